@@ -69,7 +69,7 @@ class Checks:
 
 
 def checks(graph: Graph, nodes: Sequence[Tensor]) -> Checks | None:
-    """The checks of a program; None if it has no unknown lengths."""
+    """Return the checks of a program; None if it has no unknown lengths."""
     if not (any(map(_unknown, graph.leaves)) or any(map(_unknown, nodes))):
         return None
     told: set[Any] = set()
@@ -109,7 +109,7 @@ def _key(look: Look) -> Any:
 
 
 def _needed(nodes: Sequence[Tensor]) -> set[Any]:
-    """The lengths of nodes that shapes of other nodes name."""
+    """Return the lengths of nodes that shapes of other nodes name."""
     found: set[Any] = set()
     for node in nodes:
         for spec in _specs(node):
@@ -128,7 +128,7 @@ def _specs(node: Tensor) -> tuple[Any, ...]:
 
 
 def _looks(node: Tensor, told: set[Any], *, trusted: bool) -> list[Look]:
-    """What to look at in the shape of a node, which tells some lengths."""
+    """Return what to look at in the shape of a node, which tells some lengths."""
     specs = _specs(node)
     many = node._value is None and isinstance(node.spec, tuple)
     found: list[Look] = []
@@ -235,7 +235,7 @@ class Function:
         self._checks = checks(graph, [step.node for step in self.schedule.steps])
 
     def __call__(self, *arrays: Any) -> list[Any]:
-        """The outputs for these inputs."""
+        """Return the outputs for these inputs."""
         return self.run(arrays)
 
     def run(self, arrays: Sequence[Any], observer: Observer | None = None) -> list[Any]:
@@ -263,7 +263,7 @@ class Function:
         return self.text()
 
     def text(self, form: Form | None = None) -> text.Text:
-        """The program as NumPy code, in a form of the caller's."""
+        """Return the program as NumPy code, in a form of the caller's."""
         steps = [step.node for step in self.schedule.steps]
         return text.write(self.graph, steps, form)
 
@@ -279,7 +279,7 @@ class Function:
 
 
 def compile(graph: Graph, own: bool = False) -> Function:
-    """The graph as a function; at once, in time linear in its size.
+    """Return the graph as a function; at once, in time linear in its size.
 
     With ``own`` it has a copy of each constant, which others may then write into.
     """

@@ -73,7 +73,7 @@ class Profile:
         self.peak = 0
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
-        """The outputs of a call that is measured; one at a time."""
+        """Return the outputs of a call that is measured; one at a time."""
         with self._lock:
             results = self._function.run(arrays, self._time)
             self.calls += 1
@@ -92,7 +92,7 @@ class Profile:
         return result
 
     def _peak(self) -> int:
-        """The most bytes at once, from what each step wrote and let go."""
+        """Return the most bytes at once, from what each step wrote and let go."""
         slots: dict[int, int] = {}
         now = peak = 0
         for step, size in zip(self._steps, self._bytes, strict=True):
@@ -157,7 +157,7 @@ class Profile:
 
 
 def _size(result: Any) -> int:
-    """The bytes that a result takes; a view lies in what it is a view of."""
+    """Return the bytes that a result takes; a view lies in what it is a view of."""
     if isinstance(result, tuple):
         return sum(map(_size, result))
     if getattr(result, "base", None) is not None:

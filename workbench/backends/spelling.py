@@ -48,7 +48,7 @@ _ATOMS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.Constant, ast.Li
 
 
 def bound(x: Expression, least: int) -> str:
-    """The code of an operand, in brackets if it binds less than that."""
+    """Return the code of an operand, in brackets if it binds less than that."""
     return x.code if x.binding >= least else f"({x.code})"
 
 
@@ -66,7 +66,7 @@ def parsed(code: str) -> Expression:
 
 
 def constant(code: str) -> Expression:
-    """The code of a literal or a name, which may have a sign."""
+    """Return the code of a literal or a name, which may have a sign."""
     return Expression(code, UNARY if code.startswith("-") else ATOM)
 
 
@@ -104,7 +104,7 @@ class _Form(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def _read(template: str) -> _Form:
-    """The places of a template, or of code with names; ``{more}`` is one too."""
+    """Return the places of a template, or of code with names; ``{more}`` is one too."""
     code, places = "", list[tuple[int, int, str, int, int | None]]()
     for i, part in enumerate(template.split("{more}")):
         if i:
@@ -187,7 +187,7 @@ def written(
     params: Mapping[str, Any] = MappingProxyType({}),
     literal: Callable[[Any, str], str] = lambda setting, _: repr(setting),
 ) -> Expression:
-    """The template of an op, filled in; ``literal`` writes a setting as code."""
+    """Return the template of an op, filled in; ``literal`` writes a setting as code."""
     form = _read(template)
     given = {name: operands[i] for name, i in form.operands}
     for key, number in form.slots:
@@ -233,7 +233,7 @@ _MODULE = re.compile(rf"(?<![\w.}}])({'|'.join(MODULES)})\.")
 
 @lru_cache(maxsize=1024)
 def libraries_of(template: str) -> list[str]:
-    """The modules of SciPy that a template calls.
+    """Return the modules of SciPy that a template calls.
 
     >>> libraries_of("special.erf({0}) + np.linalg.det({1})")
     ['special']
@@ -242,7 +242,7 @@ def libraries_of(template: str) -> list[str]:
 
 
 def index_text(key: tuple[Any, ...], arrays: list[str]) -> str:
-    """The text of an index from its static key and the texts of its arrays.
+    """Return the text of an index from its static key and the texts of its arrays.
 
     >>> index_text((1, None, slice(2, None)), [])
     '1, None, 2:'
@@ -276,7 +276,7 @@ class Code(str):
 
 
 def literal(x: Any) -> str | None:
-    """A plain value as code that makes it again, None where that is no use.
+    """Return a plain value as code that makes it again, None where that is no use.
 
     >>> literal(np.float32(0.5)), literal((1, None)), literal(float("inf"))
     ('np.float32(0.5)', '(1, None)', 'float("inf")')
@@ -317,7 +317,7 @@ MOST_TEXT = 4000
 
 
 def array_text(x: Any, left: str) -> str | None:
-    """The line that makes an array and gives it a name; None for one too large.
+    """Return the line that makes an array and gives it a name; None for one too large.
 
     >>> array_text(np.arange(8.0), "c = ")
     'c = np.array([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0])'

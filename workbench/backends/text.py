@@ -90,7 +90,7 @@ class Module:
 
 
 def helper_name(code: str) -> str:
-    """The name of the function that the code of a helper defines."""
+    """Return the name of the function that the code of a helper defines."""
     return code.partition("def ")[2].partition("(")[0]
 
 
@@ -134,7 +134,7 @@ def coded(
 
 
 def _whole(node: Tensor, lengths: Any) -> Place | None:
-    """A place of the operand whose shape these lengths are, if there is one."""
+    """Return a place of the operand whose shape these lengths are, if there is one."""
     places = [n.alone if isinstance(n, Dim) else n for n in lengths]
     first = next((p for p in places if isinstance(p, Place)), None)
     if first is None:
@@ -164,7 +164,7 @@ class Names:
         self.counts: dict[str, int] = {}
 
     def callee(self, op: Op) -> str:
-        """How the text calls an op that is a function."""
+        """Return how the text calls an op that is a function."""
         if op.custom:
             return self.constant(op.compute, op.name)
         if op.helper:
@@ -178,12 +178,12 @@ class Names:
         return self.constant(op.compute, op.name)
 
     def literal(self, x: Any, name: str = "c") -> str:
-        """A constant or a setting as code."""
+        """Return a constant or a setting as code."""
         spelled = literal(x)
         return self.constant(x, name) if spelled is None else spelled
 
     def constant(self, x: Any, base: str) -> str:
-        """The name of a global that holds what cannot be spelled out."""
+        """Return the name of a global that holds what cannot be spelled out."""
         found = self.constant_names.get(id(x))
         if found is None:
             found = self.constant_names[id(x)] = self.name(base)
@@ -196,7 +196,7 @@ class Names:
         return found
 
     def name(self, base: str) -> str:
-        """A fresh identifier like ``base``."""
+        """Return a fresh identifier like ``base``."""
         base = re.sub(r"\W+", "_", base).strip("_") or "x"
         if base[0].isdigit():
             base = f"x{base}"
@@ -233,7 +233,7 @@ ARITHMETIC = frozenset({"add", "subtract", "multiply", "divide"})
 
 
 def base_op(node: Tensor) -> Op:
-    """The op of a node, whose settings may hold lengths that are measured."""
+    """Return the op of a node, whose settings may hold lengths that are measured."""
     return node.op.base if isinstance(node.op, Late) else node.op
 
 
@@ -285,7 +285,7 @@ class Lines:
                 self.uses[y.serial] = self.uses.get(y.serial, 0) + 1
 
     def function(self, name: str, frame: Frame) -> list[str]:
-        """The lines of one function."""
+        """Return the lines of one function."""
         arguments = []
         for x in self.graph.leaves:
             arguments.append(self.names.name(x.name or "x"))
@@ -296,7 +296,7 @@ class Lines:
         return frame(self, name, arguments, outputs)
 
     def parted(self) -> list[str]:
-        """The lines, with a word where the gradient starts if there are many."""
+        """Return the lines, with a word where the gradient starts if there are many."""
         start = self.backward
         if start is None or start < 2 or len(self.lines) - start < 2:
             return self.lines
@@ -360,7 +360,7 @@ class Lines:
         del self.known[node.serial]  # all that read it have their names
 
     def expression(self, node: Tensor) -> Expression:
-        """The code of a node, of its operands' code."""
+        """Return the code of a node, of its operands' code."""
         op = base_op(node)
         operands = [self.operand(x) for x in self.plainer(node)]
         brought = self.module.brought.get(node.serial)
@@ -433,14 +433,14 @@ class Lines:
 
 
 def _only_number(c: Any) -> Any:
-    """The number that all entries of a constant are; None if there is none."""
+    """Return the number that all entries of a constant are; None if there is none."""
     flat = np.ravel(c)
     same = flat.size and flat.tobytes() == flat[:1].tobytes() * flat.size
     return flat[0].item() if same else None
 
 
 def head(name: str, arguments: Sequence[str]) -> str:
-    """The first line of a function, or its lines where it is too long."""
+    """Return the first line of a function, or its lines where it is too long."""
     line = f"def {name}({', '.join(arguments)}):"
     if len(line) <= WIDTH:
         return line
@@ -451,7 +451,7 @@ def head(name: str, arguments: Sequence[str]) -> str:
 def formed(
     lines: Lines, name: str, arguments: list[str], outputs: list[str], form: Form
 ) -> list[str]:
-    """The lines of a function that is not framed by an op."""
+    """Return the lines of a function that is not framed by an op."""
     first = len(arguments) - len(form.held)
     kept = arguments[:first]
     for argument, value in zip(arguments[first:], form.held, strict=True):
@@ -465,12 +465,12 @@ def formed(
 
 
 def listing(outputs: Sequence[str]) -> str:
-    """The code of a tuple that is returned, be it of one."""
+    """Return the code of a tuple that is returned, be it of one."""
     return ", ".join(outputs) + "," * (len(outputs) == 1)
 
 
 def returned(results: str) -> list[str]:
-    """The last line, broken at its outermost commas where it is too long."""
+    """Return the last line, broken at its outermost commas where it is too long."""
     line = f"{INDENT}return {results}"
     tree = ast.parse(results, mode="eval").body
     if len(line) <= WIDTH + 8 or not isinstance(tree, ast.Tuple):
@@ -515,7 +515,7 @@ def write(graph: Graph, nodes: Sequence[Tensor], form: Form | None = None) -> Te
 
 
 def _inner(last: Lines) -> list[list[str]]:
-    """The functions that ops bring along, those inside others too."""
+    """Return the functions that ops bring along, those inside others too."""
     module = last.module
     found: list[tuple[Any, str, Lines, Frame]] = []
     known: set[Any] = set()

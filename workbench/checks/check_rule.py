@@ -196,7 +196,7 @@ def _asked(
 
 
 def halved(count: int, off: Callable[[Array], float], rng: np.random.Generator) -> int:
-    """One of ``count`` entries that is off, in some ``2 log2(count)`` questions.
+    """Return one of ``count`` entries that is off, in some ``2 log2(count)`` questions.
 
     ``off(chosen)`` says by how much those together are off for which ``chosen`` is
     true. The half that is off by more is halved again; halves are drawn at random, so
@@ -231,7 +231,7 @@ class Search:
     def entry_of(
         self, spot: int, way: Array, output: int, got: Array, true: Array
     ) -> int:
-        """An entry of the input by which forward mode is off at one output."""
+        """Return an entry of the input by which forward mode is off at one output."""
         local = self.local
         if len(way) == len(local.outputs):
             alone = np.zeros(len(way))
@@ -253,7 +253,7 @@ class Search:
         return float(off) if off == off else np.inf
 
     def source(self, spot: int, way: Array, weights: Array, back: Array) -> int:
-        """An entry at which what reverse mode sends back is off."""
+        """Return an entry at which what reverse mode sends back is off."""
         if not np.all(np.isfinite(back)):
             return int(np.argmax(~np.isfinite(back)))
 
@@ -267,7 +267,7 @@ class Search:
         return halved(len(way), part, self.rng)
 
     def output_of(self, spot: int, k: int, weights: Array) -> int:
-        """The output at which what is sent back to an entry is off."""
+        """Return the output at which what is sent back to an entry is off."""
         reach = self.local.reach(spot)[k]
         true = self.column(spot, k).value[0]
 
@@ -284,7 +284,7 @@ class Search:
         return halved(len(weights), part, self.rng)
 
     def bent(self, spot: int, output: int) -> int:
-        """An entry whose two sides differ at one output."""
+        """Return an entry whose two sides differ at one output."""
         reach = self.local.reach(spot)
 
         def part(chosen: Array) -> float:
@@ -295,13 +295,13 @@ class Search:
         return halved(len(reach), part, self.rng)
 
     def back(self, spot: int, weights: Array) -> Array:
-        """What reverse mode sends back to one input, as coordinates."""
+        """Return what reverse mode sends back to one input, as coordinates."""
         x = self.local.values[spot]
         c = self.local.pulled(weights)[self.local.spots.index(spot)]
         return coordinates(np.zeros(np.shape(x)) if c is None else c, x)
 
     def column(self, spot: int, k: int) -> Slope:
-        """The truth along one entry, as exact as can be."""
+        """Return the truth along one entry, as exact as can be."""
         way = np.zeros(self.local.count(spot))
         way[k] = self.local.reach(spot)[k]
         return self.local.truth(spot, way[None], 1e-11)
@@ -395,7 +395,7 @@ class Look(Search):
             self.kinks(spot, found, exact)
 
     def wrong(self, start: int = 0) -> bool:
-        """Whether an entry found since is wrong."""
+        """Return whether an entry found since is wrong."""
         return any(e.verdict == "wrong" for e in self.entries[start:])
 
     def limit(self, found: Slope) -> Array:

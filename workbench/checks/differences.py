@@ -79,7 +79,7 @@ def slope(
     target: float = TIGHT,
     grain: float = 0.0,
 ) -> Slope:
-    """The derivative at 0 of a function of one real step.
+    """Return the derivative at 0 of a function of one real step.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def slope(
 
 
 def curvature(line: Line, scale: float = 1.0) -> tuple[Array, Array]:
-    """The second derivative at 0 from values alone, and how far off it may be.
+    """Return the second derivative at 0 from values alone, and how far off it may be.
 
     Where it differs from one side to the other, that is infinitely far.
     """
@@ -155,7 +155,7 @@ def curvature(line: Line, scale: float = 1.0) -> tuple[Array, Array]:
 
 
 def _bend(line: Line, center: Array, scale: float) -> Array:
-    """The second derivative on one side."""
+    """Return the second derivative on one side."""
     wide, narrow = (
         (line(2 * h) - 2 * line(h) + center) / h**2
         for h in (BEND_STEP * scale, BEND_STEP * scale / 2)
@@ -164,7 +164,7 @@ def _bend(line: Line, center: Array, scale: float) -> Array:
 
 
 def numeric_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Any:
-    """The gradient of a function that returns one number, from its values alone.
+    """Return the gradient of a function that returns one number, from its values alone.
 
     As :func:`workbench.grad`, with no derivative rule involved: complex step where
     ``f`` is analytic, extrapolated differences elsewhere. The cost is some ten
@@ -268,7 +268,7 @@ def _complex_step(line: Line, center: Array, scale: float) -> Array | None:
 def _confirmed(
     line: Line, center: Array, scale: float, exact: Array, size: Array
 ) -> bool:
-    """Whether differences of some far smaller step agree with the complex step.
+    """Return whether differences of some far smaller step agree with the complex step.
 
     A function may bend within the usual steps, as cos(x) at 1e6, or end there, as
     log(x) at 1e-9.
@@ -334,7 +334,7 @@ def _ridders(
 def _sides(
     center: Array, near: Sequence[tuple[float, Array, Array]], rounding: Array
 ) -> tuple[Array, Array, Array, Array]:
-    """One-sided derivatives, and where they disagree: kinks and jumps."""
+    """Return one-sided derivatives, and where they disagree: kinks and jumps."""
     wide, narrow = ((h, (y - center) / h, (center - z) / h) for h, y, z in near)
     right = 2 * narrow[1] - wide[1]
     left = 2 * narrow[2] - wide[2]
@@ -358,7 +358,7 @@ def _nearby(
     rounding: Array,
     found: tuple[Array, ...],
 ) -> tuple[Array, Array, Array, Array]:
-    """Which kinks lie at the point itself, and which only within the steps.
+    """Return which kinks lie at the point itself, and which only within the steps.
 
     With ever smaller steps the two sides of a kink nearby come to agree; then that is
     the derivative. So it goes on until rounding hides the gap.
@@ -395,7 +395,7 @@ def _grain(center: Array, near: Sequence[tuple[float, Array, Array]]) -> Array:
 
 
 def _rounding(center: Array) -> Array:
-    """What rounding does to the values of the function."""
+    """Return what rounding does to the values of the function."""
     kind = center.dtype if center.dtype.kind in "fc" else np.dtype(np.float64)
     return np.asarray(np.finfo(kind).eps * np.abs(center))
 
@@ -465,7 +465,7 @@ class Tolerance:
         dtype: Any,
         noise: float = 0.0,
     ) -> float:
-        """The absolute error that an entry of this size and dtype may have.
+        """Return the absolute error that an entry of this size and dtype may have.
 
         ``noise`` is what rounding does to it, measured.
         """
@@ -499,7 +499,7 @@ class Truth:
 
 
 def verdict(got: complex, truth: Truth, tolerance: float) -> Verdict:
-    """What to think of an entry."""
+    """Return what to think of an entry."""
     if abs(got - truth.numeric) <= tolerance:
         return "kink" if truth.kink else "right"
     if truth.jump:
@@ -519,7 +519,7 @@ def verdict(got: complex, truth: Truth, tolerance: float) -> Verdict:
 def judged(
     got: Any, expected: Any, limit: float, left: Any, right: Any, kink: bool, jump: bool
 ) -> Verdict:
-    """What to think of one entry."""
+    """Return what to think of one entry."""
     if kink:
         if jump:
             return "kink"

@@ -40,7 +40,7 @@ Fold = Callable[..., tuple[Any, ...]]
 
 
 def fold_of(node: Tensor, whole: Any) -> Fold | None:
-    """What of the outputs does not depend on a choice; None: all of them.
+    """Return what of the outputs does not depend on a choice; None: all of them.
 
     A function of the outputs, in plain NumPy.
     """
@@ -60,12 +60,12 @@ def fold_of(node: Tensor, whole: Any) -> Fold | None:
 
 
 def hermitian(node: Tensor) -> bool:
-    """Whether an op takes its matrix to be Hermitian without looking."""
+    """Return whether an op takes its matrix to be Hermitian without looking."""
     return bool(node.params.get("hermitian")) and not node.op.custom
 
 
 def _pairs(left: Any, right: Any) -> Any:
-    """All products of two entries of the same column."""
+    """Return all products of two entries of the same column."""
     return left[..., :, None, :] * right[..., None, :, :]
 
 
@@ -106,7 +106,7 @@ ANALYTIC = frozenset(
 
 
 def carries(node: Tensor) -> bool:
-    """Whether a node carries complex numbers and has no kink where it is finite.
+    """Return whether a node carries complex numbers and has no kink where it is finite.
 
     Examples
     --------
@@ -204,23 +204,23 @@ class Local:
     # The truth
 
     def compute(self, values: Sequence[Any]) -> Any:
-        """What the op gives for values of all its inputs."""
+        """Return what the op gives for values of all its inputs."""
         return self.node.op.compute(*values, **self.node.params)
 
     def _parts(self, whole: Any) -> tuple[Any, ...]:
-        """The outputs that are compared."""
+        """Return the outputs that are compared."""
         if self.fold is not None:
             return self.fold(*whole)
         return whole if self.many else (whole,)
 
     def joined(self, whole: Any) -> Array:
-        """All outputs that vary, in one vector."""
+        """Return all outputs that vary, in one vector."""
         parts = self._parts(whole)
         flat = [np.ravel(np.asarray(host(parts[k]))) for k in self.chosen]
         return np.concatenate(flat) if flat else np.zeros(0)
 
     def run(self, spot: int, moved: Array) -> Array:
-        """The outputs for another value of one input."""
+        """Return the outputs for another value of one input."""
         values = list(self.values)
         values[spot] = _as(moved, self.values[spot])
         found = self.joined(self.compute(values))
@@ -229,7 +229,7 @@ class Local:
         return found
 
     def truth(self, spot: int, ways: Array, target: float = CONTENT) -> Slope:
-        """The derivative along directions of one input, one row for each.
+        """Return the derivative along directions of one input, one row for each.
 
         No rule takes part in it. Where the op cannot be computed the row is NaN.
         """
@@ -262,7 +262,7 @@ class Local:
         )
 
     def shaped(self, way: Array, x: Array) -> Array:
-        """A vector of coordinates as a direction of an input."""
+        """Return a vector of coordinates as a direction of an input."""
         made: Array = shaped(way, x)
         if self.hermitian:
             made = (made + np.conj(np.swapaxes(made, -1, -2))) / 2
@@ -290,7 +290,7 @@ class Local:
         return 4 * most
 
     def wobble(self, spot: int, ways: Array, rng: np.random.Generator) -> Array:
-        """How much rounding of the input alone changes the derivative.
+        """Return how much rounding of the input alone changes the derivative.
 
         The complex step where the input is a few roundings away: no way to compute
         the derivative in this precision can be better.
@@ -327,7 +327,7 @@ class Local:
     def pulled(
         self, weights: Array, rule: Any = None, values: Sequence[Any] | None = None
     ) -> list[Any]:
-        """What reverse mode sends back for a cotangent: one per spot, or None.
+        """Return what reverse mode sends back for a cotangent: one per spot, or None.
 
         ``rule`` stands in for that of the op; ``values`` for those of the inputs.
         """
@@ -386,7 +386,7 @@ class Local:
         return [None if c is None else np.asarray(host(value_of(c))) for c in made]
 
     def pushed(self, spot: int, way: Array) -> Array:
-        """What forward mode makes of a direction."""
+        """Return what forward mode makes of a direction."""
         push, inside = choose_push(self.node, None, self.rules)
         if push is None:
             return np.zeros(len(self.outputs))
@@ -419,23 +419,23 @@ class Local:
     # Words
 
     def label(self, spot: int) -> str:
-        """What an input is called: by its name, or as rules call it."""
+        """Return what an input is called: by its name, or as rules call it."""
         name = self.node.inputs[spot].name
         return name or ("x" if len(self.node.inputs) == 1 else f"x{spot}")
 
     def count(self, spot: int) -> int:
-        """How many real coordinates an input has."""
+        """Return how many real coordinates an input has."""
         x = np.asarray(self.values[spot])
         return x.size * (2 if x.dtype.kind == "c" else 1)
 
     def index(self, spot: int, coordinate: int) -> tuple[int, ...]:
-        """The entry that a coordinate belongs to."""
+        """Return the entry that a coordinate belongs to."""
         x = np.asarray(self.values[spot])
         entry = coordinate // 2 if x.dtype.kind == "c" else coordinate
         return tuple(int(n) for n in np.unravel_index(entry, x.shape))
 
     def place(self, output: int) -> str:
-        """How one writes an entry of the outputs: ``y[3]``, ``y1[0, 2]``."""
+        """Return how one writes an entry of the outputs: ``y[3]``, ``y1[0, 2]``."""
         for k, shape, size in zip(self.chosen, self.shapes, self.sizes, strict=True):
             if output < size:
                 where = ", ".join(str(int(n)) for n in np.unravel_index(output, shape))
@@ -455,14 +455,14 @@ def coordinates(x: Any, like: Any) -> Array:
 
 
 def shaped(way: Array, x: Array) -> Array:
-    """A vector of real coordinates as an array in the shape of ``x``."""
+    """Return a vector of real coordinates as an array in the shape of ``x``."""
     if x.dtype.kind == "c":
         return np.reshape(way[0::2] + 1j * way[1::2], x.shape)
     return np.reshape(way, x.shape)
 
 
 def host(x: Any) -> Any:
-    """An array in main memory, also within the value of several outputs."""
+    """Return an array in main memory, also within the value of several outputs."""
     if isinstance(x, tuple):
         return tuple(map(host, x))
     return x.get() if hasattr(x, "__cuda_array_interface__") else x
@@ -478,7 +478,7 @@ def wide(x: Any) -> Any:
 
 
 def _shown(node: Tensor) -> int | None:
-    """How many outputs a program can read; a loop has more for its own rules."""
+    """Return how many outputs a program can read; a loop has more for its own rules."""
     if node.op.name == "scan" and not node.op.custom:
         loop = node.params["loop"]
         return int(loop.carries + loop.visible)
@@ -486,5 +486,5 @@ def _shown(node: Tensor) -> int | None:
 
 
 def _as(moved: Array, like: Any) -> Any:
-    """A 0-d array where one was, a NumPy number where one was."""
+    """Return a 0-d array where one was, a NumPy number where one was."""
     return moved[()] if isinstance(like, np.generic) else moved

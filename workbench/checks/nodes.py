@@ -56,7 +56,7 @@ STEPS = 3
 
 
 def inner(node: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """Each node inside a node, and a copy of it that holds a value.
+    """Return each node inside a node, and a copy of it that holds a value.
 
     Empty for a node without any, and for one whose step cannot be computed alone.
 
@@ -83,7 +83,7 @@ def inner(node: Tensor) -> list[tuple[Tensor, Tensor]]:
 
 
 def _step(loop: Any, args: Sequence[Any]) -> list[tuple[Tensor, Tensor]]:
-    """The nodes of one step of a loop, with their values."""
+    """Return the nodes of one step of a loop, with their values."""
     _, consts, seqs, carries = loop.split(tuple(args))
     count = loop.length(tuple(args))
     made: list[tuple[Tensor, Tensor]] = []
@@ -97,7 +97,7 @@ def _step(loop: Any, args: Sequence[Any]) -> list[tuple[Tensor, Tensor]]:
 def _run(
     body: Any, values: Sequence[Any]
 ) -> tuple[list[tuple[Tensor, Tensor]], list[Any]]:
-    """The nodes of a body on values, and its outputs."""
+    """Return the nodes of a body on values, and its outputs."""
     new = {x.serial: leaf(v, x.name) for x, v in zip(body.leaves, values, strict=True)}
     made = []
     for node in body.between:
@@ -290,7 +290,7 @@ def check_node(
 
 
 def _told(node: Tensor, look: Look, note: str) -> NodeCheck:
-    """The status of a node, its worst entry and one line of words."""
+    """Return the status of a node, its worst entry and one line of words."""
     ranks: tuple[Status, ...] = ("wrong", "kink", "unsure", "right")
     worst = min(
         look.entries,
@@ -309,7 +309,7 @@ def _told(node: Tensor, look: Look, note: str) -> NodeCheck:
 
 
 def words(node: Tensor, e: Entry) -> str:
-    """What one entry says of its node."""
+    """Return what one entry says of its node."""
     what = f"d{e.output or 'y'} / d{e.place}"
     if e.order > 1:
         what = f"the second derivative by {e.argument} along a direction"
@@ -347,13 +347,13 @@ def words(node: Tensor, e: Entry) -> str:
 
 
 def number(x: complex) -> str:
-    """A number in ten digits; a real one as such."""
+    """Return a number in ten digits; a real one as such."""
     x = complex(x)
     return f"{x.real:.10g}" if x.imag == 0 else f"{x:.10g}"
 
 
 def named(node: Tensor) -> str:
-    """How a text names a node: op, shape and the user's line."""
+    """Return how a text names a node: op, shape and the user's line."""
     return f"{blame.describe(node)}{blame.at(node.site)}"
 
 
@@ -372,7 +372,7 @@ def arrived_at(node: Tensor, arriving: Callable[[Tensor], Any]) -> Any:
 def overridden(
     node: Tensor, rule: Rule, arriving: Callable[[Tensor], Any] | None
 ) -> NodeCheck:
-    """What an override changes at its node: told, and not held against it."""
+    """Return what an override changes at its node: told, and not held against it."""
     text = f"{named(node)} runs {rule.label!r}"
     try:
         # Of a pattern the whole part is asked, with what arrives at all its outputs.

@@ -103,7 +103,7 @@ class Telling:
 
 
 def _notebook() -> bool:
-    """Whether this is the kernel of a notebook."""
+    """Return whether this is the kernel of a notebook."""
     loaded = sys.modules.get("IPython")
     shell = None if loaded is None else loaded.get_ipython()
     return shell is not None and hasattr(shell, "kernel")

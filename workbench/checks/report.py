@@ -262,7 +262,7 @@ def _amount(relative: float) -> str:
 
 
 def _subject(by: tuple[str, ...]) -> str:
-    """Those that change something, with the verb."""
+    """Return those that change something, with the verb."""
     given = [label for label in by if label not in PURPOSE]
     ops = [label for label in by if label in PURPOSE]
     parts = [f"overrides ({', '.join(given)})"] if given else []
@@ -373,7 +373,7 @@ class Report:
         return found
 
     def node(self, which: Tensor | str) -> NodeCheck:
-        """What was found of one node: itself, its name, or ``"tanh 3"``.
+        """Return what was found of one node: itself, its name, or ``"tanh 3"``.
 
         Raises
         ------
@@ -466,13 +466,13 @@ class Report:
         return in_words(some, self.changers)
 
     def raise_if_wrong(self) -> Report:
-        """The report itself, or a `GradientError` that carries it."""
+        """Return the report itself, or a `GradientError` that carries it."""
         if not self.ok:
             raise GradientError(self.summary(), self)
         return self
 
     def summary(self) -> str:
-        """One paragraph: what is wrong, or how well all agrees."""
+        """Return one paragraph: what is wrong, or how well all agrees."""
         notes = "; ".join(self._notes())
         worst, wrong, faulty = self.worst, self.wrong, self.faulty
         if wrong and worst is not None:
@@ -522,7 +522,7 @@ class Report:
         )
 
     def _notes(self) -> list[str]:
-        """How much was checked."""
+        """Return how much was checked."""
         entries = [e for c in self.comparisons for e in c.entries]
         total = sum(c.size for c in self.comparisons)
         counted = (

@@ -175,7 +175,7 @@ def from_host(
 
 
 def unfinite(f: Callable[..., Any], values: Sequence[Any]) -> str | None:
-    """The op and line where a gradient of ``f(*values)`` stops to be finite.
+    """Return the op and line where a gradient of ``f(*values)`` stops to be finite.
 
     Every output is asked for with a cotangent of ones. None: nowhere.
 
@@ -206,7 +206,7 @@ def unfinite(f: Callable[..., Any], values: Sequence[Any]) -> str | None:
 
 
 def finite(cotangents: Sequence[Any]) -> bool:
-    """Whether all entries of all that has arrived are finite."""
+    """Return whether all entries of all that has arrived are finite."""
     return all(
         c is None or bool(np.all(np.isfinite(value_of(c)))) for c in flat(cotangents)
     )
@@ -244,7 +244,7 @@ class Check:
         self.chosen: dict[int, Array] = {}
 
     def picked(self, x: Array) -> Array:
-        """The flat positions to check: all, or so many at random, ascending."""
+        """Return the flat positions to check: all, or so many at random, ascending."""
         if x.size <= self.limit:
             return np.arange(x.size)
         if id(x) not in self.chosen:
@@ -253,7 +253,7 @@ class Check:
         return self.chosen[id(x)]
 
     def random_like(self, x: Any) -> Any:
-        """A random direction in the shape and dtype of ``x``."""
+        """Return a random direction in the shape and dtype of ``x``."""
         x = np.asarray(x)
         out = self.rng.standard_normal(x.shape)
         if x.dtype.kind == "c":
@@ -301,7 +301,7 @@ class Check:
         over: str,
         grain: float,
     ) -> tuple[Any, float]:
-        """All entries of the first derivatives of ``f``.
+        """Return all entries of the first derivatives of ``f``.
 
         ``grain`` is what rounding does to its outputs. Returns the cotangent, and what
         rounding does to the derivatives.
@@ -361,7 +361,7 @@ class Check:
         known: bool = False,
         grain: float = 0.0,
     ) -> Slope:
-        """What differences say of all outputs along one entry."""
+        """Return what differences say of all outputs along one entry."""
         line, scale = perturbed(flat, arrays, which, k)
         real = arrays[which].dtype.kind != "c"
         found = slope(line, scale, analytic=real, known=known, grain=grain)
@@ -383,7 +383,7 @@ class Check:
         weights: Array,
         real: bool,
     ) -> Truth:
-        """What reverse mode should give: df/dx - i df/dy for a complex entry."""
+        """Return what reverse mode should give: df/dx - i df/dy for a complex entry."""
         complex_entry = arrays[which].dtype.kind == "c"
         truth = Truth(found, weights, not complex_entry or real)
         if complex_entry:
@@ -404,7 +404,7 @@ class Check:
         x: Array,
         found: Slope,
     ) -> Entry:
-        """The tangent along one entry; of all outputs the one that is worst."""
+        """Return the tangent along one entry; of all outputs the one that is worst."""
 
         def push(tangents: list[Any]) -> list[Array]:
             places = range(len(derivative.wrt))
@@ -439,7 +439,7 @@ class Check:
         truth: Truth,
         noise: float = 0.0,
     ) -> Entry:
-        """One entry and what to think of it."""
+        """Return one entry and what to think of it."""
         got = np.asarray(got)
         dtype = got.dtype if got.dtype.kind in "fc" else np.dtype(np.float64)
         value = got.item()
@@ -552,12 +552,12 @@ def _worst_first(moved: Array, found: Slope, count: int = 8) -> Array:
 
 
 def _reach(x: Sequence[Any], noise: Sequence[float]) -> float:
-    """What roundings come to in a product with ``x``."""
+    """Return what roundings come to in a product with ``x``."""
     return sum(float(np.sum(np.abs(a))) * n for a, n in zip(x, noise, strict=True))
 
 
 def _inner(left: Sequence[Any], right: Sequence[Any]) -> tuple[float, float]:
-    """The real part of a bilinear product, and the size of its terms."""
+    """Return the real part of a bilinear product, and the size of its terms."""
     total = size = 0.0
     for a, b in zip(left, right, strict=True):
         terms = np.asarray(a) * np.asarray(b)

@@ -60,7 +60,7 @@ class Steps:
     method: str
 
     def best(self, way: str) -> tuple[float, float]:
-        """The step at which a way is nearest, and its error there."""
+        """Return the step at which a way is nearest, and its error there."""
         known = self.errors[way]
         if not np.any(np.isfinite(known)):
             return np.nan, np.nan

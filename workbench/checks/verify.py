@@ -103,7 +103,7 @@ class Given:
             self.entries(i)
 
     def flat(self, *new: Array) -> Array:
-        """The function's one number, as an array of one entry."""
+        """Return the function's one number, as an array of one entry."""
         return np.reshape(np.asarray(self.function(*new)), (-1,))
 
     def entries(self, which: int) -> None:
@@ -303,7 +303,7 @@ def _without(
     values: list[Any],
     labels: Sequence[str],
 ) -> Report:
-    """The check of the true gradients, where something changes them on purpose.
+    """Return the check of the true gradients, where something changes them on purpose.
 
     The report itself where nothing does, no `workbench.overrides` block around the
     check and no op that is there for it, or where it is that which makes them right.
@@ -319,7 +319,7 @@ def _without(
                 return _gradients(f, values)
 
         def alone(one: Override) -> Sequence[Any]:
-            """The gradients with nothing but this one to change them."""
+            """Return the gradients with nothing but this one to change them."""
             rest = [x for x in ops if x is not one]
             try:
                 return gradients([*rest, one] if one in given else rest)
@@ -347,19 +347,19 @@ def _without(
 
 
 def _change(g: Any, true: Any) -> float:
-    """How far a gradient is from the true one, relatively to it."""
+    """Return how far a gradient is from the true one, relatively to it."""
     off, size = np.linalg.norm(np.ravel(g) - np.ravel(true)), np.linalg.norm(true)
     return float(off / size) if size else float(off and np.inf)
 
 
 def _program(f: Callable[..., Any], values: list[Any]) -> list[Tensor]:
-    """The nodes of a function, at some values."""
+    """Return the nodes of a function, at some values."""
     made = record(lambda leaves: f(*leaves), values)
     return walk.order([y for y in made.outputs if isinstance(y, Tensor)])
 
 
 def _gradients(f: Callable[..., Any], values: list[Any]) -> Sequence[Any]:
-    """The gradients of the sum of all that a function gives."""
+    """Return the gradients of the sum of all that a function gives."""
     with np.errstate(all="ignore"):
         y, pullback = vjp(f, *values)
         leaves, structure = tree.flatten(y)
@@ -457,12 +457,12 @@ def check_graph(
 
 
 def fresh_seed() -> int:
-    """A seed that nobody has asked for."""
+    """Return a seed that nobody has asked for."""
     return int(np.random.SeedSequence().generate_state(1)[0])
 
 
 def _describe(f: Callable[..., Any]) -> str:
-    """A function's name and line, for messages."""
+    """Return a function's name and line, for messages."""
     name = getattr(f, "__name__", type(f).__name__)
     site = source.decode(getattr(inspect.unwrap(f), "__code__", None), 0)
     return str(name) if site is None else f"{name} ({site.place})"

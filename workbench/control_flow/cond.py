@@ -134,7 +134,7 @@ def _node(
     on_false: Callable[..., Any],
     operands: tuple[Any, ...],
 ) -> Any:
-    """The choice as a node."""
+    """Return the choice as a node."""
     closed = [_closed(on_true, operands), _closed(on_false, operands)]
     sides = [(c.graph.outputs, c.graph.tree) for c in closed]
     _agree(*sides)
@@ -166,7 +166,7 @@ def _weakly(x: Any) -> Any:
 
 
 def _branch(closed: Recorder, captured: Sequence[Tensor], dtypes: list[Any]) -> Graph:
-    """A branch on leaves for all that either branch reads."""
+    """Return a branch on leaves for all that either branch reads."""
     heads = len(closed.captured)
     own = dict(zip(closed.captured, closed.graph.leaves, strict=False))
     leaves = [own[x] if x in own else blank(x, x.name) for x in captured]
@@ -234,7 +234,7 @@ def _refuse_draws(branches: Sequence[Graph]) -> None:
 
 
 def _outcomes(body: Graph) -> list[Tensor]:
-    """A leaf for each output: the output itself, if it is computed."""
+    """Return a leaf for each output: the output itself, if it is computed."""
     own = {x.serial for x in body.leaves}
     found = []
     for y in body.outputs:

@@ -124,7 +124,7 @@ class Loop:
         return len(self.body.outputs) - self.until - self.carries - self.visible
 
     def _hiding(self, body: Graph) -> Graph:
-        """The body that also gives what its own reverse mode reads."""
+        """Return the body that also gives what its own reverse mode reads."""
         needed = needed_values(body)
         stacked = body.outputs[self.carries : len(body.outputs) - self.until]
         emitted = {y.serial for y in stacked if isinstance(y, Tensor)}
@@ -181,13 +181,13 @@ class Loop:
         return found
 
     def leaf(self, carry: int) -> Tensor:
-        """The leaf of a carry."""
+        """Return the leaf of a carry."""
         return self.body.leaves[self.consts + self.seqs + carry]
 
     def restart(
         self, body: Graph | None = None, needed: set[int] | None = None
     ) -> list[int]:
-        """The carries that a step needs to compute what reverse mode reads."""
+        """Return the carries that a step needs to compute what reverse mode reads."""
         body = self.body if body is None else body
         needed = needed_values(body) if needed is None else needed
         first = self.consts + self.seqs
@@ -234,7 +234,7 @@ CHEAP = {
 
 
 def costly(body: Graph, known: set[int], consts: set[int]) -> list[Tensor]:
-    """What reverse mode reads and cannot compute again by elementwise ops alone.
+    """Return what reverse mode reads and cannot compute again by elementwise ops alone.
 
     What depends on constants alone is computed once for all steps, and no cost. What
     has another length in each step is never stored: no stack would hold it.
@@ -275,7 +275,7 @@ def costly(body: Graph, known: set[int], consts: set[int]) -> list[Tensor]:
 
 
 def _is_uneven(node: Tensor, inner: set[int]) -> bool:
-    """Whether a length of a value is that of a value of the step."""
+    """Return whether a length of a value is that of a value of the step."""
     lengths = [a for a in atoms_of(node.spec.shape) if isinstance(a, Length)]
     return any(a.tensor.serial in inner for a in lengths)
 

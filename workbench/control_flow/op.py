@@ -21,7 +21,7 @@ SCAN = declare("scan")
 
 
 def run_loop(loop: Loop, inputs: Sequence[Any]) -> tuple[Any, ...]:
-    """The outputs of a loop, as Tensors where an input is one."""
+    """Return the outputs of a loop, as Tensors where an input is one."""
     return define.several(SCAN, tuple(inputs), {"loop": loop})
 
 
@@ -39,7 +39,7 @@ def _compute(*inputs: Any, loop: Loop) -> tuple[Any, ...]:
 
 
 def _infer(*inputs: Any, loop: Loop) -> tuple[Any, ...]:
-    """The specs of all outputs; None for a length that only the run tells."""
+    """Return the specs of all outputs; None for a length that only the run tells."""
     body, start = loop.body, int(loop.counted)
     n = None if loop.until else loop.length(inputs)
     rows = range(loop.consts, loop.consts + loop.seqs)
@@ -62,7 +62,7 @@ def _stacked(loop: Loop, n: Any, specs: list[Spec]) -> tuple[Any, ...]:
 
 
 def _connection(inputs: Sequence[Any], params: dict[str, Any]) -> list[list[bool]]:
-    """Which outputs depend on which inputs, through any number of steps."""
+    """Return which outputs depend on which inputs, through any number of steps."""
     loop: Loop = params["loop"]
     first = loop.consts + loop.seqs
     masks = list(loop.body.reads)

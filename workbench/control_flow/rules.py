@@ -53,12 +53,12 @@ class Given(NamedTuple):
 
 
 def paired(leaves: Sequence[Tensor], values: Sequence[Any]) -> list[Given]:
-    """The first of some leaves with their values."""
+    """Return the first of some leaves with their values."""
     return [Given(x, v) for x, v in zip(leaves, values, strict=False)]
 
 
 def leaves_of(given: Sequence[Given | Moved]) -> list[Tensor]:
-    """The leaves of what a step is given."""
+    """Return the leaves of what a step is given."""
     return [x.leaf for x in given]
 
 
@@ -174,7 +174,7 @@ def built(
 def _batch(
     inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params
 ) -> tuple[Any, ...]:
-    """All outputs of a loop for many examples, the axis of the batch first."""
+    """Return all outputs of a loop for many examples, the axis of the batch first."""
     loop: Loop = params["loop"]
     size = next(shape_of(x)[0] for x, b in zip(inputs, batched, strict=True) if b)
     count, consts, seqs, inits = loop.split(inputs)
@@ -253,7 +253,7 @@ def _uneven(
     settings: dict[str, Any],
     inputs: Sequence[Any],
 ) -> tuple[Loop, Any, Any, list[Any]]:
-    """A loop in which examples that have made their steps keep their state.
+    """Return a loop in which examples that have made their steps keep their state.
 
     Two more carries tell who is at work, and how many steps were made; in a loop that
     goes by numbers alone the second is the place it is at. ``sizes`` are the number of
@@ -348,11 +348,11 @@ class Chunks:
         return list(inputs[:a]), list(inputs[a:b]), list(inputs[b:])
 
     def length(self, inputs: Sequence[Any]) -> Any:
-        """The number of steps."""
+        """Return the number of steps."""
         return self.source.length(inputs)
 
     def run(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
-        """The outputs of the loop back, on arrays."""
+        """Return the outputs of the loop back, on arrays."""
         source, back, k = self.source, self.back, self.every
         given, marks, own = self.split(inputs)
         n = self.length(inputs)
@@ -382,7 +382,7 @@ class Chunks:
         return (*carries, *stacks)
 
     def whole(self, inputs: Sequence[Any]) -> list[Any]:
-        """The same with all states at hand, as ops that have derivatives."""
+        """Return the same with all states at hand, as ops that have derivatives."""
         source, back = self.source, self.back
         given, _, own = self.split(inputs)
         source.keep = back.keep = True
@@ -394,7 +394,7 @@ class Chunks:
 
 
 def run_chunks(chunks: Chunks, inputs: Sequence[Any]) -> tuple[Any, ...]:
-    """The outputs of the loop back, as Tensors where an input is one."""
+    """Return the outputs of the loop back, as Tensors where an input is one."""
     return define.several(CHUNKED, tuple(inputs), {"chunks": chunks})
 
 
@@ -537,7 +537,7 @@ def _pull(
 def _saved(
     loop: Loop, inputs: Sequence[Any], y: Any, fresh: Sequence[Tensor], results: Any
 ) -> tuple[list[Given], Again | None]:
-    """The stacked values of the forward loop that its cotangents may read.
+    """Return the stacked values of the forward loop that its cotangents may read.
 
     Those without value come from running it again in pieces.
     """

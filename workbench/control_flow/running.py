@@ -46,7 +46,7 @@ class Code:
         self.nodes.append(node)
 
     def object(self, value: Any, key: Any = None) -> str:
-        """The name of something that the code cannot spell."""
+        """Return the name of something that the code cannot spell."""
         key = ("id", id(value)) if key is None else key
         if key not in self.objects:
             self.objects[key] = f"f{len(self.objects)}"
@@ -54,7 +54,7 @@ class Code:
         return self.objects[key]
 
     def write(self, graph: Graph, given: dict[Tensor, str], pad: str) -> list[str]:
-        """The lines of a graph; the names of its outputs."""
+        """Return the lines of a graph; the names of its outputs."""
         names = {x.serial: name for x, name in given.items()}
         return self.steps(graph.between, names, pad, graph.outputs, set(), "i")
 
@@ -67,7 +67,7 @@ class Code:
         skipped: set[int],
         letter: str = "v",
     ) -> list[str]:
-        """The lines of nodes; names are used again when their value is dead."""
+        """Return the lines of nodes; names are used again when their value is dead."""
         # What only hands its operand on has no line, and goes by the operand's name.
         same: dict[int, int] = {}
         for node in nodes:
@@ -112,7 +112,7 @@ class Code:
         ]
 
     def name_of(self, x: Any, names: dict[int, str]) -> str:
-        """How the code calls an operand."""
+        """Return how the code calls an operand."""
         if isinstance(x, Tensor):
             found = names.get(x.serial)
             if found is not None:
@@ -123,7 +123,7 @@ class Code:
         return self.object(x)
 
     def expression(self, node: Tensor, operands: list[str]) -> str:
-        """A node as an expression of its operands."""
+        """Return a node as an expression of its operands."""
         op, params = node.op, node.params
         if (template := operator_of(node)) is not None:
             return template.format(*operands)
@@ -137,7 +137,7 @@ class Code:
 
 
 def _silent(node: Tensor) -> bool:
-    """Whether a node only hands on an operand that the step computes."""
+    """Return whether a node only hands on an operand that the step computes."""
     return (
         node.op.template == "{0}"
         and len(node.inputs) == 1
@@ -148,7 +148,7 @@ def _silent(node: Tensor) -> bool:
 
 @lru_cache(maxsize=512)
 def compiled(text: str) -> CodeType:
-    """The code of a text, compiled once."""
+    """Return the code of a text, compiled once."""
     return compile(text, FILE, "exec")
 
 
@@ -171,21 +171,21 @@ Places = dict[int, list[tuple[int, int]]]
 
 
 def _term(loop: Loop, carry: int) -> Tensor:
-    """What each step adds to a carry that is a sum."""
+    """Return what each step adds to a carry that is a sum."""
     left, right = loop.body.outputs[carry].inputs
     term: Tensor = right if left is loop.leaf(carry) else left
     return term
 
 
 def _surely_same(loop: Loop, carry: int) -> bool:
-    """Whether a step is known to keep the shape of a carry."""
+    """Return whether a step is known to keep the shape of a carry."""
     y, x = loop.body.outputs[carry], loop.leaf(carry)
     shape = y.spec.shape if isinstance(y, Tensor) else np.shape(y)
     return len(shape) == len(x.spec.shape) and dims.same(shape, x.spec.shape)
 
 
 def kept_by(loop: Loop, carry: int) -> Callable[[Any, Any], None]:
-    """What compares a carry before and after a step.
+    """Return what compares a carry before and after a step.
 
     Raises
     ------
@@ -208,20 +208,20 @@ def kept_by(loop: Loop, carry: int) -> Callable[[Any, Any], None]:
 
 
 def _products(columns: Any, rows: Any, count: int) -> Any:
-    """The sum of outer products."""
+    """Return the sum of outer products."""
     left = columns[:count].reshape(count, -1)
     return left.T @ rows[:count].reshape(count, -1)
 
 
 def rows_for(n: int, y: Any) -> Any:
-    """A buffer for n values like this one."""
+    """Return a buffer for n values like this one."""
     return np.empty_like(y, shape=(n, *np.shape(y)))
 
 
 def _invariants(
     loop: Loop,
 ) -> tuple[Graph, list[Tensor], list[Tensor], Sequence[Any]]:
-    """The part of the step that is the same in each, and the rest.
+    """Return the part of the step that is the same in each, and the rest.
 
     Returns the graph of the former, the nodes of the latter, what they read of the
     former, and the outputs.
@@ -265,7 +265,7 @@ def absent(shape: Sequence[int], dtype: np.dtype[Any]) -> Any:
 
 
 def runner(loop: Loop) -> Callable[..., tuple[Any, ...]]:
-    """A loop as a function of arrays, which is made once; see `Runner`."""
+    """Return a loop as a function of arrays, which is made once; see `Runner`."""
     found = loop.runners.get(loop.keep)
     if found is None:
         found = loop.runners[loop.keep] = Runner(loop, loop.keep)
@@ -297,7 +297,7 @@ class Runner:
         )
 
     def _places(self, wanted: list[int]) -> Places:
-        """Where outputs go; those that lag behind another share its buffer."""
+        """Return where outputs go; those that lag behind another share its buffer."""
         loop, body = self.loop, self.loop.body
         behind = {} if loop.until else loop.behind(body)
         carries = {
@@ -323,7 +323,7 @@ class Runner:
     # Its code
 
     def _straight(self) -> Callable[..., Any]:
-        """The whole loop as one function of Python code."""
+        """Return the whole loop as one function of Python code."""
         loop, body = self.loop, self.loop.body
         before, inside, inputs, results = _invariants(loop)
         code = Code()
@@ -444,7 +444,7 @@ class Runner:
         return made_run
 
     def _uses(self, inside: Sequence[Tensor]) -> dict[int, int]:
-        """How often each value of a step is read."""
+        """Return how often each value of a step is read."""
         uses: dict[int, int] = {}
         for node in inside:
             for x in node.inputs:
@@ -458,7 +458,7 @@ class Runner:
     def _outer(
         self, added: Sequence[int], inside: Sequence[Tensor], uses: dict[int, int]
     ) -> dict[int, tuple[Tensor, Tensor]]:
-        """The sums of outer products, with the column and the row of each step.
+        """Return the sums of outer products, with the column and the row of each step.
 
         Some steps of them together are one product of matrices.
         """
@@ -581,7 +581,7 @@ class Runner:
     def _empty(
         self, consts: Sequence[Any], seqs: Sequence[Any], inits: Sequence[Any]
     ) -> tuple[Any, ...]:
-        """The outputs of no step at all."""
+        """Return the outputs of no step at all."""
         loop = self.loop
         made = {}
         for output, late in self.places.items():
@@ -630,7 +630,7 @@ class Runner:
         return blame.refusal(node.op, specs, error, place.code, place.lasti)
 
     def _stepwise(self) -> Callable[..., Any]:
-        """The loop around a compiled step, for steps that are very long."""
+        """Return the loop around a compiled step, for steps that are very long."""
         loop, body = self.loop, self.loop.body
         step = Function(body)
         places, until = self.places, loop.until
@@ -680,12 +680,12 @@ class Runner:
 
 
 def bare(x: Any) -> Any:
-    """A number for an array of one."""
+    """Return a number for an array of one."""
     return x[()] if type(x) is np.ndarray and x.ndim == 0 else x
 
 
 def stacked(values: list[Any]) -> Any:
-    """A list of equal arrays or numbers as one array."""
+    """Return a list of equal arrays or numbers as one array."""
     if np.ndim(values[0]):
         return np.stack(values)
     return np.asarray(values, like=values[0]) if hasattr(

@@ -57,7 +57,7 @@ def run_saving(
     memory: int | str,
     name: str | None = None,
 ) -> list[Any]:
-    """The last carries and the stacks that the user sees.
+    """Return the last carries and the stacks that the user sees.
 
     ``make(hide=)`` gives the loop, with `Loop`'s settings; with ``every=``, one that
     keeps some states.
@@ -184,7 +184,7 @@ class Step:
         self.counts: list[int] = []
 
     def labels(self) -> list[str]:
-        """What each argument of the step is, as an error names it."""
+        """Return what each argument of the step is, as an error names it."""
         entries = [(x.label, x.taps) for x in self.taken]
         entries += [(f"earlier {x.label}", x.taps) for x in self.fed if x is not None]
         made = [
@@ -195,7 +195,7 @@ class Step:
         return made + [f"non-sequence {i}" for i in range(len(self.rest))]
 
     def arguments(self, seqs: Sequence[Sequence[Sequence[Any]]]) -> list[Any]:
-        """What the step is called with, as shapes and dtypes."""
+        """Return what the step is called with, as shapes and dtypes."""
         made = []
         for entry, by_tap in zip(self.taken, seqs, strict=True):
             for leaves in by_tap:
@@ -231,7 +231,7 @@ class Step:
         return closed
 
     def call(self, *args: Any) -> list[Any]:
-        """What the step returns, flat: outputs, shared values, condition."""
+        """Return what the step returns, flat: outputs, shared values, condition."""
         order = "It gets an entry of each sequence, earlier outputs, non-sequences."
         value = call_user(self.fn, args, self.labels, "scan: the step", order)
         found = returned(value, len(self.fed))
@@ -293,7 +293,7 @@ class Step:
 
 
 def _output(x: Any) -> Any:
-    """A result of a step as a Tensor or an array."""
+    """Return a result of a step as a Tensor or an array."""
     if isinstance(x, Tensor):
         return np.asarray(x) if types.spec_of(x).weak and x._value is not None else x
     if isinstance(x, Until):
@@ -383,7 +383,7 @@ class Assembled:
     def fed_back(
         self, again: Recurrence, ys: list[Any], dtypes: list[Any], tails: Any
     ) -> list[int]:
-        """The carries of an output: one for each depth of its taps."""
+        """Return the carries of an output: one for each depth of its taps."""
         at = int(again.label.rpartition(" ")[2])
         structure = self.step.trees[at]
         if structure != again.tree:
@@ -604,7 +604,7 @@ def scan(
 def _cut(
     taken: Sequence[Sequenced], n_steps: Any, reverse: bool
 ) -> tuple[list[list[list[Any]]], Any, Any]:
-    """The sequences, cut and turned: for each its taps, for each tap its leaves.
+    """Return the sequences, cut and turned: for each its taps, for each tap its leaves.
 
     Beside them the number of steps where it is known, and the Tensor that tells it.
     """
@@ -700,7 +700,7 @@ StepFunction = Callable[..., Any]
 def map(
     fn: StepFunction, sequences: Any, non_sequences: Any = (), **settings: Any
 ) -> Any:
-    """The results of a function at each entry of the sequences, stacked.
+    """Return the results of a function at each entry of the sequences, stacked.
 
     >>> import numpy as np
     >>> map(lambda x: x * x, np.arange(4.0))

@@ -69,7 +69,7 @@ def listed(given: Any) -> list[Any]:
 
 
 def array(x: Any, what: str) -> Any:
-    """A leaf as an array or Tensor.
+    """Return a leaf as an array or Tensor.
 
     Raises
     ------
@@ -89,7 +89,7 @@ def array(x: Any, what: str) -> Any:
 
 
 def _taps(given: Any, what: str, settings: dict[str, Any], key: str) -> Any:
-    """The array and the taps of an entry that is a dict with settings."""
+    """Return the array and the taps of an entry that is a dict with settings."""
     known = {key, "taps", "name"}
     unknown = sorted(set(settings) - known)
     if unknown:
@@ -106,7 +106,7 @@ def _taps(given: Any, what: str, settings: dict[str, Any], key: str) -> Any:
 
 
 def sequenced(given: Any) -> list[Sequenced]:
-    """The sequences of a loop.
+    """Return the sequences of a loop.
 
     Raises
     ------
@@ -134,7 +134,7 @@ def sequenced(given: Any) -> list[Sequenced]:
 
 
 def _numbers(entry: Any) -> Any:
-    """A list of plain numbers is an array, and no nest."""
+    """Return a list of plain numbers is an array, and no nest."""
     if isinstance(entry, (list, tuple)) and entry and all(map(_plain, entry)):
         return np.asarray(entry)
     return entry
@@ -300,7 +300,7 @@ class Returned(NamedTuple):
 
 
 def returned(value: Any, count: int) -> Returned:
-    """What a step returned, in any of Theano's orders.
+    """Return what a step returned, in any of Theano's orders.
 
     ``count`` is the number of initial entries: where it is one, a tuple may be one
     nested output.
@@ -345,7 +345,7 @@ def _pairs(value: Any) -> Any:
 
 
 def _updates(value: Any) -> bool:
-    """Whether a value says what becomes of shared values."""
+    """Return whether a value says what becomes of shared values."""
     if isinstance(value, Mapping):
         return all(isinstance(key, Shared) for key in value)
     return (
@@ -361,7 +361,7 @@ def _updates(value: Any) -> bool:
 
 
 def condition(value: Any, name: str) -> Any:
-    """A condition as one boolean.
+    """Return a condition as one boolean.
 
     Raises
     ------

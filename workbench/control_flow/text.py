@@ -43,7 +43,7 @@ Measured = dict[int, tuple[str, int]]
 
 
 def _scan(node: Tensor, backend: str) -> Lowering:
-    """A loop, as a function of the values that its op takes."""
+    """Return a loop, as a function of the values that its op takes."""
     loop: Loop = node.params["loop"]
     graphs = [(node.name or "scan", loop.body)]
     return Lowering(("scan", id(loop), loop.keep), graphs, partial(_for, loop))
@@ -57,7 +57,7 @@ def _for(
     outputs: list[str],
     piece: bool = False,
 ) -> list[str]:
-    """The lines of a loop, around those of its step.
+    """Return the lines of a loop, around those of its step.
 
     A ``piece`` is told how many steps it makes, and gives what is seen alone.
     """
@@ -132,7 +132,7 @@ def _for(
 
 
 def _stack(rows: str, row: Spec, measured: Measured, reverse: bool, sure: Any) -> str:
-    """The rows as one array; of no rows, one that has their shape."""
+    """Return the rows as one array; of no rows, one that has their shape."""
     stack = f"np.stack({rows}[::-1])" if reverse else f"np.stack({rows})"
     if sure:
         return stack
@@ -142,7 +142,7 @@ def _stack(rows: str, row: Spec, measured: Measured, reverse: bool, sure: Any) -
 
 
 def _length(n: Any, measured: Measured) -> str:
-    """A length as code, where what the loop is given tells it."""
+    """Return a length as code, where what the loop is given tells it."""
     if not isinstance(n, Dim):
         return str(n)
     atoms = [atom for atom in atoms_of(n) if isinstance(atom, Length)]
@@ -157,7 +157,7 @@ def _length(n: Any, measured: Measured) -> str:
 
 
 def _back(node: Tensor, backend: str) -> Lowering:
-    """A loop back, some steps at a time, after the same steps forth."""
+    """Return a loop back, some steps at a time, after the same steps forth."""
     chunks: Chunks = node.params["chunks"]
     source, back = chunks.source, chunks.back
 
@@ -184,7 +184,7 @@ def _back(node: Tensor, backend: str) -> Lowering:
 
 
 def _cond(node: Tensor, backend: str) -> Lowering:
-    """A choice of two functions."""
+    """Return a choice of two functions."""
     branches = node.params["branches"]
 
     def call(functions: Sequence[str], operands: Sequence[str]) -> str:

@@ -155,7 +155,7 @@ def memory_of(x: Tensor) -> Tensor:
 
 
 def _memory(x: Tensor) -> tuple[Tensor, list[Tensor]]:
-    """The Tensor whose memory ``x`` shows, and the views on the way to it."""
+    """Return the Tensor whose memory ``x`` shows, and the views on the way to it."""
     path = []
     while x.op.view is not None and _is_view(x, base := x.inputs[0]):
         path.append(x)

@@ -144,7 +144,7 @@ def _bare_signature(signature: inspect.Signature) -> str:
 
 
 def _needed(signature: inspect.Signature) -> list[str]:
-    """The parameters that a call by position must give."""
+    """Return the parameters that a call by position must give."""
     return [
         f"*{p.name}" if p.kind is p.VAR_POSITIONAL else p.name
         for p in signature.parameters.values()

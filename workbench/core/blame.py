@@ -38,7 +38,7 @@ _FAMILY = re.compile("_(gen|frozen)$")
 
 
 def library_call(frame: FrameType | None) -> str | None:
-    """The function of SciPy or scikit-learn that asks; None if neither does.
+    """Return the function of SciPy or scikit-learn that asks; None if neither does.
 
     It is the one that the user called: the outermost public one of the library, in
     a run of frames that belong to the library or to NumPy.
@@ -80,7 +80,7 @@ def numpy_call(frame: FrameType | None) -> str | None:
 
 
 def _public(frame: FrameType, home: str) -> str | None:
-    """The public name of the function that a frame runs, if it has one."""
+    """Return the public name of the function that a frame runs, if it has one."""
     code = frame.f_code
     name = code.co_name
     owner = frame.f_locals.get("self") if "self" in code.co_varnames else None
@@ -140,7 +140,7 @@ def _decorated(names: Iterable[str], home: object, frame: FrameType) -> str | No
 
 
 def _inside(cell: CellType) -> object:
-    """What a cell of a closure holds; None while it holds nothing."""
+    """Return what a cell of a closure holds; None while it holds nothing."""
     try:
         return cell.cell_contents
     except ValueError:
@@ -148,7 +148,7 @@ def _inside(cell: CellType) -> object:
 
 
 def instead(called: str) -> str:
-    """What to write in place of a function of SciPy, as the cure of an error."""
+    """Return what to write in place of a function of SciPy, as the cure of an error."""
     home, _, name = called.rpartition(".")
     own = f"workbench.{home}"
     found = getattr(_module(own), name, None) if home else None
@@ -161,7 +161,7 @@ def instead(called: str) -> str:
 
 
 def _module(name: str) -> Any:
-    """A module, or an object of one; None if there is none of this name."""
+    """Return a module, or an object of one; None if there is none of this name."""
     try:
         return import_module(name)
     except ModuleNotFoundError as error:
@@ -181,19 +181,19 @@ def counted(count: int, what: str) -> str:
 
 
 def here() -> str:
-    """The user's line that runs now, as an error quotes it."""
+    """Return the user's line that runs now, as an error quotes it."""
     return at(source.decode(*source.caller()))
 
 
 def describe(x: Any) -> str:
-    """How an error names a Tensor: ``tanh 'h' float64[569, 16]``."""
+    """Return how an error names a Tensor: ``tanh 'h' float64[569, 16]``."""
     name = f" {x.name!r}" if x.name else ""
     op = "the input" if x.op.name == "identity" else x.op.name
     return f"{op}{name} {types.spec_of(x)}"
 
 
 def at(site: source.Site | None) -> str:
-    """A place as an error quotes it: ``" (at [3]:1: h = np.tanh(x))"``."""
+    """Return a place as an error quotes it: ``" (at [3]:1: h = np.tanh(x))"``."""
     return "" if site is None else f" (at {site.place}: {site.text})"
 
 
@@ -251,7 +251,7 @@ def unmasked(x: Any) -> TraceError:
 
 
 def lost(x: Any, what: str, called: str | None = None) -> GradientLostError:
-    """The error for a Tensor that would become a plain number.
+    """Return the error for a Tensor that would become a plain number.
 
     ``called`` is the function of SciPy or scikit-learn that asks for the number;
     found where none is given.
@@ -326,7 +326,7 @@ NO_ARRAY = tuple(
 
 
 def no_array(x: Any) -> DtypeError:
-    """The error for lengths of time among the operands."""
+    """Return the error for lengths of time among the operands."""
     return DtypeError(
         f"{types.spec_of(x)} meets a Tensor{here()}: the result would be lengths of"
         " time, rounded, without a gradient. Make them floats first:"
@@ -374,7 +374,7 @@ def located(
 
 
 def _shown(x: Any) -> str:
-    """An argument in short: arrays by their specs."""
+    """Return an argument in short: arrays by their specs."""
     if hasattr(x, "shape") and hasattr(x, "dtype"):
         return repr(types.spec_of(x))
     if isinstance(x, (list, tuple)) and not all(isinstance(n, int) for n in x):
@@ -390,7 +390,7 @@ def numpy_asks() -> str | None:
 
 
 def _asking() -> FrameType | None:
-    """The nearest frame outside Workbench."""
+    """Return the nearest frame outside Workbench."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         home: str = frame.f_globals.get("__name__", "")  # exec may give none

@@ -119,14 +119,14 @@ class Late(Op):
 
 @cache
 def late(base: Op, count: int) -> Late:
-    """The one op that stands for ``base`` on so many operands."""
+    """Return the one op that stands for ``base`` on so many operands."""
     return Late(base, count)
 
 
 def bound(
     op: Op, inputs: tuple[Any, ...], params: Params
 ) -> tuple[Late, tuple[Any, ...], Params]:
-    """The op, operands and settings of a node whose settings hold `Dim`s."""
+    """Return the op, operands and settings of a node whose settings hold `Dim`s."""
     known: dict[Any, Place] = {}
     for position, x in enumerate(inputs):
         if getattr(x, "_value", x) is None:
@@ -183,7 +183,7 @@ def _places(known: dict[Any, Place], x: Any, position: int) -> None:
 
 
 def stripped(node: Any) -> tuple[Op, tuple[Any, ...], Params]:
-    """The op, own operands and settings of any node, with lengths for places."""
+    """Return the op, own operands and settings of any node, with lengths for places."""
     if type(node.op) is not Late:
         return node.op, node.inputs, node.params
     return node.op.settled(node.inputs, node.params)
@@ -215,7 +215,7 @@ def made(
     lasti: int,
     context: Any,
 ) -> Any:
-    """The Tensor of an op whose settings hold lengths that are not known yet."""
+    """Return the Tensor of an op whose settings hold lengths that are not known yet."""
     spec, facts = inferred(op, inputs, params)
     waiting, operands, settings = bound(op, inputs, params)
     args = tuple([getattr(x, "_value", x) for x in operands])
@@ -237,7 +237,7 @@ def take_lengths(node: Any, facts: Any) -> None:
 
 
 def waits(error: Exception, function: Any, args: Any, settings: Any) -> bool:
-    """Whether a function failed because a length is not known yet."""
+    """Return whether a function failed because a length is not known yet."""
     if isinstance(error, UnknownLengthError) and error.function is function:
         return False
     ours = isinstance(error, WorkbenchError)
@@ -260,7 +260,7 @@ def waits(error: Exception, function: Any, args: Any, settings: Any) -> bool:
 
 
 def later(error: Exception, function: Any, args: Any, settings: Any) -> Any:
-    """The node that calls a function once lengths are known.
+    """Return the node that calls a function once lengths are known.
 
     Raises
     ------

@@ -109,7 +109,7 @@ class Made(Atom):
 
 
 def key_of(x: Any) -> Key:
-    """What tells a length or an integer from others."""
+    """Return what tells a length or an integer from others."""
     return x.key if isinstance(x, Dim) else (0, x)
 
 
@@ -338,7 +338,7 @@ class Dim:
         return low, high
 
     def replaced(self, new: Replace) -> Any:
-        """The same polynomial of other lengths: a number if all are known."""
+        """Return the same polynomial of other lengths: a number if all are known."""
         total: Any = 0
         for product, factor in self.terms.items():
             term: Any = factor
@@ -445,7 +445,7 @@ def _stand_in(atom: Atom, new: Replace) -> Any:
 
 
 def found(x: Any) -> bool:
-    """Whether a setting holds a Dim, in tuples and dicts too."""
+    """Return whether a setting holds a Dim, in tuples and dicts too."""
     if isinstance(x, (tuple, list)):
         for y in x:
             kind = type(y)
@@ -456,7 +456,7 @@ def found(x: Any) -> bool:
 
 
 def replaced(x: Any, new: Replace) -> Any:
-    """A setting with other lengths in it."""
+    """Return a setting with other lengths in it."""
     if isinstance(x, Dim):
         return x.replaced(new)
     if isinstance(x, (tuple, list)) and found(x):
@@ -468,7 +468,7 @@ def replaced(x: Any, new: Replace) -> Any:
 
 
 def same(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
-    """Whether two shapes are equal at all lengths."""
+    """Return whether two shapes are equal at all lengths."""
     if len(a) != len(b):
         return False
     for n in a:  # plain loops: every eager gradient comes by here
@@ -491,12 +491,12 @@ def _same(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
 
 
 def differ(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
-    """Whether two shapes are unequal at all lengths."""
+    """Return whether two shapes are unequal at all lengths."""
     return len(a) != len(b) or any(map(_is_never, a, b))
 
 
 def below(a: Any, b: Any) -> bool:
-    """Whether a length is less than another at all lengths.
+    """Return whether a length is less than another at all lengths.
 
     For what a function refuses: where that is not known yet, NumPy refuses it when
     the program runs.
@@ -505,7 +505,7 @@ def below(a: Any, b: Any) -> bool:
 
 
 def none(n: Any) -> bool:
-    """Whether a length is 0 at all lengths."""
+    """Return whether a length is 0 at all lengths."""
     return not isinstance(n, Dim) and n == 0
 
 
@@ -513,7 +513,7 @@ def none(n: Any) -> bool:
 
 
 def largest(*lengths: Any) -> Any:
-    """The largest of lengths and integers.
+    """Return the largest of lengths and integers.
 
     >>> largest(2, 3)
     3
@@ -522,7 +522,7 @@ def largest(*lengths: Any) -> Any:
 
 
 def smallest(*lengths: Any) -> Any:
-    """The smallest of lengths and integers."""
+    """Return the smallest of lengths and integers."""
     return _extreme("min", lengths) if found(lengths) else int(min(lengths))
 
 
@@ -546,7 +546,7 @@ def _extreme(kind: str, lengths: Iterable[Any]) -> Any:
 
 
 def _spread(kind: str, x: Any) -> list[Any]:
-    """The arguments of what is itself such an extreme, and perhaps shifted."""
+    """Return the arguments of what is itself such an extreme, and perhaps shifted."""
     if isinstance(x, Dim):
         shift = x.terms.get((), 0)
         atom = (x - shift).alone if shift else x.alone
@@ -556,7 +556,7 @@ def _spread(kind: str, x: Any) -> list[Any]:
 
 
 def common(*lengths: Any) -> Any:
-    """What lengths broadcast to, by NumPy's rule.
+    """Return what lengths broadcast to, by NumPy's rule.
 
     Raises
     ------
@@ -635,7 +635,7 @@ def noted() -> Iterator[Facts]:
 
 
 def meet(a: Any, b: Any, said: str = "") -> Any:
-    """The one length of two that must be equal; a fact where that is not known.
+    """Return the one length of two that must be equal; a fact where that is not known.
 
     Raises
     ------
@@ -656,7 +656,7 @@ def meet(a: Any, b: Any, said: str = "") -> Any:
 
 
 def assumed(a: Any, b: Any, facts: Sequence[tuple[Any, Any]] | None) -> bool:
-    """Whether two shapes are equal, given that some lengths are."""
+    """Return whether two shapes are equal, given that some lengths are."""
     if len(a) != len(b):
         return False
     groups: list[set[Any]] = []

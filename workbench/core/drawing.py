@@ -41,7 +41,7 @@ class Drawable(Protocol):
         """The position of each among the nodes."""
 
     def label(self, x: Any) -> str:
-        """How a node or a constant is called."""
+        """Return how a node or a constant is called."""
 
     def __len__(self) -> int: ...
 
@@ -89,7 +89,7 @@ class Shown(NamedTuple):
 
 
 def described(graph: Drawable) -> list[Shown]:
-    """All nodes of a graph, in order."""
+    """Return all nodes of a graph, in order."""
     given = {x.serial for x in graph.inputs}
     made = [_described(graph, node, given) for node in graph.nodes]
     # A constant that only a gradient reads is part of it, as its seed is.
@@ -145,7 +145,7 @@ def _made(graph: Drawable, node: Tensor, given: set[int]) -> str:
 
 
 def _constant(value: Any) -> str:
-    """A constant in short: a number as it is, an array by its spec."""
+    """Return a constant in short: a number as it is, an array by its spec."""
     if types.weak(value) or getattr(value, "shape", None) == ():
         return str(value)
     return repr(types.spec_of(value))
@@ -158,7 +158,7 @@ def _cut(x: Any, most: int = 60) -> str:
 
 
 def counted(shown: Sequence[Shown], most: int) -> str:
-    """How many nodes of each op there are, the commonest first."""
+    """Return how many nodes of each op there are, the commonest first."""
     counts: dict[str, int] = {}
     for one in shown:
         name = one.op or one.made.partition(" ")[0]
@@ -257,7 +257,7 @@ def lay_out(
 
 
 def rows_of(inputs: Sequence[Sequence[int]]) -> list[int]:
-    """Each node below all that it reads, and right above its first reader."""
+    """Return each node below all that it reads, and right above its first reader."""
     row = [0] * len(inputs)
     for i, read in enumerate(inputs):
         row[i] = max((row[s] + 1 for s in read), default=0)
@@ -337,7 +337,7 @@ _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff
 
 
 def safe(text: str) -> str:
-    """A text as XML writes it.
+    """Return a text as XML writes it.
 
     >>> safe('<a href="b">')
     '&lt;a href=&quot;b&quot;&gt;'
@@ -346,7 +346,7 @@ def safe(text: str) -> str:
 
 
 def short(text: str, most: int) -> str:
-    """A text cut to a length.
+    """Return a text cut to a length.
 
     >>> short("broadcast_to", 8)
     'broadca…'
@@ -470,7 +470,7 @@ def _tip(one: Shown) -> str:
 
 
 def quoted(text: str) -> str:
-    r"""A text as a quoted string of DOT, in which it stands for itself.
+    r"""Return a text as a quoted string of DOT, in which it stands for itself.
 
     >>> print(quoted('a "b" \\N'))
     "a \"b\" \\N"
@@ -531,7 +531,7 @@ class _Places(NamedTuple):
 
 
 def still(graph: Drawable) -> str:
-    """A graph as SVG that needs nothing besides itself."""
+    """Return a graph as SVG that needs nothing besides itself."""
     shown = described(graph)
     if len(shown) > MOST_NODES:
         return _in_words(graph, shown)
@@ -579,7 +579,7 @@ def _placed(shown: Sequence[Shown]) -> _Places:
 def _lines(
     shown: Sequence[Shown], down: list[int], up: list[int]
 ) -> tuple[dict[int, int], dict[int, int]]:
-    """The line of each forward and of each backward node, from 0 at the top.
+    """Return the line of each forward and of each backward node, from 0 at the top.
 
     A row of forward nodes takes as many lines as the longest chain of backward nodes
     that come from it; it stands on the lowest of them, where that chain begins.
@@ -617,7 +617,7 @@ def _lines(
 def _home(
     shown: Sequence[Shown], i: int, row: dict[int, int], home: dict[int, int]
 ) -> int:
-    """The row of the forward node that a backward one belongs to."""
+    """Return the row of the forward node that a backward one belongs to."""
     forward = shown[i].forward
     if forward is not None:
         return row.get(forward, home.get(forward, 0))
@@ -655,7 +655,7 @@ def _edges(shown: Sequence[Shown], places: _Places) -> Iterator[str]:
 
 
 def _across(start: tuple[float, float], end: tuple[float, float]) -> str:
-    """A curve from the side of one card to the side of another."""
+    """Return a curve from the side of one card to the side of another."""
     (x, y), (u, v) = start, end
     bend = max(24.0, abs(u - x) / 3) * (1 if u >= x else -1)
     over = f"{x + bend:.1f} {y:.1f} {u - bend:.1f} {v:.1f}"
@@ -722,7 +722,7 @@ def _title(graph: Drawable) -> str:
 
 
 def _in_words(graph: Drawable, shown: Sequence[Shown]) -> str:
-    """What there is to say of a graph that is too large to draw."""
+    """Return what there is to say of a graph that is too large to draw."""
     edges = sum(len(one.reads) for one in shown)
     back = sum(one.backward for one in shown)
     lines = [

@@ -188,7 +188,7 @@ class Graph:
         raise KeyError(f"no node is named {name!r}; there are {', '.join(names)}")
 
     def label(self, x: Any) -> str:
-        """A Tensor's name, ``%3`` for its position, or a constant's text.
+        """Return a Tensor's name, ``%3`` for its position, or a constant's text.
 
         Several of one name have their positions too: ``x%0``, ``x%3``.
         """
@@ -211,7 +211,7 @@ class Graph:
         return listing(self)
 
     def dot(self) -> str:
-        """The graph in the DOT language, for Graphviz and all that read it.
+        """Return the graph in the DOT language, for Graphviz and all that read it.
 
         Forward and backward nodes stand in a cluster each; a dashed line joins a node
         of a gradient to the forward node whose rule made it.
@@ -228,7 +228,7 @@ class Graph:
         return dot(self)
 
     def svg(self) -> str:
-        """The graph as a picture that stands alone: a text of SVG.
+        """Return the graph as a picture that stands alone: a text of SVG.
 
         The program runs down, its gradient up beside it. A graph of more than a few
         hundred nodes is told in words. In a notebook a graph shows this by itself.

@@ -61,7 +61,7 @@ def _unsized(spec: Any) -> bool:
 
 
 def _asked(op: Op, specs: list[Any], params: dict[str, Any]) -> Any:
-    """The spec of a result of operands whose lengths are all known."""
+    """Return the spec of a result of operands whose lengths are all known."""
     if op.infer is not None:
         return op.infer(*specs, **params)
     if op.elementwise and (found := _entrywise(op, specs, params)) is not None:
@@ -80,7 +80,7 @@ _MADE: dict[tuple[Any, ...], Spec] = {}
 
 
 def _entrywise(op: Op, specs: list[Any], params: dict[str, Any]) -> Spec | None:
-    """The spec of an elementwise op's result, from one entry of each operand.
+    """Return the spec of an elementwise op's result, from one entry of each operand.
 
     None where that does not tell, or fails: then the whole example says why.
     """
@@ -137,7 +137,7 @@ def _of_entries(op: Op, specs: list[Any], params: dict[str, Any]) -> Spec | None
 
 
 def unknown(specs: Sequence[Any], params: dict[str, Any]) -> bool:
-    """Whether a length among the operands or settings of an op is unknown."""
+    """Return whether a length among the operands or settings of an op is unknown."""
     for x in specs:
         if isinstance(x, Spec):
             for n in x.shape:
@@ -151,7 +151,7 @@ def unknown(specs: Sequence[Any], params: dict[str, Any]) -> bool:
 
 
 def _at_lengths(op: Op, specs: list[Any], params: dict[str, Any]) -> tuple[Any, Facts]:
-    """The spec of a result (a tuple for several), and the facts it rests on.
+    """Return the spec of a result (a tuple for several), and the facts it rests on.
 
     A length is None where it is that of the result itself.
 
@@ -194,7 +194,7 @@ def _with_shape(spec: Spec, shape: tuple[Any, ...]) -> Spec:
 
 
 def _broadcast(op: Op, specs: list[Any], params: dict[str, Any]) -> Any:
-    """An elementwise op: the operands broadcast, one entry tells the dtype."""
+    """Return an elementwise op: the operands broadcast, one entry tells the dtype."""
     shapes, entries = [], []
     for x in specs:
         if isinstance(x, Spec) and not x.weak:
@@ -308,14 +308,14 @@ def _stand_ins(specs: list[Any], count: int) -> tuple[Iterable[Any], Iterable[An
 
 
 def _shapes(x: Any) -> list[Any]:
-    """All lengths of operands."""
+    """Return all lengths of operands."""
     if isinstance(x, (tuple, list)):
         return [n for part in x for n in _shapes(part)]
     return list(getattr(x, "shape", ()))
 
 
 def _replaced(x: Any, new: Replace) -> Any:
-    """An operand at known lengths."""
+    """Return an operand at known lengths."""
     if isinstance(x, tuple):
         return tuple(_replaced(part, new) for part in x)
     if not isinstance(x, Spec) or not dims.found(x.shape):

@@ -91,13 +91,13 @@ class ArrayMethods:
         return np.transpose(self, axes or None)
 
     def flatten(self, order: str = "C") -> Any:
-        """The entries as one axis: a copy, whoever changes what it came from."""
+        """Return the entries as one axis: a copy, whoever changes what it came from."""
         made: Any = np.ravel(cast(Any, self), order=cast(Any, order))
         made.params = CopyParams(made.params)
         return made
 
     def conj(self) -> Any:
-        """The complex conjugate; a real Tensor is its own, as in NumPy."""
+        """Return the complex conjugate; a real Tensor is its own, as in NumPy."""
         return np.conj(cast(Any, self)) if self.dtype.kind == "c" else self
 
     conjugate = conj
@@ -220,7 +220,7 @@ class Conversions:
         return bool(self._value)
 
     def eval(self, values: Any = None, /, **named: Any) -> Any:
-        """The value of an expression for values of its symbols.
+        """Return the value of an expression for values of its symbols.
 
         Parameters
         ----------
@@ -261,7 +261,7 @@ class Conversions:
         return operator.index(_plain(self, "operator.index(x)"))
 
     def item(self, *index: Any) -> Any:
-        """An entry as a Python number; the only one where no index is given.
+        """Return an entry as a Python number; the only one where no index is given.
 
         Raises
         ------
@@ -272,7 +272,7 @@ class Conversions:
         return (value if hasattr(value, "item") else np.array(value)).item(*index)
 
     def tolist(self) -> Any:
-        """The entries as nested lists of Python numbers; raises as `item`."""
+        """Return the entries as nested lists of Python numbers; raises as `item`."""
         value = _plain(self, "x.tolist()")
         return value.tolist() if hasattr(value, "tolist") else value
 
@@ -292,7 +292,7 @@ class Conversions:
         return getattr(self._value, "device", HOST)
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Any:
-        """The Tensor itself, if that is where it lies.
+        """Return the Tensor itself, if that is where it lies.
 
         Raises
         ------
@@ -397,7 +397,7 @@ def _name(x: Any) -> str:
 
 
 def _plain(x: Any, what: str) -> Any:
-    """The value of a Tensor that somebody wants as plain numbers."""
+    """Return the value of a Tensor that somebody wants as plain numbers."""
     # Integers and booleans have no gradient to lose.
     varies = x.dtype.kind not in "biu" or what.startswith(("float", "complex"))
     if x._value is None or (varies and traces.active(x)):

@@ -233,7 +233,7 @@ LATE: dict[str, Any] = {"pull": None, "push": None, "rule": "", "reads": None}
 
 
 def always(params: dict[str, Any]) -> bool:
-    """The ``view`` of an op that never copies."""
+    """Return the ``view`` of an op that never copies."""
     return True
 
 
@@ -282,7 +282,7 @@ MAKERS: set[Any] = set()
 
 
 def declare(name: str) -> Op:
-    """The op of this name; made empty if nobody has defined it yet."""
+    """Return the op of this name; made empty if nobody has defined it yet."""
     op = OPS.get(name)
     if op is None:
         op = OPS[name] = Op(name)

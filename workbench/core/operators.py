@@ -26,7 +26,7 @@ _context = source.CONTEXT.get
 
 
 def _operator(name: str, compute: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
-    """The method of a binary operator and its reflection."""
+    """Return the method of a binary operator and its reflection."""
     op = declare(name)
     plain = (float, int, np.float64, np.float32)
 
@@ -112,7 +112,7 @@ def _slow(op: Op, operands: tuple[Any, Any], other: Any) -> Any:
 
 
 def _masked_operator(name: str) -> tuple[Any, Any]:
-    """The methods for a masked operand: what they make is masked too."""
+    """Return the methods for a masked operand: what they make is masked too."""
     op = declare(name)
 
     def method(self: Tensor, other: Any) -> Any:

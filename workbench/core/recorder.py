@@ -179,7 +179,7 @@ class _Copy:
         self.values = [value_of(y) for y in recorded.outputs]
 
     def of(self, outputs: Sequence[Any]) -> list[Any]:
-        """The copies of outputs, and of all that they need."""
+        """Return the copies of outputs, and of all that they need."""
         roots = [x for x in outputs if isinstance(x, Tensor)]
         for node in walk.order(roots, self.first):
             if node.serial not in self.made:
@@ -192,7 +192,7 @@ class _Copy:
         ]
 
     def node(self, node: Tensor) -> Any:
-        """The copy of one node, or its value if it depends on no input."""
+        """Return the copy of one node, or its value if it depends on no input."""
         whole = node.inputs[0] if node.op is ITEM else None
         if isinstance(whole, Tensor) and whole.serial not in self.made:
             return self.outer(self.part(whole, node))
@@ -224,7 +224,7 @@ class _Copy:
         return self.parts[key]
 
     def outer(self, x: Any) -> Any:
-        """A placeholder for a live Tensor from outside; others are constants."""
+        """Return a placeholder for a live Tensor from outside; others are constants."""
         if not isinstance(x, Tensor):
             if type(x) is np.ndarray:
                 traces.lock(x)  # the trace around this one reads it too
@@ -252,7 +252,7 @@ class _Copy:
 
 
 def _blank(x: Tensor) -> Tensor:
-    """A leaf without value that looks like a Tensor."""
+    """Return a leaf without value that looks like a Tensor."""
     made = leaf(None)
     take_name(made, x)
     made.spec = types.spec_of(x)

@@ -34,7 +34,7 @@ REFUSED: dict[str, tuple[str, str]] = {
 
 
 def name_of(function: Any) -> str:
-    """How users write a function: ``"np.sum"``, ``"scipy.special.gamma"``.
+    """Return how users write a function: ``"np.sum"``, ``"scipy.special.gamma"``.
 
     >>> name_of(np.sum), name_of(np.linalg.inv), name_of(np.add)
     ('np.sum', 'np.linalg.inv', 'np.add')
@@ -67,7 +67,7 @@ def supported() -> dict[str, Any]:
 
 
 def unknown(function: Any, part: str = "") -> TraceError:
-    """The error for a function that takes no Tensors, at the user's line.
+    """Return the error for a function that takes no Tensors, at the user's line.
 
     ``part`` names the method or argument of the function that is meant, such as
     ``".reduceat"``.

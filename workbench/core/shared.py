@@ -114,7 +114,7 @@ class Shared(Tensor):
             self.state = fitted
 
     def fitted(self, new: Any) -> Any:
-        """A value in this dtype, if its shape is one that is allowed.
+        """Return a value in this dtype, if its shape is one that is allowed.
 
         Raises
         ------
@@ -168,7 +168,7 @@ class Shared(Tensor):
         return made
 
     def described(self) -> str:
-        """How an error names it."""
+        """Return how an error names it."""
         name = "" if self.name is None else f" {self.name!r}"
         return f"the shared value{name} {self.spec}{blame.at(self.site)}"
 
@@ -180,7 +180,7 @@ class Shared(Tensor):
 
 
 def matches(shape: Sequence[int], lengths: Sequence[Any]) -> bool:
-    """Whether a shape has the known lengths; the others may be any."""
+    """Return whether a shape has the known lengths; the others may be any."""
     return len(shape) == len(lengths) and all(
         not isinstance(n, int) or n == m for m, n in zip(shape, lengths, strict=True)
     )
@@ -209,7 +209,7 @@ def within(x: Any, dtype: np.dtype[Any]) -> bool:
 
 
 def copied(state: Any) -> Any:
-    """A copy of an array of any library, or of a generator of random numbers."""
+    """Return a copy of an array of any library, or of a generator of random numbers."""
     return state.copy() if hasattr(state, "shape") else deepcopy(state)
 
 
@@ -217,7 +217,7 @@ _states = attrgetter("state")
 
 
 def held(shared: Sequence[Shared]) -> list[Any]:
-    """What several of them hold at one moment.
+    """Return what several of them hold at one moment.
 
     The loop runs in C: no other thread and no interrupt stands between two of them.
     """

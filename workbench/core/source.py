@@ -323,7 +323,7 @@ def surroundings() -> Context | None:
 
 
 def internal(frame: FrameType) -> bool:
-    """Whether a frame runs the code of Workbench, NumPy, SciPy or scikit-learn.
+    """Return whether a frame runs the code of Workbench, NumPy, SciPy or scikit-learn.
 
     That of `contextlib` stands between the two where a ``with`` opens a trace.
     """
@@ -332,7 +332,7 @@ def internal(frame: FrameType) -> bool:
 
 
 def caller(depth: int = 1) -> tuple[CodeType, int]:
-    """The nearest frame outside Workbench, as (code object, offset)."""
+    """Return the nearest frame outside Workbench, as (code object, offset)."""
     frame = sys._getframe(depth)
     while True:
         name: str = frame.f_globals.get("__name__", "")
@@ -343,7 +343,7 @@ def caller(depth: int = 1) -> tuple[CodeType, int]:
 
 
 def assigns() -> bool:
-    """Whether the user's line is at an assignment to entries: ``x[i] = v``."""
+    """Return whether the user's line is at an assignment to entries: ``x[i] = v``."""
     code, lasti = caller()
     return 0 <= lasti < len(code.co_code) and (
         code.co_code[lasti] == opmap["STORE_SUBSCR"]
@@ -374,7 +374,7 @@ def instruction_of(node: Any) -> tuple[CodeType | None, int]:
 
 
 def decode(code: CodeType | None, lasti: int) -> Site | None:
-    """The line, column and text behind a code object and offset."""
+    """Return the line, column and text behind a code object and offset."""
     if code is None:
         return None
     position = next(islice(code.co_positions(), max(lasti, 0) // 2, None), None)
@@ -386,7 +386,7 @@ def decode(code: CodeType | None, lasti: int) -> Site | None:
 
 
 def short(filename: str) -> str:
-    """How a file or cell is called: ``"net.py"``, or ``"[3]"`` for a cell."""
+    """Return how a file or cell is called: ``"net.py"``, or ``"[3]"`` for a cell."""
     cell = hooks.source(filename) if hooks.source.is_set else None
     return cell or os.path.basename(filename)
 

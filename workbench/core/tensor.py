@@ -339,7 +339,7 @@ def take_name(made: Tensor, x: Tensor) -> None:
 
 
 def value_of(x: Any) -> Any:
-    """The array behind a Tensor; anything else as it is."""
+    """Return the array behind a Tensor; anything else as it is."""
     return x._value if isinstance(x, Tensor) else x
 
 
@@ -456,7 +456,7 @@ def note_view(x: Any, view: Tensor) -> None:
 
 
 def infer(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
-    """The spec of an op's result (a tuple of specs for several outputs).
+    """Return the spec of an op's result (a tuple of specs for several outputs).
 
     A length that only the result itself can tell is None.
     """

@@ -45,7 +45,7 @@ OBJECTS = (
 
 
 def place(error: BaseException) -> str:
-    """The user's line in a traceback, as an error quotes it."""
+    """Return the user's line in a traceback, as an error quotes it."""
     found = ""
     for step in _steps(error):
         if not source.internal(step.tb_frame):
@@ -54,7 +54,7 @@ def place(error: BaseException) -> str:
 
 
 def explained(error: Exception, locked: bool) -> Exception | None:
-    """What to raise in place of a ValueError or TypeError of a traced function.
+    """Return what to raise in place of a ValueError or TypeError of a traced function.
 
     ``locked`` tells whether the trace has made arrays read-only. None for an error
     that says it all.
@@ -113,7 +113,7 @@ def _numpys(step: TracebackType) -> bool:
 
 
 def _library(error: BaseException) -> str | None:
-    """The function of SciPy or scikit-learn in which an error arose."""
+    """Return the function of SciPy or scikit-learn in which an error arose."""
     last = list(_steps(error))[-1:]
     return library_call(last[0].tb_frame) if last else None
 
@@ -142,7 +142,7 @@ Names = Union["ArgumentNames", Sequence[str | None]]
 
 
 def live(x: Any) -> bool:
-    """Whether what is computed from ``x`` must be recorded.
+    """Return whether what is computed from ``x`` must be recorded.
 
     True for a Tensor without a value, and for one that depends on a `wrt` leaf
     of a trace that is still open.
@@ -178,7 +178,7 @@ def wrap(
 
 
 def blank(like: Any, name: str | None = None) -> Tensor:
-    """A leaf without value that looks like an array, a Tensor or a Spec."""
+    """Return a leaf without value that looks like an array, a Tensor or a Spec."""
     made = leaf(None, name)
     spec = types.value_spec(like)
     made.spec = Spec(spec.shape, spec.dtype)
@@ -277,7 +277,7 @@ def record(
 
 
 def trace(f: Callable[..., Any]) -> Callable[..., Graph]:
-    """The graph of a function: ``wb.trace(f)(*args) -> Graph``.
+    """Return the graph of a function: ``wb.trace(f)(*args) -> Graph``.
 
     Arguments are arrays, numbers, nests of them, or ``wb.Spec(shape, dtype)`` for
     one without a value. All float arguments become inputs under their names.
@@ -391,7 +391,7 @@ class ArgumentNames:
 
 
 def parameter(f: Callable[..., Any], place: int) -> str:
-    """The name of a function's parameter, or of what stands there: ``arg2``."""
+    """Return the name of a function's parameter, or of what stands there: ``arg2``."""
     parameters = parameters_of(f)
     if place < len(parameters):
         found = parameters[place]
@@ -401,7 +401,7 @@ def parameter(f: Callable[..., Any], place: int) -> str:
 
 
 def parameters_of(f: Callable[..., Any]) -> list[inspect.Parameter]:
-    """The parameters of a function; none where Python does not know them."""
+    """Return the parameters of a function; none where Python does not know them."""
     try:
         return list(inspect.signature(f).parameters.values())
     except (TypeError, ValueError):

@@ -112,7 +112,7 @@ class OldValues:
 
 
 def reads_old() -> bool:
-    """Whether what runs may read all Tensors that are stale now."""
+    """Return whether what runs may read all Tensors that are stale now."""
     return LOCAL.seen == LATEST[0]
 
 
@@ -227,7 +227,7 @@ def _lower() -> None:
 
 
 def chain_of(array: Array) -> list[Array]:
-    """An array, what it is a view of, and so on to the owner of the memory."""
+    """Return an array, what it is a view of, and so on to the owner of the memory."""
     chain = [array]
     while isinstance(base := array.base, np.ndarray):
         chain.append(array := base)
@@ -235,7 +235,7 @@ def chain_of(array: Array) -> list[Array]:
 
 
 def _can_be_restored(owner: Array) -> bool:
-    """Whether NumPy lets an array be writeable again that was made read-only."""
+    """Return whether NumPy lets an array be writeable again that was made read-only."""
     if not owner.flags.writeable and id(owner) not in HELD:
         return False
     if owner.flags.owndata:
@@ -317,7 +317,7 @@ class OpenTrace(Hold):
         return None
 
     def reaches(self, tensor: Any) -> bool:
-        """Whether a Tensor depends on a leaf of this trace.
+        """Return whether a Tensor depends on a leaf of this trace.
 
         Every answer is kept, so that a gradient in each step of a long loop
         looks only at what that step added.
@@ -344,7 +344,7 @@ class OpenTrace(Hold):
 
 
 def any_open() -> bool:
-    """Whether any trace is open in this thread."""
+    """Return whether any trace is open in this thread."""
     return bool(LOCAL.stack)
 
 

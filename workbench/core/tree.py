@@ -76,7 +76,7 @@ class Tree:
         return KINDS[self.kind].build(self, parts)
 
     def leaves(self, value: Any) -> list[Any]:
-        """What stands in the places of the leaves, be it an array or a list.
+        """Return what stands in the places of the leaves, be it an array or a list.
 
         Raises
         ------
@@ -96,7 +96,7 @@ class Tree:
         return [leaf for entry, child in inside for leaf in child.leaves(given[entry])]
 
     def names(self, base: str) -> list[str]:
-        """How one writes each leaf of a nest that is called ``base``.
+        """Return how one writes each leaf of a nest that is called ``base``.
 
         >>> flatten({"b": 2.0, "layers": [(1.0, 3.0)]})[1].names("p")
         ["p['b']", "p['layers'][0][0]", "p['layers'][0][1]"]
@@ -128,7 +128,7 @@ _LEAF = Tree()
 
 
 def flatten(value: Any) -> tuple[list[Any], Tree]:
-    """The leaves of a nest, in a fixed order, and the Tree that rebuilds it."""
+    """Return the leaves of a nest, in a fixed order, and the Tree that rebuilds it."""
     if value is None or KINDS.get(type(value), _LEAF) is None:
         return [value], _LEAF
     leaves: list[Any] = []
@@ -136,7 +136,7 @@ def flatten(value: Any) -> tuple[list[Any], Tree]:
 
 
 def _take_apart(value: Any, leaves: list[Any]) -> Tree:
-    """The structure of a nest, whose leaves are added to ``leaves``."""
+    """Return the structure of a nest, whose leaves are added to ``leaves``."""
     own = type(value)
     kind = _kind_of(own, value)
     if kind is None:
@@ -154,7 +154,7 @@ def map_tree(function: Callable[[Any], Any], value: Any) -> Any:
 
 
 def is_sparse(value: Any) -> bool:
-    """Whether a value is a sparse array of SciPy, CuPy or our own."""
+    """Return whether a value is a sparse array of SciPy, CuPy or our own."""
     return hasattr(type(value), "tocsr")
 
 
@@ -180,7 +180,7 @@ def difference(wanted: Tree, found: Tree) -> str:
 
 
 def _described(tree: Tree) -> str:
-    """A nest in words, without what is inside."""
+    """Return a nest in words, without what is inside."""
     kind, count = tree.kind, len(tree.children)
     if kind is None:
         return "an array"
@@ -197,7 +197,7 @@ def _described(tree: Tree) -> str:
 
 
 def _text(tree: Tree) -> str:
-    """A nest as it is written, with a star for each array."""
+    """Return a nest as it is written, with a star for each array."""
     kind, inside = tree.kind, [_text(child) for child in tree.children]
     if kind is None:
         return "*"
@@ -217,7 +217,7 @@ def _text(tree: Tree) -> str:
 
 
 def _places(tree: Tree) -> list[str]:
-    """How one writes each entry of a nest."""
+    """Return how one writes each entry of a nest."""
     return [KINDS[tree.kind].place.format(entry) for entry in tree.entries]
 
 

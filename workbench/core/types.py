@@ -36,7 +36,7 @@ class Spec:
         return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
 
     def example(self) -> Any:
-        """A value of this spec that takes no memory, read-only: ones.
+        """Return a value of this spec that takes no memory, read-only: ones.
 
         Of integers zeros, for they may be an index into an axis of length 1.
 
@@ -50,12 +50,12 @@ class Spec:
 
 
 def weak(value: object) -> bool:
-    """Whether a value is a Python number, which never decides a dtype."""
+    """Return whether a value is a Python number, which never decides a dtype."""
     return type(value) in WEAK_TYPES
 
 
 def spec_of(value: Any) -> Any:
-    """The spec of an array of any library, a NumPy scalar or a Python number.
+    """Return the spec of an array of any library, a NumPy scalar or a Python number.
 
     A tuple of specs for the tuple of an op's several outputs.
     """
@@ -81,7 +81,7 @@ def spec_of(value: Any) -> Any:
 
 
 def value_spec(x: Any) -> Any:
-    """A spec, or that of a value."""
+    """Return a spec, or that of a value."""
     return x if isinstance(x, Spec) else spec_of(x)
 
 
@@ -108,12 +108,12 @@ def plain(array: Any) -> Any:
 
 
 def differentiable(dtype: Any) -> bool:
-    """Whether values of this dtype have derivatives: floats and complex."""
+    """Return whether values of this dtype have derivatives: floats and complex."""
     return np.dtype(dtype).kind in "fc"
 
 
 def format_shape(shape: Shape) -> str:
-    """A shape as the picture shows it: ``"569×16"``, ``"()"`` for a scalar.
+    """Return a shape as the picture shows it: ``"569×16"``, ``"()"`` for a scalar.
 
     >>> format_shape((569, 16)), format_shape(())
     ('569×16', '()')

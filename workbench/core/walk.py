@@ -21,7 +21,7 @@ def is_leaf(node: Tensor) -> bool:
 def order(
     roots: Iterable[Tensor], first: int = 0, stop: Collection[int] = frozenset()
 ) -> list[Tensor]:
-    """All Tensors that the roots depend on, from serial ``first``, ascending.
+    """Return all Tensors that the roots depend on, from serial ``first``, ascending.
 
     The walk does not go behind Tensors whose serials are in ``stop``.
     """
@@ -50,7 +50,7 @@ def reaches(nodes: Sequence[Tensor], sources: Iterable[Tensor]) -> set[int]:
 
 
 def substitute(outputs: Sequence[Any], new: Mapping[Tensor, Any]) -> list[Any]:
-    """The outputs computed again with some Tensors replaced.
+    """Return the outputs computed again with some Tensors replaced.
 
     Only what depends on a replaced Tensor is applied anew; with plain arrays in
     ``new`` and nothing else unknown, the results are plain arrays.

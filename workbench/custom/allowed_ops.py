@@ -117,7 +117,7 @@ def nameable() -> dict[str, Any]:
 
 
 def _numeric(kind: Any) -> bool:
-    """Whether a setting names a dtype of numbers, or a setting of the node."""
+    """Return whether a setting names a dtype of numbers, or a setting of the node."""
     try:
         return kind[:1] == "$" or np.dtype(kind).kind in "biufc"
     except TypeError:
@@ -131,7 +131,7 @@ def _alias(name: str) -> str:
 
 
 def _custom(name: str, params: dict[str, Any], refuse: Refuse, where: str) -> Apply:
-    """How an op that a user has made runs."""
+    """Return how an op that a user has made runs."""
     maker = CUSTOM[name].maker
     made = maker() if maker is not None else None
     if made is None:

@@ -34,7 +34,7 @@ def _size(*operands: Any) -> int:
 
 
 def _joined(*operands: Any) -> int:
-    """The number of entries of what operands broadcast to."""
+    """Return the number of entries of what operands broadcast to."""
     shapes = [lengths_of(x) for x in operands]
     rank = max(map(len, shapes), default=0)
     found = 1
@@ -44,7 +44,7 @@ def _joined(*operands: Any) -> int:
 
 
 def _numbers(x: Any, what: str) -> list[int]:
-    """The whole numbers of an operand that says how long a result is.
+    """Return the whole numbers of an operand that says how long a result is.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def _numbers(x: Any, what: str) -> list[int]:
 
 
 def _length(x: Any, axis: Any) -> int:
-    """The length of an axis; of no axis in particular that of all entries."""
+    """Return the length of an axis; of no axis in particular that of all entries."""
     shape = lengths_of(x)
     if not isinstance(axis, int) or not -len(shape) <= axis < len(shape):
         return count_entries(x)
@@ -96,7 +96,7 @@ def handed_on(*operands: Any, **settings: Any) -> Demand:
 
 
 def _sorted(*operands: Any, **settings: Any) -> Demand:
-    """What sorts, and may tell positions and counts too."""
+    """Return what sorts, and may tell positions and counts too."""
     made = _size(*operands)
     return Demand(4 * made, CALLED + SORTED * made)
 
@@ -114,7 +114,7 @@ def _running(*operands: Any, **settings: Any) -> Demand:
 
 
 def _parts(operands: Any) -> int:
-    """How many parts lists among the operands have."""
+    """Return how many parts lists among the operands have."""
     return sum(1 + _parts(x) for x in operands if isinstance(x, (list, tuple)))
 
 
@@ -238,7 +238,7 @@ def _take(a: Any, indices: Any, axis: Any = None, **more: Any) -> Demand:
 
 
 def _taken_along(arr: Any, indices: Any, axis: Any = -1) -> Demand:
-    """The lengths of both broadcast, but for the axis."""
+    """Return the lengths of both broadcast, but for the axis."""
     made = _joined(arr, indices) * max(_length(indices, axis), 1)
     return Demand(made, CALLED + COPIED * made)
 
@@ -294,7 +294,7 @@ def _quantile(a: Any, q: Any, axis: Any = None, **more: Any) -> Demand:
 
 
 def _nanquantile(a: Any, q: Any, axis: Any = None, **more: Any) -> Demand:
-    """One call of a function for each row."""
+    """Return one call of a function for each row."""
     made, work = _quantile(a, q, axis)
     rows = 1 if axis is None else _rest(a, axis)
     return Demand(made, work + 100 * CALLED * rows)
@@ -305,7 +305,7 @@ def _raveled(multi_index: Any, *more: Any, **settings: Any) -> Demand:
 
 
 def _rolled(a: Any, shift: Any, axis: Any = None) -> Demand:
-    """Each of several shifts takes a step of its own."""
+    """Return each of several shifts takes a step of its own."""
     made, work = handed_on(a)
     return Demand(made, work + CALLED * _joined(shift, axis))
 
@@ -334,7 +334,7 @@ def _bincount(x: Any, weights: Any = None, minlength: Any = 0) -> Demand:
 
 
 def _bins(bins: Any) -> int:
-    """How many bins one axis has."""
+    """Return how many bins one axis has."""
     if isinstance(bins, str):
         raise ValueError("its bins must be numbers, not the name of a way to find them")
     if lengths_of(bins):
@@ -398,7 +398,7 @@ def _vecmat(a: Any, b: Any, **more: Any) -> Demand:
 
 
 def _stack(a: tuple[int, ...], b: tuple[int, ...]) -> int:
-    """How many products two stacks make together."""
+    """Return how many products two stacks make together."""
     return _joined(np.broadcast_to(0, a), np.broadcast_to(0, b))
 
 
@@ -433,7 +433,7 @@ def _tensordot(a: Any, b: Any, axes: Any = 2) -> Demand:
 
 
 def _multi_dot(arrays: Any, **more: Any) -> Demand:
-    """One product after the other, which costs no less than the best order."""
+    """Return one product after the other, which costs no less than the best order."""
     shapes = [(1, *lengths_of(x))[-2:] for x in _listed(arrays)]
     rows, work = shapes[0][0], 0.0
     for inner, columns in shapes[1:]:
@@ -486,7 +486,7 @@ def _covariance(m: Any, y: Any = None, rowvar: Any = True, **more: Any) -> Deman
 
 
 def _factored(a: Any, *more: Any, **settings: Any) -> Demand:
-    """What costs n**3 for each matrix, and makes no more than a few as large."""
+    """Return what costs n**3 for each matrix, and makes no more than a few as large."""
     *stack, m, n = (1, 1, *lengths_of(a))
     work = 30.0 * prod(stack) * m * n * min(m, n)
     work += sum(_size(b) * min(m, n) for b in more if not isinstance(b, (int, float)))
@@ -530,7 +530,7 @@ def _matrix_power(a: Any, n: Any) -> Demand:
 
 
 def _as_matrix(a: Any, *more: Any, **settings: Any) -> Demand:
-    """What makes one matrix of all entries, and solves with it."""
+    """Return what makes one matrix of all entries, and solves with it."""
     made = _size(a, *more)
     return Demand(4 * made, CALLED + 30.0 * made**1.5)
 

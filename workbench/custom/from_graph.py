@@ -173,7 +173,7 @@ class OpFromGraph(Call):
         return self.name
 
     def __call__(self, *args: Any) -> Any:
-        """The outputs: one as itself, several as a tuple."""
+        """Return the outputs: one as itself, several as a tuple."""
         given = fitted(self.name, self.inputs, args)
         # As written: an op inside with rules stays until it is differentiated.
         unfolds = self.inline and self.declared is None
@@ -186,7 +186,7 @@ class OpFromGraph(Call):
         return define.several(self, (*given, *self.implicit))
 
     def _connection(self, inputs: Any, params: Params) -> list[list[bool]]:
-        """The pattern of all that the op reads, for who looks for a path."""
+        """Return the pattern of all that the op reads, for who looks for a path."""
         everything = [True] * len(self.outputs)
         if self.declared is not None:
             return [*self.declared, *[everything] * len(self.implicit)]
@@ -239,7 +239,7 @@ class OpFromGraph(Call):
         return known or registered(self.entry.key) is not None
 
     def _graphs(self, inputs: Sequence[Any], params: Params) -> Sequence[Graph]:
-        """The graph for inputs of these shapes."""
+        """Return the graph for inputs of these shapes."""
         return [self.specialize(inputs).graph]
 
     def _pull(self, *arguments: Any) -> list[Any]:
@@ -261,7 +261,7 @@ class OpFromGraph(Call):
         params: Params,
         rules: Rules = None,
     ) -> list[Any]:
-        """The cotangents that the graph passes on, as far as it is connected."""
+        """Return the cotangents that the graph passes on, as far as it is connected."""
         op = self.specialize(inputs)
         if self.declared is None:
             return op.pull_recorded(mask, g, y, inputs, {}, rules)
@@ -283,7 +283,7 @@ class OpFromGraph(Call):
         params: Params,
         rules: Rules = None,
     ) -> Any:
-        """The tangents of the graph."""
+        """Return the tangents of the graph."""
         return self.specialize(inputs).push_recorded(tangents, y, inputs, {}, rules)
 
     # Many examples
@@ -302,13 +302,13 @@ class OpFromGraph(Call):
 
 
 def _place() -> tuple[str, int] | None:
-    """The user's line, where the op is made."""
+    """Return the user's line, where the op is made."""
     site = source.decode(*source.caller())
     return None if site is None else (site.filename, site.line)
 
 
 def _pattern(name: str, given: Pattern | None, op: OpFromGraph) -> list[Any] | None:
-    """A connection pattern as declared, if its shape fits."""
+    """Return a connection pattern as declared, if its shape fits."""
     if given is None:
         return None
     rows = [list(row) for row in given]

@@ -106,7 +106,7 @@ def closure(
 
 
 def missing(name: str, x: Tensor, inputs: Sequence[Tensor]) -> MissingInputError:
-    """The error for a symbol that an output needs and nobody gives."""
+    """Return the error for a symbol that an output needs and nobody gives."""
     given = ", ".join(listed([y], i) for i, y in enumerate(inputs)) or "none"
     return MissingInputError(
         f"{name}: an output needs the symbol {types.spec_of(x)}{_called(x)}"
@@ -141,7 +141,7 @@ def listed(symbols: Sequence[Tensor], first: int = 0) -> str:
 
 
 def fitted(name: str, symbols: Sequence[Tensor], args: Sequence[Any]) -> list[Any]:
-    """The arguments of a call in the dtypes of their symbols.
+    """Return the arguments of a call in the dtypes of their symbols.
 
     Raises
     ------
@@ -209,7 +209,7 @@ def _called(x: Tensor) -> str:
 
 
 def checked_rule(op: Any, rule: Any, which: str) -> Any:
-    """A rule as it runs, for an op of a graph: texts read, lists as tuples.
+    """Return a rule as it runs, for an op of a graph: texts read, lists as tuples.
 
     ``which`` is "vjp" or "jvp". An op must take the right number of arrays.
     """

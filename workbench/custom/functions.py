@@ -80,7 +80,7 @@ class FunctionCall:
     # Its value
 
     def arguments(self, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], Any]:
-        """The arguments, with these arrays in their places."""
+        """Return the arguments, with these arrays in their places."""
         filled = list(self.flat)
         for i, x in zip(self.chosen, leaves, strict=True):
             filled[i] = x
@@ -106,11 +106,11 @@ class FunctionCall:
         return outputs
 
     def run(self, leaves: Sequence[Any]) -> list[Any]:
-        """The outputs that are arrays, as the ops inside compute them."""
+        """Return the outputs that are arrays, as the ops inside compute them."""
         return self._call(leaves)[0]
 
     def _call(self, leaves: Sequence[Any], keep: bool = False) -> tuple[list[Any], Any]:
-        """Those outputs, and what the gradient needs, if that is to be kept."""
+        """Return those outputs, and what the gradient needs, if that is to be kept."""
         function, kept = self.function, None
         args, kwargs = self.arguments(leaves)
         if function.paired or (keep and function.forward is not None):
@@ -123,7 +123,7 @@ class FunctionCall:
         return [flat[i] for i in self.moving], kept
 
     def both(self, args: tuple[Any, ...], kwargs: Any) -> tuple[Any, Any]:
-        """The value, and what the gradient needs of this run."""
+        """Return the value, and what the gradient needs of this run."""
         function = self.function
         run = function.f if function.paired else function.forward
         assert run is not None
@@ -139,7 +139,7 @@ class FunctionCall:
         return made
 
     def whole(self, outputs: Sequence[Any]) -> Any:
-        """The result as the function nests it."""
+        """Return the result as the function nests it."""
         filled = list(self.rest)
         for i, y in zip(self.moving, outputs, strict=True):
             filled[i] = y
@@ -170,7 +170,7 @@ class FunctionCall:
     # Its node
 
     def recorded(self, leaves: list[Any]) -> Any:
-        """The result as one node of the program."""
+        """Return the result as one node of the program."""
         op = self._op = self._op or self.op()
         made = apply_valued(op, tuple(leaves), self.params, self._find_value)
         found = define.outputs(made)
@@ -183,7 +183,7 @@ class FunctionCall:
         return value
 
     def op(self) -> Op:
-        """The op of this call: the function of its arrays alone."""
+        """Return the op of this call: the function of its arrays alone."""
         function = self.function
         made = Op(function.__op__)
         made.custom, made.maker = True, function
@@ -215,7 +215,7 @@ class FunctionCall:
         return made
 
     def infer(self, *specs: Any, **params: Any) -> Any:
-        """The specs of the outputs: by a run on examples, or by recording."""
+        """Return the specs of the outputs: by a run on examples, or by recording."""
         probe = Op(self.function.__op__)
         probe.compute = lambda *arrays: tuple(self.value(arrays))
         try:
@@ -259,7 +259,7 @@ class FunctionCall:
         return self.spread(made, args, backward, function.fixed)
 
     def ahead(self, node: Node, *tangents: Any) -> Any:
-        """The tangent by JAX's rule of primals and tangents."""
+        """Return the tangent by JAX's rule of primals and tangents."""
         function = self.function
         rule = function.pushed
         assert rule is not None
@@ -335,7 +335,7 @@ def owned(y: Any) -> Any:
 
 
 def opened(value: Any) -> list[Any]:
-    """The leaves of a nest of gradients, None among them."""
+    """Return the leaves of a nest of gradients, None among them."""
     if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
         return [leaf for part in value for leaf in opened(part)]
     if isinstance(value, dict):
@@ -436,14 +436,14 @@ class CustomFunction:
         return rule
 
     def __get__(self, owner: Any, kind: Any = None) -> Any:
-        """A method of the object it is looked up in."""
+        """Return a method of the object it is looked up in."""
         return self if owner is None else MethodType(self, owner)
 
     def __repr__(self) -> str:
         return f"<{self.__op__}, with a gradient of its own>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The value; in a trace one node of the program."""
+        """Return the value; in a trace one node of the program."""
         if not (self.paired or self.vjp or self.jvp or self.backward or self.pushed):
             raise UsageError(
                 f"{self.__op__} has no rule yet. Give one:"
@@ -485,7 +485,7 @@ class CustomFunction:
         return structure, tuple([(i, type(x), x) for i, x in rest])
 
     def _settings(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The arguments that hold no arrays, by the names of their parameters.
+        """Return the arguments that hold no arrays, by the names of their parameters.
 
         A default that stays is one too, whatever it is: it has no gradient.
         """
@@ -503,7 +503,7 @@ class CustomFunction:
 
 
 def _holds_arrays(value: Any) -> bool:
-    """Whether an argument is an array, or a nest with one inside."""
+    """Return whether an argument is an array, or a nest with one inside."""
     if value is None or type(value) in (int, bool, str):
         return False
     return is_array(value) or any(map(is_array, tree.flatten(value)[0]))
@@ -516,7 +516,7 @@ def custom_vjp(
     jvp: Rule | None = None,
     nondiff_argnums: int | Sequence[int] = (),
 ) -> Any:
-    """A function of arrays with a gradient of your own.
+    """Return a function of arrays with a gradient of your own.
 
     Parameters
     ----------
@@ -566,7 +566,7 @@ def custom_jvp(
     vjp: Rule | None = None,
     nondiff_argnums: int | Sequence[int] = (),
 ) -> Any:
-    """A function of arrays with a rule of your own for forward mode.
+    """Return a function of arrays with a rule of your own for forward mode.
 
     As :func:`workbench.custom_vjp`. Reverse mode is the rule transposed, where ``vjp``
     does not give it; a rule must then be linear in the tangents.
@@ -586,7 +586,7 @@ def custom_jvp(
 
 
 def custom_gradient(f: Function | None = None, *, jvp: Rule | None = None) -> Any:
-    """A function that returns its value and its gradient, as TensorFlow has it.
+    """Return a function that returns its value and its gradient, as TensorFlow has it.
 
     ``f(*args)`` returns ``(y, grad)``; ``grad`` takes one cotangent for each array in
     ``y`` and returns one gradient for each argument. It may read what ``f`` has

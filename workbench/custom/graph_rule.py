@@ -95,7 +95,7 @@ class Reader:
         self.note_last_reads()
 
     def split(self, names: Any, what: str) -> list[Any]:
-        """Names apart from their types, which are noted."""
+        """Return names apart from their types, which are noted."""
         if isinstance(names, str) or not isinstance(names, (list, tuple)):
             self.refuse(f"{what} is {names!r}", f'Give a list of names: {what}=["x"].')
         found: list[Any] = []
@@ -127,7 +127,7 @@ class Reader:
             )
 
     def declared(self, given: Any) -> dict[str, list[str]]:
-        """The dtypes that each type may be, by NumPy's names."""
+        """Return the dtypes that each type may be, by NumPy's names."""
         if isinstance(given, (str, list, tuple)):
             given = dict(
                 map(self.type_of, [given] if isinstance(given, str) else given)
@@ -171,7 +171,7 @@ class Reader:
         return name, found
 
     def dtype(self, kind: Any) -> str:
-        """The name of a dtype, of which TensorFlow has others."""
+        """Return the name of a dtype, of which TensorFlow has others."""
         try:
             made = np.dtype(TYPES.get(kind, kind))
         except TypeError:
@@ -181,7 +181,7 @@ class Reader:
         return str(made.name)
 
     def step(self, node: Any, i: int) -> Step:
-        """One node, from a mapping or a tuple."""
+        """Return one node, from a mapping or a tuple."""
         keys = ("outputs", "op", "inputs", "params")
         if isinstance(node, Mapping):
             if extra := sorted(set(map(str, node)) - set(keys)):
@@ -388,7 +388,7 @@ class graph_rule:
     # How it runs
 
     def __call__(self, node: Node, *cotangents: Any) -> list[Any]:
-        """One gradient (or None) for each input of a node."""
+        """Return one gradient (or None) for each input of a node."""
         given = [*node.inputs, *cotangents]
         if len(given) != len(self.inputs):
             given = [*node.inputs, *node.outputs, *cotangents]
@@ -404,7 +404,7 @@ class graph_rule:
         return self.run(given, node)
 
     def run(self, given: Sequence[Any], node: Node | None = None) -> list[Any]:
-        """The gradients for values of the inputs."""
+        """Return the gradients for values of the inputs."""
         values = dict(zip(self.inputs, given, strict=True))
         self._check_types(values)
 
@@ -513,7 +513,7 @@ class graph_rule:
                 return
 
     def graph(self, *specs: Spec) -> Graph:
-        """The program of the rule, for inputs of these shapes and dtypes."""
+        """Return the program of the rule, for inputs of these shapes and dtypes."""
         if len(specs) != len(self.inputs):
             raise UsageError(
                 f"{self.__name__}: the rule has inputs {', '.join(self.inputs)}; give a"
@@ -525,7 +525,7 @@ class graph_rule:
     # As data
 
     def to_json(self) -> str:
-        """The rule as text."""
+        """Return the rule as text."""
         return json.dumps(self._data())
 
     def _data(self) -> dict[str, Any]:
@@ -617,7 +617,7 @@ class graph_rule:
 
 
 def _module() -> str:
-    """The module of the user's code that runs now."""
+    """Return the module of the user's code that runs now."""
     frame = sys._getframe(1)
     while source.internal(frame) and frame.f_back is not None:
         frame = frame.f_back
@@ -625,7 +625,7 @@ def _module() -> str:
 
 
 def _itemsize(x: Any) -> int:
-    """The bytes of one entry of an operand."""
+    """Return the bytes of one entry of an operand."""
     if isinstance(x, list):
         return max(map(_itemsize, x), default=8)
     return int(getattr(getattr(x, "dtype", None), "itemsize", 8))

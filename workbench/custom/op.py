@@ -37,7 +37,7 @@ from workbench.overrides.rule_errors import ONTO_COPIES, in_place, placed
 
 
 def input_counts(cls: Any) -> tuple[float, float]:
-    """How many inputs the `compute` of a class takes: at least, at most."""
+    """Return how many inputs the `compute` of a class takes: at least, at most."""
     kind = type(inspect.getattr_static(cls, "compute"))
     own = 0 if kind in (staticmethod, classmethod) else 1
     try:
@@ -60,7 +60,7 @@ def numbers(least: float, most: float) -> str:
 
 
 def operand(x: Any) -> Any:
-    """What an op takes: arrays and Tensors as they are, lists as arrays."""
+    """Return what an op takes: arrays and Tensors as they are, lists as arrays."""
     if isinstance(x, (list, tuple)):
         found = admit(x)
         return found if hasattr(found, "dtype") else np.asarray(x)  # host array: a list
@@ -192,7 +192,7 @@ class Op:
     # What a user writes
 
     def compute(self, *arrays: Any) -> Any:
-        """The value: an array, or a tuple of arrays, by any library's code.
+        """Return the value: an array, or a tuple of arrays, by any library's code.
 
         The arrays that come in are read-only. The same inputs must give the same
         result, and as many outputs each time.
@@ -200,7 +200,7 @@ class Op:
         raise NotImplementedError
 
     def infer(self, *specs: Any) -> Any:
-        """The result's ``wb.Spec(shape, dtype)``, a tuple of them for several.
+        """Return the result's ``wb.Spec(shape, dtype)``, a tuple of them for several.
 
         Needed only where `compute` cannot run on arrays of ones (zeros, for integers)
         in the shape of each input.
@@ -243,7 +243,7 @@ class Op:
         raise NotImplementedError
 
     def connection(self) -> Sequence[Sequence[bool]]:
-        """Which outputs depend on which inputs: a row of outputs for each input.
+        """Return which outputs depend on which inputs: a row of outputs for each input.
 
         By default all on all. What `vjp` returns is held against it.
         """
@@ -300,7 +300,7 @@ class Op:
         }
 
     def _key(self) -> Any:
-        """What tells it from an op with other settings; 1 is not 1.0 here."""
+        """Return what tells it from an op with other settings; 1 is not 1.0 here."""
         made = []
         for name, value in self._settings.items():
             parts = value if isinstance(value, tuple) else (value,)
@@ -380,7 +380,7 @@ def _settle(cls: type) -> None:
 
 
 def _bind(op: Op) -> Bound:
-    """What an op computes, infers and derives, as programs run it."""
+    """Return what an op computes, infers and derives, as programs run it."""
     made = Bound(op.name)
     made.owner = made.maker = op
     made.settings = op._settings
@@ -414,7 +414,7 @@ def _bind(op: Op) -> Bound:
 
 
 def _exact(value: Any) -> Any:
-    """A setting so that equal ones of different types differ."""
+    """Return a setting so that equal ones of different types differ."""
     if isinstance(value, tuple):
         return tuple, type(value), tuple(map(_exact, value))
     if type(value) is float:
@@ -435,7 +435,7 @@ class Compute:
         self.__name__ = op.name
 
     def __call__(self, *arrays: Any, **params: Any) -> Any:
-        """The outputs; the settings are the op's own."""
+        """Return the outputs; the settings are the op's own."""
         op = self.op
         lent = lend(arrays)
         try:
@@ -469,7 +469,7 @@ class Probe(Compute):
     __slots__ = ()
 
     def __call__(self, *arrays: Any, **params: Any) -> Any:
-        """The outputs as they are: views, perhaps."""
+        """Return the outputs as they are: views, perhaps."""
         made = self.op.compute(*lend(arrays))
         results, single = _results(self.op, made)
         return results[0] if single else tuple(results)
@@ -500,7 +500,7 @@ def infer_declared(op: Op, /, *specs: Any, **params: Any) -> Any:
 
 
 def probed(op: Op, probe: Core, specs: tuple[Any, ...]) -> Any:
-    """The spec of a result, by running `compute` on examples."""
+    """Return the spec of a result, by running `compute` on examples."""
     try:
         return tensor.infer(probe, specs, {})
     except (UsageError, TraceError):
@@ -516,13 +516,13 @@ def probed(op: Op, probe: Core, specs: tuple[Any, ...]) -> Any:
 
 
 def batched_by(op: Op, inputs: tuple[Any, ...], batched: tuple[bool, ...]) -> Any:
-    """What the op's own rule for batches gives, one array per output."""
+    """Return what the op's own rule for batches gives, one array per output."""
     made = op.batch(inputs, batched)
     return tuple(made) if isinstance(made, list) else made
 
 
 def _results(op: Op, made: Any) -> tuple[list[Any], bool]:
-    """What `compute` returned, as arrays, and whether that is one by itself."""
+    """Return what `compute` returned, as arrays, and whether that is one by itself."""
     single = not isinstance(made, (tuple, list))
     if isinstance(made, list) and not any(map(_is_array, made)):
         single, made = True, np.asarray(made)  # host array: a list of numbers
@@ -536,7 +536,7 @@ def _results(op: Op, made: Any) -> tuple[list[Any], bool]:
 
 
 def _holders(results: list[Any]) -> list[int]:
-    """How many hold each array, or the array that it is a view of."""
+    """Return how many hold each array, or the array that it is a view of."""
     return [
         sys.getrefcount(y)
         if getattr(y, "base", None) is None
@@ -546,7 +546,7 @@ def _holders(results: list[Any]) -> list[int]:
 
 
 def _alone() -> tuple[int, int]:
-    """How many that are of an array that nobody else holds, and of its base."""
+    """Return how many that are of an array that nobody else holds, and of its base."""
     made = np.zeros(2)  # host array: it is only counted
     results = [made]
     view = np.zeros(2)[:1]  # host array: likewise
@@ -588,7 +588,7 @@ def _is_array(x: Any) -> bool:
 
 
 def _array(op: Op, y: Any, i: int | None) -> Any:
-    """One output of `compute` as an array or a NumPy scalar."""
+    """Return one output of `compute` as an array or a NumPy scalar."""
     which = "" if i is None else f" as output {i}"
     if y is None:
         raise UsageError(
@@ -629,7 +629,7 @@ def _count(op: Op, count: int) -> None:
 
 
 def connections(op: Op, inputs: int) -> list[list[bool]]:
-    """What an op declares to depend on what, if that is a row for each input.
+    """Return what an op declares to depend on what, if that is a row for each input.
 
     Raises
     ------

@@ -76,7 +76,7 @@ WAITING: dict[str, Callable[..., Any]] = {}
 
 
 def home_of(made: Any) -> Home:
-    """Where a class or a function was defined."""
+    """Return where a class or a function was defined."""
     name = str(getattr(made, "__qualname__", None) or name_of(made))
     if name.endswith("<lambda>"):
         # All lambdas are called alike: the line tells them apart.
@@ -85,7 +85,7 @@ def home_of(made: Any) -> Home:
 
 
 def snake(name: str) -> str:
-    """The name of an op from that of its class.
+    """Return the name of an op from that of its class.
 
     A single capital before a word belongs to it, several are an acronym.
 
@@ -157,7 +157,7 @@ def enter(entry: Entry, cure: str = "") -> Entry:
 
 
 def enter_function(entry: Entry) -> str:
-    """The name of the op of a function with a gradient of its own.
+    """Return the name of the op of a function with a gradient of its own.
 
     Functions of one name are many, in many modules: that of an op gets a prefix.
     """
@@ -172,7 +172,7 @@ def enter_function(entry: Entry) -> str:
 
 
 def held(entry: Entry) -> bool:
-    """Whether anybody could still use the op: its class is there."""
+    """Return whether anybody could still use the op: its class is there."""
     if entry.maker is None:
         return True
     if entry.maker() is not None:
@@ -181,7 +181,7 @@ def held(entry: Entry) -> bool:
 
 
 def registered(key: Hashable) -> Callable[..., Any] | None:
-    """The gradient that is registered for an op; None if there is none."""
+    """Return the gradient that is registered for an op; None if there is none."""
     return REGISTERED.get(key)
 
 
@@ -272,7 +272,7 @@ def register_gradient(op: Any) -> Callable[[F], F]:
 
 
 def _again(known: Any, rule: Any) -> bool:
-    """Whether a rule is one that is known: it, or its definition run again.
+    """Return whether a rule is one that is known: it, or its definition run again.
 
     What has no name of its own is told apart by what it is.
     """
@@ -282,7 +282,7 @@ def _again(known: Any, rule: Any) -> bool:
 
 
 def _brings(entry: Entry) -> str:
-    """What to say of an op that has a gradient of its own."""
+    """Return what to say of an op that has a gradient of its own."""
     return (
         f"the op {entry.name!r} has a gradient of its own, {entry.brings}. Change that,"
         " or put another in its place where you need it:"

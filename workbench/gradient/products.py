@@ -17,7 +17,7 @@ def Lop(
     disconnected_inputs: str = "raise",
     return_disconnected: str = "zero",
 ) -> Any:
-    """The Jacobian of ``f`` by ``wrt``, multiplied from the left: a vjp.
+    """Return the Jacobian of ``f`` by ``wrt``, multiplied from the left: a vjp.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def Rop(
     disconnected_outputs: str = "raise",
     return_disconnected: str = "zero",
 ) -> Any:
-    """The Jacobian of ``f`` by ``wrt``, multiplied from the right: a jvp.
+    """Return the Jacobian of ``f`` by ``wrt``, multiplied from the right: a jvp.
 
     It is forward mode; an op that has no rule for it has the transpose of the other.
 
@@ -169,7 +169,7 @@ def jacobian(
     consider_constant: Iterable[Tensor] | None = None,
     disconnected_inputs: str = "raise",
 ) -> Any:
-    """The matrix of all first derivatives of expressions of any rank.
+    """Return the matrix of all first derivatives of expressions of any rank.
 
     Parameters
     ----------
@@ -209,7 +209,7 @@ def hessian(
     *,
     cross: bool = True,
 ) -> Any:
-    """The matrix of all second derivatives of an expression of one number.
+    """Return the matrix of all second derivatives of an expression of one number.
 
     Parameters
     ----------
@@ -255,7 +255,7 @@ def hessian_vector_product(
     consider_constant: Iterable[Tensor] | None = None,
     disconnected_inputs: str = "raise",
 ) -> Any:
-    """The Hessian times a vector, without the Hessian: forward over reverse.
+    """Return the Hessian times a vector, without the Hessian: forward over reverse.
 
     Parameters
     ----------

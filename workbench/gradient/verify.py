@@ -132,7 +132,7 @@ class numeric_grad:
         )
 
     def abs_rel_errors(self, g_pt: Sequence[Any]) -> list[tuple[Any, Any]]:
-        """The errors of a gradient that somebody has, one pair for each array.
+        """Return the errors of a gradient that somebody has, one pair for each array.
 
         Raises
         ------
@@ -158,7 +158,7 @@ class numeric_grad:
     def max_err(
         self, g_pt: Sequence[Any], abs_tol: float, rel_tol: float
     ) -> tuple[int, int, float, float]:
-        """Where a gradient that somebody has breaks the tolerances most.
+        """Return where a gradient that somebody has breaks the tolerances most.
 
         Of all entries that for which ``min(abs_err / abs_tol, rel_err / rel_tol)`` is
         largest: above 1 both tolerances are exceeded.
@@ -194,19 +194,19 @@ class numeric_grad:
 
 
 def value_at(f: Callable[..., Any], arrays: Sequence[Any]) -> Any:
-    """What a function of arrays (or of expressions) returns, as an array."""
+    """Return what a function of arrays (or of expressions) returns, as an array."""
     return array_of(f(*arrays))
 
 
 def array_of(x: Any) -> Any:
-    """The array that an expression is, or anything else as it is."""
+    """Return the array that an expression is, or anything else as it is."""
     return x.eval() if isinstance(x, Tensor) else x
 
 
 def _slopes(
     value: Callable[..., Array], arrays: list[Array], which: int, eps: float | None
 ) -> tuple[Array, Array]:
-    """The slope by each entry of an array, and what it may be off by."""
+    """Return the slope by each entry of an array, and what it may be off by."""
     x = arrays[which]
     found = np.empty(x.shape, np.result_type(x.dtype, np.float64))
     error = np.zeros(x.shape)
@@ -414,7 +414,7 @@ def verify_grad(
 
 
 def _drawn(rng: Any, y: Array, narrow: bool) -> Any:
-    """A projection with weights between 0.5 and 1.5: none vanishes."""
+    """Return a projection with weights between 0.5 and 1.5: none vanishes."""
     draw = rng.random if hasattr(rng, "random") else rng.random_sample
     u = np.asarray(draw(y.shape)) + 0.5
     if y.dtype.kind == "c":
@@ -454,7 +454,7 @@ def _compare(
 
 
 def _place(at: int, array: Any) -> tuple[int, ...]:
-    """The entry at a flat position."""
+    """Return the entry at a flat position."""
     return tuple(map(int, np.unravel_index(at, array.shape)))
 
 

@@ -31,7 +31,7 @@ def grad(
     *,
     overrides: Sequence[Override] | None = None,
 ) -> Any:
-    """The gradient of an expression by others, as expressions.
+    """Return the gradient of an expression by others, as expressions.
 
     Parameters
     ----------
@@ -235,7 +235,7 @@ def format_as(use_list: bool, use_tuple: bool, outputs: Any) -> Any:
 
 
 def zero_grad(x: Any) -> Any:
-    """The same values, through which a gradient of zero flows back.
+    """Return the same values, through which a gradient of zero flows back.
 
     Parameters
     ----------
@@ -275,7 +275,7 @@ def consider_constant(x: Any) -> Any:
 
 
 def disconnected_grad(x: Any) -> Any:
-    """The same values, with no way back to x: :func:`workbench.stop_gradient`.
+    """Return the same values, with no way back to x: :func:`workbench.stop_gradient`.
 
     Unlike through `zero_grad` no gradient is computed for what lies behind. Where all
     ways to a variable are cut like this, `grad` acts as ``disconnected_inputs`` says.
@@ -299,7 +299,7 @@ def disconnected_grad(x: Any) -> Any:
 
 
 def grad_clip(x: Any, lower_bound: Any, upper_bound: Any) -> Any:
-    """The same values, whose gradient is clipped entry by entry.
+    """Return the same values, whose gradient is clipped entry by entry.
 
     Parameters
     ----------
@@ -354,7 +354,7 @@ def grad_clip(x: Any, lower_bound: Any, upper_bound: Any) -> Any:
 
 
 def grad_scale(x: Any, multiplier: Any) -> Any:
-    """The same values, whose gradient is multiplied.
+    """Return the same values, whose gradient is multiplied.
 
     Parameters
     ----------

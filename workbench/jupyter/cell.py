@@ -53,7 +53,7 @@ _NUMBER = re.compile(r"\d+")
 
 
 def cell_number(shell: Any) -> int:
-    """The number that the notebook shows at the cell that runs now."""
+    """Return the number that the notebook shows at the cell that runs now."""
     frame = sys._getframe(1)
     while frame is not None:
         label = shell.compile.format_code_name(frame.f_code.co_filename)
@@ -135,7 +135,7 @@ def cell_name(filename: str) -> str | None:
 
 
 def shown(error: BaseException, shell: Any, filename: str) -> BaseException:
-    """The exception to raise out of the magic, so that IPython shows it well.
+    """Return the exception to raise out of the magic, so that IPython shows it well.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ def _render(error: BaseException, render: Any) -> None:
 
 
 def _users(error: BaseException, filename: str) -> TracebackType | None:
-    """The traceback from the cell on, without Workbench's frames."""
+    """Return the traceback from the cell on, without Workbench's frames."""
     found: list[TracebackType] = []
     raised: BaseException | None = error
     while raised is not None and not found:
@@ -346,7 +346,7 @@ def is_input(value: Any) -> bool:
 
 
 def complete_line(text: str, names: Mapping[str, Any]) -> list[str]:
-    """What Tab offers after ``text``, the line up to the cursor."""
+    """Return what Tab offers after ``text``, the line up to the cursor."""
     words = text.split()
     if text[-1:].isspace() or not words:
         words.append("")
@@ -477,7 +477,7 @@ class Cell:
     # Before
 
     def _inputs(self, tree: ast.Module) -> Names:
-        """The variables that become inputs, in the order of their reading."""
+        """Return the variables that become inputs, in the order of their reading."""
         options, names = self.options, self.names
         made = self.made = rewrite.assigned(tree)
         read = rewrite.names_read(self.source, tree)
@@ -574,7 +574,7 @@ class Cell:
         return output, value
 
     def _arrays(self, inside: bool) -> list[Any]:
-        """The arrays that are there before the cell."""
+        """Return the arrays that are there before the cell."""
         if not inside:
             return [x for x in self.names.values() if is_array(x)]
         found: list[Any] = []
@@ -697,7 +697,7 @@ class Cell:
 
 
 def open_leaves(output: Tensor) -> list[Tensor]:
-    """The symbols and shared variables of an expression."""
+    """Return the symbols and shared variables of an expression."""
     return [x for x in walk.order([output]) if not x.inputs and x._value is None]
 
 

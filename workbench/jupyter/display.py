@@ -47,18 +47,18 @@ def publish(bundle: dict[str, Any], *, keep: bool = False) -> Any:
 
 
 def current_shell() -> Any:
-    """The IPython shell of this process; None where there is none."""
+    """Return the IPython shell of this process; None where there is none."""
     loaded: Any = sys.modules.get("IPython.core.getipython")
     return None if loaded is None else loaded.get_ipython()
 
 
 def in_notebook() -> bool:
-    """Whether there is an IPython to show things in."""
+    """Return whether there is an IPython to show things in."""
     return current_shell() is not None
 
 
 def bundle(session: Session, model_id: str = "") -> dict[str, Any]:
-    """A session as the output of a cell: our data, SVG and text."""
+    """Return a session as the output of a cell: our data, SVG and text."""
     with session.lock:
         snapshot = take(session)
         text = in_words(session)
@@ -74,7 +74,7 @@ def bundle(session: Session, model_id: str = "") -> dict[str, Any]:
 
 
 def in_words(session: Session) -> str:
-    """A session as text: what it is, and how large each gradient is."""
+    """Return a session as text: what it is, and how large each gradient is."""
     lines = [repr(session)]
     if session.backward is not None:
         for name, g in session.grads.items():
@@ -150,7 +150,7 @@ def settle_after_cells() -> None:
 
 
 def widget_of(session: Session) -> GraphWidget:
-    """The widget of a session; ipywidgets are loaded with the first."""
+    """Return the widget of a session; ipywidgets are loaded with the first."""
     from workbench.jupyter.widget import widget_for
 
     return widget_for(session)
@@ -214,7 +214,7 @@ def close(session: Session) -> None:
 
 
 def session_of(x: Any) -> Session:
-    """A session of a graph, or of the program behind a Tensor."""
+    """Return a session of a graph, or of the program behind a Tensor."""
     if isinstance(x, Tensor):
         x = Graph(inputs_of(x), [x])
     check_graph(x, "a picture", "wb.show({})")

@@ -66,7 +66,7 @@ class Plot:
 
 
 def layout(title: str, note: str) -> dict[str, Any]:
-    """The layout of a figure: title, note, and nothing behind it."""
+    """Return the layout of a figure: title, note, and nothing behind it."""
     lines = [plain_text(line) for line in textwrap.wrap(note, 92)]
     return {
         "template": go.layout.Template(),
@@ -90,5 +90,5 @@ def layout(title: str, note: str) -> dict[str, Any]:
 
 
 def plain_text(text: str) -> str:
-    """A text that Plotly does not read as markup."""
+    """Return a text that Plotly does not read as markup."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -31,7 +31,7 @@ RULES = {
 
 
 def report_plot(report: Report, label: str) -> Plot:
-    """A check's report as a figure: one point per entry, grouped by variable."""
+    """Return a check's report as a figure: one point per entry, grouped by variable."""
     groups = [c for c in report.comparisons if c.entries]
     entries = [e for c in groups for e in c.entries]
     positive = [x for e in entries for x in (e.error, e.tolerance) if 0 < x < np.inf]
@@ -134,7 +134,7 @@ def report_plot(report: Report, label: str) -> Plot:
 
 
 def _decades(errors: Sequence[float], low: float) -> list[float]:
-    """The range of the axis of errors, with room for words."""
+    """Return the range of the axis of errors, with room for words."""
     known = [x for x in errors if 0 < x < np.inf]
     return [float(np.log10(low)) - 0.7, float(np.log10(max(known, default=1))) + 1.3]
 
@@ -154,7 +154,7 @@ def _hover(report: Report, e: Entry) -> str:
 
 
 def _marks(entries: Sequence[Entry], shown: Sequence[float]) -> list[dict[str, Any]]:
-    """The worst entry and the kinks in words, a few of them."""
+    """Return the worst entry and the kinks in words, a few of them."""
     worst = max(range(len(entries)), key=lambda k: entries[k].badness, default=None)
     kinks = [k for k, e in enumerate(entries) if e.verdict == "kink"][:6]
     made = []
@@ -190,12 +190,12 @@ FLOOR = 2.0**-54
 
 
 def stepped_plot(node: Tensor, label: str) -> Plot:
-    """The sweep over steps of one node as a figure."""
+    """Return the sweep over steps of one node as a figure."""
     return drawn(node_steps(node), label)
 
 
 def drawn(found: Steps, label: str) -> Plot:
-    """A sweep as a figure, log by log."""
+    """Return a sweep as a figure, log by log."""
     traces = [
         go.Scatter(
             x=found.steps.tolist(),

@@ -66,7 +66,7 @@ class Axis:
         return f"[{', '.join(str(int(i)) for i in found)}]"
 
     def entry(self, flat: int) -> str:
-        """How one writes an entry: ``W1[3, 1]``."""
+        """Return how one writes an entry: ``W1[3, 1]``."""
         return self.parts[self._part(flat)][0] + self.index(flat)
 
     @property
@@ -81,14 +81,14 @@ class Axis:
         return found
 
     def edges(self) -> list[int]:
-        """The cells at which groups begin, within the window, and the end."""
+        """Return the cells at which groups begin, within the window, and the end."""
         low, high = self.window
         inside = [low, *(e for e in self._edges if low < e < high), high]
         places = np.searchsorted(self.starts, inside)
         return sorted({int(k) for k in places})
 
     def settings(self, pixels: int, *, across: bool) -> dict[str, Any]:
-        """The axis of the figure: names at their middles, or single entries.
+        """Return the axis of the figure: names at their middles, or single entries.
 
         ``pixels``: about how long it is drawn; ``across``: labels stand side by side.
         """
@@ -157,7 +157,7 @@ ROBUST = 0.98
 
 
 def axes_of(found: Matrix, window: Window) -> tuple[Axis, Axis]:
-    """The axes of a figure of a matrix, or of a window of it.
+    """Return the axes of a figure of a matrix, or of a window of it.
 
     Raises
     ------
@@ -183,7 +183,7 @@ def axes_of(found: Matrix, window: Window) -> tuple[Axis, Axis]:
 def told(
     found: Derivative | Second, rows: Axis, columns: Axis, kind: str
 ) -> dict[str, Any]:
-    """What the page is told of a heat map: which entries its cells stand for."""
+    """Return what the page is told of a heat map: which entries its cells stand for."""
     some = found.rows and found.columns
     return {
         "kind": kind,
@@ -199,7 +199,7 @@ def told(
 
 
 def size_note(found: Matrix, rows: Axis, columns: Axis) -> list[str]:
-    """How large a matrix is, and what of it is shown."""
+    """Return how large a matrix is, and what of it is shown."""
     notes = [f"{found.rows:,} × {found.columns:,}", *filter(None, [found.caption])]
     if (rows.window, columns.window) != ((0, found.rows), (0, found.columns)):
         down, over = _part("row", rows.window), _part("column", columns.window)
@@ -223,7 +223,7 @@ def heat_map(
     robust: bool = False,
     progress: Any = None,
 ) -> Plot:
-    """A matrix as a heat map around zero.
+    """Return a matrix as a heat map around zero.
 
     ``what`` is its name: "Jacobian" or "Hessian". ``robust``: colours are spread over
     the smallest 98 % of the cells, and the rest have the last one.
@@ -303,7 +303,7 @@ def heat_map(
 
 
 def looks_of(title: str, note: str, rows: Axis, columns: Axis) -> dict[str, Any]:
-    """The layout of a figure of a matrix: named axes, a line between groups."""
+    """Return the layout of a figure of a matrix: named axes, a line between groups."""
     lines = [
         {
             "type": "line",
@@ -325,7 +325,7 @@ def looks_of(title: str, note: str, rows: Axis, columns: Axis) -> dict[str, Any]
 
 
 def _limit(magnitudes: Array, robust: bool) -> tuple[float, int]:
-    """Where the colours end, and how many cells are beyond."""
+    """Return where the colours end, and how many cells are beyond."""
     largest = float(np.max(magnitudes, initial=0.0)) or 1.0
     nonzero = magnitudes[magnitudes > 0]
     if not robust or not nonzero.size:
@@ -427,7 +427,7 @@ def _words(pattern: Pattern) -> list[str]:
 
 
 def _band(pattern: Pattern) -> list[str]:
-    """How far entries reach from the diagonal, if that is less than all."""
+    """Return how far entries reach from the diagonal, if that is less than all."""
     if not pattern.total:
         return []
     if pattern.below == pattern.above == 0:

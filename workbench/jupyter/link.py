@@ -189,7 +189,7 @@ class Jobs:
                 self._later(PATIENCE, job.interrupt)
 
     def _running(self) -> list[Job]:
-        """Those that are still at work; the others are forgotten."""
+        """Return those that are still at work; the others are forgotten."""
         # A thread that was interrupted at its very end may not have said so.
         self._known = {
             job: thread
@@ -306,7 +306,7 @@ Message = dict[str, Any]
 
 
 def plotted(session: Session, message: Message, progress: Progress) -> Message:
-    """A figure of derivatives, with what it shows of its matrix."""
+    """Return a figure of derivatives, with what it shows of its matrix."""
     kind, of, wrt = message.get("plot"), message.get("of"), message.get("wrt")
     if of is not None:
         of = integer(message, "of")
@@ -466,7 +466,7 @@ LONG: dict[Any, tuple[str, Callable[[Session, Progress], Any]]] = {
 
 
 def integer(message: Message, field: str) -> int:
-    """A field that is a whole number."""
+    """Return a field that is a whole number."""
     value = message.get(field)
     if type(value) is not int:
         raise UsageError(f"{field} is no whole number")
@@ -758,4 +758,4 @@ def _fill(new: Snapshot, old: Snapshot) -> None:
 
 
 def _nowhere(message: dict[str, Any], buffers: list[Any]) -> None:
-    """Where messages go after the end."""
+    """Return where messages go after the end."""

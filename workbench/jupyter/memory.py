@@ -58,7 +58,7 @@ def running() -> Iterator[FrameType]:
 
 
 def locals_of(frame: FrameType) -> dict[str, Any]:
-    """The local names of a function that runs, as they are now."""
+    """Return the local names of a function that runs, as they are now."""
     return dict(frame.f_locals)
 
 
@@ -79,14 +79,14 @@ Names = dict[str, Any]
 
 
 def root(array: Any) -> Any:
-    """The array that owns the memory behind an array."""
+    """Return the array that owns the memory behind an array."""
     while (base := getattr(array, "base", None)) is not None and is_buffer(base):
         array = base
     return array
 
 
 def is_buffer(value: Any) -> bool:
-    """Whether it is an array of numbers, of NumPy or of another library."""
+    """Return whether it is an array of numbers, of NumPy or of another library."""
     if type(value) is np.ndarray:
         return bool(value.dtype != object)
     return hasattr(type(value), "__cuda_array_interface__")
@@ -98,7 +98,7 @@ def is_array(x: Any) -> bool:
 
 
 def overlap(a: Any, b: Any) -> bool:
-    """Whether two arrays may share memory."""
+    """Return whether two arrays may share memory."""
     return type(a) is type(b) and bool(np.may_share_memory(a, b))
 
 
@@ -255,7 +255,7 @@ class Memory:
             )
 
     def latest(self, x: Any) -> Any:
-        """What an object has become through all item assignments."""
+        """Return what an object has become through all item assignments."""
         while (entry := self._new.get(id(x))) is not None:
             x = entry.new
         return x
@@ -304,7 +304,7 @@ class Memory:
 
 
 def older(name: str) -> TraceError:
-    """The error for an array that other cells see."""
+    """Return the error for an array that other cells see."""
     return TraceError(
         f"{name} changes in place{blame.here()}, and the array behind it is older than"
         " this cell: the graph would not know its new value. Write"
@@ -343,7 +343,7 @@ def _swap(holder: Any, old: Any, new: Any) -> None:
 
 
 def _made_from(x: Any, base: Any) -> bool:
-    """Whether a Tensor is a view taken from another."""
+    """Return whether a Tensor is a view taken from another."""
     while isinstance(x, Tensor) and x.inputs and x.serial > getattr(base, "serial", 0):
         x = x.inputs[0]
         if x is base:
@@ -365,7 +365,7 @@ ALONE = sys.getrefcount(_Slot(np.zeros(1)).value)
 
 
 def plain(x: Any, memory: Memory, start: int) -> Any:
-    """What a Tensor or array of the cell is without the magic.
+    """Return what a Tensor or array of the cell is without the magic.
 
     Symbols, expressions of them and Tensors that were there before the cell, whose
     first serial is ``start``, are what the user made them.
@@ -443,18 +443,18 @@ class Plain:
         self._finish()
 
     def one(self, x: Any) -> Any:
-        """One value, and all it reaches, made plain."""
+        """Return one value, and all it reaches, made plain."""
         made = self.value(x)
         self._finish()
         return made
 
     def inside(self, x: Any) -> None:
-        """The attributes of an object, whatever its class."""
+        """Return the attributes of an object, whatever its class."""
         self._attributes(x)
         self._finish()
 
     def value(self, x: Any) -> Any:
-        """The plain value; what is mutable is noted, to be changed in place."""
+        """Return the plain value; what is mutable is noted, to be changed in place."""
         kind = type(x)
         if kind in _CLOSED:
             return x

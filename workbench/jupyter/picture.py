@@ -42,7 +42,7 @@ _BAD = STATISTICS.index("bad")
 
 
 def picture(snapshot: Snapshot) -> str:
-    """A snapshot as SVG."""
+    """Return a snapshot as SVG."""
     if snapshot.header["nodes"] > MOST_NODES:
         return _in_words(snapshot)
     return _drawn(snapshot)
@@ -91,7 +91,7 @@ class _Shown:
         return op if self.string("name", node) else ""
 
     def covered(self, node: int) -> bool:
-        """Whether an override runs in the place of more than this node."""
+        """Return whether an override runs in the place of more than this node."""
         k = int(self.columns["override"][node])
         return k >= 0 and node not in self.matched[k]
 
@@ -102,7 +102,7 @@ class _Shown:
         return self.header["overrides"][k]["label"]
 
     def told(self, node: int) -> list[str]:
-        """What a check and the doctor found of a node, for who points at it."""
+        """Return what a check and the doctor found of a node, for who points at it."""
         lines = []
         if self.check[node] in (WRONG, KINK, OVERRIDDEN):
             checked = self.header["check"]
@@ -192,7 +192,7 @@ def _path(
     between: list[float],
     ys: list[float],
 ) -> str:
-    """A curve from one card down to another, through the rows between."""
+    """Return a curve from one card down to another, through the rows between."""
     x, y = start
     parts = [f"M{x:.1f} {y:.1f}"]
     for px, py in zip(between, ys, strict=True):
@@ -263,7 +263,7 @@ def _mark(shown: _Shown, i: int, x: float, y: float) -> Iterator[str]:
 
 
 def _in_words(snapshot: Snapshot) -> str:
-    """What there is to say of a graph that is too large to draw."""
+    """Return what there is to say of a graph that is too large to draw."""
     shown = _Shown(snapshot)
     ops = Counter(shown.string("op", i) or "input" for i in range(shown.count))
     common = ", ".join(f"{n} × {op}" for op, n in ops.most_common(8))
@@ -337,7 +337,7 @@ def _text(
 
 
 def _number(x: float) -> str:
-    """A number as a tile has room for: ``0.31``, ``4e-2``."""
+    """Return a number as a tile has room for: ``0.31``, ``4e-2``."""
     if x != x:
         return "–"
     if x == 0 or 0.1 <= abs(x) < 1000:

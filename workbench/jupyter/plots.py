@@ -198,7 +198,7 @@ def steps_plot(session: Session, node: Node | None = None) -> Plot:
 
 
 def drawn(found: Derivative, window: Window) -> Figure:
-    """A derivative that somebody holds, as a heat map."""
+    """Return a derivative that somebody holds, as a heat map."""
     from workbench.jupyter import heat
 
     rows, columns = heat.axes_of(found, window)
@@ -218,7 +218,7 @@ def jacobian(
     window: Window = None,
     robust: bool = False,
 ) -> Figure:
-    """The Jacobian of one node by others, as a heat map.
+    """Return the Jacobian of one node by others, as a heat map.
 
     Parameters
     ----------
@@ -261,7 +261,7 @@ def jacobian(
 def hessian(
     session: Session, wrt: Wrt = None, *, window: Window = None, robust: bool = False
 ) -> Figure:
-    """The Hessian of the output, all blocks, as a heat map.
+    """Return the Hessian of the output, all blocks, as a heat map.
 
     Of an output that is not one number, that of its product with the session's seed.
 
@@ -292,7 +292,7 @@ def hessian(
 
 
 def spectrum(session: Session, wrt: Wrt = None) -> Figure:
-    """The eigenvalues of the output's Hessian: magnitudes, coloured by sign.
+    """Return the eigenvalues of the output's Hessian: magnitudes, coloured by sign.
 
     The note says how many are positive, negative and zero (up to rounding: the
     largest times their number times the machine epsilon), and the condition number.
@@ -324,7 +324,7 @@ def spectrum(session: Session, wrt: Wrt = None) -> Figure:
 
 
 def singular(session: Session, of: Node | None = None, wrt: Wrt = None) -> Figure:
-    """The singular values of a Jacobian, its rank and condition number.
+    """Return the singular values of a Jacobian, its rank and condition number.
 
     Those below the largest times the longer side times the machine epsilon count as
     zero (Golub and Van Loan, Matrix Computations, section 5.4.1).
@@ -391,7 +391,7 @@ def sparsity(
 
 
 def check(session: Session, wrt: Wrt = None) -> Figure:
-    """The error of each gradient entry against differences, with its tolerance.
+    """Return the error of each gradient entry against differences, with its tolerance.
 
     Parameters
     ----------
@@ -417,7 +417,7 @@ def check(session: Session, wrt: Wrt = None) -> Figure:
 
 
 def steps(session: Session, node: Node | None = None) -> Figure:
-    """The error of differences of one node against their step, in each way.
+    """Return the error of differences of one node against their step, in each way.
 
     What a step cuts off falls to the right, what rounding leaves rises: a V, but for
     the complex step. The step that a check takes is marked.

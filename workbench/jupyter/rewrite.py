@@ -73,7 +73,7 @@ _METHODS: dict[type[ast.operator], str] = {
 
 
 def rewrite(tree: ast.Module) -> ast.Module:
-    """The same cell with its stores, makers and assignments as calls."""
+    """Return the same cell with its stores, makers and assignments as calls."""
     made: ast.Module = _Rewriter().visit(tree)
     return ast.fix_missing_locations(made)
 
@@ -124,7 +124,7 @@ class _Rewriter(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def _place(self, node: ast.expr) -> ast.expr:
-        """An expression whose items are assigned to, as a `Place`."""
+        """Return an expression whose items are assigned to, as a `Place`."""
         text = ast.Constant(ast.unparse(node))
         if isinstance(node, ast.Subscript):
             place = ast.Subscript(
@@ -174,7 +174,7 @@ def _located(made: ast.Call, at: ast.AST) -> ast.Call:
 
 
 def names_read(source: str, tree: ast.Module) -> list[str]:
-    """The global names that a cell's own code reads, in order of appearance.
+    """Return the global names that a cell's own code reads, in order of appearance.
 
     Names that only functions of other cells read are not seen here.
     """
@@ -197,7 +197,7 @@ def _referenced(table: symtable.SymbolTable) -> Iterator[str]:
 
 
 def assigned(tree: ast.Module) -> list[str]:
-    """The names that the cell binds at its top level, in order of appearance."""
+    """Return the names that the cell binds at its top level, in order of appearance."""
     found: list[ast.Name] = []
     stack: list[ast.AST] = [tree]
     names: list[str] = []
@@ -232,19 +232,19 @@ class Runtime:
     # What the code calls
 
     def name(self, value: Any, text: str) -> Place:
-        """The place behind a name, or any other expression."""
+        """Return the place behind a name, or any other expression."""
         return Place(self, value, text)
 
     def attribute(self, owner: Any, name: str, text: str) -> Place:
-        """The place behind ``owner.name``."""
+        """Return the place behind ``owner.name``."""
         return Place(self, getattr(owner, name), text, owner=owner, key=name)
 
     def owner(self, owner: Any, text: str) -> Owner:
-        """An object one of whose attributes is changed by ``+=``."""
+        """Return an object one of whose attributes is changed by ``+=``."""
         return Owner(self, owner, text)
 
     def named(self, value: Any, name: str) -> Any:
-        """The value itself; a node that had no name has this one."""
+        """Return the value itself; a node that had no name has this one."""
         if type(value) is Tensor and value.name is None:
             value.name = name
         return value
@@ -406,7 +406,7 @@ class Owner:
 
 
 def _is_foreign(owner: Any) -> bool:
-    """Whether an array that this has for an attribute may be anybody's."""
+    """Return whether an array that this has for an attribute may be anybody's."""
     return (
         owner is not None
         and not isinstance(owner, (Place, SimpleNamespace))
@@ -415,7 +415,7 @@ def _is_foreign(owner: Any) -> bool:
 
 
 def _writeable(array: Any) -> bool:
-    """Whether no trace has caught an array, nor what it is a view of.
+    """Return whether no trace has caught an array, nor what it is a view of.
 
     Of another library's arrays that is not known.
     """
@@ -429,7 +429,7 @@ def _writeable(array: Any) -> bool:
 
 
 def _in_dtype(method: str, old: Any, operand: Any) -> Any:
-    """The result of an in-place operator: in the shape and dtype of ``old``."""
+    """Return the result of an in-place operator: in the shape and dtype of ``old``."""
     name = method[1:]
     binary = getattr(operator, f"{name}_" if name in ("and", "or") else name)
     new = binary(old, operand)
@@ -442,7 +442,7 @@ def _in_dtype(method: str, old: Any, operand: Any) -> Any:
 
 
 def _holds_tensor(values: Sequence[Any]) -> bool:
-    """Whether a Tensor is among the values, or in lists and tuples there."""
+    """Return whether a Tensor is among the values, or in lists and tuples there."""
     stack: list[Any] = list(values)
     while stack:
         x = stack.pop()

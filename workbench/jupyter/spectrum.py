@@ -20,7 +20,7 @@ ROUNDING = 1e-6
 
 
 def eigenvalue_plot(found: Second, title: str, progress: Any = None) -> Plot:
-    """The eigenvalues from the largest down, their magnitudes on a log scale."""
+    """Return the eigenvalues from the largest down, their magnitudes on a log scale."""
     values, asymmetry = found.eigenvalues(progress)
     values = values[::-1]
     sizes = np.abs(values)
@@ -73,7 +73,7 @@ def eigenvalue_plot(found: Second, title: str, progress: Any = None) -> Plot:
 
 
 def singular_value_plot(found: Matrix, title: str, progress: Any = None) -> Plot:
-    """The singular values on a log scale, and below what they count as zero."""
+    """Return the singular values on a log scale, and below what they count as zero."""
     values = found.singular(progress)
     rank, tolerance = found.rank, found.tolerance
     said = [
@@ -125,7 +125,7 @@ def _condition(largest: float, smallest: float, deficient: bool) -> str:
 
 
 def _shown(sizes: Array, tolerance: float) -> Array:
-    """Where a log scale can show values: exact zeros stand at its lower end."""
+    """Return where a log scale can show values: exact zeros stand at its lower end."""
     positive = sizes[sizes > 0]
     floor = float(np.min(positive, initial=1.0 if not positive.size else np.inf))
     if tolerance:

@@ -78,7 +78,7 @@ _widgets: weakref.WeakKeyDictionary[Session, GraphWidget] = weakref.WeakKeyDicti
 
 
 def widget_for(session: Session) -> GraphWidget:
-    """The widget of a session, made when first asked for."""
+    """Return the widget of a session, made when first asked for."""
     found = _widgets.get(session)
     if found is None or found.comm is None:
         found = _widgets[session] = GraphWidget(session)

@@ -111,7 +111,7 @@ DIAGONAL = (Ellipsis, ARRAY, ARRAY)
 
 
 def _is_diagonal(x: Any) -> bool:
-    """Whether it may be a diagonal: a view in NumPy, and gathered here."""
+    """Return whether it may be a diagonal: a view in NumPy, and gathered here."""
     return x.op is GETITEM and bool(x.params["key"] == DIAGONAL)
 
 
@@ -119,7 +119,7 @@ SHARED = "which shares memory with an array that is still in use"
 
 
 def _closed(x: Tensor) -> str | None:
-    """Why ``x`` can never change; None: it may."""
+    """Return why ``x`` can never change; None: it may."""
     if x.op is IDENTITY:
         return "which is an input: the caller's own array would change"
     if x._value is None:
@@ -135,7 +135,7 @@ def _closed(x: Tensor) -> str | None:
 
 
 def _seen(x: Tensor) -> tuple[list[Tensor], bool]:
-    """What was computed from ``x``, and whether a name sees its memory besides.
+    """Return what was computed from ``x``, and whether a name sees its memory besides.
 
     Bases of ``x`` and views of them share its memory. One that the graph alone
     refers to will be read by nobody; of another, NumPy would show the change.
@@ -166,14 +166,14 @@ def _seen(x: Tensor) -> tuple[list[Tensor], bool]:
 
 
 def _uses(x: Tensor, users: Iterable[Tensor]) -> int:
-    """How many references there are to ``x`` from the inputs of others."""
+    """Return how many references there are to ``x`` from the inputs of others."""
     # Two Tensors may have one tuple of inputs, which refers to x only once.
     tuples = {id(user.inputs): user.inputs for user in users}
     return sum(i is x for inputs in tuples.values() for i in inputs)
 
 
 def _users(serial: int) -> dict[int, list[Tensor]]:
-    """The Tensors made since, once per input, by the identity of that input.
+    """Return the Tensors made since, once per input, by the identity of that input.
 
     No Tensor knows them, which would slow every op down; Python's collector knows
     every object.
@@ -190,14 +190,14 @@ def _users(serial: int) -> dict[int, list[Tensor]]:
 
 
 def _shares(x: Any, other: Any) -> bool:
-    """Whether two Tensors share memory; numbers and scalars never change."""
+    """Return whether two Tensors share memory; numbers and scalars never change."""
     if _is_diagonal(x):
         return True
     return _same_memory(getattr(x, "_value", None), other)
 
 
 def _same_memory(a: Any, x: Any) -> bool:
-    """Whether an array and a Tensor share memory."""
+    """Return whether an array and a Tensor share memory."""
     b = getattr(x, "_value", None)
     if not hasattr(a, "flags") or not hasattr(b, "flags"):
         return False
@@ -207,7 +207,7 @@ def _same_memory(a: Any, x: Any) -> bool:
 
 
 def _references(objects: list[Any]) -> list[int]:
-    """How many references there are to each, besides the one from the list."""
+    """Return how many references there are to each, besides the one from the list."""
     return [sys.getrefcount(x) - OWN for x in objects]
 
 

@@ -126,7 +126,7 @@ def _from_tensor(x: Tensor, dtype: Any, device: Any, copy: bool | None) -> Any:
 
 
 def _foreign(x: Any, dtype: Any, copy: bool | None) -> Any:
-    """An array of another library in its own place."""
+    """Return an array of another library in its own place."""
     if dtype is not None and np.dtype(dtype) != x.dtype:
         if copy is False:
             raise ValueError(
@@ -163,7 +163,7 @@ def ascontiguousarray(obj: Any, dtype: Any = None) -> Any:
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Any:
-    """An array that shares memory with ``x``, through DLPack.
+    """Return an array that shares memory with ``x``, through DLPack.
 
     A Tensor comes back as it is, with its gradient.
 
@@ -198,7 +198,7 @@ CUDA = (2, 13)
 
 
 def empty(shape: Shape, dtype: Any = None, *, device: Any = None) -> Any:
-    """An array of a shape whose entries are not set.
+    """Return an array of a shape whose entries are not set.
 
     >>> import workbench.numpy as wnp
     >>> wnp.empty((2, 3)).shape
@@ -208,7 +208,7 @@ def empty(shape: Shape, dtype: Any = None, *, device: Any = None) -> Any:
 
 
 def zeros(shape: Shape, dtype: Any = None, *, device: Any = None) -> Any:
-    """An array of zeros; float64 where no dtype is given.
+    """Return an array of zeros; float64 where no dtype is given.
 
     >>> import workbench.numpy as wnp
     >>> wnp.zeros(2)
@@ -218,7 +218,7 @@ def zeros(shape: Shape, dtype: Any = None, *, device: Any = None) -> Any:
 
 
 def ones(shape: Shape, dtype: Any = None, *, device: Any = None) -> Any:
-    """An array of ones; float64 where no dtype is given.
+    """Return an array of ones; float64 where no dtype is given.
 
     >>> import workbench.numpy as wnp
     >>> wnp.ones(2, dtype=wnp.int32)
@@ -230,7 +230,7 @@ def ones(shape: Shape, dtype: Any = None, *, device: Any = None) -> Any:
 def full(
     shape: Shape, fill_value: Any, dtype: Any = None, *, device: Any = None
 ) -> Any:
-    """An array of one number; one that is a Tensor keeps its gradient.
+    """Return an array of one number; one that is a Tensor keeps its gradient.
 
     >>> import numpy as np, workbench as wb, workbench.numpy as wnp
     >>> float(wb.grad(lambda x: np.sum(wnp.full(4, x)))(1.0))
@@ -251,7 +251,7 @@ def eye(
     *,
     device: Any = None,
 ) -> Any:
-    """A matrix with ones on its ``k``-th diagonal.
+    """Return a matrix with ones on its ``k``-th diagonal.
 
     >>> import workbench.numpy as wnp
     >>> wnp.eye(2)
@@ -351,7 +351,7 @@ zeros_like = _like("zeros_like", np.zeros_like, zeros)
 def full_like(
     x: Any, /, fill_value: Any, dtype: Any = None, *, device: Any = None
 ) -> Any:
-    """An array of one number in the shape of ``x``; a Tensor keeps its gradient.
+    """Return an array of one number in the shape of ``x``; a Tensor keeps its gradient.
 
     >>> import numpy as np, workbench.numpy as wnp
     >>> wnp.full_like(np.zeros(2), 3)

@@ -26,7 +26,7 @@ FRESH = CopyParams()
 
 
 def constant(made: Any, like: Any = None, *, fresh: bool = True) -> Any:
-    """What a function of the namespace has made, as the caller is to see it.
+    """Return what a function of the namespace has made, as the caller is to see it.
 
     Outside a trace, the array itself. While one is open, a Tensor without a
     gradient: code written for the standard asks the arrays that it has made for
@@ -49,17 +49,17 @@ def is_host(device: Any) -> bool:
 
 
 def device_of(x: Any) -> Any:
-    """The device of an array or a Tensor; that of NumPy for a plain number."""
+    """Return the device of an array or a Tensor; that of NumPy for a plain number."""
     return getattr(value_of(x), "device", HOST)
 
 
 def same_device(x: Any, device: Any) -> bool:
-    """Whether an array lies where it is asked to be; None asks for nothing."""
+    """Return whether an array lies where it is asked to be; None asks for nothing."""
     return device is None or bool(device_of(x) == device)
 
 
 def _library(device: Any) -> Any:
-    """The library whose device this is.
+    """Return the library whose device this is.
 
     Raises
     ------
@@ -117,7 +117,7 @@ KINDS["numeric"] = (
 
 
 def _dtype(x: Any) -> Any:
-    """The dtype of an array or Tensor; a dtype as it is."""
+    """Return the dtype of an array or Tensor; a dtype as it is."""
     return getattr(x, "dtype", x) if not isinstance(x, type) else x
 
 
@@ -157,7 +157,7 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> A
 
 
 def can_cast(from_: Any, to: Any, /, casting: Any = "safe") -> bool:
-    """Whether a dtype (or that of an array) casts to another without loss.
+    """Return whether a dtype (or that of an array) casts to another without loss.
 
     >>> import workbench.numpy as wnp
     >>> wnp.can_cast(wnp.int32, wnp.float64), wnp.can_cast(wnp.float64, wnp.int32)
@@ -248,11 +248,11 @@ class Info:
         }
 
     def default_device(self) -> str:
-        """Where arrays are made if nobody says where."""
+        """Return where arrays are made if nobody says where."""
         return "cpu"
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, Any]:
-        """The dtypes of arrays that are made without one, by kind."""
+        """Return the dtypes of arrays that are made without one, by kind."""
         _known(device)
         return {
             "real floating": np.dtype(np.float64),
@@ -264,7 +264,7 @@ class Info:
     def dtypes(
         self, *, device: Any = None, kind: str | tuple[str, ...] | None = None
     ) -> dict[str, Any]:
-        """The dtypes of a kind by name, of several kinds, or all.
+        """Return the dtypes of a kind by name, of several kinds, or all.
 
         Raises
         ------

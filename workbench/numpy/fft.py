@@ -44,7 +44,7 @@ __all__ = [
 
 
 def fftfreq(n: int, /, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
-    """The frequencies of `fft` for ``n`` samples at distance ``d``.
+    """Return the frequencies of `fft` for ``n`` samples at distance ``d``.
 
     >>> import workbench.numpy as wnp
     >>> wnp.fft.fftfreq(4, d=0.5)
@@ -56,7 +56,7 @@ def fftfreq(n: int, /, d: float = 1.0, *, dtype: Any = None, device: Any = None)
 def rfftfreq(
     n: int, /, d: float = 1.0, *, dtype: Any = None, device: Any = None
 ) -> Any:
-    """The frequencies of `rfft` for ``n`` samples at distance ``d``.
+    """Return the frequencies of `rfft` for ``n`` samples at distance ``d``.
 
     >>> import workbench.numpy as wnp
     >>> wnp.fft.rfftfreq(4, d=0.5, dtype=wnp.float32)

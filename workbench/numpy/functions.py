@@ -43,7 +43,7 @@ def sort(
     descending: bool = False,
     stable: bool = True,
 ) -> Any:
-    """The entries of ``x`` in order along an axis.
+    """Return the entries of ``x`` in order along an axis.
 
     >>> import numpy as np, workbench.numpy as wnp
     >>> wnp.sort(np.array([2.0, 7.0, 3.0]), descending=True)
@@ -57,7 +57,7 @@ def sort(
 
 
 def count_nonzero(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Any:
-    """How many entries are not zero: an array, also where that is one number.
+    """Return how many entries are not zero: an array, also where that is one number.
 
     >>> import numpy as np, workbench.numpy as wnp
     >>> wnp.count_nonzero(np.eye(3)).shape
@@ -68,7 +68,7 @@ def count_nonzero(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Any
 
 
 def nonzero(x: Any, /) -> tuple[Any, ...]:
-    """The indices of the entries that are not zero: one array per axis.
+    """Return the indices of the entries that are not zero: one array per axis.
 
     >>> import numpy as np, workbench.numpy as wnp
     >>> wnp.nonzero(np.array([0.0, 2.0, 3.0]))
@@ -147,7 +147,7 @@ def unique_inverse(x: Any, /) -> Any:
 
 
 def unique_values(x: Any, /) -> Any:
-    """The values of ``x`` once each, sorted.
+    """Return the values of ``x`` once each, sorted.
 
     >>> import numpy as np, workbench.numpy as wnp
     >>> wnp.unique_values(np.array([3, 1, 3]))

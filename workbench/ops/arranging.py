@@ -388,7 +388,7 @@ def _copied(x: Any, width: Widths, mode: Any) -> Any:
 
 
 def _padded_places(x: Any, n: Dim, before: int, after: int, mode: str) -> Any:
-    """Which entries lie along an axis of unknown length, margins included."""
+    """Return which entries lie along an axis of unknown length, margins included."""
     k = np.arange(-before, n + after, like=x)
     if mode == "edge":
         return np.clip(k, 0, n - 1)
@@ -420,7 +420,7 @@ def _window(x: Any, axis: int, where: slice) -> Any:
 
 
 def _pairs(given: Any, rank: int) -> Any:
-    """A setting per axis and side, from all the ways to write it."""
+    """Return a setting per axis and side, from all the ways to write it."""
     if given is None:
         return [(None, None)] * rank
     if isinstance(given, dict):

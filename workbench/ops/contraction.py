@@ -29,12 +29,12 @@ Shape = tuple[Any, ...]
 
 
 def swap(x: Any) -> Any:
-    """The transpose of the last two axes."""
+    """Return the transpose of the last two axes."""
     return x.T if len(shape_of(x)) == 2 else np.swapaxes(x, -1, -2)
 
 
 def product_dtype(*operands: Any) -> np.dtype[Any]:
-    """The dtype of a product; a Python number never decides it."""
+    """Return the dtype of a product; a Python number never decides it."""
     specs = map(value_spec, operands)
     return np.result_type(*(s.example() if s.weak else s.dtype for s in specs))
 
@@ -62,7 +62,7 @@ def _matmul_infer(a: Any, b: Any) -> Spec:
 
 
 def _matmul_left(g: Any, a: Any, b: Any) -> Any:
-    """The cotangent of ``a`` in ``a @ b``."""
+    """Return the cotangent of ``a`` in ``a @ b``."""
     if len(shape_of(b)) == 1:
         return g[..., None] * b
     if len(shape_of(a)) == 1:
@@ -74,7 +74,7 @@ def _matmul_left(g: Any, a: Any, b: Any) -> Any:
 
 
 def _matmul_right(g: Any, a: Any, b: Any) -> Any:
-    """The cotangent of ``b`` in ``a @ b``."""
+    """Return the cotangent of ``b`` in ``a @ b``."""
     if len(shape_of(a)) == 1:
         return a * g if len(shape_of(b)) == 1 else a[:, None] * g[..., None, :]
     if len(shape_of(b)) == 1:
@@ -191,7 +191,7 @@ def _tensordot_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) 
 def tensordot_subscripts(
     ranks: tuple[int, int], left: tuple[int, ...], right: tuple[int, ...]
 ) -> str:
-    """The einsum that a tensordot is."""
+    """Return the einsum that a tensordot is."""
     first = LETTERS[: ranks[0]]
     second = list(LETTERS[ranks[0] : sum(ranks)])
     for i, j in zip(left, right, strict=True):
@@ -255,7 +255,7 @@ def _einsum_compute(*operands: Any, subscripts: str, optimize: Any = None) -> An
 
 @lru_cache(maxsize=1024)
 def _path(subscripts: str, shapes: tuple[Shape, ...], how: str) -> Any:
-    """The order of pairwise products, by opt_einsum; looked for once."""
+    """Return the order of pairwise products, by opt_einsum; looked for once."""
     # Loaded here: a program without such products needs no search for paths.
     from opt_einsum import contract_path
 
@@ -264,13 +264,13 @@ def _path(subscripts: str, shapes: tuple[Shape, ...], how: str) -> Any:
 
 
 def parse(subscripts: str) -> tuple[list[str], str]:
-    """The terms of the operands, and that of the output."""
+    """Return the terms of the operands, and that of the output."""
     inputs, output = subscripts.split("->")
     return inputs.split(","), output
 
 
 def _lengths(terms: list[str], shapes: Sequence[Shape]) -> dict[str, int]:
-    """The length of each letter's axis."""
+    """Return the length of each letter's axis."""
     lengths: dict[str, Any] = {}
     for term, shape in zip(terms, shapes, strict=True):
         if len(term) != len(shape):
@@ -300,7 +300,7 @@ def _einsum_infer(*operands: Any, subscripts: str, **_: Any) -> Spec:
 def _einsum_transpose(
     k: int, g: Any, operands: tuple[Any, ...], subscripts: str
 ) -> Any:
-    """The cotangent of operand ``k``: an einsum of ``g`` and the others."""
+    """Return the cotangent of operand ``k``: an einsum of ``g`` and the others."""
     terms, output = parse(subscripts)
     term, shape = terms[k], shape_of(operands[k])
     others = [i for i in range(len(terms)) if i != k]
@@ -331,7 +331,7 @@ def _einsum_transpose(
 
 
 def _on_diagonal(x: Any, letters: str, term: str, shape: Shape) -> Any:
-    """Zeros of ``shape`` with ``x`` where axes of the same letter agree."""
+    """Return zeros of ``shape`` with ``x`` where axes of the same letter agree."""
     parts = [
         np.reshape(
             np.arange(n, like=x), tuple(n if c == letter else 1 for c in letters)
@@ -407,7 +407,7 @@ def _frozen(path: Any) -> Any:
 
 
 def _spelt(operands: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
-    """The subscripts as text, from ``("ij->i", x)`` or ``(x, [0, 1], [0])``."""
+    """Return the subscripts as text, from ``("ij->i", x)`` or ``(x, [0, 1], [0])``."""
     if isinstance(operands[0], str):
         return operands[0].replace(" ", ""), tuple(map(admit, operands[1:]))
     pairs, output = list(operands), None
@@ -528,7 +528,7 @@ def _with_zeros(base: Op, spell: Callable[..., str]) -> None:
 
 
 def _entry_by_entry(subscripts: str, arrays: tuple[Any, ...]) -> Any:
-    """An einsum whose every product is 0 where a factor is 0."""
+    """Return an einsum whose every product is 0 where a factor is 0."""
     terms, output = parse(subscripts)
     letters = output + "".join(sorted(set("".join(terms)) - set(output)))
     nothing: Any = False

@@ -48,7 +48,7 @@ def _mode(mode: str) -> Any:
 
 
 def _lengths(mode: str, a: Shape, b: Shape, batch: int) -> Shape:
-    """The shape of a convolution."""
+    """Return the shape of a convolution."""
     apart = len(a) != len(b) or differ(a[:batch], b[:batch])
     if apart or any(map(none, a + b)):
         raise ValueError(f"shapes {a} and {b} do not convolve")
@@ -62,7 +62,7 @@ def _lengths(mode: str, a: Shape, b: Shape, batch: int) -> Shape:
 
 
 def _at(rank: int, axes: list[int], starts: Shape, lengths: list[int]) -> Any:
-    """An index: a window along some axes, all along the others."""
+    """Return an index: a window along some axes, all along the others."""
     index = [slice(None)] * rank
     for axis, start, length in zip(axes, starts, lengths, strict=True):
         index[axis] = slice(start, start + length)
@@ -70,7 +70,7 @@ def _at(rank: int, axes: list[int], starts: Shape, lengths: list[int]) -> Any:
 
 
 def _full(a: Any, b: Any, batch: int) -> Any:
-    """One multiple of ``a`` for each entry of ``b``, shifted and added."""
+    """Return one multiple of ``a`` for each entry of ``b``, shifted and added."""
     if math.prod(shape_of(b)) > math.prod(shape_of(a)):
         a, b = b, a
     n, m, rank = shape_of(a), shape_of(b), len(shape_of(a))
@@ -106,7 +106,7 @@ def _valid(a: Any, b: Any, batch: int) -> Any:
 
 @lru_cache(maxsize=1024)
 def _fast(n: int) -> int:
-    """The least length of at least ``n`` without prime factors beyond 5.
+    """Return the least length of at least ``n`` without prime factors beyond 5.
 
     >>> [_fast(n) for n in (1, 7, 17, 1001)]
     [1, 8, 18, 1024]
@@ -123,7 +123,7 @@ def _fast(n: int) -> int:
 
 
 def _by_fft(a: Any, b: Any, mode: str, batch: int) -> Any:
-    """The product of both spectra, by the convolution theorem.
+    """Return the product of both spectra, by the convolution theorem.
 
     Axes of length 1 need no transform, and where a valid convolution leaves a single
     entry along an axis it is a sum of products.
@@ -255,7 +255,7 @@ def convolve_each(a, b, mode, axes):
 
 
 def convolved(a: Any, b: Any, mode: str, method: str = "direct", batch: int = 0) -> Any:
-    """The convolution of two arrays with as many axes.
+    """Return the convolution of two arrays with as many axes.
 
     Parameters
     ----------
@@ -281,7 +281,7 @@ def convolved(a: Any, b: Any, mode: str, method: str = "direct", batch: int = 0)
 
 
 def centred(x: Any, shape: Shape, batch: int = 0) -> Any:
-    """The middle of ``x``, in a smaller shape."""
+    """Return the middle of ``x``, in a smaller shape."""
     return x[
         tuple(
             slice(None) if i < batch else slice((n - m) // 2, (n - m) // 2 + m)

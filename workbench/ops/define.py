@@ -39,12 +39,12 @@ RULE_NAMES: dict[str, Any] = {"__name__": "workbench.ops.rules", "np": np}
 
 
 def shape_of(x: Any) -> tuple[Any, ...]:
-    """The shape of a Tensor, an array or a Python number."""
+    """Return the shape of a Tensor, an array or a Python number."""
     return () if type(x) in WEAK_TYPES else tuple(x.shape)
 
 
 def dtype_of(x: Any) -> np.dtype[Any]:
-    """The dtype of a Tensor, an array or a Python number."""
+    """Return the dtype of a Tensor, an array or a Python number."""
     return x.dtype if hasattr(x, "dtype") else np.result_type(type(x))
 
 
@@ -113,7 +113,7 @@ def elementwise(
 
 
 def _same_types(ufunc: np.ufunc) -> list[str]:
-    """The loops of a ufunc with one input whose output has the input's dtype."""
+    """Return the loops of a ufunc with one input whose output has the input's dtype."""
     return [t for t in ufunc.types if len(t) == 4 and t[0] == t[3]]
 
 
@@ -256,7 +256,7 @@ def sum_to(g: Any, shape: tuple[Any, ...]) -> Any:
 
 
 def _broadcast_surely(have: tuple[Any, ...], shape: tuple[Any, ...]) -> bool:
-    """Whether it is known over which axes to sum."""
+    """Return whether it is known over which axes to sum."""
     ends = zip(have[len(have) - len(shape) :], shape, strict=True)
     return all(dims.same((h,), (n,)) or (type(n) is int and n == 1) for h, n in ends)
 
@@ -312,7 +312,7 @@ def _names(partial: str) -> frozenset[str]:
 
 
 def _product(partial: str, g: str) -> str:
-    """The text of ``g`` times a partial derivative, as one would write it."""
+    """Return the text of ``g`` times a partial derivative, as one would write it."""
     if "g" in _names(partial):
         return re.sub(r"\bg\b", g, partial)
     if partial == "1":
@@ -331,7 +331,7 @@ def _product(partial: str, g: str) -> str:
 def _compile(
     name: str, names: list[str], partials: tuple[str, ...]
 ) -> tuple[Rule, Rule]:
-    """The functions `pull` and `push` of an elementwise op, as straight code."""
+    """Return the functions `pull` and `push` of an elementwise op, as straight code."""
     unpack = f"    {', '.join(names)}, = inputs\n"
     pulled = [_product(p, "g") for p in partials]
     if len(names) == 1:
@@ -458,7 +458,7 @@ ITEM = op(
 
 
 def flat(passed: Sequence[Any]) -> list[Any]:
-    """What a rule passed on, with the entries of `Parts` in their place."""
+    """Return what a rule passed on, with the entries of `Parts` in their place."""
     return [c for p in passed for c in (p if isinstance(p, tuple) else (p,))]
 
 
@@ -475,12 +475,12 @@ def parts(node: Tensor) -> Any:
 
 
 def many(x: Any) -> bool:
-    """Whether it is a tuple Tensor."""
+    """Return whether it is a tuple Tensor."""
     return isinstance(x, Tensor) and parts(x) is not None
 
 
 def outputs(node: Tensor) -> Any:
-    """A Tensor as a rule sees it: itself, or the tuple of its outputs."""
+    """Return a Tensor as a rule sees it: itself, or the tuple of its outputs."""
     found = parts(node)
     if found is None:
         return node
@@ -506,7 +506,7 @@ def beside(x: Any, like: Any) -> Any:
 
 
 def placed(array: Any, like: Any) -> Any:
-    """A small array of NumPy in the library of another, if that is not NumPy."""
+    """Return a small array of NumPy in the library of another, if that is not NumPy."""
     value = value_of(like)
     if (
         not isinstance(array, np.ndarray)
@@ -519,7 +519,7 @@ def placed(array: Any, like: Any) -> Any:
 
 
 def known(x: Any, what: str, cure: str) -> Any:
-    """The plain array behind ``x``.
+    """Return the plain array behind ``x``.
 
     Raises
     ------

@@ -380,7 +380,7 @@ elementwise("strong", np.asarray, "1", template="np.asarray({0})")
 
 
 def stop_gradient(x: Any) -> Any:
-    """The same values, with derivative zero; nests of arrays too.
+    """Return the same values, with derivative zero; nests of arrays too.
 
     >>> import numpy as np, workbench as wb
     >>> float(wb.grad(lambda x: x * wb.stop_gradient(x))(3.0))
@@ -580,7 +580,7 @@ _real.view = _imag.view = always
 
 
 def conjugate(x: Any) -> Any:
-    """The conjugate of a complex array; a real one as it is."""
+    """Return the conjugate of a complex array; a real one as it is."""
     return np.conjugate(x) if dtype_of(x).kind == "c" else x
 
 

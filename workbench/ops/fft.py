@@ -34,7 +34,7 @@ SWAPPED = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 
 
 def normed(norm: Any) -> str:
-    """A ``norm`` by its name, the usual one for None."""
+    """Return a ``norm`` by its name, the usual one for None."""
     norm = "backward" if norm is None else norm
     if norm not in SWAPPED:
         raise ValueError(
@@ -45,7 +45,7 @@ def normed(norm: Any) -> str:
 
 
 def settings(n: int, axis: int, norm: Any) -> Params:
-    """What a transform along one axis is set to; the usual norm is left out."""
+    """Return what a transform along one axis is set to; the usual norm is left out."""
     params: Params = {"n": n, "axis": axis}
     return params if normed(norm) == "backward" else {**params, "norm": norm}
 
@@ -77,7 +77,7 @@ def _resized_later(x: Any, lengths: dict[int, Any]) -> Any:
 
 @lru_cache(maxsize=64)
 def _result_dtype(name: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype of a transform, by trying it on one entry."""
+    """Return the dtype of a transform, by trying it on one entry."""
     one = np.ones(1, dtype)  # host array: to ask for a dtype
     found: np.dtype[Any] = getattr(np.fft, name)(one, 1).dtype
     return found
@@ -131,7 +131,7 @@ FFTN, IFFTN = _complex_op("fftn"), _complex_op("ifftn")
 
 
 def _counts(like: Any, length: int) -> Any:
-    """How often each kept frequency of a real signal of this length counts."""
+    """Return how often each kept frequency of a real signal of this length counts."""
     k = np.arange(length // 2 + 1, like=like)
     once = np.logical_or(np.equal(k, 0), np.equal(2 * k, length))
     return np.where(once, 1, 2).astype(np.finfo(dtype_of(like)).dtype)
@@ -198,7 +198,7 @@ def _length(given: Any) -> Any:
 
 
 def _last(axis: Any, rank: int) -> int:
-    """An axis counted from the end."""
+    """Return an axis counted from the end."""
     return normal_axis(axis, rank) - rank
 
 
@@ -213,7 +213,7 @@ def _default(made: Op, length: Any) -> Any:
 
 
 def _hermitian(a: Any, n: Any, axis: Any, norm: Any) -> Any:
-    """The transform of a signal that is Hermitian in time."""
+    """Return the transform of a signal that is Hermitian in time."""
     return _transform(IRFFT, conjugate(a), n, axis, SWAPPED[normed(norm)])
 
 
@@ -245,7 +245,7 @@ hfft, ihfft = _along_one("hfft", _hermitian), _along_one("ihfft", _to_hermitian)
 
 
 def _grid(a: Any, s: Any, axes: Any, real: bool = False) -> tuple[list[int], list[int]]:
-    """The length and the axis, counted from the end, of each transform.
+    """Return the length and the axis, counted from the end, of each transform.
 
     ``real``: the last one goes back to real numbers, of twice as many.
     """

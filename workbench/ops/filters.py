@@ -47,7 +47,7 @@ def _transform(x: Any, kind: str, params: Params) -> Any:
 
 
 def _without_setting(transform: Any, x: Any, kind: str, params: Params) -> Any:
-    """The transform by a function without ``orthogonalize=``, as CuPy has it.
+    """Return the transform by a function without ``orthogonalize=``, as CuPy has it.
 
     Without it a transform is orthogonalised where its norm is "ortho", and not else;
     the difference is a factor at the first and the last entry.
@@ -71,7 +71,7 @@ def _without_setting(transform: Any, x: Any, kind: str, params: Params) -> Any:
 
 
 def _weighted(x: Any, axis: int, ends: tuple[float, float]) -> Any:
-    """The first and the last entry along an axis times these weights."""
+    """Return the first and the last entry along an axis times these weights."""
     n = shape_of(x)[axis]
     k = np.arange(n, like=x)
     weights = np.where(np.equal(k, 0), ends[0], 1.0)
@@ -168,7 +168,7 @@ def _recursive_left(g: Any, y: Any, a: Any, x: Any) -> Any:
 
 
 def _lagged(u: Any, y: Any, lag: int) -> Any:
-    """The sum of u_t y_{t - lag} over time and examples."""
+    """Return the sum of u_t y_{t - lag} over time and examples."""
     length = shape_of(y)[-1]
     return np.sum(u[..., min(lag, length) :] * y[..., : max(length - lag, 0)])
 

@@ -205,7 +205,7 @@ def told(c: Any, op: Op, position: int, x: Any) -> Any:
 
 
 def null(kind: str, name: str, position: int, x: Any, comment: str) -> Tensor:
-    """The gradient of input ``position`` of an op that there is none of.
+    """Return the gradient of input ``position`` of an op that there is none of.
 
     ``kind`` is "undefined" or "not implemented".
     """
@@ -222,12 +222,12 @@ def null(kind: str, name: str, position: int, x: Any, comment: str) -> Tensor:
 
 
 def like(x: Any, found: Tensor) -> Tensor:
-    """The same refusal in the shape of ``x``."""
+    """Return the same refusal in the shape of ``x``."""
     return null(x=x, **found.params)
 
 
 def is_null(x: Any) -> bool:
-    """Whether a Tensor is a gradient that cannot be computed."""
+    """Return whether a Tensor is a gradient that cannot be computed."""
     return isinstance(x, Tensor) and x.op is NULL
 
 
@@ -253,12 +253,12 @@ def among(xs: Sequence[Any]) -> list[Tensor | None]:
 
 
 def first(x: Any) -> Tensor | None:
-    """The first null that an expression holds, or None."""
+    """Return the first null that an expression holds, or None."""
     return among([x])[0] if MADE else None
 
 
 def refusal(found: Tensor, what: str) -> NullTypeGradError:
-    """The error for an expression that holds a null."""
+    """Return the error for an expression that holds a null."""
     return _error(what, **found.params)
 
 

@@ -60,7 +60,7 @@ WHOLE = Slice(None, None, None)
 
 
 def split_index(index: Any) -> tuple[Key, tuple[Any, ...]]:
-    """The key and the arrays of an index."""
+    """Return the key and the arrays of an index."""
     key: list[Any] = []
     arrays: list[Any] = []
     for part in index if type(index) is tuple else (index,):
@@ -120,13 +120,13 @@ def masked_by_symbols(arrays: tuple[Any, ...]) -> bool:
 
 @lru_cache(maxsize=4096)
 def _static(key: Key) -> Any:
-    """The index of a key without arrays."""
+    """Return the index of a key without arrays."""
     parts = tuple(slice(*p) if type(p) is Slice else p for p in key)
     return parts[0] if len(parts) == 1 else parts
 
 
 def as_index(key: Key, arrays: tuple[Any, ...]) -> Any:
-    """The index that `split_index` took apart."""
+    """Return the index that `split_index` took apart."""
     if not arrays:
         return _static(key)
     rest = iter(arrays)
@@ -152,7 +152,7 @@ def known_masks(x: Any, arrays: tuple[Any, ...]) -> None:
 
 
 def indexed(shape: tuple[Any, ...], key: Key, arrays: tuple[Any, ...]) -> Any:
-    """The shape of what an index takes, of lengths that may be unknown.
+    """Return the shape of what an index takes, of lengths that may be unknown.
 
     Raises
     ------
@@ -205,7 +205,7 @@ def indexed(shape: tuple[Any, ...], key: Key, arrays: tuple[Any, ...]) -> Any:
 
 
 def sliced(n: Any, part: Slice) -> Any:
-    """The length of a slice of an axis, by Python's rules."""
+    """Return the length of a slice of an axis, by Python's rules."""
     start, stop, step = part.start, part.stop, 1 if part.step is None else part.step
     if isinstance(step, Dim):
         raise UnknownLengthError(f"a slice of step {step}{blame.here()}: give a number")
@@ -231,7 +231,7 @@ def sliced(n: Any, part: Slice) -> Any:
 
 
 def _from_end(edge: Any) -> bool:
-    """Whether a slice starts or ends at a place counted from the end."""
+    """Return whether a slice starts or ends at a place counted from the end."""
     low, high = bounds_of(edge)
     if low >= 0:
         return False
@@ -332,7 +332,7 @@ class Scattered:
         self._shape = shape
 
     def dense(self) -> Any:
-        """The array, which belongs to nobody else."""
+        """Return the array, which belongs to nobody else."""
         return _scatter(self.g, *self.arrays, key=self.key, shape=self._shape)
 
     def into(self, total: Any) -> Any:
@@ -480,18 +480,18 @@ class Moves(NamedTuple):
     axes: tuple[tuple[int, ...], tuple[int, ...]]
 
     def bring(self, y: Any) -> Any:
-        """What the index took, batch axis first."""
+        """Return what the index took, batch axis first."""
         return np.moveaxis(y, *self.axes) if self.axes[0] else y
 
     def send(self, values: Any) -> Any:
-        """What the index is to write, in the index's own order of axes."""
+        """Return what the index is to write, in the index's own order of axes."""
         return np.moveaxis(values, *self.axes[::-1]) if self.axes[0] else values
 
 
 def batched_index(
     key: Key, arrays: tuple[Any, ...], batched: Batched, rank: int, has_batch: bool
 ) -> Moves:
-    """The index for a batch, of an ``x`` with ``rank`` axes in one example.
+    """Return the index for a batch, of an ``x`` with ``rank`` axes in one example.
 
     ``has_batch`` says whether ``x`` itself has the batch axis.
     """

@@ -39,7 +39,7 @@ def _parts(arrays: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _filled(tangents: tuple[Any, ...], inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The tangents, with zeros for inputs that do not vary."""
+    """Return the tangents, with zeros for inputs that do not vary."""
     return tuple(
         np.zeros_like(x) if t is None else t
         for t, x in zip(tangents, inputs, strict=True)
@@ -47,7 +47,7 @@ def _filled(tangents: tuple[Any, ...], inputs: tuple[Any, ...]) -> tuple[Any, ..
 
 
 def spread(inputs: tuple[Any, ...], batched: Batched) -> tuple[Any, ...]:
-    """All inputs with the batch axis."""
+    """Return all inputs with the batch axis."""
     size = next(shape_of(x)[0] for x, b in zip(inputs, batched, strict=True) if b)
     return tuple(
         x if b else np.broadcast_to(x, (size, *shape_of(x)))
@@ -118,12 +118,12 @@ def _stack_lengths(*arrays: Any, axis: int) -> Spec:
 
 
 def _entry(x: Any) -> Any:
-    """What decides a dtype: a Python number does not."""
+    """Return what decides a dtype: a Python number does not."""
     return x.example() if isinstance(x, Spec) and x.weak else x if weak(x) else x.dtype
 
 
 def _agreed(shapes: list[tuple[Any, ...]], but: int = -1) -> list[Any]:
-    """The lengths that all shapes share, one of them apart."""
+    """Return the lengths that all shapes share, one of them apart."""
     found = list(shapes[0])
     for shape in shapes[1:]:
         if len(shape) != len(found):
@@ -168,7 +168,7 @@ def concatenate(
 
 
 def _cast(y: Any, dtype: Any, casting: Any) -> Any:
-    """The dtype that is asked for, where NumPy's rule of casting allows it."""
+    """Return the dtype that is asked for, where NumPy's rule of casting allows it."""
     if dtype is None:
         return y
     if not np.can_cast(dtype_of(y), dtype, casting):
@@ -345,7 +345,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
 
 
 def _plain_index(obj: Any) -> Any:
-    """Where to insert or delete: plain, because the shape depends on it."""
+    """Return where to insert or delete: plain, because the shape depends on it."""
     if isinstance(obj, Tensor):
         if obj._value is None:
             raise TraceError(
@@ -376,7 +376,7 @@ def resize(a: Any, new_shape: Any) -> Any:
 
 
 def _split_lengths(ary: Any, sections: Any, axis: int = 0) -> list[Any]:
-    """The shapes of so many parts: the first ones may be one longer."""
+    """Return the shapes of so many parts: the first ones may be one longer."""
     count = operator.index(sections)
     longest = _shape_along(ary, axis, lambda n: n + count - 1)
     axis = normal_axis(axis, len(longest))
@@ -484,7 +484,7 @@ class _SharedEntry(_Entry, ViewParams):
 
 @hooks.entries.set
 def _entries(x: Tensor, copy: bool | None = None) -> np.ndarray[Any, Any]:
-    """An object array of the entries of a Tensor.
+    """Return an object array of the entries of a Tensor.
 
     Where no copy was asked for, it stands for the memory of the Tensor: nobody may
     write to it, since nobody would see that in the Tensor.
@@ -543,7 +543,7 @@ def by_operator(frame: FrameType) -> None:
 
 @hooks.gather.set
 def _gather(array: np.ndarray[Any, Any]) -> Any:
-    """One Tensor from an object array whose entries are Tensors and numbers."""
+    """Return one Tensor from an object array whose entries are Tensors and numbers."""
     flat: list[Any] = array.ravel().tolist()
     flat = [admit(x) if isinstance(x, dims.Dim) else x for x in flat]
     example = next((x for x in flat if isinstance(x, Tensor)), None)
@@ -586,7 +586,7 @@ def _wholes(flat: list[Any]) -> list[Tensor] | None:
 
 @hooks.gather_list.set
 def _gather_list(items: Any) -> Any:
-    """One array or Tensor from a list of numbers, arrays and Tensors."""
+    """Return one array or Tensor from a list of numbers, arrays and Tensors."""
     if _holds_tensor(items):
         return np.stack([admit(x) for x in items])
     array = np.array(items)  # host array: a list of numbers

@@ -36,7 +36,7 @@ LENGTH = op(
 
 @hooks.length.set
 def _length(n: Dim) -> Tensor:
-    """A length as an operand: an integer, weak as Python's."""
+    """Return a length as an operand: an integer, weak as Python's."""
     bound, operands, settings = deferred.bound(LENGTH, (), {"n": n})
     made = Tensor(
         bound, operands, (None,) * len(operands), settings, None, *source.caller(),
@@ -52,7 +52,7 @@ def delayed(
     pin: bool = False,
     lengths: Callable[..., Any] | None = None,
 ) -> Callable[..., Any]:
-    """The same function; called when the program runs, where it needs a length.
+    """Return the same function; called when the program runs, where it needs a length.
 
     NumPy's own functions do so by themselves. This is for functions of ours that
     NumPy does not hand to Tensors. With ``pin`` all ops that it makes stand on the
@@ -107,12 +107,12 @@ GIVEN = "given"
 
 
 def unvalued(x: Any) -> bool:
-    """Whether it is a Tensor without a value."""
+    """Return whether it is a Tensor without a value."""
     return isinstance(x, Tensor) and x._value is None
 
 
 def is_mask(array: Any) -> bool:
-    """Whether an array of an index chooses by true and false."""
+    """Return whether an array of an index chooses by true and false."""
     return hasattr(array, "dtype") and array.dtype.kind == "b"
 
 
@@ -223,7 +223,7 @@ def _moves(part: Any) -> bool:
 
 
 def _spelt(x: Any, index: Any) -> list[tuple[Any, int]]:
-    """The parts of an index, each with the axis that it begins at."""
+    """Return the parts of an index, each with the axis that it begins at."""
     parts = index if type(index) is tuple else (index,)
     widths = [
         0 if p is None or p is Ellipsis else len(shape_of(p)) if is_mask(p) else 1
@@ -252,7 +252,7 @@ def cut(x: Any, index: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def positions(x: Any, index: Any) -> Any:
-    """The same index with arrays of positions, for who writes there."""
+    """Return the same index with arrays of positions, for who writes there."""
     parts = _spelt(x, index)
     made = []
     for part, axis in parts:
@@ -296,7 +296,7 @@ ARANGE.connection = severed
 
 
 def as_length(n: Tensor) -> Any:
-    """An integer without a value as a length."""
+    """Return an integer without a value as a length."""
     if type(n.op) is Late and n.op.base is OPS["length"]:
         return n.op.settled(n.inputs, n.params)[2]["n"]
     if n.dtype.kind not in "iu" or shape_of(n) != ():
@@ -324,7 +324,7 @@ PLACES.connection = severed
 
 
 def is_symbolic(x: Any) -> bool:
-    """Whether it is part of an expression of symbols, outside of every trace."""
+    """Return whether it is part of an expression of symbols, outside of every trace."""
     return unvalued(x) and not traces.any_open() and bool(shape_of(x))
 
 

@@ -345,7 +345,7 @@ def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
 
 
 def _example(x: Any) -> Any:
-    """A stand-in for a Tensor that has its dtype, and is weak where it is."""
+    """Return a stand-in for a Tensor that has its dtype, and is weak where it is."""
     if not isinstance(x, Tensor):
         return x
     spec = x.spec if x._value is None else spec_of(x._value)
@@ -366,7 +366,7 @@ def isrealobj(x: Any) -> bool:
 
 @implements(np.array_repr, np.array_str, np.array2string)
 def array_text(a: Any, *args: Any, **settings: Any) -> str:
-    """The text of a Tensor, which takes no gradient away."""
+    """Return the text of a Tensor, which takes no gradient away."""
     return str(a)
 
 
@@ -376,7 +376,7 @@ def array_text(a: Any, *args: Any, **settings: Any) -> str:
 
 
 def _shares(num: int, endpoint: bool, like: Any, rank: int) -> Any:
-    """How much of the way to the stop each number has gone."""
+    """Return how much of the way to the stop each number has gone."""
     parts = num - 1 if endpoint else num
     line = np.arange(num, like=like).astype(wide_dtype(like)) / max(parts, 1)
     return np.reshape(line, (num, *(1,) * rank))
@@ -513,5 +513,5 @@ def geomspace(
 
 
 def _as_array(x: Any, like: Any) -> Any:
-    """A number as an array of the library of the other end."""
+    """Return a number as an array of the library of the other end."""
     return x if hasattr(x, "astype") else placed(np.asarray(x), like)  # host array: no

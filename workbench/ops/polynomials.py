@@ -21,7 +21,7 @@ from workbench.ops.define import dtype_of, known, op, shape_of
 
 
 def _coefficients(p: Any) -> Any:
-    """The coefficients as an array or Tensor of one axis."""
+    """Return the coefficients as an array or Tensor of one axis."""
     return np.atleast_1d(admit(p.coeffs if isinstance(p, np.poly1d) else p))
 
 
@@ -62,7 +62,7 @@ def polyval(p: Any, x: Any) -> Any:
 
 
 def _aligned(a: Any, b: Any) -> tuple[Any, Any]:
-    """Two polynomials with as many coefficients."""
+    """Return two polynomials with as many coefficients."""
     a, b = _coefficients(a), _coefficients(b)
     length = largest(shape_of(a)[0], shape_of(b)[0])
     a, b = (
@@ -88,7 +88,7 @@ def polysub(a1: Any, a2: Any) -> Any:
 
 
 def _product(a: Any, b: Any) -> Any:
-    """All products of coefficients, summed along the powers."""
+    """Return all products of coefficients, summed along the powers."""
     if shape_of(a)[0] < shape_of(b)[0]:
         a, b = b, a
     length, terms = shape_of(a)[0], shape_of(b)[0]

@@ -208,7 +208,7 @@ def mul_without_zeros(a: Any, b: Any) -> Any:
 def prod_without_zeros(
     a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False
 ) -> Any:
-    """The product of all entries that are not 0; 1 if there is none.
+    """Return the product of all entries that are not 0; 1 if there is none.
 
     An entry that is 0 is left out and does not vary: its derivative is 0. That of
     another is the product of those that are left.

@@ -126,7 +126,7 @@ class _Draw:
         return f"<{self.name} of {type(self.generator.bit_generator).__name__}>"
 
     def __call__(self, given: Sequence[Any], lengths: Params) -> Any:
-        """The draw, with the operands' values."""
+        """Return the draw, with the operands' values."""
         settings = self.settings | dict(zip(self.names, given, strict=True)) | lengths
         size = settings.pop("size", self.size)
         held = settings.pop(HOLDER, None)
@@ -134,7 +134,7 @@ class _Draw:
         return _sample(self.name, generator, size, settings)
 
     def shaped(self, lengths: Params) -> Spec:
-        """The spec of the draw, lengths that are not known yet among it."""
+        """Return the spec of the draw, lengths that are not known yet among it."""
         if not lengths:
             return self.spec
         settings = self.settings | lengths
@@ -146,7 +146,7 @@ class _Draw:
         return Spec((*size, *self.spec.shape[len(size) :]), self.spec.dtype)
 
     def many(self, count: int) -> _Draw:
-        """The same draw with an axis of examples in front."""
+        """Return the same draw with an axis of examples in front."""
         spec = Spec((count, *self.spec.shape), self.spec.dtype)
         size = (count, *(self.size or ()))
         return _Draw(self.name, self.origin, size, self.names, self.settings, spec)
@@ -179,7 +179,7 @@ def _batch(inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params) -
 
 
 def _emitted(draw: _Draw, given: Sequence[Any], lengths: Params) -> Any:
-    """A node for the draw, or the draw itself where every value is known."""
+    """Return a node for the draw, or the draw itself where every value is known."""
     anchor = unknown()
     if anchor is None:
         return draw([value_of(x) for x in given], lengths)
@@ -218,7 +218,7 @@ for _name in NAMES:
 
 
 def unknown() -> Any:
-    """What a draw hangs on that waits for the program to run; None: draw now.
+    """Return what a draw hangs on that waits for the program to run; None: draw now.
 
     A leaf without a value of the innermost open trace that has one, or the shared
     value of `anchored`.
@@ -244,12 +244,12 @@ def anchored(holder: Shared) -> Iterator[None]:
 
 
 def inside() -> bool:
-    """Whether draws are nodes here."""
+    """Return whether draws are nodes here."""
     return traces.any_open() or _ANCHOR.get() is not None
 
 
 def node(made: Op, inputs: tuple[Any, ...], value: Any) -> Tensor:
-    """A node whose value is known already."""
+    """Return a node whose value is known already."""
     context = source.surroundings()
     if context is not None and context.code is not None:
         code, lasti = context.code, context.lasti
@@ -261,7 +261,7 @@ def node(made: Op, inputs: tuple[Any, ...], value: Any) -> Tensor:
 
 
 def drawn(generator: Any, name: str, size: Any, settings: Params) -> Any:
-    """A draw of a family of NumPy's: a node while a trace is open, else plain.
+    """Return a draw of a family of NumPy's: a node while a trace is open, else plain.
 
     Whole numbers are plain wherever they are known: they have no gradient to lose,
     and count, index and look up.
@@ -303,12 +303,12 @@ def drawn(generator: Any, name: str, size: Any, settings: Params) -> Any:
 
 
 def _known(x: Any) -> Any:
-    """A setting with some length in the place of each that is not known."""
+    """Return a setting with some length in the place of each that is not known."""
     return dims.replaced(x, lambda atom: 2)
 
 
 def _example(x: Any) -> Any:
-    """A value of an operand for a trial."""
+    """Return a value of an operand for a trial."""
     if value_of(x) is not None:
         return value_of(x)
     spec: Spec = spec_of(x)
@@ -350,7 +350,7 @@ def _last(condition: Function, low: Array) -> Array:
 
 
 def _integrals(exponent: Function, weights: Function, like: Array) -> Array:
-    """The integrals of exp(exponent(v)) * weight(v) over v > 0, one per weight.
+    """Return the integrals of exp(exponent(v)) * weight(v) over v > 0, one per weight.
 
     ``exponent`` falls from 0; ``weights`` gives an array with an axis of weights in
     front. ``like`` is a column, and both take a row of points for each entry.
@@ -372,7 +372,7 @@ def _integrals(exponent: Function, weights: Function, like: Array) -> Array:
 def _swept(
     function: Callable[..., Array], count: int, arguments: Sequence[Array]
 ) -> Array:
-    """A function of columns, for entries of any shape, some at a time."""
+    """Return a function of columns, for entries of any shape, some at a time."""
     given = np.broadcast_arrays(*arguments)
     shape = given[0].shape
     flat = [np.reshape(x, (-1, 1)).astype(float) for x in given]
@@ -495,14 +495,14 @@ def _tail(below: Any, above: Any) -> Any:
 
 
 def gamma_tail(a: Any, x: Any) -> Any:
-    """The signed quantile of a draw ``x`` of the gamma law of shape ``a``."""
+    """Return the signed quantile of a draw ``x`` of the gamma law of shape ``a``."""
     from scipy.special import gammainc, gammaincc
 
     return _tail(gammainc(a, x), gammaincc(a, x))
 
 
 def beta_tail(a: Any, b: Any, x: Any) -> Any:
-    """The signed quantile of a draw ``x`` of the beta law."""
+    """Return the signed quantile of a draw ``x`` of the beta law."""
     from scipy.special import betainc, betaincc
 
     return _tail(betainc(a, b, x), betaincc(a, b, x))
@@ -606,7 +606,7 @@ def _moments(a: Any, b: Any, x: Any, by: str, count: int = 3) -> Any:
 
 
 def _score(a: Any, b: Any, x: Any, by: str) -> Any:
-    """The derivative of the log density by a shape."""
+    """Return the derivative of the log density by a shape."""
     from scipy.special import psi
 
     log = np.log(x) if by == "a" else np.log1p(-x)

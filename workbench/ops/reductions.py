@@ -35,7 +35,7 @@ FEW = 1000
 
 
 def reduced_axes(axis: Any, rank: int) -> tuple[int, ...]:
-    """The axes that a reduction runs over, ascending and from 0."""
+    """Return the axes that a reduction runs over, ascending and from 0."""
     if axis is None:
         return tuple(range(rank))
     if type(axis) is not tuple:
@@ -90,7 +90,7 @@ def batch_reduction(made: Op) -> Callable[..., Any]:
 def reduced_shape(
     x: Any, *, axis: Any = None, keepdims: bool = False, **_: Any
 ) -> tuple[Any, ...]:
-    """The shape of a reduction of an array, whose lengths may be unknown."""
+    """Return the shape of a reduction of an array, whose lengths may be unknown."""
     shape = shape_of(x)
     axes = reduced_axes(axis, len(shape))
     return tuple(
@@ -99,7 +99,7 @@ def reduced_shape(
 
 
 def lengths_of(compute: Callable[..., Any]) -> Callable[..., Spec]:
-    """What a reduction gives of an array of unknown lengths."""
+    """Return what a reduction gives of an array of unknown lengths."""
 
     @cache
     def reduced(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -140,7 +140,7 @@ def reduction(
 
 
 def count(x: Any, axis: Any) -> Any:
-    """How many entries make one of the result: an integer, or a length."""
+    """Return how many entries make one of the result: an integer, or a length."""
     shape = shape_of(x)
     return math.prod(shape[n] for n in reduced_axes(axis, len(shape)))
 
@@ -489,14 +489,14 @@ def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> A
 
 
 def _without(a: Any, neutral: float) -> Any:
-    """The array with its NaN replaced; integers have none."""
+    """Return the array with its NaN replaced; integers have none."""
     if dtype_of(a).kind not in "fc":
         return a
     return np.where(np.isnan(a), neutral, a)
 
 
 def _present(a: Any, where: Any) -> Any:
-    """Where an entry counts."""
+    """Return where an entry counts."""
     return ~np.isnan(a) if where is True else ~np.isnan(a) & where
 
 

@@ -27,7 +27,7 @@ Params = dict[str, Any]
 
 
 def _backwards(function: Any, g: Any, axis: int) -> Any:
-    """The same running function, from the end to the start."""
+    """Return the same running function, from the end to the start."""
     return np.flip(function(np.flip(g, axis), axis=axis), axis)
 
 
@@ -145,12 +145,12 @@ _answer_running(CUMPROD, "cumulative_prod", 1)
 
 
 def _along(axis: int, part: Any) -> tuple[Any, ...]:
-    """The index that takes ``part`` of one axis."""
+    """Return the index that takes ``part`` of one axis."""
     return (slice(None),) * axis + (part,)
 
 
 def _shaped(x: Any, axis: int, rank: int) -> Any:
-    """A vector that lies along one axis of an array."""
+    """Return a vector that lies along one axis of an array."""
     return np.reshape(x, tuple(-1 if i == axis else 1 for i in range(rank)))
 
 
@@ -185,7 +185,7 @@ def diff(
 
 
 def _array(x: Any, like: Any) -> Any:
-    """A number as an array of the dtype that NumPy gives it."""
+    """Return a number as an array of the dtype that NumPy gives it."""
     return x if hasattr(x, "dtype") else np.asarray(x, like=like)
 
 

@@ -27,7 +27,7 @@ Batched = tuple[bool, ...]
 
 
 def normal_axis(axis: Any, rank: int) -> int:
-    """An axis counted from 0."""
+    """Return an axis counted from 0."""
     n = operator.index(axis)
     if not -rank <= n < rank:
         raise np.exceptions.AxisError(n, rank)
@@ -49,14 +49,14 @@ def distinct_axes(axes: Any, rank: int) -> tuple[int, ...]:
 
 
 def integers(shape: Any) -> tuple[Any, ...]:
-    """A shape or axes as a tuple of integers, hashable; unknown lengths stay."""
+    """Return a shape or axes as a tuple of integers, hashable; unknown lengths stay."""
     if isinstance(shape, (tuple, list, np.ndarray)):
         return tuple(map(integer, shape))
     return (integer(shape),)
 
 
 def integer(n: Any) -> Any:
-    """A length: a Python integer, or one that is not known yet."""
+    """Return a length: a Python integer, or one that is not known yet."""
     if type(n) is int:
         return n
     if isinstance(n, Tensor) and n._value is None:
@@ -87,7 +87,7 @@ def _reshape_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) ->
 
 
 def _known(shape: tuple[Any, ...], size: Any) -> tuple[Any, ...]:
-    """A shape with its -1 replaced by the length that it stands for."""
+    """Return a shape with its -1 replaced by the length that it stands for."""
     if not any(dims.same((n,), (-1,)) for n in shape):
         return shape
     rest: Any = -math.prod(shape)
@@ -140,7 +140,7 @@ def ravel(a: Any, order: str = "C") -> Any:
 
 
 def _reading(a: Any, order: str) -> Any:
-    """The order in which entries are read, "C" or "F"."""
+    """Return the order in which entries are read, "C" or "F"."""
     if order not in ("A", "C", "F", "K"):
         raise ValueError(f"order must be one of 'C', 'F', 'A' or 'K'{blame.here()}")
     if order in ("A", "K") and len(shape_of(a)) > 1:
@@ -388,7 +388,7 @@ def _compute(x: Any, *, shape: Lengths) -> Any:
 
 
 def _infer(x: Any, *, shape: Lengths) -> Spec:
-    """What is stated, and where nothing is, what is known; both must agree."""
+    """Return what is stated, and where nothing is, what is known; both must agree."""
     both = zip(shape_of(x), shape, strict=True)
     _matched([n if n is not None and isinstance(m, Dim) else m for m, n in both], shape)
     both = zip(shape_of(x), shape, strict=True)
@@ -422,7 +422,7 @@ _op.batch = _batch
 
 
 def specify_shape(x: Any, shape: Any) -> Any:
-    """An array, with the shape that it is stated to have.
+    """Return an array, with the shape that it is stated to have.
 
     Parameters
     ----------

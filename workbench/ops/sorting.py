@@ -433,7 +433,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
 
 
 def _ends(a: Any, range: Any) -> tuple[Any, Any]:
-    """The outer edges; around a single value half a unit to each side."""
+    """Return the outer edges; around a single value half a unit to each side."""
     if range is not None:
         low, high = map(admit, range)
         known_ends = [value_of(x) for x in (low, high)]
@@ -461,7 +461,7 @@ def _ends(a: Any, range: Any) -> tuple[Any, Any]:
 
 
 def _edges(a: Any, bins: Any, range: Any, weights: Any = None) -> Any:
-    """The edges of the bins, as Tensors where their ends are."""
+    """Return the edges of the bins, as Tensors where their ends are."""
     if isinstance(bins, str):
         if weights is not None:
             raise TypeError(
@@ -494,7 +494,7 @@ def _edges(a: Any, bins: Any, range: Any, weights: Any = None) -> Any:
 
 
 def _bins(a: Any, edges: Any) -> Any:
-    """The bin of each entry; one more than there are for what is outside."""
+    """Return the bin of each entry; one more than there are for what is outside."""
     number = shape_of(edges)[0] - 1
     place = np.searchsorted(edges, a, "right") - 1
     place = np.where(np.equal(a, edges[number]), number - 1, place)
@@ -502,7 +502,7 @@ def _bins(a: Any, edges: Any) -> Any:
 
 
 def _filled(place: Any, weights: Any, number: int, like: Any) -> Any:
-    """The sums over the bins."""
+    """Return the sums over the bins."""
     if weights is None:
         none = np.zeros_like(like, dtype=np.intp, shape=(number + 1,))
         return at(none)[place].add(1)[:number]

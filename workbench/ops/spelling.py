@@ -75,7 +75,7 @@ BINARY = {
 
 
 def pretty(rule: str) -> str:
-    """A rule's text in plain mathematics.
+    """Return a rule's text in plain mathematics.
 
     >>> pretty("g * (1 - y * y)"), pretty("x**3"), pretty("g * (-sin(x))")
     ('g · (1 − y²)', 'x³', '−g · sin(x)')
@@ -86,7 +86,7 @@ def pretty(rule: str) -> str:
 
 
 def spelled(tree: ast.expr) -> Text:
-    """An expression as text, and how tightly it holds together."""
+    """Return an expression as text, and how tightly it holds together."""
     if isinstance(tree, ast.Constant):
         return constant(tree.value)
     if isinstance(tree, ast.Name):
@@ -107,13 +107,13 @@ def spelled(tree: ast.expr) -> Text:
 
 
 def held(tree: ast.expr, least: int) -> str:
-    """A part of an expression, in brackets if it would fall apart there."""
+    """Return a part of an expression, in brackets if it would fall apart there."""
     text, tight = spelled(tree)
     return text if tight >= least else f"({text})"
 
 
 def constant(value: object) -> Text:
-    """A number, by its name where it has one."""
+    """Return a number, by its name where it has one."""
     if value is None:  # the rule passes nothing on
         return "0", ATOM
     if isinstance(value, complex) and value.real == 0:
@@ -129,14 +129,14 @@ def constant(value: object) -> Text:
 
 
 def name(text: str) -> str:
-    """A name, with its number below the line."""
+    """Return a name, with its number below the line."""
     if len(text) == 2 and text[0] in "xgt" and text[1].isdigit():
         return text[0] + SUB[int(text[1])]
     return text.replace("_", " ")
 
 
 def unsigned(tree: ast.expr) -> tuple[bool, ast.expr]:
-    """Whether a part is negative, and the part without its sign."""
+    """Return whether a part is negative, and the part without its sign."""
     if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.USub):
         negative, part = unsigned(tree.operand)
         return not negative, part
@@ -173,7 +173,7 @@ def product(tree: ast.BinOp) -> Text:
 
 
 def quotient(tree: ast.BinOp) -> Text:
-    """A fraction on one line, its sign before it."""
+    """Return a fraction on one line, its sign before it."""
     negative, part = unsigned(tree.left)
     above = held(part, PRODUCT)
     if above.startswith("(−") and isinstance(part, ast.BinOp) and is_product(part):
@@ -183,12 +183,12 @@ def quotient(tree: ast.BinOp) -> Text:
 
 
 def is_product(tree: ast.BinOp) -> bool:
-    """Whether a sign before it is that of the whole."""
+    """Return whether a sign before it is that of the whole."""
     return isinstance(tree.op, (ast.Mult, ast.Div))
 
 
 def plus(tree: ast.BinOp) -> Text:
-    """A sum; a negative part of it is taken away."""
+    """Return a sum; a negative part of it is taken away."""
     left, right = held(tree.left, SUM), held(tree.right, SUM)
     if right.startswith("−"):
         return f"{left} − {right[1:]}", SUM
@@ -196,12 +196,12 @@ def plus(tree: ast.BinOp) -> Text:
 
 
 def minus(tree: ast.BinOp) -> Text:
-    """A difference."""
+    """Return a difference."""
     return f"{held(tree.left, SUM)} − {held(tree.right, PRODUCT)}", SUM
 
 
 def power(tree: ast.BinOp) -> Text:
-    """A power, with whole exponents above the line."""
+    """Return a power, with whole exponents above the line."""
     base = held(tree.left, ATOM)
     exponent = spelled(tree.right)[0].replace("−", "-")
     if exponent.lstrip("-").isdigit():
@@ -219,7 +219,7 @@ BINARIES: dict[type[ast.operator], Callable[[ast.BinOp], Text]] = {
 
 
 def call(function: str, args: list[ast.expr]) -> Text:
-    """A function and its arguments."""
+    """Return a function and its arguments."""
     first = args[0]
     if function == "sqrt":
         return "√" + held(first, ATOM), ATOM

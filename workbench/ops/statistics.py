@@ -184,7 +184,7 @@ def average(
 
 
 def _variables(x: Any, name: str, rowvar: bool, dtype: Any) -> Any:
-    """One variable a row."""
+    """Return one variable a row."""
     rank = len(shape_of(x))
     if rank > 2:
         raise ValueError(f"{name} has more than 2 dimensions")
@@ -341,7 +341,7 @@ def _lines(a: Any, axis: Any, keepdims: bool, skip: bool) -> _Lines:
 
 
 def _flat(a: Any, axes: tuple[int, ...]) -> Any:
-    """The reduced axes as one, the last."""
+    """Return the reduced axes as one, the last."""
     shape = shape_of(a)
     kept = [n for n in range(len(shape)) if n not in axes]
     rows = tuple(shape[n] for n in kept)
@@ -351,7 +351,7 @@ def _flat(a: Any, axes: tuple[int, ...]) -> Any:
 
 
 def _gather(lines: _Lines, *positions: Any) -> list[Any]:
-    """The entries at these positions of the sorted slices; a NaN where one is.
+    """Return the entries at these positions of the sorted slices; a NaN where one is.
 
     Positions are integers or arrays of integers with the slices' last axis.
     """
@@ -385,7 +385,7 @@ def _gather(lines: _Lines, *positions: Any) -> list[Any]:
 
 
 def _finished(y: Any, lines: _Lines, shape: tuple[int, ...]) -> Any:
-    """The axis of the quantiles in front, in the shape of ``q``."""
+    """Return the axis of the quantiles in front, in the shape of ``q``."""
     rows = shape_of(y)[:-1]
     y = np.reshape(np.moveaxis(y, -1, 0), shape + rows)
     if not lines.keepdims:
@@ -438,7 +438,7 @@ _answer_median("nanmedian", skip=True)
 
 
 def _position(method: str, n: Any, q: Any) -> Any:
-    """The place of a quantile among ``n`` sorted entries, counted from 0."""
+    """Return the place of a quantile among ``n`` sorted entries, counted from 0."""
     if method in POSITIONS:
         alpha, beta = POSITIONS[method]
         return n * q + (alpha + q * (1 - alpha - beta)) - 1
@@ -547,7 +547,7 @@ def _fitted(share: Any, lines: _Lines, light: bool) -> Any:
 def _weighted(
     lines: _Lines, weights: Any, a: Any, q: Any, shape: tuple[int, ...], axis: Any
 ) -> Any:
-    """The first entry at which the running sum of the weights reaches ``q``."""
+    """Return the first entry at which the running sum of the weights reaches ``q``."""
     weights = np.broadcast_to(weights_along(weights, a, axis), shape_of(a))
     heavy = _flat(weights, lines.axes)
     value = value_of(heavy)

@@ -82,7 +82,7 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
 
 
 def permute_row_elements(x: Any, order: Any, inverse: bool = False) -> Any:
-    """The entries of each row in another order: ``x[..., order]``, row by row.
+    """Return the entries of each row in another order: ``x[..., order]``, row by row.
 
     Parameters
     ----------
@@ -236,7 +236,7 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> An
 
 
 def _conditions(x: Any, given: Any) -> list[Any]:
-    """The conditions one by one; a single one may stand alone."""
+    """Return the conditions one by one; a single one may stand alone."""
     whole = hasattr(given, "shape")
     if whole and len(shape_of(given)) == len(shape_of(x)):
         return [given]
@@ -250,7 +250,7 @@ def _conditions(x: Any, given: Any) -> list[Any]:
 
 
 def positions(x: Any, name: str) -> Any:
-    """The plain array to look for positions in; their number depends on it."""
+    """Return the plain array to look for positions in; their number depends on it."""
     if isinstance(x, Tensor):
         if x._value is None:
             raise TraceError(

@@ -44,7 +44,7 @@ def _put(made: Op, x: Any, v: Any, arrays: tuple[Any, ...], key: Key) -> Any:
 
 
 def _batch(made: Op) -> Callable[..., Any]:
-    """The batch rule of an update: the index gets the batch axis."""
+    """Return the batch rule of an update: the index gets the batch axis."""
 
     def batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
         x, v, *arrays = inputs
@@ -291,11 +291,11 @@ class Place:
         raise AttributeError(f"{NO_VALUE.format(blame.here())} It has no {name!r}.")
 
     def get(self) -> Any:
-        """The entries: ``x[index]``."""
+        """Return the entries: ``x[index]``."""
         return getitem(self.x, self.index)
 
     def set(self, values: Any) -> Any:
-        """A copy of ``x`` with these entries replaced.
+        """Return a copy of ``x`` with these entries replaced.
 
         Those that a boolean index replaces never poison a gradient, as in `np.where`:
         what they were may be infinite or NaN, and so may its slope.
@@ -313,11 +313,11 @@ class Place:
         return self._change(ADD, values)
 
     def min(self, values: Any) -> Any:
-        """A copy of ``x`` with ``values`` where they are smaller."""
+        """Return a copy of ``x`` with ``values`` where they are smaller."""
         return self._change(MIN, values)
 
     def max(self, values: Any) -> Any:
-        """A copy of ``x`` with ``values`` where they are larger."""
+        """Return a copy of ``x`` with ``values`` where they are larger."""
         return self._change(MAX, values)
 
     def multiply(self, values: Any) -> Any:
@@ -347,7 +347,7 @@ class Place:
         return np.reshape(changed, shape_of(self.x))
 
     def _factors(self, values: Any, arrays: tuple[Any, ...]) -> tuple[Any, Any]:
-        """One factor for each entry named, and where these entries are.
+        """Return one factor for each entry named, and where these entries are.
 
         Factors of the same entry are multiplied pair by pair, so that each has its
         derivative whichever of them is 0; after log2(repeats) rounds one is left.
@@ -413,5 +413,5 @@ for _name in """
 
 
 def _host(array: Any) -> Any:
-    """A copy in NumPy of an index of any library."""
+    """Return a copy in NumPy of an index of any library."""
     return array.get() if hasattr(array, "get") else array

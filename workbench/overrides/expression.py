@@ -73,7 +73,7 @@ class Function(NamedTuple):
 def norm(
     x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False
 ) -> Any:
-    """The Euclidean norm, of entries whose squares overflow or vanish too.
+    """Return the Euclidean norm, of entries whose squares overflow or vanish too.
 
     A gradient that explodes is what it is taken of, and in float32 the square of 1e20
     is infinite. Dividing by a power of 2 changes no digit.
@@ -148,7 +148,7 @@ CHARACTERS = re.compile(r"[A-Za-z0-9_ \t.,()+\-*/<>=!]*")
 
 
 def usage(name: str) -> str:
-    """How a function is called, as an error shows it."""
+    """Return how a function is called, as an error shows it."""
     examples = {
         "clip": "clip(d, -1, 1)",
         "where": "where(x > 0, d, 0)",
@@ -210,7 +210,7 @@ class Expression:
         self.reduces = any(isinstance(what, partial) for _, what in steps)
 
     def __call__(self, values: Mapping[str, Any]) -> Any:
-        """The value of the expression.
+        """Return the value of the expression.
 
         Raises
         ------
@@ -328,7 +328,7 @@ class _Reader:
             ) from None
 
     def emit(self, node: ast.expr, depth: int) -> list[_Step] | float:
-        """The steps of a part of the tree, or its value where it is constant."""
+        """Return the steps of a part of the tree, or its value where it is constant."""
         if depth > MOST_NESTING:
             self.refuse_at(
                 node,

@@ -143,7 +143,7 @@ class ByLinear(ByPart):
     label = "linear"
 
     def spelled(self, called: Callable[[Any, str], str]) -> str:
-        """The Python that makes it, with functions as ``called`` writes them."""
+        """Return the Python that makes it, with functions as ``called`` writes them."""
         parts = []
         if self.data is not None:
             names = [x if isinstance(x, str) else getattr(x, "name", None)
@@ -160,7 +160,7 @@ class ByLinear(ByPart):
         return self.where is None and all(isinstance(x, str) for x in self.data or ())
 
     def regions(self, nodes: Nodes, wrt: Nodes = ()) -> list[Region]:
-        """The linear structures of a program."""
+        """Return the linear structures of a program."""
         return [region_of(one, self) for one in self.readings(nodes, wrt)[0]]
 
     def readings(self, nodes: Nodes, wrt: Nodes) -> tuple[list[Reading], Counter[str]]:
@@ -186,7 +186,7 @@ class ByLinear(ByPart):
         return found, left
 
     def missed(self, nodes: Nodes, wrt: Nodes = ()) -> str:
-        """Why there is none in a program."""
+        """Return why there is none in a program."""
         program = Analysis(nodes, wrt, self.data)
         lost = [x for x in self.data or () if not program.is_there(x)]
         if lost:
@@ -289,14 +289,14 @@ class Analysis:
             changed = bool(self.sources) and self.bits != before
 
     def of_all(self, values: Iterable[Any]) -> int:
-        """What any of some values depends on."""
+        """Return what any of some values depends on."""
         found = 0
         for x in values:
             found |= self.of(x)
         return found
 
     def of(self, x: Any) -> int:
-        """What a value depends on."""
+        """Return what a value depends on."""
         while isinstance(x, Tensor):
             if x.serial in self.bits:
                 return self.bits[x.serial]
@@ -314,7 +314,7 @@ class Analysis:
         return self._leaf(x) if hasattr(x, "shape") else 0
 
     def _leaf(self, x: Any) -> int:
-        """What an input or a constant is."""
+        """Return what an input or a constant is."""
         if isinstance(x, Tensor) and x.name is not None:
             self.names.add(x.name)
         if self.data is not None:
@@ -348,13 +348,13 @@ class Analysis:
         return False
 
     def is_there(self, given: Any) -> bool:
-        """Whether the program has what was told to be data."""
+        """Return whether the program has what was told to be data."""
         return any(x is given for x in self.met)
 
     # Products
 
     def places(self) -> list[Place]:
-        """The products of two operands, in the order of the program."""
+        """Return the products of two operands, in the order of the program."""
         sums: dict[int, tuple[Tensor, Any]] = {}
         for x in self.nodes:
             if x.op.name not in ("add", "subtract"):
@@ -398,7 +398,7 @@ class Analysis:
         )
 
     def operand(self, x: Any, letters: str) -> Operand:
-        """An operand as it is stored, behind the transposes on its way."""
+        """Return an operand as it is stored, behind the transposes on its way."""
         turns: list[Tensor] = []
         node = through(x)
         while (
@@ -490,18 +490,18 @@ class Analysis:
 
 
 def bound_of(one: Reading) -> tuple[Any, Any, Any]:
-    """What the roles stand for; a bias that there is none of is 0."""
+    """Return what the roles stand for; a bias that there is none of is 0."""
     place = one.place
     return one.weight.value, one.input.value, 0.0 if place.add is None else place.addend
 
 
 def region_of(one: Reading, target: ByLinear) -> Region:
-    """A linear structure as a part of the program."""
+    """Return a linear structure as a part of the program."""
     place = one.place
     steps: list[Step] = []
 
     def turned(operand: Operand, source: int) -> int:
-        """The step that gives an operand as the product reads it."""
+        """Return the step that gives an operand as the product reads it."""
         for node in operand.turns:
             steps.append((node, padded(node, (source,))))
             source = 2 + len(steps)
@@ -536,7 +536,7 @@ def padded(node: Tensor, sources: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def subscripts_of(node: Tensor) -> Subscripts | None:
-    """The axes of a node that multiplies two operands; None for another node."""
+    """Return the axes of a node that multiplies two operands; None for another node."""
     op, operands, params = own_op(node)
     if op.name not in ("matmul", "tensordot", "einsum") or len(operands) != 2:
         return None
@@ -719,14 +719,14 @@ def layer(node: Node, g: Any) -> Layer:
     sizes |= dict(zip(letters.input, shape_of(x), strict=True))
 
     def matrix(value: Any, term: str, first: Sequence[str], then: Sequence[str]) -> Any:
-        """A value with axes ``term`` as a matrix."""
+        """Return a value with axes ``term`` as a matrix."""
         turned = np.transpose(value, [term.index(c) for c in (*first, *then)])
         return np.reshape(
             turned, [prod(sizes[c] for c in part) for part in (first, then)]
         )
 
     def back(made: Any, term: str, first: Sequence[str], then: Sequence[str]) -> Any:
-        """A matrix as the value with axes ``term`` that it stands for."""
+        """Return a matrix as the value with axes ``term`` that it stands for."""
         axes = [*first, *then]
         whole = np.reshape(made, [sizes[c] for c in axes])
         return np.transpose(whole, [axes.index(c) for c in term])

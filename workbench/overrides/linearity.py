@@ -45,7 +45,7 @@ def nonlinear(run: Run, likes: Sequence[Any]) -> str | None:
 
 
 def find_step_with_g(run: Run, likes: Sequence[Any]) -> str | None:
-    """The first step of a recorded rule whose derivative depends on ``g``."""
+    """Return the first step of a recorded rule whose derivative depends on ``g``."""
     with OpenTrace() as opened:
         seeds = [leaf(example(x, i)) for i, x in enumerate(likes)]
         opened.leaves.update(seed.serial for seed in seeds)
@@ -93,7 +93,7 @@ def is_additive(run: Run, likes: Sequence[Any]) -> bool:
 
 
 def concrete(x: Any, seed: int) -> Any:
-    """An array for a Tensor: its value, or an example where it has none."""
+    """Return an array for a Tensor: its value, or an example where it has none."""
     if not isinstance(x, Tensor):
         return x
     return example(x.spec.example(), seed) if x._value is None else x._value

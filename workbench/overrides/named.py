@@ -181,7 +181,7 @@ def _check_name(name: str) -> None:
 
 
 def _home(rule: Any) -> tuple[str, str]:
-    """Where a rule was defined; a lambda by its line too."""
+    """Return where a rule was defined; a lambda by its line too."""
     name = str(getattr(rule, "__qualname__", None) or name_of(rule))
     if name.endswith("<lambda>"):
         name += f" of line {rule.__code__.co_firstlineno}"
@@ -209,14 +209,14 @@ def _settings(name: str, rule: Callable[..., Any]) -> tuple[dict[str, Any], bool
 
 
 def is_setting(value: Any) -> bool:
-    """Whether a value may stand in a text."""
+    """Return whether a value may stand in a text."""
     if value is None or isinstance(value, bool):
         return True
     return type(value) in (int, float) and abs(value) <= LARGEST  # and not NaN
 
 
 def known(name: str) -> NamedRule | None:
-    """The rule of this name; None if there is none."""
+    """Return the rule of this name; None if there is none."""
     found = RULES.get(name)
     if found is None:
         load()

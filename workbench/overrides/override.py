@@ -134,7 +134,7 @@ def override(
     enabled: bool = True,
     steps: int | slice | None = None,
 ) -> Override:
-    """Another gradient rule for part of a program.
+    """Return another gradient rule for part of a program.
 
     Parameters
     ----------
@@ -260,7 +260,7 @@ def _written(text: str) -> bool:
 
 
 def ready(rule: Any, arriving: str) -> Any:
-    """A rule as it runs: a text read, a function or ``"true"`` as it is."""
+    """Return a rule as it runs: a text read, a function or ``"true"`` as it is."""
     if isinstance(rule, str) and rule != "true":
         return read(rule, arriving)
     return rule

@@ -24,7 +24,7 @@ from workbench.rewrite.patterns import Match, Matches, find, fit_ranks
 
 
 def short(function: Any) -> str:
-    """The name of a function, or of a lambda what it takes.
+    """Return the name of a function, or of a lambda what it takes.
 
     >>> short(abs), short(eval("lambda x, y: x"))
     ('abs', 'of x, y')
@@ -39,25 +39,25 @@ def short(function: Any) -> str:
 
 
 def written(function: Any) -> str:
-    """A lambda as it is written; any other function by its name."""
+    """Return a lambda as it is written; any other function by its name."""
     found = lambda_text(function)
     return short(function) if found is None else found
 
 
 def lambda_text(function: Any) -> str | None:
-    """A lambda as it is written; None for another function, or one not found."""
+    """Return a lambda as it is written; None for another function, or one not found."""
     node = lambda_node(function)
     return None if node is None else ast.unparse(node)
 
 
 def body_of(function: Any) -> str | None:
-    """What a lambda computes, as it is written."""
+    """Return what a lambda computes, as it is written."""
     node = lambda_node(function)
     return None if node is None else ast.unparse(node.body)
 
 
 def lambda_node(function: Any) -> ast.Lambda | None:
-    """The lambda that a function was made of, found by its place in its file."""
+    """Return the lambda that a function was made of, found by its place in its file."""
     code = getattr(function, "__code__", None)
     if code is None or code.co_name != "<lambda>":
         return None
@@ -77,7 +77,7 @@ def lambda_node(function: Any) -> ast.Lambda | None:
 
 @lru_cache(maxsize=8)
 def lambdas_of(source: str) -> list[ast.Lambda]:
-    """All lambdas of a file, or of a cell."""
+    """Return all lambdas of a file, or of a cell."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
@@ -86,7 +86,7 @@ def lambdas_of(source: str) -> list[ast.Lambda]:
 
 
 def place_of(node: ast.expr) -> tuple[int, int, int, int]:
-    """Where an expression stands, as instructions have it."""
+    """Return where an expression stands, as instructions have it."""
     end, last = node.end_lineno, node.end_col_offset
     assert end is not None
     assert last is not None
@@ -151,7 +151,7 @@ class ByPattern(ByPart):
         return find(self.forms, nodes, self.where, self.ranks)
 
     def regions(self, nodes: Sequence[Tensor], wrt: Nodes = ()) -> list[Region]:
-        """The parts of a program that it matches."""
+        """Return the parts of a program that it matches."""
         return [
             Region(
                 self.label,
@@ -198,7 +198,7 @@ class ByPattern(ByPart):
         return self.spelled(lambda function, _: written(function))
 
     def spelled(self, called: Callable[[Any, str], str]) -> str:
-        """The Python that makes it, with functions as ``called`` writes them."""
+        """Return the Python that makes it, with functions as ``called`` writes them."""
         parts = [called(self.function, "pattern")]
         if self.where is not None:
             parts.append(f"where={called(self.where, 'where')}")
@@ -207,7 +207,7 @@ class ByPattern(ByPart):
         return f"wb.pattern({', '.join(parts)})"
 
     def missed(self, nodes: Sequence[Tensor], wrt: Nodes = ()) -> str:
-        """Why it matches nothing in a program: what was close."""
+        """Return why it matches nothing in a program: what was close."""
         tried = self.matches(nodes)
         if not tried.forms:
             why = str(self.forms.failed or "").rstrip(".")
@@ -356,7 +356,7 @@ def check_condition(where: Any, name: str) -> None:
 
 
 def ranks_of(name: str, rank: Any, names: Sequence[str]) -> tuple[int, ...]:
-    """The ranks that a wildcard may have, as they are declared."""
+    """Return the ranks that a wildcard may have, as they are declared."""
     if name not in names:
         raise OverrideError(
             f"pattern(..., {name}={rank!r}): it has no wildcard {name!r}, but"
@@ -375,7 +375,7 @@ def ranks_of(name: str, rank: Any, names: Sequence[str]) -> tuple[int, ...]:
 
 
 def called(x: Any) -> str:
-    """What a wildcard stands for, in words."""
+    """Return what a wildcard stands for, in words."""
     if isinstance(x, Tensor):
         return blame.describe(x) + (blame.at(x.site) if x.op is not IDENTITY else "")
     shape = types.spec_of(x).shape
@@ -383,12 +383,12 @@ def called(x: Any) -> str:
 
 
 def source_of(steps: Sequence[tuple[Tensor, Any]], root: Tensor) -> int:
-    """The step that ends with a node: the last of them."""
+    """Return the step that ends with a node: the last of them."""
     return max(i for i, (node, _) in enumerate(steps) if node is root)
 
 
 def difference(node: Tensor, form: Form) -> str:
-    """The first setting in which a node differs from a pattern, in words."""
+    """Return the first setting in which a node differs from a pattern, in words."""
     for name in sorted({*node.params, *form.root.params}):
         have, want = node.params.get(name), form.root.params.get(name)
         if repr(have) != repr(want):

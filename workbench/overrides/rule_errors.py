@@ -38,7 +38,7 @@ def takes_arrays(rule: Any) -> bool:
 
 
 def called(rule: Any) -> str:
-    """The name of a rule: ``Cdist.vjp``, ``zero_out_grad``; a text as it is."""
+    """Return the name of a rule: ``Cdist.vjp``, ``zero_out_grad``; a text as it is."""
     if isinstance(rule, tuple):
         return ", ".join(map(called, rule))
     if isinstance(rule, Expression):
@@ -52,13 +52,13 @@ def called(rule: Any) -> str:
 
 
 def placed(rule: Any) -> str:
-    """A rule and where it stands, as an error quotes it."""
+    """Return a rule and where it stands, as an error quotes it."""
     code = getattr(getattr(rule, "__func__", rule), "__code__", None)
     return f"{called(rule)}{blame.at(source.decode(code, 0))}"
 
 
 def numbered(letter: str, count: int) -> str:
-    """The parameters of a rule: ``g0, g1``; of one, ``g``."""
+    """Return the parameters of a rule: ``g0, g1``; of one, ``g``."""
     return letter if count == 1 else ", ".join(f"{letter}{i}" for i in range(count))
 
 

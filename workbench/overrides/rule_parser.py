@@ -91,7 +91,7 @@ class Bound:
         return whole.replace(parameters=kept)
 
     def __call__(self, node: Any, *cotangents: Any) -> Any:
-        """The gradients of a node."""
+        """Return the gradients of a node."""
         return self.entry.rule(node, *cotangents, **self.settings)
 
     def forward(self) -> Any:
@@ -125,13 +125,13 @@ class Forward:
         self.__name__ = bound.__name__
 
     def __call__(self, node: Any, *tangents: Any) -> Any:
-        """The tangent of a node."""
+        """Return the tangent of a node."""
         jvp: Any = self.bound.entry.jvp
         return jvp(node, *tangents, **self.bound.settings)
 
 
 def read(text: str, arriving: str = "g") -> Expression | Bound:
-    """A rule from its text: an expression, or a rule by its name.
+    """Return a rule from its text: an expression, or a rule by its name.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ def _quoted(text: str) -> str:
 
 @lru_cache(maxsize=256)
 def _bound(text: str, entry: NamedRule) -> Bound:
-    """A registered rule with the settings that stand in a text."""
+    """Return a registered rule with the settings that stand in a text."""
 
     def refuse(why: str) -> ExpressionError:
         known = ", ".join(
@@ -254,7 +254,7 @@ def _bound(text: str, entry: NamedRule) -> Bound:
 
 
 def _value(node: ast.expr, name: str, refuse: Any) -> Setting:
-    """The value of a setting."""
+    """Return the value of a setting."""
     sign = 1
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
         sign = -1 if isinstance(node.op, ast.USub) else 1
@@ -335,7 +335,7 @@ _LABELS: list[tuple[str, Callable[..., str]]] = [
 
 
 def label_of(rule: str | Callable[..., Any]) -> str:
-    """A short text for a rule.
+    """Return a short text for a rule.
 
     >>> label_of("clip(d, -0.1, 0.1)"), label_of("0.5 * d"), label_of("g")
     ('clip ±0.1', 'scale ×0.5', 'straight-through')
@@ -362,6 +362,6 @@ def _known(rule: str) -> str | None:
 
 
 def short(number: float) -> str:
-    """A number as people write it: no needless zeros, a real minus sign."""
+    """Return a number as people write it: no needless zeros, a real minus sign."""
     text = re.sub(r"e([+-])0*", r"e\1", repr(number).removesuffix(".0"))
     return text.replace("e+", "e").replace("-", "−")

@@ -54,7 +54,7 @@ class BySubgraph(ByPart):
         return BySubgraph(ends, reads, words)
 
     def called(self, x: Place) -> str:
-        """What a value is called."""
+        """Return what a value is called."""
         if isinstance(x, int) and 0 <= x < len(self.words):
             return self.words[x]
         return called(x)
@@ -70,7 +70,7 @@ class BySubgraph(ByPart):
         return any(isinstance(x, int) for x in (*self.outputs, *self.inputs))
 
     def regions(self, nodes: Sequence[Tensor], wrt: Nodes = ()) -> list[Region]:
-        """The part, if the program has these values.
+        """Return the part, if the program has these values.
 
         Raises
         ------
@@ -86,7 +86,7 @@ class BySubgraph(ByPart):
         return [cut(self.label, outputs, inputs, names, values)]
 
     def missed(self, nodes: Sequence[Tensor], wrt: Nodes = ()) -> str:
-        """Which of its values a program has not, and which are close."""
+        """Return which of its values a program has not, and which are close."""
         values = Values(nodes)
         for x in (*self.outputs, *self.inputs):
             if values.find(x) is None:
@@ -162,7 +162,7 @@ def subgraph(
 
 
 def places(given: Any, what: str) -> list[Place]:
-    """One value or several, as a list."""
+    """Return one value or several, as a list."""
     several = isinstance(given, Iterable) and not isinstance(given, (Tensor, str))
     found = list(given) if several else [given]
     for x in found:
@@ -181,14 +181,14 @@ def places(given: Any, what: str) -> list[Place]:
 
 
 def called(x: Place) -> str:
-    """What a value is called."""
+    """Return what a value is called."""
     if isinstance(x, Tensor):
         return x.name or x.op.name
     return x if isinstance(x, str) else f"node {x}"
 
 
 def type_of(x: Any) -> type | None:
-    """The class of a value, None for None: a Tensor compares entry by entry."""
+    """Return the class of a value, None for None: a Tensor compares entry by entry."""
     return None if x is None else type(x)
 
 
@@ -211,7 +211,7 @@ class Values:
                 self.names.setdefault(x.name, []).append(x)
 
     def find(self, x: Place) -> Tensor | None:
-        """The Tensor that is meant; None if it is not in the program.
+        """Return the Tensor that is meant; None if it is not in the program.
 
         Raises
         ------
@@ -238,7 +238,7 @@ def cut(
     names: Sequence[str],
     values: Values,
 ) -> Region:
-    """The part of a program between outputs and inputs."""
+    """Return the part of a program between outputs and inputs."""
     place = {x.serial: i for i, x in enumerate(inputs)}
     for x in outputs:
         if x.serial in place:

@@ -41,7 +41,7 @@ class ByOp:
     rank = 0
 
     def select(self, nodes: Nodes) -> list[Tensor]:
-        """The nodes that the target means."""
+        """Return the nodes that the target means."""
         found = [node for node in nodes if node.op.name == self.op]
         if self.maker is None:
             return found
@@ -59,7 +59,7 @@ class ByScope:
     rank = 1
 
     def select(self, nodes: Nodes) -> list[Tensor]:
-        """The nodes that the target means."""
+        """Return the nodes that the target means."""
         from fnmatch import fnmatchcase
 
         glob = self.glob.removesuffix("/*")
@@ -86,7 +86,7 @@ class ByPredicate:
     rank = 2
 
     def select(self, nodes: Nodes) -> list[Tensor]:
-        """The nodes that the target means."""
+        """Return the nodes that the target means."""
         found = []
         for node in nodes:
             answer = self.predicate(node)
@@ -112,7 +112,7 @@ class ByNode:
     rank = 4
 
     def select(self, nodes: Nodes) -> list[Tensor]:
-        """The nodes that the target means."""
+        """Return the nodes that the target means."""
         if isinstance(self.node, int):
             return [nodes[self.node]] if 0 <= self.node < len(nodes) else []
         return [node for node in nodes if node is self.node]
@@ -137,15 +137,15 @@ class ByPart:
         raise NotImplementedError
 
     def select(self, nodes: Nodes, wrt: Nodes = ()) -> list[Tensor]:
-        """The nodes that they end with."""
+        """Return the nodes that they end with."""
         return [x for region in self.regions(nodes, wrt) for x in region.outputs]
 
     def missed(self, nodes: Nodes, wrt: Nodes = ()) -> str:
-        """Why there are none in a program: what was close."""
+        """Return why there are none in a program: what was close."""
         raise NotImplementedError
 
     def placed(self, find: Callable[[Any], int], words: Sequence[str]) -> ByPart:
-        """The same in a session, where ids last: ``find`` gives that of a node.
+        """Return the same in a session, where ids last: ``find`` gives that of a node.
 
         ``words`` are what the session calls them, by their ids.
         """
@@ -162,7 +162,7 @@ class ByPart:
         return False
 
     def spelled(self, called: Callable[[Any, str], str]) -> str:
-        """The Python that makes it.
+        """Return the Python that makes it.
 
         ``called(function, word)`` is the code of a function, or of what has no name
         (None); the word is what it is in the target.
@@ -174,13 +174,13 @@ Target = ByOp | ByScope | ByPredicate | ByNode | ByPart
 
 
 def enclosing(scope: str | None) -> list[str]:
-    """The scopes that a path lies in: ``"a/b"`` is in ``"a"`` and ``"a/b"``."""
+    """Return the scopes that a path lies in: ``"a/b"`` is in ``"a"`` and ``"a/b"``."""
     parts = (scope or "").split("/")
     return ["/".join(parts[: i + 1]) for i in range(len(parts))]
 
 
 def target_of(target: Any) -> Target:
-    """What a user's target means.
+    """Return what a user's target means.
 
     Raises
     ------
@@ -223,7 +223,7 @@ def target_of(target: Any) -> Target:
 
 
 def op_called(name: str, home: str) -> str:
-    """The op that a function of a library, its ``home``, is recorded as.
+    """Return the op that a function of a library, its ``home``, is recorded as.
 
     Raises
     ------
@@ -242,7 +242,7 @@ def op_called(name: str, home: str) -> str:
 
 
 def name_of(function: Any) -> str:
-    """What a function is called."""
+    """Return what a function is called."""
     name = getattr(function, "__name__", None) or type(function).__name__
     return str(name)
 
@@ -254,7 +254,7 @@ def missed(
     where: str,
     wrt: Nodes = (),
 ) -> str:
-    """What to say of an override that matches nothing: what was close."""
+    """Return what to say of an override that matches nothing: what was close."""
     from difflib import get_close_matches
 
     everything = list(nodes)
@@ -301,6 +301,6 @@ def missed(
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names in a row, the first dozen."""
+    """Return names in a row, the first dozen."""
     more = f" and {len(names) - 12} more" if len(names) > 12 else ""
     return (", ".join(names[:12]) or "none") + more

@@ -118,7 +118,7 @@ class Forms:
                     self.usual.add(form.structure)
 
     def recorded(self, specs: Sequence[Any]) -> Form | None:
-        """The form for such values; None where the function cannot take them."""
+        """Return the form for such values; None where the function cannot take them."""
         try:
             with np.errstate(all="ignore"):
                 made = record(
@@ -149,7 +149,7 @@ class Forms:
         return form
 
     def of(self, kinds: Iterable[Kind]) -> list[Form]:
-        """One form of each structure that it has for values of these kinds.
+        """Return one form of each structure that it has for values of these kinds.
 
         None where it cannot be computed for any of them: `failed` says why.
         """
@@ -205,7 +205,7 @@ class Forms:
 
 
 def wildcards(function: Callable[..., Any]) -> tuple[str, ...]:
-    """The names of the parameters without default."""
+    """Return the names of the parameters without default."""
     if not callable(function):
         raise OverrideError(
             f"a pattern is a function of arrays, not {function!r}. Write"
@@ -250,17 +250,17 @@ def spec_for(kind: Kind) -> Spec:
 
 
 def own_op(node: Tensor) -> tuple[Op, tuple[Any, ...], dict[str, Any]]:
-    """The op, operands and settings of a node, also where lengths wait."""
+    """Return the op, operands and settings of a node, also where lengths wait."""
     return deferred.stripped(node)
 
 
 def own_inputs(node: Tensor) -> tuple[Any, ...]:
-    """What a node reads, without those read for their lengths alone."""
+    """Return what a node reads, without those read for their lengths alone."""
     return tuple(map(through, deferred.stripped(node)[1]))
 
 
 def through(x: Any) -> Any:
-    """What stands behind the steps that nobody has written.
+    """Return what stands behind the steps that nobody has written.
 
     Those are the identities that functions wrap their arguments in, and what makes a
     Python number a scalar of NumPy.
@@ -277,7 +277,7 @@ MISSING = object()
 
 
 def kinds_of(nodes: Sequence[Tensor]) -> set[Kind]:
-    """The ranks and kinds of numbers that a program has."""
+    """Return the ranks and kinds of numbers that a program has."""
     found: set[Kind] = set()
     for node in nodes:
         for x in (node, *node.inputs):
@@ -296,14 +296,14 @@ def kinds_of(nodes: Sequence[Tensor]) -> set[Kind]:
 
 
 def is_value(x: Any) -> bool:
-    """Whether a wildcard may stand for it: one array or number."""
+    """Return whether a wildcard may stand for it: one array or number."""
     if isinstance(x, Tensor):
         return define.parts(x) is None
     return types.weak(x) or (hasattr(x, "dtype") and hasattr(x, "shape"))
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two places hold one value: the same Tensor, or equal constants."""
+    """Return whether two places hold one value: the same Tensor, or equal constants."""
     if isinstance(a, Tensor) or isinstance(b, Tensor):
         return a is b or (a is not MISSING and through(a) is through(b))
     return a is not MISSING and equal(a, b)
@@ -322,7 +322,7 @@ def equal(a: Any, b: Any) -> bool:
 
 
 def same_settings(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
-    """Whether two nodes of an op have the same settings."""
+    """Return whether two nodes of an op have the same settings."""
     if a.keys() != b.keys():
         return False
     try:
@@ -335,7 +335,7 @@ def same_settings(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
 
 
 def named(names: Sequence[str], bound: Sequence[Any]) -> dict[str, Any]:
-    """What the wildcards stand for, by name; a Python number as an array."""
+    """Return what the wildcards stand for, by name; a Python number as an array."""
     return {
         name: np.asarray(x) if types.weak(x) else x  # host array: a number
         for name, x in zip(names, bound, strict=True)

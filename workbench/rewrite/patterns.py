@@ -121,7 +121,7 @@ def find(
     misfits: list[tuple[Any, ...]] = []
 
     def accepts(root: Tensor, bound: tuple[Any, ...]) -> bool:
-        """Whether ranks and condition let the wildcards stand for these."""
+        """Return whether ranks and condition let the wildcards stand for these."""
         if not fit_ranks(forms.names, bound, ranks):
             misfits.append(bound)
             return False
@@ -193,7 +193,7 @@ class Exact:
         self.last: Search | None = None
 
     def form(self, bound: tuple[Any, ...]) -> Form | None:
-        """The form for some values."""
+        """Return the form for some values."""
         return self.forms.at(bound)
 
     def match(self, root: Tensor, bound: tuple[Any, ...]) -> Match | None:
@@ -215,7 +215,7 @@ class Exact:
         return made(search, root, binding)
 
     def again(self, root: Tensor) -> Match | None:
-        """A match of the form that stood last: most are of one shape."""
+        """Return a match of the form that stood last: most are of one shape."""
         search = self.last
         if search is None or not search.fits(search.form.root, root):
             return None
@@ -227,7 +227,7 @@ class Exact:
 
 
 def made(search: Search, root: Tensor, binding: Mapping[int, Any]) -> Match:
-    """The match that a binding of all parts of a form says."""
+    """Return the match that a binding of all parts of a form says."""
     form = search.form
     bound = tuple([binding[x.serial] for x in form.leaves])
     place = search.place
@@ -275,7 +275,7 @@ class Search:
         self.ways: dict[tuple[int, int], list[Pairs]] = {}
 
     def fits(self, p: Any, x: Any) -> bool:
-        """Whether a part of the pattern could stand at a value."""
+        """Return whether a part of the pattern could stand at a value."""
         answer = self.known(p, x)
         if answer is not None:
             return answer
@@ -314,7 +314,7 @@ class Search:
         return found
 
     def orders(self, p: Tensor, x: Tensor) -> list[Pairs]:
-        """The ways in which the inputs of two nodes may belong together."""
+        """Return the ways in which the inputs of two nodes may belong together."""
         found = self.ways.get((p.serial, x.serial))
         if found is None:
             found = self.ways[p.serial, x.serial] = self._orders(p, x)
@@ -342,7 +342,7 @@ class Search:
         return made
 
     def fitting(self, p: Tensor, x: Tensor) -> list[Pairs]:
-        """The ways in which the inputs of two nodes fit together."""
+        """Return the ways in which the inputs of two nodes fit together."""
         return [
             pairs
             for pairs in self.orders(p, x)
@@ -350,13 +350,13 @@ class Search:
         ]
 
     def constant(self, p: Any, x: Any) -> bool:
-        """Whether a constant of the pattern may stand at a value."""
+        """Return whether a constant of the pattern may stand at a value."""
         if isinstance(p, Tensor) or isinstance(x, Tensor):
             return p is x
         return equal(p, x) if self.exact else is_value(p) == is_value(x)
 
     def agrees(self, binding: Mapping[int, Any], p: Any, x: Any) -> bool:
-        """Whether a pair belongs together under a binding."""
+        """Return whether a pair belongs together under a binding."""
         if not isinstance(p, Tensor) or p.serial not in self.form.own:
             return self.constant(p, x)
         y = x if p.serial in self.wild else through(x)

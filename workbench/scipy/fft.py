@@ -178,7 +178,7 @@ def _trigonometric(name: str) -> Callable[..., Any]:
 
 
 def _direction(number: int, norm: str | None, back: bool) -> tuple[int, str | None]:
-    """An inverse is the transform of the inverse type, scaled the other way."""
+    """Return an inverse is the transform of the inverse type, scaled the other way."""
     if not back:
         return number, norm
     norm = "backward" if norm is None else norm

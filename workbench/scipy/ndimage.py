@@ -63,7 +63,7 @@ LARGE = 256
 
 
 def one_per_axis(given: Any, count: int, name: str) -> list[Any]:
-    """One setting per axis."""
+    """Return one setting per axis."""
     if not isinstance(given, (list, tuple)) and np.ndim(given) == 0:
         return [given] * count
     if len(given) != count:
@@ -75,7 +75,7 @@ def one_per_axis(given: Any, count: int, name: str) -> list[Any]:
 
 
 def chosen_axes(axes: Any, rank: int) -> tuple[int, ...]:
-    """The axes to filter, counted from 0; all of them for None."""
+    """Return the axes to filter, counted from 0; all of them for None."""
     if axes is None:
         return tuple(range(rank))
     return distinct_axes(list(axes) if np.iterable(axes) else axes, rank)
@@ -386,7 +386,7 @@ def gaussian_filter1d(
 
 
 def _gaussian(like: Any, sigma: Any, order: int, radius: int) -> Any:
-    """The Gaussian at whole numbers, of sum 1, or its derivative."""
+    """Return the Gaussian at whole numbers, of sum 1, or its derivative."""
     line = np.arange(-radius, radius + 1, like=like).astype(float)
     square = sigma * sigma
     phi = np.exp(line * line * (-0.5 / square))

@@ -59,7 +59,7 @@ def _refuse(name: str, settings: dict[str, Any], *unknown: str) -> None:
 
 
 def _arrived(name: str, found: Any) -> Any:
-    """What a solver found, if it says that it did."""
+    """Return what a solver found, if it says that it did."""
     success = getattr(found, "success", getattr(found, "converged", True))
     if not success:
         said = getattr(found, "message", None) or getattr(found, "flag", "")
@@ -343,12 +343,12 @@ def _array(x: Any) -> Any:
 
 
 def _stacked(made: Any) -> Any:
-    """What a function returned as one vector."""
+    """Return what a function returned as one vector."""
     return np.atleast_1d(_array(made))
 
 
 def _known(x: Any) -> float:
-    """A start as a number: the root does not depend on it."""
+    """Return a start as a number: the root does not depend on it."""
     held = value_of(x)
     if held is None:
         raise UsageError(

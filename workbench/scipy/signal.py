@@ -128,7 +128,7 @@ def _ahead(x: Any, before: int, after: int) -> Any:
 
 
 def _moving(b: Any, x: Any) -> Any:
-    """The full convolution of each line of ``x`` with ``b``."""
+    """Return the full convolution of each line of ``x`` with ``b``."""
     line = np.reshape(b, (1,) * (len(shape_of(x)) - 1) + shape_of(b))
     if 0 in shape_of(x):
         return np.pad(x, _ahead(x, 0, shape_of(b)[0] - 1))
@@ -146,7 +146,7 @@ MODES = ("full", "valid", "same")
 
 
 def checked(name: str, value: Any, known: tuple[str, ...], what: str = "mode") -> str:
-    """A word that an argument can be; an error lists those that it can."""
+    """Return a word that an argument can be; an error lists those that it can."""
     if value not in known:
         listed = ", ".join(map(repr, known))
         raise ValueError(
@@ -156,7 +156,7 @@ def checked(name: str, value: Any, known: tuple[str, ...], what: str = "mode") -
 
 
 def pair(name: str, a: Any, b: Any) -> tuple[Any, Any]:
-    """The two arrays, which have as many axes as each other."""
+    """Return the two arrays, which have as many axes as each other."""
     a, b = admit(a), admit(b)
     if len(shape_of(a)) != len(shape_of(b)):
         raise ValueError(
@@ -167,7 +167,7 @@ def pair(name: str, a: Any, b: Any) -> tuple[Any, Any]:
 
 
 def swapped(name: str, a: Shape, b: Shape, axes: Any = None) -> bool:
-    """Whether a valid convolution slides ``a`` over ``b``."""
+    """Return whether a valid convolution slides ``a`` over ``b``."""
     axes = range(len(a)) if axes is None else axes
     if all(a[i] >= b[i] for i in axes):
         return False
@@ -310,7 +310,7 @@ def _bounded(
 
 
 def _middle(y: Any, a: Any, b: Any, mode: str, late: bool) -> Any:
-    """What of the full result lies over ``a``; one later for a correlation."""
+    """Return what of the full result lies over ``a``; one later for a correlation."""
     if mode != "same":
         return y
     starts = [(m if late else m - 1) // 2 for m in shape_of(b)]
@@ -350,7 +350,7 @@ def choose_conv_method(
 
 
 def _example(x: Any) -> Any:
-    """An array of NumPy with the shape and the dtype of ``x``."""
+    """Return an array of NumPy with the shape and the dtype of ``x``."""
     if isinstance(x, np.ndarray):
         return x
     spec: Spec = spec_of(x)
@@ -517,7 +517,7 @@ def _by_fft(name: str, in1: Any, in2: Any, mode: str, axes: Any) -> Any:
 def _lengths(
     in1: Any, in2: Any, mode: str = "full", *rest: Any, axes: Any = None, **_: Any
 ) -> Any:
-    """The shape of a convolution, or correlation, along all axes."""
+    """Return the shape of a convolution, or correlation, along all axes."""
     if axes is not None or not all(isinstance(x, str) for x in rest[:1]):
         raise UnknownLengthError("measured when it runs")
     if mode == "same":

@@ -180,7 +180,7 @@ def polygamma(n: Any, x: Any) -> Any:
 
 
 def multigammaln(a: Any, d: int) -> Any:
-    """The logarithm of the multivariate gamma function: DLMF 35.3.4.
+    """Return the logarithm of the multivariate gamma function: DLMF 35.3.4.
 
     Parameters
     ----------

@@ -153,7 +153,7 @@ def attached_overrides(state: State) -> list[Attached]:
 
 
 def target_in(nodes: Nodes, tensors: Sequence[Tensor], target: Any) -> Target:
-    """What a target means in a session: nodes become ids, which last.
+    """Return what a target means in a session: nodes become ids, which last.
 
     Raises
     ------
@@ -195,7 +195,7 @@ def target_in(nodes: Nodes, tensors: Sequence[Tensor], target: Any) -> Target:
 
 
 def target_text(target: Target, nodes: Nodes, steps: int | slice | None = None) -> str:
-    """A target in words, nodes by their names, and the steps of a loop."""
+    """Return a target in words, nodes by their names, and the steps of a loop."""
     if steps is not None:
         return target_text(target, nodes) + describe_steps(steps)
     if isinstance(target, ByNode) and isinstance(target.node, int):
@@ -208,7 +208,7 @@ def target_text(target: Target, nodes: Nodes, steps: int | slice | None = None) 
 
 
 def kinds(matched: Iterable[Tensor], most: int = 100) -> list[Tensor]:
-    """One node for each op and each kind of inputs, the first hundred."""
+    """Return one node for each op and each kind of inputs, the first hundred."""
     found: dict[Any, Tensor] = {}
     for node in matched:
         inputs = [
@@ -225,7 +225,7 @@ def kinds(matched: Iterable[Tensor], most: int = 100) -> list[Tensor]:
 
 
 def check_rule(session: HasState, target: Any, rule: str) -> str:
-    """Whether a rule's text would do for a target, as it is typed.
+    """Return whether a rule's text would do for a target, as it is typed.
 
     The target is as for `override`, or an override of the session, whose target
     is meant. Returns a few words about where it would run.
@@ -258,12 +258,12 @@ def check_rule(session: HasState, target: Any, rule: str) -> str:
 
 
 def is_data(rule: Any) -> bool:
-    """Whether a rule is a list of nodes, which its ``repr`` makes anew."""
+    """Return whether a rule is a list of nodes, which its ``repr`` makes anew."""
     return hasattr(rule, "to_json")
 
 
 def data_target(target: Target) -> bool:
-    """Whether a target is data: nodes, an op, a scope; code it is not."""
+    """Return whether a target is data: nodes, an op, a scope; code it is not."""
     if isinstance(target, ByOp):
         return target.maker is None
     if isinstance(target, ByLinear):
@@ -272,12 +272,12 @@ def data_target(target: Target) -> bool:
 
 
 def storable(rule: Any) -> bool:
-    """Whether a rule is data: a text, or a list of nodes."""
+    """Return whether a rule is data: a text, or a list of nodes."""
     return rule is None or isinstance(rule, str) or is_data(rule)
 
 
 def alike(one: Override, other: Override) -> bool:
-    """Whether two overrides say the same, as when a cell runs twice."""
+    """Return whether two overrides say the same, as when a cell runs twice."""
     return (
         (one.name, one.enabled, one.steps) == (other.name, other.enabled, other.steps)
         and _same(one.vjp, other.vjp)
@@ -307,7 +307,7 @@ def _same_target(one: Target, other: Target) -> bool:
 
 
 def _same_data(one: Any, other: Any) -> bool:
-    """Whether two lists of names, Tensors and arrays hold the same."""
+    """Return whether two lists of names, Tensors and arrays hold the same."""
     if one is None or other is None:
         return one is other
     return len(one) == len(other) and all(
@@ -317,7 +317,7 @@ def _same_data(one: Any, other: Any) -> bool:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two rules are equal, or functions that were written the same."""
+    """Return whether two rules are equal, or functions that were written the same."""
     if one is other:
         return True
     if isinstance(one, FunctionType) and isinstance(other, FunctionType):
@@ -338,7 +338,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def lines_of(lines: list[str]) -> str:
-    """The lines that attach overrides, in order.
+    """Return the lines that attach overrides, in order.
 
     A line that stands there twice attaches once, and it is the later of two equal
     overrides that has the say.
@@ -348,7 +348,7 @@ def lines_of(lines: list[str]) -> str:
 
 
 def code_line(session: str, entry: Entry, nodes: Nodes) -> str:
-    """The line of Python that attaches an override to a session.
+    """Return the line of Python that attaches an override to a session.
 
     A lambda is written out, another function called by its name, and one that has
     neither source nor name ``rule_1`` or ``where_1``, by the number of the override:
@@ -380,7 +380,7 @@ def code_line(session: str, entry: Entry, nodes: Nodes) -> str:
 def target_code(
     target: Target, number: int, session: str, nodes: Nodes, yours: list[str]
 ) -> str:
-    """A target as code; the user's functions in it are noted in ``yours``."""
+    """Return a target as code; the user's functions in it are noted in ``yours``."""
     if isinstance(target, ByNode):
         i = nodes.find(target.node)
         name = nodes.name_of(i)
@@ -407,13 +407,13 @@ def target_code(
 
 
 def place(node: Any, nodes: Nodes) -> str | int:
-    """What finds a node in a session: its name, or its id."""
+    """Return what finds a node in a session: its name, or its id."""
     i = nodes.find(node)
     return nodes.name_of(i) or i
 
 
 def means_node(name: str) -> bool:
-    """Whether a name alone means the node, and not an op of that name."""
+    """Return whether a name alone means the node, and not an op of that name."""
     try:
         return isinstance(target_of(name), ByScope)
     except OverrideError:
@@ -421,7 +421,7 @@ def means_node(name: str) -> bool:
 
 
 def called(function: Any, otherwise: str, yours: list[str]) -> str:
-    """A function as code: a lambda, a name, or what stands for one without."""
+    """Return a function as code: a lambda, a name, or what stands for one without."""
     text = lambda_text(function)
     if text is not None:
         return text

@@ -185,7 +185,7 @@ def check(
 
 
 def _way(forward: Values, output: Any, source: int) -> list[int]:
-    """The ids of the nodes between one node and the output."""
+    """Return the ids of the nodes between one node and the output."""
     found = walk.reaches(walk.order([output]), [forward.graph.nodes[source]])
     return [forward.ids[serial] for serial in found if serial in forward.ids]
 
@@ -202,14 +202,14 @@ def _changers(running: Sequence[Attached], source: int) -> tuple[str, ...]:
 
 
 def _labels(resolution: Resolution | None, positions: list[int]) -> tuple[str, ...]:
-    """The labels of the overrides at these positions."""
+    """Return the labels of the overrides at these positions."""
     if resolution is None:
         return ()
     return tuple(resolution.overrides[k].label for k in positions)
 
 
 def _noise(function: Callable[..., Any], values: list[Any]) -> list[float]:
-    """What rounding does to the gradients, without overrides."""
+    """Return what rounding does to the gradients, without overrides."""
     from workbench.checks.differences import noises
 
     with np.errstate(all="ignore"):
@@ -219,7 +219,7 @@ def _noise(function: Callable[..., Any], values: list[Any]) -> list[float]:
 
 
 def _number(function: Callable[..., Any], seed: Any) -> Callable[..., Any]:
-    """The output as one number, weighed by the session's seed."""
+    """Return the output as one number, weighed by the session's seed."""
     if seed is None:
         return function
     return lambda *values: np.sum(seed * function(*values))
@@ -278,7 +278,7 @@ class Part:
         ]
 
     def _target(self, k: int, target: Target) -> Target:
-        """What an override means in each run of the function."""
+        """Return what an override means in each run of the function."""
         if isinstance(target, ByPart):
             return Moved(partial(self._regions, k))
         return ByPredicate(partial(self._owned, k))
@@ -306,7 +306,7 @@ class Part:
         return x._value if x.serial in self.known else x
 
     def _inside(self) -> set[int]:
-        """The serials of the nodes that the function computes."""
+        """Return the serials of the nodes that the function computes."""
         needed = walk.order([self.output])
         return walk.reaches(needed, self.sources) - {x.serial for x in self.sources}
 
@@ -323,7 +323,7 @@ class Part:
         return new
 
     def function(self, *values: Any) -> Any:
-        """The node computed again."""
+        """Return the node computed again."""
         self.owners = dict(self.within)
         self.moved = {x.serial: y for x, y in zip(self.sources, values, strict=True)}
         # NumPy's warnings were given when the program ran, under the user's settings.
@@ -340,7 +340,7 @@ class Moved(ByPart):
     def regions(
         self, nodes: Sequence[Tensor], wrt: Sequence[Tensor] = ()
     ) -> list[Region]:
-        """The parts, as they are in the last run."""
+        """Return the parts, as they are in the last run."""
         return self.found()
 
     def missed(self, nodes: Sequence[Tensor], wrt: Sequence[Tensor] = ()) -> str:
@@ -404,7 +404,7 @@ def diagnose(session: HasState, progress: Progress | None = None) -> Findings:
 
 
 def _said(session: HasState, state: State, finding: Finding) -> Finding:
-    """The finding with the line that attaches its fix to this session."""
+    """Return the finding with the line that attaches its fix to this session."""
     mend, i = finding.fix, state.forward.ids.get(finding.node.serial)
     if mend is None or mend.rule is None or i is None:
         return finding
@@ -415,7 +415,7 @@ def _said(session: HasState, state: State, finding: Finding) -> Finding:
 
 
 def _namer(session: HasState, state: State) -> Callable[[Tensor], str]:
-    """What the picture calls a node."""
+    """Return what the picture calls a node."""
     ids, labels = state.forward.ids, session.nodes.labels
 
     def named(node: Tensor) -> str:

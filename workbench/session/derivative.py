@@ -78,7 +78,7 @@ class Endpoints:
                 )
 
     def linear(self, outputs: Sequence[Any] = (), **settings: Any) -> LinearMap:
-        """The derivative of the output, or of others, by the sources.
+        """Return the derivative of the output, or of others, by the sources.
 
         A source that is computed from another is held while that varies.
         """
@@ -88,12 +88,12 @@ class Endpoints:
         )
 
     def planned(self) -> list[tuple[Tensor, int]]:
-        """The steps of a sweep between them."""
+        """Return the steps of a sweep between them."""
         rules = None if self.resolution is None else self.resolution.rules
         return steps.plan([self.output], self.sources, rules)
 
     def labels_in_force(self, path: Iterable[int]) -> tuple[str, ...]:
-        """The labels of the overrides whose rules run on the path, each once."""
+        """Return the labels of the overrides whose rules run on the path, each once."""
         resolution: Resolution | None = self.resolution
         if resolution is None:
             return ()
@@ -102,12 +102,12 @@ class Endpoints:
 
 
 def _flows(x: Tensor) -> bool:
-    """Whether a derivative may flow through a node."""
+    """Return whether a derivative may flow through a node."""
     return define.parts(x) is not None or types.differentiable(x.dtype)
 
 
 def path_between(endpoints: Endpoints) -> list[int]:
-    """The ids of the nodes on the ways from ``wrt`` to ``of``, both included.
+    """Return the ids of the nodes on the ways from ``wrt`` to ``of``, both included.
 
     Those ways count on which a derivative flows: not through a comparison. Where it
     flows on none, all of them.
@@ -243,7 +243,7 @@ class Derivative(Matrix):
         return self.value[index]
 
     def plot(self, window: Any = None) -> Any:
-        """The heat map; see `workbench.plots.jacobian`."""
+        """Return the heat map; see `workbench.plots.jacobian`."""
         return hooks.show(self, window)
 
     def __repr__(self) -> str:
@@ -302,7 +302,7 @@ def derivative(
     mode: Literal["auto", "forward", "reverse"] = "auto",
     overrides: bool = True,
 ) -> Derivative:
-    """The derivative of any node by others, computed where it is looked at.
+    """Return the derivative of any node by others, computed where it is looked at.
 
     Parameters
     ----------
@@ -360,7 +360,7 @@ def derivative(
 
 
 def _notes(endpoints: Endpoints, path: list[int]) -> list[str]:
-    """What is to be said of a derivative; or the error that there is none."""
+    """Return what is to be said of a derivative; or the error that there is none."""
     on_path = set(path)
     lost = [
         name
@@ -417,7 +417,7 @@ def split(
     rows: Iterable[tuple[str, tuple[int, ...]]],
     columns: Iterable[tuple[str, tuple[int, ...]]],
 ) -> list[list[Any]]:
-    """The blocks of a matrix, each in the shapes of its row and column nodes."""
+    """Return the blocks of a matrix, each in the shapes of its row and column nodes."""
     found, top = [], 0
     columns = list(columns)
     for _, tall in rows:
@@ -441,7 +441,7 @@ def jacobian(
     of: Node | None = None,
     wrt: Iterable[Node] | Node | None = None,
 ) -> Any:
-    """The derivative of any node by others, overrides applied.
+    """Return the derivative of any node by others, overrides applied.
 
     Parameters
     ----------
@@ -468,7 +468,7 @@ def jacobian(
 
 
 def hessian(session: HasState, wrt: Iterable[Node] | Node | None = None) -> Any:
-    """The second derivative of the output, overrides applied.
+    """Return the second derivative of the output, overrides applied.
 
     One node: an array; several (by default the session's ``wrt``): a dict of
     dicts, with the cross blocks.
@@ -488,7 +488,7 @@ def hessian(session: HasState, wrt: Iterable[Node] | Node | None = None) -> Any:
 
 
 def _by_name(endpoints: Endpoints, found: Sequence[Any]) -> Any:
-    """One result for one node; a dict by name for several."""
+    """Return one result for one node; a dict by name for several."""
     if endpoints.single:
         return found[0]
     return dict(zip(endpoints.labels, found, strict=True))

@@ -102,11 +102,11 @@ class Matrix:
         return self.mode_for((0, self.rows), (0, self.columns))
 
     def mode_for(self, rows: Span, columns: Span) -> Mode:
-        """How the entries of a window are computed."""
+        """Return how the entries of a window are computed."""
         return self._asked or self._linear.choose_window_mode(rows, columns)
 
     def check_window(self, rows: Any, columns: Any) -> tuple[Span, Span]:
-        """A window as it is given, None for all, as two pairs of numbers.
+        """Return a window as it is given, None for all, as two pairs of numbers.
 
         Raises
         ------
@@ -157,7 +157,7 @@ class Matrix:
         return self._linear.matrix(rows, columns, mode, progress)
 
     def held(self, progress: Progress | None = None) -> Any:
-        """All entries, computed once and kept: not to be changed."""
+        """Return all entries, computed once and kept: not to be changed."""
         if self._kept is None:
             spans = self.check_window(None, None)
             self._kept = self._computed(*spans, progress)
@@ -203,7 +203,7 @@ class Matrix:
         blocks: tuple[int, int] = (1, 1),
         progress: Progress | None = None,
     ) -> Pattern:
-        """Which entries of a window are not zero, counted block by block."""
+        """Return which entries of a window are not zero, counted block by block."""
         rows, columns = self.check_window(rows, columns)
         self._bearable(rows, columns)
         return Pattern(
@@ -239,7 +239,7 @@ class Matrix:
     # What follows from all of them
 
     def decomposable(self, progress: Progress | None = None) -> Array:
-        """All entries in main memory, for a decomposition.
+        """Return all entries in main memory, for a decomposition.
 
         Raises
         ------
@@ -377,13 +377,13 @@ def _span(given: Any, size: int, what: str, title: str) -> Span:
 
 
 def host(array: Any) -> Array:
-    """An array in main memory."""
+    """Return an array in main memory."""
     found = array.get() if hasattr(array, "get") else array
     return np.asarray(found)  # host array: figures are drawn from main memory
 
 
 def starts_of(edges: Sequence[int], window: tuple[int, int], block: int) -> list[int]:
-    """The first entry of each cell, and the end: no cell reaches over an edge.
+    """Return the first entry of each cell, and the end: no cell reaches over an edge.
 
     >>> starts_of([0, 5, 8], (1, 8), 2)
     [1, 3, 5, 7, 8]

@@ -61,7 +61,7 @@ class Nodes:
         return {x.name: i for i, x in enumerate(self.graph.nodes) if x.name}
 
     def find(self, node: Node) -> int:
-        """The id of a node.
+        """Return the id of a node.
 
         Raises
         ------
@@ -96,7 +96,7 @@ class Nodes:
         )
 
     def _others(self) -> str:
-        """How nodes without a name are called, by an example."""
+        """Return how nodes without a name are called, by an example."""
         named = {*self.names.values()}
         free = [k for k in range(self.count) if k not in named]
         if not free:
@@ -104,7 +104,7 @@ class Nodes:
         return f"; a node without a name is called as {self.labels[free[-1]]!r} is"
 
     def name_of(self, i: int) -> str | None:
-        """The name under which a node is found; None if that is another node."""
+        """Return the name under which a node is found; None if that is another node."""
         label = self.labels[i]
         return label if self.names.get(label) == i else None
 
@@ -141,7 +141,7 @@ class Arrays(Mapping[str, Any]):
 
 
 def handed(x: Any) -> Any:
-    """What a user gets: a copy, which may be changed in place."""
+    """Return what a user gets: a copy, which may be changed in place."""
     return x.copy() if hasattr(x, "copy") and shape_of(x) != () else x
 
 
@@ -168,7 +168,7 @@ def one_array(node: Tensor, nodes: Sequence[Tensor], labels: Sequence[str]) -> N
 
 
 def fitted(value: Any, node: Tensor, label: str) -> Any:
-    """A new value for an input, in the shape and dtype that it has.
+    """Return a new value for an input, in the shape and dtype that it has.
 
     Raises
     ------

@@ -244,7 +244,7 @@ class Session:
         )
 
     def show(self) -> Any:
-        """The session as a picture in the notebook, in words outside of one.
+        """Return the session as a picture in the notebook, in words outside of one.
 
         See `workbench.show`.
 
@@ -598,7 +598,7 @@ class Session:
     # Its overrides as code and in files
 
     def code(self) -> str:
-        """The lines of Python that attach the overrides as they are now.
+        """Return the lines of Python that attach the overrides as they are now.
 
         Run on a fresh session of the same program, they give the same gradients.
         Lambdas are written out; other rules, predicates and ops of the user's own are
@@ -779,7 +779,7 @@ class Session:
     @overload
     def examined(self, what: Literal["findings"]) -> tuple[Values, Findings] | None: ...
     def examined(self, what: str) -> tuple[Values, Any] | None:
-        """The report or the findings, with the values that they speak of."""
+        """Return the report or the findings, with the values that they speak of."""
         found = self._checked if what == "report" else self._diagnosed
         return None if found is None else (found[0].forward, found[1])
 

@@ -88,7 +88,7 @@ class Values:
         return list(accumulate(map(len, self.slots), initial=0))
 
     def run(self, leaves: Mapping[int, Any]) -> Values:
-        """The program with other values for some leaves, by their ids.
+        """Return the program with other values for some leaves, by their ids.
 
         Only what depends on them is computed again. Python's ``if`` and ``for``
         have been decided when the program was traced: they are not asked again.
@@ -255,7 +255,7 @@ def _into(
 
 
 def plain(g: Any) -> Any:
-    """A cotangent as an array, also where a mask had flagged it."""
+    """Return a cotangent as an array, also where a mask had flagged it."""
     if isinstance(g, tuple):
         return tuple(map(value_of, g))
     return g._value if isinstance(g, Tensor) else g

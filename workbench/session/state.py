@@ -89,7 +89,7 @@ def check_name(name: str) -> str:
 
 
 def output_of(nodes: Nodes, graph: Graph, output: Node | None) -> int:
-    """The id of what is differentiated, by default the last output.
+    """Return the id of what is differentiated, by default the last output.
 
     Raises
     ------
@@ -124,7 +124,7 @@ def output_of(nodes: Nodes, graph: Graph, output: Node | None) -> int:
 def wrt_of(
     nodes: Nodes, graph: Graph, output: int, wrt: Iterable[Node] | None
 ) -> list[int]:
-    """The ids of what it is differentiated by.
+    """Return the ids of what it is differentiated by.
 
     Raises
     ------
@@ -161,7 +161,7 @@ def wrt_of(
 
 
 def seed_for(seed: Any, node: Tensor, wrt: Iterable[Tensor]) -> Any:
-    """The seed in the output's shape and dtype; None where none is needed.
+    """Return the seed in the output's shape and dtype; None where none is needed.
 
     Raises
     ------
@@ -216,7 +216,7 @@ Entries = tuple[Entry, ...]
 
 
 def entry_of(entries: Entries, number: int) -> Entry:
-    """The override of this number.
+    """Return the override of this number.
 
     Raises
     ------
@@ -278,7 +278,7 @@ class History:
     def stepped(
         self, back: bool, now: Entries, steps: int = 1
     ) -> tuple[History, Entries]:
-        """The history after so many steps back (or forth), and where they lead.
+        """Return the history after so many steps back (or forth), and where they lead.
 
         Raises
         ------

@@ -80,7 +80,7 @@ def summary(x: Any) -> tuple[float, float, float, float, float, float]:
 
 
 def norm(x: Any) -> float:
-    """The L2 norm of an array; NaN for what is no array of numbers.
+    """Return the L2 norm of an array; NaN for what is no array of numbers.
 
     >>> norm(np.full(4, 1e200))
     2e+200
@@ -108,7 +108,7 @@ def norm(x: Any) -> float:
 
 
 def square(flat: Any) -> float:
-    """The sum of the squares of a flat array.
+    """Return the sum of the squares of a flat array.
 
     In parts on which BLAS starts no threads: to wait for them takes milliseconds
     where others work on the machine, and the sum itself microseconds.
@@ -140,7 +140,7 @@ def relative_change(g: Any, true: Any) -> float:
 
 
 def angle(g: Any, true: Any) -> float:
-    """The angle between two arrays in degrees; NaN where one has no direction.
+    """Return the angle between two arrays in degrees; NaN where one has no direction.
 
     By the difference of the two unit vectors, which is exact for small angles
     too (Kahan, "How Futile are Mindless Assessments of Roundoff", section 13).
@@ -156,7 +156,7 @@ def angle(g: Any, true: Any) -> float:
 
 
 def distribution(x: Any, bins: int = BINS) -> Distribution | None:
-    """The histogram of an array; None for what is no array of numbers.
+    """Return the histogram of an array; None for what is no array of numbers.
 
     >>> distribution(np.array([0.0, 1.0, 1.0, np.nan]), bins=2)["counts"]
     [1, 2]
@@ -194,7 +194,7 @@ def _of_number(x: float) -> tuple[float, float, float, float, float, float]:
 
 
 def _flat(x: Any) -> Any:
-    """An array's numbers in one row, as float64; None for what has none."""
+    """Return an array's numbers in one row, as float64; None for what has none."""
     if isinstance(x, tuple):
         rows = [_flat(part) for part in x if _varies(part)]
         return np.concatenate(rows) if rows else None

@@ -154,7 +154,7 @@ def write(path: str | PathLike[str], text: str) -> None:
 
 
 def read(path: str | PathLike[str]) -> list[Stored]:
-    """What a file holds, looked at; nothing of it runs.
+    """Return what a file holds, looked at; nothing of it runs.
 
     Raises
     ------
@@ -326,7 +326,7 @@ def _sift(
 
 
 def fitted(stored: Stored, nodes: Nodes, tensors: Sequence[Tensor]) -> Override:
-    """An override of a file as one of this program.
+    """Return an override of a file as one of this program.
 
     Raises
     ------
@@ -401,7 +401,7 @@ def _no_number(word: str) -> NoReturn:
 
 
 def cut(text: str, most: int = 200) -> str:
-    """A text of bearable length: what is quoted of a file may be of any."""
+    """Return a text of bearable length: what is quoted of a file may be of any."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 

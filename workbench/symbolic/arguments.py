@@ -31,7 +31,7 @@ class Input(NamedTuple):
 
 
 def is_symbol(x: Any) -> bool:
-    """Whether it is a leaf without a value, which a function may be given."""
+    """Return whether it is a leaf without a value, which a function may be given."""
     return (
         isinstance(x, Tensor)
         and x.op is IDENTITY
@@ -42,7 +42,7 @@ def is_symbol(x: Any) -> bool:
 
 
 def called(x: Tensor, position: int | None = None) -> str:
-    """How an error names a symbol: by its name, or by what is known of it."""
+    """Return how an error names a symbol: by its name, or by what is known of it."""
     if x.name is not None:
         return repr(x.name)
     place = "" if position is None else f" number {position + 1}"
@@ -109,7 +109,7 @@ class Signature:
             self.defaults[x] = copied(self.check[seen[x.serial]](value))
 
     def listed(self) -> str:
-        """The arguments by name, for errors."""
+        """Return the arguments by name, for errors."""
         names = [
             one.name or ", ".join(repr(x.spec) for x in one.symbols) or "()"
             for one in self.inputs
@@ -117,7 +117,7 @@ class Signature:
         return ", ".join(names) or "none"
 
     def arrays(self, args: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
-        """One checked array per symbol, in order."""
+        """Return one checked array per symbol, in order."""
         if self.bare and not named and len(args) == len(self.check):
             return [check(x) for check, x in zip(self.check, args, strict=True)]
         given = self._by_place(args, named)
@@ -132,7 +132,7 @@ class Signature:
         return flat
 
     def _by_place(self, args: tuple[Any, ...], named: dict[str, Any]) -> dict[int, Any]:
-        """What is given for each argument, by its place."""
+        """Return what is given for each argument, by its place."""
         f, count = self.function, len(self.inputs)
         if len(args) > count:
             raise UsageError(
@@ -168,7 +168,7 @@ class Signature:
         return given
 
     def _leaves(self, one: Input, value: Any) -> list[Any]:
-        """The arrays of one argument, nested as its symbols are."""
+        """Return the arrays of one argument, nested as its symbols are."""
         if one.tree is _BARE:
             return [value]
         try:
@@ -188,7 +188,7 @@ WHOLE = [np.dtype(kind) for kind in (bool, np.int64, np.float64, np.complex128)]
 
 
 def _inputs(inputs: Any) -> list[Input]:
-    """The arguments, from what `function` was given as its inputs."""
+    """Return the arguments, from what `function` was given as its inputs."""
     if isinstance(inputs, Tensor):
         inputs = [inputs]
     if isinstance(inputs, Mapping):
@@ -303,7 +303,7 @@ def _number_checker(x: Tensor, position: int) -> Callable[[Any], Any]:
 
 
 def checked(value: Any, x: Tensor, position: int | None = None) -> Any:
-    """A value in the dtype of a symbol, if it has its rank and known lengths.
+    """Return a value in the dtype of a symbol, if it has its rank and known lengths.
 
     Python's numbers and lists take the symbol's dtype where that is of their kind;
     an array is cast only where no value can change.

@@ -45,7 +45,7 @@ from workbench.symbolic.preparing import (
 
 
 def apart(arrays: Sequence[Any], others: Iterable[Any]) -> list[Any]:
-    """The arrays, with a copy of each that shares memory with one before it.
+    """Return the arrays, with a copy of each that shares memory with one before it.
 
     ``others`` are arrays that somebody has: arguments, states. What is read-only is
     a constant of the program, and is copied too.
@@ -72,7 +72,7 @@ _NUMBERS = (np.number, np.bool_, *WEAK_TYPES)
 
 
 def _memory(x: Any) -> int:
-    """The object at the bottom of a view: two with the same one share memory."""
+    """Return the object at the bottom of a view: two with the same one share memory."""
     while (base := getattr(x, "base", None)) is not None:
         x = base
     return id(x)
@@ -85,14 +85,14 @@ MODULES = {"fft", "linalg", "np", "signal", "sparse", "special", "stats"}
 
 
 def identifier(name: str | None) -> str:
-    """The name of a function as Python can write it."""
+    """Return the name of a function as Python can write it."""
     made = re.sub(r"\W+", "_", name or "function")
     taken = keyword.iskeyword(made) or hasattr(builtins, made) or made in MODULES
     return f"f_{made}" if taken or made[0].isdigit() else made
 
 
 def returned(codes: Sequence[str], structure: Tree | None, updates: int) -> str:
-    """What the source returns, from the code of each output, updates last.
+    """Return what the source returns, from the code of each output, updates last.
 
     A nest of dataclasses and the like, which are no code, is a tuple of its leaves.
     """
@@ -121,7 +121,7 @@ class _Code:
 
 
 def _plain(nested: Any) -> bool:
-    """Whether a nest is of Python's own containers, whose text is code."""
+    """Return whether a nest is of Python's own containers, whose text is code."""
     stack = [nested]
     while stack:
         x = stack.pop()
@@ -296,7 +296,7 @@ class Function:
         self._locks = [x.lock for x in sorted(changed, key=lambda x: x.serial)]
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        """The outputs for these arguments; by position, by name, or both."""
+        """Return the outputs for these arguments; by position, by name, or both."""
         arrays = self._signature.arrays(args, named)
         if not TENSORS.isdisjoint(map(type, arrays)):
             return self._recorded(arrays)
@@ -341,7 +341,7 @@ class Function:
         return made
 
     def _nested(self, results: list[Any], others: list[Any]) -> Any:
-        """The outputs as they nest, each array the caller's own."""
+        """Return the outputs as they nest, each array the caller's own."""
         return None if self._tree is None else self._tree(apart(results, others))
 
     def _new_states(self, news: list[Any], others: list[Any]) -> list[Any]:
@@ -378,7 +378,7 @@ class Function:
     def copy(
         self, *, swap: Any = None, updates: bool = True, name: str | None = None
     ) -> Function:
-        """The same function, on other shared values, or without its updates.
+        """Return the same function, on other shared values, or without its updates.
 
         Parameters
         ----------
@@ -553,7 +553,7 @@ def evaluate(y: Tensor, values: Any, named: Mapping[str, Any]) -> Any:
 
 
 def _others(y: Tensor) -> set[Any]:
-    """The symbols, and their names, of what a gradient is one of.
+    """Return the symbols, and their names, of what a gradient is one of.
 
     It may need none of them (see `programs`).
     """

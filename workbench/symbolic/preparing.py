@@ -33,7 +33,7 @@ def is_leaf(x: Tensor) -> bool:
 
 
 def output(y: Any) -> Any:
-    """An output: an expression, or a constant as an array of its own."""
+    """Return an output: an expression, or a constant as an array of its own."""
     if isinstance(y, Tensor):
         return y
     if isinstance(y, Dim):
@@ -49,7 +49,7 @@ def output(y: Any) -> Any:
 
 
 def updated(updates: Any) -> dict[Shared, Any]:
-    """The updates by shared value, each of which has one."""
+    """Return the updates by shared value, each of which has one."""
     found: dict[Shared, Any] = {}
     for x, new in pairs(updates, "updates", "{w: w - step}"):
         if not isinstance(x, Shared):
@@ -66,7 +66,7 @@ def updated(updates: Any) -> dict[Shared, Any]:
 
 
 def fitted(new: Any, x: Shared) -> Any:
-    """The new value of a shared one, in its dtype."""
+    """Return the new value of a shared one, in its dtype."""
     if not isinstance(new, Tensor) or x.spec.dtype == object:
         return new
     if not np.can_cast(new.dtype, x.dtype, "same_kind"):
@@ -85,7 +85,7 @@ def fitted(new: Any, x: Shared) -> Any:
 
 
 def _may_match(shape: Any, other: Any) -> bool:
-    """Whether two shapes agree where both are known."""
+    """Return whether two shapes agree where both are known."""
     return len(shape) == len(other) and all(
         m == n
         for m, n in zip(shape, other, strict=True)
@@ -94,7 +94,7 @@ def _may_match(shape: Any, other: Any) -> bool:
 
 
 def replaced(outputs: list[Any], givens: Any) -> list[Any]:
-    """The outputs with some Tensors replaced, all at once."""
+    """Return the outputs with some Tensors replaced, all at once."""
     new: dict[Tensor, Any] = {}
     for x, value in pairs(givens, "givens", "{x: new}"):
         if not isinstance(x, Tensor):
@@ -132,7 +132,7 @@ def swapped(swap: Any, known: set[Shared]) -> dict[Tensor, Any]:
 
 
 def _replacing(value: Any, x: Tensor) -> Any:
-    """What takes the place of a Tensor, in its dtype."""
+    """Return what takes the place of a Tensor, in its dtype."""
     what = f"givens: what replaces {blame.describe(x)}{blame.at(x.site)}"
     if isinstance(value, Dim):
         value = admit(value)

@@ -28,7 +28,7 @@ def tensor(
     dtype: Any = np.float64,
     shape: Shape,
 ) -> Tensor:
-    """A symbol of any rank.
+    """Return a symbol of any rank.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def tensor(
 
 
 def checked_name(name: object) -> str | None:
-    """A name as it is given, if it is a text."""
+    """Return a name as it is given, if it is a text."""
     if name is None or (isinstance(name, str) and name):
         return name
     raise UsageError(f"a symbol's name is a text, not {name!r}: wb.scalar('x').")
@@ -108,7 +108,7 @@ def lengths(made: Tensor, shape: Shape) -> tuple[Any, ...]:
 
 
 def scalar(name: str | None = None, *, dtype: Any = np.float64) -> Tensor:
-    """A symbol for one number.
+    """Return a symbol for one number.
 
     Examples
     --------
@@ -123,7 +123,7 @@ def scalar(name: str | None = None, *, dtype: Any = np.float64) -> Tensor:
 def vector(
     name: str | None = None, *, dtype: Any = np.float64, shape: Shape | None = None
 ) -> Tensor:
-    """A symbol for an array of one axis, of unknown length unless given.
+    """Return a symbol for an array of one axis, of unknown length unless given.
 
     Examples
     --------
@@ -137,7 +137,7 @@ def vector(
 def matrix(
     name: str | None = None, *, dtype: Any = np.float64, shape: Shape | None = None
 ) -> Tensor:
-    """A symbol for an array of two axes, of unknown lengths unless given.
+    """Return a symbol for an array of two axes, of unknown lengths unless given.
 
     Examples
     --------
@@ -217,7 +217,7 @@ def _many(
 
 
 def numbers(value: Any, what: str) -> Any:
-    """An array of what is given, a nest of lists say."""
+    """Return an array of what is given, a nest of lists say."""
     refuse_sparse(value, what)
     try:
         return np.asarray(value)
@@ -229,7 +229,7 @@ def numbers(value: Any, what: str) -> Any:
 
 
 def constant(value: Any, name: str | None = None, *, dtype: Any = None) -> Tensor:
-    """A Tensor that holds a value, and never another.
+    """Return a Tensor that holds a value, and never another.
 
     Examples
     --------
@@ -257,7 +257,7 @@ def shared(
     dtype: Any = None,
     borrow: bool = False,
 ) -> Shared:
-    """A value that functions share, and keep from one call to the next.
+    """Return a value that functions share, and keep from one call to the next.
 
     Parameters
     ----------

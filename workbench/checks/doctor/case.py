@@ -191,12 +191,12 @@ class Case:
 
 
 def is_leaf(node: Any) -> bool:
-    """Whether something is an input or a constant of its program."""
+    """Return whether something is an input or a constant of its program."""
     return not isinstance(node, Tensor) or (node.op is IDENTITY and not node.inputs)
 
 
 def finite(x: Any) -> bool:
-    """Whether all numbers in an array, or in several, are finite."""
+    """Return whether all numbers in an array, or in several, are finite."""
     if isinstance(x, tuple):
         return all(finite(part) for part in x)
     x = value_of(x)
@@ -226,7 +226,7 @@ def _floats(x: Any) -> bool:
 
 
 def size(g: Any) -> tuple[float, bool]:
-    """The L2 norm of a cotangent, and whether it is finite; of all its parts."""
+    """Return the L2 norm of a cotangent, and whether it is finite; of all its parts."""
     if isinstance(g, tuple):
         found = [size(part) for part in g if part is not None]
         norm = math.hypot(*[n for n, _ in found]) if found else 0.0
@@ -259,7 +259,7 @@ def size(g: Any) -> tuple[float, bool]:
 
 
 def _strain(seen: reverse.Visit) -> float:
-    """The largest of what operands carry: cotangent times value, in sizes."""
+    """Return the largest of what operands carry: cotangent times value, in sizes."""
     found = 0.0
     for x, c in zip(seen.node.inputs, seen.passed, strict=False):
         if c is None or isinstance(c, tuple) or not isinstance(x, Tensor):
@@ -276,7 +276,7 @@ def _strain(seen: reverse.Visit) -> float:
 
 
 def counted(x: Any) -> str:
-    """How many numbers are not finite, in words: ``"3 NaN and 1 inf of 12"``."""
+    """Return how many numbers are not finite, in words: ``"3 NaN and 1 inf of 12"``."""
     nans = infs = total = 0
     for part in flat([x]):
         part = value_of(part)
@@ -292,13 +292,13 @@ def counted(x: Any) -> str:
 
 
 def first(mask: Any) -> tuple[int, ...]:
-    """The index of the first true entry."""
+    """Return the index of the first true entry."""
     where = np.flatnonzero(np.asarray(mask))
     return tuple(map(int, np.unravel_index(int(where[0]), np.shape(mask))))
 
 
 def at(index: Sequence[int]) -> str:
-    """An index as one writes it; nothing for that of a single number."""
+    """Return an index as one writes it; nothing for that of a single number."""
     return f"[{', '.join(map(str, index))}]" if len(index) else ""
 
 
@@ -325,7 +325,7 @@ WIDEST: Table = {
 def again(
     case: Case, table: Table, nodes: list[Tensor], told: bool = True
 ) -> dict[int, Tensor]:
-    """The program in wider dtypes: new nodes by the serials of the old ones.
+    """Return the program in wider dtypes: new nodes by the serials of the old ones.
 
     ``told`` counts it as work, where somebody asks how far it is.
     """

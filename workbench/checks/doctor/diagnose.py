@@ -117,7 +117,7 @@ def diagnose(
 
 
 def _double(x: Any) -> Any:
-    """A number of Python's as one of NumPy's."""
+    """Return a number of Python's as one of NumPy's."""
     if type(x) is float:
         return np.float64(x)
     return np.complex128(x) if type(x) is complex else x
@@ -232,7 +232,7 @@ def examine(case: Case) -> Findings:
 
 
 def _failed_rule(error: BaseException) -> Tensor | None:
-    """The node of the program whose rule raised in the backward sweep."""
+    """Return the node of the program whose rule raised in the backward sweep."""
     trace = error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code is reverse.sweep.__code__:
@@ -317,7 +317,7 @@ class _quiet:
 
 
 def _reached(error: BaseException, leaves: Iterable[Tensor]) -> list[Tensor] | None:
-    """The Tensors that stood in the user's frames when a function raised."""
+    """Return the Tensors that stood in the user's frames when a function raised."""
     first = min((x.serial for x in leaves), default=0)
     found: dict[int, Tensor] = {}
     trace = error.__traceback__
@@ -332,7 +332,7 @@ def _reached(error: BaseException, leaves: Iterable[Tensor]) -> list[Tensor] | N
 
 
 def _failed(error: BaseException) -> tuple[Tensor | None, source.Site | None]:
-    """The op that raised, as a node without value, and the user's line that did.
+    """Return the op that raised, as a node without value, and the user's line that did.
 
     No op, where it was the user's own code that raised.
     """
@@ -361,7 +361,7 @@ def _half_way(
     leaves: list[Tensor],
     progress: Progress | None,
 ) -> Findings:
-    """What is to say of a function that raised, from what it had computed."""
+    """Return what is to say of a function that raised, from what it had computed."""
     case = Case(of, reached, [], leaves, progress=progress)
     found: list[Finding] = []
     stopped = False
@@ -446,7 +446,7 @@ def _sorted(found: Iterable[Finding]) -> list[Finding]:
 
 
 def fix_of(finding: Finding) -> Fix:
-    """The fix of a finding, or the error that says that there is none."""
+    """Return the fix of a finding, or the error that says that there is none."""
     if finding.fix is None:
         raise UsageError(
             f"{finding.title}: nothing general mends this. {finding.cause}"

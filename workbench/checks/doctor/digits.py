@@ -66,7 +66,7 @@ def find_lost_digits(case: Case, known: Collection[Tensor] = ()) -> Iterator[Fin
 
 
 def _connected(a: Tensor, b: Tensor) -> bool:
-    """Whether one of two nodes depends on the other."""
+    """Return whether one of two nodes depends on the other."""
     first, last = sorted((a, b), key=lambda node: node.serial)
     return any(node is first for node in walk.order([last], first.serial - 1))
 
@@ -155,14 +155,14 @@ def _inputs(case: Case) -> float:
 
 
 def _near(case: Case, wide: dict[int, Tensor], unit: float) -> bool:
-    """Whether the result, the wider one too, is near to 0 beside the inputs."""
+    """Return whether the result, the wider one too, is near to 0 beside the inputs."""
     least = unit**0.5 * _inputs(case)
     again = [wide[y.serial] for y in case.outputs if y.serial in wide]
     return all(_top(y._value) < least for y in [*case.outputs, *again])
 
 
 def _of_form(case: Case, jump: Jump | None) -> Jump | None:
-    """What was found, if there is a better form for it."""
+    """Return what was found, if there is a better form for it."""
     return jump if jump and form_of(case, jump.node) is not None else None
 
 
@@ -176,7 +176,7 @@ def _floats(nodes: list[Tensor]) -> Iterator[Tensor]:
 
 
 def _finding(case: Case, jump: Jump, dtype: str, what: str) -> Finding:
-    """The finding about the node that lost the digits of a result or gradient.
+    """Return the finding about the node that lost the digits of a result or gradient.
 
     ``dtype`` is what the program ran in, ``what`` is what the wider run contradicts.
     """
@@ -247,7 +247,7 @@ def _digits(x: Any) -> str:
 def _value_jump(
     case: Case, wide: dict[int, Tensor], unit: float, enough: float, scale: float
 ) -> Jump | None:
-    """The first node that loses digits which the result hangs on.
+    """Return the first node that loses digits which the result hangs on.
 
     What an entry's error does to the result is its product with the cotangent; all
     entries count with their sizes, since that they cancel is luck.
@@ -335,7 +335,7 @@ def _whole(
 
 
 def _by_norm(case: Case, wide: dict[int, Tensor], unit: float) -> Jump | None:
-    """The node whose largest entry is off by far more than its operands' are."""
+    """Return the node whose largest entry is off by far more than its operands' are."""
     best: Jump | None = None
     own: dict[int, float] = {}
     for node in _floats(case.nodes):
@@ -389,7 +389,7 @@ def _gradients(
 
 
 def _usual(case: Case, x: Tensor) -> float:
-    """What a gradient by ``x`` would be if nothing cancelled in it."""
+    """Return what a gradient by ``x`` would be if nothing cancelled in it."""
     norm = _top(x._value)
     found = 0.0
     for reader in case.readers.get(x.serial, ()):
@@ -406,7 +406,7 @@ def _top_of(node: Tensor) -> float:
 def _slope_jump(
     case: Case, wide: dict[int, Tensor], high: dict[int, Any], unit: float
 ) -> Jump | None:
-    """The node whose rule made the error of a cotangent large."""
+    """Return the node whose rule made the error of a cotangent large."""
     low: dict[int, Any] = {}
 
     def visit(step: reverse.Visit) -> None:

@@ -194,7 +194,7 @@ class Findings(Sequence[Finding]):
         return "\n".join([head, *rows])
 
     def _repr_html_(self) -> str:
-        """The findings as a table for a notebook; everything in it is text."""
+        """Return the findings as a table for a notebook; everything in it is text."""
         early = " Stopped before it was done." if self.stopped else ""
         told = counts(self.found) if self.found else "nothing to report"
         head = f"<p><b>{escape(self.of)}</b>: {told}.{early}</p>"
@@ -212,7 +212,7 @@ class Findings(Sequence[Finding]):
 
 
 def counts(found: Sequence[Finding]) -> str:
-    """How many there are of each severity: ``"1 error, 2 notes"``."""
+    """Return how many there are of each severity: ``"1 error, 2 notes"``."""
     told = []
     for severity in ("error", "warning", "note"):
         n = sum(one.severity == severity for one in found)

@@ -44,19 +44,19 @@ SUMS = {"sum", "mean"}
 
 
 def inner(x: Any) -> Any:
-    """What an operand was before it was only reshaped."""
+    """Return what an operand was before it was only reshaped."""
     while isinstance(x, Tensor) and x.op.name in THROUGH:
         x = x.inputs[0]
     return x
 
 
 def is_op(x: Any, *names: str) -> bool:
-    """Whether an operand is the result of one of some ops."""
+    """Return whether an operand is the result of one of some ops."""
     return isinstance(x, Tensor) and x.op.name in names
 
 
 def number(x: Any) -> float | None:
-    """A constant that is one number."""
+    """Return a constant that is one number."""
     if isinstance(x, Tensor):
         if x.inputs or x.name is not None:
             return None
@@ -79,7 +79,7 @@ def after(case: Case, node: Tensor, *names: str) -> Iterator[Tensor]:
 
 
 def axis_of(node: Tensor) -> str:
-    """The settings of a reduction as one writes them behind its operand."""
+    """Return the settings of a reduction as one writes them behind its operand."""
     told = ""
     axis = node.params.get("axis")
     if axis is not None:
@@ -292,7 +292,7 @@ def _log_of_quotient(x: Tensor, node: Tensor, o: Operands) -> Iterator[Form]:
 
 
 def _sigmoid_of(x: Any) -> Tensor | None:
-    """The exponential of a quotient ``1 / (1 + exp(-z))``."""
+    """Return the exponential of a quotient ``1 / (1 + exp(-z))``."""
     if not is_op(x, "divide", "reciprocal"):
         return None
     below = inner(x.inputs[-1])
@@ -353,7 +353,7 @@ def _centred(x: str, axis: str) -> str:
 
 
 def _root_beside(root: Any, b: Any) -> Tensor | None:
-    """The difference ``b**2 - q`` that a root is of."""
+    """Return the difference ``b**2 - q`` that a root is of."""
     inside: Any = inner(root.inputs[0]) if is_op(root, "sqrt") else None
     if not is_op(inside, "subtract"):
         return None
@@ -568,6 +568,6 @@ def _terms(x: Tensor) -> Any:
 
 
 def is_given(x: Any) -> bool:
-    """Whether an operand is an input or a constant, perhaps only reshaped."""
+    """Return whether an operand is an input or a constant, perhaps only reshaped."""
     x = inner(x)
     return not isinstance(x, Tensor) or not x.inputs

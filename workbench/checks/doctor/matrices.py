@@ -212,13 +212,13 @@ def inverse_norm(
 
 
 def _double(a: Any) -> Any:
-    """A matrix in double, a copy; None if it is not finite, or empty."""
+    """Return a matrix in double, a copy; None if it is not finite, or empty."""
     a = np.array(a, complex if np.iscomplexobj(a) else float)
     return a if a.size and np.isfinite(a).all() else None
 
 
 def _scaled(a: Any) -> Any:
-    """A matrix with rows, then columns, whose largest entries are 1."""
+    """Return a matrix with rows, then columns, whose largest entries are 1."""
     largest = np.abs(a).max(axis=1, keepdims=True)
     return _columns_scaled(a / np.where(largest == 0, 1, largest))
 
@@ -254,7 +254,7 @@ class Row(NamedTuple):
 
 
 def _each(find: Callable[..., float], *stacks: Any) -> Any:
-    """The condition of each matrix of a stack."""
+    """Return the condition of each matrix of a stack."""
     loop = stacks[0].shape[:-2]
     flat = [np.reshape(x, (-1, *x.shape[-2:])) for x in stacks]
     found = [find(*rows) for rows in zip(*flat, strict=True)]
@@ -412,7 +412,7 @@ def find_singular_matrices(
 
 
 def told(case: Case, node: Tensor) -> Finding | None:
-    """The finding for one node, if its matrix is nearly singular.
+    """Return the finding for one node, if its matrix is nearly singular.
 
     Its value need not be known: the op may have raised an error.
     """
@@ -455,7 +455,7 @@ def _dtype(*args: Any) -> Any:
 
 
 def _of_factor(node: Tensor, blamed: set[int]) -> bool:
-    """Whether the matrix is a factor of one that has been told already."""
+    """Return whether the matrix is a factor of one that has been told already."""
     stack = [x for x in node.inputs[:1] if isinstance(x, Tensor)]
     while stack:
         x = stack.pop()

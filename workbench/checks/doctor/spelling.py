@@ -25,7 +25,7 @@ LEFT_OUT = "..."
 
 
 def operand(node: Tensor, k: int = 0) -> str:
-    """How the user has written input k of a node: ``"z"``, ``"h @ W + b"``."""
+    """Return how the user has written input k of a node: ``"z"``, ``"h @ W + b"``."""
     x = node.inputs[k]
     if isinstance(x, Tensor) and x.name and x.name.isidentifier():
         return x.name
@@ -49,7 +49,7 @@ def as_operand(text: str) -> Expression:
 
 
 def closed(text: str) -> str:
-    """The text of an operand in brackets, where it has operators of its own."""
+    """Return the text of an operand in brackets, where it has operators of its own."""
     return bound(as_operand(text), ATOM)
 
 
@@ -86,12 +86,12 @@ def spell(node: Tensor, template: str, *names: str) -> str:
 
 
 def minus(text: str) -> str:
-    """The negative of what a text stands for."""
+    """Return the negative of what a text stands for."""
     return fill("-x", {"x": as_operand(text)}).code
 
 
 def short(x: Any) -> str:
-    """A constant as code, or a word for a large one."""
+    """Return a constant as code, or a word for a large one."""
     if isinstance(x, (int, float, complex)) or getattr(x, "shape", None) == ():
         return f"{x:.6g}" if isinstance(x, float) else str(x)
     return "constant"

@@ -77,7 +77,7 @@ def recorded(node: Tensor) -> Iterator[tuple[list[Any], str, str]]:
 
 
 def forward(case: Case, node: Tensor) -> Finding | None:
-    """What broke first inside a node whose result is not finite."""
+    """Return what broke first inside a node whose result is not finite."""
     if case.depth >= DEPTH:
         return None
     if node.op.name != "scan" or node.op.custom:
@@ -99,7 +99,7 @@ def forward(case: Case, node: Tensor) -> Finding | None:
 def _first(
     case: Case, node: Tensor, made: list[Any], where: str, within: str
 ) -> Finding | None:
-    """What broke first of what has been recorded inside a node."""
+    """Return what broke first of what has been recorded inside a node."""
     bad = [y for y in made if isinstance(y, Tensor) and not finite(y._value)]
     sub = Case("what is inside", bad, [], [], depth=case.depth + 1)
     for origin, path in values.value_origins(sub, bad).items():
@@ -187,7 +187,7 @@ def _unfolded_back(case: Case, node: Tensor, g: Any) -> Finding | None:
 
 
 def _in_rule(case: Case, node: Tensor, g: Any) -> Finding | None:
-    """The first op of a user's rule whose value is not finite."""
+    """Return the first op of a user's rule whose value is not finite."""
     pull: Any = node.op.pull
     args = [np.asarray(value_of(x)) for x in (node.args or node.inputs)]
     leaves = tuple([leaf(x) for x in args])
@@ -204,7 +204,7 @@ def _in_rule(case: Case, node: Tensor, g: Any) -> Finding | None:
 
 
 def outer(case: Case, node: Tensor, inner: Finding, where: str, within: str) -> Finding:
-    """A finding about a node inside another, as one about that other.
+    """Return a finding about a node inside another, as one about that other.
 
     ``where`` and ``within`` say in which part of it, for the title and the evidence.
     """
@@ -227,7 +227,7 @@ def outer(case: Case, node: Tensor, inner: Finding, where: str, within: str) -> 
 
 
 def _both(rule: Fix | None, line: Fix | None) -> Fix | None:
-    """A rule to attach, and what to write in the user's own rule instead."""
+    """Return a rule to attach, and what to write in the user's own rule instead."""
     if rule is None or line is None:
         return rule
     return replace(rule, text=f"{rule.text}; or write {line.code} in its rule")

@@ -73,7 +73,7 @@ def _sources(case: Case, node: Tensor) -> list[Tensor]:
 
 
 def _given(case: Case, x: Tensor) -> bool:
-    """Whether infinities were put there on purpose, as constants are."""
+    """Return whether infinities were put there on purpose, as constants are."""
     stack, seen = [x], {x.serial}
     while stack:
         node = stack.pop()
@@ -99,7 +99,7 @@ def _array(a: Any) -> Any:
 
 
 def _data(case: Case, node: Tensor) -> int | None:
-    """Which operand is data that has what the result shows: NaN, or infinities.
+    """Return which operand is data that has what the result shows: NaN, or infinities.
 
     Infinite data that became NaN is another matter: a mask that met a 0.
     """
@@ -113,7 +113,7 @@ def _data(case: Case, node: Tensor) -> int | None:
 
 
 def _of_data(node: Tensor, name: str, k: int, path: tuple[Tensor, ...]) -> Finding:
-    """The finding for data, no input of the program, that is not finite."""
+    """Return the finding for data, no input of the program, that is not finite."""
     text = closed(operand(node, k))
     name_of = LEFT_OUT if text == "constant" else text
     text = "the data" if name_of == LEFT_OUT else text
@@ -161,7 +161,7 @@ def _path(
 
 
 def tell_value(case: Case, node: Tensor, path: tuple[Tensor, ...]) -> Finding:
-    """The finding for one origin."""
+    """Return the finding for one origin."""
     name = case.call(node)
     if is_leaf(node):
         how, x = counted(node._value), node.name or "x"
@@ -313,7 +313,7 @@ def slope_origins(case: Case) -> Iterator[tuple[Step, tuple[Tensor, ...]]]:
 
 
 def tell_slope(case: Case, step: Step, path: tuple[Tensor, ...]) -> Finding:
-    """The finding for one origin."""
+    """Return the finding for one origin."""
     node, name = step.node, case.call(step.node)
     if step.arrays is None:
         return Finding(

@@ -99,7 +99,7 @@ def _kind(node: Tensor) -> str | None:
 
 
 def _positive(condition: Any, x: Any) -> bool:
-    """Whether a condition is ``x > 0``."""
+    """Return whether a condition is ``x > 0``."""
     condition = inner(condition)
     return (
         isinstance(condition, Tensor)
@@ -146,7 +146,7 @@ def _dead(case: Case, node: Tensor) -> Finding | None:
 
 
 def _leaky(case: Case, node: Tensor, k: int) -> Fix | None:
-    """A ReLU that lets a little through, with the upper bound that it has."""
+    """Return a ReLU that lets a little through, with the upper bound that it has."""
     text = "let a little gradient through, or start with smaller biases"
     x = f"{{{k}}}"
     for above in (x, f"np.minimum({x}, {{2}})"):
@@ -171,7 +171,7 @@ def _varying(node: Tensor) -> int:
 
 
 def _top(node: Tensor, dead: Any) -> float:
-    """The largest operand of dead units."""
+    """Return the largest operand of dead units."""
     for x in node.args:
         x = value_of(x)
         if np.shape(x) == np.shape(node._value) and x.dtype.kind == "f":
@@ -217,7 +217,7 @@ SCALED = (
 
 
 def _scaled_operand(case: Case, node: Tensor, kind: str) -> Fix | None:
-    """The operand of a unit in the size that it learns from."""
+    """Return the operand of a unit in the size that it learns from."""
     unit = node
     if node.op.name in ("divide", "reciprocal"):
         unit = next(
@@ -316,7 +316,7 @@ def find_vanishing_ways(
 
 
 def _growing_line(case: Case, ways: dict[int, Way]) -> tuple[float, Tensor] | None:
-    """A node on whose way one line makes the gradient grow, step by step."""
+    """Return a node on whose way one line makes the gradient grow, step by step."""
     grown = [
         (ways[node.serial].total, node)
         for node in case.nodes
@@ -388,7 +388,7 @@ def _ways(case: Case) -> dict[int, Way]:
 
 
 def _scaling(step: Step) -> bool:
-    """Whether a factor is no fault of one node.
+    """Return whether a factor is no fault of one node.
 
     That of a product with one constant number, which is a change of units, and that
     of a square near 0, as of a residual that has converged.
@@ -403,7 +403,7 @@ def _scaling(step: Step) -> bool:
 
 
 def _cancels(step: Step, factor: float) -> bool:
-    """Whether what a linear node passes on is so small since its terms cancel.
+    """Return whether what a linear node passes on is so small since its terms cancel.
 
     So it is at an optimum, where residuals are at right angles to the data: a product
     that passes on far less than its other operand is large.
@@ -422,7 +422,7 @@ def _cancels(step: Step, factor: float) -> bool:
 
 
 def _nodes(x: Tensor, ways: dict[int, Way], most: float = math.inf) -> list[Tensor]:
-    """The nodes on the way, from the input to the result; at most so many."""
+    """Return the nodes on the way, from the input to the result; at most so many."""
     found: list[Tensor] = []
     reader = ways[x.serial].reader
     while reader is not None and len(found) < most:

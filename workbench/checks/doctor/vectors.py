@@ -225,7 +225,7 @@ def _complete_basis(basis: Any, rng: np.random.Generator) -> Any:
 
 
 def _rotation(n: int, angle: float, dtype: Any, rng: np.random.Generator) -> Any:
-    """An orthogonal matrix, nearer to the identity for small angles."""
+    """Return an orthogonal matrix, nearer to the identity for small angles."""
     change = rng.normal(size=(n, n))
     if np.dtype(dtype).kind == "c":
         change = change + 1j * rng.normal(size=(n, n))

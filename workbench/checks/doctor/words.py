@@ -184,7 +184,7 @@ def _args(node: Tensor) -> list[Any]:
 
 
 def _hits(row: Row, args: list[Any]) -> Any:
-    """Where a row applies; None where it cannot be asked."""
+    """Return where a row applies; None where it cannot be asked."""
     try:
         mask = np.asarray(row.where(*args))
     except (TypeError, ValueError):
@@ -193,7 +193,7 @@ def _hits(row: Row, args: list[Any]) -> Any:
 
 
 def _mended(case: Case, row: Row, node: Tensor) -> Fix | None:
-    """The line of a row, if it is proved."""
+    """Return the line of a row, if it is proved."""
     dtype = types.spec_of(_args(node)[0]).dtype
     size = np.dtype(dtype).itemsize // (2 if dtype.kind == "c" else 1)
     tiny, near = _SMALL.get(size, ("1e-300", "1e-12"))
@@ -221,7 +221,7 @@ _SMALL = {2: ("1e-7", "1e-3"), 4: ("1e-30", "1e-6")}
 
 
 def _numbers(node: Tensor, mask: Any, k: int = 0) -> str:
-    """How many operands are there, and the first of them."""
+    """Return how many operands are there, and the first of them."""
     count, total = int(mask.sum()), int(mask.size)
     x = np.broadcast_to(_args(node)[k], mask.shape)
     index = first(mask)
@@ -232,7 +232,7 @@ def _numbers(node: Tensor, mask: Any, k: int = 0) -> str:
 
 
 def _point(x: Any, mask: Any) -> str:
-    """The first operand there."""
+    """Return the first operand there."""
     return f"{np.broadcast_to(x, mask.shape)[first(mask)]:.6g}"
 
 
@@ -240,7 +240,7 @@ def _point(x: Any, mask: Any) -> str:
 
 
 def value(case: Case, node: Tensor) -> Told:
-    """Why the value of a node is not finite, though its operands are."""
+    """Return why the value of a node is not finite, though its operands are."""
     name, args = node.op.name, _args(node)
     form = form_of(case, node)
     for row in VALUES.get(name, ()):
@@ -340,7 +340,7 @@ def _bounded(case: Case, node: Tensor, most: float) -> Fix | None:
 
 
 def from_infinity(case: Case, node: Tensor) -> Told:
-    """Why a node makes NaN of infinities that were meant to be there."""
+    """Return why a node makes NaN of infinities that were meant to be there."""
     name = node.op.name
     if name in ("subtract", "add", "sum", "mean"):
         kind, cause = "inf-minus-inf", "Infinity less infinity is NaN."
@@ -512,7 +512,7 @@ def _finite(a: Any) -> bool:
 
 
 def _zero_arrives(g: Any, mask: Any) -> str:
-    """What 0 · inf is, where a cotangent of 0 meets an infinite slope."""
+    """Return what 0 · inf is, where a cotangent of 0 meets an infinite slope."""
     if isinstance(g, tuple) or np.shape(g) != mask.shape:
         return ""
     if bool(np.all(np.asarray(value_of(g))[mask] == 0)):

@@ -53,7 +53,7 @@ def find_zero_gradients(
 
 
 def _unread(case: Case, x: Tensor) -> Finding:
-    """An input that the result does not depend on."""
+    """Return an input that the result does not depend on."""
     name = case.call(x)
     copy = _copied(case, x)
     if copy is None:
@@ -87,7 +87,7 @@ def _place(node: Tensor) -> str:
 
 
 def _copied(case: Case, x: Tensor) -> Tensor | None:
-    """A node that reads the value of a Tensor as a constant."""
+    """Return a node that reads the value of a Tensor as a constant."""
     value = x._value
     for node in case.nodes:
         for a in node.inputs:
@@ -159,7 +159,7 @@ def _cuts(node: Tensor) -> bool:
 
 
 def _smooth(case: Case, x: Tensor, end: Tensor) -> bool:
-    """Whether a way without another cut leads from an input to a node."""
+    """Return whether a way without another cut leads from an input to a node."""
     seen = {end.serial}
     stack = [a for a in end.inputs if isinstance(a, Tensor)]
     while stack:
@@ -273,7 +273,7 @@ def _zero(
 
 
 def _flat(node: Tensor) -> str:
-    """Why a slope is 0, though nothing has become too small."""
+    """Return why a slope is 0, though nothing has become too small."""
     if node.op.name in ("multiply", *PRODUCTS):
         for k, a in enumerate(node.inputs):
             if np.size(value_of(a)) and not np.any(value_of(a)):
@@ -311,7 +311,7 @@ def _soft_position(node: Tensor) -> str:
 
 
 def _smooth_step(node: Tensor) -> str:
-    """A sigmoid in place of a comparison, a tanh in place of a sign."""
+    """Return a sigmoid in place of a comparison, a tanh in place of a sign."""
     if node.op.name == "sign":
         return spell(node, "np.tanh({0} / width)")
     step = "x"
@@ -327,7 +327,7 @@ _BELOW = ("less", "less_equal")
 
 
 def _vanished(case: Case, node: Tensor) -> bool:
-    """Whether what arrives is so small that a product with it underflows."""
+    """Return whether what arrives is so small that a product with it underflows."""
     norm = case.step_of[node.serial].norm
     if isinstance(node._value, tuple):
         return False
@@ -390,7 +390,7 @@ def dropped(case: Case, node: Tensor, bad: Any) -> Dropped | None:
 def _drops(
     case: Case, origin: Tensor, node: Tensor, k: int, bad: Any
 ) -> Dropped | None:
-    """What to say if a node drops the bad entries of its operand k."""
+    """Return what to say if a node drops the bad entries of its operand k."""
     name, y = node.op.name, np.asarray(node._value)
     if name == "multiply":
         other = np.broadcast_to(value_of(node.inputs[1 - k]), y.shape)
@@ -445,7 +445,7 @@ def _text(node: Tensor, k: int) -> str:
 
 
 def _taken_first(case: Case, origin: Tensor, node: Tensor) -> Fix | None:
-    """The entries of the operand in place of those of the result."""
+    """Return the entries of the operand in place of those of the result."""
     name = origin.op.name
     if node.op.name != "getitem" or node.inputs[0] is not origin:
         return None
@@ -458,7 +458,7 @@ def _taken_first(case: Case, origin: Tensor, node: Tensor) -> Fix | None:
 
 
 def _carried(node: Tensor, k: int, bad: Any) -> Any:
-    """The bad entries of an operand in what is made of it, entry by entry."""
+    """Return the bad entries of an operand in what is made of it, entry by entry."""
     shape = np.shape(node._value)
     if node.op.name in MOVING and k == 0:
         return node.op.compute(bad, *map(value_of, node.inputs[1:]), **node.params)

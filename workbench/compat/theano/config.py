@@ -37,11 +37,11 @@ class Mode:
         self.args, self.settings = (linker, *args), settings
 
     def including(self, *tags: str) -> Mode:
-        """The same."""
+        """Return the same."""
         return self
 
     def excluding(self, *tags: str) -> Mode:
-        """The same."""
+        """Return the same."""
         return self
 
 
@@ -62,12 +62,12 @@ FAST_COMPILE = Mode("FAST_COMPILE")
 
 
 def get_default_mode() -> Mode:
-    """The mode of functions that are given none."""
+    """Return the mode of functions that are given none."""
     return FAST_RUN
 
 
 def get_mode(mode: Any) -> Any:
-    """A mode by its name."""
+    """Return a mode by its name."""
     check_mode(mode, "theano.get_mode")
     return mode if isinstance(mode, Mode) else Mode(mode)
 

@@ -45,7 +45,7 @@ def shared(
     broadcastable: Sequence[bool] | None = None,
     **settings: Any,
 ) -> Shared:
-    """A value that functions share: `workbench.shared`, with all lengths open.
+    """Return a value that functions share: `workbench.shared`, with all lengths open.
 
     An axis that ``broadcastable`` names has the length 1 for good.
 
@@ -123,7 +123,7 @@ class In:
 def Param(
     variable: Any, default: Any = None, name: str | None = None, **settings: Any
 ) -> In:
-    """An input with a default: `In` under its older name."""
+    """Return an input with a default: `In` under its older name."""
     return In(variable, name=name, value=default, **settings)
 
 
@@ -265,7 +265,7 @@ def _pairs(given: Any, what: str) -> list[tuple[Any, Any]]:
 
 
 def _outputs(outputs: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
-    """The outputs as variables, and how they nest."""
+    """Return the outputs as variables, and how they nest."""
     if outputs is None:
         return [], lambda ys: None
     if isinstance(outputs, Mapping):
@@ -288,7 +288,7 @@ def _output(y: Any) -> Any:
 def _default_updates(
     outputs: Sequence[Any], updates: Sequence[Any], without: Any
 ) -> list[Any]:
-    """What shared values that the outputs read are updated to by themselves."""
+    """Return what shared values that the outputs read are updated to by themselves."""
     if not DEFAULT_UPDATES or without is True:
         return []
     known = {x.serial for x, _ in updates}
@@ -309,7 +309,7 @@ class _Around:
         self.before = before
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        """The outputs."""
+        """Return the outputs."""
         args, named, after = self.before(args, named)
         try:
             return self.inner(*args, **named)

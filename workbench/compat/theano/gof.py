@@ -39,7 +39,7 @@ __all__ = [
 
 
 def ancestors(variable_list: Iterable[Any], blockers: Any = None) -> list[Any]:
-    """All variables that some were computed from, and these themselves."""
+    """Return all variables that some were computed from, and these themselves."""
     roots = list(variable_list)
     blocked = {x.serial for x in blockers or ()}
     if not blocked:
@@ -56,12 +56,12 @@ def ancestors(variable_list: Iterable[Any], blockers: Any = None) -> list[Any]:
 
 
 def _whole(x: Any) -> bool:
-    """Whether a Tensor holds several outputs at once, which no variable does."""
+    """Return whether a Tensor holds several outputs at once, which no variable does."""
     return isinstance(getattr(x, "spec", None), tuple) and x.op is not ITEM
 
 
 def inputs(variable_list: Iterable[Any], blockers: Any = None) -> list[Any]:
-    """The symbols, constants and shared values that some were computed from."""
+    """Return the symbols, constants and shared values that some were computed from."""
     return [
         x for x in ancestors(variable_list, blockers)
         if x.op is IDENTITY and not x.inputs
@@ -69,12 +69,12 @@ def inputs(variable_list: Iterable[Any], blockers: Any = None) -> list[Any]:
 
 
 def variables(i: Iterable[Any], o: Iterable[Any]) -> list[Any]:
-    """All variables between inputs and outputs, both included."""
+    """Return all variables between inputs and outputs, both included."""
     return ancestors(o, list(i))
 
 
 def io_toposort(inputs: Iterable[Any], outputs: Iterable[Any]) -> list[Any]:
-    """The nodes between inputs and outputs, each after those that it needs."""
+    """Return the nodes between inputs and outputs, each after those that it needs."""
     known = {x.serial for x in inputs}
     found = ancestors(outputs, list(inputs))
     nodes = [owner(x) for x in found if x.serial not in known]

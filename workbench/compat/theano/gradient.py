@@ -162,7 +162,7 @@ class Reals:
 
 
 def _tensors(nest: Any) -> list[Tensor]:
-    """The variables in a nest, keys of mappings among them."""
+    """Return the variables in a nest, keys of mappings among them."""
     found: list[Tensor] = []
     stack = [nest]
     while stack:
@@ -182,7 +182,7 @@ disconnected_type = DisconnectedType()
 
 
 def _itself(x: Any, name: str | None = None) -> Any:
-    """A type made a variable of itself there: ``DisconnectedType()()``."""
+    """Return a type made a variable of itself there: ``DisconnectedType()()``."""
     return x
 
 
@@ -222,7 +222,7 @@ def hessian(
     consider_constant: Any = None,
     disconnected_inputs: str = "raise",
 ) -> Any:
-    """The second derivatives of a cost by each variable.
+    """Return the second derivatives of a cost by each variable.
 
     Of several, each by itself: `workbench.gradient.hessian` gives the blocks of two
     different ones too.

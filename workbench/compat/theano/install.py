@@ -90,7 +90,7 @@ def _truth(x: Tensor) -> bool:
 
 
 def _text(x: Tensor) -> str:
-    """The name of a variable, if it has one."""
+    """Return the name of a variable, if it has one."""
     return x.name or (repr(x) if x._value is None else str(x._value))
 
 

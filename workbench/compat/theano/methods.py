@@ -23,7 +23,7 @@ __all__ = ["METHODS", "PROPERTIES"]
 
 
 def clone(x: Tensor, name: str | None = None) -> Any:
-    """A new symbol of the type of a variable."""
+    """Return a new symbol of the type of a variable."""
     return types.type_of(x)(name or x.name)
 
 
@@ -33,7 +33,7 @@ def nonzero(x: Tensor, return_matrix: bool = False) -> Any:
 
 
 def norm(x: Tensor, L: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """The norm of order ``L`` of all entries, or along axes."""
+    """Return the norm of order ``L`` of all entries, or along axes."""
     return reductions.norm(x, L, axis, keepdims)
 
 

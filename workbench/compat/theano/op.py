@@ -89,7 +89,7 @@ class Apply:
         return self.outputs[0]
 
     def default_output(self) -> Any:
-        """The only output."""
+        """Return the only output."""
         return self.out
 
     def __eq__(self, other: object) -> bool:
@@ -106,14 +106,14 @@ class Apply:
 
 
 def _node(made: Apply) -> Tensor:
-    """The node of the program behind the outputs."""
+    """Return the node of the program behind the outputs."""
     y: Tensor = made.outputs[0]
     whole: Tensor = y.inputs[0] if y.op is ITEM else y
     return whole
 
 
 def owner(x: Tensor) -> Apply | None:
-    """What made a variable; None for a symbol or a constant."""
+    """Return what made a variable; None for a symbol or a constant."""
     node = x.inputs[0] if x.op is ITEM else x
     if node.op is IDENTITY and not node.inputs:
         return None
@@ -136,14 +136,14 @@ def theirs(op: Any) -> Any:
 
 
 def position(x: Tensor) -> int | None:
-    """Which output of its owner a variable is."""
+    """Return which output of its owner a variable is."""
     if x.op is IDENTITY and not x.inputs:
         return None
     return int(x.params["index"]) if x.op is ITEM else 0
 
 
 def scalar_value(x: Tensor) -> Any:
-    """The number that a constant holds."""
+    """Return the number that a constant holds."""
     if x._value is None or np.ndim(x._value) != 0:
         raise NotScalarConstantError(
             f"{x!r} is no constant number: its value is known when the program runs."
@@ -172,7 +172,7 @@ class Op:
     # What a user writes
 
     def make_node(self, *inputs: Any) -> Apply:
-        """The op on some inputs: ``Apply(self, inputs, [x.type()])``."""
+        """Return the op on some inputs: ``Apply(self, inputs, [x.type()])``."""
         itypes, otypes = getattr(self, "itypes", None), getattr(self, "otypes", None)
         if itypes is None or otypes is None:
             raise NotImplementedError(
@@ -226,7 +226,7 @@ class Op:
         return list(node.outputs)
 
     def record(self, node: Apply, outputs: Sequence[Any]) -> list[Any]:
-        """The outputs of an `Apply`: one node of the program."""
+        """Return the outputs of an `Apply`: one node of the program."""
         specs = tuple(y.spec if y._value is None else Spec(y.shape, y.dtype)
                       for y in outputs)  # fmt: skip
         site = (tuple(map(_like, node.inputs)), tuple(map(_like, outputs)))
@@ -277,7 +277,7 @@ class ViewOp(Op):
     __props__: ClassVar[tuple[str, ...]] = ()
 
     def make_node(self, x: Any) -> Apply:
-        """One output, of the type of the input."""
+        """Return one output, of the type of the input."""
         x = as_tensor_variable(x)
         return Apply(self, [x], [x.type()])
 
@@ -290,12 +290,12 @@ class ViewOp(Op):
         return shapes
 
     def grad(self, inputs: Any, output_grads: Any) -> Any:
-        """What arrives."""
+        """Return what arrives."""
         return output_grads
 
 
 def _like(x: Any) -> tuple[str, tuple[Any, ...]]:
-    """What a variable's type says, hashable: two sites alike may share an op."""
+    """Return what a variable's type says, hashable: two sites alike may share an op."""
     lengths = tuple(n if isinstance(n, int) else None for n in x.shape)
     return str(x.dtype), lengths
 
@@ -305,7 +305,7 @@ ADAPTERS: dict[type[Op], type[OurOp]] = {}
 
 
 def adapter(kind: type[Op]) -> type[OurOp]:
-    """The op of the library's kind behind a class; made when first asked for."""
+    """Return the op of the library's kind behind a class; made when first asked for."""
     found = ADAPTERS.get(kind)
     if found is not None:
         return found
@@ -351,7 +351,7 @@ def _compute(self: Any, *arrays: Any) -> Any:
 
 
 def _checked(op: Op, i: int, value: Any, spec: Spec) -> Any:
-    """An output of ``perform``, in the dtype and rank of its type."""
+    """Return an output of ``perform``, in the dtype and rank of its type."""
     if value is None:
         raise UsageError(
             f"{op}.perform left output {i} empty: write output_storage[{i}][0] = array."
@@ -366,7 +366,7 @@ def _checked(op: Op, i: int, value: Any, spec: Spec) -> Any:
 
 
 def _infer(self: Any, *given: Spec) -> Any:
-    """What the types of the outputs say, and ``infer_shape`` where there is one.
+    """Return what the types of the outputs say, and ``infer_shape`` where there is one.
 
     A length that neither tells is None: it is measured when the op has run.
     """
@@ -444,7 +444,7 @@ def as_op(
     otypes: Sequence[TensorType],
     infer_shape: Callable[..., Any] | None = None,
 ) -> Callable[[Callable[..., Any]], Op]:
-    """A decorator that makes an op of a function of arrays; it has no gradient.
+    """Return a decorator that makes an op of a function of arrays; it has no gradient.
 
     >>> from workbench.compat import theano
     >>> import workbench.compat.theano.tensor as T
@@ -555,7 +555,7 @@ class OpFromGraph(Ours):
         )
 
     def __call__(self, *args: Any, **_: Any) -> Any:
-        """The outputs: one as itself, several in a list."""
+        """Return the outputs: one as itself, several in a list."""
         made = super().__call__(*map(as_tensor_variable, args))
         if isinstance(made, tuple):
             return [as_tensor_variable(y) for y in made]
@@ -563,7 +563,7 @@ class OpFromGraph(Ours):
 
 
 def _rule(given: Any, with_outputs: bool) -> Any:
-    """An override in the library's form; None for the true one."""
+    """Return an override in the library's form; None for the true one."""
     if given is None or (isinstance(given, str) and given == "default"):
         return None
     if isinstance(given, (list, tuple)):

@@ -67,7 +67,7 @@ def _constant(x: Any) -> str:
 def debugprint(
     obj: Any, depth: int = -1, print_type: bool = False, file: Any = None, **_: Any
 ) -> Any:
-    """The program of a variable, of several, or of a function, line by line."""
+    """Return the program of a variable, of several, or of a function, line by line."""
     graph = getattr(obj, "graph", None)
     if graph is None:
         roots = [
@@ -132,7 +132,7 @@ class Print(Op):
         self.global_fn = global_fn
 
     def make_node(self, x: Any) -> Apply:
-        """One output, of the type of the input."""
+        """Return one output, of the type of the input."""
         x = as_tensor_variable(x)
         return Apply(self, [x], [x.type()])
 
@@ -147,9 +147,9 @@ class Print(Op):
         return shapes
 
     def grad(self, inputs: Any, output_grads: Any) -> Any:
-        """What arrives."""
+        """Return what arrives."""
         return output_grads
 
     def R_op(self, inputs: Any, eval_points: Any) -> Any:
-        """What moves."""
+        """Return what moves."""
         return list(eval_points)

@@ -12,7 +12,7 @@ __all__ = ["constant", "upcast"]
 
 
 def upcast(*dtypes: Any) -> str:
-    """The name of the dtype that holds all of these.
+    """Return the name of the dtype that holds all of these.
 
     >>> upcast("int8", "float32")
     'float32'

@@ -49,7 +49,7 @@ def truncated(
 
 
 def _steps(sequences: Sequence[Any]) -> Any:
-    """How many steps the sequences make."""
+    """Return how many steps the sequences make."""
     lengths = []
     for entry in sequences:
         taps: Any = (0,)
@@ -66,7 +66,7 @@ def _steps(sequences: Sequence[Any]) -> Any:
 
 
 def _gated(made: Any, open_: Any) -> Any:
-    """What a step returns, with its gradient where ``open_`` is true."""
+    """Return what a step returns, with its gradient where ``open_`` is true."""
     if isinstance(made, (list, tuple)):
         return type(made)([_gated(y, open_) for y in made])
     if isinstance(made, Until):
@@ -97,7 +97,7 @@ def scan(
     strict: bool = False,
     return_list: bool = False,
 ) -> tuple[Any, Any]:
-    """A loop in the graph: `workbench.scan`.
+    """Return a loop in the graph: `workbench.scan`.
 
     Returns
     -------
@@ -176,7 +176,7 @@ def _bare(outputs: list[Any]) -> Any:
 
 
 def _taken(what: str, entries: Any) -> list[str]:
-    """What the step gets of some entries, one text for each argument."""
+    """Return what the step gets of some entries, one text for each argument."""
     made = []
     for i, x in enumerate(listed(entries)):
         taps = None
@@ -201,7 +201,7 @@ def _sequence(x: Any) -> Any:
 
 
 def _turned(x: Any) -> Any:
-    """A sequence from its end, for a loop that goes forward."""
+    """Return a sequence from its end, for a loop that goes forward."""
     if not isinstance(x, Mapping):
         return x[::-1]
     if "taps" in x:
@@ -210,7 +210,7 @@ def _turned(x: Any) -> Any:
 
 
 def _first(x: Any) -> Any:
-    """The first values of an output; None if it is not fed back."""
+    """Return the first values of an output; None if it is not fed back."""
     if isinstance(x, Mapping):
         if x.get("initial") is None:
             return None
@@ -253,7 +253,7 @@ def reduce(
     mode: Any = None,
     name: str | None = None,
 ) -> tuple[Any, Any]:
-    """What the last step of a loop gives, and the updates."""
+    """Return what the last step of a loop gives, and the updates."""
     check_mode(mode, "theano.reduce")
     outputs, updates = _scanned(
         fn, sequences, outputs_info, non_sequences, None, go_backwards, False, name,

@@ -22,7 +22,7 @@ __all__ = [
 
 
 def dot(x: Any, y: Any) -> Any:
-    """The product of two matrices, of which one is sparse."""
+    """Return the product of two matrices, of which one is sparse."""
     return lift(x @ y)
 
 
@@ -30,12 +30,12 @@ structured_dot = dot
 
 
 def dense_from_sparse(x: Any) -> Any:
-    """A sparse matrix of SciPy's as a constant with all its entries."""
+    """Return a sparse matrix of SciPy's as a constant with all its entries."""
     return lift(as_sparse_variable(x).toarray())
 
 
 def as_sparse_variable(x: Any, name: str | None = None) -> Any:
-    """A sparse matrix of SciPy's, as it is."""
+    """Return a sparse matrix of SciPy's, as it is."""
     if not hasattr(x, "tocsr"):
         raise UsageError(f"as_sparse_variable: {x!r} is no sparse matrix of SciPy's.")
     return x

@@ -53,11 +53,11 @@ class Type:
     """What all types derive from: calling one makes a variable of it."""
 
     def __call__(self, name: str | None = None) -> Any:
-        """A new variable of this type."""
+        """Return a new variable of this type."""
         return self.make_variable(name)
 
     def make_variable(self, name: str | None = None) -> Any:
-        """A new variable of this type."""
+        """Return a new variable of this type."""
         raise NotImplementedError(
             f"{type(self).__name__} makes no variables: a program's values are arrays"
             " of numbers. Write a type of theano.tensor, such as T.dmatrix."
@@ -105,16 +105,16 @@ class TensorType(Type):
         return np.dtype(self.dtype)
 
     def make_variable(self, name: str | None = None) -> Tensor:
-        """A new symbol of this type."""
+        """Return a new symbol of this type."""
         shape = tuple(1 if b else None for b in self.broadcastable)
         return variables.tensor(name, dtype=self.dtype, shape=shape)
 
     def make_constant(self, value: Any, name: str | None = None) -> Tensor:
-        """A constant of this type."""
+        """Return a constant of this type."""
         return variables.constant(value, name, dtype=self.dtype)
 
     def clone(self, dtype: Any = None, broadcastable: Any = None) -> TensorType:
-        """The same type but for what is given."""
+        """Return the same type but for what is given."""
         return TensorType(
             self.dtype if dtype is None else dtype,
             self.broadcastable if broadcastable is None else broadcastable,
@@ -123,7 +123,7 @@ class TensorType(Type):
     def filter(
         self, value: Any, strict: bool = False, allow_downcast: bool | None = None
     ) -> Any:
-        """An array of this type, or an error that says what does not fit."""
+        """Return an array of this type, or an error that says what does not fit."""
         array = np.asarray(value)
         if strict and array.dtype != self.numpy_dtype:
             raise DtypeError(f"{array.dtype} is not {self.dtype}: {self!r}.")
@@ -136,12 +136,12 @@ class TensorType(Type):
         return array.astype(self.dtype, copy=False)
 
     def filter_variable(self, other: Any, allow_convert: bool = True) -> Any:
-        """A variable of this type made from a variable or a value."""
+        """Return a variable of this type made from a variable or a value."""
         made = as_tensor_variable(other)
         return made if made.dtype == self.dtype else made.astype(self.dtype)
 
     def is_valid_value(self, value: Any) -> bool:
-        """Whether an array is of this type as it stands."""
+        """Return whether an array is of this type as it stands."""
         try:
             self.filter(value, strict=True)
         except (ShapeError, DtypeError):
@@ -201,7 +201,7 @@ def type_of(x: Any) -> Any:
 
 
 def tensor(*args: Any, **settings: Any) -> Any:
-    """A new variable of the type that the arguments make, and of a ``name``."""
+    """Return a new variable of the type that the arguments make, and of a ``name``."""
     name = settings.pop("name", None)
     return TensorType(*args, **settings)(name)
 
@@ -243,7 +243,7 @@ for _broadcastable, _kind in KINDS.items():
 
 
 def as_tensor_variable(x: Any, name: str | None = None, ndim: int | None = None) -> Any:
-    """A variable: itself, or a constant that holds a value.
+    """Return a variable: itself, or a constant that holds a value.
 
     A list of variables is stacked. A Python number stays one: beside float32 the
     result is float32.
@@ -270,7 +270,7 @@ def as_tensor_variable(x: Any, name: str | None = None, ndim: int | None = None)
 def constant(
     x: Any, name: str | None = None, ndim: int | None = None, dtype: Any = None
 ) -> Tensor:
-    """A variable that holds a value.
+    """Return a variable that holds a value.
 
     A Python number of no given dtype stays one: beside float32 the result is float32.
     """
@@ -337,7 +337,7 @@ def _tested(x: Tensor) -> Any:
 
 
 def tag_of(x: Tensor) -> Tag:
-    """The tag of a variable, made when it is first asked for."""
+    """Return the tag of a variable, made when it is first asked for."""
     if x.notes is None:
         x.notes = Tag(x)
     made: Tag = x.notes
@@ -345,5 +345,5 @@ def tag_of(x: Tensor) -> Tag:
 
 
 def get_test_value(x: Any) -> Any:
-    """The test value of a variable: what is set, or follows from what is set."""
+    """Return the test value of a variable: what is set, or follows from what is set."""
     return tag_of(x).test_value if isinstance(x, Tensor) else x

@@ -35,7 +35,7 @@ _LOCK = Lock()
 
 
 def is_device(x: Any) -> bool:
-    """Whether an array lies on a GPU."""
+    """Return whether an array lies on a GPU."""
     return hasattr(x, "__cuda_array_interface__")
 
 
@@ -79,7 +79,7 @@ def check(
 
 
 def _by_nvcc(whole: str, architecture: str, limit: float) -> tuple[str, str | bytes]:
-    """The name of the compiler, with the binary that it made or what it said."""
+    """Return the name of the compiler, with the binary that it made or what it said."""
     found = toolchain.nvcc()
     command = (
         found, "-cubin", f"-arch={architecture}", "-std=c++17", "-w",
@@ -94,7 +94,7 @@ def _by_nvcc(whole: str, architecture: str, limit: float) -> tuple[str, str | by
 
 
 def _by_nvrtc(nvrtc: Any, whole: str, architecture: str) -> str | bytes:
-    """The binary that it made, or what it said."""
+    """Return the binary that it made, or what it said."""
     program = nvrtc.createProgram(whole, SOURCE, [], [])
     try:
         nvrtc.compileProgram(

@@ -78,7 +78,7 @@ CALLED = "\nThe kernel is called as\n  "
 
 
 def _loaded(file: Path, name: str, guarded: bool, source: str, must: str) -> Any:
-    """The function of a compiled library."""
+    """Return the function of a compiled library."""
     lacks = KernelError(
         f"{name}: the {source} has no function {name} of the arguments that it"
         f" gets.{CALLED}{must}"
@@ -119,7 +119,7 @@ def native(
     flags: Sequence[str],
     limit: float,
 ) -> Native:
-    """The compiled kernel: from this process, from disk, or made now.
+    """Return the compiled kernel: from this process, from disk, or made now.
 
     Raises
     ------

@@ -43,7 +43,7 @@ _ARRAY = re.compile(r"\s*([^:\[\],]+?)\s*:\s*([^:\[\],]+\[[^\[\]]*\])\s*(?:,|$)"
 
 
 def arrays(cls: Any, which: str) -> dict[str, str]:
-    """The arrays of ``"x: float64[n, 3], w: float64[n]"``, or of a mapping."""
+    """Return the arrays of ``"x: float64[n, 3], w: float64[n]"``, or of a mapping."""
     told = getattr(cls, which)
     if not isinstance(told, str):
         return dict(told)
@@ -63,7 +63,7 @@ def arrays(cls: Any, which: str) -> dict[str, str]:
 
 
 def letters(cls: Any) -> dict[str, Sequence[str]]:
-    """The dtypes of ``"T: int32 | float64"``, or of a mapping."""
+    """Return the dtypes of ``"T: int32 | float64"``, or of a mapping."""
     told = cls.types
     if not isinstance(told, str):
         return dict(told)
@@ -75,7 +75,7 @@ def letters(cls: Any) -> dict[str, Sequence[str]]:
 
 
 def kinds_of(cls: type) -> dict[str, type]:
-    """The type of each setting: what a kernel can be told."""
+    """Return the type of each setting: what a kernel can be told."""
     found: dict[str, type] = {}
     for base in reversed(cls.__mro__):
         if not issubclass(base, Op):
@@ -100,7 +100,7 @@ def kinds_of(cls: type) -> dict[str, type]:
 
 
 def sources_of(cls: Any, home: Home) -> dict[str, Text]:
-    """The sources of a class, by their language."""
+    """Return the sources of a class, by their language."""
     found = {}
     for language in ("c", "cpp", "cuda"):
         told = getattr(cls, language)
@@ -131,7 +131,7 @@ def sources_of(cls: Any, home: Home) -> dict[str, Text]:
 
 
 def flags_of(cls: Any) -> tuple[str, ...]:
-    """The flags of a text, ``"-O3 -fopenmp"``, or of a sequence."""
+    """Return the flags of a text, ``"-O3 -fopenmp"``, or of a sequence."""
     try:
         found = shlex.split(cls.flags) if isinstance(cls.flags, str) else [*cls.flags]
         wrong = not all(isinstance(flag, str) for flag in found)
@@ -146,7 +146,7 @@ def flags_of(cls: Any) -> tuple[str, ...]:
 
 
 def threads_of(cls: Any, signature: Signature) -> Pattern:
-    """The text of ``threads`` as a length of the declaration's letters."""
+    """Return the text of ``threads`` as a length of the declaration's letters."""
     told = "1" if cls.threads is None else cls.threads
     made = Pattern.of(cls.name, "threads", f"int64[{told}]")
     known = {*signature.letters, *signature.settings, "size"}
@@ -160,7 +160,7 @@ def threads_of(cls: Any, signature: Signature) -> Pattern:
 
 
 def told(name: str, kinds: dict[str, type], settings: dict[str, Any]) -> dict[str, Any]:
-    """The settings as a kernel is told them."""
+    """Return the settings as a kernel is told them."""
     if settings.keys() != kinds.keys():
         raise UsageError(
             f"{name}: its settings are {', '.join(settings) or 'none'}, and it declares"
@@ -184,7 +184,7 @@ def told(name: str, kinds: dict[str, type], settings: dict[str, Any]) -> dict[st
 
 
 def on_host(op: Any, bound: Bound, arrays: Sequence[Any]) -> list[Any]:
-    """The outputs by the compiled kernel; by the fallback if there is none."""
+    """Return the outputs by the compiled kernel; by the fallback if there is none."""
     try:
         kernel = _kernel(op, bound)
     except MissingCompiler as error:
@@ -230,7 +230,7 @@ def _kernel(op: Any, bound: Bound) -> Native:
 
 
 def on_device(op: Any, bound: Bound, arrays: Sequence[Any]) -> list[Any]:
-    """The outputs by the CUDA kernel, on the GPU that holds the inputs."""
+    """Return the outputs by the CUDA kernel, on the GPU that holds the inputs."""
     signature, settings = op._signature, op._told
     results = signature.results(bound, settings)
     if op.threads is None:
@@ -248,7 +248,7 @@ def on_device(op: Any, bound: Bound, arrays: Sequence[Any]) -> list[Any]:
 
 
 def by_fallback(op: Any, bound: Bound, arrays: Sequence[Any]) -> list[Any]:
-    """The outputs by NumPy, held against what is declared."""
+    """Return the outputs by NumPy, held against what is declared."""
     made = several(op.fallback(*arrays))
     wanted = op._signature.results(bound, op._told)
     found = [types.spec_of(y) for y in made]
@@ -277,12 +277,12 @@ def _warn(op: Any, why: Exception) -> None:
 
 
 def several(made: Any) -> tuple[Any, ...]:
-    """One result or several, as a tuple."""
+    """Return one result or several, as a tuple."""
     return tuple(made) if isinstance(made, (tuple, list)) else (made,)
 
 
 def _contiguous(x: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """An array whose entries lie one after another, as C sees them."""
+    """Return an array whose entries lie one after another, as C sees them."""
     made = np.asarray(x, dtype, order="C")
     return made if made.flags.aligned else made.copy()
 
@@ -444,7 +444,7 @@ class KernelOp(Op):
     # What a user writes, besides what an op has
 
     def fallback(self, *arrays: Any) -> Any:
-        """The same by NumPy, for where no kernel can run: an output, or a tuple.
+        """Return the same by NumPy, for where no kernel can run: an output, or a tuple.
 
         It serves where there is no compiler, with a warning, and arrays on a device
         for which there is no source.
@@ -537,7 +537,7 @@ class KernelOp(Op):
 
 
 def _compute(self: KernelOp, *arrays: Any) -> Any:
-    """The outputs for arrays on the CPU or on a GPU."""
+    """Return the outputs for arrays on the CPU or on a GPU."""
     bound = self._bind(arrays)
     there = any(map(is_device, arrays))
     if there and "cuda" in self._texts:
@@ -556,7 +556,7 @@ def _compute(self: KernelOp, *arrays: Any) -> Any:
 
 
 def _infer(self: KernelOp, *specs: Spec) -> Any:
-    """What the declaration says of the outputs."""
+    """Return what the declaration says of the outputs."""
     bound = self._signature.bind(specs, self._told)
     made = self._signature.results(bound, self._told)
     return made[0] if len(made) == 1 else tuple(made)
@@ -591,7 +591,7 @@ def _differentiate_fallback(cls: type[KernelOp]) -> None:
 
 
 def _gathered(x: Any) -> Any:
-    """A list, or an array of Tensors, as one operand; anything else as it is."""
+    """Return a list, or an array of Tensors, as one operand; anything else as it is."""
     if isinstance(x, (list, tuple)) or (
         isinstance(x, np.ndarray) and x.dtype == object
     ):
@@ -605,7 +605,7 @@ def _is_operand(x: Any) -> bool:
 
 
 def _seen(x: Any) -> Any:
-    """The value of a Tensor, or its spec; anything else as it is."""
+    """Return the value of a Tensor, or its spec; anything else as it is."""
     if not isinstance(x, Tensor):
         return x
     return x.spec if x._value is None else x._value

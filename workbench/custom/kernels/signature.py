@@ -87,7 +87,7 @@ class Pattern:
         return made
 
     def expression(self, op: str, dim: str) -> ast.expr:
-        """The parsed text of one axis: letters, integers, + - * //."""
+        """Return the parsed text of one axis: letters, integers, + - * //."""
         try:
             if len(dim) > 80:
                 raise SyntaxError
@@ -112,7 +112,7 @@ class Pattern:
         return tree
 
     def letters(self) -> list[str]:
-        """The letters of the shape, in order; ``"..."`` among them."""
+        """Return the letters of the shape, in order; ``"..."`` among them."""
         found: list[str] = []
         for dim in self.dims:
             found += ["..."] if dim == "..." else NAME.findall(dim)
@@ -256,7 +256,7 @@ class Signature:
     # What a call binds
 
     def bind(self, values: Sequence[Any], settings: Mapping[str, Any]) -> Bound:
-        """What the letters stand for, given arrays, numbers or specs.
+        """Return what the letters stand for, given arrays, numbers or specs.
 
         Raises
         ------
@@ -319,7 +319,7 @@ class Signature:
                 self._fits(pattern, spec, value, bound.dtypes[pattern.name])
 
     def _weak(self, pattern: Pattern, spec: Spec, value: Any) -> str:
-        """The dtype of a letter that Python numbers alone tell."""
+        """Return the dtype of a letter that Python numbers alone tell."""
         allowed = self.types[pattern.dtype]
         if str(spec.dtype) in allowed:
             return str(spec.dtype)
@@ -374,7 +374,7 @@ class Signature:
                 ) from None
 
     def _axes(self, pattern: Pattern, spec: Spec) -> list[tuple[str, Any, str]]:
-        """Each axis of an input: its text, its length, how an error names it."""
+        """Return each axis of an input: its text, its length, how an error names it."""
         shape, dims = spec.shape, pattern.dims
         short = len(shape) - len(dims)
         if "..." in dims:
@@ -411,7 +411,7 @@ class Signature:
     def length(
         self, pattern: Pattern, dim: str, bound: Bound, settings: Mapping[str, Any]
     ) -> Any:
-        """The length that the text of an axis stands for."""
+        """Return the length that the text of an axis stands for."""
         known = {**{k: settings[k] for k in self.settings}, **bound.lengths}
         return evaluate(pattern.expression(self.op, dim), known)
 
@@ -436,7 +436,7 @@ class Signature:
 
 
 def _met(a: Any, b: Any) -> Any:
-    """The one length, or shape, of two that must be equal."""
+    """Return the one length, or shape, of two that must be equal."""
     if not isinstance(a, tuple):
         return meet(a, b)
     if len(a) != len(b):
@@ -445,7 +445,7 @@ def _met(a: Any, b: Any) -> Any:
 
 
 def _known(n: Any) -> bool:
-    """Whether a length is a number, and known before the program runs."""
+    """Return whether a length is a number, and known before the program runs."""
     return isinstance(n, (int, np.integer, float))
 
 
@@ -462,7 +462,7 @@ def _canonical(name: Any) -> str:
 
 
 def _cast(name: str, dtype: np.dtype[Any], allowed: Sequence[str]) -> str:
-    """How to write the cast to the allowed dtype that loses least."""
+    """Return how to write the cast to the allowed dtype that loses least."""
     if dtype.kind == "c" and not any(n.startswith("complex") for n in allowed):
         return f"np.real({name}), np.imag({name}) or abs({name})"
     safe = [n for n in allowed if np.can_cast(dtype, n, "safe")]

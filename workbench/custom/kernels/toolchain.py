@@ -55,7 +55,7 @@ class MissingCompiler(KernelError):
 
 
 def compiler(language: str) -> tuple[str, ...]:
-    """The command of the C or C++ compiler, with the flags that CC or CXX adds.
+    """Return the command of the C or C++ compiler, with the flags that CC or CXX adds.
 
     Raises
     ------
@@ -107,13 +107,13 @@ def _version(command: tuple[str, ...], stamp: tuple[int, int]) -> str:
 
 
 def version(command: tuple[str, ...]) -> str:
-    """What a compiler says of itself; asked again when its file has changed."""
+    """Return what a compiler says of itself; asked again when its file has changed."""
     stat = os.stat(command[0])
     return _version(command, (stat.st_mtime_ns, stat.st_size))
 
 
 def run(command: Sequence[str], folder: Path, limit: float) -> tuple[int, str]:
-    """The exit status of a command and what it said.
+    """Return the exit status of a command and what it said.
 
     Raises
     ------
@@ -247,7 +247,7 @@ def _usable() -> Path:
 
 @cache
 def _own(wanted: str, why: str) -> Path:
-    """A folder for this process alone, gone when it ends."""
+    """Return a folder for this process alone, gone when it ends."""
     warnings.warn(
         f"compiled kernels are not kept in {wanted}: {why}. They are built again in"
         " each process until XDG_CACHE_HOME names a folder of yours.",
@@ -265,7 +265,7 @@ def _own(wanted: str, why: str) -> Path:
 
 
 def key(text: str, command: Sequence[str], version: str) -> str:
-    """The name of what a compiler makes of a text on this machine."""
+    """Return the name of what a compiler makes of a text on this machine."""
     parts = [
         FORMAT, text, *command, version, sys.platform, platform.machine(),
         *platform.libc_ver(),
@@ -278,7 +278,7 @@ def key(text: str, command: Sequence[str], version: str) -> str:
 
 @cache
 def _processor() -> str:
-    """The kind of processor, for code that runs on no other."""
+    """Return the kind of processor, for code that runs on no other."""
     with suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         return "\n".join(
@@ -292,7 +292,7 @@ def _digest(content: bytes) -> str:
 
 
 def _sound(file: Path, digest: str) -> bool:
-    """Whether a file is the user's own and holds what its name says."""
+    """Return whether a file is the user's own and holds what its name says."""
     try:
         found = file.lstat()
         if not stat.S_ISREG(found.st_mode):

@@ -43,7 +43,7 @@ class Language:
     complex128: str
 
     def type_of(self, dtype: np.dtype[Any]) -> str:
-        """The language's name of a dtype."""
+        """Return the language's name of a dtype."""
         name = str(dtype)
         spelled = {
             "float32": "float",
@@ -151,7 +151,7 @@ def _named(kind: str, name: str) -> str:
 def _parameters(
     signature: Signature, settings: Mapping[str, type], language: Language
 ) -> list[tuple[str, str]]:
-    """The type and name of each argument of a kernel."""
+    """Return the type and name of each argument of a kernel."""
     found: list[tuple[str, str]] = []
 
     def add(kind: str, name: str) -> None:
@@ -171,7 +171,7 @@ def _parameters(
 def _guard(
     signature: Signature, settings: Mapping[str, type], language: Language, returns: str
 ) -> str:
-    """The function that catches what a C++ kernel throws."""
+    """Return the function that catches what a C++ kernel throws."""
     kinds = [kind for kind, _ in _parameters(signature, settings, language)]
     names = [f"p{i}" for i in range(len(kinds))]
     parameters = [_named(*pair) for pair in zip(kinds, names, strict=True)]
@@ -233,7 +233,7 @@ class Home(NamedTuple):
 
     @classmethod
     def of_caller(cls) -> Home:
-        """The user's line that runs now."""
+        """Return the user's line that runs now."""
         site = lines.decode(*lines.caller(2))
         return cls("", 0) if site is None else cls(site.filename, site.line)
 
@@ -249,7 +249,7 @@ class Text(NamedTuple):
     file: Path | None = None
 
     def place(self, line: int) -> str:
-        """A line of the source, as an error names it."""
+        """Return a line of the source, as an error names it."""
         if self.file is not None:
             return f"{self.file.name}:{line}"
         first = self._first()
@@ -263,7 +263,7 @@ class Text(NamedTuple):
         return "" if place.startswith("line") else f" (at {place})"
 
     def _first(self) -> int | None:
-        """The line of the user's file on which the source begins."""
+        """Return the line of the user's file on which the source begins."""
         whole = "".join(linecache.getlines(self.home.filename))
         try:
             tree = ast.parse(whole)

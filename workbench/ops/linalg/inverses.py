@@ -172,7 +172,7 @@ PINV = stacked(
 
 
 def _cuts(a: Any, rcond: float) -> bool:
-    """Whether singular values that are not nearly 0 are to count as 0."""
+    """Return whether singular values that are not nearly 0 are to count as 0."""
     return rcond > max(1e-9, 100 * float(np.finfo(matrices(a).dtype).eps))
 
 
@@ -185,7 +185,7 @@ def cut(a: Any, limit: Callable[[Any], Any]) -> Any:
 
 
 def pseudoinverse(a: Any, rcond: float | None, hermitian: bool) -> Any:
-    """The pseudoinverse; of a Hermitian matrix it reads the lower triangle."""
+    """Return the pseudoinverse; of a Hermitian matrix it reads the lower triangle."""
     params: Params = {} if rcond is None else {"rcond": rcond}
     if hermitian:
         a, params["hermitian"] = complete(a, lower=True), True
@@ -223,7 +223,7 @@ def _lstsq_compute(a: Any, b: Any, *, rcond: float | None = None) -> Any:
 
 
 def _limit(a: Any, rcond: float | None) -> float:
-    """The limit of `lstsq`, which is not that of `pinv` by default."""
+    """Return the limit of `lstsq`, which is not that of `pinv` by default."""
     if rcond is None:
         eps = float(np.finfo(matrices(a).dtype).eps)
         return eps * float(max(shape_of(a)[-2:]))
@@ -296,7 +296,7 @@ LSTSQ = op(
 
 
 def least_squares(a: Any, b: Any, rcond: float | None) -> Any:
-    """The solution of least size; ``b`` a vector or a matrix."""
+    """Return the solution of least size; ``b`` a vector or a matrix."""
     params: Params = {} if rcond is None else {"rcond": rcond}
     if rcond is not None and _cuts(a, rcond):
         return cut(a, lambda top: rcond * top) @ b
@@ -423,7 +423,7 @@ def _by_inverse(x: Any) -> Any:
 
 
 def _largest_row(x: Any) -> Any:
-    """The norm of each matrix as a map between largest entries."""
+    """Return the norm of each matrix as a map between largest entries."""
     return np.max(np.sum(np.abs(x), axis=-1), axis=-1)
 
 

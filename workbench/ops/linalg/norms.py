@@ -116,7 +116,7 @@ def _vector_norm(x: Any, ord: Any, axis: Any, keepdims: bool) -> Any:
 
 
 def _largest(size: Any, axis: Any, keepdims: bool = False) -> Any:
-    """The largest of magnitudes; of none it is 0."""
+    """Return the largest of magnitudes; of none it is 0."""
     choose: Any = np.sum if 0 in shape_of(size) else np.max
     return choose(size, axis=axis, keepdims=keepdims)
 
@@ -219,6 +219,6 @@ def matrix_rank(
 
 
 def _plain(limit: Any) -> Any:
-    """A limit as a setting: it decides the rank and has no derivative."""
+    """Return a limit as a setting: it decides the rank and has no derivative."""
     limit = value_of(limit)
     return limit if isinstance(limit, (bool, int, float)) else float(limit)

@@ -22,7 +22,7 @@ Batched = tuple[bool, ...]
 
 
 def matrices(x: Any) -> Spec:
-    """A stack of matrices, in the dtype that LAPACK gives its results."""
+    """Return a stack of matrices, in the dtype that LAPACK gives its results."""
     spec = value_spec(x)
     if len(spec.shape) < 2:
         raise np.linalg.LinAlgError(
@@ -33,7 +33,7 @@ def matrices(x: Any) -> Spec:
 
 
 def square(x: Any, **_: Any) -> Spec:
-    """A stack of square matrices."""
+    """Return a stack of square matrices."""
     spec = matrices(x)
     try:
         n = meet(*spec.shape[-2:])
@@ -45,20 +45,20 @@ def square(x: Any, **_: Any) -> Spec:
 
 
 def reduced(x: Any) -> Spec:
-    """One number for each square matrix."""
+    """Return one number for each square matrix."""
     spec = square(x)
     return Spec(spec.shape[:-2], spec.dtype)
 
 
 def broadcast(spec: Spec, loop: tuple[int, ...]) -> Spec:
-    """A stack of matrices that meets a stack of this shape."""
+    """Return a stack of matrices that meets a stack of this shape."""
     return Spec(
         (*broadcast_shapes(spec.shape[:-2], loop), *spec.shape[-2:]), spec.dtype
     )
 
 
 def real_dtype(dtype: Any) -> np.dtype[Any]:
-    """The dtype of real numbers as precise as this one."""
+    """Return the dtype of real numbers as precise as this one."""
     return np.finfo(dtype).dtype
 
 
@@ -72,24 +72,24 @@ def stacked(made: Op) -> Op:
 
 
 def hermitian(x: Any) -> Any:
-    """The conjugate transpose."""
+    """Return the conjugate transpose."""
     return conjugate(swap(x))
 
 
 def half_lower(x: Any) -> Any:
-    """The lower triangle with half of the diagonal."""
+    """Return the lower triangle with half of the diagonal."""
     return (np.tril(x) + np.tril(x, -1)) / 2
 
 
 def mirrored(x: Any) -> Any:
-    """The Hermitian matrix whose lower triangle this is; both modes follow."""
+    """Return the Hermitian matrix whose lower triangle this is; both modes follow."""
     below = np.tril(x, -1)
     kept = np.tril(x) - below
     return below + hermitian(below) + (kept + conjugate(kept)) / 2
 
 
 def complete(x: Any, lower: bool) -> Any:
-    """The Hermitian matrix that a routine sees which reads one triangle."""
+    """Return the Hermitian matrix that a routine sees which reads one triangle."""
     return mirrored(x) if lower else hermitian(mirrored(hermitian(x)))
 
 
@@ -101,7 +101,7 @@ def fold(full: Any, lower: bool) -> Any:
 
 
 def eye_like(x: Any) -> Any:
-    """The identity matrix in the size and dtype of the last axis of ``x``."""
+    """Return the identity matrix in the size and dtype of the last axis of ``x``."""
     return np.identity(shape_of(x)[-1], dtype=dtype_of(x), like=x)
 
 
@@ -109,7 +109,7 @@ def eye_like(x: Any) -> Any:
 
 
 def largest(x: Any) -> Any:
-    """The largest magnitude in each matrix, with both axes kept."""
+    """Return the largest magnitude in each matrix, with both axes kept."""
     return peak(np.abs(x), axis=(-2, -1), keepdims=True)
 
 
@@ -123,7 +123,7 @@ def peak(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
 
 
 def noise(x: Any, factor: float = 1000) -> Any:
-    """What rounding may leave of a zero in matrices of the size of ``x``."""
+    """Return what rounding may leave of a zero in matrices of the size of ``x``."""
     n = dims.largest(*shape_of(x)[-2:], 1)
     return largest(x) * (factor * n * float(np.finfo(dtype_of(x)).eps))
 

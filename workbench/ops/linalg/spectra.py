@@ -471,13 +471,13 @@ SVDVALS = stacked(
 
 
 def _singular_diagonal(t: Any, x: Any) -> Any:
-    """The real diagonal of ``Uᴴ t V``."""
+    """Return the real diagonal of ``Uᴴ t V``."""
     u, _, v = _thin(x)
     return np.real(np.sum(conjugate(u) * (t @ v), axis=-2))
 
 
 def singular_values(x: Any) -> Any:
-    """The singular values of a stack of matrices, descending."""
+    """Return the singular values of a stack of matrices, descending."""
     return apply(SVDVALS, (x,))
 
 
@@ -507,7 +507,7 @@ def _turned(inner: Any, w: Any, gaps: Gaps, varies: bool) -> Any:
 
 
 def _between_moved(t: Any, x: Any, w: Any, varies: bool) -> Any:
-    """The change of ``U diag(w) Vᴴ`` along ``t``, at fixed weights."""
+    """Return the change of ``U diag(w) Vᴴ`` along ``t``, at fixed weights."""
     u, s, v = _thin(x)
     gaps = _gaps(s)
     left, right = t @ v, hermitian(u) @ t
@@ -665,7 +665,7 @@ def _svd_push(tangents: tuple[Any, ...], y: Any, x: Any, **_: Any) -> Any:
 
 
 def _widened(moved: Any, whole: Any, few: int) -> Any:
-    """The tangent of a square basis from that of its first columns."""
+    """Return the tangent of a square basis from that of its first columns."""
     if shape_of(whole)[-1] == few:
         return moved
     first, last = whole[..., :few], whole[..., few:]

@@ -223,7 +223,7 @@ def lu_pivots(p, count):
 
 
 def pivots(p: Any, count: int) -> Any:
-    """The swaps of rows behind a permutation matrix."""
+    """Return the swaps of rows behind a permutation matrix."""
     return apply(PIVOTS, (p,), {"count": count})
 
 
@@ -259,7 +259,7 @@ def pivot_order(swaps):
 
 
 def permutation(swaps: Any) -> Any:
-    """The order of rows that swaps lead to."""
+    """Return the order of rows that swaps lead to."""
     return apply(ORDER, (swaps,))
 
 
@@ -325,7 +325,7 @@ SYLVESTER.cure = "a and b are square; q has the rows of a and the columns of b."
 
 
 def sylvester(a: Any, b: Any, q: Any) -> Any:
-    """The solution of ``a x + x b = q``."""
+    """Return the solution of ``a x + x b = q``."""
     return apply(SYLVESTER, (a, b, q))
 
 
@@ -354,7 +354,7 @@ def _shifts(rows: int, lower: int, n: int) -> tuple[Any, Any]:
 
 
 def _transposed(ab: Any, lower: int) -> Any:
-    """The band of the transposed matrix."""
+    """Return the band of the transposed matrix."""
     rows, n = shape_of(ab)
     columns, inside = _shifts(rows, lower, n)
     own = np.arange(rows)[:, None]  # host array: an index
@@ -383,5 +383,5 @@ BANDED.cure = "The band has a row for each diagonal; the right side is a matrix.
 
 
 def banded(ab: Any, b: Any, lower: int, upper: int) -> Any:
-    """The solution of a banded system; ``b`` is a matrix."""
+    """Return the solution of a banded system; ``b`` is a matrix."""
     return apply(BANDED, (ab, b), {"lower": lower, "upper": upper})

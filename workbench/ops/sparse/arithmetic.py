@@ -30,7 +30,7 @@ from workbench.ops.sparse.pattern import (
 
 
 def dense(s: Any) -> Any:
-    """The whole array, zeros and all."""
+    """Return the whole array, zeros and all."""
     values, pattern = listed(s)
     height, width = pattern.plane
     whole = spread(values, pattern.keys, height * width)

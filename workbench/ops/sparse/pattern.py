@@ -228,7 +228,7 @@ class Pattern:
         return bool((np.diff(keys) > 0).all()) or len(np.unique(keys)) == len(keys)
 
     def locate(self, rows: Array, columns: Array) -> Array:
-        """Which entries stand in these places; all of them must be there."""
+        """Return which entries stand in these places; all of them must be there."""
         order = np.argsort(self.keys, kind="stable")
         wanted = rows * max(self.plane[1], 1) + columns
         return order[np.searchsorted(self.keys, wanted, sorter=order)]
@@ -262,12 +262,12 @@ class Pattern:
 
 
 def host(part: Array) -> Array:
-    """An index array in NumPy: that of CuPy comes from the device."""
+    """Return an index array in NumPy: that of CuPy comes from the device."""
     return part if isinstance(part, np.ndarray) else part.get()
 
 
 def pattern_of(s: Any) -> tuple[Pattern, Any]:
-    """The pattern and the values of a sparse array."""
+    """Return the pattern and the values of a sparse array."""
     kind, name, shape = type(s), s.format, tuple(s.shape)
     if len(shape) > 2:
         raise UsageError(
@@ -325,7 +325,7 @@ def placed(index: Any, like: Any) -> Any:
 
 
 def around(data: Any, pattern: Pattern) -> Any:
-    """The sparse array around these values; None if their library has none."""
+    """Return the sparse array around these values; None if their library has none."""
     if isinstance(data, np.ndarray):
         if all(isinstance(part, np.ndarray) for part in pattern.index):
             return pattern.matrix(data)
@@ -371,14 +371,14 @@ def _product_infer(data: Any, x: Any, *, pattern: Pattern) -> Spec:
 
 
 def _folded(x: Any) -> Any:
-    """A batch of vectors or matrices as the columns of one matrix."""
+    """Return a batch of vectors or matrices as the columns of one matrix."""
     return np.reshape(np.moveaxis(x, 0, -1), (shape_of(x)[1], -1))
 
 
 def block_diagonal(
     inputs: tuple[Any, ...], batched: Batched, pattern: Pattern
 ) -> tuple[list[Any], Pattern, int]:
-    """The operands of a batch as those of one block-diagonal array."""
+    """Return the operands of a batch as those of one block-diagonal array."""
     count = next(shape_of(x)[0] for x, b in zip(inputs, batched, strict=True) if b)
     tall = []
     for x, b in zip(inputs, batched, strict=True):
@@ -402,7 +402,7 @@ def _product_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) ->
 
 
 def array_text(pattern: Pattern) -> tuple[str, Params]:
-    """The template of the array whose stored values are the first operand."""
+    """Return the template of the array whose stored values are the first operand."""
     name = pattern.format if pattern.format in ("csr", "csc", "bsr", "dia") else "coo"
     labels = {"dia": ["offsets"], "coo": ["rows", "columns"][: len(pattern.index)]}
     names = labels.get(name, ["indices", "starts"])
@@ -488,7 +488,7 @@ SAMPLE: Op = multilinear(
 
 
 def taken(s: Any) -> tuple[Any, Pattern]:
-    """The stored values and the pattern of a sparse array, ours or SciPy's."""
+    """Return the stored values and the pattern of a sparse array, ours or SciPy's."""
     if isinstance(getattr(s, "pattern", None), Pattern):
         return s.data, s.pattern
     pattern, data = pattern_of(s)
@@ -496,14 +496,14 @@ def taken(s: Any) -> tuple[Any, Pattern]:
 
 
 def made_of(data: Any, pattern: Pattern) -> Any:
-    """The sparse array of these values: ours around a Tensor, else SciPy's."""
+    """Return the sparse array of these values: ours around a Tensor, else SciPy's."""
     if isinstance(data, Tensor):
         return hooks.sparse_tensor(data, pattern)
     return pattern.matrix(data, own=True)
 
 
 def listed(s: Any) -> tuple[Any, Pattern]:
-    """The entries of a sparse array as a vector, with a pattern of two axes."""
+    """Return the entries of a sparse array as a vector, with a pattern of two axes."""
     data, pattern = taken(s)
     flat = simple(pattern)
     if flat is pattern:
@@ -529,24 +529,24 @@ def canonical(s: Any) -> tuple[Any, Pattern]:
 
 
 def gather(values: Any, index: Any) -> Any:
-    """The values at an index, which is an array on the host."""
+    """Return the values at an index, which is an array on the host."""
     return values[placed(index, values)]
 
 
 def spread(values: Any, index: Any, size: int) -> Any:
-    """A vector with the values added up where the index says."""
+    """Return a vector with the values added up where the index says."""
     params = {"key": (ARRAY,), "shape": (size,)}
     return apply(SCATTER, (values, placed(index, values)), params)
 
 
 def numbered(values: Any, start: int) -> Any:
-    """The numbers that stand for some values: ``start``, ``start + 1``, ..."""
+    """Return the numbers that stand for some values: ``start``, ``start + 1``, ..."""
     count = int(np.prod(shape_of(values), dtype=np.int64))
     return np.arange(start, start + count)  # host array: numbers of entries
 
 
 def restored(result: Any, values: list[Any]) -> Any:
-    """What a function made of numbers, with the values that they stand for.
+    """Return what a function made of numbers, with the values that they stand for.
 
     0 stands for no value.
     """
@@ -566,7 +566,7 @@ def restored(result: Any, values: list[Any]) -> Any:
 
 
 def carried(function: Callable[..., Any], *operands: Any) -> Any:
-    """What a function that only moves entries makes of sparse arrays."""
+    """Return what a function that only moves entries makes of sparse arrays."""
     values, numbers, start = [], [], 1
     for s in operands:
         data, pattern = canonical(s)

@@ -36,7 +36,7 @@ def _scipy() -> Any:
 
 
 def traced(x: Any) -> bool:
-    """Whether a Tensor takes part in an argument."""
+    """Return whether a Tensor takes part in an argument."""
     if isinstance(x, (list, tuple)):
         return any(map(traced, x))
     if isinstance(x, np.ndarray) and x.dtype == object:
@@ -45,7 +45,7 @@ def traced(x: Any) -> bool:
 
 
 def constructor(name: str) -> Callable[..., Any]:
-    """The maker of arrays of one class of SciPy's, which keeps Tensors."""
+    """Return the maker of arrays of one class of SciPy's, which keeps Tensors."""
 
     def make(
         arg1: Any, shape: Any = None, dtype: Any = None, copy: bool = False
@@ -104,7 +104,7 @@ def _class(module: str, name: str) -> Any:
 
 
 def _sparse(block: Any, array: bool = True) -> Any:
-    """A block as a sparse array; all entries of a dense one are stored."""
+    """Return a block as a sparse array; all entries of a dense one are stored."""
     scipy_sparse = _scipy()
     if is_sparse(block):
         return block

@@ -165,19 +165,19 @@ class SparseTensor:
         return carried(lambda s: s.reshape(shape, order=order), self)
 
     def asformat(self, format: str | None, copy: bool = False) -> Any:
-        """The same array in another format of SciPy's."""
+        """Return the same array in another format of SciPy's."""
         if format is None or format == self.format:
             return self
         return carried(lambda s: s.asformat(format), self)
 
     def toarray(self, order: Any = None, out: None = None) -> Any:
-        """The whole array as a Tensor."""
+        """Return the whole array as a Tensor."""
         return arithmetic.dense(self)
 
     todense = toarray
 
     def diagonal(self, k: int = 0) -> Any:
-        """The ``k``-th diagonal, as a Tensor."""
+        """Return the ``k``-th diagonal, as a Tensor."""
         return carried(lambda s: s.diagonal(k), self)
 
     def copy(self) -> Any:
@@ -187,7 +187,7 @@ class SparseTensor:
     # Sums
 
     def sum(self, axis: Any = None, dtype: Any = None, out: None = None) -> Any:
-        """The sum over an axis, or of everything, as a Tensor."""
+        """Return the sum over an axis, or of everything, as a Tensor."""
         values, pattern = listed(self)
         if dtype is not None:
             values = values.astype(dtype)
@@ -206,19 +206,19 @@ class SparseTensor:
         return y[None, :] if summed == 0 else y[:, None]
 
     def mean(self, axis: Any = None, dtype: Any = None, out: None = None) -> Any:
-        """The mean over an axis, or of everything, zeros counted."""
+        """Return the mean over an axis, or of everything, zeros counted."""
         total = self.sum(axis, dtype)
         whole = int(np.prod(self.shape))
         return total / (whole // max(1, total.size))
 
     def trace(self, offset: int = 0) -> Any:
-        """The sum of a diagonal."""
+        """Return the sum of a diagonal."""
         return np.sum(self.diagonal(offset))
 
     # Entry by entry
 
     def map(self, function: Callable[[Any], Any], *, once: bool = True) -> Any:
-        """The array with a function of the stored values in their place.
+        """Return the array with a function of the stored values in their place.
 
         ``once``: entries that stand in one place are added up before.
         """
@@ -228,11 +228,11 @@ class SparseTensor:
         return made_of(function(self.data), self.pattern)
 
     def astype(self, dtype: Any, casting: str = "unsafe", copy: bool = True) -> Any:
-        """The same array in another dtype."""
+        """Return the same array in another dtype."""
         return self.map(lambda x: x.astype(dtype), once=False)
 
     def conj(self, copy: bool = True) -> Any:
-        """The complex conjugate."""
+        """Return the complex conjugate."""
         return self.map(np.conj, once=False)
 
     conjugate = conj
@@ -248,7 +248,7 @@ class SparseTensor:
         return self.map(np.imag, once=False)
 
     def power(self, n: Any, dtype: Any = None) -> Any:
-        """Each stored entry to the power ``n``, a number that is not 0."""
+        """Return each stored entry to the power ``n``, a number that is not 0."""
         if not types.weak(n) and shape_of(n) != ():
             raise NotImplementedError("the power of a sparse array must be a number")
         if types.weak(n) and n == 0:
@@ -279,7 +279,7 @@ class SparseTensor:
         return self.map(np.abs)
 
     def multiply(self, other: Any) -> Any:
-        """The product entry by entry, broadcast; sparse."""
+        """Return the product entry by entry, broadcast; sparse."""
         return arithmetic.multiply(self, other)
 
     def dot(self, other: Any) -> Any:
@@ -340,7 +340,7 @@ METHODS = {
 
 
 def operate(name: str, a: Any, b: Any) -> Any:
-    """What an operator answers where a sparse array takes part."""
+    """Return what an operator answers where a sparse array takes part."""
     answer = arithmetic.OPERATORS.get(name)
     if answer is None:
         raise TraceError(
@@ -396,7 +396,7 @@ hooks.sparse_tensor.set(SparseTensor)
 
 
 def build(data: Any, pattern: Pattern) -> Any:
-    """A sparse array of a nest, around what has come for its values.
+    """Return a sparse array of a nest, around what has come for its values.
 
     What is not of their shape is no sparse array: the block of a Jacobian, a batch.
     """

@@ -39,7 +39,7 @@ special("k1", "-0.5 * (k0(x) + kv(2, x))")
 
 @helper
 def of_real(x: Any, name: str) -> Any:
-    """The argument of a function scaled by exp(-|x|), which must be real."""
+    """Return the argument of a function scaled by exp(-|x|), which must be real."""
     if dtype_of(x).kind == "c":
         raise NotDifferentiableError(
             f"scipy.special.{name} of complex numbers{blame.here()} is scaled by the"

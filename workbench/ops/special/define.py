@@ -60,7 +60,7 @@ class Special:
         self.ufunc = getattr(private, f"_{name}") if found is None else found
 
     def __call__(self, *args: Any) -> Any:
-        """The function of arrays of one library, or of Tensors."""
+        """Return the function of arrays of one library, or of Tensors."""
         for x in args:
             if type(x).__module__.startswith("cupy"):
                 return self._on_gpu()(*args)
@@ -201,7 +201,7 @@ def many(name: str, *slopes: Sequence[Slope] | None, **more: Any) -> Op:
 
 @helper
 def below(n: Any) -> Any:
-    """The order below ``n``; of 0 it is 0, for a term whose factor is then 0."""
+    """Return the order below ``n``; of 0 it is 0, for a term whose factor is then 0."""
     return where(n == 0, 0, n - 1)
 
 
@@ -212,7 +212,7 @@ def by_x(y: Any, x: Any, at_zero: Any) -> Any:
 
 
 def series(x: Any, *coefficients: float) -> Any:
-    """A power series from its constant term on, by Horner's rule.
+    """Return a power series from its constant term on, by Horner's rule.
 
     >>> series(2.0, 1.0, 0.0, 3.0)
     13.0

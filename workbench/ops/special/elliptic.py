@@ -19,7 +19,7 @@ from workbench.ops.special.define import F, helper, many, special
 
 @helper
 def ellipk_slope(m: Any) -> Any:
-    """The derivative of ellipk."""
+    """Return the derivative of ellipk."""
     near = np.abs(m) < 0.3
     a, b = np.where(near, m, 0), np.where(near, 0.5, m)
     far = (F.ellipe(b) / (1 - b) - F.ellipk(b)) / (2 * b)
@@ -28,7 +28,7 @@ def ellipk_slope(m: Any) -> Any:
 
 @helper
 def ellipkm1_slope(p: Any, y: Any) -> Any:
-    """The derivative of ellipkm1, whose argument is 1 - m."""
+    """Return the derivative of ellipkm1, whose argument is 1 - m."""
     near = p > 0.7
     a, b = np.where(near, p, 1), np.where(near, 0.5, p)
     far = (y - F.ellipe(1 - b) / b) / (2 * (1 - b))
@@ -37,7 +37,7 @@ def ellipkm1_slope(p: Any, y: Any) -> Any:
 
 @helper
 def ellipe_slope(m: Any) -> Any:
-    """The derivative of ellipe."""
+    """Return the derivative of ellipe."""
     near = np.abs(m) < 0.3
     a, b = np.where(near, m, 0), np.where(near, 0.5, m)
     far = (F.ellipe(b) - F.ellipk(b)) / (2 * b)
@@ -60,7 +60,7 @@ def _turned(phi: Any) -> tuple[Any, Any]:
 
 @helper
 def ellipkinc_by_m(phi: Any, m: Any) -> Any:
-    """The derivative of ellipkinc by the parameter."""
+    """Return the derivative of ellipkinc by the parameter."""
     turns, s = _turned(phi)
     square = s * s
     part = s * square / 6 * F.elliprd(1 - square, 1, 1 - m * square)
@@ -69,7 +69,7 @@ def ellipkinc_by_m(phi: Any, m: Any) -> Any:
 
 @helper
 def ellipeinc_by_m(phi: Any, m: Any) -> Any:
-    """The derivative of ellipeinc by the parameter."""
+    """Return the derivative of ellipeinc by the parameter."""
     turns, s = _turned(phi)
     square = s * s
     part = -s * square / 6 * F.elliprd(1 - square, 1 - m * square, 1)
@@ -120,7 +120,7 @@ _TERMS, _NEAR = 6, 0.03
 
 
 def _elliprd_near(m: Any, d: Any, other: Any) -> Any:
-    """The derivative of elliprd(m - d, other, m + d) by its first argument.
+    """Return the derivative of elliprd(m - d, other, m + d) by its first argument.
 
     The integral of ``-3/4 ((t + m)² - d²)^(-3/2) (t + other)^(-1/2)``, expanded in
     ``d²``; each term is a hypergeometric function (DLMF 19.16.9, 15.6.1).
@@ -136,7 +136,7 @@ def _elliprd_near(m: Any, d: Any, other: Any) -> Any:
 
 @helper
 def elliprd_share(x: Any, z: Any, other: Any) -> Any:
-    """The derivative of elliprd(x, other, z) by x, or by its second argument.
+    """Return the derivative of elliprd(x, other, z) by x, or by its second argument.
 
     A divided difference, by the Euler-Poisson equation (DLMF 19.18.15); where x and z
     are near each other, a series in their distance takes its place.
@@ -174,7 +174,7 @@ special(
 
 @helper
 def agm_by_second(a: Any, b: Any, y: Any) -> Any:
-    """The derivative of agm(a, b) by b."""
+    """Return the derivative of agm(a, b) by b."""
     ratio = b / a
     return 4 / math.pi * (y / a) ** 2 * ratio * ellipk_slope(1 - ratio * ratio)
 

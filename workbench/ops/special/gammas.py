@@ -18,7 +18,7 @@ from workbench.ops.special.define import F, helper, many, series, special, where
 
 @helper
 def whole_up_to_zero(x: Any) -> Any:
-    """Whether x is a pole of gamma: 0, -1, -2, ..."""
+    """Return whether x is a pole of gamma: 0, -1, -2, ..."""
     return np.equal(np.floor(x), x) & np.less_equal(x, 0)
 
 
@@ -40,7 +40,7 @@ def turns(x: Any) -> tuple[Any, Any]:
 
 @helper
 def trigamma(x: Any) -> Any:
-    """The derivative of `digamma`, zeta(2, x): DLMF 25.11.12."""
+    """Return the derivative of `digamma`, zeta(2, x): DLMF 25.11.12."""
     if dtype_of(x).kind == "c":
         raise NotDifferentiableError(
             f"scipy.special.digamma of complex numbers{blame.here()}: SciPy has no"
@@ -52,7 +52,7 @@ def trigamma(x: Any) -> Any:
 
 @helper
 def rgamma_slope(x: Any) -> Any:
-    """The derivative of 1 / gamma(x), finite at the poles of gamma.
+    """Return the derivative of 1 / gamma(x), finite at the poles of gamma.
 
     Left of 1/2 by reflection, 1 / gamma(x) = sin(pi x) gamma(1 - x) / pi: DLMF 5.5.3.
     """
@@ -72,7 +72,7 @@ special("gammasgn", "0")
 
 @helper
 def poch_slope(y: Any, z: Any, m: Any) -> Any:
-    """The derivative of poch(z, m) by z, finite where z is a pole of gamma.
+    """Return the derivative of poch(z, m) by z, finite where z is a pole of gamma.
 
     There gamma(z + m) / gamma(z) is 0, and by reflection (DLMF 5.5.3) sin(pi z) / pi
     times gamma(1 - z) gamma(z + m); or, with z + m a pole as well, a polynomial of z.
@@ -104,7 +104,7 @@ special("betaln", "psi(x0) - psi(x0 + x1)", "psi(x1) - psi(x0 + x1)")
 
 @helper
 def binom_by_n(y: Any, n: Any, k: Any) -> Any:
-    """The derivative of binom(n, k) by n, finite where it is 0.
+    """Return the derivative of binom(n, k) by n, finite where it is 0.
 
     That is where n - k + 1 or k + 1 is a pole of gamma. In the first case, by
     reflection (DLMF 5.5.3), binom(n, k) is sin(pi (k - n)) beta(n + 1, k - n) / pi.
@@ -120,7 +120,7 @@ def binom_by_n(y: Any, n: Any, k: Any) -> Any:
 
 @helper
 def binom_by_k(y: Any, n: Any, k: Any) -> Any:
-    """The derivative of binom(n, k) by k, finite where it is 0.
+    """Return the derivative of binom(n, k) by k, finite where it is 0.
 
     As `binom_by_n`; where k + 1 is the pole, binom(n, k) is
     -sin(pi k) beta(n + 1, -k) / pi.
@@ -145,7 +145,7 @@ special("binom", "binom_by_n(y, x0, x1)", "binom_by_k(y, x0, x1)")
 
 @helper
 def gamma_density(a: Any, x: Any) -> Any:
-    """The derivative of gammainc(a, x) by x.
+    """Return the derivative of gammainc(a, x) by x.
 
     Near 0 by the power itself, whose derivatives stay right at 0 where it is whole.
     """
@@ -168,7 +168,7 @@ special("gammainccinv", None, "-g / gamma_density(x0, y)")
 
 @helper
 def beta_density(a: Any, b: Any, x: Any) -> Any:
-    """The derivative of betainc(a, b, x) by x.
+    """Return the derivative of betainc(a, b, x) by x.
 
     By the powers themselves, whose derivatives stay right at 0 and 1 where they are
     whole; where these could underflow, by their logarithms.
@@ -235,7 +235,7 @@ def erfcx_slope(x: Any, y: Any) -> Any:
 
 @helper
 def dawsn_slope(x: Any, y: Any) -> Any:
-    """The derivative of dawsn: 1 - 2 x y, without its cancellation."""
+    """Return the derivative of dawsn: 1 - 2 x y, without its cancellation."""
     far = np.abs(np.real(x)) > 50
     z = np.where(far, x, 100)
     u = 1 / (2 * z * z)
@@ -256,21 +256,21 @@ def _voigt(x: Any, sigma: Any, gamma: Any) -> tuple[Any, Any, Any]:
 
 @helper
 def voigt_by_x(x: Any, sigma: Any, gamma: Any) -> Any:
-    """The derivative of voigt_profile by x."""
+    """Return the derivative of voigt_profile by x."""
     slope = _voigt(x, sigma, gamma)[1]
     return np.real(slope) / (2 * math.sqrt(math.pi) * sigma * sigma)
 
 
 @helper
 def voigt_by_sigma(x: Any, sigma: Any, gamma: Any) -> Any:
-    """The derivative of voigt_profile by sigma."""
+    """Return the derivative of voigt_profile by sigma."""
     w, slope, z = _voigt(x, sigma, gamma)
     return -np.real(w + slope * z) / (math.sqrt(2 * math.pi) * sigma * sigma)
 
 
 @helper
 def voigt_by_gamma(x: Any, sigma: Any, gamma: Any) -> Any:
-    """The derivative of voigt_profile by gamma."""
+    """Return the derivative of voigt_profile by gamma."""
     slope = _voigt(x, sigma, gamma)[1]
     return -np.imag(slope) / (2 * math.sqrt(math.pi) * sigma * sigma)
 
@@ -379,7 +379,7 @@ special("pdtri", "0", "-g / gamma_density(floor(x0) + 1, y)")
 
 @helper
 def binomial_density(k: Any, n: Any, p: Any) -> Any:
-    """The derivative of bdtr by p, with the sign turned."""
+    """Return the derivative of bdtr by p, with the sign turned."""
     k = np.floor(k)
     inside = (k >= 0) & (k < n)
     density: Any = F.xlogy(k, p) + F.xlog1py(n - k - 1, -p)
@@ -400,7 +400,7 @@ special("nbdtri", "0", "0", "g / beta_density(x1, floor(x0) + 1, y)")
 
 @helper
 def f_density(m: Any, n: Any, x: Any) -> Any:
-    """The density of the F distribution with m and n degrees of freedom."""
+    """Return the density of the F distribution with m and n degrees of freedom."""
     a, b = 0.5 * m, 0.5 * n
     power = F.xlogy(a, m) + F.xlogy(b, n) + F.xlogy(a - 1, x)
     return np.exp(power - (a + b) * np.log(m * x + n) - F.betaln(a, b))
@@ -435,7 +435,7 @@ def log_t_density(df: Any, t: Any) -> Any:
 
 @helper
 def t_density(df: Any, t: Any) -> Any:
-    """The density of Student's t."""
+    """Return the density of Student's t."""
     return np.exp(log_t_density(df, t))
 
 

@@ -20,7 +20,7 @@ special("exp1", "-g * exp(-x) / x")
 
 @helper
 def expn_slope(n: Any, x: Any) -> Any:
-    """The derivative of expn(n, x) by x; expn(0, x) is exp(-x) / x."""
+    """Return the derivative of expn(n, x) by x; expn(0, x) is exp(-x) / x."""
     first = np.equal(n, 0)
     lowered = -F.expn(np.where(first, 1, n) - 1, x)
     return np.where(first, -np.exp(-x) * (1 + x) / (x * x), lowered)
@@ -135,7 +135,7 @@ special("itmodstruve0", "modstruve(0, x)")
 
 @helper
 def kolmogorov_slope(x: Any) -> Any:
-    """The derivative of kolmogorov, its density with the sign turned."""
+    """Return the derivative of kolmogorov, its density with the sign turned."""
     positive = x > 0
     small = x < 1
     a = np.where(small & (x > 0.02), x, 1)

@@ -171,7 +171,7 @@ special("wrightomega", "g * y / (1 + y)")
 
 @helper
 def tukey_density(y: Any, shape: Any) -> Any:
-    """The derivative of tklmbda by x, 0 outside the support."""
+    """Return the derivative of tklmbda by x, 0 outside the support."""
     inside = (y > 0) & (y < 1)
     p = np.where(inside, y, 0.5)
     return np.where(inside, 1 / (p ** (shape - 1) + (1 - p) ** (shape - 1)), 0)
@@ -179,7 +179,7 @@ def tukey_density(y: Any, shape: Any) -> Any:
 
 @helper
 def tukey_by_shape(y: Any, shape: Any) -> Any:
-    """The derivative of tklmbda by lambda."""
+    """Return the derivative of tklmbda by lambda."""
     p = np.where((y > 0) & (y < 1), y, 0.5)
     a, b = np.log(p), np.log1p(-p)
     moved = a * a * power_slope(shape * a) - b * b * power_slope(shape * b)

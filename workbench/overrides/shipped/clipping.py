@@ -24,7 +24,7 @@ Axis = int | Sequence[int] | None
 
 
 def clip(low: float, high: float | None = None) -> str:
-    """Each entry of the gradient clipped: ``clip(d, low, high)``.
+    """Return each entry of the gradient clipped: ``clip(d, low, high)``.
 
     A single large entry then moves a parameter no further than any other. The
     direction changes; `clip_by_norm` keeps it (Mikolov, "Statistical language models
@@ -68,7 +68,7 @@ def clip(low: float, high: float | None = None) -> str:
 
 
 def clip_by_norm(limit: float, axis: Axis = None) -> str:
-    """The gradient shortened to a norm: ``d · limit / max(limit, ‖d‖)``.
+    """Return the gradient shortened to a norm: ``d · limit / max(limit, ‖d‖)``.
 
     Where the norm is smaller, nothing changes; the direction never does. This keeps a
     recurrent network from exploding (Pascanu, Mikolov and Bengio, "On the difficulty
@@ -105,7 +105,7 @@ def clip_by_norm(limit: float, axis: Axis = None) -> str:
 
 
 def scale(factor: float) -> str:
-    """The gradient times a number: ``factor · d``.
+    """Return the gradient times a number: ``factor · d``.
 
     What lies before the node learns faster, or slower, than the rest: the usual form
     of a learning rate for each layer.
@@ -136,7 +136,7 @@ def scale(factor: float) -> str:
 
 
 def normalise(axis: Axis = None) -> str:
-    """The direction of the gradient alone: ``d / ‖d‖``; a gradient of 0 stays 0.
+    """Return the direction of the gradient alone: ``d / ‖d‖``; a gradient of 0 stays 0.
 
     Every step then has the same length, whatever the scale of the loss (Hazan, Levy
     and Shalev-Shwartz, "Beyond convexity: stochastic quasi-convex optimization",
@@ -188,7 +188,7 @@ def stop() -> str:
 
 
 def reverse(factor: float = 1.0) -> str:
-    """The gradient turned round: ``−factor · d``.
+    """Return the gradient turned round: ``−factor · d``.
 
     What lies before the node is trained to make the loss larger, what lies behind it
     to make it smaller: the gradient reversal layer (Ganin and Lempitsky, "Unsupervised
@@ -220,7 +220,7 @@ def reverse(factor: float = 1.0) -> str:
 
 
 def straight_through(limit: float | None = None) -> str:
-    """The gradient as if the node were not there: ``g``.
+    """Return the gradient as if the node were not there: ``g``.
 
     For steps, signs and rounding, whose true derivative is 0 everywhere (Bengio,
     Léonard and Courville, "Estimating or propagating gradients through stochastic
@@ -282,7 +282,7 @@ def sanitise() -> str:
 
 
 def formula(text: str) -> str:
-    """A gradient by a formula of ``g``, ``d``, ``x`` and ``y``.
+    """Return a gradient by a formula of ``g``, ``d``, ``x`` and ``y``.
 
     The text itself, once it has been read: an error comes here, and not where it is
     attached. The language is that of `workbench.overrides.expression`.
@@ -315,7 +315,7 @@ def formula(text: str) -> str:
 
 
 def _norm(name: str, axis: Axis) -> str:
-    """The norm of ``d`` as the language writes it."""
+    """Return the norm of ``d`` as the language writes it."""
     if axis is None:
         return "norm(d)"
     axes = (axis,) if isinstance(axis, int) else tuple(axis)
@@ -328,7 +328,7 @@ def _norm(name: str, axis: Axis) -> str:
 
 
 def _number(name: str, what: str, value: Any) -> float | int:
-    """A finite number as Python has it."""
+    """Return a finite number as Python has it."""
     value = value.item() if getattr(value, "size", 0) == 1 else value
     if (
         isinstance(value, bool)
@@ -582,7 +582,7 @@ def _normal(d: Any, place: tuple[int, ...]) -> Any:
 
 
 def _standard(count: int, place: tuple[int, ...], like: dict[str, Any]) -> Any:
-    """As many standard normal numbers, in float64."""
+    """Return as many standard normal numbers, in float64."""
     radius = np.sqrt(-2 * np.log(_uniform(count, (*place, 0), like)))
     return radius * np.cos(2 * np.pi * _uniform(count, (*place, 1), like))
 

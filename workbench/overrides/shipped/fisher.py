@@ -74,7 +74,7 @@ def fisher(damping: float = 1e-3, weights: int | None = None, mean: bool = True)
 
 
 def kfac(damping: float = 1e-3, weights: int | None = None, mean: bool = True) -> str:
-    """The natural gradient of a matrix of weights by Kronecker factors.
+    """Return the natural gradient of a matrix of weights by Kronecker factors.
 
     ``(G + √damping / π · I)⁻¹ D (A + π √damping · I)⁻¹`` for a gradient D of
     ``W @ a``, with ``A = mean(aₙ aₙᵀ)``, ``G = mean(sₙ sₙᵀ)`` and π the root of the
@@ -210,7 +210,7 @@ def _check_size(name: str, node: Node, entries: int) -> None:
 
 
 def _plus(matrix: Any, number: Any) -> Any:
-    """A matrix with a number added to its diagonal."""
+    """Return a matrix with a number added to its diagonal."""
     return matrix + number * np.identity(shape_of(matrix)[0], like=array_of(matrix))
 
 
@@ -298,12 +298,12 @@ def _layer(
 
 
 def _back(made: Any, shape: tuple[int, ...], turned: bool) -> Any:
-    """A matrix with a row for each output in the shape of weights."""
+    """Return a matrix with a row for each output in the shape of weights."""
     return np.reshape(made.T if turned else made, shape)
 
 
 def _place(name: str, node: Node, true: list[Any]) -> int:
-    """Which input the weights are, where nobody has said so."""
+    """Return which input the weights are, where nobody has said so."""
     moving = [i for i, d in enumerate(true) if d is not None]
     if len(moving) > 1:
         matrices = [i for i in moving if len(shape_of(node.inputs[i])) == 2]

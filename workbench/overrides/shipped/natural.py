@@ -36,7 +36,7 @@ def natural(
     tolerance: float | None = None,
     iterations: int | None = None,
 ) -> Natural:
-    """The natural gradient: ``(M + damping · I)⁻¹ d`` in the place of ``d``.
+    """Return the natural gradient: ``(M + damping · I)⁻¹ d`` in the place of ``d``.
 
     Amari, "Natural gradient works efficiently in learning", 1998. The metric M may be
     any positive definite matrix: the Fisher information of the model (`fisher` and
@@ -129,7 +129,7 @@ class Natural:
             check_metric(metric, damping)
 
     def __call__(self, node: Node, *cotangents: Any) -> list[Any]:
-        """The gradients of a node."""
+        """Return the gradients of a node."""
         true = node.asked(*cotangents)
         wanted = range(len(true)) if self.chosen is None else self.places(node)
         if not any(true[i] is not None for i in wanted):
@@ -146,7 +146,7 @@ class Natural:
         ]
 
     def places(self, node: Node) -> set[int]:
-        """The positions of the inputs that were chosen."""
+        """Return the positions of the inputs that were chosen."""
         found = set()
         for one in self.chosen or ():
             names = list(node.names)
@@ -163,7 +163,7 @@ class Natural:
         return found
 
     def applied(self, metric: Any, d: Any) -> Any:
-        """The gradient of one input."""
+        """Return the gradient of one input."""
         shape = shape_of(d)
         flat = np.reshape(d, (prod(shape),))
         if not callable(metric):
@@ -193,7 +193,7 @@ def damped(metric: Any, damping: float) -> Any:
 
 
 def _beside(metric: Any, d: Any) -> Any:
-    """A matrix where the gradient is, which may be on a GPU."""
+    """Return a matrix where the gradient is, which may be on a GPU."""
     there = array_of(d)
     if not hasattr(metric, "shape"):
         metric = np.asarray(metric)  # host array: a list of numbers
@@ -287,7 +287,7 @@ def solved(
     tolerance: float | None = None,
     iterations: int | None = None,
 ) -> Any:
-    """The solution of ``M x = b`` by conjugate gradients, differentiable.
+    """Return the solution of ``M x = b`` by conjugate gradients, differentiable.
 
     Raises
     ------

@@ -38,7 +38,7 @@ def positive(name: str, **settings: Any) -> None:
 
 
 def safe_text(name: str, **settings: float) -> str:
-    """The text of a safe rule."""
+    """Return the text of a safe rule."""
     positive(name, **settings)
     return spelled(name, **settings)
 
@@ -94,7 +94,7 @@ def _safe_log(node: Node, g: Any, *, eps: float = 1e-12) -> Any:
 
 
 def safe_log(eps: float = 1e-12) -> str:
-    """A logarithm with a gradient of 0 at 0: ``g / x``, 0 where ``|x| < eps``.
+    """Return a logarithm with a gradient of 0 at 0: ``g / x``, 0 where ``|x| < eps``.
 
     For probabilities that underflow to 0, as in a cross-entropy: the value stays −∞
     there, the gradient does not become ∞ or, times 0, NaN.
@@ -138,7 +138,7 @@ def _safe_divide(node: Node, g: Any, *, eps: float = 1e-12) -> Any:
 
 
 def safe_divide(eps: float = 1e-12) -> str:
-    """A quotient whose gradients are 0 where the divisor is: ``|x₁| < eps``.
+    """Return a quotient whose gradients are 0 where the divisor is: ``|x₁| < eps``.
 
     ``g / x₁`` and ``−g · x₀ / x₁²`` elsewhere. For a ratio that may be 0 / 0.
 
@@ -189,7 +189,7 @@ def _safe_power(node: Node, g: Any, *, eps: float = 1e-12) -> Any:
 
 
 def safe_power(eps: float = 1e-12) -> str:
-    """A power with a gradient of 0 at 0, where the true one is not finite.
+    """Return a power with a gradient of 0 at 0, where the true one is not finite.
 
     ``g · x₁ · x₀^(x₁ − 1)`` and ``g · y · log x₀``; 0 where ``|x₀| < eps``, unless the
     exponent is a whole number of at least 1, whose derivatives all exist. So
@@ -279,7 +279,7 @@ def _safe_exp(node: Node, g: Any, *, limit: float = 1e6) -> Any:
 
 
 def safe_exp(limit: float = 1e6) -> str:
-    """An exponential whose slope is at most ``limit``: ``g · min(y, limit)``.
+    """Return an exponential whose slope is at most ``limit``: ``g · min(y, limit)``.
 
     Where ``exp`` overflows, its slope does too, and one such entry carries every
     parameter away. Second derivatives are 0 where the limit holds. A stable form of
@@ -327,7 +327,7 @@ def _safe_atan2(node: Node, g: Any, *, eps: float = 1e-12) -> Any:
 
 
 def safe_atan2(eps: float = 1e-12) -> str:
-    """The angle of a point, with a gradient of 0 at the origin.
+    """Return the angle of a point, with a gradient of 0 at the origin.
 
     ``g · x / (x² + y² + eps)`` and ``−g · y / (x² + y² + eps)``: near the origin every
     slope occurs, and there is no limit that could be kept. It is off by the part
@@ -379,7 +379,7 @@ def _safe_arccos(node: Node, g: Any, *, eps: float = 1e-12) -> Any:
 
 
 def safe_arcsin(eps: float = 1e-12) -> str:
-    """The arc sine with a gradient of 0 at ±1: ``g / √(1 − x²)``.
+    """Return the arc sine with a gradient of 0 at ±1: ``g / √(1 − x²)``.
 
     It is 0 where ``1 − x² < eps``, so beyond ±1 too, where rounding may have carried
     a cosine between unit vectors, and where the value is NaN.
@@ -410,7 +410,7 @@ def safe_arcsin(eps: float = 1e-12) -> str:
 
 
 def safe_arccos(eps: float = 1e-12) -> str:
-    """The arc cosine with a gradient of 0 at ±1: ``−g / √(1 − x²)``.
+    """Return the arc cosine with a gradient of 0 at ±1: ``−g / √(1 − x²)``.
 
     As :func:`safe_arcsin`; for the angle between vectors that may be parallel.
 

@@ -272,7 +272,7 @@ def _closed(rate: Function, t: Any, y0: Any, args: Any, name: str) -> Recorder:
 
 
 def _state(y0: Any) -> Any:
-    """A state as SciPy takes it: one axis, float64 or complex."""
+    """Return a state as SciPy takes it: one axis, float64 or complex."""
     y0 = admit(y0)
     if not hasattr(y0, "shape"):
         y0 = np.asarray(y0)
@@ -355,7 +355,7 @@ def _limit(x: Any) -> Any:
 
 
 def _between(a: Any, b: Any) -> float:
-    """A point at which a function may be recorded, should it look at x."""
+    """Return a point at which a function may be recorded, should it look at x."""
     if a is None or b is None:
         return 0.5
     low, high = max(float(a), -1e3), min(float(b), 1e3)
@@ -363,7 +363,7 @@ def _between(a: Any, b: Any) -> float:
 
 
 def _less(y: Any, *rest: Any, axis: int = -1, **settings: Any) -> Any:
-    """The shape of samples without their axis."""
+    """Return the shape of samples without their axis."""
     if rest[1:]:
         raise UnknownLengthError("measured when it runs")
     shape = list(shape_at(y))

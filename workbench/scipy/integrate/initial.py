@@ -75,7 +75,7 @@ class Problem:
         return ", ".join(f"{name}={x!r}" for name, x in self.settings.items())
 
     def derived(self, key: Any, rate: Rate, inputs: Sequence[Any], n: int) -> Problem:
-        """A larger system made of this one, recorded once for each ``key``."""
+        """Return a larger system made of this one, recorded once for each ``key``."""
         if key not in self._derived:
             t = Spec((), np.dtype(float))
             y = Spec((n,), dtype_of(inputs[-1]))
@@ -88,7 +88,7 @@ class Problem:
 
 
 def integrate(problem: Problem, parameters: Sequence[Any], times: Any, y0: Any) -> Any:
-    """The states at all times, the first of which is ``y0``: one row each."""
+    """Return the states at all times, the first of which is ``y0``: one row each."""
     return apply(FLOW, (*parameters, times, y0), {"problem": problem})
 
 
@@ -130,7 +130,7 @@ def _infer(*inputs: Any, problem: Problem) -> Spec:
 
 
 def _rates(problem: Problem, parameters: Sequence[Any], times: Any, y: Any) -> Any:
-    """The rate of change at all times."""
+    """Return the rate of change at all times."""
     values = [*parameters, times, y]
     batched = [False] * len(parameters) + [True, True]
     return run_examples(problem.rate, values, batched)[0]

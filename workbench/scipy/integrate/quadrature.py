@@ -45,7 +45,7 @@ class Integrand:
         return f"<a function of x to {self.spec}>"
 
     def derived(self, key: Any, value: Rate, parameters: Sequence[Any]) -> Integrand:
-        """Another integrand made of this one, recorded once for each ``key``."""
+        """Return another integrand made of this one, recorded once for each ``key``."""
         if key not in self._derived:
             x = Spec((), np.dtype(float))
             settings = {k: v for k, v in self.settings.items() if k in COMMON}
@@ -61,7 +61,7 @@ class Integrand:
 
 
 def integral(integrand: Integrand, parameters: Sequence[Any], a: Any, b: Any) -> Any:
-    """The integral from a to b."""
+    """Return the integral from a to b."""
     return apply(INTEGRAL, (*parameters, a, b), {"integrand": integrand})
 
 
@@ -260,7 +260,7 @@ def simpson(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
 
 
 def _samples(y: Any, x: Any, dx: Any, axis: int) -> tuple[Any, Any]:
-    """The samples with their axis last, and the steps between them."""
+    """Return the samples with their axis last, and the steps between them."""
     y = _array(y)
     rank = len(shape_of(y))
     axis = normal_axis(axis, rank)

@@ -25,7 +25,7 @@ def floating(x: Any, check_finite: bool = False) -> Any:
 
 
 def matrix(x: Any, check_finite: bool = False, *, square: bool = False) -> Any:
-    """A stack of matrices of floats."""
+    """Return a stack of matrices of floats."""
     x = floating(x, check_finite)
     shape = shape_of(x)
     if len(shape) < 2:
@@ -36,14 +36,14 @@ def matrix(x: Any, check_finite: bool = False, *, square: bool = False) -> Any:
 
 
 def right_side(b: Any, check_finite: bool = False) -> tuple[Any, bool]:
-    """A right side as a matrix, and whether it was a vector."""
+    """Return a right side as a matrix, and whether it was a vector."""
     b = floating(b, check_finite)
     vector = len(shape_of(b)) == 1
     return (b[:, None] if vector else b), vector
 
 
 def with_values(x: Any, what: str) -> Any:
-    """The value of an argument that decides a shape."""
+    """Return the value of an argument that decides a shape."""
     value = value_of(x)
     if value is None:
         raise TraceError(
@@ -55,5 +55,5 @@ def with_values(x: Any, what: str) -> Any:
 
 
 def number(x: Any) -> float | None:
-    """A tolerance: a plain number, through which nothing flows."""
+    """Return a tolerance: a plain number, through which nothing flows."""
     return None if x is None else float(value_of(x))

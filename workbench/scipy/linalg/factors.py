@@ -250,7 +250,7 @@ def orthogonal_procrustes(A: Any, B: Any, check_finite: bool = True) -> tuple[An
 
 
 def _pencil(a: Any, b: Any, check_finite: bool) -> Any:
-    """The matrix whose eigenvalues are those of ``a v = w b v``."""
+    """Return the matrix whose eigenvalues are those of ``a v = w b v``."""
     a = matrix(a, check_finite, square=True)
     if b is None:
         return a
@@ -361,7 +361,7 @@ def eigh(
 
 
 def _reduced(a: Any, root: Any, type: int) -> Any:
-    """The Hermitian matrix with the eigenvalues of a generalised problem."""
+    """Return the Hermitian matrix with the eigenvalues of a generalised problem."""
     if type not in (1, 2, 3):
         raise ValueError('"type" keyword only accepts 1, 2, and 3.')
     if type > 1:  # a b v = w v, b a v = w v

@@ -131,7 +131,7 @@ def _part(name: str, a: Any, k: int, format: str | None) -> Any:
 
 
 def issparse(x: Any) -> bool:
-    """Whether ``x`` is a sparse array, traced or not."""
+    """Return whether ``x`` is a sparse array, traced or not."""
     return is_sparse(x)
 
 

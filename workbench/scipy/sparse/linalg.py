@@ -27,7 +27,7 @@ __all__ = ["factorized", "norm", "spsolve"]
 
 
 def spsolve(A: Any, b: Any, permc_spec: Any = None, use_umfpack: bool = True) -> Any:
-    """The solution of ``A @ x = b``, as `scipy.sparse.linalg.spsolve`.
+    """Return the solution of ``A @ x = b``, as `scipy.sparse.linalg.spsolve`.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def factorized(A: Any) -> Callable[[Any], Any]:
 
 
 def norm(x: Any, ord: Any = None, axis: Any = None) -> Any:
-    """The norm of a sparse array, as `scipy.sparse.linalg.norm`.
+    """Return the norm of a sparse array, as `scipy.sparse.linalg.norm`.
 
     Of a sparse Tensor ``ord`` is None or ``"fro"`` (Frobenius), 1, -1, inf or -inf
     (sums of magnitudes by column or row), and ``axis`` None.

@@ -58,7 +58,7 @@ F: Any = _Functions()
 
 
 def numeral(x: Any) -> bool:
-    """Whether x is a Python number, or a Tensor of one."""
+    """Return whether x is a Python number, or a Tensor of one."""
     held = getattr(x, "_value", x)
     return bool(x.spec.weak) if held is None else weak(held)
 
@@ -74,13 +74,13 @@ def alike(shapes: list[Any], *others: Any) -> list[Any]:
 
 
 def holds(condition: Any) -> bool:
-    """Whether a condition on plain parameters holds everywhere, for good."""
+    """Return whether a condition on plain parameters holds everywhere, for good."""
     plain = isinstance(condition, (bool, np.bool_, np.ndarray))
     return plain and bool(np.all(condition))
 
 
 def scalar(y: Any) -> Any:
-    """An array of no axes as a number, as SciPy returns it."""
+    """Return an array of no axes as a number, as SciPy returns it."""
     return y[()] if isinstance(y, np.ndarray) and y.ndim == 0 else y
 
 
@@ -132,7 +132,7 @@ class Family:
         return f"<workbench.scipy.stats.{self.name}>"
 
     def __call__(self, *args: Any, **kwds: Any) -> Frozen:
-        """The distribution with these parameters: ``norm(0, 2).logpdf(x)``."""
+        """Return the distribution with these parameters: ``norm(0, 2).logpdf(x)``."""
         self.parameters(args, kwds)
         return Frozen(self, args, kwds)
 
@@ -147,7 +147,7 @@ class Family:
         )
 
     def parameters(self, args: tuple[Any, ...], kwds: dict[str, Any]) -> list[Any]:
-        """The shapes and settings of a call, in order."""
+        """Return the shapes and settings of a call, in order."""
         names = (*self.shapes, *self.settings)
         given = dict(zip(names, args, strict=False))
         unknown = [k for k in kwds if k not in names or k in given]
@@ -170,7 +170,7 @@ class Family:
         return [admit(given[n] if n in given else defaults[n]) for n in names]
 
     def checked(self, parameters: list[Any], *others: Any) -> tuple[Any, list[Any]]:
-        """Whether parameters are allowed, and allowed ones to compute with.
+        """Return whether parameters are allowed, and allowed ones to compute with.
 
         A Tensor of a Python number that is looked through gets the float dtype of the
         rest and of the others: what `where` returns is no Python number any more.
@@ -208,13 +208,13 @@ class Family:
         return valid, safe
 
     def ends(self, shapes: list[Any]) -> tuple[Any, Any]:
-        """The ends of the standard support."""
+        """Return the ends of the standard support."""
         found = self._support
         low, high = found(*shapes) if callable(found) else found
         return low, high
 
     def function(self, method: str) -> Function:
-        """A function of the standard form; an error if the family has none."""
+        """Return a function of the standard form; an error if the family has none."""
         found: Function | None = self._functions.get(method)
         if found is None:
             known = [m for m in self.methods if m in self._functions]
@@ -226,7 +226,7 @@ class Family:
         return found
 
     def has(self, method: str) -> bool:
-        """Whether the family writes a function down."""
+        """Return whether the family writes a function down."""
         return method in self._functions
 
     def moment(self, method: str, args: tuple[Any, ...], kwds: dict[str, Any]) -> Any:
@@ -242,19 +242,19 @@ class Family:
         return scalar(y if valid is True else np.where(valid, y, np.nan))
 
     def mean(self, *args: Any, **kwds: Any) -> Any:
-        """The mean, in the broadcast shape of the parameters."""
+        """Return the mean, in the broadcast shape of the parameters."""
         valid, parameters, y = self.moment("mean", args, kwds)
         loc, scale = self.place(parameters)
         return self._finish(valid, loc + scale * y, *parameters)
 
     def var(self, *args: Any, **kwds: Any) -> Any:
-        """The variance, in the broadcast shape of the parameters."""
+        """Return the variance, in the broadcast shape of the parameters."""
         valid, parameters, y = self.moment("var", args, kwds)
         _, scale = self.place(parameters)
         return self._finish(valid, scale * scale * y, *parameters)
 
     def std(self, *args: Any, **kwds: Any) -> Any:
-        """The standard deviation, in the broadcast shape of the parameters."""
+        """Return the standard deviation, in the broadcast shape of the parameters."""
         return scalar(np.sqrt(self.var(*args, **kwds)))
 
     def place(self, parameters: list[Any]) -> tuple[Any, Any]:
@@ -299,7 +299,7 @@ class Frozen:
 
 
 def _log(scale: Any, beside: Any) -> Any:
-    """The logarithm; of a Python number in the dtype of what it is added to."""
+    """Return the logarithm; of a Python number in the dtype of what it is added to."""
     y = np.log(scale)
     return y.astype(dtype_of(beside)) if numeral(scale) else y
 
@@ -377,14 +377,14 @@ class Continuous(Family):
         return self._finish(valid, y)
 
     def logpdf(self, x: Any, *args: Any, **kwds: Any) -> Any:
-        """The logarithm of the density; -inf outside the support."""
+        """Return the logarithm of the density; -inf outside the support."""
         f = self.function("logpdf")
         return self._at(
             lambda z, scale, *s: f(z, *s) - _log(scale, z), (-INF, -INF), x, args, kwds
         )
 
     def pdf(self, x: Any, *args: Any, **kwds: Any) -> Any:
-        """The density; 0 outside the support."""
+        """Return the density; 0 outside the support."""
         f = self.function("logpdf")
         return self._at(
             lambda z, scale, *s: np.exp(f(z, *s)) / scale, (0.0, 0.0), x, args, kwds
@@ -413,11 +413,11 @@ class Continuous(Family):
         return compute
 
     def cdf(self, x: Any, *args: Any, **kwds: Any) -> Any:
-        """The distribution function, the probability of a value up to x."""
+        """Return the distribution function, the probability of a value up to x."""
         return self._at(self._cumulative("cdf"), (0.0, 1.0), x, args, kwds)
 
     def sf(self, x: Any, *args: Any, **kwds: Any) -> Any:
-        """The survival function, 1 - cdf with the digits of its small values."""
+        """Return the survival function, 1 - cdf with the digits of its small values."""
         return self._at(self._cumulative("sf"), (1.0, 0.0), x, args, kwds)
 
     def logcdf(self, x: Any, *args: Any, **kwds: Any) -> Any:
@@ -449,20 +449,20 @@ class Continuous(Family):
         return self._inverse("ppf", q, args, kwds)
 
     def isf(self, q: Any, *args: Any, **kwds: Any) -> Any:
-        """The inverse of `sf`; NaN unless 0 <= q <= 1."""
+        """Return the inverse of `sf`; NaN unless 0 <= q <= 1."""
         return self._inverse("isf", q, args, kwds)
 
     def median(self, *args: Any, **kwds: Any) -> Any:
-        """The median."""
+        """Return the median."""
         return self.ppf(0.5, *args, **kwds)
 
     def entropy(self, *args: Any, **kwds: Any) -> Any:
-        """The differential entropy, in nats."""
+        """Return the differential entropy, in nats."""
         valid, parameters, y = self.moment("entropy", args, kwds)
         return self._finish(valid, y + _log(parameters[-1], y), *parameters)
 
     def support(self, *args: Any, **kwds: Any) -> tuple[Any, Any]:
-        """The ends of the support."""
+        """Return the ends of the support."""
         valid, parameters = self.checked(self.parameters(args, kwds))
         *shapes, loc, scale = parameters
         low, high = self.ends(shapes)
@@ -527,33 +527,33 @@ class Discrete(Family):
         return self._at(f, (-INF, -INF), True, k, args, kwds)
 
     def pmf(self, k: Any, *args: Any, **kwds: Any) -> Any:
-        """The probability of k; 0 unless k is whole and inside the support."""
+        """Return the probability of k; 0 unless k is whole and inside the support."""
         f = self.function("logpmf")
         return self._at(lambda *a: np.exp(f(*a)), (0.0, 0.0), True, k, args, kwds)
 
     def cdf(self, k: Any, *args: Any, **kwds: Any) -> Any:
-        """The probability of a value up to k."""
+        """Return the probability of a value up to k."""
         return self._at(self.function("cdf"), (0.0, 1.0), False, k, args, kwds)
 
     def sf(self, k: Any, *args: Any, **kwds: Any) -> Any:
-        """The probability of a value above k."""
+        """Return the probability of a value above k."""
         return self._at(self.function("sf"), (1.0, 0.0), False, k, args, kwds)
 
     def logcdf(self, k: Any, *args: Any, **kwds: Any) -> Any:
-        """The logarithm of `cdf`."""
+        """Return the logarithm of `cdf`."""
         return scalar(log_of(self.cdf(k, *args, **kwds)))
 
     def logsf(self, k: Any, *args: Any, **kwds: Any) -> Any:
-        """The logarithm of `sf`."""
+        """Return the logarithm of `sf`."""
         return scalar(log_of(self.sf(k, *args, **kwds)))
 
     def entropy(self, *args: Any, **kwds: Any) -> Any:
-        """The entropy, in nats."""
+        """Return the entropy, in nats."""
         valid, parameters, y = self.moment("entropy", args, kwds)
         return self._finish(valid, y, *parameters)
 
     def support(self, *args: Any, **kwds: Any) -> tuple[Any, Any]:
-        """The first and the last whole number with a probability."""
+        """Return the first and the last whole number with a probability."""
         valid, parameters = self.checked(self.parameters(args, kwds))
         low, high = self.ends(parameters[:-1])
         loc = parameters[-1]

@@ -93,7 +93,7 @@ class MultivariateNormal(_Multivariate):
         return 0.0 if mean is None else mean, cov, d
 
     def logpdf(self, x: Any, mean: Any = None, cov: Any = None) -> Any:
-        """The logarithm of the density at points along the last axis of ``x``.
+        """Return the logarithm of the density at points along the last axis of ``x``.
 
         Raises
         ------
@@ -113,11 +113,11 @@ class MultivariateNormal(_Multivariate):
         return y - 0.5 * d * math.log(2 * math.pi)
 
     def pdf(self, x: Any, mean: Any = None, cov: Any = None) -> Any:
-        """The density at points along the last axis of ``x``."""
+        """Return the density at points along the last axis of ``x``."""
         return np.exp(self.logpdf(x, mean, cov))
 
     def entropy(self, mean: Any = None, cov: Any = None) -> Any:
-        """The differential entropy, in nats."""
+        """Return the differential entropy, in nats."""
         _, cov, d = self._parameters(mean, cov)
         return 0.5 * (d * (1 + math.log(2 * math.pi)) + np.linalg.slogdet(cov)[1])
 
@@ -140,7 +140,7 @@ class Dirichlet(_Multivariate):
     constants = ("mean", "var", "entropy")
 
     def logpdf(self, x: Any, alpha: Any) -> Any:
-        """The logarithm of the density; -inf off the simplex."""
+        """Return the logarithm of the density; -inf off the simplex."""
         x, alpha = admit(x), admit(alpha)
         columns = np.reshape(alpha, (*shape_of(alpha), *(1,) * (len(shape_of(x)) - 1)))
         near = max(1e-9, 8 * float(np.finfo(np.result_type(dtype_of(x), 0.0)).eps))
@@ -150,25 +150,25 @@ class Dirichlet(_Multivariate):
         return scalar(np.where(inside, y, -INF))
 
     def pdf(self, x: Any, alpha: Any) -> Any:
-        """The density; 0 off the simplex."""
+        """Return the density; 0 off the simplex."""
         return np.exp(self.logpdf(x, alpha))
 
     def _log_beta(self, alpha: Any) -> Any:
         return np.sum(F.gammaln(alpha)) - F.gammaln(np.sum(alpha))
 
     def mean(self, alpha: Any) -> Any:
-        """The mean, of shape (K,)."""
+        """Return the mean, of shape (K,)."""
         alpha = admit(alpha)
         return alpha / np.sum(alpha)
 
     def var(self, alpha: Any) -> Any:
-        """The variance of each entry, of shape (K,)."""
+        """Return the variance of each entry, of shape (K,)."""
         alpha = admit(alpha)
         total = np.sum(alpha)
         return alpha * (total - alpha) / (total * total * (total + 1))
 
     def entropy(self, alpha: Any) -> Any:
-        """The differential entropy, in nats."""
+        """Return the differential entropy, in nats."""
         alpha = admit(alpha)
         total = np.sum(alpha)
         return (
@@ -209,11 +209,11 @@ class Multinomial(_Multivariate):
         return scalar(np.where(valid, y, np.nan))
 
     def pmf(self, x: Any, n: Any, p: Any) -> Any:
-        """The probability; 0 unless the counts add up to n."""
+        """Return the probability; 0 unless the counts add up to n."""
         return np.exp(self.logpmf(x, n, p))
 
     def mean(self, n: Any, p: Any) -> Any:
-        """The expected counts."""
+        """Return the expected counts."""
         return n * admit(p)
 
 

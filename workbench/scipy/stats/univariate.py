@@ -25,12 +25,12 @@ EULER = 0.5772156649015329
 
 
 def or_inf(condition: Any, value: Any) -> Any:
-    """A moment, infinite where the condition fails."""
+    """Return a moment, infinite where the condition fails."""
     return np.where(condition, value, INF)
 
 
 def safe(condition: Any, value: Any) -> Any:
-    """What is divided by, 1 where the condition fails."""
+    """Return what is divided by, 1 where the condition fails."""
     return np.where(condition, value, 1)
 
 
@@ -530,7 +530,7 @@ rayleigh = Continuous(
 
 
 def _end(x: Any) -> Any:
-    """An end of the interval; an infinite one stays, whatever scale divides it.
+    """Return an end of the interval; an infinite one stays, whatever scale divides it.
 
     Its tangent, as of ``(inf - loc) / scale``, is infinite, and 0 times that no number.
     """

@@ -74,13 +74,13 @@ class Patch(NamedTuple):
 
 
 def packed(name: str, columns: Mapping[str, Array]) -> Array:
-    """A column as it travels."""
+    """Return a column as it travels."""
     wire = np.dtype(COLUMNS[name]).newbyteorder("<")
     return np.ascontiguousarray(columns[name], wire)
 
 
 def announced(columns: Mapping[str, Array]) -> list[Column]:
-    """The list of columns, in the order of the protocol."""
+    """Return the list of columns, in the order of the protocol."""
     return [
         Column(name=name, dtype=dtype, length=int(columns[name].size))
         for name, dtype in COLUMNS.items()
@@ -89,7 +89,7 @@ def announced(columns: Mapping[str, Array]) -> list[Column]:
 
 
 def take(session: Session, seconds: float = inf) -> Snapshot:
-    """The snapshot of a session as it is now.
+    """Return the snapshot of a session as it is now.
 
     The effects of overrides are measured for so many seconds; those that take longer
     are left out, and known the next time.
@@ -134,7 +134,7 @@ def take(session: Session, seconds: float = inf) -> Snapshot:
 def failed(
     graph: Graph, name: str, message: str, node: Tensor | None = None
 ) -> Snapshot:
-    """The snapshot of a cell that failed half-way: the program so far.
+    """Return the snapshot of a cell that failed half-way: the program so far.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ def failed(
 
 
 def blank(forward: Values, structure: Structure, name: str) -> Snapshot:
-    """A snapshot of values without gradients."""
+    """Return a snapshot of values without gradients."""
     count, edges = len(forward.graph.nodes), forward.starts[-1]
     columns = dict(structure.columns)
     columns["value_stats"] = value_statistics(forward)
@@ -214,7 +214,7 @@ def changes(old: Snapshot, new: Snapshot) -> Patch | None:
 
 
 def same(a: Array, b: Array) -> bool:
-    """Whether two columns are equal, NaN to NaN."""
+    """Return whether two columns are equal, NaN to NaN."""
     return bool(np.array_equal(a, b, equal_nan=a.dtype.kind == "f"))
 
 
@@ -232,7 +232,7 @@ _structures: WeakKeyDictionary[Nodes, Structure] = WeakKeyDictionary()
 
 
 def structure_of(nodes: Nodes, graph: Graph) -> Structure:
-    """The structure of a session's program, computed once."""
+    """Return the structure of a session's program, computed once."""
     found = _structures.get(nodes)
     if found is None:
         found = _structures[nodes] = describe(graph)
@@ -253,7 +253,7 @@ class Strings:
 
 
 def describe(graph: Graph) -> Structure:
-    """What the nodes of a program are."""
+    """Return what the nodes of a program are."""
     forward = Values(graph)
     string = Strings()
     inputs = {x.serial for x in graph.inputs}
@@ -304,7 +304,7 @@ def constant_text(node: Tensor) -> str | None:
 
 
 def look(node: Tensor) -> tuple[Any, Any]:
-    """A node's dtype and shape; None and a number for so many outputs."""
+    """Return a node's dtype and shape; None and a number for so many outputs."""
     value = node.spec if node._value is None else node._value
     if isinstance(value, tuple):
         return None, len(value)
@@ -312,7 +312,7 @@ def look(node: Tensor) -> tuple[Any, Any]:
 
 
 def words(dtype: Any, shape: Any) -> tuple[str, str]:
-    """A dtype and a shape as the page shows them."""
+    """Return a dtype and a shape as the page shows them."""
     if dtype is None:
         return "", counted(shape, "output")
     return str(dtype), format_shape(shape)
@@ -321,7 +321,7 @@ def words(dtype: Any, shape: Any) -> tuple[str, str]:
 def at(
     node: Tensor, sites: dict[tuple[Any, int], tuple[int, int, int]], string: Strings
 ) -> tuple[int, int, int]:
-    """Where a node was made: the place, the text of the line, its number."""
+    """Return where a node was made: the place, the text of the line, its number."""
     context = node.context
     key = (node.code, node.lasti)
     if context is not None and context.code is not None:
@@ -338,7 +338,7 @@ def at(
 
 
 def reads(node: Tensor, i: int, forward: Values) -> list[int]:
-    """The ids of the nodes whose values a node's gradient rule reads."""
+    """Return the ids of the nodes whose values a node's gradient rule reads."""
     found = []
     for which in node.op.reads or ():
         if which == "y":
@@ -351,7 +351,7 @@ def reads(node: Tensor, i: int, forward: Values) -> list[int]:
 
 
 def version() -> str:
-    """The version of the package that runs."""
+    """Return the version of the package that runs."""
     return str(hooks.namespace("workbench").__version__)
 
 
@@ -362,21 +362,21 @@ _gradients: WeakKeyDictionary[Backward, Array] = WeakKeyDictionary()
 
 
 def value_statistics(forward: Values) -> Array:
-    """The column `value_stats`."""
+    """Return the column `value_stats`."""
     if forward not in _values:
         _values[forward] = summaries(node._value for node in forward.graph.nodes)
     return _values[forward]
 
 
 def gradient_statistics(backward: Backward, count: int) -> Array:
-    """The column `grad_stats` or `true_stats`."""
+    """Return the column `grad_stats` or `true_stats`."""
     if backward not in _gradients:
         _gradients[backward] = summaries(map(backward.cotangents.get, range(count)))
     return _gradients[backward]
 
 
 def summaries(arrays: Iterable[Any]) -> Array:
-    """The statistics of arrays, one after the other."""
+    """Return the statistics of arrays, one after the other."""
     return np.array([statistics.summary(x) for x in arrays], float).ravel()
 
 

@@ -37,7 +37,7 @@ _OWN = blame.__file__.removesuffix("core/blame.py")
 
 
 def detail(session: Session, node: int) -> DetailBody:
-    """The rule, the inputs, the settings and the numbers of one node.
+    """Return the rule, the inputs, the settings and the numbers of one node.
 
     Raises
     ------
@@ -89,7 +89,7 @@ def ruled(node: Tensor, session: Session) -> str | None:
 
 
 def said(x: Any, session: Session) -> str:
-    """An input as text: a node by its name, a constant by its value or shape."""
+    """Return an input as text: a node by its name, a constant by its value or shape."""
     if isinstance(x, Tensor):
         label = session.nodes.labels[session.nodes.find(x)]
         return (is_leaf(x) and constant_text(x)) or label
@@ -99,7 +99,7 @@ def said(x: Any, session: Session) -> str:
 
 
 def printed(x: Any) -> str | None:
-    """A small array in full, as NumPy prints it."""
+    """Return a small array in full, as NumPy prints it."""
     if x is None or isinstance(x, tuple):
         return None
     if types.weak(x):
@@ -110,7 +110,7 @@ def printed(x: Any) -> str | None:
 
 
 def read_target(data: Mapping[str, Any]) -> Target:
-    """What the page means by a target.
+    """Return what the page means by a target.
 
     Raises
     ------
@@ -223,7 +223,7 @@ def _written(maker: Any) -> Iterator[tuple[str, str]]:
 
 
 def code_of(node: Tensor) -> str | None:
-    """What runs inside a node: NumPy code, a kernel's source; None: nothing."""
+    """Return what runs inside a node: NumPy code, a kernel's source; None: nothing."""
     op = node.op
     texts = getattr(op.maker, "_texts", None)
     if texts:
@@ -242,7 +242,7 @@ def code_of(node: Tensor) -> str | None:
 
 
 def _alone(node: Tensor) -> Graph:
-    """A program of this node and nothing else, on inputs of its own."""
+    """Return a program of this node and nothing else, on inputs of its own."""
     leaves: dict[int, Tensor] = {}
     inputs: list[Any] = []
     for x in node.inputs:
@@ -256,7 +256,7 @@ def _alone(node: Tensor) -> Graph:
 
 
 def _cut(text: str) -> str:
-    """A text of bearable length, whole lines of it."""
+    """Return a text of bearable length, whole lines of it."""
     if len(text) <= MOST_CHARACTERS:
         return text
     kept = text[:MOST_CHARACTERS].rpartition("\n")[0]

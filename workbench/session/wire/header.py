@@ -51,7 +51,7 @@ _CODES = {status: STATUSES.index(status) for status in RANKS}
 def overrides_data(
     overrides: Sequence[Attached], seconds: float
 ) -> tuple[list[OverrideData], list[int]]:
-    """The overrides as the page sees them, and the ids of those without effects.
+    """Return the overrides as the page sees them, and the ids of those without effects.
 
     Effects cost a sweep each. Those that are not known are measured for so long, at
     least one of them; the others are left out.
@@ -70,7 +70,7 @@ def overrides_data(
 
 
 def override_data(one: Attached, effects: bool = True) -> OverrideData:
-    """An override as the page sees it; a rule of nodes is told node by node."""
+    """Return an override as the page sees it; a rule of nodes is told node by node."""
     vjp = one.override.vjp
     return OverrideData(
         id=one.id,
@@ -98,7 +98,7 @@ def override_data(one: Attached, effects: bool = True) -> OverrideData:
 
 
 def target_data(one: Attached) -> TargetData:
-    """What an override is attached to."""
+    """Return what an override is attached to."""
     target = one.override.target
     if isinstance(target, ByNode):
         return {"kind": "node", "node": one.matched[0]}
@@ -110,7 +110,7 @@ def target_data(one: Attached) -> TargetData:
 
 
 def history_data(history: History) -> HistoryData:
-    """The last changes, and the next that could be done again."""
+    """Return the last changes, and the next that could be done again."""
     return HistoryData(
         done=[cut(text) for text in history.done[-MOST_CHANGES:]],
         undone=[cut(text) for text in history.undone[:MOST_CHANGES]],
@@ -118,7 +118,7 @@ def history_data(history: History) -> HistoryData:
 
 
 def finite_number(x: Any) -> float | None:
-    """A finite real number, or None: JSON has no NaN."""
+    """Return a finite real number, or None: JSON has no NaN."""
     if x is None or isinstance(x, tuple) or shape_of(x) != ():
         return None
     if isinstance(x, complex) or np.dtype(getattr(x, "dtype", float)).kind == "c":
@@ -128,7 +128,7 @@ def finite_number(x: Any) -> float | None:
 
 
 def cut(text: str, most: int = MOST_CHARACTERS) -> str:
-    """A string of bearable length, which can be sent: no half of a character."""
+    """Return a string of bearable length, which can be sent: no half of a character."""
     text = text if len(text) <= most else text[: most - 1] + "…"
     return text.encode("utf-8", "backslashreplace").decode()
 
@@ -153,7 +153,7 @@ _diagnosed: WeakKeyDictionary[Session, tuple[Findings, list[FindingData]]] = (
 
 
 def checked(session: Session) -> Checked | None:
-    """The last check of a session; None before the first."""
+    """Return the last check of a session; None before the first."""
     found = session.examined("report")
     if found is None:
         return None
@@ -167,7 +167,7 @@ def checked(session: Session) -> Checked | None:
 
 
 def described(forward: Values, report: Report) -> Checked:
-    """A report in columns and in words."""
+    """Return a report in columns and in words."""
     count = len(forward.graph.nodes)
     worst: dict[int, NodeCheck] = {}
     for one in report.nodes:
@@ -198,12 +198,12 @@ def described(forward: Values, report: Report) -> Checked:
 
 
 def badness(one: NodeCheck) -> tuple[int, float]:
-    """What sorts the nodes of a check, the worst first."""
+    """Return what sorts the nodes of a check, the worst first."""
     return RANKS.index(one.status), -one.ratio
 
 
 def node_data(i: int, one: NodeCheck) -> NodeCheckData:
-    """One node of a check."""
+    """Return one node of a check."""
     entry = one.entry
     return NodeCheckData(
         node=i,
@@ -218,7 +218,7 @@ def node_data(i: int, one: NodeCheck) -> NodeCheckData:
 
 
 def gradients(report: Report) -> list[GradientCheckData]:
-    """One line for each input, mode and order, and for each equation tested."""
+    """Return one line for each input, mode and order, and for each equation tested."""
     lines = [
         gradient_data(report, one, one.argument, one.mode, compared(one))
         for one in report.comparisons
@@ -233,7 +233,7 @@ def gradients(report: Report) -> list[GradientCheckData]:
 def gradient_data(
     report: Report, one: Comparison | Identity, name: str, mode: str, text: str
 ) -> GradientCheckData:
-    """One line; where something is changed on purpose, that comes first."""
+    """Return one line; where something is changed on purpose, that comes first."""
     verdict = report.judge(one)
     names = [one.argument] if isinstance(one, Comparison) else [*one.arguments]
     by: list[str] = []
@@ -255,7 +255,7 @@ def gradient_data(
 
 
 def compared(one: Comparison) -> str:
-    """What came out of one comparison, in words."""
+    """Return what came out of one comparison, in words."""
     which = "" if one.order == 1 else f"order {one.order}: "
     count = f"{len(one.entries)} of {one.size} entries"
     worst = one.worst
@@ -276,12 +276,12 @@ def compared(one: Comparison) -> str:
 
 
 def real(x: complex) -> float | None:
-    """A number as the page shows it; the words say those that are complex."""
+    """Return a number as the page shows it; the words say those that are complex."""
     return finite_number(complex(x).real) if complex(x).imag == 0 else None
 
 
 def findings_data(session: Session) -> FindingsData | None:
-    """What the doctor found; None before it was asked."""
+    """Return what the doctor found; None before it was asked."""
     found = session.examined("findings")
     if found is None:
         return None
@@ -300,7 +300,7 @@ def findings_data(session: Session) -> FindingsData | None:
 
 
 def finding_data(forward: Values, one: Finding, output: int) -> FindingData:
-    """One finding; of a node inside a loop the loop is shown."""
+    """Return one finding; of a node inside a loop the loop is shown."""
     at = forward.places(one.node) or [output]
     fix = one.fix
     return FindingData(
@@ -323,5 +323,5 @@ def finding_data(forward: Values, one: Finding, output: int) -> FindingData:
 
 
 def way(forward: Values, nodes: Iterable[Tensor]) -> list[int]:
-    """The ids of nodes in a row, each once."""
+    """Return the ids of nodes in a row, each once."""
     return list(dict.fromkeys(i for x in nodes for i in forward.places(x)))

@@ -67,14 +67,14 @@ def within(values: Any, low: int, end: int, name: str) -> None:
 
 
 def record(data: object, what: str) -> dict[str, Any]:
-    """A JSON object."""
+    """Return a JSON object."""
     if not isinstance(data, dict):
         damaged(f"{what} is not an object")
     return data
 
 
 def count(data: dict[str, Any], name: str, most: int) -> int:
-    """A number of things."""
+    """Return a number of things."""
     value = data.get(name)
     if type(value) is not int or not 0 <= value <= most:
         damaged(f"{name} is {cut(repr(value))}, not a number from 0 to {most}")
@@ -89,7 +89,7 @@ def damaged(why: str) -> NoReturn:
 
 
 def text(data: dict[str, Any], name: str, where: str) -> str:
-    """A field that is text."""
+    """Return a field that is text."""
     value = data.get(name)
     if not isinstance(value, str) or len(value) > MOST_CHARACTERS:
         damaged(f"{where} is {cut(repr(value), 200)}, not text of bearable length")
@@ -97,7 +97,7 @@ def text(data: dict[str, Any], name: str, where: str) -> str:
 
 
 def one_of(data: dict[str, Any], name: str, known: Sequence[str], where: str) -> str:
-    """A field that is one of a few words."""
+    """Return a field that is one of a few words."""
     value = data.get(name)
     if not isinstance(value, str) or value not in known:
         damaged(f"{where} is {cut(repr(value), 200)}, not one of {', '.join(known)}")
@@ -105,7 +105,7 @@ def one_of(data: dict[str, Any], name: str, known: Sequence[str], where: str) ->
 
 
 def flag(data: dict[str, Any], name: str, where: str) -> bool:
-    """A field that is true or false."""
+    """Return a field that is true or false."""
     value = data.get(name)
     if not isinstance(value, bool):
         damaged(f"{where} is {cut(repr(value), 200)}, neither true nor false")
@@ -113,7 +113,7 @@ def flag(data: dict[str, Any], name: str, where: str) -> bool:
 
 
 def optional_float(data: dict[str, Any], name: str, where: str) -> float | None:
-    """A field that is a finite number, or null."""
+    """Return a field that is a finite number, or null."""
     value = data.get(name)
     if value is None:
         return None
@@ -123,14 +123,14 @@ def optional_float(data: dict[str, Any], name: str, where: str) -> float | None:
 
 
 def items(value: object, most: int, where: str) -> list[Any]:
-    """A list that is not too long."""
+    """Return a list that is not too long."""
     if not isinstance(value, list) or len(value) > most:
         damaged(f"{where} is not a list of bearable length")
     return value
 
 
 def texts(value: object, most: int, where: str) -> list[str]:
-    """A list of texts."""
+    """Return a list of texts."""
     found = items(value, most, where)
     if not all(isinstance(x, str) for x in found):
         damaged(f"{where} holds what is not text")
@@ -142,7 +142,7 @@ def texts(value: object, most: int, where: str) -> list[str]:
 
 
 def read_added_fields(header: dict[str, Any], nodes: int) -> dict[str, Any]:
-    """The fields that schema 2 has added, those of an older picture empty."""
+    """Return the fields that schema 2 has added, those of an older picture empty."""
     history = record(header.get("history") or {}, "history")
     check, findings = header.get("check"), header.get("findings")
     return {
@@ -158,7 +158,7 @@ def read_added_fields(header: dict[str, Any], nodes: int) -> dict[str, Any]:
 
 
 def check_overrides(value: object, nodes: int) -> list[OverrideData]:
-    """The overrides that a header lists."""
+    """Return the overrides that a header lists."""
     if not isinstance(value, list):
         damaged("overrides is not a list")
     return [
@@ -223,7 +223,7 @@ def _effect(data: dict[str, Any], where: str, nodes: int) -> EffectData:
 
 
 def read_error(value: object, nodes: int) -> ErrorData | None:
-    """Where a cell failed half-way."""
+    """Return where a cell failed half-way."""
     if value is None:
         return None
     data = record(value, "error")
@@ -233,7 +233,7 @@ def read_error(value: object, nodes: int) -> ErrorData | None:
 
 
 def _outcome(data: dict[str, Any], ok: bool, where: str) -> Outcome:
-    """The verdict; older pictures say only whether something is wrong."""
+    """Return the verdict; older pictures say only whether something is wrong."""
     if "verdict" not in data:
         return "right" if ok else "wrong"
     return one_of(data, "verdict", OUTCOMES, f"{where}.verdict")  # type: ignore[return-value]
@@ -271,7 +271,7 @@ def _check(data: dict[str, Any], nodes: int) -> CheckData:
 def _records(
     data: dict[str, Any], name: str, where: str
 ) -> list[tuple[dict[str, Any], str]]:
-    """The objects of a list, each with its place."""
+    """Return the objects of a list, each with its place."""
     return [
         (record(item, f"{where}[{i}]"), f"{where}[{i}]")
         for i, item in enumerate(items(data.get(name), MOST_LINES, where))
@@ -359,7 +359,7 @@ _TEXTS = ("version", "session", "output_name", "backend")
 
 
 def saved(snapshot: Snapshot, model_id: str = "") -> Saved | None:
-    """What a notebook keeps of a snapshot; None for one too large to keep.
+    """Return what a notebook keeps of a snapshot; None for one too large to keep.
 
     Parameters
     ----------
@@ -392,7 +392,7 @@ def saved(snapshot: Snapshot, model_id: str = "") -> Saved | None:
 
 
 def read_saved(data: object) -> Snapshot:
-    """The snapshot that a notebook holds.
+    """Return the snapshot that a notebook holds.
 
     Raises
     ------
@@ -449,7 +449,7 @@ def check_schema(schema: object, version: object) -> None:
 
 
 def read_columns(listed: list[object], buffers: object) -> dict[str, Array]:
-    """The buffers as arrays, each of the type and length that was announced."""
+    """Return the buffers as arrays, each of the type and length that was announced."""
     if not isinstance(buffers, list) or len(buffers) != len(listed):
         damaged("it does not hold one buffer for each column")
     columns: dict[str, Array] = {}

@@ -69,7 +69,7 @@ def _is(x: Any, name: str) -> bool:
 
 
 def _one(x: Any) -> bool:
-    """Whether an operand is the number 1."""
+    """Return whether an operand is the number 1."""
     value = value_of(x)
     return value is not None and np.ndim(value) == 0 and bool(value == 1)
 
@@ -78,7 +78,7 @@ def _one(x: Any) -> bool:
 
 
 def inv(x: Any) -> Any:
-    """One over ``x``; a float for integers too."""
+    """Return one over ``x``; a float for integers too."""
     return lift(np.true_divide(1, x), (x,))
 
 
@@ -92,7 +92,7 @@ def round(x: Any, mode: str = "half_to_even") -> Any:
 
 
 def iround(x: Any, mode: str = "half_to_even") -> Any:
-    """The nearest integers, as int64."""
+    """Return the nearest integers, as int64."""
     return round(x, mode).astype("int64")
 
 
@@ -133,17 +133,17 @@ def identity(x: Any) -> Any:
 
 
 def complex(real: Any, imag: Any) -> Any:
-    """A complex array of its real and imaginary part."""
+    """Return a complex array of its real and imaginary part."""
     return lift(np.add(real, np.multiply(1j, imag)), (real, imag))
 
 
 def complex_from_polar(radius: Any, angle: Any) -> Any:
-    """A complex array of its modulus and argument."""
+    """Return a complex array of its modulus and argument."""
     return lift(np.multiply(radius, np.exp(np.multiply(1j, angle))), (radius, angle))
 
 
 def ceil_intdiv(a: Any, b: Any) -> Any:
-    """The quotient of integers, rounded up."""
+    """Return the quotient of integers, rounded up."""
     return lift(-(-as_tensor_variable(a) // b))
 
 
@@ -155,24 +155,24 @@ def tri_gamma(x: Any) -> Any:
 
 
 def chi2sf(x: Any, k: Any) -> Any:
-    """The survival function of the chi-squared law: `scipy.special.chdtrc`."""
+    """Return the survival function of the chi-squared law: `scipy.special.chdtrc`."""
     from workbench.scipy import special
 
     return lift(special.chdtrc(k, x), (x, k))
 
 
 def smallest(*xs: Any) -> Any:
-    """The least entry of several arrays, entry by entry."""
+    """Return the least entry of several arrays, entry by entry."""
     return lift(reduce(np.minimum, xs), xs)
 
 
 def largest(*xs: Any) -> Any:
-    """The greatest entry of several arrays, entry by entry."""
+    """Return the greatest entry of several arrays, entry by entry."""
     return lift(reduce(np.maximum, xs), xs)
 
 
 def _folded(function: Any, name: str) -> Function:
-    """A function of two that Theano lets take any number."""
+    """Return a function of two that Theano lets take any number."""
 
     def call(*operands: Any) -> Any:
         if len(operands) == 1:

@@ -38,7 +38,7 @@ repeat = shapes.repeat
 
 
 def squeeze(x: Any, axis: Any = None) -> Any:
-    """The array without its axes that are known to have the length 1."""
+    """Return the array without its axes that are known to have the length 1."""
     x = as_tensor_variable(x)
     if axis is None:
         axis = tuple(i for i, n in enumerate(x.shape) if one(n))
@@ -91,7 +91,7 @@ def bincount(
 
 
 def to_one_hot(y: Any, nb_class: int, dtype: Any = None) -> Any:
-    """One row per entry of ``y``: 1 in the column that it names, else 0."""
+    """Return one row per entry of ``y``: 1 in the column that it names, else 0."""
     y = as_tensor_variable(y)
     columns = np.arange(nb_class)
     return lift(np.equal(y[:, None], columns)).astype(dtype_name(dtype))
@@ -122,12 +122,12 @@ def searchsorted(x: Any, v: Any, side: Any = "left", sorter: Any = None) -> Any:
 
 
 def fill_diagonal(a: Any, val: Any) -> Any:
-    """A copy of a matrix with ``val`` on its diagonal."""
+    """Return a copy of a matrix with ``val`` on its diagonal."""
     return fill_diagonal_offset(a, val, 0)
 
 
 def fill_diagonal_offset(a: Any, val: Any, offset: Any) -> Any:
-    """A copy of a matrix with ``val`` on a diagonal."""
+    """Return a copy of a matrix with ``val`` on a diagonal."""
     a = as_tensor_variable(a)
     on = np.eye(a.shape[0], a.shape[1], int(offset), dtype=bool, like=a)
     return lift(np.where(on, as_tensor_variable(val).astype(a.dtype), a))

@@ -25,7 +25,7 @@ Table = dict[str, Function]
 
 
 def lift(found: Any, operands: Iterable[Any] = ()) -> Any:
-    """A result as a variable, or each of several.
+    """Return a result as a variable, or each of several.
 
     What came of Python numbers alone stays a Python number, which gives way to the
     dtype of what it meets.
@@ -40,14 +40,14 @@ def lift(found: Any, operands: Iterable[Any] = ()) -> Any:
 
 
 def documented(function: Function, name: str, like: str) -> Function:
-    """A function that bears a name of Theano's and says which of ours it is."""
+    """Return a function that bears a name of Theano's and says which of ours it is."""
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"`{like}`."
     return function
 
 
 def lifted(function: Function, name: str) -> Function:
-    """A NumPy function under a name of Theano's."""
+    """Return a NumPy function under a name of Theano's."""
 
     def call(*operands: Any, **settings: Any) -> Any:
         return lift(function(*operands, **settings), operands)
@@ -57,7 +57,7 @@ def lifted(function: Function, name: str) -> Function:
 
 
 def special(ours: str, name: str) -> Function:
-    """A function of `scipy.special`, which loads when it is first used."""
+    """Return a function of `scipy.special`, which loads when it is first used."""
 
     def call(*operands: Any) -> Any:
         from workbench.scipy import special
@@ -68,7 +68,7 @@ def special(ours: str, name: str) -> Function:
 
 
 def axes(axis: Any) -> Any:
-    """An axis or several: Theano takes lists, NumPy tuples."""
+    """Return an axis or several: Theano takes lists, NumPy tuples."""
     if isinstance(axis, (list, np.ndarray)):
         return tuple(int(n) for n in np.atleast_1d(axis))
     return axis
@@ -81,7 +81,7 @@ def axes(axis: Any) -> Any:
 
 
 def as_length(n: Any) -> Any:
-    """One length: an integer, or what stands for one until the program runs."""
+    """Return one length: an integer, or what stands for one until the program runs."""
     return integer(n)
 
 
@@ -103,10 +103,10 @@ def as_lengths(shape: Any, ndim: int | None = None) -> tuple[Any, ...]:
 
 
 def known(n: Any) -> bool:
-    """Whether a length is a number already."""
+    """Return whether a length is a number already."""
     return isinstance(n, (int, np.integer))
 
 
 def one(n: Any) -> bool:
-    """Whether a length is known to be 1."""
+    """Return whether a length is known to be 1."""
     return known(n) and bool(n == 1)

@@ -96,7 +96,7 @@ def norm(x: Any, ord: Any = None) -> Any:
 
 
 def matrix_dot(*args: Any) -> Any:
-    """The product of several matrices, from left to right."""
+    """Return the product of several matrices, from left to right."""
     made = args[0]
     for factor in args[1:]:
         made = shapes.dot(made, factor)
@@ -104,12 +104,12 @@ def matrix_dot(*args: Any) -> Any:
 
 
 def extract_diag(x: Any) -> Any:
-    """The diagonal of a matrix."""
+    """Return the diagonal of a matrix."""
     return lift(np.diagonal(as_tensor_variable(x)))
 
 
 def alloc_diag(x: Any) -> Any:
-    """The matrix with a vector on its diagonal."""
+    """Return the matrix with a vector on its diagonal."""
     return lift(np.diag(as_tensor_variable(x)))
 
 

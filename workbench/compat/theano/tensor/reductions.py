@@ -101,13 +101,13 @@ def _where_best(function: Any, x: Any, axis: Any, keepdims: bool) -> Any:
 
 
 def max_and_argmax(a: Any, axis: Any = None, keepdims: bool = False) -> list[Any]:
-    """The greatest entries and where they stand."""
+    """Return the greatest entries and where they stand."""
     best = np.max(as_tensor_variable(a), axis=axes(axis), keepdims=keepdims)
     return [lift(best), argmax(a, axis, keepdims)]
 
 
 def norm(x: Any, ord: Any = 2, axis: Any = None, keepdims: bool = False) -> Any:
-    """The norm of order ``ord`` of all entries, or along axes.
+    """Return the norm of order ``ord`` of all entries, or along axes.
 
     Order 0 counts what is not 0; infinity and minus infinity are the greatest and the
     least modulus.
@@ -192,14 +192,14 @@ def argtopk(
     sorted: bool = True,
     idx_dtype: str = "int64",
 ) -> Any:
-    """Where the ``kth`` greatest entries along an axis stand."""
+    """Return where the ``kth`` greatest entries along an axis stand."""
     return topk_and_argtopk(x, kth, axis, sorted, idx_dtype)[1]
 
 
 def prod_without_zeros(
     input: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False
 ) -> Any:
-    """The product of the entries that are not 0."""
+    """Return the product of the entries that are not 0."""
     x = as_tensor_variable(input)
     return lift(products.prod_without_zeros(x, axes(axis), dtype, keepdims))
 

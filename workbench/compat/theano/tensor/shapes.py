@@ -36,7 +36,7 @@ __all__ = [
 
 
 def dimshuffle(x: Any, *pattern: Any) -> Any:
-    """The axes in another order; ``"x"`` is a new axis of length 1.
+    """Return the axes in another order; ``"x"`` is a new axis of length 1.
 
     An axis that the pattern leaves out must have the length 1.
     """
@@ -72,7 +72,7 @@ def reshape(x: Any, newshape: Any, ndim: int | None = None) -> Any:
 
 
 def flatten(x: Any, ndim: int | None = None, outdim: int | None = None) -> Any:
-    """The last axes as one, so that ``ndim`` are left; one unless given."""
+    """Return the last axes as one, so that ``ndim`` are left; one unless given."""
     x, left = as_tensor_variable(x), ndim or outdim or 1
     if not 1 <= left <= max(x.ndim, 1):
         raise ShapeError(f"flatten to {left} axes of a variable that has {x.ndim}.")
@@ -93,7 +93,7 @@ def shape_padright(t: Any, n_ones: int = 1) -> Any:
 
 
 def shape_padaxis(t: Any, axis: int) -> Any:
-    """A new axis at ``axis``."""
+    """Return a new axis at ``axis``."""
     return lift(np.expand_dims(as_tensor_variable(t), axis))
 
 
@@ -107,7 +107,7 @@ def addbroadcast(x: Any, *axes: int) -> Any:
 
 
 def unbroadcast(x: Any, *axes: int) -> Any:
-    """The array itself: an axis of length 1 broadcasts here, as in NumPy."""
+    """Return the array itself: an axis of length 1 broadcasts here, as in NumPy."""
     return as_tensor_variable(x)
 
 
@@ -118,12 +118,12 @@ def patternbroadcast(x: Any, broadcastable: Any) -> Any:
 
 
 def specify_shape(x: Any, shape: Any) -> Any:
-    """The same array, whose shape is declared, and checked when it runs."""
+    """Return the same array, whose shape is declared, and checked when it runs."""
     return lift(shaping.specify_shape(as_tensor_variable(x), _given(shape)))
 
 
 def _given(shape: Any) -> Any:
-    """A shape in which a length that is not known yet is any."""
+    """Return a shape in which a length that is not known yet is any."""
     lengths = [None if n is None else as_length(n) for n in np.atleast_1d(shape)]
     return [n if known(n) else None for n in lengths]
 
@@ -211,7 +211,7 @@ def transpose(x: Any, axes: Any = None) -> Any:
 
 
 def batched_dot(a: Any, b: Any) -> Any:
-    """The product of each pair of arrays along the first axis."""
+    """Return the product of each pair of arrays along the first axis."""
     a, b = as_tensor_variable(a), as_tensor_variable(b)
     if a.ndim == 0 or b.ndim == 0:
         raise ShapeError("batched_dot: both variables have the axis of the batch.")
@@ -261,7 +261,7 @@ def outer(x: Any, y: Any) -> Any:
 
 
 def shape(x: Any) -> Any:
-    """The shape: a tuple of lengths, each of which may stand in arithmetic."""
+    """Return the shape: a tuple of lengths, each of which may stand in arithmetic."""
     return as_tensor_variable(x).shape
 
 
@@ -276,7 +276,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
 
 
 def trace(a: Any, offset: int = 0) -> Any:
-    """The sum of a diagonal."""
+    """Return the sum of a diagonal."""
     return lift(np.trace(as_tensor_variable(a), offset))
 
 
@@ -385,7 +385,7 @@ class Assert(Op):
         self.msg = msg
 
     def make_node(self, value: Any, *conds: Any) -> Apply:
-        """One output, of the type of the first input."""
+        """Return one output, of the type of the first input."""
         value = as_tensor_variable(value)
         return Apply(self, [value, *conds], [value.type()])
 
@@ -401,9 +401,9 @@ class Assert(Op):
         return [shapes[0]]
 
     def grad(self, inputs: Any, output_grads: Any) -> Any:
-        """What arrives, to the first input."""
+        """Return what arrives, to the first input."""
         return [output_grads[0], *[None] * (len(inputs) - 1)]
 
     def R_op(self, inputs: Any, eval_points: Any) -> Any:
-        """What moves."""
+        """Return what moves."""
         return [eval_points[0]]

@@ -31,7 +31,7 @@ class RandomState(Stream):
         self.bit_generator.state = np.random.default_rng(seed).bit_generator.state
 
     def get_state(self) -> Any:
-        """Where it is in its stream."""
+        """Return where it is in its stream."""
         return self.bit_generator.state
 
     def set_state(self, state: Any) -> None:
@@ -42,7 +42,7 @@ class RandomState(Stream):
     shape = ()
 
     def copy(self) -> RandomState:
-        """A generator of its own at the same place."""
+        """Return a generator of its own at the same place."""
         made = RandomState(np.random.default_rng())
         made.set_state(self.get_state())
         return made
@@ -54,7 +54,7 @@ class Drawn(Op):
     __props__ = ()
 
     def make_node(self, draw: Any, *parameters: Any) -> Apply:
-        """The draw itself, which knows its parameters."""
+        """Return the draw itself, which knows its parameters."""
         return Apply(self, [draw, *parameters], [draw.type()])
 
     def perform(self, node: Any, inputs: Any, output_storage: Any) -> None:
@@ -113,7 +113,7 @@ class RandomStreams:
         self.state_updates: list[tuple[Shared, Shared]] = []
 
     def updates(self) -> list[tuple[Shared, Shared]]:
-        """Each generator with itself: it moves on when a draw is made."""
+        """Return each generator with itself: it moves on when a draw is made."""
         return list(self.state_updates)
 
     def seed(self, seed: int | None = None) -> None:
@@ -178,7 +178,7 @@ class RandomStreams:
         nstreams: Any = None,
         **_: Any,
     ) -> Any:
-        """How often of ``n`` times something of probability ``p`` happens."""
+        """Return how often of ``n`` times something of probability ``p`` happens."""
         chance = p if prob is None else prob
         return self._drawn("binomial", size, n, chance, dtype=dtype)
 
@@ -213,7 +213,7 @@ class RandomStreams:
         nstreams: Any = None,
         **_: Any,
     ) -> Any:
-        """How often each of several outcomes happens in ``n`` draws."""
+        """Return how often each of several outcomes happens in ``n`` draws."""
         if isinstance(size, tuple) and not size:
             size = None
         return self._drawn("multinomial", size, n, pvals, dtype=dtype)
@@ -250,7 +250,7 @@ class RandomStreams:
         return made
 
     def shuffle_row_elements(self, input: Any) -> Any:
-        """Each row of a matrix in an order of its own."""
+        """Return each row of a matrix in an order of its own."""
         stream = self._stream()
         made = lift(stream.permuted(as_tensor_variable(input), axis=-1))
         HOLDERS[made.serial] = stream.shared
@@ -262,7 +262,7 @@ HOLDERS: dict[int, Shared] = {}
 
 
 def _rng(x: Tensor) -> Shared:
-    """The shared value that holds the generator of a random variable."""
+    """Return the shared value that holds the generator of a random variable."""
     if x.serial not in HOLDERS:
         raise UsageError(f"{x!r} is no random variable: it has no generator.")
     return HOLDERS[x.serial]

@@ -38,7 +38,7 @@ class Cholesky:
         self.lower = lower
 
     def __call__(self, x: Any) -> Any:
-        """The factor."""
+        """Return the factor."""
         made = np.linalg.cholesky(as_tensor_variable(x))
         return lift(made if self.lower else np.swapaxes(made, -1, -2))
 
@@ -59,7 +59,7 @@ class Solve:
         self.structure = A_structure
 
     def __call__(self, a: Any, b: Any) -> Any:
-        """The solution."""
+        """Return the solution."""
         from workbench.scipy import linalg
 
         a, b = as_tensor_variable(a), as_tensor_variable(b)
@@ -85,7 +85,7 @@ class Eigvalsh:
         self.lower = lower
 
     def __call__(self, a: Any, b: Any = None) -> Any:
-        """The eigenvalues, ascending."""
+        """Return the eigenvalues, ascending."""
         return eigvalsh(a, b, self.lower)
 
 
@@ -110,7 +110,7 @@ class Expm:
     """`expm` under the name of its op."""
 
     def __call__(self, a: Any) -> Any:
-        """The exponential of a matrix."""
+        """Return the exponential of a matrix."""
         return expm(a)
 
 

@@ -20,7 +20,7 @@ __all__ = ["TABLE", "inc_subtensor", "set_subtensor"]
 
 
 def _place(x: Any, what: str) -> Any:
-    """The place ``at(x)[index]`` of a variable that was made as ``x[index]``."""
+    """Return the place ``at(x)[index]`` of a variable that was made as ``x[index]``."""
     if isinstance(x, Tensor) and x.op is SPAN:
         whole, *ends = x.inputs
         rest, axis = iter(ends), x.params["axis"]
@@ -101,13 +101,13 @@ def flatnonzero(a: Any) -> Any:
 
 
 def nonzero_values(a: Any) -> Any:
-    """The entries that are not 0."""
+    """Return the entries that are not 0."""
     a = np.ravel(as_tensor_variable(a))
     return a[flatnonzero(a)]
 
 
 def permute_row_elements(x: Any, y: Any, inverse: bool = False) -> Any:
-    """Each row of ``x`` in the order that the row of ``y`` gives, or back."""
+    """Return each row of ``x`` in the order that the row of ``y`` gives, or back."""
     return lift(
         taking.permute_row_elements(
             as_tensor_variable(x), as_tensor_variable(y), bool(inverse)
@@ -116,7 +116,7 @@ def permute_row_elements(x: Any, y: Any, inverse: bool = False) -> Any:
 
 
 def inverse_permutation(perm: Any) -> Any:
-    """The permutation that undoes another."""
+    """Return the permutation that undoes another."""
     return lift(np.argsort(as_tensor_variable(perm), axis=-1))
 
 

@@ -26,7 +26,7 @@ def conv2d(
     filter_dilation: Any = (1, 1),
     **_: Any,
 ) -> Any:
-    """The convolution of images (batch, channel, row, column) with filters.
+    """Return the convolution of images (batch, channel, row, column) with filters.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def conv2d(
 
 
 def _around(mode: Any, rows: int, columns: int) -> tuple[int, int]:
-    """How many rows and columns of zeros stand around the images."""
+    """Return how many rows and columns of zeros stand around the images."""
     if isinstance(mode, str):
         known = {
             "valid": (0, 0),

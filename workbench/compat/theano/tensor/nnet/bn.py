@@ -38,7 +38,7 @@ def _axes(x: Any, axes: Any) -> tuple[int, ...]:
 
 
 def _padded(x: Any, parameter: Any, axes: tuple[int, ...]) -> Any:
-    """A parameter with an axis of length 1 for each that is normalised."""
+    """Return a parameter with an axis of length 1 for each that is normalised."""
     p = as_tensor_variable(parameter)
     return p if p.ndim == x.ndim else np.expand_dims(p, axes)
 

@@ -45,7 +45,7 @@ SELU_SCALE = 1.0507009873554804934193349852946
 
 
 def hard_sigmoid(x: Any) -> Any:
-    """The line ``0.2 x + 0.5``, cut off at 0 and 1."""
+    """Return the line ``0.2 x + 0.5``, cut off at 0 and 1."""
     return lift(np.clip(as_tensor_variable(x) * 0.2 + 0.5, 0.0, 1.0))
 
 
@@ -75,7 +75,7 @@ def softsign(x: Any) -> Any:
 
 
 def _rows(c: Any) -> Any:
-    """A matrix; a vector is one row, and stays one row in what comes out."""
+    """Return a matrix; a vector is one row, and stays one row in what comes out."""
     c = as_tensor_variable(c)
     if c.ndim == 0:
         raise ShapeError("softmax of a number: it runs along the last axis.")
@@ -83,7 +83,7 @@ def _rows(c: Any) -> Any:
 
 
 def softmax(c: Any, axis: int = -1) -> Any:
-    """The softmax of each row; of a vector, a matrix of one row."""
+    """Return the softmax of each row; of a vector, a matrix of one row."""
     from workbench.scipy import special as ours
 
     scores = _rows(c)
@@ -96,7 +96,7 @@ def softmax_graph(c: Any) -> Any:
 
 
 def softmax_with_bias(x: Any, b: Any) -> Any:
-    """The softmax of each row of ``x + b``."""
+    """Return the softmax of each row of ``x + b``."""
     return softmax(as_tensor_variable(x) + b)
 
 
@@ -138,7 +138,7 @@ def crossentropy_categorical_1hot(coding_dist: Any, true_one_of_n: Any) -> Any:
 
 
 def _chosen(x: Any, classes: Any) -> Any:
-    """The entry of each row that a class's number names."""
+    """Return the entry of each row that a class's number names."""
     classes = as_tensor_variable(classes)
     taken = np.take_along_axis(x, np.expand_dims(classes, -1), axis=-1)
     return taken[..., 0]

@@ -15,7 +15,7 @@ __all__ = ["conv2d"]
 def conv2d(
     input: Any, filters: Any, border_mode: str = "valid", **settings: Any
 ) -> Any:
-    """Each image (a matrix, or one per entry of axis 0) with each filter."""
+    """Return each image (a matrix, or one per entry of axis 0) with each filter."""
     x, w = as_tensor_variable(input), as_tensor_variable(filters)
     images = x[None] if x.ndim == 2 else x
     kernels = w[None] if w.ndim == 2 else w

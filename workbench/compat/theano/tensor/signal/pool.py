@@ -77,7 +77,7 @@ def pool_2d(
 
 
 def _beyond(n: Any, w: int, s: int) -> Any:
-    """How far the last window that begins inside reaches over the border."""
+    """Return how far the last window that begins inside reaches over the border."""
     # If windows overlap, one that holds nothing new is left out.
     count = (n - 1) // s + 1 if s >= w else largest(0, (n - 1 - w + s) // s) + 1
     return largest((count - 1) * s + w - n, 0)
