@@ -177,3 +177,63 @@ def test_a_forward_expression_that_fails_names_its_override() -> None:
     given = [wb.override("sum", "d", jvp="t * x")]
     with pytest.raises(OverrideError, match=r"the rule 't \* x' "):
         wb.jvp(np.sum, (np.ones((2, 3)),), (np.ones((2, 3)),), overrides=given)
+
+
+def test_an_outer_rule_does_not_hide_one_inside_that_is_not_linear() -> None:
+    f = lambda x: np.sum(wb.scan(np.tanh, initial=x, n_steps=2)[-1])  # noqa: E731
+    given = [
+        wb.override("tanh", "clip(d, -0.1, 0.1)"),
+        wb.override("scan", "0.5 * d"),
+    ]
+    with pytest.raises(OverrideError, match="not linear"):
+        wb.jvp(f, (W,), (np.ones(2),), overrides=given)
+    wb.jvp(f, (W,), (np.ones(2),), overrides=given[1:])
+    with pytest.raises(OverrideError, match="not linear"):
+        wb.jvp(f, (W,), (np.ones(2),), overrides=given)
+
+
+def test_functions_of_one_name_are_told_apart() -> None:
+    double = wb.custom_vjp(lambda x: 2 * x, lambda node, g: [2 * g])
+    bounded = wb.custom_vjp(lambda x: 2 * x, lambda node, g: [np.clip(g, -0.1, 0.1)])
+    given = [wb.override("custom_function", "0.5 * d")]
+    wb.jvp(lambda x: np.sum(double(x)), (W,), (np.ones(2),), overrides=given)
+    with pytest.raises(OverrideError, match="not linear"):
+        wb.jvp(lambda x: np.sum(bounded(x)), (W,), (np.ones(2),), overrides=given)
+
+
+def test_names_of_inputs_are_told_apart() -> None:
+    def rule(node: Any, g: Any) -> Any:
+        return np.clip(g, -0.1, 0.1) if node.names[0] == "u" else 2 * g
+
+    given = [wb.override("tanh", rule)]
+    wb.jvp(lambda v: np.sum(np.tanh(v)), (W,), (np.ones(2),), overrides=given)
+    with pytest.raises(OverrideError, match="not linear"):
+        wb.jvp(lambda u: np.sum(np.tanh(u)), (W,), (np.ones(2),), overrides=given)
+
+
+def test_a_rule_for_forward_mode_leaves_reverse_mode_alone() -> None:
+    class Opaque(wb.Op):
+        def compute(self, x: Any) -> Any:
+            return x + 0.0
+
+    given = [wb.override("sign", "true", jvp="t")]
+    f = lambda x: np.sum(x**2) + np.sum(Opaque()(np.sign(x)))  # noqa: E731
+    np.testing.assert_allclose(wb.grad(f, overrides=given)(W), 2 * W)
+    g = lambda x: np.sum(np.sign(x))  # noqa: E731
+    assert float(wb.jvp(g, (W,), (np.ones(2),), overrides=given)[1]) == 2.0
+
+
+def test_a_number_that_becomes_an_array_is_no_node_of_the_users() -> None:
+    def f(x: Any) -> Any:
+        with wb.scope("layer"):
+            return np.sin(x)
+
+    seen: list[int] = []
+
+    def rule(node: Any, g: Any) -> Any:
+        seen.append(node.position)
+        return 5 * node.vjp(g)[0]
+
+    given = [wb.override("layer/*", rule)]
+    assert float(wb.grad(f, overrides=given)(0.0)) == 5.0
+    assert seen == [0]

@@ -326,3 +326,84 @@ def test_a_note_says_in_which_steps_another_has_the_say() -> None:
     session.override("tanh", "3 * d", steps=2)
     assert "in step 2" in repr(session.overrides[1])
     np.testing.assert_allclose(session.grads["w"], by_hand([2], 3, 2)[0], rtol=1e-12)
+
+
+def test_structures_with_steps_stand_alone() -> None:
+    """What would hold in the other steps is another part: nobody has said which."""
+    pattern = wb.pattern(lambda a, b: np.tanh(a * b))
+    timed = wb.override(pattern, "3 * d", steps=2)
+    for other in (pattern, "tanh", "multiply"):
+        given = [wb.override(other, "2 * d"), timed]
+        with pytest.raises(OverrideError, match=r"in step 2.*may name steps"):
+            wb.grad(loop, overrides=given)(W, X)
+    both = [timed, wb.override(pattern, "2 * d")]  # the later holds in all steps
+    np.testing.assert_allclose(
+        wb.grad(loop, overrides=both)(W, X)[0], by_hand(list(range(N)), 2.0)[0][0]
+    )
+
+
+def test_one_of_several_outputs_in_some_steps() -> None:
+    matrix = np.array([[2.0, 0.3], [0.3, 1.0]])
+
+    def f(x: Any) -> Any:
+        def step(h: Any) -> Any:
+            values, _ = np.linalg.eigh(matrix + np.diag(h))
+            return np.tanh(values)
+
+        return np.sum(wb.scan(step, None, [x], n_steps=2, last=True))
+
+    def by_steps(x: Any) -> Any:
+        @wb.custom_vjp
+        def values(h: Any) -> Any:
+            return np.linalg.eigh(matrix + np.diag(h))[0]
+
+        values.defvjp(
+            lambda h: (values(h), h),
+            lambda h, g: (
+                2
+                * wb.vjp(lambda h: np.linalg.eigh(matrix + np.diag(h))[0], h)[1](g)[0],
+            ),
+        )
+        h = np.tanh(values(x))
+        return np.sum(np.tanh(np.linalg.eigh(matrix + np.diag(h))[0]))
+
+    given = [wb.override(lambda node: node.op.name == "item", "2 * d", steps=0)]
+    x = np.array([0.3, 0.5])
+    found = wb.grad(f, overrides=given)(x)
+    np.testing.assert_allclose(found, wb.grad(by_steps)(x), rtol=1e-10)
+    _, moved = wb.jvp(f, (x,), (np.ones(2),), overrides=given)
+    np.testing.assert_allclose(moved, found.sum(), rtol=1e-10)
+
+
+def test_a_block_need_not_mean_a_loop() -> None:
+    with wb.overrides(wb.override("tanh", "3 * d", steps=1)):
+        found = wb.grad(lambda x: np.sum(np.tanh(x)))(X)
+        np.testing.assert_allclose(found, 1 - np.tanh(X) ** 2, rtol=1e-12)
+        gw, _ = wb.grad(loop, (0, 1))(W, X)
+    np.testing.assert_allclose(gw, by_hand([1])[0], rtol=1e-12)
+
+
+def test_a_condition_may_hold_less_often_than_a_step_is_named() -> None:
+    given = [wb.override("tanh", "3 * d", steps=slice(N + 2, N + 4))]
+    for f in (while_loop, until_loop):
+        found = wb.grad(f, overrides=given)(W, X)
+        np.testing.assert_allclose(found, by_hand([])[0], rtol=1e-12)
+
+
+def test_strides_from_the_end_of_loops_that_differ_are_refused() -> None:
+    def f(x: Any, k: Any) -> Any:
+        step = lambda s: (s[0] + 1, np.sin(s[1]))  # noqa: E731
+        return wb.while_loop(lambda s: s[0] < k, step, (0, x))[1]
+
+    counts = np.array([1, 3, 2])
+    given = [wb.override("sin", "2 * d", steps=slice(None, None, -2))]
+    with pytest.raises(OverrideError, match="counts from the last step"):
+        wb.grad(lambda x: np.sum(wb.vmap(f)(x, counts)), overrides=given)(np.ones(3))
+
+
+def test_a_check_tells_of_overrides_inside_loops() -> None:
+    session = wb.Session(wb.trace(loop)(W, X))
+    session.override("tanh", "3 * d", steps=1)
+    text = str(session.check())
+    assert "which changes what it passes on by 200 %" in text
+    assert "TypeError" not in text

@@ -19,6 +19,7 @@ import numpy as np
 from workbench.autodiff import batch as batching
 from workbench.autodiff import forward, reverse
 from workbench.autodiff.call import derive_by_running
+from workbench.autodiff.steps import outputs_of
 from workbench.core import deferred, dims, hooks, types
 from workbench.core.op import LENGTHS, Op
 from workbench.core.refusals import name_of
@@ -90,13 +91,14 @@ def _specs(operands: Sequence[Any]) -> list[Any]:
 
 
 def _cotangents(
-    arrays: Sequence[Any], *, of: Op, mask: int, given: Any, settings: Any
+    arrays: Sequence[Any], *, of: Op, rule: Any, mask: int, given: Any, settings: Any
 ) -> list[Any]:
-    """Return what the rule of an op passes on, for those inputs whose bit is set."""
+    """Return what a rule (None: the op's) passes on, for inputs whose bit is set."""
     settings = dict(settings)
     g, y, inputs = _split(arrays, given)
-    assert of.pull is not None
-    passed = list(of.pull(mask, g, y, inputs, settings))
+    pull = rule or of.pull
+    assert pull is not None
+    passed = list(pull(mask, g, y, inputs, settings))
     made = []
     for i, x in enumerate(inputs):
         if mask >> i & 1:
@@ -120,7 +122,7 @@ def _split(arrays: Sequence[Any], given: Any) -> tuple[Any, Any, tuple[Any, ...]
 
 
 def _cotangent_specs(
-    *operands: Any, of: Op, mask: int, given: Any, settings: Any
+    *operands: Any, of: Op, rule: Any, mask: int, given: Any, settings: Any
 ) -> tuple[Spec, ...]:
     _, _, inputs = _split(operands, given)
     return tuple(
@@ -133,15 +135,34 @@ VJP = declare_run(
 )
 
 
-def _pull_later(node: Tensor, mask: int, g: Any) -> list[Any]:
+def _called_with(
+    node: Tensor, rule: Any, inside: tuple[Any, ...]
+) -> tuple[Op, Any, tuple[Any, ...], Params]:
+    """Return the op, the rule of an override (or None), operands and settings.
+
+    ``inside`` is what the rule is given besides: rules of overrides for nodes inside.
+    """
+    if not inside:
+        of, inputs, settings = deferred.stripped(node)
+        return of, None, inputs, settings
+
+    def run(*arguments: Any) -> Any:
+        return rule(*arguments, *inside)
+
+    return node.op, run, node.inputs, node.params
+
+
+def _pull_later(
+    node: Tensor, mask: int, g: Any, pull: Any, inside: tuple[Any, ...]
+) -> list[Any]:
     """Return what `pull` of a node would give, by a node that runs the rule."""
-    of, inputs, settings = deferred.stripped(node)
+    of, rule, inputs, settings = _called_with(node, pull, inside)
     mask = sum(
         1 << i
         for i, x in enumerate(inputs)
         if mask >> i & 1 and types.differentiable(dtype_of(x))
     )
-    y = define.outputs(node)
+    y = outputs_of(node)
     given = None
     operands: list[Any] = [g, y]
     if isinstance(y, tuple):
@@ -149,6 +170,7 @@ def _pull_later(node: Tensor, mask: int, g: Any) -> list[Any]:
         operands = [*(part for part in g if part is not None), *y]
     params = {
         "of": of,
+        "rule": rule,
         "mask": mask,
         "given": given,
         "settings": tuple(settings.items()),
@@ -161,7 +183,7 @@ def _pull_later(node: Tensor, mask: int, g: Any) -> list[Any]:
 
 
 def _tangents(
-    arrays: Sequence[Any], *, of: Op, moving: Any, count: Any, settings: Any
+    arrays: Sequence[Any], *, of: Op, rule: Any, moving: Any, count: Any, settings: Any
 ) -> list[Any]:
     """Return the tangents of the outputs of an op; ``count`` is None for one output."""
     settings = dict(settings)
@@ -169,7 +191,7 @@ def _tangents(
     tangents = tuple(next(rest) if there else None for there in moving)
     y: Any = next(rest) if count is None else tuple(next(rest) for _ in range(count))
     inputs = tuple(rest)
-    push = forward.push_of(of)
+    push = rule or forward.push_of(of)
     assert push is not None
     made = push(tangents, y, inputs, settings)
     parts = (y,) if count is None else y
@@ -183,7 +205,7 @@ def _tangents(
 
 
 def _tangent_specs(
-    *operands: Any, of: Op, moving: Any, count: Any, settings: Any
+    *operands: Any, of: Op, rule: Any, moving: Any, count: Any, settings: Any
 ) -> tuple[Spec, ...]:
     first = sum(moving)
     found = operands[first : first + (1 if count is None else count)]
@@ -195,16 +217,19 @@ JVP = declare_run(
 )
 
 
-def _push_later(node: Tensor, tangents: tuple[Any, ...]) -> Any:
+def _push_later(
+    node: Tensor, tangents: tuple[Any, ...], push: Any, inside: tuple[Any, ...]
+) -> Any:
     """Return what `push` of a node would give, by a node that runs the rule."""
-    of, inputs, settings = deferred.stripped(node)
+    of, rule, inputs, settings = _called_with(node, push, inside)
     tangents = tangents[: len(inputs)]
     if all(t is None for t in tangents):
         return None
-    y = define.outputs(node)
+    y = outputs_of(node)
     many = isinstance(y, tuple)
     params = {
         "of": of,
+        "rule": rule,
         "moving": tuple(t is not None for t in tangents),
         "count": len(y) if many else None,
         "settings": tuple(settings.items()),

@@ -62,7 +62,7 @@ def push_forward(
                 constant=constant, nulls_pass=nulls_pass,
             )  # fmt: skip
     rules = drop_cut_parts(rules, wrt, constant) if rules else {}
-    steps = plan(outputs, wrt, rules, constant)
+    steps = plan(outputs, wrt, rules, constant, "push")
     outer = set() if record else outer_steps(outputs, steps, wrt)
     moving = {x.serial: t for x, t in zip(wrt, tangents, strict=True) if t is not None}
     try:
@@ -128,9 +128,9 @@ def record_push(
     try:
         return push(incoming, outputs_of(node), node.inputs, node.params, *inside)
     except (UnknownLengthError, ValueError, TypeError, IndexError) as error:
-        if not reverse.waits(node, error):
+        if not reverse.waits(node, error, bool(inside)):
             raise
-        return hooks.push_late(node, incoming)
+        return hooks.push_late(node, incoming, push, inside)
 
 
 def push_of(op: Op) -> Callable[..., Any] | None:

@@ -34,13 +34,13 @@ def bits(places: Iterable[int]) -> int:
     return found
 
 
-def smooth_reads(graph: Graph, rules: Rules) -> Sequence[int]:
+def smooth_reads(graph: Graph, rules: Rules, mode: steps.Mode) -> Sequence[int]:
     """For each output, the leaves that it depends on through derivatives, as a mask.
 
     An override may give one to a node whose op has none.
     """
     rough = [x for x in graph.between if x.op.pull is None]
-    given = {x.serial for x in rough if rules and x.serial in rules}
+    given = {x.serial for x in rough if steps.is_ruled(x.serial, rules, mode)}
     return graph.depends({x.serial for x in rough} - given)
 
 

@@ -271,9 +271,9 @@ def record_pull(
             mask, g, outputs_of(node), node.inputs, node.params, *inside
         )
     except (UnknownLengthError, ValueError, TypeError, IndexError) as error:
-        if pull is not node.op.pull or not waits(node, error):
+        if not waits(node, error, bool(inside)):
             raise
-        made = hooks.pull_late(node, mask, g)
+        made = hooks.pull_late(node, mask, g, pull, inside)
     return made
 
 
@@ -290,10 +290,13 @@ def _without_nulls(mask: int, g: Any, node: Tensor) -> Any:
     )
 
 
-def waits(node: Tensor, error: Exception) -> bool:
-    """Return whether a rule failed because a length is not known yet."""
-    if isinstance(error, UnknownLengthError):
-        return True
+def waits(node: Tensor, error: Exception, ruled: bool) -> bool:
+    """Return whether a rule failed because a length is not known yet.
+
+    If it is ``ruled`` by overrides, what else fails is a fault of their rules.
+    """
+    if isinstance(error, UnknownLengthError) or ruled:
+        return isinstance(error, UnknownLengthError)
     if isinstance(error, WorkbenchError) and not isinstance(error, ShapeError):
         return False
     shapes = [x.shape for x in node.inputs if hasattr(x, "shape")]

@@ -8,7 +8,7 @@ of overrides that reach into them.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from workbench.core import blame, deferred, traces, walk
 from workbench.core.graph import Graph
@@ -94,6 +94,16 @@ class Rule(Protocol):
 
 #: Rules that stand in for those of ops, by the serial of the node.
 Rules = Mapping[int, Rule] | None
+
+
+#: The rule of which mode is meant.
+Mode = Literal["pull", "push"]
+
+
+def is_ruled(serial: int, rules: Rules, mode: Mode) -> bool:
+    """Return whether a node has another rule in this mode."""
+    rule = rules.get(serial) if rules else None
+    return rule is not None and getattr(rule, mode) is not None
 
 
 def parts_among(rules: Mapping[int, Rule]) -> dict[int, Part]:
@@ -227,6 +237,7 @@ def plan(
     wrt: Sequence[Tensor],
     rules: Rules = None,
     constant: Collection[int] = (),
+    mode: Mode = "pull",
 ) -> list[tuple[Tensor, int]]:
     """Return the nodes from ``wrt`` to ``outputs``, ascending; which inputs vary.
 
@@ -234,7 +245,7 @@ def plan(
     through ops without derivative (comparisons, `sign`) does not vary, unless one of
     ``rules`` gives such a node a derivative. Where a rule is that of a part of the
     program, the part is one step in the place of its outputs. Those that are
-    ``constant`` do not vary.
+    ``constant`` do not vary. ``mode`` is that of the sweep.
     """
     varying = {x.serial for x in wrt}
     first = min(varying, default=0)
@@ -263,7 +274,7 @@ def plan(
                 mask |= bit
             bit += bit
         if mask:
-            if node.op.pull is None and not (rules and serial in rules):
+            if node.op.pull is None and not is_ruled(serial, rules, mode):
                 continue
             if instead or constant:
                 ends = {x.serial for x in ends_of(node)}.difference(constant)

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.autodiff.steps import Rule, ends_of
+from workbench.autodiff.steps import Part, Rule, ends_of
 from workbench.checks.check_rule import Look, second_order
 from workbench.checks.local import Local, NoGradient
 from workbench.checks.report import (
@@ -376,7 +376,7 @@ def overridden(
     text = f"{named(node)} runs {rule.label!r}"
     try:
         # Of a pattern the whole part is asked, with what arrives at all its outputs.
-        meant = rule.node
+        meant = rule.node if isinstance(rule.node, Part) else node
         local = Local(meant)
         g = None if arriving is None else arrived_at(meant, arriving)
         if g is None:

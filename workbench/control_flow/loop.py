@@ -20,7 +20,7 @@ from workbench.autodiff.higher_order import (
     read_values,
     smooth_reads,
 )
-from workbench.autodiff.steps import Rules
+from workbench.autodiff.steps import Mode, Rules
 from workbench.core.dims import Length, atoms_of
 from workbench.core.graph import Graph
 from workbench.core.op import declare
@@ -281,11 +281,14 @@ def _is_uneven(node: Tensor, inner: set[int]) -> bool:
 
 
 def moving_leaves(
-    loop: Loop, start: int, smooth: bool = True, rules: Rules = None
+    loop: Loop, start: int, smooth: Mode | None, rules: Rules = None
 ) -> int:
-    """The leaves of a step that vary when those in the mask do, carries included."""
+    """Return which leaves of a step vary when those in the mask do, carries included.
+
+    ``smooth``: through derivatives alone, of this mode.
+    """
     body = loop.body
-    reads = smooth_reads(body, rules) if smooth else body.reads
+    reads = smooth_reads(body, rules, smooth) if smooth else body.reads
     first = loop.consts + loop.seqs
     mask, before = start, -1
     while mask != before:

@@ -181,7 +181,7 @@ def _batch(
     start, first = int(loop.counted), loop.consts + loop.seqs
     flags = batched[start:]
     uneven = bool(start and batched[0])
-    mask = moving_leaves(loop, bits(i for i, b in enumerate(flags) if b), smooth=False)
+    mask = moving_leaves(loop, bits(i for i, b in enumerate(flags) if b), None)
     if loop.until and not uneven:
         # Whether examples stop by themselves.
         uneven = bool(loop.body.reads[-1] & mask)
@@ -457,8 +457,8 @@ def _pull(
         for i, x in enumerate(body.leaves)
         if mask >> i & 1 and differentiable(x.spec.dtype)
     )
-    moving = moving_leaves(loop, asked, rules=rules)
-    varies = smooth_reads(body, rules)
+    moving = moving_leaves(loop, asked, "pull", rules)
+    varies = smooth_reads(body, rules, "pull")
     ends = len(body.outputs) - loop.until
     arrived = [i for i in range(ends) if g[i] is not None and varies[i] & moving]
     # The carries whose cotangents go from step to step.
@@ -629,7 +629,7 @@ def _push(
         for i, (t, x) in enumerate(zip(given, body.leaves, strict=True))
         if t is not None and differentiable(x.spec.dtype)
     )
-    mask = moving_leaves(loop, start, rules=rules)
+    mask = moving_leaves(loop, start, "push", rules)
     moving = [i for i in range(len(body.leaves)) if mask >> i & 1]
     flags = {i for i in moving if is_masked(given[i])}
     while True:

@@ -75,6 +75,12 @@ class StepRule:
     def _choose(self, here: Any, there: Any, x: Any) -> Any:
         if here is None and there is None:
             return None
+        if isinstance(here, define.Parts) or isinstance(there, define.Parts):
+            # One of several outputs: what goes back to all of them.
+            outputs: Any = define.parts(x)
+            none = (None,) * len(outputs)
+            rows = zip(here or none, there or none, outputs, strict=True)
+            return define.Parts(self._choose(*row) for row in rows)
         parts = [
             np.zeros_like(x) if c is None else reverse.fit(c, x) for c in (here, there)
         ]
@@ -121,18 +127,19 @@ def _flags(rule: Any, loop: Loop, n: Any) -> Any:
     """Return for each of ``n`` steps whether it is one of those of a rule."""
     steps = rule.steps
     parts = (steps.start, steps.stop) if isinstance(steps, slice) else (steps,)
-    if loop.uneven and any(k is not None and k < 0 for k in parts):
+    stride = steps.step if isinstance(steps, slice) else None
+    if loop.uneven and any(k is not None and k < 0 for k in (*parts, stride)):
         raise OverrideError(
             f"override {rule.label!r}: steps={steps!r} counts from the last step, and"
             " the examples of a vmap make different numbers of steps. Differentiate"
             " each: wb.vmap(wb.grad(f)), or count from 0."
         )
     span = (*parts, steps.step) if isinstance(steps, slice) else steps
-    params = {"steps": span, "label": rule.label, "strict": not loop.derived}
+    # How often a condition holds may be fewer: no fault of who names a step.
+    strict = not (loop.derived or loop.until)
+    params = {"steps": span, "label": rule.label, "strict": strict}
     if isinstance(n, int):
         return _mark_steps(n, **params)
-    # How often a condition holds may be fewer: no fault of who names a step.
-    params["strict"] = not (loop.derived or loop.until)
     return apply(IN_STEPS, (admit(n),), params)
 
 

@@ -299,17 +299,14 @@ def inline(graph: Graph) -> Graph:
     %1     = multiply(x, x)     float64[]
     %2     = multiply(%1, x)    float64[]
     """
-    while any(node.op.inline for node in graph.nodes):
+    while any(node.op.inline for node in graph.between):
         graph = _inline_once(graph)
     return graph
 
 
 def _inline_once(graph: Graph) -> Graph:
     made: dict[int, Any] = {}
-    given = {x.serial for x in graph.leaves}
-    for node in graph.nodes:
-        if node.serial in given:
-            continue
+    for node in graph.between:
         inputs = tuple(
             [made.get(x.serial, x) if isinstance(x, Tensor) else x for x in node.inputs]
         )

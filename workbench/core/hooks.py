@@ -216,13 +216,13 @@ call_late: Hook[[Any, Any, dict[str, Any]], Any] = Hook(
     "workbench.autodiff.deferred",
 )
 #: Set by `autodiff.deferred`; called by `autodiff.reverse`.
-pull_late: Hook[[Any, int, Any], list[Any]] = Hook(
+pull_late: Hook[[Any, int, Any, Any, tuple[Any, ...]], list[Any]] = Hook(
     "pull_late",
     "Return what a node passes on, by a node that runs its reverse rule.",
     "workbench.autodiff.deferred",
 )
 #: Set by `autodiff.deferred`; called by `autodiff.forward`.
-push_late: Hook[[Any, tuple[Any, ...]], Any] = Hook(
+push_late: Hook[[Any, tuple[Any, ...], Any, tuple[Any, ...]], Any] = Hook(
     "push_late",
     "Return the tangent of a node, by a node that runs its forward rule.",
     "workbench.autodiff.deferred",

@@ -49,7 +49,8 @@ class NodeRunner(Runner):
         op = node.op if node.op is not define.ITEM else declare("identity")
         # A function may look at the node; an expression sees its arrays alone.
         texts = isinstance(vjp, TEXTS) and isinstance(jvp, TEXTS)
-        kind = () if texts else (node.name, position)
+        names = tuple([getattr(x, "name", None) for x in node.inputs])
+        kind = () if texts else (node.name, names, position)
         super().__init__(op, vjp, jvp, true=op, linear=owner.linear, kind=kind)
         self.node = node
         self.owner = owner

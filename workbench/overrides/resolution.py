@@ -15,12 +15,15 @@ from weakref import WeakKeyDictionary
 
 from workbench.autodiff import steps
 from workbench.core import blame
+from workbench.core.op import declare
 from workbench.core.tensor import IDENTITY, Tensor, next_serial
 from workbench.errors import OverrideError
 from workbench.overrides.node_rule import NodeRule
 from workbench.overrides.override import Override, describe_steps
 from workbench.overrides.regions import Region
 from workbench.overrides.targets import ByNode, ByPart, Nodes, missed
+
+STRONG = declare("strong")
 
 # Which of several overrides has the say at a node, and what to tell of the others.
 #
@@ -90,8 +93,12 @@ class Resolution:
             for region in sorted(regions.get(i, ()), key=last, reverse=True):
                 other = self.find_winner(region, held, asked)
                 if other is not None:
+                    self.check_steps(other, i, region)
                     self.lost[i][OWN if other == i else other] += 1
                     continue
+                for serial in (*region.inside, *(x.serial for x in region.outputs)):
+                    for k in self.ranked.get(serial, ()):
+                        self.check_steps(i, k, region)
                 won.append((i, region))
                 held.update((x.serial, i) for x in region.outputs)
                 for serial in region.inside:
@@ -103,6 +110,23 @@ class Resolution:
             for x in region.outputs:
                 self.winners[x.serial] = i, x
                 self.parts[x.serial] = region
+
+    def check_steps(self, winner: int, loser: int, region: Region) -> None:
+        """Refuse ``steps=`` at a part where another override means something too.
+
+        Outside of its steps the other would hold, at another part or node.
+        """
+        if winner in (loser, ASKED) or self.overrides[winner].steps is None:
+            return
+        one, other = self.overrides[winner], self.overrides[loser]
+        end = region.outputs[0]
+        raise OverrideError(
+            f"override {one.label!r} on {one.target}{describe_steps(one.steps)}:"
+            f" {other.label!r} on {other.target} means the same part of the program,"
+            f" which ends with {blame.describe(end)}{blame.at(end.site)}, or a node in"
+            " it. Of a structure or a subgraph one override alone may name steps. Leave"
+            " steps= out, or target nodes."
+        )
 
     @property
     def cut(self) -> list[int]:
@@ -299,7 +323,9 @@ def resolve(
     # A node that a derivative has made is none of the user's program, unless the
     # user points at it; nor one that only helps an op of the user's to run on a batch.
     ops = [n for n in nodes if n.op is not IDENTITY and n.origin is None]
-    own = [n for n in ops if n.context is None or not n.context.helper]
+    # What makes an array of a Python number is no op that the user wrote either.
+    own = [n for n in ops if n.op is not STRONG
+           and (n.context is None or not n.context.helper)]  # fmt: skip
     matched = []
     regions: dict[int, list[Region]] = {}
     for i, given in enumerate(overrides):
@@ -317,8 +343,9 @@ def resolve(
             found = [x for region in regions[i] for x in region.outputs]
         else:
             found = target.select(among)
+        means = bool(found)
         if given.steps is not None and found:
-            found = keep_in_loops(given, found, program or nodes)
+            found = keep_in_loops(given, found, program or nodes, i >= around)
             if i in regions:
                 kept = {x.serial for x in found}
                 regions[i] = [
@@ -331,7 +358,7 @@ def resolve(
                 f"{blame.describe(found[0])} has no op, so no rule to override."
                 " Override a node that reads it."
             )
-        if found:
+        if found or (means and i < around):
             _MATCHED[given] = next_serial()
         elif given.enabled and _MATCHED.get(given, 0) < since:
             raise OverrideError(missed(given.target, given.label, nodes, where, wrt))
@@ -344,14 +371,15 @@ def resolve(
 
 
 def keep_in_loops(
-    given: Override, found: Sequence[Tensor], nodes: Nodes
+    given: Override, found: Sequence[Tensor], nodes: Nodes, needed: bool
 ) -> list[Tensor]:
     """Return those of the nodes of an override that stand in the step of a loop.
 
     Raises
     ------
     OverrideError
-        If none does, or one stands in a branch or the like inside the step.
+        If none does and one is ``needed``, or one stands in a branch or the like
+        inside the step.
     """
     own: set[int] = set()
     deeper: set[int] = set()
@@ -369,7 +397,7 @@ def keep_in_loops(
                 " loop, where steps= does not reach. Leave steps= out, or choose in the"
                 " rule."
             )
-    if not chosen:
+    if not chosen and needed:
         raise OverrideError(
             f"override {given.label!r} on {given.target}: steps={given.steps!r} names"
             f" iterations of a loop, and {blame.describe(found[0])}"

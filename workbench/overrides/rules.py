@@ -222,7 +222,7 @@ class Runner:
         """
         rule = self.vjp
         if rule is None and self.jvp is not None:
-            self.check_linear(self.jvp, "jvp", mask, y, inputs, params)
+            self.check_linear(self.jvp, "jvp", mask, y, inputs, params, rules)
             push = partial(self.push, rules=rules)
             return transpose(push, mask, g, y, inputs, params)
         if rule is None:
@@ -432,7 +432,7 @@ class Runner:
         mask = bits(i for i, t in enumerate(tangents) if t is not None)
         if self.jvp is None:
             rule = self.find_rule() if self.vjp is None else self.vjp
-            self.check_linear(rule, "vjp", mask, y, inputs, params)
+            self.check_linear(rule, "vjp", mask, y, inputs, params, rules)
             pull = partial(self.pull, rules=rules)
             return forward.transpose_rule(pull)(tangents, y, inputs, params)
         node = Node(self.op, mask, y, inputs, params, self.true, rules)
@@ -533,6 +533,7 @@ class Runner:
         y: Any,
         inputs: tuple[Any, ...],
         params: Params,
+        rules: Rules,
     ) -> None:
         """Raise an error if a rule cannot be transposed for the other mode.
 
@@ -543,8 +544,11 @@ class Runner:
         outputs = y if many else (y,)
         # The calls of one function share what is known: their rules are methods.
         specs = tuple(types.spec_of(x) for x in (*inputs, *outputs))
-        own = getattr(rule, "__func__", rule), self.op.name, *params.items()
+        op = self.op.maker or self.op
+        own = getattr(rule, "__func__", rule), op, *params.items()
         key: Any = (own, self.kind, which, mask, specs)
+        if rules and self.op.graphs is not None:
+            key = None  # it hangs on the rules of nodes inside too
         try:
             if key in self.linear:
                 return
@@ -555,13 +559,14 @@ class Runner:
         held: Any = outputs if many else outputs[0]
 
         def pull(g: Sequence[Any]) -> Sequence[Any]:
-            return self.pull(mask, tuple(g) if many else g[0], held, solid, params)
+            arriving = tuple(g) if many else g[0]
+            return self.pull(mask, arriving, held, solid, params, rules)
 
         def push(t: Sequence[Any]) -> Sequence[Any]:
             moving = iter(t)
             tangents = [next(moving) if mask >> i & 1 else None
                         for i in range(len(solid))]  # fmt: skip
-            made = self.push(tuple(tangents), held, solid, params)
+            made = self.push(tuple(tangents), held, solid, params, rules)
             return made if isinstance(made, tuple) else [made]
 
         if which == "vjp":
