@@ -38,7 +38,7 @@ from workbench.overrides.targets import name_of
 # One call of a function with rules: its arrays, its op, and how its rules are read.
 
 Function = Callable[..., Any]
-Rule = Callable[..., Any]
+UserRule = Callable[..., Any]
 
 #: What a rule that takes what the function takes is to return.
 EACH = (
@@ -292,7 +292,7 @@ class FunctionCall:
         self,
         made: Any,
         args: tuple[Any, ...],
-        rule: Rule,
+        rule: UserRule,
         fixed: tuple[int, ...] = (),
     ) -> list[Any]:
         """One gradient for each array, from one for each argument, nested as it is."""
@@ -320,7 +320,7 @@ class FunctionCall:
         flat += [None] * (len(self.flat) - len(flat))  # keyword-only arguments
         return [flat[i] for i in self.chosen]
 
-    def refuse(self, rule: Rule, what: str, cure: str) -> NoReturn:
+    def refuse(self, rule: UserRule, what: str, cure: str) -> NoReturn:
         """Raise the error of a rule that returned what it must not."""
         stop = "" if what.endswith("?") else "."
         told = f"{self.function.__op__}: {placed(rule)} {what}{stop} {cure}"
@@ -374,8 +374,8 @@ class CustomFunction:
     def __init__(
         self,
         f: Function,
-        vjp: Rule | None = None,
-        jvp: Rule | None = None,
+        vjp: UserRule | None = None,
+        jvp: UserRule | None = None,
         *,
         paired: bool = False,
         nondiff_argnums: int | Sequence[int] = (),
@@ -497,7 +497,7 @@ class CustomFunction:
         return settings
 
     @property
-    def rule(self) -> Rule | None:
+    def rule(self) -> UserRule | None:
         """What errors name: the rule for reverse mode, or for forward mode."""
         return self.vjp or self.backward or self.jvp or self.pushed or self.f
 
@@ -511,9 +511,9 @@ def _holds_arrays(value: Any) -> bool:
 
 def custom_vjp(
     f: Function | None = None,
-    vjp: Rule | None = None,
+    vjp: UserRule | None = None,
     *,
-    jvp: Rule | None = None,
+    jvp: UserRule | None = None,
     nondiff_argnums: int | Sequence[int] = (),
 ) -> Any:
     """Return a function of arrays with a gradient of your own.
@@ -561,9 +561,9 @@ def custom_vjp(
 
 def custom_jvp(
     f: Function | None = None,
-    jvp: Rule | None = None,
+    jvp: UserRule | None = None,
     *,
-    vjp: Rule | None = None,
+    vjp: UserRule | None = None,
     nondiff_argnums: int | Sequence[int] = (),
 ) -> Any:
     """Return a function of arrays with a rule of your own for forward mode.
@@ -585,7 +585,7 @@ def custom_jvp(
     return custom_vjp(f, vjp, jvp=jvp, nondiff_argnums=nondiff_argnums)
 
 
-def custom_gradient(f: Function | None = None, *, jvp: Rule | None = None) -> Any:
+def custom_gradient(f: Function | None = None, *, jvp: UserRule | None = None) -> Any:
     """Return a function that returns its value and its gradient, as TensorFlow has it.
 
     ``f(*args)`` returns ``(y, grad)``; ``grad`` takes one cotangent for each array in

@@ -27,7 +27,7 @@ from workbench.ops import define
 from workbench.ops.define import shape_of
 from workbench.overrides.node import has_derivative
 from workbench.overrides.rule_errors import called, check_signature
-from workbench.overrides.rules import Rule, Runner
+from workbench.overrides.rules import Runner, UserRule
 from workbench.overrides.targets import listed
 
 Params = dict[str, Any]
@@ -74,7 +74,7 @@ class OpRunner(Runner):
             )
         return found
 
-    def check_takes(self, rule: Rule, count: int, what: str) -> None:
+    def check_takes(self, rule: UserRule, count: int, what: str) -> None:
         """Raise an error if a rule does not take a node and so many arrays."""
         own = self.vjp is not None or self.jvp is not None
         kind = UsageError if own else RegistrationError
@@ -158,7 +158,9 @@ class BatchedOp(Op):
     ) -> Any:
         return apply(BatchedOp(self, batched), inputs, params)
 
-    def _run_rule(self, rule: Rule, inputs: Any, y: Any, arriving: Any, on: Any) -> Any:
+    def _run_rule(
+        self, rule: UserRule, inputs: Any, y: Any, arriving: Any, on: Any
+    ) -> Any:
         """Run a rule ``(inputs, outputs, arriving)`` of one example on all.
 
         What is None of what arrives stays None; ``on`` says which of it is batched.

@@ -19,7 +19,7 @@ from workbench.ops.define import shape_of
 from workbench.overrides.expression import Expression
 from workbench.overrides.node import Node, Params, has_derivative
 from workbench.overrides.rule_errors import check_signature
-from workbench.overrides.rules import SHAPES, TRUE, Rule, Runner
+from workbench.overrides.rules import SHAPES, TRUE, Runner, UserRule
 
 #: What a rule is that sees nothing of its node but arrays.
 TEXTS = Expression, str, NoneType
@@ -115,7 +115,7 @@ class NodeRunner(Runner):
             " or differentiate in reverse mode.",
         )
 
-    def check_takes(self, rule: Rule, count: int, what: str) -> None:
+    def check_takes(self, rule: UserRule, count: int, what: str) -> None:
         """Raise an error if a rule does not take a node and so many arrays."""
         check_signature(
             rule,
@@ -150,8 +150,8 @@ class NodeRule:
         # At one of several outputs a rule sees an op that passes its gradient on.
         item = self.node.op is define.ITEM
         #: The rules as those of an op that holds graphs; None: the true ones.
-        self.pull: Rule | None = self._pull_output if item else back.pull
-        self.push: Rule | None = self._push_output if item else ahead.push
+        self.pull: UserRule | None = self._pull_output if item else back.pull
+        self.push: UserRule | None = self._push_output if item else ahead.push
         if back.vjp == TRUE:
             self.pull = None
         if ahead.jvp == TRUE:

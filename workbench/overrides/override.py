@@ -3,8 +3,8 @@
 An `Override` says which nodes (its target) and what runs there (its rules). It
 changes nothing by itself: `resolution.py` finds the nodes of a given program that it
 applies to, and the sweeps run the rules that result. Targets stand in `targets.py`,
-what a rule does at a node in `rules.py`, the language of textual rules in
-`expression.py`, rules by their names in `named.py` and `rule_parser.py`, with
+how rules run in `rules.py` and at a node in `node_rule.py`, the language of textual
+rules in `expression.py`, rules by their names in `named.py` and `rule_parser.py`, with
 the short texts for them.
 """
 
@@ -171,7 +171,9 @@ def override(
         :func:`workbench.while_loop`): the iteration in which the rule holds, counted
         from 0, from the end if negative; or several, ``slice(10, 20)``. In all others
         holds what would hold without this override: another one, or the true rule.
-        Nodes outside of loops that the target means too keep theirs.
+        Nodes outside of loops that the target means too keep the rules that they
+        have. Of a structure or a subgraph one override alone may name steps, and a
+        node in a branch, a checkpoint or the like inside the step takes none.
 
     Raises
     ------

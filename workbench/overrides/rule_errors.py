@@ -14,7 +14,7 @@ from workbench.errors import UsageError, WorkbenchError
 from workbench.overrides.expression import Expression
 from workbench.overrides.targets import name_of
 
-Rule = Callable[..., Any]
+UserRule = Callable[..., Any]
 
 #: What to do in place of a change in place.
 ONTO_COPIES = "Work on a copy: x = x.copy()."
@@ -63,7 +63,7 @@ def numbered(letter: str, count: int) -> str:
 
 
 def check_signature(
-    rule: Rule,
+    rule: UserRule,
     count: int,
     name: str,
     kind: type[WorkbenchError],
@@ -100,7 +100,7 @@ def check_signature(
     )
 
 
-def check_takes(gradient: Rule, count: int, name: str) -> None:
+def check_takes(gradient: UserRule, count: int, name: str) -> None:
     """Raise an error if a gradient does not take so many cotangents."""
     if (signature := _find_misfit(gradient, count)) is not None:
         raise UsageError(
@@ -109,7 +109,7 @@ def check_takes(gradient: Rule, count: int, name: str) -> None:
         )
 
 
-def _find_misfit(rule: Rule, count: int) -> inspect.Signature | None:
+def _find_misfit(rule: UserRule, count: int) -> inspect.Signature | None:
     """The signature of a function that does not take so many arguments; else None."""
     if type(rule) is FunctionType:
         code = rule.__code__

@@ -55,7 +55,7 @@ from workbench.overrides.rule_errors import (
     takes_arrays,
 )
 
-Rule = Callable[..., Any]
+UserRule = Callable[..., Any]
 
 # How rules run, in both modes
 
@@ -114,7 +114,7 @@ class Runner:
         connection: Callable[..., Sequence[Sequence[bool]]] | None = None,
         linear: set[Any] | None = None,
         kind: Hashable = (),
-        source: Rule | None = None,
+        source: UserRule | None = None,
     ) -> None:
         self.op = op
         self.vjp = vjp
@@ -201,7 +201,7 @@ class Runner:
             f" differentiate in {own} mode."
         )
 
-    def check_takes(self, rule: Rule, count: int, what: str) -> None:
+    def check_takes(self, rule: UserRule, count: int, what: str) -> None:
         """Raise an error if a rule does not take a node and so many arrays."""
         check_signature(rule, count, self.op.name, UsageError, what)
 
@@ -276,7 +276,7 @@ class Runner:
 
     def call(
         self,
-        rule: Rule,
+        rule: UserRule,
         node: Node,
         arriving: Sequence[Any],
         of: Sequence[Any],
@@ -305,7 +305,7 @@ class Runner:
             return [back.get(id(c), c) for c in made]
         return back.get(id(made), made)
 
-    def listed(self, rule: Rule, made: Any, count: int, node: Node) -> list[Any]:
+    def listed(self, rule: UserRule, made: Any, count: int, node: Node) -> list[Any]:
         """Return what a function gave, as one gradient for each input that is meant."""
         if made is None:
             self.refuse(rule, NOTHING, WITHOUT)
@@ -593,7 +593,7 @@ def is_broadcast(small: tuple[int, ...], large: tuple[int, ...]) -> bool:
 
 
 def transpose(
-    push: Rule, mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
+    push: UserRule, mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
 ) -> list[Any]:
     """Return what reverse mode passes on, from a rule that is linear in the tangents.
 

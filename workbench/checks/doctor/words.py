@@ -73,9 +73,9 @@ def _mends(case: Case, node: Tensor, rule: str) -> bool:
     try:
         meant = resolve_call([override(node, rule)], case.outputs, case.wrt, "diagnose")
         assert meant is not None
-        pulls = {**(case.rules or {}), **meant.rules}
+        rules = {**(case.rules or {}), **meant.rules}
         made = reverse.pull_back(
-            case.outputs, case.seeds, case.wrt, rules=pulls, visit=visit,
+            case.outputs, case.seeds, case.wrt, rules=rules, visit=visit,
             nulls_pass=True,
         )  # fmt: skip
     except (ArithmeticError, AssertionError, TypeError, ValueError, WorkbenchError):
