@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from workbench import ops as _ops  # declares every op
 from workbench.autodiff.grad import grad, value_and_grad
-from workbench.autodiff.jacobian import hessian, jacfwd, jacobian, jacrev, jvp, vjp
-from workbench.autodiff.vmap import vmap
 from workbench.core import hooks as _hooks
 from workbench.core import operators as _operators  # sets Tensor's operators
 from workbench.core.graph import Graph
@@ -35,7 +33,9 @@ if TYPE_CHECKING:
         custom_root,
         fixed_point,
     )
+    from workbench.autodiff.jacobian import hessian, jacfwd, jacobian, jacrev, jvp, vjp
     from workbench.autodiff.products import elementwise_grad, gnvp, hvp, linearize
+    from workbench.autodiff.vmap import vmap
     from workbench.checks.doctor.diagnose import diagnose
     from workbench.checks.verify import check_grads
     from workbench.control_flow.cond import cond
@@ -157,8 +157,13 @@ _LATER = {
     "fixed_point": "workbench.autodiff.implicit",
     "function": "workbench.symbolic",
     "gnvp": "workbench.autodiff.products",
-    "hvp": "workbench.autodiff.products",
     "graph_rule": "workbench.custom.graph_rule",
+    "hessian": "workbench.autodiff.jacobian",
+    "hvp": "workbench.autodiff.products",
+    "jacfwd": "workbench.autodiff.jacobian",
+    "jacobian": "workbench.autodiff.jacobian",
+    "jacrev": "workbench.autodiff.jacobian",
+    "jvp": "workbench.autodiff.jacobian",
     "linearize": "workbench.autodiff.products",
     "matrices": "workbench.symbolic",
     "matrix": "workbench.symbolic",
@@ -176,6 +181,8 @@ _LATER = {
     "until": "workbench.control_flow.signature",
     "vector": "workbench.symbolic",
     "vectors": "workbench.symbolic",
+    "vjp": "workbench.autodiff.jacobian",
+    "vmap": "workbench.autodiff.vmap",
     "while_loop": "workbench.control_flow.while_loop",
 }
 
