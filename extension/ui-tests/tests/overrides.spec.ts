@@ -217,3 +217,56 @@ test('a check says what is changed on purpose, and captions what is in force', a
   await expect(drawer.locator('.workbench-Caption')).toContainText('on purpose');
   await graph.screenshot('dark-changed');
 });
+
+const LOOPED = `%%autodiff loss --wrt w --name net
+h = np.tanh(w)
+h = wb.scan(lambda h, w: np.tanh(w * h), None, [h], w, n_steps=3, last=True)
+loss = np.sum(h)`;
+
+/** The gradient with another factor in one step of the loop, written out by hand. */
+const ONE_STEP = `
+_w = np.array([0.7, -0.4])
+_s = [np.tanh(_w)]
+for _ in range(3):
+    _s.append(np.tanh(_w * _s[-1]))
+_g, _d = np.ones(2), np.zeros(2)
+for _i in (2, 1, 0):
+    _b = _g * (1 - _s[_i + 1] ** 2) * (0.5 if _i == 1 else 1)
+    _d, _g = _d + _b * _s[_i], _b * _w
+_d = _d + _g * (1 - _s[0] ** 2)
+print(np.allclose(net.grads["w"], _d))`;
+
+test('G1: a rule for one step of a loop, by mouse, in the light and in the dark', async ({
+  page
+}) => {
+  await page.notebook.createNew('steps.ipynb');
+  await kernelReady(page);
+  await page.notebook.setCell(0, 'code', `${SETUP}\nw = np.array([0.7, -0.4])`);
+  await page.notebook.addCell('code', LOOPED);
+  await page.notebook.run();
+  const graph = new GraphOnPage(page);
+  await graph.ready();
+  await graph.live();
+  await graph.click(await graph.node('h, tanh'));
+  await graph.panel.getByRole('radio', { name: /tanh/ }).last().click();
+  await graph.field.fill('0.5 * d');
+  const steps = graph.panel.getByRole('textbox', { name: /steps/i });
+  await steps.fill('1');
+  await graph.screenshot('light-steps');
+  await graph.button('Apply').click();
+  await expect(graph.tab('Overrides 1')).toBeVisible();
+  expect(await print(page, ONE_STEP)).toBe('True');
+  await graph.tab('Overrides 1').click();
+  await expect(graph.panel.locator('.workbench-Override')).toContainText('in step 1');
+  await page.theme.setDarkTheme();
+  await graph.screenshot('dark-steps');
+
+  // Edited in the list, it keeps the step.
+  const row = graph.panel.locator('.workbench-Override').first();
+  await row.getByRole('button', { name: 'Edit' }).click();
+  await graph.screenshot('dark-steps-edited');
+  await row.getByRole('textbox').first().fill('0.25 * d');
+  await page.keyboard.press('Enter');
+  await expect(row).toContainText('in step 1');
+  expect(await print(page, ONE_STEP.replace('0.5 if', '0.25 if'))).toBe('True');
+});
