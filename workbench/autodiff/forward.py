@@ -36,6 +36,7 @@ def push_forward(
     rules: Rules = None,
     record: bool = False,
     constant: Collection[int] = (),
+    only: Collection[int] | None = None,
     nulls_pass: bool = False,
 ) -> list[Any]:
     """Return the tangents of ``outputs``, None for one that does not depend on ``wrt``.
@@ -52,6 +53,8 @@ def push_forward(
         Record every rule, so that the tangents are a graph.
     constant
         Serials of Tensors that are held constant: they do not move.
+    only
+        The serials of the nodes of a part of the program: all others are constant.
     nulls_pass
         Return tangents that cannot be computed, in the place of an error.
     """
@@ -59,10 +62,10 @@ def push_forward(
         with traces.OldValues():
             return push_forward(
                 outputs, wrt, tangents, rules=rules, record=record,
-                constant=constant, nulls_pass=nulls_pass,
+                constant=constant, only=only, nulls_pass=nulls_pass,
             )  # fmt: skip
     rules = drop_cut_parts(rules, wrt, constant) if rules else {}
-    steps = plan(outputs, wrt, rules, constant, "push")
+    steps = plan(outputs, wrt, rules, constant, "push", only)
     outer = set() if record else outer_steps(outputs, steps, wrt)
     moving = {x.serial: t for x, t in zip(wrt, tangents, strict=True) if t is not None}
     try:

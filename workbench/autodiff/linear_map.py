@@ -9,7 +9,6 @@ recorded once for a seed without value and runs on many unit vectors at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from itertools import accumulate, pairwise
 from math import prod
@@ -26,7 +25,7 @@ from workbench.core.hooks import OverrideRules
 from workbench.core.op import declare
 from workbench.core.tensor import Tensor, apply, value_of
 from workbench.core.trace import blank
-from workbench.core.traces import OpenTrace
+from workbench.core.traces import reopen
 from workbench.core.types import weak
 from workbench.errors import (
     NotDifferentiableError,
@@ -237,7 +236,8 @@ class LinearMap:
         """Return the cotangents of ``wrt``, or of some; None where nothing arrives."""
         pairs = zip(self.outputs, cotangents, strict=True)
         given = [(y, g) for y, g in pairs if g is not None]
-        with self._reopened():
+        # What ops run again is part of the expressions too.
+        with reopen(self.wrt if self.record else ()):
             return reverse.pull_back(
                 [y for y, _ in given], [g for _, g in given],
                 self.wrt if wrt is None else wrt, **self._options,
@@ -247,7 +247,7 @@ class LinearMap:
         self, tangents: Sequence[Any], outputs: Sequence[Any] | None = None
     ) -> list[Any]:
         """Return the tangents of the outputs, or of some; None for one that rests."""
-        with self._reopened():
+        with reopen(self.wrt if self.record else ()):
             return forward.push_forward(
                 self.outputs if outputs is None else outputs, self.wrt, tangents,
                 **self._options,
@@ -261,19 +261,6 @@ class LinearMap:
             "record": self.record,
             "nulls_pass": self.record,
         }
-
-    def _reopened(self) -> AbstractContextManager[Any]:
-        """Return a trace in which all that depends on ``wrt`` is recorded.
-
-        That of the program may have ended, and what ops run again (a checkpoint, say)
-        must be part of the expressions too.
-        """
-        leaves = {x.serial for x in self.wrt if x._value is not None}
-        if not self.record or not leaves:
-            return nullcontext()
-        opened = OpenTrace()
-        opened.leaves.update(leaves)
-        return opened
 
     # The matrix, a block for each output and each of ``wrt``
 

@@ -64,6 +64,7 @@ def pull_back(
     visit: Callable[[Visit], None] | None = None,
     constant: Collection[int] = (),
     closed: Collection[int] = (),
+    only: Collection[int] | None = None,
     nulls_pass: bool = False,
 ) -> list[Any]:
     """Return the cotangents of ``wrt``, None for one that the outputs do not depend on.
@@ -85,6 +86,8 @@ def pull_back(
     closed
         Serials of Tensors that keep what ``cotangents`` give them, or nothing:
         what their readers pass on does not arrive.
+    only
+        The serials of the nodes of a part of the program: all others are constant.
     nulls_pass
         Return gradients that cannot be computed (see `ops/gradients.py`), in the
         place of an error.
@@ -93,10 +96,10 @@ def pull_back(
         with traces.OldValues():
             return pull_back(
                 outputs, cotangents, wrt, record=record, rules=rules, visit=visit,
-                constant=constant, closed=closed, nulls_pass=nulls_pass,
+                constant=constant, closed=closed, only=only, nulls_pass=nulls_pass,
             )  # fmt: skip
     rules = drop_cut_parts(rules, wrt, {*constant, *closed}) if rules else {}
-    steps = plan(outputs, wrt, rules, constant)
+    steps = plan(outputs, wrt, rules, constant, only=only)
     wanted = {x.serial for x in wrt}
     arrived: dict[int, Any] = {}
     plain = record or not traces.LOCAL.stack

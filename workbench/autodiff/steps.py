@@ -238,6 +238,7 @@ def plan(
     rules: Rules = None,
     constant: Collection[int] = (),
     mode: Mode = "pull",
+    only: Collection[int] | None = None,
 ) -> list[tuple[Tensor, int]]:
     """Return the nodes from ``wrt`` to ``outputs``, ascending; which inputs vary.
 
@@ -245,7 +246,8 @@ def plan(
     through ops without derivative (comparisons, `sign`) does not vary, unless one of
     ``rules`` gives such a node a derivative. Where a rule is that of a part of the
     program, the part is one step in the place of its outputs. Those that are
-    ``constant`` do not vary. ``mode`` is that of the sweep.
+    ``constant`` do not vary. ``mode`` is that of the sweep. ``only``: the serials of
+    the nodes that it may visit, where it is of a part of the program.
     """
     varying = {x.serial for x in wrt}
     first = min(varying, default=0)
@@ -263,6 +265,8 @@ def plan(
                 if serial >= first and serial not in seen:
                     seen[serial] = x
                     push(x)
+    if only is not None:
+        seen = {serial: node for serial, node in seen.items() if serial in only}
     steps = []
     for serial in sorted(seen):
         node = seen[serial]
@@ -322,7 +326,9 @@ def outer_steps(
     first = min((x.serial for x in wrt), default=0)
     known: dict[int, bool] = {}
 
-    def is_live(x: Tensor) -> bool:
+    def is_live(x: Any) -> bool:
+        if not isinstance(x, Tensor):
+            return False
         if x.serial not in known:
             known[x.serial] = live(x)
         return known[x.serial]

@@ -10,7 +10,8 @@ from __future__ import annotations
 import threading
 import zlib
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import Any, Self
 from weakref import ref
@@ -372,6 +373,20 @@ def lock(array: Array) -> None:
             trace.caught[id(owner)] = owner
             trace.sums[id(owner)] = checksum(owner)
         trace.add(array)
+
+
+def reopen(values: Iterable[Any]) -> AbstractContextManager[Any]:
+    """Return a trace in which all that depends on Tensors is recorded.
+
+    That of the program they are from may have ended. Of Tensors without values it is
+    recorded in any case.
+    """
+    leaves = {x.serial for x in values if getattr(x, "_value", None) is not None}
+    if not leaves:
+        return nullcontext()
+    opened = OpenTrace()
+    opened.leaves.update(leaves)
+    return opened
 
 
 def active(tensor: Any) -> bool:

@@ -2,7 +2,7 @@
 
 What a pattern matches, and what is cut out by hand, is a region: the values it
 takes, the nodes that compute with them, and what comes out. Its derivatives are those
-of its nodes, one after the other, on the values that these had in the run.
+of its nodes, on the values that these had in the run, by the sweeps of any program.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from functools import cached_property
 from typing import Any
 
 from workbench.autodiff import forward, reverse
-from workbench.autodiff.steps import Part, Rules, graphs_of, inner_rules
+from workbench.autodiff.call import pull_through, push_through
+from workbench.autodiff.steps import Part, Rules, graphs_of
 from workbench.core import types
 from workbench.core.graph import Graph
 from workbench.core.op import Op
 from workbench.core.tensor import NO_PARAMS, Tensor, apply, value_of
+from workbench.core.traces import reopen
 
 Params = dict[str, Any]
 #: A node, and for each of its inputs where it comes from: an input of the region, or
 #: (counted on from these) an earlier step; -1 for a constant.
 Step = tuple[Tensor, tuple[int, ...]]
-#: A step in one run: its node where it is recorded, its value, and what went in.
-Ran = tuple[Tensor | None, Any, tuple[Any, ...]]
 
 
 class Region(Part):
@@ -103,6 +103,7 @@ class Region(Part):
         self.unclear = unclear
         self.text = f"the subgraph {name!r}"
         ends = {x.serial for x in outputs}
+        self.whole = frozenset(node.serial for node, _ in steps)
         self.inside = frozenset(node.serial for node, _ in steps) - ends
         count = len(self.inputs)
         read = {s - count for _, sources in steps for s in sources if s >= count}
@@ -144,14 +145,12 @@ class Region(Part):
     # What it computes
 
     def _compute(self, *inputs: Any, **params: Any) -> Any:
-        ran = self._again(inputs)
-        made = tuple(ran[place][1] for place in self.places)
-        return made if len(made) > 1 else made[0]
+        made = self._run(inputs)
+        return tuple(made) if len(made) > 1 else made[0]
 
-    def _again(self, inputs: Sequence[Any]) -> list[Ran]:
-        """Run its steps on other inputs, arrays or Tensors."""
+    def _run(self, inputs: Sequence[Any]) -> list[Any]:
+        """Return its outputs for other inputs, arrays or Tensors."""
         values: list[Any] = list(inputs)
-        ran: list[Ran] = []
         for node, sources in self.steps:
             operands = tuple(
                 [
@@ -159,21 +158,44 @@ class Region(Part):
                     for s, x in zip(sources, node.inputs, strict=True)
                 ]
             )
-            y = apply(node.op, operands, node.params)
-            values.append(y)
-            ran.append((y if isinstance(y, Tensor) else None, y, operands))
-        return ran
+            values.append(apply(node.op, operands, node.params))
+        return [values[len(inputs) + place] for place in self.places]
 
-    def _run(self, y: Any, inputs: Sequence[Any]) -> list[Ran]:
-        """Return its steps as they ran in the program; run them on other values."""
+    # Its derivatives: those of its own nodes, where these are the values of the run.
+
+    def _options(
+        self, y: Any, chosen: Sequence[int], rules: Rules
+    ) -> dict[str, Any] | None:
+        """Return how to sweep its own nodes; None if ``y`` is none of their values.
+
+        Nor can they tell what goes to a constant of the program, or to which of two
+        inputs that are one Tensor.
+        """
         first = y[0] if isinstance(y, tuple) and len(self.outputs) > 1 else y
-        if first is self.outputs[0]:
-            return [(node, node, node.inputs) for node, _ in self.steps]
-        if first is self.outputs[0]._value:
-            return [(None, node._value, node.args) for node, _ in self.steps]
-        return self._again(inputs)
+        given = [x.serial for x in self.inputs if isinstance(x, Tensor)]
+        recorded = first is self.outputs[0]
+        ran = recorded or (first is not None and first is self.outputs[0]._value)
+        known = all(isinstance(self.inputs[i], Tensor) for i in chosen)
+        if not (ran and known) or len(set(given)) < len(given):
+            return None
+        inner = {s: r for s, r in (rules or {}).items()
+                 if s not in self.whole and not isinstance(r.node, Part)}  # fmt: skip
+        return {
+            "rules": inner, "record": recorded, "only": self.whole, "nulls_pass": True
+        }  # fmt: skip
 
-    # Its derivatives
+    def _run_at(
+        self, inputs: Sequence[Any], chosen: Sequence[int]
+    ) -> Callable[[Sequence[Any]], list[Any]]:
+        """Return its outputs as a function of the inputs that are chosen."""
+
+        def run(leaves: Sequence[Any]) -> list[Any]:
+            filled = list(inputs)
+            for i, x in zip(chosen, leaves, strict=True):
+                filled[i] = x
+            return self._run(filled)
+
+        return run
 
     def pull(
         self,
@@ -182,44 +204,23 @@ class Region(Part):
         y: Any,
         inputs: tuple[Any, ...],
         params: Params,
-        rules: Rules | None = None,
+        rules: Rules = None,
     ) -> list[Any]:
         """Return what its nodes pass on: one cotangent, or None, for each input."""
-        count = len(self.inputs)
-        arrived: list[Any] = [None] * (count + len(self.steps))
+        chosen = [i for i in range(len(inputs)) if mask >> i & 1]
         parts = g if len(self.outputs) > 1 else (g,)
-        for place, c in zip(self.places, parts, strict=True):
-            if c is not None:
-                old = arrived[count + place]
-                arrived[count + place] = c if old is None else old + c
-        varies = [bool(mask >> i & 1) for i in range(count)]
-        masks = []
-        for node, sources in self.steps:
-            own = sum(1 << i for i, s in enumerate(sources) if s >= 0 and varies[s])
-            varies.append(own != 0 and node.op.pull is not None)
-            masks.append(own)
-        ran = self._run(y, inputs)
-        for j in range(len(self.steps) - 1, -1, -1):
-            (node, sources), c = self.steps[j], arrived[count + j]
-            if c is None or not varies[count + j]:
-                continue
-            tensor, value, operands = ran[j]
-            rule = node.op.pull
-            assert rule is not None
-            if tensor is not None:
-                rule = tensor.op.pull  # that of the masked op, say, where it is new
-                inner = inner_rules(tensor.op, rules)
-                passed = reverse.record_pull(rule, masks[j], c, tensor, *inner)
-            else:
-                inner = inner_rules(node.op, rules)
-                passed = rule(masks[j], c, value, operands, node.params, *inner)
-            for i, part in enumerate(passed):
-                if part is not None and masks[j] >> i & 1:
-                    whose = node.inputs[i] if operands is node.args else operands[i]
-                    part = reverse.fit(part, whose, node)
-                    old = arrived[sources[i]]
-                    arrived[sources[i]] = part if old is None else old + part
-        return arrived[:count]
+        options = self._options(y, chosen, rules)
+        if options is None:
+            run = self._run_at(inputs, chosen)
+            with reopen(inputs):
+                made = pull_through(run, [inputs[i] for i in chosen], parts, rules)
+        else:
+            wrt = [self.inputs[i] for i in chosen]
+            made = reverse.pull_back(self.outputs, parts, wrt, **options)
+        passed: list[Any] = [None] * len(inputs)
+        for i, c in zip(chosen, made, strict=True):
+            passed[i] = c
+        return passed
 
     def push(
         self,
@@ -227,27 +228,17 @@ class Region(Part):
         y: Any,
         inputs: tuple[Any, ...],
         params: Params,
-        rules: Rules | None = None,
+        rules: Rules = None,
     ) -> Any:
         """Return the tangent of what comes out; a tuple for several outputs."""
-        moving: list[Any] = list(tangents)
-        ran = self._run(y, inputs)
-        for (node, sources), (tensor, value, operands) in zip(
-            self.steps, ran, strict=True
-        ):
-            incoming = tuple([moving[s] if s >= 0 else None for s in sources])
-            t = None
-            op = node.op if tensor is None else tensor.op
-            rule = forward.push_of(op)
-            if rule and any(c is not None for c in incoming):
-                inner = inner_rules(op, rules)
-                if tensor is not None:
-                    t = forward.record_push(rule, incoming, tensor, *inner)
-                else:
-                    t = rule(incoming, value, operands, node.params, *inner)
-                if t is not None and not isinstance(t, tuple):
-                    t = forward.fit_tangent(t, value)
-            moving.append(t)
-        count = len(self.inputs)
-        made = tuple(moving[count + place] for place in self.places)
-        return made if len(made) > 1 else made[0]
+        chosen = [i for i, t in enumerate(tangents) if t is not None]
+        moving = [tangents[i] for i in chosen]
+        options = self._options(y, chosen, rules)
+        if options is None:
+            run = self._run_at(inputs, chosen)
+            with reopen(inputs):
+                made = push_through(run, [inputs[i] for i in chosen], moving, rules)
+        else:
+            wrt = [self.inputs[i] for i in chosen]
+            made = forward.push_forward(self.outputs, wrt, moving, **options)
+        return tuple(made) if len(made) > 1 else made[0]
