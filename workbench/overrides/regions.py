@@ -103,7 +103,6 @@ class Region(Part):
         self.unclear = unclear
         self.text = f"the subgraph {name!r}"
         ends = {x.serial for x in outputs}
-        self.whole = frozenset(node.serial for node, _ in steps)
         self.inside = frozenset(node.serial for node, _ in steps) - ends
         count = len(self.inputs)
         read = {s - count for _, sources in steps for s in sources if s >= count}
@@ -163,6 +162,34 @@ class Region(Part):
 
     # Its derivatives: those of its own nodes, where these are the values of the run.
 
+    @cached_property
+    def own(self) -> frozenset[int] | None:
+        """The serials of the nodes that a sweep over it visits.
+
+        None if they are not joined as its steps say: where one Tensor stands at two
+        inputs, or a step reads another form of what comes in. A node that makes an
+        array of a Python number on the way is one of them.
+        """
+        count = len(self.inputs)
+        given = [x.serial for x in self.inputs if isinstance(x, Tensor)]
+        if len(set(given)) < len(given):
+            return None
+        found = {node.serial for node, _ in self.steps}
+        ends = {*given, *found}
+        for node, sources in self.steps:
+            for x, s in zip(node.inputs, sources, strict=True):
+                if s < 0:
+                    if isinstance(x, Tensor) and x.serial in ends:
+                        return None
+                    continue
+                source = self.inputs[s] if s < count else self.steps[s - count][0]
+                while x is not source:
+                    if not isinstance(x, Tensor) or len(x.inputs) != 1:
+                        return None
+                    found.add(x.serial)
+                    x = x.inputs[0]
+        return frozenset(found)
+
     def _options(
         self, y: Any, chosen: Sequence[int], rules: Rules
     ) -> dict[str, Any] | None:
@@ -172,16 +199,16 @@ class Region(Part):
         inputs that are one Tensor.
         """
         first = y[0] if isinstance(y, tuple) and len(self.outputs) > 1 else y
-        given = [x.serial for x in self.inputs if isinstance(x, Tensor)]
         recorded = first is self.outputs[0]
         ran = recorded or (first is not None and first is self.outputs[0]._value)
         known = all(isinstance(self.inputs[i], Tensor) for i in chosen)
-        if not (ran and known) or len(set(given)) < len(given):
+        own = self.own
+        if own is None or not (ran and known):
             return None
         inner = {s: r for s, r in (rules or {}).items()
-                 if s not in self.whole and not isinstance(r.node, Part)}  # fmt: skip
+                 if s not in own and not isinstance(r.node, Part)}  # fmt: skip
         return {
-            "rules": inner, "record": recorded, "only": self.whole, "nulls_pass": True
+            "rules": inner, "record": recorded, "only": own, "nulls_pass": True
         }  # fmt: skip
 
     def _run_at(
