@@ -59,11 +59,11 @@ def test_nests_keywords_and_arguments_that_are_no_arrays(
         z[i] += 1j * step
         want[i] = np.imag(entry(z)) / step
     (found, by_x) = wb.grad(f, (0, 1))(p, x)
-    np.testing.assert_allclose(found["W"], want, rtol=1e-12)
+    np.testing.assert_allclose(found["W"], want, rtol=1e-12, atol=1e-13)
     d = 2 * np.cos(2 * np.tanh(p["W"] @ x + p["b"]))
     d *= 1 - np.tanh(p["W"] @ x + p["b"]) ** 2
-    np.testing.assert_allclose(found["b"], d, rtol=1e-12)
-    np.testing.assert_allclose(by_x, p["W"].T @ d + 8 * x, rtol=1e-12)
+    np.testing.assert_allclose(found["b"], d, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(by_x, p["W"].T @ d + 8 * x, rtol=1e-12, atol=1e-13)
     assert wb.check_grads(f, (p, x), order=2).ok
 
 
