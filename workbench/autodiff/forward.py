@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,7 @@ def push_forward(
     rules: Rules = None,
     record: bool = False,
     constant: Collection[int] = (),
-    only: Collection[int] | None = None,
+    only: Mapping[int, Tensor] | None = None,
     nulls_pass: bool = False,
 ) -> list[Any]:
     """Return the tangents of ``outputs``, None for one that does not depend on ``wrt``.
@@ -54,7 +54,8 @@ def push_forward(
     constant
         Serials of Tensors that are held constant: they do not move.
     only
-        The serials of the nodes of a part of the program: all others are constant.
+        The nodes of a part of the program, by serial: all others are constant. They
+        are recorded all, or none.
     nulls_pass
         Return tangents that cannot be computed, in the place of an error.
     """
@@ -66,7 +67,8 @@ def push_forward(
             )  # fmt: skip
     rules = drop_cut_parts(rules, wrt, constant) if rules else {}
     steps = plan(outputs, wrt, rules, constant, "push", only)
-    outer = set() if record else outer_steps(outputs, steps, wrt)
+    plain = record or only is not None
+    outer = set() if plain else outer_steps(outputs, steps, wrt)
     moving = {x.serial: t for x, t in zip(wrt, tangents, strict=True) if t is not None}
     try:
         for node, mask in steps:

@@ -64,7 +64,7 @@ def pull_back(
     visit: Callable[[Visit], None] | None = None,
     constant: Collection[int] = (),
     closed: Collection[int] = (),
-    only: Collection[int] | None = None,
+    only: Mapping[int, Tensor] | None = None,
     nulls_pass: bool = False,
 ) -> list[Any]:
     """Return the cotangents of ``wrt``, None for one that the outputs do not depend on.
@@ -87,7 +87,8 @@ def pull_back(
         Serials of Tensors that keep what ``cotangents`` give them, or nothing:
         what their readers pass on does not arrive.
     only
-        The serials of the nodes of a part of the program: all others are constant.
+        The nodes of a part of the program, by serial: all others are constant. They
+        are recorded all, or none.
     nulls_pass
         Return gradients that cannot be computed (see `ops/gradients.py`), in the
         place of an error.
@@ -102,11 +103,11 @@ def pull_back(
     steps = plan(outputs, wrt, rules, constant, only=only)
     wanted = {x.serial for x in wrt}
     arrived: dict[int, Any] = {}
-    plain = record or not traces.LOCAL.stack
+    plain = record or only is not None or not traces.LOCAL.stack
     for x, g in zip(outputs, cotangents, strict=True):
         if isinstance(x, Tensor) and g is not None:
             # Who depends on a Tensor without value has none.
-            plain = plain and (record or x._value is not None)
+            plain = plain and (record or only is not None or x._value is not None)
             old = arrived.get(x.serial)
             arrived[x.serial] = g if old is None else old + g
     outer = set() if plain else outer_steps(outputs, steps, wrt)

@@ -175,7 +175,7 @@ def refuse_around(part: Part, wrt: Iterable[Tensor]) -> None:
 
 
 def with_inner_nodes(nodes: Sequence[Tensor], ruled: bool = False) -> list[Tensor]:
-    """Nodes, and those inside them, and inside these.
+    """Return nodes, and those inside them, and inside these.
 
     ``ruled``: those too that no derivative reaches, since the op has a rule of its own.
 
@@ -238,7 +238,7 @@ def plan(
     rules: Rules = None,
     constant: Collection[int] = (),
     mode: Mode = "pull",
-    only: Collection[int] | None = None,
+    only: Mapping[int, Tensor] | None = None,
 ) -> list[tuple[Tensor, int]]:
     """Return the nodes from ``wrt`` to ``outputs``, ascending; which inputs vary.
 
@@ -246,8 +246,8 @@ def plan(
     through ops without derivative (comparisons, `sign`) does not vary, unless one of
     ``rules`` gives such a node a derivative. Where a rule is that of a part of the
     program, the part is one step in the place of its outputs. Those that are
-    ``constant`` do not vary. ``mode`` is that of the sweep. ``only``: the serials of
-    the nodes that it may visit, where it is of a part of the program.
+    ``constant`` do not vary. ``mode`` is that of the sweep. ``only``: the nodes of a
+    part of the program by their serials, which are then not searched for.
     """
     varying = {x.serial for x in wrt}
     first = min(varying, default=0)
@@ -255,7 +255,7 @@ def plan(
     instead = parts_among(rules) if rules else None
     if instead:
         seen = _around(seen, instead, first)
-    stack = list(seen.values()) if not instead else []
+    stack = list(seen.values()) if not instead and only is None else []
     pop, push = stack.pop, stack.append
     while stack:
         for x in pop().inputs:
@@ -266,7 +266,7 @@ def plan(
                     seen[serial] = x
                     push(x)
     if only is not None:
-        seen = {serial: node for serial, node in seen.items() if serial in only}
+        seen = dict(only)
     steps = []
     for serial in sorted(seen):
         node = seen[serial]

@@ -74,7 +74,7 @@ class Node:
         inputs: tuple[Any, ...],
         params: Params,
         true: Op | None = None,
-        rules: Rules | None = None,
+        rules: Rules = None,
     ) -> None:
         self.op = op
         self.name: str | None = None

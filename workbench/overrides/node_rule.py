@@ -156,7 +156,6 @@ class NodeRule:
             self.pull = None
         if ahead.jvp == TRUE:
             self.push = None
-
         #: Whether it changes nothing: no mode has another rule, in no step.
         self.is_true = (self.pull, self.push, otherwise) == (None, None, None)
 
@@ -172,7 +171,7 @@ class NodeRule:
         y: Any,
         inputs: Any,
         params: Params,
-        rules: Rules | None = None,
+        rules: Rules = None,
     ) -> list[Any]:
         item: Any = define.ITEM
         (c,) = self.back.pull(1, g, y, (y,), params, rules)
@@ -184,7 +183,7 @@ class NodeRule:
         y: Any,
         inputs: Any,
         params: Params,
-        rules: Rules | None = None,
+        rules: Rules = None,
     ) -> Any:
         item: Any = define.ITEM
         t = item.push(tangents, y, inputs, params)
@@ -221,7 +220,7 @@ def check_on(rule: NodeRule) -> None:
 
 
 def abstract(node: Tensor) -> Any:
-    """A Tensor like a node without its value; a tuple of them for several outputs."""
+    """Return a Tensor like a node without its value; of several outputs a tuple."""
     made = []
     outputs = define.parts(node)
     for x in (node,) if outputs is None else outputs:

@@ -163,8 +163,8 @@ class Region(Part):
     # Its derivatives: those of its own nodes, where these are the values of the run.
 
     @cached_property
-    def own(self) -> frozenset[int] | None:
-        """The serials of the nodes that a sweep over it visits.
+    def own(self) -> dict[int, Tensor] | None:
+        """The nodes that a sweep over it visits, by their serials.
 
         None if they are not joined as its steps say: where one Tensor stands at two
         inputs, or a step reads another form of what comes in. A node that makes an
@@ -174,7 +174,7 @@ class Region(Part):
         given = [x.serial for x in self.inputs if isinstance(x, Tensor)]
         if len(set(given)) < len(given):
             return None
-        found = {node.serial for node, _ in self.steps}
+        found = {node.serial: node for node, _ in self.steps}
         ends = {*given, *found}
         for node, sources in self.steps:
             for x, s in zip(node.inputs, sources, strict=True):
@@ -186,9 +186,9 @@ class Region(Part):
                 while x is not source:
                     if not isinstance(x, Tensor) or len(x.inputs) != 1:
                         return None
-                    found.add(x.serial)
+                    found[x.serial] = x
                     x = x.inputs[0]
-        return frozenset(found)
+        return found
 
     def _options(
         self, y: Any, chosen: Sequence[int], rules: Rules
@@ -205,8 +205,10 @@ class Region(Part):
         own = self.own
         if own is None or not (ran and known):
             return None
-        inner = {s: r for s, r in (rules or {}).items()
-                 if s not in own and not isinstance(r.node, Part)}  # fmt: skip
+        inner: Rules = None
+        if rules and any(node.op.graphs is not None for node in own.values()):
+            inner = {s: r for s, r in rules.items()
+                     if s not in own and not isinstance(r.node, Part)}  # fmt: skip
         return {
             "rules": inner, "record": recorded, "only": own, "nulls_pass": True
         }  # fmt: skip

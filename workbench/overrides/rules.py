@@ -214,7 +214,7 @@ class Runner:
         y: Any,
         inputs: tuple[Any, ...],
         params: Params,
-        rules: Rules | None = None,
+        rules: Rules = None,
     ) -> list[Any]:
         """Return one gradient per input, in a shape that fits; None for nothing.
 
@@ -423,7 +423,7 @@ class Runner:
         y: Any,
         inputs: tuple[Any, ...],
         params: Params,
-        rules: Rules | None = None,
+        rules: Rules = None,
     ) -> Any:
         """Return the tangent of the output; a tuple of them for several.
 
