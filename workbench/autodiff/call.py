@@ -33,12 +33,10 @@ from workbench.core.op import Lowering, Op
 from workbench.core.recorder import Recorder, close
 from workbench.core.tensor import Tensor, apply, masked, value_of
 from workbench.core.trace import blank, blanks, live, record
-from workbench.core.types import Spec
+from workbench.core.types import Params, Spec
 from workbench.errors import TraceError
 from workbench.ops import define
 from workbench.ops.define import dtype_of, shape_of
-
-Params = dict[str, Any]
 
 Run = Callable[[Sequence[Any]], Sequence[Any]]
 

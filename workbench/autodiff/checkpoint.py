@@ -25,7 +25,6 @@ from workbench.core.trace import check_function, live
 from workbench.ops import define
 
 Function = Callable[..., Any]
-Params = dict[str, Any]
 
 CHECKPOINT = declare("checkpoint")
 

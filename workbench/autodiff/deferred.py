@@ -25,13 +25,10 @@ from workbench.core.op import LENGTHS, Op
 from workbench.core.refusals import name_of
 from workbench.core.tensor import Tensor
 from workbench.core.trace import record
-from workbench.core.types import Spec
+from workbench.core.types import Params, Spec
 from workbench.errors import TraceError, UnknownLengthError
 from workbench.ops import define
 from workbench.ops.define import dtype_of, op, shape_of
-
-Params = dict[str, Any]
-
 
 #: What the last call (or batch) returned, for how it nests.
 _KIND: ContextVar[Any] = ContextVar("kind", default=None)

@@ -23,7 +23,7 @@ from workbench.core.op import declare
 from workbench.core.recorder import Recorder
 from workbench.core.tensor import value_of
 from workbench.core.trace import live, record
-from workbench.core.types import Spec
+from workbench.core.types import Params, Spec
 from workbench.errors import (
     ConvergenceError,
     DtypeError,
@@ -43,7 +43,6 @@ from workbench.ops.define import shape_of
 # solver runs on plain arrays alone; each of these is a solve again, so it nests.
 
 Function = Callable[..., Any]
-Params = dict[str, Any]
 
 SOLVE = declare("custom_linear_solve")
 

@@ -27,12 +27,10 @@ from workbench.core.op import declare
 from workbench.core.recorder import Recorder, is_array
 from workbench.core.tensor import Tensor, masked, value_of
 from workbench.core.trace import blank
-from workbench.core.types import Spec, differentiable
+from workbench.core.types import Params, Spec, differentiable
 from workbench.errors import DtypeError, ShapeError, TraceError, UsageError
 from workbench.ops import define
 from workbench.ops.define import shape_of
-
-Params = dict[str, Any]
 
 COND = declare("cond")
 

@@ -25,7 +25,7 @@ from workbench.core.dims import Length, atoms_of
 from workbench.core.graph import Graph
 from workbench.core.op import declare
 from workbench.core.tensor import Tensor, apply, value_of
-from workbench.core.types import Spec, differentiable
+from workbench.core.types import Batched, Spec, differentiable
 from workbench.errors import ShapeError
 from workbench.ops import define
 from workbench.ops.define import linear, shape_of
@@ -303,7 +303,6 @@ def moving_leaves(
 
 # The first entries of a sequence, where only the run knows how many.
 
-Batched = tuple[bool, ...]
 
 WINDOW = declare("scan_window")
 PAD = declare("scan_pad")

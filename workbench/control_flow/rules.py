@@ -35,12 +35,10 @@ from workbench.core.graph import Graph
 from workbench.core.op import declare
 from workbench.core.tensor import Tensor, masked, value_of
 from workbench.core.trace import blank
-from workbench.core.types import Spec, differentiable
+from workbench.core.types import Params, Spec, differentiable
 from workbench.errors import TraceError
 from workbench.ops import define
 from workbench.ops.define import shape_of
-
-Params = dict[str, Any]
 
 # Making one loop out of another: what the rules of loops are made of.
 

@@ -20,9 +20,8 @@ from workbench.core import dims, hooks
 from workbench.core.dims import Atom, Dim, Length, of_atom
 from workbench.core.infer import inferred
 from workbench.core.op import OPS, Op
+from workbench.core.types import Params
 from workbench.errors import ShapeError, UnknownLengthError, WorkbenchError
-
-Params = dict[str, Any]
 
 
 class Place(Atom):

@@ -2,15 +2,76 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from workbench.errors import DtypeError, TraceError
 
+
+class Array(Protocol):
+    """What ops compute with: a Tensor, or an array or NumPy scalar of any library.
+
+    Only what all of them have; more is asked of NumPy: ``np.sum(x)``, not ``x.sum()``.
+    """
+
+    @property
+    def shape(self) -> Shape: ...  # noqa: D102 as NumPy has it, like all below
+    @property
+    def dtype(self) -> np.dtype[Any]: ...  # noqa: D102
+    @property
+    def ndim(self) -> int: ...  # noqa: D102
+    @property
+    def size(self) -> Any: ...  # noqa: D102
+    @property
+    def T(self) -> Any: ...  # noqa: D102
+    @property
+    def real(self) -> Any: ...  # noqa: D102
+    @property
+    def imag(self) -> Any: ...  # noqa: D102
+    # Properties, since NumPy's overloads of these fit no single signature.
+    @property
+    def astype(self) -> Callable[..., Any]: ...  # noqa: D102
+    @property
+    def reshape(self) -> Callable[..., Any]: ...  # noqa: D102
+    def __array__(self, dtype: Any = ..., /) -> np.ndarray[Any, Any]: ...
+    def __getitem__(self, key: Any, /) -> Any: ...
+    def __add__(self, other: Any, /) -> Array: ...
+    def __radd__(self, other: Any, /) -> Array: ...
+    def __sub__(self, other: Any, /) -> Array: ...
+    def __rsub__(self, other: Any, /) -> Array: ...
+    def __mul__(self, other: Any, /) -> Array: ...
+    def __rmul__(self, other: Any, /) -> Array: ...
+    def __truediv__(self, other: Any, /) -> Array: ...
+    def __rtruediv__(self, other: Any, /) -> Array: ...
+    def __pow__(self, other: Any, /) -> Array: ...
+    def __rpow__(self, other: Any, /) -> Array: ...
+    def __matmul__(self, other: Any, /) -> Array: ...
+    def __neg__(self) -> Array: ...
+    def __lt__(self, other: Any, /) -> Any: ...
+    def __le__(self, other: Any, /) -> Any: ...
+    def __gt__(self, other: Any, /) -> Any: ...
+    def __ge__(self, other: Any, /) -> Any: ...
+
+
+#: What users may pass for an array: also numbers and nested lists of them.
+ArrayLike = npt.ArrayLike
+
+#: What flows back into a value, and forward into one; None is zero.
+Cotangent = Array | None
+Tangent = Array | None
+
 #: Integers, and `Dim`s for lengths that are known only when the program runs.
 Shape = tuple[Any, ...]
+#: The axes of a reduction; None is all of them.
+Axis = int | tuple[int, ...] | None
+#: The settings of an op: keyword-only, hashable.
+Params = dict[str, Any]
+#: Which inputs of an op have a batch axis, in front.
+Batched = tuple[bool, ...]
 
 #: Python's own numbers: they take the dtype of what they meet (NEP 50).
 WEAK_TYPES = (bool, int, float, complex)

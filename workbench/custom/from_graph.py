@@ -19,6 +19,7 @@ from workbench.core import source
 from workbench.core.graph import Graph
 from workbench.core.op import Op
 from workbench.core.tensor import MaskedTensor, Tensor, apply
+from workbench.core.types import Params
 from workbench.custom.from_graph_rules import (
     check_symbols,
     checked_rule,
@@ -34,7 +35,6 @@ from workbench.errors import ShapeError
 from workbench.ops import define
 from workbench.overrides.rules import APART, TRUE
 
-Params = dict[str, Any]
 Pattern = Sequence[Sequence[bool]]
 
 

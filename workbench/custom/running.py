@@ -14,7 +14,7 @@ from workbench.core import dims
 from workbench.core.graph import Graph
 from workbench.core.op import Op
 from workbench.core.tensor import Tensor, apply, value_of
-from workbench.core.types import Spec, spec_of
+from workbench.core.types import Params, Spec, spec_of
 from workbench.custom.registry import registered
 from workbench.errors import (
     NotDifferentiableError,
@@ -29,8 +29,6 @@ from workbench.overrides.node import has_derivative
 from workbench.overrides.rule_errors import called, check_signature
 from workbench.overrides.rules import Runner, UserRule
 from workbench.overrides.targets import listed
-
-Params = dict[str, Any]
 
 
 class OpRunner(Runner):

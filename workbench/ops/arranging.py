@@ -16,7 +16,7 @@ from workbench.core.deferred import shape_at
 from workbench.core.dims import Dim, found, largest, none, smallest
 from workbench.core.op import Op, ViewParams, always, implements
 from workbench.core.tensor import Tensor, admit, apply
-from workbench.core.types import Spec, weak
+from workbench.core.types import Batched, Params, Spec, weak
 from workbench.errors import TraceError
 from workbench.ops.define import dtype_of, linear, no_out, op, shape_of, shape_of_first
 from workbench.ops.indexing import ARRAY, GETITEM, SCATTER
@@ -27,10 +27,6 @@ from workbench.ops.shaping import (
     normal_axes,
     normal_axis,
 )
-
-Params = dict[str, Any]
-Batched = tuple[bool, ...]
-
 
 # flip
 

@@ -18,13 +18,11 @@ import numpy as np
 from workbench.core.dims import Dim, broadcast_shapes, common, meet, same
 from workbench.core.op import UFUNCS, Op, declare, implements
 from workbench.core.tensor import Tensor, admit, apply, masked
-from workbench.core.types import Spec, spec_of, value_spec
+from workbench.core.types import Batched, Params, Spec, spec_of, value_spec
 from workbench.ops.define import aligned, multilinear, no_out, shape_of, sum_to
 from workbench.ops.indexing import ARRAY, SCATTER
 from workbench.ops.shaping import normal_axes
 
-Params = dict[str, Any]
-Batched = tuple[bool, ...]
 Shape = tuple[Any, ...]
 
 

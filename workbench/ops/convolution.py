@@ -20,13 +20,11 @@ from workbench.core.deferred import shape_at
 from workbench.core.dims import below, differ, largest, none, smallest
 from workbench.core.op import Op, implements
 from workbench.core.tensor import admit, apply
-from workbench.core.types import Spec, value_spec
+from workbench.core.types import Batched, Params, Spec, value_spec
 from workbench.ops.contraction import product_dtype
 from workbench.ops.define import dtype_of, multilinear, shape_of
 from workbench.ops.elementwise import conjugate
 
-Params = dict[str, Any]
-Batched = tuple[bool, ...]
 Shape = tuple[int, ...]
 
 

@@ -28,7 +28,7 @@ from workbench.core.tensor import (
     apply,
     value_of,
 )
-from workbench.core.types import WEAK_TYPES, Spec, weak
+from workbench.core.types import WEAK_TYPES, Batched, Spec, weak
 from workbench.errors import TraceError
 from workbench.ops.spelling import pretty
 
@@ -377,9 +377,6 @@ def aligned(inputs: tuple[Any, ...], batched: tuple[bool, ...]) -> tuple[Any, ..
         else x
         for x, b in zip(inputs, batched, strict=True)
     )
-
-
-Batched = tuple[bool, ...]
 
 
 def _batch_whole(

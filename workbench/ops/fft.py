@@ -13,7 +13,7 @@ from workbench.core import blame
 from workbench.core.dims import Dim, found, none, same, smallest
 from workbench.core.op import Op, implements
 from workbench.core.tensor import admit, apply
-from workbench.core.types import Spec, value_spec
+from workbench.core.types import Params, Spec, value_spec
 from workbench.ops.define import dtype_of, linear, no_out, shape_of
 from workbench.ops.elementwise import conjugate
 from workbench.ops.shaping import normal_axes, normal_axis
@@ -26,7 +26,6 @@ from workbench.ops.shaping import normal_axes, normal_axis
 # below. J. W. Cooley, P. A. W. Lewis, P. D. Welch, "The Fast Fourier Transform and
 # its Applications" (1969).
 
-Params = dict[str, Any]
 Shape = tuple[int, ...]
 
 #: What a transform and its inverse are scaled by, turned round.

@@ -13,12 +13,9 @@ import numpy as np
 
 from workbench.core.op import Op
 from workbench.core.tensor import apply
-from workbench.core.types import Spec, value_spec
+from workbench.core.types import Batched, Params, Spec, value_spec
 from workbench.ops.contraction import product_dtype
 from workbench.ops.define import dtype_of, linear, op, shape_of, sum_to
-
-Params = dict[str, Any]
-Batched = tuple[bool, ...]
 
 
 def _library(x: Any, module: str) -> Any:

@@ -18,7 +18,7 @@ from workbench.core import blame, dims, source, traces
 from workbench.core.dims import Dim, bounds_of, broadcast_shapes, largest, smallest
 from workbench.core.op import ViewParams, declare
 from workbench.core.tensor import Tensor, admit, apply, masked, note_view, value_of
-from workbench.core.types import Spec
+from workbench.core.types import Batched, Params, Spec
 from workbench.errors import TraceError, UnknownLengthError
 from workbench.ops.define import dtype_of, linear, shape_of
 from workbench.ops.lengths import cut, is_mask, positions, unmasked, unvalued
@@ -29,7 +29,6 @@ from workbench.ops.lengths import cut, is_mask, positions, unmasked, unvalued
 # inputs of the op: ``x[1:, i, None]`` has the key ``(1:, array, None)``. What an index
 # takes, and of which shape, is read off these two.
 
-Batched = tuple[bool, ...]
 Key = tuple[Any, ...]
 
 
@@ -285,9 +284,6 @@ def without_masks(
         new_arrays += found
         new_batched += [b] * len(found)
     return tuple(new_key), tuple(new_arrays), tuple(new_batched)
-
-
-Params = dict[str, Any]
 
 
 # Taking: x[index]

@@ -22,14 +22,11 @@ from workbench.core.deferred import shape_at
 from workbench.core.dims import meet
 from workbench.core.op import ViewParams, declare, implements
 from workbench.core.tensor import Tensor, admit, apply, note_view
-from workbench.core.types import Spec, weak
+from workbench.core.types import Batched, Params, Spec, weak
 from workbench.errors import DtypeError, TraceError
 from workbench.ops.define import dtype_of, no_out, shape_of
 from workbench.ops.indexing import GETITEM, Slice, sliced
 from workbench.ops.shaping import integers, normal_axis
-
-Params = dict[str, Any]
-Batched = tuple[bool, ...]
 
 
 def _parts(arrays: Sequence[Any]) -> tuple[Any, ...]:

@@ -20,7 +20,7 @@ from workbench.core.deferred import Late, later, waits
 from workbench.core.dims import Dim
 from workbench.core.op import LENGTHS, OPS, severed
 from workbench.core.tensor import Tensor, apply
-from workbench.core.types import Spec
+from workbench.core.types import Batched, Spec
 from workbench.errors import TraceError
 from workbench.ops.define import dtype_of, linear, op, shape_of
 
@@ -99,7 +99,6 @@ def delay(
 # length that is measured when the program runs. An integer without a value that stands
 # for a length, ``np.reshape(x, (n, -1))``, is the length of ``np.arange(n)``.
 
-Batched = tuple[bool, ...]
 #: Start, stop and step of a slice: a number, None, or `GIVEN` for the next operand.
 Key = tuple[Any, ...]
 

@@ -17,15 +17,12 @@ import numpy as np
 from workbench.core.dims import Dim, largest
 from workbench.core.op import MAKERS, implements, severed
 from workbench.core.tensor import Tensor, admit, apply, value_of
-from workbench.core.types import Spec, differentiable, spec_of, weak
+from workbench.core.types import Params, Spec, differentiable, spec_of, weak
 from workbench.errors import UnknownLengthError
 from workbench.ops.define import aligned, dtype_of, linear, op, placed, shape_of
 from workbench.ops.lengths import ARANGE, unvalued
 from workbench.ops.reductions import promote_half, wide_dtype
 from workbench.ops.shaping import integers, normal_axes
-
-Params = dict[str, Any]
-
 
 # full_like: a constant in the shape of another array
 

@@ -16,9 +16,6 @@ from workbench.core.tree import is_sparse
 from workbench.ops.define import no_out, shape_of
 from workbench.ops.elementwise import conjugate
 
-Params = dict[str, Any]
-Batched = tuple[bool, ...]
-
 
 @implements(np.dot)
 def dot(a: Any, b: Any, out: None = None) -> Any:

@@ -15,7 +15,7 @@ from workbench.core.dims import broadcast_shapes
 from workbench.core.op import OPS, Op
 from workbench.core.shared import Shared
 from workbench.core.tensor import Tensor, apply, value_of
-from workbench.core.types import Spec, spec_of
+from workbench.core.types import Params, Spec, spec_of
 from workbench.errors import NotDifferentiableError
 from workbench.ops.define import op, shape_of
 
@@ -26,7 +26,6 @@ from workbench.ops.define import op, shape_of
 # draws when the program runs; under `vmap` that is anew for each example. So does one
 # in an expression of symbols: it hangs on a shared value that holds the generator.
 
-Params = dict[str, Any]
 Sampler = Callable[..., Any]
 
 

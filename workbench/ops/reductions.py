@@ -19,11 +19,10 @@ import numpy as np
 from workbench.core.dims import largest
 from workbench.core.op import Op, implements
 from workbench.core.tensor import Tensor, admit, apply
-from workbench.core.types import Spec
+from workbench.core.types import Params, Spec
 from workbench.ops.define import dtype_of, linear, no_out, op, shape_of
 from workbench.ops.elementwise import stop_gradient
 
-Params = dict[str, Any]
 _add: Any = np.add.reduce
 #: NumPy's own, numbers too.
 PLAIN = (np.ndarray, np.generic)

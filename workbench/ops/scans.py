@@ -23,8 +23,6 @@ from workbench.ops.elementwise import stop_gradient
 from workbench.ops.shaping import normal_axes, normal_axis
 from workbench.ops.taking import take
 
-Params = dict[str, Any]
-
 
 def _backwards(function: Any, g: Any, axis: int) -> Any:
     """Return the same running function, from the end to the start."""

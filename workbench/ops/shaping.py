@@ -17,13 +17,10 @@ from workbench.core import blame, dims
 from workbench.core.dims import Dim, broadcast_shapes, same
 from workbench.core.op import CopyParams, always, declare, implements
 from workbench.core.tensor import Tensor, admit, apply
-from workbench.core.types import Spec
+from workbench.core.types import Batched, Params, Spec
 from workbench.errors import ShapeError, TraceError, UnknownLengthError
 from workbench.ops.define import dtype_of, linear, shape_of, sum_to
 from workbench.ops.lengths import as_length
-
-Params = dict[str, Any]
-Batched = tuple[bool, ...]
 
 
 def normal_axis(axis: Any, rank: int) -> int:

@@ -15,7 +15,7 @@ import numpy as np
 from workbench.core.deferred import shape_at
 from workbench.core.op import Op, implements
 from workbench.core.tensor import admit, apply, value_of
-from workbench.core.types import Spec
+from workbench.core.types import Batched, Params, Spec
 from workbench.ops.define import (
     beside,
     dtype_of,
@@ -29,9 +29,6 @@ from workbench.ops.define import (
 from workbench.ops.reductions import batch_reduction, lengths_of, settings
 from workbench.ops.shaping import integers, normal_axis
 from workbench.ops.updates import at
-
-Params = dict[str, Any]
-Batched = tuple[bool, ...]
 
 
 def _counting(name: str) -> Op:

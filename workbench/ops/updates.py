@@ -15,7 +15,7 @@ import numpy as np
 from workbench.core import blame, dims, hooks
 from workbench.core.op import Op, declare
 from workbench.core.tensor import Tensor, admit, apply, masked, value_of
-from workbench.core.types import differentiable
+from workbench.core.types import Batched, Params, differentiable
 from workbench.errors import DtypeError, TraceError, UsageError
 from workbench.ops.define import dtype_of, op, shape_of, shape_of_first, sum_to
 from workbench.ops.indexing import (
@@ -30,9 +30,6 @@ from workbench.ops.indexing import (
     split_place,
 )
 from workbench.ops.lengths import is_mask
-
-Params = dict[str, Any]
-Batched = tuple[bool, ...]
 
 
 def _taken(x: Any, arrays: tuple[Any, ...], key: Key) -> Any:

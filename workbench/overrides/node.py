@@ -12,9 +12,8 @@ from workbench.autodiff.steps import Rules, inner_rules
 from workbench.core import types
 from workbench.core.op import Op
 from workbench.core.tensor import MaskedTensor, masked
+from workbench.core.types import Params
 from workbench.errors import OverrideError, UsageError, WorkbenchError
-
-Params = dict[str, Any]
 
 
 class Node:

@@ -12,12 +12,12 @@ from workbench.core import blame, hooks, types
 from workbench.core.op import declare
 from workbench.core.tensor import Tensor, leaf
 from workbench.core.traces import OpenTrace
-from workbench.core.types import Spec
+from workbench.core.types import Params, Spec
 from workbench.errors import OverrideError, TraceError, WorkbenchError
 from workbench.ops import define
 from workbench.ops.define import shape_of
 from workbench.overrides.expression import Expression
-from workbench.overrides.node import Node, Params, has_derivative
+from workbench.overrides.node import Node, has_derivative
 from workbench.overrides.rule_errors import check_signature
 from workbench.overrides.rules import SHAPES, TRUE, Runner, UserRule
 

@@ -19,8 +19,8 @@ from workbench.core.graph import Graph
 from workbench.core.op import Op
 from workbench.core.tensor import NO_PARAMS, Tensor, apply, value_of
 from workbench.core.traces import reopen
+from workbench.core.types import Params
 
-Params = dict[str, Any]
 #: A node, and for each of its inputs where it comes from: an input of the region, or
 #: (counted on from these) an earlier step; -1 for a constant.
 Step = tuple[Tensor, tuple[int, ...]]

@@ -24,6 +24,7 @@ from workbench.core.blame import counted
 from workbench.core.op import Op
 from workbench.core.tensor import Tensor, admit
 from workbench.core.traces import OpenTrace
+from workbench.core.types import Params
 from workbench.errors import (
     DtypeError,
     NotDifferentiableError,
@@ -37,7 +38,6 @@ from workbench.overrides.expression import Expression
 from workbench.overrides.linearity import concrete, nonlinear
 from workbench.overrides.node import (
     Node,
-    Params,
     filled,
     has_derivative,
     lend,

@@ -25,15 +25,11 @@ import scipy.linalg
 from workbench.core.dims import broadcast_shapes
 from workbench.core.op import Op
 from workbench.core.tensor import apply
+from workbench.core.types import Params
 from workbench.ops.contraction import swap
 from workbench.ops.define import dtype_of, op, shape_of
 from workbench.ops.elementwise import stop_gradient
-from workbench.ops.linalg.shared import (
-    Params,
-    largest,
-    square,
-    stacked,
-)
+from workbench.ops.linalg.shared import largest, square, stacked
 from workbench.ops.linalg.systems import sylvester
 
 #: ``moved(y, x, e, params)``: how far y goes where x goes along e.

@@ -18,13 +18,11 @@ from workbench.core.deferred import shape_at
 from workbench.core.dims import broadcast_shapes, meet, smallest
 from workbench.core.op import Op, declare, implements
 from workbench.core.tensor import admit, apply, value_of
-from workbench.core.types import Spec, value_spec
+from workbench.core.types import Batched, Params, Spec, value_spec
 from workbench.ops.contraction import product_dtype, swap
 from workbench.ops.define import aligned, dtype_of, op, shape_of, sum_to
 from workbench.ops.elementwise import conjugate
 from workbench.ops.linalg.shared import (
-    Batched,
-    Params,
     broadcast,
     complete,
     eye_like,

@@ -14,10 +14,6 @@ from workbench.ops.contraction import swap
 from workbench.ops.define import dtype_of, shape_of
 from workbench.ops.elementwise import conjugate
 
-Params = dict[str, Any]
-Batched = tuple[bool, ...]
-
-
 # What `infer` says
 
 

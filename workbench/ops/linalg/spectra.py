@@ -28,12 +28,11 @@ import numpy as np
 from workbench.core.dims import smallest
 from workbench.core.op import Op, implements
 from workbench.core.tensor import admit, apply
-from workbench.core.types import Spec, value_spec
+from workbench.core.types import Params, Spec, value_spec
 from workbench.ops.contraction import swap
 from workbench.ops.define import op, several, shape_of
 from workbench.ops.elementwise import conjugate
 from workbench.ops.linalg.shared import (
-    Params,
     broadcast,
     complete,
     eye_like,

@@ -19,12 +19,11 @@ import scipy.linalg
 from workbench.core.dims import broadcast_shapes, meet, smallest
 from workbench.core.op import declare
 from workbench.core.tensor import apply
-from workbench.core.types import Spec, value_spec
+from workbench.core.types import Params, Spec, value_spec
 from workbench.ops.contraction import product_dtype, swap
 from workbench.ops.define import op, several, shape_of, sum_to
 from workbench.ops.elementwise import conjugate
 from workbench.ops.linalg.shared import (
-    Params,
     eye_like,
     hermitian,
     matrices,

@@ -20,7 +20,7 @@ from workbench.core.dims import meet
 from workbench.core.op import Op
 from workbench.core.tensor import Tensor, apply
 from workbench.core.tree import is_sparse
-from workbench.core.types import Spec, value_spec
+from workbench.core.types import Batched, Params, Spec, value_spec
 from workbench.errors import UsageError
 from workbench.ops.contraction import product_dtype
 from workbench.ops.define import multilinear, shape_of
@@ -309,8 +309,6 @@ def simple(pattern: Pattern) -> Pattern:
 # product read off at their places alone (the "sampled" product), so nothing of the
 # size of the whole array is ever made.
 
-Params = dict[str, Any]
-Batched = tuple[bool, ...]
 
 #: The most numbers that a sampled product gathers at a time.
 MOST_GATHERED = 2**22

@@ -15,7 +15,7 @@ import numpy as np
 from workbench.core import blame
 from workbench.core.tensor import admit, apply
 from workbench.core.tree import is_sparse
-from workbench.core.types import Spec, value_spec
+from workbench.core.types import Params, Spec, value_spec
 from workbench.errors import DtypeError, ShapeError
 from workbench.ops.contraction import product_dtype
 from workbench.ops.define import op, shape_of
@@ -29,8 +29,6 @@ from workbench.ops.sparse.pattern import (
     block_diagonal,
     listed,
 )
-
-Params = dict[str, Any]
 
 
 def _dtype(*operands: Any) -> np.dtype[Any]:

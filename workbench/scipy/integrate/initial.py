@@ -24,13 +24,12 @@ from workbench.autodiff.call import (
 from workbench.core import blame
 from workbench.core.op import declare
 from workbench.core.tensor import apply
-from workbench.core.types import Spec, differentiable
+from workbench.core.types import Params, Spec, differentiable
 from workbench.errors import ConvergenceError
 from workbench.ops.define import dtype_of, shape_of
 from workbench.ops.elementwise import stop_gradient
 
 Rate = Callable[[Sequence[Any]], Sequence[Any]]
-Params = dict[str, Any]
 
 FLOW = declare("initial_value_problem")
 

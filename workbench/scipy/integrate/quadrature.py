@@ -16,13 +16,12 @@ from workbench.core import blame, types
 from workbench.core.op import declare
 from workbench.core.recorder import Recorder
 from workbench.core.tensor import admit, apply
-from workbench.core.types import Spec, differentiable
+from workbench.core.types import Params, Spec, differentiable
 from workbench.errors import ShapeError, TraceError, UsageError
 from workbench.ops.define import dtype_of, shape_of
 from workbench.ops.shaping import normal_axis
 
 Rate = Callable[[Sequence[Any]], Sequence[Any]]
-Params = dict[str, Any]
 
 INTEGRAL = declare("integral")
 
