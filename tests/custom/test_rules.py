@@ -398,7 +398,7 @@ def test_what_is_too_large_to_be_said_is_said_shortly() -> None:
     endless.append(endless)
     for inputs, says in (
         (["dy", 10**5000], "asks for more than"),
-        ([[["dy"] * 9999]], r"reads \['dy'.{40,60}\.\.\., which nothing"),
+        ([[["dy"] * 9999]], r"reads \['dy'.{40,60}…, which nothing"),
         ([endless], "which nothing makes"),
     ):
         with pytest.raises(RegistrationError, match=says) as error:

@@ -177,6 +177,19 @@ def counted(count: int, what: str) -> str:
     return f"{count:,} {what if count == 1 else several}"
 
 
+def shorten(text: str, most: int = 60, tail: int = 0) -> str:
+    """Return a text of at most ``most`` characters; ``…`` stands for what is left out.
+
+    ``tail`` characters of its end are kept.
+
+    >>> shorten("broadcast_to", 8), shorten("broadcast_to", 8, tail=2)
+    ('broadca…', 'broad…to')
+    """
+    if len(text) <= most:
+        return text
+    return f"{text[: most - 1 - tail]}…{text[len(text) - tail :]}"
+
+
 # Errors about Tensors
 
 
@@ -380,8 +393,7 @@ def _shown(x: Any) -> str:
     if isinstance(x, (list, tuple)) and not all(isinstance(n, int) for n in x):
         inside = ", ".join(map(_shown, x[:4])) + (", ..." if len(x) > 4 else "")
         return f"[{inside}]" if isinstance(x, list) else f"({inside})"
-    text = repr(x)
-    return text if len(text) <= 40 else f"{text[:37]}..."
+    return shorten(repr(x), 40)
 
 
 def numpy_asks() -> str | None:

@@ -13,6 +13,7 @@ from itertools import count, pairwise
 from typing import Any, NamedTuple, Protocol
 
 from workbench.core import deferred, types
+from workbench.core.blame import shorten
 from workbench.core.dims import Made, atoms_of
 from workbench.core.shared import Shared
 from workbench.core.tensor import Tensor
@@ -140,7 +141,7 @@ def _made(graph: Drawable, node: Tensor, given: set[int]) -> str:
         return f"constant {_constant(node._value)}"
     _, inputs, params = deferred.stripped(node)
     arguments = [graph.label(x) for x in inputs]
-    arguments += [f"{k}={_cut(v)}" for k, v in params.items()]
+    arguments += [f"{k}={_one_line(v)}" for k, v in params.items()]
     return f"{node.op.name}({', '.join(arguments)})"
 
 
@@ -151,10 +152,9 @@ def _constant(value: Any) -> str:
     return repr(types.spec_of(value))
 
 
-def _cut(x: Any, most: int = 60) -> str:
-    # A program inside is told in one line.
-    text = " ".join((repr if hasattr(x, "outputs") else str)(x).split())
-    return text if len(text) <= most else f"{text[: most - 3]}..."
+def _one_line(x: object) -> str:
+    """Return a parameter of an op in one line; a program in it by its repr."""
+    return shorten(" ".join((repr if hasattr(x, "outputs") else str)(x).split()))
 
 
 def counted(shown: Sequence[Shown], most: int) -> str:
@@ -343,15 +343,6 @@ def safe(text: str) -> str:
     '&lt;a href=&quot;b&quot;&gt;'
     """
     return _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", text).translate(_ESCAPED)
-
-
-def short(text: str, most: int) -> str:
-    """Return a text cut to a length.
-
-    >>> short("broadcast_to", 8)
-    'broadca…'
-    """
-    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 # A graph as text: one line per node.
@@ -706,8 +697,8 @@ def _card(one: Shown, x: float, y: float) -> Iterator[str]:
         f'<rect class="{kind}" x="{x:.1f}" y="{y:.1f}" width="{CARD:.0f}"'
         f' height="{HIGH:.0f}" rx="{round_:.0f}"/>'
     )
-    yield _text(x + inset, y + 15, short(first, 18), "name")
-    yield _text(x + inset, y + 29, short(second, 25), "soft")
+    yield _text(x + inset, y + 15, shorten(first, 18), "name")
+    yield _text(x + inset, y + 29, shorten(second, 25), "soft")
     yield "</g>"
 
 
@@ -732,7 +723,7 @@ def _in_words(graph: Drawable, shown: Sequence[Shown]) -> str:
         "print(graph) lists them; graph.dot() is for programs that draw large graphs.",
     ]
     parts = [
-        _text(EDGE, HEAD + 18 * k + 8, short(line, 110))
+        _text(EDGE, HEAD + 18 * k + 8, shorten(line, 110))
         for k, line in enumerate(filter(None, lines))
     ]
     return _framed(_title(graph), parts, 660.0, HEAD + 18.0 * len(parts) + 12)
@@ -747,6 +738,6 @@ def _framed(title: str, parts: list[str], width: float, height: float) -> str:
         f"<title>{safe(title)}</title><style>{STYLE}</style>"
         f'<rect class="paper" x=".5" y=".5" width="{width - 1:.0f}"'
         f' height="{height - 1:.0f}" rx="6"/>'
-        f"{_text(EDGE, 21, short(title, max(20, int(width / 7))), 'soft')}"
+        f"{_text(EDGE, 21, shorten(title, max(20, int(width / 7))), 'soft')}"
         f"{''.join(parts)}</svg>"
     )

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from workbench.core import tree, types, walk
+from workbench.core.blame import shorten
 from workbench.core.op import declare
 from workbench.core.schedule import Observer, Schedule
 from workbench.core.tensor import Tensor, value_of
@@ -67,7 +68,7 @@ class Graph:
         groups = ("inputs", inputs), ("outputs", outputs), ("captures", captures)
         for what, given in groups:
             if isinstance(given, (Tensor, str)) or not hasattr(given, "__iter__"):
-                shown = repr(given)[:60]
+                shown = shorten(repr(given))
                 raise UsageError(
                     f"the {what} of a graph are a list, not {shown}. Write"
                     " wb.Graph([x], [y])."
@@ -78,7 +79,7 @@ class Graph:
         for x in self.leaves:
             if not isinstance(x, Tensor):
                 raise UsageError(
-                    f"an input of a graph is a Tensor, not {repr(x)[:60]}: a symbol"
+                    f"an input of a graph is a Tensor, not {shorten(repr(x))}: a symbol"
                     " (wb.scalar('x')), or a leaf of a trace."
                 )
         self.outputs = tuple(outputs)

@@ -18,7 +18,7 @@ from workbench.autodiff.budget import (
     count_entries,
 )
 from workbench.core import source
-from workbench.core.blame import counted
+from workbench.core.blame import counted, shorten
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
 from workbench.core.trace import record
@@ -194,7 +194,7 @@ class Reader:
             parts = [*node, None][:4]
         else:
             self.refuse(
-                f"node {i} is {_short(node)}",
+                f"node {i} is {shorten(repr(node))}",
                 'Write (["dx"], "multiply", ["dy", "x"], {}), or a mapping with'
                 f" {', '.join(keys)}.",
             )
@@ -208,7 +208,7 @@ class Reader:
             or not isinstance(params, Mapping)
         ):  # fmt: skip
             self.refuse(
-                f"node {i} is {_short(node)}",
+                f"node {i} is {shorten(repr(node))}",
                 "It needs names of outputs, the name of an op, and at least one input.",
             )
         for name in outputs:
@@ -251,8 +251,8 @@ class Reader:
                         finite(name, self.refuse, f"node {i}")
                     elif not isinstance(name, str) or name not in made:
                         self.refuse(
-                            f"node {i} ({step.op}) reads {_short(name)}, which nothing"
-                            " makes",
+                            f"node {i} ({step.op}) reads {shorten(repr(name))}, which"
+                            " nothing makes",
                             f"There are {', '.join(made)}.",
                         )
                     elif made[name] >= i:
@@ -286,11 +286,6 @@ class Reader:
     def refuse(self, what: str, cure: str) -> NoReturn:
         """Raise the error that names the rule."""
         raise RegistrationError(f"{self.name}: {what}. {cure}".rstrip())
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 #: The version of the JSON form.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from plotly import graph_objects as go
 
-from workbench.core.blame import counted
+from workbench.core.blame import counted, shorten
 from workbench.jupyter.figure import BAD, Figure, Plot, layout, plain_text
 from workbench.session.derivative import Derivative, Second
 from workbench.session.matrix import Matrix, Pattern, Pooled, starts_of
@@ -123,12 +123,8 @@ class Axis:
                 if room >= ((len(name) + 1) * LETTER if across else LINE):
                     middles.append((a + b - 1) / 2)
                     texts.append(name)
-        texts = [plain_text(_short(text)) for text in texts]
+        texts = [plain_text(shorten(text, 32, tail=16)) for text in texts]
         return made | {"tickvals": middles, "ticktext": texts}
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 32 else f"{text[:14]}…{text[-16:]}"
 
 
 # Heat maps

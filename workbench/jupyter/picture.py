@@ -15,7 +15,8 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 
-from workbench.core.drawing import lay_out, safe, short
+from workbench.core.blame import shorten
+from workbench.core.drawing import lay_out, safe
 from workbench.ops import define
 from workbench.session.wire import Snapshot
 from workbench.session.wire.protocol import STATISTICS, STATUSES
@@ -137,7 +138,7 @@ class _Shown:
 
 def _drawn(snapshot: Snapshot) -> str:
     shown = _Shown(snapshot)
-    pills = [short(shown.pill(i), 22) for i in range(shown.count)]
+    pills = [shorten(shown.pill(i), 22) for i in range(shown.count)]
     tiles = [TILE if n == n else 0.0 for n in shown.norm]
     widths = [
         CARD + t + (7.0 * len(p) + 14 if p else 0.0)
@@ -223,10 +224,10 @@ def _card(shown: _Shown, i: int, x: float, y: float, pill: str) -> Iterator[str]
     if i in shown.found:
         yield from _mark(shown, i, x, y)
     inset = 12 if not op else 8
-    yield _text(x + inset, y + 15, short(shown.label(i), 12), size=11, bold=True)
-    yield _text(x + inset, y + 28, short(shown.string("shape", i), 16), fill=SOFT)
+    yield _text(x + inset, y + 15, shorten(shown.label(i), 12), size=11, bold=True)
+    yield _text(x + inset, y + 28, shorten(shown.string("shape", i), 16), fill=SOFT)
     if maker:
-        told = short(maker, max(3, 13 - len(short(shown.label(i), 12))))
+        told = shorten(maker, max(3, 13 - len(shorten(shown.label(i), 12))))
         yield _text(x + CARD - 7, y + 15, told, fill=SOFT, anchor="end")
     norm = shown.norm[i]
     if norm == norm or shown.bad[i] > 0:
@@ -273,13 +274,13 @@ def _in_words(snapshot: Snapshot) -> str:
         *_findings_in_words(shown),
         "Gradients:",
         *(
-            f"{short(shown.label(i), 30)} {shown.string('shape', i)}:"
+            f"{shorten(shown.label(i), 30)} {shown.string('shape', i)}:"
             f" norm {_number(shown.norm[i])}"
             for i in shown.header["wrt"][:20]
         ),
     ]
     parts = [
-        _text(EDGE, HEAD + 18 * k + 8, short(line, 110), fill=TEXT)
+        _text(EDGE, HEAD + 18 * k + 8, shorten(line, 110), fill=TEXT)
         for k, line in enumerate(lines)
     ]
     return _framed(shown, parts, 680.0, HEAD + 18.0 * len(lines) + 12)
@@ -309,7 +310,7 @@ def _framed(shown: _Shown, parts: list[str], width: float, height: float) -> str
         f'<rect width="{width:.0f}" height="{height:.0f}" rx="6" fill="{PAPER}"'
         f' stroke="{NOTHING}"/>'
     )
-    head = _text(EDGE, 24, short(title, 80), size=13, bold=True)
+    head = _text(EDGE, 24, shorten(title, 80), size=13, bold=True)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}"'
         f' height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}" role="img"'

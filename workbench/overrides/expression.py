@@ -48,6 +48,7 @@ import numpy as np
 
 from workbench.autodiff.budget import check_joined
 from workbench.core import dims
+from workbench.core.blame import shorten
 from workbench.errors import ExpressionError
 from workbench.ops.define import shape_of
 from workbench.ops.elementwise import stop_gradient
@@ -508,7 +509,7 @@ class _Reader:
         allowed = f"Functions: {', '.join(sorted(FUNCTIONS))}."
         if kind == "name":
             allowed = f"Names: {self.meanings()}. {allowed}"
-        self.refuse_at(node, f"unknown {kind} {name[:40]!r}", hint + allowed)
+        self.refuse_at(node, f"unknown {kind} {shorten(name, 40)!r}", hint + allowed)
 
     def refuse_at(
         self, node: ast.expr | ast.keyword, what: str, allowed: str
@@ -519,13 +520,14 @@ class _Reader:
         _refuse(self.text, at, what, allowed)
 
     def quote(self) -> str:
-        return _quote(self.text)
+        return quote(self.text)
 
 
-def _quote(text: str) -> str:
-    return repr(text if len(text) <= 80 else text[:79] + "…")
+def quote(text: str) -> str:
+    """Return the text of a rule as an error quotes it."""
+    return repr(shorten(text, 80))
 
 
 def _refuse(text: str, at: int, what: str, allowed: str = "") -> NoReturn:
-    where = f"{_quote(text)}: {what} at character {at + 1}."
+    where = f"{quote(text)}: {what} at character {at + 1}."
     raise ExpressionError(f"{where} {allowed}".rstrip())

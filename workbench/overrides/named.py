@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from workbench.core import hooks
+from workbench.core.blame import shorten
 from workbench.errors import RegistrationError
 from workbench.overrides.expression import FUNCTIONS as LANGUAGE
 from workbench.overrides.expression import parse
@@ -163,8 +164,8 @@ def named_rule(
 def _check_name(name: str) -> None:
     if _NAME.fullmatch(name) is None or keyword.iskeyword(name):
         raise RegistrationError(
-            f"{name[:60]!r} cannot be the name of a rule: a name is made of letters,"
-            " digits and underscores, and has at most 40 of them."
+            f"{shorten(name)!r} cannot be the name of a rule: a name is made of"
+            " letters, digits and underscores, and has at most 40 of them."
         )
     taken = ""
     if name in LANGUAGE:

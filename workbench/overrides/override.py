@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any
 
+from workbench.core.blame import shorten
 from workbench.core.tensor import Tensor
 from workbench.errors import OverrideError
 from workbench.overrides.expression import Expression
@@ -245,10 +246,9 @@ def _check_name(name: Any) -> None:
     """Refuse a name that no file and no page could take."""
     good = isinstance(name, str) and len(name) <= MOST_NAME
     if not good or not _written(name):
-        shown = repr(name) if len(repr(name)) <= 60 else f"{repr(name)[:60]}…"
         raise OverrideError(
-            f"name={shown} is no name of an override: give a text of at most"
-            f" {MOST_NAME} characters."
+            f"name={shorten(repr(name))} is no name of an override: give a text of at"
+            f" most {MOST_NAME} characters."
         )
 
 

@@ -32,6 +32,7 @@ from workbench.overrides.expression import (
     MOST_CHARACTERS,
     Expression,
     parse,
+    quote,
 )
 from workbench.overrides.named import (
     NAMES,
@@ -184,10 +185,11 @@ def _unknown(text: str, name: str) -> str:
     close = _close(name, [*RULES, *FUNCTIONS], 2, 0.6)
     hint = f" Did you mean {' or '.join(close)}?" if close else ""
     rules = ", ".join(sorted(RULES)) or "none"
+    called = repr(blame.shorten(name, 40))
     return (
-        f"{_quoted(text)}: no rule is called {name[:40]!r}.{hint} Rules by name:"
-        f" {rules}. Register yours with @wb.named_rule({name[:40]!r}), or write an"
-        " expression of g, d, x and y."
+        f"{quote(text)}: no rule is called {called}.{hint} Rules by name: {rules}."
+        f" Register yours with @wb.named_rule({called}), or write an expression of"
+        " g, d, x and y."
     )
 
 
@@ -195,10 +197,6 @@ def _close(name: str, names: Iterable[str], most: int, alike: float) -> list[str
     from difflib import get_close_matches
 
     return get_close_matches(name, list(names), most, alike)
-
-
-def _quoted(text: str) -> str:
-    return repr(text if len(text) <= 80 else f"{text[:79]}…")
 
 
 @lru_cache(maxsize=256)
@@ -212,7 +210,7 @@ def _bound(text: str, entry: NamedRule) -> Bound:
         )
         takes = f"takes {known}" if known else "takes no settings"
         return ExpressionError(
-            f"{_quoted(text)}: {why}. The rule {entry.name} {takes}; a setting is"
+            f"{quote(text)}: {why}. The rule {entry.name} {takes}; a setting is"
             " written eps=1e-6, with a number, True, False or None."
         )
 
@@ -255,17 +253,16 @@ def _bound(text: str, entry: NamedRule) -> Bound:
 
 def _value(node: ast.expr, name: str, refuse: Any) -> Setting:
     """Return the value of a setting."""
+    of = f"the value of {blame.shorten(name, 40)}"
     sign = 1
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
         sign = -1 if isinstance(node.op, ast.USub) else 1
         node = node.operand
         number = isinstance(node, ast.Constant) and type(node.value) in (int, float)
         if not number:
-            raise refuse(f"the value of {name[:40]} is no number")
+            raise refuse(f"{of} is no number")
     if not isinstance(node, ast.Constant) or not is_setting(node.value):
-        raise refuse(
-            f"the value of {name[:40]} is no finite number, True, False or None"
-        )
+        raise refuse(f"{of} is no finite number, True, False or None")
     value: Any = node.value
     if value is None or isinstance(value, bool):
         return value
@@ -349,7 +346,7 @@ def label_of(rule: str | Callable[..., Any]) -> str:
     except ExpressionError:  # it is that of a forward rule, or of one unregistered
         named = None
     text = named.label if isinstance(named, Bound) else " ".join(rule.split())
-    return text if len(text) <= 28 else f"{text[:27]}…"
+    return blame.shorten(text, 28)
 
 
 @lru_cache(maxsize=256)

@@ -17,6 +17,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from workbench.core.blame import shorten
 from workbench.core.tensor import Tensor
 from workbench.custom.graph_rule import graph_rule
 from workbench.errors import OverrideError, SnapshotError, WorkbenchError
@@ -169,12 +170,12 @@ def read(path: str | PathLike[str]) -> list[Stored]:
         data = json.loads(raw.decode("utf-8"), parse_constant=_no_number)
         json.dumps(data, ensure_ascii=False).encode()  # half a character is no text
     except (ValueError, RecursionError) as error:
-        _damaged(f"it is no JSON ({cut(str(error))})")
+        _damaged(f"it is no JSON ({shorten(str(error), 200)})")
     if not isinstance(data, dict) or "workbench_overrides" not in data:
         _damaged('it has no "workbench_overrides"')
     version = data["workbench_overrides"]
     if type(version) is not int or version < 1:
-        _damaged(f"its version is {cut(repr(version))}")
+        _damaged(f"its version is {shorten(repr(version), 200)}")
     if version > SCHEMA:
         raise SnapshotError(
             f"these overrides were written with schema {version}; this Workbench reads"
@@ -225,7 +226,7 @@ def _check_target(target: dict[str, Any], where: str) -> None:
         if target.get("name") is not None:
             _text(target["name"], f"{where}.name")
         if type(target.get("node")) is not int:
-            _damaged(f"{where}.node is {cut(repr(target.get('node')))}")
+            _damaged(f"{where}.node is {shorten(repr(target.get('node')), 200)}")
         _text(target.get("op"), f"{where}.op")
         shape = target.get("shape")
         if not isinstance(shape, list) or any(
@@ -253,8 +254,8 @@ def _check_target(target: dict[str, Any], where: str) -> None:
                 _check_target(item, f"{where}.{which}[{i}]")
     else:
         _damaged(
-            f"{where}.kind is {cut(repr(kind))}, not node, op, scope, linear or"
-            " subgraph"
+            f"{where}.kind is {shorten(repr(kind), 200)}, not node, op, scope, linear"
+            " or subgraph"
         )
 
 
@@ -288,7 +289,7 @@ def entries_of(
     if not strict:
         added = _sift(added, problems, state)
     lines = [
-        f"{stored[place].where}: {cut(problems[place], 1000)}"
+        f"{stored[place].where}: {shorten(problems[place], 1000)}"
         for place in sorted(problems)
     ]
     if problems and strict:
@@ -369,8 +370,8 @@ def _node(data: dict[str, Any], nodes: Nodes, tensors: Sequence[Tensor]) -> int:
     if name is not None:
         if name not in nodes.names:
             raise OverrideError(
-                f"no node is named {cut(repr(name))}. There are"
-                f" {cut(', '.join(nodes.names)) or 'none with a name'}."
+                f"no node is named {shorten(repr(name), 200)}. There are"
+                f" {shorten(', '.join(nodes.names), 200) or 'none with a name'}."
             )
         i = nodes.names[name]
     elif not 0 <= i < nodes.count:
@@ -381,8 +382,8 @@ def _node(data: dict[str, Any], nodes: Nodes, tensors: Sequence[Tensor]) -> int:
     if node.op.name != data["op"] or _shape(node) != data["shape"]:
         raise OverrideError(
             f"{nodes.labels[i]} is {node.op.name} {_shown(_shape(node))} here, and was"
-            f" {cut(data['op'])} {cut(_shown(data['shape']))} where the override was"
-            " saved: it is another node."
+            f" {shorten(data['op'], 200)} {shorten(_shown(data['shape']), 200)}"
+            " where the override was saved: it is another node."
         )
     return int(i)
 
@@ -393,16 +394,11 @@ def _shown(shape: list[int | None]) -> str:
 
 def _text(value: object, where: str) -> None:
     if not isinstance(value, str) or len(value) > MOST_CHARACTERS:
-        _damaged(f"{where} is {cut(repr(value))}, not text of bearable length")
+        _damaged(f"{where} is {shorten(repr(value), 200)}, not text of bearable length")
 
 
 def _no_number(word: str) -> NoReturn:
     raise ValueError(f"{word} is no number of JSON")
-
-
-def cut(text: str, most: int = 200) -> str:
-    """Return a text of bearable length: what is quoted of a file may be of any."""
-    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _damaged(why: str) -> NoReturn:

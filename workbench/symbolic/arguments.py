@@ -237,8 +237,7 @@ def _check_symbol(x: Any) -> None:
 def _shown(x: Any) -> str:
     if isinstance(x, Tensor):
         return blame.describe(x) + blame.at(x.site)
-    text = repr(x)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return blame.shorten(repr(x))
 
 
 def _checker(x: Tensor, position: int) -> Callable[[Any], Any]:

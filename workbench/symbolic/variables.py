@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import source, types
+from workbench.core.blame import shorten
 from workbench.core.dims import Dim, Length, of_atom
 from workbench.core.shared import Shared, copied, matches, refuse_sparse, within
 from workbench.core.tensor import Tensor, leaf
@@ -305,7 +306,8 @@ def shared(
         value = numbers(value, "a shared value")
     if value.dtype.kind not in "biufc":
         raise DtypeError(
-            f"a shared value holds numbers; {_short(given)} is of dtype {value.dtype}."
+            f"a shared value holds numbers; {shorten(repr(given))} is of dtype"
+            f" {value.dtype}."
         )
     if dtype is not None and value.dtype != np.dtype(dtype):
         if not np.can_cast(value.dtype, dtype, "same_kind"):
@@ -315,8 +317,8 @@ def shared(
             )
         if not hasattr(given, "dtype") and not within(value, np.dtype(dtype)):
             raise DtypeError(
-                f"a shared value of dtype {np.dtype(dtype)} is given {_short(given)},"
-                " which is out of its range."
+                f"a shared value of dtype {np.dtype(dtype)} is given"
+                f" {shorten(repr(given))}, which is out of its range."
             )
         value = value.astype(dtype)
     name = checked_name(name)
@@ -334,8 +336,3 @@ def shared(
     if value is given and not borrow:
         made.state = copied(value)
     return made
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."

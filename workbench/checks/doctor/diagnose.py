@@ -33,6 +33,7 @@ from workbench.checks.doctor.singular import ENTRIES, SAFE
 from workbench.checks.progress import Progress, Stopped
 from workbench.core import source, tree, types
 from workbench.core.arguments import check_arguments
+from workbench.core.blame import shorten
 from workbench.core.tensor import Tensor, apply, value_of
 from workbench.core.trace import ArgumentNames, check_function, is_float, record
 from workbench.errors import UsageError
@@ -207,7 +208,9 @@ def _check_outputs(outputs: Sequence[Any]) -> None:
         if np.dtype(dtype).kind in "biufc":
             return
     forgot = " Has it a `return` at its end?" if [*outputs] in ([], [None]) else ""
-    what = repr(outputs[0])[:60] if len(outputs) == 1 else "nothing that is a number"
+    what = "nothing that is a number"
+    if len(outputs) == 1:
+        what = shorten(repr(outputs[0]))
     raise UsageError(
         f"diagnose needs arrays or numbers; the function returned {what}.{forgot}"
     )
@@ -254,7 +257,7 @@ def _raised(case: Case, error: Exception, node: Tensor) -> Iterator[Finding]:
         node,
         "backward",
         f"the derivative of {case.call(node)} raised an error",
-        text if len(text) < 600 else f"{text[:600]}…",
+        shorten(text, 600),
         "Its rule does not work at these values."
         if singular is None
         else "Its rule solves with that matrix; see the finding above it.",
@@ -391,7 +394,7 @@ def _half_way(
             reached[-1] if failed is None else failed,
             "forward",
             f"{of} raised an error before it returned",
-            text if len(text) < 600 else f"{text[:600]}…",
+            shorten(text, 600),
             cause,
             site=site,
         )

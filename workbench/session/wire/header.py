@@ -12,6 +12,7 @@ import numpy as np
 
 from workbench.checks.doctor.finding import Finding, Findings
 from workbench.checks.report import Comparison, Identity, NodeCheck, Report
+from workbench.core.blame import shorten
 from workbench.core.tensor import Tensor
 from workbench.ops.define import shape_of
 from workbench.overrides.override import write_steps
@@ -129,8 +130,7 @@ def finite_number(x: Any) -> float | None:
 
 def cut(text: str, most: int = MOST_CHARACTERS) -> str:
     """Return a string of bearable length, which can be sent: no half of a character."""
-    text = text if len(text) <= most else text[: most - 1] + "…"
-    return text.encode("utf-8", "backslashreplace").decode()
+    return shorten(text, most).encode("utf-8", "backslashreplace").decode()
 
 
 # What a check and the doctor have found. Both speak of the values at which they looked,
