@@ -53,7 +53,7 @@ from workbench.core.dims import broadcast_shapes
 from workbench.core.op import OPS
 from workbench.core.shared import Shared
 from workbench.core.tensor import Tensor, admit, apply, value_of
-from workbench.core.types import Spec, differentiable
+from workbench.core.types import Spec, is_differentiable
 from workbench.errors import NotDifferentiableError, ShapeError, TraceError
 from workbench.ops import random
 from workbench.ops.define import no_out, shape_of
@@ -80,12 +80,12 @@ def constant(x: Any, call: str) -> Any:
     if not traced(x):
         return x
     x = admit(x)
-    cut = not differentiable(x.dtype) or x.op.name == "stop_gradient"
+    cut = not is_differentiable(x.dtype) or x.op.name == "stop_gradient"
     if cut or (x._value is not None and not traces.active(x)):
         return x if x._value is None else x._value
     raise NotDifferentiableError(
-        f"{call}{blame.here()}: a draw has no derivative by {blame.describe(x)}, not at"
-        " fixed noise either. Write wb.stop_gradient(x) in its place to draw at"
+        f"{call}{blame.user_line()}: a draw has no derivative by {blame.describe(x)},"
+        " not at fixed noise either. Write wb.stop_gradient(x) in its place to draw at"
         " its value; the gradient of an expectation then needs the score function: add"
         " wb.stop_gradient(loss) * log_probability(draw, x) to what is differentiated."
     )
@@ -97,9 +97,9 @@ def extent(call: str, size: Any, *parameters: Any) -> Any:
     if size is None:
         return shape or None
     whole = tuple(size) if isinstance(size, (tuple, list)) else (size,)
-    if not dims.same(broadcast_shapes(whole, shape), whole):
+    if not dims.is_same_shape(broadcast_shapes(whole, shape), whole):
         raise ShapeError(
-            f"{call}{blame.here()}: size {whole} does not hold parameters of shape"
+            f"{call}{blame.user_line()}: size {whole} does not hold parameters of shape"
             f" {shape}. Give size=None, or a size that they are stretched to."
         )
     return whole
@@ -110,7 +110,9 @@ def checked(call: str, condition: Callable[[Any], Any], **parameters: Any) -> No
     for name, x in parameters.items():
         value = value_of(x)
         if value is not None and not np.all(condition(value) | np.isnan(value)):
-            raise ValueError(f"{call}{blame.here()}: {name} = {value} is out of range")
+            raise ValueError(
+                f"{call}{blame.user_line()}: {name} = {value} is out of range"
+            )
 
 
 def fitted(z: Any, *parameters: Any) -> Any:
@@ -274,7 +276,7 @@ class Laws(Drawing):
             length = shape_of(mean)[-1:]
             if len(shape_of(mean)) != 1 or shape_of(cov) != length * 2:
                 raise ShapeError(
-                    f"rng.multivariate_normal{blame.here()}: mean of shape"
+                    f"rng.multivariate_normal{blame.user_line()}: mean of shape"
                     f" {shape_of(mean)} and cov of shape {shape_of(cov)}. Give (n,) and"
                     " (n, n)."
                 )
@@ -440,8 +442,8 @@ class Order(Drawing):
         """As NumPy's, of plain arrays: it works in place."""
         if traced(x) and not isinstance(x, list):
             raise TraceError(
-                f"rng.shuffle(x){blame.here()} works in place, and a traced value never"
-                " changes. Write x = rng.permutation(x)."
+                f"rng.shuffle(x){blame.user_line()} works in place, and a traced value"
+                " never changes. Write x = rng.permutation(x)."
             )
         super().shuffle(x, axis)
 

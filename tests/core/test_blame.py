@@ -100,7 +100,7 @@ def test_an_error_of_an_ops_own_stays_what_it_is() -> None:
     finally:
         del OPS["test_own_error"]
     told = ShapeError("said already")
-    assert blame.refusal(OPS["add"], (), told, None, 0) is told
+    assert blame.explain_refusal(OPS["add"], (), told, None, 0) is told
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 import workbench as wb
 from workbench.backends.numpy import compile
 from workbench.core import dims
-from workbench.core.dims import Dim, Length, common, largest, smallest, written
+from workbench.core.dims import (
+    Dim,
+    Length,
+    broadcast_lengths,
+    format_dim,
+    largest,
+    smallest,
+)
 from workbench.core.graph import Graph
 from workbench.core.tensor import leaf
 from workbench.errors import ShapeError, UnknownLengthError
@@ -47,7 +54,7 @@ def evaluated(x: Any, numbers: dict[str, int]) -> int:
     def new(atom: Any) -> Any:
         return numbers[atom.tensor.name] if isinstance(atom, Length) else None
 
-    return int(dims.replaced(x, new))
+    return int(dims.replace_dims(x, new))
 
 
 @given(EXPRESSIONS, LENGTHS, LENGTHS, LENGTHS)
@@ -58,7 +65,7 @@ def test_arithmetic_is_that_of_integers(text: str, n: int, m: int, k: int) -> No
     made = eval(text, dict(zip(NAMES, DIMS, strict=True)), functions)
     assert evaluated(made, numbers) == eval(text, numbers)
     # As code, it says the same.
-    code = written(made, lambda a: a.tensor.name, code=True)
+    code = format_dim(made, lambda a: a.tensor.name, code=True)
     assert eval(code, {**numbers, "np": np}) == eval(text, numbers)
     if isinstance(made, Dim):
         low, high = made.bounds()
@@ -86,7 +93,7 @@ def test_comparisons_never_lie(a: str, b: str, n: int, m: int, k: int) -> None:
 @settings(deadline=None)
 def test_lengths_broadcast_as_in_numpy(parts: list[str]) -> None:
     scope = dict(zip(NAMES, DIMS, strict=True))
-    made = common(*(eval(p, scope) for p in parts))
+    made = broadcast_lengths(*(eval(p, scope) for p in parts))
     for numbers in ((4, 1, 4), (1, 1, 1), (4, 4, 1), (1, 4, 4)):
         known = dict(zip(NAMES, numbers, strict=True))
         shapes = [(eval(p, known),) for p in parts]

@@ -148,7 +148,7 @@ def _deferred(
             return shape[atom.axis + batched[atom.position]]
         return None
 
-    settings: dict[str, Any] = dims.replaced(params, length)
+    settings: dict[str, Any] = dims.replace_dims(params, length)
     size = shape_at(next(x for x, b in zip(inputs, batched, strict=True) if b))[0]
     return apply_to_examples(
         op.base, inputs[: op.count], batched[: op.count], settings, size
@@ -167,7 +167,7 @@ def apply_to_examples(
         try:
             return apply_rule(op, inputs, batched, params, size)
         except UnknownLengthError:
-            if dims.found(size) or any(dims.found(shape_of(x)) for x in inputs):
+            if dims.has_dim(size) or any(dims.has_dim(shape_of(x)) for x in inputs):
                 return hooks.batch_late(op, inputs, batched, params)
             raise
     made = apply(op, inputs, params)

@@ -355,7 +355,7 @@ class Call(Op):
         """Return the outputs; a number of Python's has the dtype of its leaf."""
         given = zip(arrays, self.graph.leaves, strict=True)
         values = [
-            np.asarray(x, leaf.dtype) if types.weak(x) else x  # host array: a number
+            np.asarray(x, leaf.dtype) if types.is_weak(x) else x  # host array: a number
             for x, leaf in given
         ]
         return self._nested(self.run(values))

@@ -64,7 +64,7 @@ def declare_run(name: str, run: Any, lengths: Any, rule: str) -> Op:
 
 def _known(operands: Sequence[Any]) -> None:
     """Leave it to the run, where lengths are not known."""
-    if any(dims.found(shape_of(x)) for x in operands if hasattr(x, "shape")):
+    if any(dims.has_dim(shape_of(x)) for x in operands if hasattr(x, "shape")):
         raise UnknownLengthError("a rule that runs when lengths are known")
 
 
@@ -79,7 +79,7 @@ def _traced(run: Any) -> Any:
 
 
 def _specs(operands: Sequence[Any]) -> list[Any]:
-    if any(isinstance(x, Spec) and dims.found(x.shape) for x in operands):
+    if any(isinstance(x, Spec) and dims.has_dim(x.shape) for x in operands):
         raise UnknownLengthError("asked at stand-ins")
     return list(operands)
 
@@ -157,7 +157,7 @@ def _pull_later(
     mask = sum(
         1 << i
         for i, x in enumerate(inputs)
-        if mask >> i & 1 and types.differentiable(dtype_of(x))
+        if mask >> i & 1 and types.is_differentiable(dtype_of(x))
     )
     y = outputs_of(node)
     given = None

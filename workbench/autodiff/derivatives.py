@@ -48,7 +48,7 @@ from workbench.ops.gradients import DisconnectedType, noted
 
 def quote_name(x: Tensor) -> str:
     """Return how a sentence calls a Tensor: by its name where it has one."""
-    return repr(x.name) if x.name else f"{blame.describe(x)}{blame.at(x.site)}"
+    return repr(x.name) if x.name else f"{blame.describe(x)}{blame.quote_site(x.site)}"
 
 
 def report_disconnected(
@@ -265,7 +265,7 @@ def _fill_like(node: Tensor, fill: Any) -> bool:
     if fill is None or np.shape(fill) != () or node.origin is None:
         return False
     for x in node.origin.forward.inputs:
-        if isinstance(x, Tensor) and dims.same(x.shape, node.shape):
+        if isinstance(x, Tensor) and dims.is_same_shape(x.shape, node.shape):
             x = _find_early(x)
             node.op, node.inputs, node.args = FULL_LIKE, (x,), (x._value,)
             node.params = {"fill": fill.item()}
@@ -282,7 +282,7 @@ def _find_early(x: Tensor) -> Tensor:
     while True:
         for y in x.inputs:
             if isinstance(y, Tensor) and define.parts(y) is None:
-                if dims.same(y.shape, x.shape):
+                if dims.is_same_shape(y.shape, x.shape):
                     x = y
                     break
         else:
@@ -316,7 +316,9 @@ def _fold_constant(node: Tensor) -> bool:
 
 def _are_alike(a: Spec, b: Spec) -> bool:
     """Return whether two specs are equal at all lengths."""
-    return (a.dtype, a.weak) == (b.dtype, b.weak) and dims.same(a.shape, b.shape)
+    return (a.dtype, a.weak) == (b.dtype, b.weak) and dims.is_same_shape(
+        a.shape, b.shape
+    )
 
 
 # What is asked for
@@ -364,8 +366,8 @@ def check_expression(x: Any, name: str, what: str) -> Tensor:
         )
     if define.parts(x) is not None:
         raise UsageError(
-            f"{name}: {blame.describe(x)}{blame.at(x.site)} has several outputs. Give"
-            " one of them."
+            f"{name}: {blame.describe(x)}{blame.quote_site(x.site)} has several"
+            " outputs. Give one of them."
         )
     return x
 
@@ -506,7 +508,7 @@ def push(
     sources = {x.serial for x in wrt}
     moving: dict[Tensor, Any] = {}
     for x, t in zip(wrt, tangents, strict=True):
-        if t is not None and types.differentiable(x.dtype):
+        if t is not None and types.is_differentiable(x.dtype):
             moving[x] = moving[x] + t if x in moving else t
     with source.pinned():
         made = forward.push_forward(
@@ -550,8 +552,8 @@ def check_scalar(cost: Any, name: str) -> Tensor:
     if shape_of(y) != ():
         raise NonScalarOutputError(
             f"{name} needs one number; the cost is {blame.describe(y)}"
-            f"{blame.at(y.site)}. Reduce it (np.sum, np.mean), give known_grads, or"
-            " ask for the jacobian."
+            f"{blame.quote_site(y.site)}. Reduce it (np.sum, np.mean), give"
+            " known_grads, or ask for the jacobian."
         )
     return y
 
@@ -561,16 +563,16 @@ def check_whole_part(cost: Tensor, wrt: Sequence[Tensor], name: str) -> None:
     real = [x for x in wrt if x.dtype.kind == "f"]
     if cost.dtype.kind == "c" and real:
         raise DtypeError(
-            f"{name}: the cost is {blame.describe(cost)}{blame.at(cost.site)}, and the"
-            f" gradient by {quote_name(real[0])} would be that of the real part alone."
-            " Take the part that is meant, np.real(y), np.imag(y) or np.abs(y), or ask"
-            " for the jacobian, which is complex."
+            f"{name}: the cost is {blame.describe(cost)}{blame.quote_site(cost.site)},"
+            f" and the gradient by {quote_name(real[0])} would be that of the real part"
+            " alone. Take the part that is meant, np.real(y), np.imag(y) or np.abs(y),"
+            " or ask for the jacobian, which is complex."
         )
 
 
 def seed_of(cost: Tensor) -> Any:
     """Return the cotangent 1 of one number; None for one of integers, which is flat."""
-    return ONE if types.differentiable(cost.dtype) else None
+    return ONE if types.is_differentiable(cost.dtype) else None
 
 
 def check_start(g: Any, x: Tensor, name: str, what: str = "the gradient") -> Any:
@@ -596,11 +598,11 @@ def check_start(g: Any, x: Tensor, name: str, what: str = "the gradient") -> Any
             f"{name}: {what} given for {quote_name(x)} has shape {g.shape}, and what it"
             f" belongs to has {x.shape}. Give it that shape."
         )
-    if not dims.same(g.shape, x.shape):
+    if not dims.is_same_shape(g.shape, x.shape):
         # The lengths are unknown, and those of x when the program runs.
         g = np.copy(g)
         g.spec = types.Spec(x.shape, g.dtype)
-    if not types.differentiable(x.dtype) or g.dtype == x.dtype:
+    if not types.is_differentiable(x.dtype) or g.dtype == x.dtype:
         return g
     return g.astype(x.dtype)
 
@@ -620,13 +622,13 @@ def as_expression(g: Any) -> Any:
     """Return a gradient as an expression: a plain array becomes a constant."""
     if g is None or isinstance(g, Tensor):
         return g
-    made = admit(types.spec_of(g).dtype.type(g) if types.weak(g) else g)
+    made = admit(types.spec_of(g).dtype.type(g) if types.is_weak(g) else g)
     return made if isinstance(made, Tensor) else leaf(made)
 
 
 def make_zeros(x: Tensor) -> Tensor:
     """Return a gradient of zeros, of float dtype whatever ``x`` is."""
-    dtype = x.dtype if types.differentiable(x.dtype) else np.dtype(np.float64)
+    dtype = x.dtype if types.is_differentiable(x.dtype) else np.dtype(np.float64)
     made: Tensor = as_expression(np.zeros_like(x, dtype=dtype))
     return made
 

@@ -83,13 +83,13 @@ class Expressions(LinearMap):
                 rows = self.make_rows(mode)
             except (UnknownLengthError, ShapeError):
                 # That shapes do not fit may be for want of a length.
-                if self.rules is not None or not dims.found(
+                if self.rules is not None or not dims.has_dim(
                     [x.shape for x in self.leaves]
                 ):
                     raise
             else:
                 shapes = [x.shape for x in (*self.outputs, *self.wrt)]
-                if self.rules is not None or not dims.found(shapes):
+                if self.rules is not None or not dims.has_dim(shapes):
                     return rows
                 # Where an op knows no batch of unknown size, all of it is one node.
                 made = walk.order([block for row in rows for block in row], before)

@@ -106,7 +106,7 @@ def push_forward(
                 old = moving.get(x.serial)
                 moving[x.serial] = own if old is None else old + own
     except Exception as error:
-        blame.in_derivative(error, node)
+        blame.note_derivative(error, node)
         raise
     made = [moving.get(x.serial) if isinstance(x, Tensor) else None for x in outputs]
     if gradients.MADE and not nulls_pass:
@@ -227,12 +227,12 @@ def fit_tangent(t: Any, primal: Any) -> Any:
         if t.shape == value.shape and t.dtype is value.dtype:
             return t
     shape = shape_of(value)
-    if types.weak(t):
+    if types.is_weak(t):
         t = np.full_like(value, t)
-    if not dims.same(shape_of(t), shape):
+    if not dims.is_same_shape(shape_of(t), shape):
         t = np.broadcast_to(t, shape)
     want = dtype_of(value)
-    if t.dtype != want and not (types.weak(value) and t.dtype.kind == want.kind):
+    if t.dtype != want and not (types.is_weak(value) and t.dtype.kind == want.kind):
         if t.dtype.kind == "c" and want.kind != "c":
             t = np.real(t)
         t = t.astype(want)

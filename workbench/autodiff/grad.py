@@ -214,8 +214,8 @@ class RecordedCall:
                 if traces.checksum(x) != found:
                     raise TraceError(
                         f"an array of shape {x.shape} that the function read was"
-                        f" changed in place before its {later} ran{blame.here()}, and"
-                        " the derivative would be wrong. Let the function read a"
+                        f" changed in place before its {later} ran{blame.user_line()},"
+                        " and the derivative would be wrong. Let the function read a"
                         " .copy(), or make a new array in each step."
                     )
 
@@ -299,7 +299,7 @@ def check_complex_outputs(outputs: Sequence[Any], name: str) -> None:
         if isinstance(y, Tensor) and y.dtype.kind != "c":
             raise DtypeError(
                 f"{name}(holomorphic=True): the function returned"
-                f" {blame.describe(y)}{blame.at(y.site)}, and a function with a"
+                f" {blame.describe(y)}{blame.quote_site(y.site)}, and a function with a"
                 " complex derivative has complex values. Drop holomorphic=True:"
                 " the gradient of a real function is df/dx - i df/dy."
             )
@@ -392,11 +392,11 @@ def _place(
 
 def has_derivative(value: Any) -> bool:
     """Return whether a leaf is a float or complex number or array of them."""
-    if types.weak(value):
+    if types.is_weak(value):
         return isinstance(value, (float, complex))
     if not hasattr(value, "dtype"):
         return value is not None and not isinstance(value, str)
-    return types.differentiable(value.dtype)
+    return types.is_differentiable(value.dtype)
 
 
 def copy_arrays(primals: Sequence[Any]) -> tuple[Any, ...]:
@@ -543,7 +543,7 @@ def scalar_seed(call: RecordedCall, *, holomorphic: bool) -> Any:
             f"grad needs one number; the function returned {y!r}.{forgot}"
         )
     if shape_of(y if hasattr(y, "shape") else np.asarray(y)) != ():  # host array: list
-        where = blame.at(y.site) if isinstance(y, Tensor) else ""
+        where = blame.quote_site(y.site) if isinstance(y, Tensor) else ""
         what = blame.describe(y) if isinstance(y, Tensor) else "the output"
         raise NonScalarOutputError(
             f"grad needs one number; the function returned {what}{where}. Reduce it"
@@ -561,7 +561,7 @@ def check_real(call: RecordedCall) -> None:
         if isinstance(y, Tensor) and y.dtype.kind == "c":
             raise DtypeError(
                 f"grad: the function returned {blame.describe(y)}"
-                f"{blame.at(y.site)}, and the gradient by"
+                f"{blame.quote_site(y.site)}, and the gradient by"
                 f" {blame.describe(real[0])} would be that of the real part alone."
                 " Return the part that is meant, np.real(y), np.imag(y) or"
                 " np.abs(y), or ask for wb.jacobian, which is complex."

@@ -16,7 +16,7 @@ from workbench.autodiff import forward, reverse, steps
 from workbench.autodiff.batch import run_batch
 from workbench.autodiff.steps import Rules
 from workbench.core import blame, dims, types
-from workbench.core.dims import Dim, Length, atoms_of, meet, replaced
+from workbench.core.dims import Dim, Length, atoms_of, replace_dims, unify_lengths
 from workbench.core.graph import Graph, copy_onto
 from workbench.core.tensor import MaskedTensor, Tensor, masked
 from workbench.core.trace import blank, blanks
@@ -186,7 +186,7 @@ def outer_specs(
     be equal, if the graph runs in any case.
     """
     specs = list(map(types.spec_of, graph.outputs))
-    if not noted and not any(dims.found(s.shape) for s in specs):
+    if not noted and not any(dims.has_dim(s.shape) for s in specs):
         return [Spec(s.shape, s.dtype) for s in specs]
     known: dict[Any, Any] = {}
     for i, (x, given) in enumerate(zip(graph.leaves, inputs, strict=False)):
@@ -196,7 +196,7 @@ def outer_specs(
                 known.setdefault(n.alone, m)
 
     def told(n: Any) -> Any:
-        n = replaced(n, known.get)
+        n = replace_dims(n, known.get)
         hidden = (isinstance(a, Length) and a.tensor in graph.ids for a in atoms_of(n))
         return None if any(hidden) else n
 
@@ -204,7 +204,7 @@ def outer_specs(
         for pair in node.facts or ():
             a, b = map(told, pair)
             if a is not None and b is not None:
-                meet(a, b)
+                unify_lengths(a, b)
     return [Spec(tuple(map(told, s.shape)), s.dtype) for s in specs]
 
 
@@ -227,9 +227,9 @@ def refuse_inner_draws(graph: Graph, name: str) -> None:
     for node in steps.with_inner_nodes(holders)[len(holders) :] if holders else ():
         if is_draw(node):
             raise TraceError(
-                f"{blame.describe(node)}{blame.at(node.site)} is drawn by a loop or a"
-                f" branch inside a {name}, whose derivative would draw anew. Draw"
-                " outside, and give the noise as a sequence."
+                f"{blame.describe(node)}{blame.quote_site(node.site)} is drawn by a"
+                f" loop or a branch inside a {name}, whose derivative would draw anew."
+                " Draw outside, and give the noise as a sequence."
             )
 
 

@@ -192,8 +192,8 @@ def _solve_compute(*inputs: Any, system: System) -> tuple[Any, ...]:
                 "custom_linear_solve: reverse mode needs the transposed system, and"
                 " `solve` did not solve it with the transposed product"
                 f" (|Aᵀw − g| = {_norm(rest):.2g}, |g| = {_norm(b):.2g})"
-                f"{blame.here()}. Give transpose_solve=..., or symmetric=True where"
-                " the product equals its transpose."
+                f"{blame.user_line()}. Give transpose_solve=..., or symmetric=True"
+                " where the product equals its transpose."
             )
     return tuple(x)
 
@@ -271,15 +271,15 @@ def solution(solve: Function, f: Function, start: Any, what: str) -> Any:
     solved = solve(f, start)
     if solved is None:
         raise DtypeError(
-            f"{what} returned None{blame.here()}. Has it a `return` at its end?"
+            f"{what} returned None{blame.user_line()}. Has it a `return` at its end?"
         )
     found = tree.map_tree(value_of, solved)
     leaves, structure = tree.flatten(found)
     if any(x is None for x in leaves):
         raise TraceError(
             f"{what} reads what has no value while tracing without values"
-            f"{blame.here()}. Let it use the function and the start that it is given"
-            " alone."
+            f"{blame.user_line()}. Let it use the function and the start that it is"
+            " given alone."
         )
     check_alike(what, "it", structure, [types.spec_of(x) for x in leaves], start)
     return found
@@ -305,13 +305,13 @@ def check_alike(
         return
     if structure != wanted:
         raise ShapeError(
-            f"{what}: {who} returned another nest than it must{blame.here()}:"
+            f"{what}: {who} returned another nest than it must{blame.user_line()}:"
             f" {tree.difference(wanted, structure)}."
         )
     made = ", ".join(str(s.shape) for s in specs)
     raise ShapeError(
-        f"{what}: {who} returned arrays of shapes {made}{blame.here()}; they must be"
-        f" {', '.join(map(str, shapes))}."
+        f"{what}: {who} returned arrays of shapes {made}{blame.user_line()}; they must"
+        f" be {', '.join(map(str, shapes))}."
     )
 
 
@@ -391,7 +391,7 @@ def root(
     """
     flat, structure = tree.flatten(x0)
     for i, x in enumerate(flat):
-        if not types.differentiable(types.spec_of(x).dtype):
+        if not types.is_differentiable(types.spec_of(x).dtype):
             flat[i] = x.astype(float) if hasattr(x, "dtype") else float(x)
     x0 = structure(flat)
     target = f if beside is None else lambda x: (f(x), beside(x))
@@ -401,7 +401,7 @@ def root(
     if not any(map(live, closed.inputs)):
         return solution(solve, target, x0, f"{name}: solve")
     specs = [
-        Spec(out.shape, out.dtype if types.weak(x) else types.spec_of(x).dtype)
+        Spec(out.shape, out.dtype if types.is_weak(x) else types.spec_of(x).dtype)
         for x, out in zip(flat, closed.specs, strict=False)
     ]
     problem = Problem(closed, structure, specs, solve, tangent_solve, name)
@@ -481,9 +481,9 @@ class Problem:
         except np.linalg.LinAlgError as error:
             raise MatrixError(
                 f"{self.name}: the derivative of the function at the root is singular"
-                f"{blame.here()}, so the root is no function of its parameters there"
-                " (a double root, or one that is not isolated). Start elsewhere, or"
-                " give tangent_solve."
+                f"{blame.user_line()}, so the root is no function of its parameters"
+                " there (a double root, or one that is not isolated). Start elsewhere,"
+                " or give tangent_solve."
             ) from error
         parts = np.split(flat, [*accumulate(sizes)][:-1])
         return [np.reshape(c, s.shape) for c, s in zip(parts, self.specs, strict=True)]
@@ -603,7 +603,7 @@ def fixed_point(
         last = max(float(np.max(np.abs(d))) for d in change)
         raise ConvergenceError(
             f"fixed_point: after max_steps={max_steps} steps the last still changed"
-            f" {last:.2g}{blame.here()}. Give more steps, a larger tol, or a start"
+            f" {last:.2g}{blame.user_line()}. Give more steps, a larger tol, or a start"
             " nearer by; a function that is no contraction there needs another"
             " solver: see wb.custom_root."
         )

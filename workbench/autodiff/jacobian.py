@@ -105,8 +105,8 @@ def vjp(
         if structure != call.recording.tree:
             raise ShapeError(
                 "vjp: the cotangent is not nested as the output:"
-                f" {tree.difference(call.recording.tree, structure)}{blame.here()}."
-                " Give one cotangent per output array."
+                f" {tree.difference(call.recording.tree, structure)}"
+                f"{blame.user_line()}. Give one cotangent per output array."
             )
         fitted = [
             seed if not isinstance(y, Tensor) else checked_seed(seed, y)
@@ -130,8 +130,8 @@ def checked_seed(seed: Any, y: Tensor, what: str = "cotangent") -> Any:
             f"the {what} is of dtype {given}, and that of"
             f" {blame.describe(y)} is {y.dtype}. Give real numbers for a real array."
         )
-    if dims.differ(shape_of(admit(seed)), y.shape):
-        of = f"that of {blame.describe(y)}{blame.at(y.site)}"
+    if dims.always_differ(shape_of(admit(seed)), y.shape):
+        of = f"that of {blame.describe(y)}{blame.quote_site(y.site)}"
         raise ShapeError(
             f"the {what} has shape {shape_of(admit(seed))}, and {of} is another."
             f" Give one of shape {y.shape}."
@@ -191,8 +191,8 @@ def jvp(
     if structure != wanted:
         raise ShapeError(
             "jvp: the tangents are not nested as the primals:"
-            f" {tree.difference(wanted, structure)}{blame.here()}. Give one tangent per"
-            " primal array."
+            f" {tree.difference(wanted, structure)}{blame.user_line()}. Give one"
+            " tangent per primal array."
         )
     primals = tuple(primals)
     places = range(len(primals))

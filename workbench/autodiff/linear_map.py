@@ -26,7 +26,7 @@ from workbench.core.op import declare
 from workbench.core.tensor import Tensor, apply, value_of
 from workbench.core.trace import blank
 from workbench.core.traces import reopen
-from workbench.core.types import weak
+from workbench.core.types import is_weak
 from workbench.errors import (
     NotDifferentiableError,
     OverrideError,
@@ -108,7 +108,7 @@ class Diagonal(Structured):
         """Return the entries of an operand that meet the diagonal."""
         if isinstance(x, Diagonal):
             return x.entries
-        if weak(x) or shape_of(x) == ():
+        if is_weak(x) or shape_of(x) == ():
             return x
         if shape_of(x) != self.shape:
             x = np.broadcast_to(x, self.shape)
@@ -136,7 +136,7 @@ def _scaled_rows(inputs: tuple[Any, ...], multiply: str) -> Any | None:
 
 def _zero(x: Any) -> bool:
     """Return whether an operand vanishes off the diagonal."""
-    return isinstance(x, Diagonal) or (weak(x) and x == 0)
+    return isinstance(x, Diagonal) or (is_weak(x) and x == 0)
 
 
 #: Ops that work entry by entry and map zeros to zeros, for these operands.
@@ -614,7 +614,7 @@ def count_made(node: Tensor) -> int:
 
 def varies(y: Any) -> bool:
     """Return whether something may have a derivative."""
-    return isinstance(y, Tensor) and types.differentiable(y.dtype)
+    return isinstance(y, Tensor) and types.is_differentiable(y.dtype)
 
 
 def is_symbolic(x: Any) -> bool:

@@ -83,8 +83,8 @@ def linearize(f: Any, *primals: Any) -> tuple[Any, Function]:
         if structure != nested:
             raise ShapeError(
                 "linearize: the tangents are not nested as the primals:"
-                f" {tree.difference(nested, structure)}{blame.here()}. Give one tangent"
-                " per primal array."
+                f" {tree.difference(nested, structure)}{blame.user_line()}. Give one"
+                " tangent per primal array."
             )
         fitted = [
             checked_seed(t, x, "tangent")
@@ -221,23 +221,23 @@ def elementwise_grad(f: Any, argnums: Any = None, *, argnames: Argnames = None) 
         arrays = [
             shape_of(x)
             for x in tree.flatten((args, kwargs))[0]
-            if hasattr(x, "shape") or types.weak(x)
+            if hasattr(x, "shape") or types.is_weak(x)
         ]
         for y in call.outputs:
-            if isinstance(y, Tensor) and dims.differ(
+            if isinstance(y, Tensor) and dims.always_differ(
                 y.shape, broadcast_shapes(*arrays)
             ):
                 shapes = ", ".join(map(str, arrays))
                 raise ShapeError(
                     f"elementwise_grad: the arguments have shapes {shapes}, and the"
-                    f" function returned {blame.describe(y)}{blame.at(y.site)}, so it"
-                    " does not work entry by entry. Ask for wb.grad of a sum, or for"
-                    " wb.jacobian."
+                    f" function returned {blame.describe(y)}{blame.quote_site(y.site)},"
+                    " so it does not work entry by entry. Ask for wb.grad of a sum, or"
+                    " for wb.jacobian."
                 )
         return call.gradients(
             [
                 np.ones_like(y if y._value is None else y._value)
-                if isinstance(y, Tensor) and types.differentiable(y.dtype)
+                if isinstance(y, Tensor) and types.is_differentiable(y.dtype)
                 else None
                 for y in call.outputs
             ]

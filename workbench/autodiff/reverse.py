@@ -23,7 +23,7 @@ from workbench.autodiff.steps import (
     plan,
 )
 from workbench.core import blame, deferred, dims, hooks, traces, types, walk
-from workbench.core.dims import Dim, assumed
+from workbench.core.dims import Dim, is_same_with_facts
 from workbench.core.tensor import IDENTITY, Tensor, array_of, next_serial
 from workbench.core.trace import detach
 from workbench.errors import ShapeError, UnknownLengthError, WorkbenchError
@@ -176,7 +176,7 @@ def _sweep_plain(
                     break
                 index += 1
     except Exception as error:
-        blame.in_derivative(error, node)
+        blame.note_derivative(error, node)
         raise
 
 
@@ -248,7 +248,7 @@ def sweep(
                             x, "the sum of what its readers pass", False
                         )
     except Exception as error:
-        blame.in_derivative(error, node)
+        blame.note_derivative(error, node)
         raise
 
 
@@ -304,7 +304,7 @@ def waits(node: Tensor, error: Exception, ruled: bool) -> bool:
     if isinstance(error, WorkbenchError) and not isinstance(error, ShapeError):
         return False
     shapes = [x.shape for x in node.inputs if hasattr(x, "shape")]
-    return node._value is None and dims.found(shapes)
+    return node._value is None and dims.has_dim(shapes)
 
 
 def refuse_nulls(made: Sequence[Any], of: Sequence[Any], word: str = "by") -> None:
@@ -333,18 +333,22 @@ def fit(c: Any, x: Any, node: Tensor | None = None) -> Any:
     if type(c) is Scattered:
         c = c.dense()
     shape = shape_of(x)
-    if types.weak(c):
+    if types.is_weak(c):
         c = np.full_like(array_of(x), c)
     have = shape_of(c)
-    if not dims.same(have, shape):
-        if node is not None and node.facts and assumed(have, shape, node.facts):
+    if not dims.is_same_shape(have, shape):
+        if (
+            node is not None
+            and node.facts
+            and is_same_with_facts(have, shape, node.facts)
+        ):
             return _stated(c, x)
         if len(have) < len(shape) or any(
             not isinstance(n, Dim) and not isinstance(h, Dim) and n not in (1, h)
             for h, n in zip(have[len(have) - len(shape) :], shape, strict=True)
         ):
             where = "" if node is None else f" of {blame.describe(node)}"
-            line = "" if node is None else blame.at(node.site)
+            line = "" if node is None else blame.quote_site(node.site)
             raise ShapeError(
                 f"the gradient rule{where}{line} returned shape {have} for an input of"
                 f" shape {shape}. Return one gradient per input, each in the shape of"
@@ -352,11 +356,11 @@ def fit(c: Any, x: Any, node: Tensor | None = None) -> Any:
             )
         c = sum_to(c, shape)
     want = x.dtype if hasattr(x, "dtype") else np.result_type(type(x))
-    if c.dtype == want or (types.weak(array_of(x)) and c.dtype.kind == want.kind):
+    if c.dtype == want or (types.is_weak(array_of(x)) and c.dtype.kind == want.kind):
         return c
     if c.dtype.kind == "c" and want.kind != "c":
         c = np.real(c)
-    if not types.differentiable(want):
+    if not types.is_differentiable(want):
         return None  # what has been rounded to integers does not vary
     return c.astype(want) if c.dtype != want else c
 
@@ -365,7 +369,7 @@ def _stated(c: Any, x: Any) -> Any:
     """Return a cotangent with the lengths of its primal, as the op of both asks."""
     if c._value is None and c.op is not IDENTITY:
         c.spec = types.Spec(x.shape, c.spec.dtype)
-    return fit(c, x) if dims.same(c.shape, x.shape) else sum_to(c, x.shape)
+    return fit(c, x) if dims.is_same_shape(c.shape, x.shape) else sum_to(c, x.shape)
 
 
 def mark(

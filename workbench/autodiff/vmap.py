@@ -124,7 +124,7 @@ def leaf_axes(
     for given, value in zip(per_argument, args, strict=True):
         leaves = [] if value is None else tree.flatten(value)[0]
         for axis, x in zip(spread_axes(given, value, "in_axes"), leaves, strict=True):
-            array = hasattr(x, "shape") or types.weak(x)
+            array = hasattr(x, "shape") or types.is_weak(x)
             if axis is None or not array:
                 axes.append(None)
                 continue

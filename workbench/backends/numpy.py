@@ -97,7 +97,7 @@ def _unknown(node: Tensor) -> bool:
         return False
     spec: Any = node.spec
     specs = spec if type(spec) is tuple else (spec,)
-    return any(dims.found(x.shape) for x in specs)
+    return any(dims.has_dim(x.shape) for x in specs)
 
 
 def _tells(look: Look) -> bool:
@@ -176,7 +176,7 @@ def _mismatch(node: Tensor, spec: Any, shape: Any, known: Known) -> ShapeError:
     where = f" ({', '.join(atoms.values())})" if atoms else ""
     cure = "Give arrays of the lengths that the symbols were declared with."
     return ShapeError(
-        f"{blame.describe(node)}{blame.at(node.site)} came out with shape"
+        f"{blame.describe(node)}{blame.quote_site(node.site)} came out with shape"
         f" {tuple(shape)}, and was to have {spec}{where}. {cure}"
     )
 

@@ -31,7 +31,7 @@ from workbench.backends.spelling import (
 )
 from workbench.core import dims
 from workbench.core.deferred import Late, Place, shape_at
-from workbench.core.dims import Dim, found, same
+from workbench.core.dims import Dim, has_dim, is_same_shape
 from workbench.core.graph import Graph
 from workbench.core.op import Lowering, Op
 from workbench.core.schedule import Schedule
@@ -120,9 +120,9 @@ def coded(
 
     def code(x: Any) -> Any:
         if isinstance(x, Dim):
-            text = dims.written(x, name, code=True)
+            text = dims.format_dim(x, name, code=True)
             return Code(_COMMON.sub(lambda found: local(found[0]), text))
-        if not isinstance(x, (tuple, list)) or not found(x):
+        if not isinstance(x, (tuple, list)) or not has_dim(x):
             return x
         whole = None if hasattr(x, "_fields") else _whole(node, x)
         if whole is not None:
@@ -414,7 +414,7 @@ class Lines:
                 and isinstance(other, Tensor)
                 and other.serial in self.known
                 and other.dtype == c.dtype
-                and (not c.ndim or same(other.shape, node.shape))
+                and (not c.ndim or is_same_shape(other.shape, node.shape))
                 and (number := _only_number(c)) is not None
             ):
                 pair = [inputs[0], inputs[1]]

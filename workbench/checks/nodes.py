@@ -145,13 +145,13 @@ def checkable(node: Tensor) -> bool:
     if node._value is None or node.op.name == "mask":
         return False
     parts = node._value if isinstance(node._value, tuple) else (node._value,)
-    if not any(types.differentiable(types.spec_of(y).dtype) for y in parts):
+    if not any(types.is_differentiable(types.spec_of(y).dtype) for y in parts):
         return False
     return any(
         isinstance(x, Tensor)
         and not isinstance(x._value, tuple)
         and x._value is not None
-        and types.differentiable(x.dtype)
+        and types.is_differentiable(x.dtype)
         for x in node.inputs
     )
 
@@ -354,7 +354,7 @@ def number(x: complex) -> str:
 
 def named(node: Tensor) -> str:
     """Return how a text names a node: op, shape and the user's line."""
-    return f"{blame.describe(node)}{blame.at(node.site)}"
+    return f"{blame.describe(node)}{blame.quote_site(node.site)}"
 
 
 def arrived_at(node: Tensor, arriving: Callable[[Tensor], Any]) -> Any:

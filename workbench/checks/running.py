@@ -38,7 +38,7 @@ from workbench.core.graph import Graph
 from workbench.core.op import Op
 from workbench.core.tensor import Tensor, apply, value_of
 from workbench.core.trace import record
-from workbench.core.types import Spec, weak
+from workbench.core.types import Spec, is_weak
 from workbench.ops.define import flat, linear
 from workbench.overrides.override_blocks import resolve_call
 
@@ -123,7 +123,7 @@ def is_elsewhere(x: Any) -> bool:
     """Return whether a value is an array of another library, such as CuPy's."""
     x = value_of(x)
     return not (
-        x is None or weak(x) or isinstance(x, np.ndarray | np.generic)
+        x is None or is_weak(x) or isinstance(x, np.ndarray | np.generic)
     ) and hasattr(x, "__cuda_array_interface__")
 
 
@@ -191,13 +191,15 @@ def unfinite(f: Callable[..., Any], values: Sequence[Any]) -> str | None:
         if found or not finite([visit.cotangent]):
             return
         if not finite(visit.passed):
-            found.append(f"{blame.describe(visit.node)}{blame.at(visit.node.site)}")
+            found.append(
+                f"{blame.describe(visit.node)}{blame.quote_site(visit.node.site)}"
+            )
 
     made = record(lambda leaves: f(*leaves), values)
     varying = [
         y
         for y in made.outputs
-        if isinstance(y, Tensor) and types.differentiable(y.dtype)
+        if isinstance(y, Tensor) and types.is_differentiable(y.dtype)
     ]
     ones = [np.ones_like(y._value) for y in varying]
     with np.errstate(all="ignore"):
@@ -309,7 +311,7 @@ class Check:
         y, pullback = vjp(f, *values)
         outputs, structure = tree.flatten(y)
         cotangents = [
-            self.random_like(x) if types.differentiable(np.asarray(x).dtype)
+            self.random_like(x) if types.is_differentiable(np.asarray(x).dtype)
             else np.zeros_like(np.asarray(x), dtype=float)
             for x in outputs
         ]  # fmt: skip

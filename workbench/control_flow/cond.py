@@ -27,7 +27,7 @@ from workbench.core.op import declare
 from workbench.core.recorder import Recorder, is_array
 from workbench.core.tensor import Tensor, masked, value_of
 from workbench.core.trace import blank
-from workbench.core.types import Params, Spec, differentiable
+from workbench.core.types import Params, Spec, is_differentiable
 from workbench.errors import DtypeError, ShapeError, TraceError, UsageError
 from workbench.ops import define
 from workbench.ops.define import shape_of
@@ -99,18 +99,18 @@ def _agree(first: tuple[Any, tree.Tree], second: tuple[Any, tree.Tree]) -> None:
     (left, one), (right, two) = first, second
     if one != two:
         raise UsageError(
-            f"cond{blame.here()}: on_false returns another nest than on_true:"
+            f"cond{blame.user_line()}: on_false returns another nest than on_true:"
             f" {tree.difference(one, two)}. Return the same nest from both."
         )
     for i, (a, b) in enumerate(zip(left, right, strict=True)):
         p, q = types.spec_of(a), types.spec_of(b)
         what = "what" if len(left) == 1 else f"output {i}"
         lines = " and ".join(
-            blame.at(x.site).removeprefix(" (at ").removesuffix(")")
+            blame.quote_site(x.site).removeprefix(" (at ").removesuffix(")")
             for x in (a, b)
             if isinstance(x, Tensor) and x.site is not None
         )
-        lines = f" (at {lines})" if lines else blame.here()
+        lines = f" (at {lines})" if lines else blame.user_line()
         said = f"{what} on_true returns is {p}, of on_false {q}{lines}"
         if what != "what":
             said = f"{what} of on_true is {p}, of on_false {q}{lines}"
@@ -225,9 +225,9 @@ def _refuse_draws(branches: Sequence[Graph]) -> None:
         for node in steps.with_inner_nodes(body.between):
             if is_draw(node):
                 raise TraceError(
-                    f"{blame.describe(node)}{blame.at(node.site)} is drawn in a branch"
-                    " of cond, whose derivative would draw anew. Draw outside, and give"
-                    " the noise as an operand."
+                    f"{blame.describe(node)}{blame.quote_site(node.site)} is drawn in a"
+                    " branch of cond, whose derivative would draw anew. Draw outside,"
+                    " and give the noise as an operand."
                 )
 
 
@@ -258,7 +258,7 @@ def _pull(
     wanted = [
         i
         for i, x in enumerate(leaves)
-        if mask >> (i + 1) & 1 and differentiable(x.spec.dtype)
+        if mask >> (i + 1) & 1 and is_differentiable(x.spec.dtype)
     ]
     arriving = [i for i, c in enumerate(g) if c is not None]
     flags = {i for i in arriving if is_masked(g[i])}

@@ -25,7 +25,7 @@ from workbench.core.dims import Length, atoms_of
 from workbench.core.graph import Graph
 from workbench.core.op import declare
 from workbench.core.tensor import Tensor, apply, value_of
-from workbench.core.types import Batched, Spec, differentiable
+from workbench.core.types import Batched, Spec, is_differentiable
 from workbench.errors import ShapeError
 from workbench.ops import define
 from workbench.ops.define import linear, shape_of
@@ -296,7 +296,7 @@ def moving_leaves(
         for i in range(loop.carries):
             if reads[i] & mask and not mask >> (first + i) & 1:
                 spec = body.leaves[first + i].spec
-                if not smooth or differentiable(spec.dtype):
+                if not smooth or is_differentiable(spec.dtype):
                     mask |= 1 << (first + i)
     return mask
 

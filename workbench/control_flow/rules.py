@@ -35,7 +35,7 @@ from workbench.core.graph import Graph
 from workbench.core.op import declare
 from workbench.core.tensor import Tensor, masked, value_of
 from workbench.core.trace import blank
-from workbench.core.types import Params, Spec, differentiable
+from workbench.core.types import Params, Spec, is_differentiable
 from workbench.errors import TraceError
 from workbench.ops import define
 from workbench.ops.define import shape_of
@@ -261,8 +261,8 @@ def _uneven(
     if loop.visible and not loop.derived:
         raise TraceError(
             "vmap of a scan whose examples make different numbers of steps"
-            f"{blame.here()}: the stacks of their outputs have different lengths. Ask"
-            " for the last values (last=True), or write wb.while_loop."
+            f"{blame.user_line()}: the stacks of their outputs have different lengths."
+            " Ask for the last values (last=True), or write wb.while_loop."
         )
     outputs = list(body.outputs)
     stop: Any = outputs.pop() if loop.until else None
@@ -453,7 +453,7 @@ def _pull(
     asked = bits(
         i
         for i, x in enumerate(body.leaves)
-        if mask >> i & 1 and differentiable(x.spec.dtype)
+        if mask >> i & 1 and is_differentiable(x.spec.dtype)
     )
     moving = moving_leaves(loop, asked, "pull", rules)
     varies = smooth_reads(body, rules, "pull")
@@ -625,7 +625,7 @@ def _push(
     start = bits(
         i
         for i, (t, x) in enumerate(zip(given, body.leaves, strict=True))
-        if t is not None and differentiable(x.spec.dtype)
+        if t is not None and is_differentiable(x.spec.dtype)
     )
     mask = moving_leaves(loop, start, "push", rules)
     moving = [i for i in range(len(body.leaves)) if mask >> i & 1]

@@ -181,7 +181,7 @@ def _surely_same(loop: Loop, carry: int) -> bool:
     """Return whether a step is known to keep the shape of a carry."""
     y, x = loop.body.outputs[carry], loop.leaf(carry)
     shape = y.spec.shape if isinstance(y, Tensor) else np.shape(y)
-    return len(shape) == len(x.spec.shape) and dims.same(shape, x.spec.shape)
+    return len(shape) == len(x.spec.shape) and dims.is_same_shape(shape, x.spec.shape)
 
 
 def kept_by(loop: Loop, carry: int) -> Callable[[Any, Any], None]:
@@ -197,7 +197,7 @@ def kept_by(loop: Loop, carry: int) -> Callable[[Any, Any], None]:
     def kept(old: Any, new: Any) -> None:
         if np.shape(old) != np.shape(new):
             what = repr(x.name) if x.name else "a value"
-            place = blame.at(y.site) if isinstance(y, Tensor) else ""
+            place = blame.quote_site(y.site) if isinstance(y, Tensor) else ""
             raise ShapeError(
                 f"scan: a step changes the shape of {what}{place}: it is given shape"
                 f" {np.shape(old)}, and returns shape {np.shape(new)}. Give a first"
@@ -496,7 +496,8 @@ class Runner:
                 and i not in loop.marks
                 and sum(x is own for x in node.inputs) == 1
                 and all(
-                    isinstance(x, Tensor) and dims.same(x.spec.shape, own.spec.shape)
+                    isinstance(x, Tensor)
+                    and dims.is_same_shape(x.spec.shape, own.spec.shape)
                     for x in node.inputs
                 )
                 and all(x.spec.dtype == own.spec.dtype for x in node.inputs)
@@ -627,7 +628,7 @@ class Runner:
         if place is None or place.code is None:
             place = Context(None, node.code, node.lasti)
         specs = tuple(x if not isinstance(x, Tensor) else x.spec for x in node.inputs)
-        return blame.refusal(node.op, specs, error, place.code, place.lasti)
+        return blame.explain_refusal(node.op, specs, error, place.code, place.lasti)
 
     def _stepwise(self) -> Callable[..., Any]:
         """Return the loop around a compiled step, for steps that are very long."""

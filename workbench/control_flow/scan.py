@@ -117,7 +117,7 @@ def every(loop: Loop, inputs: Sequence[Any], memory: int | str) -> int | None:
         return max(1, budget // kept)
     if not isinstance(n, int):
         raise UsageError(
-            f"memory={memory!r}{blame.here()}: how many bytes a step keeps"
+            f"memory={memory!r}{blame.user_line()}: how many bytes a step keeps"
             " shows only when the program runs. Give the number of steps after"
             " which a state is kept, or declare lengths with shape=."
         )
@@ -130,8 +130,9 @@ def every(loop: Loop, inputs: Sequence[Any], memory: int | str) -> int | None:
 
 def _unknown(memory: Any) -> UsageError:
     return UsageError(
-        f"memory={memory!r}{blame.here()} is none of the choices: 'all', 'auto', an"
-        " amount such as '64 MB', or a number k of steps, of which the first is kept."
+        f"memory={memory!r}{blame.user_line()} is none of the choices: 'all', 'auto',"
+        " an amount such as '64 MB', or a number k of steps, of which the first is"
+        " kept."
     )
 
 
@@ -172,7 +173,7 @@ class Step:
         self.dtypes: list[list[Any]] = [
             [
                 # A plain number takes the dtype of what the step makes of it.
-                None if types.weak(g) else dtype_of(x)
+                None if types.is_weak(g) else dtype_of(x)
                 for x, g in zip(entry.leaves, entry.given, strict=True)
             ]
             if entry
@@ -281,7 +282,7 @@ class Step:
                     dtypes[i] = own if kept else want
                     changed = True
                     continue
-                number = types.weak(x) or isinstance(x, (list, tuple))
+                number = types.is_weak(x) or isinstance(x, (list, tuple))
                 if (
                     number
                     and np.can_cast(dtypes[i], want, KIND)
@@ -298,8 +299,8 @@ def _output(x: Any) -> Any:
         return np.asarray(x) if types.spec_of(x).weak and x._value is not None else x
     if isinstance(x, Until):
         raise UsageError(
-            f"scan{blame.here()}: wb.until(...) stands among the outputs. Return it"
-            " last: return outputs, wb.until(condition)."
+            f"scan{blame.user_line()}: wb.until(...) stands among the outputs. Return"
+            " it last: return outputs, wb.until(condition)."
         )
     return array(x, "what the step returns")
 
@@ -374,7 +375,7 @@ class Assembled:
         fed, outputs = self.step.fed, self.found.outputs
         if fed and len(fed) != len(outputs):
             raise UsageError(
-                f"scan{blame.here()}: the step returns {len(outputs)}"
+                f"scan{blame.user_line()}: the step returns {len(outputs)}"
                 f" output{'s' * (len(outputs) != 1)}, and initial has {len(fed)}"
                 f" entr{'ies' if len(fed) != 1 else 'y'}. Give one entry per output,"
                 " None for one that is not fed back."
@@ -388,8 +389,8 @@ class Assembled:
         structure = self.step.trees[at]
         if structure != again.tree:
             raise UsageError(
-                f"scan{blame.here()}: {again.label} is not nested as its initial value:"
-                f" {tree.difference(again.tree, structure)}. Give the same nest."
+                f"scan{blame.user_line()}: {again.label} is not nested as its initial"
+                f" value: {tree.difference(again.tree, structure)}. Give the same nest."
             )
         leaves = [[next(tails) for _ in again.leaves] for _ in again.taps]
         places = []
@@ -412,7 +413,7 @@ class Assembled:
     def same(self, label: str, y: Any, want: Spec, shared: bool) -> None:
         """Refuse a step that changes the shape or dtype of what it is fed."""
         have = types.spec_of(y)
-        place = blame.at(y.site) if isinstance(y, Tensor) else ""
+        place = blame.quote_site(y.site) if isinstance(y, Tensor) else ""
         first = "its value" if shared else "its initial value"
         if len(have.shape) != len(want.shape) or any(
             isinstance(a, int) and isinstance(b, int) and a != b
@@ -474,7 +475,7 @@ class Assembled:
         if not with_updates:
             if self.updated:
                 raise UsageError(
-                    f"scan{blame.here()}: the step updates shared values. Write"
+                    f"scan{blame.user_line()}: the step updates shared values. Write"
                     " outputs, updates = wb.scan(..., return_updates=True), and give"
                     " updates= to wb.function."
                 )
@@ -590,8 +591,8 @@ def scan(
     if strict and closed.captured:
         names = ", ".join(blame.describe(x) for x in closed.captured)
         raise UsageError(
-            f"scan(strict=True){blame.here()}: the step reads {names} without being"
-            " given it. Add it to non_sequences."
+            f"scan(strict=True){blame.user_line()}: the step reads {names} without"
+            " being given it. Add it to non_sequences."
         )
     return Assembled(step, closed, found, seqs, n, count, reverse).run(
         memory, last, return_updates, name
@@ -623,7 +624,7 @@ def _cut(
                 x = x[::-1] if reverse else x
                 if count is not None:
                     x = window(x[skipped:] if skipped else x, count)
-                elif skipped or not dims.same((n,), (length,)):
+                elif skipped or not dims.is_same_shape((n,), (length,)):
                     if isinstance(n, dims.Dim) and not isinstance(x, Tensor):
                         x = leaf(x)  # no slice of NumPy's ends at such a length
                     x = x[skipped : skipped + n]
@@ -638,8 +639,8 @@ def _steps(n_steps: Any, taken: Sequence[Sequenced], lengths: list[Any]) -> Any:
     if isinstance(n_steps, Tensor):
         if n_steps.dtype.kind not in "iu" or n_steps.shape != ():
             raise DtypeError(
-                f"scan: n_steps is {blame.describe(n_steps)}{blame.here()}, and must be"
-                " one integer: wb.scalar('n', dtype=int)."
+                f"scan: n_steps is {blame.describe(n_steps)}{blame.user_line()}, and"
+                " must be one integer: wb.scalar('n', dtype=int)."
             )
         if not live(n_steps):
             n_steps = int(n_steps._value)
@@ -648,7 +649,7 @@ def _steps(n_steps: Any, taken: Sequence[Sequenced], lengths: list[Any]) -> Any:
     if n_steps is None:
         if not lengths:
             raise UsageError(
-                f"scan{blame.here()}: there are no sequences, so nothing tells the"
+                f"scan{blame.user_line()}: there are no sequences, so nothing tells the"
                 " number of steps. Give n_steps=."
             )
         n = lengths[0]
@@ -667,19 +668,20 @@ def _steps(n_steps: Any, taken: Sequence[Sequenced], lengths: list[Any]) -> Any:
             n_steps = _index(n_steps)
         except TypeError:
             raise DtypeError(
-                f"scan: n_steps={n_steps!r}{blame.here()} is no number of steps. Give"
-                " an integer."
+                f"scan: n_steps={n_steps!r}{blame.user_line()} is no number of steps."
+                " Give an integer."
             ) from None
         if n_steps < 0:
             raise UsageError(
-                f"scan: n_steps={n_steps}{blame.here()} is negative. To go backward"
-                f" write n_steps={-n_steps}, reverse=True."
+                f"scan: n_steps={n_steps}{blame.user_line()} is negative. To go"
+                f" backward write n_steps={-n_steps}, reverse=True."
             )
         for length, label in zip(lengths, labels, strict=True):
             if isinstance(length, int) and n_steps > length:
                 raise ShapeError(
-                    f"scan: n_steps={n_steps}{blame.here()}, and {label} has entries"
-                    f" for {max(length, 0)} steps. Give a longer one, or fewer steps."
+                    f"scan: n_steps={n_steps}{blame.user_line()}, and {label} has"
+                    f" entries for {max(length, 0)} steps. Give a longer one, or fewer"
+                    " steps."
                 )
     return n_steps, None
 

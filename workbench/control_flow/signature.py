@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.core import blame, tree, types
-from workbench.core.blame import counted
+from workbench.core.blame import format_count
 from workbench.core.shared import Shared
 from workbench.core.tensor import Tensor, admit
 from workbench.errors import DtypeError, ShapeError, UsageError
@@ -126,7 +126,7 @@ def sequenced(given: Any) -> list[Sequenced]:
             if not shape_of(x):
                 said = blame.describe(x) if isinstance(x, Tensor) else repr(x)
                 raise ShapeError(
-                    f"scan: {label} is {said}{blame.here()}, which has no axis of"
+                    f"scan: {label} is {said}{blame.user_line()}, which has no axis of"
                     " steps. What is the same in each step belongs into non_sequences."
                 )
         made.append(Sequenced(label, leaves, structure, taps))
@@ -143,7 +143,7 @@ def _numbers(entry: Any) -> Any:
 def _plain(x: Any) -> bool:
     if isinstance(x, (list, tuple)):
         return all(map(_plain, x))
-    return types.weak(x) or isinstance(x, np.generic)
+    return types.is_weak(x) or isinstance(x, np.generic)
 
 
 def recurrences(given: Any) -> list[Recurrence | None]:
@@ -255,7 +255,7 @@ def check_takes(
         listed = f": {', '.join(given)}" if given else ""
         raise UsageError(
             f"{what} {placed(f)} takes {signature}, and gets"
-            f" {counted(len(given), 'argument')}{listed}. {cure}".rstrip()
+            f" {format_count(len(given), 'argument')}{listed}. {cure}".rstrip()
         ) from None
 
 
@@ -330,8 +330,8 @@ def returned(value: Any, count: int) -> Returned:
     if rest is None:
         if not (updates or stop is not None):
             raise UsageError(
-                f"scan: the step returned None{blame.here()}. Has it a `return` at its"
-                " end?"
+                f"scan: the step returned None{blame.user_line()}. Has it a `return` at"
+                " its end?"
             )
         rest = ()
     kind = list if isinstance(rest, list) else tuple
@@ -372,7 +372,7 @@ def condition(value: Any, name: str) -> Any:
         value = np.asarray(value)
     if shape_of(value) != ():
         raise ShapeError(
-            f"{name}: the condition has shape {shape_of(value)}{blame.here()}, and must"
-            " be one boolean. Reduce it with np.all or np.any."
+            f"{name}: the condition has shape {shape_of(value)}{blame.user_line()}, and"
+            " must be one boolean. Reduce it with np.all or np.any."
         )
     return value if value.dtype.kind == "b" else value != 0

@@ -16,7 +16,7 @@ from workbench.backends.text import (
 from workbench.control_flow.loop import Loop
 from workbench.control_flow.rules import Chunks
 from workbench.core import types
-from workbench.core.dims import Dim, Length, atoms_of, written
+from workbench.core.dims import Dim, Length, atoms_of, format_dim
 from workbench.core.op import Lowering, declare
 from workbench.core.tensor import Tensor
 from workbench.core.types import Spec
@@ -153,7 +153,7 @@ def _length(n: Any, measured: Measured) -> str:
         x, row = measured[atom.tensor.serial]
         return f"np.shape({x})[{atom.axis + row}]"
 
-    return written(n, name, code=True)
+    return format_dim(n, name, code=True)
 
 
 def _back(node: Tensor, backend: str) -> Lowering:

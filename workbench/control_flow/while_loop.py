@@ -76,7 +76,7 @@ def while_loop(
     given, nest = tree.flatten(init)
     starts = [array(x, "the first state") for x in given]
     specs = [
-        Spec(shape_of(x), dtype_of(x), types.weak(g))
+        Spec(shape_of(x), dtype_of(x), types.is_weak(g))
         for x, g in zip(starts, given, strict=True)
     ]
 
@@ -85,7 +85,7 @@ def while_loop(
         flat, structure = tree.flatten(new)
         if structure != nest:
             raise UsageError(
-                f"while_loop{blame.here()}: the step returns another nest than the"
+                f"while_loop{blame.user_line()}: the step returns another nest than the"
                 f" state's: {tree.difference(nest, structure)}. Return the same nest."
             )
         stop = np.logical_not(condition(cond(new), "while_loop"))
@@ -121,7 +121,7 @@ def _strong(spec: Spec, y: Spec) -> Spec:
 def _same(y: Any, want: Spec, what: str) -> None:
     """Refuse a step that changes the shape or dtype of the state."""
     have = types.spec_of(y)
-    place = blame.at(y.site) if isinstance(y, Tensor) else ""
+    place = blame.quote_site(y.site) if isinstance(y, Tensor) else ""
     if len(have.shape) != len(want.shape) or any(
         isinstance(a, int) and isinstance(b, int) and a != b
         for a, b in zip(have.shape, want.shape, strict=True)
@@ -161,7 +161,7 @@ def _run(
     flag = blank(Spec((), np.dtype(bool)))
     outs = [*news, stop]
     body = detach_leaves(Graph([*captured, *places, flag], [*outs, stop]))
-    where = blame.here()
+    where = blame.user_line()
 
     def limit(*finals: Any) -> None:
         if not np.all(finals[len(news)]):

@@ -53,7 +53,7 @@ def in_place(name: str, method: Callable[[Any, Any], Any]) -> Callable[[Any, Any
         value = self._value
         if type(value) is np.ndarray:
             return _rebound(self, value, made, name) if traces.OPEN else made
-        if isinstance(value, np.generic) or types.weak(value) or not traces.OPEN:
+        if isinstance(value, np.generic) or types.is_weak(value) or not traces.OPEN:
             return made  # numbers have no memory to share, symbols none at all
         return _rebound(self, value, made, name)
 
@@ -91,17 +91,17 @@ def _rebound(x: Tensor, value: Any, made: Tensor, name: str) -> Tensor:
 def _fit_memory(x: Tensor, made: Tensor, name: str) -> Tensor:
     """Return the result in the shape and dtype of the memory that would hold it."""
     cure = f"Write x = x {name[:-1]} y, which makes a new array."
-    if dims.differ(made.shape, x.shape):
+    if dims.always_differ(made.shape, x.shape):
         raise ShapeError(
-            f"x {name} y{blame.here()}: the result has shape {made.shape}, and does not"
-            f" fit into {blame.describe(x)}. {cure}"
+            f"x {name} y{blame.user_line()}: the result has shape {made.shape}, and"
+            f" does not fit into {blame.describe(x)}. {cure}"
         )
     if made.dtype == x.dtype:
         return made
     if not np.can_cast(made.dtype, x.dtype, "same_kind"):
         raise DtypeError(
-            f"x {name} y{blame.here()}: the result is of dtype {made.dtype}, and does"
-            f" not fit into {blame.describe(x)}. {cure}"
+            f"x {name} y{blame.user_line()}: the result is of dtype {made.dtype}, and"
+            f" does not fit into {blame.describe(x)}. {cure}"
         )
     found: Tensor = made.astype(x.dtype)
     return found
@@ -119,22 +119,22 @@ def _check_writeable(
     cure = f"Write x = x {name[:-1]} y, or work on a copy: x = x.copy()."
     if base.op is IDENTITY or _shows_array(base):
         raise TraceError(
-            f"x {name} y{blame.here()} changes {blame.describe(x)} in place, and {what}"
-            " was given to the function: what its caller holds would change too, an"
-            f" array or, in a loop, an earlier result. {cure}"
+            f"x {name} y{blame.user_line()} changes {blame.describe(x)} in place, and"
+            f" {what} was given to the function: what its caller holds would change"
+            f" too, an array or, in a loop, an earlier result. {cure}"
         )
     for view in path:
         if view.op.name in READ_ONLY or type(view.params) is ViewParams:
             raise TraceError(
-                f"x {name} y{blame.here()}: x is a view by {view.op.name}"
-                f"{blame.at(view.site)}, which NumPy does not let anybody write to."
-                f" {cure}"
+                f"x {name} y{blame.user_line()}: x is a view by {view.op.name}"
+                f"{blame.quote_site(view.site)}, which NumPy does not let anybody write"
+                f" to. {cure}"
             )
     for trace in opened:
         if trace.unknown is not None and base.serial < min(trace.leaves, default=0):
             raise TraceError(
-                f"x {name} y{blame.here()} changes {blame.describe(x)} in place in a"
-                " function that is recorded once and runs many times, and it was made"
+                f"x {name} y{blame.user_line()} changes {blame.describe(x)} in place in"
+                " a function that is recorded once and runs many times, and it was made"
                 f" outside of that: each run would change it again. {cure}"
             )
 
@@ -194,7 +194,7 @@ def _is_number(x: Tensor) -> bool:
     """Return whether a Tensor is a number to NumPy, which has no memory to share."""
     value = READ(x)
     if value is not None:
-        return isinstance(value, np.generic) or types.weak(value)
+        return isinstance(value, np.generic) or types.is_weak(value)
     if x.spec.shape:
         return False
     # A view without axes is an array; an entry is a number, and so is a reduction.
@@ -286,11 +286,11 @@ def _refusal(x: Tensor, change: Change, how: str) -> TraceError:
         site = source.decode(change.code, change.lasti)
         name = change.name
         return TraceError(
-            f"{blame.describe(x)}{blame.at(x.site)} {how}{blame.here()} after {name}"
-            f"{blame.at(site)} has changed its memory in place. NumPy would show the"
-            " change here; a traced value never changes. Read the result of the"
-            f" {name}, or write x = x {name[:-1]} y there, which leaves what others"
-            " see as it is, or take a .copy() before."
+            f"{blame.describe(x)}{blame.quote_site(x.site)} {how}{blame.user_line()}"
+            f" after {name}{blame.quote_site(site)} has changed its memory in place."
+            " NumPy would show the change here; a traced value never changes. Read the"
+            f" result of the {name}, or write x = x {name[:-1]} y there, which leaves"
+            " what others see as it is, or take a .copy() before."
         )
 
 

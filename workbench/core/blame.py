@@ -37,7 +37,7 @@ LIBRARIES = ("scipy.", "sklearn.")
 _FAMILY = re.compile("_(gen|frozen)$")
 
 
-def library_call(frame: FrameType | None) -> str | None:
+def find_library_call(frame: FrameType | None) -> str | None:
     """Return the function of SciPy or scikit-learn that asks; None if neither does.
 
     It is the one that the user called: the outermost public one of the library, in
@@ -49,7 +49,7 @@ def library_call(frame: FrameType | None) -> str | None:
         home: str = frame.f_globals.get("__name__", "")
         if home.startswith(LIBRARIES):
             first = False
-            found = _public(frame, home) or found or home.partition("._")[0]
+            found = _public_name(frame, home) or found or home.partition("._")[0]
         elif first and not home.startswith("numpy"):
             return None
         elif not home.startswith(("numpy", "contextlib")):
@@ -58,7 +58,7 @@ def library_call(frame: FrameType | None) -> str | None:
     return found
 
 
-def numpy_call(frame: FrameType | None) -> str | None:
+def find_numpy_call(frame: FrameType | None) -> str | None:
     """The function of NumPy that the user called and that runs; None: none does."""
     found: str | None = None
     while frame is not None:
@@ -79,7 +79,7 @@ def numpy_call(frame: FrameType | None) -> str | None:
     return found
 
 
-def _public(frame: FrameType, home: str) -> str | None:
+def _public_name(frame: FrameType, home: str) -> str | None:
     """Return the public name of the function that a frame runs, if it has one."""
     code = frame.f_code
     name = code.co_name
@@ -95,13 +95,13 @@ def _public(frame: FrameType, home: str) -> str | None:
     count = next((i for i, p in enumerate(parts) if p.startswith("_")), len(parts))
     if code.co_freevars and owner is not None:
         names = {n for kind in type(owner).__mro__ for n in vars(kind)}
-        name = _decorated(names, type(owner), frame) or name
+        name = _decorated_name(names, type(owner), frame) or name
     for length in range(count, 1, -1):
         place = ".".join(parts[:length])
         module = sys.modules.get(place)
         found = name
         if code.co_freevars and owner is None:
-            found = _decorated(dir(module), module, frame) or name
+            found = _decorated_name(dir(module), module, frame) or name
         if found.startswith("_"):
             continue
         if callable(getattr(module, found, None)):
@@ -121,7 +121,7 @@ def _public(frame: FrameType, home: str) -> str | None:
     return None
 
 
-def _decorated(names: Iterable[str], home: object, frame: FrameType) -> str | None:
+def _decorated_name(names: Iterable[str], home: object, frame: FrameType) -> str | None:
     """Under which of these names of a module or class a frame's function stands.
 
     That of a decorator runs the same code for all that it decorates; they differ by
@@ -133,13 +133,13 @@ def _decorated(names: Iterable[str], home: object, frame: FrameType) -> str | No
         while step is not None:
             if getattr(step, "__code__", None) is code:
                 cells = zip(code.co_freevars, step.__closure__ or (), strict=True)
-                if all(_inside(cell) is scope.get(free) for free, cell in cells):
+                if all(_cell_contents(cell) is scope.get(free) for free, cell in cells):
                     return name
             step = getattr(step, "__wrapped__", None)
     return None
 
 
-def _inside(cell: CellType) -> object:
+def _cell_contents(cell: CellType) -> object:
     """Return what a cell of a closure holds; None while it holds nothing."""
     try:
         return cell.cell_contents
@@ -147,11 +147,11 @@ def _inside(cell: CellType) -> object:
         return None
 
 
-def instead(called: str) -> str:
+def suggest_replacement(called: str) -> str:
     """Return what to write in place of a function of SciPy, as the cure of an error."""
     home, _, name = called.rpartition(".")
     own = f"workbench.{home}"
-    found = getattr(_module(own), name, None) if home else None
+    found = getattr(_find_module(own), name, None) if home else None
     # Some of our modules hand out all that SciPy's have.
     if callable(found) and found is not getattr(sys.modules.get(home), name, None):
         return f"Write {own}.{name}, which does"
@@ -160,7 +160,7 @@ def instead(called: str) -> str:
     return "Write it with NumPy's functions, which do"
 
 
-def _module(name: str) -> Any:
+def _find_module(name: str) -> Any:
     """Return a module, or an object of one; None if there is none of this name."""
     try:
         return import_module(name)
@@ -168,10 +168,10 @@ def _module(name: str) -> Any:
         if error.name is None or not name.startswith(error.name):
             raise  # something else is missing
     home, _, last = name.rpartition(".")
-    return getattr(_module(home), last, None) if "." in home else None
+    return getattr(_find_module(home), last, None) if "." in home else None
 
 
-def counted(count: int, what: str) -> str:
+def format_count(count: int, what: str) -> str:
     """Return a number of things in words: ``"1 input"``, ``"2,000 inputs"``."""
     several = "axes" if what == "axis" else f"{what}s"
     return f"{count:,} {what if count == 1 else several}"
@@ -193,9 +193,9 @@ def shorten(text: str, most: int = 60, tail: int = 0) -> str:
 # Errors about Tensors
 
 
-def here() -> str:
+def user_line() -> str:
     """Return the user's line that runs now, as an error quotes it."""
-    return at(source.decode(*source.caller()))
+    return quote_site(source.decode(*source.caller()))
 
 
 def describe(x: Any) -> str:
@@ -205,7 +205,7 @@ def describe(x: Any) -> str:
     return f"{op}{name} {types.spec_of(x)}"
 
 
-def at(site: source.Site | None) -> str:
+def quote_site(site: source.Site | None) -> str:
     """Return a place as an error quotes it: ``" (at [3]:1: h = np.tanh(x))"``."""
     return "" if site is None else f" (at {site.place}: {site.text})"
 
@@ -227,7 +227,7 @@ _DRAW = re.compile(
 )
 
 
-def _drawing() -> tuple[str, str] | None:
+def _find_random_draw() -> tuple[str, str] | None:
     """The draw on the user's line and what to write for it, if it looks like one."""
     site = source.decode(*source.caller())
     if site is None:
@@ -245,7 +245,7 @@ def _drawing() -> tuple[str, str] | None:
     return whole, f"workbench.random.Generator({found[1]}).{found[2]}"
 
 
-def _spelling(home: str = "np") -> str:
+def _math_call(home: str = "np") -> str:
     """A function of Python's `math` on the user's line, here or as NumPy has it."""
     site = source.decode(*source.caller())
     found = None if site is None else re.search(r"\bmath\.(\w+)\(", site.text)
@@ -253,42 +253,44 @@ def _spelling(home: str = "np") -> str:
     return f"{home}.{name}(x)"
 
 
-def unmasked(x: Any) -> TraceError:
+def masked_array_error(x: Any) -> TraceError:
     """Return the error for a Tensor that would become the data of a masked array."""
     return TraceError(
-        f"a masked array of {describe(x)}{here()}: np.ma does not see Tensors, and what"
-        " it masks would poison the gradient. Write np.where(mask, 0.0, x), whose"
+        f"a masked array of {describe(x)}{user_line()}: np.ma does not see Tensors, and"
+        " what it masks would poison the gradient. Write np.where(mask, 0.0, x), whose"
         " branch not taken never does, and the NumPy functions with where=~mask, such"
         " as np.mean(x, where=~mask)."
     )
 
 
-def lost(x: Any, what: str, called: str | None = None) -> GradientLostError:
+def lost_gradient_error(
+    x: Any, what: str, called: str | None = None
+) -> GradientLostError:
     """Return the error for a Tensor that would become a plain number.
 
     ``called`` is the function of SciPy or scikit-learn that asks for the number;
     found where none is given.
     """
-    called = called or library_call(_asking())
+    called = called or find_library_call(_outer_frame())
     if called is not None:
         return GradientLostError(
-            f"{called}{here()} does not see Tensors, and {describe(x)} would lose its"
-            f" gradient. {instead(called)}, or give it x.value to cut the gradient on"
-            " purpose."
+            f"{called}{user_line()} does not see Tensors, and {describe(x)} would lose"
+            f" its gradient. {suggest_replacement(called)}, or give it x.value to cut"
+            " the gradient on purpose."
         )
-    made_by_numpy = numpy_call(_asking())
-    if made_by_numpy is not None and types.differentiable(x.dtype):
+    made_by_numpy = find_numpy_call(_outer_frame())
+    if made_by_numpy is not None and types.is_differentiable(x.dtype):
         return GradientLostError(
-            f"{made_by_numpy} of a list or array of Tensors{here()}: NumPy makes plain"
-            f" numbers of them, and {describe(x)} would lose its gradient. Make one"
-            f" Tensor of them first: {made_by_numpy}(np.stack([...]))."
+            f"{made_by_numpy} of a list or array of Tensors{user_line()}: NumPy makes"
+            f" plain numbers of them, and {describe(x)} would lose its gradient. Make"
+            f" one Tensor of them first: {made_by_numpy}(np.stack([...]))."
         )
     if what.startswith("np.asarray") and source.assigns():
-        return GradientLostError(STORED.format(here()))
-    drawing = _drawing() if what.startswith("np.asarray") else None
+        return GradientLostError(STORED.format(user_line()))
+    drawing = _find_random_draw() if what.startswith("np.asarray") else None
     if drawing is not None:
         return GradientLostError(
-            f"{drawing[0]}{here()}: NumPy's generators do not see Tensors, and"
+            f"{drawing[0]}{user_line()}: NumPy's generators do not see Tensors, and"
             f" {describe(x)} would lose its gradient. Write {drawing[1]}(...), which"
             " draws the same numbers as nodes of the program, or x.value to cut it on"
             " purpose."
@@ -296,27 +298,28 @@ def lost(x: Any, what: str, called: str | None = None) -> GradientLostError:
     if x._value is None and not traces.OPEN:
         return GradientLostError(
             f"{what}: {describe(x)}, an expression of symbols, has no value yet"
-            f"{here()}. Write the NumPy spelling, which makes an expression too"
-            f" ({_spelling()} in place of {_spelling('math')}), or ask for its value:"
+            f"{user_line()}. Write the NumPy spelling, which makes an expression too"
+            f" ({_math_call()} in place of {_math_call('math')}), or ask for its value:"
             " expression.eval({x: 1.0})."
         )
     if x._value is None:
         return GradientLostError(
             f"{what}: {describe(x)} has no value while tracing without values"
-            f"{here()}. Write the NumPy spelling, which waits for one ({_spelling()} in"
-            f" place of {_spelling('math')}), or keep what the program asks for out of"
-            " the trace: in vmap by in_axes=None, or with a loop over the examples."
+            f"{user_line()}. Write the NumPy spelling, which waits for one"
+            f" ({_math_call()} in place of {_math_call('math')}), or keep what the"
+            " program asks for out of the trace: in vmap by in_axes=None, or with a"
+            " loop over the examples."
         )
-    said = f"{what}: {describe(x)} would lose its gradient{here()}."
+    said = f"{what}: {describe(x)} would lose its gradient{user_line()}."
     if what.startswith("np.asarray"):
         return GradientLostError(
             f"{said} Write x.astype(...), or leave the dtype out, which keeps the"
             " gradient; or x.value to cut it on purpose."
         )
     return GradientLostError(
-        f"{said} Write the NumPy spelling, which keeps the gradient ({_spelling()} in"
-        f" place of {_spelling('math')}, x itself in place of float(x), f'{{x:.2f}}' in"
-        " place of '%.2f' % x), or x.value to cut it on purpose."
+        f"{said} Write the NumPy spelling, which keeps the gradient ({_math_call()} in"
+        f" place of {_math_call('math')}, x itself in place of float(x), f'{{x:.2f}}'"
+        " in place of '%.2f' % x), or x.value to cut it on purpose."
     )
 
 
@@ -338,26 +341,26 @@ NO_ARRAY = tuple(
 )
 
 
-def no_array(x: Any) -> DtypeError:
+def timedelta_error(x: Any) -> DtypeError:
     """Return the error for lengths of time among the operands."""
     return DtypeError(
-        f"{types.spec_of(x)} meets a Tensor{here()}: the result would be lengths of"
-        " time, rounded, without a gradient. Make them floats first:"
+        f"{types.spec_of(x)} meets a Tensor{user_line()}: the result would be lengths"
+        " of time, rounded, without a gradient. Make them floats first:"
         " t / np.timedelta64(1, 's')."
     )
 
 
-def placed(
+def locate_user_error(
     error: Exception, name: str, args: tuple[Any, ...], settings: dict[str, Any]
 ) -> Exception:
     """The error of a call that the user made; one made within another stays plain."""
     context = source.CONTEXT.get()
     if context is not None and context.code is not None:
         return error
-    return located(error, name, args, settings)
+    return locate_error(error, name, args, settings)
 
 
-def located(
+def locate_error(
     error: Exception,
     name: str,
     args: tuple[Any, ...],
@@ -374,7 +377,10 @@ def located(
         text, kind = f"an operand is of type {found}, which is no array", TypeError
     if kind not in PLAIN or kind is AttributeError or " (at " in text:
         return error
-    shown = [*map(_shown, args), *(f"{k}={_shown(v)}" for k, v in settings.items())]
+    shown = [
+        *map(_format_argument, args),
+        *(f"{k}={_format_argument(v)}" for k, v in settings.items()),
+    ]
     end = "" if text.endswith(".") else "."
     if isinstance(error, np.exceptions.AxisError) and error.ndim is not None:
         end += (
@@ -382,26 +388,28 @@ def located(
             if error.ndim
             else " It has no axis."
         )
-    place = here() if place is None else place
+    place = user_line() if place is None else place
     return kind(f"{name}({', '.join(shown)}){place}: {text}{end}")
 
 
-def _shown(x: Any) -> str:
+def _format_argument(x: Any) -> str:
     """Return an argument in short: arrays by their specs."""
     if hasattr(x, "shape") and hasattr(x, "dtype"):
         return repr(types.spec_of(x))
     if isinstance(x, (list, tuple)) and not all(isinstance(n, int) for n in x):
-        inside = ", ".join(map(_shown, x[:4])) + (", ..." if len(x) > 4 else "")
+        inside = ", ".join(map(_format_argument, x[:4])) + (
+            ", ..." if len(x) > 4 else ""
+        )
         return f"[{inside}]" if isinstance(x, list) else f"({inside})"
     return shorten(repr(x), 40)
 
 
-def numpy_asks() -> str | None:
+def find_numpy_caller() -> str | None:
     """The function of NumPy that the user called and that asks; None: none does."""
-    return numpy_call(_asking())
+    return find_numpy_call(_outer_frame())
 
 
-def _asking() -> FrameType | None:
+def _outer_frame() -> FrameType | None:
     """Return the nearest frame outside Workbench."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
@@ -412,7 +420,7 @@ def _asking() -> FrameType | None:
     return None
 
 
-def refusal(
+def explain_refusal(
     op: Op, args: tuple[Any, ...], error: Exception, code: Any, lasti: int
 ) -> Exception:
     """NumPy's refusal, with the op, the operands and the user's line.
@@ -422,7 +430,9 @@ def refusal(
     if isinstance(error, WorkbenchError):
         return error
     if type(error) in (IndexError, np.exceptions.AxisError):
-        return located(error, op.name, args, {}, at(source.decode(code, lasti)))
+        return locate_error(
+            error, op.name, args, {}, quote_site(source.decode(code, lasti))
+        )
     if not isinstance(error, (ValueError, TypeError)):
         return error
     operands = ", ".join(
@@ -444,11 +454,11 @@ def refusal(
         cure = "Convert the operands to one numeric dtype with .astype."
     if op.custom:
         cure = op.cure  # what its own code means by it, nobody else knows
-    place = at(source.decode(code, lasti))
+    place = quote_site(source.decode(code, lasti))
     return kind(f"{op.name}({operands}){place}: {error}. {cure}".rstrip())
 
 
-def in_derivative(error: Exception, node: Any) -> None:
+def note_derivative(error: Exception, node: Any) -> None:
     """Tell an error of a derivative's rule the op of the program and its line.
 
     The rule runs when the derivative is asked for, often lines later. An exception
@@ -456,7 +466,7 @@ def in_derivative(error: Exception, node: Any) -> None:
     """
     while node.origin is not None:
         node = node.origin.forward
-    place = at(node.site)
+    place = quote_site(node.site)
     said = f"In the derivative of {describe(node)}{place}."
     if not isinstance(error, WorkbenchError):
         if said.partition(" of ")[0] not in "".join(getattr(error, "__notes__", ())):

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import dims, hooks
-from workbench.core.dims import Atom, Dim, Length, of_atom
+from workbench.core.dims import Atom, Dim, Length, dim_of_atom
 from workbench.core.infer import inferred
 from workbench.core.op import OPS, Op
 from workbench.core.types import Params
@@ -79,7 +79,7 @@ class Late(Op):
                 return shape_at(inputs[atom.position])[atom.axis]
             return None
 
-        own: Params = dims.replaced(params, length)
+        own: Params = dims.replace_dims(params, length)
         return self.base, tuple(inputs[: self.count]), own
 
     def _compute(self, *arrays: Any, **params: Any) -> Any:
@@ -133,14 +133,14 @@ def bound(
     operands = list(inputs)
 
     def place(atom: Atom) -> Any:
-        alone = of_atom(atom)
+        alone = dim_of_atom(atom)
         at = known.get(alone.key)
         if at is None and isinstance(atom, Length):
             operands.append(_array_of(atom))
             _places(known, operands[-1], len(operands) - 1)
             at = Place(len(operands) - 1, atom.axis)
             known[alone.key] = at
-        return None if at is None else of_atom(at)
+        return None if at is None else dim_of_atom(at)
 
     made: Params = {k: _bind(v, known, place) for k, v in params.items()}
     return late(op, len(inputs)), tuple(operands), made
@@ -150,8 +150,8 @@ def _bind(x: Any, known: dict[Any, Place], place: Callable[[Atom], Any]) -> Any:
     """A setting with places for lengths: a whole length first, then its parts."""
     if isinstance(x, Dim):
         at = known.get(x.key)
-        return x.replaced(place) if at is None else of_atom(at)
-    if isinstance(x, (tuple, list)) and dims.found(x):
+        return x.replaced(place) if at is None else dim_of_atom(at)
+    if isinstance(x, (tuple, list)) and dims.has_dim(x):
         parts = [_bind(y, known, place) for y in x]
         return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)
     return x
@@ -199,7 +199,7 @@ def _owned(node: Any, spec: Any, part: int | None) -> Any:
     if None not in spec.shape:
         return spec
     shape = tuple(
-        of_atom(Length(node, axis, part)) if n is None else n
+        dim_of_atom(Length(node, axis, part)) if n is None else n
         for axis, n in enumerate(spec.shape)
     )
     return type(spec)(shape, spec.dtype, spec.weak)

@@ -79,7 +79,7 @@ class Length(Atom):
         return f"{name}{item}.shape[{self.axis}]"
 
 
-class Made(Atom):
+class Compound(Atom):
     """A length that is no polynomial of others: ``kind`` of some arguments."""
 
     __slots__ = ("args", "kind")
@@ -118,12 +118,12 @@ def bounds_of(x: Any) -> Bounds:
     return x.bounds() if isinstance(x, Dim) else (x, x)
 
 
-def least(x: Any) -> float:
+def lower_bound(x: Any) -> float:
     """Return the least number that a length can be; minus infinity for any."""
     return bounds_of(x)[0]
 
 
-def _scale(ends: Bounds, others: Bounds) -> Bounds:
+def _multiply_bounds(ends: Bounds, others: Bounds) -> Bounds:
     """Return the bounds of a product, from those of its factors."""
     products = [m * n if m and n else 0 for m in ends for n in others]
     return min(products), max(products)
@@ -136,7 +136,7 @@ def atoms_of(x: Any) -> Iterator[Atom]:
         y = stack.pop()
         if isinstance(y, Dim):
             stack += [atom for product in y.terms for atom in product]
-        elif isinstance(y, Made):
+        elif isinstance(y, Compound):
             yield y
             stack += y.args
         elif isinstance(y, Atom):
@@ -150,7 +150,7 @@ def atoms_of(x: Any) -> Iterator[Atom]:
 # Arithmetic of terms
 
 
-def of_atom(atom: Atom) -> Dim:
+def dim_of_atom(atom: Atom) -> Dim:
     """Return the length that an atom is."""
     return Dim({(atom,): 1})
 
@@ -159,7 +159,7 @@ def _terms(x: Any) -> Terms:
     return x.terms if isinstance(x, Dim) else {(): int(x)}
 
 
-def _reduced(terms: Terms) -> Any:
+def _make_length(terms: Terms) -> Any:
     """Return the length of these terms: an integer if no atom is left."""
     terms = {product: factor for product, factor in terms.items() if factor}
     if not terms:
@@ -171,7 +171,7 @@ def _add(a: Any, b: Any) -> Any:
     made = dict(_terms(a))
     for product, factor in _terms(b).items():
         made[product] = made.get(product, 0) + factor
-    return _reduced(made)
+    return _make_length(made)
 
 
 def _subtract(a: Any, b: Any) -> Any:
@@ -184,7 +184,7 @@ def _multiply(a: Any, b: Any) -> Any:
         for q, d in _terms(b).items():
             product = tuple(sorted((*p, *q), key=lambda atom: atom.key))
             made[product] = made.get(product, 0) + c * d
-    return _reduced(made)
+    return _make_length(made)
 
 
 def _divide(a: Any, b: Any) -> tuple[Any, Any]:
@@ -193,7 +193,7 @@ def _divide(a: Any, b: Any) -> tuple[Any, Any]:
         return a // b, a % b
     if key_of(a) == key_of(b):
         return 1, 0
-    if len(_terms(b)) == 1 and (least(b) >= 0 if isinstance(b, Dim) else b > 0):
+    if len(_terms(b)) == 1 and (lower_bound(b) >= 0 if isinstance(b, Dim) else b > 0):
         whole, rest = _divide_terms(a, b)
         low, high = bounds_of(rest)
         if (low, high) == (0, 0):
@@ -201,9 +201,11 @@ def _divide(a: Any, b: Any) -> tuple[Any, Any]:
         if not isinstance(b, Dim):
             if 0 <= low and high < b:
                 return whole, rest
-            quotient, remainder = (Made(kind, (rest, b)) for kind in SIGNS)
-            return whole + of_atom(quotient), of_atom(remainder)
-    return of_atom(Made("floordiv", (a, b))), of_atom(Made("mod", (a, b)))
+            quotient, remainder = (Compound(kind, (rest, b)) for kind in SIGNS)
+            return whole + dim_of_atom(quotient), dim_of_atom(remainder)
+    return dim_of_atom(Compound("floordiv", (a, b))), dim_of_atom(
+        Compound("mod", (a, b))
+    )
 
 
 def _divide_terms(a: Any, b: Any) -> tuple[Any, Any]:
@@ -220,7 +222,7 @@ def _divide_terms(a: Any, b: Any) -> tuple[Any, Any]:
             left.remove(atom)
         else:
             whole[tuple(left)], rest[product] = divmod(c, factor)
-    return _reduced(whole), _reduced(rest)
+    return _make_length(whole), _make_length(rest)
 
 
 def _quotient(a: Any, b: Any) -> Any:
@@ -231,7 +233,7 @@ def _remainder(a: Any, b: Any) -> Any:
     return _divide(a, b)[1]
 
 
-def _is_never(a: Any, b: Any) -> bool:
+def _never_equal(a: Any, b: Any) -> bool:
     """Return whether two lengths are unequal, whatever the unknown ones are."""
     if not isinstance(a, Dim) and not isinstance(b, Dim):
         return bool(a != b)
@@ -263,7 +265,7 @@ def _apply_ufunc(name: str, a: Any, b: Any) -> Any:
     return NotImplemented
 
 
-def _operators(
+def _make_operators(
     name: str, exact: Callable[[Any, Any], Any] | None = None
 ) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:
     """Return an operator and its reflection: of lengths ``exact``, else a ufunc."""
@@ -281,7 +283,7 @@ def _operators(
     return forward, reflected
 
 
-def _comparison(sign: str) -> Callable[[Any, Any], bool]:
+def _make_comparison(sign: str) -> Callable[[Any, Any], bool]:
     """Return a comparison that holds at all lengths, or at none; else it refuses."""
     margin = 0 if "=" in sign else 1
 
@@ -293,7 +295,7 @@ def _comparison(sign: str) -> Callable[[Any, Any], bool]:
             return True
         if high < margin:
             return False
-        raise asked(f"{self} {sign} {other}", self)
+        raise unknown_length_error(f"{self} {sign} {other}", self)
 
     return compare
 
@@ -333,7 +335,7 @@ class Dim:
         for product, factor in self.terms.items():
             ends: Bounds = (factor, factor)
             for atom in product:
-                ends = _scale(ends, atom.bounds())
+                ends = _multiply_bounds(ends, atom.bounds())
             low, high = low + ends[0], high + ends[1]
         return low, high
 
@@ -343,18 +345,18 @@ class Dim:
         for product, factor in self.terms.items():
             term: Any = factor
             for atom in product:
-                term = term * _stand_in(atom, new)
+                term = term * _replace_atom(atom, new)
             total = total + term
         return total
 
     # Arithmetic: with lengths and integers it gives lengths, else Tensors
 
-    __add__, __radd__ = _operators("add", _add)
-    __sub__, __rsub__ = _operators("subtract", _subtract)
-    __mul__, __rmul__ = _operators("multiply", _multiply)
-    __floordiv__, __rfloordiv__ = _operators("floor_divide", _quotient)
-    __mod__, __rmod__ = _operators("remainder", _remainder)
-    __truediv__, __rtruediv__ = _operators("divide")
+    __add__, __radd__ = _make_operators("add", _add)
+    __sub__, __rsub__ = _make_operators("subtract", _subtract)
+    __mul__, __rmul__ = _make_operators("multiply", _multiply)
+    __floordiv__, __rfloordiv__ = _make_operators("floor_divide", _quotient)
+    __mod__, __rmod__ = _make_operators("remainder", _remainder)
+    __truediv__, __rtruediv__ = _make_operators("divide")
 
     def __neg__(self) -> Any:
         return _multiply(self, -1)
@@ -363,7 +365,7 @@ class Dim:
         return self
 
     def __abs__(self) -> Any:
-        return self if least(self) >= 0 else largest(self, -self)
+        return self if lower_bound(self) >= 0 else largest(self, -self)
 
     def __divmod__(self, other: Any) -> Any:
         return self // other, self % other
@@ -381,17 +383,17 @@ class Dim:
 
     # Comparisons: what holds at all lengths, or at none; the rest is an error
 
-    __le__, __lt__ = _comparison("<="), _comparison("<")
-    __ge__, __gt__ = _comparison(">="), _comparison(">")
+    __le__, __lt__ = _make_comparison("<="), _make_comparison("<")
+    __ge__, __gt__ = _make_comparison(">="), _make_comparison(">")
 
     def __eq__(self, other: object) -> bool:
         if not _is_length(other):
             return NotImplemented
         if key_of(self) == key_of(other):
             return True
-        if _is_never(self, other):
+        if _never_equal(self, other):
             return False
-        raise asked(f"{self} == {other}", self)
+        raise unknown_length_error(f"{self} == {other}", self)
 
     def __hash__(self) -> int:
         return hash(self.key)
@@ -399,21 +401,21 @@ class Dim:
     # What needs the number
 
     def __bool__(self) -> bool:
-        if least(self) >= 1:
+        if lower_bound(self) >= 1:
             return True
-        raise asked(f"the truth of {self}", self)
+        raise unknown_length_error(f"the truth of {self}", self)
 
     def __index__(self) -> int:
-        raise asked(str(self), self)
+        raise unknown_length_error(str(self), self)
 
     def __int__(self) -> int:
-        raise asked(f"int({self})", self)
+        raise unknown_length_error(f"int({self})", self)
 
     def __float__(self) -> float:
-        raise asked(f"float({self})", self)
+        raise unknown_length_error(f"float({self})", self)
 
     def __complex__(self) -> complex:
-        raise asked(f"complex({self})", self)
+        raise unknown_length_error(f"complex({self})", self)
 
     # In NumPy's functions it is an operand, an integer without an axis
 
@@ -428,59 +430,59 @@ class Dim:
         return function(*map(_as_tensors, args), **settings)
 
     def __repr__(self) -> str:
-        return written(self, str)
+        return format_dim(self, str)
 
 
-def _stand_in(atom: Atom, new: Replace) -> Any:
+def _replace_atom(atom: Atom, new: Replace) -> Any:
     """Return what stands for an atom, or for it with other arguments."""
     answer = new(atom)
     if answer is not None:
         return answer
-    if isinstance(atom, Made):
-        return KINDS[atom.kind](*[replaced(x, new) for x in atom.args])
-    return of_atom(atom)
+    if isinstance(atom, Compound):
+        return KINDS[atom.kind](*[replace_dims(x, new) for x in atom.args])
+    return dim_of_atom(atom)
 
 
 # Looking into settings and shapes
 
 
-def found(x: Any) -> bool:
+def has_dim(x: Any) -> bool:
     """Return whether a setting holds a Dim, in tuples and dicts too."""
     if isinstance(x, (tuple, list)):
         for y in x:
             kind = type(y)
-            if kind is Dim or (kind is not int and found(y)):
+            if kind is Dim or (kind is not int and has_dim(y)):
                 return True
         return False
-    return isinstance(x, Dim) or (isinstance(x, dict) and found([*x.values()]))
+    return isinstance(x, Dim) or (isinstance(x, dict) and has_dim([*x.values()]))
 
 
-def replaced(x: Any, new: Replace) -> Any:
+def replace_dims(x: Any, new: Replace) -> Any:
     """Return a setting with other lengths in it."""
     if isinstance(x, Dim):
         return x.replaced(new)
-    if isinstance(x, (tuple, list)) and found(x):
-        parts = [replaced(y, new) for y in x]
+    if isinstance(x, (tuple, list)) and has_dim(x):
+        parts = [replace_dims(y, new) for y in x]
         return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)
     if isinstance(x, dict):
-        return {k: replaced(v, new) for k, v in x.items()}
+        return {k: replace_dims(v, new) for k, v in x.items()}
     return x
 
 
-def same(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
+def is_same_shape(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
     """Return whether two shapes are equal at all lengths."""
     if len(a) != len(b):
         return False
     for n in a:  # plain loops: every eager gradient comes by here
         if type(n) is Dim:
-            return _same(a, b)
+            return _is_same_unknown(a, b)
     for n in b:
         if type(n) is Dim:
             return False
     return tuple(a) == tuple(b)
 
 
-def _same(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
+def _is_same_unknown(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
     for m, n in zip(a, b, strict=True):
         if type(m) is Dim or type(n) is Dim:
             if type(m) is not type(n) or m.key != n.key:
@@ -490,21 +492,21 @@ def _same(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
     return True
 
 
-def differ(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
+def always_differ(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
     """Return whether two shapes are unequal at all lengths."""
-    return len(a) != len(b) or any(map(_is_never, a, b))
+    return len(a) != len(b) or any(map(_never_equal, a, b))
 
 
-def below(a: Any, b: Any) -> bool:
+def is_always_less(a: Any, b: Any) -> bool:
     """Return whether a length is less than another at all lengths.
 
     For what a function refuses: where that is not known yet, NumPy refuses it when
     the program runs.
     """
-    return least(b - a) >= 1
+    return lower_bound(b - a) >= 1
 
 
-def none(n: Any) -> bool:
+def is_zero_length(n: Any) -> bool:
     """Return whether a length is 0 at all lengths."""
     return not isinstance(n, Dim) and n == 0
 
@@ -518,44 +520,44 @@ def largest(*lengths: Any) -> Any:
     >>> largest(2, 3)
     3
     """
-    return _extreme("max", lengths) if found(lengths) else int(max(lengths))
+    return _make_extreme("max", lengths) if has_dim(lengths) else int(max(lengths))
 
 
 def smallest(*lengths: Any) -> Any:
     """Return the smallest of lengths and integers."""
-    return _extreme("min", lengths) if found(lengths) else int(min(lengths))
+    return _make_extreme("min", lengths) if has_dim(lengths) else int(min(lengths))
 
 
-def _extreme(kind: str, lengths: Iterable[Any]) -> Any:
+def _make_extreme(kind: str, lengths: Iterable[Any]) -> Any:
     flat: dict[tuple[Any, ...], Any] = {}
     for x in lengths:
-        for y in _spread(kind, x):
+        for y in _flatten_extreme(kind, x):
             flat[key_of(y)] = y
     kept: list[Any] = []
     for i, (key, x) in enumerate(flat.items()):
         rest = [y for j, y in enumerate(flat.values()) if j != i]
         # Of two that are always equal one would have the other's key.
         if not any(
-            least(y - x if kind == "max" else x - y) >= 0 and key != key_of(y)
+            lower_bound(y - x if kind == "max" else x - y) >= 0 and key != key_of(y)
             for y in rest
         ):
             kept.append(x)
     if len(kept) == 1:
         return kept[0]
-    return of_atom(Made(kind, tuple(sorted(kept, key=key_of))))
+    return dim_of_atom(Compound(kind, tuple(sorted(kept, key=key_of))))
 
 
-def _spread(kind: str, x: Any) -> list[Any]:
+def _flatten_extreme(kind: str, x: Any) -> list[Any]:
     """Return the arguments of what is itself such an extreme, and perhaps shifted."""
     if isinstance(x, Dim):
         shift = x.terms.get((), 0)
         atom = (x - shift).alone if shift else x.alone
-        if isinstance(atom, Made) and atom.kind == kind:
+        if isinstance(atom, Compound) and atom.kind == kind:
             return [y + shift for y in atom.args]
     return [int(x) if isinstance(x, np.integer) else x]
 
 
-def common(*lengths: Any) -> Any:
+def broadcast_lengths(*lengths: Any) -> Any:
     """Return what lengths broadcast to, by NumPy's rule.
 
     Raises
@@ -563,15 +565,15 @@ def common(*lengths: Any) -> Any:
     ValueError
         If two of them are numbers, neither is 1 and they differ.
 
-    >>> common(1, 3)
+    >>> broadcast_lengths(1, 3)
     3
     """
     flat: dict[tuple[Any, ...], Any] = {}
     for x in lengths:
         atom = x.alone if isinstance(x, Dim) else None
-        inside = atom.args if isinstance(atom, Made) and atom.kind == "broadcast" else (
-            x,
-        )  # fmt: skip
+        inside: tuple[Any, ...] = (x,)
+        if isinstance(atom, Compound) and atom.kind == "broadcast":
+            inside = atom.args
         for y in inside:
             if isinstance(y, Dim) or y != 1:
                 flat[key_of(y)] = y
@@ -583,7 +585,7 @@ def common(*lengths: Any) -> Any:
     if len(flat) < 2:
         return next(iter(flat.values()), 1)
     ordered = tuple(flat[key] for key in sorted(flat))
-    return of_atom(Made("broadcast", ordered))
+    return dim_of_atom(Compound("broadcast", ordered))
 
 
 def broadcast_shapes(*shapes: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -594,16 +596,16 @@ def broadcast_shapes(*shapes: tuple[Any, ...]) -> tuple[Any, ...]:
     ValueError
         If they cannot fit, whatever the unknown lengths are.
     """
-    if not found(shapes):
+    if not has_dim(shapes):
         return np.broadcast_shapes(*shapes)
     rank = max(map(len, shapes), default=0)
     filled = [(1,) * (rank - len(s)) + tuple(s) for s in shapes]
-    return tuple([common(*lengths) for lengths in zip(*filled, strict=True)])
+    return tuple([broadcast_lengths(*lengths) for lengths in zip(*filled, strict=True)])
 
 
 #: How a length that is no polynomial is made again, from other arguments.
 KINDS: dict[str, Callable[..., Any]] = {
-    "broadcast": common,
+    "broadcast": broadcast_lengths,
     "floordiv": operator.floordiv,
     "max": largest,
     "min": smallest,
@@ -614,8 +616,8 @@ KINDS: dict[str, Callable[..., Any]] = {
 # Facts: lengths that an op needs to be equal, where that is not known.
 #
 # ``x @ y`` of two symbols needs two of their lengths to be one. The op says so by
-# `meet` while its result is inferred; what must hold is noted with the node, and NumPy
-# checks it when the program runs.
+# `unify_lengths` while its result is inferred; what must hold is noted with the node,
+# and NumPy checks it when the program runs.
 
 #: Pairs of lengths that an op needs to be equal.
 Facts = list[tuple[Any, Any]]
@@ -624,8 +626,8 @@ _FACTS: ContextVar[Facts | None] = ContextVar("facts", default=None)
 
 
 @contextmanager
-def noted() -> Iterator[Facts]:
-    """A block whose calls of `meet` note what they need."""
+def collect_facts() -> Iterator[Facts]:
+    """Collect the pairs of lengths that calls of `unify_lengths` in the block need."""
     facts: Facts = []
     token = _FACTS.set(facts)
     try:
@@ -634,7 +636,7 @@ def noted() -> Iterator[Facts]:
         _FACTS.reset(token)
 
 
-def meet(a: Any, b: Any, said: str = "") -> Any:
+def unify_lengths(a: Any, b: Any, said: str = "") -> Any:
     """Return the one length of two that must be equal; a fact where that is not known.
 
     Raises
@@ -643,8 +645,8 @@ def meet(a: Any, b: Any, said: str = "") -> Any:
         If they differ at all lengths.
     """
     if isinstance(a, Dim) or isinstance(b, Dim):
-        if not same((a,), (b,)):
-            if _is_never(a, b):
+        if not is_same_shape((a,), (b,)):
+            if _never_equal(a, b):
                 raise ValueError(said or f"lengths {a} and {b} differ")
             facts = _FACTS.get()
             if facts is not None:
@@ -655,7 +657,7 @@ def meet(a: Any, b: Any, said: str = "") -> Any:
     return a
 
 
-def assumed(a: Any, b: Any, facts: Sequence[tuple[Any, Any]] | None) -> bool:
+def is_same_with_facts(a: Any, b: Any, facts: Sequence[tuple[Any, Any]] | None) -> bool:
     """Return whether two shapes are equal, given that some lengths are."""
     if len(a) != len(b):
         return False
@@ -667,7 +669,8 @@ def assumed(a: Any, b: Any, facts: Sequence[tuple[Any, Any]] | None) -> bool:
             groups.remove(group)
         groups.append(pair)
     return all(
-        same((m,), (n,)) or any({key_of(m), key_of(n)} <= group for group in groups)
+        is_same_shape((m,), (n,))
+        or any({key_of(m), key_of(n)} <= group for group in groups)
         for m, n in zip(a, b, strict=True)
     )
 
@@ -678,7 +681,7 @@ def assumed(a: Any, b: Any, facts: Sequence[tuple[Any, Any]] | None) -> bool:
 SIGNS = {"floordiv": "//", "mod": "%"}
 
 
-def written(x: Any, name: Callable[[Atom], str], *, code: bool = False) -> str:
+def format_dim(x: Any, name: Callable[[Atom], str], *, code: bool = False) -> str:
     """A length as text, with the names of its atoms; ``code`` as Python runs it."""
     if not isinstance(x, Dim):
         return str(x)
@@ -689,7 +692,7 @@ def written(x: Any, name: Callable[[Atom], str], *, code: bool = False) -> str:
     between = " * " if code else "*"
     for product, factor in order:
         alone = len(product) == 1 and factor == 1 and len(order) == 1
-        names = [_atom_text(a, name, code, alone=alone) for a in product]
+        names = [_format_atom(a, name, code, alone=alone) for a in product]
         if abs(factor) != 1 or not names:
             names.insert(0, str(abs(factor)))
         text = between.join(names)
@@ -700,12 +703,12 @@ def written(x: Any, name: Callable[[Atom], str], *, code: bool = False) -> str:
     return shown
 
 
-def _atom_text(
+def _format_atom(
     atom: Atom, name: Callable[[Atom], str], code: bool, *, alone: bool
 ) -> str:
-    if not isinstance(atom, Made):
+    if not isinstance(atom, Compound):
         return name(atom)
-    args = [written(x, name, code=code) for x in atom.args]
+    args = [format_dim(x, name, code=code) for x in atom.args]
     if atom.kind in SIGNS:
         text = f" {SIGNS[atom.kind]} ".join(
             f"({arg})" if " " in arg or "*" in arg else arg for arg in args
@@ -723,7 +726,7 @@ _MAKER = re.compile(r"\bnp\.(zeros|ones|empty|full|eye|identity|arange|tri)\(")
 _LIKE = {"zeros": "np.zeros_like(x, shape=...)", "empty": "np.empty_like(x, shape=...)"}
 
 
-def asked(what: str, length: Dim) -> UnknownLengthError:
+def unknown_length_error(what: str, length: Dim) -> UnknownLengthError:
     """The error for a number that is not known yet, with what to write instead."""
     site = source.decode(*source.caller())
     where = "" if site is None else f" (at {site.place}: {site.text})"

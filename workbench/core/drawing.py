@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 from workbench.core import deferred, types
 from workbench.core.blame import shorten
-from workbench.core.dims import Made, atoms_of
+from workbench.core.dims import Compound, atoms_of
 from workbench.core.shared import Shared
 from workbench.core.tensor import Tensor
 from workbench.core.walk import is_leaf
@@ -147,7 +147,7 @@ def _made(graph: Drawable, node: Tensor, given: set[int]) -> str:
 
 def _constant(value: Any) -> str:
     """Return a constant in short: a number as it is, an array by its spec."""
-    if types.weak(value) or getattr(value, "shape", None) == ():
+    if types.is_weak(value) or getattr(value, "shape", None) == ():
         return str(value)
     return repr(types.spec_of(value))
 
@@ -386,7 +386,7 @@ class _Short:
             for one in shown
             if one.node._value is None
             for atom in atoms_of([s.shape for s in _specs(one.node.spec)])
-            if isinstance(atom, Made) and atom.kind == "broadcast"
+            if isinstance(atom, Compound) and atom.kind == "broadcast"
         }
         self.names = {text: next(fresh) for text in texts}
         self.legend = [f"{name:<6} = {text}" for text, name in self.names.items()]

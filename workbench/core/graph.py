@@ -200,7 +200,7 @@ class Graph:
             if not name:
                 return f"%{place}"
             return f"{name}%{place}" if name in self._repeated else name
-        if types.weak(x) or getattr(x, "shape", None) == ():
+        if types.is_weak(x) or getattr(x, "shape", None) == ():
             return str(x)
         return repr(types.spec_of(x)) if hasattr(x, "shape") else repr(x)
 

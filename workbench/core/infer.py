@@ -24,7 +24,7 @@ from workbench.core.dims import (
     Replace,
     atoms_of,
     broadcast_shapes,
-    noted,
+    collect_facts,
 )
 from workbench.core.op import OPS, Op
 from workbench.core.types import Spec
@@ -48,7 +48,7 @@ def inferred(op: Op, inputs: Sequence[Any], params: dict[str, Any]) -> tuple[Any
         # An op may know that a length is one that only its run tells.
         return made, [] if op.infer is not None and _unsized(made) else None
     except Exception as error:
-        told = blame.refusal(op, tuple(specs), error, *source.caller(3))
+        told = blame.explain_refusal(op, tuple(specs), error, *source.caller(3))
         if told is error:
             raise
         raise told from error
@@ -90,7 +90,7 @@ def _entrywise(op: Op, specs: list[Any], params: dict[str, Any]) -> Spec | None:
     certain = not params and OPS.get(op.name) is op
     for x in specs:
         weak *= 2
-        if types.weak(x):
+        if types.is_weak(x):
             weak += 1
             kinds.append(type(x))
             # Whether an integer fits, or may be an exponent, its value tells.
@@ -127,7 +127,7 @@ def _of_entries(op: Op, specs: list[Any], params: dict[str, Any]) -> Spec | None
         if isinstance(x, Spec) and x.weak:
             entries.append(x.example())
         else:
-            entries.append(x if types.weak(x) else np.ones((), x.dtype))
+            entries.append(x if types.is_weak(x) else np.ones((), x.dtype))
     with np.errstate(all="ignore"):
         made = op.compute(*entries, **params)
     return None if isinstance(made, tuple) else types.spec_of(made)
@@ -144,10 +144,10 @@ def unknown(specs: Sequence[Any], params: dict[str, Any]) -> bool:
                 if type(n) is Dim:
                     return True
         elif isinstance(x, tuple) and any(
-            isinstance(s, Spec) and dims.found(s.shape) for s in x
+            isinstance(s, Spec) and dims.has_dim(s.shape) for s in x
         ):
             return True
-    return bool(params) and dims.found(params)
+    return bool(params) and dims.has_dim(params)
 
 
 def _at_lengths(op: Op, specs: list[Any], params: dict[str, Any]) -> tuple[Any, Facts]:
@@ -162,13 +162,13 @@ def _at_lengths(op: Op, specs: list[Any], params: dict[str, Any]) -> tuple[Any, 
     """
     rule = op.lengths or op.infer
     if rule is not None:
-        with noted() as facts:
+        with collect_facts() as facts:
             try:
                 made = rule(*specs, **params)
                 return _own(_typed(op, specs, params, made), specs, params), facts
             except UnknownLengthError:
                 pass
-    elif op.elementwise and not dims.found(params):
+    elif op.elementwise and not dims.has_dim(params):
         found = _broadcast(op, specs, params)
         if found is not None:
             return _own(found, specs, params), []
@@ -200,7 +200,7 @@ def _broadcast(op: Op, specs: list[Any], params: dict[str, Any]) -> Any:
         if isinstance(x, Spec) and not x.weak:
             shapes.append(x.shape)
             entries.append(Spec((), x.dtype))
-        elif types.weak(x) or isinstance(x, Spec):
+        elif types.is_weak(x) or isinstance(x, Spec):
             entries.append(x)
         elif hasattr(x, "dtype") and hasattr(x, "shape"):
             shapes.append(tuple(x.shape))
@@ -275,7 +275,7 @@ def _asked_at_stand_ins(
 
             try:
                 given = [_replaced(x, new) for x in specs]
-                yield _asked(op, given, dims.replaced(params, new))
+                yield _asked(op, given, dims.replace_dims(params, new))
             except Exception as error:
                 errors.append(error)
 
@@ -289,7 +289,7 @@ def _asked_at_stand_ins(
         return made[0]
     if isinstance(errors[0], (DtypeError, TraceError)):
         raise errors[0]
-    shown = ", ".join(repr(types.value_spec(x)) for x in specs)
+    shown = ", ".join(repr(types.as_spec(x)) for x in specs)
     raise ShapeError(
         f"{op.name}({shown}): no lengths make these shapes fit."
         f" {op.cure or 'Compare them with what the function expects.'}"
@@ -318,9 +318,9 @@ def _replaced(x: Any, new: Replace) -> Any:
     """Return an operand at known lengths."""
     if isinstance(x, tuple):
         return tuple(_replaced(part, new) for part in x)
-    if not isinstance(x, Spec) or not dims.found(x.shape):
+    if not isinstance(x, Spec) or not dims.has_dim(x.shape):
         return x
-    shape = dims.replaced(x.shape, new)
+    shape = dims.replace_dims(x.shape, new)
     if any(n < 0 for n in shape):
         raise ValueError(f"negative lengths {shape}")
     return _with_shape(x, shape)

@@ -197,24 +197,24 @@ class Conversions:
 
     def __bool__(self) -> bool:
         if self._value is None:
-            by_numpy = blame.numpy_asks()
+            by_numpy = blame.find_numpy_caller()
             if by_numpy is not None:
                 raise TraceError(
-                    f"{by_numpy} of a list or array of Tensors{blame.here()}: NumPy"
-                    f" compares them one by one, and {_name(self)} is not known while"
-                    " tracing without values. Make one Tensor of them first:"
+                    f"{by_numpy} of a list or array of Tensors{blame.user_line()}:"
+                    f" NumPy compares them one by one, and {_name(self)} is not known"
+                    " while tracing without values. Make one Tensor of them first:"
                     f" {by_numpy}(np.stack([...])), or np.array([...], like=x)."
                 )
             if not traces.OPEN:
                 raise TraceError(
                     f"the truth of {_name(self)}, an expression of symbols, is not"
-                    f" known yet{blame.at(self.site)}. Write np.where(condition, a, b)"
-                    " or wb.cond(condition, f, g) in place of `if`, or ask for its"
-                    " value: expression.eval({x: 1.0})."
+                    f" known yet{blame.quote_site(self.site)}. Write"
+                    " np.where(condition, a, b) or wb.cond(condition, f, g) in place of"
+                    " `if`, or ask for its value: expression.eval({x: 1.0})."
                 )
             raise TraceError(
                 f"the truth of {_name(self)} is not known while tracing without values"
-                f"{blame.at(self.site)}. Write np.where(condition, a, b) in"
+                f"{blame.quote_site(self.site)}. Write np.where(condition, a, b) in"
                 " place of `if`, or trace with values (wb.grad, a %%autodiff cell)."
             )
         return bool(self._value)
@@ -304,8 +304,8 @@ class Conversions:
         here = self.device
         if not (device is here or device == here):
             raise ValueError(
-                f"{_name(self)} lies on {here!r}, not on {device!r}{blame.here()}, and"
-                " a program runs where its inputs lie. Move the inputs before:"
+                f"{_name(self)} lies on {here!r}, not on {device!r}{blame.user_line()},"
+                " and a program runs where its inputs lie. Move the inputs before:"
                 " cupy.asarray(x) to a GPU, cupy.asnumpy(x) back."
             )
         return self
@@ -330,16 +330,16 @@ class Conversions:
     def __len__(self) -> int:
         if not self.shape:
             raise TypeError(
-                f"len() of {_name(self)}{blame.here()}, which has no axis: it is one"
-                " number. np.atleast_1d(x) makes an axis."
+                f"len() of {_name(self)}{blame.user_line()}, which has no axis: it is"
+                " one number. np.atleast_1d(x) makes an axis."
             )
         return operator.index(self.shape[0])
 
     def __iter__(self) -> Iterator[Any]:
         if not self.shape:
             raise TypeError(
-                f"{_name(self)} is gone through entry by entry{blame.here()}, and has"
-                " no axis: it is one number. np.atleast_1d(x) makes an axis."
+                f"{_name(self)} is gone through entry by entry{blame.user_line()}, and"
+                " has no axis: it is one number. np.atleast_1d(x) makes an axis."
             )
         return (self[i] for i in range(len(self)))
 
@@ -386,9 +386,9 @@ def assign_items(x: Any, index: Any, value: Any, frame: FrameType) -> None:
     if hooks.assign.is_set and hooks.assign.call(x, index, value, frame):
         return
     raise TraceError(
-        f"item assignment to {_name(x)}{blame.here()}: a traced value never changes"
-        " in place. Write x = wb.at(x)[i].set(v) (or .add(v)); in a %%autodiff cell,"
-        " x[i] = v works on arrays that the cell made."
+        f"item assignment to {_name(x)}{blame.user_line()}: a traced value never"
+        " changes in place. Write x = wb.at(x)[i].set(v) (or .add(v)); in a %%autodiff"
+        " cell, x[i] = v works on arrays that the cell made."
     )
 
 
@@ -401,5 +401,5 @@ def _plain(x: Any, what: str) -> Any:
     # Integers and booleans have no gradient to lose.
     varies = x.dtype.kind not in "biu" or what.startswith(("float", "complex"))
     if x._value is None or (varies and traces.active(x)):
-        raise blame.lost(x, what)
+        raise blame.lost_gradient_error(x, what)
     return x._value

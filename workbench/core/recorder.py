@@ -244,9 +244,9 @@ class _Copy:
             return live(x)
         if x.serial not in known.captured and x.serial not in known.constants:
             raise TraceError(
-                f"{blame.describe(x)}{blame.at(x.site)} is read by a function in one"
-                " of its branches only, and the first run took another. Give it as an"
-                " argument, or choose with np.where."
+                f"{blame.describe(x)}{blame.quote_site(x.site)} is read by a function"
+                " in one of its branches only, and the first run took another. Give it"
+                " as an argument, or choose with np.where."
             )
         return x.serial in known.captured
 

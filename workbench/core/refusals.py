@@ -78,7 +78,7 @@ def unknown(function: Any, part: str = "") -> TraceError:
     if name in REFUSED:
         why, instead = REFUSED[name]
         return TraceError(
-            f"{name}{part}{blame.here()} takes no Tensors: {why}. Write {instead}."
+            f"{name}{part}{blame.user_line()} takes no Tensors: {why}. Write {instead}."
         )
     short = {full.rpartition(".")[2]: full for full in sorted(supported())}
     near = get_close_matches(name.rpartition(".")[2], short, n=3)
@@ -95,7 +95,7 @@ def unknown(function: Any, part: str = "") -> TraceError:
         )
     return TraceError(
         f"{name}{part} is not known to Workbench, so its gradient would be lost"
-        f"{blame.here()}. "
+        f"{blame.user_line()}. "
         + (f"Known and near to it: {close}. " if close and not part else "")
         + ("Write it with NumPy functions that are known" if part else f"Add it: {add}")
         + f", or cut the gradient on purpose: give {name}{part} x.value."

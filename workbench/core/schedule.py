@@ -206,7 +206,7 @@ class Schedule:
         node, reads, *_ = self.steps[done]
         place = place_of(node)
         operands = tuple([slots[i] for i in reads])
-        told = blame.refusal(node.op, operands, error, place.code, place.lasti)
+        told = blame.explain_refusal(node.op, operands, error, place.code, place.lasti)
         if told is error:
             raise error
         if isinstance(told, ShapeError):
@@ -278,8 +278,9 @@ def _computed(
 def _unknown(node: Tensor, leaves: Sequence[Tensor]) -> UsageError:
     names = ", ".join(x.name or f"%{i}" for i, x in enumerate(leaves)) or "none"
     return UsageError(
-        f"{blame.describe(node)}{blame.at(node.site)} has no value and is no input of"
-        f" the graph (inputs: {names}). Make it an input, or trace it with a value."
+        f"{blame.describe(node)}{blame.quote_site(node.site)} has no value and is no"
+        f" input of the graph (inputs: {names}). Make it an input, or trace it with a"
+        " value."
     )
 
 

@@ -130,7 +130,7 @@ class Shared(Tensor):
         if not hasattr(new, "dtype"):
             new = self._plain(new)
         elif isinstance(new, np.ndarray) and type(new) is not np.ndarray:
-            new = types.plain(new)
+            new = types.strip_subclass(new)
         elif type(new) is np.ndarray and hasattr(
             self.state, "__cuda_array_interface__"
         ):
@@ -170,7 +170,7 @@ class Shared(Tensor):
     def described(self) -> str:
         """Return how an error names it."""
         name = "" if self.name is None else f" {self.name!r}"
-        return f"the shared value{name} {self.spec}{blame.at(self.site)}"
+        return f"the shared value{name} {self.spec}{blame.quote_site(self.site)}"
 
     def __repr__(self) -> str:
         name = "" if self.name is None else f"{self.name!r}, "

@@ -193,12 +193,14 @@ class Tensor(ArrayMethods, Conversions):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         # Integers and booleans have no gradient to lose: they index plain arrays.
-        varies = types.differentiable(self.dtype) and traces.active(self)
+        varies = types.is_differentiable(self.dtype) and traces.active(self)
         if self._value is None or varies:
             if str(_frame(1).f_globals.get("__name__")).startswith("numpy.ma."):
-                raise blame.unmasked(self)
+                raise blame.masked_array_error(self)
             if dtype is not None and np.dtype(dtype) != object:
-                raise blame.lost(self, f"np.asarray(..., dtype={np.dtype(dtype)})")
+                raise blame.lost_gradient_error(
+                    self, f"np.asarray(..., dtype={np.dtype(dtype)})"
+                )
             # NumPy then builds an object array of Tensors, which the first op that
             # meets it gathers into one: no gradient is lost.
             return hooks.entries.call(self, copy)  # which looks at its caller's frame
@@ -227,7 +229,7 @@ class Tensor(ArrayMethods, Conversions):
                     if context and context.block and context.block.moves:
                         made.context = source.settled(context)
                     return made
-            if all(types.weak(value_of(x)) for x in inputs):
+            if all(types.is_weak(value_of(x)) for x in inputs):
                 # NumPy gives a float64 scalar here, where an operator would
                 # keep a Python number.
                 inputs = (apply(declare("strong"), (inputs[0],)), *inputs[1:])
@@ -243,7 +245,9 @@ class Tensor(ArrayMethods, Conversions):
                 function = ufunc if method == "__call__" else getattr(ufunc, method)
                 return deferred.later(error, function, inputs, kwargs)
             part = "" if method == "__call__" else f".{method}"
-            placed = blame.placed(error, f"{name_of(ufunc)}{part}", inputs, kwargs)
+            placed = blame.locate_user_error(
+                error, f"{name_of(ufunc)}{part}", inputs, kwargs
+            )
             if placed is error:
                 raise
             raise placed from error
@@ -268,7 +272,7 @@ class Tensor(ArrayMethods, Conversions):
         except blame.PLAIN as error:
             if deferred.waits(error, function, args, kwargs):
                 return deferred.later(error, function, args, kwargs)
-            placed = blame.placed(error, name_of(function), args, kwargs)
+            placed = blame.locate_user_error(error, name_of(function), args, kwargs)
             if placed is error:
                 raise
             raise placed from error
@@ -371,11 +375,11 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
             try:
                 value = op.compute(a, **params)
             except Exception as error:
-                if params and dims.found(params):
+                if params and dims.has_dim(params):
                     return deferred.made(
                         op, inputs, params, Tensor, code, lasti, context
                     )
-                told = blame.refusal(op, (a,), error, code, lasti)
+                told = blame.explain_refusal(op, (a,), error, code, lasti)
                 if told is error:
                     raise
                 raise told from error
@@ -392,7 +396,7 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
         try:
             return op.compute(*inputs, **params)
         except Exception:
-            if not (params and dims.found(params)):
+            if not (params and dims.has_dim(params)):
                 raise
         inputs = tuple(map(admit, inputs))
         surroundings = source.surroundings()
@@ -414,7 +418,7 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
     if any(isinstance(x, Tensor) and x._value is None for x in inputs):
         if type(op) is Late:  # its lengths may be other ones here, or known
             return apply(*op.settled(inputs, params))
-        if params and dims.found(params):
+        if params and dims.has_dim(params):
             return deferred.made(op, inputs, params, kind, code, lasti, context)
         made = kind(op, inputs, args, params, None, code, lasti, context)
         made.spec, facts = inferred(op, inputs, params)
@@ -426,9 +430,9 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
     try:
         value = op.compute(*args, **params)
     except Exception as error:
-        if params and dims.found(params):
+        if params and dims.has_dim(params):
             return deferred.made(op, inputs, params, kind, code, lasti, context)
-        told = blame.refusal(op, args, error, code, lasti)
+        told = blame.explain_refusal(op, args, error, code, lasti)
         if told is error:
             raise
         raise told from error
@@ -469,25 +473,25 @@ def admit(x: Any) -> Any:
         if x.dtype == object:
             return hooks.gather(x)
         if x.dtype.kind == "m":
-            raise blame.no_array(x)
+            raise blame.timedelta_error(x)
         traces.lock(x)
         return x
     if isinstance(x, (*types.WEAK_TYPES, np.generic, Tensor, slice, Spec)):
         if type(x) is np.timedelta64:
-            raise blame.no_array(x)
+            raise blame.timedelta_error(x)
         return x
     if isinstance(x, (list, tuple)):
         return hooks.gather_list(x)
     if isinstance(x, dims.Dim):
         return hooks.length(x)
     if isinstance(x, np.ndarray):
-        return admit(types.plain(x))
+        return admit(types.strip_subclass(x))
     if hasattr(x, "__array_namespace__") or hasattr(x, "__cuda_array_interface__"):
         return x
     if hasattr(type(x), "tocsr"):
         raise TraceError(
-            f"a sparse array meets a Tensor in a function of NumPy{blame.here()}, which"
-            " knows only dense ones. Write the operator (S @ x, S * x, S + x), or"
+            f"a sparse array meets a Tensor in a function of NumPy{blame.user_line()},"
+            " which knows only dense ones. Write the operator (S @ x, S * x, S + x), or"
             " S.toarray()."
         )
     if isinstance(x, Complex):  # a fraction, or a number of mpmath

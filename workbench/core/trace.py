@@ -11,8 +11,8 @@ from typing import Any, Union
 import numpy as np
 
 from workbench.core import aliases, blame, source, traces, tree, types
-from workbench.core.blame import instead, library_call, numpy_call
-from workbench.core.dims import Dim, Length, atoms_of, of_atom
+from workbench.core.blame import find_library_call, find_numpy_call, suggest_replacement
+from workbench.core.dims import Dim, Length, atoms_of, dim_of_atom
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor, admit, leaf, take_name
 from workbench.core.traces import OpenTrace
@@ -49,7 +49,7 @@ def place(error: BaseException) -> str:
     found = ""
     for step in _steps(error):
         if not source.internal(step.tb_frame):
-            found = blame.at(source.decode(step.tb_frame.f_code, step.tb_lasti))
+            found = blame.quote_site(source.decode(step.tb_frame.f_code, step.tb_lasti))
     return found
 
 
@@ -69,8 +69,8 @@ def explained(error: Exception, locked: bool) -> Exception | None:
     if called is not None and (stored or _took_tensors(error)):
         return GradientLostError(
             f"{called}{where} does not see Tensors, whose gradient would be lost"
-            f" ({text.rstrip('.')}). {instead(called)}, or give it x.value to cut the"
-            " gradient on purpose."
+            f" ({text.rstrip('.')}). {suggest_replacement(called)}, or give it x.value"
+            " to cut the gradient on purpose."
         )
     if "inhomogeneous" in text:
         return ShapeError(
@@ -81,7 +81,7 @@ def explained(error: Exception, locked: bool) -> Exception | None:
         return GradientLostError(blame.STORED.format(where))
     if any(part in text for part in OBJECTS):
         asked = next((s.tb_frame for s in _steps(error) if _numpys(s)), None)
-        named = (numpy_call(asked) if asked else None) or "a NumPy function"
+        named = (find_numpy_call(asked) if asked else None) or "a NumPy function"
         return TraceError(
             f"{named} meets an array of objects{where}: np.array([...]) and lists of"
             f" Tensors are no array of numbers to it ({text}). Make one Tensor of them"
@@ -115,7 +115,7 @@ def _numpys(step: TracebackType) -> bool:
 def _library(error: BaseException) -> str | None:
     """Return the function of SciPy or scikit-learn in which an error arose."""
     last = list(_steps(error))[-1:]
-    return library_call(last[0].tb_frame) if last else None
+    return find_library_call(last[0].tb_frame) if last else None
 
 
 def _took_tensors(error: BaseException) -> bool:
@@ -170,9 +170,9 @@ def wrap(
         return made
     if isinstance(value, np.ndarray):
         if type(value) is not np.ndarray:
-            value = types.plain(value)
+            value = types.strip_subclass(value)
         traces.lock(value)
-    elif not hasattr(value, "dtype") and not types.weak(value):
+    elif not hasattr(value, "dtype") and not types.is_weak(value):
         value = np.asarray(value)
     return leaf(value, name, line=line)
 
@@ -180,7 +180,7 @@ def wrap(
 def blank(like: Any, name: str | None = None) -> Tensor:
     """Return a leaf without value that looks like an array, a Tensor or a Spec."""
     made = leaf(None, name)
-    spec = types.value_spec(like)
+    spec = types.as_spec(like)
     made.spec = Spec(spec.shape, spec.dtype)
     return made
 
@@ -197,10 +197,10 @@ def blanks(leaves: Sequence[Tensor], kept: Sequence[Tensor] = ()) -> list[Tensor
     for x, made in both:
         for axis, n in enumerate(x.spec.shape):
             if isinstance(n, Dim) and n.alone is not None:
-                known.setdefault(n.key, of_atom(Length(made, axis)))
+                known.setdefault(n.key, dim_of_atom(Length(made, axis)))
 
     def mine(atom: Any) -> Any:
-        return known.get(of_atom(atom).key)
+        return known.get(dim_of_atom(atom).key)
 
     for x, made in zip(leaves, fresh, strict=True):
         take_name(made, x)
@@ -208,7 +208,7 @@ def blanks(leaves: Sequence[Tensor], kept: Sequence[Tensor] = ()) -> list[Tensor
         for axis, n in enumerate(x.spec.shape):
             if isinstance(n, Dim) and n.key not in known:
                 parts = {a for a in atoms_of(n) if isinstance(a, Length)}
-                own = of_atom(Length(made, axis))
+                own = dim_of_atom(Length(made, axis))
                 if all(mine(a) is not None for a in parts):
                     own = n.replaced(mine)
                 known[n.key] = own
@@ -439,7 +439,7 @@ def check_float(value: Any, name: str, where: str, *, cure: str = "") -> None:
         and (isinstance(value, (list, tuple)) or dtype.kind in "OSU")
     ):
         raise DtypeError(f"{where}: {name} is {value!r}, not an array or a number.")
-    if not types.differentiable(dtype):
+    if not types.is_differentiable(dtype):
         cast = repr(float(value)) if number else f"{name}.astype(float)"
         raise DtypeError(
             f"{where}: {name} is of dtype {dtype}, and only floats and complex numbers"

@@ -110,7 +110,7 @@ class Spec:
         return np.broadcast_to(np.full((), entry, self.dtype), self.shape)
 
 
-def weak(value: object) -> bool:
+def is_weak(value: object) -> bool:
     """Return whether a value is a Python number, which never decides a dtype."""
     return type(value) in WEAK_TYPES
 
@@ -130,7 +130,7 @@ def spec_of(value: Any) -> Any:
         return value.spec
     if isinstance(held, tuple):
         return tuple(map(spec_of, held))
-    if weak(value):
+    if is_weak(value):
         return Spec((), np.result_type(type(value)), True)
     if hasattr(value, "dtype") and hasattr(value, "shape"):
         try:
@@ -141,12 +141,12 @@ def spec_of(value: Any) -> Any:
     return Spec(array.shape, array.dtype)
 
 
-def value_spec(x: Any) -> Any:
+def as_spec(x: Any) -> Any:
     """Return a spec, or that of a value."""
     return x if isinstance(x, Spec) else spec_of(x)
 
 
-def plain(array: Any) -> Any:
+def strip_subclass(array: Any) -> Any:
     """An array of a subclass of NumPy's as NumPy's own: a view of the same memory.
 
     Raises
@@ -168,7 +168,7 @@ def plain(array: Any) -> Any:
     return np.asarray(array)
 
 
-def differentiable(dtype: Any) -> bool:
+def is_differentiable(dtype: Any) -> bool:
     """Return whether values of this dtype have derivatives: floats and complex."""
     return np.dtype(dtype).kind in "fc"
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import blame, types
-from workbench.core.blame import counted
+from workbench.core.blame import format_count
 from workbench.core.op import Op, declare
 from workbench.core.shared import Shared
 from workbench.core.tensor import IDENTITY, Tensor, admit, apply
@@ -47,9 +47,9 @@ def check_symbols(name: str, inputs: Sequence[Any], outputs: Sequence[Any]) -> N
         if x.op is not IDENTITY or x.inputs or x._value is not None:
             what = "holds a value" if x._value is not None else "is an expression"
             raise UsageError(
-                f"{name}: input {i}, {blame.describe(x)}{blame.at(x.site)}, {what}."
-                " Inputs are symbols (wb.scalar, wb.vector, ...): build the outputs on"
-                " a symbol, and give this to the call."
+                f"{name}: input {i}, {blame.describe(x)}{blame.quote_site(x.site)},"
+                f" {what}. Inputs are symbols (wb.scalar, wb.vector, ...): build the"
+                " outputs on a symbol, and give this to the call."
             )
         if x.serial in seen:
             raise UsageError(
@@ -86,7 +86,7 @@ def closure(
             continue
         if isinstance(node, Shared) and node.spec.dtype == object:
             raise UsageError(
-                f"{name}: a random draw is inside{blame.at(node.site)}, and its"
+                f"{name}: a random draw is inside{blame.quote_site(node.site)}, and its"
                 " gradient would draw anew. Draw outside, and give the noise as an"
                 " input."
             )
@@ -110,8 +110,8 @@ def missing(name: str, x: Tensor, inputs: Sequence[Tensor]) -> MissingInputError
     given = ", ".join(listed([y], i) for i, y in enumerate(inputs)) or "none"
     return MissingInputError(
         f"{name}: an output needs the symbol {types.spec_of(x)}{_called(x)}"
-        f"{blame.at(x.site)}, which is no input (inputs: {given}). Add it to the"
-        " inputs, or make it a wb.shared or a wb.constant value."
+        f"{blame.quote_site(x.site)}, which is no input (inputs: {given}). Add it to"
+        " the inputs, or make it a wb.shared or a wb.constant value."
     )
 
 
@@ -124,8 +124,8 @@ def unused(name: str, inputs: Sequence[Tensor], needed: set[int], policy: str) -
     for i, x in enumerate(inputs):
         if x.serial not in needed and policy != "ignore":
             text = (
-                f"{name}: no output needs {listed([x], i)}{blame.at(x.site)}. Leave it"
-                " out, or write on_unused_input='ignore'."
+                f"{name}: no output needs {listed([x], i)}{blame.quote_site(x.site)}."
+                " Leave it out, or write on_unused_input='ignore'."
             )
             if policy == "raise":
                 raise UnusedInputError(text)
@@ -150,8 +150,8 @@ def fitted(name: str, symbols: Sequence[Tensor], args: Sequence[Any]) -> list[An
     """
     if len(args) != len(symbols):
         raise UsageError(
-            f"{name} takes {counted(len(symbols), 'array')} ({listed(symbols)}), not"
-            f" {len(args)}{blame.here()}."
+            f"{name} takes {format_count(len(symbols), 'array')} ({listed(symbols)}),"
+            f" not {len(args)}{blame.user_line()}."
         )
     return [
         _fitted(name, x, i, given)
@@ -161,26 +161,26 @@ def fitted(name: str, symbols: Sequence[Tensor], args: Sequence[Any]) -> list[An
 
 def _fitted(name: str, x: Tensor, i: int, given: Any) -> Any:
     if not isinstance(given, Tensor):
-        plain = types.weak(given) or isinstance(given, (list, tuple))
-        if not types.weak(given):
+        plain = types.is_weak(given) or isinstance(given, (list, tuple))
+        if not types.is_weak(given):
             given = admit(given)
         if (plain and not isinstance(given, Tensor)) or not hasattr(given, "dtype"):
             given = np.asarray(given)
             if given.dtype.kind not in "biufc":
                 raise DtypeError(
                     f"{name}: {listed([x], i)} takes an array of {x.dtype}, and is"
-                    f" given one of dtype {given.dtype}{blame.here()}."
+                    f" given one of dtype {given.dtype}{blame.user_line()}."
                 )
             if np.can_cast(given.dtype, x.dtype, "same_kind"):
                 given = given.astype(x.dtype)  # numbers of Python have no width
-    elif types.weak(given._value):
+    elif types.is_weak(given._value):
         given = apply(STRONG, (given,))  # inside, it is an array like any other
     shape, want = shape_of(given), x.spec.shape
     if len(shape) != len(want):
         raise ShapeError(
-            f"{name}: {listed([x], i)} has {counted(len(want), 'axis')}, and is given"
-            f" an array of shape {shape}{blame.here()}. Reshape it, or declare the"
-            f" symbol with {len(shape)}."
+            f"{name}: {listed([x], i)} has {format_count(len(want), 'axis')}, and is"
+            f" given an array of shape {shape}{blame.user_line()}. Reshape it, or"
+            f" declare the symbol with {len(shape)}."
         )
     if any(
         type(n) is int and type(m) is int and n != m
@@ -188,15 +188,15 @@ def _fitted(name: str, x: Tensor, i: int, given: Any) -> Any:
     ):
         raise ShapeError(
             f"{name}: {listed([x], i)} has shape {want}, and is given an array of shape"
-            f" {shape}{blame.here()}."
+            f" {shape}{blame.user_line()}."
         )
     if given.dtype == x.dtype:
         return given
     if not np.can_cast(given.dtype, x.dtype, "safe"):
         raise DtypeError(
             f"{name}: {listed([x], i)} is of dtype {x.dtype}, and is given"
-            f" {given.dtype}{blame.here()}, which does not fit without a loss. Cast it"
-            f" on purpose: .astype(np.{x.dtype})."
+            f" {given.dtype}{blame.user_line()}, which does not fit without a loss."
+            f" Cast it on purpose: .astype(np.{x.dtype})."
         )
     return given.astype(x.dtype)
 
@@ -219,7 +219,7 @@ def checked_rule(op: Any, rule: Any, which: str) -> Any:
         if len(rule) != count:
             raise UsageError(
                 f"{op.name}: {which} holds {len(rule)} rules, and the op has"
-                f" {counted(count, unit)}. Give one for each; None is that of"
+                f" {format_count(count, unit)}. Give one for each; None is that of"
                 " the graph."
             )
         return tuple([TRUE if r is None else _one(op, r, which, 1) for r in rule])
@@ -267,7 +267,7 @@ def _check_op(op: Any, rule: Any, which: str, gives: int) -> None:
     if len(rule.inputs) != len(models):
         raise UsageError(
             f"{op.name}: its {which} {rule.name} takes"
-            f" {counted(len(rule.inputs), 'array')} ({listed(rule.inputs)}). It"
+            f" {format_count(len(rule.inputs), 'array')} ({listed(rule.inputs)}). It"
             f" must take {len(models)}: {listed(op.inputs)}, then one {what}"
             f" ({len(arriving)}). Give those that it does not need too, with"
             " on_unused_input='ignore'."
@@ -277,7 +277,7 @@ def _check_op(op: Any, rule: Any, which: str, gives: int) -> None:
         one = f"one {unit} per {of}" if gives != 1 else f"one {unit}"
         raise UsageError(
             f"{op.name}: its {which} {rule.name} gives"
-            f" {counted(len(rule.outputs), 'array')}. It must give {gives}: {one}."
+            f" {format_count(len(rule.outputs), 'array')}. It must give {gives}: {one}."
         )
     for i, (x, model) in enumerate(zip(rule.inputs, models, strict=True)):
         have, want = len(x.spec.shape), len(model.spec.shape)
@@ -287,5 +287,6 @@ def _check_op(op: Any, rule: Any, which: str, gives: int) -> None:
                 role = listed([model], i)
             raise ShapeError(
                 f"{op.name}: {listed([x], i)} of its {which} {rule.name} has"
-                f" {counted(have, 'axis')}, and {role} that it stands for has {want}."
+                f" {format_count(have, 'axis')}, and {role} that it stands for has"
+                f" {want}."
             )

@@ -16,7 +16,7 @@ import numpy as np
 
 from workbench.autodiff.call import apply_valued
 from workbench.core import blame, dims, tensor, tree, types, walk
-from workbench.core.blame import counted
+from workbench.core.blame import format_count
 from workbench.core.op import Op
 from workbench.core.recorder import is_array
 from workbench.core.tensor import Tensor, admit, next_serial, value_of
@@ -162,9 +162,10 @@ class FunctionCall:
         )
         raise TraceError(
             f"{self.function.__op__}: {placed(self.function.f)} reads"
-            f" {blame.describe(outer)}{blame.at(outer.site)} from outside, and its rule"
-            " gives gradients for its arguments alone: that of this one would be lost."
-            " Make it an argument, or read x.value to cut its gradient on purpose."
+            f" {blame.describe(outer)}{blame.quote_site(outer.site)} from outside, and"
+            " its rule gives gradients for its arguments alone: that of this one would"
+            " be lost. Make it an argument, or read x.value to cut its gradient on"
+            " purpose."
         )
 
     # Its node
@@ -224,7 +225,7 @@ class FunctionCall:
             raise
         except Exception:
             given = [s if isinstance(s, Spec) else types.spec_of(s) for s in specs]
-            if dims.found([s.shape for s in given]):
+            if dims.has_dim([s.shape for s in given]):
                 raise UnknownLengthError("it is asked at stand-ins") from None
             made = record(self.run, given)
             found = tuple(map(types.spec_of, made.outputs))
@@ -282,8 +283,10 @@ class FunctionCall:
             cure = "For an output that does not move return np.zeros_like(y)."
             self.refuse(rule, "returned None for the tangent", cure)
         if len(flat) != len(self.rest):
-            told = f"returned {counted(len(flat), 'tangent')}; {function.__op__} has"
-            told += f" {counted(len(self.rest), 'output')}"
+            told = (
+                f"returned {format_count(len(flat), 'tangent')}; {function.__op__} has"
+            )
+            told += f" {format_count(len(self.rest), 'output')}"
             self.refuse(rule, told, "Nest the tangent as the value.")
         parts = [flat[i] for i in self.moving]
         return parts[0] if len(parts) == 1 else tuple(parts)
@@ -302,8 +305,8 @@ class FunctionCall:
         signature = self.function.signature
         declared = len(args) if signature is None else len(signature.parameters)
         if not len(varying) <= len(given) <= max(declared - len(fixed), len(varying)):
-            told = f"returned {counted(len(given), 'gradient')}; {name} was given"
-            self.refuse(rule, f"{told} {counted(len(varying), 'argument')}", EACH)
+            told = f"returned {format_count(len(given), 'gradient')}; {name} was given"
+            self.refuse(rule, f"{told} {format_count(len(varying), 'argument')}", EACH)
         by_argument: dict[int, Any] = dict(zip(varying, given, strict=False))
         flat: list[Any] = []
         for i, arg in enumerate(args):
@@ -314,7 +317,7 @@ class FunctionCall:
                 continue
             parts = [c] if count == 1 and is_array(c) else opened(c)
             if len(parts) != count:
-                told = f"returned {counted(len(parts), 'array')} for argument {i}"
+                told = f"returned {format_count(len(parts), 'array')} for argument {i}"
                 self.refuse(rule, f"{told}, which holds {count}", EACH)
             flat += parts
         flat += [None] * (len(self.flat) - len(flat))  # keyword-only arguments
@@ -329,7 +332,7 @@ class FunctionCall:
 
 def owned(y: Any) -> Any:
     """An output as a program holds it: an array, which is no view of an input."""
-    if types.weak(y):
+    if types.is_weak(y):
         return np.asarray(y)[()]  # host array: a number
     return y.copy() if type(y) is np.ndarray and not y.flags.writeable else y
 

@@ -18,7 +18,7 @@ from workbench.autodiff.budget import (
     count_entries,
 )
 from workbench.core import source
-from workbench.core.blame import counted, shorten
+from workbench.core.blame import format_count, shorten
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
 from workbench.core.trace import record
@@ -391,10 +391,11 @@ class graph_rule:
         if len(given) != len(self.inputs) or len(self.returns) != count:
             raise UsageError(
                 f"{self.__name__}: the rule has inputs {', '.join(self.inputs)} and"
-                f" returns {counted(len(self.returns), 'gradient')}; {op} has"
-                f" {counted(count, 'input')} and"
-                f" {counted(len(node.outputs), 'output')}. Its inputs are those of the"
-                " node, then (or not) its outputs, then one gradient for each output."
+                f" returns {format_count(len(self.returns), 'gradient')}; {op} has"
+                f" {format_count(count, 'input')} and"
+                f" {format_count(len(node.outputs), 'output')}. Its inputs are those of"
+                " the node, then (or not) its outputs, then one gradient for each"
+                " output."
             )
         return self.run(given, node)
 
@@ -447,8 +448,8 @@ class graph_rule:
         parts = made if isinstance(made, (tuple, list)) else (made,)
         if len(parts) != len(step.outputs):
             raise UsageError(
-                f"{self.__name__}: {step.op} has {counted(len(parts), 'output')}, and"
-                f" its node names {', '.join(step.outputs)}."
+                f"{self.__name__}: {step.op} has {format_count(len(parts), 'output')},"
+                f" and its node names {', '.join(step.outputs)}."
             )
         if step.estimate is None:
             self._check_budget(step, budget.refusal(Demand(count_entries(made), 0)))

@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary, ref
 import numpy as np
 
 from workbench.core import blame, dims, tensor, types
-from workbench.core.blame import counted
+from workbench.core.blame import format_count
 from workbench.core.op import Op as Core
 from workbench.core.tensor import Tensor, admit
 from workbench.core.types import Spec
@@ -53,10 +53,10 @@ def input_counts(cls: Any) -> tuple[float, float]:
 def numbers(least: float, most: float) -> str:
     """``2 inputs``, ``1 to 2 inputs``, ``at least 1 input``."""
     if least == most:
-        return counted(int(least), "input")
+        return format_count(int(least), "input")
     if most == inf:
-        return f"at least {counted(int(least), 'input')}"
-    return f"{int(least)} to {counted(int(most), 'input')}"
+        return f"at least {format_count(int(least), 'input')}"
+    return f"{int(least)} to {format_count(int(most), 'input')}"
 
 
 def operand(x: Any) -> Any:
@@ -64,7 +64,7 @@ def operand(x: Any) -> Any:
     if isinstance(x, (list, tuple)):
         found = admit(x)
         return found if hasattr(found, "dtype") else np.asarray(x)  # host array: a list
-    if isinstance(x, Tensor) or types.weak(x) or hasattr(x, "dtype"):
+    if isinstance(x, Tensor) or types.is_weak(x) or hasattr(x, "dtype"):
         return x
     if x is None:
         types.spec_of(x)  # says so
@@ -483,7 +483,7 @@ def infer_declared(op: Op, /, *specs: Any, **params: Any) -> Any:
     except WorkbenchError:
         raise
     except Exception as error:  # whatever the user's code says of lengths
-        if not dims.found([s.shape for s in given]):
+        if not dims.has_dim([s.shape for s in given]):
             raise
         raise UnknownLengthError("it is asked at stand-ins") from error
     several = isinstance(made, (tuple, list))
@@ -508,9 +508,9 @@ def probed(op: Op, probe: Core, specs: tuple[Any, ...]) -> Any:
     except Exception as error:
         given = ", ".join(repr(types.spec_of(s)) for s in specs)
         raise TraceError(
-            f"{op.name}({given}){blame.here()}: the shape of its result is not known,"
-            f" since {placed(op.compute)} does not run on arrays of ones of that shape"
-            f" ({type(error).__name__}: {error}). Write infer(self, *specs) in"
+            f"{op.name}({given}){blame.user_line()}: the shape of its result is not"
+            f" known, since {placed(op.compute)} does not run on arrays of ones of that"
+            f" shape ({type(error).__name__}: {error}). Write infer(self, *specs) in"
             f" {type(op).__name__}, which returns wb.Spec(shape, dtype)."
         ) from error
 
@@ -602,7 +602,7 @@ def _array(op: Op, y: Any, i: int | None) -> Any:
         )
     if hasattr(y, "dtype") and hasattr(y, "shape"):
         if type(y) is not np.ndarray and isinstance(y, np.ndarray):
-            y = types.plain(y)
+            y = types.strip_subclass(y)
         if getattr(y.dtype, "kind", "") != "O":
             return y
     made = np.asarray(y)  # host array: a number of Python's, or a list of them
@@ -623,8 +623,9 @@ def _count(op: Op, count: int) -> None:
     elif count != known:
         said = "declares" if type(op).n_outputs is not None else "had"
         raise UsageError(
-            f"{op.name}: {placed(op.compute)} returned {counted(count, 'output')}, but"
-            f" the op {said} {known}. An op has the same number of outputs each time."
+            f"{op.name}: {placed(op.compute)} returned {format_count(count, 'output')},"
+            f" but the op {said} {known}. An op has the same number of outputs each"
+            " time."
         )
 
 
@@ -649,7 +650,7 @@ def connections(op: Op, inputs: int) -> list[list[bool]]:
         whose = "" if outputs is None else f", here of {outputs}"
         raise UsageError(
             f"{op.name}: {placed(op.connection)} returned {declared!r}. Return one list"
-            f" for each of its {counted(inputs, 'input')}, and in it True or False for"
-            f" each output{whose}."
+            f" for each of its {format_count(inputs, 'input')}, and in it True or False"
+            f" for each output{whose}."
         )
     return rows

@@ -290,7 +290,7 @@ def stack_examples(column: Sequence[Any]) -> Any:
         return None
     parts = [np.zeros_like(some) if c is None else c for c in column]
     shapes = list(dict.fromkeys(map(shape_of, parts)))
-    if len(shapes) > 1 and not any(map(dims.found, shapes)):
+    if len(shapes) > 1 and not any(map(dims.has_dim, shapes)):
         raise ShapeError(
             "the examples of a batch give arrays of shapes"
             f" {listed(list(map(str, shapes)))}, and wb.vmap makes one array of them"

@@ -339,16 +339,16 @@ def grad_clip(x: Any, lower_bound: Any, upper_bound: Any) -> Any:
     low, high = admit(lower_bound), admit(upper_bound)
     if types.spec_of(x).dtype.kind == "c":
         raise DtypeError(
-            f"grad_clip{blame.here()}: x is complex, and complex numbers have no order."
-            " Clip its real and its imaginary part."
+            f"grad_clip{blame.user_line()}: x is complex, and complex numbers have no"
+            " order. Clip its real and its imaginary part."
         )
     _broadcasts(x, low, "grad_clip", "the lower bound")
     _broadcasts(x, high, "grad_clip", "the upper bound")
     known = not isinstance(low, Tensor) and not isinstance(high, Tensor)
     if known and np.any(np.greater(low, high)):
         raise UsageError(
-            f"grad_clip{blame.here()}: the lower bound {lower_bound!r} lies above the"
-            f" upper one, {upper_bound!r}. Write grad_clip(x, lower, upper)."
+            f"grad_clip{blame.user_line()}: the lower bound {lower_bound!r} lies above"
+            f" the upper one, {upper_bound!r}. Write grad_clip(x, lower, upper)."
         )
     return apply(CLIP, (admit(x), low, high)) if _traced(x, low, high) else x
 
@@ -399,8 +399,8 @@ def _broadcasts(x: Any, setting: Any, name: str, what: str) -> None:
         for m, n in zip(have[::-1], want[::-1], strict=False)
     ):
         raise ShapeError(
-            f"{name}{blame.here()}: {what} has shape {have}, which does not broadcast"
-            f" to {want}, that of x."
+            f"{name}{blame.user_line()}: {what} has shape {have}, which does not"
+            f" broadcast to {want}, that of x."
         )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from plotly import graph_objects as go
 
-from workbench.core.blame import counted, shorten
+from workbench.core.blame import format_count, shorten
 from workbench.jupyter.figure import BAD, Figure, Plot, layout, plain_text
 from workbench.session.derivative import Derivative, Second
 from workbench.session.matrix import Matrix, Pattern, Pooled, starts_of
@@ -457,8 +457,8 @@ def _joined(pattern: Pattern, found: Matrix) -> list[str]:
         said.append(f"falls into {len(used):,} independent blocks")
     empty = found.columns - len(np.unique(columns))
     if empty:
-        said.append(counted(empty, "empty column"))
+        said.append(format_count(empty, "empty column"))
     empty = found.rows - len(np.unique(rows))
     if empty:
-        said.append(counted(empty, "empty row"))
+        said.append(format_count(empty, "empty row"))
     return said

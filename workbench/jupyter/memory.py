@@ -187,8 +187,8 @@ class Memory:
                 if getattr(value, "base", None) is None:
                     view = f"{label} is a view of it"
                 raise TraceError(
-                    f"{name} changes in place{blame.here()}, and {view}, which would"
-                    f" change too. Assign to one of them only: write {name} ="
+                    f"{name} changes in place{blame.user_line()}, and {view}, which"
+                    f" would change too. Assign to one of them only: write {name} ="
                     f" {name}.copy() before, or take the .copy() for {label}."
                 )
 
@@ -250,8 +250,8 @@ class Memory:
         """A tuple cannot be given the new array; those of calls and loops need not."""
         if any(isinstance(x, (list, dict)) for x in owners):
             raise TraceError(
-                f"{place.text} changes in place{blame.here()}, and a tuple holds it,"
-                " which would change too. Use a list in place of the tuple."
+                f"{place.text} changes in place{blame.user_line()}, and a tuple holds"
+                " it, which would change too. Use a list in place of the tuple."
             )
 
     def latest(self, x: Any) -> Any:
@@ -275,10 +275,10 @@ class Memory:
             if change.old() is not x or made is None:
                 site = source.decode(change.code, change.lasti)
                 self.problem = (
-                    f"{change.name}{blame.at(site)} has changed an array in place, and"
-                    f" {blame.describe(x)}{blame.at(x.site)}, which shares its memory,"
-                    " is kept by the cell, and would have changed too. Keep a .copy()"
-                    " instead."
+                    f"{change.name}{blame.quote_site(site)} has changed an array in"
+                    f" place, and {blame.describe(x)}{blame.quote_site(x.site)}, which"
+                    " shares its memory, is kept by the cell, and would have changed"
+                    " too. Keep a .copy() instead."
                 )
                 return x
             x = made
@@ -295,10 +295,11 @@ class Memory:
                     if late and overlap(arg, entry.region):
                         name = entry.text.split("[")[0]
                         return node, (
-                            f"{node.op.name}{blame.at(node.site)} reads an array as it"
-                            f" was before {entry.text} changed: through a view of it,"
-                            " or from a tuple or object that holds it. Take a .copy()"
-                            f" where it is to stay as it was; else read {name} itself."
+                            f"{node.op.name}{blame.quote_site(node.site)} reads an"
+                            f" array as it was before {entry.text} changed: through a"
+                            " view of it, or from a tuple or object that holds it. Take"
+                            " a .copy() where it is to stay as it was; else read"
+                            f" {name} itself."
                         )
         return None
 
@@ -306,8 +307,8 @@ class Memory:
 def older(name: str) -> TraceError:
     """Return the error for an array that other cells see."""
     return TraceError(
-        f"{name} changes in place{blame.here()}, and the array behind it is older than"
-        " this cell: the graph would not know its new value. Write"
+        f"{name} changes in place{blame.user_line()}, and the array behind it is older"
+        " than this cell: the graph would not know its new value. Write"
         f" {name} = {name}.copy() before, and change that."
     )
 

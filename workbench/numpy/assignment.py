@@ -64,9 +64,9 @@ def _assign(x: Tensor, key: Any, value: Any, frame: FrameType) -> bool:
         why = SHARED if shared else None
     if why is not None:
         raise TraceError(
-            f"item assignment{blame.here()} to {blame.describe(x)}, {why}. Call the"
-            " function with x.value to cut the gradient on purpose, or write it with"
-            " NumPy's functions."
+            f"item assignment{blame.user_line()} to {blame.describe(x)}, {why}. Call"
+            " the function with x.value to cut the gradient on purpose, or write it"
+            " with NumPy's functions."
         )
     before = _twin(x)
     after = _updated(before, key, value)

@@ -14,7 +14,7 @@ import numpy as np
 
 from workbench.core.op import declare
 from workbench.core.tensor import Tensor, admit, apply
-from workbench.core.types import WEAK_TYPES, weak
+from workbench.core.types import WEAK_TYPES, is_weak
 from workbench.numpy.dtypes import constant, is_host, made_on, same_device
 
 __all__ = [
@@ -120,7 +120,7 @@ def _from_tensor(x: Tensor, dtype: Any, device: Any, copy: bool | None) -> Any:
                 f"asarray(..., copy=False): {x.dtype} to {np.dtype(dtype)} copies."
             )
         return x.astype(dtype)
-    if x.spec.weak if x._value is None else weak(x._value):
+    if x.spec.weak if x._value is None else is_weak(x._value):
         x = apply(declare("strong"), (x,))
     return np.copy(x) if copy else x
 

@@ -88,9 +88,9 @@ def _unique(x: Any, name: str) -> tuple[Any, Any, Any, Any]:
         plain = x.value
         if plain is None:
             raise TraceError(
-                f"{name}({blame.describe(x)}){blame.here()}: how many values differ is"
-                " not known while tracing without values. Trace with values (wb.grad,"
-                " a %%autodiff cell)."
+                f"{name}({blame.describe(x)}){blame.user_line()}: how many values"
+                " differ is not known while tracing without values. Trace with values"
+                " (wb.grad, a %%autodiff cell)."
             )
     values, first, inverse, counts = np.unique(
         plain,

@@ -13,10 +13,10 @@ import numpy as np
 
 from workbench.core import blame
 from workbench.core.deferred import shape_at
-from workbench.core.dims import Dim, found, largest, none, smallest
+from workbench.core.dims import Dim, has_dim, is_zero_length, largest, smallest
 from workbench.core.op import Op, ViewParams, always, implements
 from workbench.core.tensor import Tensor, admit, apply
-from workbench.core.types import Batched, Params, Spec, weak
+from workbench.core.types import Batched, Params, Spec, is_weak
 from workbench.errors import TraceError
 from workbench.ops.define import dtype_of, linear, no_out, op, shape_of, shape_of_first
 from workbench.ops.indexing import ARRAY, GETITEM, SCATTER
@@ -67,7 +67,7 @@ def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
     """`numpy.rot90`."""
     axes = normal_axes(tuple(axes), len(shape_of(m)))
     if len(axes) != 2 or axes[0] == axes[1]:
-        raise ValueError(f"np.rot90{blame.here()}: axes are two different ones")
+        raise ValueError(f"np.rot90{blame.user_line()}: axes are two different ones")
     first, second = axes
     if k % 4 == 2:
         return np.flip(m, (first, second))
@@ -231,7 +231,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """`numpy.diagonal`."""
     if len(shape_of(a)) < 2:
         raise ValueError(
-            f"np.diagonal{blame.here()}: diag requires an array of at least two"
+            f"np.diagonal{blame.user_line()}: diag requires an array of at least two"
             " dimensions"
         )
     matrices = np.moveaxis(a, (axis1, axis2), (-2, -1))
@@ -253,7 +253,7 @@ def diag(v: Any, k: int = 0) -> Any:
     if len(shape_of(v)) == 2:
         return np.diagonal(v, k)
     if len(shape_of(v)) != 1:
-        raise ValueError(f"np.diag{blame.here()}: Input must be 1- or 2-d.")
+        raise ValueError(f"np.diag{blame.user_line()}: Input must be 1- or 2-d.")
     (length,) = shape_of(v)
     size = length + abs(k)
     places = _diagonal_places(v, k, size, size)
@@ -360,7 +360,7 @@ def _constant(x: Any, width: Widths, constant_values: Any = 0) -> Any:
 
         def filled(side: int, like: Any = x, i: int = axis) -> Any:
             value: Any = 0 if pairs[i][side] is None else pairs[i][side]
-            if weak(value):
+            if is_weak(value):
                 return np.full_like(like, value, shape=())
             return value.astype(dtype_of(like))
 
@@ -561,16 +561,16 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **settings: Any) -> 
     """`numpy.pad`, in all modes but a function."""
     if callable(mode):
         raise TraceError(
-            f"np.pad(..., mode={mode!r}){blame.here()}: a function that fills the"
+            f"np.pad(..., mode={mode!r}){blame.user_line()}: a function that fills the"
             " margins in place would lose the gradient. Join the margins with"
             " np.concatenate."
         )
     if mode not in SETTINGS:
-        raise ValueError(f"np.pad: mode {mode!r} is not supported{blame.here()}")
+        raise ValueError(f"np.pad: mode {mode!r} is not supported{blame.user_line()}")
     if unknown := set(settings) - SETTINGS[mode]:
         raise ValueError(
             f"np.pad: unsupported keyword arguments for mode {mode!r}:"
-            f" {unknown}{blame.here()}"
+            f" {unknown}{blame.user_line()}"
         )
     array = admit(array)
     if not shape_of(array):
@@ -580,9 +580,12 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **settings: Any) -> 
         return _constant(array, width, **settings)
     if mode == "empty":
         return _constant(array, width)
-    if any(none(n) and any(w) for n, w in zip(shape_of(array), width, strict=True)):
+    if any(
+        is_zero_length(n) and any(w)
+        for n, w in zip(shape_of(array), width, strict=True)
+    ):
         raise ValueError(
-            f"np.pad{blame.here()}: an axis of length 0 cannot be extended in mode"
+            f"np.pad{blame.user_line()}: an axis of length 0 cannot be extended in mode"
             f" {mode!r}; 'constant' and 'empty' do it"
         )
     if mode == "linear_ramp":
@@ -602,15 +605,16 @@ def _widths(pad_width: Any, rank: int) -> Widths:
             for n in range(rank)
         ]
     widths = np.asarray(pad_width)  # host array: widths
-    if widths.dtype.kind not in "iu" and not found(widths.tolist()):
-        raise TypeError(f"`pad_width` must be of integral type{blame.here()}")
+    if widths.dtype.kind not in "iu" and not has_dim(widths.tolist()):
+        raise TypeError(f"`pad_width` must be of integral type{blame.user_line()}")
     try:
         pairs = np.broadcast_to(widths, (rank, 2)).tolist()
     except ValueError:
         raise ValueError(
-            f"np.pad{blame.here()}: widths of shape {widths.shape} for {rank} axes."
-            " Write one number, one pair (before, after), or a pair for each axis."
+            f"np.pad{blame.user_line()}: widths of shape {widths.shape} for {rank}"
+            " axes. Write one number, one pair (before, after), or a pair for each"
+            " axis."
         ) from None
     if any(n < 0 for pair in pairs for n in pair):
-        raise ValueError(f"index can't contain negative values{blame.here()}")
+        raise ValueError(f"index can't contain negative values{blame.user_line()}")
     return tuple((integer(a), integer(b)) for a, b in pairs)

@@ -15,10 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core.dims import Dim, broadcast_shapes, common, meet, same
+from workbench.core.dims import (
+    Dim,
+    broadcast_lengths,
+    broadcast_shapes,
+    is_same_shape,
+    unify_lengths,
+)
 from workbench.core.op import UFUNCS, Op, declare, implements
 from workbench.core.tensor import Tensor, admit, apply, masked
-from workbench.core.types import Batched, Params, Spec, spec_of, value_spec
+from workbench.core.types import Batched, Params, Spec, as_spec, spec_of
 from workbench.ops.define import aligned, multilinear, no_out, shape_of, sum_to
 from workbench.ops.indexing import ARRAY, SCATTER
 from workbench.ops.shaping import normal_axes
@@ -33,7 +39,7 @@ def swap(x: Any) -> Any:
 
 def product_dtype(*operands: Any) -> np.dtype[Any]:
     """Return the dtype of a product; a Python number never decides it."""
-    specs = map(value_spec, operands)
+    specs = map(as_spec, operands)
     return np.result_type(*(s.example() if s.weak else s.dtype for s in specs))
 
 
@@ -44,7 +50,7 @@ def _matmul_shape(a: Shape, b: Shape) -> Shape:
     if not a or not b:
         raise ValueError("matmul: an operand has no axis, write * for a number")
     meeting = b[-2 if len(b) > 1 else 0]
-    meet(
+    unify_lengths(
         a[-1],
         meeting,
         f"the last axis of {a} has length {a[-1]}, the axis of {b} that meets it"
@@ -55,7 +61,7 @@ def _matmul_shape(a: Shape, b: Shape) -> Shape:
 
 
 def _matmul_infer(a: Any, b: Any) -> Spec:
-    a, b = value_spec(a), value_spec(b)
+    a, b = as_spec(a), as_spec(b)
     return Spec(_matmul_shape(a.shape, b.shape), product_dtype(a, b))
 
 
@@ -138,9 +144,9 @@ def _tensordot_compute(a: Any, b: Any, *, axes: Any) -> Any:
 
 
 def _tensordot_infer(a: Any, b: Any, *, axes: Any) -> Spec:
-    a, b = value_spec(a), value_spec(b)
+    a, b = as_spec(a), as_spec(b)
     for i, j in zip(*axes, strict=True):
-        meet(
+        unify_lengths(
             a.shape[i],
             b.shape[j],
             f"axis {i} of {a.shape} has length {a.shape[i]}, axis {j} of"
@@ -276,7 +282,7 @@ def _lengths(terms: list[str], shapes: Sequence[Shape]) -> dict[str, int]:
         for letter, n in zip(term, shape, strict=True):
             known = lengths.setdefault(letter, n)
             if isinstance(known, Dim) or isinstance(n, Dim):
-                lengths[letter] = common(known, n)
+                lengths[letter] = broadcast_lengths(known, n)
             elif known != n:
                 if 1 not in (n, lengths[letter]):
                     raise ValueError(
@@ -287,7 +293,7 @@ def _lengths(terms: list[str], shapes: Sequence[Shape]) -> dict[str, int]:
 
 
 def _einsum_infer(*operands: Any, subscripts: str, **_: Any) -> Spec:
-    specs = [value_spec(x) for x in operands]
+    specs = [as_spec(x) for x in operands]
     terms, output = parse(subscripts)
     lengths = _lengths(terms, [s.shape for s in specs])
     if missing := set(output) - set(lengths):
@@ -316,13 +322,13 @@ def _einsum_transpose(
     # Along axes that the forward pass summed away, it is the same for all.
     full = tuple(
         lengths[c]
-        if same((found.get(c, 1),), (1,))
-        else common(found[c], lengths[c])
+        if is_same_shape((found.get(c, 1),), (1,))
+        else broadcast_lengths(found[c], lengths[c])
         if isinstance(found[c], Dim) or isinstance(lengths[c], Dim)
         else found[c]
         for c in letters
     )
-    if not same(shape_of(passed), full):
+    if not is_same_shape(shape_of(passed), full):
         passed = np.broadcast_to(passed, full)
     passed = sum_to(passed, tuple(lengths[c] for c in letters))
     return passed if letters == term else _on_diagonal(passed, letters, term, shape)

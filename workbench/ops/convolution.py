@@ -17,10 +17,16 @@ import numpy as np
 
 from workbench.core import blame
 from workbench.core.deferred import shape_at
-from workbench.core.dims import below, differ, largest, none, smallest
+from workbench.core.dims import (
+    always_differ,
+    is_always_less,
+    is_zero_length,
+    largest,
+    smallest,
+)
 from workbench.core.op import Op, implements
 from workbench.core.tensor import admit, apply
-from workbench.core.types import Batched, Params, Spec, value_spec
+from workbench.core.types import Batched, Params, Spec, as_spec
 from workbench.ops.contraction import product_dtype
 from workbench.ops.define import dtype_of, multilinear, shape_of
 from workbench.ops.elementwise import conjugate
@@ -47,14 +53,14 @@ def _mode(mode: str) -> Any:
 
 def _lengths(mode: str, a: Shape, b: Shape, batch: int) -> Shape:
     """Return the shape of a convolution."""
-    apart = len(a) != len(b) or differ(a[:batch], b[:batch])
-    if apart or any(map(none, a + b)):
+    apart = len(a) != len(b) or always_differ(a[:batch], b[:batch])
+    if apart or any(map(is_zero_length, a + b)):
         raise ValueError(f"shapes {a} and {b} do not convolve")
     if mode == "full":
         spatial = [n + m - 1 for n, m in zip(a[batch:], b[batch:], strict=True)]
     else:
         spatial = [n - m + 1 for n, m in zip(a[batch:], b[batch:], strict=True)]
-        if any(below(n, 1) for n in spatial):
+        if any(is_always_less(n, 1) for n in spatial):
             raise ValueError(f"mode 'valid': {b} is larger than {a} along an axis")
     return (*a[:batch], *spatial)
 
@@ -208,7 +214,7 @@ def _batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
 def _infer(
     a: Any, b: Any, *, mode: str, method: str = "direct", batch: int = 0
 ) -> Spec:
-    a, b = value_spec(a), value_spec(b)
+    a, b = as_spec(a), as_spec(b)
     return Spec(_lengths(mode, a.shape, b.shape, batch), product_dtype(a, b))
 
 
@@ -297,19 +303,19 @@ def _line(x: Any, name: str, argument: str) -> Any:
         x = np.reshape(x, (1,))
     if len(shape_of(x)) > 1:
         raise ValueError(
-            f"np.{name}{blame.here()}: {argument} has shape {shape_of(x)}, and must"
-            " have one axis; workbench.scipy.signal has it for more."
+            f"np.{name}{blame.user_line()}: {argument} has shape {shape_of(x)}, and"
+            " must have one axis; workbench.scipy.signal has it for more."
         )
-    if none(shape_of(x)[0]):
-        raise ValueError(f"np.{name}{blame.here()}: {argument} cannot be empty")
+    if is_zero_length(shape_of(x)[0]):
+        raise ValueError(f"np.{name}{blame.user_line()}: {argument} cannot be empty")
     return x
 
 
 def _checked(mode: Any, name: str) -> str:
     if mode not in ("full", "same", "valid"):
         raise ValueError(
-            f"np.{name}(..., mode={mode!r}){blame.here()}: mode is 'full', 'same' or"
-            " 'valid'"
+            f"np.{name}(..., mode={mode!r}){blame.user_line()}: mode is 'full', 'same'"
+            " or 'valid'"
         )
     return str(mode)
 
@@ -327,7 +333,7 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Any:
     a, v = _line(a, "convolve", "a"), _line(v, "convolve", "v")
     n, m = shape_of(a)[0], shape_of(v)[0]
     # In full, the order decides nothing: the lengths may be unknown.
-    if below(n, m) if _checked(mode, "convolve") == "full" else m > n:
+    if is_always_less(n, m) if _checked(mode, "convolve") == "full" else m > n:
         a, v = v, a
     return convolved(a, v, mode)
 

@@ -28,7 +28,7 @@ from workbench.core.tensor import (
     apply,
     value_of,
 )
-from workbench.core.types import WEAK_TYPES, Batched, Spec, weak
+from workbench.core.types import WEAK_TYPES, Batched, Spec, is_weak
 from workbench.errors import TraceError
 from workbench.ops.spelling import pretty
 
@@ -57,9 +57,9 @@ def no_out(name: str, out: Any) -> None:
     """Refuse ``out=``: a traced value never changes in place."""
     if out is not None:
         raise TraceError(
-            f"{name}(..., out=...){blame.here()}: a traced value is never written into"
-            f" an array that exists, its gradient would be lost. Write y = {name}(...)"
-            " without out=."
+            f"{name}(..., out=...){blame.user_line()}: a traced value is never written"
+            " into an array that exists, its gradient would be lost. Write y ="
+            f" {name}(...) without out=."
         )
 
 
@@ -235,8 +235,8 @@ def sum_to(g: Any, shape: tuple[Any, ...]) -> Any:
     Where lengths are not known, the program finds out when it runs over which axes.
     """
     have = shape_of(g)
-    if dims.found(have) or dims.found(shape):
-        if dims.same(have, shape):
+    if dims.has_dim(have) or dims.has_dim(shape):
+        if dims.is_same_shape(have, shape):
             return g
         if not _broadcast_surely(have, shape):
             return apply(UNBROADCAST, (g,), {"shape": shape})
@@ -252,13 +252,15 @@ def sum_to(g: Any, shape: tuple[Any, ...]) -> Any:
         g = np.sum(g, axis=axes, keepdims=False) if extra == len(axes) else np.sum(
             g, axis=axes, keepdims=True
         )  # fmt: skip
-    return g if dims.same(shape_of(g), shape) else np.reshape(g, shape)
+    return g if dims.is_same_shape(shape_of(g), shape) else np.reshape(g, shape)
 
 
 def _broadcast_surely(have: tuple[Any, ...], shape: tuple[Any, ...]) -> bool:
     """Return whether it is known over which axes to sum."""
     ends = zip(have[len(have) - len(shape) :], shape, strict=True)
-    return all(dims.same((h,), (n,)) or (type(n) is int and n == 1) for h, n in ends)
+    return all(
+        dims.is_same_shape((h,), (n,)) or (type(n) is int and n == 1) for h, n in ends
+    )
 
 
 def _unbroadcast_compute(g: Any, *, shape: tuple[int, ...]) -> Any:
@@ -508,7 +510,7 @@ def placed(array: Any, like: Any) -> Any:
     if (
         not isinstance(array, np.ndarray)
         or value is None
-        or weak(value)
+        or is_weak(value)
         or isinstance(value, (np.ndarray, np.generic))
     ):
         return array
@@ -527,7 +529,7 @@ def known(x: Any, what: str, cure: str) -> Any:
     value = value_of(x)
     if isinstance(x, Tensor) and value is None:
         raise TraceError(
-            f"{what} of {blame.describe(x)}{blame.here()}: the shape of the result"
+            f"{what} of {blame.describe(x)}{blame.user_line()}: the shape of the result"
             " depends on values, which a trace without values (wb.vmap, wb.trace on"
             f" specs) does not have. {cure}"
         )

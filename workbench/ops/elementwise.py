@@ -454,7 +454,7 @@ def nan_to_num(
     """`numpy.nan_to_num`; what is replaced has derivative zero."""
     if not copy:
         raise TraceError(
-            f"np.nan_to_num(..., copy=False){blame.here()}: a traced value never"
+            f"np.nan_to_num(..., copy=False){blame.user_line()}: a traced value never"
             " changes in place. Write x = np.nan_to_num(x)."
         )
     dtype = dtype_of(x)
@@ -669,7 +669,7 @@ def real_if_close(a: Any, tol: float = 100) -> Any:
     value = value_of(a)
     if value is None:
         raise TraceError(
-            f"np.real_if_close({blame.describe(a)}){blame.here()}: whether the"
+            f"np.real_if_close({blame.describe(a)}){blame.user_line()}: whether the"
             " result is real depends on values, which a trace without values does not"
             " have. Write np.real(x)."
         )

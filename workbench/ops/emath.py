@@ -12,7 +12,7 @@ import numpy as np
 
 from workbench.core.op import implements
 from workbench.core.tensor import admit
-from workbench.core.types import weak
+from workbench.core.types import is_weak
 from workbench.ops.define import dtype_of
 
 
@@ -54,7 +54,7 @@ def logn(n: Any, x: Any) -> Any:
 def power(x: Any, p: Any) -> Any:
     """`numpy.emath.power`; a negative whole exponent is taken as a float."""
     # A Python number decides the dtype here, as it does in NumPy's own.
-    p = np.result_type(type(p)).type(p) if weak(p) else admit(p)
+    p = np.result_type(type(p)).type(p) if is_weak(p) else admit(p)
     if dtype_of(p).kind in "iu" and bool(np.any(p < 0)):
         p = p * 1.0
     return np.power(_widened(x, _negative), p)

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from workbench.core import blame
-from workbench.core.dims import Dim, found, none, same, smallest
+from workbench.core.dims import Dim, has_dim, is_same_shape, is_zero_length, smallest
 from workbench.core.op import Op, implements
 from workbench.core.tensor import admit, apply
-from workbench.core.types import Params, Spec, value_spec
+from workbench.core.types import Params, Spec, as_spec
 from workbench.ops.define import dtype_of, linear, no_out, shape_of
 from workbench.ops.elementwise import conjugate
 from workbench.ops.shaping import normal_axes, normal_axis
@@ -37,8 +37,8 @@ def normed(norm: Any) -> str:
     norm = "backward" if norm is None else norm
     if norm not in SWAPPED:
         raise ValueError(
-            f"Invalid norm value {norm!r}{blame.here()}: it is 'backward', 'ortho' or"
-            " 'forward'."
+            f"Invalid norm value {norm!r}{blame.user_line()}: it is 'backward', 'ortho'"
+            " or 'forward'."
         )
     return str(norm)
 
@@ -53,8 +53,8 @@ def resized(x: Any, lengths: dict[int, int]) -> Any:
     """Cut off, or filled up with zeros, to a length per axis."""
     shape = shape_of(x)
     lengths = {axis % len(shape): n for axis, n in lengths.items()}
-    lengths = {i: n for i, n in lengths.items() if not same((n,), (shape[i],))}
-    if found([shape, *lengths.values()]):
+    lengths = {i: n for i, n in lengths.items() if not is_same_shape((n,), (shape[i],))}
+    if has_dim([shape, *lengths.values()]):
         return _resized_later(x, lengths)
     if any(n < shape[axis] for axis, n in lengths.items()):
         x = x[tuple(slice(lengths.get(i)) for i in range(len(shape)))]
@@ -69,7 +69,7 @@ def _resized_later(x: Any, lengths: dict[int, Any]) -> Any:
         x = x[(slice(None),) * axis + (slice(smallest(n, shape_of(x)[axis])),)]
         shape = list(shape_of(x))
         shape[axis] = n - shape[axis]
-        if not none(shape[axis]):
+        if not is_zero_length(shape[axis]):
             x = np.concatenate([x, np.zeros_like(x, shape=tuple(shape))], axis)
     return x
 
@@ -109,7 +109,7 @@ def _complex_op(name: str) -> Op:
 
     def infer(x: Any, **params: Any) -> Spec:
         lengths = params["s"] if many else (params["n"],)
-        return _grown(value_spec(x), lengths, axes_of(params), "fft")
+        return _grown(as_spec(x), lengths, axes_of(params), "fft")
 
     made = linear(
         name,
@@ -147,7 +147,7 @@ def _rfft_transpose(g: Any, x: Any, *, n: int, axis: int, norm: Any = None) -> A
 
 
 def _rfft_infer(x: Any, *, n: int, axis: int, norm: Any = None) -> Spec:
-    spec = value_spec(x)
+    spec = as_spec(x)
     if spec.dtype.kind == "c":
         raise TypeError("a real transform of complex entries; np.fft.fft takes them")
     return _grown(spec, (n // 2 + 1,), (axis,), "rfft")
@@ -169,7 +169,7 @@ def _irfft_transpose(g: Any, x: Any, *, n: int, axis: int, norm: Any = None) -> 
 
 
 def _irfft_infer(x: Any, *, n: int, axis: int, norm: Any = None) -> Spec:
-    return _grown(value_spec(x), (n,), (axis,), "irfft")
+    return _grown(as_spec(x), (n,), (axis,), "irfft")
 
 
 IRFFT = linear(
@@ -191,7 +191,7 @@ def _length(given: Any) -> Any:
     n: int = operator.index(given)
     if n < 1:
         raise ValueError(
-            f"Invalid number of FFT data points ({n}) specified{blame.here()}."
+            f"Invalid number of FFT data points ({n}) specified{blame.user_line()}."
         )
     return n
 
@@ -264,7 +264,7 @@ def _grid(a: Any, s: Any, axes: Any, real: bool = False) -> tuple[list[int], lis
         ]
     if len(lengths) != len(axes):
         raise ValueError(
-            f"Shape and axes have different lengths{blame.here()}: {tuple(s)} and"
+            f"Shape and axes have different lengths{blame.user_line()}: {tuple(s)} and"
             f" {tuple(axes)}."
         )
     return [_length(n) for n in lengths], axes

@@ -13,7 +13,7 @@ import numpy as np
 
 from workbench.core.op import Op
 from workbench.core.tensor import apply
-from workbench.core.types import Batched, Params, Spec, value_spec
+from workbench.core.types import Batched, Params, Spec, as_spec
 from workbench.ops.contraction import product_dtype
 from workbench.ops.define import dtype_of, linear, op, shape_of, sum_to
 
@@ -96,7 +96,7 @@ def _trigonometric(kind: str) -> Op:
         return y if after == (1.0, 1.0) else _weighted(y, axis, after)
 
     def infer(x: Any, **params: Any) -> Spec:
-        spec = value_spec(x)
+        spec = as_spec(x)
         if not spec.shape:
             raise ValueError(f"{kind}: x must be at least one-dimensional")
         small = spec.dtype.kind not in "fc" or spec.dtype.itemsize < 4
@@ -182,7 +182,7 @@ def _recursive_push(tangents: tuple[Any, ...], y: Any, a: Any, x: Any) -> Any:
 
 
 def _recursive_infer(a: Any, x: Any) -> Spec:
-    a, x = value_spec(a), value_spec(x)
+    a, x = as_spec(a), as_spec(x)
     dtype = product_dtype(a, x)
     return Spec(x.shape, dtype if dtype.kind in "fc" else np.dtype(float))
 

@@ -281,7 +281,7 @@ def _compute(x: Any, **params: Any) -> Any:
 
 def _infer(x: Any, **params: Any) -> Spec:
     spec = types.spec_of(x)
-    if types.differentiable(spec.dtype):
+    if types.is_differentiable(spec.dtype):
         return Spec(spec.shape, spec.dtype)
     return Spec(spec.shape, np.dtype(np.float64))
 

@@ -77,8 +77,8 @@ def split_index(index: Any) -> tuple[Key, tuple[Any, ...]]:
             if hasattr(array, "dtype") and array.dtype.kind not in "biu":
                 if shape_of(array) != (0,):
                     raise IndexError(
-                        f"an index of dtype {array.dtype}{blame.here()}: arrays are"
-                        " indexed by integers or booleans; write .astype(int)"
+                        f"an index of dtype {array.dtype}{blame.user_line()}: arrays"
+                        " are indexed by integers or booleans; write .astype(int)"
                     )
                 array = array.astype(int)  # x[[]]
             key.append(ARRAY)
@@ -141,7 +141,7 @@ def known_masks(x: Any, arrays: tuple[Any, ...]) -> None:
         if isinstance(a, Tensor) and a._value is None and is_mask(a):
             raise TraceError(
                 f"the shape of {blame.describe(x)} at a boolean index"
-                f"{blame.here()} depends on values, and the mask has none while"
+                f"{blame.user_line()} depends on values, and the mask has none while"
                 " tracing without values. Write np.where(mask, x, 0), which keeps the"
                 " shape, or trace with values (wb.grad, a %%autodiff cell)."
             )
@@ -161,8 +161,9 @@ def indexed(shape: tuple[Any, ...], key: Key, arrays: tuple[Any, ...]) -> Any:
     if any(map(is_mask, arrays)):
         if not all(isinstance(a, np.ndarray) for a in arrays if is_mask(a)):
             raise UnknownLengthError(
-                f"a boolean index into shape {shape}{blame.here()}: how many entries it"
-                " takes is known only when it runs. Write np.where(mask, x, 0)."
+                f"a boolean index into shape {shape}{blame.user_line()}: how many"
+                " entries it takes is known only when it runs. Write np.where(mask, x,"
+                " 0)."
             )
         key, arrays, _ = without_masks(key, arrays, (False,) * len(arrays))
     rest = iter(arrays)
@@ -207,7 +208,9 @@ def sliced(n: Any, part: Slice) -> Any:
     """Return the length of a slice of an axis, by Python's rules."""
     start, stop, step = part.start, part.stop, 1 if part.step is None else part.step
     if isinstance(step, Dim):
-        raise UnknownLengthError(f"a slice of step {step}{blame.here()}: give a number")
+        raise UnknownLengthError(
+            f"a slice of step {step}{blame.user_line()}: give a number"
+        )
     if step > 0:
         if stop is None and start is not None and _from_end(start):
             return (smallest(n, -start) + step - 1) // step
@@ -237,9 +240,9 @@ def _from_end(edge: Any) -> bool:
     if high < 0:
         return True
     raise UnknownLengthError(
-        f"a slice that starts or ends at {edge}{blame.here()}: whether it counts from"
-        " the end is known only when the program runs. Write np.take(x, np.arange(...,"
-        " like=x)), or declare the length: shape=(3,)."
+        f"a slice that starts or ends at {edge}{blame.user_line()}: whether it counts"
+        " from the end is known only when the program runs. Write np.take(x,"
+        " np.arange(..., like=x)), or declare the length: shape=(3,)."
     )
 
 
@@ -276,7 +279,7 @@ def without_masks(
             if b or not shape_of(a):
                 raise TraceError(
                     "vmap: a boolean index that differs from example to example gives"
-                    f" results of different lengths{blame.here()}. Write"
+                    f" results of different lengths{blame.user_line()}. Write"
                     " np.where(mask, x, 0), which keeps the shape."
                 )
             found = list(np.nonzero(value_of(a)))
@@ -358,7 +361,7 @@ def own_ufunc(name: str, array: Any) -> Any:
 
 def distinct(arrays: tuple[Any, ...]) -> bool:
     """Whether an index surely names no entry twice, by the look of its arrays."""
-    return all(is_mask(a) or dims.same((a.size,), (1,)) for a in arrays)
+    return all(is_mask(a) or dims.is_same_shape((a.size,), (1,)) for a in arrays)
 
 
 def _take_lengths(x: Any, *arrays: Any, key: Key) -> Spec:
@@ -420,7 +423,7 @@ def _spanned(x: Any, index: Any) -> Any:
 
 def _refusal(x: Any, error: Exception) -> Exception:
     """NumPy's refusal of an index, with the shape and the user's line."""
-    return type(error)(f"x[...] of shape {shape_of(x)}{blame.here()}: {error}")
+    return type(error)(f"x[...] of shape {shape_of(x)}{blame.user_line()}: {error}")
 
 
 _frame = sys._getframe

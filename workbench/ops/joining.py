@@ -17,12 +17,12 @@ import numpy as np
 
 from workbench.core import blame, dims, hooks
 from workbench.core.aliases import STALE
-from workbench.core.blame import library_call
+from workbench.core.blame import find_library_call
 from workbench.core.deferred import shape_at
-from workbench.core.dims import meet
+from workbench.core.dims import unify_lengths
 from workbench.core.op import ViewParams, declare, implements
 from workbench.core.tensor import Tensor, admit, apply, note_view
-from workbench.core.types import Batched, Params, Spec, weak
+from workbench.core.types import Batched, Params, Spec, is_weak
 from workbench.errors import DtypeError, TraceError
 from workbench.ops.define import dtype_of, no_out, shape_of
 from workbench.ops.indexing import GETITEM, Slice, sliced
@@ -116,7 +116,9 @@ def _stack_lengths(*arrays: Any, axis: int) -> Spec:
 
 def _entry(x: Any) -> Any:
     """Return what decides a dtype: a Python number does not."""
-    return x.example() if isinstance(x, Spec) and x.weak else x if weak(x) else x.dtype
+    return (
+        x.example() if isinstance(x, Spec) and x.weak else x if is_weak(x) else x.dtype
+    )
 
 
 def _agreed(shapes: list[tuple[Any, ...]], but: int = -1) -> list[Any]:
@@ -127,7 +129,9 @@ def _agreed(shapes: list[tuple[Any, ...]], but: int = -1) -> list[Any]:
             raise ValueError(f"arrays of {len(found)} and {len(shape)} axes")
         for i, n in enumerate(shape):
             if i != but:
-                found[i] = meet(found[i], n, f"along axis {i} {found[i]} and {n} long")
+                found[i] = unify_lengths(
+                    found[i], n, f"along axis {i} {found[i]} and {n} long"
+                )
     return found
 
 
@@ -171,7 +175,7 @@ def _cast(y: Any, dtype: Any, casting: Any) -> Any:
     if not np.can_cast(dtype_of(y), dtype, casting):
         raise TypeError(
             f"Cannot cast {dtype_of(y)} to {np.dtype(dtype)} by the rule {casting!r}"
-            f"{blame.here()}. Write casting='unsafe'."
+            f"{blame.user_line()}. Write casting='unsafe'."
         )
     return np.astype(y, dtype)
 
@@ -233,11 +237,11 @@ def block(arrays: Any) -> Any:
     def lay(blocks: Any, level: int) -> Any:
         if isinstance(blocks, list) == (level == 0):
             raise ValueError(
-                f"np.block{blame.here()}: List depths are mismatched. Every block"
+                f"np.block{blame.user_line()}: List depths are mismatched. Every block"
                 f" stands {depth} lists deep, as the first one does."
             )
         if isinstance(blocks, list) and not blocks:
-            raise ValueError(f"np.block{blame.here()}: a list of blocks is empty")
+            raise ValueError(f"np.block{blame.user_line()}: a list of blocks is empty")
         if not isinstance(blocks, list):
             x = admit(blocks)
             return np.reshape(x, (1,) * max(depth - len(shape_of(x)), 0) + shape_of(x))
@@ -328,7 +332,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
         values = np.moveaxis(values, 0, axis)
     count = shape_of(values)[axis] if places.size == 1 else places.size
     shape = tuple(count if i == axis else n for i, n in enumerate(shape_of(arr)))
-    if weak(number):
+    if is_weak(number):
         new = np.full_like(arr, number, shape=shape)
     else:
         new = np.broadcast_to(values, shape)
@@ -346,7 +350,7 @@ def _plain_index(obj: Any) -> Any:
     if isinstance(obj, Tensor):
         if obj._value is None:
             raise TraceError(
-                f"the shape{blame.here()} depends on the values of"
+                f"the shape{blame.user_line()} depends on the values of"
                 f" {blame.describe(obj)}, which has none while tracing without values."
                 " Give plain integers."
             )
@@ -360,7 +364,7 @@ def resize(a: Any, new_shape: Any) -> Any:
     a, shape = np.ravel(admit(a)), integers(new_shape)
     if any(n < 0 for n in shape):
         raise ValueError(
-            f"all elements of `new_shape` must be non-negative{blame.here()}"
+            f"all elements of `new_shape` must be non-negative{blame.user_line()}"
         )
     size, have = math.prod(shape), shape_of(a)[0]
     if not have or not size:
@@ -403,7 +407,8 @@ def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
 def _ranked(x: Any, rank: int, name: str) -> None:
     if len(shape_of(x)) < rank:
         raise ValueError(
-            f"np.{name}{blame.here()} only works on arrays of {rank} or more dimensions"
+            f"np.{name}{blame.user_line()} only works on arrays of {rank} or more"
+            " dimensions"
         )
 
 
@@ -441,12 +446,14 @@ def _split(x: Any, sections: Any, axis: int, *, even: bool) -> list[Any]:
     else:
         count = int(sections)
         if count < 1:
-            raise ValueError(f"number of sections must be larger than 0{blame.here()}")
+            raise ValueError(
+                f"number of sections must be larger than 0{blame.user_line()}"
+            )
         size, longer = divmod(length, count)
         if even and length % sections:
             raise ValueError(
-                f"np.split{blame.here()}: an axis of length {length} does not split"
-                f" into {count} equal parts; np.array_split makes unequal ones"
+                f"np.split{blame.user_line()}: an axis of length {length} does not"
+                f" split into {count} equal parts; np.array_split makes unequal ones"
             )
         starts = [i * size + min(i, longer) for i in range(count)]
         ends = [*starts[1:], length]
@@ -488,19 +495,19 @@ def _entries(x: Tensor, copy: bool | None = None) -> np.ndarray[Any, Any]:
     """
     shape = x.shape
     frame = sys._getframe(2)
-    called = library_call(frame)
+    called = find_library_call(frame)
     # SciPy's sparse arrays step aside for what is an array of no axis.
     asking = frame.f_globals.get("__name__", "")
     sparse = asking.startswith("scipy.sparse")
     if called is not None and not sparse and called not in BY_ENTRIES:
-        raise blame.lost(x, called, called)
+        raise blame.lost_gradient_error(x, called, called)
     if sparse:
         by_operator(frame)
     # Of lengths not known, NumPy gets the Tensor whole.
-    apart = shape != () and not sparse and not dims.found(shape)
+    apart = shape != () and not sparse and not dims.has_dim(shape)
     if apart and x.size > LIMIT:
         raise TraceError(
-            f"{blame.describe(x)}{blame.here()} is to become an array of Python"
+            f"{blame.describe(x)}{blame.user_line()} is to become an array of Python"
             f" objects, and has {x.size} entries. Leave out np.asarray(x), or write"
             " np.stack in place of np.array."
         )
@@ -532,7 +539,7 @@ def by_operator(frame: FrameType) -> None:
         outer = outer.f_back
     if outer.f_code.co_name == "multiply":
         raise TraceError(
-            f"S.multiply(x){blame.here()}: SciPy does not ask x, which is traced."
+            f"S.multiply(x){blame.user_line()}: SciPy does not ask x, which is traced."
             " Write S * x (of the older csr_matrix classes"
             " scipy.sparse.csr_array(S) * x)."
         )
@@ -547,7 +554,7 @@ def _gather(array: np.ndarray[Any, Any]) -> Any:
     if example is None:
         raise DtypeError(
             f"an object array of shape {array.shape} has no derivative"
-            f"{blame.here()}. Make it a float array with .astype(float)."
+            f"{blame.user_line()}. Make it a float array with .astype(float)."
         )
     wholes = _wholes(flat)
     if wholes is None:

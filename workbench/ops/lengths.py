@@ -70,7 +70,7 @@ def delayed(
         except blame.PLAIN as error:
             if waits(error, called, args, settings):
                 return later(error, called, args, settings)
-            told = blame.placed(error, function.__name__, args, settings)
+            told = blame.locate_user_error(error, function.__name__, args, settings)
             if not pin or told is error:
                 raise
             raise told from error
@@ -205,8 +205,8 @@ def _cut(x: Any, part: slice, axis: int) -> Any:
         if isinstance(bound, Tensor):
             if bound.dtype.kind not in "iu" or shape_of(bound) != ():
                 raise IndexError(
-                    f"a slice that ends at {blame.describe(bound)}{blame.here()}: its"
-                    " ends are single integers; write .astype(int)"
+                    f"a slice that ends at {blame.describe(bound)}{blame.user_line()}:"
+                    " its ends are single integers; write .astype(int)"
                 )
             key.append(GIVEN)
             bounds.append(bound)
@@ -261,8 +261,8 @@ def positions(x: Any, index: Any) -> Any:
                 map(_moves, others)
             ):
                 raise TraceError(
-                    f"at(x)[...] of {blame.describe(x)}{blame.here()}: a slice that"
-                    " ends at a Tensor stands beside integers or arrays. Write one"
+                    f"at(x)[...] of {blame.describe(x)}{blame.user_line()}: a slice"
+                    " that ends at a Tensor stands beside integers or arrays. Write one"
                     " index after the other: row = x[i], at(row)[a:b].set(v), and"
                     " at(x)[i].set(row)."
                 )
@@ -300,7 +300,8 @@ def as_length(n: Tensor) -> Any:
         return n.op.settled(n.inputs, n.params)[2]["n"]
     if n.dtype.kind not in "iu" or shape_of(n) != ():
         raise TypeError(
-            f"{blame.describe(n)}{blame.here()} is no length: a length is one integer."
+            f"{blame.describe(n)}{blame.user_line()} is no length: a length is one"
+            " integer."
         )
     return shape_of(apply(ARANGE, (n,)))[0]
 

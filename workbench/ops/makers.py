@@ -17,7 +17,7 @@ import numpy as np
 from workbench.core.dims import Dim, largest
 from workbench.core.op import MAKERS, implements, severed
 from workbench.core.tensor import Tensor, admit, apply, value_of
-from workbench.core.types import Params, Spec, differentiable, spec_of, weak
+from workbench.core.types import Params, Spec, is_differentiable, is_weak, spec_of
 from workbench.errors import UnknownLengthError
 from workbench.ops.define import aligned, dtype_of, linear, op, placed, shape_of
 from workbench.ops.lengths import ARANGE, unvalued
@@ -99,7 +99,7 @@ def full_like(
     device: Any = None,
 ) -> Any:
     """`numpy.full_like`; a fill value that is a Tensor keeps its gradient."""
-    if weak(fill_value):
+    if is_weak(fill_value):
         return _filled(a, fill_value, dtype, shape)
     filled = np.broadcast_to(fill_value, shape_of(a) if shape is None else shape)
     return filled.astype(a.dtype if dtype is None else dtype)
@@ -237,7 +237,7 @@ for _name in ("empty", "eye", "identity", "ones", "tri", "zeros"):
 @implements(np.full)
 def full(shape: Any, fill_value: Any, dtype: Any = None, *, like: Any, **_: Any) -> Any:
     """`numpy.full` with ``like=``; a fill value that is a Tensor keeps its gradient."""
-    if weak(fill_value):
+    if is_weak(fill_value):
         return _made("full", like, (shape, fill_value), {"dtype": dtype})
     filled = np.broadcast_to(fill_value, shape)
     return filled if dtype is None else filled.astype(dtype)
@@ -280,13 +280,13 @@ def _astype_compute(x: Any, *, dtype: np.dtype[Any]) -> Any:
 
 def _astype_pull(g: Any, y: Any, x: Any, *, dtype: np.dtype[Any]) -> Any:
     # Casting to integers rounds, whose derivative is 0; the sweep casts back.
-    return g if differentiable(dtype) else None
+    return g if is_differentiable(dtype) else None
 
 
 def _astype_push(
     tangents: tuple[Any, ...], y: Any, x: Any, *, dtype: np.dtype[Any]
 ) -> Any:
-    return tangents[0].astype(dtype) if differentiable(dtype) else None
+    return tangents[0].astype(dtype) if is_differentiable(dtype) else None
 
 
 ASTYPE = op(

@@ -13,7 +13,7 @@ import numpy as np
 
 from workbench.core import blame
 from workbench.core.deferred import shape_at
-from workbench.core.dims import largest, none
+from workbench.core.dims import is_zero_length, largest
 from workbench.core.op import implements
 from workbench.core.tensor import admit, apply
 from workbench.errors import UnknownLengthError
@@ -49,7 +49,7 @@ def polyval(p: Any, x: Any) -> Any:
     """
     if isinstance(x, np.poly1d):
         raise TypeError(
-            f"np.polyval(p, x){blame.here()} with x = np.poly1d(...) composes"
+            f"np.polyval(p, x){blame.user_line()} with x = np.poly1d(...) composes"
             " polynomials of plain numbers only. Write out the composition with"
             " np.polymul and np.polyadd."
         )
@@ -66,7 +66,7 @@ def _aligned(a: Any, b: Any) -> tuple[Any, Any]:
     a, b = _coefficients(a), _coefficients(b)
     length = largest(shape_of(a)[0], shape_of(b)[0])
     a, b = (
-        x if none(short := length - shape_of(x)[0])
+        x if is_zero_length(short := length - shape_of(x)[0])
         else np.concatenate([np.zeros_like(x, shape=(short,)), x])
         for x in (a, b)
     )  # fmt: skip

@@ -56,8 +56,8 @@ def vector_outer(x1: Any, x2: Any, /) -> Any:
     ranks = len(shape_of(x1 := admit(x1))), len(shape_of(x2 := admit(x2)))
     if ranks != (1, 1):
         raise ValueError(
-            f"np.linalg.outer{blame.here()}: Input arrays must be one-dimensional, not"
-            f" of {ranks[0]} and {ranks[1]} axes"
+            f"np.linalg.outer{blame.user_line()}: Input arrays must be one-dimensional,"
+            f" not of {ranks[0]} and {ranks[1]} axes"
         )
     return outer(x1, x2)
 
@@ -116,8 +116,8 @@ def cross(
         return a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]
     if not {2, 3}.issuperset(lengths):
         raise ValueError(
-            f"np.cross{blame.here()}: vectors of length {lengths[0]} and {lengths[1]};"
-            " both must have length 3 (or 2)"
+            f"np.cross{blame.user_line()}: vectors of length {lengths[0]} and"
+            f" {lengths[1]}; both must have length 3 (or 2)"
         )
     a, b = (
         np.concatenate([v, np.zeros_like(v[..., :1])], -1) if n == 2 else v
@@ -133,8 +133,8 @@ def vector_cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     """`numpy.linalg.cross`, of vectors of length 3."""
     if {shape_of(admit(x))[axis] for x in (x1, x2)} != {3}:
         raise ValueError(
-            f"np.linalg.cross{blame.here()}: both inputs must be vectors of length 3"
-            f" along axis {axis}"
+            f"np.linalg.cross{blame.user_line()}: both inputs must be vectors of length"
+            f" 3 along axis {axis}"
         )
     return cross(x1, x2, axis=axis)
 
@@ -151,7 +151,7 @@ def multi_dot(arrays: Any, *, out: None = None) -> Any:
     arrays = list(map(admit, arrays))
     if len(arrays) < 2:
         raise ValueError(
-            f"np.linalg.multi_dot{blame.here()}: Expecting at least two arrays."
+            f"np.linalg.multi_dot{blame.user_line()}: Expecting at least two arrays."
         )
     lengths = [shape_of(x)[0] for x in arrays] + [shape_of(arrays[-1])[-1]]
     lengths[0] = 1 if len(shape_of(arrays[0])) == 1 else lengths[0]

@@ -277,7 +277,7 @@ def drawn(generator: Any, name: str, size: Any, settings: Params) -> Any:
     }
     rest = {k: x for k, x in settings.items() if k not in operands}
     shapes = [shape_of(x) for x in operands.values()]
-    if size is None and dims.found(shapes):
+    if size is None and dims.has_dim(shapes):
         size = broadcast_shapes(*shapes)
     elif size is not None and not isinstance(size, (tuple, list)):
         size = (size,)
@@ -285,7 +285,7 @@ def drawn(generator: Any, name: str, size: Any, settings: Params) -> Any:
     trial = np.random.default_rng(0)
     examples = {k: _example(x) for k, x in operands.items()}
     spec = spec_of(_sample(name, trial, _known(size), _known(rest) | examples))
-    lengths = {k: x for k, x in {**rest, "size": size}.items() if dims.found(x)}
+    lengths = {k: x for k, x in {**rest, "size": size}.items() if dims.has_dim(x)}
     rest = {k: x for k, x in rest.items() if k not in lengths}
     if name not in SAMPLERS and not lengths:
         vector = any(k in VECTORS or k in ("alpha", "mean") for k in settings)
@@ -303,7 +303,7 @@ def drawn(generator: Any, name: str, size: Any, settings: Params) -> Any:
 
 def _known(x: Any) -> Any:
     """Return a setting with some length in the place of each that is not known."""
-    return dims.replaced(x, lambda atom: 2)
+    return dims.replace_dims(x, lambda atom: 2)
 
 
 def _example(x: Any) -> Any:

@@ -6,7 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core.dims import below, differ, largest, none, same
+from workbench.core.dims import (
+    always_differ,
+    is_always_less,
+    is_same_shape,
+    is_zero_length,
+    largest,
+)
 from workbench.core.op import Op, implements
 from workbench.core.tensor import admit, apply
 from workbench.ops.define import (
@@ -302,7 +308,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
         f = f.astype(np.float64)
     found = []
     for n, step in zip(axes, steps, strict=True):
-        if below(shape[n], edge_order + 1):
+        if is_always_less(shape[n], edge_order + 1):
             raise ValueError(
                 "Shape of array too small to calculate a numerical gradient, at least"
                 " (edge_order + 1) elements are required."
@@ -318,7 +324,7 @@ def _spacing(x: Any, length: int) -> Any:
         return x
     if np.ndim(x) != 1:
         raise ValueError("distances must be either scalars or 1d")
-    if differ(shape_of(x), (length,)):
+    if always_differ(shape_of(x), (length,)):
         raise ValueError(
             "when 1d, distances must match the length of the corresponding dimension"
         )
@@ -366,9 +372,9 @@ def interp(
     if len(shape_of(xp)) != 1 or len(shape_of(fp)) != 1:
         raise ValueError("Data points must be 1-D sequences")
     length = shape_of(xp)[0]
-    if differ((length,), shape_of(fp)):
+    if always_differ((length,), shape_of(fp)):
         raise ValueError("fp and xp are not of the same length.")
-    if none(length):
+    if is_zero_length(length):
         raise ValueError("array of sample points is empty")
     if period is not None:
         if not hasattr(period, "dtype") and period == 0:
@@ -382,12 +388,12 @@ def interp(
         fp = np.concatenate([fp[-1:], fp, fp[:1]])
         length += 2
     first, last = xp[0], xp[-1]
-    if same((length,), (1,)):
+    if is_same_shape((length,), (1,)):
         y = np.broadcast_to(fp[0], shape_of(x))
     else:
         k = np.clip(np.searchsorted(xp, x, "right") - 1, 0, largest(length - 2, 0))
         up, width = k + 1, 0
-        if not below(1, length):  # a single knot is its own neighbour
+        if not is_always_less(1, length):  # a single knot is its own neighbour
             up = np.minimum(up, length - 1)
             width = np.equal(up, k)
         start, end = take(xp, k), take(xp, up)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import blame, dims
-from workbench.core.dims import Dim, broadcast_shapes, same
+from workbench.core.dims import Dim, broadcast_shapes, is_same_shape
 from workbench.core.op import CopyParams, always, declare, implements
 from workbench.core.tensor import Tensor, admit, apply
 from workbench.core.types import Batched, Params, Spec
@@ -41,7 +41,7 @@ def distinct_axes(axes: Any, rank: int) -> tuple[int, ...]:
     """As `normal_axes`, and none of them twice."""
     found = normal_axes(axes, rank)
     if len(set(found)) < len(found):
-        raise ValueError(f"repeated axis in {axes}{blame.here()}")
+        raise ValueError(f"repeated axis in {axes}{blame.user_line()}")
     return found
 
 
@@ -85,11 +85,13 @@ def _reshape_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) ->
 
 def _known(shape: tuple[Any, ...], size: Any) -> tuple[Any, ...]:
     """Return a shape with its -1 replaced by the length that it stands for."""
-    if not any(dims.same((n,), (-1,)) for n in shape):
+    if not any(dims.is_same_shape((n,), (-1,)) for n in shape):
         return shape
     rest: Any = -math.prod(shape)
     if isinstance(rest, Dim) or isinstance(size, Dim):
-        return tuple([size // rest if dims.same((n,), (-1,)) else n for n in shape])
+        return tuple(
+            [size // rest if dims.is_same_shape((n,), (-1,)) else n for n in shape]
+        )
     return tuple((size // rest if rest else 0) if n == -1 else n for n in shape)
 
 
@@ -139,11 +141,13 @@ def ravel(a: Any, order: str = "C") -> Any:
 def _reading(a: Any, order: str) -> Any:
     """Return the order in which entries are read, "C" or "F"."""
     if order not in ("A", "C", "F", "K"):
-        raise ValueError(f"order must be one of 'C', 'F', 'A' or 'K'{blame.here()}")
+        raise ValueError(
+            f"order must be one of 'C', 'F', 'A' or 'K'{blame.user_line()}"
+        )
     if order in ("A", "K") and len(shape_of(a)) > 1:
         raise TraceError(
-            f"order={order!r}{blame.here()} looks at how an array lies in memory, and a"
-            " traced value does not say. Write order='C' or order='F'."
+            f"order={order!r}{blame.user_line()} looks at how an array lies in memory,"
+            " and a traced value does not say. Write order='C' or order='F'."
         )
     return "F" if order == "F" else "C"
 
@@ -165,9 +169,9 @@ def squeeze(a: Any, axis: Any = None) -> Any:
     """`numpy.squeeze`."""
     shape = shape_of(a)
     if axis is None:
-        if dims.found(shape):
+        if dims.has_dim(shape):
             error = UnknownLengthError(
-                f"np.squeeze of {shape}{blame.here()}: which axes have length 1 is"
+                f"np.squeeze of {shape}{blame.user_line()}: which axes have length 1 is"
                 " known only when the program runs. Name them: np.squeeze(x, axis=0)."
             )
             error.function = np.squeeze
@@ -178,8 +182,8 @@ def squeeze(a: Any, axis: Any = None) -> Any:
     axes = distinct_axes(axis, len(shape))
     if any(not isinstance(shape[i], Dim) and shape[i] != 1 for i in axes):
         raise ValueError(
-            f"cannot squeeze axis {axis} of shape {shape}{blame.here()}: its length is"
-            " not 1"
+            f"cannot squeeze axis {axis} of shape {shape}{blame.user_line()}: its"
+            " length is not 1"
         )
     return np.reshape(a, tuple(n for i, n in enumerate(shape) if i not in axes))
 
@@ -283,8 +287,8 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Any:
     old, new = normal_axes(source, rank), normal_axes(destination, rank)
     if len(old) != len(new):
         raise ValueError(
-            f"np.moveaxis{blame.here()}: {len(old)} axes of the source, {len(new)} of"
-            " the destination"
+            f"np.moveaxis{blame.user_line()}: {len(old)} axes of the source, {len(new)}"
+            " of the destination"
         )
     order = [n for n in range(rank) if n not in old]
     for at, n in sorted(zip(new, old, strict=True)):
@@ -299,7 +303,7 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
     axis, start = normal_axis(axis, rank), start + rank if start < 0 else start
     if not 0 <= start <= rank:
         raise np.exceptions.AxisError(
-            f"np.rollaxis{blame.here()}: start is not among {-rank} to {rank}"
+            f"np.rollaxis{blame.user_line()}: start is not among {-rank} to {rank}"
         )
     return np.moveaxis(a, axis, start - 1 if axis < start else start)
 
@@ -338,7 +342,8 @@ def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
     arrays = [admit(a) for a in args]
     shape = broadcast_shapes(*map(shape_of, arrays))
     return tuple(
-        a if same(shape_of(a), shape) else np.broadcast_to(a, shape) for a in arrays
+        a if is_same_shape(shape_of(a), shape) else np.broadcast_to(a, shape)
+        for a in arrays
     )
 
 
@@ -349,7 +354,7 @@ def meshgrid(
     """`numpy.meshgrid`."""
     if indexing not in ("xy", "ij"):
         raise ValueError(
-            f"Valid values for `indexing` are 'xy' and 'ij'{blame.here()}, not"
+            f"Valid values for `indexing` are 'xy' and 'ij'{blame.user_line()}, not"
             f" {indexing!r}."
         )
     rank = len(xi)

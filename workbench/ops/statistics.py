@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.core.deferred import shape_at
-from workbench.core.dims import Dim, differ, largest, none
+from workbench.core.dims import Dim, always_differ, is_zero_length, largest
 from workbench.core.op import Op, implements
 from workbench.core.tensor import Tensor, admit, apply, value_of
-from workbench.core.types import weak
+from workbench.core.types import is_weak
 from workbench.ops.define import beside, dtype_of, no_out, placed, shape_of
 from workbench.ops.elementwise import conjugate, divide_by_length, stop_gradient
 from workbench.ops.reductions import (
@@ -198,7 +198,7 @@ def _sample_weights(w: Any, name: str, rows: Any) -> Any:
     w, length = beside(w, rows).astype(np.float64), shape_of(rows)[1]
     if len(shape_of(w)) > 1:
         raise RuntimeError(f"cannot handle multidimensional {name}")
-    if differ(shape_of(w), (length,)):
+    if always_differ(shape_of(w), (length,)):
         raise RuntimeError(f"incompatible numbers of samples and {name}")
     value = value_of(w)
     if value is not None and name == "fweights" and np.any(value != np.rint(value)):
@@ -267,7 +267,7 @@ def cov(
             freedom = total - ddof * lost
     rows = rows - middle
     turned = np.transpose(rows if w is None else rows * w)
-    scale = math.inf if w is None and none(freedom) else 1 / freedom
+    scale = math.inf if w is None and is_zero_length(freedom) else 1 / freedom
     made = np.squeeze(rows @ conjugate(turned)) * scale
     return made if dtype_of(made) == np.dtype(dtype) else made.astype(dtype)
 
@@ -417,7 +417,7 @@ def _answer_median(name: str, *, skip: bool) -> None:
 
 def _middle(lines: _Lines) -> Any:
     size, longest = lines.size, shape_of(lines.line)[-1]
-    if none(longest):
+    if is_zero_length(longest):
         return np.mean(lines.line, axis=-1, keepdims=True)
     if isinstance(size, (int, Dim)):
         low, high = (size - 1) // 2, size // 2
@@ -495,7 +495,7 @@ def _quantile(
     skip: bool,
 ) -> Any:
     a, q = admit(a), admit(q)
-    light = weak(value_of(q))  # a Python number decides no dtype
+    light = is_weak(value_of(q))  # a Python number decides no dtype
     if whole != 1:
         q = q / whole
     _checked(a, q, method, weights, whole)

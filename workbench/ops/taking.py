@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import blame
-from workbench.core.dims import found, none
+from workbench.core.dims import has_dim, is_zero_length
 from workbench.core.methods import FUNCTION_METHODS
 from workbench.core.op import FUNCTIONS, CopyParams, implements
 from workbench.core.tensor import Tensor, admit, apply, value_of
@@ -37,11 +37,13 @@ def take(
         a, axis = np.ravel(a), 0
     axis = normal_axis(axis, len(shape_of(a)))
     indices = admit(indices)
-    if hasattr(indices, "dtype") and (indices.dtype.kind == "b" or none(indices.size)):
+    if hasattr(indices, "dtype") and (
+        indices.dtype.kind == "b" or is_zero_length(indices.size)
+    ):
         indices = indices.astype(int)  # 0 and 1, as NumPy has it, or none at all
     if mode not in ("raise", "wrap", "clip"):
         raise ValueError(
-            f"np.take(..., mode={mode!r}){blame.here()}: it is 'raise', 'wrap' or"
+            f"np.take(..., mode={mode!r}){blame.user_line()}: it is 'raise', 'wrap' or"
             " 'clip'"
         )
     if mode != "raise":
@@ -128,7 +130,7 @@ def compress(condition: Any, a: Any, axis: int | None = None, out: None = None) 
     places = np.nonzero(condition)
     if len(places) != 1:
         raise ValueError(
-            f"np.compress{blame.here()}: condition must have one axis, not"
+            f"np.compress{blame.user_line()}: condition must have one axis, not"
             f" {len(places)}"
         )
     return np.take(a, places[0], axis)
@@ -150,7 +152,7 @@ def _full_mask(condition: Any, length: Any) -> Any:
         return None
     if dtype_of(condition).kind != "b":
         condition = np.not_equal(condition, 0)
-    if value_of(condition) is None or found((shape[0], length)):
+    if value_of(condition) is None or has_dim((shape[0], length)):
         return condition if masked_by_symbols((condition,)) else None
     if shape[0] > length:
         return None
@@ -168,8 +170,8 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     for condition in map(admit, condlist):
         if dtype_of(condition).kind != "b":
             raise TypeError(
-                f"np.select{blame.here()}: a condition of dtype {dtype_of(condition)};"
-                " they must be boolean: write x != 0"
+                f"np.select{blame.user_line()}: a condition of dtype"
+                f" {dtype_of(condition)}; they must be boolean: write x != 0"
             )
     y = default
     for condition, choice in zip(condlist[::-1], choicelist[::-1], strict=True):
@@ -194,8 +196,8 @@ def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
         (known < 0) | (known > last)
     ):
         raise ShapeError(
-            f"np.choose{blame.here()}: an index is not among 0 to {last}, the numbers"
-            " of the choices. Write mode='wrap' or mode='clip'."
+            f"np.choose{blame.user_line()}: an index is not among 0 to {last}, the"
+            " numbers of the choices. Write mode='wrap' or mode='clip'."
         )
     y = arrays[last]
     for k in range(last - 1, -1, -1):
@@ -217,8 +219,8 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> An
     if len(conditions) != len(funclist):
         n = len(conditions)
         raise ValueError(
-            f"np.piecewise{blame.here()}: with {n} condition(s), either {n} or {n + 1}"
-            " functions are expected"
+            f"np.piecewise{blame.user_line()}: with {n} condition(s), either {n} or"
+            f" {n + 1} functions are expected"
         )
     if not shape_of(x):
         lines = [np.reshape(c, (1,)) for c in conditions]
@@ -254,7 +256,7 @@ def positions(x: Any, name: str) -> Any:
     if isinstance(x, Tensor):
         if x._value is None:
             raise TraceError(
-                f"np.{name}({blame.describe(x)}){blame.here()}: how many positions"
+                f"np.{name}({blame.describe(x)}){blame.user_line()}: how many positions"
                 " there are depends on values, which a trace without values does not"
                 " have. Write np.where(condition, a, b), which keeps the shape, or"
                 " trace with values (wb.grad, a %%autodiff cell)."
@@ -309,7 +311,7 @@ def unique(
 def _refused(name: str, cure: str) -> Any:
     def answer(*args: Any, **settings: Any) -> Any:
         raise GradientLostError(
-            f"{name}{blame.here()} writes in place, where a traced value never"
+            f"{name}{blame.user_line()} writes in place, where a traced value never"
             f" changes, and the gradient would be lost. Write {cure}."
         )
 
@@ -366,7 +368,7 @@ def ix_(*args: Any) -> tuple[Any, ...]:
     made = []
     for i, part in enumerate(map(admit, args)):
         if len(shape_of(part)) != 1:
-            raise ValueError(f"Cross index must be 1 dimensional{blame.here()}")
+            raise ValueError(f"Cross index must be 1 dimensional{blame.user_line()}")
         if dtype_of(part).kind == "b":
             (part,) = np.nonzero(part)
         line = [1] * len(args)
@@ -377,7 +379,7 @@ def ix_(*args: Any) -> tuple[Any, ...]:
 
 def _strides(shape: tuple[int, ...], order: str) -> list[int]:
     if order not in ("C", "F"):
-        raise ValueError(f"only 'C' or 'F' order is permitted{blame.here()}")
+        raise ValueError(f"only 'C' or 'F' order is permitted{blame.user_line()}")
     rank = range(len(shape))
     if order == "F":
         return [math.prod(shape[:i]) for i in rank]
@@ -406,8 +408,8 @@ def ravel_multi_index(
     parts = list(map(admit, multi_index))
     if len(parts) != len(dims):
         raise ValueError(
-            f"np.ravel_multi_index{blame.here()}: {len(parts)} indices for {len(dims)}"
-            " lengths"
+            f"np.ravel_multi_index{blame.user_line()}: {len(parts)} indices for"
+            f" {len(dims)} lengths"
         )
     for part, n, how, stride in zip(
         parts, dims, modes, _strides(dims, order), strict=True
@@ -425,12 +427,14 @@ def ravel_multi_index(
 def _inside(index: Any, size: int, name: str) -> None:
     if dtype_of(index).kind not in "iu":
         raise TypeError(
-            f"{name}{blame.here()}: only int indices permitted, not {dtype_of(index)};"
-            " write .astype(int)"
+            f"{name}{blame.user_line()}: only int indices permitted, not"
+            f" {dtype_of(index)}; write .astype(int)"
         )
     known = value_of(index)
     if known is not None and np.any((known < 0) | (known >= size)):
-        raise ShapeError(f"{name}{blame.here()}: an index is out of bounds for {size}")
+        raise ShapeError(
+            f"{name}{blame.user_line()}: an index is out of bounds for {size}"
+        )
 
 
 @implements(np.tril_indices_from)
@@ -450,10 +454,11 @@ def diag_indices_from(arr: Any) -> Any:
     """`numpy.diag_indices_from`: of the shape alone."""
     shape = shape_of(arr)
     if len(shape) < 2:
-        raise ValueError(f"input array must be at least 2-d{blame.here()}")
+        raise ValueError(f"input array must be at least 2-d{blame.user_line()}")
     if len(set(shape)) > 1:
         raise ValueError(
-            f"All dimensions of input must be of equal length{blame.here()}: {shape}"
+            f"All dimensions of input must be of equal length{blame.user_line()}:"
+            f" {shape}"
         )
     return np.diag_indices(shape[0], len(shape))
 
@@ -461,7 +466,7 @@ def diag_indices_from(arr: Any) -> Any:
 def _matrix(arr: Any) -> tuple[int, ...]:
     shape = shape_of(arr)
     if len(shape) != 2:
-        raise ValueError(f"input array must be 2-d{blame.here()}, not {shape}")
+        raise ValueError(f"input array must be 2-d{blame.user_line()}, not {shape}")
     return shape
 
 

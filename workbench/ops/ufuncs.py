@@ -17,7 +17,7 @@ from workbench.core import blame, hooks
 from workbench.core.op import CALLS, UFUNCS, implements, load
 from workbench.core.refusals import unknown
 from workbench.core.tensor import admit, apply
-from workbench.core.types import weak
+from workbench.core.types import is_weak
 from workbench.errors import TraceError
 from workbench.ops.define import no_out, shape_of
 from workbench.ops.elementwise import frexp, modf, sign
@@ -104,7 +104,7 @@ def reduce(
         if neutral is None and initial is None:
             raise ValueError(
                 f"reduction operation {ufunc.__name__!r} does not have an identity, so"
-                f" to use a where mask one has to specify 'initial'{blame.here()}"
+                f" to use a where mask one has to specify 'initial'{blame.user_line()}"
             )
         if ufunc in INVERSES:
             array = np.where(where, array, 0 if ufunc is np.subtract else 1)
@@ -133,7 +133,7 @@ def _halved(ufunc: Ufunc, x: Any, axis: Any, keepdims: bool, neutral: Any) -> An
         if neutral is None and 0 not in rest:
             raise ValueError(
                 f"zero-size array to reduction operation {ufunc.__name__} which has no"
-                f" identity{blame.here()}"
+                f" identity{blame.user_line()}"
             )
         y = np.full_like(y, neutral or 0, shape=(1, *rest))
     if ufunc is np.hypot and length == 1:  # of one entry its size
@@ -152,7 +152,7 @@ def _inverse(ufunc: Ufunc, x: Any, axis: Any, keepdims: bool, initial: Any) -> A
         if rank > 1:
             raise ValueError(
                 f"reduction operation '{ufunc.__name__}' is not reorderable, so at most"
-                f" one axis may be specified{blame.here()}"
+                f" one axis may be specified{blame.user_line()}"
             )
         axis = 0
     (n,) = normal_axes(axis, rank)
@@ -160,7 +160,7 @@ def _inverse(ufunc: Ufunc, x: Any, axis: Any, keepdims: bool, initial: Any) -> A
     if initial is None and shape_of(y)[0] == 0 and 0 not in shape_of(y)[1:]:
         raise ValueError(
             f"zero-size array to reduction operation {ufunc.__name__} which has no"
-            f" identity{blame.here()}"
+            f" identity{blame.user_line()}"
         )
     first, others = (initial, y) if initial is not None else (y[0], y[1:])
     y = ufunc(first, REDUCTIONS[INVERSES[ufunc]](others, axis=0))
@@ -227,7 +227,7 @@ def reduceat(
         if not 0 <= i < length:
             raise IndexError(
                 f"index {i} out-of-bounds in {ufunc.__name__}.reduceat [0, {length})"
-                f"{blame.here()}"
+                f"{blame.user_line()}"
             )
     if not starts:
         return np.moveaxis(y[:0], 0, axis)
@@ -304,8 +304,8 @@ def _answer(
         name = f"np.{name}"
     if method == "at":
         raise TraceError(
-            f"{name}.at{blame.here()} writes in place, and the gradient would be lost."
-            " Write x = wb.at(x)[i].add(v), or .multiply, .min, .max, .set."
+            f"{name}.at{blame.user_line()} writes in place, and the gradient would be"
+            " lost. Write x = wb.at(x)[i].add(v), or .multiply, .min, .max, .set."
         )
     no_out(
         name if method == "__call__" else f"{name}.{method}", settings.pop("out", None)
@@ -329,8 +329,8 @@ def _call(
 ) -> Any:
     if where is not True:
         raise TraceError(
-            f"{name}(..., where=...){blame.here()} leaves memory as it was where the"
-            f" condition fails, which a traced value does not have. Write"
+            f"{name}(..., where=...){blame.user_line()} leaves memory as it was where"
+            f" the condition fails, which a traced value does not have. Write"
             f" np.where(condition, {name}(...), 0)."
         )
     named = {}
@@ -341,7 +341,7 @@ def _call(
             raise unknown(ufunc, f"(..., {setting}=...)")
     if dtype is not None:
         arrays = tuple(map(admit, inputs))
-        inputs = tuple(x if weak(x) else x.astype(dtype) for x in arrays)
+        inputs = tuple(x if is_weak(x) else x.astype(dtype) for x in arrays)
     if ufunc in UFUNCS:
         return apply(UFUNCS[ufunc], inputs)
     if ufunc in CALLS:

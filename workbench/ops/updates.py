@@ -15,7 +15,7 @@ import numpy as np
 from workbench.core import blame, dims, hooks
 from workbench.core.op import Op, declare
 from workbench.core.tensor import Tensor, admit, apply, masked, value_of
-from workbench.core.types import Batched, Params, differentiable
+from workbench.core.types import Batched, Params, is_differentiable
 from workbench.errors import DtypeError, TraceError, UsageError
 from workbench.ops.define import dtype_of, op, shape_of, shape_of_first, sum_to
 from workbench.ops.indexing import (
@@ -243,17 +243,17 @@ class at:
     def __getattr__(self, name: str) -> Any:
         if name in ("set", "add", "multiply", "min", "max", "get"):
             raise AttributeError(
-                f"wb.at(x).{name}{blame.here()}: say which entries are meant. Write"
-                f" wb.at(x)[index].{name}(...); wb.at(x)[...] means all."
+                f"wb.at(x).{name}{blame.user_line()}: say which entries are meant."
+                f" Write wb.at(x)[index].{name}(...); wb.at(x)[...] means all."
             )
         raise AttributeError(
-            f"wb.at(x){blame.here()} is no array, and has no {name!r}. x itself has"
-            " what arrays have."
+            f"wb.at(x){blame.user_line()} is no array, and has no {name!r}. x itself"
+            " has what arrays have."
         )
 
     def __setitem__(self, index: Any, value: Any) -> None:
         raise UsageError(
-            f"wb.at(x)[i] = v{blame.here()}: nothing changes in place. Write"
+            f"wb.at(x)[i] = v{blame.user_line()}: nothing changes in place. Write"
             " x = wb.at(x)[i].set(v)."
         )
 
@@ -277,7 +277,9 @@ class Place:
     def _flags(self) -> Any:
         """The mask that the index is, if it has one flag for each entry; or None."""
         mask = admit(self.index) if not isinstance(self.index, tuple) else None
-        if not is_mask(mask) or not dims.same(shape_of(mask), shape_of(self.x)):
+        if not is_mask(mask) or not dims.is_same_shape(
+            shape_of(mask), shape_of(self.x)
+        ):
             return None
         return mask
 
@@ -285,7 +287,9 @@ class Place:
         return "wb.at(x)[index], a place and no value (x[index] reads it)"
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"{NO_VALUE.format(blame.here())} It has no {name!r}.")
+        raise AttributeError(
+            f"{NO_VALUE.format(blame.user_line())} It has no {name!r}."
+        )
 
     def get(self) -> Any:
         """Return the entries: ``x[index]``."""
@@ -330,12 +334,12 @@ class Place:
         if not all(a is not None and distinct((a,)) for a in arrays):
             if any(a is None for a in arrays):
                 raise TraceError(
-                    f"at(x)[...].multiply{blame.here()}: whether the index names an"
-                    " entry twice is not known while tracing without values. Give the"
-                    " index as a plain array, or write"
+                    f"at(x)[...].multiply{blame.user_line()}: whether the index names"
+                    " an entry twice is not known while tracing without values. Give"
+                    " the index as a plain array, or write"
                     " at(x)[i].set(at(x)[i].get() * v) if no entry is named twice."
                 )
-            if dims.found(shape_of(self.x)):
+            if dims.has_dim(shape_of(self.x)):
                 return hooks.call_late(_multiplied, (self.x, self.index, values), {})
             values, chosen = self._factors(values, arrays)
             if chosen is not None:
@@ -373,11 +377,11 @@ class Place:
         values = admit(values)
         known_masks(self.x, self.arrays)
         have, got = dtype_of(self.x), dtype_of(values)
-        if isinstance(values, Tensor) and differentiable(got) and have.kind in "biu":
+        if isinstance(values, Tensor) and is_differentiable(got) and have.kind in "biu":
             raise DtypeError(
-                f"at(x)[...] with x of dtype {have} and values of {got}{blame.here()}:"
-                " the values would be rounded and their gradient lost. Write"
-                " x.astype(float)."
+                f"at(x)[...] with x of dtype {have} and values of"
+                f" {got}{blame.user_line()}: the values would be rounded and their"
+                " gradient lost. Write x.astype(float)."
             )
         # Numbers of the entries now: that they were a mask is said of the array.
         hidden = self.numbered and made is SET
@@ -394,7 +398,7 @@ NO_VALUE = (
 
 
 def _refuse_value(self: Any, *args: Any, **kwargs: Any) -> Any:
-    raise UsageError(NO_VALUE.format(blame.here()))
+    raise UsageError(NO_VALUE.format(blame.user_line()))
 
 
 # What reads or computes with a value; NumPy and Tensors ask the last three.

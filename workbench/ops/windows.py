@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from workbench.core import blame
-from workbench.core.dims import below
+from workbench.core.dims import is_always_less
 from workbench.core.op import always, implements
 from workbench.core.tensor import admit, apply
-from workbench.core.types import Spec, value_spec
+from workbench.core.types import Spec, as_spec
 from workbench.ops.define import linear, shape_of
 from workbench.ops.shaping import normal_axes
 
@@ -24,7 +24,7 @@ from workbench.ops.shaping import normal_axes
 
 
 def _windows_infer(x: Any, *, window: int, axis: int) -> Spec:
-    spec = value_spec(x)
+    spec = as_spec(x)
     shape = list(spec.shape)
     shape[axis] -= window - 1
     return Spec((*shape, window), spec.dtype)
@@ -46,7 +46,7 @@ def _overlap_compute(g: Any, *, window: int, axis: int) -> Any:
 
 
 def _overlap_infer(g: Any, *, window: int, axis: int) -> Spec:
-    spec = value_spec(g)
+    spec = as_spec(g)
     shape = list(spec.shape[:-1])
     shape[axis] += window - 1
     return Spec(tuple(shape), spec.dtype)
@@ -102,19 +102,19 @@ def sliding_window_view(
     axes = tuple(range(rank)) if axis is None else normal_axes(axis, rank)
     if len(windows) != len(axes):
         raise ValueError(
-            f"sliding_window_view{blame.here()}: {len(windows)} lengths of windows for"
-            f" {len(axes)} axes"
+            f"sliding_window_view{blame.user_line()}: {len(windows)} lengths of windows"
+            f" for {len(axes)} axes"
         )
     if any(n < 0 for n in windows):
         raise ValueError(
-            f"sliding_window_view{blame.here()}: `window_shape` cannot contain negative"
-            " values"
+            f"sliding_window_view{blame.user_line()}: `window_shape` cannot contain"
+            " negative values"
         )
     for done, (window, n) in enumerate(zip(windows, axes, strict=True)):
-        if below(shape_of(x)[n], window):
+        if is_always_less(shape_of(x)[n], window):
             raise ValueError(
-                f"sliding_window_view{blame.here()}: window shape {window} is larger"
-                f" than axis {n} of length {shape_of(x)[n]}"
+                f"sliding_window_view{blame.user_line()}: window shape {window} is"
+                f" larger than axis {n} of length {shape_of(x)[n]}"
             )
         params = {"window": operator.index(window), "axis": n - rank - done}
         x = apply(WINDOWS, (x,), params)

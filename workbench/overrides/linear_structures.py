@@ -464,8 +464,8 @@ class Analysis:
             )
         shapes = " and ".join(str(types.spec_of(x.value).shape) for x in (a, b))
         text = (
-            f"which operand of {place.node.op.name}{blame.at(place.node.site)}, of"
-            f" shapes {shapes}, is the weight is not clear: {why}. Say what is data,"
+            f"which operand of {place.node.op.name}{blame.quote_site(place.node.site)},"
+            f" of shapes {shapes}, is the weight is not clear: {why}. Say what is data,"
             f' wb.patterns.linear(data=["X"]), or which are weights, where=lambda m:'
             f' m["weight"].ndim == 2.'
         )

@@ -102,10 +102,10 @@ def concrete(x: Any, seed: int) -> Any:
 def example(x: Any, seed: int) -> Any:
     """Numbers of no special value in the shape and dtype of an array."""
     shape, dtype = shape_of(x), np.dtype(getattr(x, "dtype", type(x)))
-    if not types.differentiable(dtype):
+    if not types.is_differentiable(dtype):
         return np.ones_like(x)
     turn = 0.6 + 0.8j if dtype.kind == "c" else 1.0
-    if types.weak(x):
+    if types.is_weak(x):
         return type(x)(float(np.sin(1.7 * seed + 0.9)) * turn)
     # Where the array is, which may be no place for NumPy's random numbers.
     count = np.arange(prod(shape), dtype=np.float64, like=np.zeros_like(x))

@@ -186,23 +186,23 @@ class Node:
 
 def has_derivative(x: Any) -> bool:
     """Return whether a gradient can be passed on to an input: floats and complex."""
-    if types.weak(x):
+    if types.is_weak(x):
         return type(x) in (float, complex)
-    return hasattr(x, "dtype") and types.differentiable(x.dtype)
+    return hasattr(x, "dtype") and types.is_differentiable(x.dtype)
 
 
 def zeros_for(x: Any) -> Any:
     """Return the gradient of an input that none flows to; None if it is no array."""
     if has_derivative(x):
         return np.zeros_like(x)
-    array = types.weak(x) or hasattr(x, "dtype")
+    array = types.is_weak(x) or hasattr(x, "dtype")
     return np.zeros_like(x, dtype=float) if array else None
 
 
 def read_only(x: Any) -> Any:
     """Return an array so that it cannot be changed; anything else as it is."""
     if isinstance(x, np.ndarray):
-        x = x.view() if type(x) is np.ndarray else types.plain(x).view()
+        x = x.view() if type(x) is np.ndarray else types.strip_subclass(x).view()
         x.flags.writeable = False
     return x
 
@@ -213,7 +213,7 @@ def lend(inputs: Sequence[Any]) -> list[Any]:
     Python numbers stay, so that float32 stays what it is beside them, unless there is
     nothing else: then the code finds the shape and dtype that it may ask for.
     """
-    if all(map(types.weak, inputs)):
+    if all(map(types.is_weak, inputs)):
         return [np.asarray(x)[()] for x in inputs]  # host array: a number
     return list(map(read_only, inputs))
 

@@ -71,7 +71,7 @@ class NodeRunner(Runner):
 
     def place(self, rule: Any) -> str:
         """Return the override, and the node with its line."""
-        where = f"{blame.describe(self.node)}{blame.at(self.node.site)}"
+        where = f"{blame.describe(self.node)}{blame.quote_site(self.node.site)}"
         text = f" {rule.text!r}" if isinstance(rule, Expression) else ""
         return f"override {self.owner.label!r} on {where}: the rule{text}"
 

@@ -180,8 +180,8 @@ class ByPattern(ByPart):
         )
         return (
             f"{self} stands at {blame.describe(match.root)}"
-            f"{blame.at(match.root.site)} in two ways: {one}, or {two}. A rule must"
-            " know which is which. Say it by a condition, where=lambda m:"
+            f"{blame.quote_site(match.root.site)} in two ways: {one}, or {two}. A rule"
+            " must know which is which. Say it by a condition, where=lambda m:"
             f' m["{self.names[differ[0]]}"].name == ..., or by their ranks, if these'
             f" differ: wb.pattern(..., {self.names[differ[0]]}=2)."
         )
@@ -233,8 +233,8 @@ class ByPattern(ByPart):
         if tried.unlike:
             node, form = tried.unlike[0]
             return (
-                f"{blame.describe(node)}{blame.at(node.site)} has its structure, but"
-                f" other settings or constants{difference(node, form)}"
+                f"{blame.describe(node)}{blame.quote_site(node.site)} has its"
+                f" structure, but other settings or constants{difference(node, form)}"
             )
         here = {node.op.name for node in nodes}
         wanted = {node.op.name for form in tried.forms for node in form.nodes}
@@ -377,7 +377,9 @@ def ranks_of(name: str, rank: Any, names: Sequence[str]) -> tuple[int, ...]:
 def called(x: Any) -> str:
     """Return what a wildcard stands for, in words."""
     if isinstance(x, Tensor):
-        return blame.describe(x) + (blame.at(x.site) if x.op is not IDENTITY else "")
+        return blame.describe(x) + (
+            blame.quote_site(x.site) if x.op is not IDENTITY else ""
+        )
     shape = types.spec_of(x).shape
     return f"an array of shape {shape}" if shape else repr(x)
 

@@ -123,9 +123,9 @@ class Resolution:
         raise OverrideError(
             f"override {one.label!r} on {one.target}{describe_steps(one.steps)}:"
             f" {other.label!r} on {other.target} means the same part of the program,"
-            f" which ends with {blame.describe(end)}{blame.at(end.site)}, or a node in"
-            " it. Of a structure or a subgraph one override alone may name steps. Leave"
-            " steps= out, or target nodes."
+            f" which ends with {blame.describe(end)}{blame.quote_site(end.site)}, or a"
+            " node in it. Of a structure or a subgraph one override alone may name"
+            " steps. Leave steps= out, or target nodes."
         )
 
     @property
@@ -392,17 +392,17 @@ def keep_in_loops(
     for x in found:
         if x.serial in deeper:
             raise OverrideError(
-                f"override {given.label!r}: {blame.describe(x)}{blame.at(x.site)}"
-                " stands in a branch, a checkpoint or the like inside the step of a"
-                " loop, where steps= does not reach. Leave steps= out, or choose in the"
-                " rule."
+                f"override {given.label!r}:"
+                f" {blame.describe(x)}{blame.quote_site(x.site)} stands in a branch, a"
+                " checkpoint or the like inside the step of a loop, where steps= does"
+                " not reach. Leave steps= out, or choose in the rule."
             )
     if not chosen and needed:
         raise OverrideError(
             f"override {given.label!r} on {given.target}: steps={given.steps!r} names"
             f" iterations of a loop, and {blame.describe(found[0])}"
-            f"{blame.at(found[0].site)} is in none. Leave steps= out, or target a node"
-            " in the step of wb.scan or wb.while_loop."
+            f"{blame.quote_site(found[0].site)} is in none. Leave steps= out, or target"
+            " a node in the step of wb.scan or wb.while_loop."
         )
     return chosen
 

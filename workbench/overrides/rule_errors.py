@@ -9,7 +9,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from workbench.core import blame, source
-from workbench.core.blame import counted
+from workbench.core.blame import format_count
 from workbench.errors import UsageError, WorkbenchError
 from workbench.overrides.expression import Expression
 from workbench.overrides.targets import name_of
@@ -54,7 +54,7 @@ def called(rule: Any) -> str:
 def placed(rule: Any) -> str:
     """Return a rule and where it stands, as an error quotes it."""
     code = getattr(getattr(rule, "__func__", rule), "__code__", None)
-    return f"{called(rule)}{blame.at(source.decode(code, 0))}"
+    return f"{called(rule)}{blame.quote_site(source.decode(code, 0))}"
 
 
 def numbered(letter: str, count: int) -> str:
@@ -95,8 +95,8 @@ def check_signature(
         written = f"lambda {taken}: ..."
     raise kind(
         f"{owner or name}: {placed(rule)} takes {signature}, but {name} has"
-        f" {counted(count, of)}, so it gets the node and"
-        f" {counted(count, what)}. Write {written}"
+        f" {format_count(count, of)}, so it gets the node and"
+        f" {format_count(count, what)}. Write {written}"
     )
 
 
@@ -105,7 +105,8 @@ def check_takes(gradient: UserRule, count: int, name: str) -> None:
     if (signature := _find_misfit(gradient, count)) is not None:
         raise UsageError(
             f"{name}: its gradient {placed(gradient)} takes {signature}, but {name} has"
-            f" {counted(count, 'output')}. Write lambda {numbered('g', count)}: ..."
+            f" {format_count(count, 'output')}. Write lambda {numbered('g', count)}:"
+            " ..."
         )
 
 

@@ -110,8 +110,8 @@ class Bound:
             instead = f" For {node.op.name} there is {' or '.join(others)}."
             raise OverrideError(
                 f"the rule {self.name} is made for {' and '.join(of)}, and it would run"
-                f" on {blame.describe(node)}{blame.at(node.site)}. Choose a target"
-                f" that means {of[0]} alone.{instead if others else ''}"
+                f" on {blame.describe(node)}{blame.quote_site(node.site)}. Choose a"
+                f" target that means {of[0]} alone.{instead if others else ''}"
             )
 
     def __repr__(self) -> str:

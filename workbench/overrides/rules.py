@@ -20,7 +20,7 @@ from workbench.autodiff import forward, reverse
 from workbench.autodiff.higher_order import bits
 from workbench.autodiff.steps import Rules
 from workbench.core import dims, types
-from workbench.core.blame import counted
+from workbench.core.blame import format_count
 from workbench.core.op import Op
 from workbench.core.tensor import Tensor, admit
 from workbench.core.traces import OpenTrace
@@ -314,10 +314,10 @@ class Runner:
             return [made if i == places[0] else None for i in range(count)]
         if len(found) == count:
             return found
-        what = f"returned {counted(len(found), 'gradient')}"
+        what = f"returned {format_count(len(found), 'gradient')}"
         if count == 1 and len(node.inputs) > 1:
             self.refuse(rule, what, "Return 1: one gradient (or None) for this input.")
-        what += f"; {self.op.name} has {counted(count, 'input')}"
+        what += f"; {self.op.name} has {format_count(count, 'input')}"
         if count > 1:
             what += f": {', '.join(repr(types.spec_of(x)) for x in node.inputs)}"
         cure = "Return one gradient (or None) per input: return"
@@ -367,16 +367,16 @@ class Runner:
                 i = int(name[1:])
                 if i >= count:
                     last = f"x{count - 1}" if count > 1 else "x"
-                    why = f"{op} has {counted(count, 'input')}, the last is {last}"
+                    why = f"{op} has {format_count(count, 'input')}, the last is {last}"
                     rule.refuse(name, f"{why}: {name}")
-                if not types.weak(inputs[i]) and not hasattr(inputs[i], "shape"):
+                if not types.is_weak(inputs[i]) and not hasattr(inputs[i], "shape"):
                     rule.refuse(name, f"input {i} of {op} is not an array: {name}")
                 found[name] = inputs[i]
         return found
 
     def checked(self, rule: Any, what: str, i: int | None, c: Any, x: Any) -> Any:
         """Return a gradient or tangent whose dtype and shape fit what it is of."""
-        if types.weak(c):
+        if types.is_weak(c):
             return c
         if isinstance(c, (list, tuple)) or (
             isinstance(c, np.ndarray) and c.dtype.hasobject
@@ -385,7 +385,7 @@ class Runner:
         if hasattr(c, "dtype") and np.dtype(c.dtype).kind in self.kinds:
             have, want = shape_of(c), shape_of(x)
             both = (want, have) if what == "gradient" else (have, want)
-            if dims.same(have, want) or is_broadcast(*both):
+            if dims.is_same_shape(have, want) or is_broadcast(*both):
                 return c
         self.refuse_part(rule, what, i, c, x)
 
@@ -481,9 +481,9 @@ class Runner:
         if isinstance(made, (tuple, list)) and (count > 1 or len(made) == 1):
             parts = list(made)
         if len(parts) != count:
-            what = f"gives {counted(len(parts), 'tangent')}; {self.op.name} has"
+            what = f"gives {format_count(len(parts), 'tangent')}; {self.op.name} has"
             cure = f"Return one tangent per output: return {numbered('t', count)}."
-            self.refuse(rule, f"{what} {counted(count, 'output')}", cure)
+            self.refuse(rule, f"{what} {format_count(count, 'output')}", cure)
         found = []
         for i, t in zip(chosen, parts, strict=True):
             y = outputs[i]
@@ -587,7 +587,7 @@ def is_broadcast(small: tuple[int, ...], large: tuple[int, ...]) -> bool:
     A length that is not known yet may be any.
     """
     return len(small) <= len(large) and all(
-        dims.found((n, m)) or n in (1, m)
+        dims.has_dim((n, m)) or n in (1, m)
         for n, m in zip(small, large[len(large) - len(small) :], strict=True)
     )
 

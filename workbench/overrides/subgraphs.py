@@ -315,9 +315,10 @@ def cut(
         if late.serial > first.serial:
             refuse(
                 name,
-                f"the input {blame.describe(late)}{blame.at(late.site)} is computed"
-                f" after the output {blame.describe(first)}{blame.at(first.site)}, so"
-                " there is no place in the sweep for a rule of both",
+                f"the input {blame.describe(late)}{blame.quote_site(late.site)} is"
+                " computed after the output"
+                f" {blame.describe(first)}{blame.quote_site(first.site)}, so there is"
+                " no place in the sweep for a rule of both",
                 "Compute all inputs first, or cut out one output at a time.",
             )
     # What lies inside and does not depend on the inputs is none of it, but a value

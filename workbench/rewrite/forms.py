@@ -290,7 +290,7 @@ def kinds_of(nodes: Sequence[Tensor]) -> set[Kind]:
             try:
                 found.add((len(held.shape), held.dtype.kind))
             except (AttributeError, TypeError):
-                if types.weak(held):
+                if types.is_weak(held):
                     found.add((0, np.result_type(type(held)).kind))
     return {kind for kind in found if kind[1] in "fcbiu"}
 
@@ -299,7 +299,7 @@ def is_value(x: Any) -> bool:
     """Return whether a wildcard may stand for it: one array or number."""
     if isinstance(x, Tensor):
         return define.parts(x) is None
-    return types.weak(x) or (hasattr(x, "dtype") and hasattr(x, "shape"))
+    return types.is_weak(x) or (hasattr(x, "dtype") and hasattr(x, "shape"))
 
 
 def same(a: Any, b: Any) -> bool:
@@ -318,7 +318,7 @@ def equal(a: Any, b: Any) -> bool:
     if types.spec_of(a).shape != types.spec_of(b).shape:
         return False
     found = a == b
-    return bool(found if types.weak(found) else found.all())
+    return bool(found if types.is_weak(found) else found.all())
 
 
 def same_settings(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
@@ -337,6 +337,6 @@ def same_settings(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
 def named(names: Sequence[str], bound: Sequence[Any]) -> dict[str, Any]:
     """Return what the wildcards stand for, by name; a Python number as an array."""
     return {
-        name: np.asarray(x) if types.weak(x) else x  # host array: a number
+        name: np.asarray(x) if types.is_weak(x) else x  # host array: a number
         for name, x in zip(names, bound, strict=True)
     }

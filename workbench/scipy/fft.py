@@ -138,13 +138,14 @@ def _along(
 ) -> Any:
     if number not in INVERSE:
         raise ValueError(
-            f"{kind}(..., type={number!r}){blame.here()}: the types are 1, 2, 3 and 4"
+            f"{kind}(..., type={number!r}){blame.user_line()}: the types are 1, 2, 3"
+            " and 4"
         )
     norm = "backward" if norm is None else norm
     if norm not in SWAPPED:
         raise ValueError(
-            f"Invalid norm value {norm!r}{blame.here()}; should be 'backward', 'ortho'"
-            " or 'forward'"
+            f"Invalid norm value {norm!r}{blame.user_line()}; should be 'backward',"
+            " 'ortho' or 'forward'"
         )
     x = _widened(x)
     rank = len(shape_of(x))
@@ -209,7 +210,7 @@ def _trigonometric_all(name: str) -> Callable[..., Any]:
         lengths = [None] * len(axes) if s is None else s
         if len(lengths) != len(axes):
             raise ValueError(
-                f"{name}{blame.here()}: when given, axes and s must have the same"
+                f"{name}{blame.user_line()}: when given, axes and s must have the same"
                 " length"
             )
         number, scaled = _direction(type, norm, back)

@@ -68,8 +68,8 @@ def one_per_axis(given: Any, count: int, name: str) -> list[Any]:
         return [given] * count
     if len(given) != count:
         raise RuntimeError(
-            f"{name}{blame.here()}: sequence argument must have length equal to input"
-            f" rank: {len(given)} and {count}"
+            f"{name}{blame.user_line()}: sequence argument must have length equal to"
+            f" input rank: {len(given)} and {count}"
         )
     return list(given)
 
@@ -88,26 +88,26 @@ def _filtered(
     """The correlation of ``x``, extended over its edges, with a kernel of its rank."""
     if isinstance(output, (np.ndarray, Tensor)):
         raise TraceError(
-            f"{name}(..., output=array){blame.here()}: a traced value is never written"
-            f" into an array that exists. Write y = {name}(...) without output, or give"
-            " a dtype."
+            f"{name}(..., output=array){blame.user_line()}: a traced value is never"
+            f" written into an array that exists. Write y = {name}(...) without output,"
+            " or give a dtype."
         )
     lengths = shape_of(weights)
     if 0 in lengths:
-        raise RuntimeError(f"{name}{blame.here()}: no filter weights given")
+        raise RuntimeError(f"{name}{blame.user_line()}: no filter weights given")
     width = [(0, 0)] * len(shape_of(x))
     for axis, origin in zip(axes, origins, strict=True):
         n = lengths[axis]
         before = n // 2 + operator.index(origin)
         if not 0 <= before < n:
             raise ValueError(
-                f"{name}(..., origin={origin}){blame.here()}: the origin must lie in"
-                f" the filter, which has length {n} along axis {axis}"
+                f"{name}(..., origin={origin}){blame.user_line()}: the origin must lie"
+                f" in the filter, which has length {n} along axis {axis}"
             )
         width[axis] = (before, n - 1 - before)
     if mode not in MODES:
         raise RuntimeError(
-            f"{name}(..., mode={mode!r}){blame.here()}: the modes are"
+            f"{name}(..., mode={mode!r}){blame.user_line()}: the modes are"
             f" {', '.join(map(repr, MODES))}"
         )
     complex_ = "c" in (dtype_of(x).kind, dtype_of(weights).kind)
@@ -232,7 +232,7 @@ def _convolved(
 def _fitting(name: str, weights: Any, rank: int) -> tuple[int, ...]:
     if len(shape_of(weights)) != rank:
         raise RuntimeError(
-            f"{name}{blame.here()}: filter weights array has incorrect shape:"
+            f"{name}{blame.user_line()}: filter weights array has incorrect shape:"
             f" {shape_of(weights)}, and {rank} axes are filtered"
         )
     return shape_of(weights)
@@ -365,20 +365,23 @@ def gaussian_filter1d(
     """
     order = operator.index(order)
     if order < 0:
-        raise ValueError(f"gaussian_filter1d{blame.here()}: order must be non-negative")
+        raise ValueError(
+            f"gaussian_filter1d{blame.user_line()}: order must be non-negative"
+        )
     if radius is None:
         value = value_of(sigma)
         if value is None:
             raise TraceError(
-                f"gaussian_filter1d{blame.here()}: the length of the filter depends on"
-                " sigma, which has no value while tracing without values. Give radius="
-                " (about 4 * sigma)."
+                f"gaussian_filter1d{blame.user_line()}: the length of the filter"
+                " depends on sigma, which has no value while tracing without values."
+                " Give radius= (about 4 * sigma)."
             )
         radius = int(truncate * float(value) + 0.5)
     radius = operator.index(radius)
     if radius < 0:
         raise ValueError(
-            f"gaussian_filter1d{blame.here()}: radius must be a nonnegative integer"
+            f"gaussian_filter1d{blame.user_line()}: radius must be a nonnegative"
+            " integer"
         )
     x = admit(input)
     weights = np.flip(_gaussian(x, sigma, order, radius))
@@ -483,7 +486,9 @@ def uniform_filter1d(
     """
     size = operator.index(size)
     if size < 1:
-        raise RuntimeError(f"uniform_filter1d{blame.here()}: incorrect filter size")
+        raise RuntimeError(
+            f"uniform_filter1d{blame.user_line()}: incorrect filter size"
+        )
     x = admit(input)
     weights = np.full_like(x, 1 / size, dtype=np.dtype(float), shape=(size,))
     return _correlated("uniform_filter1d", x, weights, output, mode, cval, origin, axis)

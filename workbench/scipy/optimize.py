@@ -52,7 +52,7 @@ def _refuse(name: str, settings: dict[str, Any], *unknown: str) -> None:
         given = settings.get(setting)
         if given is not None and given is not False and given != ():
             raise UsageError(
-                f"{name}(..., {setting}=...){blame.here()} is not known inside a"
+                f"{name}(..., {setting}=...){blame.user_line()} is not known inside a"
                 " derivative. Leave it out; derivatives of the function are found by"
                 " themselves."
             )
@@ -64,8 +64,8 @@ def _arrived(name: str, found: Any) -> Any:
     if not success:
         said = getattr(found, "message", None) or getattr(found, "flag", "")
         raise ConvergenceError(
-            f"{name}{blame.here()}: {said} Its derivative would be that of no root:"
-            " start nearer by, or take another method."
+            f"{name}{blame.user_line()}: {said} Its derivative would be that of no"
+            " root: start nearer by, or take another method."
         )
     return found
 
@@ -168,7 +168,7 @@ def root_scalar(
     start = more["x0"] if bracket is None else sum(more["bracket"]) / 2
     if start is None:
         raise UsageError(
-            f"root_scalar{blame.here()}: give a bracket or x0 to start from."
+            f"root_scalar{blame.user_line()}: give a bracket or x0 to start from."
         )
 
     def solve(f: Function, x: Any) -> Any:
@@ -248,7 +248,9 @@ def fixed_point(
         try:
             found = _scipy().fixed_point(step, x, (), xtol, maxiter, method)
         except RuntimeError as error:
-            raise ConvergenceError(f"fixed_point{blame.here()}: {error}") from error
+            raise ConvergenceError(
+                f"fixed_point{blame.user_line()}: {error}"
+            ) from error
         return np.reshape(found, np.shape(x))
 
     x0 = np.astype(_array(x0), float)
@@ -325,7 +327,7 @@ def minimize(
         if not steep <= FLAT * (1 + abs(float(found.fun))):
             _arrived("minimize", found)
             raise ConvergenceError(
-                f"minimize{blame.here()}: the gradient at the point found is"
+                f"minimize{blame.user_line()}: the gradient at the point found is"
                 f" {steep:.2g}, and not 0. Give a smaller tol, or another method."
             )
         kept[:] = [found]
@@ -353,6 +355,6 @@ def _known(x: Any) -> float:
     if held is None:
         raise UsageError(
             f"where the search starts has no value while tracing without values"
-            f"{blame.here()}. Give plain numbers."
+            f"{blame.user_line()}. Give plain numbers."
         )
     return float(held)

@@ -84,14 +84,16 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     for name, v in (("b", b), ("a", a)):
         if len(shape_of(v)) != 1 or not shape_of(v)[0]:
             raise ValueError(
-                f"lfilter{blame.here()}: {name} has shape {shape_of(v)}, and must have"
-                " one axis with an entry or more"
+                f"lfilter{blame.user_line()}: {name} has shape {shape_of(v)}, and must"
+                " have one axis with an entry or more"
             )
     if not shape_of(x):
-        raise ValueError(f"lfilter{blame.here()}: x must have an axis")
+        raise ValueError(f"lfilter{blame.user_line()}: x must have an axis")
     lead = value_of(a)
     if lead is not None and not bool(lead[0] != 0):
-        raise ValueError(f"lfilter{blame.here()}: a[0] is 0; shift the coefficients")
+        raise ValueError(
+            f"lfilter{blame.user_line()}: a[0] is 0; shift the coefficients"
+        )
     given = (b, a, x) if zi is None else (b, a, x, admit(zi))
     dtypes = [dtype_of(v) for v in given]
     dtype = np.result_type(*dtypes)
@@ -108,8 +110,8 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
         state = np.moveaxis(admit(zi), axis, -1)
         if shape_of(state) != (*shape_of(signal)[:-1], order):
             raise ValueError(
-                f"lfilter{blame.here()}: zi has length {order} along axis {axis}, and"
-                f" otherwise the shape of x, not {shape_of(zi)}"
+                f"lfilter{blame.user_line()}: zi has length {order} along axis {axis},"
+                f" and otherwise the shape of x, not {shape_of(zi)}"
             )
         state = state if dtype_of(state) == dtype else state.astype(dtype)
         moving = _extended(moving, length + order)
@@ -150,7 +152,8 @@ def checked(name: str, value: Any, known: tuple[str, ...], what: str = "mode") -
     if value not in known:
         listed = ", ".join(map(repr, known))
         raise ValueError(
-            f"{name}(..., {what}={value!r}){blame.here()}: {what} is one of {listed}"
+            f"{name}(..., {what}={value!r}){blame.user_line()}: {what} is one of"
+            f" {listed}"
         )
     return str(value)
 
@@ -160,8 +163,9 @@ def pair(name: str, a: Any, b: Any) -> tuple[Any, Any]:
     a, b = admit(a), admit(b)
     if len(shape_of(a)) != len(shape_of(b)):
         raise ValueError(
-            f"{name}{blame.here()}: in1 and in2 should have the same dimensionality,"
-            f" not {len(shape_of(a))} and {len(shape_of(b))} axes; x[None] adds one"
+            f"{name}{blame.user_line()}: in1 and in2 should have the same"
+            f" dimensionality, not {len(shape_of(a))} and {len(shape_of(b))} axes;"
+            " x[None] adds one"
         )
     return a, b
 
@@ -174,8 +178,8 @@ def swapped(name: str, a: Shape, b: Shape, axes: Any = None) -> bool:
     if all(b[i] >= a[i] for i in axes):
         return True
     raise ValueError(
-        f"{name}(..., mode='valid'){blame.here()}: one of the shapes {a} and {b} must"
-        " be at least as large as the other in every dimension"
+        f"{name}(..., mode='valid'){blame.user_line()}: one of the shapes {a} and {b}"
+        " must be at least as large as the other in every dimension"
     )
 
 
@@ -189,8 +193,8 @@ def nothing(name: str, a: Any, b: Any, mode: str) -> Any:
         shape = tuple(i - j + 1 for i, j in zip(n, m, strict=True))
     if any(i < 0 for i in shape) or len(n) == 1:
         raise ValueError(
-            f"{name}{blame.here()}: in1 of shape {n} and in2 of shape {m}; neither can"
-            " be empty"
+            f"{name}{blame.user_line()}: in1 of shape {n} and in2 of shape {m}; neither"
+            " can be empty"
         )
     return np.zeros_like(a, shape=shape, dtype=np.result_type(dtype_of(a), dtype_of(b)))
 
@@ -286,7 +290,7 @@ def _bounded(
     a, b = pair(name, in1, in2)
     if len(shape_of(a)) != 2:
         raise ValueError(
-            f"{name}{blame.here()}: inputs must both be 2-D arrays, not of"
+            f"{name}{blame.user_line()}: inputs must both be 2-D arrays, not of"
             f" {len(shape_of(a))} axes; workbench.scipy.signal.convolve takes any"
         )
     checked(name, mode, MODES)
@@ -341,8 +345,8 @@ def choose_conv_method(
 
     if measure:
         raise ValueError(
-            f"choose_conv_method(..., measure=True){blame.here()}: a traced program"
-            " does not depend on time. Leave measure out."
+            f"choose_conv_method(..., measure=True){blame.user_line()}: a traced"
+            " program does not depend on time. Leave measure out."
         )
     choose: Any = scipy.signal.choose_conv_method
     found: str = choose(_example(in1), _example(in2), mode)
@@ -487,7 +491,7 @@ def _by_fft(name: str, in1: Any, in2: Any, mode: str, axes: Any) -> Any:
     spatial = tuple(range(rank)) if axes is None else normal_axes(axes, rank)
     if not spatial or len(set(spatial)) < len(spatial):
         raise ValueError(
-            f"{name}(..., axes={axes!r}){blame.here()}: name each axis once"
+            f"{name}(..., axes={axes!r}){blame.user_line()}: name each axis once"
         )
     # An axis along which one array has length 1 is a product, to SciPy in any mode.
     lengths = list(zip(shape_of(a), shape_of(b), strict=True))

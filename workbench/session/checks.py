@@ -431,7 +431,7 @@ def _unread(graph: Graph, output: Tensor) -> list[Tensor]:
     return [
         x
         for x in graph.inputs
-        if x.serial not in reached and types.differentiable(x.dtype)
+        if x.serial not in reached and types.is_differentiable(x.dtype)
     ]
 
 

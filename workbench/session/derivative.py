@@ -14,7 +14,7 @@ import numpy as np
 from workbench.autodiff import reverse, steps
 from workbench.autodiff.linear_map import MODES, LinearMap, Mode
 from workbench.core import blame, hooks, types, walk
-from workbench.core.blame import counted
+from workbench.core.blame import format_count
 from workbench.core.tensor import Tensor
 from workbench.errors import DisconnectedInputError, DtypeError, UsageError
 from workbench.ops import define
@@ -70,7 +70,7 @@ class Endpoints:
                     f" {session.name}.run(...)."
                 )
         for node, name in zip(self.sources, self.labels, strict=True):
-            if not types.differentiable(node.dtype):
+            if not types.is_differentiable(node.dtype):
                 raise DtypeError(
                     f"{name} is of dtype {node.dtype}, and nothing is differentiated by"
                     f" integers. Write {name}.astype(float) in the program, or choose"
@@ -103,7 +103,7 @@ class Endpoints:
 
 def _flows(x: Tensor) -> bool:
     """Return whether a derivative may flow through a node."""
-    return define.parts(x) is not None or types.differentiable(x.dtype)
+    return define.parts(x) is not None or types.is_differentiable(x.dtype)
 
 
 def path_between(endpoints: Endpoints) -> list[int]:
@@ -249,7 +249,7 @@ class Derivative(Matrix):
     def __repr__(self) -> str:
         text = (
             f"<Derivative {self.title}: {self.shape}, {self.mode} mode,"
-            f" {counted(len(self.path), 'node')} on the path>"
+            f" {format_count(len(self.path), 'node')} on the path>"
         )
         said = [text[:-1], *filter(None, [self.caption]), *self.notes]
         return "; ".join(said) + ">"
@@ -347,11 +347,12 @@ def derivative(
             " cheaper."
         )
     endpoints = Endpoints(session, of, wrt)
-    if not types.differentiable(endpoints.output.dtype):
+    if not types.is_differentiable(endpoints.output.dtype):
         raise DtypeError(
             f"{endpoints.label} ({blame.describe(endpoints.output)}"
-            f"{blame.at(endpoints.output.site)}) is of dtype {endpoints.output.dtype},"
-            " and has no derivative. Choose a float value that it is computed from."
+            f"{blame.quote_site(endpoints.output.site)}) is of dtype"
+            f" {endpoints.output.dtype}, and has no derivative. Choose a float value"
+            " that it is computed from."
         )
     if not overrides:
         endpoints.resolution = None

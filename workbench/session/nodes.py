@@ -162,8 +162,9 @@ def one_array(node: Tensor, nodes: Sequence[Tensor], labels: Sequence[str]) -> N
     known = zip(nodes, labels, strict=True)
     names = [label for x, label in known if x.op is define.ITEM and x.inputs[0] is node]
     raise UsageError(
-        f"{node.op.name}{blame.at(node.site)} has several outputs, and a derivative is"
-        f" of one array by others. Ask for one of them: {', '.join(names)}."
+        f"{node.op.name}{blame.quote_site(node.site)} has several outputs, and a"
+        " derivative is of one array by others. Ask for one of them:"
+        f" {', '.join(names)}."
     )
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from workbench.checks.doctor.finding import Finding, Findings
 from workbench.core import hooks
 from workbench.core.arguments import check_graph
-from workbench.core.blame import counted
+from workbench.core.blame import format_count
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
 from workbench.core.walk import is_leaf
@@ -237,7 +237,7 @@ class Session:
             number = node._value.item() if hasattr(node._value, "item") else node._value
             text += f" = {number:g}"
         by = ", ".join(labels[i] for i in self.wrt) or "nothing"
-        more = counted(len(state.entries), "override")
+        more = format_count(len(state.entries), "override")
         tail = f", {more}" if state.entries else ""
         return (
             f"<Session {self.name!r}: {text} by {by}; {self.nodes.count} nodes{tail}>"
@@ -712,7 +712,7 @@ class Session:
         stored = storage.read(path)
         added, lines = storage.entries_of(stored, self._state, self.nodes, strict)
         if added:
-            count = counted(len(added), "override")
+            count = format_count(len(added), "override")
             entries = (*self._state.entries, *added)
             self._change(self._state.edit(f"load {count}", entries), "overrides")
         return lines

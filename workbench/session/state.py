@@ -115,8 +115,8 @@ def output_of(nodes: Nodes, graph: Graph, output: Node | None) -> int:
         one_array(node, graph.nodes, nodes.labels)
         raise DtypeError(
             f"the output {nodes.labels[found]} ({blame.describe(node)}"
-            f"{blame.at(node.site)}) is of dtype {node.dtype}, and has no derivative."
-            " Name a float value that it is computed from."
+            f"{blame.quote_site(node.site)}) is of dtype {node.dtype}, and has no"
+            " derivative. Name a float value that it is computed from."
         )
     return found
 
@@ -176,23 +176,24 @@ def seed_for(seed: Any, node: Tensor, wrt: Iterable[Tensor]) -> Any:
         if shape_of(node) != ():
             raise NonScalarOutputError(
                 f"a session needs one number; the output is {blame.describe(node)}"
-                f"{blame.at(node.site)}. Reduce it (np.sum, np.mean), or give a seed:"
-                f" a cotangent of shape {node.shape}."
+                f"{blame.quote_site(node.site)}. Reduce it (np.sum, np.mean), or give a"
+                f" seed: a cotangent of shape {node.shape}."
             )
         real = next((x for x in wrt if x.dtype.kind != "c"), None)
         if node.dtype.kind == "c" and real is not None:
             raise DtypeError(
-                f"the output {blame.describe(node)}{blame.at(node.site)} is complex,"
-                f" and its gradient by {blame.describe(real)} would be that of the real"
-                " part alone. Return the part that is meant, np.real(y), np.imag(y) or"
-                " np.abs(y), or give a seed: 1 for the real part, -1j for the other."
+                f"the output {blame.describe(node)}{blame.quote_site(node.site)} is"
+                f" complex, and its gradient by {blame.describe(real)} would be that of"
+                " the real part alone. Return the part that is meant, np.real(y),"
+                " np.imag(y) or np.abs(y), or give a seed: 1 for the real part, -1j for"
+                " the other."
             )
         return None
     if np.shape(seed) != node.shape:
         raise ShapeError(
             f"the seed has shape {np.shape(seed)}; the output is"
-            f" {blame.describe(node)}{blame.at(node.site)}. Give a cotangent of shape"
-            f" {node.shape}."
+            f" {blame.describe(node)}{blame.quote_site(node.site)}. Give a cotangent of"
+            f" shape {node.shape}."
         )
     if hasattr(seed, "astype"):
         return seed.astype(node.dtype)

@@ -46,7 +46,7 @@ def called(x: Tensor, position: int | None = None) -> str:
     if x.name is not None:
         return repr(x.name)
     place = "" if position is None else f" number {position + 1}"
-    return f"{place.strip()} {types.spec_of(x)}{blame.at(x.site)}".strip()
+    return f"{place.strip()} {types.spec_of(x)}{blame.quote_site(x.site)}".strip()
 
 
 def pairs(given: Any, what: str, example: str) -> Iterator[tuple[Any, Any]]:
@@ -236,7 +236,7 @@ def _check_symbol(x: Any) -> None:
 
 def _shown(x: Any) -> str:
     if isinstance(x, Tensor):
-        return blame.describe(x) + blame.at(x.site)
+        return blame.describe(x) + blame.quote_site(x.site)
     return blame.shorten(repr(x))
 
 
@@ -263,7 +263,7 @@ def _measured(value: Tensor, spec: Spec, name: str) -> Any:
     """A Tensor of unknown lengths for a symbol of known ones: checked when it runs."""
     have, want = value.shape, spec.shape
     late = [i for i, n in enumerate(have) if not isinstance(n, int)]
-    if not late or len(have) != len(want) or dims.found(want):
+    if not late or len(have) != len(want) or dims.has_dim(want):
         return value
     if len(late) > 1 or 0 in want:
         raise ShapeError(
@@ -316,7 +316,7 @@ def checked(value: Any, x: Tensor, position: int | None = None) -> Any:
     name = called(x, position)
     if isinstance(value, np.ndarray) and type(value) is not np.ndarray:
         try:
-            value = types.plain(value)
+            value = types.strip_subclass(value)
         except TraceError as error:
             raise TraceError(f"the input {name}: {error}") from None
     if isinstance(value, Shared):
@@ -329,7 +329,7 @@ def checked(value: Any, x: Tensor, position: int | None = None) -> Any:
     if isinstance(value, Tensor):
         value = _measured(value, spec, name)
     if plain:
-        if isinstance(value, (Real, Decimal)) and not types.weak(value):
+        if isinstance(value, (Real, Decimal)) and not types.is_weak(value):
             value = float(value)  # a fraction
         try:
             value = np.asarray(value)

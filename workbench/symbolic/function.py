@@ -350,10 +350,11 @@ class Function:
         Their lengths may have been unknown before the run.
         """
         news = [
-            np.asarray(new, x.dtype) if types.weak(new) or isinstance(new, np.generic)
+            np.asarray(new, x.dtype)
+            if types.is_weak(new) or isinstance(new, np.generic)
             else new
             for x, new in zip(self._changed, news, strict=True)
-        ]  # fmt: skip
+        ]
         for x, new in zip(self._changed, news, strict=True):
             if x.spec.dtype != object and not matches(np.shape(new), x.spec.shape):
                 raise ShapeError(
@@ -366,9 +367,9 @@ class Function:
         """The outputs as Tensors, for a function that is called inside a trace."""
         if self._changed:
             raise TraceError(
-                f"{self.name or 'a function'} with updates{blame.here()} is called on a"
-                " Tensor: the update would be made once, while the program is traced."
-                " Call it outside of the trace, or leave out updates=."
+                f"{self.name or 'a function'} with updates{blame.user_line()} is called"
+                " on a Tensor: the update would be made once, while the program is"
+                " traced. Call it outside of the trace, or leave out updates=."
             )
         known = all(not isinstance(x, Tensor) or x._value is not None for x in arrays)
         states = held(self.shared) if known else list(self.shared)
@@ -537,7 +538,7 @@ def evaluate(y: Tensor, values: Any, named: Mapping[str, Any]) -> Any:
             why = "is no symbol of it" if not found else "names several of its symbols"
             listed = ", ".join(map(called, symbols)) or "none"
             raise UsageError(
-                f"eval of {blame.describe(y)}{blame.at(y.site)}: {shown} {why}."
+                f"eval of {blame.describe(y)}{blame.quote_site(y.site)}: {shown} {why}."
                 f" Its symbols are {listed}."
             )
         given[found[0]] = value
@@ -546,7 +547,7 @@ def evaluate(y: Tensor, values: Any, named: Mapping[str, Any]) -> Any:
         cure = ", ".join(f"{x.name or 'x'}: ..." for x in missing[:5])
         raise missing_symbols(
             missing,
-            f"eval of {blame.describe(y)}{blame.at(y.site)}",
+            f"eval of {blame.describe(y)}{blame.quote_site(y.site)}",
             f"Give a value: .eval({{{cure}}})",
         )
     return run(*(given[i] for i in range(len(symbols))))

@@ -72,14 +72,15 @@ def fitted(new: Any, x: Shared) -> Any:
     if not np.can_cast(new.dtype, x.dtype, "same_kind"):
         raise DtypeError(
             f"the update of {x.described()} is {blame.describe(new)}"
-            f"{blame.at(new.site)}, which does not become {x.dtype} by itself. Cast it"
-            f" on purpose: .astype(np.{x.dtype})."
+            f"{blame.quote_site(new.site)}, which does not become {x.dtype} by itself."
+            f" Cast it on purpose: .astype(np.{x.dtype})."
         )
     if not _may_match(new.shape, x.shape):
         raise ShapeError(
             f"the update of {x.described()} is {blame.describe(new)}"
-            f"{blame.at(new.site)}, of another shape. Update it with one of its shape,"
-            " or leave lengths open where it is made: wb.shared(value, shape=(None,))."
+            f"{blame.quote_site(new.site)}, of another shape. Update it with one of its"
+            " shape, or leave lengths open where it is made: wb.shared(value,"
+            " shape=(None,))."
         )
     return new if new.dtype == x.dtype else new.astype(x.dtype)
 
@@ -133,7 +134,7 @@ def swapped(swap: Any, known: set[Shared]) -> dict[Tensor, Any]:
 
 def _replacing(value: Any, x: Tensor) -> Any:
     """Return what takes the place of a Tensor, in its dtype."""
-    what = f"givens: what replaces {blame.describe(x)}{blame.at(x.site)}"
+    what = f"givens: what replaces {blame.describe(x)}{blame.quote_site(x.site)}"
     if isinstance(value, Dim):
         value = admit(value)
     refuse_sparse(value, what)
@@ -174,7 +175,9 @@ def missing_symbols(
 ) -> MissingInputError:
     """The error that names symbols without a value, and the lines that made them."""
     shown = ", ".join(
-        f"{x.name!r} {types.spec_of(x)}{blame.at(x.site)}" if x.name else called(x)
+        f"{x.name!r} {types.spec_of(x)}{blame.quote_site(x.site)}"
+        if x.name
+        else called(x)
         for x in missing[:5]
     )
     more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""

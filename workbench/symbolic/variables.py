@@ -14,7 +14,7 @@ import numpy as np
 
 from workbench.core import source, types
 from workbench.core.blame import shorten
-from workbench.core.dims import Dim, Length, of_atom
+from workbench.core.dims import Dim, Length, dim_of_atom
 from workbench.core.shared import Shared, copied, matches, refuse_sparse, within
 from workbench.core.tensor import Tensor, leaf
 from workbench.core.types import Spec
@@ -99,7 +99,7 @@ def lengths(made: Tensor, shape: Shape) -> tuple[Any, ...]:
                 " on, or None for a length that is not known yet."
             )
     return tuple(
-        of_atom(Length(made, axis))
+        dim_of_atom(Length(made, axis))
         if n is None
         else n
         if isinstance(n, Dim)
@@ -299,7 +299,7 @@ def shared(
     if isinstance(value, Tensor):
         value = value.get_value() if isinstance(value, Shared) else value.value
     if isinstance(value, np.ndarray) and type(value) is not np.ndarray:
-        value = types.plain(value)
+        value = types.strip_subclass(value)
     refuse_sparse(value, "a shared value")
     given = value
     if not hasattr(value, "dtype") or isinstance(value, np.generic):

@@ -222,7 +222,7 @@ def kinds(x: Any) -> str:
 
 
 def _floats(x: Any) -> bool:
-    return x is not None and types.differentiable(types.spec_of(x).dtype)
+    return x is not None and types.is_differentiable(types.spec_of(x).dtype)
 
 
 def size(g: Any) -> tuple[float, bool]:

@@ -163,7 +163,7 @@ def _diagnosed(
     outputs = [
         y
         for y in made.outputs
-        if isinstance(y, Tensor) and types.differentiable(y.dtype)
+        if isinstance(y, Tensor) and types.is_differentiable(y.dtype)
     ]
     resolution = resolve_call(None, outputs, made.inputs, "diagnose")
     case = Case(

@@ -242,7 +242,7 @@ class _Part:
                 if isinstance(value, tuple) or value is None:
                     continue
                 text = operand(node, k)
-                number = types.weak(value) or getattr(value, "shape", None) == ()
+                number = types.is_weak(value) or getattr(value, "shape", None) == ()
                 if is_literal(text) or (number and text == LEFT_OUT):
                     continue
                 yield (node.serial, k), (node, x, value)
@@ -253,7 +253,7 @@ class _Part:
         values = [slot.value for slot in self.slots.values()]
         return tuple(
             (np.shape(v), str(getattr(v, "dtype", type(v))))
-            if types.weak(v) or hasattr(v, "dtype")
+            if types.is_weak(v) or hasattr(v, "dtype")
             else str(v)
             for v in values
         ) + tuple((n.op.name, str(n.params)) for n in self.nodes)
@@ -452,7 +452,7 @@ class _Part:
         """Return whether the line's gradient is finite at the operands' own values."""
         leaves: dict[int, Any] = {}
         for serial, x in self.base.items():
-            smooth = types.differentiable(x.dtype)
+            smooth = types.is_differentiable(x.dtype)
             leaves[serial] = leaf(x._value) if smooth else x._value
         inputs = [x for x in leaves.values() if isinstance(x, Tensor)]
         derived = [
@@ -480,7 +480,7 @@ def _is_same(x: Any, y: Any, depth: int = 4) -> bool:
     if x is y:
         return True
     if not isinstance(x, Tensor) or not isinstance(y, Tensor):
-        return types.weak(x) and types.weak(y) and bool(x == y)
+        return types.is_weak(x) and types.is_weak(y) and bool(x == y)
     return (
         depth > 0
         and x.op is y.op

@@ -8,7 +8,7 @@ from html import escape
 from typing import Literal, overload
 
 from workbench.core import blame
-from workbench.core.blame import counted
+from workbench.core.blame import format_count
 from workbench.core.source import Site
 from workbench.core.tensor import Tensor
 
@@ -131,10 +131,10 @@ class Finding:
         An input has none: it was made where the program was traced.
         """
         if self.site is not None:
-            return blame.at(self.site)
+            return blame.quote_site(self.site)
         if not self.node.inputs:
             return ""
-        return blame.at(self.node.site)
+        return blame.quote_site(self.node.site)
 
     def __str__(self) -> str:
         rows = [
@@ -217,7 +217,7 @@ def counts(found: Sequence[Finding]) -> str:
     for severity in ("error", "warning", "note"):
         n = sum(one.severity == severity for one in found)
         if n:
-            told.append(counted(n, severity))
+            told.append(format_count(n, severity))
     return ", ".join(told)
 
 

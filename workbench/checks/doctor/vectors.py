@@ -21,7 +21,7 @@ import numpy as np
 from workbench.checks.doctor.case import Case, at, finite
 from workbench.checks.doctor.finding import Finding
 from workbench.core import walk
-from workbench.core.blame import counted
+from workbench.core.blame import format_count
 from workbench.core.tensor import Tensor, value_of
 from workbench.errors import WorkbenchError
 
@@ -123,7 +123,7 @@ def _null(place: tuple[int, ...], y: Any, eps: float) -> Iterator[Group]:
         if columns.stop > few and size - few > 1:
             pair = (columns, slice(0, 0)) if side == 0 else (slice(0, 0), columns)
             count = columns.stop - few
-            told = f"{counted(count, 'vector')} for singular values of 0"
+            told = f"{format_count(count, 'vector')} for singular values of 0"
             if few >= len(s):
                 told = "the vectors that complete a basis"
             yield Group(place, pair, angle, told)

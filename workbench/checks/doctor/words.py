@@ -150,7 +150,7 @@ def _shift(x: Tensor, rng: np.random.Generator) -> Any:
     shift = rng.normal(size=np.shape(x._value)) * (size or 1.0)
     if x.dtype.kind == "c":
         shift = shift + 1j * rng.normal(size=np.shape(x._value)) * (size or 1.0)
-    return shift if types.weak(x._value) else np.asarray(shift).astype(x.dtype)
+    return shift if types.is_weak(x._value) else np.asarray(shift).astype(x.dtype)
 
 
 def _gradients(case: Case, shifts: list[Any], sign: int) -> list[Any]:

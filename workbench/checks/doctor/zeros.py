@@ -83,7 +83,7 @@ def _unread(case: Case, x: Tensor) -> Finding:
 
 
 def _place(node: Tensor) -> str:
-    return blame.at(node.site)
+    return blame.quote_site(node.site)
 
 
 def _copied(case: Case, x: Tensor) -> Tensor | None:
@@ -120,7 +120,7 @@ def _cut(case: Case, x: Tensor, told: set[int]) -> Iterator[Finding]:
         and any(
             isinstance(a, Tensor)
             and a.serial in reached
-            and types.differentiable(a.dtype)
+            and types.is_differentiable(a.dtype)
             for a in node.inputs
         )
         and _smooth(case, x, node)
@@ -155,7 +155,9 @@ def _cut(case: Case, x: Tensor, told: set[int]) -> Iterator[Finding]:
 def _cuts(node: Tensor) -> bool:
     if node.op.pull is None or node.op.name in STOPPING:
         return True
-    return not isinstance(node._value, tuple) and not types.differentiable(node.dtype)
+    return not isinstance(node._value, tuple) and not types.is_differentiable(
+        node.dtype
+    )
 
 
 def _smooth(case: Case, x: Tensor, end: Tensor) -> bool:
@@ -191,7 +193,7 @@ def _cutter(case: Case, node: Tensor, title: str) -> Finding:
         cause = "A comparison gives steps: its slope is 0 wherever it has one."
         text = "a smooth step in its place, some `width` wide"
         code, rule = _smooth_step(node), None
-    elif op == "astype" or not types.differentiable(node.dtype):
+    elif op == "astype" or not types.is_differentiable(node.dtype):
         kind = "cast-to-integer" if op == "astype" else "chosen"
         if op in CHOOSING:
             cause = "A position has no slope."
@@ -436,7 +438,7 @@ def _tell_dropped(case: Case, node: Tensor, what: str, code: str) -> Dropped:
 
 
 def _named(node: Tensor) -> str:
-    return f"{node.op.name}{blame.at(node.site)}"
+    return f"{node.op.name}{blame.quote_site(node.site)}"
 
 
 def _text(node: Tensor, k: int) -> str:

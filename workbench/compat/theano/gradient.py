@@ -77,7 +77,7 @@ OF_VALUES = frozenset(
 
 def integers(nest: Any) -> list[Tensor]:
     """Return the variables of integers in a nest of variables."""
-    return [x for x in _tensors(nest) if not types.differentiable(x.dtype)]
+    return [x for x in _tensors(nest) if not types.is_differentiable(x.dtype)]
 
 
 class Reals:
@@ -120,7 +120,7 @@ class Reals:
         smooth = (
             any(c is not None for c in casts)
             and isinstance(spec, types.Spec)
-            and types.differentiable(spec.dtype)
+            and types.is_differentiable(spec.dtype)
             and (op.elementwise or op.name in OF_VALUES)
             and not op.custom
         )

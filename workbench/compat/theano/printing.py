@@ -59,7 +59,7 @@ def _written(root: Tensor) -> str:
 
 
 def _constant(x: Any) -> str:
-    if types.weak(x) or getattr(x, "shape", None) == ():
+    if types.is_weak(x) or getattr(x, "shape", None) == ():
         return str(x)
     return repr(types.spec_of(x)) if hasattr(x, "shape") else repr(x)
 

@@ -17,7 +17,7 @@ from workbench.control_flow.signature import Until, check_takes, listed, until
 from workbench.core.aliases import rebinding
 from workbench.core.dims import smallest
 from workbench.core.tensor import Tensor
-from workbench.core.types import differentiable, weak
+from workbench.core.types import is_differentiable, is_weak
 from workbench.errors import UsageError
 from workbench.gradient.verify import check_mode
 from workbench.ops.elementwise import stop_gradient
@@ -74,7 +74,7 @@ def _gated(made: Any, open_: Any) -> Any:
             "scan: with truncate_gradient the number of steps must be known before the"
             " loop runs, and until() ends it earlier."
         )
-    if isinstance(made, Tensor) and differentiable(made.dtype):
+    if isinstance(made, Tensor) and is_differentiable(made.dtype):
         return np.where(open_, made, stop_gradient(made))
     return made
 
@@ -225,7 +225,7 @@ def _first(x: Any) -> Any:
 def _number(x: Any) -> Any:
     """A first value; a Python number as such, which takes the dtype of the output."""
     made = as_tensor_variable(x)
-    return made._value if weak(made._value) else made
+    return made._value if is_weak(made._value) else made
 
 
 def map(

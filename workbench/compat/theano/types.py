@@ -256,7 +256,7 @@ def as_tensor_variable(x: Any, name: str | None = None, ndim: int | None = None)
     if not isinstance(x, Tensor):
         x = admit(x)
     if not isinstance(x, Tensor):
-        x = leaf(x) if specs.weak(x) else variables.constant(x, name)
+        x = leaf(x) if specs.is_weak(x) else variables.constant(x, name)
     made: Any = x
     if ndim is not None and ndim != made.ndim:
         if ndim < made.ndim:
@@ -274,7 +274,7 @@ def constant(
 
     A Python number of no given dtype stays one: beside float32 the result is float32.
     """
-    if dtype is None and not ndim and specs.weak(x):
+    if dtype is None and not ndim and specs.is_weak(x):
         made = leaf(x, name)
         return made
     array = np.asarray(x, None if dtype is None else dtype_name(dtype))

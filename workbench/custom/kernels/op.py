@@ -212,7 +212,7 @@ def on_host(op: Any, bound: Bound, arrays: Sequence[Any]) -> list[Any]:
             what = f"the kernel threw an exception: {said or 'not a std::exception'}"
         raise KernelError(
             f"{op.name}({', '.join(map(repr, map(types.spec_of, arrays)))})"
-            f"{blame.here()}: {what}."
+            f"{blame.user_line()}: {what}."
         )
     return [y[()] if y.ndim == 0 else y for y in made]
 
@@ -496,7 +496,7 @@ class KernelOp(Op):
         try:
             for x in given:
                 if isinstance(x, np.ndarray):
-                    types.plain(x)  # a mask would be lost
+                    types.strip_subclass(x)  # a mask would be lost
             if all(map(_is_operand, given)):
                 # Otherwise the call itself says what it cannot take.
                 bound = self._bind(list(map(_seen, given)))
@@ -505,7 +505,7 @@ class KernelOp(Op):
                     for x, pattern in zip(given, self._signature.inputs, strict=True)
                 ]
         except WorkbenchError as error:
-            place = blame.here()
+            place = blame.user_line()
             if place not in str(error):
                 error.args = (f"{error}{place}", *error.args[1:])
             raise
@@ -601,7 +601,7 @@ def _gathered(x: Any) -> Any:
 
 
 def _is_operand(x: Any) -> bool:
-    return isinstance(x, Tensor) or types.weak(x) or hasattr(x, "dtype")
+    return isinstance(x, Tensor) or types.is_weak(x) or hasattr(x, "dtype")
 
 
 def _seen(x: Any) -> Any:
@@ -613,7 +613,7 @@ def _seen(x: Any) -> Any:
 
 def _as(x: Any, dtype: np.dtype[Any]) -> Any:
     """A Python number in the dtype that it takes here; anything else as it is."""
-    if types.weak(x):
+    if types.is_weak(x):
         return dtype.type(x)
     if isinstance(x, Tensor) and types.spec_of(_seen(x)).weak:
         return x.astype(dtype)

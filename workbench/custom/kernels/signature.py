@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from workbench.core import types
-from workbench.core.blame import counted
-from workbench.core.dims import meet
+from workbench.core.blame import format_count
+from workbench.core.dims import unify_lengths
 from workbench.core.types import Spec
 from workbench.errors import DtypeError, KernelError, ShapeError
 
@@ -266,8 +266,8 @@ class Signature:
         if len(values) != len(self.inputs):
             names = ", ".join(p.name for p in self.inputs)
             raise ShapeError(
-                f"{self.op} takes {counted(len(self.inputs), 'array')} ({names}) and"
-                f" got {len(values)}."
+                f"{self.op} takes {format_count(len(self.inputs), 'array')} ({names})"
+                f" and got {len(values)}."
             )
         specs = [types.spec_of(x) if not isinstance(x, Spec) else x for x in values]
         bound = Bound()
@@ -366,7 +366,7 @@ class Signature:
         for pattern, dim, have, place in later:
             want = self.length(pattern, dim, bound, settings)
             try:
-                meet(have, want)
+                unify_lengths(have, want)
             except ValueError:
                 raise ShapeError(
                     f"{self.op}: {place} is {_length(have)}, and {pattern.text} asks"
@@ -404,7 +404,7 @@ class Signature:
         )
         raise ShapeError(
             f"{self.op}: the input {pattern.name} is {spec!r}, of"
-            f" {counted(len(shape), 'axis')}, and the kernel takes {pattern.text}."
+            f" {format_count(len(shape), 'axis')}, and the kernel takes {pattern.text}."
             f" {cure}."
         )
 
@@ -438,10 +438,10 @@ class Signature:
 def _met(a: Any, b: Any) -> Any:
     """Return the one length, or shape, of two that must be equal."""
     if not isinstance(a, tuple):
-        return meet(a, b)
+        return unify_lengths(a, b)
     if len(a) != len(b):
         raise ValueError
-    return tuple(map(meet, a, b))
+    return tuple(map(unify_lengths, a, b))
 
 
 def _known(n: Any) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.core.dims import none, same, smallest
+from workbench.core.dims import is_same_shape, is_zero_length, smallest
 from workbench.core.op import implements
 from workbench.core.tensor import admit, apply
 from workbench.core.types import Spec
@@ -111,11 +111,11 @@ def _qr_push(tangents: tuple[Any, ...], y: Any, x: Any, *, mode: str) -> Any:
     turn = below - hermitian(below) + _imaginary_diagonal(inner)
     moved_q = over + first @ (turn - inner)
     moved_r = (inner - turn) @ upper
-    if not same((few,), shape_of(x)[-1:]):
+    if not is_same_shape((few,), shape_of(x)[-1:]):
         rest = hermitian(moved_q) @ x[..., few:] + hermitian(first) @ t[..., few:]
         moved_r = np.concatenate([moved_r, rest], axis=-1)
     last = q[..., few:]
-    if not none(shape_of(last)[-1]):
+    if not is_zero_length(shape_of(last)[-1]):
         moved_last = -(first @ (hermitian(moved_q) @ last))
         moved_q = np.concatenate([moved_q, moved_last], axis=-1)
         moved_r = np.concatenate([moved_r, np.zeros_like(r[..., few:, :])], axis=-2)
@@ -133,10 +133,10 @@ def _qr_pull(g: Any, y: Any, x: Any, *, mode: str) -> Any:
     first, last, upper = q[..., :few], q[..., few:], r[..., :few, :few]
     to_q = None if g[0] is None else conjugate(g[0])
     to_r = None if g[1] is None else conjugate(g[1])[..., :few, :]
-    if to_q is not None and not none(shape_of(last)[-1]):
+    if to_q is not None and not is_zero_length(shape_of(last)[-1]):
         # What completes the basis turns as the first columns do.
         to_q = to_q[..., :few] - last @ (hermitian(to_q[..., few:]) @ first)
-    wide, more_columns = None, not same((few,), shape_of(x)[-1:])
+    wide, more_columns = None, not is_same_shape((few,), shape_of(x)[-1:])
     if more_columns and to_r is not None:
         wide = first @ to_r[..., few:]
         more = x[..., few:] @ hermitian(to_r[..., few:])

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.core.deferred import shape_at
-from workbench.core.dims import broadcast_shapes, meet, smallest
+from workbench.core.dims import broadcast_shapes, smallest, unify_lengths
 from workbench.core.op import Op, declare, implements
 from workbench.core.tensor import admit, apply, value_of
-from workbench.core.types import Batched, Params, Spec, value_spec
+from workbench.core.types import Batched, Params, Spec, as_spec
 from workbench.ops.contraction import product_dtype, swap
 from workbench.ops.define import aligned, dtype_of, op, shape_of, sum_to
 from workbench.ops.elementwise import conjugate
@@ -67,14 +67,14 @@ def inv(a: Any) -> Any:
 
 
 def _solve_infer(a: Any, b: Any) -> Spec:
-    matrix, right = square(a), value_spec(b)
+    matrix, right = square(a), as_spec(b)
     n = matrix.shape[-1]
     dtype = np.result_type(product_dtype(matrix, right), matrix.dtype)
     vector = len(right.shape) == 1
     said = f"the right side of shape {right.shape} does not have {n} rows"
     if not right.shape:
         raise ValueError(said)
-    n = meet(n, right.shape[-1 if vector else -2], said)
+    n = unify_lengths(n, right.shape[-1 if vector else -2], said)
     if vector:
         return Spec((*matrix.shape[:-2], n), dtype)
     loop = broadcast_shapes(matrix.shape[:-2], right.shape[:-2])
@@ -560,7 +560,7 @@ def _along_push(
 def _along_infer(x: Any, *directions: Any) -> Spec:
     spec = square(x)
     for t in directions:
-        spec = broadcast(spec, value_spec(t).shape[:-2])
+        spec = broadcast(spec, as_spec(t).shape[:-2])
     return spec
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from workbench.core import dims
-from workbench.core.dims import broadcast_shapes, meet
+from workbench.core.dims import broadcast_shapes, unify_lengths
 from workbench.core.op import Op
-from workbench.core.types import Spec, value_spec
+from workbench.core.types import Spec, as_spec
 from workbench.ops.contraction import swap
 from workbench.ops.define import dtype_of, shape_of
 from workbench.ops.elementwise import conjugate
@@ -19,7 +19,7 @@ from workbench.ops.elementwise import conjugate
 
 def matrices(x: Any) -> Spec:
     """Return a stack of matrices, in the dtype that LAPACK gives its results."""
-    spec = value_spec(x)
+    spec = as_spec(x)
     if len(spec.shape) < 2:
         raise np.linalg.LinAlgError(
             f"shape {spec.shape} must be that of a matrix, with two axes or more"
@@ -32,7 +32,7 @@ def square(x: Any, **_: Any) -> Spec:
     """Return a stack of square matrices."""
     spec = matrices(x)
     try:
-        n = meet(*spec.shape[-2:])
+        n = unify_lengths(*spec.shape[-2:])
     except ValueError:
         raise np.linalg.LinAlgError(
             f"the last two axes of shape {spec.shape} must be equal"
@@ -113,7 +113,7 @@ def peak(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """Return the largest of magnitudes, 0 of none; CuPy's `max` has no ``initial=``."""
     if 0 in [n for n in shape_of(x) if isinstance(n, int)]:
         return np.sum(x, axis=axis, keepdims=keepdims)
-    if dims.found(shape_of(x)):  # what it runs on may have length 0
+    if dims.has_dim(shape_of(x)):  # what it runs on may have length 0
         return np.max(x, axis=axis, keepdims=keepdims, initial=0)  # a Tensor: so
     return np.max(x, axis=axis, keepdims=keepdims)
 

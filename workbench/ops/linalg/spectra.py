@@ -28,7 +28,7 @@ import numpy as np
 from workbench.core.dims import smallest
 from workbench.core.op import Op, implements
 from workbench.core.tensor import admit, apply
-from workbench.core.types import Params, Spec, value_spec
+from workbench.core.types import Params, Spec, as_spec
 from workbench.ops.contraction import swap
 from workbench.ops.define import op, several, shape_of
 from workbench.ops.elementwise import conjugate
@@ -146,7 +146,7 @@ WEIGHTS: Op = stacked(
     op(
         "eigen_weights",
         _weights_compute,
-        infer=lambda x, w, *, UPLO: broadcast(square(x), value_spec(w).shape[:-1]),
+        infer=lambda x, w, *, UPLO: broadcast(square(x), as_spec(w).shape[:-1]),
         template="eigen_weights({0}, {1}, {UPLO})",
         helper='''\
 def eigen_weights(x, w, UPLO):
@@ -551,7 +551,7 @@ BETWEEN: Op = stacked(
     op(
         "singular_weights",
         _between_compute,
-        infer=lambda x, w: broadcast(matrices(x), value_spec(w).shape[:-1]),
+        infer=lambda x, w: broadcast(matrices(x), as_spec(w).shape[:-1]),
         helper='''\
 def singular_weights(x, w):
     """The matrix with the singular vectors of x and the singular values w."""

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from workbench.core.dims import broadcast_shapes, meet, smallest
+from workbench.core.dims import broadcast_shapes, smallest, unify_lengths
 from workbench.core.op import declare
 from workbench.core.tensor import apply
-from workbench.core.types import Params, Spec, value_spec
+from workbench.core.types import Params, Spec, as_spec
 from workbench.ops.contraction import product_dtype, swap
 from workbench.ops.define import op, several, shape_of, sum_to
 from workbench.ops.elementwise import conjugate
@@ -50,9 +50,11 @@ def _triangular_compute(a: Any, b: Any, *, lower: bool, unit: bool) -> Any:
 
 
 def _triangular_infer(a: Any, b: Any, **_: Any) -> Spec:
-    matrix, right = square(a), value_spec(b)
+    matrix, right = square(a), as_spec(b)
     said = f"the right side of shape {right.shape} does not have"
-    n = meet(matrix.shape[-1], right.shape[-2], f"{said} {matrix.shape[-1]} rows")
+    n = unify_lengths(
+        matrix.shape[-1], right.shape[-2], f"{said} {matrix.shape[-1]} rows"
+    )
     loop = broadcast_shapes(matrix.shape[:-2], right.shape[:-2])
     dtype = np.result_type(product_dtype(matrix, right), matrix.dtype)
     return Spec((*loop, n, right.shape[-1]), dtype)
@@ -271,8 +273,8 @@ def _sylvester_infer(a: Any, b: Any, q: Any) -> Spec:
         f"q of shape {whole.shape} does not have {left.shape[-1]} rows and"
         f" {right.shape[-1]} columns"
     )
-    rows = meet(whole.shape[-2], left.shape[-1], said)
-    columns = meet(whole.shape[-1], right.shape[-1], said)
+    rows = unify_lengths(whole.shape[-2], left.shape[-1], said)
+    columns = unify_lengths(whole.shape[-1], right.shape[-1], said)
     loop = broadcast_shapes(left.shape[:-2], right.shape[:-2], whole.shape[:-2])
     return Spec((*loop, rows, columns), product_dtype(left, right, whole))
 

@@ -55,12 +55,12 @@ def _sum(a: Any, b: Any, together: Callable[[Any, Any], Any]) -> Any:
         return _sparse_sum(a, b, together)
     other = b if is_sparse(a) else a
     if shape_of(other) == ():
-        if types.weak(other) and other == 0:
+        if types.is_weak(other) and other == 0:
             return a if is_sparse(a) else b if together is np.add else -b
         raise NotImplementedError(
-            f"a number added to a sparse array{blame.here()} would fill it: every zero"
-            " would become that number. Write S.toarray() + c, or add it to the stored"
-            " entries alone by a sparse array of the same pattern."
+            f"a number added to a sparse array{blame.user_line()} would fill it: every"
+            " zero would become that number. Write S.toarray() + c, or add it to the"
+            " stored entries alone by a sparse array of the same pattern."
         )
     return together(dense(a) if is_sparse(a) else a, dense(b) if is_sparse(b) else b)
 
@@ -69,7 +69,7 @@ def _same_shape(a: Any, b: Any) -> None:
     if tuple(a.shape) != tuple(b.shape):
         raise ShapeError(
             f"sparse arrays of shapes {tuple(a.shape)} and {tuple(b.shape)}"
-            f"{blame.here()} have no sum. Give both the same shape."
+            f"{blame.user_line()} have no sum. Give both the same shape."
         )
 
 
@@ -122,8 +122,9 @@ def divide(a: Any, b: Any) -> Any:
     """``a / b`` for a dense ``b``: the stored entries are divided."""
     if is_sparse(b):
         raise TraceError(
-            f"division by a sparse array{blame.here()}: its zeros would give infinity"
-            " or NaN nearly everywhere. Write x / S.toarray() if that is meant."
+            f"division by a sparse array{blame.user_line()}: its zeros would give"
+            " infinity or NaN nearly everywhere. Write x / S.toarray() if that is"
+            " meant."
         )
     return _scaled(a, b, np.true_divide)
 
@@ -138,23 +139,23 @@ def _at(values: Any, have: Pattern, wanted: Pattern) -> Any:
 def _scaled(s: Any, x: Any, together: Callable[[Any, Any], Any]) -> Any:
     x = admit(x)
     shape = shape_of(x)
-    if dims.same(shape, (1,) * len(shape)):
+    if dims.is_same_shape(shape, (1,) * len(shape)):
         data, pattern = taken(s)
         x = x if shape == () else np.reshape(x, ())
         return made_of(together(data, x), pattern)
     values, pattern = listed(s)
     height, width = pattern.plane
     aligned = (1,) * (2 - len(shape)) + shape
-    if dims.found(aligned) and len(aligned) == 2:
+    if dims.has_dim(aligned) and len(aligned) == 2:
         x = np.broadcast_to(x, aligned := (height, width))
     if len(aligned) > 2 or any(
         n not in (1, m) for n, m in zip(aligned, (height, width), strict=True)
     ):
         raise ShapeError(
             f"a sparse array of shape {tuple(s.shape)} and a dense one of shape"
-            f" {shape}{blame.here()}: the dense one is stretched to the sparse one's"
-            " shape, so each of its axes must be equal or 1. Write S.toarray() * x to"
-            " stretch the sparse one."
+            f" {shape}{blame.user_line()}: the dense one is stretched to the sparse"
+            " one's shape, so each of its axes must be equal or 1. Write S.toarray() *"
+            " x to stretch the sparse one."
         )
     x = np.reshape(x, aligned)
     rows = pattern.rows if aligned[0] > 1 else np.zeros_like(pattern.rows)
@@ -196,14 +197,14 @@ def _sparse_matmul(a: Any, b: Any) -> Any:
     if len(a.shape) != 2 or len(b.shape) != 2:
         raise ShapeError(
             f"the product of sparse arrays of shapes {tuple(a.shape)} and"
-            f" {tuple(b.shape)}{blame.here()}: of two sparse arrays, both must have two"
-            " axes. Write S @ v.toarray()."
+            f" {tuple(b.shape)}{blame.user_line()}: of two sparse arrays, both must"
+            " have two axes. Write S @ v.toarray()."
         )
     (left, p), (right, q) = listed(a), listed(b)
     if p.shape[1] != q.shape[0]:
         raise ShapeError(
             f"the product of sparse arrays of shapes {p.shape} and {q.shape}"
-            f"{blame.here()}: the first has {p.shape[1]} columns, the second"
+            f"{blame.user_line()}: the first has {p.shape[1]} columns, the second"
             f" {q.shape[0]} rows; both must be equal. Transpose one with .T."
         )
     # Each entry (i, k) of the first meets every entry (k, j) of the second.

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from workbench.core import blame, dims, hooks
-from workbench.core.dims import meet
+from workbench.core.dims import unify_lengths
 from workbench.core.op import Op
 from workbench.core.tensor import Tensor, apply
 from workbench.core.tree import is_sparse
-from workbench.core.types import Batched, Params, Spec, value_spec
+from workbench.core.types import Batched, Params, Spec, as_spec
 from workbench.errors import UsageError
 from workbench.ops.contraction import product_dtype
 from workbench.ops.define import multilinear, shape_of
@@ -271,8 +271,8 @@ def pattern_of(s: Any) -> tuple[Pattern, Any]:
     kind, name, shape = type(s), s.format, tuple(s.shape)
     if len(shape) > 2:
         raise UsageError(
-            f"a sparse array of shape {shape}{blame.here()}: those of one or two axes"
-            " are known. Reshape it, or write .toarray()."
+            f"a sparse array of shape {shape}{blame.user_line()}: those of one or two"
+            " axes are known. Reshape it, or write .toarray()."
         )
     if name not in (*INDEX, "coo"):
         s = s.tocoo()
@@ -354,18 +354,16 @@ def _product(data: Any, x: Any, *, pattern: Pattern) -> Any:
 
 
 def _product_infer(data: Any, x: Any, *, pattern: Pattern) -> Spec:
-    spec = value_spec(x)
+    spec = as_spec(x)
     if len(spec.shape) not in (1, 2):
         raise ValueError(f"a product with an array of {len(spec.shape)} axes")
-    meet(
+    unify_lengths(
         pattern.shape[1],
         spec.shape[0],
         f"the last axis of {pattern.shape} has length {pattern.shape[1]}, the first"
         f" of {spec.shape} another",
     )
-    return Spec(
-        (pattern.shape[0], *spec.shape[1:]), product_dtype(value_spec(data), spec)
-    )
+    return Spec((pattern.shape[0], *spec.shape[1:]), product_dtype(as_spec(data), spec))
 
 
 def _folded(x: Any) -> Any:
@@ -449,7 +447,7 @@ def _sample(g: Any, x: Any, *, pattern: Pattern) -> Any:
 
 
 def _sample_infer(g: Any, x: Any, *, pattern: Pattern) -> Spec:
-    return Spec(pattern.rows.shape, product_dtype(value_spec(g), value_spec(x)))
+    return Spec(pattern.rows.shape, product_dtype(as_spec(g), as_spec(x)))
 
 
 def _sample_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 from workbench.core import blame
 from workbench.core.tensor import admit, apply
 from workbench.core.tree import is_sparse
-from workbench.core.types import Params, Spec, value_spec
+from workbench.core.types import Params, Spec, as_spec
 from workbench.errors import DtypeError, ShapeError
 from workbench.ops.contraction import product_dtype
 from workbench.ops.define import op, shape_of
@@ -99,7 +99,7 @@ def _push(
 
 
 def _infer(data: Any, b: Any, *, pattern: Pattern, transposed: bool) -> Spec:
-    data, b = value_spec(data), value_spec(b)
+    data, b = as_spec(data), as_spec(b)
     return Spec(b.shape, _dtype(data, b))
 
 
@@ -139,20 +139,20 @@ def solve(a: Any, b: Any, *, transposed: bool = False) -> Any:
     """The solution of ``a @ x = b`` for a square sparse ``a`` and a dense ``b``."""
     if is_sparse(b):
         raise DtypeError(
-            f"spsolve(A, b){blame.here()}: the right-hand side is sparse, and the"
+            f"spsolve(A, b){blame.user_line()}: the right-hand side is sparse, and the"
             " solution would be dense. Write b.toarray()."
         )
     if not is_sparse(a):
         raise DtypeError(
-            f"spsolve(A, b){blame.here()}: A is not a sparse array. Write"
+            f"spsolve(A, b){blame.user_line()}: A is not a sparse array. Write"
             " np.linalg.solve(A, b), or make it sparse before it is differentiated."
         )
     b = admit(b)
     shape = tuple(a.shape)
     if len(shape) != 2 or shape[0] != shape[1] or shape_of(b)[:1] != shape[:1]:
         raise ShapeError(
-            f"spsolve(A, b){blame.here()}: A is of shape {shape}, b of {shape_of(b)}."
-            " A must be square and b have as many rows."
+            f"spsolve(A, b){blame.user_line()}: A is of shape {shape}, b of"
+            f" {shape_of(b)}. A must be square and b have as many rows."
         )
     values, pattern = listed(a)
     column = len(shape_of(b)) == 2 and shape_of(b)[1] == 1

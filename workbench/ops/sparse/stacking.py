@@ -60,7 +60,7 @@ def constructor(name: str) -> Callable[..., Any]:
             made = _of_parts(kind, name, admit(arg1[0]), arg1[1:], shape)
         else:
             raise TraceError(
-                f"{name} of a dense Tensor{blame.here()}: which of its entries are"
+                f"{name} of a dense Tensor{blame.user_line()}: which of its entries are"
                 " stored would depend on values, and those that are 0 would lose their"
                 f" gradient. Say which with {name}((values, (rows, columns)), shape)."
             )
@@ -83,7 +83,7 @@ def _of_parts(
         coo = kind.__module__.rpartition("._")[0], name.partition("_")[2]
         made = _of_parts(_class(coo[0], f"coo_{coo[1]}"), "coo", data, rest, shape)
         return made.asformat(name.partition("_")[0])
-    if dims.found(shape_of(data)) and not name.startswith("dia"):
+    if dims.has_dim(shape_of(data)) and not name.startswith("dia"):
         # One value for each place, as the run will find.
         places = rest[0][0] if name.startswith("coo") else rest[0]
         data = np.reshape(data, (len(places),))
@@ -93,8 +93,8 @@ def _of_parts(
     pattern.built = None
     if kept.shape != numbers.shape:
         raise ShapeError(
-            f"{name}{blame.here()}: {numbers.size} values for {kept.size} places. Give"
-            " one value for each."
+            f"{name}{blame.user_line()}: {numbers.size} values for {kept.size} places."
+            " Give one value for each."
         )
     return made_of(data, pattern)
 

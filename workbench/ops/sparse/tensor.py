@@ -126,7 +126,7 @@ class SparseTensor:
         if hasattr(pattern.kind, name):
             raise TraceError(
                 f"{pattern.kind.__name__}.{name} is not known to Workbench"
-                f"{blame.here()}. Write it with products, sums, indexing and"
+                f"{blame.user_line()}. Write it with products, sums, indexing and"
                 " conversions (.tocsr(), .toarray()), or work on S.data."
             )
         raise AttributeError(f"a sparse Tensor has no attribute {name!r}")
@@ -249,9 +249,9 @@ class SparseTensor:
 
     def power(self, n: Any, dtype: Any = None) -> Any:
         """Return each stored entry to the power ``n``, a number that is not 0."""
-        if not types.weak(n) and shape_of(n) != ():
+        if not types.is_weak(n) and shape_of(n) != ():
             raise NotImplementedError("the power of a sparse array must be a number")
-        if types.weak(n) and n == 0:
+        if types.is_weak(n) and n == 0:
             raise NotImplementedError(
                 "the power 0 of a sparse array would fill it with ones; write"
                 " np.ones(S.shape)"
@@ -292,8 +292,8 @@ class SparseTensor:
         frame = sys._getframe(1)
         if not frame.f_globals.get("__name__", "").startswith("scipy.sparse"):
             raise TraceError(
-                f"{self!r} is to become a plain array{blame.here()}, and its gradient"
-                " would be lost. Write S.toarray()."
+                f"{self!r} is to become a plain array{blame.user_line()}, and its"
+                " gradient would be lost. Write S.toarray()."
             )
         by_operator(frame)
         holder = np.empty((), object)  # host array: SciPy's sign to step aside
@@ -310,8 +310,8 @@ class SparseTensor:
             if name in KEEPING_ZERO or name in SAME:
                 return getattr(self, SAME.get(name, name))()
         raise TraceError(
-            f"np.{name} of a sparse array{blame.here()} would need its zeros, or is not"
-            f" known. Write np.{name}(S.toarray()), or apply it to S.data."
+            f"np.{name} of a sparse array{blame.user_line()} would need its zeros, or"
+            f" is not known. Write np.{name}(S.toarray()), or apply it to S.data."
         )
 
     def __array_function__(
@@ -323,8 +323,8 @@ class SparseTensor:
             return getattr(self, METHODS[function])(*args[1:], **settings)
         name = f"np.{function.__name__}"
         raise TraceError(
-            f"{name} of a sparse array{blame.here()} is not known to Workbench. Write"
-            f" {name}(S.toarray()), or S.data for the stored values alone."
+            f"{name} of a sparse array{blame.user_line()} is not known to Workbench."
+            f" Write {name}(S.toarray()), or S.data for the stored values alone."
         )
 
 
@@ -344,7 +344,7 @@ def operate(name: str, a: Any, b: Any) -> Any:
     answer = arithmetic.OPERATORS.get(name)
     if answer is None:
         raise TraceError(
-            f"{name} with a sparse array{blame.here()} would need its zeros. Write"
+            f"{name} with a sparse array{blame.user_line()} would need its zeros. Write"
             " S.toarray() for the dense array, or work on S.data."
         )
     return answer(a, b)

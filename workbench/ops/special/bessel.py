@@ -42,9 +42,9 @@ def of_real(x: Any, name: str) -> Any:
     """Return the argument of a function scaled by exp(-|x|), which must be real."""
     if dtype_of(x).kind == "c":
         raise NotDifferentiableError(
-            f"scipy.special.{name} of complex numbers{blame.here()} is scaled by the"
-            " magnitude of a part of its argument, and has no complex derivative. Take"
-            f" real arguments, or scipy.special.{name.removesuffix('e')}."
+            f"scipy.special.{name} of complex numbers{blame.user_line()} is scaled by"
+            " the magnitude of a part of its argument, and has no complex derivative."
+            f" Take real arguments, or scipy.special.{name.removesuffix('e')}."
         )
     return x
 

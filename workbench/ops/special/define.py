@@ -18,7 +18,7 @@ from workbench.core import blame
 from workbench.core.dims import broadcast_shapes
 from workbench.core.op import CALLS, UFUNCS, Op
 from workbench.core.refusals import REFUSED
-from workbench.core.types import differentiable
+from workbench.core.types import is_differentiable
 from workbench.errors import NotDifferentiableError, TraceError
 from workbench.ops.define import (
     RULE_NAMES,
@@ -81,8 +81,8 @@ class Special:
         found: Callable[..., Any] | None = getattr(module, self.__name__, None)
         if found is None:
             raise TraceError(
-                f"cupyx.scipy.special has no {self.__name__}{blame.here()}. Bring its"
-                " arguments to the host with cupy.asnumpy(x)."
+                f"cupyx.scipy.special has no {self.__name__}{blame.user_line()}. Bring"
+                " its arguments to the host with cupy.asnumpy(x)."
             )
         return found
 
@@ -141,7 +141,7 @@ def special(
 @helper
 def unknown(g: Any, x: Any, name: str, place: int) -> Any:
     """Refuse the derivative by an input; nothing flows back to integers."""
-    if not differentiable(dtype_of(x)):
+    if not is_differentiable(dtype_of(x)):
         return 0 * g
     return _refuse(name, place)
 
@@ -149,9 +149,10 @@ def unknown(g: Any, x: Any, name: str, place: int) -> Any:
 def _refuse(name: str, place: int) -> NoReturn:
     ordinal = ("first", "second", "third", "fourth", "fifth")[place]
     raise NotDifferentiableError(
-        f"scipy.special.{name}{blame.here()}: its derivative by the {ordinal} argument"
-        " has no closed form. Differentiate by another argument; or hold this one"
-        " fixed on purpose, with wb.stop_gradient(x) or x.value in its place; or give"
+        f"scipy.special.{name}{blame.user_line()}: its derivative by the {ordinal}"
+        " argument has no closed form. Differentiate by another argument; or hold this"
+        " one fixed on purpose, with wb.stop_gradient(x) or x.value in its place; or"
+        " give"
         f' a rule of your own, wb.override("{name}", vjp=...).'
     )
 

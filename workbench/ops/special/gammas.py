@@ -43,7 +43,7 @@ def trigamma(x: Any) -> Any:
     """Return the derivative of `digamma`, zeta(2, x): DLMF 25.11.12."""
     if dtype_of(x).kind == "c":
         raise NotDifferentiableError(
-            f"scipy.special.digamma of complex numbers{blame.here()}: SciPy has no"
+            f"scipy.special.digamma of complex numbers{blame.user_line()}: SciPy has no"
             " trigamma function of complex arguments. Take real arguments, or cut the"
             " gradient on purpose with x.value."
         )

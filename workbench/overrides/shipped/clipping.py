@@ -400,7 +400,7 @@ def _are_finite(arrays: list[Any]) -> bool:
     return all(
         bool(np.all(np.isfinite(v)))
         for v in values
-        if v is not None and types.differentiable(types.spec_of(v).dtype)
+        if v is not None and types.is_differentiable(types.spec_of(v).dtype)
     )
 
 
@@ -566,7 +566,7 @@ def _noise(
 
 def _normal(d: Any, place: tuple[int, ...]) -> Any:
     """Standard normal numbers in the shape and dtype of a gradient, where it is."""
-    if dims.found(shape_of(d)):
+    if dims.has_dim(shape_of(d)):
         raise OverrideError(
             "noise needs to know the shape of the gradient, and a length of it is not"
             " known before the program runs. Give the input a shape."

@@ -258,7 +258,7 @@ def _layer(
     d = true[place]
     if d is None:
         return None
-    if any(dims.found(shape_of(x)) for x in (*inputs, g)):
+    if any(dims.has_dim(shape_of(x)) for x in (*inputs, g)):
         raise OverrideError(
             f"{name} needs to know the shapes at {node.op.name}, and a length of them"
             " is not known before the program runs. Give the inputs shapes."

@@ -203,7 +203,7 @@ def _beside(metric: Any, d: Any) -> Any:
 
 
 def _check_size(metric: Any, shape: tuple[Any, ...]) -> None:
-    if dims.found(shape) or dims.found(shape_of(metric)):
+    if dims.has_dim(shape) or dims.has_dim(shape_of(metric)):
         return  # `solve` looks when the program runs
     n = prod(shape)
     if shape_of(metric) != (n, n):

@@ -110,8 +110,8 @@ def odeint(
     for name in ("Dfun", "full_output"):
         if settings.get(name):
             raise UsageError(
-                f"odeint(..., {name}={settings[name]!r}){blame.here()} is not known"
-                " inside a derivative. Leave it out."
+                f"odeint(..., {name}={settings[name]!r}){blame.user_line()} is not"
+                " known inside a derivative. Leave it out."
             )
     rate = func if tfirst else lambda t, y, *rest: func(y, t, *rest)
     y0, t = _state(y0), _times(t)
@@ -133,7 +133,7 @@ def _lsoda(
             made = integrate.odeint(function, y0, times, tfirst=True, **settings)
         except integrate.ODEintWarning as warning:
             raise ConvergenceError(
-                f"odeint{blame.here()}: {warning} Try other tolerances, or"
+                f"odeint{blame.user_line()}: {warning} Try other tolerances, or"
                 " solve_ivp with another method."
             ) from warning
     return made, None
@@ -205,7 +205,7 @@ def solve_ivp(
     for name, given in (("events", events), ("dense_output", dense_output)):
         if given:
             raise UsageError(
-                f"solve_ivp(..., {name}=...){blame.here()} is not known inside a"
+                f"solve_ivp(..., {name}=...){blame.user_line()} is not known inside a"
                 " derivative. Ask for the states at t_eval."
             )
     y0 = _state(y0)
@@ -216,8 +216,8 @@ def solve_ivp(
         held = [value_of(x) for x in (first, last, y0, *closed.inputs[:-2])]
         if any(x is None for x in held):
             raise UsageError(
-                f"solve_ivp{blame.here()}: at which times the solver stops depends on"
-                " values, and there are none while tracing without values. Give"
+                f"solve_ivp{blame.user_line()}: at which times the solver stops depends"
+                " on values, and there are none while tracing without values. Give"
                 " t_eval."
             )
         start, stop, y, *parameters = held
@@ -262,9 +262,9 @@ def _closed(rate: Function, t: Any, y0: Any, args: Any, name: str) -> Recorder:
             shape_of(made) == () and shape_of(y0) != (1,)
         ):
             raise ShapeError(
-                f"{name}: the function returned shape {shape_of(made)}{blame.here()},"
-                f" and the state has shape {shape_of(y0)}. Return one rate for each"
-                " entry."
+                f"{name}: the function returned shape"
+                f" {shape_of(made)}{blame.user_line()}, and the state has shape"
+                f" {shape_of(y0)}. Return one rate for each entry."
             )
         return np.reshape(np.astype(made, y0.dtype), shape_of(y0))
 
@@ -278,8 +278,8 @@ def _state(y0: Any) -> Any:
         y0 = np.asarray(y0)
     if len(shape_of(y0)) > 1:
         raise ShapeError(
-            f"the state has shape {shape_of(y0)}{blame.here()}; it must have one axis:"
-            " np.ravel it, and np.reshape it inside the function."
+            f"the state has shape {shape_of(y0)}{blame.user_line()}; it must have one"
+            " axis: np.ravel it, and np.reshape it inside the function."
         )
     kind = complex if y0.dtype.kind == "c" else float
     return np.reshape(np.astype(y0, kind), (-1,))
@@ -335,15 +335,15 @@ def quad(
     for name in ("full_output", "weight", "complex_func"):
         if settings.get(name):
             raise UsageError(
-                f"quad(..., {name}={settings[name]!r}){blame.here()} is not known"
+                f"quad(..., {name}={settings[name]!r}){blame.user_line()} is not known"
                 " inside a derivative. Leave it out."
             )
     middle = np.float64(_between(value_of(a), value_of(b)))
     closed = Recorder(lambda args, x: func(x, *args), args, middle, dynamic=True)
     if closed.graph.tree != tree.flatten(0.0)[1]:
         raise ShapeError(
-            f"quad: the function returned {closed.graph.tree}{blame.here()}; return one"
-            " number."
+            f"quad: the function returned {closed.graph.tree}{blame.user_line()};"
+            " return one number."
         )
     integrand = Integrand(closed.run, closed.specs[0], settings)
     made = integral(integrand, closed.inputs[:-1], _limit(a), _limit(b))
@@ -351,7 +351,7 @@ def quad(
 
 
 def _limit(x: Any) -> Any:
-    return float(x) if types.weak(x) else x
+    return float(x) if types.is_weak(x) else x
 
 
 def _between(a: Any, b: Any) -> float:

@@ -24,7 +24,7 @@ from workbench.autodiff.call import (
 from workbench.core import blame
 from workbench.core.op import declare
 from workbench.core.tensor import apply
-from workbench.core.types import Params, Spec, differentiable
+from workbench.core.types import Params, Spec, is_differentiable
 from workbench.errors import ConvergenceError
 from workbench.ops.define import dtype_of, shape_of
 from workbench.ops.elementwise import stop_gradient
@@ -112,7 +112,7 @@ def _compute(*inputs: Any, problem: Problem) -> Any:
             said = getattr(problem.report, "message", "values that are not finite")
             raise ConvergenceError(
                 f"the differential equation was not solved up to t = {times[-1]:g}"
-                f"{blame.here()}: {said} Try other tolerances or another method."
+                f"{blame.user_line()}: {said} Try other tolerances or another method."
             )
         if problem.backward:
             check_return(made[-1, : problem.backward], parameters[-1], problem.settings)
@@ -182,7 +182,7 @@ def _pull(
         [
             i
             for i, x in enumerate(parameters)
-            if mask >> i & 1 and differentiable(dtype_of(x))
+            if mask >> i & 1 and is_differentiable(dtype_of(x))
         ]
     )
     shapes = [shape_of(parameters[i]) for i in which]
@@ -241,7 +241,7 @@ def check_return(found: Any, known: Any, settings: dict[str, Any]) -> None:
     if not off <= allowed * (1e-6 + float(np.max(np.abs(known)))):
         raise ConvergenceError(
             f"the states came back {off:.2g} away from where they had been"
-            f"{blame.here()}."
+            f"{blame.user_line()}."
         )
 
 

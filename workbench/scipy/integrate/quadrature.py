@@ -16,7 +16,7 @@ from workbench.core import blame, types
 from workbench.core.op import declare
 from workbench.core.recorder import Recorder
 from workbench.core.tensor import admit, apply
-from workbench.core.types import Params, Spec, differentiable
+from workbench.core.types import Params, Spec, is_differentiable
 from workbench.errors import ShapeError, TraceError, UsageError
 from workbench.ops.define import dtype_of, shape_of
 from workbench.ops.shaping import normal_axis
@@ -133,7 +133,7 @@ def _pull(
         [
             i
             for i, x in enumerate(parameters)
-            if mask >> i & 1 and differentiable(dtype_of(x))
+            if mask >> i & 1 and is_differentiable(dtype_of(x))
         ]
     )
     made: list[Any] = [None] * count
@@ -207,7 +207,8 @@ def cumulative_trapezoid(
     """
     if initial is not None and initial != 0:
         raise UsageError(
-            f"cumulative_trapezoid: initial={initial!r}{blame.here()}. It is 0 or None."
+            f"cumulative_trapezoid: initial={initial!r}{blame.user_line()}. It is 0 or"
+            " None."
         )
     rank = len(shape_of(_array(y)))
     y, step = _samples(y, x, dx, axis)
@@ -266,14 +267,14 @@ def _samples(y: Any, x: Any, dx: Any, axis: int) -> tuple[Any, Any]:
     y = np.moveaxis(y, axis, -1)
     count = shape_of(y)[-1]
     if x is None:
-        return y, dx if types.weak(dx) else _array(dx)
+        return y, dx if types.is_weak(dx) else _array(dx)
     x = _array(x)
     if len(shape_of(x)) > 1:
         x = np.moveaxis(x, axis, -1)
     if shape_of(x)[-1] != count:
         raise ShapeError(
-            f"{count} samples at {shape_of(x)[-1]} places{blame.here()}: give one place"
-            " per sample, along the same axis."
+            f"{count} samples at {shape_of(x)[-1]} places{blame.user_line()}: give one"
+            " place per sample, along the same axis."
         )
     return y, x[..., 1:] - x[..., :-1]
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import blame
-from workbench.core.dims import differ
+from workbench.core.dims import always_differ
 from workbench.core.tensor import admit, value_of
 from workbench.errors import TraceError
 from workbench.ops.define import dtype_of, shape_of
@@ -30,7 +30,7 @@ def matrix(x: Any, check_finite: bool = False, *, square: bool = False) -> Any:
     shape = shape_of(x)
     if len(shape) < 2:
         raise ValueError(f"expected a matrix, with two axes or more; shape {shape}")
-    if square and differ(shape[-1:], shape[-2:-1]):
+    if square and always_differ(shape[-1:], shape[-2:-1]):
         raise ValueError(f"expected a square matrix; shape {shape}")
     return x
 
@@ -47,9 +47,9 @@ def with_values(x: Any, what: str) -> Any:
     value = value_of(x)
     if value is None:
         raise TraceError(
-            f"{what}{blame.here()}: the shape of the result depends on values, and this"
-            " is traced without them. Give the arrays themselves, or select from the"
-            " whole result by index."
+            f"{what}{blame.user_line()}: the shape of the result depends on values, and"
+            " this is traced without them. Give the arrays themselves, or select from"
+            " the whole result by index."
         )
     return value
 

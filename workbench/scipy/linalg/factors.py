@@ -303,7 +303,7 @@ def eig(
 def _refuse(what: str, cure: str, asked: bool) -> None:
     if asked:
         raise NotDifferentiableError(
-            f"scipy.linalg.eig(..., {what}){blame.here()} has no derivative here."
+            f"scipy.linalg.eig(..., {what}){blame.user_line()} has no derivative here."
             f" Write {cure}."
         )
 

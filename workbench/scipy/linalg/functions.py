@@ -12,7 +12,7 @@ import numpy as np
 
 from workbench.core import blame
 from workbench.core.tensor import Tensor, apply
-from workbench.core.types import differentiable
+from workbench.core.types import is_differentiable
 from workbench.errors import TraceError
 from workbench.ops.linalg.functions import FUNCTIONS_OF_MATRICES, along
 from workbench.scipy.linalg.arguments import matrix
@@ -97,10 +97,11 @@ def fractional_matrix_power(A: Any, t: Any) -> Any:
     TraceError
         If ``t`` is a Tensor that varies: write ``expm(t * logm(A))``.
     """
-    if isinstance(t, Tensor) and differentiable(t.dtype):
+    if isinstance(t, Tensor) and is_differentiable(t.dtype):
         raise TraceError(
-            f"fractional_matrix_power(A, t){blame.here()}: t is a traced value, and the"
-            " derivative by it is not known. Write expm(t * logm(A)), or t.value."
+            f"fractional_matrix_power(A, t){blame.user_line()}: t is a traced value,"
+            " and the derivative by it is not known. Write expm(t * logm(A)), or"
+            " t.value."
         )
     return _apply("fractional_matrix_power", A, t=float(t))
 

@@ -72,8 +72,8 @@ def norm(x: Any, ord: Any = None, axis: Any = None) -> Any:
         return scipy.sparse.linalg.norm(x, ord, axis)
     if axis is not None or ord not in (None, "fro", "f", 1, -1, np.inf, -np.inf):
         raise TraceError(
-            f"norm(S, ord={ord!r}, axis={axis!r}){blame.here()} of a sparse Tensor is"
-            " not known. Write np.linalg.norm(S.toarray(), ...), or sums of"
+            f"norm(S, ord={ord!r}, axis={axis!r}){blame.user_line()} of a sparse Tensor"
+            " is not known. Write np.linalg.norm(S.toarray(), ...), or sums of"
             " S.multiply(S)."
         )
     if ord in (None, "fro", "f"):

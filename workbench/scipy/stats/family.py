@@ -16,7 +16,7 @@ import numpy as np
 from workbench.core import blame
 from workbench.core.dims import broadcast_shapes
 from workbench.core.tensor import Tensor, admit
-from workbench.core.types import weak
+from workbench.core.types import is_weak
 from workbench.errors import NotDifferentiableError
 from workbench.ops.define import dtype_of
 from workbench.ops.lengths import delayed
@@ -43,11 +43,11 @@ class _Functions:
         function = getattr(define.F, name)
 
         def called(*args: Any) -> Any:
-            kinds = [dtype_of(x) for x in args if not weak(x)]
+            kinds = [dtype_of(x) for x in args if not is_weak(x)]
             if kinds and len(kinds) < len(args):
                 kind = np.result_type(*kinds)
                 if kind.kind == "f":
-                    args = tuple(kind.type(x) if weak(x) else x for x in args)
+                    args = tuple(kind.type(x) if is_weak(x) else x for x in args)
             return function(*args)
 
         setattr(self, name, called)
@@ -60,17 +60,17 @@ F: Any = _Functions()
 def numeral(x: Any) -> bool:
     """Return whether x is a Python number, or a Tensor of one."""
     held = getattr(x, "_value", x)
-    return bool(x.spec.weak) if held is None else weak(held)
+    return bool(x.spec.weak) if held is None else is_weak(held)
 
 
 def alike(shapes: list[Any], *others: Any) -> list[Any]:
     """Shape parameters that are Python numbers, in the float dtype of the rest."""
-    kinds = [dtype_of(x) for x in (*shapes, *others) if not weak(x)]
+    kinds = [dtype_of(x) for x in (*shapes, *others) if not is_weak(x)]
     floats = [kind for kind in kinds if kind.kind == "f"]
     if not floats or len(kinds) == len(shapes) + len(others):
         return shapes
     kind = np.result_type(*floats)
-    return [kind.type(s) if weak(s) else s for s in shapes]
+    return [kind.type(s) if is_weak(s) else s for s in shapes]
 
 
 def holds(condition: Any) -> bool:
@@ -156,7 +156,7 @@ class Family:
         if len(args) > len(names) or unknown or missing:
             optional = [f"{n}={1 if n == 'scale' else 0}" for n in self.settings]
             raise TypeError(
-                f"{self.name}{blame.here()} takes the parameters"
+                f"{self.name}{blame.user_line()} takes the parameters"
                 f" ({', '.join([*self.shapes, *optional])})"
                 + (f"; missing: {', '.join(missing)}" if missing else "")
                 + (
@@ -199,7 +199,7 @@ class Family:
 
         safe = [
             (t if n == "scale" and p == 0 else p)
-            if n == "loc" or weak(p)
+            if n == "loc" or is_weak(p)
             else chosen(p, t)
             for n, p, t in zip(
                 (*self.shapes, *self.settings), parameters, typical, strict=True
@@ -219,9 +219,9 @@ class Family:
         if found is None:
             known = [m for m in self.methods if m in self._functions]
             raise NotDifferentiableError(
-                f"scipy.stats.{self.name}.{method}{blame.here()} has no closed form to"
-                f" differentiate. There are {', '.join(known)}; for a value alone, call"
-                f" scipy.stats.{self.name}.{method} with x.value."
+                f"scipy.stats.{self.name}.{method}{blame.user_line()} has no closed"
+                f" form to differentiate. There are {', '.join(known)}; for a value"
+                f" alone, call scipy.stats.{self.name}.{method} with x.value."
             )
         return found
 

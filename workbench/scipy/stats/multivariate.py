@@ -9,7 +9,7 @@ import numpy as np
 
 from workbench.core import blame
 from workbench.core.tensor import admit
-from workbench.core.types import weak
+from workbench.core.types import is_weak
 from workbench.errors import ShapeError
 from workbench.ops.define import dtype_of, shape_of
 from workbench.ops.lengths import delayed
@@ -79,13 +79,13 @@ class MultivariateNormal(_Multivariate):
         shapes = [shape_of(cov)] + ([] if mean is None else [shape_of(mean)])
         d = max((shape[-1] for shape in shapes if shape), default=1)
         if len(shape_of(cov)) < 2:
-            given = [v for v in (x, mean, cov) if v is not None and not weak(v)]
+            given = [v for v in (x, mean, cov) if v is not None and not is_weak(v)]
             kind = np.result_type(*map(dtype_of, given), 1.0)
             like = {"like": given[0]} if given else {}
             cov = cov * np.identity(d, dtype=kind, **like)
         if shape_of(cov)[-2:] != (d, d):
             raise ShapeError(
-                f"multivariate_normal{blame.here()}: mean has shape"
+                f"multivariate_normal{blame.user_line()}: mean has shape"
                 f" {() if mean is None else shape_of(mean)} and cov"
                 f" {shape_of(cov)}. Give a mean of shape (d,) and a cov of shape"
                 " (d, d)."
@@ -202,7 +202,7 @@ class Multinomial(_Multivariate):
         inside = np.all(x >= 0, axis=-1) & np.equal(np.sum(x, axis=-1), n)
         safe = np.where(np.expand_dims(inside, -1), x, 0)
         terms = F.xlogy(safe, p) - F.gammaln(safe + 1)
-        ways = math.lgamma(n + 1) if weak(n) else F.gammaln(n + 1.0)
+        ways = math.lgamma(n + 1) if is_weak(n) else F.gammaln(n + 1.0)
         y = ways + np.sum(terms, axis=-1)
         y = np.where(inside, y, -INF)
         valid = np.all((p >= 0) & (p <= 1), axis=-1)

@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from workbench.core import hooks, source, walk
-from workbench.core.blame import counted
+from workbench.core.blame import format_count
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
 from workbench.core.types import format_shape
@@ -314,7 +314,7 @@ def look(node: Tensor) -> tuple[Any, Any]:
 def words(dtype: Any, shape: Any) -> tuple[str, str]:
     """Return a dtype and a shape as the page shows them."""
     if dtype is None:
-        return "", counted(shape, "output")
+        return "", format_count(shape, "output")
     return str(dtype), format_shape(shape)
 
 

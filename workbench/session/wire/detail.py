@@ -93,7 +93,7 @@ def said(x: Any, session: Session) -> str:
     if isinstance(x, Tensor):
         label = session.nodes.labels[session.nodes.find(x)]
         return (is_leaf(x) and constant_text(x)) or label
-    if types.weak(x) or getattr(x, "shape", None) == ():
+    if types.is_weak(x) or getattr(x, "shape", None) == ():
         return cut(str(x))
     return repr(types.spec_of(x)) if hasattr(x, "shape") else cut(repr(x))
 
@@ -102,7 +102,7 @@ def printed(x: Any) -> str | None:
     """Return a small array in full, as NumPy prints it."""
     if x is None or isinstance(x, tuple):
         return None
-    if types.weak(x):
+    if types.is_weak(x):
         return str(x)
     if not hasattr(x, "shape") or int(np.prod(shape_of(x))) > SMALL:
         return None
@@ -212,7 +212,7 @@ def _written(maker: Any) -> Iterator[tuple[str, str]]:
         code = getattr(getattr(function, "__func__", function), "__code__", None)
         site = source.decode(code, 0)
         if site is not None and not site.filename.startswith(_OWN):
-            yield "value" if name == "f" else name, blame.at(site).strip(" ()")
+            yield "value" if name == "f" else name, blame.quote_site(site).strip(" ()")
     texts = getattr(maker, "_texts", None)
     if texts:
         languages = {"c": "C", "cpp": "C++", "cuda": "CUDA"}

@@ -34,7 +34,7 @@ def lift(found: Any, operands: Iterable[Any] = ()) -> Any:
         return found
     if isinstance(found, (tuple, list)):
         return [lift(y, operands) for y in found]
-    if isinstance(found, np.generic) and all(map(types.weak, operands)):
+    if isinstance(found, np.generic) and all(map(types.is_weak, operands)):
         found = found.item()
     return as_tensor_variable(found)
 
