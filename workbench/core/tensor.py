@@ -24,7 +24,7 @@ from workbench.core.infer import inferred
 from workbench.core.methods import ArrayMethods, Conversions
 from workbench.core.op import FUNCTIONS, MAKERS, UFUNCS, Op, declare, load
 from workbench.core.refusals import name_of, unknown
-from workbench.core.types import Spec
+from workbench.core.types import Array, Spec
 from workbench.errors import TraceError
 
 next_serial = count(1).__next__
@@ -467,11 +467,16 @@ def infer(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
     return inferred(op, inputs, params)[0]
 
 
-def admit(x: Any) -> Any:
-    """Make a constant fit to stand beside Tensors: gather, convert, lock."""
+def admit(x: Any) -> Array:
+    """Make a constant fit to stand beside Tensors: gather, convert, lock.
+
+    A Python number stays one: `shape_of` and `dtype_of` take numbers too.
+    """
+    array: Array = x
     if type(x) is np.ndarray:
         if x.dtype == object:
-            return hooks.gather(x)
+            array = hooks.gather(x)
+            return array
         if x.dtype.kind == "m":
             raise blame.timedelta_error(x)
         traces.lock(x)
@@ -479,21 +484,24 @@ def admit(x: Any) -> Any:
     if isinstance(x, (*types.WEAK_TYPES, np.generic, Tensor, slice, Spec)):
         if type(x) is np.timedelta64:
             raise blame.timedelta_error(x)
-        return x
+        return array
     if isinstance(x, (list, tuple)):
-        return hooks.gather_list(x)
-    if isinstance(x, dims.Dim):
-        return hooks.length(x)
-    if isinstance(x, np.ndarray):
-        return admit(types.strip_subclass(x))
-    if hasattr(x, "__array_namespace__") or hasattr(x, "__cuda_array_interface__"):
-        return x
-    if hasattr(type(x), "tocsr"):
+        array = hooks.gather_list(x)
+    elif isinstance(x, dims.Dim):
+        array = hooks.length(x)
+    elif isinstance(x, np.ndarray):
+        array = admit(types.strip_subclass(x))
+    elif hasattr(x, "__array_namespace__") or hasattr(x, "__cuda_array_interface__"):
+        return array
+    elif hasattr(type(x), "tocsr"):
         raise TraceError(
             f"a sparse array meets a Tensor in a function of NumPy{blame.user_line()},"
             " which knows only dense ones. Write the operator (S @ x, S * x, S + x), or"
             " S.toarray()."
         )
-    if isinstance(x, Complex):  # a fraction, or a number of mpmath
-        return float(x) if isinstance(x, Real) else complex(x)
-    return np.asarray(x) if hasattr(x, "__array__") else x
+    elif isinstance(x, Complex):  # a fraction, or a number of mpmath
+        number: Any = float(x) if isinstance(x, Real) else complex(x)
+        array = number
+    elif hasattr(x, "__array__"):
+        array = np.asarray(x)
+    return array

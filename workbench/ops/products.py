@@ -77,7 +77,9 @@ def matmul(x1: Any, x2: Any, /) -> Any:
 @implements(np.linalg.vecdot)
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     """`numpy.linalg.vecdot`."""
-    a, b = np.moveaxis(admit(x1), axis, -1), np.moveaxis(admit(x2), axis, -1)
+    a: Any = admit(x1)
+    b: Any = admit(x2)
+    a, b = np.moveaxis(a, axis, -1), np.moveaxis(b, axis, -1)
     return np.einsum("...i,...i->...", conjugate(a), b)
 
 
@@ -110,7 +112,8 @@ def cross(
     """`numpy.cross`, of vectors of length 3; one of length 2 has a third entry 0."""
     if axis is not None:
         axisa = axisb = axisc = axis
-    a, b = np.moveaxis(admit(a), axisa, -1), np.moveaxis(admit(b), axisb, -1)
+    a, b = admit(a), admit(b)
+    a, b = np.moveaxis(a, axisa, -1), np.moveaxis(b, axisb, -1)
     lengths = shape_of(a)[-1], shape_of(b)[-1]
     if lengths == (2, 2):  # only the third entry is left
         return a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]

@@ -431,6 +431,8 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
 
 def _ends(a: Any, range: Any) -> tuple[Any, Any]:
     """Return the outer edges; around a single value half a unit to each side."""
+    low: Any
+    high: Any
     if range is not None:
         low, high = map(admit, range)
         known_ends = [value_of(x) for x in (low, high)]

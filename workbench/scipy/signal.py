@@ -107,7 +107,8 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     if zi is None:
         driven = moving[..., :length]
     else:
-        state = np.moveaxis(admit(zi), axis, -1)
+        state: Any = admit(zi)
+        state = np.moveaxis(state, axis, -1)
         if shape_of(state) != (*shape_of(signal)[:-1], order):
             raise ValueError(
                 f"lfilter{blame.user_line()}: zi has length {order} along axis {axis},"

@@ -595,7 +595,7 @@ def _gathered(x: Any) -> Any:
     if isinstance(x, (list, tuple)) or (
         isinstance(x, np.ndarray) and x.dtype == object
     ):
-        found = admit(x)
+        found: Any = admit(x)
         return np.asarray(x) if isinstance(found, (list, tuple)) else found
     return x
 

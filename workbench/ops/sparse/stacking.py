@@ -201,7 +201,7 @@ def diagonals(
         more = {} if dtype is None else {"dtype": dtype}
         return function(diags, **settings, **more)
     single = np.ndim(offsets) == 0 and shape_of(admit(diags)) != ()
-    vectors = [admit(diags)] if single else [admit(x) for x in diags]
+    vectors: list[Any] = [admit(diags)] if single else [admit(x) for x in diags]
     if single and len(shape_of(vectors[0])) > 1:
         vectors = list(vectors[0])
     flat, numbers, start = [], [], 1

@@ -266,7 +266,7 @@ def _closed(rate: Function, t: Any, y0: Any, args: Any, name: str) -> Recorder:
                 f" {shape_of(made)}{blame.user_line()}, and the state has shape"
                 f" {shape_of(y0)}. Return one rate for each entry."
             )
-        return np.reshape(np.astype(made, y0.dtype), shape_of(y0))
+        return np.reshape(made.astype(y0.dtype), shape_of(y0))
 
     return Recorder(flat, args, t, y0, dynamic=True)
 
