@@ -296,7 +296,7 @@ def jacobian(
 
 
 def jacrev(f: Function, argnums: Argnums = None, **settings: Any) -> Any:
-    """`jacobian` in reverse mode: one sweep for each entry of the output.
+    """Return `jacobian` in reverse mode: one sweep for each entry of the output.
 
     >>> import numpy as np, workbench as wb
     >>> wb.jacrev(lambda x: np.sum(x**2, keepdims=True))(np.arange(3.0))
@@ -306,7 +306,7 @@ def jacrev(f: Function, argnums: Argnums = None, **settings: Any) -> Any:
 
 
 def jacfwd(f: Function, argnums: Argnums = None, **settings: Any) -> Any:
-    """`jacobian` in forward mode: one push for each entry of the argument.
+    """Return `jacobian` in forward mode: one push for each entry of the argument.
 
     >>> import numpy as np, workbench as wb
     >>> wb.jacfwd(lambda t: np.stack([t, t**2]))(3.0)

@@ -41,7 +41,7 @@ def cond(
     on_false: Callable[..., Any],
     *operands: Any,
 ) -> Any:
-    """``on_true(*operands)`` if the condition holds, else ``on_false(*operands)``.
+    """Run one of two branches: ``on_true(*operands)`` if the condition holds.
 
     Only the branch taken runs, in derivatives too. In a function of values the
     branch becomes part of the program; on symbols the choice is a node, made when the

@@ -504,7 +504,7 @@ def scan(
     return_updates: bool = False,
     name: str | None = None,
 ) -> Any:
-    """Run a step many times: the outputs of all steps, stacked.
+    """Run a step many times, and stack the outputs of all steps.
 
     The step is traced once. In the program the loop is one node, so its size and the
     time of its gradient's making do not grow with the steps; its derivatives are

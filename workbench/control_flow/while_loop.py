@@ -30,7 +30,7 @@ def while_loop(
     max_steps: int | None = None,
     memory: int | str = "auto",
 ) -> Any:
-    """Run a step as long as a condition on the state holds: the last state.
+    """Run a step as long as a condition on the state holds; return the last state.
 
     Both functions are traced once; how many steps there are shows when the program
     runs. It has derivatives in both modes, of any order: reverse mode keeps the

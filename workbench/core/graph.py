@@ -125,7 +125,7 @@ class Graph:
         return self.depends(())
 
     def depends(self, cut: Collection[int]) -> list[int]:
-        """For each output, the leaves it depends on other than through ``cut``."""
+        """Return which leaves each output depends on other than through ``cut``."""
         found = {x.serial: 1 << i for i, x in enumerate(self.leaves)}
         for node in self.between:
             mask = 0

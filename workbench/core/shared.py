@@ -72,7 +72,7 @@ class Shared(Tensor):
         )
 
     def get_value(self, borrow: bool = False) -> Any:
-        """What it holds: a copy, or with ``borrow`` the very array, not to be changed.
+        """Return a copy of the value, or with ``borrow`` the array itself, to be read.
 
         Examples
         --------

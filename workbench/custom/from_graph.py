@@ -200,7 +200,7 @@ class OpFromGraph(Call):
         return rows + self._found[len(self.inputs) :]
 
     def connection_pattern(self, node: Any = None) -> list[list[bool]]:
-        """For each input, and each output: whether the output depends on it.
+        """Return for each input and each output whether the output depends on it.
 
         Examples
         --------
@@ -226,7 +226,7 @@ class OpFromGraph(Call):
         return [list(row) for row in zip(*columns, strict=True)]
 
     def differentiated_op(self, inputs: Sequence[Any]) -> Call | None:
-        """The op whose derivatives are taken for these inputs; None: rules are."""
+        """Return the op to differentiate for these inputs; None if a rule is given."""
         return None if self.has_own_rule else self.specialize(inputs)
 
     # Derivatives

@@ -548,7 +548,7 @@ class graph_rule:
 
     @classmethod
     def from_json(cls, text: str | bytes | Mapping[str, Any]) -> graph_rule:
-        """A rule from what :meth:`to_json` wrote, checked as one that is made anew.
+        """Read a rule that :meth:`to_json` has written, and check it as a new one.
 
         Raises
         ------

@@ -208,7 +208,7 @@ class Op:
         raise NotImplementedError
 
     def vjp(self, node: Any, *cotangents: Any) -> Any:
-        """Reverse mode: one gradient per input, None for an input that needs none.
+        """Return the gradient of each input (reverse mode), None where none is needed.
 
         None counts as a gradient of 0; that an output does not depend on an input at
         all (see ``disconnected_inputs``) is said by ``connection``.
@@ -225,7 +225,7 @@ class Op:
         raise NotImplementedError
 
     def jvp(self, node: Any, *tangents: Any) -> Any:
-        """Forward mode: the tangent of the output, or a tuple, one per output.
+        """Return the tangent of the output (forward mode), or a tuple, one per output.
 
         There is one tangent for each input, None for an input that does not vary. An
         output of floats that does not move gets ``np.zeros_like``, not None.
@@ -235,7 +235,7 @@ class Op:
         raise NotImplementedError
 
     def batch(self, inputs: tuple[Any, ...], batched: tuple[bool, ...]) -> Any:
-        """The result for many examples at once, for ``wb.vmap``; by default a loop.
+        """Compute many examples at once, for ``wb.vmap``; by default in a loop.
 
         ``batched[i]`` says that input i has the axis of the batch in front; every
         output must have it.

@@ -120,7 +120,7 @@ def pullback(
     disconnected_inputs: str = "raise",
     return_disconnected: str = "zero",
 ) -> Any:
-    """`Lop` by the name that it has where mathematicians write it.
+    """Return `Lop` of f: this is the name that mathematicians use.
 
     Examples
     --------
@@ -144,7 +144,7 @@ def pushforward(
     disconnected_outputs: str = "raise",
     return_disconnected: str = "zero",
 ) -> Any:
-    """`Rop` by the name that it has where mathematicians write it.
+    """Return `Rop` of f: this is the name that mathematicians use.
 
     Examples
     --------

@@ -112,7 +112,7 @@ class numeric_grad:
 
     @staticmethod
     def abs_rel_err(a: Any, b: Any) -> tuple[Any, Any]:
-        """The absolute and the relative error between two arrays, entry by entry.
+        """Return the absolute and the relative error of two arrays, entry by entry.
 
         ``abs(a - b)``, and that over ``max(abs(a) + abs(b), 1e-8)``, so that the
         relative error of two numbers near 0 is small too.

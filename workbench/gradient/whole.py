@@ -106,7 +106,7 @@ def subgraph_grad(
     cost: Tensor | None = None,
     details: bool = False,
 ) -> tuple[list[Any], ...]:
-    """Gradients through one part of a program, up to where it ends.
+    """Return gradients through one part of a program, up to where it ends.
 
     For descent one layer at a time, and for steps without a derivative, such as a
     random draw: end at what comes out of it, say by a formula of your own what its
@@ -188,7 +188,7 @@ def _listed(given: Any, what: str) -> list[Tensor]:
 
 
 def format_as(use_list: bool, use_tuple: bool, outputs: Any) -> Any:
-    """Results as a list, as a tuple, or as they are.
+    """Return results as a list, as a tuple, or as they are.
 
     Parameters
     ----------
@@ -261,7 +261,7 @@ def zero_grad(x: Any) -> Any:
 
 
 def consider_constant(x: Any) -> Any:
-    """`zero_grad` under the name that old programs have for it.
+    """Return `zero_grad` of x; old programs use this name.
 
     Examples
     --------
@@ -408,7 +408,7 @@ def _broadcasts(x: Any, setting: Any, name: str, what: str) -> None:
 
 
 def grad_undefined(op: Any, x_pos: int, x: Any, comment: str = "") -> Any:
-    """For a rule to return: the gradient that mathematics does not define.
+    """Return a gradient that mathematics does not define, for a rule to return.
 
     Parameters
     ----------
@@ -446,7 +446,7 @@ def grad_undefined(op: Any, x_pos: int, x: Any, comment: str = "") -> Any:
 
 
 def grad_not_implemented(op: Any, x_pos: int, x: Any, comment: str = "") -> Any:
-    """For a rule to return: the gradient that nobody has written.
+    """Return a gradient that nobody has written, for a rule to return.
 
     As `grad_undefined`; the error is a `GradNotImplementedError`, which is a
     `NotImplementedError` too.

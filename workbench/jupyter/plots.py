@@ -360,7 +360,7 @@ def sparsity(
     *,
     window: Window = None,
 ) -> Figure:
-    """Which entries of a Jacobian are not exactly zero; without ``of``, of the Hessian.
+    """Show which entries of a Jacobian, or without ``of`` of the Hessian, are not 0.
 
     The note counts them, and says how far they reach from the diagonal of a square
     matrix and into how many independent blocks it falls. NaN is not zero.

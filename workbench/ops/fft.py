@@ -337,11 +337,11 @@ def _shift(x: Any, axes: Any, back: bool) -> Any:
 
 @implements(np.fft.fftshift)
 def fftshift(x: Any, axes: Any = None) -> Any:
-    """`numpy.fft.fftshift`."""
+    """Move the zero frequency to the middle of each axis, as `numpy.fft.fftshift`."""
     return _shift(x, axes, back=False)
 
 
 @implements(np.fft.ifftshift)
 def ifftshift(x: Any, axes: Any = None) -> Any:
-    """`numpy.fft.ifftshift`."""
+    """Undo `fftshift`, as `numpy.fft.ifftshift` does."""
     return _shift(x, axes, back=True)

@@ -353,7 +353,7 @@ def logsumexp(
     keepdims: bool = False,
     return_sign: bool = False,
 ) -> Any:
-    """``log(sum(b * exp(a)))`` without overflow, as `scipy.special.logsumexp`.
+    """Return ``log(sum(b * exp(a)))`` without overflow, as `scipy.special.logsumexp`.
 
     SciPy's own function cannot be traced; this one takes arrays too.
 

@@ -577,7 +577,7 @@ def linear(
     data: Any = None,
     where: Callable[[Mapping[str, Any]], Any] | None = None,
 ) -> ByLinear:
-    """Every linear structure of a program: a target, whatever the model looks like.
+    """Target every linear structure of a program, however the model is written.
 
     ``W @ x + b``, ``x @ W + b``, ``x @ W.T + b``, ``b - W @ x``, without a bias, by
     `dot`, `matmul`, `tensordot`, `einsum`, `multi_dot`, `inner`, `vecdot`: a product

@@ -277,7 +277,7 @@ def pattern(
     where: Condition | None = None,
     **ranks: int | Collection[int],
 ) -> ByPattern:
-    """Every part of a program that computes what a function does: a target.
+    """Target every part of a program that computes what a function computes.
 
     Parameters
     ----------

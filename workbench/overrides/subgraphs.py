@@ -116,7 +116,7 @@ class BySubgraph(ByPart):
 def subgraph(
     outputs: Place | Iterable[Place], inputs: Place | Iterable[Place]
 ) -> BySubgraph:
-    """The part of a program that computes some of its values from others: a target.
+    """Target the part of a program that computes some of its values from others.
 
     Parameters
     ----------

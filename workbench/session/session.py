@@ -166,7 +166,7 @@ class Session:
         return self._state.resolution
 
     def needed(self) -> Backward:
-        """The stage of the gradients, or the error that says why there is none."""
+        """Return the stage of the gradients, or raise the error that it ended with."""
         return self._state.needed()
 
     @property

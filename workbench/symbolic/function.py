@@ -155,7 +155,7 @@ def function(
     backend: str = "numpy",
     profile: bool = False,
 ) -> Function:
-    """Expressions as a function of their symbols.
+    """Make a function of symbols that computes expressions.
 
     Parameters
     ----------
@@ -303,7 +303,7 @@ class Function:
         return self._called(arrays, self._run)
 
     def profiled(self, *args: Any, **named: Any) -> Any:
-        """A call that is measured: its outputs; `profile` tells what it has cost.
+        """Call the function and measure the call; `profile` holds what it has cost.
 
         Examples
         --------

@@ -163,7 +163,7 @@ def _ranked(name: str | None, dtype: Any, shape: Any, rank: int, kind: str) -> T
 
 
 def scalars(*names: str | Sequence[str], dtype: Any = np.float64) -> tuple[Any, ...]:
-    """Several numbers at once: names in one text, apart, or each its own argument.
+    """Make several number symbols, from names in one text or as separate arguments.
 
     Examples
     --------
@@ -176,7 +176,7 @@ def scalars(*names: str | Sequence[str], dtype: Any = np.float64) -> tuple[Any, 
 
 
 def vectors(*names: str | Sequence[str], dtype: Any = np.float64) -> tuple[Any, ...]:
-    """Several vectors of unknown lengths.
+    """Make several vector symbols of unknown lengths.
 
     Examples
     --------
@@ -189,7 +189,7 @@ def vectors(*names: str | Sequence[str], dtype: Any = np.float64) -> tuple[Any, 
 
 
 def matrices(*names: str | Sequence[str], dtype: Any = np.float64) -> tuple[Any, ...]:
-    """Several matrices of unknown lengths.
+    """Make several matrix symbols of unknown lengths.
 
     Examples
     --------

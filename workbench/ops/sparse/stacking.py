@@ -67,7 +67,7 @@ def constructor(name: str) -> Callable[..., Any]:
         return made if dtype is None else made.astype(dtype)
 
     make.__name__ = make.__qualname__ = name
-    make.__doc__ = f"""As `scipy.sparse.{name}`, of stored values that may be a Tensor.
+    make.__doc__ = f"""Make a `scipy.sparse.{name}`; its stored values may be a Tensor.
 
     ``((values, (rows, columns)), shape)``, the parts of the format, or another
     sparse array; a dense Tensor, whose zeros depend on values, is a TraceError.
@@ -154,7 +154,10 @@ def block_array(
 def block_diag(
     mats: Sequence[Any], format: str | None = None, dtype: Any = None
 ) -> Any:
-    """As `scipy.sparse.block_diag`; a dense Tensor is stored whole."""
+    """Return the blocks along a diagonal, as `scipy.sparse.block_diag` does.
+
+    All entries of a dense Tensor are stored.
+    """
     scipy_sparse = _scipy()
     if not traced(mats):
         return scipy_sparse.block_diag(mats, format=format, dtype=dtype)
@@ -166,7 +169,10 @@ def block_diag(
 
 
 def kron(A: Any, B: Any, format: str | None = None) -> Any:
-    """As `scipy.sparse.kron`; of Tensors in COO if no format is given."""
+    """Return the Kronecker product, as `scipy.sparse.kron` does.
+
+    That of Tensors is in COO format if no format is given.
+    """
     scipy_sparse = _scipy()
     if not traced((A, B)):
         return scipy_sparse.kron(A, B, format=format)
@@ -180,7 +186,10 @@ def kron(A: Any, B: Any, format: str | None = None) -> Any:
 
 
 def kronsum(A: Any, B: Any, format: str | None = None) -> Any:
-    """As `scipy.sparse.kronsum`: ``kron(I, A) + kron(B, I)``."""
+    """Return the Kronecker sum ``kron(I, A) + kron(B, I)``, as `scipy.sparse.kronsum`.
+
+    ``A`` and ``B`` are square.
+    """
     scipy_sparse = _scipy()
     if not traced((A, B)):
         return scipy_sparse.kronsum(A, B, format=format)
@@ -215,7 +224,10 @@ def diagonals(
 
 
 def find(A: Any) -> tuple[Any, Any, Any]:
-    """As `scipy.sparse.find`; of a sparse Tensor every stored entry, zeros too."""
+    """Return rows, columns and values of the entries, as `scipy.sparse.find` does.
+
+    Of a sparse Tensor those of every stored entry, zeros too.
+    """
     scipy_sparse = _scipy()
     if not traced(A):
         rows, columns, values = scipy_sparse.find(A)

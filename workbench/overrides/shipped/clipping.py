@@ -169,7 +169,7 @@ def normalise(axis: Axis = None) -> str:
 
 
 def stop() -> str:
-    """No gradient: ``zeros_like(d)``. What lies before the node stays as it is.
+    """Stop the gradient: ``zeros_like(d)``. What lies before the node stays as it is.
 
     As ``wb.stop_gradient`` at this place, without a change of the program.
 
@@ -259,7 +259,7 @@ def straight_through(limit: float | None = None) -> str:
 
 
 def sanitise() -> str:
-    """NaN and infinity become 0: ``where(isfinite(d), d, 0)``.
+    """Replace NaN and infinity by 0: ``where(isfinite(d), d, 0)``.
 
     Training goes on where one bad entry would make every parameter NaN. It hides the
     fault and does not mend it: `wb.diagnose` finds the node to blame.
@@ -429,7 +429,7 @@ def _finite_entries(
 
 
 def sanitise_entries() -> str:
-    """The op's own rule, where it is finite: other entries of the result pass on 0.
+    """Take the op's own rule where it is finite; other entries of the result pass 0.
 
     They are left out before they are summed with good ones. An op of one's own that
     gives all distances of two sets of points, or a product with an infinite entry, has
@@ -471,7 +471,7 @@ _STEP, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB13311
 def noise(
     scale: float, seed: int = 0, step: int | None = None, decay: float = 0.55
 ) -> str:
-    """Gaussian noise added to the gradient: ``d + σ · z``, z standard normal.
+    """Add Gaussian noise to the gradient: ``d + σ · z``, z standard normal.
 
     ``σ = scale``, or, with a step, ``scale / (1 + step)^(decay / 2)``: noise that dies
     away lets deep networks out of bad starts (Neelakantan et al., "Adding gradient

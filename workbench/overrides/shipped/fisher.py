@@ -26,7 +26,7 @@ from workbench.overrides.shipped.natural import damped
 
 
 def fisher(damping: float = 1e-3, weights: int | None = None, mean: bool = True) -> str:
-    """The natural gradient of a matrix of weights by the empirical Fisher information.
+    """Precondition the gradient of weights by their empirical Fisher information.
 
     ``(F + damping · I)⁻¹ d`` with ``F = mean(vec(sₙ aₙᵀ) vec(sₙ aₙᵀ)ᵀ)`` over the N
     examples of the batch (Amari, "Natural gradient works efficiently in learning",

@@ -50,7 +50,7 @@ def _safe_sqrt(node: Node, g: Any, *, eps: float = 1e-6) -> Any:
 
 
 def safe_sqrt(eps: float = 1e-6) -> str:
-    """The square root with a gradient of 0 at 0: ``g / (2 y)``, 0 where ``|y| < eps``.
+    """Take 0 for the gradient of the square root at 0: ``g / (2 y)``, 0 near 0.
 
     The true slope is infinite at 0, and ``0 · ∞`` further back makes NaN: the gradient
     of ``sqrt(sum(x**2))`` at the origin, of a standard deviation of equal numbers.
@@ -235,7 +235,7 @@ def _safe_norm(node: Node, g: Any, *, eps: float = 1e-6) -> Any:
 
 
 def safe_norm(eps: float = 1e-6) -> str:
-    """The Euclidean norm with all its derivatives 0 at the origin: ``g · x / y``.
+    """Take 0 for all derivatives of the Euclidean norm at the origin: ``g · x / y``.
 
     The first derivative of `norm` is 0 at 0 anyhow, but near it the second is as large
     as ``1 / y``. Here all of them are 0 where ``y < eps``.
