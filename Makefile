@@ -13,7 +13,7 @@ SOURCES := pyproject.toml $(filter-out %.tsbuildinfo,$(wildcard extension/*.*)) 
 # JupyterLab refuses root unless told.
 ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
-.PHONY: lab test test-long
+.PHONY: lab test test-long tutorials
 
 lab: .venv/lab.stamp
 	$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/$(TUTORIAL) $(ROOT) $(LAB_ARGS)
@@ -23,6 +23,10 @@ test: .venv/test.stamp
 
 test-long: .venv/test.stamp
 	@$(BIN)/python tests/run.py long
+
+# Runs the tutorials and keeps their outputs in them.
+tutorials: .venv/test.stamp
+	@$(BIN)/python -m tests.project.executed
 
 # The package in .venv is a link to this checkout, and so is its page, which the
 # installation compiles. The link goes first, or the installer would follow it.

@@ -1,35 +1,70 @@
-"""A tutorial that has been run, and what its cells have shown: for its tests."""
+"""A tutorial that has been run, and what its cells have shown: for its tests.
+
+The tutorials are kept with their outputs. `make tutorials` runs them and writes
+these anew; `differences` says where kept ones are not those of a fresh run.
+"""
 
 from __future__ import annotations
 
+import copy
 import functools
+import math
 import re
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from workbench.session.wire import MIME_TYPE, read_saved
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 PLOTLY = "application/vnd.plotly.v1+json"
 
 
+#: A number, and what follows it if that makes it a time, which differs in each run.
+NUMBER = re.compile(
+    r"(?<![\w.])[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(\s?(?:ns|µs|us|ms|s|min)\b)?"
+)
+#: What a check draws at random, and what it finds there of rounding.
+DRAWN = re.compile(
+    r"worst \S+\[[\d, ]*\](: \S+)?|off by [\d.e+-]+|tolerance [\d.e+-]+|seed \d+"
+)
+#: Below this a number may be what rounding left, of which each processor has its own.
+ROUNDING = 1e-6
+
+
 class Executed:
-    """A notebook after it has run."""
+    """A notebook after it has run; `kept` is what its file holds."""
 
     def __init__(self, path: Path) -> None:
         # They take seconds to load, which whoever runs no tutorial need not wait for.
         import nbformat
         from nbclient import NotebookClient
 
-        self.notebook: Any = nbformat.read(path, as_version=4)
+        self.path = path
+        self.kept: Any = nbformat.read(path, as_version=4)
+        self.notebook: Any = copy.deepcopy(self.kept)
         client = NotebookClient(
             self.notebook,
             timeout=600,
             kernel_name="python3",
+            record_timing=False,
+            coalesce_streams=True,  # and of a line that is written over, the last
             resources={"metadata": {"path": str(path.parent)}},
         )
         client.execute()
+        # What Python it was is no part of a tutorial.
+        self.notebook.metadata = self.kept.metadata
+
+    def save(self) -> None:
+        """Write the notebook with the outputs of this run over its file."""
+        import nbformat
+
+        nbformat.write(self.notebook, self.path)
 
     def cell(self, start: str, place: int | None = None) -> Any:
         """The only code cell that starts so; with a place, that one of several."""
@@ -87,3 +122,79 @@ def quiet(executed: Executed, *but: str) -> None:
             if output.get("name") == "stderr":
                 said = re.sub(r"checked \d+ of \d+(, \d+ s left)?", "", output.text)
                 assert not said.strip() or any(text in said for text in but), said
+
+
+# Outputs that are kept beside those of a fresh run
+
+
+def differences(executed: Executed) -> Iterator[str]:
+    """Say for each cell whose kept outputs are not those of the run what differs.
+
+    Texts are compared with their numbers to three digits and without times, an SVG by
+    its elements and texts, a saved graph by its strings and nodes, a figure by its
+    traces; no pixels, no positions.
+    """
+    for kept, run in zip(executed.kept.cells, executed.notebook.cells, strict=True):
+        if kept.cell_type == "code":
+            pairs = zip_longest(outline(kept.outputs), outline(run.outputs))
+            for old, new in pairs:
+                if not alike(old, new):
+                    head = kept.source.partition("\n")[0]
+                    yield f"{head!r}: kept {old!r}, a fresh run has {new!r}"
+                    break
+
+
+def outline(outputs: Any) -> Iterator[str]:
+    """Give what of a cell's outputs is the same on each machine, as lines of text."""
+    texts: dict[str, str] = {}
+    for output in outputs:
+        if output.output_type == "stream":
+            # How a stream is cut into pieces is up to the kernel's clock.
+            texts[output.name] = texts.get(output.name, "") + output.text
+            continue
+        yield output.output_type
+        for kind, value in sorted(output.data.items()):
+            yield kind
+            if kind == "image/svg+xml":
+                for element in ElementTree.fromstring(value).iter():
+                    yield f"{element.tag} {element.text or ''}"
+            elif kind == MIME_TYPE:
+                header = read_saved(value).header
+                yield from map(str, header["strings"])
+                yield str(sorted(header))
+            elif kind == PLOTLY:
+                for trace in value["data"]:
+                    yield f"{trace['type']} {trace.get('name', '')} {sorted(trace)}"
+            elif isinstance(value, str):
+                yield from value.splitlines()
+    for name, text in sorted(texts.items()):
+        if name != "stderr":  # how far a long check is, if it is slow
+            yield name
+            # The lines of a profile, each with its share, stand in the order of times.
+            lines = text.split("\n")
+            yield from (line for line in lines if not re.match(r" *[\d.]+%", line))
+
+
+def alike(kept: str | None, fresh: str | None) -> bool:
+    """Return whether two lines have the same words, and numbers up to rounding."""
+    if kept is None or fresh is None:
+        return kept is fresh
+    kept, fresh = DRAWN.sub("", kept), DRAWN.sub("", fresh)
+    words = [re.sub(r"\s+", " ", NUMBER.sub("#", text)) for text in (kept, fresh)]
+    if words[0] != words[1]:
+        return False
+    for old, new in zip(NUMBER.finditer(kept), NUMBER.finditer(fresh), strict=True):
+        is_time = old[1] and new[1]
+        numbers = (
+            float(old[0].removesuffix(old[1] or "")),
+            float(new[0].removesuffix(new[1] or "")),
+        )
+        if not is_time and not math.isclose(*numbers, rel_tol=1e-3, abs_tol=ROUNDING):
+            return False
+    return True
+
+
+if __name__ == "__main__":
+    for path in NOTEBOOKS:
+        print(path.name, flush=True)
+        Executed(path).save()
