@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from workbench.autodiff.products import elementwise_grad, gnvp, hvp, linearize
     from workbench.autodiff.vmap import vmap
     from workbench.checks.doctor.diagnose import diagnose
-    from workbench.checks.verify import check_grads
+    from workbench.checks.gradient_check import check_grads
     from workbench.control_flow.cond import cond
     from workbench.control_flow.scan import scan
     from workbench.control_flow.signature import until
@@ -143,7 +143,7 @@ _LATER = {
     "OpFromGraph": "workbench.custom.from_graph",
     "Session": "workbench.session",
     "Shared": "workbench.symbolic",
-    "check_grads": "workbench.checks.verify",
+    "check_grads": "workbench.checks.gradient_check",
     "checkpoint": "workbench.autodiff.checkpoint",
     "cond": "workbench.control_flow.cond",
     "constant": "workbench.symbolic",

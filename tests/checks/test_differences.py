@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from workbench.checks.differences import curvature, numeric_grad, perturbed, slope
+from workbench.checks.differences import curvature, numeric_grad, perturb_entry, slope
 from workbench.errors import DtypeError, NonScalarOutputError
 
 SMOOTH = {
@@ -161,7 +161,7 @@ def test_arguments_are_never_changed(rng: np.random.Generator) -> None:
     x = rng.standard_normal(3)
     before = x.copy()
     kept = []
-    line, _ = perturbed(lambda x: kept.append(x) or x, [x], 0, 1)
+    line, _ = perturb_entry(lambda x: kept.append(x) or x, [x], 0, 1)
     line(0.5)
     line(0.25)
     np.testing.assert_array_equal(x, before)

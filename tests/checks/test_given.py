@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.checks.verify import check_graph
+from workbench.checks.gradient_check import compare_gradients
 from workbench.errors import UsageError
 
 
@@ -26,7 +26,9 @@ def test_G5_of_many_arguments_the_wrong_one_is_named(
 ) -> None:
     f, values, gradients = many(rng, 60)
     names = [f"W{i}" for i in range(60)]
-    found = check_graph(f, values, gradients, names=names, most=4, known=known, seed=1)
+    found = compare_gradients(
+        f, values, gradients, names=names, most=4, known=known, seed=1
+    )
     assert found.ok
     assert sum(len(c.entries) for c in found.comparisons) == 4
     assert "4 of 2100 entries checked" in found.summary()
@@ -41,7 +43,9 @@ def test_G5_of_many_arguments_the_wrong_one_is_named(
             wrong *= 0
         case "two cancel":
             wrong[0, 0], wrong[0, 1] = wrong[0, 0] + 1, wrong[0, 1] - 1
-    found = check_graph(f, values, gradients, names=names, most=4, known=known, seed=1)
+    found = compare_gradients(
+        f, values, gradients, names=names, most=4, known=known, seed=1
+    )
     assert not found.ok
     bad = [identity.name for identity in found.identities if not identity.holds]
     assert bad == [f"the gradient by W{which}, all entries along a direction"]

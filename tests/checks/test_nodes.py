@@ -312,7 +312,7 @@ def test_nodes_inside_loops_and_branches(rng: np.random.Generator) -> None:
     assert the_wrong(found).node.op.name == "planted"
     loop = {c.node.op.name: c for c in found}
     assert loop["scan"].status == loop["cond"].status == "unsure"
-    assert "while a rule inside it is wrong" in loop["scan"].text
+    assert "depends on a wrong rule inside it" in loop["scan"].text
     assert loop["tanh"].status == "right"
 
 
@@ -337,7 +337,7 @@ def test_G5_a_session_checks_its_nodes_and_its_gradients(
     assert report.faulty[0].text in report.summary()
     assert report.node("planted 3").status == "wrong"
     assert report.node(session["planted 3"]) is report.faulty[0]
-    with pytest.raises(UnknownNodeError, match=r"There are matmul 2, planted 3"):
+    with pytest.raises(UnknownNodeError, match=r"Its nodes are matmul 2, planted 3"):
         report.node("tanh")
     assert "WRONG The rule of planted" in str(report)
     html = report._repr_html_()
@@ -374,7 +374,7 @@ def test_of_a_pattern_the_last_node_is_overridden_and_the_others_noted() -> None
     add, matmul = report.node("add 4"), report.node("matmul 3")
     assert (add.status, matmul.status) == ("overridden", "right")
     assert "by 50 %" in add.text
-    assert "in the place of its rule" in matmul.text
+    assert "replaces its rule" in matmul.text
 
 
 def test_G5_a_long_check_counts_and_stops() -> None:

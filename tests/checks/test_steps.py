@@ -9,13 +9,13 @@ import pytest
 
 import workbench as wb
 from workbench.checks.differences import slope
-from workbench.checks.progress import Stopped, Telling
-from workbench.checks.steps import METHODS, node_steps, sweep
+from workbench.checks.progress import CheckStopped, ProgressMeter
+from workbench.checks.step_sweep import METHODS, sweep_node, sweep_steps
 from workbench.errors import UsageError
 
 
 def test_G5_errors_fall_with_the_powers_that_theory_gives() -> None:
-    found = sweep(lambda t: np.array([np.exp(0.3 + t)]))
+    found = sweep_steps(lambda t: np.array([np.exp(0.3 + t)]))
     assert found.value == pytest.approx(np.exp(0.3), rel=1e-15)
     large = slice(2, 7)
     for way, power in METHODS.items():
@@ -26,7 +26,7 @@ def test_G5_errors_fall_with_the_powers_that_theory_gives() -> None:
 
 
 def test_G5_rounding_makes_a_v_of_all_but_the_complex_step() -> None:
-    found = sweep(lambda t: np.array([np.exp(0.3 + t)]))
+    found = sweep_steps(lambda t: np.array([np.exp(0.3 + t)]))
     eps = np.finfo(float).eps
     # Forward differences are best at sqrt(eps), central ones at its cube root.
     assert 0.02 < found.best("forward")[0] / eps**0.5 < 50
@@ -38,7 +38,7 @@ def test_G5_rounding_makes_a_v_of_all_but_the_complex_step() -> None:
 
 
 def test_what_is_not_analytic_has_no_complex_step() -> None:
-    found = sweep(lambda t: np.array([abs(1 + t) ** 3]))
+    found = sweep_steps(lambda t: np.array([abs(1 + t) ** 3]))
     assert "complex step" not in found.errors
     assert found.chosen[0] == "extrapolated"
     assert found.value == pytest.approx(3, rel=1e-10)
@@ -49,14 +49,14 @@ def test_the_steps_of_a_node(rng: np.random.Generator) -> None:
         rng.standard_normal(5), rng.standard_normal(5) * 1e6
     ).nodes
     by_name: dict[str, Any] = {node.op.name: node for node in nodes}
-    assert node_steps(by_name["tanh"]).method == "complex step"
-    assert node_steps(by_name["absolute"]).method == "differences"
-    assert node_steps(by_name["absolute"]).errors["central"][5] < 1e-10
+    assert sweep_node(by_name["tanh"]).method == "complex step"
+    assert sweep_node(by_name["absolute"]).method == "differences"
+    assert sweep_node(by_name["absolute"]).errors["central"][5] < 1e-10
     with pytest.raises(UsageError, match="not computed from arrays"):
-        node_steps(nodes[0])
+        sweep_node(nodes[0])
     whole = wb.trace(lambda x: x * (x > 0))(np.ones(2)).nodes
     with pytest.raises(UsageError, match="no float input and output"):
-        node_steps(next(n for n in whole if n.op.name == "greater"))
+        sweep_node(next(n for n in whole if n.op.name == "greater"))
 
 
 @pytest.mark.parametrize("off", [1e-3, 1e-5, 1e-7, 1e-9])
@@ -69,14 +69,14 @@ def test_G5_a_kink_within_the_steps_is_none_at_the_point(off: float) -> None:
 
 def test_progress_is_counted_and_what_is_left_told() -> None:
     seen = []
-    with Telling(lambda done, total: seen.append((done, total)), 3) as telling:
-        assert telling.left is None
+    with ProgressMeter(lambda done, total: seen.append((done, total)), 3) as meter:
+        assert meter.seconds_left is None
         for _ in range(3):
-            telling.step()
+            meter.step()
     assert seen == [(0, 3), (1, 3), (2, 3)]
-    assert telling.left == 0
-    assert telling.line() == "checked 3 of 3, 0 s left"
-    assert not telling.stopped
+    assert meter.seconds_left == 0
+    assert meter.format_line() == "checked 3 of 3, 0 s left"
+    assert not meter.stopped
 
 
 def test_a_slow_check_says_so_and_wipes_it(
@@ -84,12 +84,12 @@ def test_a_slow_check_says_so_and_wipes_it(
 ) -> None:
     from workbench.checks import progress as module
 
-    monkeypatch.setattr(module, "_notebook", lambda: True)
+    monkeypatch.setattr(module, "_is_notebook", lambda: True)
     monkeypatch.setattr(module, "FIRST", 0.0)
     monkeypatch.setattr(module, "AGAIN", 0.0)
-    with Telling(None, 4) as telling:
+    with ProgressMeter(None, 4) as meter:
         for _ in range(3):
-            telling.step()
+            meter.step()
     shown, errors = capsys.readouterr()
     assert not errors
     assert "checked 2 of 4" in shown
@@ -98,8 +98,8 @@ def test_a_slow_check_says_so_and_wipes_it(
 
 
 def test_other_errors_go_through() -> None:
-    with pytest.raises(ZeroDivisionError), Telling(None, 1):
+    with pytest.raises(ZeroDivisionError), ProgressMeter(None, 1):
         raise ZeroDivisionError
-    with Telling(None, 1) as telling:
-        raise Stopped
-    assert telling.stopped
+    with ProgressMeter(None, 1) as meter:
+        raise CheckStopped
+    assert meter.stopped

@@ -12,7 +12,7 @@ import workbench as wb
 from tests.ops.samples import SAMPLES, Sample
 from tests.ops.test_samples import drawn
 from workbench.autodiff import forward
-from workbench.checks.nodes import check_node, check_nodes, checkable
+from workbench.checks.nodes import check_node, check_nodes, is_checkable
 from workbench.checks.report import PURPOSE
 from workbench.core.tensor import Tensor
 from workbench.ops.indexing import Scattered
@@ -74,7 +74,7 @@ def test_G5_a_thousandth_off_is_found_in_every_op(
             continue
         for node in nodes_of(sample, "f8", rng):
             op = node.op
-            if op.name in seen or not checkable(node) or op.pull is None:
+            if op.name in seen or not is_checkable(node) or op.pull is None:
                 continue
             seen.add(op.name)
             pull, push = op.pull, forward.push_of(op)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.checks import running
+from workbench.checks import comparison
+from workbench.checks.gradient_check import check_grads, compare_gradients
 from workbench.checks.report import Report
-from workbench.checks.verify import check_grads, check_graph
 from workbench.core.op import declare
 from workbench.core.tensor import apply
 from workbench.errors import GradientError, UsageError
@@ -276,7 +276,7 @@ def test_gradients_of_a_program_that_runs(rng: np.random.Generator) -> None:
 
     function = compile(wb.trace(loss)(W, b))
     gradients = wb.grad(loss, (0, 1))(W, b)
-    report = check_graph(
+    report = compare_gradients(
         lambda *arrays: function(*arrays)[0], [W, b], gradients, names=["W", "b"]
     )
     assert report.ok
@@ -285,7 +285,7 @@ def test_gradients_of_a_program_that_runs(rng: np.random.Generator) -> None:
         e.method == "complex step" for c in report.comparisons for e in c.entries
     )
     clipped = [np.clip(g, -1e-3, 1e-3) for g in gradients]
-    report = check_graph(
+    report = compare_gradients(
         lambda *arrays: function(*arrays)[0],
         [W, b],
         clipped,
@@ -416,7 +416,7 @@ def test_programs_of_derivatives_are_held_against_the_same_values(
     seen = []
     for replace in (False, True):
         if replace:
-            monkeypatch.setattr(running, "as_program", lambda f, arrays: f)
+            monkeypatch.setattr(comparison, "compile_if_traceable", lambda f, arrays: f)
         seen.append(check_grads(f, x, seed=4))
     for made, plain in zip(seen[0].comparisons, seen[1].comparisons, strict=True):
         for a, b in zip(made.entries, plain.entries, strict=True):

@@ -18,7 +18,7 @@ import workbench as wb
 from tests.chunks import parametrize_chunks
 from tests.ops.samples import KINKS, SAMPLES, Kink, Sample
 from workbench.autodiff.vmap import vmap
-from workbench.checks import running
+from workbench.checks import comparison
 from workbench.core.op import OPS
 from workbench.core.tensor import Tensor
 from workbench.ops.random import NAMES, QUANTILES
@@ -255,7 +255,7 @@ def test_every_op_is_sampled(rng: np.random.Generator) -> None:
     assert wb.scan
     assert wb.custom_root
     assert wb.custom_linear_solve  # looked at, their modules declare their ops
-    assert running.to_host
+    assert comparison.to_host
     seen: set[str] = set()
     for sample in SAMPLES:
         args = drawn(sample, sample.kinds[0], rng)

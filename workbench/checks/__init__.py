@@ -1,7 +1,8 @@
-"""Whether a gradient is right, and who is to blame where it is not.
+"""Checks of gradients, and the search for what is wrong in them.
 
-`verify.py` holds what users call; `running.py` is a check while it runs, `progress.py`
-how far it is, `report.py` what it found. `differences.py` takes derivatives of values,
-`nodes.py` looks at each node's rule, one node at a time (`local.py`, `check_rule.py`);
-`steps.py` measures the error of differences against their step. `doctor/` finds causes.
+`gradient_check.py` holds what users call; `comparison.py` compares derivatives with
+differences of values (`differences.py`), `progress.py` counts, `report.py` holds the
+results. `nodes.py` checks each node's rule by itself (`isolated_node.py`,
+`check_rule.py`); `step_sweep.py` measures the error of differences against their step.
+`doctor/` finds causes.
 """

@@ -1,4 +1,4 @@
-"""One node looked at: its rule in both modes against its own values, entry by entry."""
+"""The check of one node: its rule in both modes against its values, by entry."""
 
 from __future__ import annotations
 
@@ -8,14 +8,20 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff.jacobian import jvp, vjp
-from workbench.checks.differences import EXACT_STEP, Slope, curvature, judged, slope
-from workbench.checks.local import Local, coordinates
+from workbench.checks.differences import (
+    EXACT_STEP,
+    Slope,
+    curvature,
+    judge_entry,
+    slope,
+)
+from workbench.checks.isolated_node import IsolatedNode, to_coordinates
 from workbench.checks.report import Entry, Verdict
 from workbench.core import types
 from workbench.core.tensor import Tensor, apply
 from workbench.ops import define
 
-# Whether a rule that is right holds in single precision too, as far as that can be.
+# Is a rule that is right in double precision right in single precision too?
 #
 # A backward stable way to compute a rule in single precision gives what the exact rule
 # gives for operands and outputs that are rounded differently, ``x (1 + d)`` with ``|d|
@@ -26,31 +32,33 @@ from workbench.ops import define
 
 Array = np.ndarray[Any, Any]
 EPS = float(np.finfo(np.float32).eps)
-#: How often operands are rounded at random.
+#: How many random roundings of the operands are tried.
 DRAWS = 3
 
 
-def narrow(local: Local, weights: Array, rng: np.random.Generator) -> str:
-    """What is lost in single precision beyond rounding, in words; empty if nothing."""
-    kind = np.dtype(types.spec_of(local.node.args[local.spots[0]]).dtype)
+def find_precision_loss(
+    isolated: IsolatedNode, weights: Array, rng: np.random.Generator
+) -> str:
+    """Return in words what single precision loses beyond rounding; empty if nothing."""
+    kind = np.dtype(types.spec_of(isolated.node.args[isolated.argnums[0]]).dtype)
     known = kind in (np.float32, np.complex64)
-    if local.alone or local.fold or local.hermitian or not known:
+    if isolated.single_only or isolated.invariants or isolated.hermitian or not known:
         return ""
     weights = weights.astype(np.float32).astype(float)
-    exact = local.pulled(weights)
+    exact = isolated.pull_back(weights)
     spread = [np.zeros(1) for _ in exact]
     for _ in range(DRAWS):
-        moved = list(local.values)
-        for i in local.spots:
+        moved = list(isolated.values)
+        for i in isolated.argnums:
             signs = rng.choice([-1.0, 1.0], np.shape(moved[i]))
             moved[i] = moved[i] * (1 + EPS * signs)
-        again = local.pulled(weights, values=moved)
+        again = isolated.pull_back(weights, values=moved)
         spread = [
             s if a is None or b is None else np.maximum(s, np.abs(a - b))
             for s, a, b in zip(spread, exact, again, strict=True)
         ]
-    low = local.single(weights)
-    for spot, a, b, s in zip(local.spots, exact, low, spread, strict=True):
+    low = isolated.pull_back_unwidened(weights)
+    for argnum, a, b, s in zip(isolated.argnums, exact, low, spread, strict=True):
         if a is None or b is None:
             continue
         most = 16 * s + 1e3 * EPS * np.max(np.abs(a), initial=0)
@@ -59,11 +67,11 @@ def narrow(local: Local, weights: Array, rng: np.random.Generator) -> str:
         if np.any(bad):
             k = int(np.argmax(np.where(bad, off, -1)))
             place = ", ".join(str(int(n)) for n in np.unravel_index(k, np.shape(a)))
-            where = f"[{place}]" if place else ""
+            suffix = f"[{place}]" if place else ""
             return (
                 "right in double precision, but in single precision it gives"
-                f" {np.ravel(b)[k]:.6g} at {local.label(spot)}{where} in place of"
-                f" {np.ravel(a)[k]:.6g}."
+                f" {np.ravel(b)[k]:.6g} at {isolated.input_label(argnum)}{suffix} in"
+                f" place of {np.ravel(a)[k]:.6g}."
             )
     return ""
 
@@ -73,118 +81,147 @@ def narrow(local: Local, weights: Array, rng: np.random.Generator) -> str:
 # The truth is the op's ``compute`` again: differences of its complex step where it is
 # analytic, second differences of its values elsewhere.
 
-#: What the second derivative may be off by: from the complex step, from values.
+#: The relative error allowed in a second derivative, by how it was measured.
 SECOND_ORDER_RTOL = {"complex step": 1e-5, "differences": 2e-3}
 
 
-def second_order(local: Local, look: Look, rng: np.random.Generator) -> str:
+def check_second_order(
+    isolated: IsolatedNode, check: RuleCheck, rng: np.random.Generator
+) -> str:
     """Compare both modes over the reverse and the forward rule with values.
 
-    What is wrong is written into ``look.entries``; returns a note where there is no
-    second derivative.
+    Wrong entries are added to ``check.entries``. Returns a note where there is no
+    second derivative, else an empty text.
     """
-    values = [local.values[i] for i in local.spots]
-    if any(np.asarray(x).dtype.kind == "c" for x in values) or local.alone:
+    values = [isolated.values[i] for i in isolated.argnums]
+    if any(np.asarray(x).dtype.kind == "c" for x in values) or isolated.single_only:
         return ""
-    if local.node.op.pull is None or local.fold or not len(local.outputs):
+    if (
+        isolated.node.op.pull is None
+        or isolated.invariants
+        or not len(isolated.outputs)
+    ):
         return ""
-    if local.outputs.dtype.kind == "c" or not np.all(np.isfinite(local.outputs)):
+    if isolated.outputs.dtype.kind == "c" or not np.all(np.isfinite(isolated.outputs)):
         return ""
-    ways = [
-        local.shaped(look.random(local.count(i)) * local.reach(i), np.asarray(x))
-        for i, x in zip(local.spots, values, strict=True)
+    directions = [
+        isolated.as_direction(
+            check.draw_weights(isolated.count_coordinates(i)) * isolated.step_scales(i),
+            np.asarray(x),
+        )
+        for i, x in zip(isolated.argnums, values, strict=True)
     ]
-    weights = look.random(len(local.outputs))
-    expected, error, method = _truth(local, ways, weights, look)
+    weights = check.draw_weights(len(isolated.outputs))
+    expected, error, method = _measure_second_derivative(
+        isolated, directions, weights, check
+    )
     if not np.isfinite(expected) or not error <= 0.01 * abs(expected) + 1e-6:
         return ""
     try:
         with np.errstate(all="ignore"):
-            found = _asked(local, values, ways, weights)
-    except Exception as error_:
+            found = _apply_rules_twice(isolated, values, directions, weights)
+    except Exception as failure:
         # A rule need not have a derivative of its own, such as a kernel's.
-        return f"Its rule has no derivative: {type(error_).__name__}: {error_}"
+        return f"Its rule has no derivative: {type(failure).__name__}: {failure}"
     # As for the rule itself: what rounding hides while all entries move by their size.
-    y = local.outputs
-    limit = SECOND_ORDER_RTOL[method] * abs(expected) + 10 * error
-    limit += 1e4 * 2.3e-16 * float(np.sum(np.abs(weights * y))) + 1e-300
+    y = isolated.outputs
+    tolerance = SECOND_ORDER_RTOL[method] * abs(expected) + 10 * error
+    tolerance += 1e4 * 2.3e-16 * float(np.sum(np.abs(weights * y))) + 1e-300
     for mode, got in found.items():
-        if abs(got - expected) <= limit or not np.isfinite(expected):
+        if abs(got - expected) <= tolerance or not np.isfinite(expected):
             continue
-        names = ", ".join(dict.fromkeys(local.label(i) for i in local.spots))
+        names = ", ".join(
+            dict.fromkeys(isolated.input_label(i) for i in isolated.argnums)
+        )
         sides = expected, expected
-        look.entries.append(
+        check.entries.append(
             Entry(
-                names, (), 2, mode, got, expected, error, limit, *sides, "wrong", method
+                names,
+                (),
+                2,
+                mode,
+                got,
+                expected,
+                error,
+                tolerance,
+                *sides,
+                "wrong",
+                method,
             )
         )
     return ""
 
 
-def _truth(
-    local: Local, ways: list[Array], weights: Array, look: Look
+def _measure_second_derivative(
+    isolated: IsolatedNode, directions: list[Array], weights: Array, check: RuleCheck
 ) -> tuple[float, float, str]:
-    """The second derivative of the weighted sum of the outputs, from values alone."""
-    values = [np.asarray(local.values[i]) for i in local.spots]
+    """Return the second derivative of the weighted sum of the outputs, from values.
 
-    def at(t: complex) -> Array:
-        filled = list(local.values)
-        for i, x, way in zip(local.spots, values, ways, strict=True):
-            filled[i] = x + t * way
-        return local.joined(local.compute(filled))
+    With how far off it may be, and the method.
+    """
+    values = [np.asarray(isolated.values[i]) for i in isolated.argnums]
 
-    def along(t: complex) -> Array:
+    def evaluate(t: complex) -> Array:
+        filled = list(isolated.values)
+        for i, x, direction in zip(isolated.argnums, values, directions, strict=True):
+            filled[i] = x + t * direction
+        return isolated.concatenate_outputs(isolated.compute(filled))
+
+    def weighted_sum(t: complex) -> Array:
         try:
-            return np.array([np.sum(weights * at(t))])
+            return np.array([np.sum(weights * evaluate(t))])
         except Exception:
             return np.array([np.nan])
 
-    def first(t: complex) -> Array:
-        return np.array([np.sum(weights * at(t + 1j * EXACT_STEP).imag)])
+    def slope_at(t: complex) -> Array:
+        return np.array([np.sum(weights * evaluate(t + 1j * EXACT_STEP).imag)])
 
-    if look.methods == {"complex step"}:
+    if check.methods == {"complex step"}:
         try:
-            found = slope(lambda t: first(t) / EXACT_STEP, analytic=False)
+            found = slope(lambda t: slope_at(t) / EXACT_STEP, analytic=False)
             if not found.kink[0]:
                 return float(found.value[0]), float(found.error[0]), "complex step"
         except Exception:
-            pass  # inputs that move together may leave the domain: values tell
-    value, error = curvature(along)
+            pass  # inputs that move together may leave the domain: values are used
+    value, error = curvature(weighted_sum)
     return float(np.real(value[0])), float(error[0]), "differences"
 
 
-def _asked(
-    local: Local, values: list[Any], ways: list[Array], weights: Array
+def _apply_rules_twice(
+    isolated: IsolatedNode, values: list[Any], directions: list[Array], weights: Array
 ) -> dict[str, float]:
-    """The same from the rules: forward over reverse, and forward over forward."""
-    node, inside = local.node, local.overrides
+    """Return it by the rules: forward over reverse, and forward over forward."""
+    node, inside = isolated.node, isolated.overrides
 
     def outputs(*moved: Any) -> tuple[Any, ...]:
-        filled = list(local.values)
-        for i, x in zip(local.spots, moved, strict=True):
+        filled = list(isolated.values)
+        for i, x in zip(isolated.argnums, moved, strict=True):
             filled[i] = x
         whole = apply(node.op, tuple(filled), node.params)
-        if not local.many:
+        if not isolated.is_tuple:
             return (whole,)
         made = define.outputs(whole) if isinstance(whole, Tensor) else whole
-        return tuple(made[k] for k in local.chosen)
+        return tuple(made[k] for k in isolated.output_indices)
 
     cotangents, at = [], 0
-    for shape, size in zip(local.shapes, local.sizes, strict=True):
+    for shape, size in zip(isolated.shapes, isolated.sizes, strict=True):
         cotangents.append(np.reshape(weights[at : at + size], shape))
         at += size
 
-    def back(*moved: Any) -> Any:
+    def gradient(*moved: Any) -> Any:
         return vjp(outputs, *moved, overrides=inside)[1](tuple(cotangents))
 
-    def ahead(*moved: Any) -> Any:
-        return jvp(outputs, moved, tuple(ways), overrides=inside)[1]
+    def tangent(*moved: Any) -> Any:
+        return jvp(outputs, moved, tuple(directions), overrides=inside)[1]
 
     given = tuple(values)
-    moved = jvp(back, given, tuple(ways), overrides=inside)[1]
-    twice = jvp(ahead, given, tuple(ways), overrides=inside)[1]
+    moved = jvp(gradient, given, tuple(directions), overrides=inside)[1]
+    twice = jvp(tangent, given, tuple(directions), overrides=inside)[1]
     return {
-        "rev": sum(float(np.sum(c * way)) for c, way in zip(moved, ways, strict=True)),
+        "rev": sum(
+            float(np.sum(c * direction))
+            for c, direction in zip(moved, directions, strict=True)
+        ),
         "fwd": sum(
             float(np.sum(w * np.asarray(t)))
             for w, t in zip(cotangents, twice, strict=True)
@@ -192,20 +229,22 @@ def _asked(
     }
 
 
-# Which of many entries is off, by halving.
+# Finding one wrong entry of many, by halving.
 
 
-def halved(count: int, off: Callable[[Array], float], rng: np.random.Generator) -> int:
-    """Return one of ``count`` entries that is off, in some ``2 log2(count)`` questions.
+def find_by_halving(
+    count: int, off: Callable[[Array], float], rng: np.random.Generator
+) -> int:
+    """Return one of ``count`` entries that is wrong, by some ``2 log2(count)`` calls.
 
-    ``off(chosen)`` says by how much those together are off for which ``chosen`` is
-    true. The half that is off by more is halved again; halves are drawn at random, so
-    that errors that cancel in one pairing do not in all.
+    ``off(chosen)`` returns the error of the entries together where ``chosen`` is true.
+    The half with the larger error is halved again; halves are drawn at random, so that
+    errors that cancel in one pairing do not in all.
 
     Examples
     --------
     >>> wrong = np.arange(100) == 42
-    >>> halved(100, lambda chosen: float(np.sum(wrong & chosen)),
+    >>> find_by_halving(100, lambda chosen: float(np.sum(wrong & chosen)),
     ...        np.random.default_rng(0))
     42
     """
@@ -222,260 +261,294 @@ def halved(count: int, off: Callable[[Array], float], rng: np.random.Generator) 
 
 
 class Search:
-    """What of one node is off, once a direction is: an entry and an output."""
+    """Find the entry and the output of one node at which a wrong direction is wrong."""
 
-    def __init__(self, local: Local, rng: np.random.Generator) -> None:
-        self.local = local
+    def __init__(self, isolated: IsolatedNode, rng: np.random.Generator) -> None:
+        self.isolated = isolated
         self.rng = rng
 
-    def entry_of(
-        self, spot: int, way: Array, output: int, got: Array, true: Array
+    def find_forward_entry(
+        self, argnum: int, direction: Array, output: int, got: Array, true: Array
     ) -> int:
-        """Return an entry of the input by which forward mode is off at one output."""
-        local = self.local
-        if len(way) == len(local.outputs):
-            alone = np.zeros(len(way))
-            alone[output] = way[output]
-            off = self.gap(spot, alone, output)
+        """Return an entry of the input by which forward mode is wrong at one output."""
+        isolated = self.isolated
+        if len(direction) == len(isolated.outputs):
+            alone = np.zeros(len(direction))
+            alone[output] = direction[output]
+            off = self.forward_error(argnum, alone, output)
             if not off < 0.5 * abs(got[output] - true[output]):
                 return output
 
         def part(chosen: Array) -> float:
-            return self.gap(spot, np.where(chosen, way, 0), output)
+            return self.forward_error(argnum, np.where(chosen, direction, 0), output)
 
-        return halved(len(way), part, self.rng)
+        return find_by_halving(len(direction), part, self.rng)
 
-    def gap(self, spot: int, way: Array, output: int) -> float:
-        """By how much forward mode is off along a direction at one output."""
-        moved = self.local.pushed(spot, way)
-        true = self.local.truth(spot, way[None]).value[0]
+    def forward_error(self, argnum: int, direction: Array, output: int) -> float:
+        """Return the error of forward mode along a direction at one output."""
+        moved = self.isolated.push_forward(argnum, direction)
+        true = self.isolated.measure_derivative(argnum, direction[None]).value[0]
         off = abs(moved[output] - true[output])
         return float(off) if off == off else np.inf
 
-    def source(self, spot: int, way: Array, weights: Array, back: Array) -> int:
-        """Return an entry at which what reverse mode sends back is off."""
+    def find_reverse_entry(
+        self, argnum: int, direction: Array, weights: Array, back: Array
+    ) -> int:
+        """Return an entry at which the cotangent of reverse mode is wrong."""
         if not np.all(np.isfinite(back)):
             return int(np.argmax(~np.isfinite(back)))
 
         def part(chosen: Array) -> float:
-            some = np.where(chosen, way, 0)
-            true = self.local.truth(spot, some[None]).value[0]
+            some = np.where(chosen, direction, 0)
+            true = self.isolated.measure_derivative(argnum, some[None]).value[0]
             true = np.where(weights != 0, weights * true, 0).real
             off = abs(float(np.sum(true)) - float(some @ back))
             return off if off == off else np.inf
 
-        return halved(len(way), part, self.rng)
+        return find_by_halving(len(direction), part, self.rng)
 
-    def output_of(self, spot: int, k: int, weights: Array) -> int:
-        """Return the output at which what is sent back to an entry is off."""
-        reach = self.local.reach(spot)[k]
-        true = self.column(spot, k).value[0]
+    def find_output(self, argnum: int, k: int, weights: Array) -> int:
+        """Return the output whose cotangent makes that of one entry wrong."""
+        reach = self.isolated.step_scales(argnum)[k]
+        true = self.measure_entry(argnum, k).value[0]
 
         def part(chosen: Array) -> float:
             some = np.where(chosen, weights, 0)
             terms = np.where(some != 0, some * true, 0).real
-            off = abs(float(np.sum(terms)) - reach * self.back(spot, some)[k])
+            off = abs(float(np.sum(terms)) - reach * self.pull_one(argnum, some)[k])
             return float(off) if off == off else np.inf
 
-        if len(weights) == self.local.count(spot):
+        if len(weights) == self.isolated.count_coordinates(argnum):
             alone = np.arange(len(weights)) == k
             if part(alone) >= 0.5 * part(np.ones(len(weights), bool)):
                 return k
-        return halved(len(weights), part, self.rng)
+        return find_by_halving(len(weights), part, self.rng)
 
-    def bent(self, spot: int, output: int) -> int:
-        """Return an entry whose two sides differ at one output."""
-        reach = self.local.reach(spot)
+    def find_kink(self, argnum: int, output: int) -> int:
+        """Return an entry whose one-sided derivatives differ at one output."""
+        reach = self.isolated.step_scales(argnum)
 
         def part(chosen: Array) -> float:
-            some = self.local.truth(spot, np.where(chosen, reach, 0)[None])
+            some = self.isolated.measure_derivative(
+                argnum, np.where(chosen, reach, 0)[None]
+            )
             gap = abs(some.right[0, output] - some.left[0, output])
             return float(gap) if gap == gap else np.inf
 
-        return halved(len(reach), part, self.rng)
+        return find_by_halving(len(reach), part, self.rng)
 
-    def back(self, spot: int, weights: Array) -> Array:
-        """Return what reverse mode sends back to one input, as coordinates."""
-        x = self.local.values[spot]
-        c = self.local.pulled(weights)[self.local.spots.index(spot)]
-        return coordinates(np.zeros(np.shape(x)) if c is None else c, x)
+    def pull_one(self, argnum: int, weights: Array) -> Array:
+        """Return the cotangent of one input by reverse mode, as coordinates."""
+        x = self.isolated.values[argnum]
+        c = self.isolated.pull_back(weights)[self.isolated.argnums.index(argnum)]
+        return to_coordinates(np.zeros(np.shape(x)) if c is None else c, x)
 
-    def column(self, spot: int, k: int) -> Slope:
-        """Return the truth along one entry, as exact as can be."""
-        way = np.zeros(self.local.count(spot))
-        way[k] = self.local.reach(spot)[k]
-        return self.local.truth(spot, way[None], 1e-11)
+    def measure_entry(self, argnum: int, k: int) -> Slope:
+        """Return the derivative along one entry from values, as exact as can be."""
+        direction = np.zeros(self.isolated.count_coordinates(argnum))
+        direction[k] = self.isolated.step_scales(argnum)[k]
+        return self.isolated.measure_derivative(argnum, direction[None], 1e-11)
 
 
-# The rule of one node, looked at
+# The check of one rule
 
 RTOL, SINGLE = 1e-6, 2e-3
 #: Roundings of an output below which no value shows a derivative.
 ROUNDINGS = 64
 #: Roundings of an output divided by the smallest step of the differences.
 SHRINKS = 2.0**19
-#: What a sum over all outputs may be off by before entries are looked for.
+#: The relative error of a sum over all outputs that starts a search for entries.
 SCREEN = 1e-9
-#: How many suspects of one kind are looked at.
+#: How many suspects of one kind are measured again.
 SUSPECTS = 3
 
 
-class Look(Search):
-    """The rule of one node, looked at.
+class RuleCheck(Search):
+    """The check of the rule of one node.
 
     Attributes
     ----------
     entries
-        What was found: the worst entries, and those at kinks.
+        The worst entries found, and those at kinks.
     notes
-        What cannot be told of single entries.
+        Findings that concern no single entry.
     mode
-        The mode that is looked at now.
+        The mode that is checked now.
     """
 
     def __init__(
-        self, local: Local, rng: np.random.Generator, rtol: float | None, exact: int
+        self,
+        isolated: IsolatedNode,
+        rng: np.random.Generator,
+        rtol: float | None,
+        exact: int,
     ) -> None:
-        super().__init__(local, rng)
-        usual = SINGLE if local.alone else RTOL
+        super().__init__(isolated, rng)
+        usual = SINGLE if isolated.single_only else RTOL
         self.rtol = usual if rtol is None else rtol
         self.exact = exact
         self.entries: list[Entry] = []
         self.notes: list[str] = []
         self.mode = "rev"
-        #: Why there is no forward mode.
-        self.aside = ""
-        kind = local.outputs.dtype
+        #: Why there is no forward mode; empty where there is one.
+        self.no_forward = ""
+        kind = isolated.outputs.dtype
         self.eps = float(np.finfo(kind).eps) if kind.kind in "fc" else 2.2e-16
-        self.backs: dict[int, list[Any]] = {}
+        self.pulled_rows: dict[int, list[Any]] = {}
         #: How the truth was found.
         self.methods: set[str] = set()
 
-    def first(self) -> None:
-        """The rule itself, at all inputs, in both modes."""
-        local = self.local
-        if not len(local.outputs):
+    def check_first_order(self) -> None:
+        """Check the rule at all inputs, in both modes."""
+        isolated = self.isolated
+        if not len(isolated.outputs):
             return
-        for spot in local.spots:
-            if local.count(spot):
-                self.at(spot)
+        for argnum in isolated.argnums:
+            if isolated.count_coordinates(argnum):
+                self.check_input(argnum)
         if not self.entries or all(e.verdict == "right" for e in self.entries):
-            note = narrow(local, self.random(len(local.outputs)), self.rng)
+            note = find_precision_loss(
+                isolated, self.draw_weights(len(isolated.outputs)), self.rng
+            )
             self.notes += [note] if note else []
 
-    def at(self, spot: int) -> None:
-        """The rule at one input."""
-        local = self.local
-        n, reach = local.count(spot), local.reach(spot)
+    def check_input(self, argnum: int) -> None:
+        """Check the rule at one input."""
+        isolated = self.isolated
+        n, reach = isolated.count_coordinates(argnum), isolated.step_scales(argnum)
         exact = n <= self.exact
         if exact:
-            ways = np.diag(reach)
+            directions = np.diag(reach)
         else:
             size = self.rng.choice([-1.0, 1.0], (2, n)) * self.rng.uniform(0.5, 1, n)
-            ways = size * reach
+            directions = size * reach
             if np.ptp(np.log(reach)) > 1:  # small entries count beside large ones too
                 even = self.rng.choice([-1.0, 1.0], n) * float(np.min(reach))
-                ways = np.concatenate([ways, even[None]])
-        found = local.truth(spot, ways)
+                directions = np.concatenate([directions, even[None]])
+        found = isolated.measure_derivative(argnum, directions)
         self.methods.add(found.method)
-        limit = self.limit(found)
+        tolerance = self.tolerances(found)
         before = len(self.entries)
         self.mode = "rev"
-        self.reverse(spot, ways, found, limit, exact)
+        self.check_reverse(argnum, directions, found, tolerance, exact)
         self.mode = "fwd"
         try:
-            self.forward(spot, ways, found, limit, exact)
+            self.check_forward(argnum, directions, found, tolerance, exact)
         except Exception as error:
-            if not local.transposed:
+            if not isolated.is_transposed:
                 raise
             # There is no forward rule, and the reverse rule cannot be transposed.
-            self.aside = f"No forward mode: {type(error).__name__}: {error}"
+            self.no_forward = f"No forward mode: {type(error).__name__}: {error}"
         self.mode = "rev"
-        if np.any(found.kink) and not self.wrong(before):
-            self.kinks(spot, found, exact)
+        if np.any(found.kink) and not self.has_wrong(before):
+            self.add_kinks(argnum, found, exact)
 
-    def wrong(self, start: int = 0) -> bool:
-        """Return whether an entry found since is wrong."""
+    def has_wrong(self, start: int = 0) -> bool:
+        """Return whether an entry is wrong among those from ``start`` on."""
         return any(e.verdict == "wrong" for e in self.entries[start:])
 
-    def limit(self, found: Slope) -> Array:
-        """What each derivative may be off by; infinite where nothing is known."""
-        y = self.local.outputs
+    def tolerances(self, found: Slope) -> Array:
+        """Return the error that each derivative may have; infinite where unknown."""
+        y = self.isolated.outputs
         hidden = ROUNDINGS * self.eps * np.abs(y) + 1e-300
-        limit = self.rtol * np.abs(found.value) + 4 * found.error + hidden
-        return np.where(np.isfinite(found.value) & np.isfinite(limit), limit, np.inf)
+        tolerance = self.rtol * np.abs(found.value) + 4 * found.error + hidden
+        return np.where(
+            np.isfinite(found.value) & np.isfinite(tolerance), tolerance, np.inf
+        )
 
-    def undefined(self, found: Slope, limit: Array) -> Array:
-        """Where some derivative of the same output, or by the same entry, is none."""
+    def find_undefined(self, found: Slope, tolerance: Array) -> Array:
+        """Return where an output, or an entry, has some undefined derivative."""
         sides = np.isfinite(found.left) & np.isfinite(found.right)
-        none = ~np.isfinite(limit) | (found.kink & ~sides)
+        none = ~np.isfinite(tolerance) | (found.kink & ~sides)
         lost: Array = np.any(none, axis=0) | np.any(none, axis=1)[:, None]
         return lost
 
     # Forward mode
 
-    def forward(
-        self, spot: int, ways: Array, found: Slope, limit: Array, exact: bool
+    def check_forward(
+        self,
+        argnum: int,
+        directions: Array,
+        found: Slope,
+        tolerance: Array,
+        exact: bool,
     ) -> None:
-        """All outputs along each direction."""
-        local = self.local
-        got = np.array([local.pushed(spot, way) for way in ways])
+        """Compare the tangents of all outputs along each direction."""
+        isolated = self.isolated
+        got = np.array(
+            [isolated.push_forward(argnum, direction) for direction in directions]
+        )
         off = np.abs(got - found.value)
-        bad = ~(off <= limit) & np.isfinite(limit) & np.isfinite(local.outputs)
+        bad = (
+            ~(off <= tolerance) & np.isfinite(tolerance) & np.isfinite(isolated.outputs)
+        )
         low, high = np.minimum(found.left, found.right), np.maximum(
             found.left, found.right
         )  # fmt: skip
-        inside = (got >= low - limit) & (got <= high + limit)
+        inside = (got >= low - tolerance) & (got <= high + tolerance)
         # Of infinity at one entry 0 times that is NaN at the others: one finding.
-        bad &= np.isfinite(got) | ~self.undefined(found, limit)
+        bad &= np.isfinite(got) | ~self.find_undefined(found, tolerance)
         bad &= ~(found.kink & (found.jump | inside | ~np.isfinite(high - low)))
         if not np.any(bad):
             return
-        ratio = np.where(bad, off / limit, -1)
+        ratio = np.where(bad, off / tolerance, -1)
         ratio = np.where(bad & ~np.isfinite(ratio), np.inf, ratio)
         for flat in np.argsort(-ratio, axis=None, kind="stable")[:SUSPECTS]:
             d, o = (int(k) for k in np.unravel_index(flat, bad.shape))
             if not bad[d, o]:
                 break
-            k = d if exact else self.entry_of(spot, ways[d], o, got[d], found.value[d])
-            if self.confirm(spot, k, o, "fwd"):
+            k = (
+                d
+                if exact
+                else self.find_forward_entry(
+                    argnum, directions[d], o, got[d], found.value[d]
+                )
+            )
+            if self.confirm_entry(argnum, k, o, "fwd"):
                 return
         if not exact and np.max(ratio) > 1e3:
-            self.notes.append("forward mode is off along a direction, at no one entry.")
+            self.notes.append(
+                "forward mode is wrong along a direction, but at no single entry."
+            )
 
     # Reverse mode
 
-    def reverse(
-        self, spot: int, ways: Array, found: Slope, limit: Array, exact: bool
+    def check_reverse(
+        self,
+        argnum: int,
+        directions: Array,
+        found: Slope,
+        tolerance: Array,
+        exact: bool,
     ) -> None:
-        """Cotangents sent back, weighed with each direction."""
-        local = self.local
-        y = local.outputs
+        """Compare the cotangents of one input, in products with each direction."""
+        isolated = self.isolated
+        y = isolated.outputs
         if exact and len(y) <= self.exact and y.dtype.kind != "c":
-            self.entrywise(spot, ways, found, limit)
+            self.check_each_output(argnum, directions, found, tolerance)
             return
-        known = np.all(np.isfinite(limit) & ~found.kink, axis=0) & np.isfinite(y)
+        known = np.all(np.isfinite(tolerance) & ~found.kink, axis=0) & np.isfinite(y)
         size = np.max(np.where(known, np.abs(found.value), 0), axis=0)
         usual = np.where(np.abs(y) > 0, np.abs(y), 1)
         size = np.where(size > 1e-100, size, np.where(np.isfinite(usual), usual, 1))
         for _ in range(3 if exact else 2):
-            weights = np.where(known, self.random(len(y)) / size, 0)
+            weights = np.where(known, self.draw_weights(len(y)) / size, 0)
             if y.dtype.kind == "c":
                 turned = np.exp(2j * np.pi * self.rng.uniform(size=len(y)))
                 weights = weights * turned
-            back = self.back(spot, weights)
+            back = self.pull_one(argnum, weights)
             odd = ~np.isfinite(back)
             if np.any(odd) and not exact:
                 for k in np.nonzero(odd)[0][:SUSPECTS].tolist():
-                    o = self.output_of(spot, k, weights)
-                    if self.confirm(spot, k, o, "rev"):
+                    o = self.find_output(argnum, k, weights)
+                    if self.confirm_entry(argnum, k, o, "rev"):
                         return
                 # No derivative there: the other entries are compared without them.
-                ways, back = np.where(odd, 0, ways), np.where(odd, 0, back)
-                found = local.truth(spot, ways)
+                directions, back = np.where(odd, 0, directions), np.where(odd, 0, back)
+                found = isolated.measure_derivative(argnum, directions)
             terms = np.where(known, weights * np.where(known, found.value, 0), 0).real
             expected = np.sum(terms, axis=1)
-            got = back * np.diag(ways) if exact else ways @ back
+            got = back * np.diag(directions) if exact else directions @ back
             error = np.where(known, np.abs(weights) * found.error, 0)
             most = SCREEN * np.sum(np.abs(terms), axis=1) + 8 * np.sqrt(
                 np.sum(error**2, axis=1)
@@ -486,159 +559,186 @@ class Look(Search):
                 * np.sqrt(len(y))
                 * np.max(np.abs(weights * np.where(known, y, 0)), initial=0)
             )
-            if local.alone:
+            if isolated.single_only:
                 most += 1e-4 * np.sum(np.abs(terms), axis=1)
             off = np.abs(got - expected)
             bad = ~(off <= most)
             if not np.any(bad):
                 continue
             d = int(np.argmax(np.where(np.isnan(off), np.inf, off / most)))
-            k = d if exact else self.source(spot, ways[d], weights, back)
-            o = self.output_of(spot, k, weights)
-            if self.confirm(spot, k, o, "rev"):
+            k = (
+                d
+                if exact
+                else self.find_reverse_entry(argnum, directions[d], weights, back)
+            )
+            o = self.find_output(argnum, k, weights)
+            if self.confirm_entry(argnum, k, o, "rev"):
                 return
             if np.max(off / most) > 1e6:
                 self.notes.append(
-                    "reverse mode is off along a direction, at no one entry."
+                    "reverse mode is wrong along a direction, but at no single entry."
                 )
 
-    def random(self, n: int) -> Array:
-        """Weights of either sign, none near 0."""
+    def draw_weights(self, n: int) -> Array:
+        """Return random weights of either sign, none near 0."""
         signs = self.rng.choice([-1.0, 1.0], n)
         made: Array = signs * self.rng.uniform(0.5, 1, n)
         return made
 
-    def entrywise(self, spot: int, ways: Array, found: Slope, limit: Array) -> None:
-        """Each output by each entry, of few."""
-        local, x = self.local, self.local.values[spot]
-        place = local.spots.index(spot)
-        for o in range(len(local.outputs)):
-            if o not in self.backs:
-                one = np.zeros(len(local.outputs))
+    def check_each_output(
+        self, argnum: int, directions: Array, found: Slope, tolerance: Array
+    ) -> None:
+        """Compare each output by each entry, where there are few."""
+        isolated, x = self.isolated, self.isolated.values[argnum]
+        place = isolated.argnums.index(argnum)
+        for o in range(len(isolated.outputs)):
+            if o not in self.pulled_rows:
+                one = np.zeros(len(isolated.outputs))
                 one[o] = 1
-                self.backs[o] = local.pulled(one)
-            c = self.backs[o][place]
-            got = coordinates(np.zeros(np.shape(x)) if c is None else c, x)
-            got = got * np.diag(ways)
+                self.pulled_rows[o] = isolated.pull_back(one)
+            c = self.pulled_rows[o][place]
+            got = to_coordinates(np.zeros(np.shape(x)) if c is None else c, x)
+            got = got * np.diag(directions)
             off = np.abs(got - found.value[:, o])
-            bad = ~(off <= limit[:, o]) & np.isfinite(limit[:, o])
-            bad &= bool(np.isfinite(local.outputs[o]))
-            bad &= np.isfinite(got) | ~self.undefined(found, limit)[:, o]
+            bad = ~(off <= tolerance[:, o]) & np.isfinite(tolerance[:, o])
+            bad &= bool(np.isfinite(isolated.outputs[o]))
+            bad &= np.isfinite(got) | ~self.find_undefined(found, tolerance)[:, o]
             if not np.any(bad):
                 continue
-            ratio = np.where(bad, off / limit[:, o], -1)
+            ratio = np.where(bad, off / tolerance[:, o], -1)
             ratio = np.where(np.isnan(ratio), np.inf, ratio)
             for k in np.argsort(-ratio, kind="stable")[:SUSPECTS]:
-                if bad[k] and self.confirm(spot, int(k), o, "rev"):
+                if bad[k] and self.confirm_entry(argnum, int(k), o, "rev"):
                     return
 
     # Entries
 
-    def confirm(self, spot: int, k: int, o: int, mode: str) -> bool:
-        """Look at one entry again, with all there is; keep it unless it is right."""
-        local = self.local
-        found, reach = self.column(spot, k), float(local.reach(spot)[k])
-        way = np.zeros(local.count(spot))
-        way[k] = reach
-        limit = self.limit(found)[0]
+    def confirm_entry(self, argnum: int, k: int, o: int, mode: str) -> bool:
+        """Measure one entry as exactly as can be; add it unless it is right.
+
+        Returns whether it is wrong.
+        """
+        isolated = self.isolated
+        found, reach = (
+            self.measure_entry(argnum, k),
+            float(isolated.step_scales(argnum)[k]),
+        )
+        direction = np.zeros(isolated.count_coordinates(argnum))
+        direction[k] = reach
+        tolerance = self.tolerances(found)[0]
         if found.method == "complex step":
-            limit = limit + 8 * local.wobble(spot, way[None], self.rng)[0]
-            limit = limit + ROUNDINGS * local.noise
+            tolerance = (
+                tolerance
+                + 8
+                * isolated.rounding_sensitivity(argnum, direction[None], self.rng)[0]
+            )
+            tolerance = tolerance + ROUNDINGS * isolated.noise
         else:
-            limit = limit + SHRINKS * local.noise
+            tolerance = tolerance + SHRINKS * isolated.noise
         turns: tuple[complex, ...] = (1,)
         if mode == "fwd":
-            row = local.pushed(spot, way)
+            row = isolated.push_forward(argnum, direction)
             pairs: list[tuple[Any, Any, complex]] = [(row[o], found.value[0, o], 1)]
         else:
             pairs = []
-            if local.outputs.dtype.kind == "c":
+            if isolated.outputs.dtype.kind == "c":
                 turns = (1, -1j)
             for turn in turns:
-                one = np.zeros(len(local.outputs), type(turn))
+                one = np.zeros(len(isolated.outputs), type(turn))
                 one[o] = turn
-                got = reach * self.back(spot, one)[k]
+                got = reach * self.pull_one(argnum, one)[k]
                 pairs.append((got, (turn * found.value[0, o]).real, turn))
         wrong = False
         for got, expected, turn in pairs:
             left, right = found.left[0, o], found.right[0, o]
             if turn != 1 or mode == "rev":
                 left, right = (turn * left).real, (turn * right).real
-            said = judged(
-                got, expected, float(limit[o]), left, right,
+            verdict = judge_entry(
+                got, expected, float(tolerance[o]), left, right,
                 bool(found.kink[0, o]), bool(found.jump[0, o]),
             )  # fmt: skip
-            if said == "wrong" and not np.isfinite(got):
-                everywhere = self.undefined(found, self.limit(found))
-                said = "unsure" if np.any(everywhere) else said
-            if said == "right":
+            if verdict == "wrong" and not np.isfinite(got):
+                everywhere = self.find_undefined(found, self.tolerances(found))
+                verdict = "unsure" if np.any(everywhere) else verdict
+            if verdict == "right":
                 continue
-            if said == "wrong" and wrong:
+            if verdict == "wrong" and wrong:
                 continue
-            wrong |= said == "wrong"
-            self.keep(spot, k, o, mode, said, (got, expected, left, right), found,
-                      float(limit[o]), reach)  # fmt: skip
+            wrong |= verdict == "wrong"
+            numbers = got, expected, left, right
+            self.add_entry(
+                argnum, k, o, mode, verdict, numbers, found, float(tolerance[o]), reach
+            )
         return wrong
 
-    def keep(
-        self, spot: int, k: int, o: int, mode: str, said: Verdict,
-        numbers: tuple[Any, ...], found: Slope, limit: float, reach: float,
+    def add_entry(
+        self, argnum: int, k: int, o: int, mode: str, verdict: Verdict,
+        numbers: tuple[Any, ...], found: Slope, tolerance: float, reach: float,
     ) -> None:  # fmt: skip
-        """Write an entry down, in the user's units."""
+        """Add an entry, in the user's units."""
         plain = []
         for x in numbers:
             x = complex(x)
             plain.append(x.real / reach if x.imag == 0 else x / reach)
         self.entries.append(
             Entry(
-                self.local.label(spot),
-                self.local.index(spot, k),
+                self.isolated.input_label(argnum),
+                self.isolated.entry_index(argnum, k),
                 1,
                 mode,
                 plain[0],
                 plain[1],
                 float(found.error[0, o]) / reach,
-                limit / reach,
+                tolerance / reach,
                 plain[2],
                 plain[3],
-                said,
+                verdict,
                 found.method,
-                self.local.place(o),
+                self.isolated.format_output(o),
                 bool(found.jump[0, o]),
             )
         )
 
-    def kinks(self, spot: int, found: Slope, exact: bool) -> None:
-        """Which entries are at a kink: the first few of them, by name."""
-        local = self.local
+    def add_kinks(self, argnum: int, found: Slope, exact: bool) -> None:
+        """Add the first few entries that are at a kink."""
+        isolated = self.isolated
         rows, outputs = np.nonzero(found.kink)
         for d, o in list(zip(rows.tolist(), outputs.tolist(), strict=True))[:SUSPECTS]:
             if exact:
                 k = d
-            elif local.count(spot) == len(local.outputs):
+            elif isolated.count_coordinates(argnum) == len(isolated.outputs):
                 k = o
             else:
-                k = self.bent(spot, o)
-            column = self.column(spot, k)
+                k = self.find_kink(argnum, o)
+            column = self.measure_entry(argnum, k)
             if not column.kink[0, o]:
                 continue
-            way = np.zeros(local.count(spot))
-            way[k] = local.reach(spot)[k]
-            row = local.pushed(spot, way)
-            limit = float(self.limit(column)[0, o])
-            limit = limit if np.isfinite(limit) else 1e-6
-            noise = float(local.noise[o])
+            direction = np.zeros(isolated.count_coordinates(argnum))
+            direction[k] = isolated.step_scales(argnum)[k]
+            row = isolated.push_forward(argnum, direction)
+            tolerance = float(self.tolerances(column)[0, o])
+            tolerance = tolerance if np.isfinite(tolerance) else 1e-6
+            noise = float(isolated.noise[o])
             left, right = column.left[0, o], column.right[0, o]
             apart = max(abs(left), abs(right)) if column.jump[0, o] else right - left
             if abs(apart) <= SHRINKS * noise:
                 continue  # rounding, which is not that of this output alone
             sides = column.left[0, o], column.right[0, o]
-            said = judged(row[o], column.value[0, o], limit, *sides, True,
-                          bool(column.jump[0, o]))  # fmt: skip
-            self.keep(spot, k, o, "fwd", said, (row[o], column.value[0, o], *sides),
-                      column, limit, float(local.reach(spot)[k]))  # fmt: skip
-            if said != "kink":
+            jump = bool(column.jump[0, o])
+            numbers = row[o], column.value[0, o], *sides
+            verdict = judge_entry(*numbers[:2], tolerance, *sides, True, jump)
+            reach = float(isolated.step_scales(argnum)[k])
+            self.add_entry(
+                argnum, k, o, "fwd", verdict, numbers, column, tolerance, reach
+            )
+            if verdict != "kink":
                 return
         gaps = np.abs(found.right - found.left)
-        if np.any(found.kink & ~(gaps <= SHRINKS * local.noise)) and not self.entries:
-            self.notes.append("left and right differ along a direction, at no entry.")
+        if (
+            np.any(found.kink & ~(gaps <= SHRINKS * isolated.noise))
+            and not self.entries
+        ):
+            self.notes.append(
+                "left and right derivatives differ along a direction, but at no single"
+                " entry."
+            )

@@ -93,7 +93,7 @@ def slope(
         function that drops imaginary parts on its way does no harm.
     known
         The function is one that carries complex numbers and has no kink where it is
-        finite: the complex step needs no differences beside it.
+        finite: the complex step needs no differences to confirm it.
     target
         The relative error at which the differences are content.
     grain
@@ -105,29 +105,31 @@ def slope(
         exact = _complex_step(line, center, scale) if analytic else None
         if known and exact is not None:
             exact = np.where(np.isfinite(center), exact, np.nan)
-            size = np.maximum(np.abs(exact), _usual(exact))
+            size = np.maximum(np.abs(exact), _small_size(exact))
             error = 16 * np.finfo(exact.dtype).eps * size
-            never = np.zeros(exact.shape, bool)
-            return Slope(exact, error, exact, exact, never, never, "complex step")
+            nowhere = np.zeros(exact.shape, bool)
+            return Slope(exact, error, exact, exact, nowhere, nowhere, "complex step")
         wanted = LOOSE if exact is not None else target
         near = [(h, line(h), line(-h)) for h in (step * scale for step in KINK_STEPS)]
-        rounding = np.maximum(_rounding(center), _grain(center, near)) + grain
-        value, error = _extrapolated(line, rounding, scale, wanted)
-        left, right, kink, jump = _sides(center, near, rounding)
+        rounding = (
+            np.maximum(_rounding(center), _cancellation_error(center, near)) + grain
+        )
+        value, error = _extrapolate(line, rounding, scale, wanted)
+        left, right, kink, jump = _measure_sides(center, near, rounding)
         if np.any(kink):
-            value, error, kink, jump = _nearby(
+            value, error, kink, jump = _drop_nearby_kinks(
                 line, center, scale, rounding, (value, error, left, right, kink, jump)
             )
         method: Method = "differences"
         if exact is not None:
-            size = np.maximum(np.abs(exact), _usual(exact))
+            size = np.maximum(np.abs(exact), _small_size(exact))
             close = np.all(np.abs(exact - value) <= 10 * error + 1e-6 * size)
-            if close or _confirmed(line, center, scale, exact, size):
+            if close or _is_confirmed(line, center, scale, exact, size):
                 method = "complex step"
                 # What the function rounds away on its way, at least.
                 value, error = exact, 16 * np.finfo(exact.dtype).eps * size
             else:
-                again, off = _extrapolated(line, rounding, scale, target)
+                again, off = _extrapolate(line, rounding, scale, target)
                 better = off < error
                 value = np.where(better, again, value)
                 error = np.where(better, off, error)
@@ -135,9 +137,9 @@ def slope(
 
 
 def curvature(line: Line, scale: float = 1.0) -> tuple[Array, Array]:
-    """Return the second derivative at 0 from values alone, and how far off it may be.
+    """Return the second derivative at 0 from values alone, and its possible error.
 
-    Where it differs from one side to the other, that is infinitely far.
+    The error is infinite where the two sides differ.
     """
     with np.errstate(all="ignore"):
         center = np.asarray(line(0.0))
@@ -147,14 +149,17 @@ def curvature(line: Line, scale: float = 1.0) -> tuple[Array, Array]:
             scale,
             1e-8,
         )
-        right, left = _bend(line, center, scale), _bend(line, center, -scale)
+        right, left = (
+            _one_sided_curvature(line, center, scale),
+            _one_sided_curvature(line, center, -scale),
+        )
         size = np.maximum(np.abs(right), np.abs(left))
         noise = 128 * _rounding(center) / (BEND_STEP * scale) ** 2
         differs = np.abs(right - left) > 1e-3 * size + noise
     return value, np.where(differs, np.inf, error)
 
 
-def _bend(line: Line, center: Array, scale: float) -> Array:
+def _one_sided_curvature(line: Line, center: Array, scale: float) -> Array:
     """Return the second derivative on one side."""
     wide, narrow = (
         (line(2 * h) - 2 * line(h) + center) / h**2
@@ -209,10 +214,10 @@ def _gradient(value: Callable[..., Array], arrays: list[Array], which: int) -> A
     x = arrays[which]
     out = np.empty(x.shape, x.dtype)
     for i in range(x.size):
-        line, scale = perturbed(value, arrays, which, i)
+        line, scale = perturb_entry(value, arrays, which, i)
         if x.dtype.kind == "c":
             real = slope(line, scale, analytic=False).value[0]
-            turned, _ = perturbed(value, arrays, which, i, 1j)
+            turned, _ = perturb_entry(value, arrays, which, i, 1j)
             imaginary = slope(turned, scale, analytic=False).value[0]
             out.flat[i] = real - 1j * imaginary
         else:
@@ -220,21 +225,25 @@ def _gradient(value: Callable[..., Array], arrays: list[Array], which: int) -> A
     return out
 
 
-def perturbed(
+def to_double(x: Array) -> Array:
+    """Return a float array in double precision at least; any other as it is."""
+    if x.dtype.kind not in "fc":
+        return x
+    return x.astype(np.result_type(x.dtype, np.float64))
+
+
+def perturb_entry(
     f: Callable[..., Array],
     arrays: Sequence[Array],
     which: int,
     entry: int,
     direction: complex = 1,
 ) -> tuple[Line, float]:
-    """``f`` along one entry of one of its arrays, and the size of that entry.
+    """Return ``f`` along one entry of one of its arrays, and the size of that entry.
 
     Single precision is raised to double, so that differences can tell.
     """
-    wide = [
-        x.astype(np.result_type(x.dtype, np.float64)) if x.dtype.kind in "fc" else x
-        for x in arrays
-    ]
+    wide = list(map(to_double, arrays))
     start = wide[which]
 
     def line(t: complex) -> Array:
@@ -249,7 +258,7 @@ def perturbed(
 
 
 def _complex_step(line: Line, center: Array, scale: float) -> Array | None:
-    """The complex step, None where the function does not carry complex numbers."""
+    """Return the complex step; None where the function takes no complex numbers."""
     if center.dtype.kind != "f":
         return None
     step = EXACT_STEP * scale
@@ -265,7 +274,7 @@ def _complex_step(line: Line, center: Array, scale: float) -> Array | None:
     return np.asarray(moved.imag / step)
 
 
-def _confirmed(
+def _is_confirmed(
     line: Line, center: Array, scale: float, exact: Array, size: Array
 ) -> bool:
     """Return whether differences of some far smaller step agree with the complex step.
@@ -282,7 +291,7 @@ def _confirmed(
     return False
 
 
-def _extrapolated(
+def _extrapolate(
     line: Line, rounding: Array, scale: float, target: float
 ) -> tuple[Array, Array]:
     return _ridders(
@@ -299,7 +308,7 @@ def _ridders(
     scale: float,
     target: float,
 ) -> tuple[Array, Array]:
-    """Richardson extrapolation of a quotient that is even in its step.
+    """Extrapolate a quotient that is even in its step to step 0 (Richardson).
 
     Each halving of the step adds a row; of all entries of the tableau the one that
     differs least from its neighbours is taken, for each output on its own.
@@ -331,7 +340,7 @@ def _ridders(
     return best, error
 
 
-def _sides(
+def _measure_sides(
     center: Array, near: Sequence[tuple[float, Array, Array]], rounding: Array
 ) -> tuple[Array, Array, Array, Array]:
     """Return one-sided derivatives, and where they disagree: kinks and jumps."""
@@ -351,7 +360,7 @@ def _sides(
     return left, right, kink | jump, jump
 
 
-def _nearby(
+def _drop_nearby_kinks(
     line: Line,
     center: Array,
     scale: float,
@@ -381,10 +390,12 @@ def _nearby(
     return value, error, kink, jump
 
 
-def _grain(center: Array, near: Sequence[tuple[float, Array, Array]]) -> Array:
-    """What rounding does to terms that cancel: ``x log(x/y) - x + y`` near ``x = y``.
+def _cancellation_error(
+    center: Array, near: Sequence[tuple[float, Array, Array]]
+) -> Array:
+    """Return the rounding of terms that cancel: ``x log(x/y) - x + y`` near ``x = y``.
 
-    The value is almost 0 there and shows none of it. A smooth function's second
+    The value is almost 0 there and does not show it. A smooth function's second
     difference over a step of the square root of a rounding is as large; a kink's, which
     halves with the step, tells nothing.
     """
@@ -395,42 +406,43 @@ def _grain(center: Array, near: Sequence[tuple[float, Array, Array]]) -> Array:
 
 
 def _rounding(center: Array) -> Array:
-    """Return what rounding does to the values of the function."""
+    """Return the rounding error of the values of the function."""
     kind = center.dtype if center.dtype.kind in "fc" else np.dtype(np.float64)
     return np.asarray(np.finfo(kind).eps * np.abs(center))
 
 
-def _usual(x: Array) -> Any:
-    """What is small among outputs of one program; rows of many directions differ."""
-    return _size(x) * 1e-3 if x.ndim < 2 else 0.0
+def _small_size(x: Array) -> Any:
+    """Return what counts as small among outputs; 0 for rows of many directions."""
+    return max_finite(x) * 1e-3 if x.ndim < 2 else 0.0
 
 
-def _size(x: Array) -> Any:
+def max_finite(x: Array) -> float:
+    """Return the largest finite absolute value, 0 where there is none."""
     finite = np.abs(x[np.isfinite(x)])
-    return finite.max() if finite.size else 0.0
+    return float(finite.max()) if finite.size else 0.0
 
 
-# What rounding does to a derivative, measured: where terms cancel it is all there is.
+# The rounding of a derivative, measured: where terms cancel, it is all that is left.
 #
-# A derivative is linear in its cotangents, or in its tangents: of a multiple of them it
-# is the same multiple, but for rounding.
+# A derivative is linear in its cotangents, or in its tangents: a multiple of these
+# gives the same multiple of it, but for rounding.
 
 #: The multiples, whose digits have nothing in common.
 MULTIPLES = (1.1, 1.3819660112501052, 1.7320508075688772)
 
 
-def noises(
+def measure_rounding(
     linear: Callable[[list[Any]], Sequence[Any]],
     given: Sequence[Any],
     made: Sequence[Any],
 ) -> list[float]:
-    """By how much the entries of each of ``made = linear(given)`` are rounded, at most.
+    """Return the largest rounding error in each of ``made = linear(given)``.
 
     Examples
     --------
     >>> def gradient(g):
     ...     return [g[0] - 49 * (g[0] / 49)]
-    >>> off = noises(gradient, [np.ones(2)], gradient([np.ones(2)]))
+    >>> off = measure_rounding(gradient, [np.ones(2)], gradient([np.ones(2)]))
     >>> 0 < off[0] < 1e-15
     True
     """
@@ -443,17 +455,17 @@ def noises(
     return most
 
 
-# What a measured derivative says of one that is claimed.
+# A claimed derivative judged by a measured one.
 
-#: What a derivative may be off by, relatively, in double and in single precision.
+#: The relative error that a derivative may have, in double and in single precision.
 RTOL = {"double": 1e-6, "single": 2e-3}
 ATOL = {"double": 1e-8, "single": 1e-4}
-#: Roundings that are measured, and how many a derivative may be off by.
+#: How many measured roundings the error of a derivative may have.
 NOISES = 64
 
 
 class Tolerance:
-    """What an entry may be off by."""
+    """The error that an entry may have."""
 
     def __init__(self, rtol: float | None, atol: float | None) -> None:
         self.rtol, self.atol = rtol, atol
@@ -478,7 +490,7 @@ class Tolerance:
 
 
 class Truth:
-    """What differences say of one entry, weighted by the output's cotangent."""
+    """The derivative by one entry from differences, weighted by the cotangent."""
 
     __slots__ = ("jump", "kink", "left", "method", "numeric", "right", "uncertainty")
 
@@ -498,8 +510,8 @@ class Truth:
         self.method = found.method
 
 
-def verdict(got: complex, truth: Truth, tolerance: float) -> Verdict:
-    """Return what to think of an entry."""
+def judge_truth(got: complex, truth: Truth, tolerance: float) -> Verdict:
+    """Return the verdict on a derivative, by a weighted sum of measured ones."""
     if abs(got - truth.numeric) <= tolerance:
         return "kink" if truth.kink else "right"
     if truth.jump:
@@ -516,10 +528,10 @@ def verdict(got: complex, truth: Truth, tolerance: float) -> Verdict:
     return "wrong"
 
 
-def judged(
+def judge_entry(
     got: Any, expected: Any, limit: float, left: Any, right: Any, kink: bool, jump: bool
 ) -> Verdict:
-    """Return what to think of one entry."""
+    """Return the verdict on one entry of a derivative, by its measured value."""
     if kink:
         if jump:
             return "kink"

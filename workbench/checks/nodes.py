@@ -1,10 +1,11 @@
 """Each node's rule by itself, at the values that the node had in the run.
 
-The truth is the op's own ``compute`` (`local.py`). An input of few entries is checked
-at every entry, one of many along random directions: forward mode gives every output
-along a direction, reverse mode one number ``<w, J v> = <J^T w, v>``, in which weights
-make all outputs count alike. Where a direction is off, halving the set of entries finds
-one that is, in some log2(n) steps; only an entry is ever called wrong.
+The truth is the op's own ``compute`` (`isolated_node.py`). An input of few entries is
+checked at every entry, one of many along random directions: forward mode gives every
+output along a direction, reverse mode one number ``<w, J v> = <J^T w, v>``, whose
+weights make all outputs count alike. Where a direction is wrong, halving the set of
+entries finds one that is wrong, in some log2(n) steps; only an entry is ever reported
+as wrong.
 
 What an entry may be off by, in double precision: ``rtol`` of its size, 1e-6; four times
 what the differences are uncertain by; and what rounding hides. A derivative whose whole
@@ -13,7 +14,7 @@ that no value of the op shows: ``64 eps |y| / |x|``. Last, where an entry is off
 derivative is measured again a few roundings of the input away: no way to compute it in
 this precision can be nearer than eight times what that changes. Single precision is
 raised to double before, so these limits hold for it too; a rule whose own run in single
-precision is far off what rounding of its operands explains is told as unsure. An op
+precision is far off what rounding of its operands explains is reported as unsure. An op
 that computes in single precision only is held to 2e-3.
 """
 
@@ -26,15 +27,15 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff.steps import Part, Rule, ends_of
-from workbench.checks.check_rule import Look, second_order
-from workbench.checks.local import Local, NoGradient
+from workbench.checks.check_rule import RuleCheck, check_second_order
+from workbench.checks.isolated_node import IsolatedNode, NoGradient
 from workbench.checks.report import (
     MODES,
     PURPOSE,
     Entry,
     NodeCheck,
     Status,
-    passing,
+    make_identity_overrides,
 )
 from workbench.core import blame, types, walk
 from workbench.core.tensor import IDENTITY, Tensor, leaf
@@ -55,10 +56,10 @@ from workbench.ops import define, gradients
 STEPS = 3
 
 
-def inner(node: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """Return each node inside a node, and a copy of it that holds a value.
+def run_inner_nodes(node: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """Return each node inside a node, paired with a copy that has a value.
 
-    Empty for a node without any, and for one whose step cannot be computed alone.
+    Empty for a node without inner nodes, or if a step of it cannot be run by itself.
 
     Examples
     --------
@@ -66,35 +67,37 @@ def inner(node: Tensor) -> list[tuple[Tensor, Tensor]]:
     >>> def last(x):
     ...     return wb.scan(np.sin, initial=x, n_steps=3, last=True)
     >>> (loop,) = [n for n in wb.trace(last)(0.5).nodes if n.op.name == "scan"]
-    >>> [(old.op.name, float(new.value.round(4))) for old, new in inner(loop)]
+    >>> [(old.op.name, float(new.value.round(4))) for old, new in run_inner_nodes(loop)]
     [('sin', 0.4451)]
     """
     try:
         if node.op.name == "scan":
-            return _step(node.params["loop"], node.args)
+            return _run_loop_step(node.params["loop"], node.args)
         if node.op.name == "cond":
             pred, *values = node.args
             body = node.params["branches"][0 if np.all(pred) else 1]
-            return _run(body, values)[0]
+            return _run_body(body, values)[0]
     except Exception:
         # Lengths that only the run itself knows, an op that needs its loop.
         return []
     return []
 
 
-def _step(loop: Any, args: Sequence[Any]) -> list[tuple[Tensor, Tensor]]:
+def _run_loop_step(loop: Any, args: Sequence[Any]) -> list[tuple[Tensor, Tensor]]:
     """Return the nodes of one step of a loop, with their values."""
     _, consts, seqs, carries = loop.split(tuple(args))
     count = loop.length(tuple(args))
     made: list[tuple[Tensor, Tensor]] = []
     for k in range(min(count, STEPS)):
         at = -1 - k if loop.reverse else k
-        made, outputs = _run(loop.body, [*consts, *(s[at] for s in seqs), *carries])
+        made, outputs = _run_body(
+            loop.body, [*consts, *(s[at] for s in seqs), *carries]
+        )
         carries = outputs[: loop.carries]
     return made
 
 
-def _run(
+def _run_body(
     body: Any, values: Sequence[Any]
 ) -> tuple[list[tuple[Tensor, Tensor]], list[Any]]:
     """Return the nodes of a body on values, and its outputs."""
@@ -128,18 +131,18 @@ REFUSED = (
     GradNotImplementedError,
     NullTypeGradError,
 )
-#: What an override changes by less than so much, relatively, is rounding.
+#: A relative change by an override below this is rounding.
 NOTHING = 1e-12
-#: What is said of a node whose rule another's stands in for.
-COVERED = "an override of the pattern around it runs in the place of its rule."
+#: The note on a node whose rule another one replaces.
+COVERED = "an override of the pattern around it replaces its rule."
 #: Inputs of up to so many entries are checked at each.
 EXACT = 32
 #: Inputs of up to so many entries have their second order checked at each node.
 SECOND = 256
 
 
-def checkable(node: Tensor) -> bool:
-    """Whether a node has a rule to check: a value, a float input, a float output."""
+def is_checkable(node: Tensor) -> bool:
+    """Return whether a node has a rule to check: a value, float input and output."""
     if node.op is IDENTITY or node.op is define.ITEM or node.op is gradients.NULL:
         return False
     if node._value is None or node.op.name == "mask":
@@ -165,7 +168,7 @@ def check_nodes(
     entries: int = EXACT,
     rules: Mapping[int, Any] | None = None,
     covered: Collection[int] = (),
-    arriving: Callable[[Tensor], Any] | None = None,
+    cotangent_of: Callable[[Tensor], Any] | None = None,
     step: Callable[[], object] | None = None,
     found: list[NodeCheck] | None = None,
 ) -> list[NodeCheck]:
@@ -180,21 +183,21 @@ def check_nodes(
     order
         1 checks rules, 2 the derivatives of rules too.
     rtol
-        What an entry may be off by, relatively; by default 1e-6.
+        The relative error that an entry may have; by default 1e-6.
     entries
         Inputs of up to so many entries are checked at each of them.
     rules
-        The overrides that run, by the serial of their node: they are told, with what
-        they change, and are not held against the true gradient.
+        The overrides that run, by the serial of their node. The check reports what they
+        change; that is no error.
     covered
-        The serials of nodes whose own rule does not run: another's does for them.
+        The serials of nodes whose rule does not run, since that of another node does.
     arriving
-        The cotangent that arrives at a node in the run, to tell what an override
-        changes; by default ones.
+        Returns the cotangent of a node in the run, for what an override changes; by
+        default it is ones.
     step
         Called before each node; what it raises ends the check.
     found
-        The list to fill, which holds what was found where the check ends early.
+        The list to fill; after a check that ends early it holds what was found.
 
     Returns
     -------
@@ -212,43 +215,43 @@ def check_nodes(
     rng = np.random.default_rng(seed)
     kinds: set[Any] = set()
 
-    def look(node: Tensor, told: Tensor) -> None:
-        """Check one node, which is told as another: the one inside a loop."""
-        rule = None if rules is None else rules.get(told.serial)
+    def check(node: Tensor, reported: Tensor) -> None:
+        """Check one node and report it as another: the one inside a loop."""
+        rule = None if rules is None else rules.get(reported.serial)
         with np.errstate(all="ignore"):
             if rule is not None and rule.pull is not None:
-                check = overridden(node, rule, arriving)
+                result = compare_override(node, rule, cotangent_of)
             else:
-                twice = 2 if order > 1 and _worth(node, kinds) else 1
-                check = check_node(node, rng, order=twice, rtol=rtol, entries=entries)
-        text = check.text
-        if told.serial in covered:
-            text = f"{text} {named(told)}: {COVERED}".strip()
-        made.append(replace(check, node=told, text=text))
+                twice = 2 if order > 1 and _needs_second_order(node, kinds) else 1
+                result = check_node(node, rng, order=twice, rtol=rtol, entries=entries)
+        text = result.text
+        if reported.serial in covered:
+            text = f"{text} {describe_node(reported)}: {COVERED}".strip()
+        made.append(replace(result, node=reported, text=text))
 
-    def within(node: Tensor) -> None:
+    def check_inner_nodes(node: Tensor) -> None:
         """Check the nodes inside a node, as deep as loops and choices are nested."""
         place = len(made) - 1
-        for old, new in inner(node):
-            if checkable(new):
-                look(new, old)
-                within(new)
-        spoilt = next((c for c in made[place + 1 :] if c.status == "wrong"), None)
-        if spoilt is not None and made[place].status == "wrong":
-            text = f"{named(node)} cannot be right while a rule inside it is wrong."
+        for old, new in run_inner_nodes(node):
+            if is_checkable(new):
+                check(new, old)
+                check_inner_nodes(new)
+        culprit = next((c for c in made[place + 1 :] if c.status == "wrong"), None)
+        if culprit is not None and made[place].status == "wrong":
+            text = f"{describe_node(node)} depends on a wrong rule inside it."
             made[place] = replace(made[place], status="unsure", text=text)
 
     for node in nodes:
-        if checkable(node):
+        if is_checkable(node):
             if step is not None:
                 step()
-            look(node, node)
-            within(node)
+            check(node, node)
+            check_inner_nodes(node)
     return made
 
 
-def _worth(node: Tensor, kinds: set[Any]) -> bool:
-    """Whether the second order of a node is looked at: small, or first of its kind."""
+def _needs_second_order(node: Tensor, kinds: set[Any]) -> bool:
+    """Return whether to check a node's second order: small, or first of its kind."""
     specs = [types.spec_of(x) for x in node.args if hasattr(x, "dtype")]
     kind = node.op, *((len(s.shape), str(s.dtype)) for s in specs)
     new = kind not in kinds
@@ -267,33 +270,38 @@ def check_node(
 ) -> NodeCheck:
     """Check the rule of one node, in both modes, at the values that it has."""
     if node.op.name in PURPOSE and not node.op.custom:
-        text = f"{named(node)} {PURPOSE[node.op.name]} on purpose."
+        text = f"{describe_node(node)} {PURPOSE[node.op.name]} on purpose."
         return NodeCheck(node, "overridden", "rev", None, text)
     try:
-        local = Local(node, passing([node]) if node.op.graphs is not None else ())
+        isolated = IsolatedNode(
+            node, make_identity_overrides([node]) if node.op.graphs is not None else ()
+        )
     except Exception as error:
-        text = f"{named(node)} cannot be computed by itself: {error}"
+        text = f"{describe_node(node)} cannot be computed by itself: {error}"
         return NodeCheck(node, "unsure", "rev", None, text)
-    look = Look(local, rng, rtol, entries)
+    check = RuleCheck(isolated, rng, rtol, entries)
     try:
-        look.first()
+        check.check_first_order()
     except REFUSED as error:
-        return NodeCheck(node, "unsure", look.mode, None, f"{named(node)}: {error}")
+        return NodeCheck(
+            node, "unsure", check.mode, None, f"{describe_node(node)}: {error}"
+        )
     except Exception as error:
-        words = f"{type(error).__name__}: {error}"
-        text = f"The rule of {named(node)} fails in {MODES[look.mode]}: {words}"
-        return NodeCheck(node, "wrong", look.mode, None, text)
+        message = f"{type(error).__name__}: {error}"
+        subject = f"The rule of {describe_node(node)}"
+        text = f"{subject} fails in {MODES[check.mode]}: {message}"
+        return NodeCheck(node, "wrong", check.mode, None, text)
     note = ""
-    if order > 1 and not any(e.verdict in ("wrong", "kink") for e in look.entries):
-        note = second_order(local, look, rng)
-    return _told(node, look, note)
+    if order > 1 and not any(e.verdict in ("wrong", "kink") for e in check.entries):
+        note = check_second_order(isolated, check, rng)
+    return _summarize_check(node, check, note)
 
 
-def _told(node: Tensor, look: Look, note: str) -> NodeCheck:
+def _summarize_check(node: Tensor, check: RuleCheck, note: str) -> NodeCheck:
     """Return the status of a node, its worst entry and one line of words."""
     ranks: tuple[Status, ...] = ("wrong", "kink", "unsure", "right")
     worst = min(
-        look.entries,
+        check.entries,
         key=lambda e: (ranks.index(e.verdict), e.order, e.mode != "rev", -e.badness[1]),
         default=None,
     )
@@ -301,15 +309,15 @@ def _told(node: Tensor, look: Look, note: str) -> NodeCheck:
     mode = "rev" if worst is None else worst.mode.partition(" ")[0]
     text = ""
     if worst is not None and status != "right":
-        text = words(node, worst)
-    elif look.notes:
-        status, text = "unsure", f"{named(node)}: {look.notes[0]}"
-    text = " ".join(filter(None, (text, look.aside, note)))
+        text = describe_entry(node, worst)
+    elif check.notes:
+        status, text = "unsure", f"{describe_node(node)}: {check.notes[0]}"
+    text = " ".join(filter(None, (text, check.no_forward, note)))
     return NodeCheck(node, status, mode, worst, text)
 
 
-def words(node: Tensor, e: Entry) -> str:
-    """Return what one entry says of its node."""
+def describe_entry(node: Tensor, e: Entry) -> str:
+    """Return one sentence on a node, by its worst entry."""
     what = f"d{e.output or 'y'} / d{e.place}"
     if e.order > 1:
         what = f"the second derivative by {e.argument} along a direction"
@@ -318,87 +326,87 @@ def words(node: Tensor, e: Entry) -> str:
         mode = mode.replace(short, long)
     if e.jump and e.verdict == "kink":
         return (
-            f"{named(node)} jumps at {e.place}, where {what} has no value; the rule"
-            f" says {number(e.analytic)}."
+            f"{describe_node(node)} jumps at {e.place}, where {what} has no value; the"
+            f" rule says {format_number(e.analytic)}."
         )
     if e.verdict == "kink":
         return (
-            f"{named(node)} has a kink at {e.place}: {what} is {number(e.left)} to the"
-            f" left and {number(e.right)} to the right; the rule says"
-            f" {number(e.analytic)}."
+            f"{describe_node(node)} has a kink at {e.place}: {what} is"
+            f" {format_number(e.left)} to the left and {format_number(e.right)} to the"
+            f" right; the rule says {format_number(e.analytic)}."
         )
     if e.verdict == "unsure":
         return (
-            f"{named(node)}: differences cannot tell {what} at {e.place}: left"
-            f" {number(e.left)}, right {number(e.right)}; the rule says"
-            f" {number(e.analytic)}."
+            f"{describe_node(node)}: differences cannot tell {what} at {e.place}: left"
+            f" {format_number(e.left)}, right {format_number(e.right)}; the rule says"
+            f" {format_number(e.analytic)}."
         )
-    told = (
-        f"The rule of {named(node)} is wrong in {mode}: {what} should be"
-        f" {number(e.numeric)} ± {e.uncertainty:.1g} ({e.method}), it gives"
-        f" {number(e.analytic)}"
+    reported = (
+        f"The rule of {describe_node(node)} is wrong in {mode}: {what} should be"
+        f" {format_number(e.numeric)} ± {e.uncertainty:.1g} ({e.method}), it gives"
+        f" {format_number(e.analytic)}"
     )
     if not np.isfinite(e.analytic):
         return (
-            f"{told}. Look for a division by 0 in it; choose with np.where before"
+            f"{reported}. Look for a division by 0 in it; choose with np.where before"
             " dividing."
         )
-    return f"{told}; off by {e.error:.3g}, tolerance {e.tolerance:.2g}."
+    return f"{reported}; off by {e.error:.3g}, tolerance {e.tolerance:.2g}."
 
 
-def number(x: complex) -> str:
+def format_number(x: complex) -> str:
     """Return a number in ten digits; a real one as such."""
     x = complex(x)
     return f"{x.real:.10g}" if x.imag == 0 else f"{x:.10g}"
 
 
-def named(node: Tensor) -> str:
-    """Return how a text names a node: op, shape and the user's line."""
+def describe_node(node: Tensor) -> str:
+    """Return a node as text: op, shape and the user's line."""
     return f"{blame.describe(node)}{blame.quote_site(node.site)}"
 
 
-def arrived_at(node: Tensor, arriving: Callable[[Tensor], Any]) -> Any:
-    """Return what arrives at a step of a sweep, at each output where it has several.
+def collect_cotangent(node: Tensor, cotangent_of: Callable[[Tensor], Any]) -> Any:
+    """Return the cotangent of a step of a sweep: a tuple for several outputs.
 
-    None where nothing arrives.
+    None where no cotangent arrives.
     """
-    got = [arriving(x) for x in ends_of(node)]
+    got = [cotangent_of(x) for x in ends_of(node)]
     if len(got) == 1 or all(g is None for g in got):
         return got[0]
     known = zip(ends_of(node), got, strict=True)
     return tuple([np.zeros_like(x._value) if g is None else g for x, g in known])
 
 
-def overridden(
-    node: Tensor, rule: Rule, arriving: Callable[[Tensor], Any] | None
+def compare_override(
+    node: Tensor, rule: Rule, cotangent_of: Callable[[Tensor], Any] | None
 ) -> NodeCheck:
-    """Return what an override changes at its node: told, and not held against it."""
-    text = f"{named(node)} runs {rule.label!r}"
+    """Return the check of an overridden node: what its override changes."""
+    text = f"{describe_node(node)} runs {rule.label!r}"
     try:
-        # Of a pattern the whole part is asked, with what arrives at all its outputs.
-        meant = rule.node if isinstance(rule.node, Part) else node
-        local = Local(meant)
-        g = None if arriving is None else arrived_at(meant, arriving)
+        # An override of a pattern replaces the rule of the whole part that it matches.
+        target = rule.node if isinstance(rule.node, Part) else node
+        isolated = IsolatedNode(target)
+        g = None if cotangent_of is None else collect_cotangent(target, cotangent_of)
         if g is None:
-            flat = np.ones(len(local.outputs))
+            flat = np.ones(len(isolated.outputs))
         else:
-            flat = local.joined(g if isinstance(g, tuple) else (g,) if local.many
-                                 else g)  # fmt: skip
-        true = local.pulled(flat)
-        instead = local.pulled(flat, rule=rule)
+            g = (g,) if isolated.is_tuple and not isinstance(g, tuple) else g
+            flat = isolated.concatenate_outputs(g)
+        true = isolated.pull_back(flat)
+        replaced = isolated.pull_back(flat, rule=rule)
     except Exception as error:
-        words = f"{type(error).__name__}: {error}"
-        return NodeCheck(node, "overridden", "rev", None, f"{text}; {words}")
+        message = f"{type(error).__name__}: {error}"
+        return NodeCheck(node, "overridden", "rev", None, f"{text}; {message}")
     pairs: list[tuple[int, Array, Array]] = []
-    for spot, t, c in zip(local.spots, true, instead, strict=True):
-        zero = np.zeros_like(np.asarray(local.values[spot]))
-        pairs.append((spot, zero if t is None else t, zero if c is None else c))
+    for argnum, t, c in zip(isolated.argnums, true, replaced, strict=True):
+        zero = np.zeros_like(np.asarray(isolated.values[argnum]))
+        pairs.append((argnum, zero if t is None else t, zero if c is None else c))
     # Of size 1, for the squares of others overflow or vanish.
     size = max((float(np.max(np.abs(x))) for _, *both in pairs for x in both
                 if np.size(x)), default=0.0) or 1.0  # fmt: skip
     whole = change = 0.0
     worst: Entry | None = None
-    for spot, t, c in pairs:
+    for argnum, t, c in pairs:
         off = np.abs(c - t)
         whole += float(np.sum(np.abs(t / size) ** 2))
         change += float(np.sum((off / size) ** 2))
@@ -406,7 +414,8 @@ def overridden(
             k = int(np.argmax(np.where(np.isnan(off), np.inf, off)))
             place = tuple(int(n) for n in np.unravel_index(k, off.shape))
             entry = Entry(
-                local.label(spot), place, 1, "rev", c.flat[k].item(), t.flat[k].item(),
+                isolated.input_label(argnum), place, 1, "rev",
+                c.flat[k].item(), t.flat[k].item(),
                 0.0, 1e-6 * abs(t.flat[k].item()) + 1e-300, t.flat[k].item(),
                 t.flat[k].item(), "right", "the true rule",
             )  # fmt: skip
@@ -423,7 +432,7 @@ def overridden(
         text += ", which changes nothing here"
     if worst is not None and worst.error > 0:
         text += (
-            f"; most at {worst.place}: true {number(worst.numeric)}, overridden"
-            f" {number(worst.analytic)}"
+            f"; most at {worst.place}: true {format_number(worst.numeric)}, overridden"
+            f" {format_number(worst.analytic)}"
         )
     return NodeCheck(node, "overridden", "rev", worst, f"{text}.")

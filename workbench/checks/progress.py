@@ -1,4 +1,4 @@
-"""How far a long check is: counted, told softly, stopped when asked to."""
+"""Progress of a long check: a count, a line in the terminal, a way to stop it."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from types import TracebackType
 #: Called before each piece of work with (done, all); true stops the check.
 Progress = Callable[[int, int], object]
 
-#: After so many seconds a check says how far it is, and then as often.
+#: Seconds until a check first writes its progress, and between two writes.
 FIRST, AGAIN = 1.0, 0.25
 
 
-class Stopped(Exception):
-    """The caller's progress function has said that it is enough."""
+class CheckStopped(Exception):
+    """The caller's progress function has asked to stop the check."""
 
 
-class Telling:
-    """The progress of one check; as a context it ends quietly what was stopped.
+class ProgressMeter:
+    """Count the progress of one check; as a context it catches the stop of the check.
 
-    Without a ``progress`` of the caller's, what takes more than a second writes one
-    line about itself in a terminal or a notebook, and wipes it in the end.
+    Without a ``progress`` function, a check that takes more than a second writes one
+    line in a terminal or a notebook, and wipes it in the end.
 
     Attributes
     ----------
@@ -31,10 +31,10 @@ class Telling:
 
     Examples
     --------
-    >>> with Telling(lambda done, total: done == 2, 5) as telling:
+    >>> with ProgressMeter(lambda done, total: done == 2, 5) as meter:
     ...     for _ in range(5):
-    ...         telling.step()
-    >>> telling.done, telling.total, telling.stopped
+    ...         meter.step()
+    >>> meter.done, meter.total, meter.stopped
     (2, 5, True)
     """
 
@@ -43,10 +43,10 @@ class Telling:
         self.total = total
         self.done = 0
         self.stopped = False
-        self.start = self.told = time.monotonic()
-        self.shown = 0
+        self.start = self.last_written = time.monotonic()
+        self.width = 0
 
-    def __enter__(self) -> Telling:
+    def __enter__(self) -> ProgressMeter:
         return self
 
     def __exit__(
@@ -55,9 +55,9 @@ class Telling:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool:
-        if self.shown:
+        if self.width:
             self.write("")
-        self.stopped = isinstance(error, (Stopped, KeyboardInterrupt))
+        self.stopped = isinstance(error, (CheckStopped, KeyboardInterrupt))
         return self.stopped
 
     def step(self) -> None:
@@ -66,44 +66,44 @@ class Telling:
         Raises
         ------
         Stopped
-            If the caller's function has said so.
+            If the caller's function returns true.
         """
         if self.progress is not None:
             if self.progress(self.done, self.total):
-                raise Stopped
+                raise CheckStopped
         else:
             now = time.monotonic()
-            if now - self.start > FIRST and now - self.told > AGAIN:
-                self.told = now
-                self.write(self.line())
+            if now - self.start > FIRST and now - self.last_written > AGAIN:
+                self.last_written = now
+                self.write(self.format_line())
         self.done += 1
 
     @property
-    def left(self) -> float | None:
-        """Seconds left, if the rest goes as what is done; None before any is."""
+    def seconds_left(self) -> float | None:
+        """The estimated seconds that are left; None before the first piece."""
         if not self.done or self.total < self.done:
             return None
         return (time.monotonic() - self.start) / self.done * (self.total - self.done)
 
-    def line(self) -> str:
-        """``checked 120 of 1000, 7 s left``."""
-        left = self.left
+    def format_line(self) -> str:
+        """Return the progress as text: ``checked 120 of 1000, 7 s left``."""
+        left = self.seconds_left
         rest = "" if left is None else f", {left:.0f} s left"
         return f"checked {self.done} of {self.total}{rest}"
 
     def write(self, text: str) -> None:
-        """Put a line in the place of the last one."""
+        """Overwrite the last line."""
         # A notebook shows all of stderr as an error, an empty line too.
-        out = sys.stdout if _notebook() else sys.stderr
+        out = sys.stdout if _is_notebook() else sys.stderr
         if out is sys.stderr and not out.isatty():
             return
-        out.write("\r" + text.ljust(self.shown) + ("" if text else "\r"))
+        out.write("\r" + text.ljust(self.width) + ("" if text else "\r"))
         out.flush()
-        self.shown = len(text)
+        self.width = len(text)
 
 
-def _notebook() -> bool:
-    """Return whether this is the kernel of a notebook."""
+def _is_notebook() -> bool:
+    """Return whether this process is the kernel of a notebook."""
     loaded = sys.modules.get("IPython")
     shell = None if loaded is None else loaded.get_ipython()
     return shell is not None and hasattr(shell, "kernel")

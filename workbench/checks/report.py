@@ -15,19 +15,19 @@ from workbench.core.tensor import Tensor
 from workbench.errors import GradientError, UnknownNodeError
 from workbench.overrides.override import Override, override
 
-# What was compared: entries of gradients, equations, the rules of nodes.
+# What is compared: entries of gradients, equations, the rules of nodes.
 
 Array = np.ndarray[Any, Any]
 Verdict = Literal["right", "wrong", "kink", "unsure"]
-#: What is said of a node: that of its worst entry, or that an override runs there.
+#: The verdict on a node: that on its worst entry, or that an override runs there.
 Status = Literal["right", "wrong", "kink", "unsure", "overridden"]
-#: What is said of a gradient, and of all together: "changed" is on purpose.
+#: The verdict on a gradient, and on all together: "changed" is on purpose.
 Outcome = Literal["right", "wrong", "changed"]
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry of one gradient: what came out, and what differences say.
+    """One entry of one gradient: the result, and what differences give.
 
     ``left`` and ``right`` are one-sided; at a kink they disagree, and any value
     between them is a subgradient. ``output`` is the entry of a node's output,
@@ -63,13 +63,13 @@ class Entry:
 
     @property
     def place(self) -> str:
-        """How one writes the entry: ``W[3, 1]``."""
+        """The entry as text: ``W[3, 1]``."""
         where = f"[{', '.join(map(str, self.index))}]" if self.index else ""
         return f"{self.argument}{where}"
 
     @property
     def badness(self) -> tuple[int, float]:
-        """What sorts entries: the wrong ones last, then by error in tolerances."""
+        """The sort key of entries: wrong ones last, then by error in tolerances."""
         ratio = self.error / self.tolerance
         rank = {"unsure": 0, "kink": 1, "right": 2, "wrong": 3}[self.verdict]
         return rank, ratio if ratio == ratio else np.inf
@@ -91,7 +91,7 @@ class Comparison:
 
     @property
     def size(self) -> int:
-        """How many entries the argument has."""
+        """The number of entries of the argument."""
         return int(np.prod(self.shape, dtype=np.int64))
 
     @property
@@ -104,12 +104,12 @@ class Comparison:
 
     @property
     def analytic(self) -> Array:
-        """What came out."""
+        """The entries of the gradient that is checked."""
         return np.array([e.analytic for e in self.entries])
 
     @property
     def numeric(self) -> Array:
-        """What differences of the values say."""
+        """The same entries by differences of the function's values."""
         return np.array([e.numeric for e in self.entries])
 
     @property
@@ -124,12 +124,12 @@ class Comparison:
 
     @property
     def tolerance(self) -> Array:
-        """What an error may be."""
+        """The largest error allowed, for each entry."""
         return np.array([e.tolerance for e in self.entries])
 
     @property
     def kinks(self) -> Array:
-        """Where one-sided differences disagree: there is no derivative."""
+        """True where one-sided differences disagree, so there is no derivative."""
         return np.array([e.verdict == "kink" for e in self.entries], bool)
 
     @property
@@ -147,7 +147,7 @@ class Comparison:
 class Identity:
     """One equation between derivatives that holds whatever the function is.
 
-    ``arguments`` are those whose gradients it speaks of; none where it is of all.
+    ``arguments`` names those whose gradients it concerns; empty if it concerns all.
     """
 
     name: str
@@ -158,12 +158,12 @@ class Identity:
 
     @property
     def error(self) -> float:
-        """By how much the two sides differ."""
+        """The absolute difference of the two sides."""
         return abs(self.left - self.right)
 
     @property
     def holds(self) -> bool:
-        """Whether they differ by no more than the tolerance."""
+        """True if the two sides differ by no more than the tolerance."""
         return bool(self.error <= self.tolerance)
 
 
@@ -176,7 +176,7 @@ class NodeCheck:
     node
         The node.
     status
-        What to think of its rule.
+        The verdict on its rule.
     mode
         The mode of its worst entry, ``"rev"`` or ``"fwd"``.
     entry
@@ -217,10 +217,10 @@ PURPOSE = {
 MOST_NAMED = 8
 
 
-def passing(nodes: Sequence[Tensor]) -> list[Override]:
-    """Return overrides that let the true gradient pass those ops of a program.
+def make_identity_overrides(nodes: Sequence[Tensor]) -> list[Override]:
+    """Return overrides that let the true gradient pass such ops of a program.
 
-    Their forward rules are the identity: so is what they pass on then.
+    These ops return their input; with the overrides their derivative is 1.
     """
     found = {
         x.op.name
@@ -230,10 +230,10 @@ def passing(nodes: Sequence[Tensor]) -> list[Override]:
     return [override(name, "g", jvp="t", name=name) for name in sorted(found)]
 
 
-def in_words(
+def describe_changes(
     changed: Mapping[str, float], changers: Mapping[str, tuple[str, ...]]
 ) -> str:
-    """Return what changes which gradients, and by how much.
+    """Return in words what changes which gradients, and by how much.
 
     ``overrides (stop) change W by 100 %, b by 50 % on purpose``; empty where nothing
     is changed. ``changers`` names for each gradient what changes it.
@@ -242,30 +242,30 @@ def in_words(
     for name, relative in changed.items():
         if relative != 0:
             by = changers.get(name, ())
-            groups.setdefault(by, []).append(f"{name} {_amount(relative)}")
+            groups.setdefault(by, []).append(f"{name} {_format_amount(relative)}")
     return "; ".join(
-        f"{_subject(by)} {_listed(amounts)} on purpose"
+        f"{_format_subject(by)} {_join_amounts(amounts)} on purpose"
         for by, amounts in groups.items()
     )
 
 
-def _listed(amounts: list[str]) -> str:
+def _join_amounts(amounts: list[str]) -> str:
     more = len(amounts) - MOST_NAMED
     rest = f" and {more} more" if more > 0 else ""
     return ", ".join(amounts[:MOST_NAMED]) + rest
 
 
-def _amount(relative: float) -> str:
+def _format_amount(relative: float) -> str:
     if math.isnan(relative):
         return "beyond comparison"
     return "from zero" if math.isinf(relative) else f"by {100 * relative:.3g} %"
 
 
-def _subject(by: tuple[str, ...]) -> str:
-    """Return those that change something, with the verb."""
-    given = [label for label in by if label not in PURPOSE]
+def _format_subject(by: tuple[str, ...]) -> str:
+    """Return the subject of a sentence about changes, with its verb."""
+    labels = [label for label in by if label not in PURPOSE]
     ops = [label for label in by if label in PURPOSE]
-    parts = [f"overrides ({', '.join(given)})"] if given else []
+    parts = [f"overrides ({', '.join(labels)})"] if labels else []
     parts += [] if by else ["overrides"]
     many = bool(parts) or len(ops) > 1
     return f"{' and '.join([*parts, *ops])} {'change' if many else 'changes'}"
@@ -366,14 +366,14 @@ class Report:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many nodes have each status."""
+        """The number of nodes of each status."""
         found: dict[str, int] = {}
         for check in self.nodes:
             found[check.status] = found.get(check.status, 0) + 1
         return found
 
     def node(self, which: Tensor | str) -> NodeCheck:
-        """Return what was found of one node: itself, its name, or ``"tanh 3"``.
+        """Return the check of one node: itself, its name, or ``"tanh 3"``.
 
         Raises
         ------
@@ -397,7 +397,7 @@ class Report:
         named = which if isinstance(which, str) else which.op.name
         known = [self.labels.get(c.node.serial, c.node.op.name) for c in self.nodes]
         raise UnknownNodeError(
-            f"no rule of a node {named!r} was checked. There are"
+            f"the report has no node {named!r}. Its nodes are"
             f" {', '.join(known[:12]) or 'none'}{', ...' if len(known) > 12 else ''}."
         )
 
@@ -410,7 +410,7 @@ class Report:
     def worst(self) -> Entry | None:
         """The worst entry of all; of the lowest order at which any is wrong.
 
-        What is wrong in a gradient makes all that is derived from it wrong.
+        A wrong gradient makes all its derivatives wrong too.
         """
         found = [e for c in self.comparisons if (e := c.worst) is not None]
         first = min((e.order for e in self.wrong), default=None)
@@ -420,7 +420,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong; what is changed on purpose is not."""
+        """True if nothing is wrong; a change on purpose is not wrong."""
         holds = all(i.holds for i in self.identities)
         return holds and not self.wrong and not self.faulty
 
@@ -432,7 +432,7 @@ class Report:
         return "changed" if any(self.changed.values()) else "right"
 
     def judge(self, one: Comparison | Identity) -> Outcome:
-        """Return the verdict on what one comparison is about, or one equation.
+        """Return the verdict on one comparison, or on one equation.
 
         Examples
         --------
@@ -463,7 +463,7 @@ class Report:
         """
         chosen = arguments or tuple(self.changed)
         some = {name: self.changed[name] for name in chosen if name in self.changed}
-        return in_words(some, self.changers)
+        return describe_changes(some, self.changers)
 
     def raise_if_wrong(self) -> Report:
         """Return the report itself, or a `GradientError` that carries it."""
@@ -473,17 +473,17 @@ class Report:
 
     def summary(self) -> str:
         """Return one paragraph: what is wrong, or how well all agrees."""
-        notes = "; ".join(self._notes())
+        notes = "; ".join(self._list_notes())
         worst, wrong, faulty = self.worst, self.wrong, self.faulty
         if wrong and worst is not None:
             return (
-                f"{_which(worst)} of {self.function} with respect to {worst.place} is"
-                f" wrong ({MODES.get(worst.mode, worst.mode)}): expected"
-                f" {worst.numeric:.10g} ± {worst.uncertainty:.1g} ({worst.method}), got"
-                f" {worst.analytic:.10g}; off by {worst.error:.3g}, tolerance"
-                f" {worst.tolerance:.3g}. {len(wrong)}"
-                f" {'entry is' if len(wrong) == 1 else 'entries are'} off"
-                f" ({notes}). {self._cure(worst)}{self._changes_besides()}"
+                f"{_derivative_name(worst)} of {self.function} with respect to"
+                f" {worst.place} is wrong ({MODES.get(worst.mode, worst.mode)}):"
+                f" expected {worst.numeric:.10g} ± {worst.uncertainty:.1g}"
+                f" ({worst.method}), got {worst.analytic:.10g}; off by"
+                f" {worst.error:.3g}, tolerance {worst.tolerance:.3g}. {len(wrong)}"
+                f" {'entry is' if len(wrong) == 1 else 'entries are'} off ({notes})."
+                f" {self._suggest_cure(worst)}{self._describe_other_changes()}"
             )
         for identity in self.identities:
             if not identity.holds:
@@ -494,11 +494,12 @@ class Report:
                     f"{self.function}: {identity.name} fails: {identity.left:.10g}"
                     f" against {identity.right:.10g}, off by {identity.error:.3g},"
                     f" tolerance {identity.tolerance:.3g} ({notes})."
-                    f" {faulty[0].text if faulty else last}{self._changes_besides()}"
+                    f" {faulty[0].text if faulty else last}"
+                    f"{self._describe_other_changes()}"
                 )
         if faulty:
             more = f" So are {len(faulty) - 1} more." if len(faulty) > 1 else ""
-            return f"{faulty[0].text}{more} ({notes}).{self._changes_besides()}"
+            return f"{faulty[0].text}{more} ({notes}).{self._describe_other_changes()}"
         changes = self.changes()
         compared = f"{changes}. Compared is the true gradient: " if changes else ""
         idle = ""
@@ -521,8 +522,8 @@ class Report:
             f" {worst.tolerance:.2g} ({notes}){idle}"
         )
 
-    def _notes(self) -> list[str]:
-        """Return how much was checked."""
+    def _list_notes(self) -> list[str]:
+        """Return notes on how much was checked."""
         entries = [e for c in self.comparisons for e in c.entries]
         total = sum(c.size for c in self.comparisons)
         counted = (
@@ -547,23 +548,23 @@ class Report:
             notes.append("stopped early")
         return notes
 
-    def _changes_besides(self) -> str:
-        """Return the changes on purpose as a sentence, beside what is wrong."""
+    def _describe_other_changes(self) -> str:
+        """Return the changes on purpose as a sentence that follows the errors."""
         changes = self.changes()
         return f" Compared is the true gradient; {changes}, besides." if changes else ""
 
-    def _cure(self, worst: Entry) -> str:
+    def _suggest_cure(self, worst: Entry) -> str:
         if self.faulty:
             return self.faulty[0].text
         if self.blamed is not None:
             return (
-                f"The rule of {self.blamed} makes it: what arrives there is finite, and"
-                " what it passes on is not. Look for a division by 0 in it; choose with"
-                " np.where before dividing."
+                f"The rule of {self.blamed} makes it: the cotangent that it gets is"
+                " finite, and what it returns is not. Look for a division by 0 in it;"
+                " choose with np.where before dividing."
             )
         return (
-            f"Mend the gradient rule of an op between {worst.argument} and the output;"
-            " if the function is only this noisy, raise rtol."
+            f"Correct the gradient rule of an op between {worst.argument} and the"
+            " output; if the function is only this noisy, raise rtol."
         )
 
     def __str__(self) -> str:
@@ -595,14 +596,14 @@ class Report:
                 f" (tolerance {i.tolerance:.2g})"
             )
         shown = [check for check in self.nodes if check.text]
-        for check in sorted(shown, key=_rank)[:MOST_NODES]:
+        for check in sorted(shown, key=_status_rank)[:MOST_NODES]:
             rows.append(f"{WORDS[check.status]:<{WIDTH}} {check.text}")
         if len(shown) > MOST_NODES:
             rows.append(f"... and {len(shown) - MOST_NODES} more nodes")
         return "\n".join(rows)
 
     def _repr_html_(self) -> str:
-        """The report for a notebook: text in a table, no markup of the program's."""
+        """Return the report as HTML; texts of the program are escaped."""
         rows = []
         for row in str(self).splitlines()[2:]:
             word, _, rest = row.partition(" ")
@@ -618,10 +619,10 @@ class Report:
         return f"<Report {word or OUTCOMES[self.verdict]}: {self.summary()}>"
 
 
-def _rank(check: NodeCheck) -> int:
+def _status_rank(check: NodeCheck) -> int:
     return list(WORDS).index(check.status)
 
 
-def _which(entry: Entry) -> str:
+def _derivative_name(entry: Entry) -> str:
     ordinal = {1: "the gradient", 2: "the second derivative"}
     return ordinal.get(entry.order, f"the derivative of order {entry.order}")

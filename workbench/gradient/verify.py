@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff.jacobian import vjp
-from workbench.checks.differences import RTOL, perturbed, slope
+from workbench.checks.differences import RTOL, perturb_entry, slope
 from workbench.core import tree
 from workbench.core.arguments import check_arguments
 from workbench.core.tensor import Tensor, value_of
@@ -214,7 +214,7 @@ def _slopes(
         directions = (1, 1j) if x.dtype.kind == "c" else (1,)
         parts = []
         for direction in directions:
-            line, scale = perturbed(value, arrays, which, i, direction)
+            line, scale = perturb_entry(value, arrays, which, i, direction)
             if eps is not None:
                 parts.append((line(eps) - line(-eps))[0] / (2 * eps))
                 continue

@@ -10,7 +10,7 @@ import numpy as np
 from plotly import graph_objects as go
 
 from workbench.checks.report import Entry, Report
-from workbench.checks.steps import METHODS, Steps, node_steps
+from workbench.checks.step_sweep import METHODS, Steps, sweep_node
 from workbench.core.tensor import Tensor
 from workbench.jupyter.figure import GRID, INK, Figure, Plot, layout, plain_text
 
@@ -191,7 +191,7 @@ FLOOR = 2.0**-54
 
 def stepped_plot(node: Tensor, label: str) -> Plot:
     """Return the sweep over steps of one node as a figure."""
-    return drawn(node_steps(node), label)
+    return drawn(sweep_node(node), label)
 
 
 def drawn(found: Steps, label: str) -> Plot:

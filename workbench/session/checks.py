@@ -94,13 +94,13 @@ def check(
     >>> report.ok, report.counts
     (True, {'right': 2})
     """
+    from workbench.checks.comparison import Check, run_from_host
     from workbench.checks.differences import Tolerance
-    from workbench.checks.local import carries
-    from workbench.checks.nodes import check_nodes, checkable
-    from workbench.checks.progress import Telling
-    from workbench.checks.report import Report, passing
-    from workbench.checks.running import Check, from_host, to_host
-    from workbench.checks.verify import Given, fresh_seed
+    from workbench.checks.gradient_check import GivenGradients, draw_seed
+    from workbench.checks.isolated_node import is_analytic, to_host
+    from workbench.checks.nodes import check_nodes, is_checkable
+    from workbench.checks.progress import ProgressMeter
+    from workbench.checks.report import Report, make_identity_overrides
 
     unknown = set(settings) - {"atol", "entries", "order", "rtol", "seed"}
     if unknown or settings.get("entries", 1) < 1 or settings.get("order", 1) < 1:
@@ -117,9 +117,11 @@ def check(
     true, attached = truth.cotangents, attached_overrides(state)
     order = settings.pop("order", 2)
     seed = settings.pop("seed", None)
-    report = Report(labels[objective.output], fresh_seed() if seed is None else seed)
+    report = Report(labels[objective.output], draw_seed() if seed is None else seed)
     # What the program itself stops or scales is not the true gradient either.
-    ops = passing([x for x in forward.program if x.serial in part.inside])
+    ops = make_identity_overrides(
+        [x for x in forward.program if x.serial in part.inside]
+    )
     passed = None
     if ops:
         passed = resolve(ops, forward.program)
@@ -133,13 +135,13 @@ def check(
     fair = int(WORK / (RUNS * max(work, len(program) * CALL)))
     entries = settings.pop("entries", None)
     rtol, atol = settings.pop("rtol", None), settings.pop("atol", None)
-    telling = Telling(progress, sum(map(checkable, program)) if nodes else 0)
+    telling = ProgressMeter(progress, sum(map(is_checkable, program)) if nodes else 0)
     gradients = [
         to_host(true.get(i, np.zeros_like(x)))
         for i, x in zip(part.wrt, part.values, strict=True)
     ]
-    number, values = from_host(_number(part.function, objective.seed), part.values)
-    whole = Given(
+    number, values = run_from_host(_number(part.function, objective.seed), part.values)
+    whole = GivenGradients(
         Check(
             report,
             part.labels,
@@ -152,7 +154,7 @@ def check(
         [np.asarray(x) for x in values],
         gradients,
         most=max(fair, FEWEST) if entries is None else None,
-        known=all(map(carries, program)),
+        known=all(map(is_analytic, program)),
         noise=_noise(number, values),
     )
     with telling:
@@ -165,7 +167,7 @@ def check(
                 rtol=rtol,
                 rules=None if resolution is None else resolution.rules,
                 covered={x.serial for some in covered for x in some},
-                arriving=lambda node: known.get(forward.ids.get(node.serial, -1)),
+                cotangent_of=lambda node: known.get(forward.ids.get(node.serial, -1)),
                 step=telling.step,
                 found=report.nodes,
             )
@@ -210,12 +212,12 @@ def _labels(resolution: Resolution | None, positions: list[int]) -> tuple[str, .
 
 def _noise(function: Callable[..., Any], values: list[Any]) -> list[float]:
     """Return what rounding does to the gradients, without overrides."""
-    from workbench.checks.differences import noises
+    from workbench.checks.differences import measure_rounding
 
     with np.errstate(all="ignore"):
         y, pullback = vjp(function, *values)
         one = np.ones_like(y)
-        return noises(lambda g: pullback(g[0]), [one], pullback(one))
+        return measure_rounding(lambda g: pullback(g[0]), [one], pullback(one))
 
 
 def _number(function: Callable[..., Any], seed: Any) -> Callable[..., Any]:

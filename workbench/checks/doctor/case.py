@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff import reverse
-from workbench.checks.progress import Progress, Stopped
+from workbench.checks.progress import CheckStopped, Progress
 from workbench.core import types, walk
 from workbench.core.tensor import IDENTITY, Tensor, value_of
 from workbench.ops.define import flat
@@ -178,7 +178,7 @@ class Case:
         if self.progress is not None and self.progress(
             done, max(1, int((2 + AFTER) * passes))
         ):
-            raise Stopped
+            raise CheckStopped
 
     def call(self, node: Tensor) -> str:
         """What a message calls a node: ``log 'h'``, ``log``, ``the input 'x'``."""

@@ -30,7 +30,7 @@ from workbench.checks.doctor import (
 from workbench.checks.doctor.case import Case
 from workbench.checks.doctor.finding import Finding, Findings, Fix
 from workbench.checks.doctor.singular import ENTRIES, SAFE
-from workbench.checks.progress import Progress, Stopped
+from workbench.checks.progress import CheckStopped, Progress
 from workbench.core import source, tree, types
 from workbench.core.arguments import check_arguments
 from workbench.core.blame import shorten
@@ -224,7 +224,7 @@ def examine(case: Case) -> Findings:
         try:
             for finding in _asked(case, found):
                 found.append(finding)
-        except (Stopped, KeyboardInterrupt):
+        except (CheckStopped, KeyboardInterrupt):
             stopped = True
         except Exception as error:
             node = _failed_rule(error)
@@ -372,7 +372,7 @@ def _half_way(
         try:
             for finding in steps.refined(case, values.find_bad_values(case)):
                 found.append(finding)
-        except (Stopped, KeyboardInterrupt):
+        except (CheckStopped, KeyboardInterrupt):
             stopped = True
     failed, site = _failed(error)
     text = f"{type(error).__name__}: {error}".strip()

@@ -1,8 +1,8 @@
-"""The error of differences against their step: the V that makes one step the best.
+"""The error of differences against their step: a V, whose tip is the best step.
 
-Too large a step leaves what the series cuts off, too small a one what rounding leaves
-of a difference: of forward differences the error falls as ``h`` and rises as
-``eps / h``, of central ones it falls as ``h**2``, of extrapolated ones as ``h**4``;
+With a large step truncation of the series dominates, with a small one rounding. The
+error of forward differences falls as ``h`` and rises as ``eps / h``; that of central
+ones falls as ``h**2``, of extrapolated ones as ``h**4``;
 the complex step subtracts nothing and only falls, as ``h**2`` (J. Martins, P. Sturdza,
 J. Alonso, ACM Transactions on Mathematical Software 29, 2003).
 """
@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from workbench.checks.differences import EXACT_STEP, Slope, slope
-from workbench.checks.local import Local
-from workbench.checks.nodes import named
+from workbench.checks.isolated_node import IsolatedNode
+from workbench.checks.nodes import describe_node
 from workbench.core.tensor import Tensor
 from workbench.errors import UsageError
 from workbench.ops import define
@@ -60,7 +60,7 @@ class Steps:
     method: str
 
     def best(self, way: str) -> tuple[float, float]:
-        """Return the step at which a way is nearest, and its error there."""
+        """Return the step at which a method has the least error, and that error."""
         known = self.errors[way]
         if not np.any(np.isfinite(known)):
             return np.nan, np.nan
@@ -68,7 +68,9 @@ class Steps:
         return float(self.steps[k]), float(known[k])
 
 
-def sweep(line: Line, what: str = "the function", *, analytic: bool = True) -> Steps:
+def sweep_steps(
+    line: Line, what: str = "the function", *, analytic: bool = True
+) -> Steps:
     """Measure one derivative with every step.
 
     Parameters
@@ -77,13 +79,13 @@ def sweep(line: Line, what: str = "the function", *, analytic: bool = True) -> S
         ``line(t)``, an array of one entry, for steps ``t`` around 0 that are relative
         to the size of the variable; complex ones too if it is analytic.
     what
-        What it is called.
+        The name of the function.
     analytic
         Try complex steps. They count if differences confirm them.
 
     Examples
     --------
-    >>> found = sweep(lambda t: np.array([np.exp(1 + t)]))
+    >>> found = sweep_steps(lambda t: np.array([np.exp(1 + t)]))
     >>> round(found.value, 6), found.method, found.chosen[0]
     (2.718282, 'complex step', 'complex step')
     >>> step, error = found.best("central")
@@ -121,8 +123,8 @@ def sweep(line: Line, what: str = "the function", *, analytic: bool = True) -> S
     return Steps(what, STEPS, errors, (chosen, step), value, found.method)
 
 
-def node_steps(node: Tensor, seed: int = 0) -> Steps:
-    """The sweep of one node: its outputs weighed, all its inputs along one direction.
+def sweep_node(node: Tensor, seed: int = 0) -> Steps:
+    """Measure one node with every step: weighted outputs, along a random direction.
 
     Each entry moves by a part of its own size, so the steps are relative.
 
@@ -135,35 +137,37 @@ def node_steps(node: Tensor, seed: int = 0) -> Steps:
     --------
     >>> import numpy as np, workbench as wb
     >>> program = wb.trace(lambda x: np.sum(np.tanh(x)))(np.ones(3))
-    >>> sorted(node_steps(program.nodes[1]).errors)
+    >>> sorted(sweep_node(program.nodes[1]).errors)
     ['central', 'complex step', 'extrapolated', 'forward']
     """
     if node._value is None or not node.args or define.many(node.inputs[0]):
         raise UsageError(
-            f"{named(node)} is not computed from arrays here, so there is no derivative"
-            " to measure. Choose a node with inputs and a value."
+            f"{describe_node(node)} is not computed from arrays here, so there is no"
+            " derivative to measure. Choose a node with inputs and a value."
         )
-    local = Local(node)
-    if not local.spots or not len(local.outputs):
+    isolated = IsolatedNode(node)
+    if not isolated.argnums or not len(isolated.outputs):
         raise UsageError(
-            f"{named(node)} has no float input and output, so no derivative to measure."
-            " Choose another node."
+            f"{describe_node(node)} has no float input and output, so no derivative to"
+            " measure. Choose another node."
         )
     rng = np.random.default_rng(seed)
-    starts = [np.asarray(local.values[i]) for i in local.spots]
+    starts = [np.asarray(isolated.values[i]) for i in isolated.argnums]
     ways = []
-    for i, x in zip(local.spots, starts, strict=True):
-        way = rng.uniform(0.5, 1, local.count(i)) * rng.choice([-1, 1], local.count(i))
-        ways.append(local.shaped(way * local.reach(i), x))
-    weights = rng.uniform(0.5, 1, len(local.outputs))
-    weights = np.where(np.isfinite(local.outputs), weights, 0)
+    for i, x in zip(isolated.argnums, starts, strict=True):
+        way = rng.uniform(0.5, 1, isolated.count_coordinates(i)) * rng.choice(
+            [-1, 1], isolated.count_coordinates(i)
+        )
+        ways.append(isolated.as_direction(way * isolated.step_scales(i), x))
+    weights = rng.uniform(0.5, 1, len(isolated.outputs))
+    weights = np.where(np.isfinite(isolated.outputs), weights, 0)
 
     def line(t: complex) -> Array:
-        filled = list(local.values)
-        for i, x, way in zip(local.spots, starts, ways, strict=True):
+        filled = list(isolated.values)
+        for i, x, way in zip(isolated.argnums, starts, ways, strict=True):
             filled[i] = x + t * way
-        y = local.joined(local.compute(filled))
+        y = isolated.concatenate_outputs(isolated.compute(filled))
         return np.array([np.sum(np.where(weights != 0, weights * y, 0))])
 
-    real = all(x.dtype.kind == "f" for x in starts) and not local.alone
-    return sweep(line, named(node), analytic=real)
+    real = all(x.dtype.kind == "f" for x in starts) and not isolated.single_only
+    return sweep_steps(line, describe_node(node), analytic=real)

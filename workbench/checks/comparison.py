@@ -1,4 +1,4 @@
-"""A gradient check while it runs: what is compared with what.
+"""The comparison of derivatives with differences, entry by entry.
 
 Every entry is measured by differences once; reverse mode is compared through a
 random cotangent, forward mode through the tangent along the entry, where of all
@@ -26,12 +26,15 @@ from workbench.checks.differences import (
     Tolerance,
     Truth,
     curvature,
-    noises,
-    perturbed,
+    judge_truth,
+    max_finite,
+    measure_rounding,
+    perturb_entry,
     slope,
-    verdict,
+    to_double,
 )
-from workbench.checks.progress import Telling
+from workbench.checks.isolated_node import to_host
+from workbench.checks.progress import ProgressMeter
 from workbench.checks.report import Comparison, Entry, Identity, Report
 from workbench.core import blame, tree, types
 from workbench.core.graph import Graph
@@ -52,71 +55,67 @@ Array = np.ndarray[Any, Any]
 #: How far the program may be off at the points where it is tried, relatively.
 ROUNDING = 1e-9
 #: The relative step to the second point.
-ASIDE = 1e-3
+NEARBY = 1e-3
 
 
-def as_program(f: Callable[..., Any], arrays: Sequence[Array]) -> Callable[..., Any]:
-    """Return a function of arrays that gives what another gives, by its program.
+def compile_if_traceable(
+    f: Callable[..., Any], arrays: Sequence[Array]
+) -> Callable[..., Any]:
+    """Return the compiled program of a function of arrays, where it has one.
 
     Parameters
     ----------
     f
         A function of arrays that gives an array or a nest.
     arrays
-        Where it will be evaluated, or near; in double precision.
+        The point near which it will be evaluated, in double precision.
 
     Returns
     -------
-    The program's function, which gives the outputs as a list; the function itself where
-    it has none: if it looks at values, as Python's ``if`` does, runs what cannot be
-    traced, or gives something else at a second point.
+    A function that returns the outputs as a list; ``f`` itself where it has no program:
+    if it branches on values, calls what cannot be traced, or differs from the program
+    at a second point.
 
     Examples
     --------
     >>> x = np.array([1.0, 2.0])
-    >>> [y] = as_program(lambda x: np.sin(x) * 2, [x])(x)
+    >>> [y] = compile_if_traceable(lambda x: np.sin(x) * 2, [x])(x)
     >>> bool(np.all(y == 2 * np.sin(x)))
     True
     >>> branch = lambda x: x if x[0] > 0 else -x
-    >>> as_program(branch, [x]) is branch
+    >>> compile_if_traceable(branch, [x]) is branch
     True
     """
-    wide = [
-        x.astype(np.result_type(x.dtype, np.float64)) if x.dtype.kind in "fc" else x
-        for x in arrays
-    ]
+    wide = list(map(to_double, arrays))
     try:
         specs = [Spec(x.shape, x.dtype) for x in wide]
         made = record(lambda leaves: f(*leaves), specs)
         program = compile(Graph(made.leaves, made.outputs))
-        aside = [x + ASIDE * np.maximum(np.abs(x), ASIDE) for x in wide]
-        for point in (wide, aside):
-            if not _alike(_flat(f(*point)), _flat(program(*point))):
+        nearby = [x + NEARBY * np.maximum(np.abs(x), NEARBY) for x in wide]
+        for point in (wide, nearby):
+            if not _are_close(
+                _flatten_arrays(f(*point)), _flatten_arrays(program(*point))
+            ):
                 return f
     except Exception:  # whatever the function does, it can do by itself
         return f
     return program
 
 
-def _flat(outputs: Any) -> list[Array]:
+def _flatten_arrays(outputs: Any) -> list[Array]:
     return [np.asarray(x) for x in tree.flatten(outputs)[0]]
 
 
-def _alike(a: list[Array], b: list[Array]) -> bool:
-    """Whether outputs agree to rounding, in all that is finite and all that is not."""
+def _are_close(a: list[Array], b: list[Array]) -> bool:
+    """Return whether outputs agree to rounding, in their infinite entries too."""
     return len(a) == len(b) and all(
         x.shape == y.shape
-        and np.allclose(x, y, ROUNDING, ROUNDING * _size(x), equal_nan=True)
+        and np.allclose(x, y, ROUNDING, ROUNDING * max_finite(x), equal_nan=True)
         for x, y in zip(a, b, strict=True)
     )
 
 
-def _size(x: Array) -> float:
-    finite = np.abs(x[np.isfinite(x)])
-    return float(finite.max()) if finite.size else 0.0
-
-
-# Functions of arrays elsewhere, checked from main memory: there and back are ops.
+# Functions of arrays on a device, checked from main memory: both copies are ops.
 
 
 def is_elsewhere(x: Any) -> bool:
@@ -127,12 +126,7 @@ def is_elsewhere(x: Any) -> bool:
     ) and hasattr(x, "__cuda_array_interface__")
 
 
-def to_host(x: Any) -> Any:
-    """Return an array in main memory; what is there as it is."""
-    return x.get() if is_elsewhere(x) else x
-
-
-# The second input says where to; nothing of its values is read.
+# The second input is the target's example; its values are not read.
 TO_HOST: Op = linear(
     "to_host", to_host, lambda g, x: apply(TO_DEVICE, (g, x)), rule="g"
 )
@@ -145,12 +139,12 @@ TO_DEVICE: Op = linear(
 TO_HOST.batch = TO_DEVICE.batch = "whole"
 
 
-def from_host(
+def run_from_host(
     f: Callable[..., Any], values: Sequence[Any]
 ) -> tuple[Callable[..., Any], list[Any]]:
-    """Return a function that runs where some values are, of values in main memory.
+    """Return ``f`` as a function of values in main memory, and these values.
 
-    It is ``f`` itself where all of them are there already.
+    ``f`` itself where all values are in main memory already.
     """
     if not any(map(is_elsewhere, values)):
         return f, list(values)
@@ -168,29 +162,27 @@ def from_host(
     return run, [to_host(x) for x in values]
 
 
-# Which op's rule made a gradient that is not finite.
-#
-# The first step of the backward sweep where what arrives is finite and what is passed
-# on is not. Of a program with a hundred steps after it the check would blame all.
+# The op whose rule makes a gradient that is not finite: the first step of the backward
+# sweep that gets a finite cotangent and returns one that is not.
 
 
-def unfinite(f: Callable[..., Any], values: Sequence[Any]) -> str | None:
-    """Return the op and line where a gradient of ``f(*values)`` stops to be finite.
+def find_nonfinite(f: Callable[..., Any], values: Sequence[Any]) -> str | None:
+    """Return the op and line where a gradient of ``f(*values)`` stops being finite.
 
-    Every output is asked for with a cotangent of ones. None: nowhere.
+    The cotangent of every output is ones. None where all gradients are finite.
 
     Examples
     --------
     >>> with np.errstate(all="ignore"):
-    ...     unfinite(lambda x: 3 * np.sqrt(x), [np.zeros(2)]).partition(" (at")[0]
+    ...     find_nonfinite(lambda x: 3 * np.sqrt(x), [np.zeros(2)]).partition(" (at")[0]
     'sqrt float64[2]'
     """
     found: list[str] = []
 
-    def look(visit: reverse.Visit) -> None:
-        if found or not finite([visit.cotangent]):
+    def find(visit: reverse.Visit) -> None:
+        if found or not is_all_finite([visit.cotangent]):
             return
-        if not finite(visit.passed):
+        if not is_all_finite(visit.passed):
             found.append(
                 f"{blame.describe(visit.node)}{blame.quote_site(visit.node.site)}"
             )
@@ -203,12 +195,12 @@ def unfinite(f: Callable[..., Any], values: Sequence[Any]) -> str | None:
     ]
     ones = [np.ones_like(y._value) for y in varying]
     with np.errstate(all="ignore"):
-        reverse.pull_back(varying, ones, made.leaves, visit=look)
+        reverse.pull_back(varying, ones, made.leaves, visit=find)
     return found[0] if found else None
 
 
-def finite(cotangents: Sequence[Any]) -> bool:
-    """Return whether all entries of all that has arrived are finite."""
+def is_all_finite(cotangents: Sequence[Any]) -> bool:
+    """Return whether all entries of all cotangents are finite."""
     return all(
         c is None or bool(np.all(np.isfinite(value_of(c)))) for c in flat(cotangents)
     )
@@ -217,7 +209,7 @@ def finite(cotangents: Sequence[Any]) -> bool:
 # The check
 
 
-def slope_along(
+def differentiate_along(
     f: Callable[..., Any], direction: tuple[Any, ...]
 ) -> Callable[..., Any]:
     """Return the derivative of a function along a direction, as a function."""
@@ -225,7 +217,7 @@ def slope_along(
 
 
 class Check:
-    """One check while it runs."""
+    """Compare the derivatives of one function, and fill its report."""
 
     def __init__(
         self,
@@ -234,19 +226,19 @@ class Check:
         modes: tuple[str, ...],
         tolerance: Tolerance,
         entries: int,
-        telling: Telling,
+        meter: ProgressMeter,
     ) -> None:
         self.report = report
         self.names = names
         self.modes = modes
         self.tolerance = tolerance
         self.limit = entries
-        self.telling = telling
+        self.meter = meter
         self.rng = np.random.default_rng(report.seed)
         self.chosen: dict[int, Array] = {}
 
-    def picked(self, x: Array) -> Array:
-        """Return the flat positions to check: all, or so many at random, ascending."""
+    def choose_entries(self, x: Array) -> Array:
+        """Return the flat positions to check, ascending: all, or a random sample."""
         if x.size <= self.limit:
             return np.arange(x.size)
         if id(x) not in self.chosen:
@@ -254,7 +246,7 @@ class Check:
             self.chosen[id(x)] = np.sort(some)
         return self.chosen[id(x)]
 
-    def random_like(self, x: Any) -> Any:
+    def draw_like(self, x: Any) -> Any:
         """Return a random direction in the shape and dtype of ``x``."""
         x = np.asarray(x)
         out = self.rng.standard_normal(x.shape)
@@ -262,39 +254,41 @@ class Check:
             out = out + 1j * self.rng.standard_normal(x.shape)
         return out.astype(x.dtype)
 
-    # One order after the other
+    # Derivatives of each order
 
     def run(self, f: Callable[..., Any], values: list[Any], order: int) -> None:
-        """All derivatives of a function up to an order."""
+        """Compare all derivatives of a function up to an order."""
         arrays = [np.asarray(x) for x in values]
         functions = sum(len(self.modes) ** n for n in range(order))
-        entries = sum(len(self.picked(x)) for x in arrays)
-        self.telling.total += entries * functions
+        entries = sum(len(self.choose_entries(x)) for x in arrays)
+        self.meter.total += entries * functions
         level = [(f, "", 0.0)]
         for n in range(1, order + 1):
             following = []
             for g, over, grain in level:
-                cotangent, noise = self.first_order(g, values, arrays, n, over, grain)
+                cotangent, noise = self.compare_first_order(
+                    g, values, arrays, n, over, grain
+                )
                 if n < order:
-                    made = self.derivatives(g, values, cotangent, over)
+                    made = self.make_derivatives(g, values, cotangent, over)
                     following += [(h, name, noise) for h, name in made]
             level = following
         if order > 1:
-            self.second_differences(f, values, arrays)
+            self.compare_second_differences(f, values, arrays)
 
-    def derivatives(
+    def make_derivatives(
         self, f: Callable[..., Any], values: list[Any], cotangent: Any, over: str
     ) -> list[tuple[Callable[..., Any], str]]:
-        """The gradient of a function and its derivative along a line, as functions."""
-        direction = tuple(self.random_like(x) for x in values)
+        """Return the gradient and the derivative along a line, as functions."""
+        direction = tuple(self.draw_like(x) for x in values)
 
         def reverse(*leaves: Any) -> Any:
             return vjp(f, *leaves)[1](cotangent)
 
-        known = {"rev": reverse, "fwd": slope_along(f, direction)}
+        known = {"rev": reverse, "fwd": differentiate_along(f, direction)}
         return [(known[mode], f" over {mode}{over}") for mode in self.modes]
 
-    def first_order(
+    def compare_first_order(
         self,
         f: Callable[..., Any],
         values: list[Any],
@@ -303,15 +297,15 @@ class Check:
         over: str,
         grain: float,
     ) -> tuple[Any, float]:
-        """Return all entries of the first derivatives of ``f``.
+        """Compare all entries of the first derivatives of ``f``.
 
-        ``grain`` is what rounding does to its outputs. Returns the cotangent, and what
-        rounding does to the derivatives.
+        ``grain`` is the rounding error of its outputs. Returns the cotangent, and the
+        rounding error of the derivatives.
         """
         y, pullback = vjp(f, *values)
         outputs, structure = tree.flatten(y)
         cotangents = [
-            self.random_like(x) if types.is_differentiable(np.asarray(x).dtype)
+            self.draw_like(x) if types.is_differentiable(np.asarray(x).dtype)
             else np.zeros_like(np.asarray(x), dtype=float)
             for x in outputs
         ]  # fmt: skip
@@ -319,19 +313,21 @@ class Check:
         real = all(np.asarray(x).dtype.kind != "c" for x in outputs)
         weights = np.concatenate([np.ravel(c) for c in cotangents] or [np.zeros(0)])
 
-        # Of the function itself nothing but its own values counts; a derivative of it
-        # is a program of ours, which need not be made anew for each of them.
-        evaluated = as_program(f, arrays) if over else f
+        # The user's function is called itself: its values are the truth. A derivative
+        # of it is our own program, which is traced once.
+        evaluated = compile_if_traceable(f, arrays) if over else f
 
         def flat(*new: Array) -> Array:
             leaves = tree.flatten(evaluated(*new))[0]
             return np.concatenate([np.ravel(np.asarray(x)) for x in leaves])
 
         gradients = pullback(cotangent)
-        noise = noises(lambda w: pullback(structure(w)), cotangents, gradients)
+        noise = measure_rounding(
+            lambda w: pullback(structure(w)), cotangents, gradients
+        )
         call = RecordedCall(f, range(len(values)), tuple(values), {}, "check_grads")
-        held = resolve_call(None, call.outputs, call.leaves, "check_grads")
-        derivative = LinearMap(call.outputs, call.leaves, held)
+        resolution = resolve_call(None, call.outputs, call.leaves, "check_grads")
+        derivative = LinearMap(call.outputs, call.leaves, resolution)
         rows: dict[tuple[int, str], Comparison] = {}
         for i, x in enumerate(arrays):
             for mode in self.modes:
@@ -339,22 +335,22 @@ class Check:
                 rows[i, mode] = row
                 self.report.comparisons.append(row)
         for i, x in enumerate(arrays):
-            for k in self.picked(x):
-                self.telling.step()
-                found = self.measure(flat, arrays, i, k, grain=grain)
+            for k in self.choose_entries(x):
+                self.meter.step()
+                found = self.measure_entry(flat, arrays, i, k, grain=grain)
                 if "rev" in self.modes:
                     row = rows[i, "rev"]
-                    truth = self.truth(flat, arrays, i, k, found, weights, real)
+                    truth = self.weigh_entry(flat, arrays, i, k, found, weights, real)
                     got = np.asarray(gradients[i]).flat[k]
-                    row.entries.append(self.entry(row, k, got, truth, noise[i]))
+                    row.entries.append(self.judge_entry(row, k, got, truth, noise[i]))
                 if "fwd" in self.modes:
                     row = rows[i, "fwd"]
-                    row.entries.append(self.pushed(row, derivative, i, k, x, found))
+                    row.entries.append(self.push_entry(row, derivative, i, k, x, found))
         if set(self.modes) == {"fwd", "rev"}:
-            self.adjoint(f, values, gradients, cotangents, noise, over)
+            self.compare_adjoint(f, values, gradients, cotangents, noise, over)
         return cotangent, max(noise, default=0.0)
 
-    def measure(
+    def measure_entry(
         self,
         flat: Callable[..., Array],
         arrays: list[Array],
@@ -363,8 +359,8 @@ class Check:
         known: bool = False,
         grain: float = 0.0,
     ) -> Slope:
-        """Return what differences say of all outputs along one entry."""
-        line, scale = perturbed(flat, arrays, which, k)
+        """Return the derivatives of all outputs along one entry, from differences."""
+        line, scale = perturb_entry(flat, arrays, which, k)
         real = arrays[which].dtype.kind != "c"
         found = slope(line, scale, analytic=real, known=known, grain=grain)
         if found.method != "complex step":
@@ -375,7 +371,7 @@ class Check:
             off = np.abs(np.asarray(line(1j * step)).imag / step - found.value)
         return replace(found, error=found.error + NOISES * np.nan_to_num(off))
 
-    def truth(
+    def weigh_entry(
         self,
         flat: Callable[..., Array],
         arrays: list[Array],
@@ -385,11 +381,11 @@ class Check:
         weights: Array,
         real: bool,
     ) -> Truth:
-        """Return what reverse mode should give: df/dx - i df/dy for a complex entry."""
+        """Return the true cotangent of an entry: df/dx - i df/dy for a complex one."""
         complex_entry = arrays[which].dtype.kind == "c"
         truth = Truth(found, weights, not complex_entry or real)
         if complex_entry:
-            line, scale = perturbed(flat, arrays, which, k, 1j)
+            line, scale = perturb_entry(flat, arrays, which, k, 1j)
             turned = Truth(slope(line, scale, analytic=False), weights, True)
             for part in ("numeric", "left", "right"):
                 along, across = getattr(truth, part), getattr(turned, part)
@@ -397,7 +393,7 @@ class Check:
             truth.uncertainty += turned.uncertainty
         return truth
 
-    def pushed(
+    def push_entry(
         self,
         row: Comparison,
         derivative: LinearMap,
@@ -406,7 +402,7 @@ class Check:
         x: Array,
         found: Slope,
     ) -> Entry:
-        """Return the tangent along one entry; of all outputs the one that is worst."""
+        """Return the tangent along one entry, judged at its worst output."""
 
         def push(tangents: list[Any]) -> list[Array]:
             places = range(len(derivative.wrt))
@@ -422,18 +418,18 @@ class Check:
         tangent = np.zeros_like(x)
         tangent.flat[k] = 1
         (moved,) = push([tangent])
-        (noise,) = noises(push, [tangent], [moved])
+        (noise,) = measure_rounding(push, [tangent], [moved])
         candidates = []
-        for j in _worst_first(moved, found):
+        for j in _rank_outputs(moved, found):
             pick = np.zeros(len(moved))
             pick[j] = 1
             truth = Truth(found, pick, found.value.dtype.kind != "c")
-            entry = self.entry(row, k, moved[j], truth, noise)
+            entry = self.judge_entry(row, k, moved[j], truth, noise)
             candidates.append(entry)
         order = ("wrong", "kink", "unsure", "right")
         return min(candidates, key=lambda e: (order.index(e.verdict), -e.badness[1]))
 
-    def entry(
+    def judge_entry(
         self,
         row: Comparison,
         k: int,
@@ -441,7 +437,7 @@ class Check:
         truth: Truth,
         noise: float = 0.0,
     ) -> Entry:
-        """Return one entry and what to think of it."""
+        """Return one entry with the verdict on it."""
         got = np.asarray(got)
         dtype = got.dtype if got.dtype.kind in "fc" else np.dtype(np.float64)
         value = got.item()
@@ -458,13 +454,13 @@ class Check:
             tolerance,
             truth.left,
             truth.right,
-            verdict(value, truth, tolerance),
+            judge_truth(value, truth, tolerance),
             truth.method,
         )
 
     # Equations that hold whatever the function is
 
-    def adjoint(
+    def compare_adjoint(
         self,
         f: Callable[..., Any],
         values: list[Any],
@@ -473,17 +469,17 @@ class Check:
         noise: list[float],
         over: str,
     ) -> None:
-        """``<w, J v> = <w J, v>``: the two modes are each other's transpose."""
-        directions = tuple(self.random_like(x) for x in values)
+        """Compare ``<w, J v>`` and ``<w J, v>``: the modes must be transposes."""
+        directions = tuple(self.draw_like(x) for x in values)
 
         def push(tangents: Sequence[Any]) -> list[Any]:
             return tree.flatten(jvp(f, tuple(values), tuple(tangents))[1])[0]
 
         moved = push(directions)
-        slack = _reach(cotangents, noises(push, directions, moved))
-        slack += _reach(directions, noise)
-        left, size_left = _inner(cotangents, moved)
-        right, size_right = _inner(gradients, directions)
+        slack = _bound_rounding(cotangents, measure_rounding(push, directions, moved))
+        slack += _bound_rounding(directions, noise)
+        left, size_left = _multiply_all(cotangents, moved)
+        right, size_right = _multiply_all(gradients, directions)
         eps = max(_eps(x) for x in [*values, *moved])
         size = size_left + size_right
         self.report.identities.append(
@@ -497,13 +493,13 @@ class Check:
             )
         )
 
-    def second_differences(
+    def compare_second_differences(
         self, f: Callable[..., Any], values: list[Any], arrays: list[Array]
     ) -> None:
-        """The Hessian along a line against second differences of the values."""
+        """Compare the Hessian along a line with second differences of the values."""
         if any(x.dtype.kind == "c" for x in arrays):
             return
-        direction = tuple(self.random_like(x) for x in values)
+        direction = tuple(self.draw_like(x) for x in values)
 
         def along(t: complex) -> Array:
             moved = [
@@ -512,7 +508,7 @@ class Check:
             leaves = tree.flatten(f(*moved))[0]
             return np.concatenate([np.ravel(np.asarray(x)) for x in leaves])
 
-        slope = slope_along(f, direction)
+        slope = differentiate_along(f, direction)
 
         def push(tangents: Sequence[Any]) -> list[Array]:
             twice = tree.flatten(jvp(slope, tuple(values), tuple(tangents))[1])[0]
@@ -530,7 +526,7 @@ class Check:
         weights = np.where(known, self.rng.standard_normal(got.shape), 0)
         expected, error, got = (np.where(known, x, 0) for x in (expected, error, got))
         uncertainty = float(np.sum(np.abs(weights) * error))
-        slack = _reach([weights], noises(push, direction, [got]))
+        slack = _bound_rounding([weights], measure_rounding(push, direction, [got]))
         size = float(np.sum(np.abs(weights * expected)))
         rtol = 2e-3 if max(map(_eps, values)) < 1e-10 else 2e-2
         self.report.identities.append(
@@ -543,8 +539,8 @@ class Check:
         )
 
 
-def _worst_first(moved: Array, found: Slope, count: int = 8) -> Array:
-    """The outputs whose tangents seem worst, which are then judged one by one."""
+def _rank_outputs(moved: Array, found: Slope, count: int = 8) -> Array:
+    """Return the outputs whose tangents seem worst, to judge them one by one."""
     with np.errstate(all="ignore"):
         off = np.abs(moved - found.value) / (
             1e-12 + np.abs(found.value) * 1e-6 + found.error
@@ -553,12 +549,12 @@ def _worst_first(moved: Array, found: Slope, count: int = 8) -> Array:
     return np.argsort(-off, kind="stable")[:count]
 
 
-def _reach(x: Sequence[Any], noise: Sequence[float]) -> float:
-    """Return what roundings come to in a product with ``x``."""
+def _bound_rounding(x: Sequence[Any], noise: Sequence[float]) -> float:
+    """Return the most that roundings change in a product with ``x``."""
     return sum(float(np.sum(np.abs(a))) * n for a, n in zip(x, noise, strict=True))
 
 
-def _inner(left: Sequence[Any], right: Sequence[Any]) -> tuple[float, float]:
+def _multiply_all(left: Sequence[Any], right: Sequence[Any]) -> tuple[float, float]:
     """Return the real part of a bilinear product, and the size of its terms."""
     total = size = 0.0
     for a, b in zip(left, right, strict=True):

@@ -1,7 +1,7 @@
 """Gradient checks: reverse mode, forward mode and differences must agree.
 
 The truth is the function's own values on plain arrays (`differences.py`); none
-of our rules takes part in it. What was compared comes back as a `Report`.
+of our rules takes part in it. The result is a `Report`.
 """
 
 from __future__ import annotations
@@ -13,12 +13,17 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff.jacobian import vjp
-from workbench.checks.check_rule import halved
-from workbench.checks.differences import NOISES, Tolerance, slope
-from workbench.checks.nodes import check_nodes, checkable
-from workbench.checks.progress import Progress, Telling
-from workbench.checks.report import Comparison, Identity, Report, passing
-from workbench.checks.running import Check, from_host, unfinite
+from workbench.checks.check_rule import find_by_halving
+from workbench.checks.comparison import Check, find_nonfinite, run_from_host
+from workbench.checks.differences import NOISES, Tolerance, slope, to_double
+from workbench.checks.nodes import check_nodes, is_checkable
+from workbench.checks.progress import Progress, ProgressMeter
+from workbench.checks.report import (
+    Comparison,
+    Identity,
+    Report,
+    make_identity_overrides,
+)
 from workbench.core import source, tree, walk
 from workbench.core.arguments import check_arguments
 from workbench.core.tensor import Tensor, value_of
@@ -27,11 +32,11 @@ from workbench.errors import OverrideError, UsageError
 from workbench.overrides.override import Override
 from workbench.overrides.override_blocks import aside, overrides
 
-# Gradients that somebody has, held against differences of a function that runs.
+# Given gradients, compared with differences of a function that runs.
 #
-# Entries one by one, as far as the work allows; and all that is left along a random
-# direction: of each argument, or of all together where there are many. Where that is
-# off, halving the set of arguments finds one that is.
+# Some entries are compared one by one, all others along a random direction: of each
+# argument, or of all together where there are many. Where a direction is wrong, halving
+# the set of arguments finds one that is.
 
 Array = np.ndarray[Any, Any]
 
@@ -39,19 +44,19 @@ Array = np.ndarray[Any, Any]
 DIRECTIONS = 2
 
 
-class Given:
-    """Gradients by several arguments, and what they are held against.
+class GivenGradients:
+    """Compare given gradients by several arguments with a function.
 
     Attributes
     ----------
     check
-        Chooses, counts, and keeps what was found.
+        Chooses entries, counts progress, and keeps the report.
     known
-        The function carries complex numbers and has no kink.
+        The function takes complex numbers and has no kink.
     noise
-        What rounding does to the gradient by each argument, at most.
+        The largest rounding error of the gradient by each argument.
     most
-        How many entries all arguments have together; None: each has its own share.
+        The most entries of all arguments together; None: no such limit.
     """
 
     def __init__(
@@ -69,108 +74,117 @@ class Given:
         self.check, self.function, self.known = check, function, known
         self.arrays = list(arrays)
         self.gradients = [np.asarray(g) for g in gradients]
-        self.wide = [
-            x.astype(np.result_type(x.dtype, np.float64)) if x.dtype.kind in "fc" else x
-            for x in self.arrays
-        ]
-        self.picked = [check.picked(x) for x in self.arrays]
-        full = most is None or sum(map(len, self.picked)) <= most
+        self.wide = list(map(to_double, self.arrays))
+        self.chosen_entries = [check.choose_entries(x) for x in self.arrays]
+        full = most is None or sum(map(len, self.chosen_entries)) <= most
         if not full:
-            self.share(most or 0)
-        rest = [i for i, x in enumerate(self.arrays) if len(self.picked[i]) < x.size]
+            self.limit_entries(most or 0)
+        rest = [
+            i for i, x in enumerate(self.arrays) if len(self.chosen_entries[i]) < x.size
+        ]
         #: The arguments of each direction.
         self.groups = [[i] for i in rest] if full else [rest] * DIRECTIONS
-        check.telling.total += len(self.groups) + sum(map(len, self.picked))
+        check.meter.total += len(self.groups) + sum(map(len, self.chosen_entries))
 
-    def share(self, most: int) -> None:
-        """Leave ``most`` entries in all: one of each argument, then another."""
+    def limit_entries(self, most: int) -> None:
+        """Keep ``most`` entries in all: one of each argument, then a second of each."""
         rng = self.check.rng
-        turns = [rng.permutation(k) for k in self.picked]
-        order = rng.permutation(len(turns))
-        deepest = max(map(len, turns))
-        dealt = [(i, t) for t in range(deepest) for i in order if t < len(turns[i])]
-        counts = np.bincount([i for i, _ in dealt[:most]], minlength=len(turns))
-        self.picked = [np.sort(k[:n]) for k, n in zip(turns, counts, strict=True)]
+        shuffled = [rng.permutation(k) for k in self.chosen_entries]
+        order = rng.permutation(len(shuffled))
+        deepest = max(map(len, shuffled))
+        dealt = [(i, t) for t in range(deepest) for i in order if t < len(shuffled[i])]
+        counts = np.bincount([i for i, _ in dealt[:most]], minlength=len(shuffled))
+        self.chosen_entries = [
+            np.sort(k[:n]) for k, n in zip(shuffled, counts, strict=True)
+        ]
 
     def run(self) -> None:
-        """Compare."""
+        """Compare all groups along directions, then all chosen entries."""
         off: list[int] = []
         for group in self.groups:
-            self.check.telling.step()
-            if group != off and not self.together(group):
+            self.check.meter.step()
+            if group != off and not self.compare_group(group):
                 off = group
         for i in range(len(self.arrays)):
-            self.entries(i)
+            self.compare_entries(i)
 
-    def flat(self, *new: Array) -> Array:
+    def evaluate(self, *new: Array) -> Array:
         """Return the function's one number, as an array of one entry."""
         return np.reshape(np.asarray(self.function(*new)), (-1,))
 
-    def entries(self, which: int) -> None:
-        """Some entries of one argument, each by itself."""
+    def compare_entries(self, which: int) -> None:
+        """Compare the chosen entries of one argument, each by itself."""
         check, x = self.check, self.arrays[which]
         row = Comparison(check.names[which], x.shape, 1, "given")
         check.report.comparisons.append(row)
-        for k in self.picked[which]:
-            check.telling.step()
-            found = check.measure(self.flat, self.arrays, which, k, self.known)
-            truth = check.truth(
-                self.flat, self.arrays, which, k, found, np.ones(1), True
+        for k in self.chosen_entries[which]:
+            check.meter.step()
+            found = check.measure_entry(
+                self.evaluate, self.arrays, which, k, self.known
+            )
+            truth = check.weigh_entry(
+                self.evaluate, self.arrays, which, k, found, np.ones(1), True
             )
             got = self.gradients[which].flat[k]
             noise = self.noise[which]
-            row.entries.append(check.entry(row, k, got, truth, noise))
+            row.entries.append(check.judge_entry(row, k, got, truth, noise))
 
-    def together(self, group: list[int]) -> bool:
-        """Whether all entries of some arguments agree along a random direction."""
+    def compare_group(self, group: list[int]) -> bool:
+        """Return whether the gradients by some arguments agree along a direction."""
         check = self.check
-        ways: dict[int, Any] = {}
+        directions: dict[int, Any] = {}
         for i in group:
             x = self.arrays[i]
-            ways[i] = np.asarray(check.random_like(x)) * np.where(x != 0, np.abs(x), 1)
-        said = self.along(ways)
-        if said is not None and not said.holds and len(group) > 1:
+            directions[i] = np.asarray(check.draw_like(x)) * np.where(
+                x != 0, np.abs(x), 1
+            )
+        identity = self.compare_direction(directions)
+        if identity is not None and not identity.holds and len(group) > 1:
 
             def off(chosen: Array) -> float:
-                check.telling.total += 1
-                check.telling.step()
-                part = self.along(
-                    {group[k]: ways[group[k]] for k in np.nonzero(chosen)[0]}
+                check.meter.total += 1
+                check.meter.step()
+                part = self.compare_direction(
+                    {group[k]: directions[group[k]] for k in np.nonzero(chosen)[0]}
                 )
                 return 0.0 if part is None else part.error / part.tolerance
 
-            i = group[halved(len(group), off, check.rng)]
-            alone = self.along({i: ways[i]})
-            said = said if alone is None or alone.holds else alone
-        if said is None:
+            i = group[find_by_halving(len(group), off, check.rng)]
+            single = self.compare_direction({i: directions[i]})
+            identity = identity if single is None or single.holds else single
+        if identity is None:
             return True
-        check.report.identities.append(said)
-        return said.holds
+        check.report.identities.append(identity)
+        return identity.holds
 
-    def along(self, ways: dict[int, Any]) -> Identity | None:
-        """One direction: what the gradients say of it, and what the function does."""
+    def compare_direction(self, directions: dict[int, Any]) -> Identity | None:
+        """Compare the derivative along one direction by the gradients and the function.
+
+        None where the function has no derivative along it.
+        """
 
         def line(t: complex) -> Array:
             moved = [
-                x + t * ways[i] if i in ways else x for i, x in enumerate(self.wide)
+                x + t * directions[i] if i in directions else x
+                for i, x in enumerate(self.wide)
             ]
-            return self.flat(*moved)
+            return self.evaluate(*moved)
 
-        real = all(self.arrays[i].dtype.kind != "c" for i in ways)
+        real = all(self.arrays[i].dtype.kind != "c" for i in directions)
         found = slope(line, analytic=real, known=self.known, target=1e-9)
         if found.kink[0] or not np.isfinite(found.value[0] + found.error[0]):
             return None
         expected = float(np.real(found.value[0]))
         got = most = 0.0
-        for i, way in ways.items():
+        for i, direction in directions.items():
             gradient = self.gradients[i]
-            terms = (gradient * way).real
+            terms = (gradient * direction).real
             got += float(np.sum(terms))
             kind: Any = gradient.dtype if gradient.dtype.kind in "fc" else float
             most = max(most, self.check.tolerance(expected, 0.0, kind))
-            most += NOISES * self.noise[i] * float(np.sum(np.abs(way)))
+            most += NOISES * self.noise[i] * float(np.sum(np.abs(direction)))
             most += 4e3 * float(np.finfo(kind).eps * np.sum(np.abs(terms)))
-        names = [self.check.names[i] for i in ways]
+        names = [self.check.names[i] for i in directions]
         what = names[0] if len(names) == 1 else f"{names[0]}, ... {names[-1]}"
         name = f"the gradient by {what}, all entries along a direction"
         slack = 4 * float(found.error[0])
@@ -206,8 +220,8 @@ def check_grads(
     modes
         ``"fwd"``, ``"rev"`` or both; with both, the adjoint test too.
     rtol, atol
-        What an entry may be off by; by default 1e-6 relative in double precision,
-        2e-3 in single, and what the differences themselves are uncertain by.
+        The error that an entry may have; by default 1e-6 relative in double
+        precision, 2e-3 in single, and the uncertainty of the differences.
     entries
         At most so many entries of each argument, chosen at random.
     seed
@@ -242,8 +256,8 @@ def check_grads(
     check_function(f, "check_grads")
     if not isinstance(order, int):
         raise UsageError(
-            f"check_grads: order={order!r} is no number: the arguments of"
-            " the function stand in one tuple. Write wb.check_grads(f, (x, y))."
+            f"check_grads: order={order!r} is not an integer. The arguments of the"
+            " function go into one tuple. Write wb.check_grads(f, (x, y))."
         )
     unknown = set(modes) - {"fwd", "rev"}
     if unknown or not modes or order < 1:
@@ -268,47 +282,49 @@ def check_grads(
             filled[i] = x
         return f(*structure(filled))
 
-    seed = fresh_seed() if seed is None else seed
-    function, values = from_host(on_leaves, [flat[i] for i in chosen])
+    seed = draw_seed() if seed is None else seed
+    function, values = run_from_host(on_leaves, [flat[i] for i in chosen])
     labels = [names[i] for i in range(len(chosen))]
 
-    def looked() -> Report:
-        telling = Telling(progress)
+    def run_check() -> Report:
+        meter = ProgressMeter(progress)
         check = Check(
-            Report(_describe(f), seed),
+            Report(_describe_function(f), seed),
             labels,
             tuple(modes),
             Tolerance(rtol, atol),
             entries,
-            telling,
+            meter,
         )
-        # What is not finite is told once, by the report.
-        with telling, np.errstate(all="ignore"):
+        # The report names what is not finite; NumPy need not warn of it too.
+        with meter, np.errstate(all="ignore"):
             check.run(function, values, order)
-            if not check.report.ok or (atol is None and _faint(check.report)):
-                _blame(check.report, function, values, order, telling)
-        check.report.stopped = telling.stopped
+            if not check.report.ok or (
+                atol is None and _has_faint_derivative(check.report)
+            ):
+                _find_wrong_rules(check.report, function, values, order, meter)
+        check.report.stopped = meter.stopped
         return check.report
 
-    report = looked()
+    report = run_check()
     if not report.stopped:
-        report = _without(report, looked, function, values, labels)
+        report = _check_true_gradients(report, run_check, function, values, labels)
     return report.raise_if_wrong()
 
 
-def _without(
+def _check_true_gradients(
     report: Report,
-    looked: Callable[[], Report],
+    run_check: Callable[[], Report],
     f: Callable[..., Any],
     values: list[Any],
     labels: Sequence[str],
 ) -> Report:
     """Return the check of the true gradients, where something changes them on purpose.
 
-    The report itself where nothing does, no `workbench.overrides` block around the
-    check and no op that is there for it, or where it is that which makes them right.
+    The report itself where nothing does: no `workbench.overrides` block around the
+    check and no op like `stop_gradient`; or where only the change makes them right.
     """
-    ops = passing(_program(f, values))
+    ops = make_identity_overrides(_trace_nodes(f, values))
     with aside() as given:
         if not given and not ops:
             return report
@@ -316,10 +332,10 @@ def _without(
 
         def gradients(rules: Sequence[Override]) -> Sequence[Any]:
             with overrides(*rules):
-                return _gradients(f, values)
+                return _pull_ones(f, values)
 
-        def alone(one: Override) -> Sequence[Any]:
-            """Return the gradients with nothing but this one to change them."""
+        def gradients_under(one: Override) -> Sequence[Any]:
+            """Return the gradients that this change alone makes."""
             rest = [x for x in ops if x is not one]
             try:
                 return gradients([*rest, one] if one in given else rest)
@@ -327,39 +343,47 @@ def _without(
                 return true
 
         true = gradients(ops)
-        made = [(one.label, alone(one)) for one in every] if len(every) > 1 else []
+        made = (
+            [(one.label, gradients_under(one)) for one in every]
+            if len(every) > 1
+            else []
+        )
     every_label = tuple(dict.fromkeys(one.label for one in every))
     changed: dict[str, float] = {}
     changers: dict[str, tuple[str, ...]] = {}
-    for i, (label, g) in enumerate(zip(labels, _gradients(f, values), strict=True)):
-        changed[label] = _change(g, true[i])
+    for i, (label, g) in enumerate(zip(labels, _pull_ones(f, values), strict=True)):
+        changed[label] = _relative_change(g, true[i])
         if changed[label] != 0:
-            by = tuple(dict.fromkeys(n for n, h in made if _change(h[i], true[i]) != 0))
+            by = tuple(
+                dict.fromkeys(
+                    n for n, h in made if _relative_change(h[i], true[i]) != 0
+                )
+            )
             changers[label] = by or every_label
     if report.ok and not changers:
         return report
     with aside(), overrides(*ops):
-        found = looked()
+        found = run_check()
     if report.ok and not found.ok:
-        return report  # what is there to change it mends it
+        return report  # the changes make a wrong rule right
     found.overridden, found.changed, found.changers = every_label, changed, changers
     return found
 
 
-def _change(g: Any, true: Any) -> float:
-    """Return how far a gradient is from the true one, relatively to it."""
+def _relative_change(g: Any, true: Any) -> float:
+    """Return the relative change of a gradient from the true one."""
     off, size = np.linalg.norm(np.ravel(g) - np.ravel(true)), np.linalg.norm(true)
     return float(off / size) if size else float(off and np.inf)
 
 
-def _program(f: Callable[..., Any], values: list[Any]) -> list[Tensor]:
-    """Return the nodes of a function, at some values."""
+def _trace_nodes(f: Callable[..., Any], values: list[Any]) -> list[Tensor]:
+    """Return the nodes of a function, traced at some values."""
     made = record(lambda leaves: f(*leaves), values)
     return walk.order([y for y in made.outputs if isinstance(y, Tensor)])
 
 
-def _gradients(f: Callable[..., Any], values: list[Any]) -> Sequence[Any]:
-    """Return the gradients of the sum of all that a function gives."""
+def _pull_ones(f: Callable[..., Any], values: list[Any]) -> Sequence[Any]:
+    """Return the gradients of the sum of all outputs of a function."""
     with np.errstate(all="ignore"):
         y, pullback = vjp(f, *values)
         leaves, structure = tree.flatten(y)
@@ -367,10 +391,10 @@ def _gradients(f: Callable[..., Any], values: list[Any]) -> Sequence[Any]:
     return made
 
 
-def _faint(report: Report) -> bool:
-    """Whether a derivative is so small that ``atol`` hides what is wrong with it.
+def _has_faint_derivative(report: Report) -> bool:
+    """Return whether a derivative is so small that ``atol`` may hide an error in it.
 
-    Rules are held to their own size.
+    Then its rules are checked one by one, each relative to its own size.
     """
     for row in report.comparisons:
         size = max((abs(e.numeric) for e in row.entries if e.verdict == "right"),
@@ -380,21 +404,25 @@ def _faint(report: Report) -> bool:
     return False
 
 
-def _blame(
-    report: Report, f: Callable[..., Any], values: list[Any], order: int, to: Telling
+def _find_wrong_rules(
+    report: Report,
+    f: Callable[..., Any],
+    values: list[Any],
+    order: int,
+    to: ProgressMeter,
 ) -> None:
-    """Check each node of a program by itself, so that a rule that is wrong is found."""
-    nodes = _program(f, values)
-    to.total += sum(map(checkable, nodes))
+    """Check each node of a program by itself, to find a wrong rule."""
+    nodes = _trace_nodes(f, values)
+    to.total += sum(map(is_checkable, nodes))
     check_nodes(
         nodes, seed=report.seed, order=order, step=to.step, found=report.nodes
     )  # fmt: skip
     worst = report.worst
     if not report.faulty and worst is not None and not np.isfinite(worst.analytic):
-        report.blamed = unfinite(f, values)
+        report.blamed = find_nonfinite(f, values)
 
 
-def check_graph(
+def compare_gradients(
     function: Callable[..., Any],
     values: Sequence[Any],
     gradients: Sequence[Any],
@@ -409,7 +437,7 @@ def check_graph(
     most: int | None = None,
     known: bool = False,
 ) -> Report:
-    """Compare gradients that somebody has with differences of a function's values.
+    """Compare given gradients with differences of a function's values.
 
     For programs that exist already: a session runs its graph on plain arrays.
 
@@ -418,50 +446,50 @@ def check_graph(
     function
         ``function(*values) -> number``, on plain arrays.
     values, gradients
-        Where, and what the gradient by each of ``values`` is said to be.
+        The point, and the given gradient by each of ``values``.
     names
-        How the report calls each of them.
+        The name of each in the report.
     name
-        How it calls what was differentiated.
+        The name of what was differentiated.
     rtol, atol, entries, seed, progress
         As for `check_grads`. An argument of more entries is checked along a random
         direction too, all entries at once.
     most
-        So many entries of all arguments together at most, and then one direction for
-        all of them; by default each argument has its own.
+        The most entries of all arguments together, with one direction for all of
+        them; by default each argument has its own.
     known
-        The function carries complex numbers and has no kink where it is finite.
+        The function takes complex numbers and has no kink where it is finite.
 
     Returns
     -------
-    The `Report`, be it good or bad; ``report.raise_if_wrong()`` raises.
+    The `Report`, with or without errors; ``report.raise_if_wrong()`` raises.
 
     Examples
     --------
     >>> x = np.array([1.0, 2.0])
-    >>> report = check_graph(lambda x: np.sum(x**2), [x], [3 * x], names=["x"])
+    >>> report = compare_gradients(lambda x: np.sum(x**2), [x], [3 * x], names=["x"])
     >>> report.ok, report.worst.place, report.worst.analytic
     (False, 'x[1]', 6.0)
     """
-    seed = fresh_seed() if seed is None else seed
+    seed = draw_seed() if seed is None else seed
     labels = [f"arg{i}" for i in range(len(values))] if names is None else list(names)
-    telling = Telling(progress)
+    meter = ProgressMeter(progress)
     check = Check(
-        Report(name, seed), labels, ("given",), Tolerance(rtol, atol), entries, telling
+        Report(name, seed), labels, ("given",), Tolerance(rtol, atol), entries, meter
     )
     arrays = [np.asarray(x) for x in values]
-    with telling:
-        Given(check, function, arrays, gradients, most=most, known=known).run()
-    check.report.stopped = telling.stopped
+    with meter:
+        GivenGradients(check, function, arrays, gradients, most=most, known=known).run()
+    check.report.stopped = meter.stopped
     return check.report
 
 
-def fresh_seed() -> int:
-    """Return a seed that nobody has asked for."""
+def draw_seed() -> int:
+    """Return a random seed."""
     return int(np.random.SeedSequence().generate_state(1)[0])
 
 
-def _describe(f: Callable[..., Any]) -> str:
+def _describe_function(f: Callable[..., Any]) -> str:
     """Return a function's name and line, for messages."""
     name = getattr(f, "__name__", type(f).__name__)
     site = source.decode(getattr(inspect.unwrap(f), "__code__", None), 0)
