@@ -26,7 +26,7 @@ from workbench.core import source
 from workbench.core.source import is_suspended
 from workbench.errors import OverrideError
 from workbench.overrides import override_blocks
-from workbench.overrides.override_blocks import aside
+from workbench.overrides.override_blocks import suspend_overrides
 
 HALF = wb.override("sin", "0.5 * d")
 TENFOLD = wb.override("sin", "10 * d")
@@ -731,7 +731,7 @@ def test_no_block_holds_aside() -> None:
 
     made = steps()
     with wb.overrides(HALF):
-        with aside() as given:
+        with suspend_overrides() as given:
             assert given == [HALF]
             assert slope() == 1.0
             assert next(made) == 10

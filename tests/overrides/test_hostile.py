@@ -22,7 +22,7 @@ import workbench as wb
 from workbench.errors import ExpressionError
 from workbench.overrides.expression import FUNCTIONS, Expression
 from workbench.overrides.named import RULES
-from workbench.overrides.rule_parser import Bound, read
+from workbench.overrides.rule_parser import BoundRule, parse_rule
 
 COUNT = 10_000
 X = np.array([[0.9, -0.4, 1.3], [0.2, -1.1, 0.6]])
@@ -186,7 +186,7 @@ class Counter:
 def attempt(text: str, arriving: str) -> Any:
     """What reading makes of a text; None where it is refused."""
     try:
-        return read(text, arriving)
+        return parse_rule(text, arriving)
     except ExpressionError:
         return None
 
@@ -231,7 +231,7 @@ def test_E3_10_000_hostile_texts_run_nothing(
                             made(values)  # good, but perhaps not for these shapes
                     elif made is not None:
                         good += 1
-                        assert isinstance(made, Bound)
+                        assert isinstance(made, BoundRule)
                         for value in made.settings.values():
                             assert type(value) in (int, float, bool, type(None))
                             assert value is None or abs(value) <= 1e300
@@ -248,7 +248,7 @@ def test_overrides_refuse_what_reading_refuses(rng: Random) -> None:
     for i in range(300):
         text = FAMILIES[i % len(FAMILIES)](rng)
         try:
-            read(text)
+            parse_rule(text)
         except ExpressionError:
             if text != "true":
                 with pytest.raises(ExpressionError):
@@ -267,7 +267,7 @@ def test_a_refusal_is_short_whatever_the_text(rng: Random) -> None:
     told = []
     for i in range(300):
         try:
-            read(FAMILIES[i % len(FAMILIES)](rng) * 3)
+            parse_rule(FAMILIES[i % len(FAMILIES)](rng) * 3)
         except ExpressionError as error:
             told.append(str(error))
     assert all(0 < len(text) < 3000 for text in told)

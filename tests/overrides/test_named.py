@@ -19,7 +19,7 @@ from workbench.errors import (
 )
 from workbench.overrides.expression import FUNCTIONS
 from workbench.overrides.named import RULES
-from workbench.overrides.rule_parser import Bound, read
+from workbench.overrides.rule_parser import BoundRule, parse_rule
 
 X = np.array([0.5, -1.0])
 
@@ -108,8 +108,8 @@ def test_settings_are_names_with_numbers(text: str, words: str) -> None:
 
     with pytest.raises(ExpressionError, match=words):
         wb.override("tanh", text)
-    assert read("one(size=-1_0)").settings == {"size": -10}  # type: ignore[union-attr]
-    assert read("one(size=None, sure=False)").settings == {  # type: ignore[union-attr]
+    assert parse_rule("one(size=-1_0)").settings == {"size": -10}  # type: ignore[union-attr]
+    assert parse_rule("one(size=None, sure=False)").settings == {  # type: ignore[union-attr]
         "size": None,
         "sure": False,
     }
@@ -350,13 +350,13 @@ def test_E3_rules_of_nodes_are_stored_and_functions_are_not() -> None:
 
 
 def test_the_kind_that_a_text_is() -> None:
-    assert isinstance(read("safe_log"), Bound)
-    assert isinstance(read("noise(scale=1, seed=2)"), Bound)
-    assert not isinstance(read("clip(d, -1, 1)"), Bound)
+    assert isinstance(parse_rule("safe_log"), BoundRule)
+    assert isinstance(parse_rule("noise(scale=1, seed=2)"), BoundRule)
+    assert not isinstance(parse_rule("clip(d, -1, 1)"), BoundRule)
     with pytest.raises(ExpressionError, match="not int"):
-        read(3)  # type: ignore[arg-type]
+        parse_rule(3)  # type: ignore[arg-type]
     with pytest.raises(ExpressionError, match="1001 characters"):
-        read("a" * 1001)
+        parse_rule("a" * 1001)
 
 
 def test_shipped_rules_load_when_one_is_first_asked_for() -> None:

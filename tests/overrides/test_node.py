@@ -53,14 +53,14 @@ def test_gradients_that_nobody_asks_for_are_true_ones() -> None:
     seen: dict[str, Any] = {}
 
     def look(node: Any, g: Any) -> Any:
-        seen["vjp"], seen["asked"] = node.vjp(g), node.asked(g)
-        return node.asked(g)
+        seen["vjp"], seen["wrt"] = node.vjp(g), node.vjp_wrt(g)
+        return node.vjp_wrt(g)
 
     given = [wb.override("matmul", look)]
     wb.grad(lambda w: np.sum(X @ w), overrides=given)(W)
     np.testing.assert_allclose(seen["vjp"][0], np.outer(np.ones(2), W))
     np.testing.assert_allclose(seen["vjp"][1], [4.0, 6.0])
-    assert seen["asked"][0] is None
+    assert seen["wrt"][0] is None
     given = [wb.override("getitem", look)]
     wb.grad(lambda w: w[np.array([1])][0], overrides=given)(W)
     assert all(c is not None for c in seen["vjp"])

@@ -132,7 +132,7 @@ def test_the_true_rule_of_any_structure_changes_nothing(program: Program) -> Non
         given = [
             wb.override(target, passes_on)
             for target in STRUCTURES
-            if target.matches(nodes).found
+            if target.find_matches(nodes).found
         ]
         if not given:
             return

@@ -30,7 +30,7 @@ def matches(
     if not isinstance(pattern, ByPattern):
         pattern = wb.pattern(pattern)
     nodes = [node for node in wb.trace(program)(*specs).nodes if node.inputs]
-    return pattern.matches(nodes).found
+    return pattern.find_matches(nodes).found
 
 
 def test_a_wildcard_is_any_value_of_any_rank() -> None:
@@ -178,12 +178,12 @@ def test_unknown_lengths_and_functions_with_a_name() -> None:
     W, x = wb.matrix("W"), wb.vector("x")
     y = [W @ x + 3, W @ x + 4, np.sum(W @ x + 3)]
     nodes = [n for n in wb.Graph([W, x], y).nodes if n.inputs]
-    assert len(wb.pattern(linear).matches(nodes).found) == 2
+    assert len(wb.pattern(linear).find_matches(nodes).found) == 2
     soft = wb.pattern(lambda z: np.exp(z) / np.sum(np.exp(z), axis=-1, keepdims=True))
     z = W @ x
     y = [np.exp(z) / np.sum(np.exp(z), axis=-1, keepdims=True)]
     nodes = [n for n in wb.Graph([W, x], y).nodes if n.inputs]
-    assert len(soft.matches(nodes).found) == 1
+    assert len(soft.find_matches(nodes).found) == 1
 
 
 def test_ufuncs_and_closures_are_patterns() -> None:

@@ -30,7 +30,7 @@ from workbench.core.tensor import Tensor, value_of
 from workbench.core.trace import ArgumentNames, check_function, is_float, record
 from workbench.errors import OverrideError, UsageError
 from workbench.overrides.override import Override
-from workbench.overrides.override_blocks import aside, overrides
+from workbench.overrides.override_blocks import overrides, suspend_overrides
 
 # Given gradients, compared with differences of a function that runs.
 #
@@ -325,7 +325,7 @@ def _check_true_gradients(
     check and no op like `stop_gradient`; or where only the change makes them right.
     """
     ops = make_identity_overrides(_trace_nodes(f, values))
-    with aside() as given:
+    with suspend_overrides() as given:
         if not given and not ops:
             return report
         every = [*given, *ops]
@@ -362,7 +362,7 @@ def _check_true_gradients(
             changers[label] = by or every_label
     if report.ok and not changers:
         return report
-    with aside(), overrides(*ops):
+    with suspend_overrides(), overrides(*ops):
         found = run_check()
     if report.ok and not found.ok:
         return report  # the changes make a wrong rule right

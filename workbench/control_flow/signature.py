@@ -14,7 +14,7 @@ from workbench.core.shared import Shared
 from workbench.core.tensor import Tensor, admit
 from workbench.errors import DtypeError, ShapeError, UsageError
 from workbench.ops.define import shape_of
-from workbench.overrides.rule_errors import placed
+from workbench.overrides.rule_errors import describe_rule
 
 
 class Sequenced(NamedTuple):
@@ -254,7 +254,7 @@ def check_takes(
     except TypeError:
         listed = f": {', '.join(given)}" if given else ""
         raise UsageError(
-            f"{what} {placed(f)} takes {signature}, and gets"
+            f"{what} {describe_rule(f)} takes {signature}, and gets"
             f" {format_count(len(given), 'argument')}{listed}. {cure}".rstrip()
         ) from None
 

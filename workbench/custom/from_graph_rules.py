@@ -22,7 +22,7 @@ from workbench.errors import (
     UsageError,
 )
 from workbench.ops.define import shape_of
-from workbench.overrides.rule_parser import Bound, read
+from workbench.overrides.rule_parser import BoundRule, parse_rule
 from workbench.overrides.rules import APART, TRUE, ZERO
 
 # What an op made of a graph takes: its symbols, and the arguments of a call.
@@ -231,8 +231,8 @@ def _one(op: Any, rule: Any, which: str, gives: int) -> Any:
     if isinstance(rule, str):
         if rule in (TRUE, ZERO, APART):
             return rule
-        found = read(rule, "g" if which == "vjp" else "t")
-        if not isinstance(found, Bound):
+        found = parse_rule(rule, "g" if which == "vjp" else "t")
+        if not isinstance(found, BoundRule):
             return found
         if found.entry.of:
             raise UsageError(
@@ -241,7 +241,7 @@ def _one(op: Any, rule: Any, which: str, gives: int) -> Any:
                 f" Override what is inside: wb.override({found.entry.of[0]!r},"
                 f" {rule!r})."
             )
-        forward = found.forward() if which == "jvp" else found
+        forward = found.forward_rule() if which == "jvp" else found
         if forward is None:
             raise UsageError(
                 f"{op.name}: the rule {found.name} says nothing of forward"

@@ -26,12 +26,12 @@ from workbench.custom.registry import Entry, enter_function, home_of
 from workbench.custom.running import BatchedOp, OpRunner
 from workbench.errors import TraceError, UnknownLengthError, UsageError
 from workbench.ops import define
-from workbench.overrides.node import Node, has_derivative, read_only
+from workbench.overrides.node import Node, has_derivative, make_read_only
 from workbench.overrides.rule_errors import (
     NOTHING,
     WITHOUT,
-    check_takes,
-    placed,
+    check_cotangents,
+    describe_rule,
 )
 from workbench.overrides.targets import name_of
 
@@ -96,7 +96,7 @@ class FunctionCall:
         """
         first = next_serial()
         if lent:
-            leaves = list(map(read_only, leaves))
+            leaves = list(map(make_read_only, leaves))
         made, kept = self._call(leaves, keep)
         self.captures(made, first)
         made = list(map(value_of, made))
@@ -161,7 +161,7 @@ class FunctionCall:
             found[0],
         )
         raise TraceError(
-            f"{self.function.__op__}: {placed(self.function.f)} reads"
+            f"{self.function.__op__}: {describe_rule(self.function.f)} reads"
             f" {blame.describe(outer)}{blame.quote_site(outer.site)} from outside, and"
             " its rule gives gradients for its arguments alone: that of this one would"
             " be lost. Make it an argument, or read x.value to cut its gradient on"
@@ -242,7 +242,7 @@ class FunctionCall:
         else:
             kept = self.both(args, kwargs)[1]
         if function.paired:
-            check_takes(kept, len(cotangents), function.__op__)
+            check_cotangents(kept, len(cotangents), function.__op__)
             made = kept(*cotangents)
             if made is None:
                 self.refuse(kept, NOTHING, WITHOUT)
@@ -326,7 +326,7 @@ class FunctionCall:
     def refuse(self, rule: UserRule, what: str, cure: str) -> NoReturn:
         """Raise the error of a rule that returned what it must not."""
         stop = "" if what.endswith("?") else "."
-        told = f"{self.function.__op__}: {placed(rule)} {what}{stop} {cure}"
+        told = f"{self.function.__op__}: {describe_rule(rule)} {what}{stop} {cure}"
         raise UsageError(told)
 
 

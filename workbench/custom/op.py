@@ -30,8 +30,12 @@ from workbench.errors import (
     WorkbenchError,
 )
 from workbench.ops import define
-from workbench.overrides.node import lend
-from workbench.overrides.rule_errors import ONTO_COPIES, in_place, placed
+from workbench.overrides.node import lend_arrays
+from workbench.overrides.rule_errors import (
+    ONTO_COPIES,
+    describe_change_in_place,
+    describe_rule,
+)
 
 # What a user's op takes: how many inputs, and what may be one.
 
@@ -74,7 +78,7 @@ def operand(x: Any) -> Any:
 # `wb.Op`
 
 
-class Bound(Core):
+class BoundRule(Core):
     """One op with its settings, as programs hold it."""
 
     __slots__ = ("__weakref__", "owner", "settings")
@@ -135,7 +139,7 @@ class Op:
     _entry: ClassVar[Entry]
     #: The least and the most inputs that `compute` takes.
     _takes: ClassVar[tuple[float, float]]
-    _bounds: ClassVar[WeakValueDictionary[Any, Bound]]
+    _bounds: ClassVar[WeakValueDictionary[Any, BoundRule]]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -259,7 +263,7 @@ class Op:
         if not least <= len(inputs) <= most:
             raise UsageError(
                 f"{self.name} takes {numbers(least, most)}, not {len(inputs)}, as"
-                f" {placed(self.compute)} says."
+                f" {describe_rule(self.compute)} says."
             )
         given = tuple(map(operand, inputs))
         bound = self._bound
@@ -280,8 +284,8 @@ class Op:
             pass
         raise UsageError(
             f"{self.name} is given {', '.join(named)} by name, {what}, as"
-            f" {placed(self.compute)} says. Give its inputs by position; what is no"
-            " array is a setting: an annotated attribute of the class."
+            f" {describe_rule(self.compute)} says. Give its inputs by position; what is"
+            " no array is a setting: an annotated attribute of the class."
         )
 
     @property
@@ -321,9 +325,9 @@ class Op:
         return tuple(made)
 
     @property
-    def _bound(self) -> Bound:
+    def _bound(self) -> BoundRule:
         """The op with these settings, as programs hold it."""
-        found: Bound | None = self.__dict__.get("_made")
+        found: BoundRule | None = self.__dict__.get("_made")
         if found is None:
             cls = type(self)
             params = getattr(cls, "__dataclass_params__", None)
@@ -379,9 +383,9 @@ def _settle(cls: type) -> None:
         dataclasses.dataclass(frozen=True, eq=False)(cls)
 
 
-def _bind(op: Op) -> Bound:
+def _bind(op: Op) -> BoundRule:
     """Return what an op computes, infers and derives, as programs run it."""
-    made = Bound(op.name)
+    made = BoundRule(op.name)
     made.owner = made.maker = op
     made.settings = op._settings
     made.custom = True
@@ -437,14 +441,14 @@ class Compute:
     def __call__(self, *arrays: Any, **params: Any) -> Any:
         """Return the outputs; the settings are the op's own."""
         op = self.op
-        lent = lend(arrays)
+        lent = lend_arrays(arrays)
         try:
             made = op.compute(*lent)
         except ValueError as error:
-            if (told := in_place(error)) is None:
+            if (told := describe_change_in_place(error)) is None:
                 raise
             raise UsageError(
-                f"{op.name}: {placed(op.compute)} {told}. {ONTO_COPIES}"
+                f"{op.name}: {describe_rule(op.compute)} {told}. {ONTO_COPIES}"
             ) from error
         results, single = _results(op, made)
         if op._gives("infer"):
@@ -470,7 +474,7 @@ class Probe(Compute):
 
     def __call__(self, *arrays: Any, **params: Any) -> Any:
         """Return the outputs as they are: views, perhaps."""
-        made = self.op.compute(*lend(arrays))
+        made = self.op.compute(*lend_arrays(arrays))
         results, single = _results(self.op, made)
         return results[0] if single else tuple(results)
 
@@ -491,7 +495,7 @@ def infer_declared(op: Op, /, *specs: Any, **params: Any) -> Any:
     for y in found:
         if not isinstance(y, Spec):
             raise UsageError(
-                f"{op.name}: {placed(op.infer)} returned {y!r}. Return"
+                f"{op.name}: {describe_rule(op.infer)} returned {y!r}. Return"
                 " wb.Spec(shape, dtype) for one output, a tuple of them for"
                 " several."
             )
@@ -509,9 +513,9 @@ def probed(op: Op, probe: Core, specs: tuple[Any, ...]) -> Any:
         given = ", ".join(repr(types.spec_of(s)) for s in specs)
         raise TraceError(
             f"{op.name}({given}){blame.user_line()}: the shape of its result is not"
-            f" known, since {placed(op.compute)} does not run on arrays of ones of that"
-            f" shape ({type(error).__name__}: {error}). Write infer(self, *specs) in"
-            f" {type(op).__name__}, which returns wb.Spec(shape, dtype)."
+            f" known, since {describe_rule(op.compute)} does not run on arrays of ones"
+            f" of that shape ({type(error).__name__}: {error}). Write infer(self,"
+            f" *specs) in {type(op).__name__}, which returns wb.Spec(shape, dtype)."
         ) from error
 
 
@@ -529,7 +533,8 @@ def _results(op: Op, made: Any) -> tuple[list[Any], bool]:
     found = [made] if single else list(made)
     if not found:
         raise UsageError(
-            f"{op.name}: {placed(op.compute)} returned no output. Return an array."
+            f"{op.name}: {describe_rule(op.compute)} returned no output. Return an"
+            " array."
         )
     _count(op, len(found))
     return [_array(op, y, None if single else i) for i, y in enumerate(found)], single
@@ -567,8 +572,8 @@ def _declared(op: Op, arrays: list[Any], results: list[Any]) -> None:
         if isinstance(want, Spec) and not _agree(want, have):
             which = f" as output {i}" if len(results) > 1 else ""
             raise ShapeError(
-                f"{op.name}: {placed(op.compute)} returned {have}{which}, and"
-                f" {placed(op.infer)} says {want}. The two must agree."
+                f"{op.name}: {describe_rule(op.compute)} returned {have}{which}, and"
+                f" {describe_rule(op.infer)} says {want}. The two must agree."
             )
 
 
@@ -592,13 +597,14 @@ def _array(op: Op, y: Any, i: int | None) -> Any:
     which = "" if i is None else f" as output {i}"
     if y is None:
         raise UsageError(
-            f"{op.name}: {placed(op.compute)} returned None{which}. Does a `return`"
-            " lack at its end?"
+            f"{op.name}: {describe_rule(op.compute)} returned None{which}. Does a"
+            " `return` lack at its end?"
         )
     if isinstance(y, Tensor):
         raise UsageError(
-            f"{op.name}: {placed(op.compute)} returned a Tensor{which}. It computes"
-            " with the arrays that it is given; a Tensor from outside must be an input."
+            f"{op.name}: {describe_rule(op.compute)} returned a Tensor{which}. It"
+            " computes with the arrays that it is given; a Tensor from outside must be"
+            " an input."
         )
     if hasattr(y, "dtype") and hasattr(y, "shape"):
         if type(y) is not np.ndarray and isinstance(y, np.ndarray):
@@ -608,8 +614,8 @@ def _array(op: Op, y: Any, i: int | None) -> Any:
     made = np.asarray(y)  # host array: a number of Python's, or a list of them
     if made.dtype.kind not in "biufc":
         raise DtypeError(
-            f"{op.name}: {placed(op.compute)} returned {type(y).__name__} of dtype"
-            f" {made.dtype}{which}, which is no array of numbers."
+            f"{op.name}: {describe_rule(op.compute)} returned {type(y).__name__} of"
+            f" dtype {made.dtype}{which}, which is no array of numbers."
         )
     return made[()]
 
@@ -623,9 +629,9 @@ def _count(op: Op, count: int) -> None:
     elif count != known:
         said = "declares" if type(op).n_outputs is not None else "had"
         raise UsageError(
-            f"{op.name}: {placed(op.compute)} returned {format_count(count, 'output')},"
-            f" but the op {said} {known}. An op has the same number of outputs each"
-            " time."
+            f"{op.name}: {describe_rule(op.compute)} returned"
+            f" {format_count(count, 'output')}, but the op {said} {known}. An op has"
+            " the same number of outputs each time."
         )
 
 
@@ -649,8 +655,8 @@ def connections(op: Op, inputs: int) -> list[list[bool]]:
     if not fits:
         whose = "" if outputs is None else f", here of {outputs}"
         raise UsageError(
-            f"{op.name}: {placed(op.connection)} returned {declared!r}. Return one list"
-            f" for each of its {format_count(inputs, 'input')}, and in it True or False"
-            f" for each output{whose}."
+            f"{op.name}: {describe_rule(op.connection)} returned {declared!r}. Return"
+            f" one list for each of its {format_count(inputs, 'input')}, and in it True"
+            f" or False for each output{whose}."
         )
     return rows

@@ -21,7 +21,7 @@ import numpy as np
 from workbench.core.op import CUSTOM, OPS, load_all
 from workbench.errors import RegistrationError
 from workbench.overrides.rule_errors import check_signature
-from workbench.overrides.rule_parser import Bound, read
+from workbench.overrides.rule_parser import BoundRule, parse_rule
 from workbench.overrides.targets import name_of
 
 # The registry
@@ -242,8 +242,8 @@ def register_gradient(op: Any) -> Callable[[F], F]:
 
     def register(rule: F) -> F:
         given: Any = rule
-        found = read(given) if isinstance(given, str) else None
-        if isinstance(found, Bound):
+        found = parse_rule(given) if isinstance(given, str) else None
+        if isinstance(found, BoundRule):
             rule = cast(F, found)  # a rule by its name
         if not callable(rule):
             raise RegistrationError(

@@ -26,9 +26,9 @@ from workbench.errors import (
 from workbench.ops import define
 from workbench.ops.define import shape_of
 from workbench.overrides.node import has_derivative
-from workbench.overrides.rule_errors import called, check_signature
+from workbench.overrides.rule_errors import check_signature, name_of_rule
 from workbench.overrides.rules import Runner, UserRule
-from workbench.overrides.targets import listed
+from workbench.overrides.targets import join_names
 
 
 class OpRunner(Runner):
@@ -59,7 +59,7 @@ class OpRunner(Runner):
         self.cure = cure
         self.key = op.name if key is None else key
         op.pull, op.push, op.reads = self.pull, self.push, None
-        op.rule = " · ".join(called(r) for r in (vjp, jvp) if r is not None) or (
+        op.rule = " · ".join(name_of_rule(r) for r in (vjp, jvp) if r is not None) or (
             "the gradient registered for it"
         )
 
@@ -72,7 +72,7 @@ class OpRunner(Runner):
             )
         return found
 
-    def check_takes(self, rule: UserRule, count: int, what: str) -> None:
+    def check_signature(self, rule: UserRule, count: int, what: str) -> None:
         """Raise an error if a rule does not take a node and so many arrays."""
         own = self.vjp is not None or self.jvp is not None
         kind = UsageError if own else RegistrationError
@@ -293,8 +293,8 @@ def stack_examples(column: Sequence[Any]) -> Any:
     if len(shapes) > 1 and not any(map(dims.has_dim, shapes)):
         raise ShapeError(
             "the examples of a batch give arrays of shapes"
-            f" {listed(list(map(str, shapes)))}, and wb.vmap makes one array of them"
-            " all. Give arrays of one shape, padded perhaps, or write a loop."
+            f" {join_names(list(map(str, shapes)))}, and wb.vmap makes one array of"
+            " them all. Give arrays of one shape, padded perhaps, or write a loop."
         )
     if any(isinstance(c, Tensor) for c in parts):
         return np.stack(parts)

@@ -25,9 +25,9 @@ from workbench.ops.define import shape_of
 from workbench.overrides.node import Node
 from workbench.overrides.patterns import (
     Condition,
-    called,
     check_condition,
-    written,
+    describe_value,
+    write_function,
 )
 from workbench.overrides.regions import Region, Step
 from workbench.overrides.targets import UNSEEN, ByPart, Nodes
@@ -142,16 +142,16 @@ class ByLinear(ByPart):
 
     label = "linear"
 
-    def spelled(self, called: Callable[[Any, str], str]) -> str:
-        """Return the Python that makes it, with functions as ``called`` writes them."""
+    def write_code(self, write: Callable[[Any, str], str]) -> str:
+        """Return the Python that makes it, with functions as ``write`` writes them."""
         parts = []
         if self.data is not None:
             names = [x if isinstance(x, str) else getattr(x, "name", None)
                      for x in self.data]  # fmt: skip
             text = repr(names[0] if len(names) == 1 else names)
-            parts.append(f"data={called(None, 'data') if None in names else text}")
+            parts.append(f"data={write(None, 'data') if None in names else text}")
         if self.where is not None:
-            parts.append(f"where={called(self.where, 'where')}")
+            parts.append(f"where={write(self.where, 'where')}")
         return f"wb.patterns.linear({', '.join(parts)})"
 
     @property
@@ -159,7 +159,7 @@ class ByLinear(ByPart):
         """Whether a file can hold it: names, and no condition."""
         return self.where is None and all(isinstance(x, str) for x in self.data or ())
 
-    def regions(self, nodes: Nodes, wrt: Nodes = ()) -> list[Region]:
+    def find_regions(self, nodes: Nodes, wrt: Nodes = ()) -> list[Region]:
         """Return the linear structures of a program."""
         return [region_of(one, self) for one in self.readings(nodes, wrt)[0]]
 
@@ -185,13 +185,13 @@ class ByLinear(ByPart):
                 found.append(fit[0])
         return found, left
 
-    def missed(self, nodes: Nodes, wrt: Nodes = ()) -> str:
+    def explain_mismatch(self, nodes: Nodes, wrt: Nodes = ()) -> str:
         """Return why there is none in a program."""
         program = Analysis(nodes, wrt, self.data)
         lost = [x for x in self.data or () if not program.is_there(x)]
         if lost:
             names = ", ".join(sorted(program.names)) or "none"
-            what = lost[0] if isinstance(lost[0], str) else called(lost[0])
+            what = lost[0] if isinstance(lost[0], str) else describe_value(lost[0])
             return f"nothing there is its data={what!r}; its names: {names}"
         left = self.readings(nodes, wrt)[1]
         if not left:
@@ -213,7 +213,7 @@ class ByLinear(ByPart):
         return "every linear structure"
 
     def __repr__(self) -> str:
-        code = self.spelled(lambda f, word: word if f is None else written(f))
+        code = self.write_code(lambda f, word: word if f is None else write_function(f))
         return f"<{code}>"
 
 

@@ -23,7 +23,7 @@ VALUELESS = {"empty_like", "full_like", "ones_like", "zeros_like"}
 Run = Callable[[Sequence[Any]], Sequence[Any]]
 
 
-def nonlinear(run: Run, likes: Sequence[Any]) -> str | None:
+def find_nonlinearity(run: Run, likes: Sequence[Any]) -> str | None:
     """Why a rule is not linear in what arrives, which is like ``likes``; None if it is.
 
     A rule is linear if its derivative by ``g`` does not depend on ``g`` (seen in
@@ -47,7 +47,7 @@ def nonlinear(run: Run, likes: Sequence[Any]) -> str | None:
 def find_step_with_g(run: Run, likes: Sequence[Any]) -> str | None:
     """Return the first step of a recorded rule whose derivative depends on ``g``."""
     with OpenTrace() as opened:
-        seeds = [leaf(example(x, i)) for i, x in enumerate(likes)]
+        seeds = [leaf(make_example(x, i)) for i, x in enumerate(likes)]
         opened.leaves.update(seed.serial for seed in seeds)
         # One that cannot be computed (`ops/gradients.py`) is that in every mode.
         passed = [
@@ -73,8 +73,8 @@ def find_step_with_g(run: Run, likes: Sequence[Any]) -> str | None:
 
 def is_additive(run: Run, likes: Sequence[Any]) -> bool:
     """Return whether the rule of a sum is the sum of the rules, on examples."""
-    one = [example(x, 10 + i) for i, x in enumerate(likes)]
-    two = [example(x, 20 + i) for i, x in enumerate(likes)]
+    one = [make_example(x, 10 + i) for i, x in enumerate(likes)]
+    two = [make_example(x, 20 + i) for i, x in enumerate(likes)]
     both = [2 * a - 3 * b for a, b in zip(one, two, strict=True)]
     rows = [
         [None if c is None or gradients.first(c) is not None
@@ -92,14 +92,14 @@ def is_additive(run: Run, likes: Sequence[Any]) -> bool:
     return True
 
 
-def concrete(x: Any, seed: int) -> Any:
+def make_concrete(x: Any, seed: int) -> Any:
     """Return an array for a Tensor: its value, or an example where it has none."""
     if not isinstance(x, Tensor):
         return x
-    return example(x.spec.example(), seed) if x._value is None else x._value
+    return make_example(x.spec.example(), seed) if x._value is None else x._value
 
 
-def example(x: Any, seed: int) -> Any:
+def make_example(x: Any, seed: int) -> Any:
     """Numbers of no special value in the shape and dtype of an array."""
     shape, dtype = shape_of(x), np.dtype(getattr(x, "dtype", type(x)))
     if not types.is_differentiable(dtype):

@@ -1,7 +1,7 @@
 """Rules by name: `named_rule`. The texts that mean them are read in `rule_parser.py`.
 
 The rules that Workbench ships stand in `shipped/`, whose modules read texts. They
-register themselves when they are first asked for (`load`).
+register themselves when they are first asked for (`hooks.load_rules`).
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def named_rule(
             )
         settings, more = _settings(name, rule)
         made = NamedRule(name, rule, jvp, ops, _home(rule), settings, more, label)
-        old = known(name)
+        old = find_named_rule(name)
         if old is not None and old.home != made.home:
             raise RegistrationError(
                 f"the rule {name!r} is registered already, by"
@@ -216,15 +216,10 @@ def is_setting(value: Any) -> bool:
     return type(value) in (int, float) and abs(value) <= LARGEST  # and not NaN
 
 
-def known(name: str) -> NamedRule | None:
+def find_named_rule(name: str) -> NamedRule | None:
     """Return the rule of this name; None if there is none."""
     found = RULES.get(name)
     if found is None:
-        load()
+        hooks.load_rules()
         found = RULES.get(name)
     return found
-
-
-def load() -> None:
-    """Let the rules that are shipped register themselves."""
-    hooks.load_rules()

@@ -120,7 +120,7 @@ class Node:
         >>> float(wb.grad(lambda x: 3.0 * x, overrides=[half])(1.0))
         1.5
         """
-        passed = self.asked(*cotangents)
+        passed = self.vjp_wrt(*cotangents)
         rest = sum(1 << i for i, x in enumerate(self.inputs) if has_derivative(x))
         rest &= ~self._mask
         if rest:
@@ -139,7 +139,7 @@ class Node:
             for c, x in zip(passed, self.inputs, strict=True)
         ]
 
-    def asked(self, *cotangents: Any) -> list[Any]:
+    def vjp_wrt(self, *cotangents: Any) -> list[Any]:
         """Return what `vjp` gives of the inputs that the derivative is asked by.
 
         None for all others, which saves their gradients.
@@ -199,7 +199,7 @@ def zeros_for(x: Any) -> Any:
     return np.zeros_like(x, dtype=float) if array else None
 
 
-def read_only(x: Any) -> Any:
+def make_read_only(x: Any) -> Any:
     """Return an array so that it cannot be changed; anything else as it is."""
     if isinstance(x, np.ndarray):
         x = x.view() if type(x) is np.ndarray else types.strip_subclass(x).view()
@@ -207,7 +207,7 @@ def read_only(x: Any) -> Any:
     return x
 
 
-def lend(inputs: Sequence[Any]) -> list[Any]:
+def lend_arrays(inputs: Sequence[Any]) -> list[Any]:
     """Return what a user's code gets: arrays that it cannot change.
 
     Python numbers stay, so that float32 stays what it is beside them, unless there is
@@ -215,10 +215,10 @@ def lend(inputs: Sequence[Any]) -> list[Any]:
     """
     if all(map(types.is_weak, inputs)):
         return [np.asarray(x)[()] for x in inputs]  # host array: a number
-    return list(map(read_only, inputs))
+    return list(map(make_read_only, inputs))
 
 
-def filled(parts: tuple[Any, ...], y: tuple[Any, ...]) -> tuple[Any, ...]:
+def fill_cotangents(parts: tuple[Any, ...], y: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return one cotangent per output: zeros where none arrived, None for integers.
 
     Beside one that has left a `where` they have too: 0 wins over infinity.

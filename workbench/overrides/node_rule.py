@@ -56,20 +56,20 @@ class NodeRunner(Runner):
         self.owner = owner
         self.position = position
 
-    def show(self, node: Node) -> None:
+    def lend_to(self, node: Node) -> None:
         """Let a function see a node: its arrays as they are lent, and their names."""
-        super().show(node)
+        super().lend_to(node)
         node.name = self.node.name
         node.names = tuple([getattr(x, "name", None) for x in self.node.inputs])
         node.position = self.position
         if isinstance(self.node, Part):
             node._wildcards = self.node.names
 
-    def places(self, count: int) -> list[int]:
+    def varying_inputs(self, count: int) -> list[int]:
         """Return the inputs that are no constants of the program."""
         return [i for i, x in enumerate(self.node.inputs) if isinstance(x, Tensor)]
 
-    def place(self, rule: Any) -> str:
+    def locate(self, rule: Any) -> str:
         """Return the override, and the node with its line."""
         where = f"{blame.describe(self.node)}{blame.quote_site(self.node.site)}"
         text = f" {rule.text!r}" if isinstance(rule, Expression) else ""
@@ -90,7 +90,7 @@ class NodeRunner(Runner):
         self, rule: Any, what: str, i: int | None, c: Any, x: Any
     ) -> NoReturn:
         """Refuse a gradient or tangent that does not fit what it is of, ``x``."""
-        part = self.called_part(what, i).removeprefix("the ")
+        part = self.name_part(what, i).removeprefix("the ")
         name, dtype = f"the gradient of {part}", getattr(c, "dtype", None)
         if what == "tangent":
             name = "the tangent" + part.removeprefix("output")
@@ -115,7 +115,7 @@ class NodeRunner(Runner):
             " or differentiate in reverse mode.",
         )
 
-    def check_takes(self, rule: UserRule, count: int, what: str) -> None:
+    def check_signature(self, rule: UserRule, count: int, what: str) -> None:
         """Raise an error if a rule does not take a node and so many arrays."""
         check_signature(
             rule,
@@ -193,7 +193,7 @@ class NodeRule:
 # A rule tried on shapes alone, as a form does while it is typed.
 
 
-def check_on(rule: NodeRule) -> None:
+def check_on_specs(rule: NodeRule) -> None:
     """Run a rule on Tensors like those of its node, which have no values.
 
     A function by its name that asks for values is left to the run.
@@ -205,10 +205,12 @@ def check_on(rule: NodeRule) -> None:
     """
     node = rule.node
     with OpenTrace():
-        inputs = tuple(abstract(x) if isinstance(x, Tensor) else x for x in node.inputs)
-        y = abstract(node)
+        inputs = tuple(
+            make_abstract(x) if isinstance(x, Tensor) else x for x in node.inputs
+        )
+        y = make_abstract(node)
         mask = sum(1 << i for i, x in enumerate(node.inputs) if isinstance(x, Tensor))
-        g = abstract(node)
+        g = make_abstract(node)
         if isinstance(g, tuple):
             g = define.Parts(c if has_derivative(c) else None for c in g)
         try:
@@ -219,7 +221,7 @@ def check_on(rule: NodeRule) -> None:
                 raise
 
 
-def abstract(node: Tensor) -> Any:
+def make_abstract(node: Tensor) -> Any:
     """Return a Tensor like a node without its value; of several outputs a tuple."""
     made = []
     outputs = define.parts(node)

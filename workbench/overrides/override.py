@@ -20,7 +20,7 @@ from workbench.core.tensor import Tensor
 from workbench.errors import OverrideError
 from workbench.overrides.expression import Expression
 from workbench.overrides.node_rule import NodeRule, NodeRunner
-from workbench.overrides.rule_parser import Bound, label_of, read
+from workbench.overrides.rule_parser import BoundRule, label_of, parse_rule
 from workbench.overrides.targets import Target, name_of, target_of
 
 #: The longest name of an override.
@@ -81,13 +81,13 @@ class Override:
         )
 
     @property
-    def tells_inputs(self) -> bool:
+    def distinguishes_inputs(self) -> bool:
         """Whether the rules may treat one input otherwise than another.
 
         A function may; so may an expression that names one: ``x0``, ``t1``.
         """
         for rule, arriving in ((self.vjp, "g"), (self.jvp, "t")):
-            made = None if rule is None else ready(rule, arriving)
+            made = None if rule is None else prepare_rule(rule, arriving)
             if isinstance(made, Expression):
                 if any(name[1:].isdigit() for name in made.names):
                     return True
@@ -105,15 +105,15 @@ class Override:
         OverrideError
             If a registered rule is not made for the op.
         """
-        vjp, jvp = ready(self.vjp, "g"), ready(self.jvp, "t")
+        vjp, jvp = prepare_rule(self.vjp, "g"), prepare_rule(self.jvp, "t")
         for rule in (vjp, jvp):
-            if isinstance(rule, Bound):
+            if isinstance(rule, BoundRule):
                 rule.check(node)
         turned = vjp  # what forward mode transposes, if it has no rule of its own
-        if isinstance(jvp, Bound):
-            turned, jvp = jvp, jvp.forward()
-        elif jvp is None and isinstance(vjp, Bound):
-            jvp = vjp.forward()
+        if isinstance(jvp, BoundRule):
+            turned, jvp = jvp, jvp.forward_rule()
+        elif jvp is None and isinstance(vjp, BoundRule):
+            jvp = vjp.forward_rule()
         if jvp is None and turned == "true":
             jvp = "true"
         back = NodeRunner(node, self, vjp, jvp, position)
@@ -197,7 +197,7 @@ def override(
         )
     for rule, arriving, which in ((vjp, "g", "vjp"), (jvp, "t", "jvp")):
         if isinstance(rule, str) and rule != "true":
-            read(rule, arriving)
+            parse_rule(rule, arriving)
         elif rule is not None and not isinstance(rule, str) and not callable(rule):
             raise OverrideError(
                 f"{which}={rule!r} is not a rule: give an expression in a string, or a"
@@ -208,7 +208,7 @@ def override(
         if name == label_of(vjp):
             name = None  # it says that by itself, and its code stays short
     if steps is not None:
-        steps = _checked_steps(steps)
+        steps = _check_steps(steps)
     return Override(target_of(target), vjp, jvp, name, enabled, steps)
 
 
@@ -226,7 +226,7 @@ def describe_steps(steps: int | slice | None) -> str:
     return "" if steps is None else f" in step{several} {write_steps(steps)}"
 
 
-def _checked_steps(steps: Any) -> int | slice:
+def _check_steps(steps: Any) -> int | slice:
     """Return what names iterations of a loop, with a number of NumPy's as Python's."""
     if not isinstance(steps, bool) and isinstance(steps, Integral):
         return int(steps)
@@ -245,14 +245,14 @@ def _checked_steps(steps: Any) -> int | slice:
 def _check_name(name: Any) -> None:
     """Refuse a name that no file and no page could take."""
     good = isinstance(name, str) and len(name) <= MOST_NAME
-    if not good or not _written(name):
+    if not good or not _is_encodable(name):
         raise OverrideError(
             f"name={shorten(repr(name))} is no name of an override: give a text of at"
             f" most {MOST_NAME} characters."
         )
 
 
-def _written(text: str) -> bool:
+def _is_encodable(text: str) -> bool:
     """Whether a text is whole characters: half of one cannot be written anywhere."""
     try:
         text.encode()
@@ -261,14 +261,14 @@ def _written(text: str) -> bool:
     return True
 
 
-def ready(rule: Any, arriving: str) -> Any:
+def prepare_rule(rule: Any, arriving: str) -> Any:
     """Return a rule as it runs: a text read, a function or ``"true"`` as it is."""
     if isinstance(rule, str) and rule != "true":
-        return read(rule, arriving)
+        return parse_rule(rule, arriving)
     return rule
 
 
-def checked(given: Iterable[Any]) -> list[Override]:
+def check_overrides(given: Iterable[Any]) -> list[Override]:
     """Return the overrides as a list, or raise the error that says how to make one."""
     if isinstance(given, Override):
         raise OverrideError(

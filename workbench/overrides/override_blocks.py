@@ -80,7 +80,7 @@ def leave_block(opened: list[OverrideBlock]) -> OverrideBlock:
 
 
 @contextmanager
-def aside() -> Iterator[list[Override]]:
+def suspend_overrides() -> Iterator[list[Override]]:
     """Let no `overrides` block hold for what runs in this one; gives what would."""
     blocks = blocks_in_force()
     opened = [OverrideBlock(None)]
@@ -122,10 +122,10 @@ class CallOverrides:
     """
 
     def __init__(self, given: Sequence[Any], blocks: Sequence[OverrideBlock]) -> None:
-        from workbench.overrides.override import checked
+        from workbench.overrides.override import check_overrides
         from workbench.overrides.targets import ByPart
 
-        self.given = checked(given)
+        self.given = check_overrides(given)
         self.blocks = blocks
         every = [one for block in blocks for one in block.given or ()] + self.given
         #: Whether one of them means parts of a program.
@@ -156,7 +156,7 @@ class CallOverrides:
         for value in self.given:
             target = value.target
             if (isinstance(target, ByNode) and isinstance(target.node, int)) or (
-                isinstance(target, ByPart) and target.ids
+                isinstance(target, ByPart) and target.has_ids
             ):
                 raise OverrideError(
                     f"override {value.label!r} targets {target}, but ids"
@@ -225,9 +225,9 @@ class overrides:
     """
 
     def __init__(self, *given: Override) -> None:
-        from workbench.overrides.override import checked
+        from workbench.overrides.override import check_overrides
 
-        self.given = checked(given)
+        self.given = check_overrides(given)
         self._opened: list[OverrideBlock] = []
 
     def __enter__(self) -> overrides:
@@ -242,7 +242,7 @@ class overrides:
     ) -> None:
         block = leave_block(self._opened)
         if error is None and block.unmatched:
-            from workbench.overrides.targets import ByPart, missed
+            from workbench.overrides.targets import ByPart, describe_mismatch
 
             given = self.given[min(block.unmatched)]
             if not block.seen:
@@ -254,4 +254,6 @@ class overrides:
             if not isinstance(given.target, ByPart):
                 nodes = block.seen.values()
             where = "what the block differentiated"
-            raise OverrideError(missed(given.target, given.label, nodes, where, wrt))
+            raise OverrideError(
+                describe_mismatch(given.target, given.label, nodes, where, wrt)
+            )

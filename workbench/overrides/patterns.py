@@ -23,10 +23,10 @@ from workbench.rewrite.patterns import Match, Matches, find, fit_ranks
 # What a function is called where it is shown: a lambda by its source.
 
 
-def short(function: Any) -> str:
+def describe_function(function: Any) -> str:
     """Return the name of a function, or of a lambda what it takes.
 
-    >>> short(abs), short(eval("lambda x, y: x"))
+    >>> describe_function(abs), describe_function(eval("lambda x, y: x"))
     ('abs', 'of x, y')
     """
     name = getattr(function, "__name__", None) or type(function).__name__
@@ -38,25 +38,25 @@ def short(function: Any) -> str:
         return "lambda"
 
 
-def written(function: Any) -> str:
+def write_function(function: Any) -> str:
     """Return a lambda as it is written; any other function by its name."""
-    found = lambda_text(function)
-    return short(function) if found is None else found
+    found = lambda_source(function)
+    return describe_function(function) if found is None else found
 
 
-def lambda_text(function: Any) -> str | None:
+def lambda_source(function: Any) -> str | None:
     """Return a lambda as it is written; None for another function, or one not found."""
-    node = lambda_node(function)
+    node = find_lambda(function)
     return None if node is None else ast.unparse(node)
 
 
-def body_of(function: Any) -> str | None:
+def lambda_body(function: Any) -> str | None:
     """Return what a lambda computes, as it is written."""
-    node = lambda_node(function)
+    node = find_lambda(function)
     return None if node is None else ast.unparse(node.body)
 
 
-def lambda_node(function: Any) -> ast.Lambda | None:
+def find_lambda(function: Any) -> ast.Lambda | None:
     """Return the lambda that a function was made of, found by its place in its file."""
     code = getattr(function, "__code__", None)
     if code is None or code.co_name != "<lambda>":
@@ -67,16 +67,16 @@ def lambda_node(function: Any) -> ast.Lambda | None:
     ran = set(code.co_positions())
     found = [
         node
-        for node in lambdas_of(source)
-        if place_of(node.body) in ran
-        and node.lineno <= code.co_firstlineno <= place_of(node.body)[1]
+        for node in list_lambdas(source)
+        if position_of(node.body) in ran
+        and node.lineno <= code.co_firstlineno <= position_of(node.body)[1]
     ]
     # Of lambdas in lambdas the outer one runs the whole of its own body alone.
     return max(found, key=lambda node: len(ast.unparse(node)), default=None)
 
 
 @lru_cache(maxsize=8)
-def lambdas_of(source: str) -> list[ast.Lambda]:
+def list_lambdas(source: str) -> list[ast.Lambda]:
     """Return all lambdas of a file, or of a cell."""
     try:
         tree = ast.parse(source)
@@ -85,7 +85,7 @@ def lambdas_of(source: str) -> list[ast.Lambda]:
     return [node for node in ast.walk(tree) if isinstance(node, ast.Lambda)]
 
 
-def place_of(node: ast.expr) -> tuple[int, int, int, int]:
+def position_of(node: ast.expr) -> tuple[int, int, int, int]:
     """Return where an expression stands, as instructions have it."""
     end, last = node.end_lineno, node.end_col_offset
     assert end is not None
@@ -137,20 +137,20 @@ class ByPattern(ByPart):
         check_condition(where, "W")
         self.function = function
         self.where = where
-        body = body_of(function)
-        self.text = body if body and len(body) <= 60 else short(function)
+        body = lambda_body(function)
+        self.text = body if body and len(body) <= 60 else describe_function(function)
         self.forms = Forms(function, self.text)
         self.names = self.forms.names
         self.ranks = {
-            name: ranks_of(name, rank, self.names)
+            name: check_ranks(name, rank, self.names)
             for name, rank in (ranks or {}).items()
         }
 
-    def matches(self, nodes: Sequence[Tensor]) -> Matches:
+    def find_matches(self, nodes: Sequence[Tensor]) -> Matches:
         """Every place where it stands in a program."""
         return find(self.forms, nodes, self.where, self.ranks)
 
-    def regions(self, nodes: Sequence[Tensor], wrt: Nodes = ()) -> list[Region]:
+    def find_regions(self, nodes: Sequence[Tensor], wrt: Nodes = ()) -> list[Region]:
         """Return the parts of a program that it matches."""
         return [
             Region(
@@ -159,13 +159,13 @@ class ByPattern(ByPart):
                 self.names,
                 match.steps,
                 [match.root],
-                [source_of(match.steps, match.root)],
-                unclear=self.two_readings(match),
+                [find_last_step(match.steps, match.root)],
+                unclear=self.explain_ambiguity(match),
             )
-            for match in self.matches(nodes).found
+            for match in self.find_matches(nodes).found
         ]
 
-    def two_readings(self, match: Match) -> str:
+    def explain_ambiguity(self, match: Match) -> str:
         """Say what the wildcards may stand for, where that is not one thing alone."""
         if match.other is None:
             return ""
@@ -175,7 +175,9 @@ class ByPattern(ByPart):
             if not same(*pair)
         ]
         one, two = (
-            " and ".join(f"{self.names[i]} = {called(bound[i])}" for i in differ)
+            " and ".join(
+                f"{self.names[i]} = {describe_value(bound[i])}" for i in differ
+            )
             for bound in (match.bound, match.other)
         )
         return (
@@ -189,26 +191,30 @@ class ByPattern(ByPart):
     @cached_property
     def label(self) -> str:
         """What the node of a rule is called: ``"W @ x + b"``."""
-        body = body_of(self.function)
-        return body if body is not None and len(body) <= 40 else short(self.function)
+        body = lambda_body(self.function)
+        return (
+            body
+            if body is not None and len(body) <= 40
+            else describe_function(self.function)
+        )
 
     @property
     def code(self) -> str:
         """The Python that makes it, with functions by name that are no lambdas."""
-        return self.spelled(lambda function, _: written(function))
+        return self.write_code(lambda function, _: write_function(function))
 
-    def spelled(self, called: Callable[[Any, str], str]) -> str:
-        """Return the Python that makes it, with functions as ``called`` writes them."""
-        parts = [called(self.function, "pattern")]
+    def write_code(self, write: Callable[[Any, str], str]) -> str:
+        """Return the Python that makes it, with functions as ``write`` writes them."""
+        parts = [write(self.function, "pattern")]
         if self.where is not None:
-            parts.append(f"where={called(self.where, 'where')}")
+            parts.append(f"where={write(self.where, 'where')}")
         for name, ranks in self.ranks.items():
             parts.append(f"{name}={ranks[0] if len(ranks) == 1 else ranks}")
         return f"wb.pattern({', '.join(parts)})"
 
-    def missed(self, nodes: Sequence[Tensor], wrt: Nodes = ()) -> str:
+    def explain_mismatch(self, nodes: Sequence[Tensor], wrt: Nodes = ()) -> str:
         """Return why it matches nothing in a program: what was close."""
-        tried = self.matches(nodes)
+        tried = self.find_matches(nodes)
         if not tried.forms:
             why = str(self.forms.failed or "").rstrip(".")
             return (
@@ -234,7 +240,8 @@ class ByPattern(ByPart):
             node, form = tried.unlike[0]
             return (
                 f"{blame.describe(node)}{blame.quote_site(node.site)} has its"
-                f" structure, but other settings or constants{difference(node, form)}"
+                " structure, but other settings or"
+                f" constants{describe_difference(node, form)}"
             )
         here = {node.op.name for node in nodes}
         wanted = {node.op.name for form in tried.forms for node in form.nodes}
@@ -355,7 +362,7 @@ def check_condition(where: Any, name: str) -> None:
         )
 
 
-def ranks_of(name: str, rank: Any, names: Sequence[str]) -> tuple[int, ...]:
+def check_ranks(name: str, rank: Any, names: Sequence[str]) -> tuple[int, ...]:
     """Return the ranks that a wildcard may have, as they are declared."""
     if name not in names:
         raise OverrideError(
@@ -374,7 +381,7 @@ def ranks_of(name: str, rank: Any, names: Sequence[str]) -> tuple[int, ...]:
     return found
 
 
-def called(x: Any) -> str:
+def describe_value(x: Any) -> str:
     """Return what a wildcard stands for, in words."""
     if isinstance(x, Tensor):
         return blame.describe(x) + (
@@ -384,12 +391,12 @@ def called(x: Any) -> str:
     return f"an array of shape {shape}" if shape else repr(x)
 
 
-def source_of(steps: Sequence[tuple[Tensor, Any]], root: Tensor) -> int:
+def find_last_step(steps: Sequence[tuple[Tensor, Any]], root: Tensor) -> int:
     """Return the step that ends with a node: the last of them."""
     return max(i for i, (node, _) in enumerate(steps) if node is root)
 
 
-def difference(node: Tensor, form: Form) -> str:
+def describe_difference(node: Tensor, form: Form) -> str:
     """Return the first setting in which a node differs from a pattern, in words."""
     for name in sorted({*node.params, *form.root.params}):
         have, want = node.params.get(name), form.root.params.get(name)

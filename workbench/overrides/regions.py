@@ -109,12 +109,12 @@ class Region(Part):
         self.passed = frozenset(self.steps[i][0].serial for i in read) & ends
 
     @cached_property
-    def covered(self) -> list[Tensor]:
+    def nodes(self) -> list[Tensor]:
         """Its nodes, once each, in the order of the program."""
         found = {node.serial: node for node, _ in self.steps}
         return [found[serial] for serial in sorted(found)]
 
-    def moved(self, new: Callable[[Tensor], Any]) -> Region:
+    def rebuild(self, new: Callable[[Tensor], Any]) -> Region:
         """Return the same part of a copy of the program.
 
         ``new`` gives the Tensor that has taken a node's place, or an array where the
@@ -139,7 +139,7 @@ class Region(Part):
 
     def _graphs(self, inputs: Sequence[Any], params: Params) -> list[Graph]:
         """Return the programs that its nodes hold."""
-        return [graph for node in self.covered for graph in graphs_of(node)]
+        return [graph for node in self.nodes for graph in graphs_of(node)]
 
     # What it computes
 
@@ -163,7 +163,7 @@ class Region(Part):
     # Its derivatives: those of its own nodes, where these are the values of the run.
 
     @cached_property
-    def own(self) -> dict[int, Tensor] | None:
+    def sweep_nodes(self) -> dict[int, Tensor] | None:
         """The nodes that a sweep over it visits, by their serials.
 
         None if they are not joined as its steps say: where one Tensor stands at two
@@ -190,7 +190,7 @@ class Region(Part):
                     x = x.inputs[0]
         return found
 
-    def _options(
+    def _sweep_options(
         self, y: Any, chosen: Sequence[int], rules: Rules
     ) -> dict[str, Any] | None:
         """Return how to sweep its own nodes; None if ``y`` is none of their values.
@@ -202,7 +202,7 @@ class Region(Part):
         recorded = first is self.outputs[0]
         ran = recorded or (first is not None and first is self.outputs[0]._value)
         known = all(isinstance(self.inputs[i], Tensor) for i in chosen)
-        own = self.own
+        own = self.sweep_nodes
         if own is None or not (ran and known):
             return None
         inner: Rules = None
@@ -213,7 +213,7 @@ class Region(Part):
             "rules": inner, "record": recorded, "only": own, "nulls_pass": True
         }  # fmt: skip
 
-    def _run_at(
+    def _bind_inputs(
         self, inputs: Sequence[Any], chosen: Sequence[int]
     ) -> Callable[[Sequence[Any]], list[Any]]:
         """Return its outputs as a function of the inputs that are chosen."""
@@ -238,9 +238,9 @@ class Region(Part):
         """Return what its nodes pass on: one cotangent, or None, for each input."""
         chosen = [i for i in range(len(inputs)) if mask >> i & 1]
         parts = g if len(self.outputs) > 1 else (g,)
-        options = self._options(y, chosen, rules)
+        options = self._sweep_options(y, chosen, rules)
         if options is None:
-            run = self._run_at(inputs, chosen)
+            run = self._bind_inputs(inputs, chosen)
             with reopen(inputs):
                 made = pull_through(run, [inputs[i] for i in chosen], parts, rules)
         else:
@@ -262,9 +262,9 @@ class Region(Part):
         """Return the tangent of what comes out; a tuple for several outputs."""
         chosen = [i for i, t in enumerate(tangents) if t is not None]
         moving = [tangents[i] for i in chosen]
-        options = self._options(y, chosen, rules)
+        options = self._sweep_options(y, chosen, rules)
         if options is None:
-            run = self._run_at(inputs, chosen)
+            run = self._bind_inputs(inputs, chosen)
             with reopen(inputs):
                 made = push_through(run, [inputs[i] for i in chosen], moving, rules)
         else:

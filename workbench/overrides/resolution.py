@@ -21,7 +21,7 @@ from workbench.errors import OverrideError
 from workbench.overrides.node_rule import NodeRule
 from workbench.overrides.override import Override, describe_steps
 from workbench.overrides.regions import Region
-from workbench.overrides.targets import ByNode, ByPart, Nodes, missed
+from workbench.overrides.targets import ByNode, ByPart, Nodes, describe_mismatch
 
 STRONG = declare("strong")
 
@@ -90,7 +90,7 @@ class Resolution:
         won: list[tuple[int, Region]] = []
         asked = set(wrt)
         for i in reversed(on):
-            for region in sorted(regions.get(i, ()), key=last, reverse=True):
+            for region in sorted(regions.get(i, ()), key=end_of, reverse=True):
                 other = self.find_winner(region, held, asked)
                 if other is not None:
                     self.check_steps(other, i, region)
@@ -129,7 +129,7 @@ class Resolution:
         )
 
     @property
-    def cut(self) -> list[int]:
+    def cut_counts(self) -> list[int]:
         """How many parts of each override hold what is differentiated by."""
         return [lost[ASKED] for lost in self.lost]
 
@@ -192,31 +192,34 @@ class Resolution:
         found: list[list[str]] = [[] for _ in self.overrides]
         for i in range(len(self.overrides)):
             for other, count in lost[i].items():
-                what = self.share(count, i)
+                what = self.describe_share(count, i)
                 if other == OWN:
                     found[i].append(
-                        f"{what} {verb(count, 'overlaps', 'overlap')} with a match of"
-                        " its own that ends later in the program"
+                        f"{what} {inflect(count, 'overlaps', 'overlap')} with a"
+                        " match of its own that ends later in the program"
                     )
                 elif other == ASKED:
                     found[i].append(
-                        f"{what} {verb(count, 'holds', 'hold')} a value inside that the"
-                        " derivative is asked by, and"
-                        f" {verb(count, 'does', 'do')} not count"
+                        f"{what} {inflect(count, 'holds', 'hold')} a value inside"
+                        " that the derivative is asked by, and"
+                        f" {inflect(count, 'does', 'do')} not count"
                     )
                 else:
-                    gives = verb(count, "gives", "give")
-                    found[i].append(f"{what} {gives} way to {self.named(other, i)}")
+                    gives = inflect(count, "gives", "give")
+                    found[i].append(
+                        f"{what} {gives} way to {self.describe_override(other, i)}"
+                    )
                     found[other].append(
-                        f"has the say over {self.share(count, i, 'the')} of"
-                        f" {self.named(i, other)}"
+                        f"has the say over {self.describe_share(count, i, 'the')} of"
+                        f" {self.describe_override(i, other)}"
                     )
             for other, count in passed[i].items():
-                lies = verb(count, "lies", "lie")
+                lies = inflect(count, "lies", "lie")
                 found[i].append(
-                    f"{self.share(count, i)} {lies} inside {self.named(other, i)}, and"
-                    f" {verb(count, 'counts', 'count')} where other parts read"
-                    f" {verb(count, 'it', 'them')}"
+                    f"{self.describe_share(count, i)} {lies} inside"
+                    f" {self.describe_override(other, i)}, and"
+                    f" {inflect(count, 'counts', 'count')} where other parts read"
+                    f" {inflect(count, 'it', 'them')}"
                 )
         return ["; ".join(parts) for parts in found]
 
@@ -233,7 +236,7 @@ class Resolution:
                     passed[i][self.inside[serial]] += 1
         return lost, passed
 
-    def share(self, count: int, i: int, whose: str = "its") -> str:
+    def describe_share(self, count: int, i: int, whose: str = "its") -> str:
         """Return in words how many of its nodes or matches an override means."""
         total, noun, plural = len(self.matched[i]), "node", "nodes"
         if i in self.regions:
@@ -242,7 +245,7 @@ class Resolution:
             return f"{count} of {total} {plural}"
         return f"{whose} only {noun}" if total == 1 else f"all {total} {plural}"
 
-    def named(self, other: int, to: int) -> str:
+    def describe_override(self, other: int, to: int) -> str:
         """Return what the notes of one override call another."""
         one, rank = self.overrides[other], self.overrides[to].target.rank
         kind = getattr(one.target, "kind", KINDS[one.target.rank])
@@ -255,7 +258,7 @@ class Resolution:
         return f"{one.label!r}, {when} override of {of} {kind}{where}"
 
 
-def last(region: Region) -> float:
+def end_of(region: Region) -> float:
     """Return where a region ends."""
     return max(x.serial for x in region.outputs)
 
@@ -265,13 +268,13 @@ def list_inner(regions: Sequence[Region]) -> list[Tensor]:
     found = {
         node.serial: node
         for region in regions
-        for node in region.covered
+        for node in region.nodes
         if node.serial in region.inside
     }
     return [found[serial] for serial in sorted(found)]
 
 
-def verb(count: int, one: str, many: str) -> str:
+def inflect(count: int, one: str, many: str) -> str:
     """Return the form of a word for a number of things."""
     return one if count == 1 else many
 
@@ -330,12 +333,14 @@ def resolve(
     regions: dict[int, list[Region]] = {}
     for i, given in enumerate(overrides):
         target = given.target
-        by_id = target.by_id if isinstance(target, ByPart) else type(target) is ByNode
+        by_id = (
+            target.has_nodes if isinstance(target, ByPart) else type(target) is ByNode
+        )
         among = nodes if by_id else ops if isinstance(target, ByPart) else own
         if isinstance(target, ByPart):
             whole = sorted([*among, *asked], key=serial_of) if asked else among
-            parts = target.regions(whole, wrt)
-            if given.enabled and given.tells_inputs:
+            parts = target.find_regions(whole, wrt)
+            if given.enabled and given.distinguishes_inputs:
                 for part in parts:
                     if part.unclear:
                         raise OverrideError(f"override {given.label!r}: {part.unclear}")
@@ -361,11 +366,17 @@ def resolve(
         if found or (means and i < around):
             _MATCHED[given] = next_serial()
         elif given.enabled and _MATCHED.get(given, 0) < since:
-            raise OverrideError(missed(given.target, given.label, nodes, where, wrt))
+            raise OverrideError(
+                describe_mismatch(given.target, given.label, nodes, where, wrt)
+            )
         matched.append(found)
     made = Resolution(overrides, matched, regions, [x.serial for x in wrt])
     for i, parts in regions.items():
-        if i >= around and overrides[i].enabled and made.cut[i] == len(parts) > 0:
+        if (
+            i >= around
+            and overrides[i].enabled
+            and made.cut_counts[i] == len(parts) > 0
+        ):
             refuse_cut(overrides[i], parts, wrt)
     return made
 

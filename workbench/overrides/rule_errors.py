@@ -25,7 +25,7 @@ NOTHING = "returned None: has it a `return` at its end?"
 WITHOUT = "For an input without gradient put None in the list: return [None] for one."
 
 
-def in_place(error: ValueError) -> str | None:
+def describe_change_in_place(error: ValueError) -> str | None:
     """Return what code did to change an array it was lent; None for another error."""
     if "read-only" not in str(error):
         return None
@@ -37,10 +37,10 @@ def takes_arrays(rule: Any) -> bool:
     return isinstance(getattr(rule, "__op__", None), str)
 
 
-def called(rule: Any) -> str:
+def name_of_rule(rule: Any) -> str:
     """Return the name of a rule: ``Cdist.vjp``, ``zero_out_grad``; a text as it is."""
     if isinstance(rule, tuple):
-        return ", ".join(map(called, rule))
+        return ", ".join(map(name_of_rule, rule))
     if isinstance(rule, Expression):
         return rule.text
     if takes_arrays(rule):
@@ -51,13 +51,13 @@ def called(rule: Any) -> str:
     return name.rpartition("<locals>.")[2]
 
 
-def placed(rule: Any) -> str:
+def describe_rule(rule: Any) -> str:
     """Return a rule and where it stands, as an error quotes it."""
     code = getattr(getattr(rule, "__func__", rule), "__code__", None)
-    return f"{called(rule)}{blame.quote_site(source.decode(code, 0))}"
+    return f"{name_of_rule(rule)}{blame.quote_site(source.decode(code, 0))}"
 
 
-def numbered(letter: str, count: int) -> str:
+def name_parameters(letter: str, count: int) -> str:
     """Return the parameters of a rule: ``g0, g1``; of one, ``g``."""
     return letter if count == 1 else ", ".join(f"{letter}{i}" for i in range(count))
 
@@ -90,23 +90,23 @@ def check_signature(
     taken = ", ".join(_parameters(signature, count, letter))
     written = f"def {name_of(rule)}({method}{taken})."
     if owner:
-        written = f"rule(node, {numbered(letter, count)})."
+        written = f"rule(node, {name_parameters(letter, count)})."
     elif name_of(rule) == "<lambda>":
         written = f"lambda {taken}: ..."
     raise kind(
-        f"{owner or name}: {placed(rule)} takes {signature}, but {name} has"
+        f"{owner or name}: {describe_rule(rule)} takes {signature}, but {name} has"
         f" {format_count(count, of)}, so it gets the node and"
         f" {format_count(count, what)}. Write {written}"
     )
 
 
-def check_takes(gradient: UserRule, count: int, name: str) -> None:
+def check_cotangents(gradient: UserRule, count: int, name: str) -> None:
     """Raise an error if a gradient does not take so many cotangents."""
     if (signature := _find_misfit(gradient, count)) is not None:
         raise UsageError(
-            f"{name}: its gradient {placed(gradient)} takes {signature}, but {name} has"
-            f" {format_count(count, 'output')}. Write lambda {numbered('g', count)}:"
-            " ..."
+            f"{name}: its gradient {describe_rule(gradient)} takes {signature}, but"
+            f" {name} has {format_count(count, 'output')}. Write lambda"
+            f" {name_parameters('g', count)}: ..."
         )
 
 
@@ -129,7 +129,7 @@ def _find_misfit(rule: UserRule, count: int) -> inspect.Signature | None:
 
 def _parameters(signature: inspect.Signature, count: int, letter: str) -> list[str]:
     """A node and so many gradients, by the user's own names as far as they go."""
-    usual = ["node", *numbered(letter, count).split(", ")]
+    usual = ["node", *name_parameters(letter, count).split(", ")]
     own = [p.name for p in signature.parameters.values() if p.kind in POSITIONAL]
     if len(own) < 2:
         return usual  # which of the two it is, nobody knows

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from workbench.core import blame
+from workbench.core import blame, hooks
 from workbench.core.tensor import Tensor
 from workbench.errors import ExpressionError, OverrideError
 from workbench.overrides.expression import (
@@ -39,9 +39,8 @@ from workbench.overrides.named import (
     RULES,
     NamedRule,
     Setting,
+    find_named_rule,
     is_setting,
-    known,
-    load,
 )
 from workbench.overrides.targets import name_of
 
@@ -49,7 +48,7 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 _CALL = re.compile(r"[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*(\(.*\))?[ \t]*", re.DOTALL)
 
 
-class Bound:
+class BoundRule:
     """A registered rule with its settings, as a text means it.
 
     It runs as a function of a node, whatever is registered under the name then.
@@ -64,9 +63,9 @@ class Bound:
     @property
     def entry(self) -> NamedRule:
         """What is registered under the name now."""
-        found = known(self.name)
+        found = find_named_rule(self.name)
         if found is None:
-            raise ExpressionError(_unknown(self.text, self.name))
+            raise ExpressionError(_unknown_name(self.text, self.name))
         return found
 
     @property
@@ -95,12 +94,12 @@ class Bound:
         """Return the gradients of a node."""
         return self.entry.rule(node, *cotangents, **self.settings)
 
-    def forward(self) -> Any:
+    def forward_rule(self) -> Any:
         """Its rule in forward mode, as it runs; None: itself transposed."""
         jvp = self.entry.jvp
         if jvp is None or jvp == "true":
             return jvp
-        return parse(jvp, "t") if isinstance(jvp, str) else Forward(self)
+        return parse(jvp, "t") if isinstance(jvp, str) else BoundForwardRule(self)
 
     def check(self, node: Tensor) -> None:
         """Raise an error if the rule is not made for the op of a node."""
@@ -115,13 +114,13 @@ class Bound:
             )
 
     def __repr__(self) -> str:
-        return f"Bound({self.text!r})"
+        return f"BoundRule({self.text!r})"
 
 
-class Forward:
+class BoundForwardRule:
     """The forward rule of a named rule, with its settings."""
 
-    def __init__(self, bound: Bound) -> None:
+    def __init__(self, bound: BoundRule) -> None:
         self.bound = bound
         self.__name__ = bound.__name__
 
@@ -131,7 +130,7 @@ class Forward:
         return jvp(node, *tangents, **self.bound.settings)
 
 
-def read(text: str, arriving: str = "g") -> Expression | Bound:
+def parse_rule(text: str, arriving: str = "g") -> Expression | BoundRule:
     """Return a rule from its text: an expression, or a rule by its name.
 
     Parameters
@@ -148,9 +147,9 @@ def read(text: str, arriving: str = "g") -> Expression | Bound:
 
     Examples
     --------
-    >>> read("safe_sqrt(eps=1e-3)").settings
+    >>> parse_rule("safe_sqrt(eps=1e-3)").settings
     {'eps': 0.001}
-    >>> read("0.5 * d")
+    >>> parse_rule("0.5 * d")
     Expression('0.5 * d')
     """
     short = isinstance(text, str) and len(text) <= MOST_CHARACTERS
@@ -159,8 +158,8 @@ def read(text: str, arriving: str = "g") -> Expression | Bound:
     by_name = not (
         name in FUNCTIONS or NAMES.fullmatch(name) or keyword.iskeyword(name)
     )
-    if name and by_name and (entry := known(name)) is not None:
-        return _bound(text, entry)
+    if name and by_name and (entry := find_named_rule(name)) is not None:
+        return _bind_settings(text, entry)
     try:
         return parse(text, arriving)
     except ExpressionError as error:
@@ -172,17 +171,17 @@ def read(text: str, arriving: str = "g") -> Expression | Bound:
             f' "{inside[0]}", or with settings.'
         )
     elif name and by_name:
-        load()
-        close = _close(name, [*FUNCTIONS, *RULES], 1, 0.6)
+        hooks.load_rules()
+        close = _find_close(name, [*FUNCTIONS, *RULES], 1, 0.6)
         if close and close[0] in RULES:
-            told = _unknown(text, name)
+            told = _unknown_name(text, name)
         else:
             told += f" Rules by name: {', '.join(sorted(RULES))}."
     raise ExpressionError(told)
 
 
-def _unknown(text: str, name: str) -> str:
-    close = _close(name, [*RULES, *FUNCTIONS], 2, 0.6)
+def _unknown_name(text: str, name: str) -> str:
+    close = _find_close(name, [*RULES, *FUNCTIONS], 2, 0.6)
     hint = f" Did you mean {' or '.join(close)}?" if close else ""
     rules = ", ".join(sorted(RULES)) or "none"
     called = repr(blame.shorten(name, 40))
@@ -193,14 +192,14 @@ def _unknown(text: str, name: str) -> str:
     )
 
 
-def _close(name: str, names: Iterable[str], most: int, alike: float) -> list[str]:
+def _find_close(name: str, names: Iterable[str], most: int, alike: float) -> list[str]:
     from difflib import get_close_matches
 
     return get_close_matches(name, list(names), most, alike)
 
 
 @lru_cache(maxsize=256)
-def _bound(text: str, entry: NamedRule) -> Bound:
+def _bind_settings(text: str, entry: NamedRule) -> BoundRule:
     """Return a registered rule with the settings that stand in a text."""
 
     def refuse(why: str) -> ExpressionError:
@@ -235,12 +234,12 @@ def _bound(text: str, entry: NamedRule) -> Bound:
         if one.arg is None:
             raise refuse("** has no meaning here")
         if one.arg not in entry.settings and not entry.more:
-            close = _close(one.arg, entry.settings, 1, 0.5)
+            close = _find_close(one.arg, entry.settings, 1, 0.5)
             meant = f" (did you mean {close[0]}?)" if close else ""
             raise refuse(f"there is no setting {one.arg[:40]}{meant}")
         if one.arg in settings:
             raise refuse(f"the setting {one.arg} stands there twice")
-        settings[one.arg] = _value(one.value, one.arg, refuse)
+        settings[one.arg] = _read_setting(one.value, one.arg, refuse)
     missing = [
         k
         for k, v in entry.settings.items()
@@ -248,10 +247,10 @@ def _bound(text: str, entry: NamedRule) -> Bound:
     ]
     if missing:
         raise refuse(f"the setting {missing[0]} is missing")
-    return Bound(text, entry.name, settings)
+    return BoundRule(text, entry.name, settings)
 
 
-def _value(node: ast.expr, name: str, refuse: Any) -> Setting:
+def _read_setting(node: ast.expr, name: str, refuse: Any) -> Setting:
     """Return the value of a setting."""
     of = f"the value of {blame.shorten(name, 40)}"
     sign = 1
@@ -269,7 +268,7 @@ def _value(node: ast.expr, name: str, refuse: Any) -> Setting:
     return sign * value  # type: ignore[no-any-return]
 
 
-def spelled(name: str, **settings: Any) -> str:
+def write_rule(name: str, **settings: Any) -> str:
     """The text of a registered rule with settings; those by default are left out.
 
     Raises
@@ -279,10 +278,10 @@ def spelled(name: str, **settings: Any) -> str:
 
     Examples
     --------
-    >>> spelled("safe_sqrt", eps=1e-3), spelled("safe_sqrt", eps=1e-6)
+    >>> write_rule("safe_sqrt", eps=1e-3), write_rule("safe_sqrt", eps=1e-6)
     ('safe_sqrt(eps=0.001)', 'safe_sqrt')
     """
-    entry = known(name)
+    entry = find_named_rule(name)
     assert entry is not None, name
     given = []
     for key, value in settings.items():
@@ -308,24 +307,24 @@ _LABELS: list[tuple[str, Callable[..., str]]] = [
     (
         rf"clip\(d,{_NUMBER},{_NUMBER}\)",
         lambda low, high: (
-            f"clip ±{short(abs(float(high)))}"
+            f"clip ±{format_number(abs(float(high)))}"
             if float(low) == -float(high)
-            else f"clip {short(float(low))} … {short(float(high))}"
+            else f"clip {format_number(float(low))} … {format_number(float(high))}"
         ),
     ),
-    (rf"{_NUMBER}\*d", lambda factor: f"scale ×{short(float(factor))}"),
+    (rf"{_NUMBER}\*d", lambda factor: f"scale ×{format_number(float(factor))}"),
     (r"zeros_like\(d\)", lambda: "stop"),
     ("-d", lambda: "reverse"),
-    (rf"-\({_NUMBER}\*d\)", lambda factor: f"reverse ×{short(float(factor))}"),
+    (rf"-\({_NUMBER}\*d\)", lambda factor: f"reverse ×{format_number(float(factor))}"),
     ("g", lambda: "straight-through"),
     (
         rf"where\(abs\(x\)<={_NUMBER},g,0\)",
-        lambda limit: f"straight-through ±{short(float(limit))}",
+        lambda limit: f"straight-through ±{format_number(float(limit))}",
     ),
     (r"where\(isfinite\(d\),d,0\)", lambda: "sanitise"),
     (
         rf"d\*\({_NUMBER}/maximum\({_NUMBER},norm\(d[^()]*(?:\([^()]*\))?[^()]*\)\)\)",
-        lambda limit, _: f"norm ≤ {short(float(limit))}",
+        lambda limit, _: f"norm ≤ {format_number(float(limit))}",
     ),
     (r"d/where\(norm\((.*)\)==0,1,norm\(\1\)\)", lambda _: "normalise"),
 ]
@@ -339,18 +338,18 @@ def label_of(rule: str | Callable[..., Any]) -> str:
     """
     if not isinstance(rule, str):
         return str(getattr(rule, "label", None) or name_of(rule))
-    if (known := _known(rule)) is not None:
+    if (known := _formula_label(rule)) is not None:
         return known
     try:
-        named = read(rule)
+        named = parse_rule(rule)
     except ExpressionError:  # it is that of a forward rule, or of one unregistered
         named = None
-    text = named.label if isinstance(named, Bound) else " ".join(rule.split())
+    text = named.label if isinstance(named, BoundRule) else " ".join(rule.split())
     return blame.shorten(text, 28)
 
 
 @lru_cache(maxsize=256)
-def _known(rule: str) -> str | None:
+def _formula_label(rule: str) -> str | None:
     packed = "".join(rule.split())
     for pattern, label in _LABELS:
         if (match := re.fullmatch(pattern, packed)) is not None:
@@ -358,7 +357,7 @@ def _known(rule: str) -> str | None:
     return None
 
 
-def short(number: float) -> str:
+def format_number(number: float) -> str:
     """Return a number as people write it: no needless zeros, a real minus sign."""
     text = re.sub(r"e([+-])0*", r"e\1", repr(number).removesuffix(".0"))
     return text.replace("e+", "e").replace("-", "−")

@@ -35,13 +35,13 @@ from workbench.errors import (
 from workbench.ops import gradients
 from workbench.ops.define import shape_of
 from workbench.overrides.expression import Expression
-from workbench.overrides.linearity import concrete, nonlinear
+from workbench.overrides.linearity import find_nonlinearity, make_concrete
 from workbench.overrides.node import (
     Node,
-    filled,
+    fill_cotangents,
     has_derivative,
-    lend,
-    read_only,
+    lend_arrays,
+    make_read_only,
     zeros_if_none,
 )
 from workbench.overrides.rule_errors import (
@@ -49,9 +49,9 @@ from workbench.overrides.rule_errors import (
     ONTO_COPIES,
     WITHOUT,
     check_signature,
-    in_place,
-    numbered,
-    placed,
+    describe_change_in_place,
+    describe_rule,
+    name_parameters,
     takes_arrays,
 )
 
@@ -132,20 +132,20 @@ class Runner:
         """Return a rule of reverse mode, where the owner brings none of its own."""
         raise NotDifferentiableError(f"{self.op.name} has no derivative.")
 
-    def show(self, node: Node) -> None:
+    def lend_to(self, node: Node) -> None:
         """Let a function see a node: its arrays as they are lent, and their names."""
         count = None if self.names is None else len(self.names)
-        node.inputs = tuple(lend(node._inputs[:count]))
-        node.outputs = tuple(map(read_only, node._outputs))
+        node.inputs = tuple(lend_arrays(node._inputs[:count]))
+        node.outputs = tuple(map(make_read_only, node._outputs))
         node.names = (None,) * len(node.inputs)
 
-    def places(self, count: int) -> list[int]:
+    def varying_inputs(self, count: int) -> list[int]:
         """Return the inputs that ``t``, or one bare gradient, may mean."""
         return list(range(count))
 
-    def place(self, rule: Any) -> str:
+    def locate(self, rule: Any) -> str:
         """Return whose rule it is, and where it stands: how an error begins."""
-        return f"{self.op.name}: {placed(self.source or rule)}"
+        return f"{self.op.name}: {describe_rule(self.source or rule)}"
 
     def refuse(
         self,
@@ -157,7 +157,7 @@ class Runner:
     ) -> NoReturn:
         """Raise an error that names the rule, and what it did."""
         stop = "" if what.endswith("?") else "."
-        raise kind(f"{self.place(rule)} {what}{stop} {cure}".rstrip()) from cause
+        raise kind(f"{self.locate(rule)} {what}{stop} {cure}".rstrip()) from cause
 
     def refuse_part(
         self, rule: Any, what: str, i: int | None, c: Any, x: Any
@@ -168,7 +168,7 @@ class Runner:
         """
         dtype = getattr(c, "dtype", None)
         kind: type[WorkbenchError] = DtypeError
-        part = f"{what} of {self.called_part(what, i)}"
+        part = f"{what} of {self.name_part(what, i)}"
         if dtype is None:
             told = f"the {part} as {type(c).__name__}, which is no array"
             cure = "Return an array in the shape of the input, or None."
@@ -183,7 +183,7 @@ class Runner:
             cure, kind = SHAPES[what], ShapeError
         self.refuse(rule, f"returned {told}", cure, kind)
 
-    def called_part(self, what: str, i: int | None) -> str:
+    def name_part(self, what: str, i: int | None) -> str:
         """Return what errors call an input, or an output."""
         if what == "tangent":
             return "the output" if i is None else f"output {i}"
@@ -196,12 +196,12 @@ class Runner:
         if which == "jvp":
             mode, other, own = ("reverse", "vjp", "forward")
         raise NotDifferentiableError(
-            f"{self.op.name} has a {which} only, {placed(self.source or rule)}, and"
-            f" {mode} mode cannot follow it, because {why}. Write a {other} too, or"
+            f"{self.op.name} has a {which} only, {describe_rule(self.source or rule)},"
+            f" and {mode} mode cannot follow it, because {why}. Write a {other} too, or"
             f" differentiate in {own} mode."
         )
 
-    def check_takes(self, rule: UserRule, count: int, what: str) -> None:
+    def check_signature(self, rule: UserRule, count: int, what: str) -> None:
         """Raise an error if a rule does not take a node and so many arrays."""
         check_signature(rule, count, self.op.name, UsageError, what)
 
@@ -228,9 +228,9 @@ class Runner:
         if rule is None:
             rule = self.find_rule()
         node = Node(self.op, mask, y, inputs, params, self.true, rules)
-        cotangents = filled(g, y) if isinstance(g, tuple) else (g,)
+        cotangents = fill_cotangents(g, y) if isinstance(g, tuple) else (g,)
         asked = [i for i, x in enumerate(inputs) if mask >> i & 1 and has_derivative(x)]
-        made = self.gradients(rule, node, cotangents, asked)
+        made = self.compute_gradients(rule, node, cotangents, asked)
         for i, c in enumerate(made):
             if c is not None and not hasattr(c, "dtype"):
                 made[i] = gradients.told(c, self.op, i, inputs[i])
@@ -239,11 +239,11 @@ class Runner:
         fitted: list[Any] = [None] * len(inputs)
         for i in asked:
             if made[i] is not None:
-                c = self.checked(rule, "gradient", i, made[i], inputs[i])
+                c = self.check_part(rule, "gradient", i, made[i], inputs[i])
                 fitted[i] = reverse.fit(c, inputs[i], self.node)
         return fitted
 
-    def gradients(
+    def compute_gradients(
         self, rule: Any, node: Node, cotangents: Sequence[Any], asked: Sequence[int]
     ) -> list[Any]:
         """Return what a rule gives: one gradient or None for each input."""
@@ -257,11 +257,11 @@ class Runner:
             parts = [(rule[i], (i,)) for i in given]
         for one, chosen in parts:
             if isinstance(one, Expression):
-                found = self.evaluate(one, node, cotangents, chosen)
+                found = self.evaluate_vjp(one, node, cotangents, chosen)
             elif not isinstance(one, str):
                 chosen = range(count) if one is rule else chosen
-                found = self.call(one, node, cotangents, node._outputs, "gradient")
-                found = self.listed(one, found, len(chosen), node)
+                found = self.call_rule(one, node, cotangents, node._outputs, "gradient")
+                found = self.list_gradients(one, found, len(chosen), node)
             else:
                 rest += [i for i in chosen if one == TRUE]
                 found = [np.zeros_like(inputs[i]) if one == ZERO else None
@@ -274,7 +274,7 @@ class Runner:
                 made[i] = true[i]
         return made
 
-    def call(
+    def call_rule(
         self,
         rule: UserRule,
         node: Node,
@@ -286,17 +286,17 @@ class Runner:
 
         An op gets arrays alone: zeros where nothing arrives for one in ``of``.
         """
-        self.show(node)
-        lent = list(map(read_only, arriving))
+        self.lend_to(node)
+        lent = list(map(make_read_only, arriving))
         operands: list[Any] = [node, *lent]
         if takes_arrays(rule):
             operands = [*node.inputs, *map(zeros_if_none, lent, of)]
         else:
-            self.check_takes(rule, len(lent), what)
+            self.check_signature(rule, len(lent), what)
         try:
             made = rule(*operands)
         except ValueError as error:
-            if (told := in_place(error)) is None:
+            if (told := describe_change_in_place(error)) is None:
                 raise
             self.refuse(rule, told, ONTO_COPIES, cause=error)
         # What is handed on is no view of what had arrived, but that itself.
@@ -305,12 +305,14 @@ class Runner:
             return [back.get(id(c), c) for c in made]
         return back.get(id(made), made)
 
-    def listed(self, rule: UserRule, made: Any, count: int, node: Node) -> list[Any]:
+    def list_gradients(
+        self, rule: UserRule, made: Any, count: int, node: Node
+    ) -> list[Any]:
         """Return what a function gave, as one gradient for each input that is meant."""
         if made is None:
             self.refuse(rule, NOTHING, WITHOUT)
         found: list[Any] = made if isinstance(made, list) else [made]
-        if found is not made and len(places := self.places(count)) == 1:
+        if found is not made and len(places := self.varying_inputs(count)) == 1:
             return [made if i == places[0] else None for i in range(count)]
         if len(found) == count:
             return found
@@ -321,9 +323,9 @@ class Runner:
         if count > 1:
             what += f": {', '.join(repr(types.spec_of(x)) for x in node.inputs)}"
         cure = "Return one gradient (or None) per input: return"
-        self.refuse(rule, what, f"{cure} {numbered('g', count)}.")
+        self.refuse(rule, what, f"{cure} {name_parameters('g', count)}.")
 
-    def evaluate(
+    def evaluate_vjp(
         self,
         rule: Expression,
         node: Node,
@@ -332,7 +334,7 @@ class Runner:
     ) -> list[Any]:
         """Return what an expression gives, once for each input that is meant."""
         inputs, names = node._inputs, rule.names
-        values = self.operands(rule, inputs)
+        values = self.operand_values(rule, inputs)
         if len(cotangents) == 1:
             values |= {"g": cotangents[0], "y": node._outputs[0]}
         elif one := {"g", "y"} & set(names):
@@ -340,7 +342,7 @@ class Runner:
                 f"reads {min(one)}: {self.op.name} has {len(cotangents)} outputs, and"
                 f" an expression has one {min(one)}"
             )
-            written = f"rule(node, {numbered('g', len(cotangents))})"
+            written = f"rule(node, {name_parameters('g', len(cotangents))})"
             self.refuse(rule, what, f"Use d and x, or write a function {written}.")
         true = node.pull_true(bits(chosen), cotangents) if "d" in names else None
         made = []
@@ -348,17 +350,17 @@ class Runner:
             x = values["x"] = inputs[i]
             if true is not None:
                 values["d"] = zeros_if_none(true[i], x)
-            made.append(self.compute(rule, values))
+            made.append(self.evaluate(rule, values))
         return made
 
-    def compute(self, rule: Expression, values: dict[str, Any]) -> Any:
+    def evaluate(self, rule: Expression, values: dict[str, Any]) -> Any:
         """Return what an expression gives; refuse one that fails on these values."""
         try:
             return rule(values)
         except (TypeError, ValueError, ArithmeticError) as error:
             self.refuse(rule, f"failed: {error}", "", cause=error)
 
-    def operands(self, rule: Expression, inputs: Sequence[Any]) -> dict[str, Any]:
+    def operand_values(self, rule: Expression, inputs: Sequence[Any]) -> dict[str, Any]:
         """Return ``x0``, ``x1``, ... of a node, as far as an expression reads them."""
         found = {}
         op, count = self.op.name, len(inputs)
@@ -374,7 +376,7 @@ class Runner:
                 found[name] = inputs[i]
         return found
 
-    def checked(self, rule: Any, what: str, i: int | None, c: Any, x: Any) -> Any:
+    def check_part(self, rule: Any, what: str, i: int | None, c: Any, x: Any) -> Any:
         """Return a gradient or tangent whose dtype and shape fit what it is of."""
         if types.is_weak(c):
             return c
@@ -398,7 +400,7 @@ class Runner:
     ) -> None:
         """Raise an error if gradients contradict what the op declares."""
         for i, (c, row) in enumerate(zip(made, rows, strict=True)):
-            of = self.called_part("gradient", i)
+            of = self.name_part("gradient", i)
             if c is not None and not any(row):
                 self.refuse(
                     rule,
@@ -436,10 +438,10 @@ class Runner:
             pull = partial(self.pull, rules=rules)
             return forward.transpose_rule(pull)(tangents, y, inputs, params)
         node = Node(self.op, mask, y, inputs, params, self.true, rules)
-        made = self.tangents(node, tangents)
+        made = self.compute_tangents(node, tangents)
         return tuple(made) if isinstance(y, tuple) else made[0]
 
-    def tangents(self, node: Node, tangents: tuple[Any, ...]) -> list[Any]:
+    def compute_tangents(self, node: Node, tangents: tuple[Any, ...]) -> list[Any]:
         """Return what the rules give: one tangent for each output, in its shape."""
         inputs, outputs = node._inputs, node._outputs
         count = len(inputs) if self.names is None else len(self.names)
@@ -459,16 +461,16 @@ class Runner:
                     true = node.push_true(given + nothing[count:])
                 found = [zeros_if_none(true[i], outputs[i]) for i in chosen]
             elif isinstance(one, Expression):
-                t = self.evaluate_forward(one, node, tangents, chosen[0])
-                found = self.listed_tangents(one, t, chosen, outputs)
+                t = self.evaluate_jvp(one, node, tangents, chosen[0])
+                found = self.list_tangents(one, t, chosen, outputs)
             else:
-                t = self.call(one, node, given, inputs, "tangent")
-                found = self.listed_tangents(one, t, chosen, outputs)
+                t = self.call_rule(one, node, given, inputs, "tangent")
+                found = self.list_tangents(one, t, chosen, outputs)
             made += [t if t is None or more[i] is None else t + more[i]
                      for i, t in zip(chosen, found, strict=True)]  # fmt: skip
         return made
 
-    def listed_tangents(
+    def list_tangents(
         self, rule: Any, made: Any, chosen: Sequence[int], outputs: tuple[Any, ...]
     ) -> list[Any]:
         """Return what a forward rule gave, as one tangent for each output it is for.
@@ -482,7 +484,9 @@ class Runner:
             parts = list(made)
         if len(parts) != count:
             what = f"gives {format_count(len(parts), 'tangent')}; {self.op.name} has"
-            cure = f"Return one tangent per output: return {numbered('t', count)}."
+            cure = (
+                f"Return one tangent per output: return {name_parameters('t', count)}."
+            )
             self.refuse(rule, f"{what} {format_count(count, 'output')}", cure)
         found = []
         for i, t in zip(chosen, parts, strict=True):
@@ -497,11 +501,11 @@ class Runner:
                 zeros = f"np.zeros_like(node.outputs[{i}])"
                 cure = f"For an output that does not move return {zeros}."
                 self.refuse(rule, what, cure + " Give one tangent per output." * many)
-            t = self.checked(rule, "tangent", i if many else None, t, y)
+            t = self.check_part(rule, "tangent", i if many else None, t, y)
             found.append(forward.fit_tangent(t, y))
         return found
 
-    def evaluate_forward(
+    def evaluate_jvp(
         self, rule: Expression, node: Node, tangents: tuple[Any, ...], i: int
     ) -> Any:
         """Return what an expression of the tangents gives for an output."""
@@ -510,9 +514,9 @@ class Runner:
             np.zeros_like(x) if t is None and has_derivative(x) else t
             for x, t in zip(inputs, tangents, strict=True)
         ]
-        values = {"y": node._outputs[i], **self.operands(rule, inputs)}
+        values = {"y": node._outputs[i], **self.operand_values(rule, inputs)}
         values |= {f"t{k}": t for k, t in enumerate(moving)}
-        places = self.places(len(inputs))
+        places = self.varying_inputs(len(inputs))
         for name, found in (("t", moving), ("x", inputs)):
             if name in rule.names and len(places) > 1:
                 why = f"{name} is ambiguous, since {self.op.name} has {len(inputs)}"
@@ -521,7 +525,7 @@ class Runner:
             values[name] = found[places[0] if places else 0]
         if "d" in rule.names:
             values["d"] = zeros_if_none(node.push_true(tangents)[i], node._outputs[i])
-        return self.compute(rule, values)
+        return self.evaluate(rule, values)
 
     # One mode from the rule of the other
 
@@ -554,8 +558,8 @@ class Runner:
                 return
         except TypeError:
             key = None  # it has no hash: nothing is kept of it
-        outputs = tuple(concrete(x, 1) for x in outputs)
-        solid = tuple(concrete(x, i + 2) for i, x in enumerate(inputs))
+        outputs = tuple(make_concrete(x, 1) for x in outputs)
+        solid = tuple(make_concrete(x, i + 2) for i, x in enumerate(inputs))
         held: Any = outputs if many else outputs[0]
 
         def pull(g: Sequence[Any]) -> Sequence[Any]:
@@ -570,9 +574,11 @@ class Runner:
             return made if isinstance(made, tuple) else [made]
 
         if which == "vjp":
-            why = nonlinear(pull, outputs)
+            why = find_nonlinearity(pull, outputs)
         else:
-            why = nonlinear(push, [x for i, x in enumerate(solid) if mask >> i & 1])
+            why = find_nonlinearity(
+                push, [x for i, x in enumerate(solid) if mask >> i & 1]
+            )
         if why is not None:
             self.refuse_mode(rule, which, why)
         if len(self.linear) >= MOST_KNOWN:

@@ -45,31 +45,31 @@ class BySubgraph(ByPart):
     @property
     def label(self) -> str:
         """What the node of a rule is called: ``"h of W, x"``."""
-        ends = ", ".join(map(self.called, self.outputs))
-        return f"{ends} of {', '.join(map(self.called, self.inputs))}"
+        ends = ", ".join(map(self.name_value, self.outputs))
+        return f"{ends} of {', '.join(map(self.name_value, self.inputs))}"
 
-    def placed(self, find: Callable[[Any], int], words: Sequence[str]) -> BySubgraph:
+    def with_ids(self, find: Callable[[Any], int], words: Sequence[str]) -> BySubgraph:
         """The same in a session, where ids last: ``find`` gives that of a node."""
         ends, reads = ([find(x) for x in part] for part in (self.outputs, self.inputs))
         return BySubgraph(ends, reads, words)
 
-    def called(self, x: Place) -> str:
+    def name_value(self, x: Place) -> str:
         """Return what a value is called."""
         if isinstance(x, int) and 0 <= x < len(self.words):
             return self.words[x]
-        return called(x)
+        return name_of_value(x)
 
     @property
-    def by_id(self) -> bool:
+    def has_nodes(self) -> bool:
         """Whether it points at nodes: always."""
         return True
 
     @property
-    def ids(self) -> bool:
+    def has_ids(self) -> bool:
         """Whether it names nodes by ids, which belong to a session."""
         return any(isinstance(x, int) for x in (*self.outputs, *self.inputs))
 
-    def regions(self, nodes: Sequence[Tensor], wrt: Nodes = ()) -> list[Region]:
+    def find_regions(self, nodes: Sequence[Tensor], wrt: Nodes = ()) -> list[Region]:
         """Return the part, if the program has these values.
 
         Raises
@@ -82,10 +82,10 @@ class BySubgraph(ByPart):
         inputs = [values.find(x) for x in self.inputs]
         if None in map(type_of, (*outputs, *inputs)):
             return []
-        names = [self.called(x) for x in self.inputs]
-        return [cut(self.label, outputs, inputs, names, values)]
+        names = [self.name_value(x) for x in self.inputs]
+        return [cut_region(self.label, outputs, inputs, names, values)]
 
-    def missed(self, nodes: Sequence[Tensor], wrt: Nodes = ()) -> str:
+    def explain_mismatch(self, nodes: Sequence[Tensor], wrt: Nodes = ()) -> str:
         """Return which of its values a program has not, and which are close."""
         values = Values(nodes)
         for x in (*self.outputs, *self.inputs):
@@ -158,10 +158,10 @@ def subgraph(
     >>> wb.function([x], wb.grad(h, x, overrides=[norm]))(np.zeros(2))
     array([0., 0.])
     """
-    return BySubgraph(places(outputs, "outputs"), places(inputs, "inputs"))
+    return BySubgraph(check_places(outputs, "outputs"), check_places(inputs, "inputs"))
 
 
-def places(given: Any, what: str) -> list[Place]:
+def check_places(given: Any, what: str) -> list[Place]:
     """Return one value or several, as a list."""
     several = isinstance(given, Iterable) and not isinstance(given, (Tensor, str))
     found = list(given) if several else [given]
@@ -180,7 +180,7 @@ def places(given: Any, what: str) -> list[Place]:
     return found
 
 
-def called(x: Place) -> str:
+def name_of_value(x: Place) -> str:
     """Return what a value is called."""
     if isinstance(x, Tensor):
         return x.name or x.op.name
@@ -231,7 +231,7 @@ class Values:
         return found[0] if found else None
 
 
-def cut(
+def cut_region(
     name: str,
     outputs: Sequence[Any],
     inputs: Sequence[Any],

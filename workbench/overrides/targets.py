@@ -68,7 +68,9 @@ class ByScope:
         for node in nodes:
             scope = node.scope
             if scope not in known:
-                known[scope] = any(fnmatchcase(s, glob) for s in enclosing(scope))
+                known[scope] = any(
+                    fnmatchcase(s, glob) for s in enclosing_scopes(scope)
+                )
             if known[scope]:
                 found.append(node)
         # An op that was not loaded yet when the override was made.
@@ -132,19 +134,19 @@ class ByPart:
     #: What a note calls it.
     kind = "pattern"
 
-    def regions(self, nodes: Nodes, wrt: Nodes = ()) -> list[Region]:
+    def find_regions(self, nodes: Nodes, wrt: Nodes = ()) -> list[Region]:
         """The parts that the target means; ``wrt`` is what is differentiated by."""
         raise NotImplementedError
 
     def select(self, nodes: Nodes, wrt: Nodes = ()) -> list[Tensor]:
         """Return the nodes that they end with."""
-        return [x for region in self.regions(nodes, wrt) for x in region.outputs]
+        return [x for region in self.find_regions(nodes, wrt) for x in region.outputs]
 
-    def missed(self, nodes: Nodes, wrt: Nodes = ()) -> str:
+    def explain_mismatch(self, nodes: Nodes, wrt: Nodes = ()) -> str:
         """Return why there are none in a program: what was close."""
         raise NotImplementedError
 
-    def placed(self, find: Callable[[Any], int], words: Sequence[str]) -> ByPart:
+    def with_ids(self, find: Callable[[Any], int], words: Sequence[str]) -> ByPart:
         """Return the same in a session, where ids last: ``find`` gives that of a node.
 
         ``words`` are what the session calls them, by their ids.
@@ -152,19 +154,19 @@ class ByPart:
         return self
 
     @property
-    def by_id(self) -> bool:
+    def has_nodes(self) -> bool:
         """Whether it points at nodes, as a Tensor or an id does."""
         return False
 
     @property
-    def ids(self) -> bool:
+    def has_ids(self) -> bool:
         """Whether it has ids in it, which belong to a session."""
         return False
 
-    def spelled(self, called: Callable[[Any, str], str]) -> str:
+    def write_code(self, write: Callable[[Any, str], str]) -> str:
         """Return the Python that makes it.
 
-        ``called(function, word)`` is the code of a function, or of what has no name
+        ``write(function, word)`` is the code of a function, or of what has no name
         (None); the word is what it is in the target.
         """
         raise NotImplementedError
@@ -173,7 +175,7 @@ class ByPart:
 Target = ByOp | ByScope | ByPredicate | ByNode | ByPart
 
 
-def enclosing(scope: str | None) -> list[str]:
+def enclosing_scopes(scope: str | None) -> list[str]:
     """Return the scopes that a path lies in: ``"a/b"`` is in ``"a"`` and ``"a/b"``."""
     parts = (scope or "").split("/")
     return ["/".join(parts[: i + 1]) for i in range(len(parts))]
@@ -212,7 +214,7 @@ def target_of(target: Any) -> Target:
     if callable(target):
         home = str(getattr(target, "__module__", None)).partition(".")[0]
         if home in LIBRARIES or isinstance(target, np.ufunc):
-            return ByOp(op_called(name_of(target), home))
+            return ByOp(find_op(name_of(target), home))
         return ByPredicate(target)
     raise OverrideError(
         f"an override cannot target {target!r}. A target is a Tensor, the id of a node"
@@ -222,7 +224,7 @@ def target_of(target: Any) -> Target:
     )
 
 
-def op_called(name: str, home: str) -> str:
+def find_op(name: str, home: str) -> str:
     """Return the op that a function of a library, its ``home``, is recorded as.
 
     Raises
@@ -247,7 +249,7 @@ def name_of(function: Any) -> str:
     return str(name)
 
 
-def missed(
+def describe_mismatch(
     target: Target,
     label: str,
     nodes: Iterable[Tensor],
@@ -260,7 +262,7 @@ def missed(
     everything = list(nodes)
     nodes = [node for node in everything if node.op is not IDENTITY]
     ops = sorted({node.op.name for node in nodes})
-    scopes = sorted({s for n in nodes if n.scope for s in enclosing(n.scope)})
+    scopes = sorted({s for n in nodes if n.scope for s in enclosing_scopes(n.scope)})
     close: list[str] = []
     if isinstance(target, ByOp):
         close = get_close_matches(target.op, ops, 3, 0.5)
@@ -280,7 +282,7 @@ def missed(
             " Target an op, a scope or a predicate, or use session.override."
         )
     if isinstance(target, ByPart):
-        text += f": {target.missed(everything, wrt).removesuffix('.')}."
+        text += f": {target.explain_mismatch(everything, wrt).removesuffix('.')}."
     elif isinstance(target, ByOp) and target.maker is not None and target.op in ops:
         text += (
             f": the {target.op} there is another, made elsewhere, again, or with other"
@@ -294,13 +296,13 @@ def missed(
         text += f".{UNSEEN}"
     else:
         text += "."
-    text += f" Its ops: {listed(ops)}."
+    text += f" Its ops: {join_names(ops)}."
     if scopes:
-        text += f" Its scopes: {listed(scopes)}."
+        text += f" Its scopes: {join_names(scopes)}."
     return text
 
 
-def listed(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     """Return names in a row, the first dozen."""
     more = f" and {len(names) - 12} more" if len(names) > 12 else ""
     return (", ".join(names[:12]) or "none") + more

@@ -16,11 +16,11 @@ from workbench.core.op import CUSTOM, OPS
 from workbench.core.tensor import Tensor
 from workbench.errors import OverrideError
 from workbench.overrides.linear_structures import ByLinear
-from workbench.overrides.node_rule import check_on
+from workbench.overrides.node_rule import check_on_specs
 from workbench.overrides.override import Override, describe_steps, override
-from workbench.overrides.patterns import ByPattern, lambda_text
+from workbench.overrides.patterns import ByPattern, lambda_source
 from workbench.overrides.resolution import Resolution, resolve
-from workbench.overrides.rule_parser import read
+from workbench.overrides.rule_parser import parse_rule
 from workbench.overrides.subgraphs import BySubgraph
 from workbench.overrides.targets import (
     ByNode,
@@ -168,7 +168,7 @@ def target_in(nodes: Nodes, tensors: Sequence[Tensor], target: Any) -> Target:
         return ByNode(nodes.find(target))
     meant = target_of(target)
     if isinstance(meant, BySubgraph):
-        return meant.placed(nodes.find, nodes.labels)
+        return meant.with_ids(nodes.find, nodes.labels)
     if isinstance(meant, ByScope) and isinstance(target, str):
         if target in nodes.names:
             return ByNode(nodes.names[target])
@@ -244,7 +244,7 @@ def check_rule(session: HasState, target: Any, rule: str) -> str:
     """
     forward, nodes = session._state.forward, session.nodes
     program = forward.program
-    read(rule)
+    parse_rule(rule)
     meant = target.override.target if isinstance(target, Attached) else target
     found = override(target_in(nodes, program, meant), rule)
     wrt = [forward.graph.nodes[i] for i in session._state.objective.wrt]
@@ -253,7 +253,7 @@ def check_rule(session: HasState, target: Any, rule: str) -> str:
     parts = resolution.parts
     stood = (parts.get(s, node) for s, (_, node) in resolution.winners.items())
     for node in kinds(stood):
-        check_on(found.at(node))
+        check_on_specs(found.at(node))
     return f"ok for {len(matched)} nodes" if len(matched) > 1 else "ok"
 
 
@@ -401,7 +401,7 @@ def target_code(
         )
         return f"wb.subgraph([{ends}], [{reads}])"
     if isinstance(target, ByPart):
-        return target.spelled(lambda f, word: called(f, f"{word}_{number}", yours))
+        return target.write_code(lambda f, word: called(f, f"{word}_{number}", yours))
     predicate = getattr(target, "predicate", None)
     return called(predicate, f"where_{number}", yours)
 
@@ -422,7 +422,7 @@ def means_node(name: str) -> bool:
 
 def called(function: Any, otherwise: str, yours: list[str]) -> str:
     """Return a function as code: a lambda, a name, or what stands for one without."""
-    text = lambda_text(function)
+    text = lambda_source(function)
     if text is not None:
         return text
     name = name_of(function) if hasattr(function, "__name__") else ""

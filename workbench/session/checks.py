@@ -263,7 +263,7 @@ class Part:
         self.known = forward.ids
         inside = self.inside = self._inside()
         #: What has taken the place of a node, by its serial.
-        self.moved: dict[int, Any] = {}
+        self.rebuild: dict[int, Any] = {}
         #: Of nodes within nodes, which a run does not make anew.
         self.within = {
             serial: k
@@ -294,17 +294,17 @@ class Part:
         }
         sources = {x.serial for x in self.sources}
         return [
-            region.moved(self._new)
+            region.rebuild(self._new)
             for region in found.values()
             if sources.isdisjoint(region.inside)
-            and all(x.serial not in self.known or x.serial in self.moved
+            and all(x.serial not in self.known or x.serial in self.rebuild
                     for x in region.outputs)
         ]  # fmt: skip
 
     def _new(self, x: Tensor) -> Any:
         """What a node is in the last run; its value, where that does not vary."""
-        if x.serial in self.moved:
-            return self.moved[x.serial]
+        if x.serial in self.rebuild:
+            return self.rebuild[x.serial]
         return x._value if x.serial in self.known else x
 
     def _inside(self) -> set[int]:
@@ -319,7 +319,7 @@ class Part:
         """Compute a step of a run, and note what takes the place of the node."""
         new = compute_node(node, operands)
         if isinstance(new, Tensor):
-            self.moved[node.serial] = new
+            self.rebuild[node.serial] = new
             if node.serial in self.winners:
                 self.owners[new.serial] = self.winners[node.serial][0]
         return new
@@ -327,7 +327,7 @@ class Part:
     def function(self, *values: Any) -> Any:
         """Return the node computed again."""
         self.owners = dict(self.within)
-        self.moved = {x.serial: y for x, y in zip(self.sources, values, strict=True)}
+        self.rebuild = {x.serial: y for x, y in zip(self.sources, values, strict=True)}
         # NumPy's warnings were given when the program ran, under the user's settings.
         with np.errstate(all="ignore"):
             return self.graph.run(values, self._seen)[0]
@@ -339,13 +339,15 @@ class Moved(ByPart):
     def __init__(self, found: Callable[[], list[Region]]) -> None:
         self.found = found
 
-    def regions(
+    def find_regions(
         self, nodes: Sequence[Tensor], wrt: Sequence[Tensor] = ()
     ) -> list[Region]:
         """Return the parts, as they are in the last run."""
         return self.found()
 
-    def missed(self, nodes: Sequence[Tensor], wrt: Sequence[Tensor] = ()) -> str:
+    def explain_mismatch(
+        self, nodes: Sequence[Tensor], wrt: Sequence[Tensor] = ()
+    ) -> str:
         """Said of none, since they are known."""
         return "they are not computed"
 

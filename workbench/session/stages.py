@@ -244,7 +244,7 @@ def _into(
     That is the first edge by which the region reads the input.
     """
     edges: dict[int, int] = {}
-    for node in region.covered:
+    for node in region.nodes:
         if (i := forward.ids.get(node.serial)) is not None:
             first = forward.starts[i]
             for e, k in enumerate(forward.slots[i]):

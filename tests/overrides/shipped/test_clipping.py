@@ -11,7 +11,7 @@ import pytest
 import workbench as wb
 from workbench.errors import ExpressionError, OverrideError
 from workbench.overrides.named import RULES
-from workbench.overrides.rule_parser import Bound, read
+from workbench.overrides.rule_parser import BoundRule, parse_rule
 
 R = wb.rules
 
@@ -46,7 +46,7 @@ def test_texts_and_labels(made: str, text: str, label: str) -> None:
     assert made == text
     assert wb.override("tanh", made).label == label
     assert wb.override("tanh", made).data
-    assert not isinstance(read(made), Bound)
+    assert not isinstance(parse_rule(made), BoundRule)
 
 
 def test_every_rule_by_name_has_a_short_label() -> None:
@@ -55,7 +55,7 @@ def test_every_rule_by_name_has_a_short_label() -> None:
         if name.startswith("safe_") or name in ("fisher", "kfac"):
             text = getattr(R, name)()
         if text is not None:
-            assert isinstance(read(text), Bound)
+            assert isinstance(parse_rule(text), BoundRule)
             assert len(wb.override("tanh", text).label) <= 20
     ours = {n for n in RULES if RULES[n].home[0].startswith("workbench.rules")}
     assert ours <= set(R.__all__)

@@ -29,7 +29,7 @@ from workbench.ops import define
 from workbench.ops.define import ITEM
 from workbench.ops.gradients import DisconnectedType
 from workbench.overrides.node import has_derivative
-from workbench.overrides.rule_errors import NOTHING, WITHOUT, placed
+from workbench.overrides.rule_errors import NOTHING, WITHOUT, describe_rule
 
 __all__ = ["Op", "PureOp", "ViewOp", "as_op"]
 
@@ -398,7 +398,7 @@ def _vjp(self: Any, node: Any, *cotangents: Any) -> Any:
     made = rule(inputs, outputs, grads) if late else rule(inputs, grads)
     if made is None:
         name = type(op).__name__
-        raise UsageError(f"{name}: {placed(rule)} {NOTHING} {WITHOUT}")
+        raise UsageError(f"{name}: {describe_rule(rule)} {NOTHING} {WITHOUT}")
     if not isinstance(made, (list, tuple)):
         made = [made]
     return plain(made, node.inputs)
@@ -414,9 +414,9 @@ def _jvp(self: Any, node: Any, *tangents: Any) -> Any:
         if t is None and has_derivative(y):
             # As Theano has it: no derivative is 0 in silence.
             raise UsageError(
-                f"{type(self.op).__name__}: {placed(self.op.R_op)} returned None for"
-                f" output {i}: it has no derivative, or its `return` lacks. Where it"
-                " does not move return zeros in its shape, 0 * inputs[0] for one of"
+                f"{type(self.op).__name__}: {describe_rule(self.op.R_op)} returned None"
+                f" for output {i}: it has no derivative, or its `return` lacks. Where"
+                " it does not move return zeros in its shape, 0 * inputs[0] for one of"
                 " the shape of input 0."
             )
     return tuple(moved) if len(moved) != 1 else moved[0]
@@ -590,7 +590,7 @@ def _function(given: Callable[..., Any], with_outputs: bool) -> Callable[..., An
         else:
             made = given(inputs, grads)
         if made is None:
-            raise UsageError(f"OpFromGraph: {placed(given)} {NOTHING} {WITHOUT}")
+            raise UsageError(f"OpFromGraph: {describe_rule(given)} {NOTHING} {WITHOUT}")
         if isinstance(made, DisconnectedType):
             return [made]
         if isinstance(made, (list, tuple)):

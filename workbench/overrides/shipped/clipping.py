@@ -18,7 +18,7 @@ from workbench.errors import OverrideError, WorkbenchError
 from workbench.ops.define import shape_of
 from workbench.overrides.named import named_rule
 from workbench.overrides.node import Node
-from workbench.overrides.rule_parser import read, short, spelled
+from workbench.overrides.rule_parser import format_number, parse_rule, write_rule
 
 Axis = int | Sequence[int] | None
 
@@ -310,7 +310,7 @@ def formula(text: str) -> str:
     >>> wb.grad(lambda x: np.sum(np.sign(x)), overrides=[soft])(np.zeros(1))
     array([1.])
     """
-    read(text)
+    parse_rule(text)
     return text
 
 
@@ -358,7 +358,7 @@ def _sanitise_entries(node: Node, *cotangents: Any) -> Any:
 
     def passed(arriving: list[Any]) -> list[Any]:
         # As what leaves a `where`: a 0 that arrives wins over an infinite slope.
-        found = node.asked(*[None if c is None else masked(c) for c in arriving])
+        found = node.vjp_wrt(*[None if c is None else masked(c) for c in arriving])
         return found if given else [None if c is None else value_of(c) for c in found]
 
     # The rule is linear in what arrives: where it is finite hangs on its inputs alone.
@@ -370,7 +370,7 @@ def _sanitise_entries(node: Node, *cotangents: Any) -> Any:
             if known and not _are_finite(passed(ones)):
                 nothing = [c if c is None else np.zeros_like(c) for c in ones]
                 if not _are_finite(passed(nothing)):
-                    return _sanitised(node.asked(*cotangents))
+                    return _sanitised(node.vjp_wrt(*cotangents))
                 kept: list[Any] = list(cotangents)
                 for i, c in enumerate(ones):
                     if c is not None:
@@ -378,7 +378,7 @@ def _sanitise_entries(node: Node, *cotangents: Any) -> Any:
                         kept[i] = np.where(good, kept[i], 0)
                 found = passed(kept)
         except WorkbenchError:
-            found = node.asked(*cotangents)  # a rule that cannot be recorded
+            found = node.vjp_wrt(*cotangents)  # a rule that cannot be recorded
     return _sanitised(found)
 
 
@@ -517,7 +517,7 @@ def noise(
     (True, 0.1)
     """
     _check(scale, seed, step, decay)
-    return spelled("noise", scale=scale, seed=seed, step=step, decay=decay)
+    return write_rule("noise", scale=scale, seed=seed, step=step, decay=decay)
 
 
 def _check(scale: Any, seed: Any, step: Any, decay: Any) -> None:
@@ -539,7 +539,7 @@ def _check(scale: Any, seed: Any, step: Any, decay: Any) -> None:
 
 def _label(scale: float, step: int | None, decay: float, seed: int) -> str:
     _check(scale, seed, step, decay)
-    return f"noise ±{short(float(f'{_deviation(scale, step, decay):.3g}'))}"
+    return f"noise ±{format_number(float(f'{_deviation(scale, step, decay):.3g}'))}"
 
 
 def _deviation(scale: float, step: int | None, decay: float) -> float:
@@ -560,7 +560,7 @@ def _noise(
     place = (seed, -1 if step is None else step, node.position)
     return [
         None if d is None else d + deviation * _normal(d, (*place, i))
-        for i, d in enumerate(node.asked(*cotangents))
+        for i, d in enumerate(node.vjp_wrt(*cotangents))
     ]
 
 

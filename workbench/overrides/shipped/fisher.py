@@ -21,7 +21,7 @@ from workbench.ops.define import dtype_of, shape_of
 from workbench.overrides.linear_structures import layer
 from workbench.overrides.named import named_rule
 from workbench.overrides.node import Node
-from workbench.overrides.rule_parser import short, spelled
+from workbench.overrides.rule_parser import format_number, write_rule
 from workbench.overrides.shipped.natural import damped
 
 
@@ -70,7 +70,7 @@ def fisher(damping: float = 1e-3, weights: int | None = None, mean: bool = True)
     array([-0.33333333,  0.33333333])
     """
     _check("fisher", damping, weights, mean)
-    return spelled("fisher", damping=damping, weights=weights, mean=mean)
+    return write_rule("fisher", damping=damping, weights=weights, mean=mean)
 
 
 def kfac(damping: float = 1e-3, weights: int | None = None, mean: bool = True) -> str:
@@ -115,7 +115,7 @@ def kfac(damping: float = 1e-3, weights: int | None = None, mean: bool = True) -
     array([-1. ,  0.5])
     """
     _check("kfac", damping, weights, mean)
-    return spelled("kfac", damping=damping, weights=weights, mean=mean)
+    return write_rule("kfac", damping=damping, weights=weights, mean=mean)
 
 
 class Layer(NamedTuple):
@@ -140,7 +140,7 @@ class Layer(NamedTuple):
     back: Callable[[Any], Any]
 
 
-@named_rule("fisher", label=lambda damping, **_: f"Fisher +{short(damping)}")
+@named_rule("fisher", label=lambda damping, **_: f"Fisher +{format_number(damping)}")
 def _fisher(
     node: Node,
     g: Any,
@@ -150,7 +150,7 @@ def _fisher(
     mean: bool = True,
 ) -> list[Any]:
     _check("fisher", damping, weights, mean)
-    true = node.asked(g)
+    true = node.vjp_wrt(g)
     layer = _layer("fisher", node, g, true, weights)
     if layer is None:
         return true
@@ -172,7 +172,7 @@ def _fisher(
     return true
 
 
-@named_rule("kfac", label=lambda damping, **_: f"K-FAC +{short(damping)}")
+@named_rule("kfac", label=lambda damping, **_: f"K-FAC +{format_number(damping)}")
 def _kfac(
     node: Node,
     g: Any,
@@ -182,7 +182,7 @@ def _kfac(
     mean: bool = True,
 ) -> list[Any]:
     _check("kfac", damping, weights, mean)
-    true = node.asked(g)
+    true = node.vjp_wrt(g)
     layer = _layer("kfac", node, g, true, weights)
     if layer is None:
         return true

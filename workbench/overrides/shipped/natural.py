@@ -130,7 +130,7 @@ class Natural:
 
     def __call__(self, node: Node, *cotangents: Any) -> list[Any]:
         """Return the gradients of a node."""
-        true = node.asked(*cotangents)
+        true = node.vjp_wrt(*cotangents)
         wanted = range(len(true)) if self.chosen is None else self.places(node)
         if not any(true[i] is not None for i in wanted):
             return true

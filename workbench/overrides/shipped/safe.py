@@ -17,7 +17,7 @@ import numpy as np
 from workbench.errors import OverrideError
 from workbench.overrides.named import named_rule
 from workbench.overrides.node import Node
-from workbench.overrides.rule_parser import short, spelled
+from workbench.overrides.rule_parser import format_number, write_rule
 
 #: What the derivative of a logarithm is divided by.
 BASES = {"log": 1.0, "log2": 0.6931471805599453, "log10": 2.302585092994046}
@@ -40,7 +40,7 @@ def positive(name: str, **settings: Any) -> None:
 def safe_text(name: str, **settings: float) -> str:
     """Return the text of a safe rule."""
     positive(name, **settings)
-    return spelled(name, **settings)
+    return write_rule(name, **settings)
 
 
 @named_rule("safe_sqrt", of="sqrt", label=lambda eps: "safe sqrt")
@@ -269,7 +269,7 @@ def safe_norm(eps: float = 1e-6) -> str:
 @named_rule(
     "safe_exp",
     of=("exp", "exp2", "expm1"),
-    label=lambda limit: f"exp slope ≤ {short(limit)}",
+    label=lambda limit: f"exp slope ≤ {format_number(limit)}",
 )
 def _safe_exp(node: Node, g: Any, *, limit: float = 1e6) -> Any:
     positive("safe_exp", limit=limit)
