@@ -18,13 +18,14 @@ array([0., 2., 4.])
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from workbench.core import blame
 from workbench.core.tensor import admit
+from workbench.core.types import Array, ArrayLike
 from workbench.ops import fft as transforms
 from workbench.ops.define import dtype_of, shape_of
 from workbench.ops.fft import SWAPPED, resized
@@ -65,7 +66,7 @@ fftfreq, rfftfreq = np.fft.fftfreq, np.fft.rfftfreq
 fftshift, ifftshift = transforms.fftshift, transforms.ifftshift
 
 
-def _widened(x: Any) -> Any:
+def _widened(x: ArrayLike) -> Array:
     """SciPy transforms float16 as float32."""
     x = admit(x)
     return x.astype(np.float32) if dtype_of(x) == np.float16 else x
@@ -75,7 +76,7 @@ def _one(name: str) -> Callable[..., Any]:
     transform = getattr(transforms, name)
 
     def answer(
-        x: Any,
+        x: ArrayLike,
         n: int | None = None,
         axis: int = -1,
         norm: str | None = None,
@@ -83,25 +84,25 @@ def _one(name: str) -> Callable[..., Any]:
         workers: int | None = None,
         *,
         plan: None = None,
-    ) -> Any:
+    ) -> Array:
         return transform(_widened(x), n, axis, norm)
 
     return _named(answer, name)
 
 
-def _many(name: str, axes: Any) -> Callable[..., Any]:
+def _many(name: str, axes: int | Sequence[int] | None) -> Callable[..., Any]:
     transform = getattr(transforms, name)
 
     def answer(
-        x: Any,
-        s: Any = None,
-        axes: Any = axes,
+        x: ArrayLike,
+        s: int | Sequence[int] | None = None,
+        axes: int | Sequence[int] | None = axes,
         norm: str | None = None,
         overwrite_x: bool = False,
         workers: int | None = None,
         *,
         plan: None = None,
-    ) -> Any:
+    ) -> Array:
         x = _widened(x)
         if isinstance(axes, int):
             axes = (axes,)
@@ -134,8 +135,14 @@ INVERSE = {1: 1, 2: 3, 3: 2, 4: 4}
 
 
 def _along(
-    kind: str, x: Any, number: int, n: Any, axis: int, norm: Any, orthogonalize: Any
-) -> Any:
+    kind: str,
+    x: ArrayLike,
+    number: int,
+    n: int | None,
+    axis: int,
+    norm: str | None,
+    orthogonalize: bool | None,
+) -> Array:
     if number not in INVERSE:
         raise ValueError(
             f"{kind}(..., type={number!r}){blame.user_line()}: the types are 1, 2, 3"
@@ -161,7 +168,7 @@ def _trigonometric(name: str) -> Callable[..., Any]:
     kind, back = name.removeprefix("i"), name.startswith("i")
 
     def answer(
-        x: Any,
+        x: ArrayLike,
         type: int = 2,
         n: int | None = None,
         axis: int = -1,
@@ -169,7 +176,7 @@ def _trigonometric(name: str) -> Callable[..., Any]:
         overwrite_x: bool = False,
         workers: int | None = None,
         orthogonalize: bool | None = None,
-    ) -> Any:
+    ) -> Array:
         number, scaled = _direction(type, norm, back)
         return _along(kind, x, number, n, axis, scaled, orthogonalize)
 
@@ -190,16 +197,16 @@ def _trigonometric_all(name: str) -> Callable[..., Any]:
     kind, back = name.removeprefix("i").removesuffix("n"), name.startswith("i")
 
     def answer(
-        x: Any,
+        x: ArrayLike,
         type: int = 2,
-        s: Any = None,
-        axes: Any = None,
+        s: int | Sequence[int] | None = None,
+        axes: int | Sequence[int] | None = None,
         norm: str | None = None,
         overwrite_x: bool = False,
         workers: int | None = None,
         *,
         orthogonalize: bool | None = None,
-    ) -> Any:
+    ) -> Array:
         x = admit(x)
         rank = len(shape_of(x))
         if s is not None:

@@ -19,12 +19,15 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from workbench.core import blame
 from workbench.core.tensor import Tensor, admit, value_of
+from workbench.core.types import Array, ArrayLike
 from workbench.errors import TraceError
 from workbench.ops.arranging import pad
 from workbench.ops.convolution import convolved, turned
@@ -74,7 +77,7 @@ def one_per_axis(given: Any, count: int, name: str) -> list[Any]:
     return list(given)
 
 
-def chosen_axes(axes: Any, rank: int) -> tuple[int, ...]:
+def chosen_axes(axes: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
     """Return the axes to filter, counted from 0; all of them for None."""
     if axes is None:
         return tuple(range(rank))
@@ -82,9 +85,15 @@ def chosen_axes(axes: Any, rank: int) -> tuple[int, ...]:
 
 
 def _filtered(
-    name: str, x: Any, weights: Any, axes: Any, output: Any, mode: str, cval: Any,
+    name: str,
+    x: Array,
+    weights: Array,
+    axes: Sequence[int],
+    output: npt.DTypeLike | None,
+    mode: Any,
+    cval: ArrayLike,
     origins: list[int],
-) -> Any:  # fmt: skip
+) -> Array:
     """The correlation of ``x``, extended over its edges, with a kernel of its rank."""
     if isinstance(output, (np.ndarray, Tensor)):
         raise TraceError(
@@ -130,15 +139,15 @@ def _filtered(
 
 
 def correlate(
-    input: Any,
-    weights: Any,
-    output: Any = None,
+    input: ArrayLike,
+    weights: ArrayLike,
+    output: npt.DTypeLike | None = None,
     mode: str = "reflect",
-    cval: Any = 0.0,
-    origin: Any = 0,
+    cval: ArrayLike = 0.0,
+    origin: int | Sequence[int] = 0,
     *,
-    axes: Any = None,
-) -> Any:
+    axes: int | Sequence[int] | None = None,
+) -> Array:
     """`scipy.ndimage.correlate`: the sum of the neighbours, weighted.
 
     Parameters
@@ -182,15 +191,15 @@ def correlate(
 
 
 def convolve(
-    input: Any,
-    weights: Any,
-    output: Any = None,
+    input: ArrayLike,
+    weights: ArrayLike,
+    output: npt.DTypeLike | None = None,
     mode: str = "reflect",
-    cval: Any = 0.0,
-    origin: Any = 0,
+    cval: ArrayLike = 0.0,
+    origin: int | Sequence[int] = 0,
     *,
-    axes: Any = None,
-) -> Any:
+    axes: int | Sequence[int] | None = None,
+) -> Array:
     """`scipy.ndimage.convolve`: `correlate` with the weights turned round.
 
     Parameters
@@ -213,9 +222,15 @@ def convolve(
 
 
 def _convolved(
-    name: str, x: Any, weights: Any, output: Any, mode: Any, cval: Any, origin: Any,
-    axes: Any,
-) -> Any:  # fmt: skip
+    name: str,
+    x: ArrayLike,
+    weights: ArrayLike,
+    output: npt.DTypeLike | None,
+    mode: Any,
+    cval: ArrayLike,
+    origin: Any,
+    axes: int | Sequence[int] | None,
+) -> Array:
     """The correlation with the weights turned round, whose origin moves with them."""
     weights = admit(weights)
     chosen = chosen_axes(axes, len(shape_of(admit(x))))
@@ -229,7 +244,7 @@ def _convolved(
     return _correlated(name, x, turned(weights), output, mode, cval, origins, axes)
 
 
-def _fitting(name: str, weights: Any, rank: int) -> tuple[int, ...]:
+def _fitting(name: str, weights: Array, rank: int) -> tuple[int, ...]:
     if len(shape_of(weights)) != rank:
         raise RuntimeError(
             f"{name}{blame.user_line()}: filter weights array has incorrect shape:"
@@ -239,10 +254,16 @@ def _fitting(name: str, weights: Any, rank: int) -> tuple[int, ...]:
 
 
 def _correlated(
-    name: str, x: Any, weights: Any, output: Any, mode: Any, cval: Any, origin: Any,
-    axes: Any,
-) -> Any:  # fmt: skip
-    x = admit(x)
+    name: str,
+    x: ArrayLike,
+    weights: ArrayLike,
+    output: npt.DTypeLike | None,
+    mode: Any,
+    cval: ArrayLike,
+    origin: Any,
+    axes: int | Sequence[int] | None,
+) -> Array:
+    x, weights = admit(x), admit(weights)
     rank = len(shape_of(x))
     chosen = chosen_axes(axes, rank)
     lengths = _fitting(name, weights, len(chosen))
@@ -255,14 +276,14 @@ def _correlated(
 
 
 def correlate1d(
-    input: Any,
-    weights: Any,
+    input: ArrayLike,
+    weights: ArrayLike,
     axis: int = -1,
-    output: Any = None,
+    output: npt.DTypeLike | None = None,
     mode: str = "reflect",
-    cval: Any = 0.0,
+    cval: ArrayLike = 0.0,
     origin: int = 0,
-) -> Any:
+) -> Array:
     """`scipy.ndimage.correlate1d`: `correlate` along one axis.
 
     Parameters
@@ -290,14 +311,14 @@ def correlate1d(
 
 
 def convolve1d(
-    input: Any,
-    weights: Any,
+    input: ArrayLike,
+    weights: ArrayLike,
     axis: int = -1,
-    output: Any = None,
+    output: npt.DTypeLike | None = None,
     mode: str = "reflect",
-    cval: Any = 0.0,
+    cval: ArrayLike = 0.0,
     origin: int = 0,
-) -> Any:
+) -> Array:
     """`scipy.ndimage.convolve1d`: `convolve` along one axis.
 
     Parameters
@@ -323,17 +344,17 @@ def convolve1d(
 
 
 def gaussian_filter1d(
-    input: Any,
-    sigma: Any,
+    input: ArrayLike,
+    sigma: ArrayLike,
     axis: int = -1,
     order: int = 0,
-    output: Any = None,
+    output: npt.DTypeLike | None = None,
     mode: str = "reflect",
-    cval: Any = 0.0,
+    cval: ArrayLike = 0.0,
     truncate: float = 4.0,
     *,
     radius: int | None = None,
-) -> Any:
+) -> Array:
     """`scipy.ndimage.gaussian_filter1d`: a Gaussian, or its derivative, along an axis.
 
     Parameters
@@ -388,7 +409,7 @@ def gaussian_filter1d(
     return _correlated("gaussian_filter1d", x, weights, output, mode, cval, 0, axis)
 
 
-def _gaussian(like: Any, sigma: Any, order: int, radius: int) -> Any:
+def _gaussian(like: Any, sigma: Any, order: int, radius: int) -> Array:
     """Return the Gaussian at whole numbers, of sum 1, or its derivative."""
     line = np.arange(-radius, radius + 1, like=like).astype(float)
     square = sigma * sigma
@@ -408,17 +429,17 @@ def _gaussian(like: Any, sigma: Any, order: int, radius: int) -> Any:
 
 
 def gaussian_filter(
-    input: Any,
-    sigma: Any,
-    order: Any = 0,
-    output: Any = None,
-    mode: Any = "reflect",
-    cval: Any = 0.0,
+    input: ArrayLike,
+    sigma: ArrayLike,
+    order: int | Sequence[int] = 0,
+    output: npt.DTypeLike | None = None,
+    mode: str | Sequence[str] = "reflect",
+    cval: ArrayLike = 0.0,
     truncate: float = 4.0,
     *,
-    radius: Any = None,
-    axes: Any = None,
-) -> Any:
+    radius: int | Sequence[int] | None = None,
+    axes: int | Sequence[int] | None = None,
+) -> Array:
     """`scipy.ndimage.gaussian_filter`: `gaussian_filter1d` along several axes.
 
     Parameters
@@ -456,14 +477,14 @@ def gaussian_filter(
 
 
 def uniform_filter1d(
-    input: Any,
+    input: ArrayLike,
     size: int,
     axis: int = -1,
-    output: Any = None,
+    output: npt.DTypeLike | None = None,
     mode: str = "reflect",
-    cval: Any = 0.0,
+    cval: ArrayLike = 0.0,
     origin: int = 0,
-) -> Any:
+) -> Array:
     """`scipy.ndimage.uniform_filter1d`: the mean of ``size`` neighbours.
 
     Parameters
@@ -495,15 +516,15 @@ def uniform_filter1d(
 
 
 def uniform_filter(
-    input: Any,
-    size: Any = 3,
-    output: Any = None,
-    mode: Any = "reflect",
-    cval: Any = 0.0,
-    origin: Any = 0,
+    input: ArrayLike,
+    size: int | Sequence[int] = 3,
+    output: npt.DTypeLike | None = None,
+    mode: str | Sequence[str] = "reflect",
+    cval: ArrayLike = 0.0,
+    origin: int | Sequence[int] = 0,
     *,
-    axes: Any = None,
-) -> Any:
+    axes: int | Sequence[int] | None = None,
+) -> Array:
     """`scipy.ndimage.uniform_filter`: `uniform_filter1d` along several axes.
 
     Parameters

@@ -7,8 +7,9 @@ and for ``args``. On arrays outside every trace each is SciPy's own function.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from workbench.autodiff.grad import grad
 from workbench.autodiff.implicit import root as implicit
 from workbench.core import blame, traces
 from workbench.core.tensor import admit, value_of
+from workbench.core.types import Array, ArrayLike
 from workbench.errors import ConvergenceError, UsageError
 
 __all__ = [
@@ -37,12 +39,12 @@ Function = Callable[..., Any]
 FLAT = 1e-4
 
 
-def _scipy() -> Any:
+def _scipy() -> ModuleType:
     """SciPy's module, loaded when one of its solvers is first needed."""
     return import_module("scipy.optimize")
 
 
-def _tuple(args: Any) -> tuple[Any, ...]:
+def _tuple(args: object) -> tuple[Any, ...]:
     return args if isinstance(args, tuple) else (args,)
 
 
@@ -72,13 +74,13 @@ def _arrived(name: str, found: Any) -> Any:
 
 def root(
     fun: Function,
-    x0: Any,
-    args: Any = (),
+    x0: ArrayLike,
+    args: object = (),
     method: str = "hybr",
-    jac: Any = None,
+    jac: object = None,
     tol: float | None = None,
-    callback: Any = None,
-    options: Any = None,
+    callback: object = None,
+    options: Mapping[str, Any] | None = None,
 ) -> Any:
     """`scipy.optimize.root`, whose root is a function of what ``fun`` reads.
 
@@ -120,24 +122,24 @@ def root(
     _refuse("root", {"jac": jac, "callback": callback}, "jac", "callback")
     kept: list[Any] = []
 
-    def solve(f: Function, x: Any) -> Any:
+    def solve(f: Function, x: ArrayLike) -> Any:
         kept[:] = [_arrived("root", _scipy().root(f, x, **settings))]
         return kept[0].x
 
-    x0 = np.atleast_1d(np.astype(_array(x0), float))
+    x0 = np.atleast_1d(_array(x0).astype(float))
     x = implicit(lambda x: _stacked(fun(x, *args)), x0, solve, None, "root")
     return _scipy().OptimizeResult({**(kept[0] if kept else {}), "x": x})
 
 
 def root_scalar(
     f: Function,
-    args: Any = (),
+    args: object = (),
     method: str | None = None,
-    bracket: Any = None,
-    fprime: Any = None,
-    fprime2: Any = None,
-    x0: Any = None,
-    x1: Any = None,
+    bracket: Sequence[float] | None = None,
+    fprime: object = None,
+    fprime2: object = None,
+    x0: float | None = None,
+    x1: float | None = None,
     **settings: Any,
 ) -> Any:
     """`scipy.optimize.root_scalar`, whose root is a function of what ``f`` reads.
@@ -171,7 +173,7 @@ def root_scalar(
             f"root_scalar{blame.user_line()}: give a bracket or x0 to start from."
         )
 
-    def solve(f: Function, x: Any) -> Any:
+    def solve(f: Function, x: ArrayLike) -> Any:
         more["fprime"] = grad(f) if fprime else None
         more["fprime2"] = grad(grad(f)) if fprime2 else None
         found = _scipy().root_scalar(lambda x: f(np.float64(x)), **more)
@@ -190,15 +192,15 @@ def _bracketed(name: str) -> Function:
 
     def solver(
         f: Function,
-        a: Any,
-        b: Any,
+        a: float,
+        b: float,
         args: Any = (),
         xtol: float = 2e-12,
         rtol: float = 8.881784197001252e-16,
         maxiter: int = 100,
         full_output: bool = False,
         disp: bool = True,
-    ) -> Any:
+    ) -> Array:
         settings = {"xtol": xtol, "rtol": rtol, "maxiter": maxiter}
         if not traces.any_open():
             more = {"full_output": full_output, "disp": disp}
@@ -225,12 +227,12 @@ ridder = _bracketed("ridder")
 
 def fixed_point(
     func: Function,
-    x0: Any,
-    args: Any = (),
+    x0: ArrayLike,
+    args: object = (),
     xtol: float = 1e-08,
     maxiter: int = 500,
     method: str = "del2",
-) -> Any:
+) -> Array:
     """`scipy.optimize.fixed_point`: x with ``func(x, *args) = x``, differentiable.
 
     >>> import numpy as np, workbench as wb
@@ -243,7 +245,7 @@ def fixed_point(
     if not traces.any_open():
         return _scipy().fixed_point(func, x0, args, xtol, maxiter, method)
 
-    def solve(f: Function, x: Any) -> Any:
+    def solve(f: Function, x: ArrayLike) -> Any:
         step = lambda x: np.asarray(f(np.reshape(x, np.shape(x0))) + x)  # noqa: E731
         try:
             found = _scipy().fixed_point(step, x, (), xtol, maxiter, method)
@@ -253,18 +255,18 @@ def fixed_point(
             ) from error
         return np.reshape(found, np.shape(x))
 
-    x0 = np.astype(_array(x0), float)
+    x0 = _array(x0).astype(float)
     return implicit(lambda x: func(x, *args) - x, x0, solve, None, "fixed_point")
 
 
 def minimize(
     fun: Function,
-    x0: Any,
-    args: Any = (),
-    method: Any = None,
+    x0: ArrayLike,
+    args: object = (),
+    method: str | None = None,
     jac: Any = None,
     tol: float | None = None,
-    options: Any = None,
+    options: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Any:
     """`scipy.optimize.minimize`, whose minimum is a function of what ``fun`` reads.
@@ -313,11 +315,11 @@ def minimize(
         both, fun = fun, lambda x, *a: both(x, *a)[0]
     kept: list[Any] = []
 
-    def value(x: Any) -> Any:
+    def value(x: ArrayLike) -> Array:
         return np.reshape(fun(x, *args), ())
 
-    def solve(pair: Function, x: Any) -> Any:
-        def objective(x: Any) -> tuple[float, Any]:
+    def solve(pair: Function, x: ArrayLike) -> Any:
+        def objective(x: ArrayLike) -> tuple[float, Any]:
             slope, y = pair(x)
             return float(y), slope
 
@@ -333,18 +335,18 @@ def minimize(
         kept[:] = [found]
         return found.x
 
-    x0 = np.atleast_1d(np.astype(_array(x0), float))
+    x0 = np.atleast_1d(_array(x0).astype(float))
     x = implicit(grad(value), x0, solve, None, "minimize", beside=value)
     report = {**(kept[0] if kept else {}), "x": x, "fun": value(x)}
     return _scipy().OptimizeResult(report)
 
 
-def _array(x: Any) -> Any:
+def _array(x: ArrayLike) -> Array:
     x = admit(x)
     return x if hasattr(x, "shape") else np.asarray(x)
 
 
-def _stacked(made: Any) -> Any:
+def _stacked(made: ArrayLike) -> Array:
     """Return what a function returned as one vector."""
     return np.atleast_1d(_array(made))
 

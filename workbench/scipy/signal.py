@@ -16,6 +16,7 @@ array([17. , 10.5])
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from workbench.core import blame
 from workbench.core.deferred import shape_at
 from workbench.core.dims import broadcast_shapes, largest, smallest
 from workbench.core.tensor import admit, value_of
-from workbench.core.types import Spec, spec_of
+from workbench.core.types import Array, ArrayLike, Shape, Spec, spec_of
 from workbench.errors import UnknownLengthError
 from workbench.ops.arranging import pad
 from workbench.ops.convolution import centred, convolved, turned
@@ -49,7 +50,13 @@ __all__ = [
 # Linear filters.
 
 
-def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
+def lfilter(
+    b: ArrayLike,
+    a: ArrayLike,
+    x: ArrayLike,
+    axis: int = -1,
+    zi: ArrayLike | None = None,
+) -> Array | tuple[Array, Array]:
     """`scipy.signal.lfilter`: a rational filter along one axis.
 
     ``a[0] y[t] = b[0] x[t] + b[1] x[t-1] + ... - a[1] y[t-1] - ...``, differentiable by
@@ -101,7 +108,8 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
         dtype = np.dtype(float)
     b, a, x = (v if dtype_of(v) == dtype else v.astype(dtype) for v in (b, a, x))
     axis = normal_axis(axis, len(shape_of(x)))
-    signal = np.moveaxis(x, axis, -1)
+    signal: Any = x
+    signal = np.moveaxis(signal, axis, -1)
     length, order = shape_of(signal)[-1], max(shape_of(a)[0], shape_of(b)[0]) - 1
     moving = _moving(b, signal)
     if zi is None:
@@ -126,11 +134,11 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     return np.moveaxis(y, -1, axis), np.moveaxis(left[..., length:], -1, axis) / a[0]
 
 
-def _ahead(x: Any, before: int, after: int) -> Any:
+def _ahead(x: Array, before: int, after: int) -> list[tuple[int, int]]:
     return [(0, 0)] * (len(shape_of(x)) - 1) + [(before, after)]
 
 
-def _moving(b: Any, x: Any) -> Any:
+def _moving(b: Array, x: Array) -> Array:
     """Return the full convolution of each line of ``x`` with ``b``."""
     line = np.reshape(b, (1,) * (len(shape_of(x)) - 1) + shape_of(b))
     if 0 in shape_of(x):
@@ -138,17 +146,19 @@ def _moving(b: Any, x: Any) -> Any:
     return convolved(x, line, "full")
 
 
-def _extended(x: Any, length: int) -> Any:
+def _extended(x: Array, length: int) -> Array:
     return np.pad(x, _ahead(x, 0, length - shape_of(x)[-1]))
 
 
 # What the functions of two arrays in `scipy.signal` check, and how they say no.
 
-Shape = tuple[int, ...]
+
 MODES = ("full", "valid", "same")
 
 
-def checked(name: str, value: Any, known: tuple[str, ...], what: str = "mode") -> str:
+def checked(
+    name: str, value: object, known: tuple[str, ...], what: str = "mode"
+) -> str:
     """Return a word that an argument can be; an error lists those that it can."""
     if value not in known:
         listed = ", ".join(map(repr, known))
@@ -159,7 +169,7 @@ def checked(name: str, value: Any, known: tuple[str, ...], what: str = "mode") -
     return str(value)
 
 
-def pair(name: str, a: Any, b: Any) -> tuple[Any, Any]:
+def pair(name: str, a: ArrayLike, b: ArrayLike) -> tuple[Array, Array]:
     """Return the two arrays, which have as many axes as each other."""
     a, b = admit(a), admit(b)
     if len(shape_of(a)) != len(shape_of(b)):
@@ -171,7 +181,7 @@ def pair(name: str, a: Any, b: Any) -> tuple[Any, Any]:
     return a, b
 
 
-def swapped(name: str, a: Shape, b: Shape, axes: Any = None) -> bool:
+def swapped(name: str, a: Shape, b: Shape, axes: Iterable[int] | None = None) -> bool:
     """Return whether a valid convolution slides ``a`` over ``b``."""
     axes = range(len(a)) if axes is None else axes
     if all(a[i] >= b[i] for i in axes):
@@ -184,7 +194,7 @@ def swapped(name: str, a: Shape, b: Shape, axes: Any = None) -> bool:
     )
 
 
-def nothing(name: str, a: Any, b: Any, mode: str) -> Any:
+def nothing(name: str, a: Array, b: Array, mode: str) -> Array:
     """The sums over no product, where an array has no entry, in SciPy's shapes."""
     n, m = shape_of(a), shape_of(b)
     shape = n
@@ -204,12 +214,12 @@ def nothing(name: str, a: Any, b: Any, mode: str) -> Any:
 
 
 def convolve2d(
-    in1: Any,
-    in2: Any,
+    in1: ArrayLike,
+    in2: ArrayLike,
     mode: str = "full",
     boundary: str = "fill",
-    fillvalue: Any = 0,
-) -> Any:
+    fillvalue: ArrayLike = 0,
+) -> Array:
     """`scipy.signal.convolve2d`: of two matrices, with a choice of boundary.
 
     Parameters
@@ -240,12 +250,12 @@ def convolve2d(
 
 
 def correlate2d(
-    in1: Any,
-    in2: Any,
+    in1: ArrayLike,
+    in2: ArrayLike,
     mode: str = "full",
     boundary: str = "fill",
-    fillvalue: Any = 0,
-) -> Any:
+    fillvalue: ArrayLike = 0,
+) -> Array:
     """`scipy.signal.correlate2d`: of two matrices, with a choice of boundary.
 
     Parameters
@@ -281,13 +291,13 @@ BOUNDARIES = {"fill": "constant", "symm": "symmetric", "wrap": "wrap"}
 
 def _bounded(
     name: str,
-    in1: Any,
-    in2: Any,
+    in1: ArrayLike,
+    in2: ArrayLike,
     mode: str,
     boundary: str,
     fillvalue: Any,
     late: bool = False,
-) -> Any:
+) -> Array:
     a, b = pair(name, in1, in2)
     if len(shape_of(a)) != 2:
         raise ValueError(
@@ -314,7 +324,7 @@ def _bounded(
     return _middle(convolved(around, b, "valid"), a, b, mode, late)
 
 
-def _middle(y: Any, a: Any, b: Any, mode: str, late: bool) -> Any:
+def _middle(y: Array, a: Array, b: Array, mode: str, late: bool) -> Array:
     """Return what of the full result lies over ``a``; one later for a correlation."""
     if mode != "same":
         return y
@@ -326,7 +336,7 @@ def _middle(y: Any, a: Any, b: Any, mode: str, late: bool) -> Any:
 
 
 def choose_conv_method(
-    in1: Any, in2: Any, mode: str = "full", measure: bool = False
+    in1: ArrayLike, in2: ArrayLike, mode: str = "full", measure: bool = False
 ) -> str:
     """`scipy.signal.choose_conv_method`: ``"direct"`` or ``"fft"``, by SciPy's rule.
 
@@ -354,7 +364,7 @@ def choose_conv_method(
     return found
 
 
-def _example(x: Any) -> Any:
+def _example(x: ArrayLike) -> Array:
     """Return an array of NumPy with the shape and the dtype of ``x``."""
     if isinstance(x, np.ndarray):
         return x
@@ -362,7 +372,9 @@ def _example(x: Any) -> Any:
     return Spec(spec.shape, spec.dtype).example()
 
 
-def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
+def convolve(
+    in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = "auto"
+) -> Array:
     """`scipy.signal.convolve`: of two arrays with as many axes.
 
     Parameters
@@ -401,7 +413,9 @@ def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> An
     return convolved(a, b, mode, method)
 
 
-def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
+def correlate(
+    in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = "auto"
+) -> Array:
     """`scipy.signal.correlate`: `convolve` with ``conj(in2)`` turned round.
 
     Parameters
@@ -429,7 +443,7 @@ def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> A
     return convolve(a, turned(conjugate(b)), mode, method)
 
 
-def correlation_lags(in1_len: int, in2_len: int, mode: str = "full") -> Any:
+def correlation_lags(in1_len: int, in2_len: int, mode: str = "full") -> Array:
     """`scipy.signal.correlation_lags`: plain integers.
 
     Examples
@@ -443,7 +457,12 @@ def correlation_lags(in1_len: int, in2_len: int, mode: str = "full") -> Any:
     return lags(in1_len, in2_len, mode)
 
 
-def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any:
+def fftconvolve(
+    in1: ArrayLike,
+    in2: ArrayLike,
+    mode: str = "full",
+    axes: int | Sequence[int] | None = None,
+) -> Array:
     """`scipy.signal.fftconvolve`: by Fourier transforms, along some axes.
 
     Parameters
@@ -467,7 +486,12 @@ def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any
     return _by_fft("fftconvolve", in1, in2, mode, axes)
 
 
-def oaconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any:
+def oaconvolve(
+    in1: ArrayLike,
+    in2: ArrayLike,
+    mode: str = "full",
+    axes: int | Sequence[int] | None = None,
+) -> Array:
     """`scipy.signal.oaconvolve`: the values of `fftconvolve`, which computes them.
 
     SciPy adds overlapping pieces here, to save memory where one array is much longer;
@@ -481,7 +505,13 @@ def oaconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any:
     return _by_fft("oaconvolve", in1, in2, mode, axes)
 
 
-def _by_fft(name: str, in1: Any, in2: Any, mode: str, axes: Any) -> Any:
+def _by_fft(
+    name: str,
+    in1: ArrayLike,
+    in2: ArrayLike,
+    mode: str,
+    axes: int | Sequence[int] | None,
+) -> Array:
     a, b = pair(name, in1, in2)
     checked(name, mode, MODES)
     rank = len(shape_of(a))
@@ -520,8 +550,13 @@ def _by_fft(name: str, in1: Any, in2: Any, mode: str, axes: Any) -> Any:
 
 
 def _lengths(
-    in1: Any, in2: Any, mode: str = "full", *rest: Any, axes: Any = None, **_: Any
-) -> Any:
+    in1: Array,
+    in2: Array,
+    mode: str = "full",
+    *rest: Any,
+    axes: int | Sequence[int] | None = None,
+    **_: Any,
+) -> tuple[Any, ...]:
     """Return the shape of a convolution, or correlation, along all axes."""
     if axes is not None or not all(isinstance(x, str) for x in rest[:1]):
         raise UnknownLengthError("measured when it runs")

@@ -16,6 +16,7 @@ from scipy import special as _scipy
 from workbench.core.op import CALLS, UFUNCS
 from workbench.core.refusals import REFUSED
 from workbench.core.tensor import admit, value_of
+from workbench.core.types import Array, ArrayLike, Axis
 from workbench.ops.define import dtype_of
 from workbench.ops.elementwise import stop_gradient
 from workbench.ops.lengths import delay
@@ -92,13 +93,13 @@ def __dir__() -> list[str]:
 # Exponentials that are summed
 
 
-def _shifted(x: Any, axis: Any) -> Any:
+def _shifted(x: ArrayLike, axis: Axis) -> Array:
     x = admit(x)
     largest = stop_gradient(np.max(x, axis=axis, keepdims=True))
     return x - np.where(np.isfinite(largest), largest, 0)
 
 
-def softmax(x: Any, axis: Any = None) -> Any:
+def softmax(x: ArrayLike, axis: Axis = None) -> Array:
     """``exp(x) / sum(exp(x))`` without overflow, as `scipy.special.softmax`.
 
     Parameters
@@ -119,7 +120,7 @@ def softmax(x: Any, axis: Any = None) -> Any:
     return (powers / total).astype(dtype_of(powers))
 
 
-def log_softmax(x: Any, axis: Any = None) -> Any:
+def log_softmax(x: ArrayLike, axis: Axis = None) -> Array:
     """``log(softmax(x))`` with all its digits, as `scipy.special.log_softmax`.
 
     Parameters
@@ -139,7 +140,7 @@ def log_softmax(x: Any, axis: Any = None) -> Any:
     return moved - logsumexp(moved, axis=axis, keepdims=True)
 
 
-def softplus(x: Any) -> Any:
+def softplus(x: ArrayLike) -> Array:
     """``log(1 + exp(x))`` without overflow, as `scipy.special.softplus`.
 
     >>> float(softplus(-800.0)), float(softplus(800.0))
@@ -151,7 +152,7 @@ def softplus(x: Any) -> Any:
 # Gamma and zeta
 
 
-def polygamma(n: Any, x: Any) -> Any:
+def polygamma(n: Any, x: ArrayLike) -> Array:
     """The n-th derivative of `digamma`: (-1)**(n+1) n! zeta(n + 1, x), DLMF 25.11.12.
 
     Parameters
@@ -179,7 +180,7 @@ def polygamma(n: Any, x: Any) -> Any:
     return np.where(first, _F.digamma(x), factor * _F.zeta(order, x))
 
 
-def multigammaln(a: Any, d: int) -> Any:
+def multigammaln(a: ArrayLike, d: int) -> Any:
     """Return the logarithm of the multivariate gamma function: DLMF 35.3.4.
 
     Parameters
@@ -208,7 +209,7 @@ def multigammaln(a: Any, d: int) -> Any:
     return total
 
 
-def zeta(x: Any, q: Any = None) -> Any:
+def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
     """`scipy.special.zeta`; its derivative is known by ``q``.
 
     >>> import numpy as np
@@ -218,7 +219,7 @@ def zeta(x: Any, q: Any = None) -> Any:
     return _F.riemann_zeta(x) if q is None else _F.zeta(x, q)
 
 
-def lambertw(z: Any, k: Any = 0, tol: float = 1e-8) -> Any:
+def lambertw(z: ArrayLike, k: ArrayLike = 0, tol: float = 1e-8) -> Array:
     """`scipy.special.lambertw`: w with ``w * exp(w) = z``, complex.
 
     >>> float(lambertw(0.0).real)
@@ -230,7 +231,7 @@ def lambertw(z: Any, k: Any = 0, tol: float = 1e-8) -> Any:
 # Counting
 
 
-def factorial(n: Any) -> Any:
+def factorial(n: ArrayLike) -> Array:
     """``gamma(n + 1)``, and 0 for negative n, as `scipy.special.factorial`.
 
     >>> float(factorial(4.0))
@@ -241,7 +242,7 @@ def factorial(n: Any) -> Any:
     return np.where(outside, 0, _F.gamma(np.where(outside, 0, n) + 1))
 
 
-def comb(N: Any, k: Any) -> Any:
+def comb(N: ArrayLike, k: ArrayLike) -> Array:
     """``binom(N, k)``, and 0 unless ``0 <= k <= N``, as `scipy.special.comb`.
 
     >>> float(comb(5.0, 2.0))
@@ -252,7 +253,7 @@ def comb(N: Any, k: Any) -> Any:
     return np.where(inside, _F.binom(np.where(inside, N, 1), np.where(inside, k, 1)), 0)
 
 
-def perm(N: Any, k: Any) -> Any:
+def perm(N: ArrayLike, k: ArrayLike) -> Array:
     """``poch(N - k + 1, k)``, and 0 unless ``0 <= k <= N``, as `scipy.special.perm`.
 
     >>> float(perm(5.0, 2.0))
@@ -264,7 +265,7 @@ def perm(N: Any, k: Any) -> Any:
     return np.where(inside, _F.poch(N - k + 1, k), 0)
 
 
-def diric(x: Any, n: int) -> Any:
+def diric(x: ArrayLike, n: int) -> Any:
     """``sin(n x / 2) / (n sin(x / 2))``, as `scipy.special.diric`.
 
     A sum of cosines, which has no special points: DLMF 1.15.12.
@@ -284,12 +285,12 @@ def diric(x: Any, n: int) -> Any:
 # Spherical Bessel functions
 
 
-def _spherical(name: str, n: Any, z: Any, derivative: bool) -> Any:
+def _spherical(name: str, n: ArrayLike, z: ArrayLike, derivative: bool) -> Array:
     n = np.asarray(n, dtype=np.dtype("long"))[()]
     return getattr(_F, f"{name}_d" if derivative else name)(n, z)
 
 
-def spherical_jn(n: Any, z: Any, derivative: bool = False) -> Any:
+def spherical_jn(n: ArrayLike, z: ArrayLike, derivative: bool = False) -> Array:
     """`scipy.special.spherical_jn`; the order ``n`` does not vary.
 
     >>> float(spherical_jn(0, 0.0))
@@ -298,7 +299,7 @@ def spherical_jn(n: Any, z: Any, derivative: bool = False) -> Any:
     return _spherical("spherical_jn", n, z, derivative)
 
 
-def spherical_yn(n: Any, z: Any, derivative: bool = False) -> Any:
+def spherical_yn(n: ArrayLike, z: ArrayLike, derivative: bool = False) -> Array:
     """`scipy.special.spherical_yn`; the order ``n`` does not vary.
 
     >>> bool(np.isclose(spherical_yn(0, 2.0), -np.cos(2.0) / 2))
@@ -307,7 +308,7 @@ def spherical_yn(n: Any, z: Any, derivative: bool = False) -> Any:
     return _spherical("spherical_yn", n, z, derivative)
 
 
-def spherical_in(n: Any, z: Any, derivative: bool = False) -> Any:
+def spherical_in(n: ArrayLike, z: ArrayLike, derivative: bool = False) -> Array:
     """`scipy.special.spherical_in`; the order ``n`` does not vary.
 
     >>> bool(np.isclose(spherical_in(0, 2.0), np.sinh(2.0) / 2))
@@ -316,7 +317,7 @@ def spherical_in(n: Any, z: Any, derivative: bool = False) -> Any:
     return _spherical("spherical_in", n, z, derivative)
 
 
-def spherical_kn(n: Any, z: Any, derivative: bool = False) -> Any:
+def spherical_kn(n: ArrayLike, z: ArrayLike, derivative: bool = False) -> Array:
     """`scipy.special.spherical_kn`; the order ``n`` does not vary.
 
     >>> bool(np.isclose(spherical_kn(0, 2.0), np.pi / 4 * np.exp(-2.0)))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from workbench.core import blame, traces, tree, types
 from workbench.core.deferred import shape_at
 from workbench.core.recorder import Recorder
 from workbench.core.tensor import admit, value_of
+from workbench.core.types import Array, ArrayLike
 from workbench.errors import (
     ConvergenceError,
     ShapeError,
@@ -48,7 +50,7 @@ __all__ = [
 Function = Callable[..., Any]
 
 
-def _scipy() -> Any:
+def _scipy() -> ModuleType:
     """SciPy's module, loaded when one of its solvers is first needed."""
     return import_module("scipy.integrate")
 
@@ -58,12 +60,12 @@ def _scipy() -> Any:
 
 def odeint(
     func: Function,
-    y0: Any,
-    t: Any,
+    y0: ArrayLike,
+    t: ArrayLike,
     args: tuple[Any, ...] = (),
     tfirst: bool = False,
     **settings: Any,
-) -> Any:
+) -> Array:
     """`scipy.integrate.odeint` with derivatives by the adjoint method.
 
     Parameters
@@ -121,7 +123,7 @@ def odeint(
 
 
 def _lsoda(
-    function: Function, times: Any, y0: Any, settings: dict[str, Any]
+    function: Function, times: Array, y0: Array, settings: dict[str, Any]
 ) -> tuple[Any, Any]:
     """SciPy's `odeint`; what it could not solve is told by a warning."""
     import warnings
@@ -142,7 +144,7 @@ def _lsoda(
 def solve_ivp(
     fun: Function,
     t_span: Sequence[Any],
-    y0: Any,
+    y0: ArrayLike,
     method: Any = "RK45",
     t_eval: Any = None,
     dense_output: bool = False,
@@ -150,7 +152,7 @@ def solve_ivp(
     vectorized: bool = False,
     args: tuple[Any, ...] | None = None,
     **options: Any,
-) -> Any:
+) -> Array:
     """`scipy.integrate.solve_ivp` with derivatives by the adjoint method.
 
     Parameters
@@ -242,7 +244,7 @@ def solve_ivp(
 
 
 def _stepwise(
-    function: Function, times: Any, y0: Any, settings: dict[str, Any]
+    function: Function, times: Array, y0: Array, settings: dict[str, Any]
 ) -> tuple[Any, Any]:
     """SciPy's `solve_ivp`, with one row per time."""
     made = _scipy().solve_ivp(
@@ -251,10 +253,10 @@ def _stepwise(
     return np.concatenate([y0[None], made.y.T]), made
 
 
-def _closed(rate: Function, t: Any, y0: Any, args: Any, name: str) -> Recorder:
+def _closed(rate: Function, t: Array, y0: Array, args: Any, name: str) -> Recorder:
     """The rate of change as a program of what it reads, the time and the state."""
 
-    def flat(args: Any, t: Any, y: Any) -> Any:
+    def flat(args: Any, t: Array, y: Array) -> Array:
         made = admit(rate(t, y, *args))
         if not hasattr(made, "shape"):
             made = np.asarray(made)
@@ -271,7 +273,7 @@ def _closed(rate: Function, t: Any, y0: Any, args: Any, name: str) -> Recorder:
     return Recorder(flat, args, t, y0, dynamic=True)
 
 
-def _state(y0: Any) -> Any:
+def _state(y0: ArrayLike) -> Array:
     """Return a state as SciPy takes it: one axis, float64 or complex."""
     y0 = admit(y0)
     if not hasattr(y0, "shape"):
@@ -282,13 +284,13 @@ def _state(y0: Any) -> Any:
             " axis: np.ravel it, and np.reshape it inside the function."
         )
     kind = complex if y0.dtype.kind == "c" else float
-    return np.reshape(np.astype(y0, kind), (-1,))
+    return np.reshape(y0.astype(kind), (-1,))
 
 
-def _times(t: Any) -> Any:
+def _times(t: ArrayLike) -> Array:
     """Times as float64."""
     t = admit(t)
-    return np.astype(t if hasattr(t, "shape") else np.asarray(t), float)
+    return (t if hasattr(t, "shape") else np.asarray(t)).astype(float)
 
 
 # Integrals of functions
@@ -362,7 +364,7 @@ def _between(a: Any, b: Any) -> float:
     return low + 0.5 * (high - low)
 
 
-def _less(y: Any, *rest: Any, axis: int = -1, **settings: Any) -> Any:
+def _less(y: Array, *rest: Any, axis: int = -1, **settings: Any) -> tuple[Any, ...]:
     """Return the shape of samples without their axis."""
     if rest[1:]:
         raise UnknownLengthError("measured when it runs")

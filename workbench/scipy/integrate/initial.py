@@ -24,7 +24,14 @@ from workbench.autodiff.call import (
 from workbench.core import blame
 from workbench.core.op import declare
 from workbench.core.tensor import apply
-from workbench.core.types import Params, Spec, is_differentiable
+from workbench.core.types import (
+    Array,
+    ArrayLike,
+    Params,
+    Spec,
+    Tangent,
+    is_differentiable,
+)
 from workbench.errors import ConvergenceError
 from workbench.ops.define import dtype_of, shape_of
 from workbench.ops.elementwise import stop_gradient
@@ -86,12 +93,14 @@ class Problem:
         return self._derived[key]
 
 
-def integrate(problem: Problem, parameters: Sequence[Any], times: Any, y0: Any) -> Any:
+def integrate(
+    problem: Problem, parameters: Sequence[Any], times: ArrayLike, y0: ArrayLike
+) -> Array:
     """Return the states at all times, the first of which is ``y0``: one row each."""
     return apply(FLOW, (*parameters, times, y0), {"problem": problem})
 
 
-def _compute(*inputs: Any, problem: Problem) -> Any:
+def _compute(*inputs: Any, problem: Problem) -> Array:
     *parameters, times, y0 = inputs
     times = np.asarray(times)
     # Solvers take no time twice; some rows stand for the same.
@@ -101,7 +110,7 @@ def _compute(*inputs: Any, problem: Problem) -> Any:
     if len(distinct) == 1:
         return np.repeat(np.asarray(y0)[None], len(times), axis=0)
 
-    def function(t: Any, y: Any) -> Any:
+    def function(t: Any, y: Any) -> Array:
         return problem.rate([*parameters, np.float64(t), y])[0]
 
     try:
@@ -128,7 +137,9 @@ def _infer(*inputs: Any, problem: Problem) -> Spec:
     return Spec((*shape_of(times), *shape_of(y0)), np.dtype(y0.dtype))
 
 
-def _rates(problem: Problem, parameters: Sequence[Any], times: Any, y: Any) -> Any:
+def _rates(
+    problem: Problem, parameters: Sequence[Any], times: Array, y: Array
+) -> Array:
     """Return the rate of change at all times."""
     values = [*parameters, times, y]
     batched = [False] * len(parameters) + [True, True]
@@ -136,8 +147,8 @@ def _rates(problem: Problem, parameters: Sequence[Any], times: Any, y: Any) -> A
 
 
 def _push(
-    tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
-) -> Any:
+    tangents: tuple[Any, ...], y: Array, inputs: tuple[Any, ...], params: Params
+) -> Tangent:
     problem: Problem = params["problem"]
     *parameters, times, y0 = inputs
     *moving, dt, dy0 = tangents
@@ -172,7 +183,7 @@ def _push(
 
 
 def _pull(
-    mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
+    mask: int, g: Array, y: Array, inputs: tuple[Any, ...], params: Params
 ) -> list[Any]:
     problem: Problem = params["problem"]
     *parameters, times, y0 = inputs
@@ -232,7 +243,7 @@ def _pull(
     return [*made, by_times, adjoint]
 
 
-def check_return(found: Any, known: Any, settings: dict[str, Any]) -> None:
+def check_return(found: ArrayLike, known: Any, settings: dict[str, Any]) -> None:
     """Refuse an adjoint whose states did not come back to where they had been."""
     if not known.size:
         return

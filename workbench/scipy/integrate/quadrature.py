@@ -16,7 +16,14 @@ from workbench.core import blame, types
 from workbench.core.op import declare
 from workbench.core.recorder import Recorder
 from workbench.core.tensor import admit, apply
-from workbench.core.types import Params, Spec, is_differentiable
+from workbench.core.types import (
+    Array,
+    ArrayLike,
+    Params,
+    Spec,
+    Tangent,
+    is_differentiable,
+)
 from workbench.errors import ShapeError, TraceError, UsageError
 from workbench.ops.define import dtype_of, shape_of
 from workbench.ops.shaping import normal_axis
@@ -59,12 +66,14 @@ class Integrand:
         return self._derived[key]
 
 
-def integral(integrand: Integrand, parameters: Sequence[Any], a: Any, b: Any) -> Any:
+def integral(
+    integrand: Integrand, parameters: Sequence[Any], a: ArrayLike, b: ArrayLike
+) -> Any:
     """Return the integral from a to b."""
     return apply(INTEGRAL, (*parameters, a, b), {"integrand": integrand})
 
 
-def _compute(*inputs: Any, integrand: Integrand) -> Any:
+def _compute(*inputs: Any, integrand: Integrand) -> Array:
     from scipy import integrate
 
     *parameters, a, b = inputs
@@ -91,8 +100,8 @@ def _infer(*inputs: Any, integrand: Integrand) -> Spec:
 
 
 def _push(
-    tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
-) -> Any:
+    tangents: tuple[Any, ...], y: Array, inputs: tuple[Any, ...], params: Params
+) -> Tangent:
     integrand: Integrand = params["integrand"]
     *parameters, a, b = inputs
     *moving, da, db = tangents
@@ -124,7 +133,7 @@ def _push(
 
 
 def _pull(
-    mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
+    mask: int, g: Array, y: Array, inputs: tuple[Any, ...], params: Params
 ) -> list[Any]:
     integrand: Integrand = params["integrand"]
     *parameters, a, b = inputs
@@ -183,7 +192,9 @@ INTEGRAL.reads = None
 # Their public home is `workbench.scipy.integrate`.
 
 
-def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+def trapezoid(
+    y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1
+) -> Array:
     """`scipy.integrate.trapezoid`: the integral of samples, joined by lines.
 
     >>> import numpy as np, workbench as wb
@@ -196,8 +207,12 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
 
 
 def cumulative_trapezoid(
-    y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1, initial: Any = None
-) -> Any:
+    y: ArrayLike,
+    x: ArrayLike | None = None,
+    dx: ArrayLike = 1.0,
+    axis: int = -1,
+    initial: float | None = None,
+) -> Array:
     """`scipy.integrate.cumulative_trapezoid`: the integral up to each sample.
 
     >>> import numpy as np
@@ -218,7 +233,9 @@ def cumulative_trapezoid(
     return np.moveaxis(made, -1, normal_axis(axis, rank))
 
 
-def simpson(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
+def simpson(
+    y: ArrayLike, x: ArrayLike | None = None, *, dx: ArrayLike = 1.0, axis: int = -1
+) -> Array:
     """`scipy.integrate.simpson`: the integral of samples, joined by parabolas.
 
     For an even number of samples the last interval is that of the parabola
@@ -259,7 +276,7 @@ def simpson(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
     return total
 
 
-def _samples(y: Any, x: Any, dx: Any, axis: int) -> tuple[Any, Any]:
+def _samples(y: Any, x: Any, dx: Any, axis: int) -> tuple[Array, Any]:
     """Return the samples with their axis last, and the steps between them."""
     y = _array(y)
     rank = len(shape_of(y))
@@ -279,11 +296,11 @@ def _samples(y: Any, x: Any, dx: Any, axis: int) -> tuple[Any, Any]:
     return y, x[..., 1:] - x[..., :-1]
 
 
-def _part(step: Any, index: Any) -> Any:
+def _part(step: Any, index: Any) -> Array:
     """Some of the steps; a number where all are alike."""
     return step[..., index] if shape_of(step) else step
 
 
-def _array(x: Any) -> Any:
+def _array(x: ArrayLike) -> Any:
     x = admit(x)
     return x if hasattr(x, "shape") else np.asarray(x)

@@ -16,6 +16,7 @@ import scipy.linalg as _scipy
 from workbench.core.deferred import shape_at
 from workbench.core.dims import largest, smallest
 from workbench.core.op import LENGTHS
+from workbench.core.types import Array, Shape
 from workbench.errors import UnknownLengthError
 from workbench.ops.define import shape_of_first
 from workbench.ops.lengths import delay
@@ -109,49 +110,51 @@ def __dir__() -> list[str]:
 # Shapes of what runs when lengths are known, from those of the arguments
 
 
-def _toeplitz_lengths(c: Any, r: Any = None) -> Any:
+def _toeplitz_lengths(c: Array, r: Array | None = None) -> Shape:
     shape, other = shape_at(c) or (1,), shape_at(c if r is None else r) or (1,)
     return (*shape, other[-1])
 
 
-def _companion_lengths(a: Any) -> Any:
+def _companion_lengths(a: Array) -> Shape:
     (*loop, n) = shape_at(a)
     return (*loop, n - 1, n - 1)
 
 
-def _convolution_lengths(a: Any, n: int, mode: str = "full") -> Any:
+def _convolution_lengths(a: Array, n: int, mode: str = "full") -> Shape:
     (*loop, m) = shape_at(a) or (1,)
     if mode == "full":
         return (*loop, m + n - 1, n)
     return (*loop, largest(m, n) - (smallest(m, n) - 1 if mode == "valid" else 0), n)
 
 
-def _block_lengths(*arrs: Any) -> Any:
+def _block_lengths(*arrs: Any) -> Shape:
     shapes = [(1, 1)[len(shape_at(x)) :] + shape_at(x) for x in arrs]
     if any(len(shape) > 2 for shape in shapes):
         raise UnknownLengthError("measured when it runs")
     return tuple(map(sum, zip(*shapes, strict=True)))
 
 
-def _factor_lengths(a: Any, *settings: Any, **more: Any) -> Any:
+def _factor_lengths(a: Array, *settings: Any, **more: Any) -> list[Shape]:
     shape = shape_at(a)
     return [shape, (*shape[:-2], smallest(*shape[-2:]))]
 
 
-def _lstsq_lengths(a: Any, b: Any, *settings: Any, **more: Any) -> Any:
+def _lstsq_lengths(a: Array, b: Array, *settings: Any, **more: Any) -> Any:
     if len(shape_at(b)) == 1:  # the residues of one vector have another rank, or none
         raise UnknownLengthError("measured when it runs")
     return LENGTHS[np.linalg.lstsq](a, b)
 
 
-def _right_lengths(a: Any, b: Any, *settings: Any, **more: Any) -> Any:
+def _right_lengths(
+    a: Array | tuple[Array, Array], b: Array, *settings: Any, **more: Any
+) -> Shape:
     """The shape of a solution for one matrix, which that of its right side is."""
     if len(shape_at(a[0] if isinstance(a, tuple) else a)) > 1:
         raise UnknownLengthError("measured when it runs")
     return shape_at(b)
 
 
-def _pinv_lengths(a: Any, *, return_rank: bool = False, **settings: Any) -> Any:
+def _pinv_lengths(a: Array, *, return_rank: bool = False, **settings: Any) -> Shape:
     if return_rank:
         raise UnknownLengthError("measured when it runs")
     (*loop, rows, columns) = shape_at(a)

@@ -9,22 +9,23 @@ import numpy as np
 from workbench.core import blame
 from workbench.core.dims import always_differ
 from workbench.core.tensor import admit, value_of
+from workbench.core.types import Array, ArrayLike
 from workbench.errors import TraceError
 from workbench.ops.define import dtype_of, shape_of
 
 
-def floating(x: Any, check_finite: bool = False) -> Any:
+def floating(x: ArrayLike, check_finite: bool = False) -> Array:
     """An array or Tensor of floats; ValueError if it must be finite and is not."""
-    x = admit(x)
-    if dtype_of(x).kind not in "fc":
-        x = np.astype(x, float) if hasattr(x, "dtype") else np.float64(x)
-    value = value_of(x)
+    array: Any = admit(x)
+    if dtype_of(array).kind not in "fc":
+        array = array.astype(float) if hasattr(array, "dtype") else np.float64(array)
+    value = value_of(array)
     if check_finite and isinstance(value, np.ndarray) and not np.isfinite(value).all():
         raise ValueError("array must not contain infs or NaNs")
-    return x
+    return array
 
 
-def matrix(x: Any, check_finite: bool = False, *, square: bool = False) -> Any:
+def matrix(x: ArrayLike, check_finite: bool = False, *, square: bool = False) -> Array:
     """Return a stack of matrices of floats."""
     x = floating(x, check_finite)
     shape = shape_of(x)
@@ -35,14 +36,14 @@ def matrix(x: Any, check_finite: bool = False, *, square: bool = False) -> Any:
     return x
 
 
-def right_side(b: Any, check_finite: bool = False) -> tuple[Any, bool]:
+def right_side(b: ArrayLike, check_finite: bool = False) -> tuple[Array, bool]:
     """Return a right side as a matrix, and whether it was a vector."""
     b = floating(b, check_finite)
     vector = len(shape_of(b)) == 1
     return (b[:, None] if vector else b), vector
 
 
-def with_values(x: Any, what: str) -> Any:
+def with_values(x: ArrayLike, what: str) -> Array:
     """Return the value of an argument that decides a shape."""
     value = value_of(x)
     if value is None:
@@ -54,6 +55,6 @@ def with_values(x: Any, what: str) -> Any:
     return value
 
 
-def number(x: Any) -> float | None:
+def number(x: ArrayLike) -> float | None:
     """Return a tolerance: a plain number, through which nothing flows."""
     return None if x is None else float(value_of(x))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import scipy.linalg
 from workbench.core import blame
 from workbench.core.op import declare
 from workbench.core.tensor import apply
-from workbench.core.types import Spec
+from workbench.core.types import Array, ArrayLike, Spec
 from workbench.errors import NotDifferentiableError
 from workbench.ops.contraction import swap
 from workbench.ops.define import dtype_of, shape_of
@@ -47,16 +48,22 @@ __all__ = [
 
 
 def cholesky(
-    a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
-) -> Any:
+    a: ArrayLike,
+    lower: bool = False,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+) -> Array:
     """`scipy.linalg.cholesky`; the gradient lies in the triangle that it reads."""
     a = matrix(a, check_finite, square=True)
     return factors.cholesky(a, upper=not lower)
 
 
 def cho_factor(
-    a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
-) -> tuple[Any, bool]:
+    a: ArrayLike,
+    lower: bool = False,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+) -> tuple[Array, bool]:
     """`scipy.linalg.cho_factor`: the factor, beside what ``a`` holds there."""
     a = matrix(a, check_finite, square=True)
     c = factors.cholesky(a, upper=not lower)
@@ -65,10 +72,10 @@ def cho_factor(
 
 def cho_solve(
     c_and_lower: tuple[Any, bool],
-    b: Any,
+    b: ArrayLike,
     overwrite_b: bool = False,
     check_finite: bool = True,
-) -> Any:
+) -> Array:
     """`scipy.linalg.cho_solve`, by the result of `cho_factor`.
 
     Examples
@@ -88,12 +95,12 @@ def cho_solve(
 
 
 def lu(
-    a: Any,
+    a: ArrayLike,
     permute_l: bool = False,
     overwrite_a: bool = False,
     check_finite: bool = True,
     p_indices: bool = False,
-) -> Any:
+) -> tuple[Array, ...]:
     """`scipy.linalg.lu`, of matrices of any shape whose leading blocks have inverses.
 
     Examples
@@ -113,8 +120,8 @@ def lu(
 
 
 def lu_factor(
-    a: Any, overwrite_a: bool = False, check_finite: bool = True
-) -> tuple[Any, Any]:
+    a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True
+) -> tuple[Array, Array]:
     """`scipy.linalg.lu_factor`: both factors in one matrix, and the row swaps."""
     p, low, up = systems.lu(matrix(a, check_finite))
     (*loop, rows, few), columns = shape_of(low), shape_of(up)[-1]
@@ -130,11 +137,11 @@ def lu_factor(
 
 def lu_solve(
     lu_and_piv: tuple[Any, Any],
-    b: Any,
+    b: ArrayLike,
     trans: int = 0,
     overwrite_b: bool = False,
     check_finite: bool = True,
-) -> Any:
+) -> Array:
     """`scipy.linalg.lu_solve`, by the result of `lu_factor` of one matrix."""
     whole, swaps = lu_and_piv
     whole = matrix(whole, check_finite, square=True)
@@ -164,13 +171,13 @@ def lu_solve(
 # The order of columns that pivoting finds; integers, through which nothing flows
 
 
-def _column_order(x: Any) -> Any:
+def _column_order(x: Array) -> Array:
     flat = np.reshape(x, (-1, *x.shape[-2:]))
     rows = [scipy.linalg.qr(m, mode="r", pivoting=True)[1] for m in flat]
     return np.reshape(np.stack(rows), (*x.shape[:-2], x.shape[-1]))
 
 
-def _column_order_infer(x: Any) -> Spec:
+def _column_order_infer(x: Array) -> Spec:
     spec = matrices(x)
     return Spec((*spec.shape[:-2], spec.shape[-1]), np.dtype(np.int32))
 
@@ -188,13 +195,13 @@ ORDER.compute, ORDER.infer = _column_order, _column_order_infer
 
 
 def qr(
-    a: Any,
+    a: ArrayLike,
     overwrite_a: bool = False,
-    lwork: Any = None,
+    lwork: object = None,
     mode: str = "full",
     pivoting: bool = False,
     check_finite: bool = True,
-) -> Any:
+) -> tuple[Array, ...]:
     """`scipy.linalg.qr`, of a matrix of full rank; see `numpy.linalg.qr`.
 
     Raises
@@ -216,7 +223,7 @@ def qr(
     return (r, *order) if mode == "r" else (q, r, *order)
 
 
-def polar(a: Any, side: str = "right") -> tuple[Any, Any]:
+def polar(a: ArrayLike, side: str = "right") -> tuple[Array, Array]:
     """`scipy.linalg.polar`: the nearest matrix with orthonormal columns, and the rest.
 
     Right for repeated singular values too; NaN for a square matrix of less than full
@@ -231,7 +238,9 @@ def polar(a: Any, side: str = "right") -> tuple[Any, Any]:
     return nearest, rest
 
 
-def orthogonal_procrustes(A: Any, B: Any, check_finite: bool = True) -> tuple[Any, Any]:
+def orthogonal_procrustes(
+    A: ArrayLike, B: ArrayLike, check_finite: bool = True
+) -> tuple[Array, Array]:
     """`scipy.linalg.orthogonal_procrustes`."""
     A, B = floating(A, check_finite), floating(B, check_finite)
     if len(shape_of(A)) != 2 or shape_of(A) != shape_of(B):
@@ -249,7 +258,7 @@ def orthogonal_procrustes(A: Any, B: Any, check_finite: bool = True) -> tuple[An
 # and `svd` as this library has them.
 
 
-def _pencil(a: Any, b: Any, check_finite: bool) -> Any:
+def _pencil(a: ArrayLike, b: ArrayLike | None, check_finite: bool) -> Array:
     """Return the matrix whose eigenvalues are those of ``a v = w b v``."""
     a = matrix(a, check_finite, square=True)
     if b is None:
@@ -257,33 +266,33 @@ def _pencil(a: Any, b: Any, check_finite: bool) -> Any:
     return np.linalg.solve(matrix(b, check_finite, square=True), a)
 
 
-def _complex(x: Any) -> Any:
+def _complex(x: Array) -> Array:
     kind = np.result_type(dtype_of(x), np.complex64)
-    return x if dtype_of(x) == kind else np.astype(x, kind)
+    return x if dtype_of(x) == kind else x.astype(kind)
 
 
 def eigvals(
-    a: Any,
-    b: Any = None,
+    a: ArrayLike,
+    b: ArrayLike | None = None,
     overwrite_a: bool = False,
     check_finite: bool = True,
     homogeneous_eigvals: bool = False,
-) -> Any:
+) -> Array:
     """`scipy.linalg.eigvals`, always complex; with ``b`` those of ``b⁻¹ a``."""
     _refuse("homogeneous_eigvals=True", "w, with b", homogeneous_eigvals)
     return _complex(_eigvals(_pencil(a, b, check_finite)))
 
 
 def eig(
-    a: Any,
-    b: Any = None,
+    a: ArrayLike,
+    b: ArrayLike | None = None,
     left: bool = False,
     right: bool = True,
     overwrite_a: bool = False,
     overwrite_b: bool = False,
     check_finite: bool = True,
     homogeneous_eigvals: bool = False,
-) -> Any:
+) -> Array | tuple[Array, Array]:
     """`scipy.linalg.eig`; with ``b`` those of ``b⁻¹ a``, in the order of these.
 
     Raises
@@ -309,8 +318,8 @@ def _refuse(what: str, cure: str, asked: bool) -> None:
 
 
 def eigh(
-    a: Any,
-    b: Any = None,
+    a: ArrayLike,
+    b: ArrayLike | None = None,
     *,
     lower: bool = True,
     eigvals_only: bool = False,
@@ -318,8 +327,8 @@ def eigh(
     overwrite_b: bool = False,
     type: int = 1,
     check_finite: bool = True,
-    subset_by_index: Any = None,
-    subset_by_value: Any = None,
+    subset_by_index: Sequence[int] | None = None,
+    subset_by_value: Sequence[float] | None = None,
     driver: str | None = None,
 ) -> Any:
     """`scipy.linalg.eigh`, the generalised problem included (by Cholesky of ``b``).
@@ -360,7 +369,7 @@ def eigh(
     return values[..., chosen], vectors[..., chosen]
 
 
-def _reduced(a: Any, root: Any, type: int) -> Any:
+def _reduced(a: Array, root: Array, type: int) -> Array:
     """Return the Hermitian matrix with the eigenvalues of a generalised problem."""
     if type not in (1, 2, 3):
         raise ValueError('"type" keyword only accepts 1, 2, and 3.')
@@ -370,7 +379,9 @@ def _reduced(a: Any, root: Any, type: int) -> Any:
     return hermitian(systems.triangular(root, hermitian(half), True))
 
 
-def _subset(values: Any, by_index: Any, by_value: Any) -> slice:
+def _subset(
+    values: Array, by_index: Sequence[int] | None, by_value: Sequence[float] | None
+) -> slice:
     if by_index is not None:
         first, last = map(int, by_index)
         n = shape_of(values)[-1]
@@ -391,18 +402,18 @@ def _subset(values: Any, by_index: Any, by_value: Any) -> slice:
 
 
 def eigvalsh(
-    a: Any,
-    b: Any = None,
+    a: ArrayLike,
+    b: ArrayLike | None = None,
     *,
     lower: bool = True,
     overwrite_a: bool = False,
     overwrite_b: bool = False,
     type: int = 1,
     check_finite: bool = True,
-    subset_by_index: Any = None,
-    subset_by_value: Any = None,
+    subset_by_index: Sequence[int] | None = None,
+    subset_by_value: Sequence[float] | None = None,
     driver: str | None = None,
-) -> Any:
+) -> Array:
     """`scipy.linalg.eigvalsh`, the generalised problem included."""
     return eigh(
         a,
@@ -417,11 +428,11 @@ def eigvalsh(
 
 
 def eigh_tridiagonal(
-    d: Any,
-    e: Any,
+    d: ArrayLike,
+    e: ArrayLike,
     eigvals_only: bool = False,
     select: str = "a",
-    select_range: Any = None,
+    select_range: Sequence[int] | None = None,
     check_finite: bool = True,
     tol: float = 0.0,
     lapack_driver: str = "auto",
@@ -442,31 +453,33 @@ def eigh_tridiagonal(
 
 
 def eigvalsh_tridiagonal(
-    d: Any,
-    e: Any,
+    d: ArrayLike,
+    e: ArrayLike,
     select: str = "a",
-    select_range: Any = None,
+    select_range: Sequence[int] | None = None,
     check_finite: bool = True,
     tol: float = 0.0,
     lapack_driver: str = "auto",
-) -> Any:
+) -> Array:
     """`scipy.linalg.eigvalsh_tridiagonal`, by the whole matrix."""
     return eigh_tridiagonal(d, e, True, select, select_range, check_finite)
 
 
 def svd(
-    a: Any,
+    a: ArrayLike,
     full_matrices: bool = True,
     compute_uv: bool = True,
     overwrite_a: bool = False,
     check_finite: bool = True,
     lapack_driver: str = "gesdd",
-) -> Any:
+) -> Array | tuple[Array, ...]:
     """`scipy.linalg.svd`."""
     made = _svd(matrix(a, check_finite), full_matrices, compute_uv)
     return tuple(made) if compute_uv else made
 
 
-def svdvals(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+def svdvals(
+    a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True
+) -> Array:
     """`scipy.linalg.svdvals`."""
     return singular_values(matrix(a, check_finite))

@@ -12,7 +12,7 @@ import numpy as np
 
 from workbench.core import blame
 from workbench.core.tensor import Tensor, apply
-from workbench.core.types import is_differentiable
+from workbench.core.types import Array, ArrayLike, is_differentiable
 from workbench.errors import TraceError
 from workbench.ops.linalg.functions import FUNCTIONS_OF_MATRICES, along
 from workbench.scipy.linalg.arguments import matrix
@@ -32,11 +32,11 @@ __all__ = [
 ]
 
 
-def _apply(name: str, a: Any, **params: Any) -> Any:
+def _apply(name: str, a: ArrayLike, **params: Any) -> Array:
     return apply(FUNCTIONS_OF_MATRICES[name], (matrix(a, square=True),), params)
 
 
-def expm(A: Any) -> Any:
+def expm(A: ArrayLike) -> Array:
     """`scipy.linalg.expm`.
 
     Examples
@@ -49,47 +49,47 @@ def expm(A: Any) -> Any:
     return _apply("expm", A)
 
 
-def logm(A: Any) -> Any:
+def logm(A: ArrayLike) -> Array:
     """`scipy.linalg.logm`, the principal logarithm; float32 stays."""
     return _apply("logm", A)
 
 
-def sqrtm(A: Any) -> Any:
+def sqrtm(A: ArrayLike) -> Array:
     """`scipy.linalg.sqrtm`, the principal square root; no derivative if singular."""
     return _apply("sqrtm", A)
 
 
-def sinm(A: Any) -> Any:
+def sinm(A: ArrayLike) -> Array:
     """`scipy.linalg.sinm`."""
     return _apply("sinm", A)
 
 
-def cosm(A: Any) -> Any:
+def cosm(A: ArrayLike) -> Array:
     """`scipy.linalg.cosm`."""
     return _apply("cosm", A)
 
 
-def tanm(A: Any) -> Any:
+def tanm(A: ArrayLike) -> Array:
     """`scipy.linalg.tanm`."""
     return _apply("tanm", A)
 
 
-def sinhm(A: Any) -> Any:
+def sinhm(A: ArrayLike) -> Array:
     """`scipy.linalg.sinhm`."""
     return _apply("sinhm", A)
 
 
-def coshm(A: Any) -> Any:
+def coshm(A: ArrayLike) -> Array:
     """`scipy.linalg.coshm`."""
     return _apply("coshm", A)
 
 
-def tanhm(A: Any) -> Any:
+def tanhm(A: ArrayLike) -> Array:
     """`scipy.linalg.tanhm`."""
     return _apply("tanhm", A)
 
 
-def fractional_matrix_power(A: Any, t: Any) -> Any:
+def fractional_matrix_power(A: ArrayLike, t: Any) -> Array:
     """`scipy.linalg.fractional_matrix_power`, by the matrix; ``t`` is a plain number.
 
     Raises
@@ -107,12 +107,12 @@ def fractional_matrix_power(A: Any, t: Any) -> Any:
 
 
 def expm_frechet(
-    A: Any,
-    E: Any,
+    A: ArrayLike,
+    E: ArrayLike,
     method: str | None = None,
     compute_expm: bool = True,
     check_finite: bool = True,
-) -> Any:
+) -> Array | tuple[Array, Array]:
     """`scipy.linalg.expm_frechet`: ``expm(A)`` and its derivative along ``E``.
 
     Both ``method``s are answered by the block matrix of N. J. Higham, "Functions of

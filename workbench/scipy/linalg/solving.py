@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core.tensor import value_of
+from workbench.core.types import Array, ArrayLike, Axis
 from workbench.ops.contraction import swap
 from workbench.ops.define import dtype_of, shape_of
 from workbench.ops.elementwise import conjugate
@@ -42,7 +43,7 @@ _SHORT = {"gen": "general", "sym": "symmetric", "her": "hermitian",
 _HALVES = ("symmetric", "hermitian", "positive definite")
 
 
-def _seen(a: Any, assume_a: str | None, lower: bool) -> Any:
+def _seen(a: Array, assume_a: str | None, lower: bool) -> Array:
     """The matrix that a solver sees which reads the part its assumption names."""
     kind = _SHORT.get(assume_a or "general", assume_a or "general")
     if kind in ("general", "banded"):
@@ -65,15 +66,15 @@ def _seen(a: Any, assume_a: str | None, lower: bool) -> Any:
 
 
 def solve(
-    a: Any,
-    b: Any,
+    a: ArrayLike,
+    b: ArrayLike,
     lower: bool = False,
     overwrite_a: bool = False,
     overwrite_b: bool = False,
     check_finite: bool = True,
     assume_a: str | None = None,
     transposed: bool = False,
-) -> Any:
+) -> Array:
     """`scipy.linalg.solve`; the gradient lies in the part that ``assume_a`` reads.
 
     The entries that a structure does not name ('upper triangular', 'symmetric' with
@@ -104,14 +105,14 @@ def solve(
 
 
 def solve_triangular(
-    a: Any,
-    b: Any,
+    a: ArrayLike,
+    b: ArrayLike,
     trans: Any = 0,
     lower: bool = False,
     unit_diagonal: bool = False,
     overwrite_b: bool = False,
     check_finite: bool = True,
-) -> Any:
+) -> Array:
     """`scipy.linalg.solve_triangular`; the gradient lies in the triangle it reads.
 
     Examples
@@ -135,37 +136,37 @@ def solve_triangular(
 
 
 def inv(
-    a: Any,
+    a: ArrayLike,
     overwrite_a: bool = False,
     check_finite: bool = True,
     *,
     assume_a: str | None = None,
     lower: bool = False,
-) -> Any:
+) -> Array:
     """`scipy.linalg.inv`; the gradient lies in the part that ``assume_a`` reads."""
     a = matrix(a, check_finite, square=True)
     return inverses.inv(_seen(a, assume_a, lower))
 
 
-def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+def det(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:
     """`scipy.linalg.det`; right for singular matrices, to second order."""
     return _det(matrix(a, check_finite, square=True))
 
 
 def norm(
-    a: Any,
-    ord: Any = None,
-    axis: Any = None,
+    a: ArrayLike,
+    ord: int | float | str | None = None,
+    axis: Axis = None,
     keepdims: bool = False,
     check_finite: bool = True,
-) -> Any:
+) -> Array:
     """`scipy.linalg.norm`: as `numpy.linalg.norm`, whose docstring names the kinks."""
     return norms.norm(floating(a, check_finite), ord, axis, keepdims)
 
 
 def lstsq(
-    a: Any,
-    b: Any,
+    a: ArrayLike,
+    b: ArrayLike,
     cond: Any = None,
     overwrite_a: bool = False,
     overwrite_b: bool = False,
@@ -187,34 +188,38 @@ def lstsq(
 
 
 def pinv(
-    a: Any,
+    a: ArrayLike,
     *,
     atol: Any = None,
     rtol: Any = None,
     return_rank: bool = False,
     check_finite: bool = True,
-) -> Any:
+) -> Array | tuple[Array, Array | int]:
     """`scipy.linalg.pinv`; its derivative is that at constant rank."""
     a = matrix(a, check_finite)
     return _pinv(a, a, number(atol), number(rtol), return_rank)
 
 
 def pinvh(
-    a: Any,
+    a: ArrayLike,
     atol: Any = None,
     rtol: Any = None,
     lower: bool = True,
     return_rank: bool = False,
     check_finite: bool = True,
-) -> Any:
+) -> Array | tuple[Array, Array | int]:
     """`scipy.linalg.pinvh`; the gradient lies in the triangle it reads."""
     a = complete(matrix(a, check_finite, square=True), lower)
     return _pinv(a, a, number(atol), number(rtol), return_rank)
 
 
 def _pinv(
-    a: Any, whole: Any, atol: float | None, rtol: float | None, return_rank: bool
-) -> Any:
+    a: Any,
+    whole: ArrayLike,
+    atol: float | None,
+    rtol: float | None,
+    return_rank: bool,
+) -> Array | tuple[Array, Array | int]:
     eps = float(np.finfo(dtype_of(a)).eps)
     limit = max(shape_of(a)[-2:]) * eps if rtol is None else rtol
     if atol:
@@ -233,7 +238,7 @@ def _pinv(
 # Matrix equations
 
 
-def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
+def solve_sylvester(a: ArrayLike, b: ArrayLike, q: ArrayLike) -> Array:
     """`scipy.linalg.solve_sylvester`: the solution of ``a x + x b = q``.
 
     Examples
@@ -247,7 +252,7 @@ def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
     return _sylvester(matrix(a, square=True), matrix(b, square=True), matrix(q))
 
 
-def solve_continuous_lyapunov(a: Any, q: Any) -> Any:
+def solve_continuous_lyapunov(a: ArrayLike, q: ArrayLike) -> Array:
     """`scipy.linalg.solve_continuous_lyapunov`: ``a x + x aᴴ = q``."""
     a, q = matrix(a, square=True), matrix(q, square=True)
     return _sylvester(a, hermitian(a), q)
@@ -257,7 +262,9 @@ def solve_continuous_lyapunov(a: Any, q: Any) -> Any:
 solve_lyapunov = solve_continuous_lyapunov
 
 
-def solve_discrete_lyapunov(a: Any, q: Any, method: str | None = None) -> Any:
+def solve_discrete_lyapunov(
+    a: ArrayLike, q: ArrayLike, method: str | None = None
+) -> Array:
     """`scipy.linalg.solve_discrete_lyapunov`: ``a x aᴴ - x + q = 0``."""
     a, q = matrix(a, square=True), matrix(q, square=True)
     if method is None:
@@ -280,12 +287,12 @@ def solve_discrete_lyapunov(a: Any, q: Any, method: str | None = None) -> Any:
 
 def solve_banded(
     l_and_u: tuple[int, int],
-    ab: Any,
-    b: Any,
+    ab: ArrayLike,
+    b: ArrayLike,
     overwrite_ab: bool = False,
     overwrite_b: bool = False,
     check_finite: bool = True,
-) -> Any:
+) -> Array:
     """`scipy.linalg.solve_banded`; the gradient has the form of the band."""
     ab = matrix(ab, check_finite)
     b, vector = right_side(b, check_finite)
@@ -295,13 +302,13 @@ def solve_banded(
 
 
 def solveh_banded(
-    ab: Any,
-    b: Any,
+    ab: ArrayLike,
+    b: ArrayLike,
     overwrite_ab: bool = False,
     overwrite_b: bool = False,
     lower: bool = False,
     check_finite: bool = True,
-) -> Any:
+) -> Array:
     """`scipy.linalg.solveh_banded`; solved by LU, so it need not be definite."""
     ab = matrix(ab, check_finite)
     width = shape_of(ab)[-2] - 1
@@ -317,7 +324,7 @@ def solveh_banded(
     return solve_banded((width, width), np.stack(rows), b, check_finite=check_finite)
 
 
-def solve_toeplitz(c_or_cr: Any, b: Any, check_finite: bool = True) -> Any:
+def solve_toeplitz(c_or_cr: Any, b: ArrayLike, check_finite: bool = True) -> Array:
     """`scipy.linalg.solve_toeplitz`, by the whole matrix: cubic time, stable."""
     c, r = c_or_cr if isinstance(c_or_cr, tuple) else (c_or_cr, None)
     c = floating(c, check_finite)
@@ -328,14 +335,14 @@ def solve_toeplitz(c_or_cr: Any, b: Any, check_finite: bool = True) -> Any:
 
 
 def solve_circulant(
-    c: Any,
-    b: Any,
+    c: ArrayLike,
+    b: ArrayLike,
     singular: str = "raise",
     tol: Any = None,
     caxis: int = -1,
     baxis: int = 0,
     outaxis: int = 0,
-) -> Any:
+) -> Array:
     """`scipy.linalg.solve_circulant`, of a vector ``c``, by the whole matrix."""
     c = floating(c)
     b, vector = right_side(b)

@@ -8,6 +8,7 @@ import numpy as np
 
 from workbench.core.dims import broadcast_shapes
 from workbench.core.tensor import admit
+from workbench.core.types import Array, ArrayLike
 from workbench.ops.define import dtype_of, shape_of
 from workbench.ops.elementwise import conjugate
 
@@ -26,7 +27,7 @@ __all__ = [
 ]
 
 
-def _line(x: Any, name: str) -> Any:
+def _line(x: ArrayLike, name: str) -> Array:
     x = admit(x)
     shape = shape_of(x)
     if not shape:
@@ -36,14 +37,14 @@ def _line(x: Any, name: str) -> Any:
     return x
 
 
-def _spread(values: Any, rows: int, columns: int, first: int, step: int) -> Any:
+def _spread(values: Array, rows: int, columns: int, first: int, step: int) -> Array:
     """Entry i, j is ``values[first + step * i + j]``."""
     down = np.arange(rows)[:, None]  # host array: an index
     across = np.arange(columns)  # host array: an index
     return values[..., first + step * down + across]
 
 
-def toeplitz(c: Any, r: Any = None) -> Any:
+def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     """`scipy.linalg.toeplitz`; stacks of vectors give stacks of matrices.
 
     Examples
@@ -59,7 +60,7 @@ def toeplitz(c: Any, r: Any = None) -> Any:
     return _spread(values, rows, columns, rows - 1, -1)
 
 
-def hankel(c: Any, r: Any = None) -> Any:
+def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     """`scipy.linalg.hankel`."""
     c = _line(c, "c")
     r = np.zeros_like(c) if r is None else _line(r, "r")
@@ -67,7 +68,7 @@ def hankel(c: Any, r: Any = None) -> Any:
     return _spread(values, shape_of(c)[-1], shape_of(r)[-1], 0, 1)
 
 
-def circulant(c: Any) -> Any:
+def circulant(c: ArrayLike) -> Array:
     """`scipy.linalg.circulant`."""
     c = _line(c, "c")
     n = shape_of(c)[-1]
@@ -75,7 +76,7 @@ def circulant(c: Any) -> Any:
     return _spread(values, n, n, n - 1, -1)
 
 
-def companion(a: Any) -> Any:
+def companion(a: ArrayLike) -> Array:
     """`scipy.linalg.companion`, of a polynomial's coefficients."""
     a = _line(a, "a")
     n = shape_of(a)[-1]
@@ -89,7 +90,7 @@ def companion(a: Any) -> Any:
     return np.concatenate([row, below], axis=-2)
 
 
-def block_diag(*arrs: Any) -> Any:
+def block_diag(*arrs: Any) -> Array:
     """`scipy.linalg.block_diag`.
 
     Examples
@@ -117,7 +118,7 @@ def block_diag(*arrs: Any) -> Any:
     return np.concatenate(rows, axis=-2)
 
 
-def khatri_rao(a: Any, b: Any) -> Any:
+def khatri_rao(a: ArrayLike, b: ArrayLike) -> Array:
     """`scipy.linalg.khatri_rao`: Kronecker products column by column."""
     a, b = admit(a), admit(b)
     (*loop, m, n), (*other, k, width) = shape_of(a), shape_of(b)
@@ -127,7 +128,7 @@ def khatri_rao(a: Any, b: Any) -> Any:
     return np.reshape(made, (*broadcast_shapes(tuple(loop), tuple(other)), m * k, n))
 
 
-def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
+def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Array:
     """`scipy.linalg.convolution_matrix`."""
     a = _line(a, "a")
     if n <= 0:
@@ -151,14 +152,14 @@ def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
 
 
 def matmul_toeplitz(
-    c_or_cr: Any, x: Any, check_finite: bool = False, workers: Any = None
-) -> Any:
+    c_or_cr: Any, x: ArrayLike, check_finite: bool = False, workers: int | None = None
+) -> Array:
     """`scipy.linalg.matmul_toeplitz`, by the whole matrix."""
     c, r = c_or_cr if isinstance(c_or_cr, tuple) else (c_or_cr, None)
     return toeplitz(c, r) @ admit(x)
 
 
-def diagsvd(s: Any, M: int, N: int) -> Any:
+def diagsvd(s: ArrayLike, M: int, N: int) -> Array:
     """`scipy.linalg.diagsvd`: singular values on the diagonal of an M by N matrix."""
     whole = np.diag(admit(s))
     few = shape_of(whole)[-1]
@@ -168,13 +169,13 @@ def diagsvd(s: Any, M: int, N: int) -> Any:
     return np.concatenate([tall, np.zeros_like(whole, shape=(M, N - few))], axis=1)
 
 
-def fiedler(a: Any) -> Any:
+def fiedler(a: ArrayLike) -> Array:
     """`scipy.linalg.fiedler`: the distances of all pairs of entries."""
     a = np.atleast_1d(admit(a))
     return np.abs(a[..., :, None] - a[..., None, :])
 
 
-def leslie(f: Any, s: Any) -> Any:
+def leslie(f: ArrayLike, s: ArrayLike) -> Array:
     """`scipy.linalg.leslie`, of fecundities and survival rates."""
     f, s = np.atleast_1d(admit(f)), np.atleast_1d(admit(s))
     n = shape_of(f)[-1]

@@ -24,7 +24,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy.typing as npt
+
 from workbench.core.tree import is_sparse
+from workbench.core.types import ArrayLike
 from workbench.ops.sparse import stacking
 from workbench.ops.sparse.pattern import carried
 from workbench.ops.sparse.stacking import block_diag, find, kron, kronsum
@@ -67,22 +70,30 @@ dia_array = stacking.constructor("dia_array")
 dia_matrix = stacking.constructor("dia_matrix")
 
 
-def vstack(blocks: Sequence[Any], format: str | None = None, dtype: Any = None) -> Any:
+def vstack(
+    blocks: Sequence[Any], format: str | None = None, dtype: npt.DTypeLike | None = None
+) -> Any:
     """As `scipy.sparse.vstack`."""
     return stacking.stack("vstack", blocks, format, dtype)
 
 
-def hstack(blocks: Sequence[Any], format: str | None = None, dtype: Any = None) -> Any:
+def hstack(
+    blocks: Sequence[Any], format: str | None = None, dtype: npt.DTypeLike | None = None
+) -> Any:
     """As `scipy.sparse.hstack`."""
     return stacking.stack("hstack", blocks, format, dtype)
 
 
-def block_array(blocks: Any, *, format: str | None = None, dtype: Any = None) -> Any:
+def block_array(
+    blocks: Any, *, format: str | None = None, dtype: npt.DTypeLike | None = None
+) -> Any:
     """As `scipy.sparse.block_array`."""
     return stacking.block_array("block_array", blocks, format, dtype)
 
 
-def bmat(blocks: Any, format: str | None = None, dtype: Any = None) -> Any:
+def bmat(
+    blocks: Any, format: str | None = None, dtype: npt.DTypeLike | None = None
+) -> Any:
     """As `scipy.sparse.bmat`."""
     return stacking.block_array("bmat", blocks, format, dtype)
 
@@ -94,7 +105,7 @@ def diags_array(
     offsets: Any = 0,
     shape: tuple[int, int] | None = None,
     format: str | None = None,
-    dtype: Any = None,
+    dtype: npt.DTypeLike | None = None,
 ) -> Any:
     """As `scipy.sparse.diags_array`, of diagonals that may be Tensors."""
     return stacking.diagonals("diags_array", diagonals, offsets, shape, format, dtype)
@@ -105,7 +116,7 @@ def diags(
     offsets: Any = 0,
     shape: tuple[int, int] | None = None,
     format: str | None = None,
-    dtype: Any = None,
+    dtype: npt.DTypeLike | None = None,
 ) -> Any:
     """As `scipy.sparse.diags`, of diagonals that may be Tensors."""
     return stacking.diagonals("diags", diagonals, offsets, shape, format, dtype)
@@ -130,7 +141,7 @@ def _part(name: str, a: Any, k: int, format: str | None) -> Any:
     return carried(lambda s: function(s, k, format), a)
 
 
-def issparse(x: Any) -> bool:
+def issparse(x: ArrayLike) -> bool:
     """Return whether ``x`` is a sparse array, traced or not."""
     return is_sparse(x)
 

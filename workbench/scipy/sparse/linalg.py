@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import blame
+from workbench.core.types import ArrayLike
 from workbench.errors import TraceError
 from workbench.ops.sparse import solving, stacking
 from workbench.ops.sparse.pattern import canonical
@@ -55,7 +56,7 @@ def spsolve(A: Any, b: Any, permc_spec: Any = None, use_umfpack: bool = True) ->
     return solving.solve(A, b)
 
 
-def factorized(A: Any) -> Callable[[Any], Any]:
+def factorized(A: ArrayLike) -> Callable[[Any], Any]:
     """A function ``b -> x`` that solves ``A @ x = b``; ``A`` is factored once."""
     return lambda b: solving.solve(A, b)
 

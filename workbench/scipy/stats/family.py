@@ -16,7 +16,7 @@ import numpy as np
 from workbench.core import blame
 from workbench.core.dims import broadcast_shapes
 from workbench.core.tensor import Tensor, admit
-from workbench.core.types import is_weak
+from workbench.core.types import Array, ArrayLike, is_weak
 from workbench.errors import NotDifferentiableError
 from workbench.ops.define import dtype_of
 from workbench.ops.lengths import delayed
@@ -26,7 +26,7 @@ Function = Callable[..., Any]
 INF = math.inf
 
 
-def log_of(y: Any) -> Any:
+def log_of(y: ArrayLike) -> Array:
     """log(y), and -inf without complaint where y is 0."""
     nothing = np.less_equal(y, 0)
     return np.where(nothing, -INF, np.log(np.where(nothing, 1, y)))
@@ -42,7 +42,7 @@ class _Functions:
     def __getattr__(self, name: str) -> Function:
         function = getattr(define.F, name)
 
-        def called(*args: Any) -> Any:
+        def called(*args: ArrayLike) -> Array:
             kinds = [dtype_of(x) for x in args if not is_weak(x)]
             if kinds and len(kinds) < len(args):
                 kind = np.result_type(*kinds)
@@ -73,7 +73,7 @@ def alike(shapes: list[Any], *others: Any) -> list[Any]:
     return [kind.type(s) if is_weak(s) else s for s in shapes]
 
 
-def holds(condition: Any) -> bool:
+def holds(condition: ArrayLike) -> bool:
     """Return whether a condition on plain parameters holds everywhere, for good."""
     plain = isinstance(condition, (bool, np.bool_, np.ndarray))
     return plain and bool(np.all(condition))
@@ -131,7 +131,7 @@ class Family:
     def __repr__(self) -> str:
         return f"<workbench.scipy.stats.{self.name}>"
 
-    def __call__(self, *args: Any, **kwds: Any) -> Frozen:
+    def __call__(self, *args: ArrayLike, **kwds: ArrayLike) -> Frozen:
         """Return the distribution with these parameters: ``norm(0, 2).logpdf(x)``."""
         self.parameters(args, kwds)
         return Frozen(self, args, kwds)
@@ -193,7 +193,7 @@ class Family:
         arrays = [dtype_of(x) for x in (*parameters, *others) if not numeral(x)]
         kinds = [kind for kind in arrays if kind.kind == "f"]
 
-        def chosen(p: Any, t: float) -> Any:
+        def chosen(p: ArrayLike, t: float) -> Array:
             y = np.where(valid, p, t)
             return np.astype(y, np.result_type(*kinds)) if kinds and numeral(p) else y
 
@@ -229,31 +229,33 @@ class Family:
         """Return whether the family writes a function down."""
         return method in self._functions
 
-    def moment(self, method: str, args: tuple[Any, ...], kwds: dict[str, Any]) -> Any:
+    def moment(
+        self, method: str, args: tuple[Any, ...], kwds: dict[str, Any]
+    ) -> tuple[Any, list[Any], Array]:
         """A function of the parameters alone, in the standard form; then the rest."""
         valid, parameters = self.checked(self.parameters(args, kwds))
         y = self.function(method)(*parameters[: len(self.shapes)])
         return valid, parameters, y
 
-    def _finish(self, valid: Any, y: Any, *like: Any) -> Any:
+    def _finish(self, valid: Any, y: Array, *like: Any) -> Array:
         shape = broadcast_shapes(np.shape(y), *map(np.shape, like))
         if np.shape(y) != shape:
             y = np.broadcast_to(y, shape)
         return scalar(y if valid is True else np.where(valid, y, np.nan))
 
-    def mean(self, *args: Any, **kwds: Any) -> Any:
+    def mean(self, *args: ArrayLike, **kwds: ArrayLike) -> Array:
         """Return the mean, in the broadcast shape of the parameters."""
         valid, parameters, y = self.moment("mean", args, kwds)
         loc, scale = self.place(parameters)
         return self._finish(valid, loc + scale * y, *parameters)
 
-    def var(self, *args: Any, **kwds: Any) -> Any:
+    def var(self, *args: ArrayLike, **kwds: ArrayLike) -> Array:
         """Return the variance, in the broadcast shape of the parameters."""
         valid, parameters, y = self.moment("var", args, kwds)
         _, scale = self.place(parameters)
         return self._finish(valid, scale * scale * y, *parameters)
 
-    def std(self, *args: Any, **kwds: Any) -> Any:
+    def std(self, *args: ArrayLike, **kwds: ArrayLike) -> Array:
         """Return the standard deviation, in the broadcast shape of the parameters."""
         return scalar(np.sqrt(self.var(*args, **kwds)))
 
@@ -298,13 +300,13 @@ class Frozen:
 # Outside the support a density is 0, and so are its derivatives.
 
 
-def _log(scale: Any, beside: Any) -> Any:
+def _log(scale: Array, beside: Array) -> Array:
     """Return the logarithm; of a Python number in the dtype of what it is added to."""
     y = np.log(scale)
     return y.astype(dtype_of(beside)) if numeral(scale) else y
 
 
-def _varies(x: Any, density: bool) -> bool:
+def _varies(x: Array, density: bool) -> bool:
     """Whether x is a Tensor of a density, which is not looked through for infinities.
 
     That is the inner loop of most fits, and it would take as long again.
@@ -335,7 +337,7 @@ class Continuous(Family):
     )  # fmt: skip
 
     def _standard(
-        self, x: Any, density: bool, args: tuple[Any, ...], kwds: dict[str, Any]
+        self, x: ArrayLike, density: bool, args: tuple[Any, ...], kwds: dict[str, Any]
     ) -> tuple[Any, ...]:
         """The standardised x, moved inside the support where it was not; the rest."""
         x = admit(x)
@@ -363,10 +365,10 @@ class Continuous(Family):
         self,
         compute: Function,
         limits: tuple[float, float],
-        x: Any,
+        x: ArrayLike,
         args: tuple[Any, ...],
         kwds: dict[str, Any],
-    ) -> Any:
+    ) -> Array:
         """A function of x: its limits outside the support, NaN for bad parameters."""
         z, below, above, valid, shapes, scale = self._standard(
             x, limits[0] == limits[1], args, kwds
@@ -376,14 +378,14 @@ class Continuous(Family):
             y = np.where(below, limits[0], np.where(above, limits[1], y))
         return self._finish(valid, y)
 
-    def logpdf(self, x: Any, *args: Any, **kwds: Any) -> Any:
+    def logpdf(self, x: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Array:
         """Return the logarithm of the density; -inf outside the support."""
         f = self.function("logpdf")
         return self._at(
             lambda z, scale, *s: f(z, *s) - _log(scale, z), (-INF, -INF), x, args, kwds
         )
 
-    def pdf(self, x: Any, *args: Any, **kwds: Any) -> Any:
+    def pdf(self, x: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Array:
         """Return the density; 0 outside the support."""
         f = self.function("logpdf")
         return self._at(
@@ -405,32 +407,32 @@ class Continuous(Family):
             return lambda z, scale, *s: f(z, *s)
         f, g = self._cumulative(method), self._cumulative(other)
 
-        def compute(z: Any, scale: Any, *s: Any) -> Any:
+        def compute(z: Array, scale: Array, *s: Any) -> Array:
             y, rest = f(z, scale, *s), g(z, scale, *s)
             large = np.less(rest, 0.5)
             return np.where(large, np.log1p(-np.where(large, rest, 0)), log_of(y))
 
         return compute
 
-    def cdf(self, x: Any, *args: Any, **kwds: Any) -> Any:
+    def cdf(self, x: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Array:
         """Return the distribution function, the probability of a value up to x."""
         return self._at(self._cumulative("cdf"), (0.0, 1.0), x, args, kwds)
 
-    def sf(self, x: Any, *args: Any, **kwds: Any) -> Any:
+    def sf(self, x: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Array:
         """Return the survival function, 1 - cdf with the digits of its small values."""
         return self._at(self._cumulative("sf"), (1.0, 0.0), x, args, kwds)
 
-    def logcdf(self, x: Any, *args: Any, **kwds: Any) -> Any:
+    def logcdf(self, x: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Array:
         """The logarithm of `cdf`, finite where that underflows if a form is known."""
         return self._at(self._log_cumulative("cdf", "sf"), (-INF, 0.0), x, args, kwds)
 
-    def logsf(self, x: Any, *args: Any, **kwds: Any) -> Any:
+    def logsf(self, x: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Array:
         """The logarithm of `sf`, finite where that underflows if a form is known."""
         return self._at(self._log_cumulative("sf", "cdf"), (0.0, -INF), x, args, kwds)
 
     def _inverse(
-        self, method: str, q: Any, args: tuple[Any, ...], kwds: dict[str, Any]
-    ) -> Any:
+        self, method: str, q: ArrayLike, args: tuple[Any, ...], kwds: dict[str, Any]
+    ) -> Array:
         q = admit(q)
         valid, parameters = self.checked(self.parameters(args, kwds), q)
         *shapes, loc, scale = parameters
@@ -444,24 +446,24 @@ class Continuous(Family):
         y = np.where(np.equal(q, 0), first, np.where(np.equal(q, 1), last, y))
         return self._finish(valid, y * scale + loc)
 
-    def ppf(self, q: Any, *args: Any, **kwds: Any) -> Any:
+    def ppf(self, q: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Array:
         """The quantile function, the inverse of `cdf`; NaN unless 0 <= q <= 1."""
         return self._inverse("ppf", q, args, kwds)
 
-    def isf(self, q: Any, *args: Any, **kwds: Any) -> Any:
+    def isf(self, q: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Array:
         """Return the inverse of `sf`; NaN unless 0 <= q <= 1."""
         return self._inverse("isf", q, args, kwds)
 
-    def median(self, *args: Any, **kwds: Any) -> Any:
+    def median(self, *args: ArrayLike, **kwds: ArrayLike) -> Array:
         """Return the median."""
         return self.ppf(0.5, *args, **kwds)
 
-    def entropy(self, *args: Any, **kwds: Any) -> Any:
+    def entropy(self, *args: ArrayLike, **kwds: ArrayLike) -> Array:
         """Return the differential entropy, in nats."""
         valid, parameters, y = self.moment("entropy", args, kwds)
         return self._finish(valid, y + _log(parameters[-1], y), *parameters)
 
-    def support(self, *args: Any, **kwds: Any) -> tuple[Any, Any]:
+    def support(self, *args: ArrayLike, **kwds: ArrayLike) -> tuple[Any, Any]:
         """Return the ends of the support."""
         valid, parameters = self.checked(self.parameters(args, kwds))
         *shapes, loc, scale = parameters
@@ -497,10 +499,10 @@ class Discrete(Family):
         compute: Function,
         limits: tuple[float, float],
         whole: bool,
-        k: Any,
+        k: ArrayLike,
         args: tuple[Any, ...],
         kwds: dict[str, Any],
-    ) -> Any:
+    ) -> Array:
         k = admit(k)
         valid, parameters = self.checked(self.parameters(args, kwds), k)
         *shapes, loc = parameters
@@ -521,38 +523,38 @@ class Discrete(Family):
         y = np.where(np.isnan(k), np.nan, y)
         return self._finish(valid, y)
 
-    def logpmf(self, k: Any, *args: Any, **kwds: Any) -> Any:
+    def logpmf(self, k: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Array:
         """The logarithm of the probability of k; -inf unless k is whole and inside."""
         f = self.function("logpmf")
         return self._at(f, (-INF, -INF), True, k, args, kwds)
 
-    def pmf(self, k: Any, *args: Any, **kwds: Any) -> Any:
+    def pmf(self, k: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Array:
         """Return the probability of k; 0 unless k is whole and inside the support."""
         f = self.function("logpmf")
         return self._at(lambda *a: np.exp(f(*a)), (0.0, 0.0), True, k, args, kwds)
 
-    def cdf(self, k: Any, *args: Any, **kwds: Any) -> Any:
+    def cdf(self, k: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Array:
         """Return the probability of a value up to k."""
         return self._at(self.function("cdf"), (0.0, 1.0), False, k, args, kwds)
 
-    def sf(self, k: Any, *args: Any, **kwds: Any) -> Any:
+    def sf(self, k: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Array:
         """Return the probability of a value above k."""
         return self._at(self.function("sf"), (1.0, 0.0), False, k, args, kwds)
 
-    def logcdf(self, k: Any, *args: Any, **kwds: Any) -> Any:
+    def logcdf(self, k: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Array:
         """Return the logarithm of `cdf`."""
         return scalar(log_of(self.cdf(k, *args, **kwds)))
 
-    def logsf(self, k: Any, *args: Any, **kwds: Any) -> Any:
+    def logsf(self, k: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Array:
         """Return the logarithm of `sf`."""
         return scalar(log_of(self.sf(k, *args, **kwds)))
 
-    def entropy(self, *args: Any, **kwds: Any) -> Any:
+    def entropy(self, *args: ArrayLike, **kwds: ArrayLike) -> Array:
         """Return the entropy, in nats."""
         valid, parameters, y = self.moment("entropy", args, kwds)
         return self._finish(valid, y, *parameters)
 
-    def support(self, *args: Any, **kwds: Any) -> tuple[Any, Any]:
+    def support(self, *args: ArrayLike, **kwds: ArrayLike) -> tuple[Any, Any]:
         """Return the first and the last whole number with a probability."""
         valid, parameters = self.checked(self.parameters(args, kwds))
         low, high = self.ends(parameters[:-1])

@@ -9,7 +9,7 @@ import numpy as np
 
 from workbench.core import blame
 from workbench.core.tensor import admit
-from workbench.core.types import is_weak
+from workbench.core.types import Array, ArrayLike, is_weak
 from workbench.errors import ShapeError
 from workbench.ops.define import dtype_of, shape_of
 from workbench.ops.lengths import delayed
@@ -30,7 +30,7 @@ class _Multivariate:
             if callable(method) and not name.startswith("_"):
                 setattr(cls, name, delayed(method, pin=True))
 
-    def __call__(self, *args: Any, **kwds: Any) -> Any:
+    def __call__(self, *args: ArrayLike, **kwds: ArrayLike) -> Array:
         """The distribution with these parameters, whose methods take the point."""
         return _Frozen(self, args, kwds)
 
@@ -92,7 +92,9 @@ class MultivariateNormal(_Multivariate):
             )
         return 0.0 if mean is None else mean, cov, d
 
-    def logpdf(self, x: Any, mean: Any = None, cov: Any = None) -> Any:
+    def logpdf(
+        self, x: ArrayLike, mean: ArrayLike | None = None, cov: ArrayLike | None = None
+    ) -> Array:
         """Return the logarithm of the density at points along the last axis of ``x``.
 
         Raises
@@ -101,25 +103,29 @@ class MultivariateNormal(_Multivariate):
             If ``cov`` is not positive definite.
         """
         x = admit(x)
-        mean, cov, d = self._parameters(mean, cov, x)
+        mean, factor, d = self._parameters(mean, cov, x)
         rank = len(shape_of(x))
         if d == 1 and (rank == 0 or shape_of(x)[-1] != 1):
             x = np.reshape(x, (*shape_of(x), 1))  # SciPy: points of one number each
-        factor = np.linalg.cholesky(cov)
+        factor = np.linalg.cholesky(factor)
         white = np.linalg.solve(factor, np.expand_dims(x - mean, -1))
         squares = np.sum(np.square(white), axis=(-2, -1))
         diagonal = np.diagonal(factor, axis1=-2, axis2=-1)
         y = -np.sum(np.log(diagonal), axis=-1) - 0.5 * squares
         return y - 0.5 * d * math.log(2 * math.pi)
 
-    def pdf(self, x: Any, mean: Any = None, cov: Any = None) -> Any:
+    def pdf(
+        self, x: ArrayLike, mean: ArrayLike | None = None, cov: ArrayLike | None = None
+    ) -> Array:
         """Return the density at points along the last axis of ``x``."""
         return np.exp(self.logpdf(x, mean, cov))
 
-    def entropy(self, mean: Any = None, cov: Any = None) -> Any:
+    def entropy(
+        self, mean: ArrayLike | None = None, cov: ArrayLike | None = None
+    ) -> Array:
         """Return the differential entropy, in nats."""
-        _, cov, d = self._parameters(mean, cov)
-        return 0.5 * (d * (1 + math.log(2 * math.pi)) + np.linalg.slogdet(cov)[1])
+        _, matrix, d = self._parameters(mean, cov)
+        return 0.5 * (d * (1 + math.log(2 * math.pi)) + np.linalg.slogdet(matrix)[1])
 
 
 class Dirichlet(_Multivariate):
@@ -139,7 +145,7 @@ class Dirichlet(_Multivariate):
     name = "dirichlet"
     constants = ("mean", "var", "entropy")
 
-    def logpdf(self, x: Any, alpha: Any) -> Any:
+    def logpdf(self, x: ArrayLike, alpha: ArrayLike) -> Array:
         """Return the logarithm of the density; -inf off the simplex."""
         x, alpha = admit(x), admit(alpha)
         columns = np.reshape(alpha, (*shape_of(alpha), *(1,) * (len(shape_of(x)) - 1)))
@@ -149,25 +155,25 @@ class Dirichlet(_Multivariate):
         y = np.sum(F.xlogy(columns - 1, safe), axis=0) - self._log_beta(alpha)
         return scalar(np.where(inside, y, -INF))
 
-    def pdf(self, x: Any, alpha: Any) -> Any:
+    def pdf(self, x: ArrayLike, alpha: ArrayLike) -> Array:
         """Return the density; 0 off the simplex."""
         return np.exp(self.logpdf(x, alpha))
 
-    def _log_beta(self, alpha: Any) -> Any:
+    def _log_beta(self, alpha: Array) -> Array:
         return np.sum(F.gammaln(alpha)) - F.gammaln(np.sum(alpha))
 
-    def mean(self, alpha: Any) -> Any:
+    def mean(self, alpha: ArrayLike) -> Array:
         """Return the mean, of shape (K,)."""
         alpha = admit(alpha)
         return alpha / np.sum(alpha)
 
-    def var(self, alpha: Any) -> Any:
+    def var(self, alpha: ArrayLike) -> Array:
         """Return the variance of each entry, of shape (K,)."""
         alpha = admit(alpha)
         total = np.sum(alpha)
         return alpha * (total - alpha) / (total * total * (total + 1))
 
-    def entropy(self, alpha: Any) -> Any:
+    def entropy(self, alpha: ArrayLike) -> Array:
         """Return the differential entropy, in nats."""
         alpha = admit(alpha)
         total = np.sum(alpha)
@@ -196,7 +202,7 @@ class Multinomial(_Multivariate):
     name = "multinomial"
     constants = ("mean",)
 
-    def logpmf(self, x: Any, n: Any, p: Any) -> Any:
+    def logpmf(self, x: ArrayLike, n: Any, p: ArrayLike) -> Array:
         """The logarithm of the probability; -inf unless the counts add up to n."""
         x, n, p = np.floor(admit(x)), admit(n), admit(p)
         inside = np.all(x >= 0, axis=-1) & np.equal(np.sum(x, axis=-1), n)
@@ -208,11 +214,11 @@ class Multinomial(_Multivariate):
         valid = np.all((p >= 0) & (p <= 1), axis=-1)
         return scalar(np.where(valid, y, np.nan))
 
-    def pmf(self, x: Any, n: Any, p: Any) -> Any:
+    def pmf(self, x: ArrayLike, n: Any, p: ArrayLike) -> Array:
         """Return the probability; 0 unless the counts add up to n."""
         return np.exp(self.logpmf(x, n, p))
 
-    def mean(self, n: Any, p: Any) -> Any:
+    def mean(self, n: Any, p: ArrayLike) -> Array:
         """Return the expected counts."""
         return n * admit(p)
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core.tensor import Tensor
+from workbench.core.types import Array, ArrayLike
 from workbench.ops.elementwise import stop_gradient
 from workbench.ops.special.define import series
 from workbench.ops.special.gammas import log_t_density
@@ -24,12 +25,12 @@ LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
 EULER = 0.5772156649015329
 
 
-def or_inf(condition: Any, value: Any) -> Any:
+def or_inf(condition: ArrayLike, value: ArrayLike) -> Array:
     """Return a moment, infinite where the condition fails."""
     return np.where(condition, value, INF)
 
 
-def safe(condition: Any, value: Any) -> Any:
+def safe(condition: ArrayLike, value: ArrayLike) -> Array:
     """Return what is divided by, 1 where the condition fails."""
     return np.where(condition, value, 1)
 
@@ -51,7 +52,7 @@ norm = Continuous(
 )
 
 
-def _t_entropy(n: Any) -> Any:
+def _t_entropy(n: Array) -> Array:
     """For large n by the asymptotic series of psi and gammaln: DLMF 5.11."""
     large = np.greater(n, 200)
     a, b = 1 / np.where(large, n, 1), np.where(large, 1, n)
@@ -80,7 +81,7 @@ t = Continuous(
 )
 
 
-def _cauchy_quantile(q: Any) -> Any:
+def _cauchy_quantile(q: Array) -> Array:
     """-1 / tan(pi q), from the nearer end."""
     high = q > 0.5
     y = 1 / np.tan(math.pi * np.where(high, 1 - q, q))
@@ -100,7 +101,7 @@ cauchy = Continuous(
 )
 
 
-def _laplace_logcdf(z: Any) -> Any:
+def _laplace_logcdf(z: Array) -> Array:
     left = z < 0
     tail = -0.5 * np.exp(-np.where(left, 1, z))
     return np.where(left, z - LOG_2, np.log1p(tail))
@@ -233,11 +234,11 @@ beta = Continuous(
 # distributions" (2005), with SciPy's names of parameters.
 
 
-def _probability(p: Any) -> Any:
+def _probability(p: Array) -> Any:
     return np.greater_equal(p, 0) & np.less_equal(p, 1)
 
 
-def _count(n: Any) -> Any:
+def _count(n: Array) -> Any:
     return np.greater_equal(n, 0) & np.equal(np.floor(n), n)
 
 
@@ -268,7 +269,7 @@ bernoulli = Discrete(
 )
 
 
-def _binom_logpmf(k: Any, n: Any, p: Any) -> Any:
+def _binom_logpmf(k: Array, n: Array, p: Array) -> Array:
     n = np.floor(n)  # which does not vary
     ways = F.gammaln(n + 1) - F.gammaln(k + 1) - F.gammaln(n - k + 1)
     return ways + F.xlogy(k, p) + F.xlog1py(n - k, -p)
@@ -338,7 +339,7 @@ expon = Continuous(
 )
 
 
-def _gamma_entropy(a: Any) -> Any:
+def _gamma_entropy(a: Array) -> Array:
     """a + gammaln(a) + (1 - a) psi(a); for large a, by DLMF 5.11.1 and 5.11.2."""
     large = np.greater(a, 250)
     b, c = np.where(large, a, 1), np.where(large, 1, a)
@@ -381,7 +382,7 @@ chi2 = Continuous(
 )
 
 
-def _f_quantile(w: Any, m: Any, n: Any) -> Any:
+def _f_quantile(w: Array, m: Array, n: Array) -> Array:
     """From ``1 - w``, the part that the second degrees of freedom have."""
     return n * (1 - w) / (m * w)
 
@@ -529,7 +530,7 @@ rayleigh = Continuous(
 # The normal distribution between a and b
 
 
-def _end(x: Any) -> Any:
+def _end(x: Array) -> Array:
     """Return an end of the interval; an infinite one stays, whatever scale divides it.
 
     Its tangent, as of ``(inf - loc) / scale``, is infinite, and 0 times that no number.
@@ -548,7 +549,7 @@ class _Truncated(Continuous):
         return [_end(a), _end(b), *settings]
 
 
-def _log_mass(a: Any, b: Any) -> Any:
+def _log_mass(a: Array, b: Array) -> Array:
     """log(ndtr(b) - ndtr(a)), by the tail on whose side the interval lies."""
     right = np.greater(a, 0)
     low, high = np.where(right, -b, a), np.where(right, -a, b)
@@ -564,26 +565,26 @@ def _log_mass(a: Any, b: Any) -> Any:
     return np.where(tail, in_tail, around)
 
 
-def _share(part: Any, rest: Any, whole: Any) -> Any:
+def _share(part: Array, rest: Array, whole: Array) -> Array:
     """The logarithm of a part of the mass; near 0 by the rest, which is small there."""
     direct = part - whole
     large = direct > -0.1
     return np.where(large, np.log1p(-np.exp(np.where(large, rest - whole, -1))), direct)
 
 
-def _density(z: Any) -> Any:
+def _density(z: Array) -> Array:
     z = np.where(np.isinf(z), 1e3, z)  # 0 there too, and flat
     return np.exp(-0.5 * z * z - LOG_ROOT_TWO_PI)
 
 
-def _moment(z: Any) -> Any:
+def _moment(z: Array) -> Array:
     """z times the density, 0 where z is infinite."""
     finite = np.isfinite(z)
     safe = np.where(finite, z, 0)
     return safe * _density(safe)
 
 
-def _truncnorm_ppf(q: Any, a: Any, b: Any) -> Any:
+def _truncnorm_ppf(q: Array, a: Array, b: Array) -> Array:
     mass = _log_mass(a, b)
     left = np.less(a, 0)
     p, r = np.where(left, q, 0.5), np.where(left, 0.5, q)
@@ -592,7 +593,7 @@ def _truncnorm_ppf(q: Any, a: Any, b: Any) -> Any:
     return np.where(left, from_left, from_right)
 
 
-def _truncnorm_isf(q: Any, a: Any, b: Any) -> Any:
+def _truncnorm_isf(q: Array, a: Array, b: Array) -> Array:
     mass = _log_mass(a, b)
     left = np.less(b, 0)
     p, r = np.where(left, q, 0.5), np.where(left, 0.5, q)
@@ -601,7 +602,7 @@ def _truncnorm_isf(q: Any, a: Any, b: Any) -> Any:
     return np.where(left, from_left, from_right)
 
 
-def _truncnorm_mean(a: Any, b: Any) -> Any:
+def _truncnorm_mean(a: Array, b: Array) -> Array:
     return (_density(a) - _density(b)) / np.exp(_log_mass(a, b))
 
 
@@ -633,7 +634,7 @@ truncnorm = _Truncated(
 # Extreme values: the distribution function is exp(-exp(L)), L = log(1 - c z) / c
 
 
-def _level(z: Any, c: Any) -> Any:
+def _level(z: Array, c: Array) -> Array:
     """log1p(-c z) / c, by its series where c z is near 0: no special point at c = 0."""
     u = c * z
     near = np.abs(u) < 0.05
@@ -644,12 +645,12 @@ def _level(z: Any, c: Any) -> Any:
     return z * ratio
 
 
-def _extreme_quantile(y: Any, c: Any) -> Any:
+def _extreme_quantile(y: Array, c: Array) -> Array:
     """(1 - y**c) / c for y = -log(probability)."""
     return -F.boxcox(y, c)
 
 
-def _extreme_ends(c: Any) -> tuple[Any, Any]:
+def _extreme_ends(c: Array) -> tuple[Any, Any]:
     flat = np.equal(c, 0)
     end = 1 / np.where(flat, 1, c)
     return (
