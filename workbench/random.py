@@ -81,7 +81,7 @@ def constant(x: Any, call: str) -> Any:
         return x
     x = admit(x)
     cut = not is_differentiable(x.dtype) or x.op.name == "stop_gradient"
-    if cut or (x._value is not None and not traces.active(x)):
+    if cut or (x._value is not None and not traces.is_active(x)):
         return x if x._value is None else x._value
     raise NotDifferentiableError(
         f"{call}{blame.user_line()}: a draw has no derivative by {blame.describe(x)},"
@@ -153,7 +153,7 @@ class Drawing(np.random.Generator):
         return self._shared
 
     def _plain(self, name: str, size: Any, **settings: Any) -> Any:
-        with source.pinned():
+        with source.pin_line():
             return random.drawn(self, name, size, settings)
 
 
@@ -163,10 +163,10 @@ def waiting(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
     def called(self: Drawing, *args: Any, **named: Any) -> Any:
         if random.unknown() is None and (
-            (self.always and not traces.any_open())
+            (self.always and not traces.has_open_trace())
             or any(_unknown(x) for x in (*args, *named.values()))
         ):
-            with source.pinned(), random.anchored(self.shared):
+            with source.pin_line(), random.anchored(self.shared):
                 return method(self, *args, **named)
         return method(self, *args, **named)
 
@@ -204,7 +204,7 @@ class Laws(Drawing):
         """As NumPy's: ``loc + scale * z`` of a standard normal ``z``."""
         if not traced(loc, scale):
             return self._plain("normal", size, loc=loc, scale=scale)
-        with source.pinned():
+        with source.pin_line():
             loc, spread = self._located("normal", "standard_normal", loc, scale, size)
             return loc + spread
 
@@ -212,7 +212,7 @@ class Laws(Drawing):
         """As NumPy's: ``exp(mean + sigma * z)``."""
         if not traced(mean, sigma):
             return self._plain("lognormal", size, mean=mean, sigma=sigma)
-        with source.pinned():
+        with source.pin_line():
             mean, spread = self._located(
                 "lognormal", "standard_normal", mean, sigma, size
             )
@@ -222,7 +222,7 @@ class Laws(Drawing):
         """As NumPy's: ``low + (high - low) * u``."""
         if not traced(low, high):
             return self._plain("uniform", size, low=low, high=high)
-        with source.pinned():
+        with source.pin_line():
             low, high = admit(low), admit(high)
             size = extent("rng.uniform", size, low, high)
             u = fitted(self._plain("random", size), low, high)
@@ -232,7 +232,7 @@ class Laws(Drawing):
         """As NumPy's: the quantile of a uniform draw, which moves with all three."""
         if not traced(left, mode, right):
             return self._plain("triangular", size, left=left, mode=mode, right=right)
-        with source.pinned():
+        with source.pin_line():
             left, mode, right = map(admit, (left, mode, right))
             checked("rng.triangular", lambda v: v >= 0, width=value_of(mode - left))
             checked("rng.triangular", lambda v: v >= 0, width=value_of(right - mode))
@@ -249,7 +249,7 @@ class Laws(Drawing):
         kappa = constant(kappa, "rng.vonmises(kappa=x)")
         if not traced(mu, kappa):
             return self._plain("vonmises", size, mu=mu, kappa=kappa)
-        with source.pinned():
+        with source.pin_line():
             mu = admit(mu)
             size = extent("rng.vonmises", size, mu, kappa)
             turned = mu + self._plain("vonmises", size, mu=0.0, kappa=kappa)
@@ -271,7 +271,7 @@ class Laws(Drawing):
         if not traced(mean, cov):
             more = {"check_valid": check_valid, "tol": tol, "method": method}
             return self._plain("multivariate_normal", size, mean=mean, cov=cov, **more)
-        with source.pinned():
+        with source.pin_line():
             mean, cov = admit(mean), admit(cov)
             length = shape_of(mean)[-1:]
             if len(shape_of(mean)) != 1 or shape_of(cov) != length * 2:
@@ -318,7 +318,7 @@ def _scaled(
             raise TypeError(f"{name}() takes {', '.join(names)} and size")
         if not traced(*settings.values()):
             return self._plain(name, size, **settings)
-        with source.pinned():
+        with source.pin_line():
             parameters = {key: admit(x) for key, x in settings.items()}
             bounded = {k: x for k, x in parameters.items() if k in lowest}
             checked(f"rng.{name}", lambda v: v >= 0, **bounded)
@@ -496,7 +496,7 @@ class Shapes(Drawing):
                 return super().standard_gamma(shape, size, dtype, out)
             return self._plain("standard_gamma", size, shape=shape, dtype=dtype)
         no_out("rng.standard_gamma", out)
-        with source.pinned():
+        with source.pin_line():
             made = self._gammas("rng.standard_gamma", admit(shape), size)
             return made if np.dtype(dtype) == np.float64 else made.astype(dtype)
 
@@ -518,7 +518,7 @@ class Shapes(Drawing):
         """As NumPy's: ``scale * standard_gamma(shape)``."""
         if not traced(shape, scale):
             return self._plain("gamma", size, shape=shape, scale=scale)
-        with source.pinned():
+        with source.pin_line():
             shape, scale = admit(shape), admit(scale)
             size = extent("rng.gamma", size, shape, scale)
             return scale * self.standard_gamma(shape, size)
@@ -527,14 +527,14 @@ class Shapes(Drawing):
         """As NumPy's: ``2 * standard_gamma(df / 2)``."""
         if not traced(df):
             return self._plain("chisquare", size, df=df)
-        with source.pinned():
+        with source.pin_line():
             return 2.0 * self.standard_gamma(admit(df) / 2, size)
 
     def beta(self, a: Any, b: Any, size: Any = None) -> Any:
         """As NumPy's; the gradients by both shapes are implicit."""
         if not traced(a, b):
             return self._plain("beta", size, a=a, b=b)
-        with source.pinned():
+        with source.pin_line():
             a, b = admit(a), admit(b)
             checked("rng.beta", lambda v: v > 0, a=a, b=b)
             size = extent("rng.beta", size, a, b)
@@ -548,7 +548,7 @@ class Shapes(Drawing):
         """As NumPy's: gamma draws over their sum; for small shapes, broken sticks."""
         if not traced(alpha):
             return self._plain("dirichlet", size, alpha=alpha)
-        with source.pinned():
+        with source.pin_line():
             alpha = admit(alpha)
             (count,) = shape_of(alpha)
             lead = () if size is None else extent("rng.dirichlet", size)
@@ -605,7 +605,7 @@ class Shapes(Drawing):
         """As NumPy's: a quotient of two scaled `chisquare` draws."""
         if not traced(dfnum, dfden):
             return self._plain("f", size, dfnum=dfnum, dfden=dfden)
-        with source.pinned():
+        with source.pin_line():
             dfnum, dfden = admit(dfnum), admit(dfden)
             size = extent("rng.f", size, dfnum, dfden)
             above, below = self._in_turn("rng.f", [dfnum / 2, dfden / 2], size)
@@ -615,7 +615,7 @@ class Shapes(Drawing):
         """As NumPy's: a normal draw over the root of a gamma draw."""
         if not traced(df):
             return self._plain("standard_t", size, df=df)
-        with source.pinned():
+        with source.pin_line():
             df = admit(df)
             size = extent("rng.standard_t", size, df)
             z, y = self._in_turn("rng.standard_t", [None, df / 2], size)
@@ -625,7 +625,7 @@ class Shapes(Drawing):
         """As NumPy's; with a gradient for ``df`` above 1."""
         if not traced(df, nonc):
             return self._plain("noncentral_chisquare", size, df=df, nonc=nonc)
-        with source.pinned():
+        with source.pin_line():
             df, nonc = admit(df), admit(nonc)
             call = "rng.noncentral_chisquare (with a gradient, for df above 1)"
             checked(call, lambda v: v > 1, df=df)
@@ -639,7 +639,7 @@ class Shapes(Drawing):
         if not traced(dfnum, dfden, nonc):
             more = {"dfnum": dfnum, "dfden": dfden, "nonc": nonc}
             return self._plain("noncentral_f", size, **more)
-        with source.pinned():
+        with source.pin_line():
             dfnum, dfden, nonc = admit(dfnum), admit(dfden), admit(nonc)
             call = "rng.noncentral_f (with a gradient, for dfnum above 1)"
             checked(call, lambda v: v > 1, dfnum=dfnum)

@@ -13,7 +13,7 @@ import workbench as wb
 from tests.backends.texts import run_text
 from workbench.backends import text
 from workbench.backends.numpy import compile
-from workbench.core.op import OPS, declare, load_all
+from workbench.core.op import OPS, declare, load_all_ops
 from workbench.core.tensor import apply
 from workbench.ops.updates import at
 from workbench.scipy.linalg import expm, logm, solve_triangular
@@ -120,7 +120,7 @@ OPAQUE = {
 
 def test_every_op_is_spelled_with_numpy_and_scipy() -> None:
     """The text of an op is NumPy's or SciPy's, or that of a helper; few have none."""
-    load_all()
+    load_all_ops()
     names = text.Names(text.Module())
     unknown = {
         name

@@ -15,7 +15,7 @@ import pytest
 
 import workbench as wb
 from tests.chunks import parametrize_chunks
-from workbench.core.refusals import supported
+from workbench.core.refusals import supported_functions
 
 MATRIX = np.arange(1.0, 7.0).reshape(2, 3)
 
@@ -50,7 +50,7 @@ ELSEWHERE |= {"np.logspace", "np.compress", "np.packbits", "np.unpackbits"}
 
 def with_an_axis() -> list[str]:
     found = []
-    for name, function in supported().items():
+    for name, function in supported_functions().items():
         if not name.startswith("np.") or isinstance(function, np.ufunc):
             continue
         try:
@@ -63,7 +63,7 @@ def with_an_axis() -> list[str]:
 
 
 def call(name: str, x: Any, axis: Any) -> Any:
-    function = supported()[name]
+    function = supported_functions()[name]
     first = [x, x] if name in ("np.concatenate", "np.stack") else x
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

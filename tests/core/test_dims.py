@@ -22,11 +22,11 @@ from workbench.core.dims import (
     smallest,
 )
 from workbench.core.graph import Graph
-from workbench.core.tensor import leaf
+from workbench.core.tensor import make_leaf
 from workbench.errors import ShapeError, UnknownLengthError
 
 NAMES = ("n", "m", "k")
-LEAVES = [leaf(None, name) for name in NAMES]
+LEAVES = [make_leaf(None, name) for name in NAMES]
 DIMS = [Dim({(Length(x, 0),): 1}) for x in LEAVES]
 
 

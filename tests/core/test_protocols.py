@@ -289,7 +289,7 @@ def test_an_interrupt_leaves_no_place_pinned() -> None:
     before = source.CONTEXT.get()
 
     def interrupted(x: Any) -> Any:
-        source.pinned().__enter__()
+        source.pin_line().__enter__()
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

@@ -137,7 +137,7 @@ def test_linear_time_and_no_walk_into_the_outer_graph() -> None:
         for _ in range(20_000):
             x = x * 1.0001
         closed = Recorder(lambda z: z * x, 1.0)
-        assert len(walk.order(closed.graph.outputs)) == 3
+        assert len(walk.order_nodes(closed.graph.outputs)) == 3
         return closed.run([*closed.captured, 2.0])[0]
 
     np.testing.assert_allclose(wb.grad(f)(1.0), 2 * 1.0001**20_000)

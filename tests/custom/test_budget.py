@@ -25,7 +25,7 @@ import pytest
 import workbench as wb
 from tests.ops.samples import SAMPLES
 from workbench.autodiff.budget import MOST_FREE, Budget, Demand, budget_for
-from workbench.core.refusals import supported
+from workbench.core.refusals import supported_functions
 from workbench.custom.allowed_ops import EXCLUDED, estimate_of, nameable
 from workbench.custom.demands import DEMANDS
 from workbench.errors import OverrideError, RegistrationError, UsageError
@@ -43,7 +43,7 @@ def made_by(*nodes: Any, given: Any = X) -> Any:
 
 
 def test_every_function_that_a_rule_may_name_says_what_it_makes() -> None:
-    every = {key[3:] for key in supported() if key[:3] == "np."} - EXCLUDED
+    every = {key[3:] for key in supported_functions() if key[:3] == "np."} - EXCLUDED
     assert set(nameable()) == every
     assert set(DEMANDS) <= every
 

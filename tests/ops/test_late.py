@@ -8,7 +8,7 @@ from time import sleep
 import pytest
 
 from workbench.core.hooks import OP_MODULES
-from workbench.core.op import Op, load
+from workbench.core.op import Op, load_ops
 
 
 def test_a_second_thread_waits_for_what_is_late_in_an_op() -> None:
@@ -21,7 +21,7 @@ def test_a_second_thread_waits_for_what_is_late_in_an_op() -> None:
         sleep(0.05)
         op.pull = lambda *_: [1]
 
-    op.late = late
+    op.fill_rules = late
     first = Thread(target=lambda: op.pull)
     first.start()
     began.wait()
@@ -36,7 +36,7 @@ def test_what_fails_in_filling_an_op_fails_again() -> None:
     def late() -> None:
         raise ValueError("no such name")
 
-    op.late = late
+    op.fill_rules = late
     for _ in range(2):
         with pytest.raises(ValueError, match="no such name"):
             op.pull  # noqa: B018
@@ -51,5 +51,5 @@ def test_a_module_of_ops_that_did_not_load_is_asked_again(
     monkeypatch.setitem(OP_MODULES, "scipy.invented", "workbench.ops.invented")
     for _ in range(2):
         with pytest.raises(ModuleNotFoundError, match="invented"):
-            load(function)
-    assert not load(len)
+            load_ops(function)
+    assert not load_ops(len)

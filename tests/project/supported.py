@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core.op import FUNCTIONS, UFUNCS, load_all
-from workbench.core.refusals import REFUSED, supported
+from workbench.core.op import FUNCTIONS, UFUNCS, load_all_ops
+from workbench.core.refusals import REFUSED, supported_functions
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 START = "<!-- made by python -m tests.project.supported --write -->"
@@ -54,11 +54,11 @@ def topic_of(name: str, function: Any) -> str:
 def rows() -> dict[str, list[str]]:
     """The names by topic: those of NumPy, of `scipy.special`, of our `scipy`."""
     import_module("scipy.special")
-    load_all()
+    load_all_ops()
     found: dict[str, set[str]] = {t: set() for t in TOPICS}
     found |= {f"`np.{module}`": set() for module in HOMES} | {REST: set()}
     special: set[str] = set()
-    for name, function in supported().items():
+    for name, function in supported_functions().items():
         if name.removeprefix("np.") in IN_PLACE:
             continue
         if name.startswith("np."):

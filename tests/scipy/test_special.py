@@ -16,12 +16,12 @@ from scipy import special as sp
 from scipy import stats
 
 import workbench as wb
-from workbench.core.op import CALLS, UFUNCS, load_all
+from workbench.core.op import CALLS, UFUNCS, load_all_ops
 from workbench.core.refusals import REFUSED
 from workbench.errors import NotDifferentiableError, TraceError
 from workbench.scipy import special as ours
 
-load_all()
+load_all_ops()
 NAMES = [name for name in sp.__all__ if isinstance(getattr(sp, name), np.ufunc)]
 
 

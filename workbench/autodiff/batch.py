@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from workbench.core import dims, hooks, source, walk
-from workbench.core.deferred import Late, Place, shape_at
+from workbench.core.deferred import DeferredOp, Place, operand_shape
 from workbench.core.dims import Atom
 from workbench.core.graph import Graph
 from workbench.core.op import Op
-from workbench.core.tensor import Tensor, apply, infer, next_serial, value_of
+from workbench.core.tensor import Tensor, apply, infer_spec, next_serial, value_of
 from workbench.core.types import Spec
 from workbench.errors import UnknownLengthError
 from workbench.ops import define
@@ -91,9 +91,9 @@ def run_batch(graph: Graph, values: Sequence[Any], size: Any) -> list[Any]:
             else:
                 made = apply_rule(op, inputs, batched, params, size)
         except UnknownLengthError:
-            if isinstance(op, Late):
+            if isinstance(op, DeferredOp):
                 raise
-            made = hooks.batch_late(op, inputs, batched, params)
+            made = hooks.batch_deferred(op, inputs, batched, params)
         if recording and isinstance(made, Tensor) and node.origin is None:
             if made.serial > before + 1:
                 _tell_helpers(made, node.op, before)
@@ -123,7 +123,7 @@ def apply_rule(
     size: Any,
 ) -> Any:
     """Apply an op by its rule for batches, or example by example."""
-    if type(op) is Late:
+    if type(op) is DeferredOp:
         return _deferred(op, inputs, batched, params)
     batch = "aligned" if op.elementwise and op.batch is None else op.batch
     if isinstance(batch, str):
@@ -135,7 +135,7 @@ def apply_rule(
 
 
 def _deferred(
-    op: Late,
+    op: DeferredOp,
     inputs: tuple[Any, ...],
     batched: tuple[bool, ...],
     params: dict[str, Any],
@@ -144,12 +144,12 @@ def _deferred(
 
     def length(atom: Atom) -> Any:
         if isinstance(atom, Place):
-            shape = shape_at(inputs[atom.position])
+            shape = operand_shape(inputs[atom.position])
             return shape[atom.axis + batched[atom.position]]
         return None
 
     settings: dict[str, Any] = dims.replace_dims(params, length)
-    size = shape_at(next(x for x, b in zip(inputs, batched, strict=True) if b))[0]
+    size = operand_shape(next(x for x, b in zip(inputs, batched, strict=True) if b))[0]
     return apply_to_examples(
         op.base, inputs[: op.count], batched[: op.count], settings, size
     )
@@ -168,7 +168,7 @@ def apply_to_examples(
             return apply_rule(op, inputs, batched, params, size)
         except UnknownLengthError:
             if dims.has_dim(size) or any(dims.has_dim(shape_of(x)) for x in inputs):
-                return hooks.batch_late(op, inputs, batched, params)
+                return hooks.batch_deferred(op, inputs, batched, params)
             raise
     made = apply(op, inputs, params)
     parts = define.outputs(made) if isinstance(made, Tensor) else made
@@ -188,7 +188,7 @@ def _loop(
     if size == 0:
         pairs = list(zip(inputs, batched, strict=True))
         example = tuple([example_spec(x, 0) if b else x for x, b in pairs])
-        return _empty(infer(op, example, params), next(x for x, b in pairs if b))
+        return _empty(infer_spec(op, example, params), next(x for x, b in pairs if b))
     rows = [
         apply(
             op,
@@ -231,7 +231,7 @@ def _tell_helpers(out: Tensor, op: Op, before: int) -> None:
     Those only turn its operands and its result, and an override of a scope, which
     means the op, must not run at each of them too.
     """
-    made = walk.order([out], before)
+    made = walk.order_nodes([out], before)
     own = [out]
     if out.op.name != op.name:  # example by example it is there many times
         own = [x for x in made if x.op.name == op.name] or own

@@ -31,8 +31,8 @@ from workbench.core.dims import Dim, Length, atoms_of
 from workbench.core.graph import Graph
 from workbench.core.op import Lowering, Op
 from workbench.core.recorder import Recorder, close
-from workbench.core.tensor import Tensor, apply, masked, value_of
-from workbench.core.trace import blank, blanks, live, record
+from workbench.core.tensor import Tensor, apply, mask_cotangent, value_of
+from workbench.core.trace import is_live, make_leaf_like, make_leaves_like, record
 from workbench.core.types import Params, Spec
 from workbench.errors import TraceError
 from workbench.ops import define
@@ -75,7 +75,7 @@ def run_and_pull(
         None if g is None or not isinstance(y, Tensor) else reverse.fit(g, y)
         for g, y in zip(cotangents, made.outputs, strict=True)
     ]
-    outputs = [y if live(y) else value_of(y) for y in made.outputs]
+    outputs = [y if is_live(y) else value_of(y) for y in made.outputs]
     back = reverse.pull_back(made.outputs, seeds, made.inputs, rules=rules)
     return outputs, back
 
@@ -142,7 +142,7 @@ def apply_valued(
     args = tuple(map(value_of, inputs))
     value = find(args)
     return Tensor(
-        op, inputs, args, params, value, *source.caller(), source.surroundings()
+        op, inputs, args, params, value, *source.caller(), source.current_context()
     )
 
 
@@ -207,7 +207,7 @@ def derive(
     leaves = [*graph.leaves, *fresh]
     roots = [y for y in outputs if isinstance(y, Tensor)]
     first = min([x.serial for x in leaves], default=0)
-    needed = {x.serial for x in walk.order(roots, first)}
+    needed = {x.serial for x in walk.order_nodes(roots, first)}
     # Lengths of the outputs that no axis of what is read has.
     has = {
         n.alone
@@ -296,7 +296,7 @@ def derive_by_running(
         def call(values: tuple[Any, ...]) -> list[Any]:
             made = define.several(op, values, {"graph": found.graph})
             return [
-                masked(c) if is_masked(y) else c
+                mask_cotangent(c) if is_masked(y) else c
                 for c, y in zip(made, found.graph.outputs, strict=True)
             ]
 
@@ -395,7 +395,7 @@ class Call(Op):
         found: Call | None = self.known.get(key)
         if found is None:
             leaves = [
-                blank(types.spec_of(v), x.name)
+                make_leaf_like(types.spec_of(v), x.name)
                 for v, x in zip(values, self.graph.leaves, strict=True)
             ]
             found = self.known[key] = Call(self.name, Graph(leaves, self.run(leaves)))
@@ -496,8 +496,12 @@ class Call(Op):
         many = self.known.get(key)
         if many is None:
             known = self.graph.leaves
-            leaves = [blank(s, x.name) for s, x in zip(specs, known, strict=True)]
-            leaves = blanks(leaves)  # a length of the program outside is not its own
+            leaves = [
+                make_leaf_like(s, x.name) for s, x in zip(specs, known, strict=True)
+            ]
+            leaves = make_leaves_like(
+                leaves
+            )  # a length of the program outside is not its own
             many = Call(
                 self.name, Graph(leaves, run_examples(self.run, leaves, batched))
             )

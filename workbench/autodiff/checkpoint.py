@@ -21,7 +21,7 @@ from workbench.core.graph import Graph
 from workbench.core.op import declare
 from workbench.core.recorder import Recorder
 from workbench.core.tensor import Tensor
-from workbench.core.trace import check_function, live
+from workbench.core.trace import check_function, is_live
 from workbench.ops import define
 
 Function = Callable[..., Any]
@@ -63,12 +63,12 @@ def checkpoint(f: Function) -> Function:
 
     @wraps(f)
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
-        if not traces.any_open():
+        if not traces.has_open_trace():
             flat, structure = tree.flatten(f(*args, **kwargs))
             return structure(ensure_owned(flat, tree.flatten((args, kwargs))[0]))
         closed = Recorder(lambda a, k: f(*a, **k), args, kwargs, values=True)
         graph, results = closed.graph, closed.values
-        if any(map(live, closed.inputs)):
+        if any(map(is_live, closed.inputs)):
             # What the function returns besides (a text, a constant) stays as it is.
             moving = [i for i, y in enumerate(graph.outputs) if isinstance(y, Tensor)]
             kept = [graph.outputs[i] for i in moving]

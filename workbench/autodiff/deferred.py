@@ -140,7 +140,7 @@ def _called_with(
     ``inside`` is what the rule is given besides: rules of overrides for nodes inside.
     """
     if not inside:
-        of, inputs, settings = deferred.stripped(node)
+        of, inputs, settings = deferred.unwrap_deferred(node)
         return of, None, inputs, settings
 
     def run(*arguments: Any) -> Any:
@@ -417,7 +417,7 @@ def _call_later(function: Any, args: Any, settings: Params) -> Any:
     return made[0]
 
 
-hooks.pull_late.set(_pull_later)
-hooks.push_late.set(_push_later)
-hooks.batch_late.set(_batch_later)
-hooks.call_late.set(_call_later)
+hooks.pull_deferred.set(_pull_later)
+hooks.push_deferred.set(_push_later)
+hooks.batch_deferred.set(_batch_later)
+hooks.call_deferred.set(_call_later)

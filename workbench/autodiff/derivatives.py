@@ -27,7 +27,7 @@ from workbench.core.tensor import (
     Tensor,
     admit,
     apply,
-    leaf,
+    make_leaf,
     next_serial,
     value_of,
 )
@@ -86,7 +86,7 @@ def report(message: str, policy: str) -> None:
 def _user_level() -> int:
     """Return how many frames up the nearest one outside Workbench is."""
     level, frame = 2, sys._getframe(2)
-    while source.internal(frame) and frame.f_back is not None:
+    while source.is_internal(frame) and frame.f_back is not None:
         level, frame = level + 1, frame.f_back
     return level
 
@@ -128,7 +128,7 @@ def link_results(
 def forward_nodes(nodes: Sequence[Tensor]) -> list[Tensor]:
     """Return all nodes of what derivatives among these nodes are derivatives of."""
     origins = [x.origin for x in nodes if x.origin is not None]
-    return walk.order([y for one in origins for y in (one.forward, *one.of)])
+    return walk.order_nodes([y for one in origins for y in (one.forward, *one.of)])
 
 
 # What an expression depends on: by its values, or by nothing but a shape.
@@ -164,12 +164,12 @@ def find_connected(
     behind = {s for s in closed if s not in reached}
     #: Of an op with several outputs, those that are read.
     read: dict[int, set[int]] = {}
-    for node in reversed(walk.order(roots)):
+    for node in reversed(walk.order_nodes(roots)):
         serial = node.serial
         if serial not in reached or serial in stops:
             continue
         # What is an operand for its lengths alone is none of the op's own.
-        op, inputs, params = deferred.stripped(node)
+        op, inputs, params = deferred.unwrap_deferred(node)
         declared = op.connection
         if op is define.ITEM and isinstance(inputs[0], Tensor):
             read.setdefault(inputs[0].serial, set()).add(params["index"])
@@ -216,7 +216,7 @@ ONE = _One()
 def unit_seed(cost: Tensor) -> Tensor:
     """Return the cotangent 1 of one number."""
     made: Any = np.ones_like(cost)
-    return made if isinstance(made, Tensor) else leaf(made)
+    return made if isinstance(made, Tensor) else make_leaf(made)
 
 
 def fold_unit_seed(
@@ -238,7 +238,7 @@ def fold_unit_seed(
     #: What has another value now, or stands for another Tensor.
     changed = set(ones)
     roots = [g for g in results if isinstance(g, Tensor)]
-    for node in walk.order(roots, before) if ones else ():
+    for node in walk.order_nodes(roots, before) if ones else ():
         if any(isinstance(x, Tensor) and x.serial in changed for x in node.inputs):
             node.inputs = tuple(
                 became.get(x.serial, x) if isinstance(x, Tensor) else x
@@ -247,7 +247,7 @@ def fold_unit_seed(
             node.args = tuple(map(value_of, node.inputs))
         if type(node) is not Tensor or node._value is not None:
             continue  # a masked product is not the plain one
-        op, inputs, _ = deferred.stripped(node)
+        op, inputs, _ = deferred.unwrap_deferred(node)
         if op is BROADCAST and getattr(inputs[0], "serial", -1) in ones:
             ones.add(node.serial)
         if op is BROADCAST and _fill_like(node, value_of(inputs[0])):
@@ -461,7 +461,7 @@ def pull(
         rules = asked.resolve(outputs, wrt, name).rules
     rules = drop_cut_parts(rules or {}, wrt, stops | closed)
     before = next_serial()
-    with source.pinned():
+    with source.pin_line():
         seeds = [unit_seed(x) if starts[x] is ONE else starts[x] for x in outputs]
         with noted() as cut:
             made = reverse.pull_back(
@@ -510,7 +510,7 @@ def push(
     for x, t in zip(wrt, tangents, strict=True):
         if t is not None and types.is_differentiable(x.dtype):
             moving[x] = moving[x] + t if x in moving else t
-    with source.pinned():
+    with source.pin_line():
         made = forward.push_forward(
             outputs, list(moving), list(moving.values()), rules=rules, record=True,
             constant=stops, nulls_pass=True,
@@ -521,7 +521,7 @@ def push(
             if t is None and sources & find_connected([y], stops, rules=rules):
                 t = make_zeros(y)
             elif t is None and sources & {
-                x.serial for x in forward_nodes(walk.order([y]))
+                x.serial for x in forward_nodes(walk.order_nodes([y]))
             }:
                 # The derivative of what depends on it may be the same everywhere.
                 t = make_zeros(y)
@@ -623,7 +623,7 @@ def as_expression(g: Any) -> Any:
     if g is None or isinstance(g, Tensor):
         return g
     made = admit(types.spec_of(g).dtype.type(g) if types.is_weak(g) else g)
-    return made if isinstance(made, Tensor) else leaf(made)
+    return made if isinstance(made, Tensor) else make_leaf(made)
 
 
 def make_zeros(x: Tensor) -> Tensor:

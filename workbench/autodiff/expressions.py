@@ -19,7 +19,7 @@ from workbench.core.dims import Atom, Length, atoms_of
 from workbench.core.graph import Graph
 from workbench.core.hooks import Override, OverrideRules
 from workbench.core.tensor import IDENTITY, Tensor, next_serial, value_of
-from workbench.core.trace import live, record
+from workbench.core.trace import is_live, record
 from workbench.core.types import Spec
 from workbench.errors import ShapeError, UnknownLengthError, UsageError
 from workbench.ops import define, gradients
@@ -77,7 +77,7 @@ class Expressions(LinearMap):
 
     def make_rows_or_node(self, mode: Mode | None) -> Blocks:
         """Return the blocks; where they wait for a length, as outputs of one node."""
-        with source.pinned():
+        with source.pin_line():
             before = next_serial()
             try:
                 rows = self.make_rows(mode)
@@ -92,7 +92,9 @@ class Expressions(LinearMap):
                 if self.rules is not None or not dims.has_dim(shapes):
                     return rows
                 # Where an op knows no batch of unknown size, all of it is one node.
-                made = walk.order([block for row in rows for block in row], before)
+                made = walk.order_nodes(
+                    [block for row in rows for block in row], before
+                )
                 if all(x.op.name != "batch" for x in made):
                     return rows
             settings = {"linear": self, "mode": mode}
@@ -107,8 +109,8 @@ class Expressions(LinearMap):
         """What the program is computed from, and has no value yet."""
         return [
             x
-            for x in walk.order([*self.outputs, *self.wrt])
-            if x.op is IDENTITY and not x.inputs and (x._value is None or live(x))
+            for x in walk.order_nodes([*self.outputs, *self.wrt])
+            if x.op is IDENTITY and not x.inputs and (x._value is None or is_live(x))
         ]
 
     @cached_property
@@ -126,7 +128,7 @@ class Expressions(LinearMap):
     def run(self, values: Sequence[Any], mode: Mode | None) -> list[Any]:
         """Return the blocks for values of the leaves, flat."""
         made = record(lambda leaves: self.at(leaves).make_rows(mode), values)
-        return [x if live(x) else value_of(x) for x in made.outputs]
+        return [x if is_live(x) else value_of(x) for x in made.outputs]
 
     def specs(self, given: Sequence[Any]) -> tuple[Spec, ...]:
         """Return shape and dtype of each block; None for a length that is measured."""

@@ -21,7 +21,7 @@ from workbench.autodiff.steps import (
 from workbench.core import blame, dims, hooks, traces, types
 from workbench.core.graph import Graph, copy_onto
 from workbench.core.op import Op
-from workbench.core.tensor import Tensor, array_of, leaf, next_serial
+from workbench.core.tensor import Tensor, array_of, make_leaf, next_serial
 from workbench.core.traces import OpenTrace
 from workbench.errors import UnknownLengthError
 from workbench.ops import define, gradients
@@ -59,7 +59,7 @@ def push_forward(
     nulls_pass
         Return tangents that cannot be computed, in the place of an error.
     """
-    if traces.MARKED and not traces.reads_old():
+    if traces.MARKED and not traces.reads_old_values():
         with traces.OldValues():
             return push_forward(
                 outputs, wrt, tangents, rules=rules, record=record,
@@ -135,7 +135,7 @@ def record_push(
     except (UnknownLengthError, ValueError, TypeError, IndexError) as error:
         if not reverse.waits(node, error, bool(inside)):
             raise
-        return hooks.push_late(node, incoming, push, inside)
+        return hooks.push_deferred(node, incoming, push, inside)
 
 
 def push_of(op: Op) -> Callable[..., Any] | None:
@@ -212,8 +212,8 @@ def _without_seeds(
 def zero_leaf(x: Any) -> Tensor:
     """Return a leaf of zeros shaped as a value; without value for a Tensor of none."""
     if not isinstance(x, Tensor) or x._value is not None:
-        return leaf(np.zeros_like(array_of(x)))
-    made = leaf(None)
+        return make_leaf(np.zeros_like(array_of(x)))
+    made = make_leaf(None)
     made.spec = x.spec
     return made
 

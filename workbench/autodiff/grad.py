@@ -27,7 +27,7 @@ from workbench.core.trace import (
     check_function,
     detach,
     is_float,
-    live,
+    is_live,
     parameters_of,
     record,
     wrap,
@@ -149,7 +149,7 @@ class RecordedCall:
             for key, x in self.kwargs.items()
         }
         if isinstance(self.f, np.ufunc):  # which has no frame of the user's
-            with source.pinned():
+            with source.pin_line():
                 return self.f(*args, **kwargs)
         made = self.f(*args, **kwargs)
         return self._keep_aux(made) if self.has_aux else made
@@ -198,7 +198,7 @@ class RecordedCall:
         hold = traces.LastingHold()
         sums: dict[int, tuple[Any, int]] = {}
         roots = [y for y in self.outputs if isinstance(y, Tensor)]
-        for node in steps.with_inner_nodes(walk.order(roots, self.first)):
+        for node in steps.with_inner_nodes(walk.order_nodes(roots, self.first)):
             for x in node.inputs:
                 if (
                     type(x) is np.ndarray
@@ -426,8 +426,8 @@ def ensure_owned(
             if taken is None:
                 known = [y._value if isinstance(y, Tensor) else y for y in others]
                 shown = [y for y in known if isinstance(y, np.ndarray)]
-                taken = {id(part) for y in shown for part in traces.chain_of(y)}
-            owner = traces.chain_of(x)[-1]
+                taken = {id(part) for y in shown for part in traces.base_chain(y)}
+            owner = traces.base_chain(x)[-1]
             if (
                 id(owner) in taken
                 or not x.flags.writeable
@@ -446,7 +446,7 @@ def ensure_owned(
 
 def zeros_like(value: Any) -> Any:
     """Return a zero gradient for an argument that the output does not depend on."""
-    return np.zeros_like(value_of(value) if not live(value) else value)
+    return np.zeros_like(value_of(value) if not is_live(value) else value)
 
 
 # Whether a derivative is asked of an expression, and with what.

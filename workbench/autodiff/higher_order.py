@@ -18,8 +18,8 @@ from workbench.autodiff.steps import Rules
 from workbench.core import blame, dims, types
 from workbench.core.dims import Dim, Length, atoms_of, replace_dims, unify_lengths
 from workbench.core.graph import Graph, copy_onto
-from workbench.core.tensor import MaskedTensor, Tensor, masked
-from workbench.core.trace import blank, blanks
+from workbench.core.tensor import MaskedTensor, Tensor, mask_cotangent
+from workbench.core.trace import make_leaf_like, make_leaves_like
 from workbench.core.types import Spec
 from workbench.errors import TraceError
 from workbench.ops import define
@@ -51,9 +51,9 @@ def detach_leaves(graph: Graph) -> Graph:
     must flow through it to its operands.
     """
     if not knows_lengths(graph):
-        leaves = blanks(graph.leaves)
+        leaves = make_leaves_like(graph.leaves)
         return Graph(leaves, graph.run(leaves))
-    fresh = {x: blank(x, x.name) for x in graph.leaves if x.inputs}
+    fresh = {x: make_leaf_like(x, x.name) for x in graph.leaves if x.inputs}
     return copy_onto(graph, fresh) if fresh else graph
 
 
@@ -100,9 +100,10 @@ def pull_graph(
     left a mask. Returns the fresh leaves, and one result (or None) per wanted.
     """
     outputs = [graph.outputs[i] for i in arriving]
-    fresh = [name_after(blank(y), y) for y in outputs]
+    fresh = [name_after(make_leaf_like(y), y) for y in outputs]
     seeds = [
-        masked(x) if i in flags else x for i, x in zip(arriving, fresh, strict=True)
+        mask_cotangent(x) if i in flags else x
+        for i, x in zip(arriving, fresh, strict=True)
     ]
     wrt = [graph.leaves[i] for i in wanted]
     return fresh, reverse.pull_back(outputs, seeds, wrt, record=True, rules=rules)
@@ -113,9 +114,10 @@ def push_graph(
 ) -> tuple[list[Tensor], list[Any]]:
     """Record the tangents of all outputs, from fresh leaves for moving leaves."""
     wrt = [graph.leaves[i] for i in moving]
-    fresh = [name_after(blank(x), x) for x in wrt]
+    fresh = [name_after(make_leaf_like(x), x) for x in wrt]
     tangents = [
-        masked(x) if i in flags else x for i, x in zip(moving, fresh, strict=True)
+        mask_cotangent(x) if i in flags else x
+        for i, x in zip(moving, fresh, strict=True)
     ]
     made = forward.push_forward(graph.outputs, wrt, tangents, record=True, rules=rules)
     return fresh, made
@@ -134,10 +136,12 @@ def batch_graph(
     leaves = list(graph.leaves)
     for i in batched:
         spec = types.spec_of(leaves[i])
-        leaves[i] = blank(Spec((size, *spec.shape), spec.dtype), leaves[i].name)
+        leaves[i] = make_leaf_like(
+            Spec((size, *spec.shape), spec.dtype), leaves[i].name
+        )
     if not all(isinstance(n, int) for x in leaves for n in x.spec.shape):
         kept = [x for i, x in enumerate(leaves) if i not in batched]
-        given = iter(blanks([leaves[i] for i in batched], kept))
+        given = iter(make_leaves_like([leaves[i] for i in batched], kept))
         leaves = [next(given) if i in batched else x for i, x in enumerate(leaves)]
         size = leaves[min(batched)].spec.shape[0] if batched else size
     inner = Graph([graph.leaves[i] for i in batched], graph.outputs)
@@ -158,7 +162,7 @@ def _with_own_lengths(graph: Graph, batched: Collection[int]) -> Graph:
     """
     chosen = {*batched}
     order = sorted(range(len(graph.leaves)), key=lambda i: i in chosen)
-    fresh = blanks([graph.leaves[i] for i in order])
+    fresh = make_leaves_like([graph.leaves[i] for i in order])
     of = dict(zip(order, fresh, strict=True))
     leaves = [of[i] for i in range(len(order))]
     return Graph(leaves, graph.run(leaves))

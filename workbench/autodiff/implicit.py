@@ -22,7 +22,7 @@ from workbench.core import blame, tree, types
 from workbench.core.op import declare
 from workbench.core.recorder import Recorder
 from workbench.core.tensor import value_of
-from workbench.core.trace import live, record
+from workbench.core.trace import is_live, record
 from workbench.core.types import Params, Spec
 from workbench.errors import (
     ConvergenceError,
@@ -107,7 +107,7 @@ def custom_linear_solve(
     closed = Recorder(matvec, b, dynamic=True)
     nest = closed.graph.tree
     check_alike("custom_linear_solve", "matvec", nest, closed.specs, b)
-    if not any(map(live, closed.inputs)):
+    if not any(map(is_live, closed.inputs)):
         return solution(solve, matvec, b, "custom_linear_solve: solve")
     specs = [
         Spec(_spec(x).shape, np.result_type(_spec(x).dtype, out.dtype))
@@ -306,7 +306,7 @@ def check_alike(
     if structure != wanted:
         raise ShapeError(
             f"{what}: {who} returned another nest than it must{blame.user_line()}:"
-            f" {tree.difference(wanted, structure)}."
+            f" {tree.describe_difference(wanted, structure)}."
         )
     made = ", ".join(str(s.shape) for s in specs)
     raise ShapeError(
@@ -398,7 +398,7 @@ def root(
     closed = Recorder(target, x0, dynamic=True)
     if beside is None:
         check_alike(name, "the function", closed.graph.tree, closed.specs, x0)
-    if not any(map(live, closed.inputs)):
+    if not any(map(is_live, closed.inputs)):
         return solution(solve, target, x0, f"{name}: solve")
     specs = [
         Spec(out.shape, out.dtype if types.is_weak(x) else types.spec_of(x).dtype)

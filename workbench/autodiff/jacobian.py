@@ -105,7 +105,7 @@ def vjp(
         if structure != call.recording.tree:
             raise ShapeError(
                 "vjp: the cotangent is not nested as the output:"
-                f" {tree.difference(call.recording.tree, structure)}"
+                f" {tree.describe_difference(call.recording.tree, structure)}"
                 f"{blame.user_line()}. Give one cotangent per output array."
             )
         fitted = [
@@ -191,8 +191,8 @@ def jvp(
     if structure != wanted:
         raise ShapeError(
             "jvp: the tangents are not nested as the primals:"
-            f" {tree.difference(wanted, structure)}{blame.user_line()}. Give one"
-            " tangent per primal array."
+            f" {tree.describe_difference(wanted, structure)}{blame.user_line()}. Give"
+            " one tangent per primal array."
         )
     primals = tuple(primals)
     places = range(len(primals))

@@ -24,8 +24,8 @@ from workbench.core.graph import Graph
 from workbench.core.hooks import OverrideRules
 from workbench.core.op import declare
 from workbench.core.tensor import Tensor, apply, value_of
-from workbench.core.trace import blank
-from workbench.core.traces import reopen
+from workbench.core.trace import make_leaf_like
+from workbench.core.traces import reopen_trace
 from workbench.core.types import is_weak
 from workbench.errors import (
     NotDifferentiableError,
@@ -237,7 +237,7 @@ class LinearMap:
         pairs = zip(self.outputs, cotangents, strict=True)
         given = [(y, g) for y, g in pairs if g is not None]
         # What ops run again is part of the expressions too.
-        with reopen(self.wrt if self.record else ()):
+        with reopen_trace(self.wrt if self.record else ()):
             return reverse.pull_back(
                 [y for y, _ in given], [g for _, g in given],
                 self.wrt if wrt is None else wrt, **self._options,
@@ -247,7 +247,7 @@ class LinearMap:
         self, tangents: Sequence[Any], outputs: Sequence[Any] | None = None
     ) -> list[Any]:
         """Return the tangents of the outputs, or of some; None for one that rests."""
-        with reopen(self.wrt if self.record else ()):
+        with reopen_trace(self.wrt if self.record else ()):
             return forward.push_forward(
                 self.outputs if outputs is None else outputs, self.wrt, tangents,
                 **self._options,
@@ -438,7 +438,7 @@ class Sweep:
             self.apart = True
             self.made = self._run_vector(0)
             return
-        self.seed = blank(self.start)
+        self.seed = make_leaf_like(self.start)
         try:
             self.made = self._walk(self.seed)
         except TraceError:

@@ -26,7 +26,7 @@ from workbench.core.dims import broadcast_shapes
 from workbench.core.graph import Graph
 from workbench.core.hooks import Override
 from workbench.core.tensor import Tensor
-from workbench.core.trace import blank, detach
+from workbench.core.trace import detach, make_leaf_like
 from workbench.errors import ShapeError
 from workbench.ops.define import shape_of
 
@@ -72,7 +72,7 @@ def linearize(f: Any, *primals: Any) -> tuple[Any, Function]:
     primals = copy_arrays(primals)
     call = RecordedCall(f, range(len(primals)), primals, {}, "linearize")
     nested = tree.flatten(primals)[1]
-    seeds = [blank(x) for x in call.leaves]
+    seeds = [make_leaf_like(x) for x in call.leaves]
     made = LinearMap(call.outputs, call.leaves, call.resolution).push(seeds)
     graph = Graph(seeds, [t for t in made if t is not None])
     check = call.guard_arrays("derivative")
@@ -83,8 +83,8 @@ def linearize(f: Any, *primals: Any) -> tuple[Any, Function]:
         if structure != nested:
             raise ShapeError(
                 "linearize: the tangents are not nested as the primals:"
-                f" {tree.difference(nested, structure)}{blame.user_line()}. Give one"
-                " tangent per primal array."
+                f" {tree.describe_difference(nested, structure)}{blame.user_line()}."
+                " Give one tangent per primal array."
             )
         fitted = [
             checked_seed(t, x, "tangent")

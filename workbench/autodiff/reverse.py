@@ -93,7 +93,7 @@ def pull_back(
         Return gradients that cannot be computed (see `ops/gradients.py`), in the
         place of an error.
     """
-    if traces.MARKED and not traces.reads_old():
+    if traces.MARKED and not traces.reads_old_values():
         with traces.OldValues():
             return pull_back(
                 outputs, cotangents, wrt, record=record, rules=rules, visit=visit,
@@ -277,13 +277,13 @@ def record_pull(
     except (UnknownLengthError, ValueError, TypeError, IndexError) as error:
         if not waits(node, error, bool(inside)):
             raise
-        made = hooks.pull_late(node, mask, g, pull, inside)
+        made = hooks.pull_deferred(node, mask, g, pull, inside)
     return made
 
 
 def _without_nulls(mask: int, g: Any, node: Tensor) -> Any:
     """Return cotangents, less nulls of outputs on which nothing that varies depends."""
-    op, inputs, params = deferred.stripped(node)
+    op, inputs, params = deferred.unwrap_deferred(node)
     if op.connection is None:
         return g
     rows = op.connection(inputs, params)
@@ -385,6 +385,6 @@ def mark(
     if roots:
         text = node.op.rule if rule is None else rule.label
         origin = Origin(node, text, rule is not None)
-        for made in walk.order(roots, before):
+        for made in walk.order_nodes(roots, before):
             if made.origin is None:
                 made.origin = origin

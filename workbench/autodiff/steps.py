@@ -14,7 +14,7 @@ from workbench.core import blame, deferred, traces, walk
 from workbench.core.graph import Graph
 from workbench.core.op import Op
 from workbench.core.tensor import Tensor
-from workbench.core.trace import live
+from workbench.core.trace import is_live
 from workbench.errors import OverrideError
 from workbench.ops import define
 
@@ -211,7 +211,7 @@ def graphs_of(node: Tensor, ruled: bool = False) -> Sequence[Graph]:
 
     ``ruled``: in any case.
     """
-    op, inputs, params = deferred.stripped(node)
+    op, inputs, params = deferred.unwrap_deferred(node)
     if op.graphs is None or (op.has_own_rule and not ruled):
         return ()
     return op.graphs(inputs, params)
@@ -326,21 +326,23 @@ def outer_steps(
     first = min((x.serial for x in wrt), default=0)
     known: dict[int, bool] = {}
 
-    def is_live(x: Any) -> bool:
+    def is_recorded(x: Any) -> bool:
         if not isinstance(x, Tensor):
             return False
         if x.serial not in known:
-            known[x.serial] = live(x)
+            known[x.serial] = is_live(x)
         return known[x.serial]
 
     found = {
-        x.serial for x in wrt if any(is_live(i) for i in x.inputs) or x._value is None
+        x.serial
+        for x in wrt
+        if any(is_recorded(i) for i in x.inputs) or x._value is None
     }
     roots = [node for node, _ in steps]
-    for node in walk.order(roots, first):
+    for node in walk.order_nodes(roots, first):
         for x in node.inputs:
             if isinstance(x, Tensor) and (
-                x.serial in found or (x.serial < first and is_live(x))
+                x.serial in found or (x.serial < first and is_recorded(x))
             ):
                 found.add(node.serial)
                 break

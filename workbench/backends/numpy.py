@@ -13,7 +13,7 @@ from typing import Any
 from workbench.backends import text
 from workbench.backends.text import Form
 from workbench.core import blame, dims
-from workbench.core.deferred import Late
+from workbench.core.deferred import DeferredOp
 from workbench.core.dims import Dim, Length
 from workbench.core.graph import Graph, inline
 from workbench.core.schedule import Observer, Schedule, compute_node
@@ -81,7 +81,7 @@ def checks(graph: Graph, nodes: Sequence[Tensor]) -> Checks | None:
     steps = {}
     needed = _needed(nodes)
     for node in nodes:
-        op = node.op.base if isinstance(node.op, Late) else node.op
+        op = node.op.base if isinstance(node.op, DeferredOp) else node.op
         has_rule = op.lengths is not None or op.infer is not None
         trusted = op.elementwise or (has_rule and not op.custom)
         looks = _looks(node, told, trusted=trusted)

@@ -30,7 +30,7 @@ from workbench.backends.spelling import (
     written,
 )
 from workbench.core import dims
-from workbench.core.deferred import Late, Place, shape_at
+from workbench.core.deferred import DeferredOp, Place, operand_shape
 from workbench.core.dims import Dim, has_dim, is_same_shape
 from workbench.core.graph import Graph
 from workbench.core.op import Lowering, Op
@@ -139,7 +139,7 @@ def _whole(node: Tensor, lengths: Any) -> Place | None:
     first = next((p for p in places if isinstance(p, Place)), None)
     if first is None:
         return None
-    have = shape_at(node.inputs[first.position])
+    have = operand_shape(node.inputs[first.position])
     if len(have) != len(places):
         return None
     for axis, (p, n) in enumerate(zip(places, have, strict=True)):
@@ -234,7 +234,7 @@ ARITHMETIC = frozenset({"add", "subtract", "multiply", "divide"})
 
 def base_op(node: Tensor) -> Op:
     """Return the op of a node, whose settings may hold lengths that are measured."""
-    return node.op.base if isinstance(node.op, Late) else node.op
+    return node.op.base if isinstance(node.op, DeferredOp) else node.op
 
 
 def template_of(node: Tensor, op: Op) -> tuple[str, dict[str, Any]]:
@@ -370,7 +370,7 @@ class Lines:
             return Expression(code, ATOM)
         template, named = self.templates[node.serial]
         settings = node.params | named
-        if isinstance(node.op, Late):
+        if isinstance(node.op, DeferredOp):
             length = partial(self.length, node)
             settings = coded(node, settings, self.shape, length)
             operands = operands[: node.op.count]

@@ -379,7 +379,7 @@ def _relative_change(g: Any, true: Any) -> float:
 def _trace_nodes(f: Callable[..., Any], values: list[Any]) -> list[Tensor]:
     """Return the nodes of a function, traced at some values."""
     made = record(lambda leaves: f(*leaves), values)
-    return walk.order([y for y in made.outputs if isinstance(y, Tensor)])
+    return walk.order_nodes([y for y in made.outputs if isinstance(y, Tensor)])
 
 
 def _pull_ones(f: Callable[..., Any], values: list[Any]) -> Sequence[Any]:

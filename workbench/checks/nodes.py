@@ -38,7 +38,7 @@ from workbench.checks.report import (
     make_identity_overrides,
 )
 from workbench.core import blame, types, walk
-from workbench.core.tensor import IDENTITY, Tensor, leaf
+from workbench.core.tensor import IDENTITY, Tensor, make_leaf
 from workbench.errors import (
     GradNotImplementedError,
     GradUndefinedError,
@@ -101,7 +101,9 @@ def _run_body(
     body: Any, values: Sequence[Any]
 ) -> tuple[list[tuple[Tensor, Tensor]], list[Any]]:
     """Return the nodes of a body on values, and its outputs."""
-    new = {x.serial: leaf(v, x.name) for x, v in zip(body.leaves, values, strict=True)}
+    new = {
+        x.serial: make_leaf(v, x.name) for x, v in zip(body.leaves, values, strict=True)
+    }
     made = []
     for node in body.between:
         inputs = tuple(
@@ -109,7 +111,7 @@ def _run_body(
         )
         args = tuple(x._value if isinstance(x, Tensor) else x for x in inputs)
         value = node.op.compute(*args, **node.params)
-        new[node.serial] = walk.like(node, inputs, args, value)
+        new[node.serial] = walk.copy_node(node, inputs, args, value)
         made.append((node, new[node.serial]))
     outputs = [
         new[y.serial]._value if isinstance(y, Tensor) and y.serial in new

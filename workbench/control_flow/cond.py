@@ -25,8 +25,8 @@ from workbench.core import blame, tree, types
 from workbench.core.graph import Graph
 from workbench.core.op import declare
 from workbench.core.recorder import Recorder, is_array
-from workbench.core.tensor import Tensor, masked, value_of
-from workbench.core.trace import blank
+from workbench.core.tensor import Tensor, mask_cotangent, value_of
+from workbench.core.trace import make_leaf_like
 from workbench.core.types import Params, Spec, is_differentiable
 from workbench.errors import DtypeError, ShapeError, TraceError, UsageError
 from workbench.ops import define
@@ -100,7 +100,7 @@ def _agree(first: tuple[Any, tree.Tree], second: tuple[Any, tree.Tree]) -> None:
     if one != two:
         raise UsageError(
             f"cond{blame.user_line()}: on_false returns another nest than on_true:"
-            f" {tree.difference(one, two)}. Return the same nest from both."
+            f" {tree.describe_difference(one, two)}. Return the same nest from both."
         )
     for i, (a, b) in enumerate(zip(left, right, strict=True)):
         p, q = types.spec_of(a), types.spec_of(b)
@@ -167,7 +167,7 @@ def _branch(closed: Recorder, captured: Sequence[Tensor], dtypes: list[Any]) -> 
     """Return a branch on leaves for all that either branch reads."""
     heads = len(closed.captured)
     own = dict(zip(closed.captured, closed.graph.leaves, strict=False))
-    leaves = [own[x] if x in own else blank(x, x.name) for x in captured]
+    leaves = [own[x] if x in own else make_leaf_like(x, x.name) for x in captured]
     leaves += closed.graph.leaves[heads:]
     outputs = [
         (
@@ -240,7 +240,7 @@ def _outcomes(body: Graph) -> list[Tensor]:
             own.add(y.serial)
             found.append(y)
         else:
-            found.append(blank(y))
+            found.append(make_leaf_like(y))
     return found
 
 
@@ -285,7 +285,7 @@ def _pull(
     passed: list[Any] = [None] * len(inputs)
     for k, c in zip(kept, made, strict=True):
         poisoned = any(is_masked(side[1][k]) for side in sides)
-        passed[wanted[k] + 1] = masked(c) if poisoned else c
+        passed[wanted[k] + 1] = mask_cotangent(c) if poisoned else c
     return passed
 
 
@@ -317,7 +317,7 @@ def _push(
     moved = define.several(COND, values, {"branches": tuple(along)})
     for k, t in zip(kept, moved, strict=True):
         poisoned = any(is_masked(side[1][k]) for side in sides)
-        made[k] = masked(t) if poisoned else t
+        made[k] = mask_cotangent(t) if poisoned else t
     return tuple(made)
 
 

@@ -33,8 +33,8 @@ from workbench.control_flow.steps import rules_in_steps
 from workbench.core import blame
 from workbench.core.graph import Graph
 from workbench.core.op import declare
-from workbench.core.tensor import Tensor, masked, value_of
-from workbench.core.trace import blank
+from workbench.core.tensor import Tensor, mask_cotangent, value_of
+from workbench.core.trace import make_leaf_like
 from workbench.core.types import Params, Spec, is_differentiable
 from workbench.errors import TraceError
 from workbench.ops import define
@@ -157,9 +157,10 @@ def built(
     ys = list(made[len(moved) : len(moved) + len(stacked)])
     for i, x in enumerate(carries):
         if is_masked(x.output) and lasts[i] is not None:
-            lasts[i] = masked(lasts[i])
+            lasts[i] = mask_cotangent(lasts[i])
     return lasts, [
-        masked(y) if is_masked(out) else y for y, out in zip(ys, stacked, strict=True)
+        mask_cotangent(y) if is_masked(out) else y
+        for y, out in zip(ys, stacked, strict=True)
     ]
 
 
@@ -267,9 +268,9 @@ def _uneven(
     outputs = list(body.outputs)
     stop: Any = outputs.pop() if loop.until else None
     olds = body.leaves[loop.consts + loop.seqs :]
-    at_work = blank(Spec((inner,), np.dtype(bool)))
-    made = blank(Spec((inner,), np.dtype(np.int64)))
-    most = blank(Spec((inner,), np.dtype(np.int64)))
+    at_work = make_leaf_like(Spec((inner,), np.dtype(bool)))
+    made = make_leaf_like(Spec((inner,), np.dtype(np.int64)))
+    most = make_leaf_like(Spec((inner,), np.dtype(np.int64)))
     each = np.int64(loop.length(inputs)) if count is None else count
     limits = np.broadcast_to(each, (size,))
     top = np.max(limits)
@@ -506,7 +507,7 @@ def _pull(
     stacked = []
     for place, c in zip(wanted, results, strict=False):
         if place < loop.consts and c is not None:
-            added = name_after(blank(body.leaves[place]), body.leaves[place])
+            added = name_after(make_leaf_like(body.leaves[place]), body.leaves[place])
             value = np.zeros_like(consts[place])
             moved.append(Moved(added, value, added + c, True))
         elif c is not None:

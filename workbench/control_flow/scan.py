@@ -33,8 +33,8 @@ from workbench.core.dims import smallest
 from workbench.core.graph import Graph
 from workbench.core.recorder import Recorder, is_array
 from workbench.core.shared import Shared
-from workbench.core.tensor import Tensor, admit, leaf
-from workbench.core.trace import blank, live
+from workbench.core.tensor import Tensor, admit, make_leaf
+from workbench.core.trace import is_live, make_leaf_like
 from workbench.core.types import Spec
 from workbench.errors import DtypeError, ShapeError, UsageError
 from workbench.ops.define import dtype_of, shape_of
@@ -69,7 +69,7 @@ def run_saving(
     if k is not None:
         loop = make(hide=hide, every=k)
     loop.keep |= any(
-        live(x) and x._value is not None for x in inputs if isinstance(x, Tensor)
+        is_live(x) and x._value is not None for x in inputs if isinstance(x, Tensor)
     )
     made = run_loop(loop, inputs)
     if name is not None:
@@ -365,7 +365,7 @@ class Assembled:
         self.updated = []
         for x, new in zip(found.updates, news, strict=True):
             self.same(x.name or "a shared value", new, types.spec_of(x), True)
-            leaf = inside[x] if x in inside else blank(x, x.name)
+            leaf = inside[x] if x in inside else make_leaf_like(x, x.name)
             self.updated.append(len(self.carries))
             self.carries.append((leaf, x, new))
         self.reverse = reverse
@@ -390,7 +390,8 @@ class Assembled:
         if structure != again.tree:
             raise UsageError(
                 f"scan{blame.user_line()}: {again.label} is not nested as its initial"
-                f" value: {tree.difference(again.tree, structure)}. Give the same nest."
+                f" value: {tree.describe_difference(again.tree, structure)}. Give the"
+                " same nest."
             )
         leaves = [[next(tails) for _ in again.leaves] for _ in again.taps]
         places = []
@@ -403,7 +404,7 @@ class Assembled:
                 by_depth[-tap] = found[i]
             for depth in range(1, again.depth + 1):
                 if depth not in by_depth:
-                    by_depth[depth] = blank(Spec(shape, dtype))
+                    by_depth[depth] = make_leaf_like(Spec(shape, dtype))
             places.append(len(self.carries))
             for depth, start in enumerate(starts, 1):
                 new = y if depth == 1 else by_depth[depth - 1]
@@ -626,7 +627,7 @@ def _cut(
                     x = window(x[skipped:] if skipped else x, count)
                 elif skipped or not dims.is_same_shape((n,), (length,)):
                     if isinstance(n, dims.Dim) and not isinstance(x, Tensor):
-                        x = leaf(x)  # no slice of NumPy's ends at such a length
+                        x = make_leaf(x)  # no slice of NumPy's ends at such a length
                     x = x[skipped : skipped + n]
                 cut.append(x)
             by_tap.append(cut)
@@ -642,7 +643,7 @@ def _steps(n_steps: Any, taken: Sequence[Sequenced], lengths: list[Any]) -> Any:
                 f"scan: n_steps is {blame.describe(n_steps)}{blame.user_line()}, and"
                 " must be one integer: wb.scalar('n', dtype=int)."
             )
-        if not live(n_steps):
+        if not is_live(n_steps):
             n_steps = int(n_steps._value)
         else:
             return None, n_steps

@@ -18,7 +18,7 @@ from workbench.autodiff.steps import Rules
 from workbench.control_flow.loop import Loop
 from workbench.core.op import Op
 from workbench.core.tensor import Tensor, admit, apply, value_of
-from workbench.core.trace import blank
+from workbench.core.trace import make_leaf_like
 from workbench.core.types import Spec
 from workbench.errors import OverrideError
 from workbench.ops import define
@@ -114,7 +114,7 @@ def rules_in_steps(
         """Return a rule that looks at a flag, if it holds in some steps alone."""
         if rule is None or rule.steps is None:
             return rule
-        flag = blank(Spec((), np.dtype(bool)), "flag")
+        flag = make_leaf_like(Spec((), np.dtype(bool)), "flag")
         given.append((flag, _flags(rule, loop, n)))
         return StepRule(rule, flag, choose(rule.otherwise))
 

@@ -16,7 +16,7 @@ from workbench.core import blame, tree, types
 from workbench.core.graph import Graph
 from workbench.core.recorder import Recorder
 from workbench.core.tensor import Tensor, value_of
-from workbench.core.trace import blank
+from workbench.core.trace import make_leaf_like
 from workbench.core.types import Spec
 from workbench.errors import ConvergenceError, DtypeError, ShapeError, UsageError
 from workbench.ops.define import dtype_of, shape_of
@@ -86,7 +86,8 @@ def while_loop(
         if structure != nest:
             raise UsageError(
                 f"while_loop{blame.user_line()}: the step returns another nest than the"
-                f" state's: {tree.difference(nest, structure)}. Return the same nest."
+                f" state's: {tree.describe_difference(nest, structure)}. Return the"
+                " same nest."
             )
         stop = np.logical_not(condition(cond(new), "while_loop"))
         return [*map(_array, flat), stop]
@@ -158,7 +159,7 @@ def _run(
     else:
         count, done = np.where(go, most, 0), np.logical_not(go)
     # Whether the condition was met, for who asks why the loop has ended.
-    flag = blank(Spec((), np.dtype(bool)))
+    flag = make_leaf_like(Spec((), np.dtype(bool)))
     outs = [*news, stop]
     body = detach_leaves(Graph([*captured, *places, flag], [*outs, stop]))
     where = blame.user_line()

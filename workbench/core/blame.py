@@ -233,7 +233,7 @@ def _find_random_draw() -> tuple[str, str] | None:
     if site is None:
         return None
     # Where nobody kept the text, as under `python -c`, the names are in the code.
-    names = () if site.text else source.called(*source.caller())
+    names = () if site.text else source.dotted_call_name(*source.caller())
     if names and "random" not in names[-2:]:
         names = ("rng", names[-1])
     found = _DRAW.search(f"{'.'.join(names)}(" if names else site.text)
@@ -285,7 +285,7 @@ def lost_gradient_error(
             f" plain numbers of them, and {describe(x)} would lose its gradient. Make"
             f" one Tensor of them first: {made_by_numpy}(np.stack([...]))."
         )
-    if what.startswith("np.asarray") and source.assigns():
+    if what.startswith("np.asarray") and source.is_assignment():
         return GradientLostError(STORED.format(user_line()))
     drawing = _find_random_draw() if what.startswith("np.asarray") else None
     if drawing is not None:

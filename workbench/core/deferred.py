@@ -1,8 +1,8 @@
 """Ops whose settings hold lengths that are measured when the program runs.
 
 ``np.reshape(x, (n, 2))`` with an unknown ``n`` becomes a node of the op
-``Late(reshape)``. In its settings a length is a `Place`, "axis 0 of operand 1": it
-follows the operands into every copy of the program, on symbols, batches or arrays.
+``DeferredOp(reshape)``. In its settings a length is a `Place`, "axis 0 of operand 1":
+it follows the operands into every copy of the program, on symbols, batches or arrays.
 Where no operand has the length, a Tensor that has it becomes a further operand, so
 each walk over a program sees that the node needs it. Rules get the op's own operands
 and settings, with `Dim`s or numbers for the places.
@@ -18,7 +18,7 @@ import numpy as np
 
 from workbench.core import dims, hooks
 from workbench.core.dims import Atom, Dim, Length, dim_of_atom
-from workbench.core.infer import inferred
+from workbench.core.infer import infer_with_facts
 from workbench.core.op import OPS, Op
 from workbench.core.types import Params
 from workbench.errors import ShapeError, UnknownLengthError, WorkbenchError
@@ -38,7 +38,7 @@ class Place(Atom):
         return f"inputs[{self.position}].shape[{self.axis}]"
 
 
-def shape_at(x: Any) -> tuple[Any, ...]:
+def operand_shape(x: Any) -> tuple[Any, ...]:
     """Return the shape of an operand: a Tensor, an array, a number."""
     held = getattr(x, "_value", x)
     if held is None:
@@ -49,7 +49,7 @@ def shape_at(x: Any) -> tuple[Any, ...]:
     return found
 
 
-class Late(Op):
+class DeferredOp(Op):
     """An op on ``count`` operands, with settings that name places of its operands."""
 
     __slots__ = ("base", "count")
@@ -60,7 +60,7 @@ class Late(Op):
         self.count = count
         self.compute = self._compute
         self.cure, self.custom = base.cure, base.custom
-        self.masked = None if base.masked is None else late(base.masked, count)
+        self.masked = None if base.masked is None else deferred_op(base.masked, count)
         self.pull = None if base.pull is None else self._pull
         self.push = None if base.push is None else self._push
         self.view = base.view
@@ -76,7 +76,7 @@ class Late(Op):
 
         def length(atom: Atom) -> Any:
             if isinstance(atom, Place):
-                return shape_at(inputs[atom.position])[atom.axis]
+                return operand_shape(inputs[atom.position])[atom.axis]
             return None
 
         own: Params = dims.replace_dims(params, length)
@@ -117,47 +117,47 @@ class Late(Op):
 
 
 @cache
-def late(base: Op, count: int) -> Late:
+def deferred_op(base: Op, count: int) -> DeferredOp:
     """Return the one op that stands for ``base`` on so many operands."""
-    return Late(base, count)
+    return DeferredOp(base, count)
 
 
-def bound(
+def place_lengths(
     op: Op, inputs: tuple[Any, ...], params: Params
-) -> tuple[Late, tuple[Any, ...], Params]:
+) -> tuple[DeferredOp, tuple[Any, ...], Params]:
     """Return the op, operands and settings of a node whose settings hold `Dim`s."""
     known: dict[Any, Place] = {}
     for position, x in enumerate(inputs):
         if getattr(x, "_value", x) is None:
-            _places(known, x, position)
+            _note_places(known, x, position)
     operands = list(inputs)
 
     def place(atom: Atom) -> Any:
         alone = dim_of_atom(atom)
         at = known.get(alone.key)
         if at is None and isinstance(atom, Length):
-            operands.append(_array_of(atom))
-            _places(known, operands[-1], len(operands) - 1)
+            operands.append(_length_owner(atom))
+            _note_places(known, operands[-1], len(operands) - 1)
             at = Place(len(operands) - 1, atom.axis)
             known[alone.key] = at
         return None if at is None else dim_of_atom(at)
 
-    made: Params = {k: _bind(v, known, place) for k, v in params.items()}
-    return late(op, len(inputs)), tuple(operands), made
+    made: Params = {k: _place_length(v, known, place) for k, v in params.items()}
+    return deferred_op(op, len(inputs)), tuple(operands), made
 
 
-def _bind(x: Any, known: dict[Any, Place], place: Callable[[Atom], Any]) -> Any:
+def _place_length(x: Any, known: dict[Any, Place], place: Callable[[Atom], Any]) -> Any:
     """A setting with places for lengths: a whole length first, then its parts."""
     if isinstance(x, Dim):
         at = known.get(x.key)
         return x.replaced(place) if at is None else dim_of_atom(at)
     if isinstance(x, (tuple, list)) and dims.has_dim(x):
-        parts = [_bind(y, known, place) for y in x]
+        parts = [_place_length(y, known, place) for y in x]
         return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)
     return x
 
 
-def _array_of(length: Length) -> Any:
+def _length_owner(length: Length) -> Any:
     """Return the Tensor that has a length: of a node's outputs the one that does.
 
     No op but ``item`` takes a tuple: what captures, batches or differentiates operands
@@ -174,28 +174,28 @@ def _array_of(length: Length) -> Any:
     return made
 
 
-def _places(known: dict[Any, Place], x: Any, position: int) -> None:
+def _note_places(known: dict[Any, Place], x: Any, position: int) -> None:
     """Note where each unknown length of a Tensor is found."""
     for axis, n in enumerate(() if isinstance(x.spec, tuple) else x.spec.shape):
         if isinstance(n, Dim):
             known.setdefault(n.key, Place(position, axis))
 
 
-def stripped(node: Any) -> tuple[Op, tuple[Any, ...], Params]:
+def unwrap_deferred(node: Any) -> tuple[Op, tuple[Any, ...], Params]:
     """Return the op, own operands and settings of any node, with lengths for places."""
-    if type(node.op) is not Late:
+    if type(node.op) is not DeferredOp:
         return node.op, node.inputs, node.params
     return node.op.settled(node.inputs, node.params)
 
 
-def own(node: Any, spec: Any) -> Any:
+def fill_own_lengths(node: Any, spec: Any) -> Any:
     """A spec in which the lengths that are None are lengths of the node itself."""
     if isinstance(spec, tuple):
-        return tuple(_owned(node, s, part) for part, s in enumerate(spec))
-    return _owned(node, spec, None)
+        return tuple(_fill_own_lengths(node, s, part) for part, s in enumerate(spec))
+    return _fill_own_lengths(node, spec, None)
 
 
-def _owned(node: Any, spec: Any, part: int | None) -> Any:
+def _fill_own_lengths(node: Any, spec: Any, part: int | None) -> Any:
     if None not in spec.shape:
         return spec
     shape = tuple(
@@ -205,7 +205,7 @@ def _owned(node: Any, spec: Any, part: int | None) -> Any:
     return type(spec)(shape, spec.dtype, spec.weak)
 
 
-def made(
+def defer_op(
     op: Op,
     inputs: tuple[Any, ...],
     params: Params,
@@ -215,19 +215,19 @@ def made(
     context: Any,
 ) -> Any:
     """Return the Tensor of an op whose settings hold lengths that are not known yet."""
-    spec, facts = inferred(op, inputs, params)
-    waiting, operands, settings = bound(op, inputs, params)
+    spec, facts = infer_with_facts(op, inputs, params)
+    waiting, operands, settings = place_lengths(op, inputs, params)
     args = tuple([getattr(x, "_value", x) for x in operands])
     node = kind(waiting, operands, args, settings, None, code, lasti, context)
     node.spec = spec
     if facts is not None:
-        take_lengths(node, facts)
+        set_lengths(node, facts)
     return node
 
 
-def take_lengths(node: Any, facts: Any) -> None:
+def set_lengths(node: Any, facts: Any) -> None:
     """Give a node the lengths that its spec does not know, and the facts it needs."""
-    node.spec = own(node, node.spec)
+    node.spec = fill_own_lengths(node, node.spec)
     if facts:
         node.facts = facts
 
@@ -235,7 +235,7 @@ def take_lengths(node: Any, facts: Any) -> None:
 # Functions that need a length
 
 
-def waits(error: Exception, function: Any, args: Any, settings: Any) -> bool:
+def can_defer(error: Exception, function: Any, args: Any, settings: Any) -> bool:
     """Return whether a function failed because a length is not known yet."""
     if isinstance(error, UnknownLengthError) and error.function is function:
         return False
@@ -258,7 +258,7 @@ def waits(error: Exception, function: Any, args: Any, settings: Any) -> bool:
     return False
 
 
-def later(error: Exception, function: Any, args: Any, settings: Any) -> Any:
+def defer_call(error: Exception, function: Any, args: Any, settings: Any) -> Any:
     """Return the node that calls a function once lengths are known.
 
     Raises
@@ -267,7 +267,7 @@ def later(error: Exception, function: Any, args: Any, settings: Any) -> Any:
         ``error`` itself, if no lengths satisfy the function.
     """
     try:
-        return hooks.call_late(function, args, settings)
+        return hooks.call_deferred(function, args, settings)
     except ShapeError:
         if isinstance(error, UnknownLengthError):
             raise

@@ -139,7 +139,7 @@ def _made(graph: Drawable, node: Tensor, given: set[int]) -> str:
         if node._value is None:
             return "symbol"
         return f"constant {_constant(node._value)}"
-    _, inputs, params = deferred.stripped(node)
+    _, inputs, params = deferred.unwrap_deferred(node)
     arguments = [graph.label(x) for x in inputs]
     arguments += [f"{k}={_one_line(v)}" for k, v in params.items()]
     return f"{node.op.name}({', '.join(arguments)})"

@@ -97,14 +97,14 @@ class Graph:
     def nodes(self) -> list[Tensor]:
         """Every Tensor the outputs need, and every input, in order of creation."""
         roots = [x for x in self.outputs if isinstance(x, Tensor)]
-        return walk.order([*roots, *self.leaves])
+        return walk.order_nodes([*roots, *self.leaves])
 
     @cached_property
     def between(self) -> list[Tensor]:
         """What lies between the leaves and the outputs, ascending; no leaf itself."""
         stop = {x.serial for x in self.leaves}
         roots = [x for x in self.outputs if isinstance(x, Tensor)]
-        return [x for x in walk.order(roots, stop=stop) if x.serial not in stop]
+        return [x for x in walk.order_nodes(roots, stop=stop) if x.serial not in stop]
 
     @cached_property
     def schedule(self) -> Schedule:
@@ -268,7 +268,7 @@ def copy_onto(graph: Graph, fresh: Mapping[Tensor, Tensor]) -> Graph:
             [made.get(x.serial, x) if isinstance(x, Tensor) else x for x in node.inputs]
         )
         if any(a is not b for a, b in zip(inputs, node.inputs, strict=True)):
-            made[node.serial] = copy = walk.like(node, inputs, node.args, None)
+            made[node.serial] = copy = walk.copy_node(node, inputs, node.args, None)
             if node.origin is not None:
                 forward = made.get(node.origin.forward.serial, node.origin.forward)
                 copy.origin = node.origin._replace(forward=forward)
@@ -322,7 +322,7 @@ def _inline_once(graph: Graph) -> Graph:
             _name(made[node.serial], node)
         elif any(a is not b for a, b in zip(inputs, node.inputs, strict=True)):
             values = tuple(map(value_of, inputs))
-            made[node.serial] = walk.like(node, inputs, values, node._value)
+            made[node.serial] = walk.copy_node(node, inputs, values, node._value)
     outputs = [
         made.get(y.serial, y) if isinstance(y, Tensor) else y for y in graph.outputs
     ]

@@ -210,28 +210,30 @@ load_rules: Hook[[], None] = Hook(
 # with the first program that has a length that is not:
 
 #: Set by `autodiff.deferred`; called where a function looks at an unknown length.
-call_late: Hook[[Any, Any, dict[str, Any]], Any] = Hook(
-    "call_late",
+call_deferred: Hook[[Any, Any, dict[str, Any]], Any] = Hook(
+    "call_deferred",
     "Return the node that calls a function once lengths are known.",
     "workbench.autodiff.deferred",
 )
 #: Set by `autodiff.deferred`; called by `autodiff.reverse`.
-pull_late: Hook[[Any, int, Any, Any, tuple[Any, ...]], list[Any]] = Hook(
-    "pull_late",
+pull_deferred: Hook[[Any, int, Any, Any, tuple[Any, ...]], list[Any]] = Hook(
+    "pull_deferred",
     "Return what a node passes on, by a node that runs its reverse rule.",
     "workbench.autodiff.deferred",
 )
 #: Set by `autodiff.deferred`; called by `autodiff.forward`.
-push_late: Hook[[Any, tuple[Any, ...], Any, tuple[Any, ...]], Any] = Hook(
-    "push_late",
+push_deferred: Hook[[Any, tuple[Any, ...], Any, tuple[Any, ...]], Any] = Hook(
+    "push_deferred",
     "Return the tangent of a node, by a node that runs its forward rule.",
     "workbench.autodiff.deferred",
 )
 #: Set by `autodiff.deferred`; called by `autodiff.batch`.
-batch_late: Hook[[Any, tuple[Any, ...], tuple[bool, ...], dict[str, Any]], Any] = Hook(
-    "batch_late",
-    "Return an op on a batch, by a node that runs its rule for batches.",
-    "workbench.autodiff.deferred",
+batch_deferred: Hook[[Any, tuple[Any, ...], tuple[bool, ...], dict[str, Any]], Any] = (
+    Hook(
+        "batch_deferred",
+        "Return an op on a batch, by a node that runs its rule for batches.",
+        "workbench.autodiff.deferred",
+    )
 )
 
 # Leaving with One Graph

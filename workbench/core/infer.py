@@ -31,7 +31,9 @@ from workbench.core.types import Spec
 from workbench.errors import DtypeError, ShapeError, TraceError, UnknownLengthError
 
 
-def inferred(op: Op, inputs: Sequence[Any], params: dict[str, Any]) -> tuple[Any, Any]:
+def infer_with_facts(
+    op: Op, inputs: Sequence[Any], params: dict[str, Any]
+) -> tuple[Any, Any]:
     """The spec, and the facts that it rests on: None where all lengths are known.
 
     Operands are Tensors, values or specs; a length that only the result itself can
@@ -42,11 +44,11 @@ def inferred(op: Op, inputs: Sequence[Any], params: dict[str, Any]) -> tuple[Any
         for x in inputs
     ]
     try:
-        if unknown(specs, params):
-            return _at_lengths(op, specs, params)
-        made = _asked(op, specs, params)
+        if has_unknown_length(specs, params):
+            return _infer_unknown(op, specs, params)
+        made = _infer_known(op, specs, params)
         # An op may know that a length is one that only its run tells.
-        return made, [] if op.infer is not None and _unsized(made) else None
+        return made, [] if op.infer is not None and _has_own_length(made) else None
     except Exception as error:
         told = blame.explain_refusal(op, tuple(specs), error, *source.caller(3))
         if told is error:
@@ -54,17 +56,17 @@ def inferred(op: Op, inputs: Sequence[Any], params: dict[str, Any]) -> tuple[Any
         raise told from error
 
 
-def _unsized(spec: Any) -> bool:
+def _has_own_length(spec: Any) -> bool:
     if isinstance(spec, tuple):
-        return any(map(_unsized, spec))
+        return any(map(_has_own_length, spec))
     return None in spec.shape
 
 
-def _asked(op: Op, specs: list[Any], params: dict[str, Any]) -> Any:
+def _infer_known(op: Op, specs: list[Any], params: dict[str, Any]) -> Any:
     """Return the spec of a result of operands whose lengths are all known."""
     if op.infer is not None:
         return op.infer(*specs, **params)
-    if op.elementwise and (found := _entrywise(op, specs, params)) is not None:
+    if op.elementwise and (found := _infer_elementwise(op, specs, params)) is not None:
         return found
     examples = [x.example() if isinstance(x, Spec) else x for x in specs]
     with np.errstate(all="ignore"):
@@ -79,7 +81,7 @@ def _asked(op: Op, specs: list[Any], params: dict[str, Any]) -> Any:
 _MADE: dict[tuple[Any, ...], Spec] = {}
 
 
-def _entrywise(op: Op, specs: list[Any], params: dict[str, Any]) -> Spec | None:
+def _infer_elementwise(op: Op, specs: list[Any], params: dict[str, Any]) -> Spec | None:
     """Return the spec of an elementwise op's result, from one entry of each operand.
 
     None where that does not tell, or fails: then the whole example says why.
@@ -110,7 +112,7 @@ def _entrywise(op: Op, specs: list[Any], params: dict[str, Any]) -> Spec | None:
         if any(other != shape for other in shapes):
             shape = np.broadcast_shapes(*shapes)
         if found is None:
-            found = _of_entries(op, specs, params)
+            found = _run_on_entries(op, specs, params)
     except (ValueError, TypeError):
         return None
     if found is None:
@@ -120,7 +122,7 @@ def _entrywise(op: Op, specs: list[Any], params: dict[str, Any]) -> Spec | None:
     return Spec(shape, found.dtype) if shape else found
 
 
-def _of_entries(op: Op, specs: list[Any], params: dict[str, Any]) -> Spec | None:
+def _run_on_entries(op: Op, specs: list[Any], params: dict[str, Any]) -> Spec | None:
     """The spec of what an op makes of one entry of each operand, if it is one."""
     entries = []
     for x in specs:
@@ -136,7 +138,7 @@ def _of_entries(op: Op, specs: list[Any], params: dict[str, Any]) -> Spec | None
 # Unknown lengths
 
 
-def unknown(specs: Sequence[Any], params: dict[str, Any]) -> bool:
+def has_unknown_length(specs: Sequence[Any], params: dict[str, Any]) -> bool:
     """Return whether a length among the operands or settings of an op is unknown."""
     for x in specs:
         if isinstance(x, Spec):
@@ -150,7 +152,9 @@ def unknown(specs: Sequence[Any], params: dict[str, Any]) -> bool:
     return bool(params) and dims.has_dim(params)
 
 
-def _at_lengths(op: Op, specs: list[Any], params: dict[str, Any]) -> tuple[Any, Facts]:
+def _infer_unknown(
+    op: Op, specs: list[Any], params: dict[str, Any]
+) -> tuple[Any, Facts]:
     """Return the spec of a result (a tuple for several), and the facts it rests on.
 
     A length is None where it is that of the result itself.
@@ -165,14 +169,16 @@ def _at_lengths(op: Op, specs: list[Any], params: dict[str, Any]) -> tuple[Any, 
         with collect_facts() as facts:
             try:
                 made = rule(*specs, **params)
-                return _own(_typed(op, specs, params, made), specs, params), facts
+                return _drop_foreign_lengths(
+                    _typed(op, specs, params, made), specs, params
+                ), facts
             except UnknownLengthError:
                 pass
     elif op.elementwise and not dims.has_dim(params):
         found = _broadcast(op, specs, params)
         if found is not None:
-            return _own(found, specs, params), []
-    made = _asked_at_stand_ins(op, specs, params)
+            return _drop_foreign_lengths(found, specs, params), []
+    made = _infer_at_stand_ins(op, specs, params)
     if isinstance(made, tuple):
         return tuple(_with_shape(y, (None,) * len(y.shape)) for y in made), []
     return _with_shape(made, (None,) * len(made.shape)), []
@@ -183,7 +189,7 @@ def _typed(op: Op, specs: list[Any], params: dict[str, Any], made: Any) -> Any:
     parts = made if isinstance(made, tuple) else (made,)
     if any(isinstance(y, Spec) for y in parts):
         return made
-    asked = _asked_at_stand_ins(op, specs, params, often=1)
+    asked = _infer_at_stand_ins(op, specs, params, often=1)
     if not isinstance(asked, tuple):
         return _with_shape(asked, made)
     return tuple(map(_with_shape, asked, made))
@@ -207,7 +213,7 @@ def _broadcast(op: Op, specs: list[Any], params: dict[str, Any]) -> Any:
             entries.append(Spec((), x.dtype))
         else:
             return None
-    made, shape = _asked(op, entries, params), broadcast_shapes(*shapes)
+    made, shape = _infer_known(op, entries, params), broadcast_shapes(*shapes)
     if isinstance(made, tuple):
         return tuple([Spec(shape, y.dtype) for y in made])
     return Spec(shape, made.dtype)
@@ -217,7 +223,7 @@ def _broadcast(op: Op, specs: list[Any], params: dict[str, Any]) -> Any:
 MOST_PARTS = 40
 
 
-def _own(made: Any, specs: list[Any], params: dict[str, Any]) -> Any:
+def _drop_foreign_lengths(made: Any, specs: list[Any], params: dict[str, Any]) -> Any:
     """Return what is derived, less lengths of other Tensors and those of many parts."""
     given = {id(n) for x in specs for n in getattr(x, "shape", ())}
     parts = made if isinstance(made, tuple) else (made,)
@@ -248,7 +254,7 @@ MOST_TRIES = 100
 MOST_ENTRIES = 4**8
 
 
-def _asked_at_stand_ins(
+def _infer_at_stand_ins(
     op: Op, specs: list[Any], params: dict[str, Any], often: int = 8
 ) -> Any:
     """Return what an op makes at lengths that it accepts; axes and dtypes are right.
@@ -274,8 +280,8 @@ def _asked_at_stand_ins(
                 return known.get(atom.key)
 
             try:
-                given = [_replaced(x, new) for x in specs]
-                yield _asked(op, given, dims.replace_dims(params, new))
+                given = [_replace_lengths(x, new) for x in specs]
+                yield _infer_known(op, given, dims.replace_dims(params, new))
             except Exception as error:
                 errors.append(error)
 
@@ -284,7 +290,7 @@ def _asked_at_stand_ins(
         simplefilter("ignore")  # of stand-ins, which nobody has written
         made = list(islice(answers(usual), often)) or list(islice(answers(others), 1))
     for other in made[1:]:
-        _compare(op, made[0], other)
+        _check_same_form(op, made[0], other)
     if made:
         return made[0]
     if isinstance(errors[0], (DtypeError, TraceError)):
@@ -314,10 +320,10 @@ def _shapes(x: Any) -> list[Any]:
     return list(getattr(x, "shape", ()))
 
 
-def _replaced(x: Any, new: Replace) -> Any:
+def _replace_lengths(x: Any, new: Replace) -> Any:
     """Return an operand at known lengths."""
     if isinstance(x, tuple):
-        return tuple(_replaced(part, new) for part in x)
+        return tuple(_replace_lengths(part, new) for part in x)
     if not isinstance(x, Spec) or not dims.has_dim(x.shape):
         return x
     shape = dims.replace_dims(x.shape, new)
@@ -326,7 +332,7 @@ def _replaced(x: Any, new: Replace) -> Any:
     return _with_shape(x, shape)
 
 
-def _compare(op: Op, a: Any, b: Any) -> None:
+def _check_same_form(op: Op, a: Any, b: Any) -> None:
     """Refuse an op whose results have another form at other lengths."""
     if isinstance(a, tuple) and isinstance(b, tuple):
         if len(a) != len(b):
@@ -335,7 +341,7 @@ def _compare(op: Op, a: Any, b: Any) -> None:
                 " known only when the program runs."
             )
         for x, y in zip(a, b, strict=True):
-            _compare(op, x, y)
+            _check_same_form(op, x, y)
     elif len(a.shape) != len(b.shape):
         raise UnknownLengthError(
             f"{op.name}: how many axes the result has depends on lengths that are known"

@@ -366,7 +366,7 @@ class Conversions:
     def __copy__(self) -> Any:
         # While a trace is open a library may fill what it has copied: a place of its
         # own (see `numpy/assignment.py`).
-        made: Any = FUNCTIONS[np.copy](self) if traces.any_open() else self
+        made: Any = FUNCTIONS[np.copy](self) if traces.has_open_trace() else self
         return made
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
@@ -400,6 +400,6 @@ def _plain(x: Any, what: str) -> Any:
     """Return the value of a Tensor that somebody wants as plain numbers."""
     # Integers and booleans have no gradient to lose.
     varies = x.dtype.kind not in "biu" or what.startswith(("float", "complex"))
-    if x._value is None or (varies and traces.active(x)):
+    if x._value is None or (varies and traces.is_active(x)):
         raise blame.lost_gradient_error(x, what)
     return x._value

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from workbench.core import hooks
 
 
-def call_text(functions: Sequence[str], operands: Sequence[str]) -> str:
+def format_call(functions: Sequence[str], operands: Sequence[str]) -> str:
     """Return the code of a call of the one function that a node brings."""
     return f"{functions[0]}({', '.join(operands)})"
 
@@ -30,7 +30,7 @@ class Lowering(NamedTuple):
     #: (see `backends/text.py`). None: the steps of the Graph, and a return.
     frame: Callable[[Any, str, list[str], list[str]], list[str]] | None = None
     #: The code of a call: of the names of the functions, and the operands.
-    call: Callable[[Sequence[str], Sequence[str]], str] = call_text
+    call: Callable[[Sequence[str], Sequence[str]], str] = format_call
     #: The helpers that the call names, as code.
     helpers: Sequence[str] = ()
 
@@ -126,7 +126,7 @@ class Op:
     maker
         What the user calls, of an op whose name others may have too. None: the name
         tells it.
-    late
+    fill_rules
         Called when ``pull``, ``push``, ``rule`` or ``reads`` is first looked at and
         nobody has set it, to set them all: a table of a hundred rows costs its
         compiling only for the rows in use.
@@ -139,13 +139,13 @@ class Op:
         "cure",
         "custom",
         "elementwise",
+        "fill_rules",
         "graphs",
         "helper",
         "infer",
         "inline",
         "inner_sources",
         "keeps",
-        "late",
         "lengths",
         "lower",
         "maker",
@@ -164,8 +164,8 @@ class Op:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.compute: Callable[..., Any] = _undefined
-        self.late: Callable[[], None] = self._plain
+        self.compute: Callable[..., Any] = _raise_undefined
+        self.fill_rules: Callable[[], None] = self._set_defaults
         self.batch: Callable[..., Any] | str | None = None
         self.connection: Callable[..., Sequence[Sequence[bool]]] | None = None
         self.infer: Callable[..., Any] | None = None
@@ -194,21 +194,21 @@ class Op:
     reads: tuple[int | str, ...] | None
 
     def __getattr__(self, attribute: str) -> Any:
-        if attribute not in LATE:
+        if attribute not in RULE_DEFAULTS:
             raise AttributeError(f"an op has no attribute {attribute!r}")
         # A second thread waits: half filled, an op looks like one without derivative.
         with FILLING:
-            late, self.late = self.late, self._plain
+            fill_rules, self.fill_rules = self.fill_rules, self._set_defaults
             try:
-                late()
+                fill_rules()
             except BaseException:
-                self.late = late
+                self.fill_rules = fill_rules
                 raise
             return getattr(self, attribute)
 
-    def _plain(self) -> None:
-        """Fill what nobody has set: no derivative."""
-        for attribute, value in LATE.items():
+    def _set_defaults(self) -> None:
+        """Set the rules that nobody has set: the op has no derivative."""
+        for attribute, value in RULE_DEFAULTS.items():
             try:
                 object.__getattribute__(self, attribute)
             except AttributeError:
@@ -226,23 +226,25 @@ class Op:
         return f"<op {self.name}>"
 
 
-#: Held while what is late in an op is filled in, which may look at other ops.
+#: Held while the rules of an op are filled in, which may look at other ops.
 FILLING = RLock()
 
-LATE: dict[str, Any] = {"pull": None, "push": None, "rule": "", "reads": None}
+RULE_DEFAULTS: dict[str, Any] = {"pull": None, "push": None, "rule": "", "reads": None}
 
 
-def always(params: dict[str, Any]) -> bool:
+def is_always_view(params: dict[str, Any]) -> bool:
     """Return the ``view`` of an op that never copies."""
     return True
 
 
-def severed(inputs: tuple[Any, ...], params: dict[str, Any]) -> list[list[bool]]:
+def connect_nothing(
+    inputs: tuple[Any, ...], params: dict[str, Any]
+) -> list[list[bool]]:
     """The ``connection`` of an op whose one output needs no value of its inputs."""
     return [[False] for _ in inputs]
 
 
-def _undefined(*arrays: Any, **params: Any) -> Any:
+def _raise_undefined(*arrays: Any, **params: Any) -> Any:
     raise NotImplementedError("this op was declared but never defined")
 
 
@@ -289,7 +291,7 @@ def declare(name: str) -> Op:
     return op
 
 
-def load(function: Any) -> bool:
+def load_ops(function: Any) -> bool:
     """Load the ops behind a function that nothing answers yet; False: there are none.
 
     SciPy's ufuncs name no module; they are those of `scipy.special`.
@@ -302,11 +304,11 @@ def load(function: Any) -> bool:
     return True
 
 
-def load_all() -> None:
+def load_all_ops() -> None:
     """Load every op, for who wants the whole table."""
     for module in hooks.OP_MODULES.values():
         import_module(module)
-    hooks.call_late.load()
+    hooks.call_deferred.load()
 
 
 def implements(

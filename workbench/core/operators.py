@@ -25,7 +25,7 @@ _new = object.__new__
 _context = source.CONTEXT.get
 
 
-def _operator(name: str, compute: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
+def _make_operator(name: str, compute: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
     """Return the method of a binary operator and its reflection."""
     op = declare(name)
     plain = (float, int, np.float64, np.float32)
@@ -40,7 +40,7 @@ def _operator(name: str, compute: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
         elif kind is np.ndarray:
             return apply(op, (self, other))
         else:
-            return _slow(op, (self, other), other)
+            return _apply_other(op, (self, other), other)
         if a is None or b is None:
             return apply(op, (self, other))
         try:
@@ -60,13 +60,13 @@ def _operator(name: str, compute: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
         made.lasti = frame.f_lasti
         made.context = context = _context()
         if context and context.block and context.block.moves:
-            made.context = source.settled(context)
+            made.context = source.prune_scopes(context)
         return made
 
     def reflected(self: Tensor, other: Any) -> Any:
         a = self._value
         if type(other) not in plain or a is None:
-            return _slow(op, (other, self), other)
+            return _apply_other(op, (other, self), other)
         try:
             value = compute(other, a)
         except ArithmeticError:
@@ -80,13 +80,13 @@ def _operator(name: str, compute: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
             value,
             frame.f_code,
             frame.f_lasti,
-            source.surroundings(),
+            source.current_context(),
         )
 
     return method, reflected
 
 
-def _unary(name: str, compute: Callable[[Any], Any]) -> Any:
+def _make_unary(name: str, compute: Callable[[Any], Any]) -> Any:
     """The method of a unary operator; it keeps a Python number a Python number."""
     op = declare(name)
 
@@ -95,13 +95,13 @@ def _unary(name: str, compute: Callable[[Any], Any]) -> Any:
         if a is None or type(self) is not Tensor:
             return apply(op, (self,))
         frame = _frame(1)
-        site = (frame.f_code, frame.f_lasti, source.surroundings())
+        site = (frame.f_code, frame.f_lasti, source.current_context())
         return Tensor(op, (self,), (a,), NO_PARAMS, compute(a), *site)
 
     return method
 
 
-def _slow(op: Op, operands: tuple[Any, Any], other: Any) -> Any:
+def _apply_other(op: Op, operands: tuple[Any, Any], other: Any) -> Any:
     if isinstance(other, str) or other is None:
         return NotImplemented
     if getattr(other, "__array_ufunc__", NotImplemented) is None:
@@ -111,7 +111,7 @@ def _slow(op: Op, operands: tuple[Any, Any], other: Any) -> Any:
     return apply(op, operands)
 
 
-def _masked_operator(name: str) -> tuple[Any, Any]:
+def _make_masked_operator(name: str) -> tuple[Any, Any]:
     """Return the methods for a masked operand: what they make is masked too."""
     op = declare(name)
 
@@ -149,20 +149,20 @@ COMPARISONS: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
     "ne": ("not_equal", operator.ne),
 }
 for (_name, (_op, _compute)), _sign in zip(OPERATORS.items(), SIGNS, strict=True):
-    _method, _reflected = _operator(_op, _compute)
+    _method, _reflected = _make_operator(_op, _compute)
     setattr(Tensor, f"__{_name}__", _method)
     setattr(Tensor, f"__r{_name}__", _reflected)
     setattr(Tensor, f"__i{_name}__", in_place(_sign, _method))
 for _name, (_op, _compute) in COMPARISONS.items():
-    setattr(Tensor, f"__{_name}__", _operator(_op, _compute)[0])
+    setattr(Tensor, f"__{_name}__", _make_operator(_op, _compute)[0])
 for _name, _op, _apply in (
     ("neg", "negative", operator.neg),
     ("pos", "positive", operator.pos),
     ("abs", "absolute", abs),
 ):
-    setattr(Tensor, f"__{_name}__", _unary(_op, _apply))
+    setattr(Tensor, f"__{_name}__", _make_unary(_op, _apply))
 for (_name, (_op, _)), _sign in zip(OPERATORS.items(), SIGNS, strict=True):
-    _method, _reflected = _masked_operator(_op)
+    _method, _reflected = _make_masked_operator(_op)
     setattr(MaskedTensor, f"__{_name}__", _method)
     setattr(MaskedTensor, f"__r{_name}__", _reflected)
     setattr(MaskedTensor, f"__i{_name}__", in_place(_sign, _method))

@@ -17,8 +17,15 @@ import numpy as np
 from workbench.core import blame, traces, tree, types, walk
 from workbench.core.graph import Graph
 from workbench.core.op import declare
-from workbench.core.tensor import Tensor, apply, leaf, next_serial, take_name, value_of
-from workbench.core.trace import ArgumentNames, live, record
+from workbench.core.tensor import (
+    Tensor,
+    apply,
+    make_leaf,
+    next_serial,
+    take_name,
+    value_of,
+)
+from workbench.core.trace import ArgumentNames, is_live, record
 from workbench.core.types import Spec
 from workbench.errors import TraceError
 
@@ -181,7 +188,7 @@ class _Copy:
     def of(self, outputs: Sequence[Any]) -> list[Any]:
         """Return the copies of outputs, and of all that they need."""
         roots = [x for x in outputs if isinstance(x, Tensor)]
-        for node in walk.order(roots, self.first):
+        for node in walk.order_nodes(roots, self.first):
             if node.serial not in self.made:
                 self.made[node.serial] = self.node(node)
         return [
@@ -209,7 +216,7 @@ class _Copy:
         if not any(isinstance(x, Tensor) for x in inputs):
             return value_of(node)
         args = tuple(map(value_of, inputs))
-        made = walk.like(node, inputs, args, None)
+        made = walk.copy_node(node, inputs, args, None)
         if node.origin is not None:
             forward = self.made.get(node.origin.forward.serial)
             if isinstance(forward, Tensor):
@@ -241,7 +248,7 @@ class _Copy:
         """Return whether a Tensor from outside is an input, and no constant."""
         known = self.known
         if known is None:
-            return live(x)
+            return is_live(x)
         if x.serial not in known.captured and x.serial not in known.constants:
             raise TraceError(
                 f"{blame.describe(x)}{blame.quote_site(x.site)} is read by a function"
@@ -253,7 +260,7 @@ class _Copy:
 
 def _blank(x: Tensor) -> Tensor:
     """Return a leaf without value that looks like a Tensor."""
-    made = leaf(None)
+    made = make_leaf(None)
     take_name(made, x)
     made.spec = types.spec_of(x)
     return made

@@ -54,7 +54,7 @@ def name_of(function: Any) -> str:
     return f"{home}.{name}" if home else name
 
 
-def supported() -> dict[str, Any]:
+def supported_functions() -> dict[str, Any]:
     """Every function of NumPy, and of SciPy once it is loaded, that takes Tensors.
 
     Loads all ops that are not loaded yet, but does not load SciPy for its own.
@@ -66,7 +66,7 @@ def supported() -> dict[str, Any]:
     return {name_of(f): f for f in answered if not isinstance(f, type)}
 
 
-def unknown(function: Any, part: str = "") -> TraceError:
+def unsupported_error(function: Any, part: str = "") -> TraceError:
     """Return the error for a function that takes no Tensors, at the user's line.
 
     ``part`` names the method or argument of the function that is meant, such as
@@ -80,7 +80,7 @@ def unknown(function: Any, part: str = "") -> TraceError:
         return TraceError(
             f"{name}{part}{blame.user_line()} takes no Tensors: {why}. Write {instead}."
         )
-    short = {full.rpartition(".")[2]: full for full in sorted(supported())}
+    short = {full.rpartition(".")[2]: full for full in sorted(supported_functions())}
     near = get_close_matches(name.rpartition(".")[2], short, n=3)
     close = ", ".join(short[n] for n in near if short[n] != name)
     if isinstance(function, np.ufunc):

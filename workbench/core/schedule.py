@@ -20,7 +20,7 @@ from workbench.core.tensor import (
     MaskedTensor,
     Tensor,
     apply,
-    masked,
+    mask_cotangent,
     next_serial,
 )
 from workbench.errors import ShapeError, UsageError
@@ -126,7 +126,7 @@ class Schedule:
 
     def run(self, values: Sequence[Any], observer: Observer | None = None) -> list[Any]:
         """Return the outputs for one value per leaf; see `Graph.run`."""
-        if traces.MARKED and not traces.reads_old():
+        if traces.MARKED and not traces.reads_old_values():
             with traces.OldValues():
                 return self.run(values, observer)
         slots = self._template.copy()
@@ -134,7 +134,7 @@ class Schedule:
         if self._tensors and traces.OPEN:
             # One that depends on an open trace stays a Tensor: what reads it records.
             for i, x in self._tensors:
-                if traces.active(x):
+                if traces.is_active(x):
                     slots[i], recorded = x, True
         for i, value in zip(self.inputs, values, strict=True):
             if i >= 0:
@@ -192,7 +192,7 @@ class Schedule:
                 made = observer(node, tuple([slots[i] for i in reads]))
                 if isinstance(made, Tensor):
                     if isinstance(node, MaskedTensor) and type(made) is Tensor:
-                        made = masked(made)
+                        made = mask_cotangent(made)
                     became[node.serial] = made
                     _inherit(made, node, before, became)
                 slots[out] = made
@@ -245,7 +245,7 @@ def _inherit(
         origin = node.origin
         if forward is not None:
             origin = origin._replace(forward=forward)
-        for new in walk.order([made], before):
+        for new in walk.order_nodes([made], before):
             if new.origin is None:
                 new.origin = origin
 
@@ -259,7 +259,7 @@ def _computed(
     roots = [y for y in outputs if isinstance(y, Tensor)]
     found = []
     given = frozenset(varying)
-    for node in walk.order(roots, first, stop=given):
+    for node in walk.order_nodes(roots, first, stop=given):
         if node.serial in given:
             continue
         for x in node.inputs:

@@ -27,7 +27,7 @@ from workbench.core import hooks
 # A context variable keeps what a thread or a task is in, and nothing more: what a
 # generator sets goes on when it is suspended, for whoever called it, and a token is of
 # no use in another task. So a `Block` remembers the generator that opened it, and
-# whether it is still open; `in_force` tells which of several hold for the caller:
+# whether it is still open; `active_blocks` tells which of several hold for the caller:
 #
 # * A block holds for what runs inside it: in this thread or task, and in those that
 #   start with a copy of its context while it is open (tasks of asyncio,
@@ -131,7 +131,7 @@ def is_suspended(frame: FrameType) -> bool:
     return False
 
 
-def in_force(blocks: Sequence[Some], kind: type[Some]) -> list[Some]:
+def active_blocks(blocks: Sequence[Some], kind: type[Some]) -> list[Some]:
     """Return the blocks of one kind that hold for the caller, the innermost last.
 
     ``blocks`` are those of the caller's context; what the generators on its stack have
@@ -159,7 +159,7 @@ def in_force(blocks: Sequence[Some], kind: type[Some]) -> list[Some]:
     return sorted(found, key=lambda b: (height.get(b.owner, 0), b.serial))
 
 
-def take_left(opened: list[Some], here: Callable[[], Sequence[Some]]) -> Some:
+def pop_left_block(opened: list[Some], here: Callable[[], Sequence[Some]]) -> Some:
     """Take out the one of an object's open blocks that its caller leaves.
 
     ``here`` gives the blocks of the caller's context: where several tasks or
@@ -168,7 +168,7 @@ def take_left(opened: list[Some], here: Callable[[], Sequence[Some]]) -> Some:
     if len(opened) == 1:
         return opened.pop()
     own = [block for block in here() if block in opened]
-    chosen = (in_force(own, type(opened[-1])) or opened)[-1]
+    chosen = (active_blocks(own, type(opened[-1])) or opened)[-1]
     opened.remove(chosen)
     return chosen
 
@@ -269,7 +269,7 @@ class scope(ContextDecorator):
     def __enter__(self) -> None:
         outer = CONTEXT.get()
         block = Scope(self.name, outer)
-        around = surroundings() if block.moves else outer
+        around = current_context() if block.moves else outer
         path, code, lasti = self.name, None, -1
         if around is not None:
             code, lasti = around.code, around.lasti
@@ -281,7 +281,7 @@ class scope(ContextDecorator):
 
     def __exit__(self, *error: object) -> None:
         context = CONTEXT.get()
-        block = take_left(self.opened, lambda: opened_scopes(context))
+        block = pop_left_block(self.opened, lambda: open_scopes(context))
         block.close()
         made, block.made = block.made, None  # which is a circle
         if context is not made:
@@ -293,7 +293,7 @@ class scope(ContextDecorator):
         CONTEXT.set(outer)
 
 
-def opened_scopes(context: Context | None) -> list[Scope]:
+def open_scopes(context: Context | None) -> list[Scope]:
     """Return the blocks behind surroundings, the outermost first."""
     found = []
     while context is not None and context.block is not None:
@@ -302,11 +302,11 @@ def opened_scopes(context: Context | None) -> list[Scope]:
     return found[::-1]
 
 
-def settled(context: Context) -> Context | None:
+def prune_scopes(context: Context) -> Context | None:
     """Return surroundings without the scopes that do not hold for the caller."""
-    blocks = opened_scopes(context)
+    blocks = open_scopes(context)
     base = blocks[0].outer if blocks else context
-    names = [block.name for block in in_force(blocks, Scope)]
+    names = [block.name for block in active_blocks(blocks, Scope)]
     if not names:
         return base
     if base is None:
@@ -314,15 +314,15 @@ def settled(context: Context) -> Context | None:
     return base._replace(scope="/".join([*filter(None, [base.scope]), *names]))
 
 
-def surroundings() -> Context | None:
+def current_context() -> Context | None:
     """Return what a new Tensor notes of its surroundings."""
     context = CONTEXT.get()
     if context and context.block and context.block.moves:
-        return settled(context)
+        return prune_scopes(context)
     return context
 
 
-def internal(frame: FrameType) -> bool:
+def is_internal(frame: FrameType) -> bool:
     """Return whether a frame runs the code of Workbench, NumPy, SciPy or scikit-learn.
 
     That of `contextlib` stands between the two where a ``with`` opens a trace.
@@ -336,13 +336,13 @@ def caller(depth: int = 1) -> tuple[CodeType, int]:
     frame = sys._getframe(depth)
     while True:
         name: str = frame.f_globals.get("__name__", "")
-        outside = not (name.startswith(LIBRARIES) or name in PASSED)  # as `internal`
+        outside = not (name.startswith(LIBRARIES) or name in PASSED)  # as `is_internal`
         if outside or (outer := frame.f_back) is None:
             return frame.f_code, frame.f_lasti
         frame = outer
 
 
-def assigns() -> bool:
+def is_assignment() -> bool:
     """Return whether the user's line is at an assignment to entries: ``x[i] = v``."""
     code, lasti = caller()
     return 0 <= lasti < len(code.co_code) and (
@@ -350,7 +350,7 @@ def assigns() -> bool:
     )
 
 
-def called(code: CodeType, lasti: int) -> tuple[str, ...]:
+def dotted_call_name(code: CodeType, lasti: int) -> tuple[str, ...]:
     """The dotted name of the method that an instruction calls, as far as attributes go.
 
     They start where the call does: those of its arguments start later.
@@ -382,16 +382,16 @@ def decode(code: CodeType | None, lasti: int) -> Site | None:
     column = (position[2] if position else None) or 0
     filename = code.co_filename
     text = linecache.getline(filename, line).strip()
-    return Site(filename, line, column, text, f"{short(filename)}:{line}")
+    return Site(filename, line, column, text, f"{display_name(filename)}:{line}")
 
 
-def short(filename: str) -> str:
+def display_name(filename: str) -> str:
     """Return how a file or cell is called: ``"net.py"``, or ``"[3]"`` for a cell."""
     cell = hooks.source(filename) if hooks.source.is_set else None
     return cell or os.path.basename(filename)
 
 
-class kept:
+class restore_context:
     """Leaves the surroundings of ops after a block as they were before it."""
 
     __slots__ = ("before",)
@@ -406,7 +406,7 @@ class kept:
             CONTEXT.set(self.before)
 
 
-class pinned:
+class pin_line:
     """Puts every op of the block on the line of the nearest frame of the user."""
 
     __slots__ = ("token",)
@@ -416,7 +416,7 @@ class pinned:
     def __enter__(self) -> None:
         outer = CONTEXT.get()
         if outer is not None and outer.block is not None:
-            outer = surroundings()
+            outer = current_context()
         if outer is None or outer.code is None:
             scope = outer.scope if outer is not None else None
             self.token = CONTEXT.set(Context(scope, *caller(2)))

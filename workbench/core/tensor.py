@@ -19,11 +19,11 @@ from weakref import ref
 import numpy as np
 
 from workbench.core import blame, deferred, dims, hooks, source, traces, types
-from workbench.core.deferred import Late
-from workbench.core.infer import inferred
+from workbench.core.deferred import DeferredOp
+from workbench.core.infer import infer_with_facts
 from workbench.core.methods import ArrayMethods, Conversions
-from workbench.core.op import FUNCTIONS, MAKERS, UFUNCS, Op, declare, load
-from workbench.core.refusals import name_of, unknown
+from workbench.core.op import FUNCTIONS, MAKERS, UFUNCS, Op, declare, load_ops
+from workbench.core.refusals import name_of, unsupported_error
 from workbench.core.types import Array, Spec
 from workbench.errors import TraceError
 
@@ -193,7 +193,7 @@ class Tensor(ArrayMethods, Conversions):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         # Integers and booleans have no gradient to lose: they index plain arrays.
-        varies = types.is_differentiable(self.dtype) and traces.active(self)
+        varies = types.is_differentiable(self.dtype) and traces.is_active(self)
         if self._value is None or varies:
             if str(_frame(1).f_globals.get("__name__")).startswith("numpy.ma."):
                 raise blame.masked_array_error(self)
@@ -227,7 +227,7 @@ class Tensor(ArrayMethods, Conversions):
                     made.lasti = frame.f_lasti
                     made.context = context = _context()
                     if context and context.block and context.block.moves:
-                        made.context = source.settled(context)
+                        made.context = source.prune_scopes(context)
                     return made
             if all(types.is_weak(value_of(x)) for x in inputs):
                 # NumPy gives a float64 scalar here, where an operator would
@@ -238,12 +238,12 @@ class Tensor(ArrayMethods, Conversions):
         if answer is None:
             answer = hooks.call_ufunc.call
         try:
-            with source.pinned():
+            with source.pin_line():
                 return answer(ufunc, method, inputs, kwargs)
         except blame.PLAIN as error:
-            if deferred.waits(error, ufunc, inputs, kwargs):
+            if deferred.can_defer(error, ufunc, inputs, kwargs):
                 function = ufunc if method == "__call__" else getattr(ufunc, method)
-                return deferred.later(error, function, inputs, kwargs)
+                return deferred.defer_call(error, function, inputs, kwargs)
             part = "" if method == "__call__" else f".{method}"
             placed = blame.locate_user_error(
                 error, f"{name_of(ufunc)}{part}", inputs, kwargs
@@ -260,18 +260,18 @@ class Tensor(ArrayMethods, Conversions):
         kwargs: dict[str, Any],
     ) -> Any:
         answer = FUNCTIONS.get(function)
-        if answer is None and load(function):
+        if answer is None and load_ops(function):
             answer = FUNCTIONS.get(function)
         if answer is None:
-            raise unknown(function)
+            raise unsupported_error(function)
         if function in MAKERS:
             kwargs = {**kwargs, "like": self}
         try:
-            with source.pinned():
+            with source.pin_line():
                 return answer(*args, **kwargs)
         except blame.PLAIN as error:
-            if deferred.waits(error, function, args, kwargs):
-                return deferred.later(error, function, args, kwargs)
+            if deferred.can_defer(error, function, args, kwargs):
+                return deferred.defer_call(error, function, args, kwargs)
             placed = blame.locate_user_error(error, name_of(function), args, kwargs)
             if placed is error:
                 raise
@@ -303,7 +303,7 @@ class MaskedTensor(Tensor):
 MASKED.add(MaskedTensor)
 
 
-def masked(x: Any) -> MaskedTensor:
+def mask_cotangent(x: Any) -> MaskedTensor:
     """Flag a cotangent that leaves a `where` or a mask (see `MaskedTensor`)."""
     value = x._value if isinstance(x, Tensor) else x
     made = MaskedTensor(MASK, (x,), (value,), {}, value)
@@ -312,7 +312,7 @@ def masked(x: Any) -> MaskedTensor:
     return made
 
 
-def leaf(
+def make_leaf(
     value: Any,
     name: str | None = None,
     inputs: tuple[Any, ...] = (),
@@ -367,7 +367,7 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
         if type(x) is Tensor and (a := x._value) is not None:
             context = _context()
             if context and context.block and context.block.moves:
-                context = source.settled(context)
+                context = source.prune_scopes(context)
             if context is not None and context.code is not None:
                 code, lasti = context.code, context.lasti
             else:
@@ -376,7 +376,7 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
                 value = op.compute(a, **params)
             except Exception as error:
                 if params and dims.has_dim(params):
-                    return deferred.made(
+                    return deferred.defer_op(
                         op, inputs, params, Tensor, code, lasti, context
                     )
                 told = blame.explain_refusal(op, (a,), error, code, lasti)
@@ -399,15 +399,15 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
             if not (params and dims.has_dim(params)):
                 raise
         inputs = tuple(map(admit, inputs))
-        surroundings = source.surroundings()
-        return deferred.made(
+        surroundings = source.current_context()
+        return deferred.defer_op(
             op, inputs, params, Tensor, *source.caller(2), surroundings
         )
     inputs = tuple([x if isinstance(x, Tensor) else admit(x) for x in inputs])
     args = tuple([x._value if isinstance(x, Tensor) else x for x in inputs])
     context = _context()
     if context and context.block and context.block.moves:
-        context = source.settled(context)
+        context = source.prune_scopes(context)
     if context is not None and context.code is not None:
         code, lasti = context.code, context.lasti
     else:
@@ -416,14 +416,14 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
     if not MASKED.isdisjoint(kinds):
         kind, op = MaskedTensor, op.masked or op
     if any(isinstance(x, Tensor) and x._value is None for x in inputs):
-        if type(op) is Late:  # its lengths may be other ones here, or known
+        if type(op) is DeferredOp:  # its lengths may be other ones here, or known
             return apply(*op.settled(inputs, params))
         if params and dims.has_dim(params):
-            return deferred.made(op, inputs, params, kind, code, lasti, context)
+            return deferred.defer_op(op, inputs, params, kind, code, lasti, context)
         made = kind(op, inputs, args, params, None, code, lasti, context)
-        made.spec, facts = inferred(op, inputs, params)
+        made.spec, facts = infer_with_facts(op, inputs, params)
         if facts is not None:
-            deferred.take_lengths(made, facts)
+            deferred.set_lengths(made, facts)
         if op.view is not None:
             note_view(inputs[0], made)
         return made
@@ -431,7 +431,7 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
         value = op.compute(*args, **params)
     except Exception as error:
         if params and dims.has_dim(params):
-            return deferred.made(op, inputs, params, kind, code, lasti, context)
+            return deferred.defer_op(op, inputs, params, kind, code, lasti, context)
         told = blame.explain_refusal(op, args, error, code, lasti)
         if told is error:
             raise
@@ -459,12 +459,12 @@ def note_view(x: Any, view: Tensor) -> None:
         views.append(ref(view))
 
 
-def infer(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
+def infer_spec(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
     """Return the spec of an op's result (a tuple of specs for several outputs).
 
     A length that only the result itself can tell is None.
     """
-    return inferred(op, inputs, params)[0]
+    return infer_with_facts(op, inputs, params)[0]
 
 
 def admit(x: Any) -> Array:

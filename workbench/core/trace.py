@@ -14,7 +14,7 @@ from workbench.core import aliases, blame, source, traces, tree, types
 from workbench.core.blame import find_library_call, find_numpy_call, suggest_replacement
 from workbench.core.dims import Dim, Length, atoms_of, dim_of_atom
 from workbench.core.graph import Graph
-from workbench.core.tensor import Tensor, admit, leaf, take_name
+from workbench.core.tensor import Tensor, admit, make_leaf, take_name
 from workbench.core.traces import OpenTrace
 from workbench.core.types import Spec
 from workbench.errors import (
@@ -44,16 +44,16 @@ OBJECTS = (
 )
 
 
-def place(error: BaseException) -> str:
+def quote_error_site(error: BaseException) -> str:
     """Return the user's line in a traceback, as an error quotes it."""
     found = ""
-    for step in _steps(error):
-        if not source.internal(step.tb_frame):
+    for step in _traceback_steps(error):
+        if not source.is_internal(step.tb_frame):
             found = blame.quote_site(source.decode(step.tb_frame.f_code, step.tb_lasti))
     return found
 
 
-def explained(error: Exception, locked: bool) -> Exception | None:
+def explain_error(error: Exception, locked: bool) -> Exception | None:
     """Return what to raise in place of a ValueError or TypeError of a traced function.
 
     ``locked`` tells whether the trace has made arrays read-only. None for an error
@@ -61,12 +61,12 @@ def explained(error: Exception, locked: bool) -> Exception | None:
     """
     if isinstance(error, WorkbenchError):  # told by a trace inside of this one
         return None
-    text, where = str(error), place(error)
-    called = _library(error)
+    text, where = str(error), quote_error_site(error)
+    called = _find_library(error)
     stored = any(part in text for part in STORING) or isinstance(
         error.__cause__, GradientLostError
     )
-    if called is not None and (stored or _took_tensors(error)):
+    if called is not None and (stored or _was_given_tensors(error)):
         return GradientLostError(
             f"{called}{where} does not see Tensors, whose gradient would be lost"
             f" ({text.rstrip('.')}). {suggest_replacement(called)}, or give it x.value"
@@ -80,7 +80,9 @@ def explained(error: Exception, locked: bool) -> Exception | None:
     if stored:
         return GradientLostError(blame.STORED.format(where))
     if any(part in text for part in OBJECTS):
-        asked = next((s.tb_frame for s in _steps(error) if _numpys(s)), None)
+        asked = next(
+            (s.tb_frame for s in _traceback_steps(error) if _is_in_numpy(s)), None
+        )
         named = (find_numpy_call(asked) if asked else None) or "a NumPy function"
         return TraceError(
             f"{named} meets an array of objects{where}: np.array([...]) and lists of"
@@ -96,7 +98,7 @@ def explained(error: Exception, locked: bool) -> Exception | None:
     return None
 
 
-def _steps(error: BaseException) -> Iterator[TracebackType]:
+def _traceback_steps(error: BaseException) -> Iterator[TracebackType]:
     """A traceback, from the outermost call to where the error arose."""
     step = error.__traceback__
     while step is not None:
@@ -104,36 +106,36 @@ def _steps(error: BaseException) -> Iterator[TracebackType]:
         step = step.tb_next
 
 
-def _home(step: TracebackType) -> str:
+def _module_name(step: TracebackType) -> str:
     return str(step.tb_frame.f_globals.get("__name__", ""))
 
 
-def _numpys(step: TracebackType) -> bool:
-    return _home(step).startswith("numpy.")
+def _is_in_numpy(step: TracebackType) -> bool:
+    return _module_name(step).startswith("numpy.")
 
 
-def _library(error: BaseException) -> str | None:
+def _find_library(error: BaseException) -> str | None:
     """Return the function of SciPy or scikit-learn in which an error arose."""
-    last = list(_steps(error))[-1:]
+    last = list(_traceback_steps(error))[-1:]
     return find_library_call(last[0].tb_frame) if last else None
 
 
-def _took_tensors(error: BaseException) -> bool:
+def _was_given_tensors(error: BaseException) -> bool:
     """Whether a function of the library in which an error arose was given Tensors."""
     return any(
-        _holds(value)
-        for step in _steps(error)
-        if _home(step).startswith(("scipy.", "sklearn."))
+        _holds_tensor(value)
+        for step in _traceback_steps(error)
+        if _module_name(step).startswith(("scipy.", "sklearn."))
         for value in step.tb_frame.f_locals.values()
     )
 
 
-def _holds(value: Any) -> bool:
+def _holds_tensor(value: Any) -> bool:
     """Whether a value is a Tensor, an array of them, or a tuple or list with one."""
     if isinstance(value, np.ndarray) and value.dtype == object:
         return any(isinstance(x, Tensor) for x in value.flat)
     if isinstance(value, (list, tuple)):
-        return any(map(_holds, value))
+        return any(map(_holds_tensor, value))
     return isinstance(value, Tensor)
 
 
@@ -141,18 +143,18 @@ def _holds(value: Any) -> bool:
 Names = Union["ArgumentNames", Sequence[str | None]]
 
 
-def live(x: Any) -> bool:
+def is_live(x: Any) -> bool:
     """Return whether what is computed from ``x`` must be recorded.
 
     True for a Tensor without a value, and for one that depends on a `wrt` leaf
     of a trace that is still open.
     """
-    return isinstance(x, Tensor) and (x._value is None or traces.active(x))
+    return isinstance(x, Tensor) and (x._value is None or traces.is_active(x))
 
 
 def detach(x: Any) -> Any:
     """Return the value of a Tensor, unless what is computed from it is recorded."""
-    return x._value if isinstance(x, Tensor) and not live(x) else x
+    return x._value if isinstance(x, Tensor) and not is_live(x) else x
 
 
 def wrap(
@@ -160,11 +162,11 @@ def wrap(
 ) -> Tensor:
     """A fresh identity Tensor around an argument: an array, a Tensor or a Spec."""
     if isinstance(value, Spec):
-        made = leaf(None, name, line=line)
+        made = make_leaf(None, name, line=line)
         made.spec = value
         return made
     if isinstance(value, Tensor):
-        made = leaf(value._value, name, (value,) if live(value) else (), line)
+        made = make_leaf(value._value, name, (value,) if is_live(value) else (), line)
         if value._value is None:
             made.spec = value.spec
         return made
@@ -174,24 +176,26 @@ def wrap(
         traces.lock(value)
     elif not hasattr(value, "dtype") and not types.is_weak(value):
         value = np.asarray(value)
-    return leaf(value, name, line=line)
+    return make_leaf(value, name, line=line)
 
 
-def blank(like: Any, name: str | None = None) -> Tensor:
+def make_leaf_like(like: Any, name: str | None = None) -> Tensor:
     """Return a leaf without value that looks like an array, a Tensor or a Spec."""
-    made = leaf(None, name)
+    made = make_leaf(None, name)
     spec = types.as_spec(like)
     made.spec = Spec(spec.shape, spec.dtype)
     return made
 
 
-def blanks(leaves: Sequence[Tensor], kept: Sequence[Tensor] = ()) -> list[Tensor]:
+def make_leaves_like(
+    leaves: Sequence[Tensor], kept: Sequence[Tensor] = ()
+) -> list[Tensor]:
     """Return leaves like these, whose unknown lengths are their own.
 
     Lengths that are equal stay so: they are those of the first leaf that has them.
     Those of leaves that are ``kept`` stay theirs.
     """
-    fresh = [leaf(None) for _ in leaves]
+    fresh = [make_leaf(None) for _ in leaves]
     known: dict[Any, Dim] = {}
     both = [*zip(kept, kept, strict=True), *zip(leaves, fresh, strict=True)]
     for x, made in both:
@@ -242,15 +246,15 @@ class ProgramTrace(OpenTrace):
             if self.unknown is None or "only integers" not in str(error):
                 return None
             return IndexError(
-                f"{error}{place(error)}. If the index is traced without a value and the"
-                " array is plain, write wb.at(array)[index].get()."
+                f"{error}{quote_error_site(error)}. If the index is traced without a"
+                " value and the array is plain, write wb.at(array)[index].get()."
             )
         if isinstance(error, SystemError):
             # What compiled code makes of an error in the middle of its work.
             if isinstance(error.__cause__, GradientLostError):
                 raise error.__cause__ from None
         if isinstance(error, (ValueError, TypeError)):
-            return explained(error, bool(self.arrays))
+            return explain_error(error, bool(self.arrays))
         return None
 
 
@@ -385,12 +389,12 @@ class ArgumentNames:
         """Return a name for every leaf of the arguments: ``W`` or ``params['W1']``."""
         found = []
         for place, structure in zip(self.places, self.trees, strict=True):
-            base = place if isinstance(place, str) else parameter(self.f, place)
+            base = place if isinstance(place, str) else parameter_name(self.f, place)
             found += structure.names(base)
         return found
 
 
-def parameter(f: Callable[..., Any], place: int) -> str:
+def parameter_name(f: Callable[..., Any], place: int) -> str:
     """Return the name of a function's parameter, or of what stands there: ``arg2``."""
     parameters = parameters_of(f)
     if place < len(parameters):

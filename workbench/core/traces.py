@@ -112,7 +112,7 @@ class OldValues:
         LOCAL.seen = self.before
 
 
-def reads_old() -> bool:
+def reads_old_values() -> bool:
     """Return whether what runs may read all Tensors that are stale now."""
     return LOCAL.seen == LATEST[0]
 
@@ -145,7 +145,7 @@ class Hold:
 
     def add(self, array: Array) -> None:
         """Hold an array, and those that it is a view of."""
-        chain = [array] if array.base is None else chain_of(array)
+        chain = [array] if array.base is None else base_chain(array)
         flags = chain[-1].flags
         if not ((flags.owndata and flags.writeable) or _can_be_restored(chain[-1])):
             return
@@ -165,16 +165,16 @@ class Hold:
                 if not is_held:
                     member.flags.writeable = False
         if RELEASED:
-            _settle()
+            _try_lower_counts()
 
     def release(self) -> None:
         """Let all arrays go."""
         RELEASED.append(list(self.arrays.values()))
         self.arrays.clear()
         with _COUNTING:  # not _settle alone: they are writeable when this returns
-            _lower()
+            _lower_counts()
         if RELEASED:
-            _settle()
+            _try_lower_counts()
 
 
 class LastingHold(Hold):
@@ -189,19 +189,19 @@ class LastingHold(Hold):
         # A collection may strike anywhere, in the midst of counting too.
         if self.arrays and RELEASED is not None:
             RELEASED.append(list(self.arrays.values()))
-            _settle()
+            _try_lower_counts()
 
 
-def _settle() -> None:
+def _try_lower_counts() -> None:
     """Lower the counts of what was released, unless somebody is counting."""
     while RELEASED and _COUNTING.acquire(blocking=False):
         try:
-            _lower()
+            _lower_counts()
         finally:
             _COUNTING.release()
 
 
-def _lower() -> None:
+def _lower_counts() -> None:
     """Lower the counts, and make writeable what nobody holds: views after bases."""
     while RELEASED:
         for member in reversed(RELEASED.popleft()):
@@ -227,7 +227,7 @@ def _lower() -> None:
             progress = True
 
 
-def chain_of(array: Array) -> list[Array]:
+def base_chain(array: Array) -> list[Array]:
     """Return an array, what it is a view of, and so on to the owner of the memory."""
     chain = [array]
     while isinstance(base := array.base, np.ndarray):
@@ -344,7 +344,7 @@ class OpenTrace(Hold):
         return known[tensor.serial]
 
 
-def any_open() -> bool:
+def has_open_trace() -> bool:
     """Return whether any trace is open in this thread."""
     return bool(LOCAL.stack)
 
@@ -365,7 +365,7 @@ def lock(array: Array) -> None:
     if not stack or id(array) in stack[-1].caught:
         return
     trace = stack[-1]
-    owner = array if array.base is None else chain_of(array)[-1]
+    owner = array if array.base is None else base_chain(array)[-1]
     trace.caught[id(array)] = array
     may_change = owner.flags.writeable or id(owner) in HELD
     if may_change and not owner.dtype.hasobject:
@@ -375,7 +375,7 @@ def lock(array: Array) -> None:
         trace.add(array)
 
 
-def reopen(values: Iterable[Any]) -> AbstractContextManager[Any]:
+def reopen_trace(values: Iterable[Any]) -> AbstractContextManager[Any]:
     """Return a trace in which all that depends on Tensors is recorded.
 
     That of the program they are from may have ended. Of Tensors without values it is
@@ -389,6 +389,6 @@ def reopen(values: Iterable[Any]) -> AbstractContextManager[Any]:
     return opened
 
 
-def active(tensor: Any) -> bool:
+def is_active(tensor: Any) -> bool:
     """Whether a Tensor depends on a leaf of a trace that is open in any thread."""
     return any(trace.reaches(tensor) for trace in tuple(OPEN))

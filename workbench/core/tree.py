@@ -91,7 +91,7 @@ class Tree:
             parts, entries, _ = kind.take(value)
             given = dict(zip(entries, parts, strict=True))
         if kind is None or given.keys() != set(self.entries):
-            raise ValueError(f"{_described(self)} is wanted, not {value!r}")
+            raise ValueError(f"{_describe(self)} is wanted, not {value!r}")
         inside = zip(self.entries, self.children, strict=True)
         return [leaf for entry, child in inside for leaf in child.leaves(given[entry])]
 
@@ -103,7 +103,7 @@ class Tree:
         """
         if self.kind is None:
             return [base]
-        inside = zip(_places(self), self.children, strict=True)
+        inside = zip(_format_entries(self), self.children, strict=True)
         return [name for at, child in inside for name in child.names(base + at)]
 
     def __eq__(self, other: object) -> bool:
@@ -121,7 +121,7 @@ class Tree:
         return hash((self.kind, self.entries, self.children))
 
     def __repr__(self) -> str:
-        return _text(self)
+        return _format(self)
 
 
 _LEAF = Tree()
@@ -161,25 +161,25 @@ def is_sparse(value: Any) -> bool:
 # Structures in words
 
 
-def difference(wanted: Tree, found: Tree) -> str:
+def describe_difference(wanted: Tree, found: Tree) -> str:
     """Say in words where a nest differs from the one that is wanted.
 
     >>> pair, alone = flatten({"b": (1.0, 2.0)})[1], flatten({"b": 1.0})[1]
-    >>> difference(pair, alone)
+    >>> describe_difference(pair, alone)
     "at ['b'] a tuple of 2 is wanted, and an array came"
     """
     stack = [("", wanted, found)]
     while stack:
         where, a, b = stack.pop()
-        if _described(a) != _described(b):
+        if _describe(a) != _describe(b):
             where = where and f"at {where} "
-            return f"{where}{_described(a)} is wanted, and {_described(b)} came"
-        below = zip(_places(a), a.children, b.children, strict=True)
+            return f"{where}{_describe(a)} is wanted, and {_describe(b)} came"
+        below = zip(_format_entries(a), a.children, b.children, strict=True)
         stack += [(where + place, x, y) for place, x, y in below][::-1]
     return f"{wanted} is wanted, and {found} of another pattern came"
 
 
-def _described(tree: Tree) -> str:
+def _describe(tree: Tree) -> str:
     """Return a nest in words, without what is inside."""
     kind, count = tree.kind, len(tree.children)
     if kind is None:
@@ -196,9 +196,9 @@ def _described(tree: Tree) -> str:
     return f"an instance of {kind.__name__}"
 
 
-def _text(tree: Tree) -> str:
+def _format(tree: Tree) -> str:
     """Return a nest as it is written, with a star for each array."""
-    kind, inside = tree.kind, [_text(child) for child in tree.children]
+    kind, inside = tree.kind, [_format(child) for child in tree.children]
     if kind is None:
         return "*"
     if kind is type(None):
@@ -212,11 +212,11 @@ def _text(tree: Tree) -> str:
         return f"[{', '.join(inside)}]"
     if kind is tuple:
         return f"({', '.join(inside)}{',' * (len(inside) == 1)})"
-    named = zip(_places(tree), inside, strict=True)
+    named = zip(_format_entries(tree), inside, strict=True)
     return f"{kind.__name__}({', '.join(f'{at[1:]}={part}' for at, part in named)})"
 
 
-def _places(tree: Tree) -> list[str]:
+def _format_entries(tree: Tree) -> list[str]:
     """Return how one writes each entry of a nest."""
     return [KINDS[tree.kind].place.format(entry) for entry in tree.entries]
 
@@ -246,7 +246,7 @@ def _take_sequence(value: Any) -> tuple[Iterable[Any], Iterable[Any], Any]:
 
 
 def _take_dict(value: Any) -> tuple[Iterable[Any], Iterable[Any], Any]:
-    keys = list(value) if type(value) is OrderedDict else _sorted(value)
+    keys = list(value) if type(value) is OrderedDict else _sort_keys(value)
     bare = type(value).fromkeys(value)  # which keeps the order
     if type(value) is defaultdict:
         bare.default_factory = value.default_factory
@@ -259,7 +259,7 @@ def _build_dict(tree: Tree, parts: list[Any]) -> Any:
     return made
 
 
-def _sorted(keys: Iterable[Any]) -> list[Any]:
+def _sort_keys(keys: Iterable[Any]) -> list[Any]:
     """Keys in a fixed order: by class where they do not compare; else as they come."""
     try:
         return sorted(keys)
@@ -277,7 +277,7 @@ def _take_sparse(value: Any) -> tuple[Iterable[Any], Iterable[Any], Any]:
     return [data], ["data"], pattern
 
 
-def _fields(names: Sequence[str], build: Callable[[Any, Any], Any]) -> Kind:
+def _kind_of_fields(names: Sequence[str], build: Callable[[Any, Any], Any]) -> Kind:
     """The kind of a class with fields; ``build`` makes a nest of class and parts."""
 
     def take(value: Any) -> tuple[Iterable[Any], Iterable[Any], Any]:
@@ -286,7 +286,7 @@ def _fields(names: Sequence[str], build: Callable[[Any, Any], Any]) -> Kind:
     return Kind(take, lambda tree, parts: build(tree.kind, parts), ".{}")
 
 
-def _dataclass(cls: type) -> Kind:
+def _kind_of_dataclass(cls: type) -> Kind:
     names = [field.name for field in dataclasses.fields(cls)]
 
     def build(kind: Any, parts: Any) -> Any:
@@ -295,10 +295,10 @@ def _dataclass(cls: type) -> Kind:
             object.__setattr__(made, name, part)
         return made
 
-    return _fields(names, build)
+    return _kind_of_fields(names, build)
 
 
-def _registered(value: Any) -> Kind | None:
+def _kind_of_registered(value: Any) -> Kind | None:
     """The kind of a class that is registered with optree, which is then loaded."""
     optree = sys.modules.get("optree")
     if optree is None or optree.tree_is_leaf(value, namespace=_NAMESPACE):
@@ -342,13 +342,13 @@ def _kind_of(cls: Any, value: Any) -> Kind | None:
     if hasattr(cls, "tocsr"):
         found = KINDS[Stored]
     elif issubclass(cls, tuple) and hasattr(cls, "_fields"):
-        found = _fields(cls._fields, lambda kind, parts: kind(*parts))
+        found = _kind_of_fields(cls._fields, lambda kind, parts: kind(*parts))
     elif issubclass(cls, tuple) and hasattr(cls, "n_sequence_fields"):
-        found = _fields(cls.__match_args__, lambda kind, parts: kind(parts))
-    elif (registered := _registered(value)) is not None:
+        found = _kind_of_fields(cls.__match_args__, lambda kind, parts: kind(parts))
+    elif (registered := _kind_of_registered(value)) is not None:
         found = registered
     elif hasattr(cls, "__dataclass_fields__") and not issubclass(cls, Spec):
-        found = _dataclass(cls)
+        found = _kind_of_dataclass(cls)
     if found is not None or cls.__module__.partition(".")[0] in SETTLED:
         KINDS[cls] = found
     return found

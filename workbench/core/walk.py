@@ -18,7 +18,7 @@ def is_leaf(node: Tensor) -> bool:
     return node.op is IDENTITY and not node.inputs
 
 
-def order(
+def order_nodes(
     roots: Iterable[Tensor], first: int = 0, stop: Collection[int] = frozenset()
 ) -> list[Tensor]:
     """Return all Tensors that the roots depend on, from serial ``first``, ascending.
@@ -38,7 +38,7 @@ def order(
     return [seen[serial] for serial in sorted(seen)]
 
 
-def reaches(nodes: Sequence[Tensor], sources: Iterable[Tensor]) -> set[int]:
+def find_dependents(nodes: Sequence[Tensor], sources: Iterable[Tensor]) -> set[int]:
     """The serials of those nodes (ascending) that depend on a source, or are one."""
     found = {x.serial for x in sources}
     for node in nodes:
@@ -59,7 +59,7 @@ def substitute(outputs: Sequence[Any], new: Mapping[Tensor, Any]) -> list[Any]:
     if not made:
         return list(outputs)
     roots = [x for x in outputs if isinstance(x, Tensor)]
-    for node in order(roots, min(made)):
+    for node in order_nodes(roots, min(made)):
         if node.serial in made:
             continue
         if any(isinstance(x, Tensor) and x.serial in made for x in node.inputs):
@@ -71,7 +71,7 @@ def substitute(outputs: Sequence[Any], new: Mapping[Tensor, Any]) -> list[Any]:
     return [made.get(x.serial, x) if isinstance(x, Tensor) else x for x in outputs]
 
 
-def like(
+def copy_node(
     node: Tensor, inputs: tuple[Any, ...], args: tuple[Any, ...], value: Any
 ) -> Tensor:
     """The same node with other inputs and another value: its line, name and origin.

@@ -13,7 +13,7 @@ import numpy as np
 
 from workbench.autodiff.budget import MOST_FREE
 from workbench.core.op import CUSTOM, OPS, Op
-from workbench.core.refusals import supported
+from workbench.core.refusals import supported_functions
 from workbench.core.tensor import apply
 from workbench.custom.demands import DEMANDS, Estimate, entrywise, handed_on, paired
 from workbench.custom.registry import snake
@@ -110,7 +110,7 @@ def nameable() -> dict[str, Any]:
     """The functions of NumPy that a rule may name: what they make is known before."""
     return {
         key: f
-        for whole, f in supported().items()
+        for whole, f in supported_functions().items()
         if whole[:3] == "np." and (key := whole[3:]) not in EXCLUDED
         if isinstance(f, np.ufunc) or key in DEMANDS
     }

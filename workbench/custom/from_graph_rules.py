@@ -13,7 +13,7 @@ from workbench.core.blame import format_count
 from workbench.core.op import Op, declare
 from workbench.core.shared import Shared
 from workbench.core.tensor import IDENTITY, Tensor, admit, apply
-from workbench.core.trace import live
+from workbench.core.trace import is_live
 from workbench.errors import (
     DtypeError,
     MissingInputError,
@@ -91,7 +91,7 @@ def closure(
                 " input."
             )
         if node._value is not None or isinstance(node, Shared):
-            if live(node):
+            if is_live(node):
                 implicit.append(node)
             continue
         if not node.inputs and node.op is IDENTITY:

@@ -20,7 +20,7 @@ from workbench.core.blame import format_count
 from workbench.core.op import Op
 from workbench.core.recorder import is_array
 from workbench.core.tensor import Tensor, admit, next_serial, value_of
-from workbench.core.trace import live, record
+from workbench.core.trace import is_live, record
 from workbench.core.types import Spec
 from workbench.custom.registry import Entry, enter_function, home_of
 from workbench.custom.running import BatchedOp, OpRunner
@@ -148,15 +148,15 @@ class FunctionCall:
 
     def captures(self, flat: Sequence[Any], first: int) -> None:
         """Raise an error if outputs depend on Tensors that are no arguments."""
-        found = [y for y in flat if live(y)]
+        found = [y for y in flat if is_live(y)]
         if not found:
             return
         outer = next(
             (
                 x
-                for node in walk.order(found, first)
+                for node in walk.order_nodes(found, first)
                 for x in node.inputs
-                if isinstance(x, Tensor) and x.serial < first and live(x)
+                if isinstance(x, Tensor) and x.serial < first and is_live(x)
             ),
             found[0],
         )
@@ -220,7 +220,7 @@ class FunctionCall:
         probe = Op(self.function.__op__)
         probe.compute = lambda *arrays: tuple(self.value(arrays))
         try:
-            found = tensor.infer(probe, specs, {})
+            found = tensor.infer_spec(probe, specs, {})
         except UsageError:
             raise
         except Exception:

@@ -615,7 +615,7 @@ class graph_rule:
 def _module() -> str:
     """Return the module of the user's code that runs now."""
     frame = sys._getframe(1)
-    while source.internal(frame) and frame.f_back is not None:
+    while source.is_internal(frame) and frame.f_back is not None:
         frame = frame.f_back
     return str(frame.f_globals.get("__name__", ""))
 

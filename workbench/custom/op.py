@@ -506,7 +506,7 @@ def infer_declared(op: Op, /, *specs: Any, **params: Any) -> Any:
 def probed(op: Op, probe: Core, specs: tuple[Any, ...]) -> Any:
     """Return the spec of a result, by running `compute` on examples."""
     try:
-        return tensor.infer(probe, specs, {})
+        return tensor.infer_spec(probe, specs, {})
     except (UsageError, TraceError):
         raise
     except Exception as error:

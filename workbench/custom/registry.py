@@ -18,7 +18,7 @@ from weakref import ref
 
 import numpy as np
 
-from workbench.core.op import CUSTOM, OPS, load_all
+from workbench.core.op import CUSTOM, OPS, load_all_ops
 from workbench.errors import RegistrationError
 from workbench.overrides.rule_errors import check_signature
 from workbench.overrides.rule_parser import BoundRule, parse_rule
@@ -116,7 +116,7 @@ def enter(entry: Entry, cure: str = "") -> Entry:
             f" and underscores. {cure}"
         )
     if name not in OPS:
-        load_all()  # it may be one of those that load when needed
+        load_all_ops()  # it may be one of those that load when needed
     if name in OPS:
         raise RegistrationError(
             f"{'.'.join(entry.home)}: Workbench has an op {name!r} already. {cure} To"
@@ -163,7 +163,7 @@ def enter_function(entry: Entry) -> str:
     """
     name = entry.name if entry.name.isidentifier() else "custom_function"
     if name not in OPS:
-        load_all()
+        load_all_ops()
     known = CUSTOM.get(name)
     if name in OPS or (known is not None and not known.function):
         name = f"custom_{name}"
@@ -310,7 +310,7 @@ def unknown(name: Any) -> str:
             ' "zero_out", or its class.'
         )
     if name not in OPS:
-        load_all()
+        load_all_ops()
     if name in OPS:
         return (
             f"{name!r} is an op of Workbench and has its gradient. To put another in"

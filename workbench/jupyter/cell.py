@@ -73,7 +73,7 @@ def warning_at_lines() -> Iterator[None]:
     def warn(what: str, _: int) -> None:
         frame = sys._getframe(1)
         op = None
-        while source.internal(frame) and frame.f_back is not None:
+        while source.is_internal(frame) and frame.f_back is not None:
             found = frame.f_locals.get("op")
             op = found if op is None and isinstance(found, Op) else op
             frame = frame.f_back
@@ -600,7 +600,7 @@ class Cell:
         if not isinstance(output, Tensor) or not self.leaves:
             return []
         first = min(x.serial for x in self.leaves.values())
-        return walk.order([output], first)
+        return walk.order_nodes([output], first)
 
     def _check_reads(self, memory: Memory, output: Any) -> None:
         """Refuse a program that has read what an item assignment had changed."""
@@ -698,7 +698,7 @@ class Cell:
 
 def open_leaves(output: Tensor) -> list[Tensor]:
     """Return the symbols and shared variables of an expression."""
-    return [x for x in walk.order([output]) if not x.inputs and x._value is None]
+    return [x for x in walk.order_nodes([output]) if not x.inputs and x._value is None]
 
 
 def check_wrt(value: Any, name: str) -> None:

@@ -231,6 +231,6 @@ def inputs_of(x: Tensor) -> list[Tensor]:
 
     Beside a symbol a leaf with a value is a constant; in a trace one without a name.
     """
-    leaves = [node for node in walk.order([x]) if is_leaf(node)]
+    leaves = [node for node in walk.order_nodes([x]) if is_leaf(node)]
     symbols = [node for node in leaves if node._value is None]
     return symbols or [node for node in leaves if node.name is not None] or leaves

@@ -49,7 +49,7 @@ def last_array(session: Session) -> int:
     nodes = session.graph.nodes
     if nodes[session.output].size > 1:
         return session.output
-    varying = walk.reaches(nodes, [nodes[i] for i in session.wrt])
+    varying = walk.find_dependents(nodes, [nodes[i] for i in session.wrt])
     leaves = {*session.wrt}
     for i in range(session.output - 1, -1, -1):
         node = nodes[i]

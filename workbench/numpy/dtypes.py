@@ -34,7 +34,9 @@ def constant(made: Any, like: Any = None, *, fresh: bool = True) -> Any:
     asks for a Tensor in any case. ``fresh``: it shares no memory with what others
     hold, so that a library may fill it (see `assignment.py`).
     """
-    if isinstance(made, Tensor) or not (traces.any_open() or isinstance(like, Tensor)):
+    if isinstance(made, Tensor) or not (
+        traces.has_open_trace() or isinstance(like, Tensor)
+    ):
         return made
     if type(made) is np.ndarray:
         made = admit(made)  # what another library has made is that library's

@@ -12,9 +12,9 @@ from typing import Any, cast
 import numpy as np
 
 from workbench.core import blame
-from workbench.core.deferred import shape_at
+from workbench.core.deferred import operand_shape
 from workbench.core.dims import Dim, has_dim, is_zero_length, largest, smallest
-from workbench.core.op import Op, ViewParams, always, implements
+from workbench.core.op import Op, ViewParams, implements, is_always_view
 from workbench.core.tensor import Tensor, admit, apply
 from workbench.core.types import Batched, Params, Spec, is_weak
 from workbench.errors import TraceError
@@ -37,7 +37,7 @@ FLIP = linear(
     lambda g, x, *, axis: np.flip(g, axis),
     rule="g flipped",
     lengths=lambda x, *, axis: Spec(shape_of(x), dtype_of(x)),
-    view=always,
+    view=is_always_view,
     batch="shifted",
 )
 
@@ -553,7 +553,7 @@ SETTINGS = {
 
 
 def _padded_lengths(array: Any, pad_width: Any, *args: Any, **settings: Any) -> Any:
-    return _pad_lengths(array, width=_widths(pad_width, len(shape_at(array))))
+    return _pad_lengths(array, width=_widths(pad_width, len(operand_shape(array))))
 
 
 @implements(np.pad, lengths=_padded_lengths)

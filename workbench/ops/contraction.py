@@ -23,7 +23,7 @@ from workbench.core.dims import (
     unify_lengths,
 )
 from workbench.core.op import UFUNCS, Op, declare, implements
-from workbench.core.tensor import Tensor, admit, apply, masked
+from workbench.core.tensor import Tensor, admit, apply, mask_cotangent
 from workbench.core.types import Batched, Params, Spec, as_spec, spec_of
 from workbench.ops.define import aligned, multilinear, no_out, shape_of, sum_to
 from workbench.ops.indexing import ARRAY, SCATTER
@@ -509,18 +509,18 @@ def _with_zeros(base: Op, spell: Callable[..., str]) -> None:
 
     def pull(mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params) -> Any:
         assert base.pull is not None
-        return base.pull(mask, masked(g), y, inputs, params)
+        return base.pull(mask, mask_cotangent(g), y, inputs, params)
 
     def push(
         tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
     ) -> Any:
         assert base.push is not None
-        flagged = tuple(t if t is None else masked(t) for t in tangents)
+        flagged = tuple(t if t is None else mask_cotangent(t) for t in tangents)
         return base.push(flagged, y, inputs, params)
 
     def batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
         assert callable(base.batch)
-        return base.batch((masked(inputs[0]), *inputs[1:]), batched, params)
+        return base.batch((mask_cotangent(inputs[0]), *inputs[1:]), batched, params)
 
     made.template = lambda node: (
         "einsum0({spelt}, {all})", {"spelt": spell(node.inputs, **node.params)}

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import blame
-from workbench.core.deferred import shape_at
+from workbench.core.deferred import operand_shape
 from workbench.core.dims import (
     always_differ,
     is_always_less,
@@ -321,7 +321,7 @@ def _checked(mode: Any, name: str) -> str:
 
 
 def _line_lengths(a: Any, v: Any, mode: str = "valid") -> Any:
-    n, m = (shape_at(x)[0] if shape_at(x) else 1 for x in (a, v))
+    n, m = (operand_shape(x)[0] if operand_shape(x) else 1 for x in (a, v))
     if mode == "same":
         return (largest(n, m),)
     return (n + m - 1 if mode == "full" else largest(n, m) - smallest(n, m) + 1,)

@@ -106,7 +106,7 @@ def elementwise(
             pretty(_product(p, "g")) for p in partials
         )
 
-    made.late = late
+    made.fill_rules = late
     # absolute, real, ... turn complex into real and do not count.
     made.keeps = isinstance(compute, np.ufunc) and compute.types == _same_types(compute)
     return made

@@ -14,8 +14,14 @@ from typing import Any
 import numpy as np
 
 from workbench.core import blame
-from workbench.core.op import UFUNCS, always, declare, implements, severed
-from workbench.core.tensor import admit, apply, masked, value_of
+from workbench.core.op import (
+    UFUNCS,
+    connect_nothing,
+    declare,
+    implements,
+    is_always_view,
+)
+from workbench.core.tensor import admit, apply, mask_cotangent, value_of
 from workbench.core.tree import map_tree
 from workbench.errors import TraceError
 from workbench.ops.define import (
@@ -217,8 +223,8 @@ def _where_pull(
     condition = inputs[0]
     return (
         None,
-        masked(np.where(condition, g, 0)) if mask & 2 else None,
-        masked(np.where(condition, 0, g)) if mask & 4 else None,
+        mask_cotangent(np.where(condition, g, 0)) if mask & 2 else None,
+        mask_cotangent(np.where(condition, 0, g)) if mask & 4 else None,
     )
 
 
@@ -326,7 +332,7 @@ RULE_NAMES.update(power_less=_power_less, float_power_less=_float_power_less)
 RULE_NAMES["by_length_twice"] = _by_length_twice
 RULE_NAMES["one_minus_square"] = _one_minus_square
 RULE_NAMES["root_of_one_minus_square"] = _root_of_one_minus_square
-RULE_NAMES.update(mul0=mul0, div0=div0, masked=masked, where=_choose)
+RULE_NAMES.update(mul0=mul0, div0=div0, masked=mask_cotangent, where=_choose)
 
 
 elementwise("mul0", lambda a, b: _zero_wins(a, b, operator.mul),
@@ -355,7 +361,9 @@ def _zero_wins(a: Any, b: Any, compute: Any) -> Any:
         return np.where(zero, np.zeros_like(out), out)
 
 
-linear("mask", lambda x: x, lambda g, x: masked(g), template="{0}").elementwise = True
+linear(
+    "mask", lambda x: x, lambda g, x: mask_cotangent(g), template="{0}"
+).elementwise = True
 
 
 # No derivative: comparisons, predicates, logic, bits
@@ -375,7 +383,7 @@ for _name in (
 
 elementwise("identity", lambda x: x, "1", template="{0}")
 STOP = elementwise("stop_gradient", lambda x: x, "0", template="{0}")
-STOP.connection, STOP.view = severed, always
+STOP.connection, STOP.view = connect_nothing, is_always_view
 elementwise("strong", np.asarray, "1", template="np.asarray({0})")
 
 
@@ -576,7 +584,7 @@ _imag = op(
     rule="−i g",
 )
 _imag.elementwise = True
-_real.view = _imag.view = always
+_real.view = _imag.view = is_always_view
 
 
 def conjugate(x: Any) -> Any:

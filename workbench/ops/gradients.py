@@ -213,7 +213,7 @@ def null(kind: str, name: str, position: int, x: Any, comment: str) -> Tensor:
     params = {"kind": kind, "name": name, "position": position, "comment": comment}
     args = (value_of(x),)
     made = Tensor(
-        NULL, (x,), args, params, None, *source.caller(2), source.surroundings()
+        NULL, (x,), args, params, None, *source.caller(2), source.current_context()
     )
     made.spec = _infer(types.spec_of(x), **params)
     if not MADE:
@@ -241,7 +241,7 @@ def among(xs: Sequence[Any]) -> list[Tensor | None]:
         return [None] * len(xs)
     held: dict[int, Tensor] = {}
     roots = [x for x in xs if isinstance(x, Tensor) and x._value is None]
-    for node in walk.order(roots, MADE[0]):
+    for node in walk.order_nodes(roots, MADE[0]):
         if node.op is NULL:
             held[node.serial] = node
             continue

@@ -17,7 +17,14 @@ import numpy as np
 from workbench.core import blame, dims, source, traces
 from workbench.core.dims import Dim, bounds_of, broadcast_shapes, largest, smallest
 from workbench.core.op import ViewParams, declare
-from workbench.core.tensor import Tensor, admit, apply, masked, note_view, value_of
+from workbench.core.tensor import (
+    Tensor,
+    admit,
+    apply,
+    mask_cotangent,
+    note_view,
+    value_of,
+)
 from workbench.core.types import Batched, Params, Spec
 from workbench.errors import TraceError, UnknownLengthError
 from workbench.ops.define import dtype_of, linear, shape_of
@@ -114,7 +121,9 @@ def split_place(x: Any, index: Any) -> tuple[Key, tuple[Any, ...], bool]:
 
 def masked_by_symbols(arrays: tuple[Any, ...]) -> bool:
     """Whether a mask of an expression of symbols is among the arrays of an index."""
-    return any(is_mask(a) and unvalued(a) for a in arrays) and not traces.any_open()
+    return (
+        any(is_mask(a) and unvalued(a) for a in arrays) and not traces.has_open_trace()
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -303,7 +312,7 @@ def _take_transpose(g: Any, x: Any, *arrays: Any, key: Key) -> Any:
         return Scattered(g, key, arrays, shape_of(x))
     spread = apply(SCATTER, (g, *arrays), {"key": key, "shape": shape_of(x)})
     # What a mask leaves out must stay 0, whatever its derivative is.
-    return masked(spread) if any(map(is_mask, arrays)) else spread
+    return mask_cotangent(spread) if any(map(is_mask, arrays)) else spread
 
 
 class Scattered:
@@ -453,7 +462,7 @@ def _tensor_getitem(self: Tensor, index: Any) -> Any:
             taken,
             frame.f_code,
             frame.f_lasti,
-            source.surroundings(),
+            source.current_context(),
         )
         if type(taken) is np.ndarray:
             note_view(self, made)

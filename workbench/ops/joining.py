@@ -18,7 +18,7 @@ import numpy as np
 from workbench.core import blame, dims, hooks
 from workbench.core.aliases import STALE
 from workbench.core.blame import find_library_call
-from workbench.core.deferred import shape_at
+from workbench.core.deferred import operand_shape
 from workbench.core.dims import unify_lengths
 from workbench.core.op import ViewParams, declare, implements
 from workbench.core.tensor import Tensor, admit, apply, note_view
@@ -258,7 +258,7 @@ def append(arr: Any, values: Any, axis: int | None = None) -> Any:
 
 def _shape_along(x: Any, axis: int | None, change: Callable[[Any], Any]) -> Any:
     """The shape of ``x`` with another length along an axis; of one axis for None."""
-    shape = shape_at(x)
+    shape = operand_shape(x)
     if axis is None:
         shape, axis = (math.prod(shape),), 0
     axis = normal_axis(axis, len(shape))
@@ -304,8 +304,8 @@ def _insert_lengths(arr: Any, obj: Any, values: Any, axis: int | None = None) ->
             places = np.flatnonzero(places)
         if places.size != 1:
             return n + places.size
-        rank = 1 if axis is None else len(shape_at(arr))
-        lengths = (1,) * (rank - len(shape_at(values))) + shape_at(values)
+        rank = 1 if axis is None else len(operand_shape(arr))
+        lengths = (1,) * (rank - len(operand_shape(values))) + operand_shape(values)
         at = 0 if places.ndim == 0 else normal_axis(axis or 0, rank)
         return n + lengths[at]
 

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from workbench.core import blame, deferred, hooks, source, traces
-from workbench.core.deferred import Late, later, waits
+from workbench.core.deferred import DeferredOp, can_defer, defer_call
 from workbench.core.dims import Dim
-from workbench.core.op import LENGTHS, OPS, severed
+from workbench.core.op import LENGTHS, OPS, connect_nothing
 from workbench.core.tensor import Tensor, apply
 from workbench.core.types import Batched, Spec
 from workbench.errors import TraceError
@@ -37,10 +37,10 @@ LENGTH = op(
 @hooks.length.set
 def _length(n: Dim) -> Tensor:
     """Return a length as an operand: an integer, weak as Python's."""
-    bound, operands, settings = deferred.bound(LENGTH, (), {"n": n})
+    bound, operands, settings = deferred.place_lengths(LENGTH, (), {"n": n})
     made = Tensor(
         bound, operands, (None,) * len(operands), settings, None, *source.caller(),
-        source.surroundings(),
+        source.current_context(),
     )  # fmt: skip
     made.spec = Spec((), np.dtype(int), True)
     return made
@@ -65,11 +65,11 @@ def delayed(
         try:
             if not pin:
                 return function(*args, **settings)
-            with source.pinned():
+            with source.pin_line():
                 return function(*args, **settings)
         except blame.PLAIN as error:
-            if waits(error, called, args, settings):
-                return later(error, called, args, settings)
+            if can_defer(error, called, args, settings):
+                return defer_call(error, called, args, settings)
             told = blame.locate_user_error(error, function.__name__, args, settings)
             if not pin or told is error:
                 raise
@@ -291,12 +291,12 @@ ARANGE = op(
     infer=_arange_lengths,
     rule="positions have no derivative",
 )
-ARANGE.connection = severed
+ARANGE.connection = connect_nothing
 
 
 def as_length(n: Tensor) -> Any:
     """Return an integer without a value as a length."""
-    if type(n.op) is Late and n.op.base is OPS["length"]:
+    if type(n.op) is DeferredOp and n.op.base is OPS["length"]:
         return n.op.settled(n.inputs, n.params)[2]["n"]
     if n.dtype.kind not in "iu" or shape_of(n) != ():
         raise TypeError(
@@ -320,12 +320,12 @@ PLACES = op(
     infer=_places_lengths,
     rule="positions have no derivative",
 )
-PLACES.connection = severed
+PLACES.connection = connect_nothing
 
 
 def is_symbolic(x: Any) -> bool:
     """Return whether it is part of an expression of symbols, outside of every trace."""
-    return unvalued(x) and not traces.any_open() and bool(shape_of(x))
+    return unvalued(x) and not traces.has_open_trace() and bool(shape_of(x))
 
 
 def places(x: Any) -> tuple[Any, ...]:

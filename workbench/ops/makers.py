@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core.dims import Dim, largest
-from workbench.core.op import MAKERS, implements, severed
+from workbench.core.op import MAKERS, connect_nothing, implements
 from workbench.core.tensor import Tensor, admit, apply, value_of
 from workbench.core.types import Params, Spec, is_differentiable, is_weak, spec_of
 from workbench.errors import UnknownLengthError
@@ -54,7 +54,7 @@ FULL_LIKE = op(
     lengths=_full_like_lengths,
     template="np.full_like({0}, fill_value={fill}{more})",
 )
-FULL_LIKE.connection = severed
+FULL_LIKE.connection = connect_nothing
 
 
 def _filled(a: Any, fill: Any, dtype: Any, shape: Any) -> Any:
@@ -187,7 +187,7 @@ def make_like(x, maker, args, settings):
     return getattr(np, maker)(*args, **like, **dict(settings))
 ''',
 )
-MAKE_LIKE.connection = severed
+MAKE_LIKE.connection = connect_nothing
 
 
 def _made(name: str, like: Any, args: tuple[Any, ...], more: Params) -> Any:

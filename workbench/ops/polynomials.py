@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import blame
-from workbench.core.deferred import shape_at
+from workbench.core.deferred import operand_shape
 from workbench.core.dims import is_zero_length, largest
 from workbench.core.op import implements
 from workbench.core.tensor import admit, apply
@@ -268,7 +268,7 @@ def _descending(count: int, like: Any) -> Any:
 def _polyfit_lengths(x: Any, y: Any, deg: int, *rest: Any, **settings: Any) -> Any:
     if rest[1:2] == (True,) or rest[3:] or settings.get("full") or "cov" in settings:
         raise UnknownLengthError("several results are measured")
-    return (int(deg) + 1, *shape_at(y)[1:])
+    return (int(deg) + 1, *operand_shape(y)[1:])
 
 
 @implements(np.polyfit, lengths=_polyfit_lengths)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import blame
-from workbench.core.deferred import shape_at
+from workbench.core.deferred import operand_shape
 from workbench.core.op import CALLS, implements
 from workbench.core.tensor import admit
 from workbench.core.tree import is_sparse
@@ -143,7 +143,7 @@ def vector_cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
 
 
 def _multi_dot_lengths(arrays: Any, **settings: Any) -> Any:
-    first, *_, last = map(shape_at, arrays)
+    first, *_, last = map(operand_shape, arrays)
     return (*first[:-1], *last[1:])
 
 

@@ -244,12 +244,12 @@ def anchored(holder: Shared) -> Iterator[None]:
 
 def inside() -> bool:
     """Return whether draws are nodes here."""
-    return traces.any_open() or _ANCHOR.get() is not None
+    return traces.has_open_trace() or _ANCHOR.get() is not None
 
 
 def node(made: Op, inputs: tuple[Any, ...], value: Any) -> Tensor:
     """Return a node whose value is known already."""
-    context = source.surroundings()
+    context = source.current_context()
     if context is not None and context.code is not None:
         code, lasti = context.code, context.lasti
     else:
@@ -269,7 +269,7 @@ def drawn(generator: Any, name: str, size: Any, settings: Params) -> Any:
     if anchor is None:
         plain = {k: value_of(x) for k, x in settings.items()}
         value = _sample(name, generator, size, plain)
-        if not traces.any_open() or spec_of(value).dtype.kind != "f":
+        if not traces.has_open_trace() or spec_of(value).dtype.kind != "f":
             return value
         return node(OPS[f"random_{name}"], (value,), value)
     operands = {

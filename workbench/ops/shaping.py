@@ -15,7 +15,7 @@ import numpy as np
 
 from workbench.core import blame, dims
 from workbench.core.dims import Dim, broadcast_shapes, is_same_shape
-from workbench.core.op import CopyParams, always, declare, implements
+from workbench.core.op import CopyParams, declare, implements, is_always_view
 from workbench.core.tensor import Tensor, admit, apply
 from workbench.core.types import Batched, Params, Spec
 from workbench.errors import ShapeError, TraceError, UnknownLengthError
@@ -109,7 +109,7 @@ linear(
     rule="g in the shape of x",
     template="np.reshape({0}, {shape}{more})",
     batch=_reshape_batch,
-    view=always,
+    view=is_always_view,
     lengths=_reshape_lengths,
     cure="The new shape must hold as many entries; one length may be -1.",
 )
@@ -252,7 +252,7 @@ linear(
     _transpose_transpose,
     rule="gᵀ",
     batch=_transpose_batch,
-    view=always,
+    view=is_always_view,
     lengths=_transpose_lengths,
 )
 
@@ -325,7 +325,7 @@ linear(
     rule="g summed over the new axes",
     template="np.broadcast_to({0}, {shape})",
     batch=_broadcast_batch,
-    view=always,
+    view=is_always_view,
     lengths=lambda x, *, shape: Spec(shape, dtype_of(x)),
 )
 
@@ -403,7 +403,7 @@ _op = linear(
     lambda g, x, **_: g,
     rule="g",
     lengths=_infer,
-    view=always,
+    view=is_always_view,
     helper='''\
 def specify_shape(x, shape):
     """x, which has these lengths; None is any."""

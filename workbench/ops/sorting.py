@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.core.deferred import shape_at
+from workbench.core.deferred import operand_shape
 from workbench.core.op import Op, implements
 from workbench.core.tensor import admit, apply, value_of
 from workbench.core.types import Batched, Params, Spec
@@ -520,7 +520,7 @@ def histogram_bin_edges(
 def _histogram_lengths(
     a: Any, bins: Any = 10, *rest: Any, **settings: Any
 ) -> list[tuple[Any, ...]]:
-    found = shape_at(bins)
+    found = operand_shape(bins)
     edges = found[0] if found else bins + 1 if isinstance(bins, int) else None
     return [(None if edges is None else edges - 1,), (edges,)]
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.core.deferred import shape_at
+from workbench.core.deferred import operand_shape
 from workbench.core.dims import Dim, always_differ, is_zero_length, largest
 from workbench.core.op import Op, implements
 from workbench.core.tensor import Tensor, admit, apply, value_of
@@ -212,7 +212,7 @@ def _cov_lengths(
     m: Any, y: Any = None, rowvar: bool = True, *rest: Any, **settings: Any
 ) -> Any:
     def rows(x: Any) -> Any:
-        shape = shape_at(x)
+        shape = operand_shape(x)
         return 1 if len(shape) < 2 else shape[0 if rowvar else 1]
 
     n = rows(m) + (0 if y is None else rows(y))

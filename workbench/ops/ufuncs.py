@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from workbench.core import blame, hooks
-from workbench.core.op import CALLS, UFUNCS, implements, load
-from workbench.core.refusals import unknown
+from workbench.core.op import CALLS, UFUNCS, implements, load_ops
+from workbench.core.refusals import unsupported_error
 from workbench.core.tensor import admit, apply
 from workbench.core.types import is_weak
 from workbench.errors import TraceError
@@ -98,7 +98,7 @@ def reduce(
         y = REDUCTIONS[ufunc](array, axis=axis, keepdims=keepdims, where=where)
         return ufunc(y, initial)
     if ufunc not in ASSOCIATIVE and ufunc not in INVERSES:
-        raise unknown(ufunc, ".reduce")
+        raise unsupported_error(ufunc, ".reduce")
     neutral = ASSOCIATIVE.get(ufunc)
     if where is not True:
         if neutral is None and initial is None:
@@ -190,7 +190,7 @@ def accumulate(
         y = np.concatenate([y[:1], ufunc(y[:1], run(y[1:], axis=0))])
         return np.moveaxis(y, 0, axis)
     if ufunc not in ASSOCIATIVE and ufunc not in REDUCTIONS:
-        raise unknown(ufunc, ".accumulate")
+        raise unsupported_error(ufunc, ".accumulate")
     # Each step takes in twice as many entries.
     reach, length = 1, shape_of(y)[0]
     while reach < length:
@@ -312,7 +312,7 @@ def _answer(
     )
     answer = METHODS.get(method)
     if answer is None:
-        raise unknown(ufunc, f".{method}")
+        raise unsupported_error(ufunc, f".{method}")
     return answer(ufunc, name, *inputs, **settings)
 
 
@@ -338,7 +338,7 @@ def _call(
         named["axis"] = settings.pop("axis")
     for setting in ("signature", "axes", "axis", "keepdims"):
         if settings.get(setting) is not None:
-            raise unknown(ufunc, f"(..., {setting}=...)")
+            raise unsupported_error(ufunc, f"(..., {setting}=...)")
     if dtype is not None:
         arrays = tuple(map(admit, inputs))
         inputs = tuple(x if is_weak(x) else x.astype(dtype) for x in arrays)
@@ -346,9 +346,9 @@ def _call(
         return apply(UFUNCS[ufunc], inputs)
     if ufunc in CALLS:
         return CALLS[ufunc](*inputs, **named)
-    if load(ufunc) and (ufunc in UFUNCS or ufunc in CALLS):
+    if load_ops(ufunc) and (ufunc in UFUNCS or ufunc in CALLS):
         return _call(ufunc, name, *inputs, dtype=dtype, **named)
-    raise unknown(ufunc)
+    raise unsupported_error(ufunc)
 
 
 CALLS[np.divmod] = lambda a, b: (np.floor_divide(a, b), np.remainder(a, b))

@@ -14,7 +14,7 @@ import numpy as np
 
 from workbench.core import blame, dims, hooks
 from workbench.core.op import Op, declare
-from workbench.core.tensor import Tensor, admit, apply, masked, value_of
+from workbench.core.tensor import Tensor, admit, apply, mask_cotangent, value_of
 from workbench.core.types import Batched, Params, is_differentiable
 from workbench.errors import DtypeError, TraceError, UsageError
 from workbench.ops.define import dtype_of, op, shape_of, shape_of_first, sum_to
@@ -74,7 +74,7 @@ def _set_compute(x: Any, v: Any, *arrays: Any, key: Key) -> Any:
 def _set_pull_array(g: Any, y: Any, x: Any, v: Any, *arrays: Any, key: Key) -> Any:
     passed = _put(SET, g, 0, arrays, key)
     # What a mask replaces must stay 0, whatever its derivative is, as in `where`.
-    return masked(passed) if any(map(is_mask, arrays)) else passed
+    return mask_cotangent(passed) if any(map(is_mask, arrays)) else passed
 
 
 def _set_pull_values(g: Any, y: Any, x: Any, v: Any, *arrays: Any, key: Key) -> Any:
@@ -340,7 +340,9 @@ class Place:
                     " at(x)[i].set(at(x)[i].get() * v) if no entry is named twice."
                 )
             if dims.has_dim(shape_of(self.x)):
-                return hooks.call_late(_multiplied, (self.x, self.index, values), {})
+                return hooks.call_deferred(
+                    _multiplied, (self.x, self.index, values), {}
+                )
             values, chosen = self._factors(values, arrays)
             if chosen is not None:
                 place = Place(np.ravel(self.x), chosen)

@@ -13,7 +13,7 @@ import numpy as np
 
 from workbench.core import blame
 from workbench.core.dims import is_always_less
-from workbench.core.op import always, implements
+from workbench.core.op import implements, is_always_view
 from workbench.core.tensor import admit, apply
 from workbench.core.types import Spec, as_spec
 from workbench.ops.define import linear, shape_of
@@ -61,7 +61,7 @@ WINDOWS = linear(
     rule="g added up where windows overlap",
     template="np.lib.stride_tricks.sliding_window_view({0}, {window}, {axis})",
     infer=_windows_infer,
-    view=always,
+    view=is_always_view,
 )
 OVERLAP = linear(
     "overlap_add",

@@ -11,7 +11,7 @@ import numpy as np
 from workbench.autodiff import reverse
 from workbench.autodiff.steps import plan
 from workbench.core import types, walk
-from workbench.core.tensor import Tensor, array_of, leaf
+from workbench.core.tensor import Tensor, array_of, make_leaf
 from workbench.core.traces import OpenTrace
 from workbench.errors import OverrideError, WorkbenchError
 from workbench.ops import define, gradients
@@ -47,7 +47,7 @@ def find_nonlinearity(run: Run, likes: Sequence[Any]) -> str | None:
 def find_step_with_g(run: Run, likes: Sequence[Any]) -> str | None:
     """Return the first step of a recorded rule whose derivative depends on ``g``."""
     with OpenTrace() as opened:
-        seeds = [leaf(make_example(x, i)) for i, x in enumerate(likes)]
+        seeds = [make_leaf(make_example(x, i)) for i, x in enumerate(likes)]
         opened.leaves.update(seed.serial for seed in seeds)
         # One that cannot be computed (`ops/gradients.py`) is that in every mode.
         passed = [
@@ -61,7 +61,7 @@ def find_step_with_g(run: Run, likes: Sequence[Any]) -> str | None:
     found = {seed.serial for seed in seeds}
     blamed = {node.serial: node for node, _ in steps}
     roots = [m for m in moved if isinstance(m, Tensor)]
-    for node in walk.order(roots, min(found, default=0)):
+    for node in walk.order_nodes(roots, min(found, default=0)):
         if node.op.name not in VALUELESS and any(
             isinstance(x, Tensor) and x.serial in found for x in node.inputs
         ):

@@ -11,7 +11,7 @@ from workbench.autodiff import forward, reverse
 from workbench.autodiff.steps import Rules, inner_rules
 from workbench.core import types
 from workbench.core.op import Op
-from workbench.core.tensor import MaskedTensor, masked
+from workbench.core.tensor import MaskedTensor, mask_cotangent
 from workbench.core.types import Params
 from workbench.errors import OverrideError, UsageError, WorkbenchError
 
@@ -229,7 +229,7 @@ def fill_cotangents(parts: tuple[Any, ...], y: tuple[Any, ...]) -> tuple[Any, ..
         if not has_derivative(out):
             c = None
         elif c is None:
-            c = masked(np.zeros_like(out)) if hidden else np.zeros_like(out)
+            c = mask_cotangent(np.zeros_like(out)) if hidden else np.zeros_like(out)
         found.append(c)
     return tuple(found)
 

@@ -10,7 +10,7 @@ import numpy as np
 from workbench.autodiff.steps import Part, Rules
 from workbench.core import blame, hooks, types
 from workbench.core.op import declare
-from workbench.core.tensor import Tensor, leaf
+from workbench.core.tensor import Tensor, make_leaf
 from workbench.core.traces import OpenTrace
 from workbench.core.types import Params, Spec
 from workbench.errors import OverrideError, TraceError, WorkbenchError
@@ -227,6 +227,6 @@ def make_abstract(node: Tensor) -> Any:
     outputs = define.parts(node)
     for x in (node,) if outputs is None else outputs:
         spec = types.spec_of(x)
-        made.append(leaf(None))
+        made.append(make_leaf(None))
         made[-1].spec = Spec(spec.shape, spec.dtype)
     return made[0] if outputs is None else tuple(made)

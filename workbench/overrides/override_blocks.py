@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.autodiff.steps import with_inner_nodes
 from workbench.core import hooks, walk
-from workbench.core.source import Block, in_force, take_left
+from workbench.core.source import Block, active_blocks, pop_left_block
 from workbench.core.tensor import IDENTITY, Tensor
 from workbench.errors import OverrideError
 
@@ -64,7 +64,7 @@ def blocks_in_force() -> list[OverrideBlock]:
     stack = STACK.get()
     if not stack and not OWNED:
         return []
-    found = in_force(stack, OverrideBlock)
+    found = active_blocks(stack, OverrideBlock)
     for i in range(len(found) - 1, -1, -1):
         if found[i].given is None:
             return found[i + 1 :]
@@ -73,7 +73,7 @@ def blocks_in_force() -> list[OverrideBlock]:
 
 def leave_block(opened: list[OverrideBlock]) -> OverrideBlock:
     """Close the one of an object's open blocks that its caller leaves."""
-    block = take_left(opened, STACK.get)
+    block = pop_left_block(opened, STACK.get)
     block.close()
     STACK.set(tuple([other for other in STACK.get() if other.open]))
     return block
@@ -146,7 +146,7 @@ class CallOverrides:
         inside = {x.serial for x in wrt}
         program = [
             node
-            for node in walk.order(roots, first)
+            for node in walk.order_nodes(roots, first)
             if node.op is not IDENTITY and node.serial not in inside
         ]
         nodes = [x for x in with_inner_nodes(program) if x.origin is None]

@@ -18,7 +18,7 @@ from workbench.core import types
 from workbench.core.graph import Graph
 from workbench.core.op import Op
 from workbench.core.tensor import NO_PARAMS, Tensor, apply, value_of
-from workbench.core.traces import reopen
+from workbench.core.traces import reopen_trace
 from workbench.core.types import Params
 
 #: A node, and for each of its inputs where it comes from: an input of the region, or
@@ -241,7 +241,7 @@ class Region(Part):
         options = self._sweep_options(y, chosen, rules)
         if options is None:
             run = self._bind_inputs(inputs, chosen)
-            with reopen(inputs):
+            with reopen_trace(inputs):
                 made = pull_through(run, [inputs[i] for i in chosen], parts, rules)
         else:
             wrt = [self.inputs[i] for i in chosen]
@@ -265,7 +265,7 @@ class Region(Part):
         options = self._sweep_options(y, chosen, rules)
         if options is None:
             run = self._bind_inputs(inputs, chosen)
-            with reopen(inputs):
+            with reopen_trace(inputs):
                 made = push_through(run, [inputs[i] for i in chosen], moving, rules)
         else:
             wrt = [self.inputs[i] for i in chosen]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workbench.core import blame
-from workbench.core.op import CUSTOM, OPS, UFUNCS, Op, load_all
+from workbench.core.op import CUSTOM, OPS, UFUNCS, Op, load_all_ops
 from workbench.core.tensor import IDENTITY, Tensor
 from workbench.errors import OverrideError
 
@@ -204,7 +204,7 @@ def target_of(target: Any) -> Target:
         if target in CUSTOM:
             return ByOp(target)
         if target.isidentifier() and target not in OPS:
-            load_all()  # it may be one of those that load when needed
+            load_all_ops()  # it may be one of those that load when needed
         if target in OPS:
             return ByOp(target)
         numpy_name = UFUNCS.get(getattr(np, target, None))
@@ -233,7 +233,7 @@ def find_op(name: str, home: str) -> str:
         If it is recorded as several others.
     """
     if name not in OPS:
-        load_all()
+        load_all_ops()
     if name not in OPS and home == "numpy":  # of SciPy some are loaded later
         raise OverrideError(
             f"an override cannot target the function {name}: it is no op, but made of"

@@ -58,7 +58,7 @@ class Form:
         first = min(stop, default=0)
         self.nodes = [
             x
-            for x in walk.order([self.root], first, stop)
+            for x in walk.order_nodes([self.root], first, stop)
             if x.serial not in stop and x.op is not STRONG
         ]
         self.own = stop | {x.serial for x in self.nodes}
@@ -251,12 +251,12 @@ def spec_for(kind: Kind) -> Spec:
 
 def own_op(node: Tensor) -> tuple[Op, tuple[Any, ...], dict[str, Any]]:
     """Return the op, operands and settings of a node, also where lengths wait."""
-    return deferred.stripped(node)
+    return deferred.unwrap_deferred(node)
 
 
 def own_inputs(node: Tensor) -> tuple[Any, ...]:
     """Return what a node reads, without those read for their lengths alone."""
-    return tuple(map(through, deferred.stripped(node)[1]))
+    return tuple(map(through, deferred.unwrap_deferred(node)[1]))
 
 
 def through(x: Any) -> Any:

@@ -117,7 +117,7 @@ def root(
     """
     settings = {"method": method, "tol": tol, "options": options}
     args = _tuple(args)
-    if not traces.any_open():
+    if not traces.has_open_trace():
         return _scipy().root(fun, x0, args, jac=jac, callback=callback, **settings)
     _refuse("root", {"jac": jac, "callback": callback}, "jac", "callback")
     kept: list[Any] = []
@@ -157,7 +157,7 @@ def root_scalar(
     """
     args = _tuple(args)
     more = {"method": method, "bracket": bracket, "x0": x0, "x1": x1, **settings}
-    if not traces.any_open():
+    if not traces.has_open_trace():
         return _scipy().root_scalar(f, args, fprime=fprime, fprime2=fprime2, **more)
     if fprime is True:
         plain, f = f, lambda x, *a: plain(x, *a)[0]
@@ -202,7 +202,7 @@ def _bracketed(name: str) -> Function:
         disp: bool = True,
     ) -> Array:
         settings = {"xtol": xtol, "rtol": rtol, "maxiter": maxiter}
-        if not traces.any_open():
+        if not traces.has_open_trace():
             more = {"full_output": full_output, "disp": disp}
             return getattr(_scipy(), name)(f, a, b, _tuple(args), **settings, **more)
         _refuse(name, {"full_output": full_output}, "full_output")
@@ -242,7 +242,7 @@ def fixed_point(
     0.25
     """
     args = _tuple(args)
-    if not traces.any_open():
+    if not traces.has_open_trace():
         return _scipy().fixed_point(func, x0, args, xtol, maxiter, method)
 
     def solve(f: Function, x: ArrayLike) -> Any:
@@ -308,7 +308,7 @@ def minimize(
     """
     args = _tuple(args)
     given = {"method": method, "tol": tol, "options": options}
-    if not traces.any_open():
+    if not traces.has_open_trace():
         return _scipy().minimize(fun, x0, args, jac=jac, **given, **settings)
     _refuse("minimize", settings, *settings)
     if jac is True:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import blame
-from workbench.core.deferred import shape_at
+from workbench.core.deferred import operand_shape
 from workbench.core.dims import broadcast_shapes, largest, smallest
 from workbench.core.tensor import admit, value_of
 from workbench.core.types import Array, ArrayLike, Shape, Spec, spec_of
@@ -561,8 +561,8 @@ def _lengths(
     if axes is not None or not all(isinstance(x, str) for x in rest[:1]):
         raise UnknownLengthError("measured when it runs")
     if mode == "same":
-        return shape_at(in1)
-    pairs = [*zip(shape_at(in1), shape_at(in2), strict=True)]
+        return operand_shape(in1)
+    pairs = [*zip(operand_shape(in1), operand_shape(in2), strict=True)]
     if mode == "full":
         return tuple(n + m - 1 for n, m in pairs)
     return tuple(largest(n, m) - smallest(n, m) + 1 for n, m in pairs)

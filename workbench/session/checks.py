@@ -188,7 +188,9 @@ def check(
 
 def _way(forward: Values, output: Any, source: int) -> list[int]:
     """Return the ids of the nodes between one node and the output."""
-    found = walk.reaches(walk.order([output]), [forward.graph.nodes[source]])
+    found = walk.find_dependents(
+        walk.order_nodes([output]), [forward.graph.nodes[source]]
+    )
     return [forward.ids[serial] for serial in found if serial in forward.ids]
 
 
@@ -309,8 +311,10 @@ class Part:
 
     def _inside(self) -> set[int]:
         """Return the serials of the nodes that the function computes."""
-        needed = walk.order([self.output])
-        return walk.reaches(needed, self.sources) - {x.serial for x in self.sources}
+        needed = walk.order_nodes([self.output])
+        return walk.find_dependents(needed, self.sources) - {
+            x.serial for x in self.sources
+        }
 
     def _owned(self, k: int, node: Tensor) -> bool:
         return self.owners.get(node.serial) == k
@@ -431,7 +435,7 @@ def _namer(session: HasState, state: State) -> Callable[[Tensor], str]:
 
 def _unread(graph: Graph, output: Tensor) -> list[Tensor]:
     """Float inputs of the program that its output does not depend on at all."""
-    reached = {x.serial for x in walk.order([output])}
+    reached = {x.serial for x in walk.order_nodes([output])}
     return [
         x
         for x in graph.inputs

@@ -113,9 +113,11 @@ def path_between(endpoints: Endpoints) -> list[int]:
     flows on none, all of them.
     """
     stops = {x.serial for x in endpoints.sources}
-    needed = walk.order([endpoints.output], min(stops), stops)
+    needed = walk.order_nodes([endpoints.output], min(stops), stops)
     known = {x.serial for x in needed}
-    reached = walk.reaches(needed, [x for x in endpoints.sources if x.serial in known])
+    reached = walk.find_dependents(
+        needed, [x for x in endpoints.sources if x.serial in known]
+    )
     flows = {endpoints.output.serial}
     for node, mask in reversed(endpoints.planned()):
         if node.serial in flows and node.serial not in stops:
@@ -370,7 +372,7 @@ def _notes(endpoints: Endpoints, path: list[int]) -> list[str]:
     ]
     label, by = endpoints.label, ", ".join(endpoints.labels)
     if len(lost) == len(endpoints.wrt):
-        behind = {x.serial for x in walk.order(endpoints.sources)}
+        behind = {x.serial for x in walk.order_nodes(endpoints.sources)}
         if endpoints.output.serial in behind:
             raise DisconnectedInputError(
                 f"{by} is computed from {label}, not the other way round, so {label}"
@@ -384,7 +386,7 @@ def _notes(endpoints: Endpoints, path: list[int]) -> list[str]:
         )
     notes = []
     if lost:
-        behind = {x.serial for x in walk.order([endpoints.output])}
+        behind = {x.serial for x in walk.order_nodes([endpoints.output])}
         through = any(
             x.serial in behind and i not in on_path
             for i, x in zip(endpoints.wrt, endpoints.sources, strict=True)

@@ -127,7 +127,7 @@ def _moved(
         )
         value = values.get(node.serial, node._value)
         args = tuple(map(value_of, inputs))
-        made[node.serial] = walk.like(node, inputs, args, value)
+        made[node.serial] = walk.copy_node(node, inputs, args, value)
     new = Graph(
         [made[x.serial] for x in graph.inputs],
         [made[x.serial] if isinstance(x, Tensor) else x for x in graph.outputs],

@@ -134,7 +134,7 @@ def wrt_of(
         If the output does not depend on one of them.
     """
     tensors = graph.nodes
-    reached = {x.serial for x in walk.order([tensors[output]])}
+    reached = {x.serial for x in walk.order_nodes([tensors[output]])}
     if wrt is None:
         return [
             nodes.find(x) for x in graph.inputs if x.serial in reached and is_float(x)

@@ -16,7 +16,7 @@ import numpy as np
 from workbench.core import blame, dims, tree, types
 from workbench.core.shared import Shared, copied, matches, refuse_sparse
 from workbench.core.tensor import IDENTITY, Tensor
-from workbench.core.trace import live
+from workbench.core.trace import is_live
 from workbench.core.types import Spec
 from workbench.errors import DtypeError, ShapeError, TraceError, UsageError
 
@@ -174,7 +174,7 @@ class Signature:
         try:
             return one.tree.leaves(value)
         except ValueError as error:
-            told = tree.difference(one.tree, tree.flatten(value)[1])
+            told = tree.describe_difference(one.tree, tree.flatten(value)[1])
             raise UsageError(
                 f"{self.function}: {one.name or 'an argument'} is nested otherwise than"
                 f" its symbols are: {told}. Give one array for each symbol."
@@ -321,7 +321,7 @@ def checked(value: Any, x: Tensor, position: int | None = None) -> Any:
             raise TraceError(f"the input {name}: {error}") from None
     if isinstance(value, Shared):
         value = value.state
-    elif isinstance(value, Tensor) and not live(value):
+    elif isinstance(value, Tensor) and not is_live(value):
         value = value._value
     refuse_sparse(value, f"the input {name}")
     plain = not (hasattr(value, "dtype") and hasattr(value, "shape"))

@@ -513,7 +513,7 @@ def evaluate(y: Tensor, values: Any, named: Mapping[str, Any]) -> Any:
     run: Function | None = getattr(y, "compiled", None)
     if run is None:
         symbols = [
-            x for x in walk.order([y]) if is_leaf(x) and not isinstance(x, Shared)
+            x for x in walk.order_nodes([y]) if is_leaf(x) and not isinstance(x, Shared)
         ]
         run = y.compiled = function(symbols, y, name="eval")
     symbols = run._signature.symbols
@@ -558,7 +558,7 @@ def _others(y: Tensor) -> set[Any]:
 
     It may need none of them (see `programs`).
     """
-    symbols = [x for x in forward_nodes(walk.order([y])) if is_leaf(x)]
+    symbols = [x for x in forward_nodes(walk.order_nodes([y])) if is_leaf(x)]
     return {*symbols, *(x.name for x in symbols if x.name is not None)}
 
 

@@ -160,7 +160,7 @@ def shared_leaves(outputs: list[Any], signature: Signature) -> list[Shared]:
     """The shared values that the outputs need; every other symbol must be an input."""
     given = {x.serial for x in signature.symbols}
     shared, missing = [], []
-    for x in walk.order([y for y in outputs if isinstance(y, Tensor)]):
+    for x in walk.order_nodes([y for y in outputs if isinstance(y, Tensor)]):
         if isinstance(x, Shared):
             shared.append(x)
         elif is_leaf(x) and x.serial not in given:
@@ -194,7 +194,7 @@ def check_unused(outputs: list[Any], signature: Signature, policy: str) -> None:
     """Tell, as the policy says, of inputs that nothing reads."""
     if policy == "ignore":
         return
-    nodes = walk.order([y for y in outputs if isinstance(y, Tensor)])
+    nodes = walk.order_nodes([y for y in outputs if isinstance(y, Tensor)])
     # A gradient may be a constant, as that of a sum is: its input is used all the same.
     nodes += forward_nodes(nodes)
     needed = {x.serial for x in nodes}

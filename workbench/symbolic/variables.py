@@ -16,7 +16,7 @@ from workbench.core import source, types
 from workbench.core.blame import shorten
 from workbench.core.dims import Dim, Length, dim_of_atom
 from workbench.core.shared import Shared, copied, matches, refuse_sparse, within
-from workbench.core.tensor import Tensor, leaf
+from workbench.core.tensor import Tensor, make_leaf
 from workbench.core.types import Spec
 from workbench.errors import DtypeError, ShapeError, UsageError
 
@@ -58,7 +58,7 @@ def tensor(
     >>> wb.tensor("images", dtype="float32", shape=(8, 8, 3))
     <Tensor 'images', identity float32[8, 8, 3]>
     """
-    made = leaf(None, checked_name(name))
+    made = make_leaf(None, checked_name(name))
     made.spec = Spec(lengths(made, shape), _dtype(dtype, name))
     return made
 
@@ -244,7 +244,7 @@ def constant(value: Any, name: str | None = None, *, dtype: Any = None) -> Tenso
             f"a constant holds numbers; {value!r} would be of dtype {array.dtype}."
         )
     array.flags.writeable = False
-    return leaf(array, checked_name(name))
+    return make_leaf(array, checked_name(name))
 
 
 # `shared`: a value that lives between the runs of functions.

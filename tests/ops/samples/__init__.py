@@ -11,11 +11,11 @@ from pathlib import Path
 
 from tests.ops.samples.kinks import KINKS, Kink
 from tests.ops.samples.table import Sample
-from workbench.core.op import load_all
+from workbench.core.op import load_all_ops
 
 __all__ = ["KINKS", "SAMPLES", "Kink", "Sample"]
 
-load_all()
+load_all_ops()
 NAMES = sorted(file.stem for file in Path(__file__).parent.glob("*.py"))
 FILES = [
     import_module(f"tests.ops.samples.{name}")

@@ -93,7 +93,7 @@ class Case:
     @cached_property
     def nodes(self) -> list[Tensor]:
         """All that the outputs depend on, ascending, and the inputs."""
-        return walk.order([*self.outputs, *self.wrt])
+        return walk.order_nodes([*self.outputs, *self.wrt])
 
     @cached_property
     def readers(self) -> dict[int, list[Tensor]]:
@@ -342,7 +342,7 @@ def again(
             value = _wide(node._value, table)
         else:
             value = _computed(node, args, table)
-        made[node.serial] = walk.like(node, inputs, args, value)
+        made[node.serial] = walk.copy_node(node, inputs, args, value)
     return made
 
 

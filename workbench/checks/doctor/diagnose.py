@@ -344,7 +344,7 @@ def _failed(error: BaseException) -> tuple[Tensor | None, source.Site | None]:
     trace = error.__traceback__
     while trace is not None:
         frame = trace.tb_frame
-        if not source.internal(frame):
+        if not source.is_internal(frame):
             line, failed = (frame.f_code, trace.tb_lasti), None
         elif frame.f_code is apply.__code__ and failed is None:
             op, inputs, params = (frame.f_locals[k] for k in ("op", "inputs", "params"))

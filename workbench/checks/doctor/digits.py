@@ -68,7 +68,7 @@ def find_lost_digits(case: Case, known: Collection[Tensor] = ()) -> Iterator[Fin
 def _connected(a: Tensor, b: Tensor) -> bool:
     """Return whether one of two nodes depends on the other."""
     first, last = sorted((a, b), key=lambda node: node.serial)
-    return any(node is first for node in walk.order([last], first.serial - 1))
+    return any(node is first for node in walk.order_nodes([last], first.serial - 1))
 
 
 def _contradicted(case: Case) -> Iterator[Finding]:
@@ -120,7 +120,7 @@ def _double(case: Case) -> Iterator[Finding]:
     for some in (flagged[:FIRST], flagged[FIRST:]):
         if not some:
             break
-        wide = again(case, WIDEST, walk.order(some))
+        wide = again(case, WIDEST, walk.order_nodes(some))
         jump = _value_jump(case, wide, unit, enough, scale)
         if jump is not None:
             known = form_of(case, jump.node) is not None
@@ -134,7 +134,7 @@ def _double(case: Case) -> Iterator[Finding]:
             for step in case.steps
             if step.strain >= most and form_of(case, step.node) is not None
         ]
-        wide = again(case, WIDEST, walk.order(some))
+        wide = again(case, WIDEST, walk.order_nodes(some))
         jump = _of_form(case, _value_jump(case, wide, unit, enough, bare))
         if jump is not None:
             yield _finding(case, jump, "float64", "result")

@@ -33,7 +33,7 @@ from workbench.checks.doctor.spelling import (
     subscript,
 )
 from workbench.core import hooks, types, walk
-from workbench.core.tensor import Tensor, leaf, value_of
+from workbench.core.tensor import Tensor, make_leaf, value_of
 from workbench.errors import WorkbenchError
 from workbench.ops.indexing import as_index
 
@@ -208,11 +208,11 @@ class _Part:
             if isinstance(slot.source, Tensor)
         }
         first = min(sources, default=draft.whole.serial)
-        nodes = walk.order([draft.whole, *sources.values()], first)
+        nodes = walk.order_nodes([draft.whole, *sources.values()], first)
         #: Operands that no other one is made of: these are set, others follow.
         self.base: dict[int, Tensor] = {}
         for serial in sorted(sources):
-            if serial not in walk.reaches(nodes, self.base.values()):
+            if serial not in walk.find_dependents(nodes, self.base.values()):
                 self.base[serial] = sources[serial]
         #: What is computed as one of these is, once more: ``z[0]`` and ``z[0]``.
         self.twins = {
@@ -226,7 +226,7 @@ class _Part:
         roots = [*self.base, *self.twins]
         known = {x.serial: x for n in nodes for x in (n, *n.inputs)
                  if isinstance(x, Tensor)}  # fmt: skip
-        affected = walk.reaches(nodes, [known[serial] for serial in roots])
+        affected = walk.find_dependents(nodes, [known[serial] for serial in roots])
         self.nodes = [
             n for n in nodes if n.serial in affected and n.serial not in roots
         ]
@@ -453,7 +453,7 @@ class _Part:
         leaves: dict[int, Any] = {}
         for serial, x in self.base.items():
             smooth = types.is_differentiable(x.dtype)
-            leaves[serial] = leaf(x._value) if smooth else x._value
+            leaves[serial] = make_leaf(x._value) if smooth else x._value
         inputs = [x for x in leaves.values() if isinstance(x, Tensor)]
         derived = [
             slot.source for slot in self.slots.values()

@@ -525,7 +525,7 @@ def cancelled(case: Case, node: Tensor, k: int, mask: Any) -> Cancelled | None:
     wide_unit = float(np.finfo(table[y.dtype]).eps) if y.dtype in table else unit
     if not asked.any() or wide_unit >= unit:
         return None
-    true = again(case, table, walk.order([x]), told=False)[x.serial]._value
+    true = again(case, table, walk.order_nodes([x]), told=False)[x.serial]._value
     off = np.abs(true - y) > np.maximum(np.abs(true), np.abs(y)) / 2
     asked = asked & off & (np.abs(true) > ROUNDINGS * wide_unit * terms)
     if not asked.any():

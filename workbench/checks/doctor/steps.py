@@ -17,7 +17,7 @@ import numpy as np
 from workbench.checks.doctor import values
 from workbench.checks.doctor.case import Case, finite
 from workbench.checks.doctor.finding import Finding, Fix
-from workbench.core.tensor import Tensor, leaf, next_serial, value_of
+from workbench.core.tensor import Tensor, make_leaf, next_serial, value_of
 from workbench.errors import WorkbenchError
 from workbench.ops.define import Parts
 
@@ -54,7 +54,7 @@ def unfolded(node: Tensor) -> tuple[list[Tensor], list[Any]] | None:
     unfold = node.op.unfold
     if unfold is None:
         return None
-    leaves = [leaf(np.asarray(value_of(x))) for x in (node.args or node.inputs)]
+    leaves = [make_leaf(np.asarray(value_of(x))) for x in (node.args or node.inputs)]
     return leaves, list(unfold(leaves, node.params))
 
 
@@ -70,7 +70,9 @@ def recorded(node: Tensor) -> Iterator[tuple[list[Any], str, str]]:
         return
     carries = list(run.inits)
     for t in run.order:
-        leaves = [leaf(x) for x in (*run.consts, *[x[t] for x in run.seqs], *carries)]
+        leaves = [
+            make_leaf(x) for x in (*run.consts, *[x[t] for x in run.seqs], *carries)
+        ]
         made = run.step(leaves)
         carries = [value_of(y) for y in made[: run.loop.carries]]
         yield made, f"at step {t}", "In the step"
@@ -89,7 +91,7 @@ def forward(case: Case, node: Tensor) -> Finding | None:
         rows = [x[t] for x in run.seqs]
         made = run.step([*run.consts, *rows, *carries])
         if not all(finite(y) for y in made[: run.stacked]):
-            leaves = [leaf(x) for x in (*run.consts, *rows, *carries)]
+            leaves = [make_leaf(x) for x in (*run.consts, *rows, *carries)]
             again = run.step(leaves)[: run.stacked]
             return _first(case, node, again, f"at step {t}", "In the step")
         carries = made[: run.loop.carries]
@@ -123,9 +125,9 @@ def backward(case: Case, node: Tensor, g: Any) -> Finding | None:
     loop = run.loop
     if run.count * max(1, len(loop.body.between)) > MOST:
         return None
-    consts = [leaf(x) for x in run.consts]
-    inits = [leaf(x) for x in run.inits]
-    seqs = [[leaf(x[t]) for t in range(run.count)] for x in run.seqs]
+    consts = [make_leaf(x) for x in run.consts]
+    inits = [make_leaf(x) for x in run.inits]
+    seqs = [[make_leaf(x[t]) for t in range(run.count)] for x in run.seqs]
     carries: list[Any] = list(inits)
     parts = g if isinstance(g, tuple) else (g,)
     outputs: list[Tensor] = []
@@ -190,14 +192,14 @@ def _in_rule(case: Case, node: Tensor, g: Any) -> Finding | None:
     """Return the first op of a user's rule whose value is not finite."""
     pull: Any = node.op.pull
     args = [np.asarray(value_of(x)) for x in (node.args or node.inputs)]
-    leaves = tuple([leaf(x) for x in args])
+    leaves = tuple([make_leaf(x) for x in args])
     mask = sum(1 << i for i, x in enumerate(args) if x.dtype.kind in "fc")
     y = node._value
-    y = tuple(map(leaf, y)) if isinstance(y, tuple) else leaf(y)
+    y = tuple(map(make_leaf, y)) if isinstance(y, tuple) else make_leaf(y)
     if isinstance(g, tuple):
-        arriving: Any = Parts(None if c is None else leaf(value_of(c)) for c in g)
+        arriving: Any = Parts(None if c is None else make_leaf(value_of(c)) for c in g)
     else:
-        arriving = leaf(value_of(g))
+        arriving = make_leaf(value_of(g))
     made = list(pull(mask, arriving, y, leaves, node.params))
     found = _first(case, node, made, "in its rule", "In the rule")
     return found and replace(found, sweep="backward")

@@ -33,7 +33,7 @@ from workbench.checks.doctor.spelling import LEFT_OUT, closed, operand, spell
 from workbench.checks.doctor.vectors import BASES
 from workbench.checks.doctor.zeros import dropped
 from workbench.core import types, walk
-from workbench.core.tensor import Tensor, leaf, value_of
+from workbench.core.tensor import Tensor, make_leaf, value_of
 from workbench.errors import WorkbenchError
 from workbench.overrides.override import override
 from workbench.overrides.override_blocks import resolve_call
@@ -156,7 +156,8 @@ def _shift(x: Tensor, rng: np.random.Generator) -> Any:
 def _gradients(case: Case, shifts: list[Any], sign: int) -> list[Any]:
     """Return the true gradients at a point beside that of the case."""
     leaves = [
-        leaf(x._value + sign * shift) for x, shift in zip(case.wrt, shifts, strict=True)
+        make_leaf(x._value + sign * shift)
+        for x, shift in zip(case.wrt, shifts, strict=True)
     ]
     outputs = walk.substitute(case.outputs, dict(zip(case.wrt, leaves, strict=True)))
     made = reverse.pull_back(outputs, case.seeds, leaves, nulls_pass=True)

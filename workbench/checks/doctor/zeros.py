@@ -108,7 +108,7 @@ def _copied(case: Case, x: Tensor) -> Tensor | None:
 
 def _cut(case: Case, x: Tensor, told: set[int]) -> Iterator[Finding]:
     """An input that counts, but through ops without derivative only."""
-    reached = walk.reaches(case.nodes, [x])
+    reached = walk.find_dependents(case.nodes, [x])
     cuts = [
         node
         for node in case.nodes

@@ -296,7 +296,7 @@ def _default_updates(
     roots = [y for y in outputs if isinstance(y, Tensor)]
     return [
         (x, DEFAULT_UPDATES[x.serial])
-        for x in walk.order(roots)
+        for x in walk.order_nodes(roots)
         if x.serial in DEFAULT_UPDATES and x.serial not in known
     ]
 

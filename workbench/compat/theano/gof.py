@@ -43,7 +43,7 @@ def ancestors(variable_list: Iterable[Any], blockers: Any = None) -> list[Any]:
     roots = list(variable_list)
     blocked = {x.serial for x in blockers or ()}
     if not blocked:
-        return [x for x in walk.order(roots) if not _whole(x)]
+        return [x for x in walk.order_nodes(roots) if not _whole(x)]
     found: dict[int, Any] = {}
     stack = list(roots)
     while stack:

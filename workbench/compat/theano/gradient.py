@@ -98,20 +98,20 @@ class Reals:
         #: The nodes that are made anew, by the serial of the old ones.
         self.made: dict[int, Any] = {}
         outputs = _tensors(list(roots))
-        for node in walk.order([*outputs, *_tensors(others)]):
+        for node in walk.order_nodes([*outputs, *_tensors(others)]):
             if node.serial not in self.reals:
                 self.remake(node)
         # One that no op made floats of stays what it is: its derivative is 0.
         own = {x.serial for x in outputs}
         news = [self.made[s] for s in own if s in self.made]
-        reached = {x.serial for x in walk.order(news)}
+        reached = {x.serial for x in walk.order_nodes(news)}
         self.reals = {
             s: x for s, x in self.reals.items() if x.serial in reached or s in own
         }
 
     def remake(self, node: Tensor) -> None:
         """Make a node anew if it reads what is another now, with floats if it can."""
-        op, inputs, params = deferred.stripped(node)
+        op, inputs, params = deferred.unwrap_deferred(node)
         news = tuple(
             [self.made.get(x.serial, x) if isinstance(x, Tensor) else x for x in inputs]
         )

@@ -35,7 +35,7 @@ def ifelse(
         for branch in (then_branch, else_branch)
     ]
     # The branches exist already: they are run anew, each inside its own.
-    leaves = [x for x in walk.order(branches[0] + branches[1]) if is_leaf(x)]
+    leaves = [x for x in walk.order_nodes(branches[0] + branches[1]) if is_leaf(x)]
     graphs = [Graph(leaves, branch) for branch in branches]
 
     def taken(graph: Graph) -> Any:

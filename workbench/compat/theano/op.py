@@ -19,7 +19,7 @@ from workbench.compat.theano.types import TensorType, as_tensor_variable, type_o
 from workbench.core.dims import Dim
 from workbench.core.op import CUSTOM
 from workbench.core.tensor import IDENTITY, Tensor
-from workbench.core.trace import live
+from workbench.core.trace import is_live
 from workbench.core.types import Spec
 from workbench.custom.from_graph import OpFromGraph as Ours
 from workbench.custom.op import Op as OurOp
@@ -432,10 +432,10 @@ def _variables(xs: Any) -> list[Any]:
 
 def plain(made: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
     """Gradients of an old rule as the sweep takes them: arrays in an eager run."""
-    if any(map(live, inputs)):
+    if any(map(is_live, inputs)):
         return list(made)
     return [
-        c._value if isinstance(c, Tensor) and not live(c) else c for c in made
+        c._value if isinstance(c, Tensor) and not is_live(c) else c for c in made
     ]  # fmt: skip
 
 

@@ -37,7 +37,7 @@ pprint = pp
 
 def _written(root: Tensor) -> str:
     text: dict[int, str] = {}
-    for x in walk.order([root]):
+    for x in walk.order_nodes([root]):
         if x.op is IDENTITY and not x.inputs:
             text[x.serial] = x.name or (
                 f"<{types.spec_of(x)}>" if x._value is None else str(x._value)
@@ -74,7 +74,7 @@ def debugprint(
             as_tensor_variable(x)
             for x in (obj if isinstance(obj, (list, tuple)) else [obj])
         ]
-        leaves = [x for x in walk.order(roots) if is_leaf(x)]
+        leaves = [x for x in walk.order_nodes(roots) if is_leaf(x)]
         graph = Graph(leaves, roots)
     text = str(graph)
     if file == "str":
@@ -88,7 +88,7 @@ def pydotprint(fct: Any, outfile: Any = None, format: str = "svg", **_: Any) -> 
     graph = getattr(fct, "graph", None)
     if graph is None:
         roots = [as_tensor_variable(fct)]
-        graph = Graph([x for x in walk.order(roots) if is_leaf(x)], roots)
+        graph = Graph([x for x in walk.order_nodes(roots) if is_leaf(x)], roots)
     path = str(outfile or f"theano.{format}")
     kind = path.rpartition(".")[2]
     if kind not in ("svg", "dot"):

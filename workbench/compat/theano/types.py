@@ -16,7 +16,7 @@ from workbench.compat.theano.config import config
 from workbench.core import types as specs
 from workbench.core import walk
 from workbench.core.shared import Shared
-from workbench.core.tensor import IDENTITY, Tensor, admit, leaf
+from workbench.core.tensor import IDENTITY, Tensor, admit, make_leaf
 from workbench.errors import DtypeError, ShapeError
 from workbench.ops import gradients
 from workbench.symbolic import variables
@@ -256,7 +256,7 @@ def as_tensor_variable(x: Any, name: str | None = None, ndim: int | None = None)
     if not isinstance(x, Tensor):
         x = admit(x)
     if not isinstance(x, Tensor):
-        x = leaf(x) if specs.is_weak(x) else variables.constant(x, name)
+        x = make_leaf(x) if specs.is_weak(x) else variables.constant(x, name)
     made: Any = x
     if ndim is not None and ndim != made.ndim:
         if ndim < made.ndim:
@@ -275,7 +275,7 @@ def constant(
     A Python number of no given dtype stays one: beside float32 the result is float32.
     """
     if dtype is None and not ndim and specs.is_weak(x):
-        made = leaf(x, name)
+        made = make_leaf(x, name)
         return made
     array = np.asarray(x, None if dtype is None else dtype_name(dtype))
     if ndim is not None and array.ndim < ndim:
@@ -332,7 +332,9 @@ def _tested(x: Tensor) -> Any:
         raise AttributeError(
             f"{x!r} has no test value: set {x.name or 'x'}.tag.test_value = array."
         )
-    leaves = [y for y in walk.order([x]) if is_leaf(y) and not isinstance(y, Shared)]
+    leaves = [
+        y for y in walk.order_nodes([x]) if is_leaf(y) and not isinstance(y, Shared)
+    ]
     return x.eval({y: tag_of(y).test_value for y in leaves if y._value is None})
 
 

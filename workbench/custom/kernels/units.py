@@ -255,7 +255,7 @@ class Text(NamedTuple):
         first = self._first()
         if first is None:
             return f"line {line} of the source"
-        return f"{lines.short(self.home.filename)}:{first + line - 1}"
+        return f"{lines.display_name(self.home.filename)}:{first + line - 1}"
 
     def where(self) -> str:
         """The place of the source as an error quotes it; empty if it is not known."""

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.core.deferred import shape_at
+from workbench.core.deferred import operand_shape
 from workbench.core.dims import broadcast_shapes, smallest, unify_lengths
 from workbench.core.op import Op, declare, implements
 from workbench.core.tensor import admit, apply, value_of
@@ -304,9 +304,9 @@ def least_squares(a: Any, b: Any, rcond: float | None) -> Any:
 
 
 def _lstsq_lengths(a: Any, b: Any, rcond: Any = None) -> list[tuple[Any, ...]]:
-    rows, columns = shape_at(a)
+    rows, columns = operand_shape(a)
     return [
-        (columns, *shape_at(b)[1:]), (None,), (), (smallest(rows, columns),),
+        (columns, *operand_shape(b)[1:]), (None,), (), (smallest(rows, columns),),
     ]  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import dims, types
-from workbench.core.tensor import Tensor, masked, value_of
+from workbench.core.tensor import Tensor, mask_cotangent, value_of
 from workbench.errors import OverrideError, WorkbenchError
 from workbench.ops.define import shape_of
 from workbench.overrides.named import named_rule
@@ -358,7 +358,9 @@ def _sanitise_entries(node: Node, *cotangents: Any) -> Any:
 
     def passed(arriving: list[Any]) -> list[Any]:
         # As what leaves a `where`: a 0 that arrives wins over an infinite slope.
-        found = node.vjp_wrt(*[None if c is None else masked(c) for c in arriving])
+        found = node.vjp_wrt(
+            *[None if c is None else mask_cotangent(c) for c in arriving]
+        )
         return found if given else [None if c is None else value_of(c) for c in found]
 
     # The rule is linear in what arrives: where it is finite hangs on its inputs alone.

@@ -17,7 +17,7 @@ import numpy as np
 from workbench.autodiff.implicit import custom_linear_solve
 from workbench.core import dims
 from workbench.core.tensor import Tensor, array_of
-from workbench.core.trace import live
+from workbench.core.trace import is_live
 from workbench.errors import ConvergenceError, MatrixError, OverrideError, ShapeError
 from workbench.ops.define import dtype_of, shape_of
 from workbench.overrides.node import Node
@@ -297,7 +297,7 @@ def solved(
         If it does not arrive.
     """
     run = partial(conjugate_gradients, tolerance=tolerance, iterations=iterations)
-    if live(b) or isinstance(b, Tensor):
+    if is_live(b) or isinstance(b, Tensor):
         return custom_linear_solve(product, b, run, symmetric=True)
     return run(product, b)
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import blame, traces, tree, types
-from workbench.core.deferred import shape_at
+from workbench.core.deferred import operand_shape
 from workbench.core.recorder import Recorder
 from workbench.core.tensor import admit, value_of
 from workbench.core.types import Array, ArrayLike
@@ -107,7 +107,7 @@ def odeint(
     >>> round(float(wb.grad(decay)(0.5)), 6)  # -exp(-0.5)
     -0.606531
     """
-    if not traces.any_open():
+    if not traces.has_open_trace():
         return _scipy().odeint(func, y0, t, args=args, tfirst=tfirst, **settings)
     for name in ("Dfun", "full_output"):
         if settings.get(name):
@@ -199,7 +199,7 @@ def solve_ivp(
     -0.606531
     """
     integrate = _scipy()
-    if not traces.any_open():
+    if not traces.has_open_trace():
         return integrate.solve_ivp(
             fun, t_span, y0, method, t_eval, dense_output, events, vectorized, args,
             **options,
@@ -331,7 +331,7 @@ def quad(
     -0.886227
     """
     args = args if isinstance(args, tuple) else (args,)
-    if not traces.any_open():
+    if not traces.has_open_trace():
         made: tuple[Any, Any] = _scipy().quad(func, a, b, args, **settings)
         return made
     for name in ("full_output", "weight", "complex_func"):
@@ -368,7 +368,7 @@ def _less(y: Array, *rest: Any, axis: int = -1, **settings: Any) -> tuple[Any, .
     """Return the shape of samples without their axis."""
     if rest[1:]:
         raise UnknownLengthError("measured when it runs")
-    shape = list(shape_at(y))
+    shape = list(operand_shape(y))
     del shape[axis]
     return tuple(shape)
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg as _scipy
 
-from workbench.core.deferred import shape_at
+from workbench.core.deferred import operand_shape
 from workbench.core.dims import largest, smallest
 from workbench.core.op import LENGTHS
 from workbench.core.types import Array, Shape
@@ -111,36 +111,41 @@ def __dir__() -> list[str]:
 
 
 def _toeplitz_lengths(c: Array, r: Array | None = None) -> Shape:
-    shape, other = shape_at(c) or (1,), shape_at(c if r is None else r) or (1,)
+    shape, other = (
+        operand_shape(c) or (1,),
+        operand_shape(c if r is None else r) or (1,),
+    )
     return (*shape, other[-1])
 
 
 def _companion_lengths(a: Array) -> Shape:
-    (*loop, n) = shape_at(a)
+    (*loop, n) = operand_shape(a)
     return (*loop, n - 1, n - 1)
 
 
 def _convolution_lengths(a: Array, n: int, mode: str = "full") -> Shape:
-    (*loop, m) = shape_at(a) or (1,)
+    (*loop, m) = operand_shape(a) or (1,)
     if mode == "full":
         return (*loop, m + n - 1, n)
     return (*loop, largest(m, n) - (smallest(m, n) - 1 if mode == "valid" else 0), n)
 
 
 def _block_lengths(*arrs: Any) -> Shape:
-    shapes = [(1, 1)[len(shape_at(x)) :] + shape_at(x) for x in arrs]
+    shapes = [(1, 1)[len(operand_shape(x)) :] + operand_shape(x) for x in arrs]
     if any(len(shape) > 2 for shape in shapes):
         raise UnknownLengthError("measured when it runs")
     return tuple(map(sum, zip(*shapes, strict=True)))
 
 
 def _factor_lengths(a: Array, *settings: Any, **more: Any) -> list[Shape]:
-    shape = shape_at(a)
+    shape = operand_shape(a)
     return [shape, (*shape[:-2], smallest(*shape[-2:]))]
 
 
 def _lstsq_lengths(a: Array, b: Array, *settings: Any, **more: Any) -> Any:
-    if len(shape_at(b)) == 1:  # the residues of one vector have another rank, or none
+    if (
+        len(operand_shape(b)) == 1
+    ):  # the residues of one vector have another rank, or none
         raise UnknownLengthError("measured when it runs")
     return LENGTHS[np.linalg.lstsq](a, b)
 
@@ -149,15 +154,15 @@ def _right_lengths(
     a: Array | tuple[Array, Array], b: Array, *settings: Any, **more: Any
 ) -> Shape:
     """The shape of a solution for one matrix, which that of its right side is."""
-    if len(shape_at(a[0] if isinstance(a, tuple) else a)) > 1:
+    if len(operand_shape(a[0] if isinstance(a, tuple) else a)) > 1:
         raise UnknownLengthError("measured when it runs")
-    return shape_at(b)
+    return operand_shape(b)
 
 
 def _pinv_lengths(a: Array, *, return_rank: bool = False, **settings: Any) -> Shape:
     if return_rank:
         raise UnknownLengthError("measured when it runs")
-    (*loop, rows, columns) = shape_at(a)
+    (*loop, rows, columns) = operand_shape(a)
     return (*loop, columns, rows)
 
 
@@ -176,7 +181,7 @@ delay(
         "solve_circulant": _right_lengths,
         "solve_discrete_lyapunov": shape_of_first,
         "solve_toeplitz": _right_lengths,
-        "solveh_banded": lambda ab, b, *settings, **more: shape_at(b),
+        "solveh_banded": lambda ab, b, *settings, **more: operand_shape(b),
         "toeplitz": _toeplitz_lengths,
     },
 )

@@ -396,7 +396,7 @@ def relative_changes(
     }
     behind = {
         ids[x.serial]
-        for x in walk.order(
+        for x in walk.order_nodes(
             [x for y in winners.values() for x in y.inputs if isinstance(x, Tensor)]
         )
     }

@@ -13,7 +13,7 @@ from workbench.autodiff import steps
 from workbench.backends import numpy as backend
 from workbench.core import blame, source, types, walk
 from workbench.core.graph import Graph
-from workbench.core.tensor import Tensor, leaf
+from workbench.core.tensor import Tensor, make_leaf
 from workbench.core.walk import is_leaf
 from workbench.errors import OverrideError, UsageError, WorkbenchError
 from workbench.ops.define import shape_of
@@ -247,11 +247,11 @@ def _alone(node: Tensor) -> Graph:
     inputs: list[Any] = []
     for x in node.inputs:
         if isinstance(x, Tensor) and x.serial not in leaves:
-            leaves[x.serial] = new = leaf(x._value, x.name)
+            leaves[x.serial] = new = make_leaf(x._value, x.name)
             if x._value is None:
                 new.spec = x.spec
         inputs.append(leaves[x.serial] if isinstance(x, Tensor) else x)
-    made = walk.like(node, tuple(inputs), node.args, node._value)
+    made = walk.copy_node(node, tuple(inputs), node.args, node._value)
     return Graph(list(leaves.values()), [made])
 
 
