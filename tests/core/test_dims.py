@@ -112,7 +112,7 @@ def test_slices_have_the_length_that_python_gives_them(
 ) -> None:
     y = wb.vector("x")[start:stop:step]
     made = y.shape[0]
-    found = made if isinstance(made, int) else made.replaced(lambda atom: n if (
+    found = made if isinstance(made, int) else made.replace(lambda atom: n if (
         isinstance(atom, Length)) else None)  # fmt: skip
     assert found == len(range(n)[start:stop:step])
 

@@ -20,7 +20,7 @@ import pytest
 import workbench as wb
 from tests.numpy.libraries import differences
 from workbench.core import traces
-from workbench.core.aliases import _stale
+from workbench.core.aliases import _stale_class
 from workbench.core.op import declare
 from workbench.core.tensor import MaskedTensor, apply
 from workbench.errors import DtypeError, ShapeError, TraceError, WorkbenchError
@@ -723,7 +723,7 @@ def test_random_programs_have_numpys_value_or_an_error() -> None:
 
 def test_a_stale_mask_stays_one() -> None:
     x = wb.trace(lambda x: x * 2.0)(X).outputs[0]
-    x.__class__ = _stale(MaskedTensor)
+    x.__class__ = _stale_class(MaskedTensor)
     made = apply(declare("multiply"), (x, np.full(4, np.inf)))
     assert isinstance(made, MaskedTensor)
     assert made.op.name == "mul0"

@@ -30,7 +30,7 @@ from workbench.core import source, types, walk
 from workbench.core.dims import Dim, Length, atoms_of
 from workbench.core.graph import Graph
 from workbench.core.op import Lowering, Op
-from workbench.core.recorder import Recorder, close
+from workbench.core.recorder import Recorder, capture
 from workbench.core.tensor import Tensor, apply, mask_cotangent, value_of
 from workbench.core.trace import is_live, make_leaf_like, make_leaves_like, record
 from workbench.core.types import Params, Spec
@@ -210,7 +210,7 @@ def derive(
     needed = {x.serial for x in walk.order_nodes(roots, first)}
     # Lengths of the outputs that no axis of what is read has.
     has = {
-        n.alone
+        n.atom
         for x in leaves
         if x.serial in needed
         for n in shape_of(x)
@@ -312,7 +312,7 @@ def derive_by_running(
 
         if "graph" not in params:
             return tuple(many(*inputs))
-        graph, captured = close(many, *inputs)
+        graph, captured = capture(many, *inputs)
         values = (*captured, *inputs)
         return define.several(op, values, {"graph": detach_leaves(graph)})
 
@@ -381,7 +381,7 @@ class Call(Op):
     @cached_property
     def _related(self) -> list[Tensor]:
         """What is inside and needs lengths to be equal."""
-        return [x for x in self.graph.between if x.facts]
+        return [x for x in self.graph.interior if x.facts]
 
     def differentiated_op(self, inputs: Sequence[Any]) -> Call | None:
         """Return the op whose derivatives are taken for these inputs."""

@@ -73,7 +73,7 @@ def checkpoint(f: Function) -> Function:
             moving = [i for i, y in enumerate(graph.outputs) if isinstance(y, Tensor)]
             kept = [graph.outputs[i] for i in moving]
             inner = detach_leaves(Graph(graph.inputs, kept, graph.captures))
-            if any(map(is_draw, steps.with_inner_nodes(inner.between))):
+            if any(map(is_draw, steps.with_inner_nodes(inner.interior))):
                 # What the program draws when it runs must not be drawn again.
                 made: Sequence[Any] = inner.run(closed.inputs)
             else:

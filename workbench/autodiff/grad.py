@@ -437,7 +437,7 @@ def ensure_owned(
                 made[i] = owner = x.copy()
             taken.add(id(owner))
         elif isinstance(x, Tensor):
-            base: Any = aliases.memory_of(x)
+            base: Any = aliases.find_memory(x)
             if base.serial < since or base.op is IDENTITY or base.serial in bases:
                 made[i] = base = np.copy(x)
             bases.add(base.serial)

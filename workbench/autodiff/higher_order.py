@@ -39,7 +39,7 @@ def smooth_reads(graph: Graph, rules: Rules, mode: steps.Mode) -> Sequence[int]:
 
     An override may give one to a node whose op has none.
     """
-    rough = [x for x in graph.between if x.op.pull is None]
+    rough = [x for x in graph.interior if x.op.pull is None]
     given = {x.serial for x in rough if steps.is_ruled(x.serial, rules, mode)}
     return graph.depends({x.serial for x in rough} - given)
 
@@ -64,7 +64,7 @@ def needed_values(graph: Graph) -> set[int]:
     """
     emitted = {y.serial for y in graph.outputs if isinstance(y, Tensor)}
     found: set[int] = set()
-    for node in reversed(graph.between):
+    for node in reversed(graph.interior):
         inputs = node.inputs
         if node.op.pull is not None:
             found.update(read_values(node))
@@ -171,7 +171,7 @@ def _with_own_lengths(graph: Graph, batched: Collection[int]) -> Graph:
 def knows_lengths(graph: Graph) -> bool:
     """Return whether the shapes of all values of a step are known."""
     specs: list[Any] = []
-    for x in (*graph.leaves, *graph.between):
+    for x in (*graph.leaves, *graph.interior):
         parts = define.parts(x)  # none of an op that gives nothing
         specs += (x,) if parts is None else parts
     return all(isinstance(m, int) for spec in specs for m in shape_of(spec))
@@ -196,8 +196,8 @@ def outer_specs(
     for i, (x, given) in enumerate(zip(graph.leaves, inputs, strict=False)):
         lengths = shape_of(given)[i in rows :]
         for n, m in zip(x.spec.shape, lengths, strict=True):
-            if isinstance(n, Dim) and n.alone is not None:
-                known.setdefault(n.alone, m)
+            if isinstance(n, Dim) and n.atom is not None:
+                known.setdefault(n.atom, m)
 
     def told(n: Any) -> Any:
         n = replace_dims(n, known.get)
@@ -227,7 +227,7 @@ def refuse_inner_draws(graph: Graph, name: str) -> None:
     TraceError
         If a loop or a branch inside the step draws.
     """
-    holders = [x for x in graph.between if x.op.graphs is not None]
+    holders = [x for x in graph.interior if x.op.graphs is not None]
     for node in steps.with_inner_nodes(holders)[len(holders) :] if holders else ():
         if is_draw(node):
             raise TraceError(

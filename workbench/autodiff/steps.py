@@ -200,7 +200,7 @@ def inner_nodes(
         if node.origin is not None and node.op.maker is not None:
             continue  # an op of the user's in a rule: none of the program
         for graph in graphs_of(node, ruled):
-            new = [x for x in graph.between if x.serial not in seen]
+            new = [x for x in graph.interior if x.serial not in seen]
             seen.update(x.serial for x in new)
             stack += new
             yield node, new
@@ -226,7 +226,7 @@ def reach_inside(rules: Rules, graph: Graph) -> bool:
     """Return whether one of the rules is for a node inside a graph, however deep."""
     if not rules:
         return False
-    return any(x.serial in rules for x in with_inner_nodes(graph.between))
+    return any(x.serial in rules for x in with_inner_nodes(graph.interior))
 
 
 # The steps of a walk

@@ -115,7 +115,7 @@ def _needed(nodes: Sequence[Tensor]) -> set[Any]:
         for spec in _specs(node):
             for n in spec.shape:
                 if isinstance(n, Dim):
-                    alone = n.alone
+                    alone = n.atom
                     own = isinstance(alone, Length) and alone.tensor is node
                     if not own:
                         found.update(a.key for p in n.terms for a in p)
@@ -140,7 +140,7 @@ def _looks(node: Tensor, told: set[Any], *, trusted: bool) -> list[Look]:
                 if not trusted:
                     found.append((place, axis, n))
                 continue
-            alone = n.alone
+            alone = n.atom
             if alone is not None and alone.key not in told:
                 told.add(alone.key)
                 found.append((place, axis, alone.key))
@@ -160,7 +160,7 @@ def _look(node: Tensor, value: Any, looks: list[Look], known: Known) -> None:
         have = shape[axis]
         if type(n) is tuple:
             known[n] = have
-        elif have != (n.replaced(lambda a: known.get(a.key)) if type(n) is Dim else n):
+        elif have != (n.replace(lambda a: known.get(a.key)) if type(n) is Dim else n):
             raise _mismatch(node, spec, shape, known)
 
 

@@ -135,7 +135,7 @@ def coded(
 
 def _whole(node: Tensor, lengths: Any) -> Place | None:
     """Return a place of the operand whose shape these lengths are, if there is one."""
-    places = [n.alone if isinstance(n, Dim) else n for n in lengths]
+    places = [n.atom if isinstance(n, Dim) else n for n in lengths]
     first = next((p for p in places if isinstance(p, Place)), None)
     if first is None:
         return None

@@ -105,7 +105,7 @@ def _run_body(
         x.serial: make_leaf(v, x.name) for x, v in zip(body.leaves, values, strict=True)
     }
     made = []
-    for node in body.between:
+    for node in body.interior:
         inputs = tuple(
             new.get(x.serial, x) if isinstance(x, Tensor) else x for x in node.inputs
         )

@@ -222,7 +222,7 @@ def _infer(pred: Any, *inputs: Any, branches: tuple[Graph, Graph]) -> tuple[Any,
 def _refuse_draws(branches: Sequence[Graph]) -> None:
     """Refuse a derivative that would run a branch once more, and draw anew."""
     for body in branches:
-        for node in steps.with_inner_nodes(body.between):
+        for node in steps.with_inner_nodes(body.interior):
             if is_draw(node):
                 raise TraceError(
                     f"{blame.describe(node)}{blame.quote_site(node.site)} is drawn in a"

@@ -115,7 +115,7 @@ class Loop:
         self.runners: dict[bool, Callable[..., tuple[Any, ...]]] = {}
 
     def __repr__(self) -> str:
-        count = len(self.body.between)
+        count = len(self.body.interior)
         return f"<a loop of {count} op{'s' * (count != 1)} a step>"
 
     @property
@@ -145,7 +145,7 @@ class Loop:
             if knows_lengths(body):
                 self.marks = self.restart(body, needed)
         # What was drawn is drawn once: no derivative may draw it again.
-        saved += [x for x in body.between if is_draw(x) and x.serial not in emitted]
+        saved += [x for x in body.interior if is_draw(x) and x.serial not in emitted]
         end = len(body.outputs) - self.until
         outputs = [*body.outputs[:end], *saved, *body.outputs[end:]]
         return Graph(body.leaves, outputs) if saved else body
@@ -191,7 +191,7 @@ class Loop:
         body = self.body if body is None else body
         needed = needed_values(body) if needed is None else needed
         first = self.consts + self.seqs
-        seeds = [x for x in (*body.leaves, *body.between) if x.serial in needed]
+        seeds = [x for x in (*body.leaves, *body.interior) if x.serial in needed]
         mask = 0
         for m in Graph(body.leaves, seeds).reads:
             mask |= m
@@ -239,19 +239,19 @@ def costly(body: Graph, known: set[int], consts: set[int]) -> list[Tensor]:
     What depends on constants alone is computed once for all steps, and no cost. What
     has another length in each step is never stored: no stack would hold it.
     """
-    inner = {x.serial for x in body.between}
+    inner = {x.serial for x in body.interior}
     same = set(consts)
-    for node in body.between:
+    for node in body.interior:
         if all(x.serial in same for x in node.inputs if isinstance(x, Tensor)):
             same.add(node.serial)
     known = known | same
     read = set()
-    for node in body.between:
+    for node in body.interior:
         if node.op.pull is not None:
             read |= read_values(node)
     heavy: dict[int, bool] = {}
     saved = []
-    for node in body.between:
+    for node in body.interior:
         serial = node.serial
         if serial in known:
             heavy[serial] = False

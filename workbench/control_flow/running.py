@@ -56,7 +56,7 @@ class Code:
     def write(self, graph: Graph, given: dict[Tensor, str], pad: str) -> list[str]:
         """Return the lines of a graph; the names of its outputs."""
         names = {x.serial: name for x, name in given.items()}
-        return self.steps(graph.between, names, pad, graph.outputs, set(), "i")
+        return self.steps(graph.interior, names, pad, graph.outputs, set(), "i")
 
     def steps(
         self,
@@ -230,7 +230,7 @@ def _invariants(
     fixed = {x.serial for x in body.leaves[: loop.consts]}
     same = set()
     inside = []
-    for node in body.between:
+    for node in body.interior:
         if not is_draw(node) and all(
             x.serial in fixed or x.serial in same
             for x in node.inputs
@@ -292,7 +292,7 @@ class Runner:
         #: what is summed later, if the run is not the ``final`` piece of a loop.
         self.run = (
             self._stepwise()
-            if len(loop.body.between) > MOST_LINES
+            if len(loop.body.interior) > MOST_LINES
             else self._straight()
         )
 

@@ -102,7 +102,7 @@ def rules_in_steps(
     """Return rules of which those of some steps look at flags, and these flags."""
     # A rule for several outputs is one rule, with one flag.
     timed: dict[int, tuple[Any, list[int]]] = {}
-    for x in loop.body.between if rules else ():
+    for x in loop.body.interior if rules else ():
         rule = rules.get(x.serial) if rules else None
         if rule is not None and rule.steps is not None:
             timed.setdefault(id(rule), (rule, []))[1].append(x.serial)

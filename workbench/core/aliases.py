@@ -40,7 +40,9 @@ MOST_WORK = 10_000
 READ_ONLY = frozenset({"broadcast_to", "windows"})
 
 
-def in_place(name: str, method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def make_in_place(
+    name: str, method: Callable[[Any, Any], Any]
+) -> Callable[[Any, Any], Any]:
     """Return the in-place operator that belongs to an operator: ``+=`` to ``+``."""
 
     def changed(self: Tensor, other: Any) -> Any:
@@ -52,16 +54,16 @@ def in_place(name: str, method: Callable[[Any, Any], Any]) -> Callable[[Any, Any
             made.code, made.lasti = frame.f_code, frame.f_lasti
         value = self._value
         if type(value) is np.ndarray:
-            return _rebound(self, value, made, name) if traces.OPEN else made
+            return _rebind(self, value, made, name) if traces.OPEN else made
         if isinstance(value, np.generic) or types.is_weak(value) or not traces.OPEN:
             return made  # numbers have no memory to share, symbols none at all
-        return _rebound(self, value, made, name)
+        return _rebind(self, value, made, name)
 
     own = changed.__code__
     return changed
 
 
-def _rebound(x: Tensor, value: Any, made: Tensor, name: str) -> Tensor:
+def _rebind(x: Tensor, value: Any, made: Tensor, name: str) -> Tensor:
     """Fit the result to the memory of ``x``, and mark what shares that as stale."""
     opened = traces.LOCAL.stack or tuple(traces.OPEN)
     if opened[-1].rebinds:
@@ -78,13 +80,13 @@ def _rebound(x: Tensor, value: Any, made: Tensor, name: str) -> Tensor:
     own = x.op.view is None and x.op is not IDENTITY and x.views is None
     if not own or len(opened) > 1 or owner.unknown is not None:
         with OldValues():
-            base, path = _memory(x)
+            base, path = _find_memory_path(x)
             _check_writeable(x, base, path, opened, name)
-            family = _sharing(x, base)
+            family = _find_sharing(x, base)
         for trace in opened:
             if min(trace.leaves, default=0) <= base.serial:
                 owner = trace
-    owner.changes.append(Change(x, made, name, family, _stale))
+    owner.changes.append(Change(x, made, name, family, _stale_class))
     return made
 
 
@@ -149,12 +151,12 @@ def _shows_array(x: Tensor) -> bool:
     return type(x.inputs[0]) is np.ndarray
 
 
-def memory_of(x: Tensor) -> Tensor:
+def find_memory(x: Tensor) -> Tensor:
     """Return the Tensor whose memory a Tensor shows, perhaps its own."""
-    return _memory(x)[0]
+    return _find_memory_path(x)[0]
 
 
-def _memory(x: Tensor) -> tuple[Tensor, list[Tensor]]:
+def _find_memory_path(x: Tensor) -> tuple[Tensor, list[Tensor]]:
     """Return the Tensor whose memory ``x`` shows, and the views on the way to it."""
     path = []
     while x.op.view is not None and _is_view(x, base := x.inputs[0]):
@@ -163,7 +165,7 @@ def _memory(x: Tensor) -> tuple[Tensor, list[Tensor]]:
     return x, path
 
 
-def _sharing(x: Tensor, base: Tensor) -> list[Tensor]:
+def _find_sharing(x: Tensor, base: Tensor) -> list[Tensor]:
     """All Tensors that show something of what ``x`` shows of its base's memory."""
     found, stack = [], [base]
     while stack:
@@ -222,7 +224,7 @@ STALE: set[type] = set()
 
 
 @cache
-def _stale(kind: type[Tensor]) -> type[Tensor]:
+def _stale_class(kind: type[Tensor]) -> type[Tensor]:
     """Return the class that Tensors of a class have when they are stale."""
     if kind in STALE:
         return kind
@@ -234,8 +236,8 @@ def _stale(kind: type[Tensor]) -> type[Tensor]:
             "__module__": __name__,
             "__doc__": "A Tensor whose memory has been changed in place since.",
             "__repr__": lambda self: f"{_read_old(kind.__repr__, self)[:-1]}, stale>",
-            "__setitem__": _assigned,
-            "_value": property(_read, SLOT.__set__),
+            "__setitem__": _assign_stale_items,
+            "_value": property(_read_value, SLOT.__set__),
             # What a change in place leaves as it was.
             "shape": property(lambda self: _read_old(SHAPE, self)),
             "dtype": property(lambda self: _read_old(DTYPE, self)),
@@ -245,12 +247,12 @@ def _stale(kind: type[Tensor]) -> type[Tensor]:
     return made
 
 
-def _read(x: Tensor) -> Any:
+def _read_value(x: Tensor) -> Any:
     """Return the old value to who may see it; who may not gets an error."""
     change = traces.MARKED.get(id(x))
     if change is None or change.number <= traces.LOCAL.seen:
         return READ(x)
-    raise _refusal(x, change, "is read")
+    raise _stale_error(x, change, "is read")
 
 
 def _read_old(function: Any, x: Tensor) -> Any:
@@ -259,7 +261,7 @@ def _read_old(function: Any, x: Tensor) -> Any:
         return function(x)
 
 
-def _assigned(x: Tensor, index: Any, value: Any) -> None:
+def _assign_stale_items(x: Tensor, index: Any, value: Any) -> None:
     """Assign items: ``x[i] += v`` has changed a view before, for this very purpose."""
     change = traces.MARKED.get(id(x))
     if change is not None and change.made() is value:
@@ -278,10 +280,10 @@ def check_read(values: Iterable[Any], how: str) -> None:
     """
     for x in values:
         if type(x) in STALE:
-            raise _refusal(x, traces.MARKED[id(x)], how)
+            raise _stale_error(x, traces.MARKED[id(x)], how)
 
 
-def _refusal(x: Tensor, change: Change, how: str) -> TraceError:
+def _stale_error(x: Tensor, change: Change, how: str) -> TraceError:
     with OldValues():
         site = source.decode(change.code, change.lasti)
         name = change.name
@@ -294,7 +296,7 @@ def _refusal(x: Tensor, change: Change, how: str) -> TraceError:
         )
 
 
-def rebinding(step: Callable[..., Any]) -> Callable[..., Any]:
+def rebind_in_place(step: Callable[..., Any]) -> Callable[..., Any]:
     """Return a step of a loop in which ``x += y`` always binds ``x`` to a new value.
 
     That is what it means to Theano, whose variables have no memory.

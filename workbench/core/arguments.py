@@ -53,8 +53,8 @@ def check_arguments(
     except TypeError:
         count = len(args)
         words = f"{count or 'no'} argument{'s' * (count != 1)}"
-        needed = _needed(signature)
-        bare = _bare_signature(signature)
+        needed = _required_parameters(signature)
+        bare = _format_parameters(signature)
         told = f"{name}: {name_of_function(f)}({bare}) is given {words}."
         if count == 1 and isinstance(args[0], list) and len(needed) == len(args[0]):
             told += " A list is one argument; a tuple holds one for each parameter."
@@ -97,10 +97,10 @@ def check_graph(x: Any, what: str, line: str) -> None:
     elif isinstance(x, Tracing):
         told = (
             "what wb.trace(f) gives, a function that waits for its arguments. Write"
-            f" {line.format(traced_call(x.function))}"
+            f" {line.format(format_trace_call(x.function))}"
         )
     elif callable(x):
-        form = line.format(traced_call(x))
+        form = line.format(format_trace_call(x))
         told = f"a function. Trace it with its arguments: {form}"
     else:
         raise UsageError(
@@ -110,14 +110,14 @@ def check_graph(x: Any, what: str, line: str) -> None:
     raise UsageError(f"{what} is made of a Graph, and this is {told}.")
 
 
-def traced_call(f: Callable[..., Any]) -> str:
+def format_trace_call(f: Callable[..., Any]) -> str:
     """Return the call that makes a graph of a function, as a user would write it.
 
-    >>> traced_call(lambda x, y: x * y)
+    >>> format_trace_call(lambda x, y: x * y)
     'wb.trace(f)(x, y)'
     """
     signature = _signature(f)
-    names = ["*args"] if signature is None else _needed(signature)
+    names = ["*args"] if signature is None else _required_parameters(signature)
     return f"wb.trace({name_of_function(f)})({', '.join(names or ['*args'])})"
 
 
@@ -134,7 +134,7 @@ def _signature(f: Callable[..., Any]) -> inspect.Signature | None:
         return None  # compiled, and does not say
 
 
-def _bare_signature(signature: inspect.Signature) -> str:
+def _format_parameters(signature: inspect.Signature) -> str:
     """Return the parameters of a function without their annotations."""
     bare = [
         p.replace(annotation=inspect.Parameter.empty)
@@ -143,7 +143,7 @@ def _bare_signature(signature: inspect.Signature) -> str:
     return str(inspect.Signature(bare))[1:-1]
 
 
-def _needed(signature: inspect.Signature) -> list[str]:
+def _required_parameters(signature: inspect.Signature) -> list[str]:
     """Return the parameters that a call by position must give."""
     return [
         f"*{p.name}" if p.kind is p.VAR_POSITIONAL else p.name

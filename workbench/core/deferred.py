@@ -69,7 +69,7 @@ class DeferredOp(Op):
         self.repeats = base.repeats
         self.lower = base.lower
 
-    def settled(
+    def measure_lengths(
         self, inputs: Sequence[Any], params: Params
     ) -> tuple[Op, tuple[Any, ...], Params]:
         """The op itself, its own operands, and settings with lengths for places."""
@@ -83,7 +83,7 @@ class DeferredOp(Op):
         return self.base, tuple(inputs[: self.count]), own
 
     def _compute(self, *arrays: Any, **params: Any) -> Any:
-        base, own, settings = self.settled(arrays, params)
+        base, own, settings = self.measure_lengths(arrays, params)
         return base.compute(*own, **settings)
 
     def _pull(
@@ -95,7 +95,7 @@ class DeferredOp(Op):
         params: Params,
         *inside: Any,
     ) -> Sequence[Any]:
-        base, own, settings = self.settled(inputs, params)
+        base, own, settings = self.measure_lengths(inputs, params)
         mask &= (1 << self.count) - 1
         assert base.pull is not None
         return list(base.pull(mask, g, y, own, settings, *inside)) if mask else []
@@ -108,7 +108,7 @@ class DeferredOp(Op):
         params: Params,
         *inside: Any,
     ) -> Any:
-        base, own, settings = self.settled(inputs, params)
+        base, own, settings = self.measure_lengths(inputs, params)
         tangents = tangents[: self.count]
         if all(t is None for t in tangents):
             return None
@@ -150,7 +150,7 @@ def _place_length(x: Any, known: dict[Any, Place], place: Callable[[Atom], Any])
     """A setting with places for lengths: a whole length first, then its parts."""
     if isinstance(x, Dim):
         at = known.get(x.key)
-        return x.replaced(place) if at is None else dim_of_atom(at)
+        return x.replace(place) if at is None else dim_of_atom(at)
     if isinstance(x, (tuple, list)) and dims.has_dim(x):
         parts = [_place_length(y, known, place) for y in x]
         return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)
@@ -185,7 +185,7 @@ def unwrap_deferred(node: Any) -> tuple[Op, tuple[Any, ...], Params]:
     """Return the op, own operands and settings of any node, with lengths for places."""
     if type(node.op) is not DeferredOp:
         return node.op, node.inputs, node.params
-    return node.op.settled(node.inputs, node.params)
+    return node.op.measure_lengths(node.inputs, node.params)
 
 
 def fill_own_lengths(node: Any, spec: Any) -> Any:

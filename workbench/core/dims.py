@@ -321,7 +321,7 @@ class Dim:
         )
 
     @property
-    def alone(self) -> Atom | None:
+    def atom(self) -> Atom | None:
         """The atom that it is, if it is one and nothing more."""
         if len(self.terms) != 1:
             return None
@@ -339,7 +339,7 @@ class Dim:
             low, high = low + ends[0], high + ends[1]
         return low, high
 
-    def replaced(self, new: Replace) -> Any:
+    def replace(self, new: Replace) -> Any:
         """Return the same polynomial of other lengths: a number if all are known."""
         total: Any = 0
         for product, factor in self.terms.items():
@@ -460,7 +460,7 @@ def has_dim(x: Any) -> bool:
 def replace_dims(x: Any, new: Replace) -> Any:
     """Return a setting with other lengths in it."""
     if isinstance(x, Dim):
-        return x.replaced(new)
+        return x.replace(new)
     if isinstance(x, (tuple, list)) and has_dim(x):
         parts = [replace_dims(y, new) for y in x]
         return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)
@@ -551,7 +551,7 @@ def _flatten_extreme(kind: str, x: Any) -> list[Any]:
     """Return the arguments of what is itself such an extreme, and perhaps shifted."""
     if isinstance(x, Dim):
         shift = x.terms.get((), 0)
-        atom = (x - shift).alone if shift else x.alone
+        atom = (x - shift).atom if shift else x.atom
         if isinstance(atom, Compound) and atom.kind == kind:
             return [y + shift for y in atom.args]
     return [int(x) if isinstance(x, np.integer) else x]
@@ -570,7 +570,7 @@ def broadcast_lengths(*lengths: Any) -> Any:
     """
     flat: dict[tuple[Any, ...], Any] = {}
     for x in lengths:
-        atom = x.alone if isinstance(x, Dim) else None
+        atom = x.atom if isinstance(x, Dim) else None
         inside: tuple[Any, ...] = (x,)
         if isinstance(atom, Compound) and atom.kind == "broadcast":
             inside = atom.args

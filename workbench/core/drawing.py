@@ -47,7 +47,7 @@ class Drawable(Protocol):
     def __len__(self) -> int: ...
 
 
-class Shown(NamedTuple):
+class NodeText(NamedTuple):
     """One node."""
 
     node: Tensor
@@ -89,10 +89,10 @@ class Shown(NamedTuple):
         return self.node.origin is not None and self.node.origin.overridden
 
 
-def described(graph: Drawable) -> list[Shown]:
+def describe_nodes(graph: Drawable) -> list[NodeText]:
     """Return all nodes of a graph, in order."""
     given = {x.serial for x in graph.inputs}
-    made = [_described(graph, node, given) for node in graph.nodes]
+    made = [_describe_node(graph, node, given) for node in graph.nodes]
     # A constant that only a gradient reads is part of it, as its seed is.
     only: dict[int, bool] = {}
     for one in made:
@@ -106,7 +106,7 @@ def described(graph: Drawable) -> list[Shown]:
     ]
 
 
-def _described(graph: Drawable, node: Tensor, given: set[int]) -> Shown:
+def _describe_node(graph: Drawable, node: Tensor, given: set[int]) -> NodeText:
     ids = graph.ids
     reads = [ids[x] for x in node.inputs if isinstance(x, Tensor) and x in ids]
     origin = node.origin
@@ -119,10 +119,10 @@ def _described(graph: Drawable, node: Tensor, given: set[int]) -> Shown:
         text = f"from {' '.join(filter(None, (op, label)))}"
         text += ", overridden" if origin.overridden else ""
         text += f": {origin.rule}" if origin.rule else ""
-    return Shown(
+    return NodeText(
         node,
         graph.label(node),
-        _made(graph, node, given),
+        _define_node(graph, node, given),
         reads,
         origin is not None,
         forward,
@@ -130,7 +130,7 @@ def _described(graph: Drawable, node: Tensor, given: set[int]) -> Shown:
     )
 
 
-def _made(graph: Drawable, node: Tensor, given: set[int]) -> str:
+def _define_node(graph: Drawable, node: Tensor, given: set[int]) -> str:
     if is_leaf(node):
         if isinstance(node, Shared):
             return "shared"
@@ -138,14 +138,14 @@ def _made(graph: Drawable, node: Tensor, given: set[int]) -> str:
             return "input"
         if node._value is None:
             return "symbol"
-        return f"constant {_constant(node._value)}"
+        return f"constant {_format_constant(node._value)}"
     _, inputs, params = deferred.unwrap_deferred(node)
     arguments = [graph.label(x) for x in inputs]
     arguments += [f"{k}={_one_line(v)}" for k, v in params.items()]
     return f"{node.op.name}({', '.join(arguments)})"
 
 
-def _constant(value: Any) -> str:
+def _format_constant(value: Any) -> str:
     """Return a constant in short: a number as it is, an array by its spec."""
     if types.is_weak(value) or getattr(value, "shape", None) == ():
         return str(value)
@@ -157,7 +157,7 @@ def _one_line(x: object) -> str:
     return shorten(" ".join((repr if hasattr(x, "outputs") else str)(x).split()))
 
 
-def counted(shown: Sequence[Shown], most: int) -> str:
+def count_ops(shown: Sequence[NodeText], most: int) -> str:
     """Return how many nodes of each op there are, the commonest first."""
     counts: dict[str, int] = {}
     for one in shown:
@@ -223,7 +223,7 @@ def lay_out(
         The row of each node, below those of all that it reads; chosen if not given.
     """
     count = len(inputs)
-    row = rows_of(inputs) if rows is None else list(rows)
+    row = assign_rows(inputs) if rows is None else list(rows)
     # Places: the nodes first, then one for each row that a long edge crosses.
     place_row, place_width = list(row), list(widths)
     above: list[list[int]] = [[] for _ in range(count)]
@@ -248,7 +248,7 @@ def lay_out(
     lines: list[list[int]] = [[] for _ in range(max(place_row, default=-1) + 1)]
     for place, line in enumerate(place_row):
         lines[line].append(place)
-    x = _spread(lines, above, below, place_width, gap)
+    x = _position_places(lines, above, below, place_width, gap)
     left = min((x[p] - w / 2 for p, w in enumerate(place_width)), default=0.0)
     x = [v - left for v in x]
     width = max((x[p] + w / 2 for p, w in enumerate(place_width)), default=0.0)
@@ -256,7 +256,7 @@ def lay_out(
     return Rows(row, x[:count], passages, width)
 
 
-def rows_of(inputs: Sequence[Sequence[int]]) -> list[int]:
+def assign_rows(inputs: Sequence[Sequence[int]]) -> list[int]:
     """Return each node below all that it reads, and right above its first reader."""
     row = [0] * len(inputs)
     for i, read in enumerate(inputs):
@@ -271,7 +271,7 @@ def rows_of(inputs: Sequence[Sequence[int]]) -> list[int]:
     return [r - top for r in row]
 
 
-def _spread(
+def _position_places(
     lines: list[list[int]],
     above: list[list[int]],
     below: list[list[int]],
@@ -336,10 +336,10 @@ _ESCAPED = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"}
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def safe(text: str) -> str:
+def escape_xml(text: str) -> str:
     """Return a text as XML writes it.
 
-    >>> safe('<a href="b">')
+    >>> escape_xml('<a href="b">')
     '&lt;a href=&quot;b&quot;&gt;'
     """
     return _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", text).translate(_ESCAPED)
@@ -353,9 +353,9 @@ MOST_LINES = 2000
 WIDEST = 60
 
 
-def listing(graph: Drawable) -> str:
+def write_listing(graph: Drawable) -> str:
     """Name, op, spec; for a node of a gradient what it comes from."""
-    shown = described(graph)
+    shown = describe_nodes(graph)
     short = _Short(shown)
     rows = [(one.label, short(one.made), short(one.spec), one.origin) for one in shown]
     left_out = len(rows) - MOST_LINES
@@ -378,14 +378,14 @@ def listing(graph: Drawable) -> str:
 class _Short:
     """Texts with a name for what lengths broadcast to; ``legend`` says which."""
 
-    def __init__(self, shown: Sequence[Shown]) -> None:
+    def __init__(self, shown: Sequence[NodeText]) -> None:
         taken = {one.label for one in shown}
         fresh = (n for i in count(1) if (n := "n" if i == 1 else f"n{i}") not in taken)
         texts = {
             str(atom): ""
             for one in shown
             if one.node._value is None
-            for atom in atoms_of([s.shape for s in _specs(one.node.spec)])
+            for atom in atoms_of([s.shape for s in _as_specs(one.node.spec)])
             if isinstance(atom, Compound) and atom.kind == "broadcast"
         }
         self.names = {text: next(fresh) for text in texts}
@@ -398,7 +398,7 @@ class _Short:
         return text
 
 
-def _specs(spec: Any) -> tuple[Any, ...]:
+def _as_specs(spec: Any) -> tuple[Any, ...]:
     return spec if isinstance(spec, tuple) else (spec,)
 
 
@@ -413,12 +413,12 @@ _LOOKS = {
 }
 
 
-def dot(graph: Drawable) -> str:
+def write_dot(graph: Drawable) -> str:
     """Forward and backward each in a cluster; derivative links dashed."""
-    return "\n".join(_dot_lines(described(graph)))
+    return "\n".join(_write_dot_lines(describe_nodes(graph)))
 
 
-def _dot_lines(shown: list[Shown]) -> Iterator[str]:
+def _write_dot_lines(shown: list[NodeText]) -> Iterator[str]:
     yield "digraph program {"
     yield '  node [shape=box, style="rounded,filled", fontname="sans-serif"];'
     yield '  edge [color="#6b7280"];'
@@ -429,7 +429,7 @@ def _dot_lines(shown: list[Shown]) -> Iterator[str]:
         yield f"  subgraph cluster_{name} {{"
         yield f'    label="{name}"; fontname="sans-serif"; color="#b6c0d0";'
         for i in mine:
-            yield f"    n{i} [{_node(shown[i])}];"
+            yield f"    n{i} [{_node_attributes(shown[i])}];"
         yield "  }"
     for i, one in enumerate(shown):
         for j in one.reads:
@@ -437,12 +437,12 @@ def _dot_lines(shown: list[Shown]) -> Iterator[str]:
         if one.forward is not None:
             yield (
                 f"  n{one.forward} -> n{i}"
-                f' [style=dashed, constraint=false, color="#ef8a00", {_tip(one)}];'
+                f' [style=dashed, constraint=false, color="#ef8a00", {_tooltip(one)}];'
             )
     yield "}"
 
 
-def _node(one: Shown) -> str:
+def _node_attributes(one: NodeText) -> str:
     look = (
         "overridden"
         if one.overridden
@@ -453,17 +453,17 @@ def _node(one: Shown) -> str:
         else "leaf"
     )
     label = f"{one.label}\n{one.made}\n{one.spec}"
-    return f"label={quoted(label)}, {_LOOKS[look]}"
+    return f"label={quote_dot(label)}, {_LOOKS[look]}"
 
 
-def _tip(one: Shown) -> str:
-    return f"tooltip={quoted(one.origin)}"
+def _tooltip(one: NodeText) -> str:
+    return f"tooltip={quote_dot(one.origin)}"
 
 
-def quoted(text: str) -> str:
+def quote_dot(text: str) -> str:
     r"""Return a text as a quoted string of DOT, in which it stands for itself.
 
-    >>> print(quoted('a "b" \\N'))
+    >>> print(quote_dot('a "b" \\N'))
     "a \"b\" \\N"
     """
     text = text.replace("\\", "\\\\").replace('"', '\\"')
@@ -521,22 +521,22 @@ class _Places(NamedTuple):
     height: float
 
 
-def still(graph: Drawable) -> str:
+def draw_svg(graph: Drawable) -> str:
     """Return a graph as SVG that needs nothing besides itself."""
-    shown = described(graph)
+    shown = describe_nodes(graph)
     if len(shown) > MOST_NODES:
-        return _in_words(graph, shown)
-    places = _placed(shown)
-    parts = [*_edges(shown, places)]
+        return _draw_summary(graph, shown)
+    places = _place_cards(shown)
+    parts = [*_draw_edges(shown, places)]
     for i, one in enumerate(shown):
-        parts += _card(one, places.left[i], places.top[i])
-    return _framed(_title(graph), parts, places.width, places.height)
+        parts += _draw_card(one, places.left[i], places.top[i])
+    return _draw_frame(_format_title(graph), parts, places.width, places.height)
 
 
-def _placed(shown: Sequence[Shown]) -> _Places:
+def _place_cards(shown: Sequence[NodeText]) -> _Places:
     down = [i for i, one in enumerate(shown) if not one.backward]
     up = [i for i, one in enumerate(shown) if one.backward]
-    line, up_line = _lines(shown, down, up)
+    line, up_line = _assign_lines(shown, down, up)
     last = max([*line.values(), *up_line.values()], default=0)
     left, top = [0.0] * len(shown), [0.0] * len(shown)
     passages: dict[tuple[int, int], list[tuple[float, float]]] = {}
@@ -567,8 +567,8 @@ def _placed(shown: Sequence[Shown]) -> _Places:
     )
 
 
-def _lines(
-    shown: Sequence[Shown], down: list[int], up: list[int]
+def _assign_lines(
+    shown: Sequence[NodeText], down: list[int], up: list[int]
 ) -> tuple[dict[int, int], dict[int, int]]:
     """Return the line of each forward and of each backward node, from 0 at the top.
 
@@ -576,13 +576,13 @@ def _lines(
     that come from it; it stands on the lowest of them, where that chain begins.
     """
     at = {i: k for k, i in enumerate(down)}
-    rows = rows_of([[at[j] for j in shown[i].reads if j in at] for i in down])
+    rows = assign_rows([[at[j] for j in shown[i].reads if j in at] for i in down])
     row = dict(zip(down, rows, strict=True))
     home: dict[int, int] = {}
     level: dict[int, int] = {}
     longest = [1] * (max(rows, default=0) + 1)
     for i in up:
-        home[i] = _home(shown, i, row, home)
+        home[i] = _home_row(shown, i, row, home)
         level[i] = max(
             (level[j] + 1 for j in shown[i].reads if home.get(j) == home[i]), default=0
         )
@@ -605,8 +605,8 @@ def _lines(
     )
 
 
-def _home(
-    shown: Sequence[Shown], i: int, row: dict[int, int], home: dict[int, int]
+def _home_row(
+    shown: Sequence[NodeText], i: int, row: dict[int, int], home: dict[int, int]
 ) -> int:
     """Return the row of the forward node that a backward one belongs to."""
     forward = shown[i].forward
@@ -616,7 +616,7 @@ def _home(
     return min(read) if read else max(row.values(), default=0)
 
 
-def _edges(shown: Sequence[Shown], places: _Places) -> Iterator[str]:
+def _draw_edges(shown: Sequence[NodeText], places: _Places) -> Iterator[str]:
     left, top = places.left, places.top
     later: list[str] = []
     linked: set[int] = set()
@@ -627,13 +627,15 @@ def _edges(shown: Sequence[Shown], places: _Places) -> Iterator[str]:
                 side = CARD if one.backward else 0
                 start = left[j] + side, top[j] + HIGH / 2
                 end = left[i] + CARD - side, top[i] + HIGH / 2
-                yield f'<path class="value" d="{_across(start, end)}"/>'
+                yield f'<path class="value" d="{_draw_side_curve(start, end)}"/>'
                 continue
             upward = one.backward
             before = left[j] + CARD / 2, top[j] + (0 if upward else HIGH)
             after = left[i] + CARD / 2, top[i] + (HIGH if upward else 0)
             kind = ' class="up"' if upward else ""
-            path = _along(before, after, places.passages[j, i], upward)
+            path = _draw_curve_between_cards(
+                before, after, places.passages[j, i], upward
+            )
             later.append(f'<path{kind} d="{path}"/>')
         if one.forward is not None and one.backward and one.forward not in linked:
             # The first of its nodes stands level with it.
@@ -641,11 +643,11 @@ def _edges(shown: Sequence[Shown], places: _Places) -> Iterator[str]:
             start = left[one.forward] + CARD, top[one.forward] + HIGH / 2
             end = left[i], top[i] + HIGH / 2
             if not shown[one.forward].backward:
-                yield f'<path class="link" d="{_across(start, end)}"/>'
+                yield f'<path class="link" d="{_draw_side_curve(start, end)}"/>'
     yield from later
 
 
-def _across(start: tuple[float, float], end: tuple[float, float]) -> str:
+def _draw_side_curve(start: tuple[float, float], end: tuple[float, float]) -> str:
     """Return a curve from the side of one card to the side of another."""
     (x, y), (u, v) = start, end
     bend = max(24.0, abs(u - x) / 3) * (1 if u >= x else -1)
@@ -653,7 +655,7 @@ def _across(start: tuple[float, float], end: tuple[float, float]) -> str:
     return f"M{x:.1f} {y:.1f}C{over} {u:.1f} {v:.1f}"
 
 
-def _along(
+def _draw_curve_between_cards(
     start: tuple[float, float],
     end: tuple[float, float],
     passages: list[tuple[float, float]],
@@ -664,18 +666,18 @@ def _along(
     parts = [f"M{x:.1f} {y:.1f}"]
     for px, top in passages:
         enter, leave = (top + HIGH, top) if upward else (top, top + HIGH)
-        parts.append(_bent(x, y, px, enter))
+        parts.append(_draw_bend(x, y, px, enter))
         parts.append(f"L{px:.1f} {leave:.1f}")
         x, y = px, leave
-    return "".join([*parts, _bent(x, y, *end)])
+    return "".join([*parts, _draw_bend(x, y, *end)])
 
 
-def _bent(x: float, y: float, u: float, v: float) -> str:
+def _draw_bend(x: float, y: float, u: float, v: float) -> str:
     mid = (y + v) / 2
     return f"C{x:.1f} {mid:.1f} {u:.1f} {mid:.1f} {u:.1f} {v:.1f}"
 
 
-def _card(one: Shown, x: float, y: float) -> Iterator[str]:
+def _draw_card(one: NodeText, x: float, y: float) -> Iterator[str]:
     kind = (
         "over"
         if one.overridden
@@ -692,52 +694,54 @@ def _card(one: Shown, x: float, y: float) -> Iterator[str]:
     named = one.node.name is not None
     first = one.label if named else one.op or one.made
     second = f"{one.op} · {one.brief}" if named and one.op else one.brief
-    yield f"<g><title>{safe(told)}</title>"
+    yield f"<g><title>{escape_xml(told)}</title>"
     yield (
         f'<rect class="{kind}" x="{x:.1f}" y="{y:.1f}" width="{CARD:.0f}"'
         f' height="{HIGH:.0f}" rx="{round_:.0f}"/>'
     )
-    yield _text(x + inset, y + 15, shorten(first, 18), "name")
-    yield _text(x + inset, y + 29, shorten(second, 25), "soft")
+    yield _text_element(x + inset, y + 15, shorten(first, 18), "name")
+    yield _text_element(x + inset, y + 29, shorten(second, 25), "soft")
     yield "</g>"
 
 
-def _text(x: float, y: float, text: str, kind: str = "") -> str:
+def _text_element(x: float, y: float, text: str, kind: str = "") -> str:
     cls = f' class="{kind}"' if kind else ""
-    return f'<text{cls} x="{x:.1f}" y="{y:.1f}">{safe(text)}</text>'
+    return f'<text{cls} x="{x:.1f}" y="{y:.1f}">{escape_xml(text)}</text>'
 
 
-def _title(graph: Drawable) -> str:
+def _format_title(graph: Drawable) -> str:
     outputs = ", ".join(graph.label(y) for y in graph.outputs)
     return f"{len(graph)} nodes, to {outputs}" if outputs else f"{len(graph)} nodes"
 
 
-def _in_words(graph: Drawable, shown: Sequence[Shown]) -> str:
+def _draw_summary(graph: Drawable, shown: Sequence[NodeText]) -> str:
     """Return what there is to say of a graph that is too large to draw."""
     edges = sum(len(one.reads) for one in shown)
     back = sum(one.backward for one in shown)
     lines = [
         f"{len(shown):,} nodes, {edges:,} edges: too many to draw.",
-        counted(shown, 8),
+        count_ops(shown, 8),
         f"{back:,} of them belong to the gradient." if back else "",
         "print(graph) lists them; graph.dot() is for programs that draw large graphs.",
     ]
     parts = [
-        _text(EDGE, HEAD + 18 * k + 8, shorten(line, 110))
+        _text_element(EDGE, HEAD + 18 * k + 8, shorten(line, 110))
         for k, line in enumerate(filter(None, lines))
     ]
-    return _framed(_title(graph), parts, 660.0, HEAD + 18.0 * len(parts) + 12)
+    return _draw_frame(
+        _format_title(graph), parts, 660.0, HEAD + 18.0 * len(parts) + 12
+    )
 
 
-def _framed(title: str, parts: list[str], width: float, height: float) -> str:
+def _draw_frame(title: str, parts: list[str], width: float, height: float) -> str:
     width, height = max(width, 240.0), max(height, HEAD + 10)
     size = f"{width:.0f} {height:.0f}"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="wbg" width="{width:.0f}"'
         f' height="{height:.0f}" viewBox="0 0 {size}" role="img">'
-        f"<title>{safe(title)}</title><style>{STYLE}</style>"
+        f"<title>{escape_xml(title)}</title><style>{STYLE}</style>"
         f'<rect class="paper" x=".5" y=".5" width="{width - 1:.0f}"'
         f' height="{height - 1:.0f}" rx="6"/>'
-        f"{_text(EDGE, 21, shorten(title, max(20, int(width / 7))), 'soft')}"
+        f"{_text_element(EDGE, 21, shorten(title, max(20, int(width / 7))), 'soft')}"
         f"{''.join(parts)}</svg>"
     )

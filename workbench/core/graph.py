@@ -100,7 +100,7 @@ class Graph:
         return walk.order_nodes([*roots, *self.leaves])
 
     @cached_property
-    def between(self) -> list[Tensor]:
+    def interior(self) -> list[Tensor]:
         """What lies between the leaves and the outputs, ascending; no leaf itself."""
         stop = {x.serial for x in self.leaves}
         roots = [x for x in self.outputs if isinstance(x, Tensor)]
@@ -127,7 +127,7 @@ class Graph:
     def depends(self, cut: Collection[int]) -> list[int]:
         """Return which leaves each output depends on other than through ``cut``."""
         found = {x.serial: 1 << i for i, x in enumerate(self.leaves)}
-        for node in self.between:
+        for node in self.interior:
             mask = 0
             if node.serial not in cut:
                 for x in node.inputs:
@@ -207,9 +207,9 @@ class Graph:
     # How it is shown: what writes and draws loads when it is first asked for
 
     def __str__(self) -> str:
-        from workbench.core.drawing import listing
+        from workbench.core.drawing import write_listing
 
-        return listing(self)
+        return write_listing(self)
 
     def dot(self) -> str:
         """Return the graph in the DOT language, for Graphviz and all that read it.
@@ -224,9 +224,9 @@ class Graph:
         >>> print(wb.Graph([x], [np.sin(x)]).dot().splitlines()[-2])
           n0 -> n1;
         """
-        from workbench.core.drawing import dot
+        from workbench.core.drawing import write_dot
 
-        return dot(self)
+        return write_dot(self)
 
     def svg(self) -> str:
         """Return the graph as a picture that stands alone: a text of SVG.
@@ -242,9 +242,9 @@ class Graph:
         >>> picture.startswith("<svg"), "float64[]" in picture
         (True, True)
         """
-        from workbench.core.drawing import still
+        from workbench.core.drawing import draw_svg
 
-        return still(self)
+        return draw_svg(self)
 
     def _repr_svg_(self) -> str:
         return self.svg()
@@ -263,7 +263,7 @@ def copy_onto(graph: Graph, fresh: Mapping[Tensor, Tensor]) -> Graph:
     Nodes that depend on none of these stay as they are.
     """
     made: dict[int, Any] = {x.serial: y for x, y in fresh.items()}
-    for node in graph.between:
+    for node in graph.interior:
         inputs = tuple(
             [made.get(x.serial, x) if isinstance(x, Tensor) else x for x in node.inputs]
         )
@@ -300,14 +300,14 @@ def inline(graph: Graph) -> Graph:
     %1     = multiply(x, x)     float64[]
     %2     = multiply(%1, x)    float64[]
     """
-    while any(node.op.inline for node in graph.between):
+    while any(node.op.inline for node in graph.interior):
         graph = _inline_once(graph)
     return graph
 
 
 def _inline_once(graph: Graph) -> Graph:
     made: dict[int, Any] = {}
-    for node in graph.between:
+    for node in graph.interior:
         inputs = tuple(
             [made.get(x.serial, x) if isinstance(x, Tensor) else x for x in node.inputs]
         )
@@ -316,10 +316,10 @@ def _inline_once(graph: Graph) -> Graph:
             outputs = program.run(inputs)
             several = isinstance(types.spec_of(node), tuple)
             made[node.serial] = tuple(outputs) if several else outputs[0]
-            _name(made[node.serial], node)
+            _pass_name(made[node.serial], node)
         elif node.op is declare("item") and isinstance(inputs[0], tuple):
             made[node.serial] = inputs[0][node.params["index"]]
-            _name(made[node.serial], node)
+            _pass_name(made[node.serial], node)
         elif any(a is not b for a, b in zip(inputs, node.inputs, strict=True)):
             values = tuple(map(value_of, inputs))
             made[node.serial] = walk.copy_node(node, inputs, values, node._value)
@@ -329,7 +329,7 @@ def _inline_once(graph: Graph) -> Graph:
     return Graph(graph.inputs, outputs, graph.captures)
 
 
-def _name(made: Any, node: Tensor) -> None:
+def _pass_name(made: Any, node: Tensor) -> None:
     """Give what stands for a node its name."""
     if isinstance(made, Tensor) and node.name is not None and made.name is None:
         made.name = node.name

@@ -201,21 +201,21 @@ class Conversions:
             if by_numpy is not None:
                 raise TraceError(
                     f"{by_numpy} of a list or array of Tensors{blame.user_line()}:"
-                    f" NumPy compares them one by one, and {_name(self)} is not known"
-                    " while tracing without values. Make one Tensor of them first:"
-                    f" {by_numpy}(np.stack([...])), or np.array([...], like=x)."
+                    f" NumPy compares them one by one, and {_describe(self)} is not"
+                    " known while tracing without values. Make one Tensor of them"
+                    f" first: {by_numpy}(np.stack([...])), or np.array([...], like=x)."
                 )
             if not traces.OPEN:
                 raise TraceError(
-                    f"the truth of {_name(self)}, an expression of symbols, is not"
+                    f"the truth of {_describe(self)}, an expression of symbols, is not"
                     f" known yet{blame.quote_site(self.site)}. Write"
                     " np.where(condition, a, b) or wb.cond(condition, f, g) in place of"
                     " `if`, or ask for its value: expression.eval({x: 1.0})."
                 )
             raise TraceError(
-                f"the truth of {_name(self)} is not known while tracing without values"
-                f"{blame.quote_site(self.site)}. Write np.where(condition, a, b) in"
-                " place of `if`, or trace with values (wb.grad, a %%autodiff cell)."
+                f"the truth of {_describe(self)} is not known while tracing without"
+                f" values{blame.quote_site(self.site)}. Write np.where(condition, a, b)"
+                " in place of `if`, or trace with values (wb.grad, a %%autodiff cell)."
             )
         return bool(self._value)
 
@@ -249,16 +249,16 @@ class Conversions:
         return hooks.evaluate(cast(Any, self), values, named)
 
     def __float__(self) -> float:
-        return float(_plain(self, "float(x)"))
+        return float(_plain_value(self, "float(x)"))
 
     def __complex__(self) -> complex:
-        return complex(_plain(self, "complex(x)"))
+        return complex(_plain_value(self, "complex(x)"))
 
     def __int__(self) -> int:
-        return int(_plain(self, "int(x)"))
+        return int(_plain_value(self, "int(x)"))
 
     def __index__(self) -> int:
-        return operator.index(_plain(self, "operator.index(x)"))
+        return operator.index(_plain_value(self, "operator.index(x)"))
 
     def item(self, *index: Any) -> Any:
         """Return an entry as a Python number; the only one where no index is given.
@@ -268,12 +268,12 @@ class Conversions:
         GradientLostError
             For a float that has a gradient in a trace that is open.
         """
-        value = _plain(self, "x.item()")
+        value = _plain_value(self, "x.item()")
         return (value if hasattr(value, "item") else np.array(value)).item(*index)
 
     def tolist(self) -> Any:
         """Return the entries as nested lists of Python numbers; raises as `item`."""
-        value = _plain(self, "x.tolist()")
+        value = _plain_value(self, "x.tolist()")
         return value.tolist() if hasattr(value, "tolist") else value
 
     # What array libraries ask
@@ -304,14 +304,15 @@ class Conversions:
         here = self.device
         if not (device is here or device == here):
             raise ValueError(
-                f"{_name(self)} lies on {here!r}, not on {device!r}{blame.user_line()},"
-                " and a program runs where its inputs lie. Move the inputs before:"
-                " cupy.asarray(x) to a GPU, cupy.asnumpy(x) back."
+                f"{_describe(self)} lies on {here!r}, not on"
+                f" {device!r}{blame.user_line()}, and a program runs where its inputs"
+                " lie. Move the inputs before: cupy.asarray(x) to a GPU,"
+                " cupy.asnumpy(x) back."
             )
         return self
 
     def __dlpack__(self, *, copy: bool | None = None, **how: Any) -> Any:
-        held = _plain(self, "x.__dlpack__()")
+        held = _plain_value(self, "x.__dlpack__()")
         if isinstance(held, np.ndarray):
             # A Tensor never changes, and who gets its memory could change it.
             if copy is not False:
@@ -330,16 +331,16 @@ class Conversions:
     def __len__(self) -> int:
         if not self.shape:
             raise TypeError(
-                f"len() of {_name(self)}{blame.user_line()}, which has no axis: it is"
-                " one number. np.atleast_1d(x) makes an axis."
+                f"len() of {_describe(self)}{blame.user_line()}, which has no axis: it"
+                " is one number. np.atleast_1d(x) makes an axis."
             )
         return operator.index(self.shape[0])
 
     def __iter__(self) -> Iterator[Any]:
         if not self.shape:
             raise TypeError(
-                f"{_name(self)} is gone through entry by entry{blame.user_line()}, and"
-                " has no axis: it is one number. np.atleast_1d(x) makes an axis."
+                f"{_describe(self)} is gone through entry by entry{blame.user_line()},"
+                " and has no axis: it is one number. np.atleast_1d(x) makes an axis."
             )
         return (self[i] for i in range(len(self)))
 
@@ -386,17 +387,17 @@ def assign_items(x: Any, index: Any, value: Any, frame: FrameType) -> None:
     if hooks.assign.is_set and hooks.assign.call(x, index, value, frame):
         return
     raise TraceError(
-        f"item assignment to {_name(x)}{blame.user_line()}: a traced value never"
+        f"item assignment to {_describe(x)}{blame.user_line()}: a traced value never"
         " changes in place. Write x = wb.at(x)[i].set(v) (or .add(v)); in a %%autodiff"
         " cell, x[i] = v works on arrays that the cell made."
     )
 
 
-def _name(x: Any) -> str:
+def _describe(x: Any) -> str:
     return blame.describe(x)
 
 
-def _plain(x: Any, what: str) -> Any:
+def _plain_value(x: Any, what: str) -> Any:
     """Return the value of a Tensor that somebody wants as plain numbers."""
     # Integers and booleans have no gradient to lose.
     varies = x.dtype.kind not in "biu" or what.startswith(("float", "complex"))

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import hooks, source
-from workbench.core.aliases import in_place
+from workbench.core.aliases import make_in_place
 from workbench.core.op import Op, declare
 from workbench.core.tensor import NO_PARAMS, MaskedTensor, Tensor, apply, next_serial
 from workbench.core.tree import is_sparse
@@ -152,7 +152,7 @@ for (_name, (_op, _compute)), _sign in zip(OPERATORS.items(), SIGNS, strict=True
     _method, _reflected = _make_operator(_op, _compute)
     setattr(Tensor, f"__{_name}__", _method)
     setattr(Tensor, f"__r{_name}__", _reflected)
-    setattr(Tensor, f"__i{_name}__", in_place(_sign, _method))
+    setattr(Tensor, f"__i{_name}__", make_in_place(_sign, _method))
 for _name, (_op, _compute) in COMPARISONS.items():
     setattr(Tensor, f"__{_name}__", _make_operator(_op, _compute)[0])
 for _name, _op, _apply in (
@@ -165,4 +165,4 @@ for (_name, (_op, _)), _sign in zip(OPERATORS.items(), SIGNS, strict=True):
     _method, _reflected = _make_masked_operator(_op)
     setattr(MaskedTensor, f"__{_name}__", _method)
     setattr(MaskedTensor, f"__r{_name}__", _reflected)
-    setattr(MaskedTensor, f"__i{_name}__", in_place(_sign, _method))
+    setattr(MaskedTensor, f"__i{_name}__", make_in_place(_sign, _method))

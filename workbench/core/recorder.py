@@ -1,4 +1,4 @@
-"""`Recorder` and `close`: a function becomes a Graph of all that it reads.
+"""`Recorder` and `capture`: a function becomes a Graph of all that it reads.
 
 A function of arrays may read Tensors of open traces through its closure. It is
 recorded once, these are found, and each becomes a leaf of the graph: a capture. What
@@ -39,7 +39,7 @@ def is_array(x: Any) -> bool:
     )
 
 
-def close(f: Callable[..., Any], *examples: Any) -> tuple[Graph, list[Tensor]]:
+def capture(f: Callable[..., Any], *examples: Any) -> tuple[Graph, list[Tensor]]:
     """Record a function of nests, and find all live Tensors that it reads.
 
     Parameters
@@ -63,7 +63,7 @@ def close(f: Callable[..., Any], *examples: Any) -> tuple[Graph, list[Tensor]]:
     --------
     >>> import numpy as np, workbench as wb
     >>> def f(theta):
-    ...     graph, captured = close(lambda x: np.sin(theta) * x, np.zeros(3))
+    ...     graph, captured = capture(lambda x: np.sin(theta) * x, np.zeros(3))
     ...     assert captured[0] is theta
     ...     return np.sum(graph.run([theta, np.ones(3)])[0])
     >>> float(wb.grad(f)(0.0))
@@ -79,7 +79,7 @@ class Recorder:
     Parameters
     ----------
     f, examples
-        As for `close`.
+        As for `capture`.
     values
         Record on the values of the examples, so that Python's ``if`` may look at
         them: the graph is then right for these values alone.
@@ -175,7 +175,7 @@ class _Copy:
         self.captured: dict[int, Tensor] = {}
         #: Outputs of nodes from outside, by the node's serial and their number.
         self.parts: dict[tuple[int, int], Tensor] = {} if known is None else known.parts
-        inputs = [_blank(x) for x in recorded.inputs]
+        inputs = [_make_leaf(x) for x in recorded.inputs]
         self.placeholder: dict[int, Tensor] = {
             x.serial: y for x, y in zip(recorded.inputs, inputs, strict=True)
         }
@@ -241,7 +241,7 @@ class _Copy:
             return x._value
         if x.serial not in self.placeholder:
             self.captured[x.serial] = x
-            self.placeholder[x.serial] = self.made[x.serial] = _blank(x)
+            self.placeholder[x.serial] = self.made[x.serial] = _make_leaf(x)
         return self.placeholder[x.serial]
 
     def captures(self, x: Tensor) -> bool:
@@ -258,7 +258,7 @@ class _Copy:
         return x.serial in known.captured
 
 
-def _blank(x: Tensor) -> Tensor:
+def _make_leaf(x: Tensor) -> Tensor:
     """Return a leaf without value that looks like a Tensor."""
     made = make_leaf(None)
     take_name(made, x)

@@ -95,7 +95,7 @@ class Schedule:
     ) -> None:
         self.constants: dict[int, Any] = {}
         allocation = _Allocation(self)
-        computed, self.varying = _computed(leaves, outputs, whole)
+        computed, self.varying = _order_computed(leaves, outputs, whole)
         self.steps = allocation.place(computed, leaves, outputs)
         slot = allocation.slots.get
         self.inputs = tuple([slot(x.serial, -1) for x in leaves])
@@ -122,7 +122,7 @@ class Schedule:
     @cached_property
     def program(self) -> list[Instruction]:
         """The steps as the hot loop takes them."""
-        return [_instruction(step) for step in self.steps]
+        return [_make_instruction(step) for step in self.steps]
 
     def run(self, values: Sequence[Any], observer: Observer | None = None) -> list[Any]:
         """Return the outputs for one value per leaf; see `Graph.run`."""
@@ -187,14 +187,14 @@ class Schedule:
         token = source.CONTEXT.set(source.CONTEXT.get())
         try:
             for node, reads, out, forgets in self.steps:
-                source.CONTEXT.set(place_of(node))
+                source.CONTEXT.set(user_context(node))
                 before = next_serial()
                 made = observer(node, tuple([slots[i] for i in reads]))
                 if isinstance(made, Tensor):
                     if isinstance(node, MaskedTensor) and type(made) is Tensor:
                         made = mask_cotangent(made)
                     became[node.serial] = made
-                    _inherit(made, node, before, became)
+                    _inherit_name(made, node, before, became)
                 slots[out] = made
                 for i in forgets:
                     slots[i] = None
@@ -204,7 +204,7 @@ class Schedule:
     def _refuse(self, done: int, slots: list[Any], error: Exception) -> NoReturn:
         """Raise NumPy's refusal with op, operands and the line that traced the op."""
         node, reads, *_ = self.steps[done]
-        place = place_of(node)
+        place = user_context(node)
         operands = tuple([slots[i] for i in reads])
         told = blame.explain_refusal(node.op, operands, error, place.code, place.lasti)
         if told is error:
@@ -226,7 +226,7 @@ def _apply_node(node: Tensor, operands: tuple[Any, ...]) -> Any:
     return apply(node.op, operands, node.params)
 
 
-def place_of(node: Tensor) -> source.Context:
+def user_context(node: Tensor) -> source.Context:
     """Return the user's line and scope of a node, for what stands in its place."""
     context = node.context
     if context is None or context.code is None:
@@ -234,7 +234,7 @@ def place_of(node: Tensor) -> source.Context:
     return context
 
 
-def _inherit(
+def _inherit_name(
     made: Tensor, node: Tensor, before: int, became: dict[int, Tensor]
 ) -> None:
     """Let what stands for a node bear its name, and belong to the same forward node."""
@@ -250,7 +250,7 @@ def _inherit(
                 new.origin = origin
 
 
-def _computed(
+def _order_computed(
     leaves: Sequence[Tensor], outputs: Sequence[Any], whole: bool
 ) -> tuple[list[Tensor], set[int]]:
     """Return the nodes that a run computes, in order, and what depends on a leaf."""
@@ -270,12 +270,12 @@ def _computed(
         else:
             if whole and node._value is None:
                 if not node.inputs:
-                    raise _unknown(node, leaves)
+                    raise _missing_input_error(node, leaves)
                 found.append(node)  # of constants, and nobody has computed it yet
     return found, varying
 
 
-def _unknown(node: Tensor, leaves: Sequence[Tensor]) -> UsageError:
+def _missing_input_error(node: Tensor, leaves: Sequence[Tensor]) -> UsageError:
     names = ", ".join(x.name or f"%{i}" for i, x in enumerate(leaves)) or "none"
     return UsageError(
         f"{blame.describe(node)}{blame.quote_site(node.site)} has no value and is no"
@@ -284,7 +284,7 @@ def _unknown(node: Tensor, leaves: Sequence[Tensor]) -> UsageError:
     )
 
 
-def _instruction(step: Step) -> Instruction:
+def _make_instruction(step: Step) -> Instruction:
     op, params, reads = step.node.op, step.node.params, step.reads
     compute = partial(op.compute, **params) if params else op.compute
     if len(reads) == 1:

@@ -59,7 +59,7 @@ class Shared(Tensor):
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         # As of any Tensor, the copy would be this one: two models, one state.
         raise UsageError(
-            f"{self.described()} cannot be copied deeply: expressions and functions"
+            f"{self.describe()} cannot be copied deeply: expressions and functions"
             " made of it would go on with this one. Build them on another,"
             " wb.shared(w.get_value()), or swap it in a function:"
             " f.copy(swap={w: other})."
@@ -67,7 +67,7 @@ class Shared(Tensor):
 
     def __reduce__(self) -> Any:
         raise TypeError(
-            f"{self.described()} cannot be pickled: it is a place in programs. Pickle"
+            f"{self.describe()} cannot be pickled: it is a place in programs. Pickle"
             " what it holds, w.get_value()."
         )
 
@@ -81,7 +81,7 @@ class Shared(Tensor):
         array([1., 2.])
         """
         state = self.state
-        return state if borrow else copied(state)
+        return state if borrow else copy_state(state)
 
     def set_value(self, new: Any, borrow: bool = False) -> None:
         """Hold another value, of the same shape and of a dtype of the same kind.
@@ -107,13 +107,13 @@ class Shared(Tensor):
         >>> w.get_value()
         array([3., 4.])
         """
-        fitted = self.fitted(new)
+        fitted = self.fit_value(new)
         if fitted is new and not borrow:
-            fitted = copied(new)
+            fitted = copy_state(new)
         with self.lock:
             self.state = fitted
 
-    def fitted(self, new: Any) -> Any:
+    def fit_value(self, new: Any) -> Any:
         """Return a value in this dtype, if its shape is one that is allowed.
 
         Raises
@@ -126,7 +126,7 @@ class Shared(Tensor):
             return new
         if isinstance(new, Tensor):
             new = new.value
-        refuse_sparse(new, self.described())
+        refuse_sparse(new, self.describe())
         if not hasattr(new, "dtype"):
             new = self._plain(new)
         elif isinstance(new, np.ndarray) and type(new) is not np.ndarray:
@@ -137,13 +137,13 @@ class Shared(Tensor):
             new = np.asarray(new, like=self.state)  # to where it lies
         if not np.can_cast(new.dtype, spec.dtype, "same_kind"):
             raise DtypeError(
-                f"{self.described()} is given values of dtype {new.dtype}, which do"
+                f"{self.describe()} is given values of dtype {new.dtype}, which do"
                 f" not become {spec.dtype} by themselves. Cast them on purpose:"
                 f" values.astype(np.{spec.dtype})."
             )
-        if not matches(new.shape, spec.shape):
+        if not matches_lengths(new.shape, spec.shape):
             raise ShapeError(
-                f"{self.described()} is given a value of shape {new.shape}. Give one"
+                f"{self.describe()} is given a value of shape {new.shape}. Give one"
                 " of its shape, or leave lengths open where it is made:"
                 f" wb.shared(value, shape={(None,) * len(new.shape)})."
             )
@@ -157,17 +157,17 @@ class Shared(Tensor):
             made = np.asarray(new)
         except ValueError as error:
             raise ShapeError(
-                f"{self.described()} is given a nest of uneven lengths: {error} Give"
+                f"{self.describe()} is given a nest of uneven lengths: {error} Give"
                 " lists of one length."
             ) from error
-        if made.dtype.kind in "iu" and not within(made, self.spec.dtype):
+        if made.dtype.kind in "iu" and not fits_dtype(made, self.spec.dtype):
             raise DtypeError(
-                f"{self.described()} is given {new!r}, which is out of its range. Give"
+                f"{self.describe()} is given {new!r}, which is out of its range. Give"
                 " numbers that it holds, or make it of a wider dtype."
             )
         return made
 
-    def described(self) -> str:
+    def describe(self) -> str:
         """Return how an error names it."""
         name = "" if self.name is None else f" {self.name!r}"
         return f"the shared value{name} {self.spec}{blame.quote_site(self.site)}"
@@ -179,7 +179,7 @@ class Shared(Tensor):
     __str__ = __repr__
 
 
-def matches(shape: Sequence[int], lengths: Sequence[Any]) -> bool:
+def matches_lengths(shape: Sequence[int], lengths: Sequence[Any]) -> bool:
     """Return whether a shape has the known lengths; the others may be any."""
     return len(shape) == len(lengths) and all(
         not isinstance(n, int) or n == m for m, n in zip(shape, lengths, strict=True)
@@ -201,14 +201,14 @@ def refuse_sparse(x: Any, what: str) -> None:
         )
 
 
-def within(x: Any, dtype: np.dtype[Any]) -> bool:
+def fits_dtype(x: Any, dtype: np.dtype[Any]) -> bool:
     """Whether a dtype holds integers as they are; others are no matter of range."""
     if dtype.kind not in "iu" or not np.can_cast(x.dtype, dtype, "same_kind"):
         return True
     return bool(np.all(x.astype(dtype) == x))
 
 
-def copied(state: Any) -> Any:
+def copy_state(state: Any) -> Any:
     """Return a copy of an array of any library, or of a generator of random numbers."""
     return state.copy() if hasattr(state, "shape") else deepcopy(state)
 
@@ -216,7 +216,7 @@ def copied(state: Any) -> Any:
 _states = attrgetter("state")
 
 
-def held(shared: Sequence[Shared]) -> list[Any]:
+def read_states(shared: Sequence[Shared]) -> list[Any]:
     """Return what several of them hold at one moment.
 
     The loop runs in C: no other thread and no interrupt stands between two of them.
@@ -224,8 +224,8 @@ def held(shared: Sequence[Shared]) -> list[Any]:
     return list(map(_states, shared))
 
 
-def hold(shared: Sequence[Shared], states: Sequence[Any]) -> None:
-    """Write all, as `held` reads: all of them or none, be there an interrupt."""
+def write_states(shared: Sequence[Shared], states: Sequence[Any]) -> None:
+    """Write all, as `read_states` reads: all of them or none, be there an interrupt."""
     deque(map(setattr, shared, repeat("state"), states), maxlen=0)
 
 

@@ -417,7 +417,7 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
         kind, op = MaskedTensor, op.masked or op
     if any(isinstance(x, Tensor) and x._value is None for x in inputs):
         if type(op) is DeferredOp:  # its lengths may be other ones here, or known
-            return apply(*op.settled(inputs, params))
+            return apply(*op.measure_lengths(inputs, params))
         if params and dims.has_dim(params):
             return deferred.defer_op(op, inputs, params, kind, code, lasti, context)
         made = kind(op, inputs, args, params, None, code, lasti, context)

@@ -200,7 +200,7 @@ def make_leaves_like(
     both = [*zip(kept, kept, strict=True), *zip(leaves, fresh, strict=True)]
     for x, made in both:
         for axis, n in enumerate(x.spec.shape):
-            if isinstance(n, Dim) and n.alone is not None:
+            if isinstance(n, Dim) and n.atom is not None:
                 known.setdefault(n.key, dim_of_atom(Length(made, axis)))
 
     def mine(atom: Any) -> Any:
@@ -214,7 +214,7 @@ def make_leaves_like(
                 parts = {a for a in atoms_of(n) if isinstance(a, Length)}
                 own = dim_of_atom(Length(made, axis))
                 if all(mine(a) is not None for a in parts):
-                    own = n.replaced(mine)
+                    own = n.replace(mine)
                 known[n.key] = own
             shape.append(known[n.key] if isinstance(n, Dim) else n)
         made.spec = Spec(tuple(shape), x.spec.dtype, x.spec.weak)

@@ -41,7 +41,7 @@ def check_symbols(name: str, inputs: Sequence[Any], outputs: Sequence[Any]) -> N
             )
         if isinstance(x, Shared):
             raise UsageError(
-                f"{name}: input {i} is {x.described()}, which the op reads by itself."
+                f"{name}: input {i} is {x.describe()}, which the op reads by itself."
                 " Leave it out of the inputs, or write a symbol in its place."
             )
         if x.op is not IDENTITY or x.inputs or x._value is not None:

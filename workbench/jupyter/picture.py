@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from workbench.core.blame import shorten
-from workbench.core.drawing import lay_out, safe
+from workbench.core.drawing import escape_xml, lay_out
 from workbench.ops import define
 from workbench.session.wire import Snapshot
 from workbench.session.wire.protocol import STATISTICS, STATUSES
@@ -216,7 +216,9 @@ def _card(shown: _Shown, i: int, x: float, y: float, pill: str) -> Iterator[str]
         frame = f'stroke="{OVERRIDE}" stroke-dasharray="4 3"'
     words = shown.told(i)
     # A tooltip where the page shows one, and words for who listens.
-    title = f"<title>{safe('; '.join(words)[:MOST_TITLE])}</title>" if words else ""
+    title = (
+        f"<title>{escape_xml('; '.join(words)[:MOST_TITLE])}</title>" if words else ""
+    )
     yield (
         f'<rect x="{x:.1f}" y="{y:.1f}" width="{CARD}" height="{HIGH}" rx="{round_}"'
         f' fill="{CARD_FILL}" {frame}' + (f">{title}</rect>" if title else "/>")
@@ -315,7 +317,7 @@ def _framed(shown: _Shown, parts: list[str], width: float, height: float) -> str
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}"'
         f' height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}" role="img"'
         " font-family=\"'DejaVu Sans',Helvetica,Arial,sans-serif\">"
-        f"<title>{safe(title)}</title>{frame}{head}{''.join(parts)}</svg>"
+        f"<title>{escape_xml(title)}</title>{frame}{head}{''.join(parts)}</svg>"
     )
 
 
@@ -333,7 +335,7 @@ def _text(
     more += f' text-anchor="{anchor}"' if anchor else ""
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" fill="{fill}"{more}>'
-        f"{safe(text)}</text>"
+        f"{escape_xml(text)}</text>"
     )
 
 

@@ -297,7 +297,7 @@ ARANGE.connection = connect_nothing
 def as_length(n: Tensor) -> Any:
     """Return an integer without a value as a length."""
     if type(n.op) is DeferredOp and n.op.base is OPS["length"]:
-        return n.op.settled(n.inputs, n.params)[2]["n"]
+        return n.op.measure_lengths(n.inputs, n.params)[2]["n"]
     if n.dtype.kind not in "iu" or shape_of(n) != ():
         raise TypeError(
             f"{blame.describe(n)}{blame.user_line()} is no length: a length is one"

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.core import blame, dims, tree, types
-from workbench.core.shared import Shared, copied, matches, refuse_sparse
+from workbench.core.shared import Shared, copy_state, matches_lengths, refuse_sparse
 from workbench.core.tensor import IDENTITY, Tensor
 from workbench.core.trace import is_live
 from workbench.core.types import Spec
@@ -106,7 +106,7 @@ class Signature:
                     f"{name}: a default is given for {_shown(x)}, which is none of"
                     f" the inputs ({self.listed()}). Its keys are symbols."
                 )
-            self.defaults[x] = copied(self.check[seen[x.serial]](value))
+            self.defaults[x] = copy_state(self.check[seen[x.serial]](value))
 
     def listed(self) -> str:
         """Return the arguments by name, for errors."""
@@ -252,7 +252,7 @@ def _checker(x: Tensor, position: int) -> Callable[[Any], Any]:
     def check(value: Any) -> Any:
         if type(value) is np.ndarray and value.dtype == dtype:
             if value.shape == shape if known else value.ndim == rank:
-                if known or matches(value.shape, shape):
+                if known or matches_lengths(value.shape, shape):
                     return value
         return checked(value, x, position)
 
@@ -343,7 +343,7 @@ def checked(value: Any, x: Tensor, position: int | None = None) -> Any:
             f"the input {name} is given {_shown(given)}, which is no array of numbers."
             f" It takes {spec}."
         )
-    if not matches(value.shape, spec.shape):
+    if not matches_lengths(value.shape, spec.shape):
         want, have = len(spec.shape), len(value.shape)
         axes = f"{want} {'axis' if want == 1 else 'axes'}"
         why = f"it has {axes}, not {have}" if want != have else "the lengths differ"

@@ -22,7 +22,14 @@ from workbench.backends.profile import Profile
 from workbench.backends.text import Form, Text
 from workbench.core import blame, hooks, tree, types, walk
 from workbench.core.graph import Graph
-from workbench.core.shared import Locks, Shared, copied, held, hold, matches
+from workbench.core.shared import (
+    Locks,
+    Shared,
+    copy_state,
+    matches_lengths,
+    read_states,
+    write_states,
+)
 from workbench.core.tensor import TENSORS, Tensor
 from workbench.core.tree import Tree
 from workbench.core.types import WEAK_TYPES
@@ -31,7 +38,7 @@ from workbench.ops import gradients
 from workbench.symbolic.arguments import Signature, called
 from workbench.symbolic.preparing import (
     check_unused,
-    fitted,
+    fit_update,
     is_leaf,
     missing_symbols,
     output,
@@ -231,7 +238,7 @@ def function(
     flat = replaced([*flat, *changed.values()], givens)
     count = len(flat) - len(changed)
     news = [
-        fitted(new, x) for x, new in zip(changed, flat[count:], strict=True)
+        fit_update(new, x) for x, new in zip(changed, flat[count:], strict=True)
     ]  # fmt: skip
     program = [*flat[:count], *news]
     for null in gradients.among(program):
@@ -326,16 +333,16 @@ class Function:
         self, arrays: list[Any], run: Callable[[Sequence[Any]], list[Any]]
     ) -> Any:
         if not self._changed:
-            states = held(self.shared)
+            states = read_states(self.shared)
             return self._nested(run([*arrays, *states]), [*arrays, *states])
         locks = Locks(self._locks)
         try:
             locks.acquire()
-            states = held(self.shared)
+            states = read_states(self.shared)
             results = run([*arrays, *states])
             news = self._new_states(results[self._count :], [*arrays, *states])
             made = self._nested(results[: self._count], [*arrays, *states, *news])
-            hold(self._changed, news)
+            write_states(self._changed, news)
         finally:
             locks.release()
         return made
@@ -356,9 +363,11 @@ class Function:
             for x, new in zip(self._changed, news, strict=True)
         ]
         for x, new in zip(self._changed, news, strict=True):
-            if x.spec.dtype != object and not matches(np.shape(new), x.spec.shape):
+            if x.spec.dtype != object and not matches_lengths(
+                np.shape(new), x.spec.shape
+            ):
                 raise ShapeError(
-                    f"the update of {x.described()} came out with shape"
+                    f"the update of {x.describe()} came out with shape"
                     f" {np.shape(new)}. Nothing was updated."
                 )
         return apart(news, others)
@@ -372,7 +381,7 @@ class Function:
                 " traced. Call it outside of the trace, or leave out updates=."
             )
         known = all(not isinstance(x, Tensor) or x._value is not None for x in arrays)
-        states = held(self.shared) if known else list(self.shared)
+        states = read_states(self.shared) if known else list(self.shared)
         results = self.graph.run([*arrays, *states])
         return None if self._tree is None else self._tree(results)
 
@@ -435,7 +444,7 @@ class Function:
     @property
     def defaults(self) -> dict[Tensor, Any]:
         """What stands for arguments that a call leaves out, by symbol."""
-        return {x: copied(value) for x, value in self._signature.defaults.items()}
+        return {x: copy_state(value) for x, value in self._signature.defaults.items()}
 
     @property
     def source(self) -> str:
@@ -469,7 +478,7 @@ class Function:
     def _text(self) -> Text:
         states = [
             None if x.spec.dtype == object else state
-            for x, state in zip(self.shared, held(self.shared), strict=True)
+            for x, state in zip(self.shared, read_states(self.shared), strict=True)
         ]
         note = ""
         if self._changed:

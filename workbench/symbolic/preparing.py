@@ -14,7 +14,7 @@ from workbench.autodiff.derivatives import forward_nodes
 from workbench.core import blame, types, walk
 from workbench.core.dims import Dim
 from workbench.core.graph import Graph
-from workbench.core.shared import Shared, refuse_sparse, within
+from workbench.core.shared import Shared, fits_dtype, refuse_sparse
 from workbench.core.tensor import IDENTITY, Tensor, admit
 from workbench.errors import (
     DtypeError,
@@ -59,25 +59,25 @@ def updated(updates: Any) -> dict[Shared, Any]:
                 " Make one: w = wb.shared(0.0)."
             )
         if x in found:
-            raise UsageError(f"updates: {x.described()} is updated twice.")
+            raise UsageError(f"updates: {x.describe()} is updated twice.")
         new = admit(new) if isinstance(new, Dim) else new
-        found[x] = new if isinstance(new, Tensor) else x.fitted(new)
+        found[x] = new if isinstance(new, Tensor) else x.fit_value(new)
     return found
 
 
-def fitted(new: Any, x: Shared) -> Any:
+def fit_update(new: Any, x: Shared) -> Any:
     """Return the new value of a shared one, in its dtype."""
     if not isinstance(new, Tensor) or x.spec.dtype == object:
         return new
     if not np.can_cast(new.dtype, x.dtype, "same_kind"):
         raise DtypeError(
-            f"the update of {x.described()} is {blame.describe(new)}"
+            f"the update of {x.describe()} is {blame.describe(new)}"
             f"{blame.quote_site(new.site)}, which does not become {x.dtype} by itself."
             f" Cast it on purpose: .astype(np.{x.dtype})."
         )
     if not _may_match(new.shape, x.shape):
         raise ShapeError(
-            f"the update of {x.described()} is {blame.describe(new)}"
+            f"the update of {x.describe()} is {blame.describe(new)}"
             f"{blame.quote_site(new.site)}, of another shape. Update it with one of its"
             " shape, or leave lengths open where it is made: wb.shared(value,"
             " shape=(None,))."
@@ -121,11 +121,11 @@ def swapped(swap: Any, known: set[Shared]) -> dict[Tensor, Any]:
                 raise UsageError(f"swap: {one!r} is no shared value.")
         if x not in known:
             raise UsageError(
-                f"swap: the function neither reads nor writes {x.described()}."
+                f"swap: the function neither reads nor writes {x.describe()}."
             )
         if types.spec_of(x) != types.spec_of(other):
             raise UsageError(
-                f"swap: {other.described()} takes the place of {x.spec}. Give one of"
+                f"swap: {other.describe()} takes the place of {x.spec}. Give one of"
                 " the same dtype and shape."
             )
         found[x] = other
@@ -147,7 +147,7 @@ def _replacing(value: Any, x: Tensor) -> Any:
             f"{what} is of dtype {spec.dtype}, which does not become {x.dtype} by"
             " itself. Cast it on purpose with .astype."
         )
-    if plain and not within(value, x.dtype):
+    if plain and not fits_dtype(value, x.dtype):
         raise DtypeError(
             f"{what} is {value!r}, which is out of the range of {x.dtype}."
         )

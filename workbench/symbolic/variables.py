@@ -15,7 +15,13 @@ import numpy as np
 from workbench.core import source, types
 from workbench.core.blame import shorten
 from workbench.core.dims import Dim, Length, dim_of_atom
-from workbench.core.shared import Shared, copied, matches, refuse_sparse, within
+from workbench.core.shared import (
+    Shared,
+    copy_state,
+    fits_dtype,
+    matches_lengths,
+    refuse_sparse,
+)
 from workbench.core.tensor import Tensor, make_leaf
 from workbench.core.types import Spec
 from workbench.errors import DtypeError, ShapeError, UsageError
@@ -315,7 +321,7 @@ def shared(
                 f"a shared value of dtype {np.dtype(dtype)} is given one of dtype"
                 f" {value.dtype}. Cast it on purpose: value.astype(...)."
             )
-        if not hasattr(given, "dtype") and not within(value, np.dtype(dtype)):
+        if not hasattr(given, "dtype") and not fits_dtype(value, np.dtype(dtype)):
             raise DtypeError(
                 f"a shared value of dtype {np.dtype(dtype)} is given"
                 f" {shorten(repr(given))}, which is out of its range."
@@ -325,7 +331,7 @@ def shared(
     spec = Spec(tuple(value.shape), np.dtype(value.dtype))
     made = Shared(value, spec, name, source.caller())
     if shape is not None:
-        if not isinstance(shape, Sequence) or not matches(
+        if not isinstance(shape, Sequence) or not matches_lengths(
             value.shape, [n if isinstance(n, int) else None for n in shape]
         ):
             raise ShapeError(
@@ -334,5 +340,5 @@ def shared(
             )
         made.spec = Spec(lengths(made, shape), spec.dtype)
     if value is given and not borrow:
-        made.state = copied(value)
+        made.state = copy_state(value)
     return made

@@ -66,7 +66,7 @@ def recorded(node: Tensor) -> Iterator[tuple[list[Any], str, str]]:
             yield inside[1], "inside", "Inside"
         return
     run = _Run(node)
-    if run.count * max(1, len(run.loop.body.between)) > MOST:
+    if run.count * max(1, len(run.loop.body.interior)) > MOST:
         return
     carries = list(run.inits)
     for t in run.order:
@@ -123,7 +123,7 @@ def backward(case: Case, node: Tensor, g: Any) -> Finding | None:
         )
     run = _Run(node)
     loop = run.loop
-    if run.count * max(1, len(loop.body.between)) > MOST:
+    if run.count * max(1, len(loop.body.interior)) > MOST:
         return None
     consts = [make_leaf(x) for x in run.consts]
     inits = [make_leaf(x) for x in run.inits]

@@ -247,7 +247,7 @@ def _input(x: Any) -> In:
         raise UsageError(f"theano.function: the input {x!r} is no variable.")
     if isinstance(x, Shared):
         raise UsageError(
-            f"theano.function: {x.described()} is no input: functions read it by"
+            f"theano.function: {x.describe()} is no input: functions read it by"
             " themselves. Use givens={shared: variable} to put another in its place."
         )
     return In(x)

@@ -14,7 +14,7 @@ from workbench.compat.theano.types import as_tensor_variable
 from workbench.compat.theano.updates import OrderedUpdates
 from workbench.control_flow.scan import scan as ours
 from workbench.control_flow.signature import Until, check_takes, listed, until
-from workbench.core.aliases import rebinding
+from workbench.core.aliases import rebind_in_place
 from workbench.core.dims import smallest
 from workbench.core.tensor import Tensor
 from workbench.core.types import is_differentiable, is_weak
@@ -155,7 +155,7 @@ def _scanned(
             entries, reverse = [_turned(x) for x in entries], False
         step, entries = truncated(step, entries, n_steps, truncate)
     stacks, updates = ours(
-        rebinding(step),
+        rebind_in_place(step),
         entries,
         [_first(x) for x in listed(outputs_info)],
         rest,

@@ -33,7 +33,7 @@ class OrderedUpdates(OrderedDict[Any, Any]):
         pairs = other.items() if isinstance(other, Mapping) else (other or ())
         for key, value in pairs:
             if key in self and self[key] is not value:
-                raise UsageError(f"two updates of {key.described()} collide.")
+                raise UsageError(f"two updates of {key.describe()} collide.")
             self[key] = value
 
     def __add__(self, other: Any) -> OrderedUpdates:

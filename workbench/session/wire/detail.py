@@ -180,7 +180,7 @@ def _looped(node: Tensor, loop: Any) -> Iterator[tuple[str, str]]:
         if part:
             named = ", ".join(name or "…" for name in part)
             yield what, f"{len(part)}: {named}" if any(part) else str(len(part))
-    yield "each step", f"{len(loop.body.between):,} ops"
+    yield "each step", f"{len(loop.body.interior):,} ops"
     if loop.every is not None:
         yield "memory", f"every {loop.every} steps, the others are run again"
 
