@@ -16,7 +16,7 @@ import numpy as np
 
 from workbench.autodiff.jacobian import vjp
 from workbench.checks.doctor.case import Case
-from workbench.checks.doctor.diagnose import examine, fix_of
+from workbench.checks.doctor.diagnose import examine, require_fix
 from workbench.checks.doctor.finding import Finding, Findings
 from workbench.checks.progress import Progress
 from workbench.core import types, walk
@@ -401,7 +401,7 @@ def diagnose(session: HasState, progress: Progress | None = None) -> Findings:
         [state.cotangent],
         [nodes[i] for i in state.objective.wrt],
         None if state.resolution is None else state.resolution.rules,
-        named=_namer(session, state),
+        name_of=_namer(session, state),
         progress=progress,
         unread=_unread(state.forward.graph, nodes[output]),
     )
@@ -477,7 +477,7 @@ def mend(
                 else f"{session.name}.fix({which}): there is no finding."
             )
         finding = found[which]
-    fix, node = fix_of(finding), finding.node
+    fix, node = require_fix(finding), finding.node
     if fix.rule is None:
         return fix.code
     # Of a run that others have followed the Tensors are gone, their ids are not.

@@ -14,10 +14,10 @@ from workbench.errors import UsageError
 @pytest.mark.parametrize(
     ("returned", "told"),
     [
-        (None, r"the function returned None\. Has it a `return` at its end\?"),
+        (None, r"the function returned None\. Does it end with a `return`\?"),
         ("a text", "the function returned 'a text'"),
-        ([], "the function returned nothing that is a number"),
-        (["a", "b"], "the function returned nothing that is a number"),
+        ([], "the function returned no number"),
+        (["a", "b"], "the function returned no number"),
     ],
 )
 def test_G3_a_function_that_returns_no_number_is_told_so(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.checks.doctor import words
+from workbench.checks.doctor import explanation
 
 A = np.array([0.0, 1.0, 4.0])
 #: A program, where it is sick, and its gradient: the limit where there is one (an odd
@@ -64,7 +64,9 @@ def test_a_rule_that_gives_another_gradient_is_not_offered(
         (found,) = wb.diagnose(f, x)
         assert found.fix is not None
         assert found.fix.rule == "sanitise_entries"
-        monkeypatch.setattr(words, "ENTRIES", ["where(isfinite(d), d, 0)", "0 * g"])
+        monkeypatch.setattr(
+            explanation, "ENTRIES", ["where(isfinite(d), d, 0)", "0 * g"]
+        )
         (found,) = wb.diagnose(f, x)
     assert found.fix is None
 

@@ -111,9 +111,9 @@ def test_numbers_of_python_are_as_those_of_numpy() -> None:
 
 
 def test_what_it_refuses_in_its_own_words() -> None:
-    with pytest.raises(UsageError, match="x is a symbol without value"):
+    with pytest.raises(UsageError, match="x is a symbol without a value"):
         wb.diagnose(lambda x: x**2, wb.vector("x"))
-    with pytest.raises(UsageError, match=r"argnums=1\.5 is no position"):
+    with pytest.raises(UsageError, match=r"argnums=1\.5 is not a position"):
         wb.diagnose(lambda x: x**2, 1.0, argnums=1.5)  # type: ignore[arg-type]
 
 
@@ -294,7 +294,7 @@ def test_a_factor_of_zero_is_named(rng: np.random.Generator) -> None:
     (found,) = wb.diagnose(f, A, np.zeros((5, 2)))
     assert (found.severity, found.cause) == (
         "note",
-        "It is a product, and its operand B is 0 all over.",
+        "It is a product, and its operand B is 0 in all entries.",
     )
 
 

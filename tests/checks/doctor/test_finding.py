@@ -13,7 +13,7 @@ from workbench.checks.doctor.finding import KINDS
 
 FOLDER = Path(finding.__file__).parent
 #: What makes a finding, or a part of one; the kind comes first.
-MAKERS = {"Finding", "Row", "Told"}
+MAKERS = {"Finding", "Row", "Diagnosis"}
 
 
 def test_G3_every_kind_of_finding_is_explained() -> None:

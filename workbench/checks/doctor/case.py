@@ -1,7 +1,7 @@
-"""What the doctor looks at: a program with values, and one sweep back through it.
+"""The case that the doctor examines: a program with values and one backward sweep.
 
-A function, a session and symbols with values all become a `Case`. Numbers about
-arrays are taken once here; the files beside this one read them.
+A function, a session and symbols with values all become a `Case`. Norms and counts of
+arrays are computed once here, for all other modules of this folder.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from workbench.core import types, walk
 from workbench.core.tensor import IDENTITY, Tensor, value_of
 from workbench.ops.define import flat
 
-#: How often somebody who waits is told how far it is.
-TELL = 256
+#: Nodes between two reports of progress.
+REPORT_EVERY = 256
 
-#: The work after the two passes, in parts of one pass; for the bar alone.
+#: The work after the two passes, as a part of one pass; for the progress bar.
 AFTER = 0.5
 
 
@@ -34,18 +34,18 @@ class Step:
     Attributes
     ----------
     node
-        Whose rule ran.
+        The node whose rule ran.
     norm, finite
-        The L2 norm of the cotangent that arrived, and whether all of it is finite.
+        The L2 norm of the cotangent of the node, and whether all of it is finite.
     passed
-        For each input that got something: its serial, the norm of what it got, and
-        whether that is finite.
+        For each input that got a cotangent: its serial, the norm of the cotangent, and
+        whether it is finite.
     arrays
-        The cotangent and what was passed on; kept only where a finite one became one
+        The cotangent and those of the inputs; kept only where a finite one became one
         that is not.
     strain
-        The sum of what flows back to an operand times its value, in sizes: by how
-        many times its relative rounding the result may be off.
+        The sum of absolute products of an operand and its cotangent: how many times
+        the relative rounding of the operand the result may be off.
     """
 
     node: Tensor
@@ -58,22 +58,22 @@ class Step:
 
 @dataclass(eq=False)
 class Case:
-    """A program with values, what is differentiated and by what.
+    """A program with values, its differentiated outputs, and the inputs.
 
     Attributes
     ----------
     of
-        What it is called.
+        The name of the program.
     outputs, seeds
-        What is differentiated, and the cotangent of each.
+        The differentiated outputs, and the cotangent of each.
     wrt
-        By what.
+        The inputs by which they are differentiated.
     rules
         The rules of overrides in force, by the serial of the node.
-    named
-        What a node is called; by default its name, or its op.
+    name_of
+        Returns the name of a node; by default its name, or its op.
     unread
-        Inputs that are asked for and that the outputs do not depend on.
+        Requested inputs on which the outputs do not depend.
     """
 
     of: str
@@ -81,23 +81,23 @@ class Case:
     seeds: list[Any]
     wrt: list[Tensor]
     rules: Mapping[int, Any] | None = None
-    named: Callable[[Tensor], str] | None = None
+    name_of: Callable[[Tensor], str] | None = None
     unread: list[Tensor] = field(default_factory=list)
     progress: Progress | None = None
-    #: How many loops this program is the inside of.
+    #: How many loops this program is nested in.
     depth: int = 0
-    #: What `forms.py` and `equivalence.py` have found of it, so that it is found once.
+    #: Results of `forms.py` and `equivalence.py`, so that each is computed once.
     forms: dict[Any, Any] = field(default_factory=dict, repr=False)
     proved: dict[Any, bool] = field(default_factory=dict, repr=False)
 
     @cached_property
     def nodes(self) -> list[Tensor]:
-        """All that the outputs depend on, ascending, and the inputs."""
+        """All nodes that the outputs depend on, and the inputs, by ascending serial."""
         return walk.order_nodes([*self.outputs, *self.wrt])
 
     @cached_property
     def readers(self) -> dict[int, list[Tensor]]:
-        """Which nodes read a node, by its serial."""
+        """The nodes that read a node, by its serial."""
         found: dict[int, list[Tensor]] = {}
         for node in self.nodes:
             for x in node.inputs:
@@ -111,35 +111,35 @@ class Case:
         return {node.serial: node for node in self.nodes}
 
     @cached_property
-    def unfinite(self) -> dict[int, str]:
+    def nonfinite(self) -> dict[int, str]:
         """The nodes whose value is not finite, by serial: ``"nan"``, ``"inf"``."""
         found: dict[int, str] = {}
         total = len(self.nodes)
         for i, node in enumerate(self.nodes):
-            if not finite(node._value):
-                found[node.serial] = kinds(node._value)
-            if not i % TELL:
-                self.tell(i, total)
+            if not is_finite(node._value):
+                found[node.serial] = name_nonfinite(node._value)
+            if not i % REPORT_EVERY:
+                self.report_progress(i, total)
         return found
 
     @cached_property
     def steps(self) -> list[Step]:
-        """The backward sweep, in its order."""
+        """The steps of the backward sweep, in its order."""
         found: list[Step] = []
         total = len(self.nodes)
 
         def visit(seen: reverse.Visit) -> None:
-            if not len(found) % TELL:
-                self.tell(total + len(found), total)
-            norm, whole = size(seen.cotangent)
+            if not len(found) % REPORT_EVERY:
+                self.report_progress(total + len(found), total)
+            norm, whole = measure_norm(seen.cotangent)
             passed = [
-                (x.serial, *size(c))
+                (x.serial, *measure_norm(c))
                 for x, c in zip(seen.node.inputs, seen.passed, strict=False)
                 if c is not None and isinstance(x, Tensor)
             ]
             step = Step(seen.node, norm, whole, passed)
             if whole:
-                step.strain = _strain(seen)
+                step.strain = _measure_strain(seen)
             if whole and not all(ok for _, _, ok in passed):
                 step.arrays = seen.cotangent, seen.passed
             found.append(step)
@@ -155,7 +155,7 @@ class Case:
         self.gradients = [None if g is None else value_of(g) for g in made]
         return found
 
-    #: The gradient by each of `wrt`, None where nothing arrived; set by the sweep.
+    #: The gradient by each of `wrt`, None where there is none; set by the sweep.
     gradients: list[Any] = field(default_factory=list, init=False)
 
     @cached_property
@@ -170,20 +170,20 @@ class Case:
             step.node.serial for step in self.steps
         }
 
-    def tell(self, done: int, passes: int) -> None:
-        """Say how far it is; raise `Stopped` where that is enough.
+    def report_progress(self, done: int, passes: int) -> None:
+        """Report progress; raise `CheckStopped` where the caller asks to stop.
 
-        ``passes`` is the length of one pass, and there are two and what follows.
+        ``passes`` is the length of one of the two passes; some work follows them.
         """
         if self.progress is not None and self.progress(
             done, max(1, int((2 + AFTER) * passes))
         ):
             raise CheckStopped
 
-    def call(self, node: Tensor) -> str:
-        """What a message calls a node: ``log 'h'``, ``log``, ``the input 'x'``."""
-        if self.named is not None:
-            return self.named(node)
+    def name_node(self, node: Tensor) -> str:
+        """Return the name of a node: ``log 'h'``, ``log``, ``the input 'x'``."""
+        if self.name_of is not None:
+            return self.name_of(node)
         name = f" {node.name!r}" if node.name else ""
         if not is_leaf(node):
             return f"{node.op.name}{name}"
@@ -195,10 +195,10 @@ def is_leaf(node: Any) -> bool:
     return not isinstance(node, Tensor) or (node.op is IDENTITY and not node.inputs)
 
 
-def finite(x: Any) -> bool:
+def is_finite(x: Any) -> bool:
     """Return whether all numbers in an array, or in several, are finite."""
     if isinstance(x, tuple):
-        return all(finite(part) for part in x)
+        return all(is_finite(part) for part in x)
     x = value_of(x)
     if x is None:
         return True
@@ -212,23 +212,23 @@ def finite(x: Any) -> bool:
     return bool(np.isfinite(x).all())
 
 
-def kinds(x: Any) -> str:
-    """``"nan"`` if there is one, else ``"inf"``; of all arrays in a nest."""
+def name_nonfinite(x: Any) -> str:
+    """Return ``"nan"`` if an array in a nest has a NaN, else ``"inf"``."""
     for part in flat([x]):
         part = value_of(part)
-        if _floats(part) and bool(np.isnan(part).any()):
+        if _has_floats(part) and bool(np.isnan(part).any()):
             return "nan"
     return "inf"
 
 
-def _floats(x: Any) -> bool:
+def _has_floats(x: Any) -> bool:
     return x is not None and types.is_differentiable(types.spec_of(x).dtype)
 
 
-def size(g: Any) -> tuple[float, bool]:
+def measure_norm(g: Any) -> tuple[float, bool]:
     """Return the L2 norm of a cotangent, and whether it is finite; of all its parts."""
     if isinstance(g, tuple):
-        found = [size(part) for part in g if part is not None]
+        found = [measure_norm(part) for part in g if part is not None]
         norm = math.hypot(*[n for n, _ in found]) if found else 0.0
         return norm, all(ok for _, ok in found)
     g = value_of(g)
@@ -258,14 +258,14 @@ def size(g: Any) -> tuple[float, bool]:
     return largest * math.sqrt(float(scaled.dot(scaled))), True
 
 
-def _strain(seen: reverse.Visit) -> float:
-    """Return the largest of what operands carry: cotangent times value, in sizes."""
+def _measure_strain(seen: reverse.Visit) -> float:
+    """Return the largest sum of absolute products of an operand and its cotangent."""
     found = 0.0
     for x, c in zip(seen.node.inputs, seen.passed, strict=False):
         if c is None or isinstance(c, tuple) or not isinstance(x, Tensor):
             continue
         if not x.inputs:
-            continue  # given as it is: nothing has rounded it
+            continue  # an input: no op has rounded it
         product = value_of(c) * x._value
         size = float(
             abs(product).sum() if getattr(product, "ndim", 0) else abs(product)
@@ -275,39 +275,39 @@ def _strain(seen: reverse.Visit) -> float:
     return found if math.isfinite(found) else 0.0
 
 
-def counted(x: Any) -> str:
-    """Return how many numbers are not finite, in words: ``"3 NaN and 1 inf of 12"``."""
+def count_nonfinite(x: Any) -> str:
+    """Return how many numbers are not finite, as text: ``"3 NaN and 1 inf of 12"``."""
     nans = infs = total = 0
     for part in flat([x]):
         part = value_of(part)
-        if part is None or not _floats(part):
+        if part is None or not _has_floats(part):
             continue
         nans += int(np.isnan(part).sum())
         infs += int(np.isinf(part).sum())
         total += int(np.size(part))
-    told = [f"{n:,} {w}" for n, w in ((nans, "NaN"), (infs, "infinite")) if n]
+    report = [f"{n:,} {w}" for n, w in ((nans, "NaN"), (infs, "infinite")) if n]
     if total == 1:
         return "NaN" if nans else "infinite"
-    return f"{' and '.join(told) or 'none not finite'} of {total:,}"
+    return f"{' and '.join(report) or 'none not finite'} of {total:,}"
 
 
-def first(mask: Any) -> tuple[int, ...]:
+def find_first(mask: Any) -> tuple[int, ...]:
     """Return the index of the first true entry."""
     where = np.flatnonzero(np.asarray(mask))
     return tuple(map(int, np.unravel_index(int(where[0]), np.shape(mask))))
 
 
-def at(index: Sequence[int]) -> str:
-    """Return an index as one writes it; nothing for that of a single number."""
+def format_index(index: Sequence[int]) -> str:
+    """Return an index as code; empty for that of a single number."""
     return f"[{', '.join(map(str, index))}]" if len(index) else ""
 
 
-# A program again in a wider dtype, op by op, on the same leaves.
+# A program run again in a wider dtype, op by op, on the same leaves.
 #
-# What has one dtype alone (LAPACK, kernels), or would be slow in the wide one, runs in
-# its own dtype on the rounded operands.
+# An op that has one dtype only (LAPACK, kernels), or would be slow in the wide one,
+# runs in its own dtype on rounded operands.
 
-#: Products with more multiplications run in the dtype they have: others are slow.
+#: Products with more multiplications run in their own dtype: wider ones are slow.
 MOST_PRODUCTS = 3e7
 
 Table = dict[np.dtype[Any], Any]
@@ -322,38 +322,38 @@ WIDEST: Table = {
 }
 
 
-def again(
-    case: Case, table: Table, nodes: list[Tensor], told: bool = True
+def rerun_wider(
+    case: Case, table: Table, nodes: list[Tensor], report: bool = True
 ) -> dict[int, Tensor]:
     """Return the program in wider dtypes: new nodes by the serials of the old ones.
 
-    ``told`` counts it as work, where somebody asks how far it is.
+    ``report`` counts this run in the progress.
     """
     made: dict[int, Tensor] = {}
     total = len(case.nodes)
     for i, node in enumerate(nodes):
-        if told and not i % 256:
-            case.tell(2 * total + i // 4, total)
+        if report and not i % 256:
+            case.report_progress(2 * total + i // 4, total)
         inputs = tuple(
             [made[x.serial] if isinstance(x, Tensor) else x for x in node.inputs]
         )
         args = tuple([value_of(x) for x in inputs])
         if is_leaf(node) or not inputs:
-            value = _wide(node._value, table)
+            value = _widen(node._value, table)
         else:
-            value = _computed(node, args, table)
+            value = _compute_wide(node, args, table)
         made[node.serial] = walk.copy_node(node, inputs, args, value)
     return made
 
 
-def _computed(node: Tensor, args: tuple[Any, ...], table: Table) -> Any:
+def _compute_wide(node: Tensor, args: tuple[Any, ...], table: Table) -> Any:
     if node.op.name == "astype" and node.dtype in table:
-        return _wide(args[0], table)
+        return _widen(args[0], table)
     if node.op.name == "identity":
         return args[0]
-    if not (table is WIDEST and _large(node, args)):
+    if not (table is WIDEST and _is_large_product(node, args)):
         try:
-            return _wide(node.op.compute(*args, **node.params), table)
+            return _widen(node.op.compute(*args, **node.params), table)
         except Exception:
             pass
     old = [value_of(x) for x in (node.args or node.inputs)]
@@ -362,12 +362,12 @@ def _computed(node: Tensor, args: tuple[Any, ...], table: Table) -> Any:
         for a, b in zip(args, old, strict=True)
     ]
     try:
-        return _wide(node.op.compute(*plain, **node.params), table)
+        return _widen(node.op.compute(*plain, **node.params), table)
     except Exception:
-        return _wide(node._value, table)
+        return _widen(node._value, table)
 
 
-def _large(node: Tensor, args: tuple[Any, ...]) -> bool:
+def _is_large_product(node: Tensor, args: tuple[Any, ...]) -> bool:
     if node.op.name not in ("matmul", "tensordot", "einsum", "convolve", "convolve_nd"):
         return False
     rows = float(np.size(args[0]))
@@ -376,9 +376,9 @@ def _large(node: Tensor, args: tuple[Any, ...]) -> bool:
     )
 
 
-def _wide(value: Any, table: Table) -> Any:
+def _widen(value: Any, table: Table) -> Any:
     if isinstance(value, tuple):
-        return tuple(_wide(part, table) for part in value)
+        return tuple(_widen(part, table) for part in value)
     dtype = table.get(getattr(value, "dtype", np.dtype(bool)))
     if dtype is None:
         return (

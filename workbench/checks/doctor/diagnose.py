@@ -1,8 +1,8 @@
-"""`diagnose`: what is wrong with the values and gradients of a program, and where.
+"""`diagnose`: finds the nodes to blame for wrong values and gradients of a program.
 
-The doctors stand in one list, in the order in which they are asked; each looks at the
-same `Case` and knows which nodes were blamed before. What they find is sorted, told
-once for many of a kind, and handed back as `Findings`.
+The doctors run in the order of one list; each examines the same `Case` and knows which
+nodes were blamed before. Their findings are sorted, similar ones are folded into one,
+and all are returned as `Findings`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from workbench.autodiff import reverse
 from workbench.checks.doctor import (
     digits,
     forms,
+    inner_nodes,
     matrices,
-    steps,
     values,
     vanishing,
     vectors,
@@ -39,7 +39,7 @@ from workbench.core.trace import ArgumentNames, check_function, is_float, record
 from workbench.errors import UsageError
 from workbench.overrides.override_blocks import resolve_call
 
-#: At most so many findings of one kind; the last tells how many more there are.
+#: The most findings of one kind; the last one counts the others.
 MOST = 5
 
 
@@ -58,11 +58,11 @@ def diagnose(
     args
         Its arguments; integers and whole-number arrays stay as they are.
     argnums
-        The positions of what it is differentiated by; by default every argument of
-        float dtype.
+        The positions of the arguments to differentiate by; by default all of float
+        dtype.
     progress
-        Called with (done, all) now and then; true stops it, and what was found so far
-        is returned. So does an interrupt.
+        Called with (done, all) now and then. If it returns true, or at an interrupt,
+        the search stops and returns what it has found.
 
     Returns
     -------
@@ -75,8 +75,7 @@ def diagnose(
     UsageError
         If no argument is of float dtype, or ``f`` returns no number.
     Exception
-        What ``f`` itself raises before anything was computed; later on that is a
-        finding too.
+        What ``f`` raises before it has computed anything; a later error is a finding.
 
     Examples
     --------
@@ -92,8 +91,10 @@ def diagnose(
     check_function(f, "diagnose")
     check_arguments(f, args, "diagnose", "wb.diagnose(f, {})")
     flat, structure = tree.flatten(args)
-    meant = range(len(flat)) if argnums is None else _leaves_of(structure, argnums)
-    chosen = [i for i, x in enumerate(flat) if i in meant and is_float(x)]
+    wanted_leaves = (
+        range(len(flat)) if argnums is None else _find_leaves(structure, argnums)
+    )
+    chosen = [i for i, x in enumerate(flat) if i in wanted_leaves and is_float(x)]
     if not chosen:
         raise UsageError(
             "diagnose: no argument is of float dtype. Pass x.astype(float)."
@@ -101,30 +102,30 @@ def diagnose(
     for i in chosen:
         if isinstance(flat[i], Tensor) and flat[i]._value is None:
             raise UsageError(
-                f"diagnose: {flat[i].name or 'an argument'} is a symbol without value,"
-                " and the doctor looks at numbers. Pass an array."
+                f"diagnose: {flat[i].name or 'an argument'} is a symbol without a"
+                " value, and the doctor needs numbers. Pass an array."
             )
     names = ArgumentNames(f, range(len(args)), structure.children, chosen)
     try:
-        return _diagnosed(f, flat, structure, chosen, names, progress)
+        return _diagnose_leaves(f, flat, structure, chosen, names, progress)
     except ArithmeticError:
         doubles = list(flat)
         for i in chosen:
-            doubles[i] = _double(flat[i])
+            doubles[i] = _to_numpy_number(flat[i])
         if all(a is b for a, b in zip(flat, doubles, strict=True)):
             raise
         # Python's own numbers raise where NumPy's become infinite and go on.
-        return _diagnosed(f, doubles, structure, chosen, names, progress)
+        return _diagnose_leaves(f, doubles, structure, chosen, names, progress)
 
 
-def _double(x: Any) -> Any:
-    """Return a number of Python's as one of NumPy's."""
+def _to_numpy_number(x: Any) -> Any:
+    """Return a Python number as a NumPy number."""
     if type(x) is float:
         return np.float64(x)
     return np.complex128(x) if type(x) is complex else x
 
 
-def _diagnosed(
+def _diagnose_leaves(
     f: Callable[..., Any],
     flat: Sequence[Any],
     structure: Callable[..., Any],
@@ -132,7 +133,7 @@ def _diagnosed(
     names: ArgumentNames,
     progress: Progress | None,
 ) -> Findings:
-    """Run a function on these leaves, and ask all doctors."""
+    """Run a function on these leaves, and all doctors on the program."""
     started: list[Tensor] = []
 
     def call(leaves: list[Tensor]) -> Any:
@@ -144,21 +145,21 @@ def _diagnosed(
 
     of = getattr(f, "__name__", type(f).__name__)
     of = "the function" if of == "<lambda>" else of
-    with _quiet():
+    with _IgnoreWarnings():
         try:
             made = record(call, [value_of(flat[i]) for i in chosen], names)
         except Exception as error:
             if isinstance(error, ArithmeticError) and any(
-                _double(flat[i]) is not flat[i] for i in chosen
+                _to_numpy_number(flat[i]) is not flat[i] for i in chosen
             ):
                 raise
-            reached = _reached(error, started)
-            if reached is None:
-                failed = _failed(error)[0]
+            computed = _find_computed(error, started)
+            if computed is None:
+                failed = _find_failed_op(error)[0]
                 if failed is None or failed.op.name not in matrices.CONDITIONED:
                     raise
-                reached = []
-            return _half_way(of, error, reached, started, progress)
+                computed = []
+            return _diagnose_failure(of, error, computed, started, progress)
     _check_outputs(made.outputs)
     outputs = [
         y
@@ -178,7 +179,7 @@ def _diagnosed(
     return examine(case)
 
 
-def _leaves_of(structure: tree.Tree, argnums: int | Sequence[int]) -> Collection[int]:
+def _find_leaves(structure: tree.Tree, argnums: int | Sequence[int]) -> Collection[int]:
     """Return the positions of the leaves of the arguments that ``argnums`` names."""
     count = len(structure.children)
     try:
@@ -186,13 +187,13 @@ def _leaves_of(structure: tree.Tree, argnums: int | Sequence[int]) -> Collection
         places = [index(place) for place in given]
     except TypeError:
         raise UsageError(
-            f"diagnose: argnums={argnums!r} is no position. Give the number of an"
+            f"diagnose: argnums={argnums!r} is not a position. Pass the number of an"
             " argument, or several: argnums=(0, 2)."
         ) from None
     for place in places:
         if not -count <= place < count:
             raise UsageError(
-                f"diagnose: argnums={place}, and there are {count} arguments."
+                f"diagnose: argnums={place}, but there are {count} arguments."
             )
     wanted = {place % count for place in places}
     owners = [k for k, x in enumerate(structure.children) for _ in x.names("")]
@@ -200,15 +201,15 @@ def _leaves_of(structure: tree.Tree, argnums: int | Sequence[int]) -> Collection
 
 
 def _check_outputs(outputs: Sequence[Any]) -> None:
-    """Refuse what has no number in it: there is nothing to look at."""
+    """Raise an error for outputs without any number."""
     for y in outputs:
         if isinstance(y, Tensor):
             return
         dtype = getattr(y, "dtype", None) or np.asarray(y).dtype
         if np.dtype(dtype).kind in "biufc":
             return
-    forgot = " Has it a `return` at its end?" if [*outputs] in ([], [None]) else ""
-    what = "nothing that is a number"
+    forgot = " Does it end with a `return`?" if [*outputs] in ([], [None]) else ""
+    what = "no number"
     if len(outputs) == 1:
         what = shorten(repr(outputs[0]))
     raise UsageError(
@@ -217,12 +218,12 @@ def _check_outputs(outputs: Sequence[Any]) -> None:
 
 
 def examine(case: Case) -> Findings:
-    """Ask all doctors about a case; what was found until it was stopped, if it was."""
+    """Run all doctors on a case; if it is stopped, return what was found until then."""
     found: list[Finding] = []
     stopped = False
-    with _quiet():
+    with _IgnoreWarnings():
         try:
-            for finding in _asked(case, found):
+            for finding in _run_doctors(case, found):
                 found.append(finding)
         except (CheckStopped, KeyboardInterrupt):
             stopped = True
@@ -230,8 +231,8 @@ def examine(case: Case) -> Findings:
             node = _failed_rule(error)
             if node is None:
                 raise
-            found += _raised(case, error, node)
-    return Findings(tuple(_sorted(_folded(found))), case.of, stopped)
+            found += _explain_raised(case, error, node)
+    return Findings(tuple(_sort_findings(_fold_similar(found))), case.of, stopped)
 
 
 def _failed_rule(error: BaseException) -> Tensor | None:
@@ -245,40 +246,42 @@ def _failed_rule(error: BaseException) -> Tensor | None:
     return None
 
 
-def _raised(case: Case, error: Exception, node: Tensor) -> Iterator[Finding]:
-    """What is to say of a rule that raises an error."""
-    singular = matrices.told(case, node)
+def _explain_raised(case: Case, error: Exception, node: Tensor) -> Iterator[Finding]:
+    """Explain a rule that raised an error."""
+    singular = matrices.diagnose_matrix(case, node)
     if singular is not None:
         yield singular
-    text = "\n".join([f"{type(error).__name__}: {error}", *_notes(error)])
+    text = "\n".join([f"{type(error).__name__}: {error}", *_get_notes(error)])
     yield Finding(
         "raised",
         "error",
         node,
         "backward",
-        f"the derivative of {case.call(node)} raised an error",
+        f"the derivative of {case.name_node(node)} raised an error",
         shorten(text, 600),
         "Its rule does not work at these values."
         if singular is None
-        else "Its rule solves with that matrix; see the finding above it.",
+        else "Its rule solves with that matrix; see the finding above.",
     )
 
 
-def _notes(error: Exception) -> list[str]:
+def _get_notes(error: Exception) -> list[str]:
     return list(getattr(error, "__notes__", ()))
 
 
-def _asked(case: Case, found: list[Finding]) -> Iterator[Finding]:
-    yield from steps.refined(case, values.find_bad_values(case))
-    yield from steps.refined(case, values.find_bad_slopes(case, [*_blamed(found)]))
+def _run_doctors(case: Case, found: list[Finding]) -> Iterator[Finding]:
+    yield from inner_nodes.refine_findings(case, values.find_bad_values(case))
+    yield from inner_nodes.refine_findings(
+        case, values.find_bad_slopes(case, [*_list_blamed(found)])
+    )
     yield from vanishing.find_idle_units(case)
     yield from vectors.find_undetermined_vectors(case, [f.node for f in found])
     yield from zeros.find_zero_gradients(case, [f.node for f in found])
     singular = [*matrices.find_singular_matrices(case)]
     yield from singular
-    # What is not finite has no size and no digits; noise has no size of its own.
+    # Values that are not finite have neither size nor digits to examine.
     if all(f in singular or f.severity != "error" for f in found):
-        grown = [*vanishing.find_vanishing_ways(case, [f.node for f in found])]
+        grown = [*vanishing.find_changing_gradients(case, [f.node for f in found])]
         lost = [*digits.find_lost_digits(case, [f.node for f in singular])]
         # Errors grow as gradients do, and what cancels is divided by what is small: one
         # finding, not two. A difference that cancels is the cause, else the growth is.
@@ -292,16 +295,16 @@ def _asked(case: Case, found: list[Finding]) -> Iterator[Finding]:
     yield from forms.find_near_overflow(case, [f.node for f in found])
 
 
-def _blamed(found: Sequence[Finding]) -> Iterator[Tensor]:
-    """The nodes of findings, and who took what had cancelled."""
+def _list_blamed(found: Sequence[Finding]) -> Iterator[Tensor]:
+    """Yield the nodes of findings, and the readers of what has cancelled."""
     for one in found:
         yield one.node
         if one.kind == "cancellation":
             yield from one.path[1:2]
 
 
-class _quiet:
-    """No warning of NumPy's: what it would warn of is what is being told."""
+class _IgnoreWarnings:
+    """Ignore NumPy's warnings: the findings name what they warn of."""
 
     def __enter__(self) -> None:
         self.state = np.errstate(all="ignore")
@@ -316,11 +319,13 @@ class _quiet:
         self.state.__exit__(*error)
 
 
-# A function that stops half-way
+# A function that raises an error
 
 
-def _reached(error: BaseException, leaves: Iterable[Tensor]) -> list[Tensor] | None:
-    """Return the Tensors that stood in the user's frames when a function raised."""
+def _find_computed(
+    error: BaseException, leaves: Iterable[Tensor]
+) -> list[Tensor] | None:
+    """Return the computed Tensors in the user's frames when a function raised."""
     first = min((x.serial for x in leaves), default=0)
     found: dict[int, Tensor] = {}
     trace = error.__traceback__
@@ -334,10 +339,10 @@ def _reached(error: BaseException, leaves: Iterable[Tensor]) -> list[Tensor] | N
     return made or None
 
 
-def _failed(error: BaseException) -> tuple[Tensor | None, source.Site | None]:
-    """Return the op that raised, as a node without value, and the user's line that did.
+def _find_failed_op(error: BaseException) -> tuple[Tensor | None, source.Site | None]:
+    """Return the op that raised, as a node without value, and the user's line.
 
-    No op, where it was the user's own code that raised.
+    None for the op if the user's own code raised.
     """
     failed: Tensor | None = None
     line: tuple[CodeType | None, int] = None, -1
@@ -357,41 +362,42 @@ def _failed(error: BaseException) -> tuple[Tensor | None, source.Site | None]:
     return failed, source.decode(*line)
 
 
-def _half_way(
+def _diagnose_failure(
     of: str,
     error: Exception,
-    reached: list[Tensor],
+    computed: list[Tensor],
     leaves: list[Tensor],
     progress: Progress | None,
 ) -> Findings:
-    """Return what is to say of a function that raised, from what it had computed."""
-    case = Case(of, reached, [], leaves, progress=progress)
+    """Explain a function that raised, from the values that it had computed."""
+    case = Case(of, computed, [], leaves, progress=progress)
     found: list[Finding] = []
     stopped = False
-    with _quiet():
+    with _IgnoreWarnings():
         try:
-            for finding in steps.refined(case, values.find_bad_values(case)):
+            for finding in inner_nodes.refine_findings(
+                case, values.find_bad_values(case)
+            ):
                 found.append(finding)
         except (CheckStopped, KeyboardInterrupt):
             stopped = True
-    failed, site = _failed(error)
+    failed, site = _find_failed_op(error)
     text = f"{type(error).__name__}: {error}".strip()
     cause = (
-        "The values that it had computed were not finite any more; see the finding"
-        " above it."
+        "The values that it had computed were no longer finite; see the finding above."
         if found
         else "All values until then are finite; the error itself says what is wrong."
     )
     if failed is not None and not found:
-        singular = matrices.told(case, failed)
+        singular = matrices.diagnose_matrix(case, failed)
         if singular is not None:
             found.append(singular)
-            cause = "The matrix is singular but for rounding; see the finding above it."
+            cause = "The matrix is singular up to rounding; see the finding above."
     found.append(
         Finding(
             "raised",
             "error",
-            reached[-1] if failed is None else failed,
+            computed[-1] if failed is None else failed,
             "forward",
             f"{of} raised an error before it returned",
             shorten(text, 600),
@@ -405,8 +411,8 @@ def _half_way(
 # Order
 
 
-def _folded(found: Sequence[Finding]) -> list[Finding]:
-    """One finding for many that are alike: same kind, op and line; few of a kind."""
+def _fold_similar(found: Sequence[Finding]) -> list[Finding]:
+    """Fold findings of the same kind, op and line into one, and keep few of a kind."""
     groups: dict[Any, list[Finding]] = {}
     for one in found:
         node = one.node
@@ -419,39 +425,37 @@ def _folded(found: Sequence[Finding]) -> list[Finding]:
         by_kind.setdefault(group[0].kind, []).append((group[0], len(group) - 1))
     kept: list[Finding] = []
     for some in by_kind.values():
-        some.sort(key=lambda pair: _rank(pair[0]))
+        some.sort(key=lambda pair: _severity_rank(pair[0]))
         for k, (one, more) in enumerate(some[:MOST]):
             if k == MOST - 1:
                 more += sum(1 + extra for _, extra in some[MOST:])
             if more:
                 nodes = "node" if more == 1 else "nodes"
-                told = f"{one.evidence} And {more} more {nodes} like it."
-                one = replace(one, evidence=told, fix=_for_all(one.fix))
+                text = f"{one.evidence} And {more} more {nodes} like it."
+                one = replace(one, evidence=text, fix=_widen_fix(one.fix))
             kept.append(one)
     return kept
 
 
-def _for_all(fix: Fix | None) -> Fix | None:
-    """The fix of one node of many; a rule that is the true one elsewhere, at all."""
+def _widen_fix(fix: Fix | None) -> Fix | None:
+    """Return the fix for many nodes: a safe rule applies to every node of its op."""
     true = {*SAFE.values(), *ENTRIES}
     return replace(fix, everywhere=True) if fix and fix.rule in true else fix
 
 
-def _rank(one: Finding) -> tuple[int, int, int]:
+def _severity_rank(one: Finding) -> tuple[int, int, int]:
     order = {"error": 0, "warning": 1, "note": 2}[one.severity]
     if one.sweep == "forward":
         return order, 0, one.node.serial
     return order, 1, -one.node.serial
 
 
-def _sorted(found: Iterable[Finding]) -> list[Finding]:
-    return sorted(found, key=_rank)
+def _sort_findings(found: Iterable[Finding]) -> list[Finding]:
+    return sorted(found, key=_severity_rank)
 
 
-def fix_of(finding: Finding) -> Fix:
-    """Return the fix of a finding, or the error that says that there is none."""
+def require_fix(finding: Finding) -> Fix:
+    """Return the fix of a finding; raise a `UsageError` if it has none."""
     if finding.fix is None:
-        raise UsageError(
-            f"{finding.title}: nothing general mends this. {finding.cause}"
-        )
+        raise UsageError(f"{finding.title}: there is no general fix. {finding.cause}")
     return finding.fix

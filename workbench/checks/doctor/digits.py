@@ -1,4 +1,4 @@
-"""Lost digits: the program again in a wider dtype, and the node that lost them.
+"""Lost digits: a run of the program in a wider dtype finds the node that lost them.
 
 float32 is compared with float64, float64 with the 80-bit format where the machine has
 one. A result (or a gradient) that the wider run contradicts is blamed on the node where
@@ -25,10 +25,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.autodiff import reverse
-from workbench.checks.doctor.case import WIDER, WIDEST, Case, again, finite
+from workbench.checks.doctor.case import WIDER, WIDEST, Case, is_finite, rerun_wider
 from workbench.checks.doctor.equivalence import is_finite_in_float64
 from workbench.checks.doctor.finding import Finding, Fix
-from workbench.checks.doctor.forms import ADDED, CAUSE, form_of
+from workbench.checks.doctor.forms import ADDED, CAUSE, find_form
 from workbench.checks.doctor.matrices import CONDITIONED
 from workbench.checks.doctor.spelling import spell
 from workbench.checks.doctor.vectors import WRONG
@@ -36,82 +36,82 @@ from workbench.core import walk
 from workbench.core.tensor import Tensor, value_of
 
 ROOTS = 30.0
-#: So many nodes that may lose digits are looked at before all the others.
+#: How many nodes that may lose digits are examined first.
 FIRST = 8
-#: An error that grows so much at one node began there.
+#: An error that grows by this factor at a node comes from the node.
 JUMP = 1e3
-#: A node is looked at where its error does at least this share of what is too much:
-#: what follows may make more of it than its slope says.
+#: A node is examined where its error causes at least this share of the limit: later
+#: nodes may enlarge it by more than their slope.
 SHARE = 0.03
 
 
 class Jump(NamedTuple):
-    """By how much one node made an error worse, and how large it was then."""
+    """A node that makes an error larger: by what factor, and how large it gets."""
 
     node: Tensor
     times: float
     error: float
-    told: str = ""
+    text: str = ""
 
 
 def find_lost_digits(case: Case, known: Collection[Tensor] = ()) -> Iterator[Finding]:
-    """A finding where the wider run contradicts the result or a gradient.
+    """Yield a finding where the wider run contradicts the result or a gradient.
 
-    ``known`` are the nodes that were blamed for lost digits already: what comes of
-    them has its errors from there.
+    ``known`` are the nodes that were blamed for lost digits already: errors of what
+    depends on them come from there.
     """
-    for one in _contradicted(case):
-        if not any(_connected(one.node, node) for node in known):
+    for one in _compare_precisions(case):
+        if not any(_is_connected(one.node, node) for node in known):
             yield one
 
 
-def _connected(a: Tensor, b: Tensor) -> bool:
+def _is_connected(a: Tensor, b: Tensor) -> bool:
     """Return whether one of two nodes depends on the other."""
     first, last = sorted((a, b), key=lambda node: node.serial)
     return any(node is first for node in walk.order_nodes([last], first.serial - 1))
 
 
-def _contradicted(case: Case) -> Iterator[Finding]:
-    if not all(finite(y._value) for y in case.outputs):
+def _compare_precisions(case: Case) -> Iterator[Finding]:
+    if not all(is_finite(y._value) for y in case.outputs):
         return
     if any(not isinstance(x._value, _HOST) for x in case.wrt):
         return  # arrays of another library
-    if any(node.dtype in WIDER for node in _floats(case.nodes)):
-        yield from _narrow(case)
+    if any(node.dtype in WIDER for node in _select_floats(case.nodes)):
+        yield from _compare_single(case)
     elif np.finfo(np.longdouble).eps < np.finfo(float).eps:
-        yield from _double(case)
+        yield from _compare_double(case)
 
 
-def _narrow(case: Case) -> Iterator[Finding]:
-    """A program with float32 in it, against float64."""
+def _compare_single(case: Case) -> Iterator[Finding]:
+    """Compare a program with float32 in it with a run in float64."""
     unit = float(np.finfo(np.float32).eps) / 2
     enough = ROOTS * unit**0.5
-    wide = again(case, WIDER, case.nodes)
+    wide = rerun_wider(case, WIDER, case.nodes)
     outputs = [wide[y.serial] for y in case.outputs]
-    if not all(finite(y._value) for y in outputs):
+    if not all(is_finite(y._value) for y in outputs):
         return
-    scale, bare = _scales(case, unit)
-    near = _near(case, wide, unit)
-    jump = _value_jump(case, wide, unit, enough, scale)
+    scale, bare = _measure_scales(case, unit)
+    near = _is_near_zero(case, wide, unit)
+    jump = _find_value_jump(case, wide, unit, enough, scale)
     if jump is None:
-        jump = _of_form(case, _value_jump(case, wide, unit, enough, bare))
+        jump = _require_form(case, _find_value_jump(case, wide, unit, enough, bare))
     if jump is None:
-        jump = _whole(case, wide, unit, enough)
+        jump = _find_result_jump(case, wide, unit, enough)
     if jump is None:
-        yield from _gradients(case, wide, unit, enough, near)
-    elif not (near and form_of(case, jump.node) is None):
-        yield _finding(case, jump, "float32", "result")
+        yield from _compare_gradients(case, wide, unit, enough, near)
+    elif not (near and find_form(case, jump.node) is None):
+        yield _make_finding(case, jump, "float32", "result")
 
 
-def _double(case: Case) -> Iterator[Finding]:
-    """A double program, where rounding may count: against the 80-bit format.
+def _compare_double(case: Case) -> Iterator[Finding]:
+    """Compare a float64 program with the 80-bit format, where rounding may count.
 
-    The rounding of an operand does to the result what its product with what flows
-    back to it says. Where that is too much the wider run tells whether it is so.
+    The effect of an operand's rounding on the result is at most its product with the
+    cotangent. Where that is too large, the wider run measures the effect.
     """
     unit = float(np.finfo(np.float64).eps) / 2
     enough = ROOTS * unit**0.5
-    scale, bare = _scales(case, unit)
+    scale, bare = _measure_scales(case, unit)
     most = SHARE * enough * scale / unit
     flagged = sorted(
         [step.node for step in case.steps if step.strain >= most],
@@ -120,68 +120,68 @@ def _double(case: Case) -> Iterator[Finding]:
     for some in (flagged[:FIRST], flagged[FIRST:]):
         if not some:
             break
-        wide = again(case, WIDEST, walk.order_nodes(some))
-        jump = _value_jump(case, wide, unit, enough, scale)
+        wide = rerun_wider(case, WIDEST, walk.order_nodes(some))
+        jump = _find_value_jump(case, wide, unit, enough, scale)
         if jump is not None:
-            known = form_of(case, jump.node) is not None
-            if known or not _near(case, wide, unit):
-                yield _finding(case, jump, "float64", "result")
+            known = find_form(case, jump.node) is not None
+            if known or not _is_near_zero(case, wide, unit):
+                yield _make_finding(case, jump, "float64", "result")
             return
     if bare < scale:
         most = SHARE * enough * bare / unit
         some = [
             step.node
             for step in case.steps
-            if step.strain >= most and form_of(case, step.node) is not None
+            if step.strain >= most and find_form(case, step.node) is not None
         ]
-        wide = again(case, WIDEST, walk.order_nodes(some))
-        jump = _of_form(case, _value_jump(case, wide, unit, enough, bare))
+        wide = rerun_wider(case, WIDEST, walk.order_nodes(some))
+        jump = _require_form(case, _find_value_jump(case, wide, unit, enough, bare))
         if jump is not None:
-            yield _finding(case, jump, "float64", "result")
+            yield _make_finding(case, jump, "float64", "result")
 
 
-def _scales(case: Case, unit: float) -> tuple[float, float]:
-    """The size of a result beside the rounding of the inputs, and its bare size."""
+def _measure_scales(case: Case, unit: float) -> tuple[float, float]:
+    """Return the size of the result, no less than the inputs' rounding, and its own."""
     sizes = [
         float(np.sum(np.abs(y._value * seed)))
         for y, seed in zip(case.outputs, case.seeds, strict=True)
     ]
     bare = max([*sizes, float(np.finfo(np.float32).tiny)])
-    return max(unit * _inputs(case), bare), bare
+    return max(unit * _max_input(case), bare), bare
 
 
-def _inputs(case: Case) -> float:
-    return max((_top(x._value) for x in case.wrt), default=0.0)
+def _max_input(case: Case) -> float:
+    return max((_max_abs(x._value) for x in case.wrt), default=0.0)
 
 
-def _near(case: Case, wide: dict[int, Tensor], unit: float) -> bool:
-    """Return whether the result, the wider one too, is near to 0 beside the inputs."""
-    least = unit**0.5 * _inputs(case)
+def _is_near_zero(case: Case, wide: dict[int, Tensor], unit: float) -> bool:
+    """Return whether the result, also the wider one, is near 0 beside the inputs."""
+    least = unit**0.5 * _max_input(case)
     again = [wide[y.serial] for y in case.outputs if y.serial in wide]
-    return all(_top(y._value) < least for y in [*case.outputs, *again])
+    return all(_max_abs(y._value) < least for y in [*case.outputs, *again])
 
 
-def _of_form(case: Case, jump: Jump | None) -> Jump | None:
-    """Return what was found, if there is a better form for it."""
-    return jump if jump and form_of(case, jump.node) is not None else None
+def _require_form(case: Case, jump: Jump | None) -> Jump | None:
+    """Return the jump if a better form is known for its node, else None."""
+    return jump if jump and find_form(case, jump.node) is not None else None
 
 
 _HOST = (np.ndarray, np.generic, float, complex)
 
 
-def _floats(nodes: list[Tensor]) -> Iterator[Tensor]:
+def _select_floats(nodes: list[Tensor]) -> Iterator[Tensor]:
     for node in nodes:
         if not isinstance(node._value, tuple) and node.dtype.kind in "fc":
             yield node
 
 
-def _finding(case: Case, jump: Jump, dtype: str, what: str) -> Finding:
+def _make_finding(case: Case, jump: Jump, dtype: str, what: str) -> Finding:
     """Return the finding about the node that lost the digits of a result or gradient.
 
-    ``dtype`` is what the program ran in, ``what`` is what the wider run contradicts.
+    ``dtype`` is that of the program, ``what`` names what the wider run contradicts.
     """
-    node, name = jump.node, case.call(jump.node)
-    form = form_of(case, node)
+    node, name = jump.node, case.name_node(jump.node)
+    form = find_form(case, node)
     fix: Fix | None = None
     cancels = node.op.name in ("subtract", "add", *ADDED)
     if cancels:
@@ -200,7 +200,7 @@ def _finding(case: Case, jump: Jump, dtype: str, what: str) -> Finding:
             "compute this part in float64",
             spell(node, "{0}.astype(np.float64)"),
         )
-    told = jump.told[:1].upper() + jump.told[1:]
+    text = jump.text[:1].upper() + jump.text[1:]
     lost = min(16.0, np.log10(max(jump.times, 1.0)))
     return Finding(
         kind,
@@ -208,7 +208,7 @@ def _finding(case: Case, jump: Jump, dtype: str, what: str) -> Finding:
         node,
         "backward" if what.startswith("gradient") else "forward",
         title,
-        f"{told}; about {lost:.0f} digits are lost here.",
+        f"{text}; about {lost:.0f} digits are lost here.",
         cause,
         fix,
     )
@@ -217,40 +217,40 @@ def _finding(case: Case, jump: Jump, dtype: str, what: str) -> Finding:
 # The comparison
 
 
-def _top(x: Any) -> float:
+def _max_abs(x: Any) -> float:
     found = float(np.max(np.abs(x))) if np.size(x) else 0.0
     if not np.isfinite(found):  # an infinite mask is no size
-        found = float(np.max(_sizes(x)))
+        found = float(np.max(_finite_abs(x)))
     return found
 
 
-def _sizes(x: Any) -> Any:
+def _finite_abs(x: Any) -> Any:
     return np.where(np.isfinite(x), np.abs(x), 0)
 
 
-def _apart(a: Any, b: Any) -> float:
-    return _top(np.subtract(a, b)) if np.shape(a) == np.shape(b) else 0.0
+def _max_difference(a: Any, b: Any) -> float:
+    return _max_abs(np.subtract(a, b)) if np.shape(a) == np.shape(b) else 0.0
 
 
-def _both(y: Any, z: Any) -> str:
+def _format_both(y: Any, z: Any) -> str:
     k = int(np.argmax(np.abs(np.subtract(y, z)))) if np.size(y) > 1 else 0
     a, b = np.ravel(y)[k], np.ravel(z)[k]
-    return f"{_digits(a)}, and in higher precision {_digits(b)}"
+    return f"{_format_digits(a)}, and in higher precision {_format_digits(b)}"
 
 
-def _digits(x: Any) -> str:
+def _format_digits(x: Any) -> str:
     if np.iscomplexobj(x):
         return f"{complex(x):.8g}"
     return f"{float(x):.8g}"
 
 
-def _value_jump(
+def _find_value_jump(
     case: Case, wide: dict[int, Tensor], unit: float, enough: float, scale: float
 ) -> Jump | None:
-    """Return the first node that loses digits which the result hangs on.
+    """Return the first node that loses digits on which the result depends.
 
-    What an entry's error does to the result is its product with the cotangent; all
-    entries count with their sizes, since that they cancel is luck.
+    The effect of an entry's error on the result is its product with the cotangent.
+    Absolute values are summed, since these effects cancel only by luck.
     """
     found: list[Jump] = []
     most = 0.0
@@ -262,39 +262,40 @@ def _value_jump(
         if known is None or isinstance(node._value, tuple):
             return
         new = known._value
-        apart = _sizes(np.subtract(node._value, new))
-        reach = _sizes(apart * g)
+        gap = _finite_abs(np.subtract(node._value, new))
+        reach = _finite_abs(gap * g)
         total = float(reach.sum())
         most = max(most, total)
         if not reach.size or total < SHARE * enough * scale:
             return
         at = np.unravel_index(int(np.argmax(reach)), reach.shape)
-        own = _ratio(apart[at], abs(np.asarray(new)[at]))
-        before = max([unit, *_before(node, wide, at)])
-        if own >= enough and own >= JUMP * before and not _conditioned(node):
-            told = (
-                f"{_entry(node, at)} is {_digits(np.asarray(node._value)[at])}, and in"
-                f" higher precision {_digits(np.asarray(new)[at])}: off by {own:.2g} of"
+        own = _ratio(gap[at], abs(np.asarray(new)[at]))
+        before = max([unit, *_operand_errors(node, wide, at)])
+        if own >= enough and own >= JUMP * before and not _is_conditioned(node):
+            text = (
+                f"{_format_entry(node, at)} is"
+                f" {_format_digits(np.asarray(node._value)[at])}, and in higher"
+                f" precision {_format_digits(np.asarray(new)[at])}: off by {own:.2g} of"
                 " its size"
             )
-            found.append(Jump(node, own / before, own, told))
+            found.append(Jump(node, own / before, own, text))
 
     reverse.pull_back(case.outputs, case.seeds, case.wrt, visit=visit, nulls_pass=True)
     if most < enough * scale:
         return None
-    # The first of them: the others have it from there.
+    # The first of them: the others inherit its error.
     return min(found, key=lambda jump: jump.node.serial, default=None)
 
 
-def _conditioned(node: Tensor) -> bool:
-    """Whether another doctor tells its digits, by what rounding does not decide."""
+def _is_conditioned(node: Tensor) -> bool:
+    """Return whether `matrices.py` judges the digits of a node, by its condition."""
     return node.op.name in CONDITIONED and not node.op.custom
 
 
-def _before(
+def _operand_errors(
     node: Tensor, wide: dict[int, Tensor], at: tuple[Any, ...]
 ) -> Iterator[float]:
-    """The relative errors of a node's operands, at the same entry if they have it."""
+    """Yield the relative errors of a node's operands, at the same entry if possible."""
     for x in node.inputs:
         if not isinstance(x, Tensor) or isinstance(x._value, tuple):
             continue
@@ -302,10 +303,10 @@ def _before(
             continue
         new = wide[x.serial]._value
         if np.shape(new) == np.shape(node._value):
-            apart = abs(np.asarray(x._value)[at] - np.asarray(new)[at])
-            yield _ratio(apart, abs(np.asarray(new)[at]))
+            gap = abs(np.asarray(x._value)[at] - np.asarray(new)[at])
+            yield _ratio(gap, abs(np.asarray(new)[at]))
         else:
-            yield _ratio(_apart(x._value, new), _top(new))
+            yield _ratio(_max_difference(x._value, new), _max_abs(new))
 
 
 def _ratio(a: Any, b: Any) -> float:
@@ -314,45 +315,48 @@ def _ratio(a: Any, b: Any) -> float:
     return min(float(a / b), 1e30) if b else 1e30
 
 
-def _entry(node: Tensor, at: tuple[Any, ...]) -> str:
+def _format_entry(node: Tensor, at: tuple[Any, ...]) -> str:
     name = node.name or "its value"
     return f"{name}[{', '.join(map(str, at))}]" if at else name
 
 
-def _whole(
+def _find_result_jump(
     case: Case, wide: dict[int, Tensor], unit: float, enough: float
 ) -> Jump | None:
-    """For a result that is off as a whole: the node that did most of it."""
-    floor = unit * max((_top(x._value) for x in case.wrt), default=0.0)
+    """Return the node with the largest part in a result that is wrong as a whole."""
+    floor = unit * max((_max_abs(x._value) for x in case.wrt), default=0.0)
     for y in case.outputs:
         z = wide[y.serial]._value
-        off = _apart(y._value, z) / max(_top(z), floor, np.finfo(float).tiny)
+        off = _max_difference(y._value, z) / max(
+            _max_abs(z), floor, np.finfo(float).tiny
+        )
         if off > enough:
-            jump = _by_norm(case, wide, unit)
-            told = f"The result is {_both(y._value, z)}: off by {off:.2g} of its size"
-            return None if jump is None else jump._replace(error=off, told=told)
+            jump = _find_norm_jump(case, wide, unit)
+            both = _format_both(y._value, z)
+            text = f"The result is {both}: off by {off:.2g} of its size"
+            return None if jump is None else jump._replace(error=off, text=text)
     return None
 
 
-def _by_norm(case: Case, wide: dict[int, Tensor], unit: float) -> Jump | None:
+def _find_norm_jump(case: Case, wide: dict[int, Tensor], unit: float) -> Jump | None:
     """Return the node whose largest entry is off by far more than its operands' are."""
     best: Jump | None = None
     own: dict[int, float] = {}
-    for node in _floats(case.nodes):
+    for node in _select_floats(case.nodes):
         z = wide[node.serial]._value
-        scale = _top(z)
-        own[node.serial] = _apart(node._value, z) / scale if scale else 0.0
+        scale = _max_abs(z)
+        own[node.serial] = _max_difference(node._value, z) / scale if scale else 0.0
         before = [own.get(x.serial, 0.0) for x in node.inputs if isinstance(x, Tensor)]
         times = own[node.serial] / max([*before, unit])
-        if (best is None or times > best.times) and not _conditioned(node):
+        if (best is None or times > best.times) and not _is_conditioned(node):
             best = Jump(node, times, own[node.serial])
     return best
 
 
-def _gradients(
+def _compare_gradients(
     case: Case, wide: dict[int, Tensor], unit: float, enough: float, near: bool
 ) -> Iterator[Finding]:
-    """A gradient that the wider run contradicts, though the result agrees."""
+    """Yield a finding if the wider run contradicts a gradient, but not the result."""
     if case.rules:
         return  # rules of overrides are tied to the nodes that they were made for
     leaves = [wide[x.serial] for x in case.wrt]
@@ -372,38 +376,40 @@ def _gradients(
         return
     worst, which = 0.0, -1
     for k, (x, g, h) in enumerate(zip(case.wrt, case.gradients, made, strict=True)):
-        if g is None or h is None or not finite(g) or not finite(h):
+        if g is None or h is None or not is_finite(g) or not is_finite(h):
             continue
-        scale = max(_top(value_of(h)), _usual(case, x))
-        off = _apart(value_of(g), value_of(h)) / scale if scale else 0.0
+        scale = max(_max_abs(value_of(h)), _estimate_gradient(case, x))
+        off = _max_difference(value_of(g), value_of(h)) / scale if scale else 0.0
         if off > worst:
             worst, which = off, k
     if worst <= enough:
         return
-    jump = _slope_jump(case, wide, high, unit)
-    if jump is not None and not (near and form_of(case, jump.node) is None):
-        both = _both(value_of(case.gradients[which]), value_of(made[which]))
-        name = f"gradient by {case.call(case.wrt[which])}"
-        told = f"The {name} is {both}: off by {worst:.2g} of its size"
-        yield _finding(case, jump._replace(error=worst, told=told), "float32", name)
+    jump = _find_slope_jump(case, wide, high, unit)
+    if jump is not None and not (near and find_form(case, jump.node) is None):
+        both = _format_both(value_of(case.gradients[which]), value_of(made[which]))
+        name = f"gradient by {case.name_node(case.wrt[which])}"
+        text = f"The {name} is {both}: off by {worst:.2g} of its size"
+        yield _make_finding(
+            case, jump._replace(error=worst, text=text), "float32", name
+        )
 
 
-def _usual(case: Case, x: Tensor) -> float:
-    """Return what a gradient by ``x`` would be if nothing cancelled in it."""
-    norm = _top(x._value)
+def _estimate_gradient(case: Case, x: Tensor) -> float:
+    """Estimate the size of a gradient by ``x`` in which nothing cancels."""
+    norm = _max_abs(x._value)
     found = 0.0
     for reader in case.readers.get(x.serial, ()):
         step = case.step_of.get(reader.serial)
         if step is not None and norm:
-            found = max(found, 1e-3 * step.norm * _top_of(reader) / norm)
+            found = max(found, 1e-3 * step.norm * _max_value(reader) / norm)
     return found
 
 
-def _top_of(node: Tensor) -> float:
-    return 0.0 if isinstance(node._value, tuple) else _top(node._value)
+def _max_value(node: Tensor) -> float:
+    return 0.0 if isinstance(node._value, tuple) else _max_abs(node._value)
 
 
-def _slope_jump(
+def _find_slope_jump(
     case: Case, wide: dict[int, Tensor], high: dict[int, Any], unit: float
 ) -> Jump | None:
     """Return the node whose rule made the error of a cotangent large."""
@@ -418,8 +424,8 @@ def _slope_jump(
         a, b = low.get(serial), high.get(wide[serial].serial)
         if a is None or b is None or isinstance(a, tuple):
             return 0.0
-        scale = _top(value_of(b))
-        return _apart(value_of(a), value_of(b)) / scale if scale else 0.0
+        scale = _max_abs(value_of(b))
+        return _max_difference(value_of(a), value_of(b)) / scale if scale else 0.0
 
     best: Jump | None = None
     for step in case.steps:
@@ -431,6 +437,6 @@ def _slope_jump(
         if not passed:
             continue
         times = max(passed) / max(error(step.node.serial), unit)
-        if (best is None or times > best.times) and not _conditioned(step.node):
+        if (best is None or times > best.times) and not _is_conditioned(step.node):
             best = Jump(step.node, times, max(passed))
     return best

@@ -1,12 +1,12 @@
-"""What a line of advice computes, beside what it stands for: the place that proves it.
+"""Proofs that a suggested line computes the same as the code that it replaces.
 
-A line is written for `_0`, `_1`, ..., the operands that it takes over from the program
-(`Operands`). Before it is told it runs: on numbers of the operands' shapes, where it
-must give what the part of the program gives that it stands for, and on the values that
-the operands have, where it must be finite and, as far as a wider dtype can tell, right.
-Operands that the line does not name are changed meanwhile, unless they are numbers in
-the program's text: what hangs on them is not what the line computes. Only then the
-user's own text is put in.
+A line is written for `_0`, `_1`, ..., which stand for operands of the program
+(`Operands`). Before a user sees it, it runs: on random numbers in the operands' shapes,
+where it must give the same as the part of the program that it replaces, and on the
+operands' values, where it must be finite and, as far as a wider dtype can tell, right.
+Meanwhile operands that the line does not name take other values, unless they are
+literals in the source: a line that must not depend on them would then differ. At last
+the user's own text replaces `_0`, `_1`, ...
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ import numpy as np
 
 from workbench.autodiff import reverse
 from workbench.backends.spelling import fill
-from workbench.checks.doctor.case import WIDER, WIDEST, Case, finite
+from workbench.checks.doctor.case import WIDER, WIDEST, Case, is_finite
 from workbench.checks.doctor.finding import Fix
 from workbench.checks.doctor.spelling import (
     LEFT_OUT,
     MODULES,
-    as_operand,
     is_literal,
-    line_of,
-    operand,
-    subscript,
+    quote_line,
+    quote_operand,
+    quote_subscript,
+    to_expression,
 )
 from workbench.core import hooks, types, walk
 from workbench.core.tensor import Tensor, make_leaf, value_of
 from workbench.errors import WorkbenchError
 from workbench.ops.indexing import as_index
 
-#: The numbers that operands are tried on, each a few times; where a program has no
-#: value at some of them, others show what it computes.
+#: Distributions that operands are drawn from, each a few times; where a program has no
+#: value for one of them, others show what it computes.
 DRAWS: tuple[Callable[[np.random.Generator, Any], Any], ...] = (
     lambda rng, shape: rng.normal(size=shape),
     lambda rng, shape: rng.uniform(0.1, 2, shape),
@@ -49,7 +49,7 @@ DRAWS: tuple[Callable[[np.random.Generator, Any], Any], ...] = (
 POSITIVE = (DRAWS[1], DRAWS[3])
 #: Far from 0, where bounds are; what cancels has too few digits there.
 FAR = (*DRAWS, lambda rng, shape: rng.normal(size=shape) * 20)
-#: So often, and once where arrays are large.
+#: The draws from each distribution; one where arrays have `LARGE` entries.
 ROUNDS, LARGE = 3, 10_000
 #: How far apart the two may be, in roots of the rounding unit.
 ROOTS = 30.0
@@ -58,40 +58,40 @@ SLOT = re.compile(r"_\d+")
 
 
 class Form(NamedTuple):
-    """A line to write in the place of a part of a program.
+    """A line that replaces a part of a program.
 
     Attributes
     ----------
     name
-        What people call that part.
+        The usual name of that part.
     code
         The line: of `_0`, `_1`, ... in a draft, in the user's own words once proved.
     whole
-        The node that the line stands for.
+        The node that the line replaces.
     positive
-        Whether it holds for operands above 0 alone.
+        Whether the line is right for operands above 0 only.
     changes
-        Of the operands that it names, which entries of the result it changes on
-        purpose; those that are not finite in the program it then changes as well.
+        A function of its operands: the mask of the entries that it changes on purpose.
+        It may then also change entries that are not finite in the program.
     mends
-        What its value must be like where it is meant to be another one everywhere.
+        For a line that changes all entries: returns whether its value is as wanted.
     """
 
     name: str
     code: str
-    whole: Tensor
+    target: Tensor
     positive: bool = False
     changes: Callable[..., Any] | None = None
     mends: Callable[[Any], bool] | None = None
 
     @property
     def fix(self) -> Fix:
-        """What is told of it, once proved."""
+        """The fix to suggest, once proved."""
         return Fix(f"the stable form of {self.name}", self.code)
 
 
 class Slot(NamedTuple):
-    """An operand that a line names: an input of a node, or what an index takes."""
+    """An operand that a line names: an input of a node, or an index."""
 
     node: Tensor
     k: int | None
@@ -103,7 +103,7 @@ class Slot(NamedTuple):
 
     @property
     def value(self) -> Any:
-        """The array that it is in this run."""
+        """Its value in this run."""
         if self.k is not None:
             return value_of(self.source)
         arrays = tuple(value_of(a) for a in self.node.inputs[1:])
@@ -111,25 +111,29 @@ class Slot(NamedTuple):
 
     @property
     def text(self) -> str:
-        """How the user has written it."""
-        return subscript(self.node) if self.k is None else operand(self.node, self.k)
+        """Its text in the user's source."""
+        return (
+            quote_subscript(self.node)
+            if self.k is None
+            else quote_operand(self.node, self.k)
+        )
 
 
 class Operands:
-    """What a line names: called with a node and the number of an input."""
+    """The operands that a line names; called with a node and the number of an input."""
 
     def __init__(self) -> None:
         self.slots: list[Slot] = []
 
     def __call__(self, node: Tensor, k: int = 0) -> str:
         """Return the name of input k in the line."""
-        return self._named(Slot(node, k))
+        return self._name_slot(Slot(node, k))
 
-    def index(self, node: Tensor) -> str:
-        """Return the name of what a `getitem` takes."""
-        return self._named(Slot(node, None))
+    def name_index(self, node: Tensor) -> str:
+        """Return the name of the index of a `getitem`."""
+        return self._name_slot(Slot(node, None))
 
-    def _named(self, slot: Slot) -> str:
+    def _name_slot(self, slot: Slot) -> str:
         for i, known in enumerate(self.slots):
             if known.node is slot.node and known.k == slot.k:
                 return f"_{i}"
@@ -137,8 +141,10 @@ class Operands:
         return f"_{len(self.slots) - 1}"
 
 
-def prove(case: Case, draft: Form, operands: Operands, sloped: bool = False) -> Any:
-    """Return a form in the user's words, if it computes what it stands for; or None.
+def prove(
+    case: Case, draft: Form, operands: Operands, with_slopes: bool = False
+) -> Any:
+    """Return a form in the user's words if it is proved, else None.
 
     ``sloped`` asks for finite slopes at the operands' own values too.
     """
@@ -146,23 +152,29 @@ def prove(case: Case, draft: Form, operands: Operands, sloped: bool = False) -> 
     slots = {f"_{i}": operands.slots[i] for i in used}
     try:
         part = _Part(draft, slots)
-        key = ("random", draft.code, draft.whole.code, draft.whole.lasti, part.shapes)
+        key = (
+            "random",
+            draft.code,
+            draft.target.code,
+            draft.target.lasti,
+            part.signature,
+        )
         known = case.proved.get(key)
         if known is None:
             known = case.proved[key] = part.agrees_on_random()
-        if not known or not part.agrees_on_own():
+        if not known or not part.agrees_on_operands():
             return None
-        if sloped and not part.has_finite_slopes():
+        if with_slopes and not part.has_finite_slopes():
             return None
     except (ArithmeticError, AttributeError, IndexError, LookupError, TypeError,
             ValueError, WorkbenchError, np.linalg.LinAlgError):  # fmt: skip
         return None  # it does not even run there
-    texts = {name: as_operand(slot.text) for name, slot in slots.items()}
+    texts = {name: to_expression(slot.text) for name, slot in slots.items()}
     code = fill(draft.code, texts).code
-    return draft._replace(name=draft.name + _note(part, slots), code=code)
+    return draft._replace(name=draft.name + _describe_variables(part, slots), code=code)
 
 
-def offer(
+def offer_fix(
     case: Case,
     node: Tensor,
     text: str,
@@ -172,7 +184,7 @@ def offer(
     changes: Callable[..., Any] | None = None,
     mends: Callable[[Any], bool] | None = None,
 ) -> Fix | None:
-    """Return a line in the place of a node as a `Fix`, if it is proved; or None.
+    """Return a `Fix` that replaces a node by a line if it is proved, else None.
 
     ``code`` has ``{0}``, ``{1}``, ... for the inputs of the node, or of the node
     ``of``, which is a part of what makes it.
@@ -190,13 +202,13 @@ def is_finite_in_float64(node: Tensor) -> bool:
     first, *rest = [value_of(x) for x in node.inputs]
     try:
         wide = np.complex128 if np.iscomplexobj(first) else np.float64
-        return finite(node.op.compute(first.astype(wide), *rest, **node.params))
+        return is_finite(node.op.compute(first.astype(wide), *rest, **node.params))
     except (AttributeError, TypeError, ValueError, WorkbenchError):
         return False
 
 
 class _Part:
-    """The part of a program that a line stands for, cut at the operands it names."""
+    """The part of a program that a line replaces, cut at the operands it names."""
 
     def __init__(self, draft: Form, slots: dict[str, Slot]) -> None:
         self.draft = draft
@@ -207,14 +219,14 @@ class _Part:
             for slot in slots.values()
             if isinstance(slot.source, Tensor)
         }
-        first = min(sources, default=draft.whole.serial)
-        nodes = walk.order_nodes([draft.whole, *sources.values()], first)
-        #: Operands that no other one is made of: these are set, others follow.
+        first = min(sources, default=draft.target.serial)
+        nodes = walk.order_nodes([draft.target, *sources.values()], first)
+        #: Operands on which no other one depends are set; the others are computed.
         self.base: dict[int, Tensor] = {}
         for serial in sorted(sources):
             if serial not in walk.find_dependents(nodes, self.base.values()):
                 self.base[serial] = sources[serial]
-        #: What is computed as one of these is, once more: ``z[0]`` and ``z[0]``.
+        #: Nodes computed like one of these a second time: ``z[0]`` and ``z[0]``.
         self.twins = {
             x.serial: serial
             for node in nodes
@@ -233,7 +245,7 @@ class _Part:
         self.others = dict(self._others(affected))
 
     def _others(self, affected: set[int]) -> Iterator[tuple[tuple[int, int], Any]]:
-        """Each operand that hangs on none of those set, and is no number as text."""
+        """Yield each operand that depends on none of those set and is no literal."""
         for node in self.nodes:
             for k, x in enumerate(node.inputs):
                 if isinstance(x, Tensor) and x.serial in affected:
@@ -241,15 +253,15 @@ class _Part:
                 value = value_of(x)
                 if isinstance(value, tuple) or value is None:
                     continue
-                text = operand(node, k)
+                text = quote_operand(node, k)
                 number = types.is_weak(value) or getattr(value, "shape", None) == ()
                 if is_literal(text) or (number and text == LEFT_OUT):
                     continue
                 yield (node.serial, k), (node, x, value)
 
     @property
-    def shapes(self) -> tuple[Any, ...]:
-        """What decides whether it holds for other values of the operands."""
+    def signature(self) -> tuple[Any, ...]:
+        """The key of the part: one proof holds for all parts with the same key."""
         values = [slot.value for slot in self.slots.values()]
         return tuple(
             (np.shape(v), str(getattr(v, "dtype", type(v))))
@@ -267,7 +279,7 @@ class _Part:
     ) -> Any:
         """Return the value of every node, for these operands.
 
-        ``places`` are other indices: the key and the arrays of some nodes.
+        ``places`` holds other indices: the key and the arrays of some nodes.
         """
         places = places or {}
         made = {**values, **{t: values[s] for t, s in self.twins.items()}}
@@ -288,7 +300,7 @@ class _Part:
         return made
 
     def evaluate(self, made: dict[int, Any], literal: dict[str, Any]) -> Any:
-        """Return what the line gives, for operands of these values."""
+        """Return the value of the line, for operands of these values."""
         found = {
             name: made[slot.source.serial]
             if isinstance(slot.source, Tensor)
@@ -300,10 +312,10 @@ class _Part:
     # On random numbers
 
     def agrees_on_random(self) -> bool:
-        """Return whether the line gives what the program gives, on random numbers."""
+        """Return whether line and program give the same on random numbers."""
         if self.draft.mends is not None:
-            return True  # it is meant to be something else
-        seed = zlib.crc32(repr(self.shapes).encode())
+            return True  # it changes every entry on purpose
+        seed = zlib.crc32(repr(self.signature).encode())
         rng = np.random.default_rng(seed)
         sizes = [
             np.size(slot.value) for slot in self.slots.values() if slot.k is not None
@@ -313,15 +325,15 @@ class _Part:
         draws = FAR if self.draft.changes is not None else DRAWS
         for draw in POSITIVE if self.draft.positive else draws:
             for _ in range(rounds):
-                found = self._compared(draw, rng)
+                found = self._compare_draw(draw, rng)
                 if found is None:
                     return False
                 compared += found
         return compared > 0
 
-    def _compared(self, draw: Any, rng: np.random.Generator) -> int | None:
+    def _compare_draw(self, draw: Any, rng: np.random.Generator) -> int | None:
         """Return how many entries agree in one draw; None where one does not."""
-        values = {s: _like(x._value, draw, rng) for s, x in self.base.items()}
+        values = {s: _draw_like(x._value, draw, rng) for s, x in self.base.items()}
         others = {
             place: _draw_other(node, x, value, rng)
             for place, (node, x, value) in self.others.items()
@@ -335,30 +347,29 @@ class _Part:
                 continue
             place = slot.node.serial, slot.k
             if place in others:  # a number that is a variable
-                literal[name] = others[place] = _like(slot.value, draw, rng)
+                literal[name] = others[place] = _draw_like(slot.value, draw, rng)
         made = self.run(values, others, places=places)
-        true = made[self.draft.whole.serial]
+        true = made[self.draft.target.serial]
         mine = self.evaluate(made, literal)
         if np.shape(mine) != np.shape(true):
             return None
         kept = np.isfinite(true)
         if self.draft.changes is not None:
             kept = kept & ~self._find_changed(made, literal)
-        off = ~(_close(mine, true) | ~kept)
+        off = ~(_find_agreement(mine, true) | ~kept)
         return None if bool(np.any(off)) else int(np.sum(kept))
 
     def _draw_places(self, rng: np.random.Generator) -> dict[int, Any]:
-        """Return other entries for every index but those that are numbers as text.
+        """Return other positions for every index that is not a literal.
 
-        Two that are equal at one axis stay so: what is taken by one stands beside what
-        is taken by the other. At two axes they are two.
+        Equal indices of one axis stay equal, so that their entries still correspond.
         """
         drawn: dict[Any, Any] = {}
         found = {}
         for node in self.nodes:
-            if node.op.name != "getitem" or subscript(node) == LEFT_OUT:
+            if node.op.name != "getitem" or quote_subscript(node) == LEFT_OUT:
                 continue
-            if not any(map(_is_variable, subscript(node).split(","))):
+            if not any(map(_is_variable, quote_subscript(node).split(","))):
                 continue
             most = min(np.shape(value_of(node.inputs[0])), default=0)
             key = tuple(
@@ -382,68 +393,71 @@ class _Part:
         ]
         return self.draft.changes(*values)
 
-    # On the values that the operands have
+    # On the values of the operands
 
-    def agrees_on_own(self) -> bool:
+    def agrees_on_operands(self) -> bool:
         """Return whether the line is finite and right at the operands' own values."""
         draft = self.draft
-        own = {s: x._value for s, x in self.base.items()}
+        operands = {s: x._value for s, x in self.base.items()}
         if draft.positive and not all(
             bool(np.all(np.asarray(slot.value) > 0)) for slot in self.slots.values()
         ):
             return False
-        made = self.run(own, {})
-        true, mine = made[draft.whole.serial], self.evaluate(made, {})
+        made = self.run(operands, {})
+        true, mine = made[draft.target.serial], self.evaluate(made, {})
         if draft.mends is not None:
             return bool(np.all(np.isfinite(mine))) and draft.mends(mine)
         if np.shape(mine) != np.shape(true):
             return False
         bad, still = ~np.isfinite(true), ~np.isfinite(mine)
         if bool(np.any(bad)) and bool(np.all(still == bad)):
-            return False  # it mends nothing
+            return False  # the same entries are still not finite
         if draft.changes is not None:
             kept = ~bad & ~self._find_changed(made, {})
-            close = bool(np.all(_close(mine, true) | ~kept))
+            close = bool(np.all(_find_agreement(mine, true) | ~kept))
             return close and not bool(np.any(still & ~bad))
-        found = self._wide(own)
+        found = self._run_wide(operands)
         if found is None:
             return not bool(np.any(still & ~bad))
         wide, error = found
         known = np.isfinite(wide) & np.isfinite(error)
-        # What the program's own dtype does not hold is infinite in the line as well.
-        held = known & (abs(wide) <= _largest(true))
+        # What overflows the program's own dtype is infinite in the line as well.
+        held = known & (abs(wide) <= _max_of_dtype(true))
         if bool(np.any(still & (held | ~(known | bad)))):
             return False
         error = error + np.where(bad, 0, abs(true - wide))
-        return bool(np.all(_close(mine, wide, error) | ~held))
+        return bool(np.all(_find_agreement(mine, wide, error) | ~held))
 
-    def _wide(self, own: dict[int, Any]) -> Any:
-        """Return the program's value in a wider dtype, and how far off that may be.
+    def _run_wide(self, operands: dict[int, Any]) -> Any:
+        """Return the program's value in a wider dtype, and how far off it may be.
 
-        None where there is no wider one. How far: it runs again with every step
+        None where there is no wider one. The error comes from runs with every step
         rounded at random (J. Vignes, "A stochastic arithmetic for reliable scientific
         computation", 1993).
         """
-        whole = self.draft.whole
-        dtype = np.dtype(types.spec_of(whole._value).dtype)
+        target = self.draft.target
+        dtype = np.dtype(types.spec_of(target._value).dtype)
         table = WIDER if dtype in WIDER else WIDEST
         if dtype not in table or np.finfo(table[dtype]).eps >= np.finfo(dtype).eps:
             return None
-        values = [*own.values(), *(value_of(x) for n in self.nodes for x in n.inputs)]
+        values = [
+            *operands.values(),
+            *(value_of(x) for n in self.nodes for x in n.inputs),
+        ]
         if not all(_is_host(v) for v in values if not isinstance(v, tuple)):
             return None
-        wide = {s: _widened(v, table) for s, v in own.items()}
+        wide = {s: _widen(v, table) for s, v in operands.items()}
         rng = np.random.default_rng(0)
 
         def rounded(y: Any) -> Any:
-            unit = 0.0 if isinstance(y, tuple) else _unit(y)
+            unit = 0.0 if isinstance(y, tuple) else _rounding_unit(y)
             if not unit:
                 return y
             return y + y * (4 * unit * rng.uniform(-1, 1, np.shape(y)))
 
         try:
-            y = self.run(wide, {})[whole.serial]
-            again = [self.run(wide, {}, rounded)[whole.serial] for _ in range(3)]
+            y = self.run(wide, {})[target.serial]
+            again = [self.run(wide, {}, rounded)[target.serial] for _ in range(3)]
         except (TypeError, ValueError, WorkbenchError):
             return None  # an op that has no wider dtype
         return y, 2 * np.max([abs(z - y) for z in again], axis=0)
@@ -465,11 +479,11 @@ class _Part:
         if not isinstance(y, Tensor) or not inputs:
             return True
         slopes = reverse.pull_back([y], [np.ones_like(y._value)], inputs)
-        return all(g is None or finite(g) for g in slopes)
+        return all(g is None or is_finite(g) for g in slopes)
 
 
 def _namespace(code: str) -> dict[str, Any]:
-    """Return the modules that lines name, as whoever writes them has imported them."""
+    """Return the modules that lines name, by their usual names."""
     named = "wb." in code or "workbench." in code
     library = hooks.namespace("workbench") if named else None
     return {"__builtins__": {}, "np": np, "wb": library, "workbench": library}
@@ -496,8 +510,8 @@ def _is_host(x: Any) -> bool:
     return x is None or isinstance(x, np.ndarray | np.generic | int | float | complex)
 
 
-def _like(x: Any, draw: Any, rng: np.random.Generator) -> Any:
-    """Return other numbers for an operand, of its shape, dtype and library."""
+def _draw_like(x: Any, draw: Any, rng: np.random.Generator) -> Any:
+    """Draw numbers for an operand, of its shape, dtype and library."""
     made = draw(rng, np.shape(x))
     dtype = np.dtype(types.spec_of(x).dtype)
     if dtype.kind == "c":
@@ -514,7 +528,7 @@ def _draw_other(node: Tensor, x: Any, value: Any, rng: np.random.Generator) -> A
     """Return another value for an operand that a line does not name."""
     dtype = np.dtype(types.spec_of(value).dtype)
     if dtype.kind in "fc":
-        return _like(value, DRAWS[1], rng)
+        return _draw_like(value, DRAWS[1], rng)
     if not node.op.elementwise or dtype.kind not in "biu":
         return value  # a position
     return ~value if dtype.kind == "b" else value + 1
@@ -540,14 +554,14 @@ def _is_variable(text: str) -> bool:
     return any(character.isalpha() for character in text)
 
 
-def _widened(value: Any, table: Any) -> Any:
+def _widen(value: Any, table: Any) -> Any:
     dtype = table.get(np.dtype(types.spec_of(value).dtype))
     return value if dtype is None else np.asarray(value).astype(dtype)[()]
 
 
-def _close(a: Any, b: Any, error: Any = 0) -> Any:
-    """Return where two results agree, as well as the narrower dtype can tell."""
-    narrow = max(_unit(a), _unit(b))
+def _find_agreement(a: Any, b: Any, error: Any = 0) -> Any:
+    """Return the mask where two results agree, up to the narrower dtype."""
+    narrow = max(_rounding_unit(a), _rounding_unit(b))
     enough = min(ROOTS * narrow**0.5, 0.1)
     size = abs(b)
     sizes = np.where(np.isfinite(size), size, 0)
@@ -556,12 +570,12 @@ def _close(a: Any, b: Any, error: Any = 0) -> Any:
         return abs(a - b) <= enough * np.maximum(size, 1e-3 * top) + error
 
 
-def _largest(x: Any) -> float:
+def _max_of_dtype(x: Any) -> float:
     dtype = np.dtype(types.spec_of(x).dtype)
     return float(np.finfo(dtype).max) if dtype.kind in "fc" else np.inf
 
 
-def _unit(x: Any) -> float:
+def _rounding_unit(x: Any) -> float:
     dtype = np.dtype(types.spec_of(x).dtype)
     return float(np.finfo(dtype).eps) if dtype.kind in "fc" else 0.0
 
@@ -569,31 +583,31 @@ def _unit(x: Any) -> float:
 # In the user's words
 
 
-def _note(part: _Part, slots: dict[str, Slot]) -> str:
-    """Return which variable is meant, where the line stands among others of its name.
+def _describe_variables(part: _Part, slots: dict[str, Slot]) -> str:
+    """Describe which variable is meant, where there are several of its name.
 
-    A variable may be one of another function, or have been assigned anew.
+    It may be a variable of another function, or have been assigned a second time.
     """
-    whole = part.draft.whole
+    target = part.draft.target
     meant: dict[str, Any] = {}
-    told: list[str] = []
+    texts: list[str] = []
     for slot in slots.values():
-        for name in _names(slot.text):
+        for name in _list_names(slot.text):
             known = meant.setdefault(name, slot)
-            other = slot.node.code is not whole.code and slot.node.code is not None
-            anew = slot.text.isidentifier() and any(
-                x is not slot.source and operand(node, k) == name
+            other = slot.node.code is not target.code and slot.node.code is not None
+            reassigned = slot.text.isidentifier() and any(
+                x is not slot.source and quote_operand(node, k) == name
                 for node in (*part.nodes, *[s.node for s in slots.values()])
                 for k, x in enumerate(node.inputs)
             )
-            line = line_of(slot.node)
+            line = quote_line(slot.node)
             text = f"with the {name} of `{line}`"
-            if known is slot and (other or anew) and line and text not in told:
-                told.append(text)
-    return f" ({', '.join(told)})" if told else ""
+            if known is slot and (other or reassigned) and line and text not in texts:
+                texts.append(text)
+    return f" ({', '.join(texts)})" if texts else ""
 
 
-def _names(text: str) -> Iterator[str]:
+def _list_names(text: str) -> Iterator[str]:
     try:
         tree = ast.parse(text, mode="eval")
     except (SyntaxError, ValueError):

@@ -1,4 +1,4 @@
-"""What the doctor finds, as data: where, in which pass, why, and what would mend it."""
+"""The doctor's findings as data: the node, the pass, the cause and the fix."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ KINDS = {
     "inf-minus-inf": "a difference of infinities",
     "zero-times-inf": "0 times infinity, in a value or on the way back",
     "not-finite": "infinity where an op has no value for it",
-    "raised": "the function raised an error half-way",
+    "raised": "the function raised an error",
     # gradients that are not finite
     "infinite-slope": "an op at a point where its slope is infinite",
     "gradient-overflow": "a gradient larger than its dtype holds",
-    "rule-not-finite": "a rule of the user's own that gives what is not finite",
-    "override-not-finite": "an override that does",
-    # gradients that are 0, or of no use
+    "rule-not-finite": "a user's rule that gives NaN or infinity",
+    "override-not-finite": "an override that gives NaN or infinity",
+    # gradients that are 0, or useless
     "disconnected": "an input that the result does not depend on",
     "rounded": "rounding, whose slope is 0",
     "compared": "a comparison, whose slope is 0",
@@ -60,7 +60,7 @@ KINDS = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fix:
-    """What would mend a finding.
+    """A fix for a finding.
 
     Attributes
     ----------
@@ -70,9 +70,9 @@ class Fix:
         One line of Python to write: an override, or another spelling of the line.
     rule
         The rule to attach at the finding's node, as data (an expression or a named
-        rule); None where the program itself has to change.
+        rule); None where the program itself must change.
     everywhere
-        Whether the rule is for every node of its op, as what grows step by step needs.
+        Whether the rule is for every node of its op, as for a growth over many steps.
     """
 
     text: str
@@ -83,7 +83,7 @@ class Fix:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Finding:
-    """One thing that is wrong, or may be.
+    """One thing that is wrong, or may be wrong.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ class Finding:
     cause
         Why, in plain words.
     fix
-        What would mend it; None where nothing general can be said.
+        How to mend it; None where there is no general fix.
     path
         Nodes on the way from the blamed one to where it shows, in the order of the
         pass.
@@ -153,16 +153,16 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Findings(Sequence[Finding]):
-    """What was found, most important first; empty for a healthy program.
+    """The findings about a program, most important first; empty if it is healthy.
 
     Attributes
     ----------
     found
         The findings.
     of
-        What was looked at.
+        The name of the program.
     stopped
-        Whether it was stopped before it was done.
+        Whether the search was stopped early.
     """
 
     found: tuple[Finding, ...]
@@ -186,7 +186,7 @@ class Findings(Sequence[Finding]):
         early = " Stopped before it was done." if self.stopped else ""
         if not self.found:
             return f"{self.of}: nothing to report.{early}"
-        head = f"{self.of}: {counts(self.found)}.{early}"
+        head = f"{self.of}: {count_severities(self.found)}.{early}"
         rows = [
             f"{i}  {text}".replace("\n", "\n   ")
             for i, text in enumerate(map(str, self.found))
@@ -194,16 +194,16 @@ class Findings(Sequence[Finding]):
         return "\n".join([head, *rows])
 
     def _repr_html_(self) -> str:
-        """Return the findings as a table for a notebook; everything in it is text."""
+        """Return the findings as an HTML table; texts of the program are escaped."""
         early = " Stopped before it was done." if self.stopped else ""
-        told = counts(self.found) if self.found else "nothing to report"
-        head = f"<p><b>{escape(self.of)}</b>: {told}.{early}</p>"
+        words = count_severities(self.found) if self.found else "nothing to report"
+        head = f"<p><b>{escape(self.of)}</b>: {words}.{early}</p>"
         if not self.found:
             return head
-        rows = "".join(map(_row, range(len(self.found)), self.found))
+        rows = "".join(map(_format_row, range(len(self.found)), self.found))
         titles = "".join(
             f'<th style="text-align:left">{title}</th>'
-            for title in ("", "", "finding", "why", "what mends it")
+            for title in ("", "", "finding", "why", "fix")
         )
         return (
             f"{head}<table><thead><tr>{titles}</tr></thead>"
@@ -211,21 +211,21 @@ class Findings(Sequence[Finding]):
         )
 
 
-def counts(found: Sequence[Finding]) -> str:
-    """Return how many there are of each severity: ``"1 error, 2 notes"``."""
-    told = []
+def count_severities(found: Sequence[Finding]) -> str:
+    """Return the number of findings of each severity: ``"1 error, 2 notes"``."""
+    words = []
     for severity in ("error", "warning", "note"):
         n = sum(one.severity == severity for one in found)
         if n:
-            told.append(format_count(n, severity))
-    return ", ".join(told)
+            words.append(format_count(n, severity))
+    return ", ".join(words)
 
 
 #: Colours that are read on light and dark pages, beside the word itself.
 _COLOURS = {"error": "#d1453b", "warning": "#b7791f", "note": "#5b7083"}
 
 
-def _row(i: int, one: Finding) -> str:
+def _format_row(i: int, one: Finding) -> str:
     fix = ""
     if one.fix is not None:
         fix = f"{escape(one.fix.text)}<br><code>{escape(one.fix.code)}</code>"

@@ -1,7 +1,7 @@
-"""Matrices that are nearly singular: how many digits are left of what is made of them.
+"""Nearly singular matrices, and how many digits their results keep.
 
-A matrix of condition c multiplies the relative rounding of its entries by up to c. It
-is told where less than four digits remain, c · eps > 1e-4 in the dtype of the matrix:
+A matrix of condition c multiplies the relative rounding of its entries by up to c. A
+finding reports it where fewer than four digits remain, c · eps > 1e-4 in its dtype:
 from 4.5e11 in float64, from 840 in float32. The condition is estimated, never read off
 digits that rounding has made: so the verdict is the same on every machine, and whether
 a factorisation that stands at its edge succeeds or raises an error.
@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.autodiff.steps import with_inner_nodes
-from workbench.checks.doctor import steps
-from workbench.checks.doctor.case import Case, at, size
+from workbench.checks.doctor import inner_nodes
+from workbench.checks.doctor.case import Case, format_index, measure_norm
 from workbench.checks.doctor.finding import Finding, Fix
 from workbench.checks.doctor.spelling import spell
 from workbench.checks.doctor.vectors import LOST, WRONG
@@ -54,13 +54,13 @@ def general_condition(a: Any) -> float:
     >>> bool(1e9 < general_condition(np.array([[1, 1], [1, 1 + 1e-9]])) < 1e10)
     True
     """
-    a = _double(a)
+    a = _to_double(a)
     if a is None:
         return 0.0
-    a = _scaled(a)
-    getrf, gecon = _lapack("getrf", of=a), _lapack("gecon", of=a)
+    a = _equilibrate(a)
+    getrf, gecon = _get_lapack("getrf", of=a), _get_lapack("gecon", of=a)
     factor, _, failed = getrf(a)
-    return np.inf if failed else _inverted(gecon(factor, _norm(a))[0])
+    return np.inf if failed else _invert(gecon(factor, _one_norm(a))[0])
 
 
 def definite_condition(a: Any) -> float:
@@ -78,7 +78,7 @@ def definite_condition(a: Any) -> float:
     >>> definite_condition(np.array([[1.0, 2.0], [2.0, 1.0]]))  # eigenvalues 3 and -1
     0.0
     """
-    a = _double(a)
+    a = _to_double(a)
     if a is None:
         return 0.0
     a = np.tril(a) + np.tril(a, -1).conj().T
@@ -87,10 +87,10 @@ def definite_condition(a: Any) -> float:
         return 0.0 if (diagonal < 0).any() else np.inf
     root = np.sqrt(diagonal)
     a = a / root / root[:, None]
-    potrf, pocon = _lapack("potrf", of=a), _lapack("pocon", of=a)
+    potrf, pocon = _get_lapack("potrf", of=a), _get_lapack("pocon", of=a)
     factor, failed = potrf(a, lower=1)
     if not failed:
-        return _inverted(pocon(factor, _norm(a), uplo="L")[0])
+        return _invert(pocon(factor, _one_norm(a), uplo="L")[0])
     values = np.linalg.eigvalsh(a)
     noise = ROUNDINGS * len(a) * np.finfo(float).eps * values[-1]
     return np.inf if values[0] > -noise else 0.0
@@ -105,18 +105,18 @@ def triangular_condition(a: Any, lower: bool, unit: bool = False) -> float:
     >>> triangular_condition(np.array([[1.0, 1.0], [9.0, 0.0]]), lower=False)
     inf
     """
-    a = _double(np.tril(a) if lower else np.triu(a))
+    a = _to_double(np.tril(a) if lower else np.triu(a))
     if a is None:
         return 0.0
     if unit:
         np.fill_diagonal(a, 1)
     if not np.diagonal(a).all():
         return np.inf
-    a = _scaled(a)
-    trtrs = _lapack("trtrs", of=a)
+    a = _equilibrate(a)
+    trtrs = _get_lapack("trtrs", of=a)
     solve = lambda x: trtrs(a, x, lower=lower)[0]  # noqa: E731
-    back = lambda x: trtrs(a, x, lower=lower, trans=2)[0]  # noqa: E731
-    return _norm(a) * inverse_norm(solve, back, len(a))
+    solve_adjoint = lambda x: trtrs(a, x, lower=lower, trans=2)[0]  # noqa: E731
+    return _one_norm(a) * inverse_norm(solve, solve_adjoint, len(a))
 
 
 def banded_condition(ab: Any, lower: int, upper: int) -> float:
@@ -128,7 +128,7 @@ def banded_condition(ab: Any, lower: int, upper: int) -> float:
     >>> banded_condition(np.array([[0, 1.0], [2, 2], [1, 0]]), 1, 1)  # [[2, 1], [1, 2]]
     3.0
     """
-    ab = _double(ab)
+    ab = _to_double(ab)
     if ab is None:
         return 0.0
     rows, n = ab.shape
@@ -141,18 +141,18 @@ def banded_condition(ab: Any, lower: int, upper: int) -> float:
     ab = ab / np.where(largest == 0, 1, largest)[i]
     columns = np.abs(ab).max(axis=0)
     ab = ab / np.where(columns == 0, 1, columns)
-    gbtrf, gbtrs = _lapack("gbtrf", of=ab), _lapack("gbtrs", of=ab)
+    gbtrf, gbtrs = _get_lapack("gbtrf", of=ab), _get_lapack("gbtrs", of=ab)
     room = np.concatenate([np.zeros_like(ab, shape=(lower, n)), ab])
     factor, swaps, failed = gbtrf(room, lower, upper)
     if failed:
         return np.inf
     solve = lambda x: gbtrs(factor, lower, upper, x, swaps)[0]  # noqa: E731
-    back = lambda x: gbtrs(factor, lower, upper, x, swaps, trans=2)[0]  # noqa: E731
-    return _norm(ab) * inverse_norm(solve, back, n)
+    solve_adjoint = lambda x: gbtrs(factor, lower, upper, x, swaps, trans=2)[0]  # noqa: E731
+    return _one_norm(ab) * inverse_norm(solve, solve_adjoint, n)
 
 
-def kept_condition(a: Any, limit: float) -> float:
-    """Return the condition of what a least-squares solution keeps of a matrix.
+def truncated_condition(a: Any, limit: float) -> float:
+    """Return the condition of the part of a matrix that least squares uses.
 
     Singular values up to ``limit`` times the largest count as 0 there. Where there is
     none, unknowns (of a wide matrix equations) are scaled, which changes no digits.
@@ -160,10 +160,10 @@ def kept_condition(a: Any, limit: float) -> float:
     Examples
     --------
     >>> import numpy as np
-    >>> round(kept_condition(np.ones((3, 2)), 1e-15))
+    >>> round(truncated_condition(np.ones((3, 2)), 1e-15))
     1
     """
-    a = _double(a)
+    a = _to_double(a)
     if a is None:
         return 0.0
     values = np.linalg.svd(a, compute_uv=False)
@@ -172,12 +172,12 @@ def kept_condition(a: Any, limit: float) -> float:
         return 0.0
     if kept.size == min(a.shape):
         tall = a if a.shape[1] <= a.shape[0] else a.T
-        kept = np.linalg.svd(_columns_scaled(tall), compute_uv=False)
-    return _inverted(kept[-1] / kept[0])
+        kept = np.linalg.svd(_scale_columns(tall), compute_uv=False)
+    return _invert(kept[-1] / kept[0])
 
 
 def inverse_norm(
-    solve: Callable[[Any], Any], back: Callable[[Any], Any], n: int
+    solve: Callable[[Any], Any], solve_adjoint: Callable[[Any], Any], n: int
 ) -> float:
     """Return about the 1-norm of an inverse, known by its solutions alone.
 
@@ -200,7 +200,11 @@ def inverse_norm(
             break
         found = size
         turned = np.abs(y)
-        z = np.abs(back(np.where(turned == 0, 1, y / np.where(turned == 0, 1, turned))))
+        z = np.abs(
+            solve_adjoint(
+                np.where(turned == 0, 1, y / np.where(turned == 0, 1, turned))
+            )
+        )
         best = int(np.argmax(z))
         if best == place or (place >= 0 and z[best] <= z[place]):
             break
@@ -211,49 +215,49 @@ def inverse_norm(
     return max(found, 2 * float(np.abs(solve(signs)).sum()) / (3 * n))
 
 
-def _double(a: Any) -> Any:
+def _to_double(a: Any) -> Any:
     """Return a matrix in double, a copy; None if it is not finite, or empty."""
     a = np.array(a, complex if np.iscomplexobj(a) else float)
     return a if a.size and np.isfinite(a).all() else None
 
 
-def _scaled(a: Any) -> Any:
+def _equilibrate(a: Any) -> Any:
     """Return a matrix with rows, then columns, whose largest entries are 1."""
     largest = np.abs(a).max(axis=1, keepdims=True)
-    return _columns_scaled(a / np.where(largest == 0, 1, largest))
+    return _scale_columns(a / np.where(largest == 0, 1, largest))
 
 
-def _columns_scaled(a: Any) -> Any:
+def _scale_columns(a: Any) -> Any:
     largest = np.abs(a).max(axis=0)
     return a / np.where(largest == 0, 1, largest)
 
 
-def _norm(a: Any) -> float:
+def _one_norm(a: Any) -> float:
     return float(np.abs(a).sum(axis=0).max())
 
 
-def _inverted(reciprocal: Any) -> float:
+def _invert(reciprocal: Any) -> float:
     return 1 / float(reciprocal) if reciprocal > 0 else np.inf
 
 
-def _lapack(name: str, of: Any) -> Any:
+def _get_lapack(name: str, of: Any) -> Any:
     from scipy.linalg import get_lapack_funcs
 
     return get_lapack_funcs(name, (of,))
 
 
-# What is asked of each op.
+# The condition that counts for each op.
 
 
 class Row(NamedTuple):
-    """How an op's conditions are found: of ``kind`` by ``of(node, *args)``."""
+    """The conditions of an op's matrices: ``measure(node, *args)`` returns them."""
 
-    of: Callable[..., Any]
-    #: Whether a multiple of the identity may be added to mend it.
+    measure: Callable[..., Any]
+    #: Whether adding a multiple of the identity is a fix.
     shift: bool = False
 
 
-def _each(find: Callable[..., float], *stacks: Any) -> Any:
+def _map_stack(find: Callable[..., float], *stacks: Any) -> Any:
     """Return the condition of each matrix of a stack."""
     loop = stacks[0].shape[:-2]
     flat = [np.reshape(x, (-1, *x.shape[-2:])) for x in stacks]
@@ -261,53 +265,53 @@ def _each(find: Callable[..., float], *stacks: Any) -> Any:
     return np.reshape(np.array(found, float), loop)
 
 
-def _general(node: Tensor, a: Any, *_: Any) -> Any:
-    return _each(general_condition, a)
+def _general_conditions(node: Tensor, a: Any, *_: Any) -> Any:
+    return _map_stack(general_condition, a)
 
 
-def _definite(node: Tensor, a: Any) -> Any:
-    return _each(definite_condition, a)
+def _definite_conditions(node: Tensor, a: Any) -> Any:
+    return _map_stack(definite_condition, a)
 
 
-def _triangular(node: Tensor, a: Any, b: Any) -> Any:
+def _triangular_conditions(node: Tensor, a: Any, b: Any) -> Any:
     lower, unit = node.params["lower"], node.params["unit"]
     find = lambda x: triangular_condition(x, lower, unit)  # noqa: E731
-    return _each(find, a)
+    return _map_stack(find, a)
 
 
-def _banded(node: Tensor, ab: Any, b: Any) -> Any:
-    return _each(lambda x: banded_condition(x, **node.params), ab)
+def _banded_conditions(node: Tensor, ab: Any, b: Any) -> Any:
+    return _map_stack(lambda x: banded_condition(x, **node.params), ab)
 
 
-def _kept_condition(node: Tensor, a: Any, *_: Any) -> Any:
+def _truncated_conditions(node: Tensor, a: Any, *_: Any) -> Any:
     limit = node.params.get("rcond")
     if limit is None or limit < 0:
-        eps = float(np.finfo(_dtype(a)).eps)
+        eps = float(np.finfo(_result_dtype(a)).eps)
         limit = 1e-15 if node.op.name == "pinv" else eps * max(a.shape[-2:])
-    return _each(lambda x: kept_condition(x, float(limit)), a)
+    return _map_stack(lambda x: truncated_condition(x, float(limit)), a)
 
 
-def _square(node: Tensor, a: Any) -> Any:
-    """Of LU, whose derivative divides by both factors of a square matrix."""
+def _lu_conditions(node: Tensor, a: Any) -> Any:
+    """Return conditions for LU, whose derivative divides by the factors of a square."""
     whole = a.shape[-1] == a.shape[-2]
-    return _general(node, a) if whole else np.zeros(a.shape[:-2])
+    return _general_conditions(node, a) if whole else np.zeros(a.shape[:-2])
 
 
-def _columns(node: Tensor, a: Any, **_: Any) -> Any:
-    """Of QR, whose derivative divides by R, or by its first columns."""
-    few = min(a.shape[-2:])
-    return _each(lambda x: kept_condition(x, 0), a[..., :few])
+def _qr_conditions(node: Tensor, a: Any, **_: Any) -> Any:
+    """Return conditions for QR, whose derivative divides by R, or its first columns."""
+    count = min(a.shape[-2:])
+    return _map_stack(lambda x: truncated_condition(x, 0), a[..., :count])
 
 
-def _vectors(node: Tensor, a: Any) -> Any:
-    """Of eigenvalues of any matrix: the condition of its vectors (Bauer and Fike)."""
+def _eigenvector_conditions(node: Tensor, a: Any) -> Any:
+    """Return the conditions of the eigenvectors (Bauer and Fike's theorem)."""
     values = node._value
     v = values[1] if isinstance(values, tuple) else np.linalg.eig(a)[1]
-    return _each(general_condition, v)
+    return _map_stack(general_condition, v)
 
 
-def _sylvester(node: Tensor, a: Any, b: Any, q: Any) -> Any:
-    return _each(_sylvester_condition, a, b)
+def _sylvester_conditions(node: Tensor, a: Any, b: Any, q: Any) -> Any:
+    return _map_stack(_sylvester_condition, a, b)
 
 
 def _sylvester_condition(a: Any, b: Any) -> float:
@@ -320,47 +324,47 @@ def _sylvester_condition(a: Any, b: Any) -> float:
     def solve(x: Any, a: Any = a, b: Any = b) -> Any:
         return np.ravel(solve_sylvester(a, b, np.reshape(x, shape)))
 
-    def back(x: Any) -> Any:
+    def solve_adjoint(x: Any) -> Any:
         return solve(x, swap(a).conj(), swap(b).conj())
 
     norm = np.abs(a).sum(axis=0).max() + np.abs(b).sum(axis=1).max()
-    return float(norm) * inverse_norm(solve, back, math.prod(shape))
+    return float(norm) * inverse_norm(solve, solve_adjoint, math.prod(shape))
 
 
-def _sparse(node: Tensor, data: Any, b: Any) -> Any:
+def _sparse_conditions(node: Tensor, data: Any, b: Any) -> Any:
     pattern = node.params["pattern"]
     if not isinstance(data, np.ndarray) or not np.isfinite(data).all():
         return np.zeros(())
     matrix = pattern.matrix(data).tocsc()
     solve = lambda x: node.op.compute(data, x, **node.params)  # noqa: E731
     turned = {**node.params, "transposed": not node.params["transposed"]}
-    back = lambda x: node.op.compute(data, x.conj(), **turned).conj()  # noqa: E731
+    solve_adjoint = lambda x: node.op.compute(data, x.conj(), **turned).conj()  # noqa: E731
     columns = abs(matrix).sum(axis=int(node.params["transposed"]))
     n = matrix.shape[0]
-    return np.array(float(columns.max()) * inverse_norm(solve, back, n))
+    return np.array(float(columns.max()) * inverse_norm(solve, solve_adjoint, n))
 
 
-def _derivative(node: Tensor, *args: Any) -> Any:
-    """By how much a function of a matrix multiplies a relative change of it.
+def _function_conditions(node: Tensor, *args: Any) -> Any:
+    """Return the factor by which a function of a matrix multiplies its relative change.
 
-    The norm of its derivative, by two steps of the power method.
+    It is the norm of the derivative, by two steps of the power method.
     """
     a, y, op = value_of(node.args[0]), node._value, node.op
     pull: Any = op.pull
     push: Any = op.push
     if pull is None or push is None:
         return np.zeros(())
-    if not (np.isfinite(a).all() and np.isfinite(y).all()) or not size(y)[0]:
+    if not (np.isfinite(a).all() and np.isfinite(y).all()) or not measure_norm(y)[0]:
         return np.zeros(())
     norm = 0.0
     change: Any = np.ones_like(a)
     for _ in range(2):
-        moved = push((change / size(change)[0],), y, (a,), node.params)
-        change = pull(1, moved / size(moved)[0], y, (a,), node.params)[0]
-        norm = max(norm, size(moved)[0], size(change)[0])
+        moved = push((change / measure_norm(change)[0],), y, (a,), node.params)
+        change = pull(1, moved / measure_norm(moved)[0], y, (a,), node.params)[0]
+        norm = max(norm, measure_norm(moved)[0], measure_norm(change)[0])
         if not 0 < norm < math.inf:
             return np.zeros(())
-    return np.array(norm * size(a)[0] / size(y)[0])
+    return np.array(norm * measure_norm(a)[0] / measure_norm(y)[0])
 
 
 #: Functions of a matrix, whose condition is that of their derivative.
@@ -368,23 +372,23 @@ FUNCTIONS = (
     "expm", "logm", "sqrtm", "fractional_matrix_power", "sinm", "cosm", "tanm",
     "sinhm", "coshm", "tanhm",
 )  # fmt: skip
-_GENERAL = Row(_general, True)
-#: The ops whose results hang on the condition of a matrix.
+_GENERAL = Row(_general_conditions, True)
+#: The ops whose results depend on the condition of a matrix.
 CONDITIONED: dict[str, Row] = {
     **dict.fromkeys(("inv", "solve", "det", "logabsdet"), _GENERAL),
-    "cholesky": Row(_definite, True),
-    "solve_triangular": Row(_triangular),
-    "solve_banded": Row(_banded),
-    "solve_sylvester": Row(_sylvester),
-    "sparse_solve": Row(_sparse),
-    **dict.fromkeys(("pinv", "least_squares"), Row(_kept_condition)),
-    "qr": Row(_columns),
-    "lu": Row(_square),
-    **dict.fromkeys(("eig", "eigvals"), Row(_vectors)),
-    **dict.fromkeys(FUNCTIONS, Row(_derivative)),
+    "cholesky": Row(_definite_conditions, True),
+    "solve_triangular": Row(_triangular_conditions),
+    "solve_banded": Row(_banded_conditions),
+    "solve_sylvester": Row(_sylvester_conditions),
+    "sparse_solve": Row(_sparse_conditions),
+    **dict.fromkeys(("pinv", "least_squares"), Row(_truncated_conditions)),
+    "qr": Row(_qr_conditions),
+    "lu": Row(_lu_conditions),
+    **dict.fromkeys(("eig", "eigvals"), Row(_eigenvector_conditions)),
+    **dict.fromkeys(FUNCTIONS, Row(_function_conditions)),
 }
 
-#: What a factor passes through before another op reads it.
+#: Ops that a factor may pass through before another op reads it.
 THROUGH = {
     "item", "transpose", "tril", "triu", "conjugate", "add", "getitem", "reshape",
     "copy", "broadcast_to", "negative",
@@ -394,7 +398,7 @@ THROUGH = {
 def find_singular_matrices(
     case: Case, known: Collection[Tensor] = ()
 ) -> Iterator[Finding]:
-    """A finding for each matrix that leaves too few digits.
+    """Yield a finding for each matrix that leaves too few digits.
 
     ``known`` are the nodes that were blamed already.
     """
@@ -402,16 +406,16 @@ def find_singular_matrices(
     for node in case.nodes:
         if node.serial in blamed:
             continue
-        found = told(case, node)
+        found = diagnose_matrix(case, node)
         if found is not None:
             blamed.add(node.serial)
-            if not _of_factor(node, blamed - {node.serial}):
+            if not _is_blamed_factor(node, blamed - {node.serial}):
                 yield found
-        elif case.depth < steps.DEPTH and _holds(node):
+        elif case.depth < inner_nodes.DEPTH and _has_conditioned_op(node):
             yield from _find_inside(case, node)
 
 
-def told(case: Case, node: Tensor) -> Finding | None:
+def diagnose_matrix(case: Case, node: Tensor) -> Finding | None:
     """Return the finding for one node, if its matrix is nearly singular.
 
     Its value need not be known: the op may have raised an error.
@@ -423,39 +427,39 @@ def told(case: Case, node: Tensor) -> Finding | None:
     if not all(isinstance(a, np.ndarray) for a in args):
         return None
     try:
-        found = np.asarray(row.of(node, *args))
+        found = np.asarray(row.measure(node, *args))
     except (ArithmeticError, ValueError, TypeError):
-        return None  # LAPACK itself gives up: not for the doctor to do better
-    dtype = _dtype(*args)
+        return None  # LAPACK itself fails
+    dtype = _result_dtype(*args)
     eps = float(np.finfo(dtype).eps)
     bad = found * eps > LOST
-    return _finding(case, node, dtype, found, bad) if bad.any() else None
+    return _make_finding(case, node, dtype, found, bad) if bad.any() else None
 
 
-def _holds(node: Tensor) -> bool:
-    """Whether an op whose results hang on the condition of a matrix is inside."""
+def _has_conditioned_op(node: Tensor) -> bool:
+    """Return whether a node contains an op that depends on a condition number."""
     return node.op.graphs is not None and any(
         x.op.name in CONDITIONED for x in with_inner_nodes([node], ruled=True)
     )
 
 
 def _find_inside(case: Case, node: Tensor) -> Iterator[Finding]:
-    """The first matrix inside a node that leaves too few digits."""
-    for made, where, within in steps.recorded(node):
+    """Yield a finding for the first matrix inside a node that leaves too few digits."""
+    for made, where, prefix in inner_nodes.record_inside(node):
         outputs = [y for y in made if isinstance(y, Tensor) and y.inputs]
         sub = Case("what is inside", outputs, [], [], depth=case.depth + 1)
         for found in find_singular_matrices(sub):
-            yield steps.outer(case, node, found, where, within)
+            yield inner_nodes.lift_finding(case, node, found, where, prefix)
             return
 
 
-def _dtype(*args: Any) -> Any:
+def _result_dtype(*args: Any) -> Any:
     dtype = np.result_type(*args)
     return dtype if dtype.kind in "fc" else np.dtype(float)
 
 
-def _of_factor(node: Tensor, blamed: set[int]) -> bool:
-    """Return whether the matrix is a factor of one that has been told already."""
+def _is_blamed_factor(node: Tensor, blamed: set[int]) -> bool:
+    """Return whether the matrix is a factor of one that was blamed already."""
     stack = [x for x in node.inputs[:1] if isinstance(x, Tensor)]
     while stack:
         x = stack.pop()
@@ -466,7 +470,9 @@ def _of_factor(node: Tensor, blamed: set[int]) -> bool:
     return False
 
 
-def _finding(case: Case, node: Tensor, dtype: Any, found: Any, bad: Any) -> Finding:
+def _make_finding(
+    case: Case, node: Tensor, dtype: Any, found: Any, bad: Any
+) -> Finding:
     eps = float(np.finfo(dtype).eps)
     worst = np.unravel_index(int(np.argmax(found)), found.shape)
     condition = float(found[worst])
@@ -474,9 +480,9 @@ def _finding(case: Case, node: Tensor, dtype: Any, found: Any, bad: Any) -> Find
     have = round(-math.log10(eps))
     what = "Its matrix"
     if found.shape:
-        place = at([int(i) for i in worst])
+        place = format_index([int(i) for i in worst])
         what = f"{int(bad.sum()):,} of its {found.size:,} matrices: matrix{place}"
-    told = f"{condition:.2g}" if condition < 1 / eps else f"more than {1 / eps:.2g}"
+    text = f"{condition:.2g}" if condition < 1 / eps else f"more than {1 / eps:.2g}"
     digits = f"about {left} are left" if left else "none is left"
     real = np.finfo(dtype).dtype
     exact = node.op.name in ("det", "logabsdet")
@@ -485,16 +491,16 @@ def _finding(case: Case, node: Tensor, dtype: Any, found: Any, bad: Any) -> Find
         "error" if condition * eps > WRONG and not exact else "warning",
         node,
         "forward",
-        f"{case.call(node)}: its matrix is nearly singular",
-        f"{what} has condition {told}; of the {have} digits of {real} {digits}.",
-        "Each rounding of the matrix becomes one of the result that is larger by the"
-        " condition, and in a gradient by more."
-        + (" Rounding decides whether it works at all." if not left else ""),
-        _fix(node, dtype),
+        f"{case.name_node(node)}: its matrix is nearly singular",
+        f"{what} has condition {text}; of the {have} digits of {real} {digits}.",
+        "A rounding of the matrix changes the result by as much times the"
+        " condition, and a gradient by more."
+        + (" Rounding decides whether it succeeds at all." if not left else ""),
+        _make_fix(node, dtype),
     )
 
 
-def _fix(node: Tensor, dtype: Any) -> Fix | None:
+def _make_fix(node: Tensor, dtype: Any) -> Fix | None:
     row = CONDITIONED[node.op.name]
     narrow = np.finfo(dtype).eps > 1e-10
     if row.shift:

@@ -1,7 +1,7 @@
-"""Where ops have no value or no slope: one row per op and kind of trouble.
+"""Singular points of ops: one row per op and kind of trouble.
 
-The entries where it is so, what to say, and the line that avoids it. What is said of a
-whole node stands in `words.py`.
+A row holds the mask of the entries, the words, and the line that avoids the trouble.
+Explanations of a whole node are in `explanation.py`.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-#: What takes the place of an override that is not finite.
+#: The replacement for an override that is not finite.
 MEND = "where(isfinite(d), d, 0)"
 
-#: What one attaches where a slope is infinite, the first that gives true gradients:
-#: nothing flows there, and what flows at other entries is not summed with it.
+#: Rules for an infinite slope; the first that gives true gradients is suggested. They
+#: send 0 to its entries, before these are summed with others.
 ENTRIES = ["sanitise_entries", MEND]
 
-#: What bounds a gradient that its dtype does not hold.
+#: Rules that bound a gradient that overflows its dtype.
 BOUNDED = ["clip(d, -1, 1)", "where(isfinite(d), clip(d, -1, 1), 0)"]
 
 #: The named rules that know the singular points of an op.
@@ -68,7 +68,7 @@ _BELOW = [
 _WHOLE = [_BELOW[0]._replace(code="np.{op}({0}, np.where({1} == 0, 1, {1}))")]
 _UNIT = Row(
     "outside-domain", lambda x: np.abs(x) > 1, "has an operand outside [-1, 1]",
-    "It is defined between -1 and 1 only; rounding alone can lead a hair outside.",
+    "It is defined between -1 and 1 only; rounding alone can lead slightly outside.",
     "clip the operand", "np.{op}(np.clip({0}, -1, 1))",
 )  # fmt: skip
 
@@ -90,7 +90,7 @@ VALUES: dict[str, list[Row]] = {
         Row("sqrt-of-negative", lambda x: x < 0,
             "takes the square root of a negative number",
             "A negative number has no real square root; a difference that should be 0"
-            " can be a hair below.", "keep the operand at 0 or above",
+            " can be slightly below.", "keep the operand at 0 or above",
             "np.sqrt(np.maximum({0}, 0))"),
     ],
     "divide": _BELOW,
@@ -102,11 +102,11 @@ VALUES: dict[str, list[Row]] = {
         Row("power-of-negative", lambda x, p: (x < 0) & (p != np.floor(p)),
             "raises a negative number to a fraction",
             "A negative number has no real power with a fraction as exponent.",
-            "take the size, and the sign apart",
+            "take the power of the absolute value, and keep the sign",
             "np.sign({0}) * np.abs({0}) ** {1}"),
         Row("division-by-zero", lambda x, p: np.equal(x, 0) & (p < 0),
             "raises 0 to a negative power",
-            "0 to a negative power is a division by 0.", "take 1 for a base of 0",
+            "0 to a negative power is a division by 0.", "replace a base of 0 by 1",
             "np.where({0} == 0, 1, {0}) ** {1}"),
     ],
     "arccos": [_UNIT],
@@ -150,7 +150,7 @@ GROWING = EXPONENTIAL | {
     "logaddexp", "logsumexp", "mul0", "div0",
 }  # fmt: skip
 
-#: Where a slope is infinite though the value is not.
+#: Points where a slope is infinite, but the value is finite.
 SLOPES: dict[str, list[Row]] = {
     "sqrt": [
         Row("infinite-slope", lambda x: np.equal(x, 0), "has an infinite slope at 0",
@@ -208,19 +208,19 @@ SLOPES["arcsin"] = SLOPES["arccos"]
 SLOPES["log2"] = SLOPES["log10"] = SLOPES["log"]
 
 
-#: How far beside a point its neighbours lie, in its size or in 1.
-BESIDE = 1e-4
+#: The distance of a point's neighbours, relative to its size, at least to 1.
+NEIGHBOUR_STEP = 1e-4
 
 
-def is_isolated(
+def find_pole(
     evaluate: Callable[..., Any], args: Sequence[Any], mask: Any, both: bool = False
 ) -> int | None:
-    """Return which operand has a pole: beside it, and only there, values are finite.
+    """Return the operand that has a pole, an isolated point of infinite values.
 
     Parameters
     ----------
     evaluate
-        The values that are infinite, of operands.
+        The function whose values are infinite.
     args
         The operands, finite at the entries of ``mask``, where the values are not.
     both
@@ -236,14 +236,14 @@ def is_isolated(
     --------
     >>> with np.errstate(all="ignore"):
     ...     x, at = np.array([0.0]), np.array([True])
-    ...     is_isolated(np.log, [x], at), is_isolated(np.exp, [x + 710], at)
+    ...     find_pole(np.log, [x], at), find_pole(np.exp, [x + 710], at)
     (0, None)
     """
     for k, x in enumerate(args):
         dtype = getattr(x, "dtype", np.dtype(type(x)))
         if dtype.kind not in "fc":
             continue
-        step = BESIDE * np.maximum(np.abs(x), 1)
+        step = NEIGHBOUR_STEP * np.maximum(np.abs(x), 1)
         sides = []
         for side in (x + step, x - step):
             moved = [*args[:k], np.asarray(side, dtype), *args[k + 1 :]]
@@ -256,9 +256,9 @@ def is_isolated(
 
 
 def has_both_signs(compute: Callable[..., Any], args: Sequence[Any]) -> bool:
-    """Return whether NaN comes of terms that overflow with both signs.
+    """Return whether NaN comes from terms that overflow with both signs.
 
-    So it is where smaller operands, of the same ratios, give numbers.
+    It does where smaller operands of the same ratios give finite values.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""The user's own text for what a node was made from, for the lines of a fix.
+"""The user's source text of operands, for the lines of a fix.
 
-Python keeps from where to where in the source each operation stands; the operands are
-read off its syntax. Nothing is run.
+Python stores the source range of each operation; the operands are found in its syntax
+tree. Nothing is run.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from workbench.backends.spelling import ATOM, Expression, bound, fill, parsed, w
 from workbench.core import source
 from workbench.core.tensor import Tensor
 
-#: A longer operand would not be read in a line that is to be copied.
+#: A longer operand would make a line too long to copy.
 MOST = 60
-#: What stands for it, and for what there is no source of.
+#: The text for a longer operand, and for one without source.
 LEFT_OUT = "..."
 
 
-def operand(node: Tensor, k: int = 0) -> str:
-    """Return how the user has written input k of a node: ``"z"``, ``"h @ W + b"``."""
+def quote_operand(node: Tensor, k: int = 0) -> str:
+    """Return the user's text of input k of a node: ``"z"``, ``"h @ W + b"``."""
     x = node.inputs[k]
     if isinstance(x, Tensor) and x.name and x.name.isidentifier():
         return x.name
@@ -33,29 +33,29 @@ def operand(node: Tensor, k: int = 0) -> str:
     found = None
     if node.op.name != "scan":
         count = len(node.inputs)
-        found = _operand(
+        found = _parse_operand(
             *source.instruction_of(node), k, node.op.name, count, node.op.custom
         )
     if found is not None:
         return found if len(found) <= MOST else LEFT_OUT
     if isinstance(x, Tensor):
         return x.name or LEFT_OUT
-    return short(x)
+    return format_constant(x)
 
 
-def as_operand(text: str) -> Expression:
-    """The text of an operand, in brackets beside an operator if it has its own."""
+def to_expression(text: str) -> Expression:
+    """Return the text of an operand as an expression, which knows its binding."""
     return Expression(text, ATOM if parsed(text).binding == ATOM else 0)
 
 
-def closed(text: str) -> str:
-    """Return the text of an operand in brackets, where it has operators of its own."""
-    return bound(as_operand(text), ATOM)
+def parenthesize(text: str) -> str:
+    """Return the text of an operand, in parentheses if it has operators."""
+    return bound(to_expression(text), ATOM)
 
 
-def subscript(node: Tensor) -> str:
-    """Return what an index takes, as it is written: ``"i, t"``; maybe left out."""
-    text = _segment(*source.instruction_of(node))
+def quote_subscript(node: Tensor) -> str:
+    """Return the user's text of an index: ``"i, t"``; `LEFT_OUT` if unknown."""
+    text = _read_segment(*source.instruction_of(node))
     try:
         tree = ast.parse(f"({text})", mode="eval").body if text else None
     except (SyntaxError, ValueError):
@@ -67,7 +67,7 @@ def subscript(node: Tensor) -> str:
 
 
 def is_literal(text: str) -> bool:
-    """Return whether a text is a number as it is written, such as ``-1.5``."""
+    """Return whether a text is a literal number, such as ``-1.5``."""
     try:
         return isinstance(ast.literal_eval(text), int | float | complex)
     except (SyntaxError, ValueError, TypeError):
@@ -75,36 +75,36 @@ def is_literal(text: str) -> bool:
 
 
 def spell(node: Tensor, template: str, *names: str) -> str:
-    """Return a line on the operands of a node in the user's words.
+    """Return a template filled with the user's text of a node's operands.
 
-    ``names`` stand for operands whose text is left out.
+    ``names`` replace operands whose text is unknown.
     """
-    texts = [operand(node, k) for k in range(len(node.inputs))]
+    texts = [quote_operand(node, k) for k in range(len(node.inputs))]
     for k, name in enumerate(names):
         texts[k] = name if texts[k] == LEFT_OUT else texts[k]
-    return written(template, [*map(as_operand, texts)]).code
+    return written(template, [*map(to_expression, texts)]).code
 
 
-def minus(text: str) -> str:
-    """Return the negative of what a text stands for."""
-    return fill("-x", {"x": as_operand(text)}).code
+def negate_text(text: str) -> str:
+    """Return the code for the negative of an expression."""
+    return fill("-x", {"x": to_expression(text)}).code
 
 
-def short(x: Any) -> str:
+def format_constant(x: Any) -> str:
     """Return a constant as code, or a word for a large one."""
     if isinstance(x, (int, float, complex)) or getattr(x, "shape", None) == ():
         return f"{x:.6g}" if isinstance(x, float) else str(x)
     return "constant"
 
 
-def line_of(node: Tensor) -> str:
-    """Return the expression that made a node, as it stands in the source, if any."""
-    found = _segment(*source.instruction_of(node))
+def quote_line(node: Tensor) -> str:
+    """Return the source of the expression that made a node; empty if unknown."""
+    found = _read_segment(*source.instruction_of(node))
     return "" if found is None else found
 
 
 @lru_cache(maxsize=1024)
-def _segment(code: CodeType | None, lasti: int) -> str | None:
+def _read_segment(code: CodeType | None, lasti: int) -> str | None:
     if code is None or lasti < 0:
         return None
     found = next(islice(code.co_positions(), lasti // 2, None), None)
@@ -121,10 +121,10 @@ def _segment(code: CodeType | None, lasti: int) -> str | None:
 
 
 @lru_cache(maxsize=1024)
-def _operand(
+def _parse_operand(
     code: CodeType | None, lasti: int, k: int, op: str, count: int, custom: bool
 ) -> str | None:
-    text = _segment(code, lasti)
+    text = _read_segment(code, lasti)
     if text is None or code is None:
         return None
     try:
@@ -139,27 +139,29 @@ def _operand(
     elif isinstance(tree, ast.Compare):
         parts = [tree.left, *tree.comparators]
         if op in MIRRORED.get(type(tree.ops[0]), ()):
-            parts.reverse()  # Python asks the Tensor: 0 < x is x > 0
+            parts.reverse()  # Python calls the Tensor's method: 0 < x is x > 0
     elif isinstance(tree, ast.Call) and isinstance(tree.func, ast.Call):
         return None  # wb.grad(f)(x): what is inside has other operands
     elif isinstance(tree, ast.Call):
-        if not _calls(tree.func, op, custom):
-            return None  # one of several ops that the call is made of
+        if not _is_call_of(tree.func, op, custom):
+            return None  # the call makes several ops
         parts = [
             part
             for x in tree.args
             for part in (x.elts if isinstance(x, ast.List | ast.Tuple) else [x])
             if not (isinstance(part, ast.Constant) and isinstance(part.value, str))
         ]
-        if isinstance(tree.func, ast.Attribute) and not _module(tree.func.value, code):
+        if isinstance(tree.func, ast.Attribute) and not _is_module(
+            tree.func.value, code
+        ):
             parts = [tree.func.value, *parts]
     if k >= min(len(parts), count) or isinstance(parts[k], ast.Starred):
         return None
     return ast.unparse(parts[k])
 
 
-def _calls(called: ast.expr, op: str, custom: bool) -> bool:
-    """Return whether what is called is this op, and not something made of it."""
+def _is_call_of(called: ast.expr, op: str, custom: bool) -> bool:
+    """Return whether a call is of this op itself, not of a function made of it."""
     if isinstance(called, ast.Attribute):
         name = called.attr
     elif isinstance(called, ast.Name):
@@ -171,21 +173,21 @@ def _calls(called: ast.expr, op: str, custom: bool) -> bool:
     return name == op or op in ALIASES.get(name, ())
 
 
-def _module(x: ast.expr, code: CodeType) -> bool:
-    """Return whether what stands before the dot is a module: ``np.linalg``."""
+def _is_module(x: ast.expr, code: CodeType) -> bool:
+    """Return whether the expression before a dot is a module: ``np.linalg``."""
     while isinstance(x, ast.Attribute):
         x = x.value
     if not isinstance(x, ast.Name):
         return False
     if x.id not in code.co_varnames:
-        for module in _modules(code.co_filename):
+        for module in _find_modules(code.co_filename):
             if x.id in vars(module):
                 return isinstance(vars(module)[x.id], ModuleType)
     return x.id in MODULES
 
 
-def _modules(file: str) -> list[ModuleType]:
-    """Return the modules that code of a file may be of; that of a notebook is main."""
+def _find_modules(file: str) -> list[ModuleType]:
+    """Return the modules of a file; for a notebook's code ``__main__``."""
     found = [
         module
         for module in list(sys.modules.values())
@@ -195,14 +197,14 @@ def _modules(file: str) -> list[ModuleType]:
 
 
 MODULES = {"np", "numpy", "wb", "workbench", "sp", "scipy", "special", "xp", "cp"}
-#: What a comparison becomes where Python asks its right operand.
+#: Comparisons that Python delegates to the right operand, mirrored.
 MIRRORED = {
     ast.Lt: ("greater",),
     ast.LtE: ("greater_equal",),
     ast.Gt: ("less",),
     ast.GtE: ("less_equal",),
 }
-#: The ops of functions that have another name, where they are of one op.
+#: Ops of functions with another name that are one op each.
 ALIASES = {
     "abs": ("absolute",), "acos": ("arccos",), "acosh": ("arccosh",),
     "amax": ("max",), "amin": ("min",), "around": ("round",), "asin": ("arcsin",),

@@ -9,18 +9,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.checks.doctor.case import Case, Step, finite, is_leaf, size
-from workbench.checks.doctor.equivalence import offer
+from workbench.checks.doctor.case import Case, Step, is_finite, is_leaf, measure_norm
+from workbench.checks.doctor.equivalence import offer_fix
 from workbench.checks.doctor.finding import Finding, Fix
-from workbench.checks.doctor.forms import inner, number
-from workbench.checks.doctor.spelling import LEFT_OUT, operand
+from workbench.checks.doctor.forms import constant_value, is_op, skip_reshapes
+from workbench.checks.doctor.spelling import LEFT_OUT, quote_operand
 from workbench.core.tensor import Tensor, value_of
 
 # Units that do not learn: dead ReLUs, saturated sigmoids and tanhs.
 #
-# Only hidden layers are looked at, those whose result a later matrix product reads: a
+# Only hidden layers are examined, those whose result a later matrix product reads: a
 # hinge loss that is satisfied everywhere and the probabilities of a good classifier are
-# flat as well, and as they should be.
+# flat too, and rightly so.
 #
 # Thresholds, with reasons. A unit is dead if its slope is 0 for every sample of the
 # batch. With few samples that is chance (a healthy unit at 4 samples: one in 16), so
@@ -28,8 +28,7 @@ from workbench.core.tensor import Tensor, value_of
 # random layer a third may be dead: half of a layer are worth a note, nine tenths a
 # warning; a layer that is dead as a whole counts from 8 entries on. A sigmoid or tanh
 # is saturated where its slope is below a thousandth of the largest; a warning needs
-# nine tenths of a layer, since some saturated entries are a network that has made up
-# its mind.
+# nine tenths of a layer, since a trained network has some saturated entries.
 
 SAMPLES = 16
 ENTRIES = 8
@@ -46,10 +45,10 @@ BETWEEN = {
 
 
 def find_idle_units(case: Case) -> Iterator[Finding]:
-    """The hidden layers that are dead or saturated."""
+    """Yield a finding for each hidden layer that is dead or saturated."""
     hidden: set[int] | None = None
     for node in case.nodes:
-        kind = _kind(node)
+        kind = _classify_unit(node)
         if kind is None or node.serial not in case.varying:
             continue
         if not isinstance(node._value, (np.ndarray, np.generic)):
@@ -57,14 +56,18 @@ def find_idle_units(case: Case) -> Iterator[Finding]:
         if hidden is None:
             hidden = _read_by_products(case)
         if node.serial not in hidden or node.serial in (case.rules or ()):
-            continue  # where an override has the say, the op's own slope has none
-        found = _dead(case, node) if kind == "relu" else _saturated(case, node, kind)
+            continue  # an override replaces the op's own slope
+        found = (
+            _find_dead(case, node)
+            if kind == "relu"
+            else _find_saturated(case, node, kind)
+        )
         if found is not None:
             yield found
 
 
 def _read_by_products(case: Case) -> set[int]:
-    """The serials of what a later product reads, perhaps past a few light ops."""
+    """Return the serials of nodes that a later product reads, also past light ops."""
     found: set[int] = set()
     for node in reversed(case.nodes):
         name = node.op.name
@@ -73,43 +76,46 @@ def _read_by_products(case: Case) -> set[int]:
     return found
 
 
-def _kind(node: Tensor) -> str | None:
-    """``"relu"``, ``"tanh"``, ``"sigmoid"``, or None for any other node."""
+def _classify_unit(node: Tensor) -> str | None:
+    """Return ``"relu"``, ``"tanh"`` or ``"sigmoid"``; None for any other node."""
     name = node.op.name
     if name == "maximum":
-        return "relu" if any(number(x) == 0 for x in node.inputs) else None
+        return "relu" if any(constant_value(x) == 0 for x in node.inputs) else None
     if name == "where":
         _, yes, no = node.inputs
-        return "relu" if number(no) == 0 and _positive(node.inputs[0], yes) else None
+        return (
+            "relu"
+            if constant_value(no) == 0 and _is_positive_test(node.inputs[0], yes)
+            else None
+        )
     if name == "multiply":
         a, b = node.inputs
-        return "relu" if _positive(a, b) or _positive(b, a) else None
+        return "relu" if _is_positive_test(a, b) or _is_positive_test(b, a) else None
     if name == "clip":
-        return "relu" if number(node.inputs[1]) == 0 else None
+        return "relu" if constant_value(node.inputs[1]) == 0 else None
     if name in ("tanh", "expit"):
         return "tanh" if name == "tanh" else "sigmoid"
     if name in ("divide", "reciprocal"):
-        below = inner(node.inputs[-1])
+        below = skip_reshapes(node.inputs[-1])
         if isinstance(below, Tensor) and below.op.name == "add":
-            return "sigmoid" if any(
-                isinstance(inner(x), Tensor) and inner(x).op.name == "exp"
-                for x in below.inputs
-            ) and any(number(x) == 1 for x in below.inputs) else None  # fmt: skip
+            exp = any(is_op(skip_reshapes(x), "exp") for x in below.inputs)
+            one = any(constant_value(x) == 1 for x in below.inputs)
+            return "sigmoid" if exp and one else None
     return None
 
 
-def _positive(condition: Any, x: Any) -> bool:
+def _is_positive_test(condition: Any, x: Any) -> bool:
     """Return whether a condition is ``x > 0``."""
-    condition = inner(condition)
+    condition = skip_reshapes(condition)
     return (
         isinstance(condition, Tensor)
         and condition.op.name in ("greater", "greater_equal")
         and condition.inputs[0] is x
-        and number(condition.inputs[1]) == 0
+        and constant_value(condition.inputs[1]) == 0
     )
 
 
-def _dead(case: Case, node: Tensor) -> Finding | None:
+def _find_dead(case: Case, node: Tensor) -> Finding | None:
     y = value_of(node._value)
     if isinstance(y, tuple) or y.ndim == 0 or y.dtype.kind != "f":
         return None
@@ -121,10 +127,10 @@ def _dead(case: Case, node: Tensor) -> Finding | None:
         return None
     if count < units and (samples < SAMPLES or count < FEW * units):
         return None
-    name = case.call(node)
+    name = case.name_node(node)
     whole = count == units
-    which = "all" if whole else _listed(np.flatnonzero(dead))
-    k = _varying(node)
+    which = "all" if whole else _join_units(np.flatnonzero(dead))
+    k = _find_cut_operand(node)
     title = (
         f"{name}: the whole layer of {units} ReLUs is dead"
         if whole
@@ -138,39 +144,43 @@ def _dead(case: Case, node: Tensor) -> Finding | None:
         "backward",
         title,
         f"Units {which} give 0 for each of {samples:,} samples; the largest operand"
-        f" there is {_top(node, dead):.3g}.",
+        f" there is {_max_operand(node, dead):.3g}.",
         "Where a ReLU gives 0 its slope is 0: no gradient reaches what is before it, so"
-        " it never wakes up.",
-        _leaky(case, node, k),
+        " it stays dead.",
+        _offer_leaky(case, node, k),
     )
 
 
-def _leaky(case: Case, node: Tensor, k: int) -> Fix | None:
-    """Return a ReLU that lets a little through, with the upper bound that it has."""
+def _offer_leaky(case: Case, node: Tensor, k: int) -> Fix | None:
+    """Return a fix with a leaky ReLU, which keeps an upper bound."""
     text = "let a little gradient through, or start with smaller biases"
     x = f"{{{k}}}"
     for above in (x, f"np.minimum({x}, {{2}})"):
         if "{2}" in above and node.op.name != "clip":
             continue
         code = f"np.where({x} > 0, {above}, 0.01 * {x})"
-        fix = offer(case, node, text, code, changes=lambda *xs: np.less_equal(xs[0], 0))
+        fix = offer_fix(
+            case, node, text, code, changes=lambda *xs: np.less_equal(xs[0], 0)
+        )
         if fix is not None:
             rule = f"where(x{k} > 0, d, 0.01 * g)"
             return replace(fix, rule=rule if node.op.name == "maximum" else None)
     return None
 
 
-def _varying(node: Tensor) -> int:
-    """Which operand of a ReLU is the one that it cuts off: not the 0, not ``x > 0``."""
+def _find_cut_operand(node: Tensor) -> int:
+    """Return the number of the operand that a ReLU cuts: not the 0, not ``x > 0``."""
     if node.op.name == "where":
         return 1
     for k, x in enumerate(node.inputs):
-        if number(x) is None and not (isinstance(x, Tensor) and x.dtype.kind == "b"):
+        if constant_value(x) is None and not (
+            isinstance(x, Tensor) and x.dtype.kind == "b"
+        ):
             return k
     return 0
 
 
-def _top(node: Tensor, dead: Any) -> float:
+def _max_operand(node: Tensor, dead: Any) -> float:
     """Return the largest operand of dead units."""
     for x in node.args:
         x = value_of(x)
@@ -179,12 +189,12 @@ def _top(node: Tensor, dead: Any) -> float:
     return 0.0
 
 
-def _listed(places: Any, most: int = 12) -> str:
-    told = ", ".join(map(str, places[:most]))
-    return told + (", …" if len(places) > most else "")
+def _join_units(places: Any, most: int = 12) -> str:
+    text = ", ".join(map(str, places[:most]))
+    return text + (", …" if len(places) > most else "")
 
 
-def _saturated(case: Case, node: Tensor, kind: str) -> Finding | None:
+def _find_saturated(case: Case, node: Tensor, kind: str) -> Finding | None:
     y = value_of(node._value)
     if isinstance(y, tuple) or np.size(y) < ENTRIES or y.dtype.kind != "f":
         return None
@@ -194,7 +204,7 @@ def _saturated(case: Case, node: Tensor, kind: str) -> Finding | None:
     share = float(flat.mean())
     if share < MOST_SATURATED:
         return None
-    name = case.call(node)
+    name = case.name_node(node)
     return Finding(
         "saturated",
         "warning",
@@ -203,12 +213,12 @@ def _saturated(case: Case, node: Tensor, kind: str) -> Finding | None:
         f"{name}: {share:.0%} of its entries are saturated",
         f"{int(flat.sum()):,} of {flat.size:,} slopes are below {SLOPE:g} of the"
         f" largest; the largest slope there is {float(np.max(slope)):.2g}.",
-        f"Far from 0 a {kind} is flat: next to no gradient passes.",
-        _scaled_operand(case, node, kind),
+        f"Far from 0 a {kind} is flat: almost no gradient passes.",
+        _offer_scaled_operand(case, node, kind),
     )
 
 
-#: What brings an operand nearer to 0, the mildest first.
+#: Lines that bring an operand nearer to 0, the mildest first.
 SCALED = (
     "{0} / np.std({0})",
     "({0} - np.mean({0})) / np.std({0})",
@@ -216,12 +226,12 @@ SCALED = (
 )
 
 
-def _scaled_operand(case: Case, node: Tensor, kind: str) -> Fix | None:
-    """Return the operand of a unit in the size that it learns from."""
+def _offer_scaled_operand(case: Case, node: Tensor, kind: str) -> Fix | None:
+    """Return a fix that scales the operand of a unit, so that it learns."""
     unit = node
     if node.op.name in ("divide", "reciprocal"):
         unit = next(
-            x for x in map(inner, inner(node.inputs[-1]).inputs)
+            x for x in map(skip_reshapes, skip_reshapes(node.inputs[-1]).inputs)
             if isinstance(x, Tensor) and x.op.name == "exp"
         )  # fmt: skip
     whole = unit.inputs[0]
@@ -234,7 +244,7 @@ def _scaled_operand(case: Case, node: Tensor, kind: str) -> Fix | None:
 
     text = "bring its operand nearer to 0: smaller weights, or scaled inputs"
     for code in SCALED:
-        fix = offer(case, whole, text, code, of=unit, mends=mends)
+        fix = offer_fix(case, whole, text, code, of=unit, mends=mends)
         if fix is not None:
             return fix
     return None
@@ -272,7 +282,7 @@ GROWS = 100.0
 
 
 class Way(NamedTuple):
-    """From the result to a node: decades gained, capped; the extreme single one."""
+    """The path from the result to a node: its decades, capped, and the largest step."""
 
     total: float
     capped: float
@@ -281,42 +291,42 @@ class Way(NamedTuple):
     reader: Tensor | None
 
 
-def find_vanishing_ways(
+def find_changing_gradients(
     case: Case, known: Collection[Tensor] = ()
 ) -> Iterator[Finding]:
-    """One finding for what vanishes, one for what explodes.
+    """Yield one finding for a vanishing gradient, and one for an exploding gradient.
 
     ``known`` are the nodes that were blamed already: dead and saturated layers.
     """
-    ways = _ways(case)
+    ways = _find_ways(case)
     blamed = {node.serial for node in known}
     for sign in (-1, 1):
         found = []
         for x, g in zip(case.wrt, case.gradients, strict=True):
             way = ways.get(x.serial)
-            if way is None or g is None or not finite(g):
+            if way is None or g is None or not is_finite(g):
                 continue
             single = sign * way.single >= DECADES and way.where is not None
             gradual = sign * way.capped >= CAPPED
             if sign * way.total < DECADES or not (single or gradual):
                 continue
             looped = way.where is not None and way.where.op.name == "scan"
-            if looped or not _in_its_units(case, x, g, sign, ways, gradual):
+            if looped or not _is_unit_scaling(case, x, g, sign, ways, gradual):
                 found.append((sign * way.total, x))
-        hidden = _growing_line(case, ways) if sign > 0 and not found else None
+        hidden = _find_growing_line(case, ways) if sign > 0 and not found else None
         if hidden is not None:
             found.append((hidden[0], hidden[1]))
         if not found:
             continue
         _, worst = max(found, key=lambda pair: pair[0])
-        nodes = _nodes(worst, ways)
+        nodes = _list_nodes(worst, ways)
         if any(node.serial in blamed for node in nodes):
             continue
-        yield _told(case, worst, nodes, ways, sign, len(found) - 1)
+        yield _explain_way(case, worst, nodes, ways, sign, len(found) - 1)
 
 
-def _growing_line(case: Case, ways: dict[int, Way]) -> tuple[float, Tensor] | None:
-    """Return a node on whose way one line makes the gradient grow, step by step."""
+def _find_growing_line(case: Case, ways: dict[int, Way]) -> tuple[float, Tensor] | None:
+    """Return a node on whose path one line makes the gradient grow, step by step."""
     grown = [
         (ways[node.serial].total, node)
         for node in case.nodes
@@ -327,7 +337,7 @@ def _growing_line(case: Case, ways: dict[int, Way]) -> tuple[float, Tensor] | No
     if not grown:
         return None
     total, worst = max(grown, key=lambda pair: pair[0])
-    nodes = _nodes(worst, ways)
+    nodes = _list_nodes(worst, ways)
     if len(nodes) < LAYER:
         return None
     ends = [worst, *nodes[:-1]]
@@ -342,27 +352,29 @@ def _growing_line(case: Case, ways: dict[int, Way]) -> tuple[float, Tensor] | No
     return total, worst
 
 
-def _in_its_units(
+def _is_unit_scaling(
     case: Case, x: Tensor, g: Any, sign: int, ways: dict[int, Way], gradual: bool
 ) -> bool:
-    """Whether a gradient that a few nodes make small or large is so by its units alone.
+    """Return whether a small or large gradient is only a matter of units.
 
-    Then the result changes in proportion to the input: what has vanished or explodes
-    does not. An input or a result of 0 says nothing.
+    Then the result changes in proportion to the input; with a vanished or exploding
+    gradient it does not. An input or a result of 0 decides nothing.
     """
     # Entry by entry: each may have a unit of its own.
-    moved = size(value_of(g) * x._value)[0] * math.sqrt(max(1, np.size(x._value)))
-    result = math.hypot(*[size(y._value)[0] for y in case.outputs])
+    moved = measure_norm(value_of(g) * x._value)[0] * math.sqrt(
+        max(1, np.size(x._value))
+    )
+    result = math.hypot(*[measure_norm(y._value)[0] for y in case.outputs])
     if not moved or not result:
         return False
     share = moved / result
     return (share > COUNTS if sign < 0 else share < GROWS) and (
-        not gradual or len(_nodes(x, ways, LAYER)) < LAYER
+        not gradual or len(_list_nodes(x, ways, LAYER)) < LAYER
     )
 
 
-def _ways(case: Case) -> dict[int, Way]:
-    """The way to each node, by its serial; linear in the edges of the program."""
+def _find_ways(case: Case) -> dict[int, Way]:
+    """Return the path to each node, by its serial, in time linear in the edges."""
     ways: dict[int, Way] = {}
     best: dict[int, float] = {}
     nothing = Way(0.0, 0.0, 0.0, None, None)
@@ -375,11 +387,11 @@ def _ways(case: Case) -> dict[int, Way]:
                 continue
             best[serial] = norm
             factor = math.log10(norm) - math.log10(step.norm)
-            if factor < -CAPPED and _cancels(step, factor):
+            if factor < -CAPPED and _is_cancelling(step, factor):
                 factor = 0.0
             capped = max(-ONE, min(ONE, factor))
             single, where = own.single, own.where
-            if abs(factor) > abs(single) and not _scaling(step):
+            if abs(factor) > abs(single) and not _is_scaling(step):
                 single, where = factor, step.node
             ways[serial] = Way(
                 own.total + factor, own.capped + capped, single, where, step.node
@@ -387,26 +399,26 @@ def _ways(case: Case) -> dict[int, Way]:
     return ways
 
 
-def _scaling(step: Step) -> bool:
-    """Return whether a factor is no fault of one node.
+def _is_scaling(step: Step) -> bool:
+    """Return whether the factor of a step is harmless.
 
-    That of a product with one constant number, which is a change of units, and that
-    of a square near 0, as of a residual that has converged.
+    A product with one constant number is a change of units; a square near 0 may be a
+    residual that has converged.
     """
     node = step.node
     if node.op.name in ("square", "power", "absolute"):
         return True
     return node.op.name in ("multiply", "divide") and any(
-        number(x) is not None or x is node.inputs[1 - k]
+        constant_value(x) is not None or x is node.inputs[1 - k]
         for k, x in enumerate(node.inputs)
     )
 
 
-def _cancels(step: Step, factor: float) -> bool:
-    """Return whether what a linear node passes on is so small since its terms cancel.
+def _is_cancelling(step: Step, factor: float) -> bool:
+    """Return whether the cotangents of a linear node are small since its terms cancel.
 
-    So it is at an optimum, where residuals are at right angles to the data: a product
-    that passes on far less than its other operand is large.
+    At an optimum residuals are at right angles to the data: the cotangents of a product
+    are then far smaller than its other operand.
     """
     name = step.node.op.name
     if name in ("add", "subtract"):
@@ -414,15 +426,17 @@ def _cancels(step: Step, factor: float) -> bool:
     if name not in PRODUCTS:
         return False
     sizes = [
-        size(a._value if isinstance(a, Tensor) else a)[0]
+        measure_norm(a._value if isinstance(a, Tensor) else a)[0]
         / math.sqrt(max(1, np.size(value_of(a))))
         for a in step.node.inputs
     ]
     return bool(sizes) and factor < math.log10(max(min(sizes), 1e-300)) - CAPPED
 
 
-def _nodes(x: Tensor, ways: dict[int, Way], most: float = math.inf) -> list[Tensor]:
-    """Return the nodes on the way, from the input to the result; at most so many."""
+def _list_nodes(
+    x: Tensor, ways: dict[int, Way], most: float = math.inf
+) -> list[Tensor]:
+    """Return the nodes on the path from the input to the result, at most ``most``."""
     found: list[Tensor] = []
     reader = ways[x.serial].reader
     while reader is not None and len(found) < most:
@@ -432,7 +446,7 @@ def _nodes(x: Tensor, ways: dict[int, Way], most: float = math.inf) -> list[Tens
     return found
 
 
-def _told(
+def _explain_way(
     case: Case,
     x: Tensor,
     nodes: list[Tensor],
@@ -442,7 +456,7 @@ def _told(
 ) -> Finding:
     steps = case.step_of
     way = ways[x.serial]
-    # What each node on the way did to it: the difference to the node before.
+    # The factor of each node on the path: the difference to the node before.
     ends = [x, *nodes[:-1]]
     factors = []
     for end, node in zip(ends, nodes, strict=True):
@@ -452,48 +466,48 @@ def _told(
         )
     products = [k for k, node in enumerate(nodes) if node.op.name in PRODUCTS]
     if len(nodes) > LAYER * len(products):
-        products = []  # the way goes round the layers: they are not what does it
+        products = []  # the path mostly avoids the layers: they are not the cause
     group = 1
     # The layer where it happens: the product (or, without any, the node) that does
     # most, taken from one product to the next.
     if sign * way.single >= DECADES / 2 and way.where is not None:
         blamed = way.where
     elif len(products) > 2:
-        blamed, all_of_it = _worst_layer(nodes, factors, products, sign)
+        blamed, factor_there = _find_worst_layer(nodes, factors, products, sign)
         group = 0
     else:
-        blamed, group, all_of_it = _worst_line(nodes, factors, sign)
+        blamed, group, factor_there = _find_worst_line(nodes, factors, sign)
     word = "explodes" if sign > 0 else "vanishes"
     top = steps[nodes[-1].serial].norm
     count = len(products) if len(products) > 2 else len(nodes)
     what = "matrix products" if len(products) > 2 else "nodes"
-    each = _power(way.total / max(1, count))
+    each = _power_of_ten(way.total / max(1, count))
     at = next(k for k, node in enumerate(nodes) if node is blamed)
-    step = _power(factors[at])
+    step = _power_of_ten(factors[at])
     more = f" So for {others} more of the inputs." if others else ""
-    step_told = f"{step:.2g} at {case.call(blamed)}"
+    culprit = f"{step:.2g} at {case.name_node(blamed)}"
     if group > 1:
-        step_told = f"{all_of_it:.2g} by the {group} on that line alone"
+        culprit = f"{factor_there:.2g} by the {group} on that line alone"
     elif not group:
-        step_told = f"{all_of_it:.2g} from there to the next one"
+        culprit = f"{factor_there:.2g} from there to the next one"
     fix: Fix | None = None
     if sign > 0:
         rule = "d / maximum(1, norm(d))"
         code = f'wb.override("{blamed.op.name}", "{rule}")'
         fix = Fix("bound the norm of what flows there", code, rule, everywhere=True)
     else:
-        fix = _scaled_weights(case, [blamed, *nodes])
+        fix = _offer_scaled_weights(case, [blamed, *nodes])
     where = f" in scope {blamed.scope!r}" if blamed.scope else ""
     return Finding(
         "exploding" if sign > 0 else "vanishing",
         "warning",
         blamed,
         "backward",
-        f"the gradient {word} on the way to {case.call(x)}, most of all at"
-        f" {case.call(blamed)}{where}",
-        f"From {top:.3g} at the result it comes to {top * _power(way.total):.3g} over"
-        f" {count} {what}: a factor of {each:.2g} at each, {step_told}.{more}",
-        "Each factor on the way multiplies the ones before."
+        f"the gradient {word} on its way to {case.name_node(x)}, most of all at"
+        f" {case.name_node(blamed)}{where}",
+        f"From {top:.3g} at the result it comes to {top * _power_of_ten(way.total):.3g}"
+        f" over {count} {what}: a factor of {each:.2g} at each, {culprit}.{more}",
+        "The factors on the way multiply."
         + (
             " Weights that are too large, or a step repeated too often, make it grow."
             if sign > 0
@@ -504,15 +518,19 @@ def _told(
     )  # fmt: skip
 
 
-def _scaled_weights(case: Case, nodes: list[Tensor]) -> Fix | None:
-    """The weights of a product that shrinks what passes, scaled to keep norms."""
+def _offer_scaled_weights(case: Case, nodes: list[Tensor]) -> Fix | None:
+    """Return a fix that scales the weights of a shrinking product to keep norms."""
     for node in nodes:
         if node.op.name not in PRODUCTS:
             continue
         for k, x in enumerate(node.inputs):
             weights = value_of(x)
-            if is_leaf(x) and np.ndim(weights) == 2 and operand(node, k) != LEFT_OUT:
-                fix = offer(
+            if (
+                is_leaf(x)
+                and np.ndim(weights) == 2
+                and quote_operand(node, k) != LEFT_OUT
+            ):
+                fix = offer_fix(
                     case,
                     node,
                     "scale the weights to keep norms, or add skip connections",
@@ -524,12 +542,12 @@ def _scaled_weights(case: Case, nodes: list[Tensor]) -> Fix | None:
     return None
 
 
-def _worst_line(
+def _find_worst_line(
     nodes: list[Tensor], factors: list[float], sign: int
 ) -> tuple[Tensor, int, float]:
-    """The node that does most of what one op of one line does, in a loop as well.
+    """Return the node with the largest factor on the line with the largest factor.
 
-    With how many of them there are on the way, and the factor of all together.
+    With the number of nodes of that line on the path, and their factor together.
     """
     lines: dict[Any, list[int]] = {}
     for k, node in enumerate(nodes):
@@ -537,21 +555,21 @@ def _worst_line(
         lines.setdefault(key, []).append(k)
     worst = max(lines.values(), key=lambda some: sign * sum(factors[k] for k in some))
     blamed = max(worst, key=lambda k: sign * factors[k])
-    return nodes[blamed], len(worst), _power(sum(factors[k] for k in worst))
+    return nodes[blamed], len(worst), _power_of_ten(sum(factors[k] for k in worst))
 
 
-def _worst_layer(
+def _find_worst_layer(
     nodes: list[Tensor], factors: list[float], products: list[int], sign: int
 ) -> tuple[Tensor, float]:
-    """The product around which the most is lost or gained, and the factor there."""
+    """Return the product where the gradient changes most, and the factor there."""
     best, found = -math.inf, nodes[products[0]]
     for k, place in enumerate(products):
         end = products[k + 1] if k + 1 < len(products) else len(nodes)
         own = sign * sum(factors[place:end])
         if own > best:
             best, found = own, nodes[place]
-    return found, _power(sign * best)
+    return found, _power_of_ten(sign * best)
 
 
-def _power(decades: float) -> float:
+def _power_of_ten(decades: float) -> float:
     return float(10 ** min(decades, 308.0))

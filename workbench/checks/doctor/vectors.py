@@ -1,14 +1,14 @@
-"""Vectors that nothing determines: of repeated eigenvalues and singular values.
+"""Undetermined vectors: those of repeated eigenvalues and singular values.
 
-Of a repeated value any basis of its space is as good as another; which one LAPACK
-gives hangs on rounding, and so does a result that is not the same for all. So is what
-completes a basis (``full_matrices``, ``mode="complete"``). Of values that are nearly
-equal the vectors turn by the rounding of the matrix over their distance.
+For a repeated value any basis of its space is equally valid. Rounding decides which one
+LAPACK returns, so a result that depends on the choice is arbitrary. The same holds for
+the vectors that complete a basis (``full_matrices``, ``mode="complete"``). Vectors of
+nearly equal values turn by the rounding of the matrix over the distance of the values.
 
 The doctor turns these vectors by as much as rounding may, computes the outputs again,
-and speaks where they change. What is the same for every choice, as the projector ``U
-@ U.T``, is left in peace. (G. W. Stewart and J. Sun, "Matrix Perturbation Theory",
-1990, theorem V.3.4.)
+and reports a finding where they change. A result that is the same for every choice, as
+the projector ``U @ U.T``, gives none. (G. W. Stewart and J. Sun, "Matrix Perturbation
+Theory", 1990, theorem V.3.4.)
 """
 
 from __future__ import annotations
@@ -18,62 +18,62 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.checks.doctor.case import Case, at, finite
+from workbench.checks.doctor.case import Case, format_index, is_finite
 from workbench.checks.doctor.finding import Finding
 from workbench.core import walk
 from workbench.core.blame import format_count
 from workbench.core.tensor import Tensor, value_of
 from workbench.errors import WorkbenchError
 
-#: What is left is less than this part of the digits of its dtype.
+#: A relative error above this leaves too few digits.
 LOST = 1e-4
-#: From here on no digit is left that one could rely on.
+#: A relative error above this leaves no reliable digit.
 WRONG = 0.1
 
-#: What is repeated, by the ops that give vectors.
+#: The name of the values that may be repeated, by the op that gives vectors.
 BASES = {
     "eigh": "eigenvalue",
     "eig": "eigenvalue",
     "svd": "singular value",
     "qr": "column of R",
 }
-#: A stack of more matrices is not looked at.
+#: Larger stacks of matrices are not examined.
 MOST = 4096
 
 
 class Group(NamedTuple):
     """Columns of one matrix that may turn among themselves."""
 
-    #: Where the matrix stands in its stack.
+    #: The index of the matrix in its stack.
     place: tuple[int, ...]
-    #: The columns of each basis: the same ones turn together, of a pair each alone.
+    #: The columns of each basis; equal slices turn together, others separately.
     columns: tuple[slice, ...]
-    #: How far, from the rounding unit to 1.
+    #: The angle of the turn, from the rounding unit to 1.
     angle: float
-    #: The values that are equal, in words.
-    told: str
+    #: The equal values as text.
+    text: str
 
 
 def find_undetermined_vectors(
     case: Case, known: Collection[Tensor] = ()
 ) -> Iterator[Finding]:
-    """A finding for each op whose undetermined vectors the outputs hang on."""
+    """Yield a finding for each op with undetermined vectors that change the outputs."""
     blamed = {node.serial for node in known}
     for node in case.nodes:
         if node.op.name not in BASES or node.op.custom or node.serial in blamed:
             continue
-        blamed.update(twin.serial for twin in _twins(case, node))
-        if not isinstance(node._value, tuple) or not finite(node._value):
+        blamed.update(twin.serial for twin in _find_twins(case, node))
+        if not isinstance(node._value, tuple) or not is_finite(node._value):
             continue
         if not all(isinstance(y, np.ndarray) for y in node._value):
             continue
-        groups = list(_groups(node))
+        groups = list(_find_groups(node))
         if groups:
             yield from _compare_vectors(case, node, groups)
 
 
-def _groups(node: Tensor) -> Iterator[Group]:
-    """The columns that rounding may turn, of each matrix."""
+def _find_groups(node: Tensor) -> Iterator[Group]:
+    """Yield the columns that rounding may turn, of each matrix."""
     y = node._value
     first = y[1] if node.op.name in ("eigh", "eig") else y[0]
     places = list(np.ndindex(first.shape[:-2]))
@@ -82,21 +82,23 @@ def _groups(node: Tensor) -> Iterator[Group]:
     eps = float(np.finfo(first.dtype).eps)
     for place in places:
         if node.op.name in ("eigh", "eig"):
-            yield from _equal(place, y[0][place], eps, 1)
+            yield from _group_equal_values(place, y[0][place], eps, 1)
         elif node.op.name == "qr":
             rows, columns = y[0][place].shape[0], node.args[0].shape[-1]
             if y[0][place].shape[1] == rows > columns + 1:
                 yield Group(place, (slice(columns, rows),), 1.0, "the last columns")
         else:
             s = y[1][place]
-            yield from _equal(place, s[s > eps / LOST * s.max(initial=0)], eps, 2)
-            yield from _null(place, y, eps)
+            yield from _group_equal_values(
+                place, s[s > eps / LOST * s.max(initial=0)], eps, 2
+            )
+            yield from _group_null_space(place, y, eps)
 
 
-def _equal(
+def _group_equal_values(
     place: tuple[int, ...], values: Any, eps: float, bases: int
 ) -> Iterator[Group]:
-    """Groups of values in order that lie too near to each other."""
+    """Yield groups of sorted values that are too close to each other."""
     noise = len(values) * eps * float(np.abs(values).max(initial=0))
     start = 0
     for i in range(1, len(values) + 1):
@@ -104,33 +106,33 @@ def _equal(
             continue
         if i - start > 1:
             gap = float(np.abs(np.diff(values[start:i])).min())
-            told = f"values {start} to {i - 1}, near {values[start]:.6g}"
+            text = f"values {start} to {i - 1}, near {values[start]:.6g}"
             angle = min(1.0, noise / gap) if gap else 1.0
-            yield Group(place, (slice(start, i),) * bases, angle, told)
+            yield Group(place, (slice(start, i),) * bases, angle, text)
         start = i
 
 
-def _null(place: tuple[int, ...], y: Any, eps: float) -> Iterator[Group]:
-    """The columns of U and V for singular values of 0, and what completes them."""
+def _group_null_space(place: tuple[int, ...], y: Any, eps: float) -> Iterator[Group]:
+    """Yield the columns of U and V for singular values of 0, and their completions."""
     u, s, vh = y[0][place], y[1][place], y[2][place]
     noise = max(u.shape[0], vh.shape[1]) * eps * float(s.max(initial=0))
     few = int((s * LOST >= noise).sum()) if noise else 0
     largest = float(s[few:].max(initial=0))
     angle = min(1.0, noise / largest) if largest else 1.0
     left, right = slice(few, u.shape[1]), slice(few, vh.shape[0])
-    # One vector alone is determined but for its sign, if nothing lies beside it.
+    # A single vector is determined up to its sign, unless others complete the basis.
     for side, columns, size in ((0, left, u.shape[0]), (1, right, vh.shape[1])):
         if columns.stop > few and size - few > 1:
             pair = (columns, slice(0, 0)) if side == 0 else (slice(0, 0), columns)
             count = columns.stop - few
-            told = f"{format_count(count, 'vector')} for singular values of 0"
+            text = f"{format_count(count, 'vector')} for singular values of 0"
             if few >= len(s):
-                told = "the vectors that complete a basis"
-            yield Group(place, pair, angle, told)
+                text = "the vectors that complete a basis"
+            yield Group(place, pair, angle, text)
 
 
-def _twins(case: Case, node: Tensor) -> list[Tensor]:
-    """The nodes that factor the same matrix in the same way: they choose alike."""
+def _find_twins(case: Case, node: Tensor) -> list[Tensor]:
+    """Return the nodes that factor the same matrix in the same way: equal choices."""
     return [
         other
         for other in case.readers.get(getattr(node.inputs[0], "serial", -1), ())
@@ -141,10 +143,10 @@ def _twins(case: Case, node: Tensor) -> list[Tensor]:
 def _compare_vectors(
     case: Case, node: Tensor, groups: list[Group]
 ) -> Iterator[Finding]:
-    new = _turned(node, groups)
+    new = _turn_bases(node, groups)
     items = {
         reader: new[reader.params["index"]]
-        for twin in _twins(case, node)
+        for twin in _find_twins(case, node)
         for reader in case.readers.get(twin.serial, ())
         if reader.op.name == "item" and reader.params["index"] in new
     }
@@ -162,20 +164,20 @@ def _compare_vectors(
         return
     group = max(groups, key=lambda one: one.angle)
     what = BASES[node.op.name]
-    where = f" of matrix{at(group.place)}" if group.place else ""
+    where = f" of matrix{format_index(group.place)}" if group.place else ""
     more = f", and {len(groups) - 1:,} more such groups" if len(groups) > 1 else ""
     yield Finding(
         "undetermined",
         "error" if group.angle > WRONG else "warning",
         node,
         "forward",
-        f"{case.call(node)}: the result hangs on vectors that nothing determines",
-        f"{group.told[0].upper()}{group.told[1:]}{where}{more}: with these vectors"
+        f"{case.name_node(node)}: the result depends on undetermined vectors",
+        f"{group.text[0].upper()}{group.text[1:]}{where}{more}: with these vectors"
         f" turned by as much as rounding may, the result changes by {off:.2g} of its"
         " size.",
-        f"Of a repeated {what} any basis is as good as another, and rounding chooses."
+        f"For a repeated {what} every basis is equally valid, and rounding chooses one."
         if node.op.name != "qr"
-        else "What completes a basis is any basis of what is left.",
+        else "Any basis of the remaining space completes the columns equally well.",
     )
 
 
@@ -188,8 +190,8 @@ def _measure_change(y: Any, z: Any, node: Tensor) -> float:
     return change / max(size, 1e3 * eps * max(inputs, 1.0))
 
 
-def _turned(node: Tensor, groups: list[Group]) -> dict[int, Any]:
-    """The bases with the columns of each group turned, by the index of the output."""
+def _turn_bases(node: Tensor, groups: list[Group]) -> dict[int, Any]:
+    """Return the bases with each group's columns turned, by the index of the output."""
     rng = np.random.default_rng(0)
     name, y = node.op.name, node._value
     if name in ("eigh", "eig"):
@@ -210,7 +212,7 @@ def _turned(node: Tensor, groups: list[Group]) -> dict[int, Any]:
             if not together and name == "svd":
                 space = np.concatenate([space, _complete_basis(part, rng)], axis=1)
             if turn is None or not together:
-                turn = _rotation(space.shape[1], group.angle, space.dtype, rng)
+                turn = _draw_rotation(space.shape[1], group.angle, space.dtype, rng)
             part[:, columns] = (space @ turn)[:, :count]
     if name == "svd":
         bases[1] = np.swapaxes(bases[1], -1, -2).conj()
@@ -224,7 +226,7 @@ def _complete_basis(basis: Any, rng: np.random.Generator) -> Any:
     return np.linalg.qr(np.concatenate([basis, more], axis=1))[0][:, columns:]
 
 
-def _rotation(n: int, angle: float, dtype: Any, rng: np.random.Generator) -> Any:
+def _draw_rotation(n: int, angle: float, dtype: Any, rng: np.random.Generator) -> Any:
     """Return an orthogonal matrix, nearer to the identity for small angles."""
     change = rng.normal(size=(n, n))
     if np.dtype(dtype).kind == "c":

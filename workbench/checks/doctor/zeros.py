@@ -1,4 +1,4 @@
-"""Gradients that are 0 or do not arrive, who cuts them, what is dropped."""
+"""Gradients that are 0 or missing: the nodes that cut them, the entries dropped."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.checks.doctor.case import Case, size
-from workbench.checks.doctor.equivalence import Form, Operands, offer, prove
+from workbench.checks.doctor.case import Case, measure_norm
+from workbench.checks.doctor.equivalence import Form, Operands, offer_fix, prove
 from workbench.checks.doctor.finding import Finding, Fix
-from workbench.checks.doctor.forms import number
-from workbench.checks.doctor.spelling import LEFT_OUT, minus, operand, spell
+from workbench.checks.doctor.forms import constant_value
+from workbench.checks.doctor.spelling import LEFT_OUT, negate_text, quote_operand, spell
 from workbench.checks.doctor.vanishing import PRODUCTS
 from workbench.core import blame, types, walk
 from workbench.core.tensor import Tensor, value_of
@@ -24,50 +24,50 @@ COMPARING = {
 CHOOSING = {"argmax", "argmin", "argsort", "searchsorted", "digitize"}
 STOPPING = {"stop_gradient", "zero_grad"}
 
-#: Lengths, whose kink is where they are 0.
+#: Lengths, which have a kink at 0.
 LENGTHS = {"absolute", "fabs", "hypot", "norm", "power_norm", "std", "svdvals"}
 
-#: Numbers that everybody writes: that a constant is one of them says nothing.
+#: Common numbers: a constant that equals one of them proves nothing.
 COMMON = {0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0, 10.0}
 
 
 def find_zero_gradients(
     case: Case, known: Collection[Tensor] = ()
 ) -> Iterator[Finding]:
-    """A finding for each input without a gradient, or one for each that cuts it.
+    """Yield a finding for each input without a gradient, or for each node that cuts it.
 
-    ``known`` are the nodes that were blamed already for what is 0 after them.
+    ``known`` are the nodes that were blamed already for zeros after them.
     """
     case.steps  # noqa: B018  (which finds the gradients too)
     serials = {node.serial for node in case.nodes}
-    told: set[int] = set()
+    reported: set[int] = set()
     for x, g in zip(case.wrt, case.gradients, strict=True):
         if x.serial not in serials or (not case.readers.get(x.serial) and g is None):
-            yield _unread(case, x)
+            yield _explain_unread(case, x)
         elif g is None:
-            yield from _cut(case, x, told)
-        elif np.size(g) and size(g) == (0.0, True):
-            yield from _zero(case, x, told, known)
+            yield from _explain_cuts(case, x, reported)
+        elif np.size(g) and measure_norm(g) == (0.0, True):
+            yield from _explain_zero(case, x, reported, known)
     for x in case.unread:
-        yield _unread(case, x)
+        yield _explain_unread(case, x)
 
 
-def _unread(case: Case, x: Tensor) -> Finding:
-    """Return an input that the result does not depend on."""
-    name = case.call(x)
-    copy = _copied(case, x)
+def _explain_unread(case: Case, x: Tensor) -> Finding:
+    """Return the finding for an input that the result does not depend on."""
+    name = case.name_node(x)
+    copy = _find_copy_reader(case, x)
     if copy is None:
         evidence = "No node behind the result reads it."
         cause = (
-            "Its gradient is 0 everywhere. If it was meant to count, its value was"
-            " taken out on the way (x.value, float(x.value), a plain array, an index"
-            " or another whole number made of it), or another variable stands where"
-            " it should."
+            "Its gradient is 0 everywhere. If the result should depend on it, the"
+            " program uses its value without gradient (x.value, float(x.value), a"
+            " plain array, an index or another whole number made of it), or it uses"
+            " another variable by mistake."
         )
     else:
         evidence = (
-            f"No node reads it, but {case.call(copy)}{_place(copy)} reads a constant"
-            " that is its value."
+            f"No node reads it, but {case.name_node(copy)}{_quote_site(copy)} reads a"
+            " constant with its value."
         )
         cause = "x.value is a plain array: what is computed from it has no gradient."
     return Finding(
@@ -82,11 +82,11 @@ def _unread(case: Case, x: Tensor) -> Finding:
     )
 
 
-def _place(node: Tensor) -> str:
+def _quote_site(node: Tensor) -> str:
     return blame.quote_site(node.site)
 
 
-def _copied(case: Case, x: Tensor) -> Tensor | None:
+def _find_copy_reader(case: Case, x: Tensor) -> Tensor | None:
     """Return a node that reads the value of a Tensor as a constant."""
     value = x._value
     for node in case.nodes:
@@ -106,26 +106,26 @@ def _copied(case: Case, x: Tensor) -> Tensor | None:
     return None
 
 
-def _cut(case: Case, x: Tensor, told: set[int]) -> Iterator[Finding]:
-    """An input that counts, but through ops without derivative only."""
+def _explain_cuts(case: Case, x: Tensor, reported: set[int]) -> Iterator[Finding]:
+    """Yield a finding for each op without derivative that cuts an input's gradient."""
     reached = walk.find_dependents(case.nodes, [x])
     cuts = [
         node
         for node in case.nodes
         if node.serial in reached
         and node.inputs
-        and _cuts(node)
+        and _is_cut(node)
         and any(isinstance(a, Tensor) and a.serial in reached for a in node.inputs)
-        # The first on each way: what is behind it varies no more.
+        # The first on each path: what follows it does not vary.
         and any(
             isinstance(a, Tensor)
             and a.serial in reached
             and types.is_differentiable(a.dtype)
             for a in node.inputs
         )
-        and _smooth(case, x, node)
+        and _has_smooth_way(case, x, node)
     ]
-    if not cuts:  # rules that give nothing where they were asked
+    if not cuts:  # rules that return nothing
         cuts = [
             step.node
             for step in case.steps
@@ -136,23 +136,23 @@ def _cut(case: Case, x: Tensor, told: set[int]) -> Iterator[Finding]:
             )
         ]
     for node in cuts:
-        if node.serial in told:
+        if node.serial in reported:
             continue
-        told.add(node.serial)
-        yield _cutter(case, node, f"the gradient by {case.call(x)} is cut")
+        reported.add(node.serial)
+        yield _explain_cut(case, node, f"the gradient by {case.name_node(x)} is cut")
     if not cuts:
         yield Finding(
             "zero-gradient",
             "warning",
             x,
             "backward",
-            f"no gradient arrives at {case.call(x)}",
+            f"no gradient arrives at {case.name_node(x)}",
             "The result depends on it, and nothing flows back.",
-            "Every way to it goes through a rule that gives nothing.",
+            "Every path to it goes through a rule that returns nothing.",
         )
 
 
-def _cuts(node: Tensor) -> bool:
+def _is_cut(node: Tensor) -> bool:
     if node.op.pull is None or node.op.name in STOPPING:
         return True
     return not isinstance(node._value, tuple) and not types.is_differentiable(
@@ -160,7 +160,7 @@ def _cuts(node: Tensor) -> bool:
     )
 
 
-def _smooth(case: Case, x: Tensor, end: Tensor) -> bool:
+def _has_smooth_way(case: Case, x: Tensor, end: Tensor) -> bool:
     """Return whether a way without another cut leads from an input to a node."""
     seen = {end.serial}
     stack = [a for a in end.inputs if isinstance(a, Tensor)]
@@ -168,50 +168,53 @@ def _smooth(case: Case, x: Tensor, end: Tensor) -> bool:
         node = stack.pop()
         if node is x:
             return True
-        if node.serial in seen or _cuts(node):
+        if node.serial in seen or _is_cut(node):
             continue
         seen.add(node.serial)
         stack += [a for a in node.inputs if isinstance(a, Tensor)]
     return False
 
 
-def _cutter(case: Case, node: Tensor, title: str) -> Finding:
-    name, op = case.call(node), node.op.name
+def _explain_cut(case: Case, node: Tensor, title: str) -> Finding:
+    name, op = case.name_node(node), node.op.name
     rule: str | None = "g"
     if op in ROUNDING:
-        kind, cause = "rounded", "What is rounded is flat almost everywhere: slope 0."
+        kind, cause = (
+            "rounded",
+            "A rounded value is constant almost everywhere: slope 0.",
+        )
         text, code = (
-            "let the gradient through as if nothing was rounded (straight-through)",
+            "let the gradient through as if it did not round (straight-through)",
             f'wb.override("{op}", "g")',
         )
         if op == "floor_divide":
-            text = "a quotient that is not rounded in its place"
+            text = "replace it by a quotient that is not rounded"
             code = spell(node, "{0} / {1}")
             rule = None
     elif op in COMPARING:
         kind = "compared"
-        cause = "A comparison gives steps: its slope is 0 wherever it has one."
-        text = "a smooth step in its place, some `width` wide"
-        code, rule = _smooth_step(node), None
+        cause = "A comparison is a step function: its slope is 0 wherever it has one."
+        text = "replace it by a smooth step of some `width`"
+        code, rule = _write_smooth_step(node), None
     elif op == "astype" or not types.is_differentiable(node.dtype):
         kind = "cast-to-integer" if op == "astype" else "chosen"
         if op in CHOOSING:
             cause = "A position has no slope."
-            text = "a mean of the positions in its place, weighted by softmax"
-            code, rule = _soft_position(node), None
+            text = "replace it by a mean of the positions, weighted by softmax"
+            code, rule = _write_soft_position(node), None
         else:
             cause = "Integers do not vary: their slope is 0."
             text = "keep it a float, and let the gradient through"
             code, rule = "", None
             if op == "astype":
-                kept = offer(case, node, text, "np.trunc({0})")
+                kept = offer_fix(case, node, text, "np.trunc({0})")
                 code = "" if kept is None else kept.code
     elif op in STOPPING:
         kind, cause = "stopped", f"{op} lets no gradient through."
-        text, code, rule = "let it through", operand(node), None
+        text, code, rule = "let it through", quote_operand(node), None
     else:
         kind, cause = "no-derivative", f"{op} has no derivative."
-        text, code = "a rule for it", f'wb.override("{op}", "g")'
+        text, code = "attach a rule", f'wb.override("{op}", "g")'
         rule = None
     if isinstance(node._value, tuple) or node.shape != (
         node.inputs[0].shape if isinstance(node.inputs[0], Tensor) else ()
@@ -229,10 +232,10 @@ def _cutter(case: Case, node: Tensor, title: str) -> Finding:
     )
 
 
-def _zero(
-    case: Case, x: Tensor, told: set[int], known: Collection[Tensor]
+def _explain_zero(
+    case: Case, x: Tensor, reported: set[int], known: Collection[Tensor]
 ) -> Iterator[Finding]:
-    """An input whose gradient arrives and is 0 all over: where it became so."""
+    """Yield a finding for the node that makes an input's gradient 0 in all entries."""
     passers: dict[int, list[Any]] = {}
     for step in case.steps:
         for serial, norm, _ in step.passed:
@@ -248,62 +251,66 @@ def _zero(
                 found[step.node.serial] = step
             else:
                 stack.append(step.node)
-    skip = {node.serial for node in known} | told
+    skip = {node.serial for node in known} | reported
     if not found or any(s in skip for s in found):
         return
     step = found[min(found)]
     node = step.node
-    told.add(node.serial)
+    reported.add(node.serial)
     if node.op.name in STOPPING:
-        yield _cutter(case, node, f"the gradient by {case.call(x)} is stopped")
+        yield _explain_cut(
+            case, node, f"the gradient by {case.name_node(x)} is stopped"
+        )
         return
-    vanished = _vanished(case, node)
+    vanished = _has_underflowed(case, node)
     if not vanished and (known or node.serial in (case.rules or ())):
-        return  # what is wrong elsewhere tells more; an override was meant so
+        return  # other findings say more; an override does it on purpose
     yield Finding(
         "zero-gradient",
         "warning" if vanished else "note",
         node,
         "backward",
-        f"the gradient by {case.call(x)} is exactly 0: {case.call(node)} passes on 0",
-        f"A gradient of norm {step.norm:.3g} arrives at {case.call(node)}, and all that"
-        " it passes on is 0.",
+        f"the gradient by {case.name_node(x)} is exactly 0: {case.name_node(node)}"
+        " passes on 0",
+        f"A gradient of norm {step.norm:.3g} arrives at {case.name_node(node)}, and all"
+        " that it passes on is 0.",
         "The gradient has become too small for its dtype on the way."
         if vanished
-        else _flat(node),
+        else _explain_flatness(node),
     )
 
 
-def _flat(node: Tensor) -> str:
+def _explain_flatness(node: Tensor) -> str:
     """Return why a slope is 0, though nothing has become too small."""
     if node.op.name in ("multiply", *PRODUCTS):
         for k, a in enumerate(node.inputs):
             if np.size(value_of(a)) and not np.any(value_of(a)):
-                text = operand(node, k)
-                return f"It is a product, and its operand {text} is 0 all over."
+                text = quote_operand(node, k)
+                return f"It is a product, and its operand {text} is 0 in all entries."
     if node.op.name in LENGTHS and not np.any(node._value):
         return (
-            f"{node.op.name} is 0 here, where it has a kink: no derivative is the right"
-            " one, and the first and all higher ones are taken as 0. A square, a sum of"
-            " squares or a variance has no kink; or start somewhere else."
+            f"{node.op.name} is 0 here, where it has a kink and no derivative; the"
+            " first and all higher ones are taken as 0. Use a square, a sum of squares"
+            " or a variance, which have no kink, or another starting point."
         )
     if node.op.name in ("square", "power") and not np.any(value_of(node.inputs[0])):
-        return f"Its operand {operand(node)} is 0 all over, where a square is flat."
+        text = quote_operand(node)
+        return f"Its operand {text} is 0 in all entries, where a square is flat."
     return (
         "Its slope is 0 at these values: a factor of 0, a flat place, or entries"
         " that are not used."
     )
 
 
-def _soft_position(node: Tensor) -> str:
-    """What varies smoothly in the place of a position; nothing where none is known."""
-    z, axis = operand(node), node.params.get("axis")
+def _write_soft_position(node: Tensor) -> str:
+    """Return code for a smooth position in place of an argmax; empty if unknown."""
+    z, axis = quote_operand(node), node.params.get("axis")
     if node.op.name not in ("argmax", "argmin") or z == LEFT_OUT:
         return ""
     if axis is None and np.ndim(value_of(node.inputs[0])) != 1:
         return ""
     if node.op.name == "argmin":
-        z = minus(z)
+        z = negate_text(z)
     if axis in (None, -1, np.ndim(value_of(node.inputs[0])) - 1):
         soft = f"workbench.scipy.special.softmax({z}, axis=-1)"
         keep = ", keepdims=True" if node.params.get("keepdims") else ""
@@ -312,14 +319,14 @@ def _soft_position(node: Tensor) -> str:
     return ""
 
 
-def _smooth_step(node: Tensor) -> str:
+def _write_smooth_step(node: Tensor) -> str:
     """Return a sigmoid in place of a comparison, a tanh in place of a sign."""
     if node.op.name == "sign":
         return spell(node, "np.tanh({0} / width)")
     step = "x"
     if len(node.inputs) == 2 and node.op.name in _ABOVE + _BELOW:
         step = "({0} - {1})" if node.op.name in _ABOVE else "({1} - {0})"
-        if number(node.inputs[1]) == 0 and node.op.name in _ABOVE:
+        if constant_value(node.inputs[1]) == 0 and node.op.name in _ABOVE:
             step = "{0}"
     return spell(node, f"workbench.scipy.special.expit({step} / width)")
 
@@ -328,8 +335,8 @@ _ABOVE = ("greater", "greater_equal")
 _BELOW = ("less", "less_equal")
 
 
-def _vanished(case: Case, node: Tensor) -> bool:
-    """Return whether what arrives is so small that a product with it underflows."""
+def _has_underflowed(case: Case, node: Tensor) -> bool:
+    """Return whether the cotangent is so small that a product with it underflows."""
     norm = case.step_of[node.serial].norm
     if isinstance(node._value, tuple):
         return False
@@ -339,32 +346,31 @@ def _vanished(case: Case, node: Tensor) -> bool:
     return norm < float(np.finfo(dtype).tiny) * 1e6
 
 
-# What a program throws away, and what stays poisoned all the same.
+# Entries that a program drops, but whose NaN stays in the gradient.
 #
 # ``(x > 0) * np.log(x)``, ``np.fmax(np.log(x), -5)``, ``np.minimum(1 / x, 9)``,
 # ``np.log(x)[2]``: the entries that are not finite are not wanted, but 0 times infinity
-# is NaN, in the value or on the way back. Where `np.where` chooses, nothing flows to
-# what it has left out. From the node that is blamed the walk goes to who drops its bad
-# entries, and says so.
+# is NaN, in the value or on the way back. `np.where` sends nothing to the branch that
+# it leaves out. From the blamed node a walk finds the node that drops its bad entries.
 
 EXTREMES = {"maximum": ">", "fmax": ">", "minimum": "<", "fmin": "<"}
 TAKING = {"getitem", "take", "take_along_axis"}
 #: Ops that move entries, and do nothing else.
 MOVING = {"reshape", "transpose", "broadcast_to", "flip", "roll", "copy", "getitem"}
-#: So far the walk goes.
+#: The most nodes that the walk visits.
 MOST = 40
 
 
 class Dropped(NamedTuple):
-    """Who drops the bad entries of a node, in a sentence, and what to write there."""
+    """The node that drops the bad entries of another, in a sentence, and a fix."""
 
     node: Tensor
     cause: str
     fix: Fix | None
 
 
-def dropped(case: Case, node: Tensor, bad: Any) -> Dropped | None:
-    """Return who drops those entries of a node; None if they are wanted."""
+def find_dropped(case: Case, node: Tensor, bad: Any) -> Dropped | None:
+    """Return the node that drops these entries of a node; None if they are used."""
     if not isinstance(bad, np.ndarray | np.generic | bool):
         return None  # arrays of another library
     bad = np.asarray(bad)
@@ -380,19 +386,19 @@ def dropped(case: Case, node: Tensor, bad: Any) -> Dropped | None:
                 continue
             seen.add(reader.serial)
             k = next(i for i, a in enumerate(reader.inputs) if a is x)
-            found = _drops(case, node, reader, k, bad)
+            found = _explain_drop(case, node, reader, k, bad)
             if found is not None:
                 return found
-            further = _carried(reader, k, bad)
+            further = _carry_mask(reader, k, bad)
             if further is not None:
                 stack.append((reader, further))
     return None
 
 
-def _drops(
+def _explain_drop(
     case: Case, origin: Tensor, node: Tensor, k: int, bad: Any
 ) -> Dropped | None:
-    """Return what to say if a node drops the bad entries of its operand k."""
+    """Return the explanation if a node drops the bad entries of its operand k."""
     name, y = node.op.name, np.asarray(node._value)
     if name == "multiply":
         other = np.broadcast_to(value_of(node.inputs[1 - k]), y.shape)
@@ -401,17 +407,17 @@ def _drops(
         truth = other.dtype == bool
         kept = f"{{{1 - k}}}" if truth else f"{{{1 - k}}} != 0"
         value = f"{{{k}}}" if truth else "{0} * {1}"
-        return _tell_dropped(
-            case, node, f"multiplies by 0 there, with {_text(node, 1 - k)}: 0 times"
-            " infinity or NaN is NaN, and a product masks nothing",
-            f"np.where({kept}, {value}, 0)",
-        )  # fmt: skip
+        what = (
+            f"multiplies by 0 there, with {_quote_other(node, 1 - k)}: 0 times infinity"
+            " or NaN is NaN, and a product masks nothing"
+        )
+        return _make_dropped(case, node, what, f"np.where({kept}, {value}, 0)")
     if name in EXTREMES and len(node.inputs) == 2:
         mine = np.broadcast_to(value_of(node.inputs[k]), y.shape)
         there = np.broadcast_to(bad, y.shape)
         if not np.isfinite(y[there]).all() or (mine[there] == y[there]).any():
             return None
-        return _tell_dropped(
+        return _make_dropped(
             case, node, "takes the other operand there, and sends back 0",
             f"np.where({{0}} {EXTREMES[name]} {{1}}, {{0}}, {{1}})",
         )  # fmt: skip
@@ -421,46 +427,47 @@ def _drops(
             return None
         return Dropped(
             node,
-            f" {_named(node)} does not use these entries, and sends back 0: take what"
-            " is used before it is computed with.",
-            _taken_first(case, origin, node),
+            f" {_describe_node(node)} does not use these entries, and sends back 0:"
+            " take the entries that are used before the computation.",
+            _offer_taking_first(case, origin, node),
         )
     return None
 
 
-def _tell_dropped(case: Case, node: Tensor, what: str, code: str) -> Dropped:
-    text = "choose with np.where, to whose other branch nothing flows"
+def _make_dropped(case: Case, node: Tensor, what: str, code: str) -> Dropped:
+    text = "choose with np.where, which sends nothing to its other branch"
     return Dropped(
         node,
-        f" {_named(node)} {what}; np.where leaves it out in values and gradients.",
-        offer(case, node, text, code),
+        f" {_describe_node(node)} {what}; np.where leaves it out in values and"
+        " gradients.",
+        offer_fix(case, node, text, code),
     )
 
 
-def _named(node: Tensor) -> str:
+def _describe_node(node: Tensor) -> str:
     return f"{node.op.name}{blame.quote_site(node.site)}"
 
 
-def _text(node: Tensor, k: int) -> str:
-    text = operand(node, k)
+def _quote_other(node: Tensor, k: int) -> str:
+    text = quote_operand(node, k)
     return "its other operand" if text == LEFT_OUT else text
 
 
-def _taken_first(case: Case, origin: Tensor, node: Tensor) -> Fix | None:
-    """Return the entries of the operand in place of those of the result."""
+def _offer_taking_first(case: Case, origin: Tensor, node: Tensor) -> Fix | None:
+    """Return a fix that indexes the operand in place of the result."""
     name = origin.op.name
     if node.op.name != "getitem" or node.inputs[0] is not origin:
         return None
     if not origin.op.elementwise or len(origin.inputs) != 1 or not hasattr(np, name):
         return None
     o = Operands()
-    code = f"np.{name}({o(origin, 0)}[{o.index(node)}])"
+    code = f"np.{name}({o(origin, 0)}[{o.name_index(node)}])"
     form = prove(case, Form("take the entries first", code, node), o)
     return None if form is None else Fix(form.name, form.code)
 
 
-def _carried(node: Tensor, k: int, bad: Any) -> Any:
-    """Return the bad entries of an operand in what is made of it, entry by entry."""
+def _carry_mask(node: Tensor, k: int, bad: Any) -> Any:
+    """Return the mask of bad entries after a node, from that of its operand k."""
     shape = np.shape(node._value)
     if node.op.name in MOVING and k == 0:
         return node.op.compute(bad, *map(value_of, node.inputs[1:]), **node.params)

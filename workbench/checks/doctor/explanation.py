@@ -1,6 +1,6 @@
-"""Why a value or slope is not finite: plain words, what to write or attach.
+"""Explanations of values and slopes that are not finite, with their fixes.
 
-The rows of `singular.py` say it op by op; `forms.py` knows better lines where an op is
+The rows of `singular.py` explain single ops; `forms.py` has better lines where an op is
 part of a form.
 """
 
@@ -12,10 +12,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.autodiff import reverse
-from workbench.checks.doctor.case import Case, at, counted, finite, first, kinds, size
-from workbench.checks.doctor.equivalence import Form, is_finite_in_float64, offer
+from workbench.checks.doctor.case import (
+    Case,
+    count_nonfinite,
+    find_first,
+    format_index,
+    is_finite,
+    measure_norm,
+    name_nonfinite,
+)
+from workbench.checks.doctor.equivalence import Form, is_finite_in_float64, offer_fix
 from workbench.checks.doctor.finding import Fix
-from workbench.checks.doctor.forms import form_of
+from workbench.checks.doctor.forms import find_form
 from workbench.checks.doctor.singular import (
     BOUNDED,
     ENTRIES,
@@ -26,44 +34,49 @@ from workbench.checks.doctor.singular import (
     SLOPES,
     VALUES,
     Row,
+    find_pole,
     has_both_signs,
-    is_isolated,
 )
-from workbench.checks.doctor.spelling import LEFT_OUT, closed, operand, spell
+from workbench.checks.doctor.spelling import (
+    LEFT_OUT,
+    parenthesize,
+    quote_operand,
+    spell,
+)
 from workbench.checks.doctor.vectors import BASES
-from workbench.checks.doctor.zeros import dropped
+from workbench.checks.doctor.zeros import find_dropped
 from workbench.core import types, walk
 from workbench.core.tensor import Tensor, make_leaf, value_of
 from workbench.errors import WorkbenchError
 from workbench.overrides.override import override
 from workbench.overrides.override_blocks import resolve_call
 
-# The gradient rules that the doctor says to attach, tried before they are told.
+# Gradient rules are tried before the doctor suggests them.
 #
-# A rule is attached to the node to blame and the sweep runs once more. It must pass on
-# what is finite, and the gradients must be the true ones wherever these have a limit:
-# the gradients beside the point, on opposite sides of it, in mean. So a distance at 0,
-# whose slopes are 1 and -1 beside it, has the limit 0, and what another pair of points
-# adds to it has its own; a root at 0 has none, and nothing is asked of it.
+# A rule is attached to the node to blame, and the sweep runs once more. Its cotangents
+# must be finite, and the gradients must equal the true limits where there are any: the
+# mean of the gradients at two points on opposite sides of the point. So a distance at
+# 0, with slopes 1 and -1 on its sides, has the limit 0. A root at 0 has no limit, so
+# any finite gradient will do.
 
-#: Of programs with more nodes no limit is asked: it takes four more runs.
+#: Larger programs are not compared with limits, which takes four more runs.
 MOST = 20_000
-#: How far the points beside are, in the size of what is differentiated by.
+#: The relative distances of the two points on the sides.
 STEPS = (1e-4, 1e-5)
 NARROW_STEPS = (1e-2, 3e-3)
-#: How far apart what shall be the same may be.
+#: The relative difference up to which gradients count as equal.
 ENOUGH = 1e-2
 
 
 def choose_rule(case: Case, node: Tensor, rules: list[str]) -> str | None:
-    """Return the first of some rules that mends a node; None if none does."""
+    """Return the first of some rules that mends a node, or None."""
     for rule in rules:
-        if _mends(case, node, rule):
+        if _is_mended(case, node, rule):
             return rule
     return None
 
 
-def _mends(case: Case, node: Tensor, rule: str) -> bool:
+def _is_mended(case: Case, node: Tensor, rule: str) -> bool:
     passed: list[Any] = []
 
     def visit(seen: reverse.Visit) -> None:
@@ -80,49 +93,49 @@ def _mends(case: Case, node: Tensor, rule: str) -> bool:
         )  # fmt: skip
     except (ArithmeticError, AssertionError, TypeError, ValueError, WorkbenchError):
         return False
-    if not all(finite(c) for c in passed):
+    if not all(is_finite(c) for c in passed):
         return False
-    limits = _limits(case)
+    limits = _find_limits(case)
     if limits is None:
         return True
     return all(
-        g is None or limit is None or _agrees(value_of(g), *limit)
+        g is None or limit is None or _is_limit(value_of(g), *limit)
         for g, limit in zip(made, limits, strict=True)
     )
 
 
-def _agrees(g: Any, limit: Any, off: Any) -> bool:
-    """Return whether a gradient is the limit, where it is finite and one is known."""
+def _is_limit(g: Any, limit: Any, off: Any) -> bool:
+    """Return whether a gradient equals the limit, where both are finite and known."""
     with np.errstate(all="ignore"):
         apart = abs(g - limit) > off
     return not bool(np.any(apart & np.isfinite(off) & np.isfinite(g)))
 
 
-def _limits(case: Case) -> list[Any] | None:
-    """Return the true gradient beside the point, in mean, and how well it is known.
+def _find_limits(case: Case) -> list[Any] | None:
+    """Return the limit of each true gradient, and how well it is known.
 
-    None for all where overrides are in force: what they do is meant.
+    None where overrides are active, since they change gradients on purpose.
     """
     if case.rules or len(case.nodes) > MOST:
         return None
     if "limits" not in case.forms:
         try:
-            case.forms["limits"] = _find_means_beside(case)
+            case.forms["limits"] = _average_neighbours(case)
         except (ArithmeticError, TypeError, ValueError, WorkbenchError):
             case.forms["limits"] = None
     found: list[Any] | None = case.forms["limits"]
     return found
 
 
-def _find_means_beside(case: Case) -> list[Any] | None:
+def _average_neighbours(case: Case) -> list[Any] | None:
     if not all(isinstance(x._value, _HOST) for x in case.wrt):
         return None  # arrays of another library
     rng = np.random.default_rng(0)
     narrow = any(np.finfo(x.dtype).eps > 1e-10 for x in case.wrt)
     means = []
     for step in NARROW_STEPS if narrow else STEPS:
-        shifts = [_shift(x, rng) * step for x in case.wrt]
-        one, other = (_gradients(case, shifts, sign) for sign in (1, -1))
+        shifts = [_draw_shift(x, rng) * step for x in case.wrt]
+        one, other = (_differentiate_beside(case, shifts, sign) for sign in (1, -1))
         means.append(
             [
                 None if g is None or h is None else (g + h) / 2
@@ -145,7 +158,7 @@ def _find_means_beside(case: Case) -> list[Any] | None:
 _HOST = (np.ndarray, np.generic, float, complex)
 
 
-def _shift(x: Tensor, rng: np.random.Generator) -> Any:
+def _draw_shift(x: Tensor, rng: np.random.Generator) -> Any:
     size = float(np.max(np.abs(x._value))) if np.size(x._value) else 0.0
     shift = rng.normal(size=np.shape(x._value)) * (size or 1.0)
     if x.dtype.kind == "c":
@@ -153,7 +166,7 @@ def _shift(x: Tensor, rng: np.random.Generator) -> Any:
     return shift if types.is_weak(x._value) else np.asarray(shift).astype(x.dtype)
 
 
-def _gradients(case: Case, shifts: list[Any], sign: int) -> list[Any]:
+def _differentiate_beside(case: Case, shifts: list[Any], sign: int) -> list[Any]:
     """Return the true gradients at a point beside that of the case."""
     leaves = [
         make_leaf(x._value + sign * shift)
@@ -164,28 +177,28 @@ def _gradients(case: Case, shifts: list[Any], sign: int) -> list[Any]:
     return [None if g is None else value_of(g) for g in made]
 
 
-# What is said
+# Diagnoses
 
 
-class Told(NamedTuple):
-    """What there is to say of a node."""
+class Diagnosis(NamedTuple):
+    """The explanation of one node, in the parts of a finding."""
 
     kind: str
     trouble: str
     evidence: str
     cause: str
     fix: Fix | None = None
-    #: Which operand it hangs on, and at which entries.
+    #: The number of the operand to blame, and the mask of its entries.
     operand: int | None = None
     mask: Any = None
 
 
-def _args(node: Tensor) -> list[Any]:
+def _operand_values(node: Tensor) -> list[Any]:
     return [value_of(a) for a in (node.args or node.inputs)]
 
 
-def _hits(row: Row, args: list[Any]) -> Any:
-    """Return where a row applies; None where it cannot be asked."""
+def _find_hits(row: Row, args: list[Any]) -> Any:
+    """Return the mask where a row applies; None if it cannot be computed."""
     try:
         mask = np.asarray(row.where(*args))
     except (TypeError, ValueError):
@@ -193,9 +206,9 @@ def _hits(row: Row, args: list[Any]) -> Any:
     return mask if mask.dtype == bool and mask.any() else None
 
 
-def _mended(case: Case, row: Row, node: Tensor) -> Fix | None:
+def _offer_row_fix(case: Case, row: Row, node: Tensor) -> Fix | None:
     """Return the line of a row, if it is proved."""
-    dtype = types.spec_of(_args(node)[0]).dtype
+    dtype = types.spec_of(_operand_values(node)[0]).dtype
     size = np.dtype(dtype).itemsize // (2 if dtype.kind == "c" else 1)
     tiny, near = _SMALL.get(size, ("1e-300", "1e-12"))
     code = row.code
@@ -214,58 +227,60 @@ def _mended(case: Case, row: Row, node: Tensor) -> Fix | None:
 
     for key, value in settings.items():
         code = code.replace(f"{{{key}}}", value)
-    return offer(case, node, row.text, code, changes=changes)
+    return offer_fix(case, node, row.text, code, changes=changes)
 
 
 #: What is just beside 0 and beside 1, by the bytes of a float; else that of float64.
 _SMALL = {2: ("1e-7", "1e-3"), 4: ("1e-30", "1e-6")}
 
 
-def _numbers(node: Tensor, mask: Any, k: int = 0) -> str:
-    """Return how many operands are there, and the first of them."""
+def _format_operands(node: Tensor, mask: Any, k: int = 0) -> str:
+    """Return the number of masked operands and the first of them, as text."""
     count, total = int(mask.sum()), int(mask.size)
-    x = np.broadcast_to(_args(node)[k], mask.shape)
-    index = first(mask)
-    text = operand(node, k)
-    text = "its operand" if text == LEFT_OUT else closed(text) if index else text
-    seen = f"{text}{at(index)} = {x[index]:.6g}"
+    x = np.broadcast_to(_operand_values(node)[k], mask.shape)
+    index = find_first(mask)
+    text = quote_operand(node, k)
+    text = "its operand" if text == LEFT_OUT else parenthesize(text) if index else text
+    seen = f"{text}{format_index(index)} = {x[index]:.6g}"
     return seen if total == 1 else f"{count:,} of {total:,} entries; {seen}"
 
 
-def _point(x: Any, mask: Any) -> str:
-    """Return the first operand there."""
-    return f"{np.broadcast_to(x, mask.shape)[first(mask)]:.6g}"
+def _format_point(x: Any, mask: Any) -> str:
+    """Return the first masked operand as text."""
+    return f"{np.broadcast_to(x, mask.shape)[find_first(mask)]:.6g}"
 
 
 # Forward
 
 
-def value(case: Case, node: Tensor) -> Told:
+def diagnose_value(case: Case, node: Tensor) -> Diagnosis:
     """Return why the value of a node is not finite, though its operands are."""
-    name, args = node.op.name, _args(node)
-    form = form_of(case, node)
+    name, args = node.op.name, _operand_values(node)
+    form = find_form(case, node)
     for row in VALUES.get(name, ()):
-        mask = _hits(row, args)
+        mask = _find_hits(row, args)
         if mask is not None:
             k = len(node.inputs) - 1 if row.kind == "division-by-zero" else 0
             k = 0 if name in ("power", "float_power") else k
-            fix = _mended(case, row, node) if form is None else form.fix
-            numbers = _numbers(node, mask, k)
-            return Told(row.kind, row.trouble, numbers, row.cause, fix, k, mask)
-    dtype = types.spec_of(value_of(flat_first(node._value))).dtype
-    how = counted(node._value)
-    pole = _pole(case, node, args, form)
+            fix = _offer_row_fix(case, row, node) if form is None else form.fix
+            numbers = _format_operands(node, mask, k)
+            return Diagnosis(row.kind, row.trouble, numbers, row.cause, fix, k, mask)
+    dtype = types.spec_of(value_of(first_nonfinite(node._value))).dtype
+    how = count_nonfinite(node._value)
+    pole = _diagnose_pole(case, node, args, form)
     if pole is not None:
         return pole
-    grown = kinds(node._value) == "inf" and (name in GROWING or node.op.elementwise)
+    grown = name_nonfinite(node._value) == "inf" and (
+        name in GROWING or node.op.elementwise
+    )
     if grown or name in EXPONENTIAL:
-        return _overflow(case, node, args, dtype, how, form)
-    if name in GROWING and has_both_signs(_computed(node), args):
-        told = _overflow(case, node, args, dtype, how, form)
+        return _diagnose_overflow(case, node, args, dtype, how, form)
+    if name in GROWING and has_both_signs(_bind_params(node), args):
+        diagnosis = _diagnose_overflow(case, node, args, dtype, how, form)
         less = "times 0" if "prod" in name else "less infinity"
-        return told._replace(cause=f"{told.cause} Infinity {less} is NaN.")
-    gives = "NaN" if kinds(node._value) == "nan" else "infinity"
-    return Told(
+        return diagnosis._replace(cause=f"{diagnosis.cause} Infinity {less} is NaN.")
+    gives = "NaN" if name_nonfinite(node._value) == "nan" else "infinity"
+    return Diagnosis(
         "not-finite",
         f"gives {gives} for finite operands",
         f"The result holds {how}.",
@@ -274,39 +289,41 @@ def value(case: Case, node: Tensor) -> Told:
     )
 
 
-def _computed(node: Tensor) -> Any:
+def _bind_params(node: Tensor) -> Any:
     return lambda *args: node.op.compute(*args, **node.params)
 
 
-def _pole(case: Case, node: Tensor, args: list[Any], form: Any) -> Told | None:
-    """What to say of a function that is infinite at a point, and finite beside it."""
+def _diagnose_pole(
+    case: Case, node: Tensor, args: list[Any], form: Any
+) -> Diagnosis | None:
+    """Explain a function that is infinite at an isolated point; None for others."""
     if not node.op.elementwise or node.op.custom or isinstance(node._value, tuple):
         return None
     if not isinstance(node._value, np.ndarray | np.generic | float | complex):
         return None  # arrays of another library
     k, mask = None, np.asarray(np.isinf(node._value))
     if mask.any():
-        k = is_isolated(_computed(node), args, mask)
+        k = find_pole(_bind_params(node), args, mask)
     elif (mask := np.asarray(np.isnan(node._value))).any():  # between two signs
-        k = is_isolated(_computed(node), args, mask, both=True)
+        k = find_pole(_bind_params(node), args, mask, both=True)
     if k is None:
         return None
-    return Told(
+    return Diagnosis(
         "pole",
-        f"has a pole at {_point(args[k], mask)}",
-        _numbers(node, mask, k),
-        f"{node.op.name} grows without bound towards that point; beside it it is"
+        f"has a pole at {_format_point(args[k], mask)}",
+        _format_operands(node, mask, k),
+        f"{node.op.name} grows without bound towards that point; around it it is"
         " finite.",
         None if form is None else form.fix,
     )
 
 
-def _overflow(
+def _diagnose_overflow(
     case: Case, node: Tensor, args: list[Any], dtype: Any, how: str, form: Any
-) -> Told:
+) -> Diagnosis:
     name = node.op.name
     limit = np.finfo(dtype).max if dtype.kind in "fc" else 0
-    largest = max(map(_largest, args), default=0.0)
+    largest = max(map(_max_abs, args), default=0.0)
     evidence = (
         f"Its operands reach {largest:.6g} in size, its result holds {how}; the largest"
         f" {dtype} is {limit:.3g}."
@@ -320,28 +337,30 @@ def _overflow(
     elif narrow and is_finite_in_float64(node):
         fix = Fix("compute it in float64", spell(node, "{0}.astype(np.float64)"))
     elif name in EXPONENTIAL:
-        fix = _bounded(case, node, np.log2(limit) if name == "exp2" else np.log(limit))
-    return Told("overflow", "overflows", evidence, cause, fix)
+        fix = _offer_bounded(
+            case, node, np.log2(limit) if name == "exp2" else np.log(limit)
+        )
+    return Diagnosis("overflow", "overflows", evidence, cause, fix)
 
 
-def _bounded(case: Case, node: Tensor, most: float) -> Fix | None:
-    """An exponential whose operand is bounded, on both sides if both overflow."""
+def _offer_bounded(case: Case, node: Tensor, most: float) -> Fix | None:
+    """Return a fix that bounds the operand of an exponential."""
     top = float(np.ceil(most)) - 1
     both = node.op.name in ("sinh", "cosh")
     bound = (
         f"np.clip({{0}}, -{top:g}, {top:g})" if both else f"np.minimum({{0}}, {top:g})"
     )
-    return offer(
+    return offer_fix(
         case,
         node,
-        f"bound the exponent: beyond {top:g} the value stays what it is there",
+        f"bound the exponent: beyond {top:g} the value stays constant",
         f"np.{node.op.name}({bound})",
         changes=lambda x: (np.abs(x) if both else x) > top,
     )
 
 
-def from_infinity(case: Case, node: Tensor) -> Told:
-    """Return why a node makes NaN of infinities that were meant to be there."""
+def diagnose_infinity(case: Case, node: Tensor) -> Diagnosis:
+    """Explain a node that makes NaN from infinite constants."""
     name = node.op.name
     if name in ("subtract", "add", "sum", "mean"):
         kind, cause = "inf-minus-inf", "Infinity less infinity is NaN."
@@ -349,29 +368,29 @@ def from_infinity(case: Case, node: Tensor) -> Told:
             isinstance(x, Tensor) and x.op.name == "max" for x in node.inputs
         ):
             cause += (
-                " A row that is masked by minus infinity all along has no largest"
-                " entry to subtract."
+                " A row that is masked by minus infinity in all entries has no"
+                " largest entry to subtract."
             )
     elif name in ("multiply", "matmul", "einsum", "tensordot"):
         kind, cause = "zero-times-inf", "0 times infinity is NaN."
     else:
         kind, cause = "not-finite", f"{name} of infinity is not defined here."
-    return Told(
+    return Diagnosis(
         kind,
         "makes NaN of infinite operands",
-        f"The result holds {counted(node._value)}.",
+        f"The result holds {count_nonfinite(node._value)}.",
         cause,
     )
 
 
-def flat_first(x: Any) -> Any:
-    """The first array that is not finite of several outputs, or the one there is."""
+def first_nonfinite(x: Any) -> Any:
+    """Return the first of several outputs that is not finite; a single one as it is."""
     if isinstance(x, tuple):
-        return next((part for part in x if not finite(part)), x[0])
+        return next((part for part in x if not is_finite(part)), x[0])
     return x
 
 
-def _largest(x: Any) -> float:
+def _max_abs(x: Any) -> float:
     try:
         x = np.abs(np.asarray(x))
         return float(x.max()) if x.size and x.dtype.kind in "biuf" else 0.0
@@ -382,102 +401,107 @@ def _largest(x: Any) -> float:
 # Backward
 
 
-def slope(case: Case, node: Tensor, g: Any, passed: list[Any]) -> Told:
-    """Why a rule passes on what is not finite, though a finite cotangent arrived."""
-    name, args = node.op.name, _args(node)
-    bad = next(p for p in passed if p is not None and not finite(p))
-    how = counted(bad)
+def diagnose_slope(case: Case, node: Tensor, g: Any, passed: list[Any]) -> Diagnosis:
+    """Explain a rule that makes bad cotangents from a finite one."""
+    name, args = node.op.name, _operand_values(node)
+    bad = next(p for p in passed if p is not None and not is_finite(p))
+    how = count_nonfinite(bad)
     rule = None if case.rules is None else case.rules.get(node.serial)
     if rule is not None:
         label = getattr(rule, "label", "") or "an override"
-        return Told(
+        return Diagnosis(
             "override-not-finite",
-            f"has an override that passes on {_what(bad)}",
-            f"A finite gradient of norm {_norm(g)} arrives, and {label} makes {how}.",
+            f"has an override that passes on {_name_bad(bad)}",
+            f"A finite gradient of norm {_format_norm(g)} arrives, and {label} makes"
+            f" {how}.",
             f"The rule of the override {label!r} is not finite at these values.",
-            attached(case, node, "nothing where the rule is not finite", [MEND]),
+            offer_rule(case, node, "nothing where the rule is not finite", [MEND]),
         )
-    form = form_of(case, node, sloped=True)
+    form = find_form(case, node, with_slopes=True)
     for row in SLOPES.get(name, ()):
-        mask = _hits(row, args)
+        mask = _find_hits(row, args)
         if mask is not None:
             k = len(node.inputs) - 1 if name == "divide" else 0
             text = f"a gradient of 0 where the slope of {name} is infinite"
             rules = [SAFE[name], *ENTRIES] if name in SAFE else ENTRIES
-            told = Told(
+            diagnosis = Diagnosis(
                 row.kind,
                 row.trouble,
-                f"{_numbers(node, mask, k)}; passed on: {how}.",
+                f"{_format_operands(node, mask, k)}; passed on: {how}.",
                 row.cause,
-                attached(case, node, text, rules, form),
+                offer_rule(case, node, text, rules, form),
                 k,
                 mask,
             )
-            return _unwanted(case, node, g, told)
-    steep, mask = _steep(node, g)
-    if steep is not None:
+            return _add_dropped(case, node, g, diagnosis)
+    singular, mask = _find_infinite_slope(node, g)
+    if singular is not None:
         text = f"a gradient of 0 where the slope of {name} is infinite"
-        told = Told(
+        diagnosis = Diagnosis(
             "infinite-slope",
-            f"has an infinite slope at {_point(args[steep], mask)}",
-            f"{_numbers(node, mask, steep)}; passed on: {how}.",
-            f"The slope of {name} grows without bound towards that point; beside it it"
+            f"has an infinite slope at {_format_point(args[singular], mask)}",
+            f"{_format_operands(node, mask, singular)}; passed on: {how}.",
+            f"The slope of {name} grows without bound towards that point; around it it"
             " is finite.",
-            attached(case, node, text, ENTRIES, form),
+            offer_rule(case, node, text, ENTRIES, form),
             None,
             mask,
         )
-        return _unwanted(case, node, g, told)
-    wild = [k for k, a in enumerate(args) if not _finite(a)]
-    if wild or not finite(node._value):
-        what = f"Its operand {operand(node, wild[0])}" if wild else "Its value"
+        return _add_dropped(case, node, g, diagnosis)
+    bad_operands = [k for k, a in enumerate(args) if not _is_finite(a)]
+    if bad_operands or not is_finite(node._value):
+        what = (
+            f"Its operand {quote_operand(node, bad_operands[0])}"
+            if bad_operands
+            else "Its value"
+        )
         text = "nothing where the slope is not finite"
-        fix = attached(case, node, text, ENTRIES) if form is None else form.fix
-        overflowed = not wild and name in EXPONENTIAL
-        return Told(
+        fix = offer_rule(case, node, text, ENTRIES) if form is None else form.fix
+        overflowed = not bad_operands and name in EXPONENTIAL
+        return Diagnosis(
             "overflow" if overflowed else "zero-times-inf",
             "has overflowed, and its slope with it"
             if overflowed
             else "multiplies infinity by 0 on the way back",
             f"{what} is not finite; passed on: {how}.",
-            "The value is infinite, so its slope is too: times the 0 that arrives it"
-            " is NaN.",
+            "The value is infinite, so its slope is too; times a gradient of 0 it is"
+            " NaN.",
             fix,
         )
     if name in BASES and not node.op.custom:
-        return Told(
+        return Diagnosis(
             "undetermined",
-            f"has vectors of a repeated {BASES[name]}, which nothing determines",
-            f"A finite gradient of norm {_norm(g)} arrives; passed on: {how}.",
-            "Any basis of its space is as good as another, rounding chooses one, and"
-            " the result hangs on the choice: it has no slope.",
-            attached(case, node, "nothing where there is no slope", ENTRIES),
+            f"has undetermined vectors of a repeated {BASES[name]}",
+            f"A finite gradient of norm {_format_norm(g)} arrives; passed on: {how}.",
+            "Every basis of their space is equally valid, rounding chooses one, and the"
+            " result depends on the choice: it has no slope.",
+            offer_rule(case, node, "nothing where there is no slope", ENTRIES),
         )
-    if kinds(bad) == "inf" and not node.op.custom:
-        dtype = types.spec_of(value_of(flat_first(bad))).dtype
-        return Told(
+    if name_nonfinite(bad) == "inf" and not node.op.custom:
+        dtype = types.spec_of(value_of(first_nonfinite(bad))).dtype
+        return Diagnosis(
             "gradient-overflow",
             f"passes on a gradient larger than {dtype} holds",
-            f"A gradient of norm {_norm(g)} arrives; passed on: {how}.",
+            f"A gradient of norm {_format_norm(g)} arrives; passed on: {how}.",
             f"The product with the slope of {name} overflows {dtype}.",
-            attached(case, node, "bound the gradient that flows there", BOUNDED),
+            offer_rule(case, node, "bound the gradient that flows there", BOUNDED),
         )
-    return Told(
+    return Diagnosis(
         "rule-not-finite",
-        f"passes on {_what(bad)}",
-        f"A finite gradient of norm {_norm(g)} arrives; passed on: {how}.",
+        f"passes on {_name_bad(bad)}",
+        f"A finite gradient of norm {_format_norm(g)} arrives; passed on: {how}.",
         f"The rule of {name} ({node.op.rule or 'its own'}) is not finite at these"
         " values.",
-        attached(case, node, "nothing where the rule is not finite", ENTRIES),
+        offer_rule(case, node, "nothing where the rule is not finite", ENTRIES),
     )
 
 
-def _steep(node: Tensor, g: Any) -> tuple[int | None, Any]:
-    """The operand at which a slope is infinite at a point, and finite beside it."""
-    args, pull = _args(node), node.op.pull
+def _find_infinite_slope(node: Tensor, g: Any) -> tuple[int | None, Any]:
+    """Return the operand with an isolated point of infinite slope, and the mask."""
+    args, pull = _operand_values(node), node.op.pull
     if not node.op.elementwise or node.op.custom or pull is None:
         return None, None
-    if not all(map(_finite, args)) or not finite(node._value):
+    if not all(map(_is_finite, args)) or not is_finite(node._value):
         return None, None
     shape = np.shape(node._value)
     ones = np.ones(shape, types.spec_of(value_of(g)).dtype)
@@ -490,30 +514,30 @@ def _steep(node: Tensor, g: Any) -> tuple[int | None, Any]:
         return np.sum(np.abs(found), axis=0)
 
     mask = np.asarray(np.isinf(slopes(*each)))
-    return (is_isolated(slopes, each, mask), mask) if mask.any() else (None, None)
+    return (find_pole(slopes, each, mask), mask) if mask.any() else (None, None)
 
 
-def attached(
+def offer_rule(
     case: Case, node: Tensor, text: str, rules: list[str], form: Form | None = None
 ) -> Fix | None:
-    """The first rule that mends a node, and what to write instead; None if none."""
+    """Return a fix with the first rule that mends a node, or with the form; or None."""
     rule = choose_rule(case, node, rules)
     if rule is None:
         return None if form is None else form.fix
     if form is not None:
         text = f"{text}; or write {form.code}"
-    return Fix(text, _line(node, rule), rule)
+    return Fix(text, _write_override(node, rule), rule)
 
 
-def _finite(a: Any) -> bool:
+def _is_finite(a: Any) -> bool:
     try:
-        return finite(a if isinstance(a, tuple) else np.asarray(a))
+        return is_finite(a if isinstance(a, tuple) else np.asarray(a))
     except (TypeError, ValueError):
         return True
 
 
-def _zero_arrives(g: Any, mask: Any) -> str:
-    """Return what 0 · inf is, where a cotangent of 0 meets an infinite slope."""
+def _describe_zero_cotangent(g: Any, mask: Any) -> str:
+    """Return a sentence if a cotangent of 0 meets an infinite slope, else nothing."""
     if isinstance(g, tuple) or np.shape(g) != mask.shape:
         return ""
     if bool(np.all(np.asarray(value_of(g))[mask] == 0)):
@@ -521,29 +545,29 @@ def _zero_arrives(g: Any, mask: Any) -> str:
     return ""
 
 
-def _unwanted(case: Case, node: Tensor, g: Any, told: Told) -> Told:
-    """What is said of a slope, and where it is multiplied by 0 who made that 0."""
-    zero = _zero_arrives(g, told.mask)
+def _add_dropped(case: Case, node: Tensor, g: Any, diagnosis: Diagnosis) -> Diagnosis:
+    """Return a diagnosis with the node that drops the bad entries, where one does."""
+    zero = _describe_zero_cotangent(g, diagnosis.mask)
     if not zero:
-        return told
-    found = dropped(case, node, told.mask)
+        return diagnosis
+    found = find_dropped(case, node, diagnosis.mask)
     if found is None:
-        return told._replace(cause=told.cause + zero)
-    fix = told.fix
+        return diagnosis._replace(cause=diagnosis.cause + zero)
+    fix = diagnosis.fix
     if fix is None:
         fix = found.fix
     elif found.fix is not None and "; or write" not in fix.text:
         fix = replace(fix, text=f"{fix.text}; or write {found.fix.code}")
-    return told._replace(cause=f"{told.cause}{zero}{found.cause}", fix=fix)
+    return diagnosis._replace(cause=f"{diagnosis.cause}{zero}{found.cause}", fix=fix)
 
 
-def _what(bad: Any) -> str:
-    return "NaN" if kinds(bad) == "nan" else "infinity"
+def _name_bad(bad: Any) -> str:
+    return "NaN" if name_nonfinite(bad) == "nan" else "infinity"
 
 
-def _norm(g: Any) -> str:
-    return f"{size(g)[0]:.3g}"
+def _format_norm(g: Any) -> str:
+    return f"{measure_norm(g)[0]:.3g}"
 
 
-def _line(node: Tensor, rule: str) -> str:
+def _write_override(node: Tensor, rule: str) -> str:
     return f'wb.override("{node.op.name}", "{rule}")'

@@ -1,9 +1,9 @@
-"""Inside a node: at which step, and in which op of it, a value or slope breaks.
+"""Findings inside a node: the step, and the op of it, that is not finite first.
 
-A loop, a branch, a checkpointed function, an op made of a graph, a function with rules
-of its own: what is inside runs again, recorded, on the values that it had, and what
-the doctor says of the nodes of a program it says of those too. The outer node stays the
-one to blame, since the program has no other; the finding names the op and its line.
+The program inside a loop, a branch, a checkpointed function, an op made of a graph, or
+a function with its own rules runs again, recorded, on its values, and the doctor
+examines its nodes like those of any program. The outer node remains the one to blame,
+since the program has no other; the finding names the inner op and its line.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from workbench.checks.doctor import values
-from workbench.checks.doctor.case import Case, finite
+from workbench.checks.doctor.case import Case, is_finite
 from workbench.checks.doctor.finding import Finding, Fix
 from workbench.core.tensor import Tensor, make_leaf, next_serial, value_of
 from workbench.errors import WorkbenchError
@@ -23,11 +23,11 @@ from workbench.ops.define import Parts
 
 #: Loops of more ops in all their steps are not recorded for their backward sweep.
 MOST = 200_000
-#: Loops within loops are gone into this deep.
+#: The depth to which nested loops are examined.
 DEPTH = 4
 
 
-class _Run:
+class _LoopRun:
     """A loop with the values that it ran on."""
 
     def __init__(self, node: Tensor) -> None:
@@ -41,15 +41,15 @@ class _Run:
         self.step = self.loop.body.run
 
     @property
-    def stacked(self) -> int:
-        """How many of the user's outputs of a step there are."""
+    def output_count(self) -> int:
+        """The number of the user's outputs of a step."""
         return int(self.loop.carries + self.loop.visible)
 
 
-def unfolded(node: Tensor) -> tuple[list[Tensor], list[Any]] | None:
-    """The inputs of a node as leaves, and its outputs as the ops inside make them.
+def unfold_node(node: Tensor) -> tuple[list[Tensor], list[Any]] | None:
+    """Return the inputs of a node as leaves, and its outputs made by the ops inside.
 
-    None for an op without any.
+    None for an op without inner ops.
     """
     unfold = node.op.unfold
     if unfold is None:
@@ -58,15 +58,15 @@ def unfolded(node: Tensor) -> tuple[list[Tensor], list[Any]] | None:
     return leaves, list(unfold(leaves, node.params))
 
 
-def recorded(node: Tensor) -> Iterator[tuple[list[Any], str, str]]:
-    """What is made inside a node, recorded, and where: once, or at each step."""
+def record_inside(node: Tensor) -> Iterator[tuple[list[Any], str, str]]:
+    """Yield the recorded outputs inside a node and their place: once, or each step."""
     if node.op.name != "scan" or node.op.custom:
-        inside = unfolded(node)
+        inside = unfold_node(node)
         if inside is not None:
             yield inside[1], "inside", "Inside"
         return
-    run = _Run(node)
-    if run.count * max(1, len(run.loop.body.interior)) > MOST:
+    run = _LoopRun(node)
+    if run.count * max(1, len(run.loop.body.between)) > MOST:
         return
     carries = list(run.inits)
     for t in run.order:
@@ -78,50 +78,55 @@ def recorded(node: Tensor) -> Iterator[tuple[list[Any], str, str]]:
         yield made, f"at step {t}", "In the step"
 
 
-def forward(case: Case, node: Tensor) -> Finding | None:
-    """Return what broke first inside a node whose result is not finite."""
+def find_bad_value(case: Case, node: Tensor) -> Finding | None:
+    """Return a finding for the first value inside a node that is not finite."""
     if case.depth >= DEPTH:
         return None
     if node.op.name != "scan" or node.op.custom:
-        inside = unfolded(node)
-        return inside and _first(case, node, inside[1], "inside", "Inside")
-    run = _Run(node)
+        inside = unfold_node(node)
+        return inside and _find_first(case, node, inside[1], "inside", "Inside")
+    run = _LoopRun(node)
     carries = list(run.inits)
     for t in run.order:
         rows = [x[t] for x in run.seqs]
         made = run.step([*run.consts, *rows, *carries])
-        if not all(finite(y) for y in made[: run.stacked]):
+        if not all(is_finite(y) for y in made[: run.output_count]):
             leaves = [make_leaf(x) for x in (*run.consts, *rows, *carries)]
-            again = run.step(leaves)[: run.stacked]
-            return _first(case, node, again, f"at step {t}", "In the step")
+            again = run.step(leaves)[: run.output_count]
+            return _find_first(case, node, again, f"at step {t}", "In the step")
         carries = made[: run.loop.carries]
     return None
 
 
-def _first(
-    case: Case, node: Tensor, made: list[Any], where: str, within: str
+def _find_first(
+    case: Case, node: Tensor, made: list[Any], where: str, prefix: str
 ) -> Finding | None:
-    """Return what broke first of what has been recorded inside a node."""
-    bad = [y for y in made if isinstance(y, Tensor) and not finite(y._value)]
+    """Return a finding for the first recorded value that is not finite."""
+    bad = [y for y in made if isinstance(y, Tensor) and not is_finite(y._value)]
     sub = Case("what is inside", bad, [], [], depth=case.depth + 1)
-    for origin, path in values.value_origins(sub, bad).items():
+    for origin, path in values.find_value_origins(sub, bad).items():
         if origin.inputs:
-            inner = forward(sub, origin) or values.tell_value(sub, origin, path)
-            return outer(case, node, inner, where, within)
+            inner = find_bad_value(sub, origin) or values.explain_value(
+                sub, origin, path
+            )
+            return lift_finding(case, node, inner, where, prefix)
     return None
 
 
-def backward(case: Case, node: Tensor, g: Any) -> Finding | None:
-    """What broke first on the way back through a node, to which ``g`` arrived."""
+def find_bad_slope(case: Case, node: Tensor, g: Any) -> Finding | None:
+    """Return a finding for the first slope inside a node that is not finite.
+
+    ``g`` is the cotangent of the node.
+    """
     if case.depth >= DEPTH or case.rules:
         return None
     if node.op.name != "scan" or node.op.custom:
         return (
-            _in_rule(case, node, g)
+            _find_in_rule(case, node, g)
             if _has_own_rule(node)
-            else _unfolded_back(case, node, g)
+            else _find_in_unfolded(case, node, g)
         )
-    run = _Run(node)
+    run = _LoopRun(node)
     loop = run.loop
     if run.count * max(1, len(loop.body.interior)) > MOST:
         return None
@@ -134,7 +139,7 @@ def backward(case: Case, node: Tensor, g: Any) -> Finding | None:
     seeds: list[Any] = []
     starts: list[tuple[int, int]] = []
 
-    def ask(y: Any, seed: Any) -> None:
+    def add_output(y: Any, seed: Any) -> None:
         if isinstance(y, Tensor) and y.inputs and y.dtype.kind in "fc":
             outputs.append(y)
             seeds.append(seed)
@@ -143,20 +148,20 @@ def backward(case: Case, node: Tensor, g: Any) -> Finding | None:
         starts.append((next_serial(), t))
         made = run.step([*consts, *[rows[t] for rows in seqs], *carries])
         carries = made[: loop.carries]
-        for i in range(loop.carries, run.stacked):
+        for i in range(loop.carries, run.output_count):
             if i < len(parts) and parts[i] is not None:
-                ask(made[i], np.asarray(value_of(parts[i]))[t])
+                add_output(made[i], np.asarray(value_of(parts[i]))[t])
     for i in range(loop.carries):
         if i < len(parts) and parts[i] is not None:
-            ask(carries[i], value_of(parts[i]))
+            add_output(carries[i], value_of(parts[i]))
     flat = [x for rows in seqs for x in rows]
     leaves = [x for x in (*consts, *flat, *inits) if x.dtype.kind in "fc"]
     if not outputs or not leaves:
         return None
     sub = Case("a loop", outputs, seeds, leaves, depth=case.depth + 1)
-    for finding in refined(sub, values.find_bad_slopes(sub)):
+    for finding in refine_findings(sub, values.find_bad_slopes(sub)):
         at = max((s for s in starts if s[0] <= finding.node.serial), default=(0, 0))
-        return outer(case, node, finding, f"at step {at[1]}", "In the step")
+        return lift_finding(case, node, finding, f"at step {at[1]}", "In the step")
     return None
 
 
@@ -166,9 +171,9 @@ def _has_own_rule(node: Tensor) -> bool:
     return op.custom and (op.has_own_rule or op.graphs is None or op.unfold is None)
 
 
-def _unfolded_back(case: Case, node: Tensor, g: Any) -> Finding | None:
-    """The first slope that breaks among the ops inside, whose rules are the node's."""
-    inside = unfolded(node)
+def _find_in_unfolded(case: Case, node: Tensor, g: Any) -> Finding | None:
+    """Return a finding for the first bad slope of a node that unfolds into ops."""
+    inside = unfold_node(node)
     if inside is None:
         return None
     leaves, made = inside
@@ -183,13 +188,13 @@ def _unfolded_back(case: Case, node: Tensor, g: Any) -> Finding | None:
         return None
     outputs, seeds = map(list, zip(*pairs, strict=True))
     sub = Case("what is inside", outputs, seeds, wrt, depth=case.depth + 1)
-    for finding in refined(sub, values.find_bad_slopes(sub)):
-        return outer(case, node, finding, "inside", "Inside")
+    for finding in refine_findings(sub, values.find_bad_slopes(sub)):
+        return lift_finding(case, node, finding, "inside", "Inside")
     return None
 
 
-def _in_rule(case: Case, node: Tensor, g: Any) -> Finding | None:
-    """Return the first op of a user's rule whose value is not finite."""
+def _find_in_rule(case: Case, node: Tensor, g: Any) -> Finding | None:
+    """Return a finding for the first op of a user's rule that is not finite."""
     pull: Any = node.op.pull
     args = [np.asarray(value_of(x)) for x in (node.args or node.inputs)]
     leaves = tuple([make_leaf(x) for x in args])
@@ -197,30 +202,32 @@ def _in_rule(case: Case, node: Tensor, g: Any) -> Finding | None:
     y = node._value
     y = tuple(map(make_leaf, y)) if isinstance(y, tuple) else make_leaf(y)
     if isinstance(g, tuple):
-        arriving: Any = Parts(None if c is None else make_leaf(value_of(c)) for c in g)
+        cotangent: Any = Parts(None if c is None else make_leaf(value_of(c)) for c in g)
     else:
-        arriving = make_leaf(value_of(g))
-    made = list(pull(mask, arriving, y, leaves, node.params))
-    found = _first(case, node, made, "in its rule", "In the rule")
+        cotangent = make_leaf(value_of(g))
+    made = list(pull(mask, cotangent, y, leaves, node.params))
+    found = _find_first(case, node, made, "in its rule", "In the rule")
     return found and replace(found, sweep="backward")
 
 
-def outer(case: Case, node: Tensor, inner: Finding, where: str, within: str) -> Finding:
-    """Return a finding about a node inside another, as one about that other.
+def lift_finding(
+    case: Case, node: Tensor, inner: Finding, where: str, prefix: str
+) -> Finding:
+    """Return a finding about an inner node as one about the outer node.
 
-    ``where`` and ``within`` say in which part of it, for the title and the evidence.
+    ``where`` names the part of it in the title, ``prefix`` in the evidence.
     """
     fix = inner.fix
     reached = node.op.graphs is not None
     if fix is not None and fix.rule is not None and not reached:
-        fix = None  # an override does not get there
+        fix = None  # an override does not reach the inner node
     evidence = inner.evidence
-    if inner.site is None:  # else it is told where already
-        evidence = f"{within}{inner.place}: {evidence}"
+    if inner.site is None:  # else the evidence names the place already
+        evidence = f"{prefix}{inner.place}: {evidence}"
     return replace(
         inner,
         node=node,
-        title=f"{case.call(node)}, {where}: {inner.title}",
+        title=f"{case.name_node(node)}, {where}: {inner.title}",
         evidence=evidence,
         fix=fix,
         path=(node,),
@@ -228,37 +235,37 @@ def outer(case: Case, node: Tensor, inner: Finding, where: str, within: str) -> 
     )
 
 
-def _both(rule: Fix | None, line: Fix | None) -> Fix | None:
-    """Return a rule to attach, and what to write in the user's own rule instead."""
+def _join_fixes(rule: Fix | None, line: Fix | None) -> Fix | None:
+    """Return one fix: a rule to attach, or a line for the user's own rule."""
     if rule is None or line is None:
         return rule
     return replace(rule, text=f"{rule.text}; or write {line.code} in its rule")
 
 
-def refined(case: Case, found: Iterator[Finding]) -> Iterator[Finding]:
-    """Findings, those about nodes that hold others with what happened inside."""
+def refine_findings(case: Case, found: Iterator[Finding]) -> Iterator[Finding]:
+    """Yield findings; for nodes with inner nodes what happened inside."""
     for finding in found:
         node = finding.node
         inner = None
         if node.op.name == "scan" or node.op.unfold or node.op.custom:
             try:
                 if finding.sweep == "forward":
-                    inner = forward(case, node)
+                    inner = find_bad_value(case, node)
                 else:
                     step = case.step_of.get(node.serial)
                     if step is not None and step.arrays is not None:
-                        inner = backward(case, node, step.arrays[0])
+                        inner = find_bad_slope(case, node, step.arrays[0])
             except (ArithmeticError, IndexError, TypeError, ValueError, WorkbenchError):
-                inner = None  # what is said of the node as a whole holds
+                inner = None  # the finding about the whole node remains
         if inner is None:
             yield finding
         elif inner.fix is None or (finding.sweep == "backward" and _has_own_rule(node)):
-            yield replace(inner, fix=_both(finding.fix, inner.fix))
+            yield replace(inner, fix=_join_fixes(finding.fix, inner.fix))
         elif case.depth:
             yield inner
         elif finding.sweep == "backward" and finding.fix and finding.fix.rule:
-            # A rule of the node inside is none for the one outside, which has its own.
-            own = replace(finding.fix, text=inner.fix.text)
-            yield replace(inner, fix=own)
+            # A rule for the inner node does not fit the outer one: it has its own fix.
+            fix = replace(finding.fix, text=inner.fix.text)
+            yield replace(inner, fix=fix)
         else:
             yield replace(inner, fix=replace(inner.fix, rule=None))
