@@ -28,8 +28,8 @@ from workbench.errors import TraceError, UnknownLengthError, UsageError
 from workbench.ops import define
 from workbench.overrides.node import Node, has_derivative, make_read_only
 from workbench.overrides.rule_errors import (
-    NOTHING,
-    WITHOUT,
+    NONE_CURE,
+    RETURNED_NONE,
     check_cotangents,
     describe_rule,
 )
@@ -245,7 +245,7 @@ class FunctionCall:
             check_cotangents(kept, len(cotangents), function.__op__)
             made = kept(*cotangents)
             if made is None:
-                self.refuse(kept, NOTHING, WITHOUT)
+                self.refuse(kept, RETURNED_NONE, NONE_CURE)
             each = list(made) if isinstance(made, (tuple, list)) else [made]
             nested = any(isinstance(c, (tuple, list, dict)) for c in each)
             if len(each) == len(node.inputs) and not nested:
@@ -256,7 +256,7 @@ class FunctionCall:
         fixed = [args[i] for i in function.fixed]
         made = backward(*fixed, kept, self.whole(cotangents))
         if made is None:
-            self.refuse(backward, NOTHING, WITHOUT)
+            self.refuse(backward, RETURNED_NONE, NONE_CURE)
         return self.spread(made, args, backward, function.fixed)
 
     def ahead(self, node: Node, *tangents: Any) -> Any:

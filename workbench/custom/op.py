@@ -32,7 +32,7 @@ from workbench.errors import (
 from workbench.ops import define
 from workbench.overrides.node import lend_arrays
 from workbench.overrides.rule_errors import (
-    ONTO_COPIES,
+    COPY_CURE,
     describe_change_in_place,
     describe_rule,
 )
@@ -448,7 +448,7 @@ class Compute:
             if (told := describe_change_in_place(error)) is None:
                 raise
             raise UsageError(
-                f"{op.name}: {describe_rule(op.compute)} {told}. {ONTO_COPIES}"
+                f"{op.name}: {describe_rule(op.compute)} {told}. {COPY_CURE}"
             ) from error
         results, single = _results(op, made)
         if op._gives("infer"):

@@ -49,6 +49,7 @@ import numpy as np
 from workbench.autodiff.budget import check_joined
 from workbench.core import dims
 from workbench.core.blame import shorten
+from workbench.core.types import Array
 from workbench.errors import ExpressionError
 from workbench.ops.define import shape_of
 from workbench.ops.elementwise import stop_gradient
@@ -72,8 +73,8 @@ class Function(NamedTuple):
 
 
 def norm(
-    x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False
-) -> Any:
+    x: Array, axis: int | tuple[int, ...] | None = None, keepdims: bool = False
+) -> Array:
     """Return the Euclidean norm, of entries whose squares overflow or vanish too.
 
     A gradient that explodes is what it is taken of, and in float32 the square of 1e20
@@ -210,7 +211,7 @@ class Expression:
         #: Whether a step sums over an axis, so that shapes differ on the way.
         self.reduces = any(isinstance(what, partial) for _, what in steps)
 
-    def __call__(self, values: Mapping[str, Any]) -> Any:
+    def __call__(self, values: Mapping[str, Any]) -> Array:
         """Return the value of the expression.
 
         Raises
@@ -377,7 +378,7 @@ class _Reader:
         return [(_NAME, name)]
 
     def chain(self, node: ast.BinOp, depth: int) -> list[_Step] | float:
-        """Operators that follow one another do not nest: d + d + d is one level."""
+        """Return the steps of operators in a row, ``d + d + d``: one level deep."""
         links = [node]
         while isinstance(links[-1].left, ast.BinOp):
             links.append(links[-1].left)
@@ -432,7 +433,7 @@ class _Reader:
             node, compute, [self.emit(argument, depth + 1) for argument in node.args]
         )
 
-    def setting(self, name: str, keyword: ast.keyword) -> Any:
+    def setting(self, name: str, keyword: ast.keyword) -> object:
         if keyword.arg not in ("axis", "keepdims") or not FUNCTIONS[name].reduces:
             self.refuse_at(
                 keyword,
@@ -463,7 +464,7 @@ class _Reader:
         compute: Callable[..., Any],
         operands: Sequence[list[_Step] | float],
     ) -> list[_Step] | float:
-        """The steps of an operation; computed here if all operands are constant."""
+        """Return the steps of an operation, or its value if it is constant."""
         numbers = [x for x in operands if isinstance(x, float)]
         if len(numbers) == len(operands):
             return self.finite(node, lambda: compute(*numbers))

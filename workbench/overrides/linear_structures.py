@@ -19,6 +19,7 @@ import numpy as np
 
 from workbench.core import blame, types
 from workbench.core.tensor import IDENTITY, Tensor
+from workbench.core.types import Array, Cotangent
 from workbench.errors import OverrideError
 from workbench.ops import define
 from workbench.ops.define import shape_of
@@ -30,7 +31,7 @@ from workbench.overrides.patterns import (
     write_function,
 )
 from workbench.overrides.regions import Region, Step
-from workbench.overrides.targets import UNSEEN, ByPart, Nodes
+from workbench.overrides.targets import UNSEEN, ByPart, Nodes, WriteFunction
 from workbench.rewrite.forms import equal, named, own_op, through
 
 ROLES = ("weight", "input", "bias")
@@ -53,25 +54,25 @@ class Subscripts(NamedTuple):
 
     @property
     def summed(self) -> str:
-        """The axes that both operands have, and the output has not."""
+        """The axes that are summed over: those of both operands, not of the output."""
         return "".join(
             c for c in self.weight if c in self.input and c not in self.output
         )
 
     @property
     def is_product(self) -> bool:
-        """Whether it sums over an axis of both, and over none of one alone."""
+        """True if axes of both operands are summed over, and none of one alone."""
         return bool(self.summed) and all(
             len(set(term)) == len(term) and set(term) - set(self.output) <= set(other)
             for term, other in ((self.weight, self.input), (self.input, self.weight))
         )
 
-    def swapped(self) -> Subscripts:
+    def swap_operands(self) -> Subscripts:
         """Return the same with the operands in the other order."""
         return Subscripts(self.input, self.weight, self.output)
 
-    def renamed(self) -> Subscripts:
-        """Return the same in letters that tell what an axis is.
+    def rename_axes(self) -> Subscripts:
+        """Return the same subscripts in letters that tell what each axis is.
 
         Those from ``i`` on are summed over, from ``o`` on the weight's own, from ``b``
         on the input's own, and in capitals those of all three.
@@ -92,15 +93,18 @@ class Subscripts(NamedTuple):
 
 
 class Operand(NamedTuple):
-    """One of two operands: as it is stored, and the transposes up to the product."""
+    """One of two operands of a product, before the transposes that lead to it.
+
+    ``axes`` are its axes as letters, ``dependence`` the bits of what it depends on.
+    """
 
     value: Any
-    turns: tuple[Tensor, ...]
-    letters: str
-    bits: int
+    transposes: tuple[Tensor, ...]
+    axes: str
+    dependence: int
 
 
-class Place(NamedTuple):
+class Product(NamedTuple):
     """A product of two operands in a program.
 
     ``addend`` is what is added to it, and ``add`` the node that does, if the product is
@@ -112,13 +116,16 @@ class Place(NamedTuple):
     output: str
     add: Tensor | None
     addend: Any
-    addend_bits: int
+    addend_dependence: int
 
 
-class Reading(NamedTuple):
-    """A place with its roles; ``unclear`` says why they may be others."""
+class Match(NamedTuple):
+    """A product with the roles of its operands.
 
-    place: Place
+    ``unclear`` says why they may have other roles; empty if they may not.
+    """
+
+    product: Product
     weight: Operand
     input: Operand
     unclear: str
@@ -135,14 +142,16 @@ class ByLinear(ByPart):
         A condition on the roles, or None.
     """
 
-    def __init__(self, data: Any = None, where: Condition | None = None) -> None:
+    def __init__(self, data: object = None, where: Condition | None = None) -> None:
         check_condition(where, "weight")
-        self.data = None if data is None else tuple(listed(data))
+        self.data: tuple[Any, ...] | None = None
+        if data is not None:
+            self.data = tuple(check_data(data))
         self.where = where
 
     label = "linear"
 
-    def write_code(self, write: Callable[[Any, str], str]) -> str:
+    def write_code(self, write: WriteFunction) -> str:
         """Return the Python that makes it, with functions as ``write`` writes them."""
         parts = []
         if self.data is not None:
@@ -156,26 +165,26 @@ class ByLinear(ByPart):
 
     @property
     def is_data_alone(self) -> bool:
-        """Whether a file can hold it: names, and no condition."""
+        """True if a file can hold it: data by name alone, and no condition."""
         return self.where is None and all(isinstance(x, str) for x in self.data or ())
 
     def find_regions(self, nodes: Nodes, wrt: Nodes = ()) -> list[Region]:
         """Return the linear structures of a program."""
-        return [region_of(one, self) for one in self.readings(nodes, wrt)[0]]
+        return [make_region(one, self) for one in self.match_roles(nodes, wrt)[0]]
 
-    def readings(self, nodes: Nodes, wrt: Nodes) -> tuple[list[Reading], Counter[str]]:
-        """The places with their roles, and why others have none, how many each."""
+    def match_roles(self, nodes: Nodes, wrt: Nodes) -> tuple[list[Match], Counter[str]]:
+        """Return products with roles, and a count of the others by the reason why."""
         program = Analysis(nodes, wrt, self.data)
         found, left = [], Counter[str]()
-        for place in program.products:
-            roles = program.roles(place)
+        for product in program.products:
+            roles = program.assign_roles(product)
             if isinstance(roles, str):
                 left[roles] += 1
                 continue
             fit = [
                 one
                 for one in roles
-                if self.where is None or self.where(named(ROLES, bound_of(one)))
+                if self.where is None or self.where(named(ROLES, role_values(one)))
             ]
             if not fit:
                 left["refused"] += 1
@@ -188,12 +197,12 @@ class ByLinear(ByPart):
     def explain_mismatch(self, nodes: Nodes, wrt: Nodes = ()) -> str:
         """Return why there is none in a program."""
         program = Analysis(nodes, wrt, self.data)
-        lost = [x for x in self.data or () if not program.is_there(x)]
+        lost = [x for x in self.data or () if not program.has_data(x)]
         if lost:
             names = ", ".join(sorted(program.names)) or "none"
             what = lost[0] if isinstance(lost[0], str) else describe_value(lost[0])
             return f"nothing there is its data={what!r}; its names: {names}"
-        left = self.readings(nodes, wrt)[1]
+        left = self.match_roles(nodes, wrt)[1]
         if not left:
             return (
                 "the program has no product of two arrays that sums over an axis of"
@@ -217,10 +226,9 @@ class ByLinear(ByPart):
         return f"<{code}>"
 
 
-def listed(data: Any) -> list[Any]:
-    """Return what is data, one or several, as a list."""
-    several_given = isinstance(data, (list, tuple, set, frozenset))
-    found = list(data) if several_given else [data]
+def check_data(data: object) -> list[Any]:
+    """Return the names, arrays and Tensors that are data, as a list."""
+    found = list(data) if isinstance(data, (list, tuple, set, frozenset)) else [data]
     for x in found:
         if not (isinstance(x, (str, Tensor)) or hasattr(x, "shape")):
             raise OverrideError(
@@ -240,17 +248,17 @@ class Analysis:
             (x for x in nodes if x.op is not IDENTITY), key=lambda x: x.serial
         )
         self.inside = {x.serial for x in self.nodes}
-        self.asked = {x.serial for x in wrt}
+        self.wrt = {x.serial for x in wrt}
         self.data = data
-        self.bits: dict[int, int] = {}
+        self.dependence: dict[int, int] = {}
         self.names: set[str] = set()
-        #: Leaves and constants that have been told to be data.
-        self.met: list[Any] = []
-        self._products: list[Place] | None = None
+        #: Those of `data` that the program has.
+        self.found_data: list[Any] = []
+        self._products: list[Product] | None = None
         self.contractions = {
             x.serial: made
             for x in self.nodes
-            if (made := subscripts_of(x)) is not None and made.is_product
+            if (made := read_subscripts(x)) is not None and made.is_product
         }
         self.sources = [
             pair
@@ -258,7 +266,7 @@ class Analysis:
             if (links := x.op.inner_sources) is not None
             for pair in links(x)
         ]
-        self._spread()
+        self._propagate()
         self.readers = Counter(
             y.serial
             for x in self.nodes
@@ -266,67 +274,67 @@ class Analysis:
             if isinstance(y, Tensor)
         )
 
-    def _spread(self) -> None:
-        """Find what each node depends on; again while loops carry something on."""
+    def _propagate(self) -> None:
+        """Find what each node depends on; repeat until the carries of loops settle."""
         for leaf, _ in self.sources:
-            self.bits[leaf.serial] = 0
+            self.dependence[leaf.serial] = 0
         changed = True
         while changed:
-            before = dict(self.bits)
+            before = dict(self.dependence)
             for leaf, given in self.sources:
-                self.bits[leaf.serial] |= self.of_all(given)
+                self.dependence[leaf.serial] |= self.join_dependences(given)
             for node in self.nodes:
-                found = self.of_all(node.inputs)
+                found = self.join_dependences(node.inputs)
                 if node.serial in self.contractions:
                     found |= PRODUCT
-                if self.data is None and node.serial in self.asked:
+                if self.data is None and node.serial in self.wrt:
                     found = WEIGHT  # what is differentiated by stands for itself
                 if self.is_data(node):
                     found |= DATA
-                self.bits[node.serial] = found
+                self.dependence[node.serial] = found
                 if node.name is not None:
                     self.names.add(node.name)
-            changed = bool(self.sources) and self.bits != before
+            changed = bool(self.sources) and self.dependence != before
 
-    def of_all(self, values: Iterable[Any]) -> int:
-        """Return what any of some values depends on."""
+    def join_dependences(self, values: Iterable[object]) -> int:
+        """Return the bits of what any of some values depends on."""
         found = 0
         for x in values:
-            found |= self.of(x)
+            found |= self.find_dependence(x)
         return found
 
-    def of(self, x: Any) -> int:
-        """Return what a value depends on."""
+    def find_dependence(self, x: object) -> int:
+        """Return the bits of what a value depends on."""
         while isinstance(x, Tensor):
-            if x.serial in self.bits:
-                return self.bits[x.serial]
+            if x.serial in self.dependence:
+                return self.dependence[x.serial]
             if x.serial in self.inside:
                 return 0  # not yet: what a step carries on
             if x.op is not IDENTITY or not x.inputs:
                 break
-            if self.is_data(x) or (self.data is None and x.serial in self.asked):
+            if self.is_data(x) or (self.data is None and x.serial in self.wrt):
                 break
             x = x.inputs[0]
         if isinstance(x, Tensor):
-            found = self._leaf(x)
-            self.bits[x.serial] = found
+            found = self._leaf_dependence(x)
+            self.dependence[x.serial] = found
             return found
-        return self._leaf(x) if hasattr(x, "shape") else 0
+        return self._leaf_dependence(x) if hasattr(x, "shape") else 0
 
-    def _leaf(self, x: Any) -> int:
-        """Return what an input or a constant is."""
+    def _leaf_dependence(self, x: object) -> int:
+        """Return the bit of an input or a constant: data, or what may be a weight."""
         if isinstance(x, Tensor) and x.name is not None:
             self.names.add(x.name)
         if self.data is not None:
             return DATA if self.is_data(x, leaf=True) else WEIGHT
-        if isinstance(x, Tensor) and x.serial in self.asked:
+        if isinstance(x, Tensor) and x.serial in self.wrt:
             return WEIGHT
         made_by_several = isinstance(x, Tensor) and define.parts(x) is not None
         # A number is a setting: it tells nothing of what is multiplied with it.
         return DATA if made_by_several or len(types.spec_of(x).shape) else 0
 
-    def is_data(self, x: Any, leaf: bool = False) -> bool:
-        """Whether a value has been told to be data; an input also by its entries."""
+    def is_data(self, x: object, leaf: bool = False) -> bool:
+        """Return whether the user named a value as data; a leaf also by its entries."""
         for given in self.data or ():
             if isinstance(given, str):
                 found = isinstance(x, Tensor) and x.name == given
@@ -343,17 +351,17 @@ class Analysis:
                     and equal(value, given)
                 )
             if found:
-                self.met.append(given)
+                self.found_data.append(given)
                 return True
         return False
 
-    def is_there(self, given: Any) -> bool:
-        """Return whether the program has what was told to be data."""
-        return any(x is given for x in self.met)
+    def has_data(self, given: object) -> bool:
+        """Return whether the program has what the user named as data."""
+        return any(x is given for x in self.found_data)
 
     # Products
 
-    def places(self) -> list[Place]:
+    def find_products(self) -> list[Product]:
         """Return the products of two operands, in the order of the program."""
         sums: dict[int, tuple[Tensor, Any]] = {}
         for x in self.nodes:
@@ -376,18 +384,19 @@ class Analysis:
                 continue
             pair = own_op(node)[1]
             operands = tuple(
-                self.operand(x, term) for x, term in zip(pair, letters[:2], strict=True)
+                self.strip_transposes(x, term)
+                for x, term in zip(pair, letters[:2], strict=True)
             )
             add, addend = sums.get(node.serial, (None, None))
             found.append(
-                Place(node, (operands[0], operands[1]), letters.output, add, addend,
-                      self.of(addend))
+                Product(node, (operands[0], operands[1]), letters.output, add, addend,
+                      self.find_dependence(addend))
             )  # fmt: skip
         return found
 
-    def is_bias(self, product: Tensor, addend: Any, total: Tensor) -> bool:
-        """Whether what is added to a product is a bias: of no data, and no larger."""
-        if self.of(addend) & DATA or (
+    def is_bias(self, product: Tensor, addend: object, total: Tensor) -> bool:
+        """Return whether an addend is a bias: of no data, no larger than the sum."""
+        if self.find_dependence(addend) & DATA or (
             isinstance(addend, Tensor) and define.parts(addend) is not None
         ):
             return False
@@ -397,17 +406,17 @@ class Analysis:
             for m, n in zip(a, b, strict=True)
         )
 
-    def operand(self, x: Any, letters: str) -> Operand:
-        """Return an operand as it is stored, behind the transposes on its way."""
-        turns: list[Tensor] = []
+    def strip_transposes(self, x: object, letters: str) -> Operand:
+        """Return an operand as it is stored, and the transposes that follow."""
+        transposes: list[Tensor] = []
         node = through(x)
         while (
             isinstance(node, Tensor)
             and node.serial in self.inside
             and node.op.name == "transpose"
-            and not (self.data is None and node.serial in self.asked)
+            and not (self.data is None and node.serial in self.wrt)
         ):
-            turns.append(node)
+            transposes.append(node)
             _, operands, params = own_op(node)
             axes = params.get("axes") or range(len(letters))[::-1]
             stored = [""] * len(letters)
@@ -415,20 +424,24 @@ class Analysis:
                 stored[axis] = letter
             letters, x = "".join(stored), operands[0]
             node = through(x)
-        return Operand(x, tuple(turns[::-1]), letters, self.of(x))
+        return Operand(x, tuple(transposes[::-1]), letters, self.find_dependence(x))
 
     # Roles
 
-    def roles(self, place: Place) -> list[Reading] | str:
-        """The roles at a place, both ways where that is not clear; or why none."""
-        a, b = place.operands
-        data = [x for x in place.operands if x.bits & DATA]
+    def assign_roles(self, product: Product) -> list[Match] | str:
+        """Return the roles at a product, both ways where that is not clear.
+
+        Where the operands have no roles: the reason, ``"both"`` or ``"neither"`` of
+        them depends on data.
+        """
+        a, b = product.operands
+        data = [x for x in product.operands if x.dependence & DATA]
         if self.data is not None:
             if len(data) != 1:
                 return "both" if data else "neither"
-            return [Reading(place, b if a is data[0] else a, data[0], "")]
+            return [Match(product, b if a is data[0] else a, data[0], "")]
         if len(data) == 2:
-            mixed = [x for x in data if x.bits & WEIGHT]
+            mixed = [x for x in data if x.dependence & WEIGHT]
             if len(mixed) == 2:
                 if not any(map(self.is_scaled, mixed)):
                     return "both"
@@ -437,7 +450,7 @@ class Analysis:
                     " that may be no data, such as a mask"
                 )
             elif not mixed:
-                if not place.addend_bits & WEIGHT:
+                if not product.addend_dependence & WEIGHT:
                     return "both"  # a constant: no derivative passes here
                 why = "the derivative is asked by neither of the operands"
             else:
@@ -447,15 +460,15 @@ class Analysis:
                 )
         elif data:
             weight, x = (b, a) if a is data[0] else (a, b)
-            if not weight.bits & WEIGHT:
+            if not weight.dependence & WEIGHT:
                 return "neither"
-            if not weight.bits & PRODUCT or x.bits & WEIGHT:
-                return [Reading(place, weight, x, "")]
+            if not weight.dependence & PRODUCT or x.dependence & WEIGHT:
+                return [Match(product, weight, x, "")]
             why = (
                 "the derivative is asked by nothing in the one operand, and the other"
                 " is the result of a product itself"
             )
-        elif any(x.bits & DATA for p in self.products for x in p.operands):
+        elif any(x.dependence & DATA for p in self.products for x in p.operands):
             return "neither"  # a weight made of weights
         else:
             why = (
@@ -464,63 +477,67 @@ class Analysis:
             )
         shapes = " and ".join(str(types.spec_of(x.value).shape) for x in (a, b))
         text = (
-            f"which operand of {place.node.op.name}{blame.quote_site(place.node.site)},"
-            f" of shapes {shapes}, is the weight is not clear: {why}. Say what is data,"
+            "which operand of"
+            f" {product.node.op.name}{blame.quote_site(product.node.site)}, of shapes"
+            f" {shapes}, is the weight is not clear: {why}. Say what is data,"
             f' wb.patterns.linear(data=["X"]), or which are weights, where=lambda m:'
             f' m["weight"].ndim == 2.'
         )
-        return [Reading(place, a, b, text), Reading(place, b, a, text)]
+        return [Match(product, a, b, text), Match(product, b, a, text)]
 
     def is_scaled(self, operand: Operand) -> bool:
-        """Whether an operand is a weight that an array of data is multiplied with."""
+        """Return whether an operand is a weight that is multiplied with data."""
         node = through(operand.value)
         if not isinstance(node, Tensor) or node.op.name not in SCALING:
             return False
-        found = [self.of(x) for x in own_op(node)[1]]
+        found = [self.find_dependence(x) for x in own_op(node)[1]]
         return any(b & WEIGHT and not b & DATA for b in found) and any(
             b & DATA and not b & WEIGHT for b in found
         )
 
     @property
-    def products(self) -> list[Place]:
-        """The places, found once."""
+    def products(self) -> list[Product]:
+        """The products of two operands, found once."""
         if self._products is None:
-            self._products = self.places()
+            self._products = self.find_products()
         return self._products
 
 
-def bound_of(one: Reading) -> tuple[Any, Any, Any]:
-    """Return what the roles stand for; a bias that there is none of is 0."""
-    place = one.place
-    return one.weight.value, one.input.value, 0.0 if place.add is None else place.addend
+def role_values(one: Match) -> tuple[Any, Any, Any]:
+    """Return the weight, the input and the bias; 0 where there is no bias."""
+    bias = 0.0 if one.product.add is None else one.product.addend
+    return one.weight.value, one.input.value, bias
 
 
-def region_of(one: Reading, target: ByLinear) -> Region:
+def make_region(one: Match, target: ByLinear) -> Region:
     """Return a linear structure as a part of the program."""
-    place = one.place
+    product = one.product
     steps: list[Step] = []
 
-    def turned(operand: Operand, source: int) -> int:
-        """Return the step that gives an operand as the product reads it."""
-        for node in operand.turns:
-            steps.append((node, padded(node, (source,))))
+    def add_transposes(operand: Operand, source: int) -> int:
+        """Add the transposes of an operand; return the step that the product reads."""
+        for node in operand.transposes:
+            steps.append((node, pad_sources(node, (source,))))
             source = 2 + len(steps)
         return source
 
-    at = {id(one.weight): turned(one.weight, 0), id(one.input): turned(one.input, 1)}
-    a, b = (at[id(x)] for x in place.operands)
-    steps.append((place.node, padded(place.node, (a, b))))
-    root, sign, bias_sign = place.node, 1, 1
-    if place.add is not None:
-        root, product = place.add, 2 + len(steps)
-        first = through(own_op(root)[1][0]) is place.node
-        steps.append((root, padded(root, (product, 2) if first else (2, product))))
+    at = {
+        id(one.weight): add_transposes(one.weight, 0),
+        id(one.input): add_transposes(one.input, 1),
+    }
+    a, b = (at[id(x)] for x in product.operands)
+    steps.append((product.node, pad_sources(product.node, (a, b))))
+    root, sign, bias_sign = product.node, 1, 1
+    if product.add is not None:
+        root, step = product.add, 2 + len(steps)
+        first = through(own_op(root)[1][0]) is product.node
+        steps.append((root, pad_sources(root, (step, 2) if first else (2, step))))
         if root.op.name == "subtract":
             sign, bias_sign = (1, -1) if first else (-1, 1)
-    letters = Subscripts(one.weight.letters, one.input.letters, place.output).renamed()
+    letters = Subscripts(one.weight.axes, one.input.axes, product.output).rename_axes()
     return Region(
         target.label,
-        bound_of(one),
+        role_values(one),
         ROLES,
         steps,
         [root],
@@ -530,12 +547,12 @@ def region_of(one: Reading, target: ByLinear) -> Region:
     )
 
 
-def padded(node: Tensor, sources: tuple[int, ...]) -> tuple[int, ...]:
-    """Sources for all operands; those beyond the op's own are read for lengths."""
+def pad_sources(node: Tensor, sources: tuple[int, ...]) -> tuple[int, ...]:
+    """Return sources for all inputs of a node, -1 for those that give lengths alone."""
     return (*sources, *[-1] * (len(node.inputs) - len(sources)))
 
 
-def subscripts_of(node: Tensor) -> Subscripts | None:
+def read_subscripts(node: Tensor) -> Subscripts | None:
     """Return the axes of a node that multiplies two operands; None for another node."""
     op, operands, params = own_op(node)
     if op.name not in ("matmul", "tensordot", "einsum") or len(operands) != 2:
@@ -574,7 +591,7 @@ def subscripts_of(node: Tensor) -> Subscripts | None:
 
 def linear(
     *,
-    data: Any = None,
+    data: object = None,
     where: Callable[[Mapping[str, Any]], Any] | None = None,
 ) -> ByLinear:
     """Target every linear structure of a program, however the model is written.
@@ -664,14 +681,14 @@ class Layer(NamedTuple):
         order that the rule returns them in.
     """
 
-    weight: Any
-    input: Any
-    gradient: Any
-    rows: Callable[[Any], Any]
-    restore: Callable[[Any, Any], list[Any]]
+    weight: Array
+    input: Array
+    gradient: Array
+    rows: Callable[[Array], Array]
+    restore: Callable[[Cotangent, Cotangent], list[Cotangent]]
 
 
-def layer(node: Node, g: Any) -> Layer:
+def layer(node: Node, g: Array) -> Layer:
     """Return a linear structure and the gradient that arrives as matrices.
 
     Parameters
@@ -718,30 +735,38 @@ def layer(node: Node, g: Any) -> Layer:
     sizes = dict(zip(letters.weight, shape_of(weight), strict=True))
     sizes |= dict(zip(letters.input, shape_of(x), strict=True))
 
-    def matrix(value: Any, term: str, first: Sequence[str], then: Sequence[str]) -> Any:
+    def to_matrix(
+        value: Array, term: str, first: Sequence[str], then: Sequence[str]
+    ) -> Array:
         """Return a value with axes ``term`` as a matrix."""
         turned = np.transpose(value, [term.index(c) for c in (*first, *then)])
         return np.reshape(
             turned, [prod(sizes[c] for c in part) for part in (first, then)]
         )
 
-    def back(made: Any, term: str, first: Sequence[str], then: Sequence[str]) -> Any:
+    def from_matrix(
+        made: Array, term: str, first: Sequence[str], then: Sequence[str]
+    ) -> Array:
         """Return a matrix as the value with axes ``term`` that it stands for."""
         axes = [*first, *then]
         whole = np.reshape(made, [sizes[c] for c in axes])
         return np.transpose(whole, [axes.index(c) for c in term])
 
-    def restore(d_weight: Any, d_input: Any) -> list[Any]:
+    def restore(d_weight: Cotangent, d_input: Cotangent) -> list[Cotangent]:
         return [
-            None if d_weight is None else back(d_weight, letters.weight, rows, summed),
-            None if d_input is None else back(d_input, letters.input, batch, summed),
+            None
+            if d_weight is None
+            else from_matrix(d_weight, letters.weight, rows, summed),
+            None
+            if d_input is None
+            else from_matrix(d_input, letters.input, batch, summed),
             g * node.get_attr("bias_sign"),
         ]
 
     return Layer(
-        matrix(weight, letters.weight, rows, summed),
-        matrix(x, letters.input, batch, summed),
-        matrix(g * node.get_attr("sign"), letters.output, batch, rows),
-        lambda value: matrix(value, letters.weight, rows, summed),
+        to_matrix(weight, letters.weight, rows, summed),
+        to_matrix(x, letters.input, batch, summed),
+        to_matrix(g * node.get_attr("sign"), letters.output, batch, rows),
+        lambda value: to_matrix(value, letters.weight, rows, summed),
         restore,
     )

@@ -92,7 +92,7 @@ def is_additive(run: Run, likes: Sequence[Any]) -> bool:
     return True
 
 
-def make_concrete(x: Any, seed: int) -> Any:
+def make_concrete(x: object, seed: int) -> Any:
     """Return an array for a Tensor: its value, or an example where it has none."""
     if not isinstance(x, Tensor):
         return x

@@ -181,7 +181,7 @@ def _check_name(name: str) -> None:
         )
 
 
-def _home(rule: Any) -> tuple[str, str]:
+def _home(rule: Callable[..., Any]) -> tuple[str, str]:
     """Return where a rule was defined; a lambda by its line too."""
     name = str(getattr(rule, "__qualname__", None) or name_of(rule))
     if name.endswith("<lambda>"):
@@ -190,7 +190,7 @@ def _home(rule: Any) -> tuple[str, str]:
 
 
 def _settings(name: str, rule: Callable[..., Any]) -> tuple[dict[str, Any], bool]:
-    """The settings of a rule with their defaults, and whether it takes others."""
+    """Return the settings of a rule, by name, and whether it takes any others."""
     try:
         parameters = inspect.signature(rule).parameters.values()
     except (TypeError, ValueError):
@@ -207,6 +207,11 @@ def _settings(name: str, rule: Callable[..., Any]) -> tuple[dict[str, Any], bool
             )
         found[p.name] = p.default
     return found, any(p.kind is p.VAR_KEYWORD for p in parameters)
+
+
+def unwrap_scalar(value: Any) -> Any:
+    """Return the entry of an array of one as a Python number; other values as given."""
+    return value.item() if getattr(value, "size", 0) == 1 else value
 
 
 def is_setting(value: Any) -> bool:

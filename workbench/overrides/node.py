@@ -12,7 +12,7 @@ from workbench.autodiff.steps import Rules, inner_rules
 from workbench.core import types
 from workbench.core.op import Op
 from workbench.core.tensor import MaskedTensor, mask_cotangent
-from workbench.core.types import Params
+from workbench.core.types import Cotangent, Params
 from workbench.errors import OverrideError, UsageError, WorkbenchError
 
 
@@ -140,9 +140,9 @@ class Node:
         ]
 
     def vjp_wrt(self, *cotangents: Any) -> list[Any]:
-        """Return what `vjp` gives of the inputs that the derivative is asked by.
+        """Return what `vjp` gives for the inputs that are differentiated by.
 
-        None for all others, which saves their gradients.
+        None for all others, whose gradients are not computed.
         """
         return self.pull_true(self._mask, cotangents)[: len(self.inputs)]
 
@@ -184,14 +184,14 @@ class Node:
 # Arrays as rules get them, and what stands for those that they do not give.
 
 
-def has_derivative(x: Any) -> bool:
+def has_derivative(x: object) -> bool:
     """Return whether a gradient can be passed on to an input: floats and complex."""
     if types.is_weak(x):
         return type(x) in (float, complex)
     return hasattr(x, "dtype") and types.is_differentiable(x.dtype)
 
 
-def zeros_for(x: Any) -> Any:
+def zeros_for(x: object) -> Cotangent:
     """Return the gradient of an input that none flows to; None if it is no array."""
     if has_derivative(x):
         return np.zeros_like(x)
@@ -200,7 +200,7 @@ def zeros_for(x: Any) -> Any:
 
 
 def make_read_only(x: Any) -> Any:
-    """Return an array so that it cannot be changed; anything else as it is."""
+    """Return a read-only view of an array; anything else as it is."""
     if isinstance(x, np.ndarray):
         x = x.view() if type(x) is np.ndarray else types.strip_subclass(x).view()
         x.flags.writeable = False
@@ -208,7 +208,7 @@ def make_read_only(x: Any) -> Any:
 
 
 def lend_arrays(inputs: Sequence[Any]) -> list[Any]:
-    """Return what a user's code gets: arrays that it cannot change.
+    """Return arrays for a user's code, which cannot change them.
 
     Python numbers stay, so that float32 stays what it is beside them, unless there is
     nothing else: then the code finds the shape and dtype that it may ask for.
@@ -234,6 +234,6 @@ def fill_cotangents(parts: tuple[Any, ...], y: tuple[Any, ...]) -> tuple[Any, ..
     return tuple(found)
 
 
-def zeros_if_none(c: Any, x: Any) -> Any:
-    """Return what there is; zeros for ``x`` where there is nothing."""
+def zeros_if_none(c: Cotangent, x: object) -> Cotangent:
+    """Return a cotangent or tangent; zeros like ``x`` for None."""
     return zeros_for(x) if c is None else c

@@ -69,15 +69,15 @@ class NodeRunner(Runner):
         """Return the inputs that are no constants of the program."""
         return [i for i, x in enumerate(self.node.inputs) if isinstance(x, Tensor)]
 
-    def locate(self, rule: Any) -> str:
-        """Return the override, and the node with its line."""
+    def locate(self, rule: object) -> str:
+        """Return the override and the node with its line, as errors begin."""
         where = f"{blame.describe(self.node)}{blame.quote_site(self.node.site)}"
         text = f" {rule.text!r}" if isinstance(rule, Expression) else ""
         return f"override {self.owner.label!r} on {where}: the rule{text}"
 
     def refuse(
         self,
-        rule: Any,
+        rule: object,
         what: str,
         cure: str,
         kind: type[WorkbenchError] = OverrideError,
@@ -87,7 +87,7 @@ class NodeRunner(Runner):
         super().refuse(rule, what, cure, OverrideError, cause)
 
     def refuse_part(
-        self, rule: Any, what: str, i: int | None, c: Any, x: Any
+        self, rule: object, what: str, i: int | None, c: Any, x: object
     ) -> NoReturn:
         """Refuse a gradient or tangent that does not fit what it is of, ``x``."""
         part = self.name_part(what, i).removeprefix("the ")
@@ -105,7 +105,7 @@ class NodeRunner(Runner):
         told = f"is of dtype {dtype}" if dtype else f"is {type(c).__name__}"
         self.refuse(rule, f"does not fit: {name} {told}", cure)
 
-    def refuse_mode(self, rule: Any, which: str, why: str) -> NoReturn:
+    def refuse_mode(self, rule: object, which: str, why: str) -> NoReturn:
         """Refuse forward mode, since the rule is not linear."""
         self.refuse(
             rule,
@@ -161,7 +161,7 @@ class NodeRule:
 
     @property
     def label(self) -> str:
-        """What the provenance of its Tensors says."""
+        """The override's label, for the provenance of the Tensors it makes."""
         return self.back.owner.label
 
     def _pull_output(

@@ -69,12 +69,12 @@ class Override:
 
     @property
     def data(self) -> bool:
-        """Whether the rules are texts, so that they can be edited and stored."""
+        """True if the rules are texts, which can be edited and stored."""
         return isinstance(self.vjp, str) and isinstance(self.jvp, (str, type(None)))
 
     @property
     def stored(self) -> bool:
-        """Whether the rules can be stored: texts, or `wb.graph_rule`'s nodes."""
+        """True if the rules can be stored: texts, or nodes of `wb.graph_rule`."""
         return all(
             rule is None or isinstance(rule, str) or hasattr(rule, "to_json")
             for rule in (self.vjp, self.jvp)
@@ -82,7 +82,7 @@ class Override:
 
     @property
     def distinguishes_inputs(self) -> bool:
-        """Whether the rules may treat one input otherwise than another.
+        """True if the rules may treat one input otherwise than another.
 
         A function may; so may an expression that names one: ``x0``, ``t1``.
         """
@@ -127,7 +127,7 @@ class Override:
 
 
 def override(
-    target: Any,
+    target: object,
     vjp: str | Callable[..., Any] | None = None,
     *,
     jvp: str | Callable[..., Any] | None = None,
@@ -226,8 +226,8 @@ def describe_steps(steps: int | slice | None) -> str:
     return "" if steps is None else f" in step{several} {write_steps(steps)}"
 
 
-def _check_steps(steps: Any) -> int | slice:
-    """Return what names iterations of a loop, with a number of NumPy's as Python's."""
+def _check_steps(steps: object) -> int | slice:
+    """Return the iterations with Python's numbers, or raise an error for others."""
     if not isinstance(steps, bool) and isinstance(steps, Integral):
         return int(steps)
     if isinstance(steps, slice) and steps.step != 0:
@@ -242,10 +242,10 @@ def _check_steps(steps: Any) -> int | slice:
     )
 
 
-def _check_name(name: Any) -> None:
-    """Refuse a name that no file and no page could take."""
-    good = isinstance(name, str) and len(name) <= MOST_NAME
-    if not good or not _is_encodable(name):
+def _check_name(name: object) -> None:
+    """Raise an error for a name that is no text, too long, or not encodable."""
+    good = isinstance(name, str) and len(name) <= MOST_NAME and _is_encodable(name)
+    if not good:
         raise OverrideError(
             f"name={shorten(repr(name))} is no name of an override: give a text of at"
             f" most {MOST_NAME} characters."
@@ -253,7 +253,7 @@ def _check_name(name: Any) -> None:
 
 
 def _is_encodable(text: str) -> bool:
-    """Whether a text is whole characters: half of one cannot be written anywhere."""
+    """Return whether UTF-8 can hold a text; it cannot hold half a surrogate pair."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -262,7 +262,7 @@ def _is_encodable(text: str) -> bool:
 
 
 def prepare_rule(rule: Any, arriving: str) -> Any:
-    """Return a rule as it runs: a text read, a function or ``"true"`` as it is."""
+    """Return a text parsed, and a function or ``"true"`` as it is."""
     if isinstance(rule, str) and rule != "true":
         return parse_rule(rule, arriving)
     return rule

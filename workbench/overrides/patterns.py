@@ -16,7 +16,7 @@ from workbench.core import blame, types
 from workbench.core.tensor import IDENTITY, Tensor
 from workbench.errors import OverrideError
 from workbench.overrides.regions import Region
-from workbench.overrides.targets import UNSEEN, ByPart, Nodes
+from workbench.overrides.targets import UNSEEN, ByPart, Nodes, WriteFunction
 from workbench.rewrite.forms import Form, Forms, same
 from workbench.rewrite.patterns import Match, Matches, find, fit_ranks
 
@@ -38,26 +38,26 @@ def describe_function(function: Any) -> str:
         return "lambda"
 
 
-def write_function(function: Any) -> str:
-    """Return a lambda as it is written; any other function by its name."""
+def write_function(function: object) -> str:
+    """Return the source of a lambda, or the name of another function."""
     found = lambda_source(function)
     return describe_function(function) if found is None else found
 
 
-def lambda_source(function: Any) -> str | None:
-    """Return a lambda as it is written; None for another function, or one not found."""
+def lambda_source(function: object) -> str | None:
+    """Return the source of a lambda; None for another function, or if not found."""
     node = find_lambda(function)
     return None if node is None else ast.unparse(node)
 
 
-def lambda_body(function: Any) -> str | None:
-    """Return what a lambda computes, as it is written."""
+def lambda_body(function: object) -> str | None:
+    """Return the source of a lambda's body; None for another function."""
     node = find_lambda(function)
     return None if node is None else ast.unparse(node.body)
 
 
-def find_lambda(function: Any) -> ast.Lambda | None:
-    """Return the lambda that a function was made of, found by its place in its file."""
+def find_lambda(function: object) -> ast.Lambda | None:
+    """Return the syntax tree of a lambda, found by its position in its file."""
     code = getattr(function, "__code__", None)
     if code is None or code.co_name != "<lambda>":
         return None
@@ -86,7 +86,7 @@ def list_lambdas(source: str) -> list[ast.Lambda]:
 
 
 def position_of(node: ast.expr) -> tuple[int, int, int, int]:
-    """Return where an expression stands, as instructions have it."""
+    """Return the position of an expression as `co_positions` gives it."""
     end, last = node.end_lineno, node.end_col_offset
     assert end is not None
     assert last is not None
@@ -147,7 +147,7 @@ class ByPattern(ByPart):
         }
 
     def find_matches(self, nodes: Sequence[Tensor]) -> Matches:
-        """Every place where it stands in a program."""
+        """Return the places of a program where the pattern stands."""
         return find(self.forms, nodes, self.where, self.ranks)
 
     def find_regions(self, nodes: Sequence[Tensor], wrt: Nodes = ()) -> list[Region]:
@@ -166,7 +166,7 @@ class ByPattern(ByPart):
         ]
 
     def explain_ambiguity(self, match: Match) -> str:
-        """Say what the wildcards may stand for, where that is not one thing alone."""
+        """Return an error text if the wildcards fit in two ways; else an empty one."""
         if match.other is None:
             return ""
         differ = [
@@ -190,7 +190,7 @@ class ByPattern(ByPart):
 
     @cached_property
     def label(self) -> str:
-        """What the node of a rule is called: ``"W @ x + b"``."""
+        """The name of the node that a rule sees: ``"W @ x + b"``."""
         body = lambda_body(self.function)
         return (
             body
@@ -203,7 +203,7 @@ class ByPattern(ByPart):
         """The Python that makes it, with functions by name that are no lambdas."""
         return self.write_code(lambda function, _: write_function(function))
 
-    def write_code(self, write: Callable[[Any, str], str]) -> str:
+    def write_code(self, write: WriteFunction) -> str:
         """Return the Python that makes it, with functions as ``write`` writes them."""
         parts = [write(self.function, "pattern")]
         if self.where is not None:
@@ -353,7 +353,7 @@ def pattern(
     return ByPattern(function, where, ranks)
 
 
-def check_condition(where: Any, name: str) -> None:
+def check_condition(where: object, name: str) -> None:
     """Refuse a condition that is no function; ``name`` is one that it may ask for."""
     if where is not None and not callable(where):
         raise OverrideError(
@@ -381,8 +381,8 @@ def check_ranks(name: str, rank: Any, names: Sequence[str]) -> tuple[int, ...]:
     return found
 
 
-def describe_value(x: Any) -> str:
-    """Return what a wildcard stands for, in words."""
+def describe_value(x: object) -> str:
+    """Return the text for what a wildcard stands for."""
     if isinstance(x, Tensor):
         return blame.describe(x) + (
             blame.quote_site(x.site) if x.op is not IDENTITY else ""

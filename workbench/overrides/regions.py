@@ -115,7 +115,7 @@ class Region(Part):
         return [found[serial] for serial in sorted(found)]
 
     def rebuild(self, new: Callable[[Tensor], Any]) -> Region:
-        """Return the same part of a copy of the program.
+        """Return this part in a copy of the program.
 
         ``new`` gives the Tensor that has taken a node's place, or an array where the
         node is a constant of the copy, or the node itself.
@@ -138,7 +138,7 @@ class Region(Part):
         )
 
     def _graphs(self, inputs: Sequence[Any], params: Params) -> list[Graph]:
-        """Return the programs that its nodes hold."""
+        """Return the graphs that its nodes hold."""
         return [graph for node in self.nodes for graph in graphs_of(node)]
 
     # What it computes

@@ -130,7 +130,7 @@ class Resolution:
 
     @property
     def cut_counts(self) -> list[int]:
-        """How many parts of each override hold what is differentiated by."""
+        """For each override the number of parts that have a variable of wrt inside."""
         return [lost[ASKED] for lost in self.lost]
 
     @cached_property
@@ -141,7 +141,10 @@ class Resolution:
     def find_winner(
         self, region: Region, held: Mapping[int, int], asked: set[int]
     ) -> int | None:
-        """Return who has the say in a region already; None if it may stand."""
+        """Return what wins over a region: an override's position, or `ASKED`.
+
+        None if the region may stand.
+        """
         for x in region.outputs:
             for known in (held, self.inside):
                 if x.serial in known:
@@ -259,7 +262,7 @@ class Resolution:
 
 
 def end_of(region: Region) -> float:
-    """Return where a region ends."""
+    """Return the serial of the last output of a region."""
     return max(x.serial for x in region.outputs)
 
 
@@ -275,7 +278,7 @@ def list_inner(regions: Sequence[Region]) -> list[Tensor]:
 
 
 def inflect(count: int, one: str, many: str) -> str:
-    """Return the form of a word for a number of things."""
+    """Return the singular or the plural form of a word."""
     return one if count == 1 else many
 
 
@@ -419,7 +422,7 @@ def keep_in_loops(
 
 
 def serial_of(node: Tensor) -> int:
-    """Return what nodes are ordered by."""
+    """Return the serial of a node, by which nodes are sorted."""
     return node.serial
 
 

@@ -16,42 +16,42 @@ from workbench.overrides.targets import name_of
 
 UserRule = Callable[..., Any]
 
-#: What to do in place of a change in place.
-ONTO_COPIES = "Work on a copy: x = x.copy()."
-#: What to say of a rule that gave a bare None, as a function does whose
-#: `return` was forgotten: no gradient at all would be a wrong one in silence.
-NOTHING = "returned None: has it a `return` at its end?"
-#: How a rule says that an input has no gradient.
-WITHOUT = "For an input without gradient put None in the list: return [None] for one."
+#: The cure for a change in place.
+COPY_CURE = "Work on a copy: x = x.copy()."
+#: What to say of a rule that gave a bare None, as a function without `return` does.
+#: Taking it for "no gradient" would be wrong without a word.
+RETURNED_NONE = "returned None: has it a `return` at its end?"
+#: The cure for that: how a rule says that an input has no gradient.
+NONE_CURE = "For an input without gradient put None in the list: return [None] for one."
 
 
 def describe_change_in_place(error: ValueError) -> str | None:
-    """Return what code did to change an array it was lent; None for another error."""
+    """Return what to say of code that wrote to a read-only array; None otherwise."""
     if "read-only" not in str(error):
         return None
     return f"changes an array in place that others read too ({error})"
 
 
-def takes_arrays(rule: Any) -> bool:
-    """Return whether a rule is an op, called on arrays, and no function of a node."""
+def is_op(rule: object) -> bool:
+    """Return whether a rule is an op, which is called on arrays without the node."""
     return isinstance(getattr(rule, "__op__", None), str)
 
 
-def name_of_rule(rule: Any) -> str:
+def name_of_rule(rule: object) -> str:
     """Return the name of a rule: ``Cdist.vjp``, ``zero_out_grad``; a text as it is."""
     if isinstance(rule, tuple):
         return ", ".join(map(name_of_rule, rule))
     if isinstance(rule, Expression):
         return rule.text
-    if takes_arrays(rule):
-        return str(rule.__op__)
+    if is_op(rule):
+        return str(getattr(rule, "__op__", None))
     if isinstance(rule, str):
         return rule
     name = str(getattr(rule, "__qualname__", None) or name_of(rule))
     return name.rpartition("<locals>.")[2]
 
 
-def describe_rule(rule: Any) -> str:
+def describe_rule(rule: object) -> str:
     """Return a rule and where it stands, as an error quotes it."""
     code = getattr(getattr(rule, "__func__", rule), "__code__", None)
     return f"{name_of_rule(rule)}{blame.quote_site(source.decode(code, 0))}"
@@ -76,7 +76,7 @@ def check_signature(
     """
     function = getattr(rule, "__func__", rule)
     try:
-        if takes_arrays(rule) or count in _FITTING.get(function, ()):
+        if is_op(rule) or count in _FITTING.get(function, ()):
             return
         signature = _find_misfit(rule, count + 1)
         if signature is None:
@@ -87,7 +87,7 @@ def check_signature(
     letter = "g" if what == "gradient" else "t"
     of = "output" if what == "gradient" else "input"
     method = "self, " if inspect.ismethod(rule) else ""
-    taken = ", ".join(_parameters(signature, count, letter))
+    taken = ", ".join(_suggest_parameters(signature, count, letter))
     written = f"def {name_of(rule)}({method}{taken})."
     if owner:
         written = f"rule(node, {name_parameters(letter, count)})."
@@ -111,7 +111,7 @@ def check_cotangents(gradient: UserRule, count: int, name: str) -> None:
 
 
 def _find_misfit(rule: UserRule, count: int) -> inspect.Signature | None:
-    """The signature of a function that does not take so many arguments; else None."""
+    """Return the signature of a function that does not take so many arguments."""
     if type(rule) is FunctionType:
         code = rule.__code__
         if code.co_argcount == count and not code.co_kwonlyargcount:
@@ -127,8 +127,10 @@ def _find_misfit(rule: UserRule, count: int) -> inspect.Signature | None:
     return None
 
 
-def _parameters(signature: inspect.Signature, count: int, letter: str) -> list[str]:
-    """A node and so many gradients, by the user's own names as far as they go."""
+def _suggest_parameters(
+    signature: inspect.Signature, count: int, letter: str
+) -> list[str]:
+    """Return names for a node and its gradients, the user's own where they fit."""
     usual = ["node", *name_parameters(letter, count).split(", ")]
     own = [p.name for p in signature.parameters.values() if p.kind in POSITIONAL]
     if len(own) < 2:

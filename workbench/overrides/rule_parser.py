@@ -41,7 +41,9 @@ from workbench.overrides.named import (
     Setting,
     find_named_rule,
     is_setting,
+    unwrap_scalar,
 )
+from workbench.overrides.node import Node
 from workbench.overrides.targets import name_of
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -62,7 +64,7 @@ class BoundRule:
 
     @property
     def entry(self) -> NamedRule:
-        """What is registered under the name now."""
+        """The rule that is registered under the name now."""
         found = find_named_rule(self.name)
         if found is None:
             raise ExpressionError(_unknown_name(self.text, self.name))
@@ -90,12 +92,12 @@ class BoundRule:
         ]
         return whole.replace(parameters=kept)
 
-    def __call__(self, node: Any, *cotangents: Any) -> Any:
+    def __call__(self, node: Node, *cotangents: Any) -> Any:
         """Return the gradients of a node."""
         return self.entry.rule(node, *cotangents, **self.settings)
 
     def forward_rule(self) -> Any:
-        """Its rule in forward mode, as it runs; None: itself transposed."""
+        """Return its rule of forward mode, parsed; None: to transpose the rule."""
         jvp = self.entry.jvp
         if jvp is None or jvp == "true":
             return jvp
@@ -124,7 +126,7 @@ class BoundForwardRule:
         self.bound = bound
         self.__name__ = bound.__name__
 
-    def __call__(self, node: Any, *tangents: Any) -> Any:
+    def __call__(self, node: Node, *tangents: Any) -> Any:
         """Return the tangent of a node."""
         jvp: Any = self.bound.entry.jvp
         return jvp(node, *tangents, **self.bound.settings)
@@ -250,7 +252,9 @@ def _bind_settings(text: str, entry: NamedRule) -> BoundRule:
     return BoundRule(text, entry.name, settings)
 
 
-def _read_setting(node: ast.expr, name: str, refuse: Any) -> Setting:
+def _read_setting(
+    node: ast.expr, name: str, refuse: Callable[[str], ExpressionError]
+) -> Setting:
     """Return the value of a setting."""
     of = f"the value of {blame.shorten(name, 40)}"
     sign = 1
@@ -269,7 +273,7 @@ def _read_setting(node: ast.expr, name: str, refuse: Any) -> Setting:
 
 
 def write_rule(name: str, **settings: Any) -> str:
-    """The text of a registered rule with settings; those by default are left out.
+    """Return the text of a registered rule; settings at their defaults are left out.
 
     Raises
     ------
@@ -285,7 +289,7 @@ def write_rule(name: str, **settings: Any) -> str:
     assert entry is not None, name
     given = []
     for key, value in settings.items():
-        value = value.item() if getattr(value, "size", 0) == 1 else value
+        value = unwrap_scalar(value)
         if not is_setting(value):
             raise OverrideError(
                 f"{name}: {key}={value!r} is no setting: give a finite number, True,"

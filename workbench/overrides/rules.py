@@ -24,7 +24,7 @@ from workbench.core.blame import format_count
 from workbench.core.op import Op
 from workbench.core.tensor import Tensor, admit
 from workbench.core.traces import OpenTrace
-from workbench.core.types import Params
+from workbench.core.types import Array, Params
 from workbench.errors import (
     DtypeError,
     NotDifferentiableError,
@@ -45,14 +45,14 @@ from workbench.overrides.node import (
     zeros_if_none,
 )
 from workbench.overrides.rule_errors import (
-    NOTHING,
-    ONTO_COPIES,
-    WITHOUT,
+    COPY_CURE,
+    NONE_CURE,
+    RETURNED_NONE,
     check_signature,
     describe_change_in_place,
     describe_rule,
+    is_op,
     name_parameters,
-    takes_arrays,
 )
 
 UserRule = Callable[..., Any]
@@ -129,11 +129,11 @@ class Runner:
     # What differs from one owner of rules to another
 
     def find_rule(self) -> Any:
-        """Return a rule of reverse mode, where the owner brings none of its own."""
+        """Return the rule of reverse mode where ``vjp`` and ``jvp`` are None."""
         raise NotDifferentiableError(f"{self.op.name} has no derivative.")
 
     def lend_to(self, node: Node) -> None:
-        """Let a function see a node: its arrays as they are lent, and their names."""
+        """Fill a node with read-only arrays and their names, for a user's function."""
         count = None if self.names is None else len(self.names)
         node.inputs = tuple(lend_arrays(node._inputs[:count]))
         node.outputs = tuple(map(make_read_only, node._outputs))
@@ -143,13 +143,13 @@ class Runner:
         """Return the inputs that ``t``, or one bare gradient, may mean."""
         return list(range(count))
 
-    def locate(self, rule: Any) -> str:
-        """Return whose rule it is, and where it stands: how an error begins."""
+    def locate(self, rule: object) -> str:
+        """Return the owner of a rule and its line, as errors begin."""
         return f"{self.op.name}: {describe_rule(self.source or rule)}"
 
     def refuse(
         self,
-        rule: Any,
+        rule: object,
         what: str,
         cure: str,
         kind: type[WorkbenchError] = UsageError,
@@ -160,7 +160,7 @@ class Runner:
         raise kind(f"{self.locate(rule)} {what}{stop} {cure}".rstrip()) from cause
 
     def refuse_part(
-        self, rule: Any, what: str, i: int | None, c: Any, x: Any
+        self, rule: object, what: str, i: int | None, c: Any, x: object
     ) -> NoReturn:
         """Refuse a gradient or tangent that does not fit what it is of, ``x``.
 
@@ -184,13 +184,13 @@ class Runner:
         self.refuse(rule, f"returned {told}", cure, kind)
 
     def name_part(self, what: str, i: int | None) -> str:
-        """Return what errors call an input, or an output."""
+        """Return the name of an input, or of an output, for errors."""
         if what == "tangent":
             return "the output" if i is None else f"output {i}"
         names = self.names or ()
         return names[i] if i is not None and i < len(names) else f"input {i}"
 
-    def refuse_mode(self, rule: Any, which: str, why: str) -> NoReturn:
+    def refuse_mode(self, rule: object, which: str, why: str) -> NoReturn:
         """Refuse a mode without rule, since that of the other is not linear."""
         mode, other, own = ("forward", "jvp", "reverse")
         if which == "jvp":
@@ -246,7 +246,7 @@ class Runner:
     def compute_gradients(
         self, rule: Any, node: Node, cotangents: Sequence[Any], asked: Sequence[int]
     ) -> list[Any]:
-        """Return what a rule gives: one gradient or None for each input."""
+        """Return the gradients that a rule gives, one or None for each input."""
         inputs = node._inputs
         count = len(inputs) if self.names is None else len(self.names)
         given = [i for i in asked if i < count]
@@ -282,14 +282,14 @@ class Runner:
         of: Sequence[Any],
         what: str,
     ) -> Any:
-        """Return what a function of a node returns, or an op of arrays.
+        """Call a rule that is a function of a node, or an op of arrays.
 
         An op gets arrays alone: zeros where nothing arrives for one in ``of``.
         """
         self.lend_to(node)
         lent = list(map(make_read_only, arriving))
         operands: list[Any] = [node, *lent]
-        if takes_arrays(rule):
+        if is_op(rule):
             operands = [*node.inputs, *map(zeros_if_none, lent, of)]
         else:
             self.check_signature(rule, len(lent), what)
@@ -298,7 +298,7 @@ class Runner:
         except ValueError as error:
             if (told := describe_change_in_place(error)) is None:
                 raise
-            self.refuse(rule, told, ONTO_COPIES, cause=error)
+            self.refuse(rule, told, COPY_CURE, cause=error)
         # What is handed on is no view of what had arrived, but that itself.
         back = dict(zip(map(id, lent), arriving, strict=True))
         if isinstance(made, (tuple, list)):
@@ -306,11 +306,11 @@ class Runner:
         return back.get(id(made), made)
 
     def list_gradients(
-        self, rule: UserRule, made: Any, count: int, node: Node
+        self, rule: UserRule, made: object, count: int, node: Node
     ) -> list[Any]:
-        """Return what a function gave, as one gradient for each input that is meant."""
+        """Return what a function gave as a list, one gradient for each input meant."""
         if made is None:
-            self.refuse(rule, NOTHING, WITHOUT)
+            self.refuse(rule, RETURNED_NONE, NONE_CURE)
         found: list[Any] = made if isinstance(made, list) else [made]
         if found is not made and len(places := self.varying_inputs(count)) == 1:
             return [made if i == places[0] else None for i in range(count)]
@@ -332,7 +332,7 @@ class Runner:
         cotangents: Sequence[Any],
         chosen: Sequence[int],
     ) -> list[Any]:
-        """Return what an expression gives, once for each input that is meant."""
+        """Evaluate an expression of reverse mode, once for each input meant."""
         inputs, names = node._inputs, rule.names
         values = self.operand_values(rule, inputs)
         if len(cotangents) == 1:
@@ -353,8 +353,8 @@ class Runner:
             made.append(self.evaluate(rule, values))
         return made
 
-    def evaluate(self, rule: Expression, values: dict[str, Any]) -> Any:
-        """Return what an expression gives; refuse one that fails on these values."""
+    def evaluate(self, rule: Expression, values: dict[str, Any]) -> Array:
+        """Evaluate an expression; raise the rule's error if it fails on the values."""
         try:
             return rule(values)
         except (TypeError, ValueError, ArithmeticError) as error:
@@ -376,8 +376,10 @@ class Runner:
                 found[name] = inputs[i]
         return found
 
-    def check_part(self, rule: Any, what: str, i: int | None, c: Any, x: Any) -> Any:
-        """Return a gradient or tangent whose dtype and shape fit what it is of."""
+    def check_part(
+        self, rule: object, what: str, i: int | None, c: Any, x: object
+    ) -> Any:
+        """Return a gradient or tangent, or raise an error if it does not fit ``x``."""
         if types.is_weak(c):
             return c
         if isinstance(c, (list, tuple)) or (
@@ -393,7 +395,7 @@ class Runner:
 
     def check_connected(
         self,
-        rule: Any,
+        rule: object,
         made: Sequence[Any],
         rows: Sequence[Sequence[bool]],
         asked: Sequence[int],
@@ -442,7 +444,7 @@ class Runner:
         return tuple(made) if isinstance(y, tuple) else made[0]
 
     def compute_tangents(self, node: Node, tangents: tuple[Any, ...]) -> list[Any]:
-        """Return what the rules give: one tangent for each output, in its shape."""
+        """Return the tangents that the rules give, one for each output."""
         inputs, outputs = node._inputs, node._outputs
         count = len(inputs) if self.names is None else len(self.names)
         nothing = (None,) * len(tangents)
@@ -471,9 +473,13 @@ class Runner:
         return made
 
     def list_tangents(
-        self, rule: Any, made: Any, chosen: Sequence[int], outputs: tuple[Any, ...]
+        self,
+        rule: object,
+        made: object,
+        chosen: Sequence[int],
+        outputs: tuple[Any, ...],
     ) -> list[Any]:
-        """Return what a forward rule gave, as one tangent for each output it is for.
+        """Return what a forward rule gave as a list, one tangent for each output meant.
 
         A tangent of 0 is written down, for every output: what a rule left out would be
         a wrong derivative in silence.
@@ -497,7 +503,7 @@ class Runner:
             if t is None:
                 what = f"returned None for the tangent of output {i}"
                 if made is None and count == len(outputs):
-                    what = NOTHING
+                    what = RETURNED_NONE
                 zeros = f"np.zeros_like(node.outputs[{i}])"
                 cure = f"For an output that does not move return {zeros}."
                 self.refuse(rule, what, cure + " Give one tangent per output." * many)
@@ -507,8 +513,8 @@ class Runner:
 
     def evaluate_jvp(
         self, rule: Expression, node: Node, tangents: tuple[Any, ...], i: int
-    ) -> Any:
-        """Return what an expression of the tangents gives for an output."""
+    ) -> Array:
+        """Evaluate an expression of forward mode for one output."""
         inputs = node._inputs
         moving = [
             np.zeros_like(x) if t is None and has_derivative(x) else t

@@ -44,29 +44,33 @@ class BySubgraph(ByPart):
 
     @property
     def label(self) -> str:
-        """What the node of a rule is called: ``"h of W, x"``."""
+        """The name of the node that a rule sees: ``"h of W, x"``."""
         ends = ", ".join(map(self.name_value, self.outputs))
         return f"{ends} of {', '.join(map(self.name_value, self.inputs))}"
 
     def with_ids(self, find: Callable[[Any], int], words: Sequence[str]) -> BySubgraph:
-        """The same in a session, where ids last: ``find`` gives that of a node."""
+        """Return this target with ids in place of Tensors and names.
+
+        ``find`` gives the id of a value in a session, ``words`` are the session's
+        names by id.
+        """
         ends, reads = ([find(x) for x in part] for part in (self.outputs, self.inputs))
         return BySubgraph(ends, reads, words)
 
     def name_value(self, x: Place) -> str:
-        """Return what a value is called."""
+        """Return the name of a value in the words of the session, if it is known."""
         if isinstance(x, int) and 0 <= x < len(self.words):
             return self.words[x]
         return name_of_value(x)
 
     @property
     def has_nodes(self) -> bool:
-        """Whether it points at nodes: always."""
+        """True: its values are nodes."""
         return True
 
     @property
     def has_ids(self) -> bool:
-        """Whether it names nodes by ids, which belong to a session."""
+        """True if it names a value by its id, which belongs to a session."""
         return any(isinstance(x, int) for x in (*self.outputs, *self.inputs))
 
     def find_regions(self, nodes: Sequence[Tensor], wrt: Nodes = ()) -> list[Region]:
@@ -161,10 +165,13 @@ def subgraph(
     return BySubgraph(check_places(outputs, "outputs"), check_places(inputs, "inputs"))
 
 
-def check_places(given: Any, what: str) -> list[Place]:
-    """Return one value or several, as a list."""
-    several = isinstance(given, Iterable) and not isinstance(given, (Tensor, str))
-    found = list(given) if several else [given]
+def check_places(given: Place | Iterable[Place], what: str) -> list[Place]:
+    """Return the values that are given, one or several, as a list."""
+    # A Tensor and a name are iterable too.
+    if isinstance(given, (Tensor, str, int)) or not isinstance(given, Iterable):
+        found = [given]
+    else:
+        found = list(given)
     for x in found:
         if not isinstance(x, (Tensor, str, int)) or isinstance(x, bool):
             raise OverrideError(
@@ -181,13 +188,13 @@ def check_places(given: Any, what: str) -> list[Place]:
 
 
 def name_of_value(x: Place) -> str:
-    """Return what a value is called."""
+    """Return the name of a value: the user's, that of its op, or its id."""
     if isinstance(x, Tensor):
         return x.name or x.op.name
     return x if isinstance(x, str) else f"node {x}"
 
 
-def type_of(x: Any) -> type | None:
+def type_of(x: object) -> type | None:
     """Return the class of a value, None for None: a Tensor compares entry by entry."""
     return None if x is None else type(x)
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from workbench.overrides.regions import Region
 
 Nodes = Sequence[Tensor]
+#: Writes a function, or what has no name (None), as code; told what it is in a target.
+WriteFunction = Callable[[Callable[..., Any] | None, str], str]
 #: Whose functions are no predicates: NumPy would compute with the node.
 LIBRARIES = {"numpy", "scipy"}
 
@@ -135,7 +137,10 @@ class ByPart:
     kind = "pattern"
 
     def find_regions(self, nodes: Nodes, wrt: Nodes = ()) -> list[Region]:
-        """The parts that the target means; ``wrt`` is what is differentiated by."""
+        """Return the parts that the target means.
+
+        ``wrt`` is what the program is differentiated by.
+        """
         raise NotImplementedError
 
     def select(self, nodes: Nodes, wrt: Nodes = ()) -> list[Tensor]:
@@ -147,23 +152,24 @@ class ByPart:
         raise NotImplementedError
 
     def with_ids(self, find: Callable[[Any], int], words: Sequence[str]) -> ByPart:
-        """Return the same in a session, where ids last: ``find`` gives that of a node.
+        """Return this target with ids in place of Tensors and names.
 
-        ``words`` are what the session calls them, by their ids.
+        ``find`` gives the id of a value in a session, ``words`` are the session's
+        names by id.
         """
         return self
 
     @property
     def has_nodes(self) -> bool:
-        """Whether it points at nodes, as a Tensor or an id does."""
+        """True if it names nodes, as a Tensor or an id does."""
         return False
 
     @property
     def has_ids(self) -> bool:
-        """Whether it has ids in it, which belong to a session."""
+        """True if it names nodes by ids, which belong to a session."""
         return False
 
-    def write_code(self, write: Callable[[Any, str], str]) -> str:
+    def write_code(self, write: WriteFunction) -> str:
         """Return the Python that makes it.
 
         ``write(function, word)`` is the code of a function, or of what has no name
@@ -182,7 +188,7 @@ def enclosing_scopes(scope: str | None) -> list[str]:
 
 
 def target_of(target: Any) -> Target:
-    """Return what a user's target means.
+    """Return the target that a user's value means.
 
     Raises
     ------
@@ -243,8 +249,8 @@ def find_op(name: str, home: str) -> str:
     return name
 
 
-def name_of(function: Any) -> str:
-    """Return what a function is called."""
+def name_of(function: object) -> str:
+    """Return the name of a function, or of the class of an object."""
     name = getattr(function, "__name__", None) or type(function).__name__
     return str(name)
 
@@ -256,7 +262,7 @@ def describe_mismatch(
     where: str,
     wrt: Nodes = (),
 ) -> str:
-    """Return what to say of an override that matches nothing: what was close."""
+    """Return the message for an override that matches nothing, with what is close."""
     from difflib import get_close_matches
 
     everything = list(nodes)
@@ -303,6 +309,6 @@ def describe_mismatch(
 
 
 def join_names(names: Sequence[str]) -> str:
-    """Return names in a row, the first dozen."""
+    """Return the first twelve names in a row, and how many more there are."""
     more = f" and {len(names) - 12} more" if len(names) > 12 else ""
     return (", ".join(names[:12]) or "none") + more

@@ -29,7 +29,7 @@ from workbench.ops import define
 from workbench.ops.define import ITEM
 from workbench.ops.gradients import DisconnectedType
 from workbench.overrides.node import has_derivative
-from workbench.overrides.rule_errors import NOTHING, WITHOUT, describe_rule
+from workbench.overrides.rule_errors import NONE_CURE, RETURNED_NONE, describe_rule
 
 __all__ = ["Op", "PureOp", "ViewOp", "as_op"]
 
@@ -398,7 +398,7 @@ def _vjp(self: Any, node: Any, *cotangents: Any) -> Any:
     made = rule(inputs, outputs, grads) if late else rule(inputs, grads)
     if made is None:
         name = type(op).__name__
-        raise UsageError(f"{name}: {describe_rule(rule)} {NOTHING} {WITHOUT}")
+        raise UsageError(f"{name}: {describe_rule(rule)} {RETURNED_NONE} {NONE_CURE}")
     if not isinstance(made, (list, tuple)):
         made = [made]
     return plain(made, node.inputs)
@@ -590,7 +590,9 @@ def _function(given: Callable[..., Any], with_outputs: bool) -> Callable[..., An
         else:
             made = given(inputs, grads)
         if made is None:
-            raise UsageError(f"OpFromGraph: {describe_rule(given)} {NOTHING} {WITHOUT}")
+            raise UsageError(
+                f"OpFromGraph: {describe_rule(given)} {RETURNED_NONE} {NONE_CURE}"
+            )
         if isinstance(made, DisconnectedType):
             return [made]
         if isinstance(made, (list, tuple)):

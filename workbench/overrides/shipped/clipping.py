@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from workbench.core import dims, types
-from workbench.core.tensor import Tensor, mask_cotangent, value_of
+from workbench.core.tensor import Tensor, array_of, mask_cotangent, value_of
+from workbench.core.types import Array
 from workbench.errors import OverrideError, WorkbenchError
 from workbench.ops.define import shape_of
-from workbench.overrides.named import named_rule
+from workbench.overrides.named import named_rule, unwrap_scalar
 from workbench.overrides.node import Node
 from workbench.overrides.rule_parser import format_number, parse_rule, write_rule
 
@@ -56,9 +57,9 @@ def clip(low: float, high: float | None = None) -> str:
     array([ 0.4, -1. ])
     """
     if high is None:
-        low, high = -_number("clip", "the bound", low), low
-    low = _number("clip", "low", low)
-    high = _number("clip", "high", high)
+        low, high = -_check_number("clip", "the bound", low), low
+    low = _check_number("clip", "low", low)
+    high = _check_number("clip", "high", high)
     if low >= high:
         raise OverrideError(
             f"clip: the bounds {low!r} and {high!r} leave nothing between them. Give"
@@ -100,8 +101,8 @@ def clip_by_norm(limit: float, axis: Axis = None) -> str:
     >>> wb.grad(f, overrides=[rule])(np.array([3.0, 4.0]))
     array([0.6, 0.8])
     """
-    limit = _positive("clip_by_norm", "the limit", limit)
-    return f"d * ({limit!r} / maximum({limit!r}, {_norm('clip_by_norm', axis)}))"
+    limit = _check_positive("clip_by_norm", "the limit", limit)
+    return f"d * ({limit!r} / maximum({limit!r}, {_write_norm('clip_by_norm', axis)}))"
 
 
 def scale(factor: float) -> str:
@@ -132,7 +133,7 @@ def scale(factor: float) -> str:
     >>> wb.grad(np.tanh, overrides=[half])(0.0), half.label
     (np.float64(0.5), 'scale ×0.5')
     """
-    return f"{_number('scale', 'the factor', factor)!r} * d"
+    return f"{_check_number('scale', 'the factor', factor)!r} * d"
 
 
 def normalise(axis: Axis = None) -> str:
@@ -164,7 +165,7 @@ def normalise(axis: Axis = None) -> str:
     >>> wb.grad(f, overrides=[rule])(np.array([30.0, 40.0]))
     array([0.6, 0.8])
     """
-    norm = _norm("normalise", axis)
+    norm = _write_norm("normalise", axis)
     return f"d / where({norm} == 0, 1, {norm})"
 
 
@@ -215,7 +216,7 @@ def reverse(factor: float = 1.0) -> str:
     >>> wb.grad(np.tanh, overrides=[turned])(0.0), turned.label
     (np.float64(-0.5), 'reverse ×0.5')
     """
-    factor = _number("reverse", "the factor", factor)
+    factor = _check_number("reverse", "the factor", factor)
     return "-d" if factor == 1 else f"-({factor!r} * d)"
 
 
@@ -254,7 +255,8 @@ def straight_through(limit: float | None = None) -> str:
     if limit is None:
         return "g"
     return (
-        f"where(abs(x) <= {_positive('straight_through', 'the limit', limit)!r}, g, 0)"
+        f"where(abs(x) <= {_check_positive('straight_through', 'the limit', limit)!r},"
+        " g, 0)"
     )
 
 
@@ -314,7 +316,7 @@ def formula(text: str) -> str:
     return text
 
 
-def _norm(name: str, axis: Axis) -> str:
+def _write_norm(name: str, axis: Axis) -> str:
     """Return the norm of ``d`` as the language writes it."""
     if axis is None:
         return "norm(d)"
@@ -327,9 +329,9 @@ def _norm(name: str, axis: Axis) -> str:
     return f"norm(d, axis={written}, keepdims=True)"
 
 
-def _number(name: str, what: str, value: Any) -> float | int:
+def _check_number(name: str, what: str, value: object) -> float | int:
     """Return a finite number as Python has it."""
-    value = value.item() if getattr(value, "size", 0) == 1 else value
+    value = unwrap_scalar(value)
     if (
         isinstance(value, bool)
         or not isinstance(value, (int, float))
@@ -339,8 +341,8 @@ def _number(name: str, what: str, value: Any) -> float | int:
     return value
 
 
-def _positive(name: str, what: str, value: Any) -> float | int:
-    found = _number(name, what, value)
+def _check_positive(name: str, what: str, value: object) -> float | int:
+    found = _check_number(name, what, value)
     if found <= 0:
         raise OverrideError(f"{name}: {what} is {found!r}; give a positive number.")
     return found
@@ -356,7 +358,7 @@ MOST_RUNS = 400
 def _sanitise_entries(node: Node, *cotangents: Any) -> Any:
     given = any(isinstance(x, Tensor) for x in (*node.inputs, *cotangents))
 
-    def passed(arriving: list[Any]) -> list[Any]:
+    def pull(arriving: list[Any]) -> list[Any]:
         # As what leaves a `where`: a 0 that arrives wins over an infinite slope.
         found = node.vjp_wrt(
             *[None if c is None else mask_cotangent(c) for c in arriving]
@@ -367,24 +369,24 @@ def _sanitise_entries(node: Node, *cotangents: Any) -> Any:
     ones = [None if c is None else np.ones_like(value_of(c)) for c in cotangents]
     with np.errstate(all="ignore"):
         try:
-            found = passed(list(cotangents))
+            found = pull(list(cotangents))
             known = all(c is None or value_of(c) is not None for c in found)
-            if known and not _are_finite(passed(ones)):
+            if known and not _are_finite(pull(ones)):
                 nothing = [c if c is None else np.zeros_like(c) for c in ones]
-                if not _are_finite(passed(nothing)):
-                    return _sanitised(node.vjp_wrt(*cotangents))
+                if not _are_finite(pull(nothing)):
+                    return _zero_nonfinite(node.vjp_wrt(*cotangents))
                 kept: list[Any] = list(cotangents)
                 for i, c in enumerate(ones):
                     if c is not None:
-                        good = _finite_entries(passed, nothing, i, c)
+                        good = _find_finite_entries(pull, nothing, i, c)
                         kept[i] = np.where(good, kept[i], 0)
-                found = passed(kept)
+                found = pull(kept)
         except WorkbenchError:
             found = node.vjp_wrt(*cotangents)  # a rule that cannot be recorded
-    return _sanitised(found)
+    return _zero_nonfinite(found)
 
 
-def _sanitised(found: list[Any]) -> list[Any]:
+def _zero_nonfinite(found: list[Any]) -> list[Any]:
     """Return gradients with 0 for what is not finite."""
     return [
         None
@@ -406,12 +408,12 @@ def _are_finite(arrays: list[Any]) -> bool:
     )
 
 
-def _finite_entries(
-    passed: Callable[[list[Any]], list[Any]], nothing: list[Any], i: int, c: Any
-) -> Any:
+def _find_finite_entries(
+    pull: Callable[[list[Any]], list[Any]], nothing: list[Any], i: int, c: Array
+) -> Array:
     """Return the entries of cotangent i at which a rule is finite, found by halving."""
     size, shape = int(np.size(c)), np.shape(c)
-    place = np.reshape(np.arange(size, like=c), shape)
+    place = np.reshape(np.arange(size, like=array_of(c)), shape)
     good = np.equal(place, place)
     parts, runs = [(0, size)], 0
     while parts:
@@ -420,7 +422,7 @@ def _finite_entries(
         arriving = list(nothing)
         arriving[i] = np.where(part, c, 0)
         runs += 1
-        if _are_finite(passed(arriving)):
+        if _are_finite(pull(arriving)):
             continue
         if high - low > 1 and runs < MOST_RUNS:
             middle = (low + high) // 2
@@ -518,19 +520,19 @@ def noise(
     >>> bool(np.all(one == two)), round(float(np.std(one)), 2)
     (True, 0.1)
     """
-    _check(scale, seed, step, decay)
+    _check_noise(scale, seed, step, decay)
     return write_rule("noise", scale=scale, seed=seed, step=step, decay=decay)
 
 
-def _check(scale: Any, seed: Any, step: Any, decay: Any) -> None:
+def _check_noise(scale: object, seed: object, step: object, decay: object) -> None:
     for name, value in (("scale", scale), ("decay", decay)):
-        value = value.item() if getattr(value, "size", 0) == 1 else value
+        value = unwrap_scalar(value)
         if type(value) not in (int, float) or not 0 <= value < math.inf:
             raise OverrideError(
                 f"noise: {name}={value!r}; give a finite number that is not negative."
             )
     for name, value in (("seed", seed), ("step", step)):
-        value = value.item() if getattr(value, "size", 0) == 1 else value
+        value = unwrap_scalar(value)
         if name == "step" and value is None:
             continue
         if type(value) is not int or value < 0:
@@ -540,7 +542,7 @@ def _check(scale: Any, seed: Any, step: Any, decay: Any) -> None:
 
 
 def _label(scale: float, step: int | None, decay: float, seed: int) -> str:
-    _check(scale, seed, step, decay)
+    _check_noise(scale, seed, step, decay)
     return f"noise ±{format_number(float(f'{_deviation(scale, step, decay):.3g}'))}"
 
 
@@ -557,17 +559,17 @@ def _noise(
     step: int | None = None,
     decay: float = 0.55,
 ) -> list[Any]:
-    _check(scale, seed, step, decay)
+    _check_noise(scale, seed, step, decay)
     deviation = _deviation(scale, step, decay)
     place = (seed, -1 if step is None else step, node.position)
     return [
-        None if d is None else d + deviation * _normal(d, (*place, i))
+        None if d is None else d + deviation * _draw_normal(d, (*place, i))
         for i, d in enumerate(node.vjp_wrt(*cotangents))
     ]
 
 
-def _normal(d: Any, place: tuple[int, ...]) -> Any:
-    """Standard normal numbers in the shape and dtype of a gradient, where it is."""
+def _draw_normal(d: Array, place: tuple[int, ...]) -> Array:
+    """Return standard normal numbers in the shape, dtype and place of a gradient."""
     if dims.has_dim(shape_of(d)):
         raise OverrideError(
             "noise needs to know the shape of the gradient, and a length of it is not"
@@ -577,32 +579,32 @@ def _normal(d: Any, place: tuple[int, ...]) -> Any:
     plain = getattr(d, "_value", d)
     like = {"like": np.zeros_like(plain)} if hasattr(plain, "dtype") else {}
     count = math.prod(shape_of(d))
-    made = _standard(count, (*place, 0), like)
+    made = _draw_standard(count, (*place, 0), like)
     if dtype.kind == "c":
-        made = made + 1j * _standard(count, (*place, 1), like)
+        made = made + 1j * _draw_standard(count, (*place, 1), like)
     return np.reshape(made.astype(dtype), shape_of(d))
 
 
-def _standard(count: int, place: tuple[int, ...], like: dict[str, Any]) -> Any:
+def _draw_standard(count: int, place: tuple[int, ...], like: dict[str, Any]) -> Array:
     """Return as many standard normal numbers, in float64."""
-    radius = np.sqrt(-2 * np.log(_uniform(count, (*place, 0), like)))
-    return radius * np.cos(2 * np.pi * _uniform(count, (*place, 1), like))
+    radius = np.sqrt(-2 * np.log(_draw_uniform(count, (*place, 0), like)))
+    return radius * np.cos(2 * np.pi * _draw_uniform(count, (*place, 1), like))
 
 
-def _uniform(count: int, place: tuple[int, ...], like: dict[str, Any]) -> Any:
+def _draw_uniform(count: int, place: tuple[int, ...], like: dict[str, Any]) -> Array:
     """Numbers between 0 and 1, without both."""
     key = 0
     for part in place:
-        key = _mixed((key * _STEP + part + 1) & _MASK, lambda n: n) & _MASK
+        key = _mix((key * _STEP + part + 1) & _MASK, lambda n: n) & _MASK
     counter = np.arange(
         1, count + 1, dtype=np.uint64, **like
     )  # host array: or that of `like`
-    bits = _mixed(counter * np.uint64(_STEP) + np.uint64(key), np.uint64)
+    bits = _mix(counter * np.uint64(_STEP) + np.uint64(key), np.uint64)
     return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53 + 2.0**-54
 
 
-def _mixed(x: Any, number: Any) -> Any:
-    """The mixing function of SplitMix64, on arrays that wrap, or on a whole number.
+def _mix(x: Any, number: Any) -> Any:
+    """Mix bits as SplitMix64 does, of arrays that wrap, or of a whole number.
 
     ``number`` makes the constants: CuPy's arrays want them of their own dtype.
     """

@@ -16,13 +16,14 @@ import numpy as np
 from workbench.autodiff.budget import outgrown
 from workbench.core import dims
 from workbench.core.tensor import array_of
+from workbench.core.types import Array
 from workbench.errors import DtypeError, OverrideError
 from workbench.ops.define import dtype_of, shape_of
 from workbench.overrides.linear_structures import layer
-from workbench.overrides.named import named_rule
+from workbench.overrides.named import named_rule, unwrap_scalar
 from workbench.overrides.node import Node
 from workbench.overrides.rule_parser import format_number, write_rule
-from workbench.overrides.shipped.natural import damped
+from workbench.overrides.shipped.natural import add_damping
 
 
 def fisher(damping: float = 1e-3, weights: int | None = None, mean: bool = True) -> str:
@@ -69,7 +70,7 @@ def fisher(damping: float = 1e-3, weights: int | None = None, mean: bool = True)
     >>> wb.grad(loss, overrides=[rule])(np.zeros(2))
     array([-0.33333333,  0.33333333])
     """
-    _check("fisher", damping, weights, mean)
+    _check_settings("fisher", damping, weights, mean)
     return write_rule("fisher", damping=damping, weights=weights, mean=mean)
 
 
@@ -114,7 +115,7 @@ def kfac(damping: float = 1e-3, weights: int | None = None, mean: bool = True) -
     >>> wb.grad(loss, overrides=[rule])(np.zeros(2)).round(3)
     array([-1. ,  0.5])
     """
-    _check("kfac", damping, weights, mean)
+    _check_settings("kfac", damping, weights, mean)
     return write_rule("kfac", damping=damping, weights=weights, mean=mean)
 
 
@@ -143,15 +144,15 @@ class Layer(NamedTuple):
 @named_rule("fisher", label=lambda damping, **_: f"Fisher +{format_number(damping)}")
 def _fisher(
     node: Node,
-    g: Any,
+    g: Array,
     *,
     damping: float = 1e-3,
     weights: int | None = None,
     mean: bool = True,
 ) -> list[Any]:
-    _check("fisher", damping, weights, mean)
+    _check_settings("fisher", damping, weights, mean)
     true = node.vjp_wrt(g)
-    layer = _layer("fisher", node, g, true, weights)
+    layer = _as_layer("fisher", node, g, true, weights)
     if layer is None:
         return true
     count = shape_of(layer.a)[0]
@@ -162,12 +163,12 @@ def _fisher(
     _check_size("fisher", node, count * min(count, shape[0] * shape[1]))
     if shape[0] * shape[1] <= count:
         rows = np.reshape(s[:, :, None] * a[:, None, :], (count, -1))
-        made = np.linalg.solve(damped(rows.T @ rows, damping), np.ravel(layer.d))
+        made = np.linalg.solve(add_damping(rows.T @ rows, damping), np.ravel(layer.d))
         true[layer.place] = layer.back(np.reshape(made, shape))
         return true
     among = (a @ a.T) * (s @ s.T)
     along = np.sum((s @ layer.d) * a, axis=1)
-    inside = np.linalg.solve(damped(among, damping), along)
+    inside = np.linalg.solve(add_damping(among, damping), along)
     true[layer.place] = layer.back((layer.d - s.T @ (inside[:, None] * a)) / damping)
     return true
 
@@ -175,15 +176,15 @@ def _fisher(
 @named_rule("kfac", label=lambda damping, **_: f"K-FAC +{format_number(damping)}")
 def _kfac(
     node: Node,
-    g: Any,
+    g: Array,
     *,
     damping: float = 1e-3,
     weights: int | None = None,
     mean: bool = True,
 ) -> list[Any]:
-    _check("kfac", damping, weights, mean)
+    _check_settings("kfac", damping, weights, mean)
     true = node.vjp_wrt(g)
-    layer = _layer("kfac", node, g, true, weights)
+    layer = _as_layer("kfac", node, g, true, weights)
     if layer is None:
         return true
     count = shape_of(layer.a)[0]
@@ -195,8 +196,10 @@ def _kfac(
     some = np.logical_and(one > 0, two > 0)
     pi = np.sqrt(np.where(some, one, 1) / np.where(some, two, 1))
     root = damping**0.5
-    left = np.linalg.solve(_plus(second, root / pi), layer.d)
-    true[layer.place] = layer.back(np.linalg.solve(_plus(first, root * pi), left.T).T)
+    left = np.linalg.solve(_add_to_diagonal(second, root / pi), layer.d)
+    true[layer.place] = layer.back(
+        np.linalg.solve(_add_to_diagonal(first, root * pi), left.T).T
+    )
     return true
 
 
@@ -209,15 +212,13 @@ def _check_size(name: str, node: Node, entries: int) -> None:
         )
 
 
-def _plus(matrix: Any, number: Any) -> Any:
+def _add_to_diagonal(matrix: Array, number: Array) -> Array:
     """Return a matrix with a number added to its diagonal."""
     return matrix + number * np.identity(shape_of(matrix)[0], like=array_of(matrix))
 
 
-def _check(name: str, damping: Any, weights: Any, mean: Any) -> None:
-    damping, weights = (
-        x.item() if getattr(x, "size", 0) == 1 else x for x in (damping, weights)
-    )
+def _check_settings(name: str, damping: Any, weights: object, mean: object) -> None:
+    damping, weights = map(unwrap_scalar, (damping, weights))
     if type(damping) not in (int, float):
         raise OverrideError(f"{name}: damping={damping!r}; give a positive number.")
     if weights is not None and type(weights) is not int:
@@ -237,15 +238,15 @@ def _check(name: str, damping: Any, weights: Any, mean: Any) -> None:
         )
 
 
-def _layer(
-    name: str, node: Node, g: Any, true: list[Any], weights: int | None
+def _as_layer(
+    name: str, node: Node, g: Array, true: list[Any], weights: int | None
 ) -> Layer | None:
-    """The node as a linear layer; None if no gradient of the weights is asked for."""
+    """Return the node as a linear layer; None if the weights need no gradient."""
     inputs = node.inputs
     linear = "subscripts" in node.params  # of wb.patterns.linear(), which knows
     place = weights
     if place is None:
-        place = 0 if linear else _place(name, node, true)
+        place = 0 if linear else _find_weights(name, node, true)
     if linear and place != 0:
         raise OverrideError(
             f"{name}: weights={place}, and input 0 of a linear structure is its weight."
@@ -277,7 +278,7 @@ def _layer(
     for other, x in enumerate(inputs):
         if other == place:
             continue
-        found = _fitting(node.op.name, place < other, inputs[place], x, g)
+        found = _match_shapes(node.op.name, place < other, inputs[place], x, g)
         if len(found) > 1:
             raise OverrideError(
                 f"{name}: at {node.op.name} the shapes {shape_of(inputs[place])} and"
@@ -288,7 +289,7 @@ def _layer(
             a, s, turned = found[0]
             rows = np.reshape(d, (-1, shape_of(s)[1])[:: 1 if turned else -1])
             rows = rows.T if turned else rows
-            back = partial(_back, shape=shape_of(inputs[place]), turned=turned)
+            back = partial(_from_matrix, shape=shape_of(inputs[place]), turned=turned)
             return Layer(place, a, s, rows, back)
     shapes = " and ".join(str(shape_of(x)) for x in inputs)
     raise OverrideError(
@@ -297,12 +298,12 @@ def _layer(
     )
 
 
-def _back(made: Any, shape: tuple[int, ...], turned: bool) -> Any:
+def _from_matrix(made: Array, shape: tuple[int, ...], turned: bool) -> Array:
     """Return a matrix with a row for each output in the shape of weights."""
     return np.reshape(made.T if turned else made, shape)
 
 
-def _place(name: str, node: Node, true: list[Any]) -> int:
+def _find_weights(name: str, node: Node, true: list[Any]) -> int:
     """Return which input the weights are, where nobody has said so."""
     moving = [i for i, d in enumerate(true) if d is not None]
     if len(moving) > 1:
@@ -317,12 +318,13 @@ def _place(name: str, node: Node, true: list[Any]) -> int:
     return moving[0]
 
 
-def _fitting(
-    op: str, before: bool, w: Any, x: Any, g: Any
+def _match_shapes(
+    op: str, before: bool, w: Array, x: Array, g: Array
 ) -> list[tuple[Any, Any, bool]]:
-    """The rows of ``x`` and of ``g``, for each way in which x and W may be multiplied.
+    """Return the rows of ``x`` and ``g`` for each product of x and W that fits.
 
-    A product of two is W @ x where W comes first; a pattern may have them otherwise.
+    A matmul is W @ x where W comes first; a pattern may have the other order.
+    The flag says that the weights are stored as x @ W reads them.
     """
     shape, data, out = shape_of(w), shape_of(x), shape_of(g)
     found: list[tuple[Any, Any, bool]] = []

@@ -18,17 +18,18 @@ from workbench.autodiff.implicit import custom_linear_solve
 from workbench.core import dims
 from workbench.core.tensor import Tensor, array_of
 from workbench.core.trace import is_live
+from workbench.core.types import Array, ArrayLike
 from workbench.errors import ConvergenceError, MatrixError, OverrideError, ShapeError
 from workbench.ops.define import dtype_of, shape_of
 from workbench.overrides.node import Node
 from workbench.overrides.targets import name_of
 
-Product = Callable[[Any], Any]
+Product = Callable[[Array], Array]
 Input = int | str | Sequence[int | str] | None
 
 
 def natural(
-    metric: Any,
+    metric: ArrayLike | Callable[..., Any],
     *,
     damping: float = 0.0,
     input: Input = None,
@@ -98,7 +99,7 @@ class Natural:
 
     def __init__(
         self,
-        metric: Any,
+        metric: ArrayLike | Callable[..., Any],
         damping: float,
         input: Input,
         solver: str | None,
@@ -131,21 +132,21 @@ class Natural:
     def __call__(self, node: Node, *cotangents: Any) -> list[Any]:
         """Return the gradients of a node."""
         true = node.vjp_wrt(*cotangents)
-        wanted = range(len(true)) if self.chosen is None else self.places(node)
+        wanted = range(len(true)) if self.chosen is None else self.find_positions(node)
         if not any(true[i] is not None for i in wanted):
             return true
-        metric = self.metric
+        metric: Any = self.metric
         known = not callable(metric)
         if not known:
             metric = metric(node)
             if not callable(metric) and not isinstance(metric, Tensor):
                 check_metric(metric, self.damping)
         return [
-            self.applied(metric, d) if d is not None and i in wanted else d
+            self.precondition(metric, d) if d is not None and i in wanted else d
             for i, d in enumerate(true)
         ]
 
-    def places(self, node: Node) -> set[int]:
+    def find_positions(self, node: Node) -> set[int]:
         """Return the positions of the inputs that were chosen."""
         found = set()
         for one in self.chosen or ():
@@ -162,16 +163,16 @@ class Natural:
                 )
         return found
 
-    def applied(self, metric: Any, d: Any) -> Any:
+    def precondition(self, metric: Any, d: Array) -> Array:
         """Return the gradient of one input."""
         shape = shape_of(d)
         flat = np.reshape(d, (prod(shape),))
         if not callable(metric):
-            metric = _beside(metric, d)
+            metric = _copy_to_device_of(metric, d)
             _check_size(metric, shape)
             if self.solver != "cg":
-                return np.reshape(np.linalg.solve(damped(metric, self.damping), flat),
-                                  shape)  # fmt: skip
+                damped = add_damping(metric, self.damping)
+                return np.reshape(np.linalg.solve(damped, flat), shape)
             matrix = metric
             metric = lambda v: matrix @ v  # noqa: E731
         elif self.solver == "solve":
@@ -181,18 +182,18 @@ class Natural:
             )
         damping = self.damping
         product = metric if not damping else lambda v: metric(v) + damping * v
-        found = solved(product, flat, self.tolerance, self.iterations)
+        found = solve_positive_definite(product, flat, self.tolerance, self.iterations)
         return np.reshape(found, shape)
 
 
-def damped(metric: Any, damping: float) -> Any:
+def add_damping(metric: Array, damping: float) -> Array:
     """``M + damping · I``."""
     if not damping:
         return metric
     return metric + damping * np.identity(shape_of(metric)[0], like=array_of(metric))
 
 
-def _beside(metric: Any, d: Any) -> Any:
+def _copy_to_device_of(metric: Any, d: Array) -> Array:
     """Return a matrix where the gradient is, which may be on a GPU."""
     there = array_of(d)
     if not hasattr(metric, "shape"):
@@ -202,7 +203,7 @@ def _beside(metric: Any, d: Any) -> Any:
     return metric
 
 
-def _check_size(metric: Any, shape: tuple[Any, ...]) -> None:
+def _check_size(metric: Array, shape: tuple[Any, ...]) -> None:
     if dims.has_dim(shape) or dims.has_dim(shape_of(metric)):
         return  # `solve` looks when the program runs
     n = prod(shape)
@@ -214,7 +215,7 @@ def _check_size(metric: Any, shape: tuple[Any, ...]) -> None:
         )
 
 
-def check_metric(metric: Any, damping: float) -> None:
+def check_metric(metric: ArrayLike, damping: float) -> None:
     """Raise an error if a matrix is no metric.
 
     Raises
@@ -224,30 +225,31 @@ def check_metric(metric: Any, damping: float) -> None:
     ShapeError
         If it is no square matrix.
     """
-    if not hasattr(metric, "shape"):
+    matrix: Any = metric
+    if not hasattr(matrix, "shape"):
         try:
-            metric = np.asarray(metric)  # host array: a list of numbers
+            matrix = np.asarray(matrix)  # host array: a list of numbers
         except ValueError:  # rows of different lengths
             raise ShapeError(
                 "natural: a metric is a square matrix, and this list of rows is none:"
                 " give it rows of one length."
             ) from None
-    if len(metric.shape) != 2 or metric.shape[0] != metric.shape[1]:
+    if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
         raise ShapeError(
-            f"natural: a metric is a square matrix, and this has shape {metric.shape}."
+            f"natural: a metric is a square matrix, and this has shape {matrix.shape}."
         )
-    if np.dtype(metric.dtype).kind not in "iufc":
-        raise OverrideError(f"natural: a metric of dtype {metric.dtype} is no metric.")
-    size = float(np.max(np.abs(metric))) if metric.shape[0] else 0.0
-    kind = np.dtype(metric.dtype)
+    if np.dtype(matrix.dtype).kind not in "iufc":
+        raise OverrideError(f"natural: a metric of dtype {matrix.dtype} is no metric.")
+    size = float(np.max(np.abs(matrix))) if matrix.shape[0] else 0.0
+    kind = np.dtype(matrix.dtype)
     eps = float(np.finfo(kind if kind.kind in "fc" else np.float64).eps)
-    apart = np.abs(metric - np.conj(metric.T))
-    if metric.shape[0] and not float(np.max(apart)) <= 100 * eps * size:
+    apart = np.abs(matrix - np.conj(matrix.T))
+    if matrix.shape[0] and not float(np.max(apart)) <= 100 * eps * size:
         raise MatrixError(
             "natural: a metric is symmetric, and this matrix differs from its transpose"
             f" by {float(np.max(apart)):.3g}. Take (M + M.T) / 2."
         )
-    whole = damped(metric, damping)
+    whole = add_damping(matrix, damping)
     try:
         factor = np.linalg.cholesky(whole)
         good = bool(np.all(np.isfinite(factor)))  # CuPy's does not raise
@@ -262,7 +264,9 @@ def check_metric(metric: Any, damping: float) -> None:
         )
 
 
-def check_settings(damping: Any, input: Any, tolerance: Any, iterations: Any) -> None:
+def check_settings(
+    damping: object, input: object, tolerance: object, iterations: object
+) -> None:
     """Raise an OverrideError if a setting is of another kind."""
     if not isinstance(damping, Real) or not float(damping) >= 0:
         raise OverrideError(
@@ -281,12 +285,12 @@ def check_settings(damping: Any, input: Any, tolerance: Any, iterations: Any) ->
 # Conjugate gradients
 
 
-def solved(
+def solve_positive_definite(
     product: Product,
-    b: Any,
+    b: Array,
     tolerance: float | None = None,
     iterations: int | None = None,
-) -> Any:
+) -> Array:
     """Return the solution of ``M x = b`` by conjugate gradients, differentiable.
 
     Raises
@@ -304,11 +308,11 @@ def solved(
 
 def conjugate_gradients(
     product: Product,
-    b: Any,
+    b: Array,
     *,
     tolerance: float | None = None,
     iterations: int | None = None,
-) -> Any:
+) -> Array:
     """Conjugate gradients on plain arrays (Hestenes and Stiefel, 1952).
 
     On a right side of size 1, for the squares of others overflow or vanish; of one
@@ -320,22 +324,22 @@ def conjugate_gradients(
         return np.zeros_like(b)
     if not isfinite(size):
         return np.full_like(b, np.nan)
-    return size * _of_size_1(product, b / size, n, tolerance, iterations)
+    return size * _iterate(product, b / size, n, tolerance, iterations)
 
 
-def _of_size_1(
+def _iterate(
     product: Product,
-    b: Any,
+    b: Array,
     n: int,
     tolerance: float | None,
     iterations: int | None,
-) -> Any:
+) -> Array:
     """See `conjugate_gradients`."""
     if tolerance is None:
         tolerance = 1e-5 if dtype_of(b) in (np.float32, np.complex64) else 1e-10
     most = 10 * n + 50 if iterations is None else iterations
     x, r, p = np.zeros_like(b), b, b
-    square = _inner(r, r)
+    square = _real_dot(r, r)
     enough = tolerance**2 * square
     for _ in range(most):
         if square <= enough:
@@ -346,21 +350,21 @@ def _of_size_1(
                 f"natural: the product of the metric with a vector of shape {(n,)} has"
                 f" shape {shape_of(q)}."
             )
-        curvature = _inner(p, q)
+        curvature = _real_dot(p, q)
         if not curvature > 0:
             raise MatrixError(
                 "natural: a metric is positive definite, and along one direction v of"
-                f" this one v · M v = {curvature / _inner(p, p):.3g} |v|². Give"
+                f" this one v · M v = {curvature / _real_dot(p, p):.3g} |v|². Give"
                 " damping=, or another metric."
             )
         step = square / curvature
         x, r = x + step * p, r - step * q
-        new = _inner(r, r)
+        new = _real_dot(r, r)
         p = r + (new / square) * p
         square = new
     if square <= enough:
         return x
-    left = (square / _inner(b, b)) ** 0.5
+    left = (square / _real_dot(b, b)) ** 0.5
     raise ConvergenceError(
         f"natural: after {most} iterations of conjugate gradients {left:.3g} of the"
         f" gradient is left, and tolerance={tolerance:.3g} was asked for. Give more"
@@ -368,5 +372,5 @@ def _of_size_1(
     )
 
 
-def _inner(a: Any, b: Any) -> float:
+def _real_dot(a: Array, b: Array) -> float:
     return float(np.real(np.vdot(a, b)))

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core.types import Array, Cotangent
 from workbench.errors import OverrideError
-from workbench.overrides.named import named_rule
+from workbench.overrides.named import named_rule, unwrap_scalar
 from workbench.overrides.node import Node
 from workbench.overrides.rule_parser import format_number, write_rule
 
@@ -23,30 +24,30 @@ from workbench.overrides.rule_parser import format_number, write_rule
 BASES = {"log": 1.0, "log2": 0.6931471805599453, "log10": 2.302585092994046}
 
 
-def quotient(g: Any, x: Any, eps: float) -> Any:
+def safe_quotient(g: Array, x: Array, eps: float) -> Array:
     """``g / x``, and 0 where ``|x| < eps``, whatever g is there."""
     far = np.abs(x) >= eps
     return np.where(far, g / np.where(far, x, 1), 0)
 
 
-def positive(name: str, **settings: Any) -> None:
-    """Settings are positive numbers, in a text that was written by hand too."""
+def check_positive(name: str, **settings: Any) -> None:
+    """Raise an error if a setting is no positive number."""
     for key, value in settings.items():
-        value = value.item() if getattr(value, "size", 0) == 1 else value
+        value = unwrap_scalar(value)
         if type(value) not in (int, float) or not value > 0:
             raise OverrideError(f"{name}: {key}={value!r}; give a positive number.")
 
 
 def safe_text(name: str, **settings: float) -> str:
     """Return the text of a safe rule."""
-    positive(name, **settings)
+    check_positive(name, **settings)
     return write_rule(name, **settings)
 
 
 @named_rule("safe_sqrt", of="sqrt", label=lambda eps: "safe sqrt")
-def _safe_sqrt(node: Node, g: Any, *, eps: float = 1e-6) -> Any:
-    positive("safe_sqrt", eps=eps)
-    return quotient(0.5 * g, node.outputs[0], eps)
+def _safe_sqrt(node: Node, g: Array, *, eps: float = 1e-6) -> Array:
+    check_positive("safe_sqrt", eps=eps)
+    return safe_quotient(0.5 * g, node.outputs[0], eps)
 
 
 def safe_sqrt(eps: float = 1e-6) -> str:
@@ -85,12 +86,12 @@ def safe_sqrt(eps: float = 1e-6) -> str:
 @named_rule(
     "safe_log", of=("log", "log2", "log10", "log1p"), label=lambda eps: "safe log"
 )
-def _safe_log(node: Node, g: Any, *, eps: float = 1e-12) -> Any:
-    positive("safe_log", eps=eps)
+def _safe_log(node: Node, g: Array, *, eps: float = 1e-12) -> Array:
+    check_positive("safe_log", eps=eps)
     (x,) = node.inputs
     if node.op.name == "log1p":
-        return quotient(g, 1 + x, eps)
-    return quotient(g / BASES[node.op.name], x, eps)
+        return safe_quotient(g, 1 + x, eps)
+    return safe_quotient(g / BASES[node.op.name], x, eps)
 
 
 def safe_log(eps: float = 1e-12) -> str:
@@ -127,14 +128,16 @@ def safe_log(eps: float = 1e-12) -> str:
 
 
 @named_rule("safe_divide", of=("divide", "reciprocal"), label=lambda eps: "safe divide")
-def _safe_divide(node: Node, g: Any, *, eps: float = 1e-12) -> Any:
-    positive("safe_divide", eps=eps)
+def _safe_divide(
+    node: Node, g: Array, *, eps: float = 1e-12
+) -> Array | tuple[Array, Array]:
+    check_positive("safe_divide", eps=eps)
     x = node.inputs[-1]
-    passed = quotient(g, x, eps)
+    passed = safe_quotient(g, x, eps)
     if len(node.inputs) == 1:
-        return -quotient(passed, x, eps)
+        return -safe_quotient(passed, x, eps)
     # Not by the quotient itself, which is infinite, or NaN, where x is 0.
-    return passed, -quotient(passed * node.inputs[0], x, eps)
+    return passed, -safe_quotient(passed * node.inputs[0], x, eps)
 
 
 def safe_divide(eps: float = 1e-12) -> str:
@@ -170,8 +173,10 @@ def safe_divide(eps: float = 1e-12) -> str:
 
 
 @named_rule("safe_power", of=("power", "float_power"), label=lambda eps: "safe power")
-def _safe_power(node: Node, g: Any, *, eps: float = 1e-12) -> Any:
-    positive("safe_power", eps=eps)
+def _safe_power(
+    node: Node, g: Array, *, eps: float = 1e-12
+) -> tuple[Cotangent, Cotangent]:
+    check_positive("safe_power", eps=eps)
     base, exponent = node.inputs
     # A whole power of at least 1 has all its derivatives at 0.
     whole = np.logical_and(np.rint(np.real(exponent)) == exponent,
@@ -222,16 +227,16 @@ def safe_power(eps: float = 1e-12) -> str:
 
 
 @named_rule("safe_norm", of=("norm", "hypot"), label=lambda eps: "safe norm")
-def _safe_norm(node: Node, g: Any, *, eps: float = 1e-6) -> Any:
-    positive("safe_norm", eps=eps)
+def _safe_norm(node: Node, g: Array, *, eps: float = 1e-6) -> Array | list[Array]:
+    check_positive("safe_norm", eps=eps)
     (y,) = node.outputs
     if len(node.inputs) == 2:
-        return [quotient(g * x, y, eps) for x in node.inputs]
+        return [safe_quotient(g * x, y, eps) for x in node.inputs]
     (x,) = node.inputs
     axis = node.params.get("axis")
     if axis is not None and not node.params.get("keepdims"):
         g, y = np.expand_dims(g, axis), np.expand_dims(y, axis)
-    return quotient(g * np.conj(x), y, eps)
+    return safe_quotient(g * np.conj(x), y, eps)
 
 
 def safe_norm(eps: float = 1e-6) -> str:
@@ -271,8 +276,8 @@ def safe_norm(eps: float = 1e-6) -> str:
     of=("exp", "exp2", "expm1"),
     label=lambda limit: f"exp slope ≤ {format_number(limit)}",
 )
-def _safe_exp(node: Node, g: Any, *, limit: float = 1e6) -> Any:
-    positive("safe_exp", limit=limit)
+def _safe_exp(node: Node, g: Array, *, limit: float = 1e6) -> Array:
+    check_positive("safe_exp", limit=limit)
     (y,) = node.outputs
     slope = {"exp": y, "exp2": y * BASES["log2"], "expm1": y + 1}[node.op.name]
     return g * np.where(np.abs(slope) > limit, limit, slope)
@@ -319,8 +324,8 @@ def safe_exp(limit: float = 1e6) -> str:
 
 
 @named_rule("safe_atan2", of="arctan2", label=lambda eps: "safe atan2")
-def _safe_atan2(node: Node, g: Any, *, eps: float = 1e-12) -> Any:
-    positive("safe_atan2", eps=eps)
+def _safe_atan2(node: Node, g: Array, *, eps: float = 1e-12) -> tuple[Array, Array]:
+    check_positive("safe_atan2", eps=eps)
     y, x = node.inputs
     square = x * x + y * y + eps
     return g * (x / square), g * (-y / square)
@@ -358,7 +363,7 @@ def safe_atan2(eps: float = 1e-12) -> str:
     return safe_text("safe_atan2", eps=eps)
 
 
-def _beside_one(x: Any, g: Any, eps: float) -> Any:
+def _divide_by_root(x: Array, g: Array, eps: float) -> Array:
     """``g / √(1 − x²)``, and 0 where ``1 − x² < eps``."""
     square = (1 - x) * (1 + x)
     real = np.dtype(getattr(square, "dtype", float)).kind != "c"
@@ -367,15 +372,15 @@ def _beside_one(x: Any, g: Any, eps: float) -> Any:
 
 
 @named_rule("safe_arcsin", of="arcsin", label=lambda eps: "safe arcsin")
-def _safe_arcsin(node: Node, g: Any, *, eps: float = 1e-12) -> Any:
-    positive("safe_arcsin", eps=eps)
-    return _beside_one(node.inputs[0], g, eps)
+def _safe_arcsin(node: Node, g: Array, *, eps: float = 1e-12) -> Array:
+    check_positive("safe_arcsin", eps=eps)
+    return _divide_by_root(node.inputs[0], g, eps)
 
 
 @named_rule("safe_arccos", of="arccos", label=lambda eps: "safe arccos")
-def _safe_arccos(node: Node, g: Any, *, eps: float = 1e-12) -> Any:
-    positive("safe_arccos", eps=eps)
-    return -_beside_one(node.inputs[0], g, eps)
+def _safe_arccos(node: Node, g: Array, *, eps: float = 1e-12) -> Array:
+    check_positive("safe_arccos", eps=eps)
+    return -_divide_by_root(node.inputs[0], g, eps)
 
 
 def safe_arcsin(eps: float = 1e-12) -> str:
