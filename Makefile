@@ -1,6 +1,7 @@
 # `make lab` opens JupyterLab on the first tutorial; `make test` checks everything but
-# what takes long and seldom finds more: that is `make test-long`. All of them start
-# from a fresh clone and Python 3.11 or newer, and stay in .venv.
+# what takes long and seldom finds more: that is `make test-long`. `make docs` builds the
+# documentation into build/docs/html. All of them start from a fresh clone and Python
+# 3.11 or newer, and stay in .venv.
 # `make lab LAB_ARGS=--no-browser` hands JupyterLab options of your own.
 
 PYTHON ?= python3
@@ -13,7 +14,7 @@ SOURCES := pyproject.toml $(filter-out %.tsbuildinfo,$(wildcard extension/*.*)) 
 # JupyterLab refuses root unless told.
 ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
-.PHONY: lab test test-long tutorials
+.PHONY: docs lab test test-long tutorials
 
 lab: .venv/lab.stamp
 	$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/$(TUTORIAL) $(ROOT) $(LAB_ARGS)
@@ -28,6 +29,9 @@ test-long: .venv/test.stamp
 tutorials: .venv/test.stamp
 	@$(BIN)/python -m tests.project.executed
 
+docs: .venv/docs.stamp
+	@$(BIN)/python notebooks/guide/build.py
+
 # The package in .venv is a link to this checkout, and so is its page, which the
 # installation compiles. The link goes first, or the installer would follow it.
 .venv/%.stamp: $(SOURCES) | .venv/bin/pip
@@ -36,7 +40,7 @@ tutorials: .venv/test.stamp
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[$*]'
 	@rm -rf $(PAGE)
 	@ln -s "$(CURDIR)/workbench/labextension" $(PAGE)
-	@touch $@ $(if $(filter test,$*),.venv/lab.stamp)
+	@touch $@ $(if $(filter docs test,$*),.venv/lab.stamp)
 
 .venv/bin/pip:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -1,6 +1,6 @@
-"""The README's table of what is supported, made from the tables of ops themselves.
+"""The guide's lists of what is supported, made from the tables of ops themselves.
 
-`python -m tests.project.supported` prints it; `--write` puts it into README.md.
+`python -m tests.project.supported` prints them; `--write` puts them into the page.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import numpy as np
 from workbench.core.op import FUNCTIONS, UFUNCS, load_all_ops
 from workbench.core.refusals import REFUSED, supported_functions
 
-README = Path(__file__).resolve().parents[2] / "README.md"
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "notebooks" / "guide" / "reference" / "functions.md"
 START = "<!-- made by python -m tests.project.supported --write -->"
 END = "<!-- the end of what tests.project.supported makes -->"
 
@@ -87,33 +88,29 @@ def code(names: Iterable[str]) -> str:
 
 
 def table() -> str:
-    """The section as Markdown."""
+    """Return the section as Markdown."""
     found = rows()
     gradients = sum(op.pull is not None for op in set(UFUNCS.values()))
-    lines = [
-        START,
-        "",
-        "NumPy's functions and SciPy's ufuncs take Tensors under their own names; the",
-        "functions of SciPy that NumPy cannot dispatch stand under the same names in",
-        "`workbench.scipy`. Both modes, any order, `vmap`.",
-        "",
-        "| topic | how many | among them |",
-        "|---|---|---|",
-    ]
+    lines = [START, "", "| topic | how many | among them |", "|---|---|---|"]
     for topic, names in found.items():
         few = code(names[:: max(1, len(names) // 6)][:6])
         lines.append(f"| {topic} | {len(names)} | {few} |")
-    lines += ["", "<details><summary>All names</summary>", ""]
+    lines += [
+        "",
+        f"Of the ufuncs, {gradients} have a derivative. The others (comparisons,",
+        "predicates, rounding, whole numbers) have none, or zero.",
+        "",
+        "## All names",
+        "",
+    ]
     for topic, names in found.items():
-        lines += [f"**{topic}**: {code(names)}", ""]
+        lines += [f"### {topic[0].upper()}{topic[1:]}", "", code(names), ""]
     refused = [n for n in REFUSED if n.startswith("np.")]
     lines += [
-        "</details>",
+        "## What is refused",
         "",
-        f"Of the ufuncs, {gradients} have a derivative; the others (comparisons,",
-        "predicates, rounding, whole numbers) have none, or zero. Refused, with a",
-        f"reason and with what to write instead: {code(refused)};",
-        f"and what writes in place: {code(sorted(IN_PLACE))}.",
+        f"Refused, with a reason and with what to write instead: {code(refused)}; and",
+        f"what writes in place: {code(sorted(IN_PLACE))}.",
         "",
         END,
     ]
@@ -121,13 +118,13 @@ def table() -> str:
 
 
 def written(text: str, made: str) -> str:
-    """A README with its section replaced."""
+    """Return a page with its section replaced."""
     before, rest = text.split(START)
     return before + made + rest.split(END)[1]
 
 
 if __name__ == "__main__":
     if "--write" in sys.argv:
-        README.write_text(written(README.read_text(), table()))
+        PAGE.write_text(written(PAGE.read_text(), table()))
     else:
         print(table())

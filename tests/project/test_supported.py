@@ -1,24 +1,24 @@
-"""The README's table of what is supported is what the tables of ops say."""
+"""The guide's lists of what is supported are what the tables of ops say."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 
-from tests.project.supported import END, README, START, written
+from tests.project.supported import END, PAGE, ROOT, START, written
 
 
 def test_the_table_is_current() -> None:
     # A fresh process: other tests add ops of their own.
     run = subprocess.run(
         [sys.executable, "-m", "tests.project.supported"],
-        cwd=README.parent,
+        cwd=ROOT,
         capture_output=True,
         text=True,
         check=True,
         timeout=120,
     )
-    text = README.read_text()
+    text = PAGE.read_text()
     assert text == written(text, run.stdout.rstrip("\n")), (
         "run python -m tests.project.supported --write"
     )

@@ -159,7 +159,7 @@ class Tensor(ArrayMethods, Conversions):
 
     @property
     def shape(self) -> tuple[Any, ...]:
-        """The shape, a tuple of integers; of `Dim`s where a length is not known."""
+        """The shape, a tuple of integers; a `Dim` stands for an unknown length."""
         value = self._value
         if value is None:
             return self.spec.shape

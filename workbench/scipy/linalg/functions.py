@@ -115,7 +115,7 @@ def expm_frechet(
 ) -> Array | tuple[Array, Array]:
     """`scipy.linalg.expm_frechet`: ``expm(A)`` and its derivative along ``E``.
 
-    Both ``method``s are answered by the block matrix of N. J. Higham, "Functions of
+    Each ``method`` is answered by the block matrix of N. J. Higham, "Functions of
     Matrices" (2008), theorem 3.6.
     """
     A, E = matrix(A, check_finite, square=True), matrix(E, check_finite, square=True)

@@ -1,0 +1,53 @@
+"""Build the documentation's site into `build/docs/html`: `make docs` runs this.
+
+The sources (the pages of this folder, the tutorials, their pictures) are copied to
+`build/docs/src`, so that what Sphinx writes beside them is not in the tree.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+GUIDE = Path(__file__).resolve().parent
+NOTEBOOKS = GUIDE.parent
+#: Settings of the site, not pages of it.
+SETTINGS = shutil.ignore_patterns("*.py", "_*", "kernel")
+#: The front page is a page of the guide.
+FRONT = """<!DOCTYPE html>
+<meta charset="utf-8">
+<title>Workbench</title>
+<meta http-equiv="refresh" content="0; url=guide/index.html">
+<a href="guide/index.html">Workbench</a>
+"""
+
+
+def main(build: Path) -> int:
+    """Return Sphinx's exit code; each of its warnings is an error."""
+    sources, site = build / "src", build / "html"
+    for left in (sources, build / "doctrees"):  # what pages have run is kept
+        shutil.rmtree(left, ignore_errors=True)
+    shutil.copytree(GUIDE, sources / "guide", ignore=SETTINGS)
+    shutil.copytree(NOTEBOOKS / "images", sources / "images")
+    for tutorial in NOTEBOOKS.glob("*.ipynb"):
+        shutil.copy2(tutorial, sources)
+    start = time.perf_counter()
+    options = ("-W", "--keep-going", "-q", "-c", GUIDE, "-d", build / "doctrees")
+    done = subprocess.run(
+        [sys.executable, "-m", "sphinx", *options, sources, site],
+        env=os.environ | {"WORKBENCH_GUIDE": str(GUIDE), "WORKBENCH_BUILD": str(build)},
+        check=False,
+    )
+    (site / "index.html").write_text(FRONT)
+    size = sum(file.stat().st_size for file in site.rglob("*") if file.is_file())
+    print(f"{site / 'index.html'}: {time.perf_counter() - start:.0f} s, ", end="")
+    print(f"{size / 1e6:.1f} MB")
+    return done.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1] if len(sys.argv) > 1 else "build/docs").resolve()))

@@ -1,0 +1,199 @@
+"""The guide: its links, its names, and the site that is built of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import workbench as wb
+from tests.project import environments
+from tests.project.supported import OWN
+from workbench import errors, gradient, random
+from workbench.checks.doctor.finding import KINDS
+from workbench.jupyter.cell import PARTS
+from workbench.overrides import expression
+
+ROOT = environments.ROOT
+NOTEBOOKS = ROOT / "notebooks"
+GUIDE = NOTEBOOKS / "guide"
+TUTORIALS = sorted(NOTEBOOKS.glob("*.ipynb"))
+PAGES = sorted(GUIDE.rglob("*.md"))
+REFERENCE = GUIDE / "reference"
+#: What a page may be linked to by, besides files.
+ELSEWHERE = ("http://", "https://", "mailto:")
+
+
+def text_of(page: Path) -> str:
+    """Return the Markdown of a page, or of a notebook."""
+    text = page.read_text("utf-8")
+    if page.suffix != ".ipynb":
+        return text
+    cells = json.loads(text)["cells"]
+    return "\n\n".join(
+        "".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"
+    )
+
+
+def without_code(text: str) -> str:
+    text = re.sub(r"^(`{3,}).*?^\1`*$", "", text, flags=re.M | re.S)
+    return re.sub(r"`[^`\n]*`", "code", text)
+
+
+def links_of(page: Path) -> Iterator[str]:
+    for found in re.finditer(r"\]\(([^)\s]+)\)", without_code(text_of(page))):
+        if not found[1].startswith(ELSEWHERE):
+            yield found[1]
+
+
+def anchors_of(page: Path) -> set[str]:
+    """Return what a forge and the site make of its headings."""
+    headings = re.findall(r"^#+ (.*)$", text_of(page), re.M)
+    words = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
+    return {word.strip().replace(" ", "-") for word in words}
+
+
+@pytest.mark.parametrize(
+    "page",
+    [ROOT / "README.md", *PAGES, *TUTORIALS],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for link in links_of(page):
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), f"{link} is no file"
+        if anchor:
+            assert anchor in anchors_of(target), f"{link} is no heading"
+
+
+def listed(page: Path) -> Iterator[Path]:
+    """The pages in the toctrees of a page."""
+    for tree in re.findall(r"^```\{toctree\}\n(.*?)^```", text_of(page), re.M | re.S):
+        for line in tree.splitlines():
+            if line and not line.startswith(":"):
+                entry = page.parent / line
+                found = [entry.with_name(entry.name + end) for end in (".md", ".ipynb")]
+                yield next(path.resolve() for path in found if path.exists())
+
+
+def test_every_page_is_in_one_toctree() -> None:
+    pages = [page for each in PAGES for page in listed(each)]
+    assert sorted(pages) == sorted({*PAGES, *TUTORIALS} - {GUIDE / "index.md"})
+
+
+def documented() -> Iterator[str]:
+    """The names that have a page of their own, as the reference lists them."""
+    block = r"^```\{eval-rst\}\n(.*?)^```"
+    for page in sorted(REFERENCE.glob("*.md")):
+        module = ""
+        for directives in re.findall(block, text_of(page), re.M | re.S):
+            module = (re.findall(r"currentmodule:: (\S+)", directives) or [module])[0]
+            for name in re.findall(r"^   (\w[\w.]*)$", directives, re.M):
+                yield f"{module}.{name}"
+
+
+def test_every_public_name_has_a_page() -> None:
+    modules = (wb.rules, wb.plots, wb.patterns, gradient, random, errors)
+    public = {f"workbench.{name}" for name in wb.__all__}
+    public -= {"workbench.rules", "workbench.plots", "workbench.patterns"}
+    for module in modules:
+        public |= {f"{module.__name__}.{name}" for name in module.__all__}
+    # The toolbox has those of the library.
+    public -= {f"workbench.gradient.{name}" for name in errors.__all__}
+    names = list(documented())
+    assert len(names) == len(set(names))
+    others = {f"workbench.scipy.{module}" for module in OWN.split()}
+    assert set(names) == public | others | {"workbench.numpy"}
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 150
+
+
+# What pages list of the code
+
+
+def first_cells(page: str) -> set[str]:
+    """Return what stands first in the rows of a page's tables."""
+    return set(re.findall(r"^\| `([^`]+)` \|", text_of(REFERENCE / page), re.M))
+
+
+def test_every_kind_of_finding_is_listed() -> None:
+    assert first_cells("findings.md") == set(KINDS)
+
+
+def test_every_option_of_a_cell_is_listed() -> None:
+    options = {name.split()[0] for name in first_cells("cell.md")}
+    assert options == {"OUTPUT", "--wrt", "--name", "--show", "--seed"}
+    text = text_of(REFERENCE / "cell.md")
+    assert all(f"`{part}`" in text for part in PARTS)
+
+
+def test_every_rule_is_in_the_table() -> None:
+    found = set(re.findall(r"`(\w+)\([^`]*\)`", text_of(REFERENCE / "rules.md")))
+    assert set(wb.rules.__all__) <= found
+
+
+def test_the_tree_of_errors_is_that_of_the_module() -> None:
+    (tree,) = re.findall(r"```\n(.*?)```", errors.__doc__ or "", re.S)
+    assert tree in text_of(REFERENCE / "errors.md")
+
+
+def test_the_grammar_is_that_of_the_module() -> None:
+    lines = [
+        line.strip()
+        for line in (expression.__doc__ or "").splitlines()
+        if re.match(r" +\w+ +=", line)
+    ]
+    assert len(lines) >= 6
+    text = text_of(REFERENCE / "rules.md")
+    assert all(line in text for line in lines)
+
+
+def test_every_function_of_formulas_is_listed() -> None:
+    text = text_of(REFERENCE / "rules.md")
+    (names,) = re.findall(r"The functions are NumPy's:\s(.*?)\.\n\n", text, re.S)
+    assert re.findall(r"`(\w+)`", names) == sorted(expression.FUNCTIONS)
+    limits = expression.MOST_CHARACTERS, expression.MOST_NESTING
+    assert "{:,} characters and {} levels".format(*limits) in text
+
+
+# The site
+
+#: What a browser would load from another machine.
+LOADED = re.compile(
+    r"<(?:script|img|iframe|source)[^>]*\ssrc=[\"'](?:https?:)?//"
+    r"|<link[^>]*\shref=[\"'](?:https?:)?//"
+)
+LOADED_BY_STYLE = re.compile(r"(?:@import|url\()\s*[\"']?(?:https?:)?//")
+
+
+@pytest.mark.long
+def test_the_site_is_built_and_asks_no_other_machine(
+    wheel: Path, tmp_path: Path, measured: Callable[[str], None]
+) -> None:
+    programs = environments.environment(tmp_path / "env", f"{wheel}[docs]")
+    checkout = environments.copy_checkout(tmp_path / "checkout")
+    settings = {
+        "PATH": os.pathsep.join([str(programs), os.environ["PATH"]]),
+        # No way out: a port that nobody listens on.
+        **dict.fromkeys(("http_proxy", "https_proxy"), "http://127.0.0.1:9"),
+    }
+    build = (programs / "python", "notebooks/guide/build.py")
+    told = environments.run(*build, cwd=checkout, limit=1200, **settings)
+    measured("documentation: " + told.splitlines()[-1].rpartition(": ")[2])
+    site = checkout / "build" / "docs" / "html"
+    for name in documented():
+        pages = [site / "api" / f"{name}{end}.html" for end in ("", "-class")]
+        assert any(page.exists() for page in pages), name
+    for tutorial in TUTORIALS:
+        assert ".svg" in (site / f"{tutorial.stem}.html").read_text("utf-8"), tutorial
+    for page in site.rglob("*.html"):
+        assert not LOADED.search(page.read_text("utf-8")), page
+    for style in site.rglob("*.css"):
+        assert not LOADED_BY_STYLE.search(style.read_text("utf-8")), style
