@@ -78,9 +78,8 @@ def checkpoint(f: Function) -> Function:
                 made: Sequence[Any] = inner.run(closed.inputs)
             else:
                 known, params = tuple([results[i] for i in moving]), {"graph": inner}
-                made = define.outputs(
-                    apply_valued(CHECKPOINT, closed.inputs, params, lambda _: known)
-                )
+                whole = apply_valued(CHECKPOINT, closed.inputs, params, lambda _: known)
+                made = tuple(define.outputs(whole))
             for i, y in zip(moving, made, strict=True):
                 results[i] = y
         return graph.tree(results)

@@ -37,7 +37,7 @@ from workbench.core.op import Lowering, Op
 from workbench.core.schedule import Schedule
 from workbench.core.tensor import Tensor
 from workbench.core.types import spec_of
-from workbench.ops.define import ITEM, parts
+from workbench.ops.define import ITEM, count_outputs, parts
 
 # What the functions of one text share, and what ops bring into it.
 
@@ -346,7 +346,7 @@ class Lines:
     def unpack(self, node: Tensor, code: str, items: list[Tensor]) -> None:
         """Several outputs: a name for each that somebody reads."""
         usual = node.op.output_names
-        names = ["_"] * len(parts(node))
+        names = ["_"] * count_outputs(node)
         for item in items:
             i = item.params["index"]
             if names[i] == "_":

@@ -6,24 +6,43 @@ All are linear; each has its transpose beside it.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from workbench.core import blame
 from workbench.core.deferred import operand_shape
 from workbench.core.dims import Dim, has_dim, is_zero_length, largest, smallest
 from workbench.core.op import Op, ViewParams, implements, is_always_view
 from workbench.core.tensor import Tensor, admit, apply
-from workbench.core.types import Batched, Params, Spec, is_weak
+from workbench.core.types import (
+    Array,
+    ArrayLike,
+    Axis,
+    Batched,
+    Params,
+    Shape,
+    Spec,
+    is_weak,
+)
 from workbench.errors import TraceError
-from workbench.ops.define import dtype_of, linear, no_out, op, shape_of, shape_of_first
+from workbench.ops.define import (
+    dtype_of,
+    linear,
+    list_positions,
+    no_out,
+    op,
+    shape_of,
+    shape_of_first,
+)
 from workbench.ops.indexing import ARRAY, GETITEM, SCATTER
 from workbench.ops.shaping import (
     distinct_axes,
     integer,
     integers,
+    moveaxis,
     normal_axes,
     normal_axis,
 )
@@ -43,7 +62,7 @@ FLIP = linear(
 
 
 @implements(np.flip)
-def flip(m: Any, axis: Any = None) -> Any:
+def flip(m: Array, axis: Axis = None) -> Array:
     """`numpy.flip`."""
     rank = len(shape_of(m))
     axes = tuple(range(rank)) if axis is None else distinct_axes(axis, rank)
@@ -51,19 +70,19 @@ def flip(m: Any, axis: Any = None) -> Any:
 
 
 @implements(np.flipud)
-def flipud(m: Any) -> Any:
+def flipud(m: Array) -> Array:
     """`numpy.flipud`."""
     return np.flip(m, 0)
 
 
 @implements(np.fliplr)
-def fliplr(m: Any) -> Any:
+def fliplr(m: Array) -> Array:
     """`numpy.fliplr`."""
     return np.flip(m, 1)
 
 
 @implements(np.rot90)
-def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
+def rot90(m: Array, k: int = 1, axes: Sequence[int] = (0, 1)) -> Array:
     """`numpy.rot90`."""
     axes = normal_axes(tuple(axes), len(shape_of(m)))
     if len(axes) != 2 or axes[0] == axes[1]:
@@ -91,7 +110,7 @@ ROLL.batch, ROLL.lengths = "shifted", shape_of_first
 
 
 @implements(np.roll)
-def roll(a: Any, shift: Any, axis: Any = None) -> Any:
+def roll(a: Array, shift: int | Sequence[int], axis: Axis = None) -> Array:
     """`numpy.roll`."""
     if axis is None:
         return np.reshape(np.roll(np.ravel(a), shift, 0), shape_of(a))
@@ -106,11 +125,11 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
 # tile and repeat: a broadcast, folded into the axes
 
 
-def _tile_compute(x: Any, *, reps: tuple[int, ...]) -> Any:
+def _tile_compute(x: Array, *, reps: tuple[int, ...]) -> Array:
     return np.tile(x, reps)
 
 
-def _tile_transpose(g: Any, x: Any, *, reps: tuple[int, ...]) -> Any:
+def _tile_transpose(g: Array, x: Array, *, reps: tuple[int, ...]) -> Array:
     shape = (1,) * (len(reps) - len(shape_of(x))) + shape_of(x)
     reps = (1,) * (len(shape) - len(reps)) + reps
     folded = [n for pair in zip(reps, shape, strict=True) for n in pair]
@@ -118,7 +137,7 @@ def _tile_transpose(g: Any, x: Any, *, reps: tuple[int, ...]) -> Any:
     return np.reshape(summed, shape_of(x))
 
 
-def _tile_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
+def _tile_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Array:
     x, reps = inputs[0], params["reps"]
     size, *rest = shape_of(x)
     aligned = np.reshape(x, (size, *(1,) * (len(reps) - len(rest)), *rest))
@@ -126,7 +145,7 @@ def _tile_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> An
     return apply(TILE, (aligned,), {"reps": (1, *ones, *reps)})
 
 
-def _tile_lengths(x: Any, *, reps: tuple[int, ...]) -> tuple[Any, ...]:
+def _tile_lengths(x: Array, *, reps: tuple[int, ...]) -> tuple[Any, ...]:
     shape = shape_of(x)
     rank = max(len(shape), len(reps))
     shape = (1,) * (rank - len(shape)) + shape
@@ -141,21 +160,21 @@ TILE = linear(
 
 
 @implements(np.tile)
-def tile(A: Any, reps: Any) -> Any:
+def tile(A: Array, reps: int | Sequence[int]) -> Array:
     """`numpy.tile`."""
     return apply(TILE, (A,), {"reps": integers(reps)})
 
 
-def _repeat_compute(x: Any, *, repeats: int, axis: tuple[int]) -> Any:
+def _repeat_compute(x: Array, *, repeats: int, axis: tuple[int]) -> Array:
     return np.repeat(x, repeats, axis[0])
 
 
-def _repeat_transpose(g: Any, x: Any, *, repeats: int, axis: tuple[int]) -> Any:
+def _repeat_transpose(g: Array, x: Array, *, repeats: int, axis: tuple[int]) -> Array:
     shape, at = shape_of(x), axis[0] + 1
     return np.sum(np.reshape(g, (*shape[:at], repeats, *shape[at:])), axis=at)
 
 
-def _repeat_lengths(x: Any, *, repeats: int, axis: tuple[int]) -> tuple[Any, ...]:
+def _repeat_lengths(x: Array, *, repeats: int, axis: tuple[int]) -> tuple[Any, ...]:
     shape, at = shape_of(x), axis[0]
     return (*shape[:at], shape[at] * repeats, *shape[at + 1 :])
 
@@ -172,7 +191,7 @@ REPEAT = linear(
 
 
 @implements(np.repeat)
-def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
+def repeat(a: Array, repeats: Any, axis: int | None = None) -> Array:
     """`numpy.repeat`."""
     if axis is None or (np.shape(a) == () and axis in (0, -1)):
         a, axis = np.ravel(a), 0
@@ -200,41 +219,41 @@ TRIL, TRIU = _triangle("tril", np.tril), _triangle("triu", np.triu)
 
 
 @implements(np.tril)
-def tril(m: Any, k: int = 0) -> Any:
+def tril(m: Array, k: int = 0) -> Array:
     """`numpy.tril`."""
     return apply(TRIL, (_matrix(m),), {"k": operator.index(k)})
 
 
 @implements(np.triu)
-def triu(m: Any, k: int = 0) -> Any:
+def triu(m: Array, k: int = 0) -> Array:
     """`numpy.triu`."""
     return apply(TRIU, (_matrix(m),), {"k": operator.index(k)})
 
 
-def _matrix(m: Any) -> Any:
+def _matrix(m: Array) -> Array:
     shape = shape_of(m)
     return np.broadcast_to(m, shape * 2) if len(shape) == 1 else m
 
 
 def _diagonal_places(
-    like: Any, offset: int, rows: int, columns: int
+    like: Array, offset: int, rows: int, columns: int
 ) -> tuple[Any, Any]:
     """Row and column of each entry on a diagonal."""
     start = max(-offset, 0), max(offset, 0)
     length = largest(smallest(rows - start[0], columns - start[1]), 0)
-    line = np.arange(length, like=like)
+    line = list_positions(length, like=like)
     return line + start[0], line + start[1]
 
 
 @implements(np.diagonal)
-def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+def diagonal(a: Array, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """`numpy.diagonal`."""
     if len(shape_of(a)) < 2:
         raise ValueError(
             f"np.diagonal{blame.user_line()}: diag requires an array of at least two"
             " dimensions"
         )
-    matrices = np.moveaxis(a, (axis1, axis2), (-2, -1))
+    matrices = moveaxis(a, (axis1, axis2), (-2, -1))
     rows, columns = shape_of(matrices)[-2:]
     places = _diagonal_places(a, offset, rows, columns)
     key = (Ellipsis, ARRAY, ARRAY)
@@ -242,13 +261,13 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
 
 
 @implements(np.linalg.diagonal)
-def matrix_diagonal(x: Any, /, *, offset: int = 0) -> Any:
+def matrix_diagonal(x: Array, /, *, offset: int = 0) -> Array:
     """`numpy.linalg.diagonal`."""
     return np.diagonal(x, offset, -2, -1)
 
 
 @implements(np.diag)
-def diag(v: Any, k: int = 0) -> Any:
+def diag(v: Array, k: int = 0) -> Array:
     """`numpy.diag`."""
     if len(shape_of(v)) == 2:
         return np.diagonal(v, k)
@@ -262,27 +281,29 @@ def diag(v: Any, k: int = 0) -> Any:
 
 
 @implements(np.diagflat)
-def diagflat(v: Any, k: int = 0) -> Any:
+def diagflat(v: Array, k: int = 0) -> Array:
     """`numpy.diagflat`."""
     return np.diag(np.ravel(admit(v)), k)
 
 
 @implements(np.trace)
 def trace(
-    a: Any,
+    a: Array,
     offset: int = 0,
     axis1: int = 0,
     axis2: int = 1,
-    dtype: Any = None,
+    dtype: npt.DTypeLike | None = None,
     out: None = None,
-) -> Any:
+) -> Array:
     """`numpy.trace`."""
     no_out("np.trace", out)
     return np.sum(np.diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype)
 
 
 @implements(np.linalg.trace)
-def matrix_trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+def matrix_trace(
+    x: Array, /, *, offset: int = 0, dtype: npt.DTypeLike | None = None
+) -> Array:
     """`numpy.linalg.trace`."""
     return np.trace(x, offset, -2, -1, dtype)
 
@@ -294,18 +315,20 @@ def matrix_trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
 # on, axis by axis, as NumPy fills them: those of a later axis see those of an earlier
 # one.
 
-Pair = tuple[int, int]
+Pair = tuple[Any, Any]
 Widths = tuple[Pair, ...]
 
 
 # A margin of constants
 
 
-def _pad_compute(x: Any, *, width: Widths, fill: Any = 0) -> Any:
+def _pad_compute(x: Array, *, width: Widths, fill: ArrayLike = 0) -> Array:
     return np.pad(x, width, constant_values=fill)
 
 
-def _pad_pull(g: Any, y: Any, x: Any, *, width: Widths, fill: Any = 0) -> Any:
+def _pad_pull(
+    g: Array, y: Array, x: Array, *, width: Widths, fill: ArrayLike = 0
+) -> Array:
     return g[
         tuple(
             slice(before, before + n)
@@ -314,14 +337,14 @@ def _pad_pull(g: Any, y: Any, x: Any, *, width: Widths, fill: Any = 0) -> Any:
     ]
 
 
-def _pad_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
+def _pad_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Array:
     fill = params.get("fill", 0)
     if isinstance(fill, tuple) and len(fill) == len(params["width"]):
         params = {**params, "fill": ((0, 0), *fill)}
     return apply(PAD, inputs, {**params, "width": ((0, 0), *params["width"])})
 
 
-def _pad_lengths(x: Any, *, width: Widths, fill: Any = 0) -> tuple[Any, ...]:
+def _pad_lengths(x: Array, *, width: Widths, fill: ArrayLike = 0) -> tuple[Any, ...]:
     pairs = zip(shape_of(x), width, strict=True)
     return tuple(before + n + after for n, (before, after) in pairs)
 
@@ -343,7 +366,7 @@ PAD = op(
 )
 
 
-def _constant(x: Any, width: Widths, constant_values: Any = 0) -> Any:
+def _constant(x: Array, width: Widths, constant_values: object = 0) -> Array:
     fill = constant_values
     params: Params = {"width": width}
     if isinstance(fill, (int, float, complex)):
@@ -358,7 +381,7 @@ def _constant(x: Any, width: Widths, constant_values: Any = 0) -> Any:
     pairs = _pairs(fill, len(width))
     for axis, pair in enumerate(width):
 
-        def filled(side: int, like: Any = x, i: int = axis) -> Any:
+        def filled(side: int, like: Array = x, i: int = axis) -> Array:
             value: Any = 0 if pairs[i][side] is None else pairs[i][side]
             if is_weak(value):
                 return np.full_like(like, value, shape=())
@@ -371,7 +394,7 @@ def _constant(x: Any, width: Widths, constant_values: Any = 0) -> Any:
 # Margins that hold copies
 
 
-def _copied(x: Any, width: Widths, mode: Any) -> Any:
+def _copied(x: Array, width: Widths, mode: Any) -> Array:
     for axis, (before, after) in enumerate(width):
         if before or after:
             n = shape_of(x)[axis]
@@ -383,9 +406,9 @@ def _copied(x: Any, width: Widths, mode: Any) -> Any:
     return x
 
 
-def _padded_places(x: Any, n: Dim, before: int, after: int, mode: str) -> Any:
+def _padded_places(x: Array, n: Dim, before: int, after: int, mode: str) -> Array:
     """Return which entries lie along an axis of unknown length, margins included."""
-    k = np.arange(-before, n + after, like=x)
+    k = list_positions(-before, n + after, like=x)
     if mode == "edge":
         return np.clip(k, 0, n - 1)
     if mode == "wrap":
@@ -399,7 +422,7 @@ def _padded_places(x: Any, n: Dim, before: int, after: int, mode: str) -> Any:
 # Margins that are computed
 
 
-def _joined(x: Any, axis: int, pair: Pair, made: Callable[[int], Any]) -> Any:
+def _joined(x: Array, axis: int, pair: Pair, made: Callable[[int], Array]) -> Array:
     """``x`` between ``made(0)`` and ``made(1)``, each as wide as its margin."""
     parts = [x]
     for side in (0, 1):
@@ -411,11 +434,11 @@ def _joined(x: Any, axis: int, pair: Pair, made: Callable[[int], Any]) -> Any:
     return np.concatenate(parts, axis) if len(parts) > 1 else x
 
 
-def _window(x: Any, axis: int, where: slice) -> Any:
+def _window(x: Array, axis: int, where: slice) -> Array:
     return x[(slice(None),) * axis + (where,)]
 
 
-def _pairs(given: Any, rank: int) -> Any:
+def _pairs(given: Any, rank: int) -> list[Any]:
     """Return a setting per axis and side, from all the ways to write it."""
     if given is None:
         return [(None, None)] * rank
@@ -436,13 +459,13 @@ def _pairs(given: Any, rank: int) -> Any:
     return np.broadcast_to(given, (rank, 2)).tolist()
 
 
-def _holds_tensor(given: Any) -> bool:
+def _holds_tensor(given: object) -> bool:
     if isinstance(given, (tuple, list)):
         return any(map(_holds_tensor, given))
     return isinstance(given, Tensor)
 
 
-def _rounded(x: Any, dtype: Any) -> Any:
+def _rounded(x: Array, dtype: np.dtype[Any]) -> Array:
     """Whole numbers for an array of integers, as NumPy rounds them."""
     if dtype.kind in "iu":
         x = np.rint(x)
@@ -457,7 +480,7 @@ STATISTICS: dict[str, Any] = {
 }
 
 
-def _statistic(x: Any, width: Widths, mode: str, stat_length: Any = None) -> Any:
+def _statistic(x: Array, width: Widths, mode: str, stat_length: object = None) -> Array:
     find = STATISTICS[mode]
     lengths = _pairs(stat_length, len(width))
     for axis, (pair, reach) in enumerate(zip(width, lengths, strict=True)):
@@ -467,7 +490,7 @@ def _statistic(x: Any, width: Widths, mode: str, stat_length: Any = None) -> Any
             raise ValueError("stat_length of 0 yields no value for padding")
         windows = slice(0, ends[0]), slice(size - ends[1], size)
 
-        def margin(side: int, y: Any = x, i: int = axis, at: Any = windows) -> Any:
+        def margin(side: int, y: Array = x, i: int = axis, at: Any = windows) -> Array:
             values = find(_window(y, i, at[side]), axis=i, keepdims=True)
             return _rounded(values, dtype_of(y))
 
@@ -475,18 +498,18 @@ def _statistic(x: Any, width: Widths, mode: str, stat_length: Any = None) -> Any
     return x
 
 
-def _ramp(x: Any, width: Widths, end_values: Any = 0) -> Any:
+def _ramp(x: Array, width: Widths, end_values: object = 0) -> Array:
     ends = _pairs(0 if end_values is None else end_values, len(width))
     for axis, pair in enumerate(width):
         edges = _window(x, axis, slice(0, 1)), _window(x, axis, slice(-1, None))
 
         def margin(
-            side: int, at: Any = edges, i: int = axis, n: Pair = pair, y: Any = x
-        ) -> Any:
+            side: int, at: Any = edges, i: int = axis, n: Pair = pair, y: Array = x
+        ) -> Array:
             edge = at[side]
             end = 0 if ends[i][side] is None else ends[i][side]
             whole = dtype_of(y).kind in "iu"
-            steps = np.arange(n[side], like=edge)
+            steps = list_positions(n[side], like=edge)
             steps = steps if side == 0 else np.flip(steps)
             line = np.reshape(steps, (-1, *(1,) * (len(shape_of(y)) - i - 1)))
             if not whole:
@@ -499,7 +522,7 @@ def _ramp(x: Any, width: Widths, end_values: Any = 0) -> Any:
     return x
 
 
-def _odd(x: Any, width: Widths, mode: str) -> Any:
+def _odd(x: Array, width: Widths, mode: str) -> Array:
     """Reflected at the edges, and turned round: twice the edge minus the copy."""
     own = 1 if mode == "symmetric" else 0
     for axis, (before, after) in enumerate(width):
@@ -507,7 +530,7 @@ def _odd(x: Any, width: Widths, mode: str) -> Any:
         if period == 1:
             edges = x
 
-            def repeated(side: int, edge: Any = edges) -> Any:
+            def repeated(side: int, edge: Any = edges) -> Array:
                 return edge
 
             x = _joined(x, axis, (before, after), repeated)
@@ -552,12 +575,16 @@ SETTINGS = {
 }
 
 
-def _padded_lengths(array: Any, pad_width: Any, *args: Any, **settings: Any) -> Any:
+def _padded_lengths(
+    array: Array, pad_width: object, *args: Any, **settings: Any
+) -> Shape:
     return _pad_lengths(array, width=_widths(pad_width, len(operand_shape(array))))
 
 
 @implements(np.pad, lengths=_padded_lengths)
-def pad(array: Any, pad_width: Any, mode: Any = "constant", **settings: Any) -> Any:
+def pad(
+    array: Array, pad_width: object, mode: object = "constant", **settings: Any
+) -> Array:
     """`numpy.pad`, in all modes but a function."""
     if callable(mode):
         raise TraceError(

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from workbench.core.dims import (
     Dim,
@@ -24,15 +25,34 @@ from workbench.core.dims import (
 )
 from workbench.core.op import UFUNCS, Op, declare, implements
 from workbench.core.tensor import Tensor, admit, apply, mask_cotangent
-from workbench.core.types import Batched, Params, Spec, as_spec, spec_of
-from workbench.ops.define import aligned, multilinear, no_out, shape_of, sum_to
+from workbench.core.types import (
+    Array,
+    Batched,
+    Params,
+    Shape,
+    Spec,
+    Tangent,
+    as_spec,
+    spec_of,
+)
+from workbench.ops.define import (
+    aligned,
+    list_positions,
+    multilinear,
+    no_out,
+    shape_of,
+    sum_to,
+)
 from workbench.ops.indexing import ARRAY, SCATTER
 from workbench.ops.shaping import normal_axes
 
-Shape = tuple[Any, ...]
+#: The axes of the two operands of a tensordot that meet, pair by pair.
+AxisPairs = tuple[tuple[int, ...], tuple[int, ...]]
+#: How einsum looks for an order of products: NumPy's ``optimize=``.
+Optimize = bool | str | Sequence[Any] | None
 
 
-def swap(x: Any) -> Any:
+def swap(x: Array) -> Array:
     """Return the transpose of the last two axes."""
     return x.T if len(shape_of(x)) == 2 else np.swapaxes(x, -1, -2)
 
@@ -60,12 +80,12 @@ def _matmul_shape(a: Shape, b: Shape) -> Shape:
     return (*loop, *a[-2:-1], *(b[-1:] if len(b) > 1 else ()))
 
 
-def _matmul_infer(a: Any, b: Any) -> Spec:
+def _matmul_infer(a: Array, b: Array) -> Spec:
     a, b = as_spec(a), as_spec(b)
     return Spec(_matmul_shape(a.shape, b.shape), product_dtype(a, b))
 
 
-def _matmul_left(g: Any, a: Any, b: Any) -> Any:
+def _matmul_left(g: Array, a: Array, b: Array) -> Array:
     """Return the cotangent of ``a`` in ``a @ b``."""
     if len(shape_of(b)) == 1:
         return g[..., None] * b
@@ -77,7 +97,7 @@ def _matmul_left(g: Any, a: Any, b: Any) -> Any:
     return g @ swap(b)
 
 
-def _matmul_right(g: Any, a: Any, b: Any) -> Any:
+def _matmul_right(g: Array, a: Array, b: Array) -> Array:
     """Return the cotangent of ``b`` in ``a @ b``."""
     if len(shape_of(a)) == 1:
         return a * g if len(shape_of(b)) == 1 else a[:, None] * g[..., None, :]
@@ -89,7 +109,7 @@ def _matmul_right(g: Any, a: Any, b: Any) -> Any:
     return swap(a) @ g
 
 
-def _matmul_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
+def _matmul_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Array:
     a, b = inputs
     row = len(shape_of(a)) - batched[0] == 1
     column = len(shape_of(b)) - batched[1] == 1
@@ -139,11 +159,11 @@ def _free(rank: int, used: tuple[int, ...]) -> list[int]:
     return [n for n in range(rank) if n not in used]
 
 
-def _tensordot_compute(a: Any, b: Any, *, axes: Any) -> Any:
+def _tensordot_compute(a: Array, b: Array, *, axes: AxisPairs) -> Array:
     return np.tensordot(a, b, axes)
 
 
-def _tensordot_infer(a: Any, b: Any, *, axes: Any) -> Spec:
+def _tensordot_infer(a: Array, b: Array, *, axes: AxisPairs) -> Spec:
     a, b = as_spec(a), as_spec(b)
     for i, j in zip(*axes, strict=True):
         unify_lengths(
@@ -157,7 +177,7 @@ def _tensordot_infer(a: Any, b: Any, *, axes: Any) -> Spec:
     return Spec(tuple(shape), product_dtype(a, b))
 
 
-def _tensordot_left(g: Any, a: Any, b: Any, *, axes: Any) -> Any:
+def _tensordot_left(g: Array, a: Array, b: Array, *, axes: AxisPairs) -> Array:
     rank, (left, right) = len(shape_of(a)), axes
     free, other = _free(rank, left), _free(len(shape_of(b)), right)
     outer = tuple(range(len(free), len(free) + len(other)))
@@ -167,7 +187,7 @@ def _tensordot_left(g: Any, a: Any, b: Any, *, axes: Any) -> Any:
     return np.transpose(passed, [order.index(n) for n in range(rank)])
 
 
-def _tensordot_right(g: Any, a: Any, b: Any, *, axes: Any) -> Any:
+def _tensordot_right(g: Array, a: Array, b: Array, *, axes: AxisPairs) -> Array:
     rank, (left, right) = len(shape_of(b)), axes
     other, free = _free(len(shape_of(a)), left), _free(rank, right)
     outer = tuple(range(len(other)))
@@ -176,7 +196,9 @@ def _tensordot_right(g: Any, a: Any, b: Any, *, axes: Any) -> Any:
     return np.transpose(passed, [order.index(n) for n in range(rank)])
 
 
-def _tensordot_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
+def _tensordot_batch(
+    inputs: tuple[Any, ...], batched: Batched, params: Params
+) -> Array:
     a, b = inputs
     left, right = params["axes"]
     if not all(batched):
@@ -219,7 +241,7 @@ TENSORDOT = multilinear(
 
 
 @implements(np.tensordot, np.linalg.tensordot)
-def tensordot(a: Any, b: Any, /, axes: Any = 2) -> Any:
+def tensordot(a: Array, b: Array, /, axes: Any = 2) -> Array:
     """`numpy.tensordot`."""
     a, b = admit(a), admit(b)
     ranks = len(shape_of(a)), len(shape_of(b))
@@ -244,7 +266,9 @@ def tensordot(a: Any, b: Any, /, axes: Any = 2) -> Any:
 # J. Gray, "opt_einsum", Journal of Open Source Software 3 (2018) 753).
 
 
-def _einsum_compute(*operands: Any, subscripts: str, optimize: Any = None) -> Any:
+def _einsum_compute(
+    *operands: Any, subscripts: str, optimize: Optimize = None
+) -> Array:
     shapes = tuple(map(shape_of, operands))
     if optimize is None:
         # Looking for products that BLAS can do pays only for large operands.
@@ -258,7 +282,7 @@ def _einsum_compute(*operands: Any, subscripts: str, optimize: Any = None) -> An
 
 
 @lru_cache(maxsize=1024)
-def _path(subscripts: str, shapes: tuple[Shape, ...], how: str) -> Any:
+def _path(subscripts: str, shapes: tuple[Shape, ...], how: str) -> list[Any]:
     """Return the order of pairwise products, by opt_einsum; looked for once."""
     # Loaded here: a program without such products needs no search for paths.
     from opt_einsum import contract_path
@@ -302,8 +326,8 @@ def _einsum_infer(*operands: Any, subscripts: str, **_: Any) -> Spec:
 
 
 def _einsum_transpose(
-    k: int, g: Any, operands: tuple[Any, ...], subscripts: str
-) -> Any:
+    k: int, g: Array, operands: tuple[Any, ...], subscripts: str
+) -> Array:
     """Return the cotangent of operand ``k``: an einsum of ``g`` and the others."""
     terms, output = parse(subscripts)
     term, shape = terms[k], shape_of(operands[k])
@@ -334,11 +358,11 @@ def _einsum_transpose(
     return passed if letters == term else _on_diagonal(passed, letters, term, shape)
 
 
-def _on_diagonal(x: Any, letters: str, term: str, shape: Shape) -> Any:
+def _on_diagonal(x: Array, letters: str, term: str, shape: Shape) -> Array:
     """Return zeros of ``shape`` with ``x`` where axes of the same letter agree."""
     parts = [
         np.reshape(
-            np.arange(n, like=x), tuple(n if c == letter else 1 for c in letters)
+            list_positions(n, like=x), tuple(n if c == letter else 1 for c in letters)
         )
         for letter, n in zip(term, shape, strict=True)
     ]
@@ -346,7 +370,7 @@ def _on_diagonal(x: Any, letters: str, term: str, shape: Shape) -> Any:
 
 
 def _einsum_pull(
-    mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
+    mask: int, g: Array, y: Array, inputs: tuple[Any, ...], params: Params
 ) -> list[Any]:
     return [
         _einsum_transpose(k, g, inputs, params["subscripts"]) if mask >> k & 1 else None
@@ -355,8 +379,8 @@ def _einsum_pull(
 
 
 def _einsum_push(
-    tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
-) -> Any:
+    tangents: tuple[Any, ...], y: Array, inputs: tuple[Any, ...], params: Params
+) -> Tangent:
     total = None
     for k, t in enumerate(tangents):
         if t is not None:
@@ -365,7 +389,7 @@ def _einsum_push(
     return total
 
 
-def _einsum_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
+def _einsum_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Array:
     terms, output = parse(params["subscripts"])
     batch = next(c for c in LETTERS if c not in params["subscripts"])
     terms = [batch + t if b else t for t, b in zip(terms, batched, strict=True)]
@@ -390,8 +414,12 @@ EINSUM.cure = "Axes of the same letter must have the same length."
 
 @implements(np.einsum)
 def einsum(
-    *operands: Any, out: None = None, optimize: Any = None, dtype: Any = None, **_: Any
-) -> Any:
+    *operands: Any,
+    out: None = None,
+    optimize: Optimize = None,
+    dtype: npt.DTypeLike | None = None,
+    **_: Any,
+) -> Array:
     """`numpy.einsum`, in all its spellings."""
     no_out("np.einsum", out)
     subscripts, arrays = _spelt(operands)
@@ -406,7 +434,7 @@ def einsum(
     return apply(EINSUM, arrays, params)
 
 
-def _frozen(path: Any) -> Any:
+def _frozen(path: object) -> object:
     return tuple(map(_frozen, path)) if isinstance(path, (list, tuple)) else path
 
 
@@ -454,8 +482,8 @@ def _explicit(subscripts: str, shapes: list[Shape]) -> str:
 
 @implements(np.einsum_path)
 def einsum_path(
-    *operands: Any, optimize: Any = "greedy", einsum_call: bool = False
-) -> Any:
+    *operands: Any, optimize: Optimize = "greedy", einsum_call: bool = False
+) -> tuple[list[Any], str]:
     """`numpy.einsum_path`: it looks at shapes alone."""
     find: Any = np.einsum_path
     return find(
@@ -499,7 +527,7 @@ def _with_zeros(base: Op, spell: Callable[..., str]) -> None:
     """
     made = base.masked = declare(f"{base.name}0")
 
-    def compute(*arrays: Any, **params: Any) -> Any:
+    def compute(*arrays: Any, **params: Any) -> Array:
         with np.errstate(invalid="ignore"):
             y = base.compute(*arrays, **params)
         # 0 * inf would show as NaN; nearly always there is none.
@@ -507,18 +535,20 @@ def _with_zeros(base: Op, spell: Callable[..., str]) -> None:
             return y
         return _entry_by_entry(spell(arrays, **params), arrays)
 
-    def pull(mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params) -> Any:
+    def pull(
+        mask: int, g: Array, y: Array, inputs: tuple[Any, ...], params: Params
+    ) -> Sequence[Any]:
         assert base.pull is not None
         return base.pull(mask, mask_cotangent(g), y, inputs, params)
 
     def push(
-        tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
-    ) -> Any:
+        tangents: tuple[Any, ...], y: Array, inputs: tuple[Any, ...], params: Params
+    ) -> Tangent:
         assert base.push is not None
         flagged = tuple(t if t is None else mask_cotangent(t) for t in tangents)
         return base.push(flagged, y, inputs, params)
 
-    def batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
+    def batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Array:
         assert callable(base.batch)
         return base.batch((mask_cotangent(inputs[0]), *inputs[1:]), batched, params)
 
@@ -531,7 +561,7 @@ def _with_zeros(base: Op, spell: Callable[..., str]) -> None:
     made.rule, made.reads = base.rule, base.reads
 
 
-def _entry_by_entry(subscripts: str, arrays: tuple[Any, ...]) -> Any:
+def _entry_by_entry(subscripts: str, arrays: tuple[Any, ...]) -> Array:
     """Return an einsum whose every product is 0 where a factor is 0."""
     terms, output = parse(subscripts)
     letters = output + "".join(sorted(set("".join(terms)) - set(output)))
@@ -558,7 +588,7 @@ def _matmul_spelt(arrays: tuple[Any, ...]) -> str:
     return f"{left}{row}X,{right}X{column}->{widest}{row}{column}"
 
 
-def _tensordot_spelt(arrays: tuple[Any, ...], *, axes: Any) -> str:
+def _tensordot_spelt(arrays: tuple[Any, ...], *, axes: AxisPairs) -> str:
     a, b = arrays
     return tensordot_subscripts((len(shape_of(a)), len(shape_of(b))), *axes)
 

@@ -25,19 +25,16 @@ from workbench.core.dims import (
     smallest,
 )
 from workbench.core.op import Op, implements
-from workbench.core.tensor import admit, apply
-from workbench.core.types import Batched, Params, Spec, as_spec
+from workbench.core.tensor import Tensor, admit, apply
+from workbench.core.types import Array, Batched, Params, Shape, Spec, as_spec
 from workbench.ops.contraction import product_dtype
 from workbench.ops.define import dtype_of, multilinear, shape_of
 from workbench.ops.elementwise import conjugate
 
-Shape = tuple[int, ...]
-
-
 # The values, on arrays of any library
 
 
-def _compute(a: Any, b: Any, *, mode: str, method: str, batch: int) -> Any:
+def _compute(a: Array, b: Array, *, mode: str, method: str, batch: int) -> Array:
     if method == "fft":
         return _by_fft(a, b, mode, batch)
     if batch == 0 and len(shape_of(a)) == 1:
@@ -65,7 +62,9 @@ def _lengths(mode: str, a: Shape, b: Shape, batch: int) -> Shape:
     return (*a[:batch], *spatial)
 
 
-def _at(rank: int, axes: list[int], starts: Shape, lengths: list[int]) -> Any:
+def _at(
+    rank: int, axes: list[int], starts: Shape, lengths: list[int]
+) -> tuple[slice, ...]:
     """Return an index: a window along some axes, all along the others."""
     index = [slice(None)] * rank
     for axis, start, length in zip(axes, starts, lengths, strict=True):
@@ -73,7 +72,7 @@ def _at(rank: int, axes: list[int], starts: Shape, lengths: list[int]) -> Any:
     return tuple(index)
 
 
-def _full(a: Any, b: Any, batch: int) -> Any:
+def _full(a: Array, b: Array, batch: int) -> Array:
     """Return one multiple of ``a`` for each entry of ``b``, shifted and added."""
     if math.prod(shape_of(b)) > math.prod(shape_of(a)):
         a, b = b, a
@@ -87,7 +86,7 @@ def _full(a: Any, b: Any, batch: int) -> Any:
     return out
 
 
-def _valid(a: Any, b: Any, batch: int) -> Any:
+def _valid(a: Array, b: Array, batch: int) -> Array:
     """As `_full`, or one sum for each entry of the result, whichever are fewer."""
     n, m, rank = shape_of(a), shape_of(b), len(shape_of(a))
     axes = [i for i in range(batch, rank) if m[i] > 1]
@@ -126,7 +125,7 @@ def _fast(n: int) -> int:
     return best
 
 
-def _by_fft(a: Any, b: Any, mode: str, batch: int) -> Any:
+def _by_fft(a: Array, b: Array, mode: str, batch: int) -> Array:
     """Return the product of both spectra, by the convolution theorem.
 
     Axes of length 1 need no transform, and where a valid convolution leaves a single
@@ -163,12 +162,12 @@ def _by_fft(a: Any, b: Any, mode: str, batch: int) -> Any:
 # The op, and the one of NumPy's name for a single axis
 
 
-def turned(x: Any, batch: int = 0) -> Any:
+def turned(x: Array, batch: int = 0) -> Array:
     """``x`` backwards along every axis but the first ``batch``."""
     return np.flip(x, tuple(range(batch, len(shape_of(x)))))
 
 
-def _apply(a: Any, b: Any, mode: str, method: str, batch: int) -> Any:
+def _apply(a: Array, b: Array, mode: str, method: str, batch: int) -> Array:
     if batch == 0 and method == "direct" and len(shape_of(a)) == 1:
         return apply(CONVOLVE, (a, b), {"mode": mode})
     params = {"mode": mode, "method": method, "batch": batch}
@@ -176,21 +175,21 @@ def _apply(a: Any, b: Any, mode: str, method: str, batch: int) -> Any:
 
 
 def _left(
-    g: Any, a: Any, b: Any, *, mode: str, method: str = "direct", batch: int = 0
-) -> Any:
+    g: Array, a: Array, b: Array, *, mode: str, method: str = "direct", batch: int = 0
+) -> Array:
     other = "valid" if mode == "full" else "full"
     return _apply(g, turned(b, batch), other, method, batch)
 
 
 def _right(
-    g: Any, a: Any, b: Any, *, mode: str, method: str = "direct", batch: int = 0
-) -> Any:
+    g: Array, a: Array, b: Array, *, mode: str, method: str = "direct", batch: int = 0
+) -> Array:
     if mode == "full":
         return _apply(g, turned(a, batch), "valid", method, batch)
     return turned(_apply(a, turned(g, batch), "valid", method, batch), batch)
 
 
-def _batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
+def _batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Array:
     a, b = inputs
     mode, method = params["mode"], params.get("method", "direct")
     batch = params.get("batch", 0)
@@ -212,7 +211,7 @@ def _batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
 
 
 def _infer(
-    a: Any, b: Any, *, mode: str, method: str = "direct", batch: int = 0
+    a: Array, b: Array, *, mode: str, method: str = "direct", batch: int = 0
 ) -> Spec:
     a, b = as_spec(a), as_spec(b)
     return Spec(_lengths(mode, a.shape, b.shape, batch), product_dtype(a, b))
@@ -236,7 +235,7 @@ CONVOLVE = _declared("convolve", np.convolve)
 CONVOLVE_ND = _declared("convolve_nd", _compute)
 
 
-def _text(node: Any) -> str:
+def _text(node: Tensor) -> str:
     batch, axes = node.params["batch"], len(node.shape)
     if node.params["method"] == "fft":
         more = f", axes={tuple(range(batch, axes))}" if batch else ""
@@ -258,7 +257,9 @@ def convolve_each(a, b, mode, axes):
 '''
 
 
-def convolved(a: Any, b: Any, mode: str, method: str = "direct", batch: int = 0) -> Any:
+def convolved(
+    a: Array, b: Array, mode: str, method: str = "direct", batch: int = 0
+) -> Array:
     """Return the convolution of two arrays with as many axes.
 
     Parameters
@@ -284,7 +285,7 @@ def convolved(a: Any, b: Any, mode: str, method: str = "direct", batch: int = 0)
     return _apply(a, b, mode, method, batch)
 
 
-def centred(x: Any, shape: Shape, batch: int = 0) -> Any:
+def centred(x: Array, shape: Shape, batch: int = 0) -> Array:
     """Return the middle of ``x``, in a smaller shape."""
     return x[
         tuple(
@@ -297,7 +298,7 @@ def centred(x: Any, shape: Shape, batch: int = 0) -> Any:
 # NumPy's names, for one axis
 
 
-def _line(x: Any, name: str, argument: str) -> Any:
+def _line(x: Array, name: str, argument: str) -> Array:
     x = admit(x)
     if not shape_of(x):
         x = np.reshape(x, (1,))
@@ -311,7 +312,7 @@ def _line(x: Any, name: str, argument: str) -> Any:
     return x
 
 
-def _checked(mode: Any, name: str) -> str:
+def _checked(mode: str, name: str) -> str:
     if mode not in ("full", "same", "valid"):
         raise ValueError(
             f"np.{name}(..., mode={mode!r}){blame.user_line()}: mode is 'full', 'same'"
@@ -320,7 +321,7 @@ def _checked(mode: Any, name: str) -> str:
     return str(mode)
 
 
-def _line_lengths(a: Any, v: Any, mode: str = "valid") -> Any:
+def _line_lengths(a: Array, v: Array, mode: str = "valid") -> Shape:
     n, m = (operand_shape(x)[0] if operand_shape(x) else 1 for x in (a, v))
     if mode == "same":
         return (largest(n, m),)
@@ -328,7 +329,7 @@ def _line_lengths(a: Any, v: Any, mode: str = "valid") -> Any:
 
 
 @implements(np.convolve, lengths=_line_lengths)
-def convolve(a: Any, v: Any, mode: str = "full") -> Any:
+def convolve(a: Array, v: Array, mode: str = "full") -> Array:
     """`numpy.convolve`."""
     a, v = _line(a, "convolve", "a"), _line(v, "convolve", "v")
     n, m = shape_of(a)[0], shape_of(v)[0]
@@ -339,7 +340,7 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Any:
 
 
 @implements(np.correlate, lengths=_line_lengths)
-def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
+def correlate(a: Array, v: Array, mode: str = "valid") -> Array:
     """`numpy.correlate`; of complex ``v`` it takes the conjugate, as NumPy does."""
     a, v = _line(a, "correlate", "a"), _line(v, "correlate", "v")
     mode = _checked(mode, "correlate")

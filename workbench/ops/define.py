@@ -14,7 +14,7 @@ import operator
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -28,17 +28,30 @@ from workbench.core.tensor import (
     apply,
     value_of,
 )
-from workbench.core.types import WEAK_TYPES, Batched, Spec, is_weak
+from workbench.core.types import (
+    WEAK_TYPES,
+    Array,
+    ArrayLike,
+    Batched,
+    Shape,
+    Spec,
+    Tangent,
+    is_weak,
+)
 from workbench.errors import TraceError
 from workbench.ops.spelling import pretty
 
+#: A derivative rule: of what flows, the operands and the settings.
 Rule = Callable[..., Any]
+
+#: NumPy's rules of which dtype may become which.
+Casting = Literal["no", "equiv", "safe", "same_kind", "unsafe"]
 
 #: What the text of a partial derivative may call besides `numpy`'s functions.
 RULE_NAMES: dict[str, Any] = {"__name__": "workbench.ops.rules", "np": np}
 
 
-def shape_of(x: Any) -> tuple[Any, ...]:
+def shape_of(x: Any) -> Shape:
     """Return the shape of a Tensor, an array or a Python number."""
     return () if type(x) in WEAK_TYPES else tuple(x.shape)
 
@@ -48,12 +61,12 @@ def dtype_of(x: Any) -> np.dtype[Any]:
     return x.dtype if hasattr(x, "dtype") else np.result_type(type(x))
 
 
-def shape_of_first(x: Any, *others: Any, **params: Any) -> tuple[Any, ...]:
+def shape_of_first(x: Array, *others: Any, **params: Any) -> tuple[Any, ...]:
     """Return the shape of an op's result that has the shape of its first operand."""
     return shape_of(x)
 
 
-def no_out(name: str, out: Any) -> None:
+def no_out(name: str, out: object) -> None:
     """Refuse ``out=``: a traced value never changes in place."""
     if out is not None:
         raise TraceError(
@@ -64,7 +77,11 @@ def no_out(name: str, out: Any) -> None:
 
 
 def elementwise(
-    name: str, compute: Any, *partials: str, pretty_rule: str = "", **more: Any
+    name: str,
+    compute: Callable[..., Any],
+    *partials: str,
+    pretty_rule: str = "",
+    **more: Any,
 ) -> Op:
     """Declare an op that works entry by entry, with broadcasting.
 
@@ -118,7 +135,12 @@ def _same_types(ufunc: np.ufunc) -> list[str]:
 
 
 def linear(
-    name: str, compute: Any, transpose: Rule, *, rule: str = "", **more: Any
+    name: str,
+    compute: Callable[..., Any],
+    transpose: Rule,
+    *,
+    rule: str = "",
+    **more: Any,
 ) -> Op:
     """Declare an op that is linear in its first input, its only differentiable one.
 
@@ -129,7 +151,11 @@ def linear(
 
 
 def multilinear(
-    name: str, compute: Any, *transposes: Rule | None, rule: str = "", **more: Any
+    name: str,
+    compute: Callable[..., Any],
+    *transposes: Rule | None,
+    rule: str = "",
+    **more: Any,
 ) -> Op:
     """Declare an op that is linear in each input taken alone, such as `matmul`.
 
@@ -140,7 +166,7 @@ def multilinear(
     made.compute = compute
 
     def pull(
-        mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: dict[str, Any]
+        mask: int, g: Array, y: Array, inputs: tuple[Any, ...], params: dict[str, Any]
     ) -> list[Any]:
         return [
             t(g, *inputs, **params) if t is not None and mask >> i & 1 else None
@@ -149,10 +175,10 @@ def multilinear(
 
     def push(
         tangents: tuple[Any, ...],
-        y: Any,
+        y: Array,
         inputs: tuple[Any, ...],
         params: dict[str, Any],
-    ) -> Any:
+    ) -> Tangent:
         total = None
         for i, t in enumerate(tangents):
             if t is not None and i < len(transposes) and transposes[i] is not None:
@@ -173,7 +199,7 @@ def multilinear(
 
 def op(
     name: str,
-    compute: Any,
+    compute: Callable[..., Any],
     *pulls: Rule | None,
     push: Rule | None = None,
     rule: str = "",
@@ -191,7 +217,11 @@ def op(
     if any(p is not None for p in pulls):
 
         def pull(
-            mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: dict[str, Any]
+            mask: int,
+            g: Array,
+            y: Array,
+            inputs: tuple[Any, ...],
+            params: dict[str, Any],
         ) -> list[Any]:
             return [
                 p(g, y, *inputs, **params) if p is not None and mask >> i & 1 else None
@@ -204,10 +234,10 @@ def op(
 
         def pushed(
             tangents: tuple[Any, ...],
-            y: Any,
+            y: Array,
             inputs: tuple[Any, ...],
             params: dict[str, Any],
-        ) -> Any:
+        ) -> Tangent:
             return forward(tangents, y, *inputs, **params)
 
         made.push = pushed
@@ -229,7 +259,7 @@ def _more(made: Op, more: dict[str, Any]) -> None:
         setattr(made, key, value)
 
 
-def sum_to(g: Any, shape: tuple[Any, ...]) -> Any:
+def sum_to(g: Array, shape: tuple[Any, ...]) -> Array:
     """Sum an array that was broadcast back to the shape it came from.
 
     Where lengths are not known, the program finds out when it runs over which axes.
@@ -263,7 +293,7 @@ def _broadcast_surely(have: tuple[Any, ...], shape: tuple[Any, ...]) -> bool:
     )
 
 
-def _unbroadcast_compute(g: Any, *, shape: tuple[int, ...]) -> Any:
+def _unbroadcast_compute(g: Array, *, shape: tuple[int, ...]) -> Array:
     return sum_to(g, tuple(map(operator.index, shape)))
 
 
@@ -286,7 +316,7 @@ def unbroadcast(g, shape):
 
 def _unbroadcast_batch(
     inputs: tuple[Any, ...], batched: tuple[bool, ...], params: dict[str, Any]
-) -> Any:
+) -> Array:
     size, *have = shape_of(inputs[0])
     shape = params["shape"]
     ones = (1,) * (len(have) - len(shape))
@@ -383,19 +413,19 @@ def aligned(inputs: tuple[Any, ...], batched: tuple[bool, ...]) -> tuple[Any, ..
 
 def _batch_whole(
     op: Op, inputs: tuple[Any, ...], batched: Batched, params: dict[str, Any]
-) -> Any:
+) -> Array:
     return apply(op, inputs, params)
 
 
 def _batch_aligned(
     op: Op, inputs: tuple[Any, ...], batched: Batched, params: dict[str, Any]
-) -> Any:
+) -> Array:
     return apply(op, aligned(inputs, batched), params)
 
 
 def _batch_shifted(
     op: Op, inputs: tuple[Any, ...], batched: Batched, params: dict[str, Any]
-) -> Any:
+) -> Array:
     axis = params["axis"]
     axis = tuple([n + 1 for n in axis]) if isinstance(axis, tuple) else axis + 1
     return apply(op, inputs, {**params, "axis": axis})
@@ -433,13 +463,15 @@ class Parts(tuple[Any, ...]):
         )
 
 
-def _item_pull(g: Any, y: Any, whole: Any, *, index: int) -> Parts:
-    made: list[Any] = [None] * _count(whole)
+def _item_pull(
+    g: Array, y: tuple[Any, ...], whole: Tensor | tuple[Any, ...], *, index: int
+) -> Parts:
+    made: list[Any] = [None] * count_outputs(whole)
     made[index] = g
     return Parts(made)
 
 
-def _item_infer(whole: Any, *, index: int) -> Spec:
+def _item_infer(whole: tuple[Any, ...], *, index: int) -> Spec:
     found: Spec = whole[index]
     return found
 
@@ -461,24 +493,24 @@ def flat(passed: Sequence[Any]) -> list[Any]:
     return [c for p in passed for c in (p if isinstance(p, tuple) else (p,))]
 
 
-def _count(whole: Any) -> int:
-    if isinstance(whole, Tensor):
-        whole = parts(whole)
-    return len(whole)
+def count_outputs(whole: Tensor | tuple[Any, ...]) -> int:
+    """Return how many outputs a tuple Tensor, or the tuple of its values, has."""
+    found = parts(whole) if isinstance(whole, Tensor) else whole
+    return len(found or ())
 
 
-def parts(node: Tensor) -> Any:
+def parts(node: Tensor) -> tuple[Any, ...] | None:
     """The values of the outputs of a tuple Tensor, or their specs; None of another."""
     found: Any = node.spec if node._value is None else node._value
     return found if isinstance(found, tuple) else None
 
 
-def many(x: Any) -> bool:
+def many(x: object) -> bool:
     """Return whether it is a tuple Tensor."""
     return isinstance(x, Tensor) and parts(x) is not None
 
 
-def outputs(node: Tensor) -> Any:
+def outputs(node: Tensor) -> Tensor | tuple[Any, ...]:
     """Return a Tensor as a rule sees it: itself, or the tuple of its outputs."""
     found = parts(node)
     if found is None:
@@ -497,14 +529,14 @@ def several(
 # Operands: values that are needed, and numbers in the library of an array.
 
 
-def beside(x: Any, like: Any) -> Any:
+def beside(x: ArrayLike | None, like: ArrayLike) -> Any:
     """`admit`, where a list becomes an array of the library of ``like``."""
     listed = isinstance(x, (list, tuple))
     x = admit(x)
     return placed(x, like) if listed else x
 
 
-def placed(array: Any, like: Any) -> Any:
+def placed(array: ArrayLike | None, like: object) -> Any:
     """Return a small array of NumPy in the library of another, if that is not NumPy."""
     value = value_of(like)
     if (
@@ -517,7 +549,14 @@ def placed(array: Any, like: Any) -> Any:
     return np.asarray(array.tolist(), dtype=array.dtype, like=value)
 
 
-def known(x: Any, what: str, cure: str) -> Any:
+def list_positions(*ends: Any, like: Array) -> Array:
+    """Return `numpy.arange` of these ends as an array of the library of ``like``."""
+    arange: Any = np.arange
+    made: Array = arange(*ends, like=like)
+    return made
+
+
+def known(x: object, what: str, cure: str) -> Any:
     """Return the plain array behind ``x``.
 
     Raises

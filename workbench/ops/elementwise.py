@@ -23,6 +23,7 @@ from workbench.core.op import (
 )
 from workbench.core.tensor import admit, apply, mask_cotangent, value_of
 from workbench.core.tree import map_tree
+from workbench.core.types import Array, ArrayLike, Tangent
 from workbench.errors import TraceError
 from workbench.ops.define import (
     RULE_NAMES,
@@ -42,7 +43,7 @@ def _as_numpy(
 ) -> Callable[[Any, Any], Any]:
     """Return an operator that gives inf or NaN where Python raises, as arrays do."""
 
-    def compute(a: Any, b: Any) -> Any:
+    def compute(a: Array, b: Array) -> Array:
         try:
             return operate(a, b)
         except (ZeroDivisionError, OverflowError):
@@ -184,7 +185,7 @@ def _clip_rule(side: str) -> str:
     }[side]
 
 
-def _clip(x: Any, low: Any, high: Any) -> Any:
+def _clip(x: Array, low: Array, high: Array) -> Array:
     return np.clip(x, low, high)
 
 
@@ -194,14 +195,14 @@ elementwise("clip", _clip, _clip_rule("x"), _clip_rule("low"), _clip_rule("high"
 
 @implements(np.clip)
 def clip(
-    a: Any,
-    a_min: Any = None,
-    a_max: Any = None,
+    a: Array,
+    a_min: Array | None = None,
+    a_max: Array | None = None,
     out: None = None,
     *,
-    min: Any = None,
-    max: Any = None,
-) -> Any:
+    min: Array | None = None,
+    max: Array | None = None,
+) -> Array:
     """`numpy.clip`; a bound of None is no bound."""
     no_out("np.clip", out)
     low, high = a_min if min is None else min, a_max if max is None else max
@@ -218,7 +219,7 @@ def clip(
 
 
 def _where_pull(
-    mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: dict[str, Any]
+    mask: int, g: Array, y: Array, inputs: tuple[Any, ...], params: dict[str, Any]
 ) -> tuple[Any, ...]:
     condition = inputs[0]
     return (
@@ -229,8 +230,8 @@ def _where_pull(
 
 
 def _where_push(
-    tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: dict[str, Any]
-) -> Any:
+    tangents: tuple[Any, ...], y: Array, inputs: tuple[Any, ...], params: dict[str, Any]
+) -> Tangent:
     _, a, b = tangents
     if a is None and b is None:
         return None
@@ -244,7 +245,9 @@ _where.reads = (0,)
 
 
 @implements(np.where)
-def where(condition: Any, x: Any = None, y: Any = None) -> Any:
+def where(
+    condition: Array, x: ArrayLike | None = None, y: ArrayLike | None = None
+) -> Array | tuple[Any, ...]:
     """`numpy.where`; with the condition alone, the indices, as plain arrays.
 
     What is not taken never poisons a derivative: ``0 * inf`` on the way back is 0, in
@@ -265,17 +268,19 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
     return apply(_where, (condition, x, y))
 
 
-def mul0(a: Any, b: Any) -> Any:
+def mul0(a: Array, b: Array) -> Array:
     """``a * b``, and 0 where either is 0, be the other infinite or NaN."""
     return apply(declare("mul0"), (a, b))
 
 
-def div0(a: Any, b: Any) -> Any:
+def div0(a: Array, b: Array) -> Array:
     """``a / b``, and 0 where ``a`` is 0."""
     return apply(declare("div0"), (a, b))
 
 
-def _choose(condition: Any, x: Any, y: Any) -> Any:
+def _choose(
+    condition: Array | bool, x: Array | complex, y: Array | complex
+) -> Array | complex:
     """`numpy.where` in rules; of two numbers one, which stays a number.
 
     An array would be NumPy's own, and could not meet those of another library.
@@ -285,12 +290,12 @@ def _choose(condition: Any, x: Any, y: Any) -> Any:
     return np.where(condition, x, y)
 
 
-def _one_minus_square(x: Any) -> Any:
+def _one_minus_square(x: Array) -> Array:
     """``1 - x**2``, exact near 1 too."""
     return apply(declare("one_minus_square"), (x,))
 
 
-def _root_of_one_minus_square(x: Any) -> Any:
+def _root_of_one_minus_square(x: Array) -> Array:
     """``sqrt(1 - x**2)``, on the side of the branch cut that the sign of 0 says.
 
     ``1 - x`` and ``1 + x`` would lose that sign, ``-(x - 1)`` keeps it.
@@ -300,13 +305,15 @@ def _root_of_one_minus_square(x: Any) -> Any:
     return np.sqrt(_one_minus_square(x))
 
 
-def _by_length_twice(x: Any, a: Any, b: Any) -> Any:
+def _by_length_twice(x: Array, a: Array, b: Array) -> Array:
     """``x / (a**2 + b**2)``, with one length for both divisions."""
     length = np.hypot(a, b)
     return x / length / length
 
 
-def _power_less(x: Any, p: Any, power: Any = _power) -> Any:
+def _power_less(
+    x: Array | complex, p: Array | complex, power: Callable[[Any, Any], Any] = _power
+) -> Array:
     """``p * x ** (p - 1)``, and 0 where both are 0.
 
     An exponent that varies is kept as it is, for the mixed derivative ``1 / x`` at
@@ -324,7 +331,7 @@ def _power_less(x: Any, p: Any, power: Any = _power) -> Any:
     return p * power(x, p - 1)
 
 
-def _float_power_less(x: Any, p: Any) -> Any:
+def _float_power_less(x: Array | complex, p: Array | complex) -> Array:
     return _power_less(x, p, np.float_power)
 
 
@@ -353,7 +360,7 @@ declare("multiply").masked = declare("mul0")
 declare("divide").masked = declare("div0")
 
 
-def _zero_wins(a: Any, b: Any, compute: Any) -> Any:
+def _zero_wins(a: Array, b: Array, compute: Callable[..., Any]) -> Array:
     """``a * b`` or ``a / b``, 0 where ``a`` (in a product, either) is 0."""
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         out = compute(a, b)
@@ -405,7 +412,7 @@ def stop_gradient(x: Any) -> Any:
 # round, fix
 
 
-def _round_compute(x: Any, *, decimals: int = 0) -> Any:
+def _round_compute(x: Array, *, decimals: int = 0) -> Array:
     return np.round(x, decimals)
 
 
@@ -413,14 +420,14 @@ elementwise("round", _round_compute, "0")
 
 
 @implements(np.round, np.around)
-def round_(a: Any, decimals: int = 0, out: None = None) -> Any:
+def round_(a: Array, decimals: int = 0, out: None = None) -> Array:
     """`numpy.round`, whose derivative is zero."""
     no_out("np.round", out)
     return apply(declare("round"), (a,), {"decimals": decimals} if decimals else {})
 
 
 @implements(np.fix)
-def fix(x: Any, out: None = None) -> Any:
+def fix(x: Array, out: None = None) -> Array:
     """`numpy.fix`."""
     no_out("np.fix", out)
     return np.trunc(x)
@@ -435,13 +442,13 @@ elementwise("exponent", lambda x: np.frexp(x)[1], template="np.frexp({0})[1]")
 elementwise("fraction", lambda x: np.modf(x)[0], "1", template="np.modf({0})[0]")
 
 
-def frexp(x: Any) -> tuple[Any, Any]:
+def frexp(x: Array) -> tuple[Any, Any]:
     """`numpy.frexp`: the mantissa, which varies, and the exponent, which does not."""
     exponent = apply(declare("exponent"), (x,))
     return np.ldexp(x, -exponent), exponent
 
 
-def modf(x: Any) -> tuple[Any, Any]:
+def modf(x: Array) -> tuple[Any, Any]:
     """`numpy.modf`: the fraction, which varies, and the whole part, which does not."""
     return apply(declare("fraction"), (x,)), np.trunc(x)
 
@@ -457,8 +464,12 @@ for _name in ("gcd", "lcm", "bitwise_count"):
 
 @implements(np.nan_to_num)
 def nan_to_num(
-    x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
-) -> Any:
+    x: Array,
+    copy: bool = True,
+    nan: ArrayLike = 0.0,
+    posinf: ArrayLike | None = None,
+    neginf: ArrayLike | None = None,
+) -> Array:
     """`numpy.nan_to_num`; what is replaced has derivative zero."""
     if not copy:
         raise TraceError(
@@ -481,7 +492,7 @@ def nan_to_num(
 
 
 @implements(np.sinc)
-def sinc(x: Any) -> Any:
+def sinc(x: Array) -> Array:
     """`numpy.sinc`; near 0 by its series, so that all its derivatives are right."""
     near = np.abs(x) < 0.02
     angle = np.pi * np.where(near, 1, x)
@@ -491,7 +502,7 @@ def sinc(x: Any) -> Any:
 
 
 @implements(np.i0)
-def i0(x: Any) -> Any:
+def i0(x: Any) -> Array:
     """`numpy.i0`, the modified Bessel function of order 0; its derivative is order 1.
 
     The ops of `scipy.special` have both. DLMF 10.29.3.
@@ -508,8 +519,12 @@ def i0(x: Any) -> Any:
 
 @implements(np.isclose)
 def isclose(
-    a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False
-) -> Any:
+    a: Array,
+    b: Array,
+    rtol: float = 1e-05,
+    atol: float = 1e-08,
+    equal_nan: bool = False,
+) -> Array:
     """`numpy.isclose`."""
     a, b = admit(a), admit(b)
     finite = np.isfinite(a) & np.isfinite(b)
@@ -520,14 +535,20 @@ def isclose(
 
 @implements(np.allclose)
 def allclose(
-    a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False
-) -> Any:
+    a: Array,
+    b: Array,
+    rtol: float = 1e-05,
+    atol: float = 1e-08,
+    equal_nan: bool = False,
+) -> Array | np.bool:
     """`numpy.allclose`."""
     return np.all(np.isclose(a, b, rtol, atol, equal_nan))
 
 
 @implements(np.array_equal)
-def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
+def array_equal(
+    a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False
+) -> Array | np.bool | bool:
     """`numpy.array_equal`."""
     a1, a2 = admit(a1), admit(a2)
     if shape_of(a1) != shape_of(a2):
@@ -537,7 +558,7 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
 
 
 @implements(np.array_equiv)
-def array_equiv(a1: Any, a2: Any) -> Any:
+def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array | np.bool | bool:
     """`numpy.array_equiv`: equal once one is broadcast to the other."""
     a1, a2 = admit(a1), admit(a2)
     try:
@@ -547,7 +568,7 @@ def array_equiv(a1: Any, a2: Any) -> Any:
     return np.all(np.equal(a1, a2))
 
 
-def _signed(name: str, x: Any, out: Any, sign: float) -> Any:
+def _signed(name: str, x: Array, out: object, sign: float) -> Array:
     no_out(f"np.{name}", out)
     if dtype_of(x).kind == "c":
         raise TypeError(
@@ -558,13 +579,13 @@ def _signed(name: str, x: Any, out: Any, sign: float) -> Any:
 
 
 @implements(np.isposinf)
-def isposinf(x: Any, out: None = None) -> Any:
+def isposinf(x: Array, out: None = None) -> Array:
     """`numpy.isposinf`."""
     return _signed("isposinf", x, out, 1)
 
 
 @implements(np.isneginf)
-def isneginf(x: Any, out: None = None) -> Any:
+def isneginf(x: Array, out: None = None) -> Array:
     """`numpy.isneginf`."""
     return _signed("isneginf", x, out, -1)
 
@@ -587,31 +608,31 @@ _imag.elementwise = True
 _real.view = _imag.view = is_always_view
 
 
-def conjugate(x: Any) -> Any:
+def conjugate(x: Array) -> Array:
     """Return the conjugate of a complex array; a real one as it is."""
     return np.conjugate(x) if dtype_of(x).kind == "c" else x
 
 
 @implements(np.real)
-def real(val: Any) -> Any:
+def real(val: Array) -> Array:
     """`numpy.real`."""
     return apply(_real, (val,)) if val.dtype.kind == "c" else val
 
 
 @implements(np.imag)
-def imag(val: Any) -> Any:
+def imag(val: Array) -> Array:
     """`numpy.imag`."""
     return apply(_imag, (val,))
 
 
 @implements(np.angle)
-def angle(z: Any, deg: bool = False) -> Any:
+def angle(z: Array, deg: bool = False) -> Array:
     """`numpy.angle`."""
     turned = np.arctan2(np.imag(z), np.real(z))
     return np.rad2deg(turned) if deg else turned
 
 
-def divide_by_length(x: Any, length: Any) -> Any:
+def divide_by_length(x: Array, length: Array) -> Array:
     """Return ``x / length``; where the length is 0, 0 with all its derivatives."""
     zero = np.equal(length, 0)
     if dtype_of(x).kind == "c":  # which CuPy divides by infinity to NaN
@@ -619,7 +640,7 @@ def divide_by_length(x: Any, length: Any) -> Any:
     return x / np.where(zero, np.inf, length)
 
 
-def _direction(x: Any) -> Any:
+def _direction(x: Array) -> Array:
     """Return ``x / abs(x)``, by parts: a complex divisor may overflow on the way."""
     if isinstance(x, (np.ndarray, np.generic, complex)):
         return np.sign(x)
@@ -643,26 +664,26 @@ _sign = op(
 _sign.elementwise = True
 
 
-def sign(x: Any) -> Any:
+def sign(x: Array) -> Array:
     """`numpy.sign`: constant but for complex arrays, where it is ``x / abs(x)``."""
     made = _sign if dtype_of(x).kind == "c" else declare("sign")
     return apply(made, (x,))
 
 
 @implements(np.iscomplex)
-def iscomplex(x: Any) -> Any:
+def iscomplex(x: Array) -> Array:
     """`numpy.iscomplex`: whether each entry has an imaginary part."""
     return np.not_equal(np.imag(x), 0)
 
 
 @implements(np.isreal)
-def isreal(x: Any) -> Any:
+def isreal(x: Array) -> Array:
     """`numpy.isreal`: whether each entry has no imaginary part."""
     return np.equal(np.imag(x), 0)
 
 
 @implements(np.real_if_close)
-def real_if_close(a: Any, tol: float = 100) -> Any:
+def real_if_close(a: Array, tol: float = 100) -> Array:
     """`numpy.real_if_close`: the values decide whether the result is complex.
 
     Raises

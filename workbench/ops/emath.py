@@ -12,19 +12,19 @@ import numpy as np
 
 from workbench.core.op import implements
 from workbench.core.tensor import admit
-from workbench.core.types import is_weak
+from workbench.core.types import Array, ArrayLike, is_weak
 from workbench.ops.define import dtype_of
 
 
-def _negative(x: Any) -> Any:
+def _negative(x: Array) -> Array:
     return x < 0
 
 
-def _beyond_one(x: Any) -> Any:
+def _beyond_one(x: Array) -> Array:
     return np.abs(x) > 1
 
 
-def _widened(x: Any, outside: Callable[[Any], Any]) -> Any:
+def _widened(x: ArrayLike, outside: Callable[[Any], Any]) -> Any:
     """``x``, as complex numbers if an entry is outside the real domain."""
     x = admit(x)
     if dtype_of(x).kind == "c" or not bool(np.any(outside(x))):
@@ -32,9 +32,11 @@ def _widened(x: Any, outside: Callable[[Any], Any]) -> Any:
     return x * np.result_type(dtype_of(x), np.complex64).type(1)
 
 
-def _define(function: Any, plain: Any, outside: Callable[[Any], Any]) -> None:
+def _define(
+    function: Callable[..., Any], plain: Any, outside: Callable[[Any], Any]
+) -> None:
     @implements(function)
-    def answer(x: Any) -> Any:
+    def answer(x: Array) -> Array:
         return plain(_widened(x, outside))
 
 
@@ -45,13 +47,13 @@ for _name in ("arccos", "arcsin", "arctanh"):
 
 
 @implements(np.emath.logn)
-def logn(n: Any, x: Any) -> Any:
+def logn(n: ArrayLike, x: Array) -> Array:
     """`numpy.emath.logn`."""
     return np.log(_widened(x, _negative)) / np.log(_widened(n, _negative))
 
 
 @implements(np.emath.power)
-def power(x: Any, p: Any) -> Any:
+def power(x: Array, p: Array) -> Array:
     """`numpy.emath.power`; a negative whole exponent is taken as a float."""
     # A Python number decides the dtype here, as it does in NumPy's own.
     p = np.result_type(type(p)).type(p) if is_weak(p) else admit(p)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -13,8 +13,8 @@ from workbench.core import blame
 from workbench.core.dims import Dim, has_dim, is_same_shape, is_zero_length, smallest
 from workbench.core.op import Op, implements
 from workbench.core.tensor import admit, apply
-from workbench.core.types import Params, Spec, as_spec
-from workbench.ops.define import dtype_of, linear, no_out, shape_of
+from workbench.core.types import Array, Params, Shape, Spec, as_spec
+from workbench.ops.define import dtype_of, linear, list_positions, no_out, shape_of
 from workbench.ops.elementwise import conjugate
 from workbench.ops.shaping import normal_axes, normal_axis
 
@@ -26,13 +26,12 @@ from workbench.ops.shaping import normal_axes, normal_axis
 # below. J. W. Cooley, P. A. W. Lewis, P. D. Welch, "The Fast Fourier Transform and
 # its Applications" (1969).
 
-Shape = tuple[int, ...]
 
 #: What a transform and its inverse are scaled by, turned round.
 SWAPPED = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 
 
-def normed(norm: Any) -> str:
+def normed(norm: str | None) -> str:
     """Return a ``norm`` by its name, the usual one for None."""
     norm = "backward" if norm is None else norm
     if norm not in SWAPPED:
@@ -43,13 +42,13 @@ def normed(norm: Any) -> str:
     return str(norm)
 
 
-def settings(n: int, axis: int, norm: Any) -> Params:
+def settings(n: int | Dim, axis: int, norm: str | None) -> Params:
     """Return what a transform along one axis is set to; the usual norm is left out."""
     params: Params = {"n": n, "axis": axis}
     return params if normed(norm) == "backward" else {**params, "norm": norm}
 
 
-def resized(x: Any, lengths: dict[int, int]) -> Any:
+def resized(x: Array, lengths: dict[int, int]) -> Array:
     """Cut off, or filled up with zeros, to a length per axis."""
     shape = shape_of(x)
     lengths = {axis % len(shape): n for axis, n in lengths.items()}
@@ -63,7 +62,7 @@ def resized(x: Any, lengths: dict[int, int]) -> Any:
     return x
 
 
-def _resized_later(x: Any, lengths: dict[int, Any]) -> Any:
+def _resized_later(x: Array, lengths: dict[int, Any]) -> Array:
     """As `resized`, where nobody knows yet which is longer: cut, then filled up."""
     for axis, n in lengths.items():
         x = x[(slice(None),) * axis + (slice(smallest(n, shape_of(x)[axis])),)]
@@ -86,7 +85,7 @@ def _result_dtype(name: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
 # The axes of all ops count from the end, so a batch axis in front changes nothing.
 
 
-def _grown(spec: Spec, lengths: Any, axes: Any, name: str) -> Spec:
+def _grown(spec: Spec, lengths: Any, axes: tuple[int, ...], name: str) -> Spec:
     shape = list(spec.shape)
     for axis, n in zip(axes, lengths, strict=True):
         shape[axis] = n
@@ -100,14 +99,14 @@ def _complex_op(name: str) -> Op:
     def axes_of(params: Params) -> Shape:
         return params["axes"] if many else (params["axis"],)
 
-    def transpose(g: Any, x: Any, **params: Any) -> Any:
+    def transpose(g: Array, x: Array, **params: Any) -> Array:
         passed = apply(made, (g,), params)
         if dtype_of(x).kind != "c":
             passed = np.real(passed)
         shape = shape_of(x)
         return resized(passed, {axis: shape[axis] for axis in axes_of(params)})
 
-    def infer(x: Any, **params: Any) -> Spec:
+    def infer(x: Array, **params: Any) -> Spec:
         lengths = params["s"] if many else (params["n"],)
         return _grown(as_spec(x), lengths, axes_of(params), "fft")
 
@@ -129,24 +128,26 @@ FFTN, IFFTN = _complex_op("fftn"), _complex_op("ifftn")
 # rfft and irfft: the kept frequencies, of which all but the ends count twice
 
 
-def _counts(like: Any, length: int) -> Any:
+def _counts(like: Array, length: int) -> Array:
     """Return how often each kept frequency of a real signal of this length counts."""
-    k = np.arange(length // 2 + 1, like=like)
+    k = list_positions(length // 2 + 1, like=like)
     once = np.logical_or(np.equal(k, 0), np.equal(2 * k, length))
     return np.where(once, 1, 2).astype(np.finfo(dtype_of(like)).dtype)
 
 
-def _weighted(x: Any, weights: Any, axis: int) -> Any:
+def _weighted(x: Array, weights: Array, axis: int) -> Array:
     return x * np.reshape(weights, (-1, *(1,) * (-axis - 1)))
 
 
-def _rfft_transpose(g: Any, x: Any, *, n: int, axis: int, norm: Any = None) -> Any:
+def _rfft_transpose(
+    g: Array, x: Array, *, n: int, axis: int, norm: str | None = None
+) -> Array:
     spectrum = _weighted(np.conjugate(g), 1 / _counts(g, n), axis)
     passed = apply(IRFFT, (spectrum,), settings(n, axis, SWAPPED[normed(norm)]))
     return resized(passed, {axis: shape_of(x)[axis]})
 
 
-def _rfft_infer(x: Any, *, n: int, axis: int, norm: Any = None) -> Spec:
+def _rfft_infer(x: Array, *, n: int, axis: int, norm: str | None = None) -> Spec:
     spec = as_spec(x)
     if spec.dtype.kind == "c":
         raise TypeError("a real transform of complex entries; np.fft.fft takes them")
@@ -162,13 +163,15 @@ RFFT = linear(
 )
 
 
-def _irfft_transpose(g: Any, x: Any, *, n: int, axis: int, norm: Any = None) -> Any:
+def _irfft_transpose(
+    g: Array, x: Array, *, n: int, axis: int, norm: str | None = None
+) -> Array:
     passed = apply(RFFT, (g,), settings(n, axis, SWAPPED[normed(norm)]))
     passed = _weighted(np.conjugate(passed), _counts(g, n), axis)
     return resized(passed, {axis: shape_of(x)[axis]})
 
 
-def _irfft_infer(x: Any, *, n: int, axis: int, norm: Any = None) -> Spec:
+def _irfft_infer(x: Array, *, n: int, axis: int, norm: str | None = None) -> Spec:
     return _grown(as_spec(x), (n,), (axis,), "irfft")
 
 
@@ -185,7 +188,7 @@ RFFT.batch = IRFFT.batch = "whole"
 # The names of `numpy.fft`
 
 
-def _length(given: Any) -> Any:
+def _length(given: SupportsIndex | Dim) -> int | Dim:
     if isinstance(given, Dim):
         return given
     n: int = operator.index(given)
@@ -196,27 +199,27 @@ def _length(given: Any) -> Any:
     return n
 
 
-def _last(axis: Any, rank: int) -> int:
+def _last(axis: int, rank: int) -> int:
     """Return an axis counted from the end."""
     return normal_axis(axis, rank) - rank
 
 
-def _transform(made: Op, a: Any, n: Any, axis: Any, norm: Any) -> Any:
+def _transform(made: Op, a: Array, n: int | None, axis: int, norm: str | None) -> Array:
     axis = _last(axis, len(shape_of(a)))
-    n = _length(_default(made, shape_of(a)[axis]) if n is None else n)
-    return apply(made, (a,), settings(n, axis, norm))
+    length = _length(_default(made, shape_of(a)[axis]) if n is None else n)
+    return apply(made, (a,), settings(length, axis, norm))
 
 
-def _default(made: Op, length: Any) -> Any:
+def _default(made: Op, length: int | Dim) -> int | Dim:
     return 2 * (length - 1) if made is IRFFT else length
 
 
-def _hermitian(a: Any, n: Any, axis: Any, norm: Any) -> Any:
+def _hermitian(a: Array, n: int | None, axis: int, norm: str | None) -> Array:
     """Return the transform of a signal that is Hermitian in time."""
     return _transform(IRFFT, conjugate(a), n, axis, SWAPPED[normed(norm)])
 
 
-def _to_hermitian(a: Any, n: Any, axis: Any, norm: Any) -> Any:
+def _to_hermitian(a: Array, n: int | None, axis: int, norm: str | None) -> Array:
     return np.conjugate(_transform(RFFT, a, n, axis, SWAPPED[normed(norm)]))
 
 
@@ -225,8 +228,12 @@ def _along_one(name: str, transform: Callable[..., Any]) -> Callable[..., Any]:
 
     @implements(getattr(np.fft, name))
     def answer(
-        a: Any, n: int | None = None, axis: int = -1, norm: Any = None, out: None = None
-    ) -> Any:
+        a: Array,
+        n: int | None = None,
+        axis: int = -1,
+        norm: str | None = None,
+        out: None = None,
+    ) -> Array:
         no_out(f"np.fft.{name}", out)
         return transform(admit(a), n, axis, norm)
 
@@ -243,7 +250,9 @@ hfft, ihfft = _along_one("hfft", _hermitian), _along_one("ihfft", _to_hermitian)
 # Several axes
 
 
-def _grid(a: Any, s: Any, axes: Any, real: bool = False) -> tuple[list[int], list[int]]:
+def _grid(
+    a: Array, s: Sequence[Any] | None, axes: Sequence[int] | None, real: bool = False
+) -> tuple[list[Any], list[int]]:
     """Return the length and the axis, counted from the end, of each transform.
 
     ``real``: the last one goes back to real numbers, of twice as many.
@@ -264,13 +273,20 @@ def _grid(a: Any, s: Any, axes: Any, real: bool = False) -> tuple[list[int], lis
         ]
     if len(lengths) != len(axes):
         raise ValueError(
-            f"Shape and axes have different lengths{blame.user_line()}: {tuple(s)} and"
-            f" {tuple(axes)}."
+            f"Shape and axes have different lengths{blame.user_line()}:"
+            f" {tuple(s or ())} and {tuple(axes)}."
         )
     return [_length(n) for n in lengths], axes
 
 
-def _transform_all(a: Any, s: Any, axes: Any, norm: Any, *, inverse: bool) -> Any:
+def _transform_all(
+    a: Array,
+    s: Sequence[Any] | None,
+    axes: Sequence[int] | None,
+    norm: str | None,
+    *,
+    inverse: bool,
+) -> Array:
     lengths, axes = _grid(a, s, axes)
     if len(set(axes)) == len(axes) > 1:
         params: Params = {"s": tuple(lengths), "axes": tuple(axes)}
@@ -282,14 +298,18 @@ def _transform_all(a: Any, s: Any, axes: Any, norm: Any, *, inverse: bool) -> An
     return a
 
 
-def _from_real(a: Any, s: Any, axes: Any, norm: Any) -> Any:
+def _from_real(
+    a: Array, s: Sequence[Any] | None, axes: Sequence[int] | None, norm: str | None
+) -> Array:
     lengths, axes = _grid(a, s, axes)
     y = rfft(a, lengths[-1], axes[-1], norm)
     rest = axes[:-1]
     return _transform_all(y, lengths[:-1], rest, norm, inverse=False) if rest else y
 
 
-def _to_real(a: Any, s: Any, axes: Any, norm: Any) -> Any:
+def _to_real(
+    a: Array, s: Sequence[Any] | None, axes: Sequence[int] | None, norm: str | None
+) -> Array:
     lengths, axes = _grid(a, s, axes, real=True)
     rest = axes[:-1]
     if rest:
@@ -300,15 +320,15 @@ def _to_real(a: Any, s: Any, axes: Any, norm: Any) -> Any:
 def _along_all(name: str, transform: Callable[..., Any]) -> list[Callable[..., Any]]:
     """Answer a transform of `numpy.fft` along several axes, and that along two."""
 
-    def answered(called: str, default: Any) -> Callable[..., Any]:
+    def answered(called: str, default: tuple[int, int] | None) -> Callable[..., Any]:
         @implements(getattr(np.fft, called))
         def answer(
-            a: Any,
-            s: Any = None,
-            axes: Any = default,
-            norm: Any = None,
+            a: Array,
+            s: Sequence[Any] | None = None,
+            axes: Sequence[int] | None = default,
+            norm: str | None = None,
             out: None = None,
-        ) -> Any:
+        ) -> Array:
             no_out(f"np.fft.{called}", out)
             return transform(admit(a), s, axes, norm)
 
@@ -326,7 +346,7 @@ irfftn, irfft2 = _along_all("irfft", _to_real)
 # Shifts: rolls by half a turn
 
 
-def _shift(x: Any, axes: Any, back: bool) -> Any:
+def _shift(x: Array, axes: int | Sequence[int] | None, back: bool) -> Array:
     x = admit(x)
     shape = shape_of(x)
     every = range(len(shape)) if axes is None else axes
@@ -336,12 +356,12 @@ def _shift(x: Any, axes: Any, back: bool) -> Any:
 
 
 @implements(np.fft.fftshift)
-def fftshift(x: Any, axes: Any = None) -> Any:
+def fftshift(x: Array, axes: int | Sequence[int] | None = None) -> Array:
     """Move the zero frequency to the middle of each axis, as `numpy.fft.fftshift`."""
     return _shift(x, axes, back=False)
 
 
 @implements(np.fft.ifftshift)
-def ifftshift(x: Any, axes: Any = None) -> Any:
+def ifftshift(x: Array, axes: int | Sequence[int] | None = None) -> Array:
     """Undo `fftshift`, as `numpy.fft.ifftshift` does."""
     return _shift(x, axes, back=True)

@@ -6,19 +6,20 @@ names. For CuPy's arrays the values come from `cupyx.scipy`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from workbench.core.op import Op
-from workbench.core.tensor import apply
-from workbench.core.types import Batched, Params, Spec, as_spec
+from workbench.core.tensor import Tensor, apply
+from workbench.core.types import Array, Batched, Params, Spec, as_spec
 from workbench.ops.contraction import product_dtype
-from workbench.ops.define import dtype_of, linear, op, shape_of, sum_to
+from workbench.ops.define import dtype_of, linear, list_positions, op, shape_of, sum_to
 
 
-def _library(x: Any, module: str) -> Any:
+def _library(x: object, module: str) -> Any:
     """The module of SciPy, or of CuPy's copy of it, for the library of an array."""
     own = type(x).__module__.partition(".")[0]
     return import_module(f"{'cupyx.scipy' if own == 'cupy' else 'scipy'}.{module}")
@@ -30,7 +31,7 @@ def _library(x: Any, module: str) -> Any:
 # Transform" (1974).
 
 
-def _transform(x: Any, kind: str, params: Params) -> Any:
+def _transform(x: Array, kind: str, params: Params) -> Array:
     if dtype_of(x).kind == "c" and params["orthogonalize"] != (
         params["norm"] == "ortho"
     ):
@@ -43,7 +44,9 @@ def _transform(x: Any, kind: str, params: Params) -> Any:
     return getattr(library, kind)(x, **params)
 
 
-def _without_setting(transform: Any, x: Any, kind: str, params: Params) -> Any:
+def _without_setting(
+    transform: Callable[..., Any], x: Array, kind: str, params: Params
+) -> Array:
     """Return the transform by a function without ``orthogonalize=``, as CuPy has it.
 
     Without it a transform is orthogonalised where its norm is "ortho", and not else;
@@ -67,10 +70,10 @@ def _without_setting(transform: Any, x: Any, kind: str, params: Params) -> Any:
     return y if after == (1.0, 1.0) else _weighted(y, axis, after)
 
 
-def _weighted(x: Any, axis: int, ends: tuple[float, float]) -> Any:
+def _weighted(x: Array, axis: int, ends: tuple[float, float]) -> Array:
     """Return the first and the last entry along an axis times these weights."""
     n = shape_of(x)[axis]
-    k = np.arange(n, like=x)
+    k = list_positions(n, like=x)
     weights = np.where(np.equal(k, 0), ends[0], 1.0)
     weights = weights * np.where(np.equal(k, n - 1), ends[1], 1.0)
     weights = weights.astype(np.finfo(dtype_of(x)).dtype)
@@ -78,7 +81,7 @@ def _weighted(x: Any, axis: int, ends: tuple[float, float]) -> Any:
 
 
 def _trigonometric(kind: str) -> Op:
-    def transpose(g: Any, x: Any, **params: Any) -> Any:
+    def transpose(g: Array, x: Array, **params: Any) -> Array:
         number, axis = params["type"], params["axis"]
         # Where the matrix is orthogonal but for a factor no weight is left.
         even = params["orthogonalize"]
@@ -95,7 +98,7 @@ def _trigonometric(kind: str) -> Op:
         y = apply(made, (g,), turned)
         return y if after == (1.0, 1.0) else _weighted(y, axis, after)
 
-    def infer(x: Any, **params: Any) -> Spec:
+    def infer(x: Array, **params: Any) -> Spec:
         spec = as_spec(x)
         if not spec.shape:
             raise ValueError(f"{kind}: x must be at least one-dimensional")
@@ -103,7 +106,7 @@ def _trigonometric(kind: str) -> Op:
         wide = np.dtype(np.float32 if spec.dtype == np.float16 else np.float64)
         return Spec(spec.shape, wide if small else spec.dtype)
 
-    def template(node: Any) -> str:
+    def template(node: Tensor) -> str:
         even = node.params["orthogonalize"]
         if node.dtype.kind == "c" and even != (node.params["norm"] == "ortho"):
             # SciPy forgets orthogonalize= of complex arrays.
@@ -127,8 +130,8 @@ TRIGONOMETRIC = {kind: _trigonometric(kind) for kind in ("dct", "dst")}
 
 
 def trigonometric(
-    kind: str, x: Any, number: int, axis: int, norm: str, orthogonalize: bool
-) -> Any:
+    kind: str, x: Array, number: int, axis: int, norm: str, orthogonalize: bool
+) -> Array:
     """`scipy.fft.dct` or ``dst`` along an axis counted from the end."""
     params = {
         "type": number,
@@ -144,33 +147,33 @@ def trigonometric(
 # triangular Toeplitz matrix of a; its transpose is A with time turned round.
 
 
-def _recursive_compute(a: Any, x: Any) -> Any:
+def _recursive_compute(a: Array, x: Array) -> Array:
     one = np.ones_like(a, shape=(1,))
     return _library(x, "signal").lfilter(one, a, x)
 
 
-def _recursive_transposed(a: Any, g: Any) -> Any:
+def _recursive_transposed(a: Array, g: Array) -> Array:
     return np.flip(apply(RECURSIVE, (a, np.flip(g, -1))), -1)
 
 
-def _recursive_right(g: Any, y: Any, a: Any, x: Any) -> Any:
+def _recursive_right(g: Array, y: Array, a: Array, x: Array) -> Array:
     return sum_to(_recursive_transposed(a, g), shape_of(x))
 
 
-def _recursive_left(g: Any, y: Any, a: Any, x: Any) -> Any:
+def _recursive_left(g: Array, y: Array, a: Array, x: Array) -> Array:
     back = _recursive_transposed(a, g)
     return -np.stack(
         [_lagged(back, y, k) for k in range(shape_of(a)[0])]
     )  # fmt: skip
 
 
-def _lagged(u: Any, y: Any, lag: int) -> Any:
+def _lagged(u: Array, y: Array, lag: int) -> Array:
     """Return the sum of u_t y_{t - lag} over time and examples."""
     length = shape_of(y)[-1]
     return np.sum(u[..., min(lag, length) :] * y[..., : max(length - lag, 0)])
 
 
-def _recursive_push(tangents: tuple[Any, ...], y: Any, a: Any, x: Any) -> Any:
+def _recursive_push(tangents: tuple[Any, ...], y: Array, a: Array, x: Array) -> Array:
     moved_a, moved = tangents
     if moved_a is not None:
         length = shape_of(y)[-1]
@@ -181,13 +184,15 @@ def _recursive_push(tangents: tuple[Any, ...], y: Any, a: Any, x: Any) -> Any:
     return apply(RECURSIVE, (a, moved))
 
 
-def _recursive_infer(a: Any, x: Any) -> Spec:
+def _recursive_infer(a: Array, x: Array) -> Spec:
     a, x = as_spec(a), as_spec(x)
     dtype = product_dtype(a, x)
     return Spec(x.shape, dtype if dtype.kind in "fc" else np.dtype(float))
 
 
-def _recursive_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
+def _recursive_batch(
+    inputs: tuple[Any, ...], batched: Batched, params: Params
+) -> Array:
     # Where each example has a filter of its own: SciPy takes one at a time.
     return NotImplemented if batched[0] else apply(RECURSIVE, inputs)
 
@@ -210,6 +215,6 @@ RECURSIVE = op(
 )
 
 
-def recursive(a: Any, x: Any) -> Any:
+def recursive(a: Array, x: Array) -> Array:
     """``y`` with ``a[0] y[t] + a[1] y[t - 1] + ... = x[t]`` along the last axis."""
     return apply(RECURSIVE, (a, x))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 from workbench.core import blame, source, types, walk
 from workbench.core.op import Op, declare
 from workbench.core.tensor import Tensor, admit, apply, value_of
-from workbench.core.types import Spec, spec_of
+from workbench.core.types import Array, ArrayLike, Spec, spec_of
 from workbench.errors import (
     GradNotImplementedError,
     GradUndefinedError,
@@ -21,11 +21,11 @@ from workbench.errors import (
 from workbench.ops.define import aligned, elementwise, op
 
 
-def _first(x: Any, *settings: Any) -> Any:
+def _first(x: Array, *settings: Any) -> Array:
     return x
 
 
-def _as_first(x: Any, *settings: Any) -> Spec:
+def _as_first(x: Array, *settings: Any) -> Spec:
     found: Spec = spec_of(x)
     return found
 
@@ -73,10 +73,10 @@ SCALE = op(
 SCALE.connection = _only_first
 
 
-def _batch(name: str) -> Any:
+def _batch(name: str) -> Callable[..., Array]:
     def batch(
         inputs: tuple[Any, ...], batched: tuple[bool, ...], params: dict[str, Any]
-    ) -> Any:
+    ) -> Array:
         if not batched[0]:
             # The value is that of the first operand alone, so the batch must be its.
             size = next(x.shape[0] for x, b in zip(inputs, batched, strict=True) if b)
@@ -189,7 +189,7 @@ def noted() -> Iterator[Apart]:
         _APART.reset(token)
 
 
-def told(c: Any, op: Op, position: int, x: Any) -> Any:
+def told(c: Any, op: Op, position: int, x: ArrayLike) -> object:
     """Return what a rule gave for an input; a bare `NullType` as an expression.
 
     Of a `DisconnectedType`, which is noted, None.
@@ -204,7 +204,7 @@ def told(c: Any, op: Op, position: int, x: Any) -> Any:
     return c
 
 
-def null(kind: str, name: str, position: int, x: Any, comment: str) -> Tensor:
+def null(kind: str, name: str, position: int, x: ArrayLike, comment: str) -> Tensor:
     """Return the gradient of input ``position`` of an op that there is none of.
 
     ``kind`` is "undefined" or "not implemented".
@@ -221,12 +221,12 @@ def null(kind: str, name: str, position: int, x: Any, comment: str) -> Tensor:
     return made
 
 
-def like(x: Any, found: Tensor) -> Tensor:
+def like(x: Array, found: Tensor) -> Tensor:
     """Return the same refusal in the shape of ``x``."""
     return null(x=x, **found.params)
 
 
-def is_null(x: Any) -> bool:
+def is_null(x: object) -> bool:
     """Return whether a Tensor is a gradient that cannot be computed."""
     return isinstance(x, Tensor) and x.op is NULL
 
@@ -252,7 +252,7 @@ def among(xs: Sequence[Any]) -> list[Tensor | None]:
     return [held.get(x.serial) if isinstance(x, Tensor) else None for x in xs]
 
 
-def first(x: Any) -> Tensor | None:
+def first(x: Array) -> Tensor | None:
     """Return the first null that an expression holds, or None."""
     return among([x])[0] if MADE else None
 
@@ -275,22 +275,22 @@ def _error(
     )
 
 
-def _compute(x: Any, **params: Any) -> Any:
+def _compute(x: Array, **params: Any) -> Array:
     raise _error("this expression", **params)
 
 
-def _infer(x: Any, **params: Any) -> Spec:
+def _infer(x: Array, **params: Any) -> Spec:
     spec = types.spec_of(x)
     if types.is_differentiable(spec.dtype):
         return Spec(spec.shape, spec.dtype)
     return Spec(spec.shape, np.dtype(np.float64))
 
 
-def _pull(g: Any, y: Any, x: Any, **params: Any) -> Tensor:
+def _pull(g: Array, y: Array, x: Array, **params: Any) -> Tensor:
     return null(x=x, **params)
 
 
-def _push(tangents: tuple[Any, ...], y: Any, x: Any, **params: Any) -> Tensor:
+def _push(tangents: tuple[Any, ...], y: Array, x: Array, **params: Any) -> Tensor:
     return null(x=x, **params)
 
 

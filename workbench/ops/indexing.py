@@ -25,10 +25,11 @@ from workbench.core.tensor import (
     note_view,
     value_of,
 )
-from workbench.core.types import Batched, Params, Spec
+from workbench.core.types import Array, Batched, Params, Shape, Spec
 from workbench.errors import TraceError, UnknownLengthError
-from workbench.ops.define import dtype_of, linear, shape_of
+from workbench.ops.define import dtype_of, linear, list_positions, shape_of
 from workbench.ops.lengths import cut, is_mask, positions, unmasked, unvalued
+from workbench.ops.shaping import moveaxis
 
 # The key of an index: what of ``x[1:, i, None]`` is a setting of an op.
 #
@@ -65,7 +66,7 @@ ARRAY = _Array()
 WHOLE = Slice(None, None, None)
 
 
-def split_index(index: Any) -> tuple[Key, tuple[Any, ...]]:
+def split_index(index: object) -> tuple[Key, tuple[Any, ...]]:
     """Return the key and the arrays of an index."""
     key: list[Any] = []
     arrays: list[Any] = []
@@ -97,7 +98,7 @@ class Unvalued(Exception):
     """A slice ends at a Tensor without a value: `lengths.py` knows what to do."""
 
 
-def _bound(part: Any) -> Any:
+def _bound(part: Any) -> int | Dim | None:
     if part is None or type(part) is int or isinstance(part, Dim):
         return part
     if unvalued(part):
@@ -105,7 +106,7 @@ def _bound(part: Any) -> Any:
     return operator.index(part)
 
 
-def split_place(x: Any, index: Any) -> tuple[Key, tuple[Any, ...], bool]:
+def split_place(x: Array, index: object) -> tuple[Key, tuple[Any, ...], bool]:
     """As `split_index`, of a place that is written: slices may end at Tensors.
 
     The last is whether a mask was made into the numbers of its entries.
@@ -127,7 +128,7 @@ def masked_by_symbols(arrays: tuple[Any, ...]) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _static(key: Key) -> Any:
+def _static(key: Key) -> object:
     """Return the index of a key without arrays."""
     parts = tuple(slice(*p) if type(p) is Slice else p for p in key)
     return parts[0] if len(parts) == 1 else parts
@@ -144,7 +145,7 @@ def as_index(key: Key, arrays: tuple[Any, ...]) -> Any:
     return parts[0] if len(parts) == 1 else parts
 
 
-def known_masks(x: Any, arrays: tuple[Any, ...]) -> None:
+def known_masks(x: Array, arrays: tuple[Any, ...]) -> None:
     """Refuse a boolean index whose values are not known."""
     for a in arrays:
         if isinstance(a, Tensor) and a._value is None and is_mask(a):
@@ -159,7 +160,7 @@ def known_masks(x: Any, arrays: tuple[Any, ...]) -> None:
 # The shape of what an index takes
 
 
-def indexed(shape: tuple[Any, ...], key: Key, arrays: tuple[Any, ...]) -> Any:
+def indexed(shape: tuple[Any, ...], key: Key, arrays: tuple[Any, ...]) -> Shape:
     """Return the shape of what an index takes, of lengths that may be unknown.
 
     Raises
@@ -213,7 +214,7 @@ def indexed(shape: tuple[Any, ...], key: Key, arrays: tuple[Any, ...]) -> Any:
     return (*found[:start], *broadcast_shapes(*chosen), *found[start:])
 
 
-def sliced(n: Any, part: Slice) -> Any:
+def sliced(n: int | Dim, part: Slice) -> int | Dim:
     """Return the length of a slice of an axis, by Python's rules."""
     start, stop, step = part.start, part.stop, 1 if part.step is None else part.step
     if isinstance(step, Dim):
@@ -251,7 +252,7 @@ def _from_end(edge: Any) -> bool:
     raise UnknownLengthError(
         f"a slice that starts or ends at {edge}{blame.user_line()}: whether it counts"
         " from the end is known only when the program runs. Write np.take(x,"
-        " np.arange(..., like=x)), or declare the length: shape=(3,)."
+        " list_positions(..., like=x)), or declare the length: shape=(3,)."
     )
 
 
@@ -301,13 +302,13 @@ def without_masks(
 # Taking: x[index]
 
 
-def _take(x: Any, *arrays: Any, key: Key) -> Any:
+def _take(x: Array, *arrays: Any, key: Key) -> Array:
     if not hasattr(x, "__getitem__"):
         x = np.asarray(x)  # host array: a Python number
     return x[as_index(key, arrays)]
 
 
-def _take_transpose(g: Any, x: Any, *arrays: Any, key: Key) -> Any:
+def _take_transpose(g: Array, x: Array, *arrays: Any, key: Key) -> Array | Scattered:
     if not any(isinstance(a, Tensor) or is_mask(a) for a in (g, *arrays)):
         return Scattered(g, key, arrays, shape_of(x))
     spread = apply(SCATTER, (g, *arrays), {"key": key, "shape": shape_of(x)})
@@ -332,18 +333,18 @@ class Scattered:
     shape = None
 
     def __init__(
-        self, g: Any, key: Key, arrays: tuple[Any, ...], shape: tuple[int, ...]
+        self, g: Array, key: Key, arrays: tuple[Any, ...], shape: tuple[int, ...]
     ) -> None:
         self.g = g
         self.key = key
         self.arrays = arrays
         self._shape = shape
 
-    def dense(self) -> Any:
+    def dense(self) -> Array:
         """Return the array, which belongs to nobody else."""
         return _scatter(self.g, *self.arrays, key=self.key, shape=self._shape)
 
-    def into(self, total: Any) -> Any:
+    def into(self, total: Any) -> Array:
         """``total`` with this added to it, in place."""
         index = as_index(self.key, self.arrays)
         if distinct(self.arrays):
@@ -353,7 +354,7 @@ class Scattered:
         return total
 
 
-def _scatter(g: Any, *arrays: Any, key: Key, shape: tuple[int, ...]) -> Any:
+def _scatter(g: Array, *arrays: Any, key: Key, shape: tuple[int, ...]) -> Array:
     out = np.zeros_like(g, shape=shape)
     if distinct(arrays):
         out[as_index(key, arrays)] = g
@@ -362,7 +363,7 @@ def _scatter(g: Any, *arrays: Any, key: Key, shape: tuple[int, ...]) -> Any:
     return out
 
 
-def own_ufunc(name: str, array: Any) -> Any:
+def own_ufunc(name: str, array: object) -> Any:
     """The ufunc of the array's own library: NumPy's do not pass on ``ufunc.at``."""
     library = sys.modules.get(type(array).__module__.partition(".")[0], np)
     return getattr(library, name)
@@ -373,7 +374,7 @@ def distinct(arrays: tuple[Any, ...]) -> bool:
     return all(is_mask(a) or dims.is_same_shape((a.size,), (1,)) for a in arrays)
 
 
-def _take_lengths(x: Any, *arrays: Any, key: Key) -> Spec:
+def _take_lengths(x: Array, *arrays: Any, key: Key) -> Spec:
     return Spec(indexed(shape_of(x), key, arrays), dtype_of(x))
 
 
@@ -410,7 +411,7 @@ def scatter(g, index, shape):
 )
 
 
-def getitem(x: Any, index: Any) -> Any:
+def getitem(x: Array, index: object) -> Array:
     """``x[index]``."""
     try:
         key, arrays = split_index(index)
@@ -424,13 +425,13 @@ def getitem(x: Any, index: Any) -> Any:
     return apply(GETITEM, (x, *arrays), {"key": key})
 
 
-def _spanned(x: Any, index: Any) -> Any:
+def _spanned(x: Array, index: object) -> Array:
     """``x[index]``, where slices end at Tensors without a value."""
     x, rest = cut(x, index)
     return getitem(x, rest) if rest else x
 
 
-def _refusal(x: Any, error: Exception) -> Exception:
+def _refusal(x: Array, error: Exception) -> Exception:
     """NumPy's refusal of an index, with the shape and the user's line."""
     return type(error)(f"x[...] of shape {shape_of(x)}{blame.user_line()}: {error}")
 
@@ -439,7 +440,7 @@ _frame = sys._getframe
 _plain_kinds = (int, slice)
 
 
-def _tensor_getitem(self: Tensor, index: Any) -> Any:
+def _tensor_getitem(self: Tensor, index: object) -> Array:
     value = self._value
     if type(self) is Tensor and type(index) in _plain_kinds and value is not None:
         # The eager path: x[3] and x[1:], without a walk up the frames.
@@ -487,13 +488,13 @@ class Moves(NamedTuple):
     arrays: tuple[Any, ...]
     axes: tuple[tuple[int, ...], tuple[int, ...]]
 
-    def bring(self, y: Any) -> Any:
+    def bring(self, y: Array) -> Array:
         """Return what the index took, batch axis first."""
-        return np.moveaxis(y, *self.axes) if self.axes[0] else y
+        return moveaxis(y, *self.axes) if self.axes[0] else y
 
-    def send(self, values: Any) -> Any:
+    def send(self, values: Array) -> Array:
         """Return what the index is to write, in the index's own order of axes."""
-        return np.moveaxis(values, *self.axes[::-1]) if self.axes[0] else values
+        return moveaxis(values, *self.axes[::-1]) if self.axes[0] else values
 
 
 def batched_index(
@@ -528,20 +529,20 @@ def batched_index(
         first = start if together else 0
         return Moves(key, aligned, ((first,), (0,)) if first else ((), ()))
     example = next(a for a, b in zip(aligned, batched, strict=True) if b)
-    rows = np.reshape(np.arange(size, like=example), (size, *(1,) * width))
+    rows = np.reshape(list_positions(size, like=example), (size, *(1,) * width))
     old = tuple(range(1, 1 + width))
     new = tuple(range(1 + start, 1 + start + width))
     return Moves((ARRAY, *key), (rows, *aligned), (old, new) if start else ((), ()))
 
 
-def _take_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
+def _take_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Array:
     x, *arrays = inputs
     rank = len(shape_of(x)) - batched[0]
     moves = batched_index(params["key"], tuple(arrays), batched[1:], rank, batched[0])
     return moves.bring(apply(GETITEM, (x, *moves.arrays), {"key": moves.key}))
 
 
-def _scatter_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
+def _scatter_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Array:
     g, *arrays = inputs
     shape = params["shape"]
     size = next(shape_of(x)[0] for x, b in zip(inputs, batched, strict=True) if b)

@@ -8,28 +8,29 @@ from __future__ import annotations
 import math
 import operator
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import FrameType
-from typing import Any
+from typing import Any, SupportsIndex
 from weakref import ref
 
 import numpy as np
+import numpy.typing as npt
 
 from workbench.core import blame, dims, hooks
 from workbench.core.aliases import STALE
 from workbench.core.blame import find_library_call
 from workbench.core.deferred import operand_shape
-from workbench.core.dims import unify_lengths
+from workbench.core.dims import Dim, unify_lengths
 from workbench.core.op import ViewParams, declare, implements
 from workbench.core.tensor import Tensor, admit, apply, note_view
-from workbench.core.types import Batched, Params, Spec, is_weak
+from workbench.core.types import Array, ArrayLike, Batched, Params, Shape, Spec, is_weak
 from workbench.errors import DtypeError, TraceError
-from workbench.ops.define import dtype_of, no_out, shape_of
+from workbench.ops.define import Casting, dtype_of, no_out, shape_of
 from workbench.ops.indexing import GETITEM, Slice, sliced
-from workbench.ops.shaping import integers, normal_axis
+from workbench.ops.shaping import integers, moveaxis, normal_axis
 
 
-def _parts(arrays: Sequence[Any]) -> tuple[Any, ...]:
+def _parts(arrays: Iterable[Any]) -> tuple[Any, ...]:
     if not isinstance(arrays, (tuple, list)):
         arrays = list(arrays)  # a Tensor or an array: its rows
     return tuple(map(admit, arrays))
@@ -59,28 +60,28 @@ def _joined(
     made = declare(name)
 
     def pull(
-        mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
+        mask: int, g: Array, y: Array, inputs: tuple[Any, ...], params: Params
     ) -> list[Any]:
         return part(mask, g, inputs, params["axis"])
 
     def push(
-        tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
-    ) -> Any:
+        tangents: tuple[Any, ...], y: Array, inputs: tuple[Any, ...], params: Params
+    ) -> Array:
         return apply(made, _filled(tangents, inputs), params)
 
-    def batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
+    def batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Array:
         return apply(made, spread(inputs, batched), {"axis": params["axis"] + 1})
 
     made.compute, made.pull, made.push, made.batch = compute, pull, push, batch
     made.rule, made.reads = "to each input its part of g", ()
 
 
-def _concatenate_compute(*arrays: Any, axis: int) -> Any:
+def _concatenate_compute(*arrays: Any, axis: int) -> Array:
     return np.concatenate(arrays, axis=axis)
 
 
 def _concatenate_parts(
-    mask: int, g: Any, inputs: tuple[Any, ...], axis: int
+    mask: int, g: Array, inputs: tuple[Any, ...], axis: int
 ) -> list[Any]:
     before = (slice(None),) * axis
     passed: list[Any] = []
@@ -92,11 +93,11 @@ def _concatenate_parts(
     return passed
 
 
-def _stack_compute(*arrays: Any, axis: int) -> Any:
+def _stack_compute(*arrays: Any, axis: int) -> Array:
     return np.stack(arrays, axis=axis)
 
 
-def _stack_parts(mask: int, g: Any, inputs: tuple[Any, ...], axis: int) -> list[Any]:
+def _stack_parts(mask: int, g: Array, inputs: tuple[Any, ...], axis: int) -> list[Any]:
     before = (slice(None),) * axis
     return [g[(*before, i)] if mask >> i & 1 else None for i in range(len(inputs))]
 
@@ -150,14 +151,14 @@ declare("stack").cure = "All shapes must be equal; np.concatenate joins unequal 
 
 @implements(np.concatenate)
 def concatenate(
-    arrays: Any,
+    arrays: Iterable[Any],
     /,
     axis: int | None = 0,
     out: None = None,
     *,
-    dtype: Any = None,
-    casting: str = "same_kind",
-) -> Any:
+    dtype: npt.DTypeLike | None = None,
+    casting: Casting = "same_kind",
+) -> Array:
     """`numpy.concatenate`."""
     no_out("np.concatenate", out)
     parts = _parts(arrays)
@@ -168,7 +169,7 @@ def concatenate(
     return _cast(y, dtype, casting)
 
 
-def _cast(y: Any, dtype: Any, casting: Any) -> Any:
+def _cast(y: Array, dtype: npt.DTypeLike | None, casting: Casting) -> Array:
     """Return the dtype that is asked for, where NumPy's rule of casting allows it."""
     if dtype is None:
         return y
@@ -177,18 +178,18 @@ def _cast(y: Any, dtype: Any, casting: Any) -> Any:
             f"Cannot cast {dtype_of(y)} to {np.dtype(dtype)} by the rule {casting!r}"
             f"{blame.user_line()}. Write casting='unsafe'."
         )
-    return np.astype(y, dtype)
+    return y.astype(dtype)
 
 
 @implements(np.stack)
 def stack(
-    arrays: Any,
+    arrays: Iterable[Any],
     axis: int = 0,
     out: None = None,
     *,
-    dtype: Any = None,
-    casting: str = "same_kind",
-) -> Any:
+    dtype: npt.DTypeLike | None = None,
+    casting: Casting = "same_kind",
+) -> Array:
     """`numpy.stack`."""
     no_out("np.stack", out)
     parts = _parts(arrays)
@@ -198,14 +199,24 @@ def stack(
 
 
 @implements(np.vstack)
-def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+def vstack(
+    tup: Iterable[Any],
+    *,
+    dtype: npt.DTypeLike | None = None,
+    casting: Casting = "same_kind",
+) -> Array:
     """`numpy.vstack`."""
     parts = [np.atleast_2d(x) for x in _parts(tup)]
     return _cast(np.concatenate(parts, 0), dtype, casting)
 
 
 @implements(np.hstack)
-def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+def hstack(
+    tup: Iterable[Any],
+    *,
+    dtype: npt.DTypeLike | None = None,
+    casting: Casting = "same_kind",
+) -> Array:
     """`numpy.hstack`."""
     parts = [np.atleast_1d(x) for x in _parts(tup)]
     y = np.concatenate(parts, 0 if len(shape_of(parts[0])) == 1 else 1)
@@ -213,13 +224,13 @@ def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
 
 
 @implements(np.dstack)
-def dstack(tup: Any) -> Any:
+def dstack(tup: Iterable[Any]) -> Array:
     """`numpy.dstack`."""
     return np.concatenate([np.atleast_3d(x) for x in _parts(tup)], 2)
 
 
 @implements(np.column_stack)
-def column_stack(tup: Any) -> Any:
+def column_stack(tup: Iterable[Any]) -> Array:
     """`numpy.column_stack`."""
     return np.concatenate(
         [np.reshape(x, (-1, 1)) if len(shape_of(x)) < 2 else x for x in _parts(tup)],
@@ -228,13 +239,13 @@ def column_stack(tup: Any) -> Any:
 
 
 @implements(np.block)
-def block(arrays: Any) -> Any:
+def block(arrays: object) -> Array:
     """`numpy.block`: nested lists of blocks, the innermost along the last axis."""
     depth, inner = 0, arrays
     while isinstance(inner, list):
         depth, inner = depth + 1, inner[0] if inner else None
 
-    def lay(blocks: Any, level: int) -> Any:
+    def lay(blocks: object, level: int) -> Array:
         if isinstance(blocks, list) == (level == 0):
             raise ValueError(
                 f"np.block{blame.user_line()}: List depths are mismatched. Every block"
@@ -251,12 +262,12 @@ def block(arrays: Any) -> Any:
 
 
 @implements(np.append)
-def append(arr: Any, values: Any, axis: int | None = None) -> Any:
+def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
     """`numpy.append`."""
     return np.concatenate([admit(arr), admit(values)], axis)
 
 
-def _shape_along(x: Any, axis: int | None, change: Callable[[Any], Any]) -> Any:
+def _shape_along(x: ArrayLike, axis: int | None, change: Callable[[Any], Any]) -> Shape:
     """The shape of ``x`` with another length along an axis; of one axis for None."""
     shape = operand_shape(x)
     if axis is None:
@@ -265,8 +276,8 @@ def _shape_along(x: Any, axis: int | None, change: Callable[[Any], Any]) -> Any:
     return (*shape[:axis], change(shape[axis]), *shape[axis + 1 :])
 
 
-def _delete_lengths(arr: Any, obj: Any, axis: int | None = None) -> Any:
-    def left(n: Any) -> Any:
+def _delete_lengths(arr: Array, obj: object, axis: int | None = None) -> Shape:
+    def left(n: int | Dim) -> int | Dim | None:
         if isinstance(obj, slice):
             return n - sliced(n, Slice(obj.start, obj.stop, obj.step))
         places = np.asarray(_plain_index(obj))  # host array: a plain index
@@ -280,7 +291,7 @@ def _delete_lengths(arr: Any, obj: Any, axis: int | None = None) -> Any:
 
 
 @implements(np.delete, lengths=_delete_lengths)
-def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
+def delete(arr: Array, obj: Any, axis: int | None = None) -> Array:
     """`numpy.delete`; what a mask deletes never poisons, as in `numpy.where`."""
     arr = admit(arr)
     if axis is None:
@@ -294,11 +305,13 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
     return np.take(arr, kept, axis)
 
 
-def _insert_lengths(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
-    def longer(n: Any) -> Any:
+def _insert_lengths(
+    arr: Array, obj: object, values: ArrayLike, axis: int | None = None
+) -> Shape:
+    def longer(n: int | Dim) -> int | Dim | None:
         if isinstance(obj, slice):
-            places = sliced(n, Slice(obj.start, obj.stop, obj.step))
-            return n + places if isinstance(places, int) and places != 1 else None
+            added = sliced(n, Slice(obj.start, obj.stop, obj.step))
+            return n + added if isinstance(added, int) and added != 1 else None
         places = np.asarray(_plain_index(obj))  # host array: positions
         if places.dtype == bool:
             places = np.flatnonzero(places)
@@ -313,7 +326,7 @@ def _insert_lengths(arr: Any, obj: Any, values: Any, axis: int | None = None) ->
 
 
 @implements(np.insert, lengths=_insert_lengths)
-def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
+def insert(arr: Array, obj: Any, values: ArrayLike, axis: int | None = None) -> Array:
     """`numpy.insert`: both are joined, and then taken in the new order."""
     arr, number, obj = admit(arr), admit(values), _plain_index(obj)
     if axis is None:
@@ -329,7 +342,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     lengths = (1,) * (rank - len(shape_of(number))) + shape_of(number)
     values = np.reshape(number, lengths)
     if places.ndim == 0:
-        values = np.moveaxis(values, 0, axis)
+        values = moveaxis(values, 0, axis)
     count = shape_of(values)[axis] if places.size == 1 else places.size
     shape = tuple(count if i == axis else n for i, n in enumerate(shape_of(arr)))
     if is_weak(number):
@@ -345,7 +358,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     return np.take(np.concatenate([arr, new], axis), order, axis)
 
 
-def _plain_index(obj: Any) -> Any:
+def _plain_index(obj: object) -> Any:
     """Return where to insert or delete: plain, because the shape depends on it."""
     if isinstance(obj, Tensor):
         if obj._value is None:
@@ -359,7 +372,7 @@ def _plain_index(obj: Any) -> Any:
 
 
 @implements(np.resize, lengths=lambda a, new_shape: integers(new_shape))
-def resize(a: Any, new_shape: Any) -> Any:
+def resize(a: Array, new_shape: int | Shape) -> Array:
     """`numpy.resize`: the entries, over and over."""
     a, shape = np.ravel(admit(a)), integers(new_shape)
     if any(n < 0 for n in shape):
@@ -376,7 +389,7 @@ def resize(a: Any, new_shape: Any) -> Any:
 # split: slices, which are views
 
 
-def _split_lengths(ary: Any, sections: Any, axis: int = 0) -> list[Any]:
+def _split_lengths(ary: Array, sections: SupportsIndex, axis: int = 0) -> list[Any]:
     """Return the shapes of so many parts: the first ones may be one longer."""
     count = operator.index(sections)
     longest = _shape_along(ary, axis, lambda n: n + count - 1)
@@ -386,25 +399,35 @@ def _split_lengths(ary: Any, sections: Any, axis: int = 0) -> list[Any]:
 
 
 @implements(np.array_split, lengths=_split_lengths)
-def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+def array_split(
+    ary: Array,
+    indices_or_sections: SupportsIndex | Sequence[SupportsIndex],
+    axis: int = 0,
+) -> list[Any]:
     """`numpy.array_split`."""
     return _split(ary, indices_or_sections, axis, even=False)
 
 
 @implements(np.split, lengths=_split_lengths)
-def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+def split(
+    ary: Array,
+    indices_or_sections: SupportsIndex | Sequence[SupportsIndex],
+    axis: int = 0,
+) -> list[Any]:
     """`numpy.split`."""
     return _split(ary, indices_or_sections, axis, even=True)
 
 
 @implements(np.vsplit, lengths=_split_lengths)
-def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+def vsplit(
+    ary: Array, indices_or_sections: SupportsIndex | Sequence[SupportsIndex]
+) -> list[Any]:
     """`numpy.vsplit`."""
     _ranked(ary, 2, "vsplit")
     return _split(ary, indices_or_sections, 0, even=True)
 
 
-def _ranked(x: Any, rank: int, name: str) -> None:
+def _ranked(x: Array, rank: int, name: str) -> None:
     if len(shape_of(x)) < rank:
         raise ValueError(
             f"np.{name}{blame.user_line()} only works on arrays of {rank} or more"
@@ -412,12 +435,14 @@ def _ranked(x: Any, rank: int, name: str) -> None:
         )
 
 
-def _hsplit_lengths(ary: Any, sections: Any) -> list[Any]:
+def _hsplit_lengths(ary: Array, sections: SupportsIndex) -> list[Any]:
     return _split_lengths(ary, sections, min(len(shape_of(ary)) - 1, 1))
 
 
 @implements(np.hsplit, lengths=_hsplit_lengths)
-def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+def hsplit(
+    ary: Array, indices_or_sections: SupportsIndex | Sequence[SupportsIndex]
+) -> list[Any]:
     """`numpy.hsplit`."""
     _ranked(ary, 1, "hsplit")
     axis = 1 if len(shape_of(ary)) > 1 else 0
@@ -425,19 +450,21 @@ def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
 
 
 @implements(np.dsplit, lengths=lambda ary, n: _split_lengths(ary, n, 2))
-def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+def dsplit(
+    ary: Array, indices_or_sections: SupportsIndex | Sequence[SupportsIndex]
+) -> list[Any]:
     """`numpy.dsplit`."""
     _ranked(ary, 3, "dsplit")
     return _split(ary, indices_or_sections, 2, even=True)
 
 
 @implements(np.unstack)
-def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
+def unstack(x: Array, /, *, axis: int = 0) -> tuple[Any, ...]:
     """`numpy.unstack`."""
-    return tuple(np.moveaxis(x, axis, 0))
+    return tuple(moveaxis(x, axis, 0))
 
 
-def _split(x: Any, sections: Any, axis: int, *, even: bool) -> list[Any]:
+def _split(x: Array, sections: Any, axis: int, *, even: bool) -> list[Any]:
     axis = normal_axis(axis, len(shape_of(x)))
     length = shape_of(x)[axis]
     if isinstance(sections, (tuple, list, np.ndarray)):
@@ -546,7 +573,7 @@ def by_operator(frame: FrameType) -> None:
 
 
 @hooks.gather.set
-def _gather(array: np.ndarray[Any, Any]) -> Any:
+def _gather(array: np.ndarray[Any, Any]) -> Array:
     """Return one Tensor from an object array whose entries are Tensors and numbers."""
     flat: list[Any] = array.ravel().tolist()
     flat = [admit(x) if isinstance(x, dims.Dim) else x for x in flat]
@@ -589,7 +616,7 @@ def _wholes(flat: list[Any]) -> list[Tensor] | None:
 
 
 @hooks.gather_list.set
-def _gather_list(items: Any) -> Any:
+def _gather_list(items: Sequence[Any]) -> Array:
     """Return one array or Tensor from a list of numbers, arrays and Tensors."""
     if _holds_tensor(items):
         return np.stack([admit(x) for x in items])
@@ -597,7 +624,7 @@ def _gather_list(items: Any) -> Any:
     return _gather(array) if array.dtype == object else array
 
 
-def _holds_tensor(items: Any) -> bool:
+def _holds_tensor(items: Iterable[Any]) -> bool:
     return any(
         isinstance(x, Tensor) or (isinstance(x, (list, tuple)) and _holds_tensor(x))
         for x in items

@@ -14,15 +14,16 @@ from types import FunctionType, MappingProxyType
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from workbench.core import blame, deferred, hooks, source, traces
 from workbench.core.deferred import DeferredOp, can_defer, defer_call
 from workbench.core.dims import Dim
 from workbench.core.op import LENGTHS, OPS, connect_nothing
 from workbench.core.tensor import Tensor, apply
-from workbench.core.types import Batched, Spec
+from workbench.core.types import Array, Batched, Spec
 from workbench.errors import TraceError
-from workbench.ops.define import dtype_of, linear, op, shape_of
+from workbench.ops.define import dtype_of, linear, list_positions, op, shape_of
 
 LENGTH = op(
     "length",
@@ -61,7 +62,7 @@ def delayed(
     """
 
     @wraps(function)
-    def called(*args: Any, **settings: Any) -> Any:
+    def called(*args: Any, **settings: Any) -> Array:
         try:
             if not pin:
                 return function(*args, **settings)
@@ -105,12 +106,12 @@ Key = tuple[Any, ...]
 GIVEN = "given"
 
 
-def unvalued(x: Any) -> bool:
+def unvalued(x: object) -> bool:
     """Return whether it is a Tensor without a value."""
     return isinstance(x, Tensor) and x._value is None
 
 
-def is_mask(array: Any) -> bool:
+def is_mask(array: object) -> bool:
     """Return whether an array of an index chooses by true and false."""
     return hasattr(array, "dtype") and array.dtype.kind == "b"
 
@@ -118,43 +119,45 @@ def is_mask(array: Any) -> bool:
 # x[start:stop:step] along one axis
 
 
-def _place(key: Key, bounds: tuple[Any, ...], axis: int) -> Any:
+def _place(key: Key, bounds: tuple[Any, ...], axis: int) -> tuple[slice, ...]:
     rest = iter(bounds)
     ends = [int(next(rest)) if type(b) is str else b for b in key]
     return (*(slice(None),) * axis, slice(*ends))
 
 
-def _span(x: Any, *bounds: Any, axis: int, key: Key) -> Any:
+def _span(x: Array, *bounds: Any, axis: int, key: Key) -> Array:
     return x[_place(key, bounds, axis)]
 
 
-def _span_transpose(g: Any, x: Any, *bounds: Any, axis: int, key: Key) -> Any:
+def _span_transpose(g: Array, x: Array, *bounds: Any, axis: int, key: Key) -> Array:
     params = {"axis": axis, "key": key, "length": shape_of(x)[axis]}
     return apply(UNSPAN, (g, *bounds), params)
 
 
-def _unspan(g: Any, *bounds: Any, axis: int, key: Key, length: Any) -> Any:
+def _unspan(g: Array, *bounds: Any, axis: int, key: Key, length: int | Dim) -> Array:
     shape = (*g.shape[:axis], length, *g.shape[axis + 1 :])
     out = np.zeros_like(g, shape=shape)
     out[_place(key, bounds, axis)] = g
     return out
 
 
-def _with_length(x: Any, axis: int, length: Any) -> Spec:
+def _with_length(x: Array, axis: int, length: int | Dim | None) -> Spec:
     shape = shape_of(x)
     return Spec((*shape[:axis], length, *shape[axis + 1 :]), dtype_of(x))
 
 
-def _span_lengths(x: Any, *bounds: Any, axis: int, key: Key) -> Spec:
+def _span_lengths(x: Array, *bounds: Any, axis: int, key: Key) -> Spec:
     return _with_length(x, axis, None)
 
 
-def _unspan_lengths(g: Any, *bounds: Any, axis: int, key: Key, length: Any) -> Spec:
+def _unspan_lengths(
+    g: Array, *bounds: Any, axis: int, key: Key, length: int | Dim
+) -> Spec:
     return _with_length(g, axis, length)
 
 
-def _batch(name: str) -> Any:
-    def batch(inputs: tuple[Any, ...], batched: Batched, params: Any) -> Any:
+def _batch(name: str) -> Callable[..., Array]:
+    def batch(inputs: tuple[Any, ...], batched: Batched, params: Any) -> Array:
         if any(batched[1:]):
             return NotImplemented
         return apply(OPS[name], inputs, {**params, "axis": params["axis"] + 1})
@@ -198,7 +201,7 @@ def unspan(g, *ends, axis, key, length):
 )
 
 
-def _cut(x: Any, part: slice, axis: int) -> Any:
+def _cut(x: Array, part: slice, axis: int) -> Array:
     """``x`` between the ends of a slice along an axis."""
     key, bounds = [], []
     for bound in (part.start, part.stop, part.step):
@@ -221,7 +224,7 @@ def _moves(part: Any) -> bool:
     )
 
 
-def _spelt(x: Any, index: Any) -> list[tuple[Any, int]]:
+def _spelt(x: Array, index: object) -> list[tuple[Any, int]]:
     """Return the parts of an index, each with the axis that it begins at."""
     parts = index if type(index) is tuple else (index,)
     widths = [
@@ -235,7 +238,7 @@ def _spelt(x: Any, index: Any) -> list[tuple[Any, int]]:
     return found
 
 
-def cut(x: Any, index: Any) -> tuple[Any, tuple[Any, ...]]:
+def cut(x: Array, index: object) -> tuple[Any, tuple[Any, ...]]:
     """Return ``x`` between those ends of slices that are Tensors, and what remains.
 
     The second is the index of what is still to be taken; ``()`` where that is all.
@@ -250,7 +253,7 @@ def cut(x: Any, index: Any) -> tuple[Any, tuple[Any, ...]]:
     return x, tuple(rest)
 
 
-def positions(x: Any, index: Any) -> Any:
+def positions(x: Array, index: object) -> tuple[Any, ...]:
     """Return the same index with arrays of positions, for who writes there."""
     parts = _spelt(x, index)
     made = []
@@ -267,7 +270,7 @@ def positions(x: Any, index: Any) -> Any:
                     " at(x)[i].set(row)."
                 )
             n = shape_of(x)[axis]
-            part = _cut(np.arange(n, like=x), part, 0)
+            part = _cut(list_positions(n, like=x), part, 0)
         made.append(part)
     return tuple(made)
 
@@ -275,12 +278,12 @@ def positions(x: Any, index: Any) -> Any:
 # arange up to a Tensor
 
 
-def _arange(*ends: Any, dtype: Any = None) -> Any:
+def _arange(*ends: Any, dtype: npt.DTypeLike | None = None) -> Array:
     like = next((e for e in ends if hasattr(e, "__array_function__")), None)
     return np.arange(*ends, dtype=dtype, like=like)
 
 
-def _arange_lengths(*ends: Any, dtype: Any = None) -> Spec:
+def _arange_lengths(*ends: Any, dtype: npt.DTypeLike | None = None) -> Spec:
     entries = [e.example() if isinstance(e, Spec) else e for e in ends]
     return Spec((None,), _arange(*entries, dtype=dtype).dtype)
 
@@ -294,7 +297,7 @@ ARANGE = op(
 ARANGE.connection = connect_nothing
 
 
-def as_length(n: Tensor) -> Any:
+def as_length(n: Tensor) -> int | Dim:
     """Return an integer without a value as a length."""
     if type(n.op) is DeferredOp and n.op.base is OPS["length"]:
         return n.op.measure_lengths(n.inputs, n.params)[2]["n"]
@@ -309,7 +312,7 @@ def as_length(n: Tensor) -> Any:
 # Where an array is not 0: how many places there are is known when the program runs
 
 
-def _places_lengths(x: Any) -> Spec:
+def _places_lengths(x: Array) -> Spec:
     return Spec((len(shape_of(x)), None), np.dtype(np.intp))
 
 
@@ -323,18 +326,18 @@ PLACES = op(
 PLACES.connection = connect_nothing
 
 
-def is_symbolic(x: Any) -> bool:
+def is_symbolic(x: object) -> bool:
     """Return whether it is part of an expression of symbols, outside of every trace."""
     return unvalued(x) and not traces.has_open_trace() and bool(shape_of(x))
 
 
-def places(x: Any) -> tuple[Any, ...]:
+def places(x: Array) -> tuple[Any, ...]:
     """Return where a Tensor is not 0, an array of positions for each axis."""
     found = apply(PLACES, (x,))
     return tuple(found[i] for i in range(len(shape_of(x))))
 
 
-def unmasked(index: Any) -> Any:
+def unmasked(index: object) -> tuple[Any, ...]:
     """An index whose masks without a value are the places where they are true."""
     parts: list[Any] = []
     for part in index if type(index) is tuple else (index,):

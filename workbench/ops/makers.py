@@ -13,13 +13,34 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from workbench.core.dims import Dim, largest
 from workbench.core.op import MAKERS, connect_nothing, implements
 from workbench.core.tensor import Tensor, admit, apply, value_of
-from workbench.core.types import Params, Spec, is_differentiable, is_weak, spec_of
+from workbench.core.types import (
+    Array,
+    ArrayLike,
+    Axis,
+    Cotangent,
+    Params,
+    Shape,
+    Spec,
+    Tangent,
+    is_differentiable,
+    is_weak,
+    spec_of,
+)
 from workbench.errors import UnknownLengthError
-from workbench.ops.define import aligned, dtype_of, linear, op, placed, shape_of
+from workbench.ops.define import (
+    aligned,
+    dtype_of,
+    linear,
+    list_positions,
+    op,
+    placed,
+    shape_of,
+)
 from workbench.ops.lengths import ARANGE, unvalued
 from workbench.ops.reductions import promote_half, wide_dtype
 from workbench.ops.shaping import integers, normal_axes
@@ -28,12 +49,18 @@ from workbench.ops.shaping import integers, normal_axes
 
 
 def _full_like_compute(
-    x: Any, *, fill: Any, dtype: Any = None, shape: tuple[int, ...] | None = None
-) -> Any:
+    x: Array,
+    *,
+    fill: ArrayLike,
+    dtype: npt.DTypeLike | None = None,
+    shape: tuple[int, ...] | None = None,
+) -> Array:
     return np.full_like(x, fill, dtype=dtype, shape=shape)
 
 
-def _full_like_batch(inputs: Any, batched: tuple[bool, ...], params: Params) -> Any:
+def _full_like_batch(
+    inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params
+) -> Array:
     shape = params.get("shape")
     if shape is not None:
         params = {**params, "shape": (shape_of(inputs[0])[0], *shape)}
@@ -41,7 +68,11 @@ def _full_like_batch(inputs: Any, batched: tuple[bool, ...], params: Params) -> 
 
 
 def _full_like_lengths(
-    x: Any, *, fill: Any, dtype: Any = None, shape: Any = None
+    x: Array,
+    *,
+    fill: ArrayLike,
+    dtype: npt.DTypeLike | None = None,
+    shape: Shape | None = None,
 ) -> Spec:
     found = dtype_of(x) if dtype is None else np.dtype(dtype)
     return Spec(shape_of(x) if shape is None else shape, found)
@@ -57,7 +88,9 @@ FULL_LIKE = op(
 FULL_LIKE.connection = connect_nothing
 
 
-def _filled(a: Any, fill: Any, dtype: Any, shape: Any) -> Any:
+def _filled(
+    a: Array, fill: ArrayLike, dtype: npt.DTypeLike | None, shape: Shape | None
+) -> Array:
     params: Params = {"fill": fill}
     if dtype is not None:
         params["dtype"] = np.dtype(dtype)
@@ -72,14 +105,14 @@ def _answer_filled(fill: int, *functions: Any) -> None:
 
     @implements(*functions)
     def answer(
-        a: Any,
-        dtype: Any = None,
+        a: Array,
+        dtype: npt.DTypeLike | None = None,
         order: str = "K",
         subok: bool = True,
-        shape: Any = None,
+        shape: Shape | None = None,
         *,
-        device: Any = None,
-    ) -> Any:
+        device: object = None,
+    ) -> Array:
         return _filled(a, fill, dtype, shape)
 
 
@@ -89,15 +122,15 @@ _answer_filled(1, np.ones_like)
 
 @implements(np.full_like)
 def full_like(
-    a: Any,
-    fill_value: Any,
-    dtype: Any = None,
+    a: Array,
+    fill_value: ArrayLike,
+    dtype: npt.DTypeLike | None = None,
     order: str = "K",
     subok: bool = True,
-    shape: Any = None,
+    shape: Shape | None = None,
     *,
-    device: Any = None,
-) -> Any:
+    device: object = None,
+) -> Array:
     """`numpy.full_like`; a fill value that is a Tensor keeps its gradient."""
     if is_weak(fill_value):
         return _filled(a, fill_value, dtype, shape)
@@ -108,7 +141,7 @@ def full_like(
 # like=: an array of the library of x
 
 
-def _like_compute(x: Any, *, maker: str, settings: tuple[Any, ...]) -> Any:
+def _like_compute(x: Array, *, maker: str, settings: tuple[Any, ...]) -> Array:
     args, keywords = settings
     if not hasattr(x, "__array_function__"):
         return getattr(np, maker)(*args, **dict(keywords))
@@ -120,20 +153,29 @@ def _like_compute(x: Any, *, maker: str, settings: tuple[Any, ...]) -> Any:
 # NumPy passes device= on to these, which CuPy's functions do not know.
 
 
-def _ones_elsewhere(x: Any, shape: Any, dtype: Any = float, **_: Any) -> Any:
+def _ones_elsewhere(
+    x: Array, shape: Shape, dtype: npt.DTypeLike | None = float, **_: Any
+) -> Array:
     return np.ones_like(x, dtype=dtype, shape=shape)
 
 
-def _full_elsewhere(x: Any, shape: Any, fill: Any, dtype: Any = None) -> Any:
+def _full_elsewhere(
+    x: Array, shape: Shape, fill: ArrayLike, dtype: npt.DTypeLike | None = None
+) -> Array:
     dtype = np.asarray(fill).dtype if dtype is None else dtype  # host array: a number
     return np.full_like(x, fill, dtype=dtype, shape=shape)
 
 
 def _eye_elsewhere(
-    x: Any, N: Any, M: Any = None, k: Any = 0, dtype: Any = float, **_: Any
-) -> Any:
-    rows = np.arange(N, like=x)[:, None]
-    columns = np.arange(N if M is None else M, like=x)
+    x: Array,
+    N: Any,
+    M: Any = None,
+    k: int = 0,
+    dtype: npt.DTypeLike | None = float,
+    **_: Any,
+) -> Array:
+    rows = list_positions(N, like=x)[:, None]
+    columns = list_positions(N if M is None else M, like=x)
     return np.equal(columns - rows, k).astype(dtype)
 
 
@@ -144,13 +186,15 @@ _ELSEWHERE: dict[str, Callable[..., Any]] = {
 }
 
 
-def _like_batch(inputs: Any, batched: tuple[bool, ...], params: Params) -> Any:
+def _like_batch(
+    inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params
+) -> Array:
     size = shape_of(inputs[0])[0]
     made = apply(MAKE_LIKE, inputs, params)
     return np.broadcast_to(made, (size, *shape_of(made)))
 
 
-def _like_lengths(x: Any, *, maker: str, settings: tuple[Any, ...]) -> Spec:
+def _like_lengths(x: Array, *, maker: str, settings: tuple[Any, ...]) -> Spec:
     args, keywords = settings
     more = dict(keywords)
     dtype = np.dtype(more.pop("dtype", int if maker == "arange" else float))
@@ -170,7 +214,7 @@ def _like_lengths(x: Any, *, maker: str, settings: tuple[Any, ...]) -> Spec:
     raise UnknownLengthError("asked at stand-ins")
 
 
-def _is_whole(n: Any) -> bool:
+def _is_whole(n: int) -> bool:
     return isinstance(n, (int, np.integer, Dim))
 
 
@@ -190,7 +234,7 @@ def make_like(x, maker, args, settings):
 MAKE_LIKE.connection = connect_nothing
 
 
-def _made(name: str, like: Any, args: tuple[Any, ...], more: Params) -> Any:
+def _made(name: str, like: Array | None, args: tuple[Any, ...], more: Params) -> Array:
     """``np.name(*args, like=like, **more)``, or a node that makes it."""
     settings = tuple(
         (k, v)
@@ -205,21 +249,26 @@ def _made(name: str, like: Any, args: tuple[Any, ...], more: Params) -> Any:
     )
 
 
-def _hashable(setting: Any) -> Any:
+def _hashable(setting: object) -> object:
     if isinstance(setting, (list, tuple)):
         return integers(setting)
     return operator.index(setting) if isinstance(setting, Tensor) else setting
 
 
-def _maker(name: str) -> Any:
-    def answer(*args: Any, like: Any, **more: Any) -> Any:
+def _maker(name: str) -> Callable[..., Array]:
+    def answer(*args: Any, like: Array, **more: Any) -> Array:
         return _made(name, like, args, more)
 
     return answer
 
 
 @implements(np.arange)
-def arange(*ends: Any, like: Any = None, dtype: Any = None, **more: Any) -> Any:
+def arange(
+    *ends: Any,
+    like: Array | None = None,
+    dtype: npt.DTypeLike | None = None,
+    **more: Any,
+) -> Array:
     """`numpy.arange` with ``like=``; its ends may be Tensors without a value."""
     ends = (*ends, *[more.pop(k) for k in ("start", "stop", "step") if k in more])
     if any(map(unvalued, ends)):
@@ -235,7 +284,14 @@ for _name in ("empty", "eye", "identity", "ones", "tri", "zeros"):
 
 
 @implements(np.full)
-def full(shape: Any, fill_value: Any, dtype: Any = None, *, like: Any, **_: Any) -> Any:
+def full(
+    shape: int | Shape,
+    fill_value: ArrayLike,
+    dtype: npt.DTypeLike | None = None,
+    *,
+    like: Array,
+    **_: Any,
+) -> Array:
     """`numpy.full` with ``like=``; a fill value that is a Tensor keeps its gradient."""
     if is_weak(fill_value):
         return _made("full", like, (shape, fill_value), {"dtype": dtype})
@@ -246,8 +302,14 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, like: Any, **_: Any)
 MAKERS.add(np.full)
 
 
-def _array(name: str) -> Any:
-    def answer(a: Any, dtype: Any = None, *, like: Any = None, **settings: Any) -> Any:
+def _array(name: str) -> Callable[..., Array]:
+    def answer(
+        a: Array,
+        dtype: npt.DTypeLike | None = None,
+        *,
+        like: Array | None = None,
+        **settings: Any,
+    ) -> Array:
         made = admit(a)
         if not isinstance(made, Tensor):
             value = value_of(like)
@@ -269,23 +331,23 @@ COPY = linear("copy", np.copy, lambda g, x: g, rule="g")
 
 
 @implements(np.copy)
-def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
+def copy(a: Array, order: str = "K", subok: bool = False) -> Array:
     """`numpy.copy`: the same values; a place of its own in the program."""
     return apply(COPY, (a,))
 
 
-def _astype_compute(x: Any, *, dtype: np.dtype[Any]) -> Any:
+def _astype_compute(x: Array, *, dtype: np.dtype[Any]) -> Array:
     return x.astype(dtype) if hasattr(x, "astype") else dtype.type(x)
 
 
-def _astype_pull(g: Any, y: Any, x: Any, *, dtype: np.dtype[Any]) -> Any:
+def _astype_pull(g: Array, y: Array, x: Array, *, dtype: np.dtype[Any]) -> Cotangent:
     # Casting to integers rounds, whose derivative is 0; the sweep casts back.
     return g if is_differentiable(dtype) else None
 
 
 def _astype_push(
-    tangents: tuple[Any, ...], y: Any, x: Any, *, dtype: np.dtype[Any]
-) -> Any:
+    tangents: tuple[Any, ...], y: Array, x: Array, *, dtype: np.dtype[Any]
+) -> Tangent:
     return tangents[0].astype(dtype) if is_differentiable(dtype) else None
 
 
@@ -303,8 +365,14 @@ COPY.elementwise = ASTYPE.elementwise = True
 
 @implements(np.astype)
 def astype(
-    x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None, **_: Any
-) -> Any:
+    x: Array,
+    dtype: npt.DTypeLike | None,
+    /,
+    *,
+    copy: bool = True,
+    device: object = None,
+    **_: Any,
+) -> Array:
     """`numpy.astype`; the gradient comes back in the dtype of ``x``."""
     if not copy and dtype_of(x) == dtype:
         return x
@@ -315,19 +383,19 @@ def astype(
 
 
 @implements(np.shape)
-def shape(a: Any) -> tuple[int, ...]:
+def shape(a: Array) -> tuple[int, ...]:
     """`numpy.shape`."""
     return shape_of(a)
 
 
 @implements(np.ndim)
-def ndim(a: Any) -> int:
+def ndim(a: Array) -> int:
     """`numpy.ndim`."""
     return len(shape_of(a))
 
 
 @implements(np.size)
-def size(a: Any, axis: Any = None) -> Any:
+def size(a: Array, axis: Axis = None) -> int | Dim:
     """`numpy.size`."""
     lengths = shape_of(a)
     rank = len(lengths)
@@ -341,7 +409,7 @@ def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
     return np.result_type(*map(_example, arrays_and_dtypes))
 
 
-def _example(x: Any) -> Any:
+def _example(x: object) -> Any:
     """Return a stand-in for a Tensor that has its dtype, and is weak where it is."""
     if not isinstance(x, Tensor):
         return x
@@ -350,19 +418,19 @@ def _example(x: Any) -> Any:
 
 
 @implements(np.iscomplexobj)
-def iscomplexobj(x: Any) -> bool:
+def iscomplexobj(x: Array) -> bool:
     """`numpy.iscomplexobj`."""
     return bool(x.dtype.kind == "c")
 
 
 @implements(np.isrealobj)
-def isrealobj(x: Any) -> bool:
+def isrealobj(x: Array) -> bool:
     """`numpy.isrealobj`."""
     return bool(x.dtype.kind != "c")
 
 
 @implements(np.array_repr, np.array_str, np.array2string)
-def array_text(a: Any, *args: Any, **settings: Any) -> str:
+def array_text(a: Array, *args: Any, **settings: Any) -> str:
     """Return the text of a Tensor, which takes no gradient away."""
     return str(a)
 
@@ -372,21 +440,27 @@ def array_text(a: Any, *args: Any, **settings: Any) -> str:
 # linspace: linear in both ends, with NumPy's own values
 
 
-def _shares(num: int, endpoint: bool, like: Any, rank: int) -> Any:
+def _shares(num: int, endpoint: bool, like: Array, rank: int) -> Array:
     """Return how much of the way to the stop each number has gone."""
     parts = num - 1 if endpoint else num
-    line = np.arange(num, like=like).astype(wide_dtype(like)) / max(parts, 1)
+    line = list_positions(num, like=like).astype(wide_dtype(like)) / max(parts, 1)
     return np.reshape(line, (num, *(1,) * rank))
 
 
-def _compute(start: Any, stop: Any, *, num: int, endpoint: bool = True) -> Any:
+def _compute(start: Any, stop: Any, *, num: int, endpoint: bool = True) -> Array:
     return np.linspace(start, stop, num, endpoint=endpoint)  # host array: of numbers
 
 
-def _pull(part: int) -> Any:
+def _pull(part: int) -> Callable[..., Array]:
     def pull(
-        g: Any, y: Any, start: Any, stop: Any, *, num: int, endpoint: bool = True
-    ) -> Any:
+        g: Array,
+        y: Array,
+        start: ArrayLike,
+        stop: ArrayLike,
+        *,
+        num: int,
+        endpoint: bool = True,
+    ) -> Array:
         share = _shares(num, endpoint, g, len(shape_of(g)) - 1)
         # Summed over the line; the sweep sums over what was broadcast.
         return np.sum(g * (share if part else 1 - share), axis=0)
@@ -394,7 +468,7 @@ def _pull(part: int) -> Any:
     return pull
 
 
-def _push(tangents: tuple[Any, ...], y: Any, *ends: Any, **params: Any) -> Any:
+def _push(tangents: tuple[Any, ...], y: Array, *ends: Any, **params: Any) -> Array:
     moved = [
         np.zeros_like(y, shape=shape_of(x)) if t is None else promote_half(t)
         for x, t in zip(ends, tangents, strict=True)
@@ -402,7 +476,7 @@ def _push(tangents: tuple[Any, ...], y: Any, *ends: Any, **params: Any) -> Any:
     return apply(LINSPACE, tuple(moved), params)
 
 
-def _batch(inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params) -> Any:
+def _batch(inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params) -> Array:
     return np.moveaxis(apply(LINSPACE, aligned(inputs, batched), params), 1, 0)
 
 
@@ -425,11 +499,11 @@ def linspace(
     num: int = 50,
     endpoint: bool = True,
     retstep: bool = False,
-    dtype: Any = None,
+    dtype: npt.DTypeLike | None = None,
     axis: int = 0,
     *,
-    device: Any = None,
-) -> Any:
+    device: object = None,
+) -> Array | tuple[Array, Any]:
     """`numpy.linspace`, differentiable in both ends."""
     start, stop, num = admit(start), admit(stop), operator.index(num)
     if num < 0:
@@ -457,9 +531,9 @@ def logspace(
     num: int = 50,
     endpoint: bool = True,
     base: Any = 10.0,
-    dtype: Any = None,
+    dtype: npt.DTypeLike | None = None,
     axis: int = 0,
-) -> Any:
+) -> Array:
     """`numpy.logspace`, differentiable in both ends and in the base."""
     start, stop, base = admit(start), admit(stop), admit(base)
     if len(shape_of(base)):
@@ -479,9 +553,9 @@ def geomspace(
     stop: Any,
     num: int = 50,
     endpoint: bool = True,
-    dtype: Any = None,
+    dtype: npt.DTypeLike | None = None,
     axis: int = 0,
-) -> Any:
+) -> Array:
     """`numpy.geomspace`, differentiable in both ends."""
     start, stop, num = admit(start), admit(stop), operator.index(num)
     for x in (start, stop):
@@ -509,6 +583,6 @@ def geomspace(
     return y if dtype is None else y.astype(dtype)
 
 
-def _as_array(x: Any, like: Any) -> Any:
+def _as_array(x: Array, like: Array) -> Array:
     """Return a number as an array of the library of the other end."""
     return x if hasattr(x, "astype") else placed(np.asarray(x), like)  # host array: no

@@ -16,8 +16,9 @@ from workbench.core.deferred import operand_shape
 from workbench.core.dims import is_zero_length, largest
 from workbench.core.op import implements
 from workbench.core.tensor import admit, apply
+from workbench.core.types import Array, ArrayLike, Shape
 from workbench.errors import UnknownLengthError
-from workbench.ops.define import dtype_of, known, op, shape_of
+from workbench.ops.define import dtype_of, known, list_positions, op, shape_of
 
 
 def _coefficients(p: Any) -> Any:
@@ -25,7 +26,7 @@ def _coefficients(p: Any) -> Any:
     return np.atleast_1d(admit(p.coeffs if isinstance(p, np.poly1d) else p))
 
 
-def _shortened(p: Any, name: str) -> Any:
+def _shortened(p: Any, name: str) -> Array:
     """Without the zeros in front, as `numpy.poly1d` holds them; 0 stays."""
     p = _coefficients(p)
     value = known(p, f"np.{name}", "Write np.convolve(a, b), which cuts no zeros.")
@@ -39,7 +40,7 @@ def _shortened(p: Any, name: str) -> Any:
 
 
 @implements(np.polyval)
-def polyval(p: Any, x: Any) -> Any:
+def polyval(p: Any, x: Array | np.poly1d) -> Array:
     """`numpy.polyval`, by Horner's rule.
 
     Raises
@@ -74,20 +75,20 @@ def _aligned(a: Any, b: Any) -> tuple[Any, Any]:
 
 
 @implements(np.polyadd)
-def polyadd(a1: Any, a2: Any) -> Any:
+def polyadd(a1: Array, a2: Array) -> Array:
     """`numpy.polyadd`."""
     a, b = _aligned(a1, a2)
     return a + b
 
 
 @implements(np.polysub)
-def polysub(a1: Any, a2: Any) -> Any:
+def polysub(a1: Array, a2: Array) -> Array:
     """`numpy.polysub`."""
     a, b = _aligned(a1, a2)
     return a - b
 
 
-def _product(a: Any, b: Any) -> Any:
+def _product(a: Array, b: Array) -> Array:
     """Return all products of coefficients, summed along the powers."""
     if shape_of(a)[0] < shape_of(b)[0]:
         a, b = b, a
@@ -100,13 +101,13 @@ def _product(a: Any, b: Any) -> Any:
 
 
 @implements(np.polymul)
-def polymul(a1: Any, a2: Any) -> Any:
+def polymul(a1: Array, a2: Array) -> Array:
     """`numpy.polymul`; zeros in front are cut, so it needs values."""
     return _product(_shortened(a1, "polymul"), _shortened(a2, "polymul"))
 
 
 @implements(np.polydiv)
-def polydiv(u: Any, v: Any) -> tuple[Any, Any]:
+def polydiv(u: Array, v: Array) -> tuple[Any, Any]:
     """`numpy.polydiv`: quotient and remainder, by long division."""
     u, v = _coefficients(u) + 0.0, _coefficients(v) + 0.0
     m, n = shape_of(u)[0] - 1, shape_of(v)[0] - 1
@@ -126,7 +127,7 @@ def polydiv(u: Any, v: Any) -> tuple[Any, Any]:
     return np.stack(found), _remainder(np.concatenate([*cleared, rest]))
 
 
-def _remainder(r: Any) -> Any:
+def _remainder(r: Array) -> Array:
     value = known(r, "the remainder in np.polydiv", "Write the division out.")
     first = 0
     while first < len(value) - 1 and bool(np.abs(value[first]) <= 1e-8):
@@ -138,19 +139,19 @@ def _remainder(r: Any) -> Any:
 
 
 @implements(np.polyder)
-def polyder(p: Any, m: int = 1) -> Any:
+def polyder(p: Array, m: int = 1) -> Array:
     """`numpy.polyder`."""
     p, m = _coefficients(p), int(m)
     if m < 0:
         raise ValueError("Order of derivative must be positive (see polyint)")
     for _ in range(m):
         n = largest(shape_of(p)[0] - 1, 0)
-        p = p[:-1] * np.arange(n, 0, -1, like=p)
+        p = p[:-1] * list_positions(n, 0, -1, like=p)
     return p
 
 
 @implements(np.polyint)
-def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
+def polyint(p: Array, m: int = 1, k: ArrayLike | None = None) -> Array:
     """`numpy.polyint`, differentiable in the constants ``k`` too."""
     p, m = _coefficients(p), int(m)
     if m < 0:
@@ -158,7 +159,8 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
     if m == 0:
         return p
     if k is None:
-        constants = np.zeros(m, like=p)
+        zeros: Any = np.zeros
+        constants = zeros(m, like=p)
     else:
         constants = np.atleast_1d(admit(k))
         if shape_of(constants)[0] == 1 and m > 1:
@@ -166,7 +168,7 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
     if shape_of(constants)[0] < m:
         raise ValueError("k must be a scalar or a rank-1 array of length 1 or >m.")
     for i in range(m):
-        powers = np.arange(shape_of(p)[0], 0, -1, like=p)
+        powers = list_positions(shape_of(p)[0], 0, -1, like=p)
         p = np.concatenate([p / powers, constants[i : i + 1]])
     return p
 
@@ -174,22 +176,22 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
 # Roots
 
 
-def _roots_pull(g: Any, y: Any, p: Any) -> Any:
+def _roots_pull(g: Array, y: Array, p: Array) -> Array:
     return np.sum((g * _moved(y, p))[:, None] * _powers(y, shape_of(p)[0]), axis=0)
 
 
-def _roots_push(tangents: tuple[Any, ...], y: Any, p: Any) -> Any:
+def _roots_push(tangents: tuple[Any, ...], y: Array, p: Array) -> Array:
     moved = tangents[0].astype(np.result_type(dtype_of(y), dtype_of(p)))
     return _moved(y, p) * (_powers(y, shape_of(p)[0]) @ moved)
 
 
-def _moved(y: Any, p: Any) -> Any:
+def _moved(y: Array, p: Array) -> Array:
     """``-1 / p'(y)``."""
     return -1 / polyval(polyder(p), y)
 
 
-def _powers(y: Any, count: int) -> Any:
-    return y[:, None] ** np.arange(count - 1, -1, -1, like=y)
+def _powers(y: Array, count: int) -> Array:
+    return y[:, None] ** list_positions(count - 1, -1, -1, like=y)
 
 
 ROOTS = op(
@@ -203,7 +205,7 @@ ROOTS = op(
 
 
 @implements(np.roots)
-def roots(p: Any) -> Any:
+def roots(p: Array) -> Array:
     """`numpy.roots`, by implicit differentiation; repeated roots have no derivative.
 
     >>> import numpy as np, workbench as wb
@@ -219,7 +221,7 @@ def roots(p: Any) -> Any:
 
 
 @implements(np.poly)
-def poly(seq_of_zeros: Any) -> Any:
+def poly(seq_of_zeros: ArrayLike) -> Array | float:
     """`numpy.poly`: the coefficients of a polynomial from its roots, or a matrix.
 
     Complex roots that are all there with their conjugates give real coefficients,
@@ -251,21 +253,23 @@ def poly(seq_of_zeros: Any) -> Any:
 
 
 @implements(np.vander)
-def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
+def vander(x: Array, N: int | None = None, increasing: bool = False) -> Array:
     """`numpy.vander`: the powers of each entry, as columns."""
     if len(shape_of(x)) != 1:
         raise ValueError("x must be a one-dimensional array or sequence.")
     count = shape_of(x)[0] if N is None else int(N)
     wide = x.astype(np.promote_types(dtype_of(x), int))
-    powers = np.arange(count, like=x) if increasing else _descending(count, x)
+    powers = list_positions(count, like=x) if increasing else _descending(count, x)
     return wide[:, None] ** powers
 
 
-def _descending(count: int, like: Any) -> Any:
-    return np.arange(count - 1, -1, -1, like=like)
+def _descending(count: int, like: Array) -> Array:
+    return list_positions(count - 1, -1, -1, like=like)
 
 
-def _polyfit_lengths(x: Any, y: Any, deg: int, *rest: Any, **settings: Any) -> Any:
+def _polyfit_lengths(
+    x: Array, y: Array, deg: int, *rest: Any, **settings: Any
+) -> Shape:
     if rest[1:2] == (True,) or rest[3:] or settings.get("full") or "cov" in settings:
         raise UnknownLengthError("several results are measured")
     return (int(deg) + 1, *operand_shape(y)[1:])
@@ -273,14 +277,14 @@ def _polyfit_lengths(x: Any, y: Any, deg: int, *rest: Any, **settings: Any) -> A
 
 @implements(np.polyfit, lengths=_polyfit_lengths)
 def polyfit(
-    x: Any,
-    y: Any,
+    x: Array,
+    y: Array,
     deg: int,
     rcond: float | None = None,
     full: bool = False,
-    w: Any = None,
+    w: Array | None = None,
     cov: bool | str = False,
-) -> Any:
+) -> Array | tuple[Any, ...]:
     """`numpy.polyfit`, differentiable in ``x``, ``y`` and ``w``."""
     x, y = admit(x) + 0.0, admit(y) + 0.0
     order = int(deg) + 1

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from workbench.core import blame
 from workbench.core.deferred import operand_shape
 from workbench.core.op import CALLS, implements
 from workbench.core.tensor import admit
 from workbench.core.tree import is_sparse
+from workbench.core.types import Array, Axis, Shape
 from workbench.ops.define import no_out, shape_of
 from workbench.ops.elementwise import conjugate
+from workbench.ops.shaping import moveaxis
 
 
 @implements(np.dot)
-def dot(a: Any, b: Any, out: None = None) -> Any:
+def dot(a: Array, b: Array, out: None = None) -> Array:
     """`numpy.dot`."""
     no_out("np.dot", out)
     if is_sparse(a) or is_sparse(b):
@@ -33,7 +37,7 @@ def dot(a: Any, b: Any, out: None = None) -> Any:
 
 
 @implements(np.inner)
-def inner(a: Any, b: Any, /) -> Any:
+def inner(a: Array, b: Array, /) -> Array:
     """`numpy.inner`."""
     a, b = admit(a), admit(b)
     if not shape_of(a) or not shape_of(b):
@@ -44,14 +48,14 @@ def inner(a: Any, b: Any, /) -> Any:
 
 
 @implements(np.outer)
-def outer(a: Any, b: Any, out: None = None) -> Any:
+def outer(a: Array, b: Array, out: None = None) -> Array:
     """`numpy.outer`."""
     no_out("np.outer", out)
     return np.reshape(admit(a), (-1, 1)) * np.reshape(admit(b), (1, -1))
 
 
 @implements(np.linalg.outer)
-def vector_outer(x1: Any, x2: Any, /) -> Any:
+def vector_outer(x1: Array, x2: Array, /) -> Array:
     """`numpy.linalg.outer`, of two vectors."""
     ranks = len(shape_of(x1 := admit(x1))), len(shape_of(x2 := admit(x2)))
     if ranks != (1, 1):
@@ -63,19 +67,19 @@ def vector_outer(x1: Any, x2: Any, /) -> Any:
 
 
 @implements(np.vdot)
-def vdot(a: Any, b: Any, /) -> Any:
+def vdot(a: Array, b: Array, /) -> Array:
     """`numpy.vdot`."""
     return conjugate(np.ravel(admit(a))) @ np.ravel(admit(b))
 
 
 @implements(np.linalg.matmul)
-def matmul(x1: Any, x2: Any, /) -> Any:
+def matmul(x1: Array, x2: Array, /) -> Array:
     """`numpy.linalg.matmul`."""
     return admit(x1) @ admit(x2)
 
 
 @implements(np.linalg.vecdot)
-def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+def vecdot(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
     """`numpy.linalg.vecdot`."""
     a: Any = admit(x1)
     b: Any = admit(x2)
@@ -89,7 +93,7 @@ CALLS[np.vecmat] = lambda a, b: np.einsum("...i,...ij->...j", conjugate(a), b)
 
 
 @implements(np.kron)
-def kron(a: Any, b: Any) -> Any:
+def kron(a: Array, b: Array) -> Array:
     """`numpy.kron`."""
     a, b = admit(a), admit(b)
     rank = max(len(shape_of(a)), len(shape_of(b)))
@@ -102,18 +106,18 @@ def kron(a: Any, b: Any) -> Any:
 
 @implements(np.cross)
 def cross(
-    a: Any,
-    b: Any,
+    a: Array,
+    b: Array,
     axisa: int = -1,
     axisb: int = -1,
     axisc: int = -1,
     axis: int | None = None,
-) -> Any:
+) -> Array:
     """`numpy.cross`, of vectors of length 3; one of length 2 has a third entry 0."""
     if axis is not None:
         axisa = axisb = axisc = axis
     a, b = admit(a), admit(b)
-    a, b = np.moveaxis(a, axisa, -1), np.moveaxis(b, axisb, -1)
+    a, b = moveaxis(a, axisa, -1), moveaxis(b, axisb, -1)
     lengths = shape_of(a)[-1], shape_of(b)[-1]
     if lengths == (2, 2):  # only the third entry is left
         return a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]
@@ -132,7 +136,7 @@ def cross(
 
 
 @implements(np.linalg.cross)
-def vector_cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+def vector_cross(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
     """`numpy.linalg.cross`, of vectors of length 3."""
     if {shape_of(admit(x))[axis] for x in (x1, x2)} != {3}:
         raise ValueError(
@@ -142,13 +146,13 @@ def vector_cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     return cross(x1, x2, axis=axis)
 
 
-def _multi_dot_lengths(arrays: Any, **settings: Any) -> Any:
+def _multi_dot_lengths(arrays: Sequence[Array], **settings: Any) -> Shape:
     first, *_, last = map(operand_shape, arrays)
     return (*first[:-1], *last[1:])
 
 
 @implements(np.linalg.multi_dot, lengths=_multi_dot_lengths)
-def multi_dot(arrays: Any, *, out: None = None) -> Any:
+def multi_dot(arrays: Sequence[Array], *, out: None = None) -> Array:
     """`numpy.linalg.multi_dot`, multiplied in the order that takes fewest steps."""
     no_out("np.linalg.multi_dot", out)
     arrays = list(map(admit, arrays))
@@ -168,13 +172,14 @@ def multi_dot(arrays: Any, *, out: None = None) -> Any:
 
 
 @implements(np.linalg.matrix_power)
-def matrix_power(a: Any, n: int) -> Any:
+def matrix_power(a: Array, n: int) -> Array:
     """`numpy.linalg.matrix_power`, by repeated squaring."""
     n = operator.index(n)
     if n < 0:
         a, n = np.linalg.inv(a), -n
     if n == 0:
-        return np.zeros_like(a) + np.identity(shape_of(a)[-1], a.dtype, like=a)
+        identity: Any = np.identity
+        return np.zeros_like(a) + identity(shape_of(a)[-1], a.dtype, like=a)
     factors = []
     while n:
         if n & 1:
@@ -188,7 +193,7 @@ def matrix_power(a: Any, n: int) -> Any:
 # Products that leave zeros out
 
 
-def mul_without_zeros(a: Any, b: Any) -> Any:
+def mul_without_zeros(a: Array, b: Array) -> Array:
     """``a * b`` entry by entry, where a factor that is 0 counts as 1.
 
     What counts as 1 does not vary: its derivative is 0, that of the other factor 1.
@@ -206,8 +211,11 @@ def mul_without_zeros(a: Any, b: Any) -> Any:
 
 
 def prod_without_zeros(
-    a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False
-) -> Any:
+    a: Array,
+    axis: Axis = None,
+    dtype: npt.DTypeLike | None = None,
+    keepdims: bool = False,
+) -> Array:
     """Return the product of all entries that are not 0; 1 if there is none.
 
     An entry that is 0 is left out and does not vary: its derivative is 0. That of

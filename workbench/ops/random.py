@@ -9,13 +9,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from workbench.core import dims, source, traces
 from workbench.core.dims import broadcast_shapes
 from workbench.core.op import OPS, Op
 from workbench.core.shared import Shared
 from workbench.core.tensor import Tensor, apply, value_of
-from workbench.core.types import Params, Spec, spec_of
+from workbench.core.types import Array, Params, Shape, Spec, Tangent, spec_of
 from workbench.errors import NotDifferentiableError
 from workbench.ops.define import op, shape_of
 
@@ -29,18 +30,22 @@ from workbench.ops.define import op, shape_of
 Sampler = Callable[..., Any]
 
 
-def _permutation(generator: Any, size: None, *, n: int) -> Any:
+def _permutation(generator: np.random.Generator, size: None, *, n: int) -> Array:
     return np.random.Generator.permutation(generator, n)
 
 
-def _permuted(generator: Any, size: None, *, shape: Any, axis: int) -> Any:
+def _permuted(
+    generator: np.random.Generator, size: None, *, shape: Shape, axis: int
+) -> Array:
     line = np.arange(shape[axis])  # host array: an index
     line = np.reshape(line, (-1,) + (1,) * (len(shape) - 1 - axis))
     index = np.broadcast_to(line, shape)
     return np.random.Generator.permuted(generator, index, axis=axis)
 
 
-def _choice(generator: Any, size: Any, **settings: Any) -> Any:
+def _choice(
+    generator: np.random.Generator, size: Shape | int | None, **settings: Any
+) -> Array:
     return np.random.Generator.choice(generator, size=size, **settings)
 
 
@@ -66,7 +71,12 @@ standard_normal standard_t triangular uniform vonmises wald weibull zipf
 """.split()
 
 
-def _sample(name: str, generator: Any, size: Any, settings: Params) -> Any:
+def _sample(
+    name: str,
+    generator: np.random.Generator,
+    size: Shape | int | None,
+    settings: Params,
+) -> Any:
     if name in SAMPLERS:
         return SAMPLERS[name](generator, size, **settings)
     return getattr(np.random.Generator, name)(generator, **settings, size=size)
@@ -76,14 +86,16 @@ def _computing() -> Callable[..., Any]:
     """What one op computes; each has its own, for the text of a program names it."""
 
     def compute(
-        held: Any, *given: Any, draw: _Draw | None = None, **lengths: Any
-    ) -> Any:
+        held: Array, *given: Any, draw: _Draw | None = None, **lengths: Any
+    ) -> Array:
         return held if draw is None else draw(given, lengths)
 
     return compute
 
 
-def _infer(held: Any, *given: Any, draw: _Draw | None = None, **lengths: Any) -> Spec:
+def _infer(
+    held: Array | Spec, *given: Any, draw: _Draw | None = None, **lengths: Any
+) -> Spec:
     if draw is not None:
         return draw.shaped(lengths)
     return held if isinstance(held, Spec) else spec_of(held)
@@ -100,8 +112,8 @@ class _Draw:
     def __init__(
         self,
         name: str,
-        generator: Any,
-        size: Any,
+        generator: np.random.Generator | Shared,
+        size: Shape | None,
         names: tuple[str, ...],
         settings: Params,
         spec: Spec,
@@ -115,7 +127,7 @@ class _Draw:
         self.spec = spec
 
     @property
-    def generator(self) -> Any:
+    def generator(self) -> np.random.Generator:
         """The generator that draws now."""
         found = self.origin.state if isinstance(self.origin, Shared) else self.origin
         # NumPy's own, whose methods call each other and must draw at once.
@@ -129,7 +141,9 @@ class _Draw:
         settings = self.settings | dict(zip(self.names, given, strict=True)) | lengths
         size = settings.pop("size", self.size)
         held = settings.pop(HOLDER, None)
-        generator = self.generator if held is None else getattr(held, "plain", held)
+        # NumPy's own, as in `generator`.
+        own: Any = getattr(held, "plain", held)
+        generator = self.generator if held is None else own
         return _sample(self.name, generator, size, settings)
 
     def shaped(self, lengths: Params) -> Spec:
@@ -151,7 +165,7 @@ class _Draw:
         return _Draw(self.name, self.origin, size, self.names, self.settings, spec)
 
 
-def _batch(inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params) -> Any:
+def _batch(inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params) -> Array:
     draw: _Draw = params["draw"]
     lengths = {k: x for k, x in params.items() if k != "draw"}
     count = next(shape_of(x)[0] for x, b in zip(inputs, batched, strict=True) if b)
@@ -216,7 +230,7 @@ for _name in NAMES:
     )
 
 
-def unknown() -> Any:
+def unknown() -> Tensor | Shared | None:
     """Return what a draw hangs on that waits for the program to run; None: draw now.
 
     A leaf without a value of the innermost open trace that has one, or the shared
@@ -247,7 +261,7 @@ def inside() -> bool:
     return traces.has_open_trace() or _ANCHOR.get() is not None
 
 
-def node(made: Op, inputs: tuple[Any, ...], value: Any) -> Tensor:
+def node(made: Op, inputs: tuple[Any, ...], value: object) -> Tensor:
     """Return a node whose value is known already."""
     context = source.current_context()
     if context is not None and context.code is not None:
@@ -259,7 +273,12 @@ def node(made: Op, inputs: tuple[Any, ...], value: Any) -> Tensor:
     )
 
 
-def drawn(generator: Any, name: str, size: Any, settings: Params) -> Any:
+def drawn(
+    generator: Any,
+    name: str,
+    size: Shape | int | None,
+    settings: Params,
+) -> Any:
     """Return a draw of a family of NumPy's: a node while a trace is open, else plain.
 
     Whole numbers are plain wherever they are known: they have no gradient to lose,
@@ -306,7 +325,7 @@ def _known(x: Any) -> Any:
     return dims.replace_dims(x, lambda atom: 2)
 
 
-def _example(x: Any) -> Any:
+def _example(x: object) -> Any:
     """Return a value of an operand for a trial."""
     if value_of(x) is not None:
         return value_of(x)
@@ -328,8 +347,8 @@ def _example(x: Any) -> Any:
 #
 # All of this runs in NumPy on the host, in float64.
 
-Array = Any
-Function = Callable[[Array], Array]
+HostArray = npt.NDArray[Any]
+Function = Callable[[HostArray], HostArray]
 
 NODES = 192
 STEPS = 14
@@ -337,7 +356,7 @@ STEPS = 14
 MOST = 2**17
 
 
-def _last(condition: Function, low: Array) -> Array:
+def _last(condition: Function, low: HostArray) -> HostArray:
     """The last logarithm, from ``low`` on, at which a condition holds, roughly."""
     high = np.full_like(low, 110.0)
     for _ in range(STEPS):
@@ -348,7 +367,7 @@ def _last(condition: Function, low: Array) -> Array:
     return (low + high) / 2
 
 
-def _integrals(exponent: Function, weights: Function, like: Array) -> Array:
+def _integrals(exponent: Function, weights: Function, like: HostArray) -> HostArray:
     """Return the integrals of exp(exponent(v)) * weight(v) over v > 0, one per weight.
 
     ``exponent`` falls from 0; ``weights`` gives an array with an axis of weights in
@@ -364,13 +383,13 @@ def _integrals(exponent: Function, weights: Function, like: Array) -> Array:
     inward = np.exp(-t)
     v = np.exp(np.minimum(start + t - inward, 700.0))
     terms = np.exp(exponent(v)) * v * (1 + inward)
-    made: Array = step[:, 0] * np.sum(terms * weights(v), axis=-1)
+    made: HostArray = step[:, 0] * np.sum(terms * weights(v), axis=-1)
     return made
 
 
 def _swept(
-    function: Callable[..., Array], count: int, arguments: Sequence[Array]
-) -> Array:
+    function: Callable[..., HostArray], count: int, arguments: Sequence[HostArray]
+) -> HostArray:
     """Return a function of columns, for entries of any shape, some at a time."""
     given = np.broadcast_arrays(*arguments)
     shape = given[0].shape
@@ -383,7 +402,7 @@ def _swept(
     return np.reshape(made, (count, *shape))
 
 
-def gamma_moments(a: Array, x: Array, count: int = 2) -> Array:
+def gamma_moments(a: HostArray, x: HostArray, count: int = 2) -> HostArray:
     """dF/da and d²F/da² over the density, of the gamma distribution at ``x``.
 
     ``count`` is 1 for the first alone, which takes two thirds of the time.
@@ -391,21 +410,21 @@ def gamma_moments(a: Array, x: Array, count: int = 2) -> Array:
     return _swept(partial(_gamma_moments, count=count), count, (a, x))
 
 
-def _gamma_moments(a: Array, x: Array, *, count: int) -> Array:
+def _gamma_moments(a: HostArray, x: HostArray, *, count: int) -> HostArray:
     from scipy.special import psi, zeta
 
     # zeta(2, a) is the derivative of psi (DLMF 25.11.12).
-    centre: Array = psi(a)
-    spread: Array = zeta(2, a)
+    centre: HostArray = psi(a)
+    spread: HostArray = zeta(2, a)
     log = np.log(x)
     made = np.empty((count, a.shape[0]))  # host array: results
     # For small shapes what lies below spreads over too many decades to go around.
     below = ((log < centre) | ((a < 1) & (x < 1)))[:, 0]
 
-    def lower(i: Array) -> Array:
+    def lower(i: HostArray) -> HostArray:
         a_, x_, l_, c_, s_ = (z[i] for z in (a, x, log, centre, spread))
 
-        def weights(v: Array) -> Array:
+        def weights(v: HostArray) -> HostArray:
             first = l_ - v - c_
             if count == 1:
                 return first[None]
@@ -413,10 +432,10 @@ def _gamma_moments(a: Array, x: Array, *, count: int) -> Array:
 
         return x_[:, 0] * _integrals(lambda v: -a_ * v - x_ * np.expm1(-v), weights, a_)
 
-    def upper(i: Array) -> Array:
+    def upper(i: HostArray) -> HostArray:
         a_, x_, l_, c_, s_ = (z[i] for z in (a, x, log, centre, spread))
 
-        def weights(v: Array) -> Array:
+        def weights(v: HostArray) -> HostArray:
             first = l_ + np.log1p(v / x_) - c_
             if count == 1:
                 return first[None]
@@ -429,7 +448,9 @@ def _gamma_moments(a: Array, x: Array, *, count: int) -> Array:
     return made
 
 
-def beta_moments(a: Array, b: Array, x: Array, y: Array, count: int = 3) -> Array:
+def beta_moments(
+    a: HostArray, b: HostArray, x: HostArray, y: HostArray, count: int = 3
+) -> HostArray:
     """dF/da, d²F/da² and d²F/dadb over the density, of the beta law at ``x``.
 
     ``y`` is ``1 - x``, given apart so that both may be small; ``count`` is 1 for the
@@ -438,7 +459,9 @@ def beta_moments(a: Array, b: Array, x: Array, y: Array, count: int = 3) -> Arra
     return _swept(partial(_beta_moments, count=count), count, (a, b, x, y))
 
 
-def _beta_moments(a: Array, b: Array, x: Array, y: Array, *, count: int) -> Array:
+def _beta_moments(
+    a: HostArray, b: HostArray, x: HostArray, y: HostArray, *, count: int
+) -> HostArray:
     from scipy.special import psi, zeta
 
     whole = psi(a + b)
@@ -449,15 +472,15 @@ def _beta_moments(a: Array, b: Array, x: Array, y: Array, *, count: int) -> Arra
     below = ((np.log(x) < centre) | ((a < 1) & (x < 0.5)))[:, 0]
     columns = (a, b, x, y, centre, other, spread, shared)
 
-    def both(i: Array, up: bool) -> Array:
+    def both(i: HostArray, up: bool) -> HostArray:
         a_, b_, x_, y_, c_, o_, s_, h_ = (z[i] for z in columns)
         # Towards 0 in log t, or towards 1 in log (1 - t).
         near, far, own, cross = (y_, x_, b_, a_) if up else (x_, y_, a_, b_)
 
-        def drift(v: Array) -> Array:
+        def drift(v: HostArray) -> HostArray:
             return np.log1p(-near / far * np.expm1(-v))
 
-        def weights(v: Array) -> Array:
+        def weights(v: HostArray) -> HostArray:
             inner, outer = np.log(near) - v, np.log(far) + drift(v)
             log_t, log_rest = (outer, inner) if up else (inner, outer)
             first = log_t - c_
@@ -489,25 +512,25 @@ QUANTILES = [
 ]
 
 
-def _tail(below: Any, above: Any) -> Any:
+def _tail(below: Any, above: Any) -> HostArray:
     return np.where(below <= 0.5, below, -above)
 
 
-def gamma_tail(a: Any, x: Any) -> Any:
+def gamma_tail(a: HostArray, x: HostArray) -> HostArray:
     """Return the signed quantile of a draw ``x`` of the gamma law of shape ``a``."""
     from scipy.special import gammainc, gammaincc
 
     return _tail(gammainc(a, x), gammaincc(a, x))
 
 
-def beta_tail(a: Any, b: Any, x: Any) -> Any:
+def beta_tail(a: HostArray, b: HostArray, x: HostArray) -> HostArray:
     """Return the signed quantile of a draw ``x`` of the beta law."""
     from scipy.special import betainc, betaincc
 
     return _tail(betainc(a, b, x), betaincc(a, b, x))
 
 
-def _third(*_: Any, **__: Any) -> Any:
+def _third(*_: Any, **__: Any) -> Array:
     raise NotDifferentiableError(
         "the third derivative of a gamma or beta draw by its shape is not known; two"
         " are. Cut it with stop_gradient where it is not wanted."
@@ -522,18 +545,18 @@ def _entrywise(made: Op) -> Op:
 # Gamma
 
 
-def _gamma(a: Any, q: Any) -> Any:
+def _gamma(a: HostArray, q: HostArray) -> HostArray:
     from scipy.special import gammainccinv, gammaincinv
 
     size = np.abs(q)
     return np.where(q >= 0, gammaincinv(a, size), gammainccinv(a, size))
 
 
-def _gamma_slope(a: Any, x: Any) -> Any:
+def _gamma_slope(a: HostArray, x: HostArray) -> HostArray:
     return np.where(x > 0, -gamma_moments(a, np.where(x > 0, x, 1), 1)[0], 0.0)
 
 
-def _gamma_bend(a: Any, x: Any) -> Any:
+def _gamma_bend(a: HostArray, x: HostArray) -> HostArray:
     from scipy.special import psi
 
     safe = np.where(x > 0, x, 1)
@@ -541,7 +564,7 @@ def _gamma_bend(a: Any, x: Any) -> Any:
     return np.where(x > 0, first * (np.log(safe) - psi(a)) - second, 0.0)
 
 
-def _gamma_slope_by_x(y: Any, a: Any, x: Any) -> Any:
+def _gamma_slope_by_x(y: HostArray, a: HostArray, x: HostArray) -> HostArray:
     from scipy.special import psi
 
     safe = np.where(x > 0, x, 1)
@@ -584,27 +607,29 @@ GAMMA_BEND: Op = _entrywise(op("random_gamma_bend", _gamma_bend, _third, _third)
 # Beta
 
 
-def _beta(a: Any, b: Any, q: Any) -> Any:
+def _beta(a: HostArray, b: HostArray, q: HostArray) -> HostArray:
     from scipy.special import betainccinv, betaincinv
 
     size = np.abs(q)
     return np.where(q >= 0, betaincinv(a, b, size), betainccinv(a, b, size))
 
 
-def _inside(x: Any) -> tuple[Any, Any]:
+def _inside(x: HostArray) -> tuple[Any, Any]:
     """Where a beta draw is no end of the interval, and a point to use at the ends."""
     inside = (x > 0) & (x < 1)
     return inside, np.where(inside, x, 0.5)
 
 
-def _moments(a: Any, b: Any, x: Any, by: str, count: int = 3) -> Any:
+def _moments(
+    a: HostArray, b: HostArray, x: HostArray, by: str, count: int = 3
+) -> HostArray:
     """F', F'' and the mixed F'' over the density; of ``1 - x`` with shapes swapped."""
     if by == "a":
         return beta_moments(a, b, x, 1 - x, count)
     return -beta_moments(b, a, 1 - x, x, count)
 
 
-def _score(a: Any, b: Any, x: Any, by: str) -> Any:
+def _score(a: HostArray, b: HostArray, x: HostArray, by: str) -> HostArray:
     """Return the derivative of the log density by a shape."""
     from scipy.special import psi
 
@@ -612,33 +637,39 @@ def _score(a: Any, b: Any, x: Any, by: str) -> Any:
     return log - psi(a if by == "a" else b) + psi(a + b)
 
 
-def _beta_slope(a: Any, b: Any, x: Any, *, by: str) -> Any:
+def _beta_slope(a: HostArray, b: HostArray, x: HostArray, *, by: str) -> HostArray:
     inside, safe = _inside(x)
     return np.where(inside, -_moments(a, b, safe, by, 1)[0], 0.0)
 
 
-def _beta_bend(a: Any, b: Any, x: Any, *, by: str, wrt: str) -> Any:
+def _beta_bend(
+    a: HostArray, b: HostArray, x: HostArray, *, by: str, wrt: str
+) -> HostArray:
     inside, safe = _inside(x)
     first, second, mixed = _moments(a, b, safe, by)
     bend = first * _score(a, b, safe, wrt) - (second if by == wrt else mixed)
     return np.where(inside, bend, 0.0)
 
 
-def _beta_slope_by_x(y: Any, a: Any, b: Any, x: Any, by: str) -> Any:
+def _beta_slope_by_x(
+    y: HostArray, a: HostArray, b: HostArray, x: HostArray, by: str
+) -> HostArray:
     inside, safe = _inside(x)
     bent = (a - 1) / safe - (b - 1) / (1 - safe)
     return np.where(inside, -_score(a, b, safe, by) - y * bent, 0)
 
 
-def _slope(a: Any, b: Any, y: Any, by: str) -> Any:
+def _slope(a: HostArray, b: HostArray, y: HostArray, by: str) -> HostArray:
     return apply(BETA_SLOPE, (a, b, y), {"by": by})
 
 
-def _bend(a: Any, b: Any, x: Any, by: str, wrt: str) -> Any:
+def _bend(a: HostArray, b: HostArray, x: HostArray, by: str, wrt: str) -> HostArray:
     return apply(BETA_BEND, (a, b, x), {"by": by, "wrt": wrt})
 
 
-def _beta_push(t: tuple[Any, ...], y: Any, a: Any, b: Any, q: Any) -> Any:
+def _beta_push(
+    t: tuple[Any, ...], y: HostArray, a: HostArray, b: HostArray, q: HostArray
+) -> Tangent:
     total = None
     for tangent, by in zip(t, ("a", "b"), strict=False):
         if tangent is not None:

@@ -15,11 +15,12 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from workbench.core.dims import largest
 from workbench.core.op import Op, implements
 from workbench.core.tensor import Tensor, admit, apply
-from workbench.core.types import Params, Spec
+from workbench.core.types import Array, ArrayLike, Axis, Params, Spec
 from workbench.ops.define import dtype_of, linear, no_out, op, shape_of
 from workbench.ops.elementwise import stop_gradient
 
@@ -33,16 +34,15 @@ FEW = 1000
 # What all reductions share
 
 
-def reduced_axes(axis: Any, rank: int) -> tuple[int, ...]:
+def reduced_axes(axis: Axis, rank: int) -> tuple[int, ...]:
     """Return the axes that a reduction runs over, ascending and from 0."""
     if axis is None:
         return tuple(range(rank))
-    if type(axis) is not tuple:
-        axis = (axis,)
-    return tuple(sorted(n % rank for n in axis))
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    return tuple(sorted(n % rank for n in axes))
 
 
-def settings(axis: Any, keepdims: Any = False, of: Any = None, **more: Any) -> Params:
+def settings(axis: Axis, keepdims: Any = False, of: Any = None, **more: Any) -> Params:
     """The params of a reduction, hashable; those that are NumPy's defaults left out.
 
     ``of`` is what is reduced: a number has an axis 0, as NumPy sees it.
@@ -63,8 +63,8 @@ def settings(axis: Any, keepdims: Any = False, of: Any = None, **more: Any) -> P
 
 
 def expand(
-    g: Any, x: Any, *, axis: Any = None, keepdims: bool = False, **_: Any
-) -> Any:
+    g: Array, x: Array, *, axis: Axis = None, keepdims: bool = False, **_: Any
+) -> Array:
     """A result of a reduction of ``x``, with the reduced axes back, of length 1."""
     if keepdims or shape_of(g) == ():
         return g
@@ -78,7 +78,7 @@ def batch_reduction(made: Op) -> Callable[..., Any]:
 
     def batch(
         inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params
-    ) -> Any:
+    ) -> Array:
         rank = len(shape_of(inputs[0])) - 1
         axes = tuple(n + 1 for n in reduced_axes(params.get("axis"), rank))
         return apply(made, inputs, {**params, "axis": axes})
@@ -87,7 +87,7 @@ def batch_reduction(made: Op) -> Callable[..., Any]:
 
 
 def reduced_shape(
-    x: Any, *, axis: Any = None, keepdims: bool = False, **_: Any
+    x: Array, *, axis: Axis = None, keepdims: bool = False, **_: Any
 ) -> tuple[Any, ...]:
     """Return the shape of a reduction of an array, whose lengths may be unknown."""
     shape = shape_of(x)
@@ -122,10 +122,10 @@ def reduction(
     of ``x``, in the shape of ``x``; ``y`` has the reduced axes with length 1.
     """
 
-    def pull(g: Any, y: Any, x: Any, **params: Any) -> Any:
+    def pull(g: Array, y: Array, x: Array, **params: Any) -> Array:
         return expand(g, x, **params) * weight(expand(y, x, **params), x, **params)
 
-    def push(tangents: tuple[Any, ...], y: Any, x: Any, **params: Any) -> Any:
+    def push(tangents: tuple[Any, ...], y: Array, x: Array, **params: Any) -> Array:
         moved = tangents[0] * weight(expand(y, x, **params), x, **params)
         axis, keepdims = params.get("axis"), params.get("keepdims", False)
         return np.sum(moved, axis=axis, keepdims=keepdims)
@@ -138,13 +138,13 @@ def reduction(
     return made
 
 
-def count(x: Any, axis: Any) -> Any:
+def count(x: Array, axis: Axis) -> Array:
     """Return how many entries make one of the result: an integer, or a length."""
     shape = shape_of(x)
     return math.prod(shape[n] for n in reduced_axes(axis, len(shape)))
 
 
-def wide_dtype(x: Any) -> np.dtype[Any]:
+def wide_dtype(x: Array) -> np.dtype[Any]:
     """Return the dtype in which entries of ``x`` are counted: float32 for float16.
 
     A count beyond 65,504 is infinite in float16, and its reciprocal has lost digits
@@ -154,7 +154,7 @@ def wide_dtype(x: Any) -> np.dtype[Any]:
     return np.dtype(np.float32) if dtype.char == "e" else dtype
 
 
-def promote_half(x: Any) -> Any:
+def promote_half(x: Array) -> Array:
     """Return float16 entries in float32, all others as they are."""
     return x.astype(np.float32) if dtype_of(x).char == "e" else x
 
@@ -162,13 +162,13 @@ def promote_half(x: Any) -> Any:
 # sum and mean
 
 
-def _sum_compute(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
+def _sum_compute(x: Array, *, axis: Axis = None, keepdims: bool = False) -> Array:
     if type(x) is np.ndarray:  # half of what np.sum takes on few entries
         return _add(x, axis, keepdims=keepdims)
     return np.sum(x, axis=axis, keepdims=keepdims)
 
 
-def _sum_transpose(g: Any, x: Any, **params: Any) -> Any:
+def _sum_transpose(g: Array, x: Array, **params: Any) -> Array:
     g = expand(g, x, **params) if params else g
     if type(x) is np.ndarray and x.size < FEW and isinstance(g, PLAIN):
         made = np.empty(x.shape, g.dtype)  # host array: as both are
@@ -189,18 +189,18 @@ _sum_op.batch = batch_reduction(_sum_op)
 
 @implements(np.sum)
 def sum_(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
+    a: Array,
+    axis: Axis = None,
+    dtype: npt.DTypeLike | None = None,
     out: None = None,
     keepdims: bool = False,
-    initial: Any = None,
-    where: Any = True,
-) -> Any:
+    initial: ArrayLike | None = None,
+    where: Array | bool = True,
+) -> Array:
     """`numpy.sum`."""
     no_out("np.sum", out)
     if dtype is not None:
-        a = np.astype(a, dtype)
+        a = a.astype(dtype)
     if where is not True:
         a = np.where(where, a, 0)
     whole = axis is None and keepdims is False
@@ -208,7 +208,9 @@ def sum_(
     return y if initial is None else y + initial
 
 
-def _mean_transpose(g: Any, x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
+def _mean_transpose(
+    g: Array, x: Array, *, axis: Axis = None, keepdims: bool = False
+) -> Array:
     wide = promote_half(g)
     share = wide / largest(count(x, axis), 1)
     if wide is not g:  # rounded before it is spread
@@ -228,18 +230,18 @@ _mean_op.batch = batch_reduction(_mean_op)
 
 @implements(np.mean)
 def mean(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
+    a: Array,
+    axis: Axis = None,
+    dtype: npt.DTypeLike | None = None,
     out: None = None,
     keepdims: bool = False,
     *,
-    where: Any = True,
-) -> Any:
+    where: Array | bool = True,
+) -> Array:
     """`numpy.mean`."""
     no_out("np.mean", out)
     if dtype is not None:
-        a = np.astype(a, dtype)
+        a = a.astype(dtype)
     if where is not True:
         wide = promote_half(a)
         total = np.sum(wide, axis=axis, keepdims=keepdims, where=where)  # a Tensor: so
@@ -248,7 +250,7 @@ def mean(
     return apply(_mean_op, (a,), settings(axis, keepdims, a))
 
 
-def taken(a: Any, where: Any, axis: Any, keepdims: bool) -> Any:
+def taken(a: Array, where: Array | bool, axis: Axis, keepdims: bool) -> Array:
     """How many entries ``where`` lets through, in the real float dtype of ``a``."""
     dtype = np.finfo(a.dtype).dtype if a.dtype.kind in "fc" else float
     chosen = np.broadcast_to(where, shape_of(a))
@@ -258,7 +260,7 @@ def taken(a: Any, where: Any, axis: Any, keepdims: bool) -> Any:
 # Products
 
 
-def _product_of_others(y: Any, x: Any, *, axis: Any = None, **_: Any) -> Any:
+def _product_of_others(y: Array, x: Array, *, axis: Axis = None, **_: Any) -> Array:
     """For each entry the product of all others; right where some are 0 too."""
     shape = shape_of(x)
     axes = reduced_axes(axis, len(shape))
@@ -292,18 +294,18 @@ _prod_op = reduction(
 
 @implements(np.prod)
 def prod(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
+    a: Array,
+    axis: Axis = None,
+    dtype: npt.DTypeLike | None = None,
     out: None = None,
     keepdims: bool = False,
-    initial: Any = None,
-    where: Any = True,
-) -> Any:
+    initial: ArrayLike | None = None,
+    where: Array | bool = True,
+) -> Array:
     """`numpy.prod`; its derivative is right where entries are 0."""
     no_out("np.prod", out)
     if dtype is not None:
-        a = np.astype(a, dtype)
+        a = a.astype(dtype)
     if where is not True:
         a = np.where(where, a, 1)
     y = apply(_prod_op, (a,), settings(axis, keepdims, a))
@@ -313,7 +315,7 @@ def prod(
 # logsumexp
 
 
-def _logsumexp_compute(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
+def _logsumexp_compute(x: Array, *, axis: Axis = None, keepdims: bool = False) -> Array:
     if 0 in x.shape:
         with np.errstate(divide="ignore"):
             return np.log(np.sum(x, axis=axis, keepdims=keepdims))
@@ -327,7 +329,7 @@ def _logsumexp_compute(x: Any, *, axis: Any = None, keepdims: bool = False) -> A
         return y if wide is powers else y.astype(powers.dtype)
 
 
-def _softmax(y: Any, x: Any, **_: Any) -> Any:
+def _softmax(y: Array, x: Array, **_: Any) -> Array:
     # Where all entries are -inf, exp(-inf - 0) and not exp(-inf + inf).
     return np.exp(x - np.where(np.equal(y, -np.inf), 0, y))
 
@@ -347,12 +349,12 @@ def logsumexp(x, axis=None, keepdims=False):
 
 
 def logsumexp(
-    a: Any,
-    axis: Any = None,
-    b: Any = None,
+    a: Array,
+    axis: Axis = None,
+    b: Array | None = None,
     keepdims: bool = False,
     return_sign: bool = False,
-) -> Any:
+) -> Array | tuple[Array, Any]:
     """Return ``log(sum(b * exp(a)))`` without overflow, as `scipy.special.logsumexp`.
 
     SciPy's own function cannot be traced; this one takes arrays too.
@@ -409,8 +411,12 @@ def logsumexp(
 
 def _extremum(name: str, function: Callable[..., Any]) -> Op:
     def compute(
-        x: Any, *, axis: Any = None, keepdims: bool = False, initial: Any = None
-    ) -> Any:
+        x: Array,
+        *,
+        axis: Axis = None,
+        keepdims: bool = False,
+        initial: ArrayLike | None = None,
+    ) -> Array:
         if initial is None:
             return function(x, axis=axis, keepdims=keepdims)
         if not isinstance(x, np.ndarray | np.generic):
@@ -423,8 +429,13 @@ def _extremum(name: str, function: Callable[..., Any]) -> Op:
         return function(x, axis=axis, keepdims=keepdims, initial=initial)
 
     def weight(
-        y: Any, x: Any, *, axis: Any = None, initial: Any = None, **_: Any
-    ) -> Any:
+        y: Array,
+        x: Array,
+        *,
+        axis: Axis = None,
+        initial: ArrayLike | None = None,
+        **_: Any,
+    ) -> Array:
         hit = np.equal(x, y)
         axes = reduced_axes(axis, len(shape_of(x)))
         ties = np.sum(hit, axis=axes, keepdims=True, dtype=wide_dtype(x))
@@ -446,13 +457,13 @@ def _answer_extremum(name: str, *functions: Any) -> None:
 
     @implements(*functions)
     def answer(
-        a: Any,
-        axis: Any = None,
+        a: Array,
+        axis: Axis = None,
         out: None = None,
         keepdims: bool = False,
-        initial: Any = None,
-        where: Any = True,
-    ) -> Any:
+        initial: ArrayLike | None = None,
+        where: Array | bool = True,
+    ) -> Array:
         no_out(f"np.{name}", out)
         if where is not True:
             if initial is None:
@@ -474,7 +485,7 @@ _answer_extremum("min", np.min, np.amin)
 
 
 @implements(np.ptp)
-def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
+def ptp(a: Array, axis: Axis = None, out: None = None, keepdims: bool = False) -> Array:
     """`numpy.ptp`: the largest less the smallest."""
     no_out("np.ptp", out)
     largest = np.max(a, axis=axis, keepdims=keepdims)
@@ -487,14 +498,14 @@ def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> A
 # `where` is masked.
 
 
-def _without(a: Any, neutral: float) -> Any:
+def _without(a: Array, neutral: float) -> Array:
     """Return the array with its NaN replaced; integers have none."""
     if dtype_of(a).kind not in "fc":
         return a
     return np.where(np.isnan(a), neutral, a)
 
 
-def _present(a: Any, where: Any) -> Any:
+def _present(a: Array, where: Array | bool) -> Array:
     """Return where an entry counts."""
     return ~np.isnan(a) if where is True else ~np.isnan(a) & where
 
@@ -508,13 +519,13 @@ def _answer_without_nan(name: str, neutral: float, *, counted: bool) -> None:
 
     @implements(getattr(np, name))
     def answer(
-        a: Any,
-        axis: Any = None,
-        dtype: Any = None,
+        a: Array,
+        axis: Axis = None,
+        dtype: npt.DTypeLike | None = None,
         out: None = None,
         *rest: Any,
         **more: Any,
-    ) -> Any:
+    ) -> Array:
         no_out(f"np.{name}", out)
         if counted:
             more["where"] = _present(a, more.get("where", True))
@@ -530,12 +541,12 @@ for _name in ("nanmean", "nanvar", "nanstd"):
 def _present_extremum(name: str, fast: np.ufunc, function: Callable[..., Any]) -> Op:
     """The largest or smallest of the entries that are no NaN; NaN where none is."""
 
-    def compute(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
+    def compute(x: Array, *, axis: Axis = None, keepdims: bool = False) -> Array:
         if type(x) is np.ndarray:  # and no warning of what the docstring tells
             return fast.reduce(x, axis=axis, keepdims=keepdims)
         return function(x, axis=axis, keepdims=keepdims)
 
-    def weight(y: Any, x: Any, *, axis: Any = None, **_: Any) -> Any:
+    def weight(y: Array, x: Array, *, axis: Axis = None, **_: Any) -> Array:
         hit = np.equal(x, y)
         axes = reduced_axes(axis, len(shape_of(x)))
         ties = np.sum(hit, axis=axes, keepdims=True, dtype=wide_dtype(x))
@@ -557,13 +568,13 @@ def _answer_nan_extremum(name: str, worst: float) -> None:
 
     @implements(getattr(np, f"nan{name}"))
     def answer(
-        a: Any,
-        axis: Any = None,
+        a: Array,
+        axis: Axis = None,
         out: None = None,
         keepdims: bool = False,
-        initial: Any = None,
-        where: Any = True,
-    ) -> Any:
+        initial: ArrayLike | None = None,
+        where: Array | bool = True,
+    ) -> Array:
         no_out(f"np.nan{name}", out)
         if dtype_of(a).kind in "fc" and initial is None and where is True:
             # Still NaN, and yet nothing flows back to it, whatever made it.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from workbench.core.dims import (
     always_differ,
@@ -15,6 +17,7 @@ from workbench.core.dims import (
 )
 from workbench.core.op import Op, implements
 from workbench.core.tensor import admit, apply
+from workbench.core.types import Array, ArrayLike, Axis
 from workbench.ops.define import (
     beside,
     dtype_of,
@@ -26,11 +29,11 @@ from workbench.ops.define import (
     shape_of_first,
 )
 from workbench.ops.elementwise import stop_gradient
-from workbench.ops.shaping import normal_axes, normal_axis
+from workbench.ops.shaping import moveaxis, normal_axes, normal_axis
 from workbench.ops.taking import take
 
 
-def _backwards(function: Any, g: Any, axis: int) -> Any:
+def _backwards(function: Callable[..., Any], g: Array, axis: int) -> Array:
     """Return the same running function, from the end to the start."""
     return np.flip(function(np.flip(g, axis), axis=axis), axis)
 
@@ -50,14 +53,14 @@ CUMSUM.batch, CUMSUM.lengths = "shifted", shape_of_first
 # cumprod: a backward linear recurrence, right where entries are 0
 
 
-def _cumprod_pull(g: Any, y: Any, x: Any, *, axis: int) -> Any:
+def _cumprod_pull(g: Array, y: Array, x: Array, *, axis: int) -> Array:
     """``before[i] * later[i]`` with ``later[i] = g[i] + x[i + 1] * later[i + 1]``."""
-    line, up = np.moveaxis(x, axis, 0), np.moveaxis(g, axis, 0)
+    line, up = moveaxis(x, axis, 0), moveaxis(g, axis, 0)
     length = shape_of(line)[0]
     if length == 0:
         return g
     one = np.ones_like(line[:1])
-    before = np.concatenate([one, np.moveaxis(y, axis, 0)[:-1]])
+    before = np.concatenate([one, moveaxis(y, axis, 0)[:-1]])
     # Affine maps compose: each step doubles how many are taken in.
     factor, later, reach = np.concatenate([line[1:], 0 * one]), up, 1
     while reach < length:
@@ -66,23 +69,23 @@ def _cumprod_pull(g: Any, y: Any, x: Any, *, axis: int) -> Any:
         )
         factor = np.concatenate([factor[:-reach] * factor[reach:], factor[-reach:]])
         reach *= 2
-    return np.moveaxis(before * later, 0, axis)
+    return moveaxis(before * later, 0, axis)
 
 
-def _cumprod_push(tangents: Any, y: Any, x: Any, *, axis: int) -> Any:
+def _cumprod_push(tangents: tuple[Any, ...], y: Array, x: Array, *, axis: int) -> Array:
     """``t[i] = t[i - 1] * x[i] + y[i - 1] * moved[i]``, doubled likewise."""
-    line, moved = np.moveaxis(x, axis, 0), np.moveaxis(tangents[0], axis, 0)
+    line, moved = moveaxis(x, axis, 0), moveaxis(tangents[0], axis, 0)
     length = shape_of(line)[0]
     if length == 0:
         return tangents[0]
     one = np.ones_like(line[:1])
-    before = np.concatenate([one, np.moveaxis(y, axis, 0)[:-1]])
+    before = np.concatenate([one, moveaxis(y, axis, 0)[:-1]])
     factor, t, reach = line, before * moved, 1
     while reach < length:
         t = np.concatenate([t[:reach], t[reach:] + factor[reach:] * t[:-reach]])
         factor = np.concatenate([factor[:reach], factor[reach:] * factor[:-reach]])
         reach *= 2
-    return np.moveaxis(t, 0, axis)
+    return moveaxis(t, 0, axis)
 
 
 CUMPROD = op(
@@ -96,7 +99,7 @@ CUMPROD = op(
 CUMPROD.batch, CUMPROD.lengths = "shifted", shape_of_first
 
 
-def _single(x: Any, axis: int | None) -> Any:
+def _single(x: Array, axis: int | None) -> Array:
     """Of many axes one must be named, where the standard's functions ask for it."""
     x = admit(x)
     if len(shape_of(x)) == 0:
@@ -114,16 +117,16 @@ def _answer_running(made: Op, standard: str, first: int) -> None:
 
     @implements(getattr(np, made.name))
     def running(
-        a: Any,
+        a: Array,
         axis: int | None = None,
-        dtype: Any = None,
+        dtype: npt.DTypeLike | None = None,
         out: None = None,
         *,
         include_initial: bool = False,
-    ) -> Any:
+    ) -> Array:
         no_out(f"np.{made.name}", out)
         if dtype is not None:
-            a = np.astype(a, dtype)
+            a = a.astype(dtype)
         if axis is None or (shape_of(a) == () and axis in (0, -1)):
             a, axis = np.ravel(a), 0
         axis = normal_axis(axis, len(shape_of(a)))
@@ -134,7 +137,7 @@ def _answer_running(made: Op, standard: str, first: int) -> None:
         return np.concatenate([np.full_like(y, first, shape=one), y], axis)
 
     @implements(getattr(np, standard))
-    def single(x: Any, /, *, axis: int | None = None, **settings: Any) -> Any:
+    def single(x: Array, /, *, axis: int | None = None, **settings: Any) -> Array:
         return running(_single(x, axis), axis, **settings)
 
 
@@ -153,7 +156,7 @@ def _along(axis: int, part: Any) -> tuple[Any, ...]:
     return (slice(None),) * axis + (part,)
 
 
-def _shaped(x: Any, axis: int, rank: int) -> Any:
+def _shaped(x: Array, axis: int, rank: int) -> Array:
     """Return a vector that lies along one axis of an array."""
     return np.reshape(x, tuple(-1 if i == axis else 1 for i in range(rank)))
 
@@ -163,8 +166,8 @@ def _shaped(x: Any, axis: int, rank: int) -> Any:
 
 @implements(np.diff)
 def diff(
-    a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None
-) -> Any:
+    a: Array, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None
+) -> Array:
     """`numpy.diff`."""
     if n < 0:
         raise ValueError(f"order must be non-negative but got {n!r}")
@@ -188,13 +191,15 @@ def diff(
     return y
 
 
-def _array(x: Any, like: Any) -> Any:
+def _array(x: Any, like: Any) -> Array:
     """Return a number as an array of the dtype that NumPy gives it."""
     return x if hasattr(x, "dtype") else np.asarray(x, like=like)
 
 
 @implements(np.ediff1d)
-def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+def ediff1d(
+    ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None
+) -> Array:
     """`numpy.ediff1d`."""
     line = np.ravel(admit(ary))
     y = line[1:] - line[:-1]
@@ -217,8 +222,12 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
 
 @implements(np.unwrap)
 def unwrap(
-    p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.pi
-) -> Any:
+    p: Array,
+    discont: float | None = None,
+    axis: int = -1,
+    *,
+    period: float = 2 * np.pi,
+) -> Array:
     """`numpy.unwrap`: what it adds are whole periods, which have no derivative."""
     p = admit(p)
     axis = normal_axis(axis, len(shape_of(p)))
@@ -242,7 +251,7 @@ def unwrap(
 # gradient
 
 
-def _slopes(f: Any, axis: int, step: Any, edge_order: int) -> Any:
+def _slopes(f: Array, axis: int, step: Any, edge_order: int) -> Array:
     """Second-order differences along one axis, one-sided at its ends.
 
     Of three points with steps a and b the derivative of the parabola: at the middle
@@ -251,7 +260,7 @@ def _slopes(f: Any, axis: int, step: Any, edge_order: int) -> Any:
     """
     rank = len(shape_of(f))
 
-    def part(start: int | None, stop: int | None) -> Any:
+    def part(start: int | None, stop: int | None) -> Array:
         return f[_along(axis, slice(start, stop))]
 
     if np.ndim(step) == 0:
@@ -260,7 +269,7 @@ def _slopes(f: Any, axis: int, step: Any, edge_order: int) -> Any:
     else:
         step = _shaped(step, axis, rank)
 
-        def cut(start: int | None, stop: int | None) -> Any:
+        def cut(start: int | None, stop: int | None) -> Array:
             return step[_along(axis, slice(start, stop))]
 
         a, b = cut(None, -1), cut(1, None)
@@ -288,7 +297,9 @@ def _slopes(f: Any, axis: int, step: Any, edge_order: int) -> Any:
 
 
 @implements(np.gradient)
-def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
+def gradient(
+    f: Array, *varargs: Any, axis: Axis = None, edge_order: int = 1
+) -> Array | tuple[Array, ...]:
     """`numpy.gradient`, differentiable in the spacing too."""
     f = admit(f)
     shape = shape_of(f)
@@ -319,7 +330,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
     return found[0] if len(axes) == 1 else tuple(found)
 
 
-def _spacing(x: Any, length: int) -> Any:
+def _spacing(x: Array, length: int) -> Array:
     if np.ndim(x) == 0:
         return x
     if np.ndim(x) != 1:
@@ -335,9 +346,11 @@ def _spacing(x: Any, length: int) -> Any:
 
 
 @implements(np.trapezoid)
-def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+def trapezoid(
+    y: Array, x: Array | None = None, dx: ArrayLike = 1.0, axis: int = -1
+) -> Array:
     """`numpy.trapezoid`: the trapezoidal rule."""
-    y, x = admit(y), admit(x)
+    y, x = admit(y), None if x is None else admit(x)
     axis = normal_axis(axis, len(shape_of(y)))
     if x is None:
         step = dx
@@ -356,8 +369,13 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
 
 @implements(np.interp)
 def interp(
-    x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
-) -> Any:
+    x: Array,
+    xp: Any,
+    fp: Any,
+    left: Array | None = None,
+    right: Array | None = None,
+    period: ArrayLike | None = None,
+) -> Array:
     """`numpy.interp`, differentiable in the places, the knots and the values.
 
     >>> import numpy as np, workbench as wb

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, SupportsIndex
 
 import numpy as np
 
@@ -17,13 +17,13 @@ from workbench.core import blame, dims
 from workbench.core.dims import Dim, broadcast_shapes, is_same_shape
 from workbench.core.op import CopyParams, declare, implements, is_always_view
 from workbench.core.tensor import Tensor, admit, apply
-from workbench.core.types import Batched, Params, Spec
+from workbench.core.types import Array, ArrayLike, Axis, Batched, Params, Shape, Spec
 from workbench.errors import ShapeError, TraceError, UnknownLengthError
 from workbench.ops.define import dtype_of, linear, shape_of, sum_to
 from workbench.ops.lengths import as_length
 
 
-def normal_axis(axis: Any, rank: int) -> int:
+def normal_axis(axis: SupportsIndex, rank: int) -> int:
     """Return an axis counted from 0."""
     n = operator.index(axis)
     if not -rank <= n < rank:
@@ -31,13 +31,17 @@ def normal_axis(axis: Any, rank: int) -> int:
     return n % rank
 
 
-def normal_axes(axes: Any, rank: int) -> tuple[int, ...]:
+def normal_axes(
+    axes: SupportsIndex | Sequence[SupportsIndex], rank: int
+) -> tuple[int, ...]:
     """Axes counted from 0, in the order given."""
     several = axes if isinstance(axes, (tuple, list)) else (axes,)
     return tuple(normal_axis(n, rank) for n in several)
 
 
-def distinct_axes(axes: Any, rank: int) -> tuple[int, ...]:
+def distinct_axes(
+    axes: SupportsIndex | Sequence[SupportsIndex], rank: int
+) -> tuple[int, ...]:
     """As `normal_axes`, and none of them twice."""
     found = normal_axes(axes, rank)
     if len(set(found)) < len(found):
@@ -45,14 +49,14 @@ def distinct_axes(axes: Any, rank: int) -> tuple[int, ...]:
     return found
 
 
-def integers(shape: Any) -> tuple[Any, ...]:
+def integers(shape: object) -> tuple[Any, ...]:
     """Return a shape or axes as a tuple of integers, hashable; unknown lengths stay."""
     if isinstance(shape, (tuple, list, np.ndarray)):
         return tuple(map(integer, shape))
     return (integer(shape),)
 
 
-def integer(n: Any) -> Any:
+def integer(n: Any) -> int | Dim:
     """Return a length: a Python integer, or one that is not known yet."""
     if type(n) is int:
         return n
@@ -64,26 +68,30 @@ def integer(n: Any) -> Any:
 # reshape
 
 
-def _reshape_compute(x: Any, *, shape: tuple[int, ...], order: Any = "C") -> Any:
+def _reshape_compute(
+    x: Array, *, shape: tuple[int, ...], order: Literal["C", "F"] = "C"
+) -> Array:
     return np.reshape(x, shape, order=order)
 
 
-def _reshape_transpose(g: Any, x: Any, *, shape: Any, order: Any = "C") -> Any:
+def _reshape_transpose(
+    g: Array, x: Array, *, shape: Shape, order: Literal["C", "F"] = "C"
+) -> Array:
     return np.reshape(g, shape_of(x), order=order)
 
 
-def _reshape_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
+def _reshape_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Array:
     x = inputs[0]
     size, *rest = shape_of(x)
     shape = _known(params["shape"], math.prod(rest))
     if params.get("order", "C") == "C":
         return np.reshape(x, (size, *shape))
     # In Fortran order the batch axis varies slowest where it comes last.
-    turned = np.moveaxis(x, 0, -1)
-    return np.moveaxis(np.reshape(turned, (*shape, size), order="F"), -1, 0)
+    turned = moveaxis(x, 0, -1)
+    return moveaxis(np.reshape(turned, (*shape, size), order="F"), -1, 0)
 
 
-def _known(shape: tuple[Any, ...], size: Any) -> tuple[Any, ...]:
+def _known(shape: tuple[Any, ...], size: Shape | int | None) -> tuple[Any, ...]:
     """Return a shape with its -1 replaced by the length that it stands for."""
     if not any(dims.is_same_shape((n,), (-1,)) for n in shape):
         return shape
@@ -95,7 +103,9 @@ def _known(shape: tuple[Any, ...], size: Any) -> tuple[Any, ...]:
     return tuple((size // rest if rest else 0) if n == -1 else n for n in shape)
 
 
-def _reshape_lengths(x: Any, *, shape: tuple[Any, ...], order: Any = "C") -> Spec:
+def _reshape_lengths(
+    x: Array, *, shape: tuple[Any, ...], order: Literal["C", "F"] = "C"
+) -> Spec:
     if sum(not isinstance(n, Dim) and n == -1 for n in shape) > 1:
         raise ValueError("can only specify one unknown dimension")
     entries = math.prod(shape_of(x))
@@ -117,8 +127,13 @@ linear(
 
 @implements(np.reshape)
 def reshape(
-    a: Any, /, shape: Any = None, order: str = "C", *, copy: bool | None = None
-) -> Any:
+    a: Array,
+    /,
+    shape: int | Shape | None = None,
+    order: str = "C",
+    *,
+    copy: bool | None = None,
+) -> Array:
     """`numpy.reshape`."""
     kind = CopyParams if copy else dict
     params: Params = kind(shape=tuple(map(_open, integers(shape))))
@@ -127,18 +142,18 @@ def reshape(
     return apply(declare("reshape"), (a,), params)
 
 
-def _open(n: Any) -> Any:
+def _open(n: int | Dim) -> int | Dim:
     """A length, or -1 for the one that follows: NumPy takes any negative number."""
     return -1 if type(n) is int and n < 0 else n
 
 
 @implements(np.ravel)
-def ravel(a: Any, order: str = "C") -> Any:
+def ravel(a: Array, order: str = "C") -> Array:
     """`numpy.ravel`."""
     return np.reshape(a, (-1,), order=_reading(a, order))
 
 
-def _reading(a: Any, order: str) -> Any:
+def _reading(a: Array, order: str) -> Literal["C", "F"]:
     """Return the order in which entries are read, "C" or "F"."""
     if order not in ("A", "C", "F", "K"):
         raise ValueError(
@@ -153,7 +168,7 @@ def _reading(a: Any, order: str) -> Any:
 
 
 @implements(np.expand_dims)
-def expand_dims(a: Any, axis: Any) -> Any:
+def expand_dims(a: Array, axis: SupportsIndex | Sequence[SupportsIndex]) -> Array:
     """`numpy.expand_dims`."""
     shape = shape_of(a)
     axes = axis if isinstance(axis, (tuple, list)) else (axis,)
@@ -165,7 +180,7 @@ def expand_dims(a: Any, axis: Any) -> Any:
 
 
 @implements(np.squeeze)
-def squeeze(a: Any, axis: Any = None) -> Any:
+def squeeze(a: Array, axis: Axis = None) -> Array:
     """`numpy.squeeze`."""
     shape = shape_of(a)
     if axis is None:
@@ -189,19 +204,19 @@ def squeeze(a: Any, axis: Any = None) -> Any:
 
 
 @implements(np.atleast_1d)
-def atleast_1d(*arrays: Any) -> Any:
+def atleast_1d(*arrays: Any) -> Array | tuple[Any, ...]:
     """`numpy.atleast_1d`."""
     return _at_least(arrays, lambda s: s or (1,))
 
 
 @implements(np.atleast_2d)
-def atleast_2d(*arrays: Any) -> Any:
+def atleast_2d(*arrays: Any) -> Array | tuple[Any, ...]:
     """`numpy.atleast_2d`."""
     return _at_least(arrays, lambda s: (1,) * (2 - len(s)) + s)
 
 
 @implements(np.atleast_3d)
-def atleast_3d(*arrays: Any) -> Any:
+def atleast_3d(*arrays: Any) -> Array | tuple[Any, ...]:
     """`numpy.atleast_3d`."""
     return _at_least(
         arrays, lambda s: (1, *s, 1) if len(s) == 1 else s + (1,) * (3 - len(s)) if s
@@ -209,7 +224,9 @@ def atleast_3d(*arrays: Any) -> Any:
     )  # fmt: skip
 
 
-def _at_least(arrays: Sequence[Any], shaped: Any) -> Any:
+def _at_least(
+    arrays: Sequence[Any], shaped: Callable[[Shape], Shape]
+) -> Array | tuple[Any, ...]:
     made = tuple(np.reshape(a, shaped(shape_of(a))) for a in map(admit, arrays))
     return made[0] if len(made) == 1 else made
 
@@ -217,11 +234,13 @@ def _at_least(arrays: Sequence[Any], shaped: Any) -> Any:
 # transpose
 
 
-def _transpose_compute(x: Any, *, axes: tuple[int, ...] | None = None) -> Any:
+def _transpose_compute(x: Array, *, axes: tuple[int, ...] | None = None) -> Array:
     return x.transpose(axes) if type(x) is np.ndarray else np.transpose(x, axes)
 
 
-def _transpose_transpose(g: Any, x: Any, *, axes: Any = None) -> Any:
+def _transpose_transpose(
+    g: Array, x: Array, *, axes: tuple[int, ...] | None = None
+) -> Array:
     if axes is None:
         return np.transpose(g)
     rank = len(axes)
@@ -231,14 +250,16 @@ def _transpose_transpose(g: Any, x: Any, *, axes: Any = None) -> Any:
     return np.transpose(g, tuple(back))
 
 
-def _transpose_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
+def _transpose_batch(
+    inputs: tuple[Any, ...], batched: Batched, params: Params
+) -> Array:
     rank = len(shape_of(inputs[0])) - 1
     axes = params.get("axes")
     axes = range(rank - 1, -1, -1) if axes is None else (n % rank for n in axes)
     return np.transpose(inputs[0], (0, *(n + 1 for n in axes)))
 
 
-def _transpose_lengths(x: Any, *, axes: Any = None) -> Spec:
+def _transpose_lengths(x: Array, *, axes: tuple[int, ...] | None = None) -> Spec:
     shape = shape_of(x)
     order = range(len(shape))[::-1] if axes is None else axes
     if sorted(n % len(shape) for n in order) != list(range(len(shape))):
@@ -258,14 +279,14 @@ linear(
 
 
 @implements(np.transpose, np.permute_dims)
-def transpose(a: Any, axes: Any = None) -> Any:
+def transpose(a: Array, axes: Sequence[SupportsIndex] | None = None) -> Array:
     """`numpy.transpose`."""
     params = {} if axes is None else {"axes": integers(axes)}
     return apply(declare("transpose"), (a,), params)
 
 
 @implements(np.swapaxes)
-def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
+def swapaxes(a: Array, axis1: int, axis2: int) -> Array:
     """`numpy.swapaxes`."""
     rank = len(shape_of(a))
     axes = list(range(rank))
@@ -275,13 +296,17 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
 
 
 @implements(np.matrix_transpose, np.linalg.matrix_transpose)
-def matrix_transpose(x: Any, /) -> Any:
+def matrix_transpose(x: Array, /) -> Array:
     """`numpy.matrix_transpose`."""
     return np.swapaxes(x, -1, -2)
 
 
 @implements(np.moveaxis)
-def moveaxis(a: Any, source: Any, destination: Any) -> Any:
+def moveaxis(
+    a: Array,
+    source: SupportsIndex | Sequence[SupportsIndex],
+    destination: SupportsIndex | Sequence[SupportsIndex],
+) -> Array:
     """`numpy.moveaxis`."""
     rank = len(shape_of(a))
     old, new = normal_axes(source, rank), normal_axes(destination, rank)
@@ -297,7 +322,7 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Any:
 
 
 @implements(np.rollaxis)
-def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
+def rollaxis(a: Array, axis: int, start: int = 0) -> Array:
     """`numpy.rollaxis`."""
     rank = len(shape_of(a))
     axis, start = normal_axis(axis, rank), start + rank if start < 0 else start
@@ -305,13 +330,15 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
         raise np.exceptions.AxisError(
             f"np.rollaxis{blame.user_line()}: start is not among {-rank} to {rank}"
         )
-    return np.moveaxis(a, axis, start - 1 if axis < start else start)
+    return moveaxis(a, axis, start - 1 if axis < start else start)
 
 
 # broadcast_to
 
 
-def _broadcast_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
+def _broadcast_batch(
+    inputs: tuple[Any, ...], batched: Batched, params: Params
+) -> Array:
     x, shape = inputs[0], params["shape"]
     size, *rest = shape_of(x)
     aligned = np.reshape(x, (size, *(1,) * (len(shape) - len(rest)), *rest))
@@ -331,7 +358,7 @@ linear(
 
 
 @implements(np.broadcast_to)
-def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
+def broadcast_to(array: ArrayLike, shape: int | Shape, subok: bool = False) -> Array:
     """`numpy.broadcast_to`."""
     return apply(declare("broadcast_to"), (array,), {"shape": integers(shape)})
 
@@ -384,12 +411,12 @@ def _matched(have: Sequence[int], shape: Lengths) -> None:
         )
 
 
-def _compute(x: Any, *, shape: Lengths) -> Any:
+def _compute(x: Array, *, shape: Lengths) -> Array:
     _matched(np.shape(x), shape)
     return x
 
 
-def _infer(x: Any, *, shape: Lengths) -> Spec:
+def _infer(x: Array, *, shape: Lengths) -> Spec:
     """Return what is stated, and where nothing is, what is known; both must agree."""
     both = zip(shape_of(x), shape, strict=True)
     _matched([n if n is not None and isinstance(m, Dim) else m for m, n in both], shape)
@@ -416,14 +443,14 @@ def specify_shape(x, shape):
 )
 
 
-def _batch(inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params) -> Any:
+def _batch(inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params) -> Array:
     return apply(_op, inputs, {"shape": (None, *params["shape"])})
 
 
 _op.batch = _batch
 
 
-def specify_shape(x: Any, shape: Any) -> Any:
+def specify_shape(x: Array, shape: int | Shape) -> Array:
     """Return an array, with the shape that it is stated to have.
 
     Parameters

@@ -7,15 +7,15 @@ values are gathered along it, so the gradient goes back to where each came from.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from workbench.core.deferred import operand_shape
 from workbench.core.op import Op, implements
 from workbench.core.tensor import admit, apply, value_of
-from workbench.core.types import Batched, Params, Spec
+from workbench.core.types import Array, ArrayLike, Axis, Batched, Params, Spec
 from workbench.ops.define import (
     beside,
     dtype_of,
@@ -30,6 +30,9 @@ from workbench.ops.reductions import batch_reduction, lengths_of, settings
 from workbench.ops.shaping import integers, normal_axis
 from workbench.ops.updates import at
 
+#: NumPy's algorithms of sorting.
+SortKind = Literal["quicksort", "mergesort", "heapsort", "stable"] | None
+
 
 def _counting(name: str) -> Op:
     """Declare a reduction to booleans or integers."""
@@ -37,7 +40,7 @@ def _counting(name: str) -> Op:
     made = op(name, function)
     made.lengths = lengths_of(function)
 
-    def batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
+    def batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Array:
         (x,) = inputs
         rank = len(shape_of(x)) - 1
         axis = params.get("axis")
@@ -52,19 +55,19 @@ def _counting(name: str) -> Op:
     return made
 
 
-def _answer_counting(name: str, neutral: bool | None = None) -> None:
+def _answer_counting(name: str, neutral: bool = False) -> None:
     """Answer NumPy's function by the op; ``neutral`` is what ``where=`` leaves out."""
     made = _counting(name)
 
     @implements(getattr(np, name))
     def answer(
-        a: Any,
-        axis: Any = None,
+        a: Array,
+        axis: Axis = None,
         out: None = None,
         keepdims: bool = False,
         *,
-        where: Any = True,
-    ) -> Any:
+        where: Array | bool = True,
+    ) -> Array:
         no_out(f"np.{name}", out)
         if where is not True:
             a = np.where(where, a, neutral)
@@ -85,13 +88,13 @@ ARGSORT = op("argsort", np.argsort, batch="shifted", lengths=shape_of_first)
 
 @implements(np.argsort)
 def argsort(
-    a: Any,
+    a: Array,
     axis: int | None = -1,
-    kind: str | None = None,
+    kind: SortKind = None,
     order: None = None,
     *,
     stable: bool | None = None,
-) -> Any:
+) -> Array:
     """`numpy.argsort`."""
     if axis is None:
         a, axis = np.ravel(a), 0
@@ -103,13 +106,13 @@ def argsort(
 
 @implements(np.sort)
 def sort(
-    a: Any,
+    a: Array,
     axis: int | None = -1,
-    kind: Any = None,
+    kind: SortKind = None,
     order: None = None,
     *,
     stable: bool | None = None,
-) -> Any:
+) -> Array:
     """`numpy.sort`."""
     if axis is None:
         a, axis = np.ravel(a), 0
@@ -118,7 +121,7 @@ def sort(
 
 
 @implements(np.sort_complex)
-def sort_complex(a: Any) -> Any:
+def sort_complex(a: Array) -> Array:
     """`numpy.sort_complex`: sorted along the last axis, and always complex."""
     y = np.sort(a)
     kind = dtype_of(y).kind
@@ -138,12 +141,12 @@ ARGPARTITION = op(
 
 @implements(np.argpartition)
 def argpartition(
-    a: Any,
-    kth: Any,
+    a: Array,
+    kth: int | Sequence[int],
     axis: int | None = -1,
-    kind: Any = "introselect",
+    kind: Literal["introselect"] = "introselect",
     order: None = None,
-) -> Any:
+) -> Array:
     """`numpy.argpartition`."""
     if axis is None:
         a, axis = np.ravel(a), 0
@@ -153,12 +156,12 @@ def argpartition(
 
 @implements(np.partition)
 def partition(
-    a: Any,
-    kth: Any,
+    a: Array,
+    kth: int | Sequence[int],
     axis: int | None = -1,
-    kind: Any = "introselect",
+    kind: Literal["introselect"] = "introselect",
     order: None = None,
-) -> Any:
+) -> Array:
     """`numpy.partition`: the entries at ``kth`` stand where a sort would put them."""
     if axis is None:
         a, axis = np.ravel(a), 0
@@ -166,11 +169,11 @@ def partition(
     return np.take_along_axis(a, found, axis)
 
 
-def _lexsort_compute(*keys: Any, axis: int) -> Any:
+def _lexsort_compute(*keys: Any, axis: int) -> Array:
     return np.lexsort(keys, axis=axis)
 
 
-def _lexsort_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
+def _lexsort_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Array:
     first = batched.index(True)
     like = inputs[first]
     keys = tuple(
@@ -190,7 +193,7 @@ LEXSORT = op(
 
 
 @implements(np.lexsort)
-def lexsort(keys: Any, axis: int = -1) -> Any:
+def lexsort(keys: Iterable[Any], axis: int = -1) -> Array:
     """`numpy.lexsort`: the order by the last key, then by the one before."""
     keys = tuple(map(admit, keys))
     axis = normal_axis(axis, len(shape_of(keys[0])))
@@ -207,7 +210,7 @@ def _searching(name: str, compute: Callable[..., Any], line: int) -> Op:
     """
     made = op(name, compute)
 
-    def batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
+    def batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Array:
         # NumPy searches one line at a time.
         return NotImplemented if batched[line] else apply(made, inputs, params)
 
@@ -225,7 +228,9 @@ DIGITIZE = _searching("digitize", np.digitize, 1)
 
 
 @implements(np.searchsorted)
-def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
+def searchsorted(
+    a: Array, v: Array, side: str = "left", sorter: Array | None = None
+) -> Array:
     """`numpy.searchsorted`."""
     if sorter is not None:
         a = np.take(a, sorter)
@@ -233,7 +238,7 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
 
 
 @implements(np.digitize)
-def digitize(x: Any, bins: Any, right: bool = False) -> Any:
+def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
     """`numpy.digitize`."""
     return apply(DIGITIZE, (admit(x), admit(bins)), {"right": bool(right)})
 
@@ -270,39 +275,42 @@ class UniqueInverseResult(NamedTuple):
 
 
 @implements(np.unique_all)
-def unique_all(x: Any) -> UniqueAllResult:
+def unique_all(x: Array) -> UniqueAllResult:
     """`numpy.unique_all`."""
     return UniqueAllResult(*np.unique(x, True, True, True, equal_nan=False))
 
 
 @implements(np.unique_counts)
-def unique_counts(x: Any) -> UniqueCountsResult:
+def unique_counts(x: Array) -> UniqueCountsResult:
     """`numpy.unique_counts`."""
     return UniqueCountsResult(*np.unique(x, return_counts=True, equal_nan=False))
 
 
 @implements(np.unique_inverse)
-def unique_inverse(x: Any) -> UniqueInverseResult:
+def unique_inverse(x: Array) -> UniqueInverseResult:
     """`numpy.unique_inverse`."""
     return UniqueInverseResult(*np.unique(x, return_inverse=True, equal_nan=False))
 
 
 @implements(np.unique_values)
-def unique_values(x: Any) -> Any:
+def unique_values(x: Array) -> Array:
     """`numpy.unique_values`, sorted."""
     return np.unique(x, equal_nan=False)
 
 
 @implements(np.union1d)
-def union1d(ar1: Any, ar2: Any) -> Any:
+def union1d(ar1: ArrayLike, ar2: ArrayLike) -> Array:
     """`numpy.union1d`."""
     return np.unique(np.concatenate([np.ravel(admit(ar1)), np.ravel(admit(ar2))]))
 
 
 @implements(np.intersect1d)
 def intersect1d(
-    ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False
-) -> Any:
+    ar1: ArrayLike,
+    ar2: ArrayLike,
+    assume_unique: bool = False,
+    return_indices: bool = False,
+) -> Array | tuple[Array, ...]:
     """`numpy.intersect1d`; the values are those of the first array."""
     first = np.ravel(admit(ar1))
     _, i, j = np.intersect1d(
@@ -315,7 +323,7 @@ def intersect1d(
 
 
 @implements(np.setdiff1d)
-def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
+def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Array:
     """`numpy.setdiff1d`."""
     first = np.ravel(admit(ar1))
     if not assume_unique:
@@ -327,7 +335,7 @@ def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
 
 
 @implements(np.setxor1d)
-def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
+def setxor1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Array:
     """`numpy.setxor1d`."""
     parts = [np.ravel(admit(x)) for x in (ar1, ar2)]
     if not assume_unique:
@@ -343,7 +351,7 @@ def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
 
 def _isin_batch(
     inputs: tuple[Any, ...], batched: tuple[bool, ...], params: dict[str, Any]
-) -> Any:
+) -> Array:
     return NotImplemented if batched[1] else apply(ISIN, inputs, params)
 
 
@@ -352,13 +360,13 @@ ISIN = op("isin", np.isin, batch=_isin_batch)
 
 @implements(np.isin)
 def isin(
-    element: Any,
-    test_elements: Any,
+    element: ArrayLike,
+    test_elements: ArrayLike,
     assume_unique: bool = False,
     invert: bool = False,
     *,
-    kind: Any = None,
-) -> Any:
+    kind: str | None = None,
+) -> Array:
     """`numpy.isin`."""
     params = {"invert": True} if invert else {}
     return apply(
@@ -370,7 +378,7 @@ def isin(
 
 
 @implements(np.trim_zeros)
-def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
+def trim_zeros(filt: Array, trim: str = "fb", axis: Axis = None) -> Array:
     """`numpy.trim_zeros`."""
     filt = admit(filt)
     value = known(filt, "np.trim_zeros", "Write x[start:stop].")
@@ -406,7 +414,9 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
 
 
 @implements(np.bincount)
-def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
+def bincount(
+    x: ArrayLike, /, weights: Array | None = None, minlength: int = 0
+) -> Array:
     """`numpy.bincount`; differentiable in the weights.
 
     Raises
@@ -429,7 +439,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
 # The edges of the bins
 
 
-def _ends(a: Any, range: Any) -> tuple[Any, Any]:
+def _ends(a: Array, range: Sequence[ArrayLike] | None) -> tuple[Any, Any]:
     """Return the outer edges; around a single value half a unit to each side."""
     low: Any
     high: Any
@@ -459,7 +469,12 @@ def _ends(a: Any, range: Any) -> tuple[Any, Any]:
     return np.where(single, low - 0.5, low), np.where(single, high + 0.5, high)
 
 
-def _edges(a: Any, bins: Any, range: Any, weights: Any = None) -> Any:
+def _edges(
+    a: Array,
+    bins: Any,
+    range: Sequence[ArrayLike] | None,
+    weights: Array | None = None,
+) -> Array:
     """Return the edges of the bins, as Tensors where their ends are."""
     if isinstance(bins, str):
         if weights is not None:
@@ -492,7 +507,7 @@ def _edges(a: Any, bins: Any, range: Any, weights: Any = None) -> Any:
     return placed(edges, a)
 
 
-def _bins(a: Any, edges: Any) -> Any:
+def _bins(a: Array, edges: Array) -> Array:
     """Return the bin of each entry; one more than there are for what is outside."""
     number = shape_of(edges)[0] - 1
     place = np.searchsorted(edges, a, "right") - 1
@@ -500,7 +515,7 @@ def _bins(a: Any, edges: Any) -> Any:
     return np.where(place < 0, number, place)
 
 
-def _filled(place: Any, weights: Any, number: int, like: Any) -> Any:
+def _filled(place: Array, weights: Array | None, number: int, like: Array) -> Array:
     """Return the sums over the bins."""
     if weights is None:
         none = np.zeros_like(like, dtype=np.intp, shape=(number + 1,))
@@ -511,14 +526,17 @@ def _filled(place: Any, weights: Any, number: int, like: Any) -> Any:
 
 @implements(np.histogram_bin_edges)
 def histogram_bin_edges(
-    a: Any, bins: Any = 10, range: Any = None, weights: Any = None
-) -> Any:
+    a: Array,
+    bins: Any = 10,
+    range: Sequence[ArrayLike] | None = None,
+    weights: Array | None = None,
+) -> Array:
     """`numpy.histogram_bin_edges`; they follow the smallest and largest entry."""
     return _edges(np.ravel(admit(a)), bins, range, weights)
 
 
 def _histogram_lengths(
-    a: Any, bins: Any = 10, *rest: Any, **settings: Any
+    a: Array, bins: Any = 10, *rest: Any, **settings: Any
 ) -> list[tuple[Any, ...]]:
     found = operand_shape(bins)
     edges = found[0] if found else bins + 1 if isinstance(bins, int) else None
@@ -527,11 +545,11 @@ def _histogram_lengths(
 
 @implements(np.histogram, lengths=_histogram_lengths)
 def histogram(
-    a: Any,
+    a: Array,
     bins: Any = 10,
-    range: Any = None,
+    range: Sequence[ArrayLike] | None = None,
     density: bool | None = None,
-    weights: Any = None,
+    weights: Array | None = None,
 ) -> tuple[Any, Any]:
     """`numpy.histogram`; differentiable in the weights, and in the edges for a density.
 
@@ -562,9 +580,9 @@ def histogram(
 def histogramdd(
     sample: Any,
     bins: Any = 10,
-    range: Any = None,
+    range: Sequence[Any] | None = None,
     density: bool | None = None,
-    weights: Any = None,
+    weights: Array | None = None,
 ) -> tuple[Any, list[Any]]:
     """`numpy.histogramdd`."""
     if isinstance(sample, (list, tuple)) or len(shape_of(sample)) != 2:
@@ -611,7 +629,7 @@ def histogramdd(
     return counts, edges
 
 
-def _rows(sample: Any) -> Any:
+def _rows(sample: Any) -> Array:
     if isinstance(sample, (list, tuple)):
         return np.stack([admit(x) for x in sample])
     return sample
@@ -619,12 +637,12 @@ def _rows(sample: Any) -> Any:
 
 @implements(np.histogram2d)
 def histogram2d(
-    x: Any,
-    y: Any,
+    x: ArrayLike,
+    y: ArrayLike,
     bins: Any = 10,
-    range: Any = None,
+    range: Sequence[Any] | None = None,
     density: bool | None = None,
-    weights: Any = None,
+    weights: Array | None = None,
 ) -> tuple[Any, Any, Any]:
     """`numpy.histogram2d`."""
     x, y = admit(x), admit(y)

@@ -10,12 +10,13 @@ import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from workbench.core.deferred import operand_shape
 from workbench.core.dims import Dim, always_differ, is_zero_length, largest
 from workbench.core.op import Op, implements
 from workbench.core.tensor import Tensor, admit, apply, value_of
-from workbench.core.types import is_weak
+from workbench.core.types import Array, ArrayLike, Axis, Shape, is_weak
 from workbench.ops.define import beside, dtype_of, no_out, placed, shape_of
 from workbench.ops.elementwise import conjugate, divide_by_length, stop_gradient
 from workbench.ops.reductions import (
@@ -26,12 +27,12 @@ from workbench.ops.reductions import (
     settings,
     taken,
 )
-from workbench.ops.shaping import normal_axes
+from workbench.ops.shaping import moveaxis, normal_axes
 
 # Variance and standard deviation
 
 
-def _freedom(x: Any, axis: Any, ddof: float) -> Any:
+def _freedom(x: Array, axis: Axis, ddof: float) -> Any:
     """The degrees of freedom: how many entries make one of the result, less some."""
     left = count(x, axis) - ddof
     if isinstance(left, Tensor):  # a length less a fraction
@@ -39,7 +40,7 @@ def _freedom(x: Any, axis: Any, ddof: float) -> Any:
     return largest(left, 0) if isinstance(left, Dim) else max(left, 0)
 
 
-def _centred(x: Any, axis: Any, ddof: float) -> Any:
+def _centred(x: Array, axis: Axis, ddof: float) -> Array:
     """The conjugate of what is left without the mean, over the degrees of freedom."""
     axes = reduced_axes(axis, len(shape_of(x)))
     x = promote_half(x)
@@ -47,11 +48,15 @@ def _centred(x: Any, axis: Any, ddof: float) -> Any:
     return conjugate(x - middle) / _freedom(x, axis, ddof)
 
 
-def _var_weight(y: Any, x: Any, *, axis: Any = None, ddof: float = 0, **_: Any) -> Any:
+def _var_weight(
+    y: Array, x: Array, *, axis: Axis = None, ddof: float = 0, **_: Any
+) -> Array:
     return 2 * _centred(x, axis, ddof)
 
 
-def _std_weight(y: Any, x: Any, *, axis: Any = None, ddof: float = 0, **_: Any) -> Any:
+def _std_weight(
+    y: Array, x: Array, *, axis: Axis = None, ddof: float = 0, **_: Any
+) -> Array:
     wide = promote_half(x)
     if wide is not x:  # in float16 NumPy's sum of squares may be infinite
         axes = reduced_axes(axis, len(shape_of(x)))
@@ -64,21 +69,21 @@ def _answer_moment(made: Op) -> None:
 
     @implements(getattr(np, made.name))
     def answer(
-        a: Any,
-        axis: Any = None,
-        dtype: Any = None,
+        a: Array,
+        axis: Axis = None,
+        dtype: npt.DTypeLike | None = None,
         out: None = None,
         ddof: float = 0,
         keepdims: bool = False,
         *,
-        where: Any = True,
-        mean: Any = None,
-        correction: Any = None,
-    ) -> Any:
+        where: Array | bool = True,
+        mean: Array | None = None,
+        correction: float | None = None,
+    ) -> Array:
         no_out(f"np.{made.name}", out)
         ddof = ddof if correction is None else correction
         if dtype is not None:
-            a = np.astype(a, dtype)
+            a = a.astype(dtype)
         if where is True and mean is None:
             return apply(made, (a,), settings(axis, keepdims, a, ddof=ddof))
         wide = promote_half(a)
@@ -93,8 +98,13 @@ def _answer_moment(made: Op) -> None:
 
 
 def _variance(
-    a: Any, axis: Any, ddof: float, keepdims: bool, where: Any, mean: Any
-) -> Any:
+    a: Array,
+    axis: Axis,
+    ddof: float,
+    keepdims: bool,
+    where: Array | bool,
+    mean: Array | None,
+) -> Array:
     """Return the variance of chosen entries, or around a mean that is given."""
     if mean is None:
         mean = np.mean(a, axis=axis, keepdims=True, where=where)  # a Tensor: so
@@ -124,7 +134,7 @@ _answer_moment(reduction("std", np.std, _std_weight, rule="g · (x − mean) / (
 # Averages
 
 
-def weights_along(weights: Any, a: Any, axis: Any) -> Any:
+def weights_along(weights: Array, a: Array, axis: Axis) -> Array:
     """Weights in the rank of ``a``: of all its entries, or along some of its axes.
 
     Raises
@@ -150,13 +160,13 @@ def weights_along(weights: Any, a: Any, axis: Any) -> Any:
 
 @implements(np.average)
 def average(
-    a: Any,
-    axis: Any = None,
-    weights: Any = None,
+    a: Array,
+    axis: Axis = None,
+    weights: Array | None = None,
     returned: bool = False,
     *,
     keepdims: bool = False,
-) -> Any:
+) -> Array | tuple[Array, Array]:
     """`numpy.average`, differentiable in the weights too."""
     a = admit(a)
     weights = beside(weights, a)
@@ -183,7 +193,7 @@ def average(
 # Covariance
 
 
-def _variables(x: Any, name: str, rowvar: bool, dtype: Any) -> Any:
+def _variables(x: Array, name: str, rowvar: bool, dtype: npt.DTypeLike | None) -> Array:
     """Return one variable a row."""
     rank = len(shape_of(x))
     if rank > 2:
@@ -194,7 +204,7 @@ def _variables(x: Any, name: str, rowvar: bool, dtype: Any) -> Any:
     return rows.astype(dtype)
 
 
-def _sample_weights(w: Any, name: str, rows: Any) -> Any:
+def _sample_weights(w: Array, name: str, rows: Array) -> Array:
     w, length = beside(w, rows).astype(np.float64), shape_of(rows)[1]
     if len(shape_of(w)) > 1:
         raise RuntimeError(f"cannot handle multidimensional {name}")
@@ -209,9 +219,9 @@ def _sample_weights(w: Any, name: str, rows: Any) -> Any:
 
 
 def _cov_lengths(
-    m: Any, y: Any = None, rowvar: bool = True, *rest: Any, **settings: Any
-) -> Any:
-    def rows(x: Any) -> Any:
+    m: Array, y: Array | None = None, rowvar: bool = True, *rest: Any, **settings: Any
+) -> Shape:
+    def rows(x: ArrayLike) -> int | Dim:
         shape = operand_shape(x)
         return 1 if len(shape) < 2 else shape[0 if rowvar else 1]
 
@@ -221,16 +231,16 @@ def _cov_lengths(
 
 @implements(np.cov, lengths=_cov_lengths)
 def cov(
-    m: Any,
-    y: Any = None,
+    m: Array,
+    y: Array | None = None,
     rowvar: bool = True,
     bias: bool = False,
     ddof: int | None = None,
     fweights: Any = None,
     aweights: Any = None,
     *,
-    dtype: Any = None,
-) -> Any:
+    dtype: npt.DTypeLike | None = None,
+) -> Array:
     """`numpy.cov`, differentiable in the data and in ``aweights``."""
     m, y = admit(m), admit(y)
     if ddof is not None and ddof != int(ddof):
@@ -273,7 +283,13 @@ def cov(
 
 
 @implements(np.corrcoef, lengths=_cov_lengths)
-def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
+def corrcoef(
+    x: Array,
+    y: Array | None = None,
+    rowvar: bool = True,
+    *,
+    dtype: npt.DTypeLike | None = None,
+) -> Array:
     """`numpy.corrcoef`; what is cut off beyond 1 is rounding, and has no derivative."""
     c = cov(x, y, rowvar, dtype=dtype)
     if len(shape_of(c)) == 0:
@@ -285,7 +301,7 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -
     return _within(c)
 
 
-def _within(c: Any) -> Any:
+def _within(c: Array) -> Array:
     still = stop_gradient(c)
     return c - (still - np.clip(still, -1, 1))
 
@@ -325,7 +341,7 @@ class _Lines(NamedTuple):
     order: Any = None
 
 
-def _lines(a: Any, axis: Any, keepdims: bool, skip: bool) -> _Lines:
+def _lines(a: Array, axis: Axis, keepdims: bool, skip: bool) -> _Lines:
     rank = len(shape_of(a))
     if axis is not None:
         several = axis if isinstance(axis, (tuple, list)) else (axis,)
@@ -340,7 +356,7 @@ def _lines(a: Any, axis: Any, keepdims: bool, skip: bool) -> _Lines:
     return _Lines(line, size, axes, keepdims, order)
 
 
-def _flat(a: Any, axes: tuple[int, ...]) -> Any:
+def _flat(a: Array, axes: tuple[int, ...]) -> Array:
     """Return the reduced axes as one, the last."""
     shape = shape_of(a)
     kept = [n for n in range(len(shape)) if n not in axes]
@@ -384,10 +400,10 @@ def _gather(lines: _Lines, *positions: Any) -> list[Any]:
     return found
 
 
-def _finished(y: Any, lines: _Lines, shape: tuple[int, ...]) -> Any:
+def _finished(y: Array, lines: _Lines, shape: tuple[int, ...]) -> Array:
     """Return the axis of the quantiles in front, in the shape of ``q``."""
     rows = shape_of(y)[:-1]
-    y = np.reshape(np.moveaxis(y, -1, 0), shape + rows)
+    y = np.reshape(moveaxis(y, -1, 0), shape + rows)
     if not lines.keepdims:
         return y
     return np.expand_dims(y, tuple(n + len(shape) for n in lines.axes))
@@ -401,12 +417,12 @@ def _answer_median(name: str, *, skip: bool) -> None:
 
     @implements(getattr(np, name))
     def answer(
-        a: Any,
-        axis: Any = None,
+        a: Array,
+        axis: Axis = None,
         out: None = None,
         overwrite_input: bool = False,
         keepdims: bool = False,
-    ) -> Any:
+    ) -> Array:
         no_out(f"np.{name}", out)
         a = admit(a)
         if dtype_of(a).kind in "biu":
@@ -415,7 +431,7 @@ def _answer_median(name: str, *, skip: bool) -> None:
         return _finished(_middle(lines), lines, ())
 
 
-def _middle(lines: _Lines) -> Any:
+def _middle(lines: _Lines) -> Array:
     size, longest = lines.size, shape_of(lines.line)[-1]
     if is_zero_length(longest):
         return np.mean(lines.line, axis=-1, keepdims=True)
@@ -437,7 +453,7 @@ _answer_median("nanmedian", skip=True)
 # quantile and percentile
 
 
-def _position(method: str, n: Any, q: Any) -> Any:
+def _position(method: str, n: int, q: Array) -> Array:
     """Return the place of a quantile among ``n`` sorted entries, counted from 0."""
     if method in POSITIONS:
         alpha, beta = POSITIONS[method]
@@ -458,7 +474,7 @@ def _position(method: str, n: Any, q: Any) -> Any:
     return rounded[method](place) if method in rounded else place
 
 
-def _share(method: str, part: Any) -> Any:
+def _share(method: str, part: Any) -> Array:
     """How much of the upper entry a quantile takes, from the fraction of its place."""
     if method == "averaged_inverted_cdf":
         return np.where(part == 0, 0.5, 1.0)
@@ -467,7 +483,9 @@ def _share(method: str, part: Any) -> Any:
     return part
 
 
-def _checked(a: Any, q: Any, method: str, weights: Any, whole: int) -> None:
+def _checked(
+    a: Array, q: Array, method: str, weights: Array | None, whole: int
+) -> None:
     if dtype_of(a).kind == "c":
         raise TypeError("a must be an array of real numbers")
     value = value_of(q)
@@ -485,15 +503,15 @@ def _checked(a: Any, q: Any, method: str, weights: Any, whole: int) -> None:
 
 
 def _quantile(
-    a: Any,
-    q: Any,
-    axis: Any,
+    a: Array,
+    q: Array,
+    axis: Axis,
     method: str,
     keepdims: bool,
-    weights: Any,
+    weights: Array | None,
     whole: int,
     skip: bool,
-) -> Any:
+) -> Array:
     a, q = admit(a), admit(q)
     light = is_weak(value_of(q))  # a Python number decides no dtype
     if whole != 1:
@@ -527,14 +545,14 @@ def _quantile(
     return _finished(y, lines, shape)
 
 
-def _integers(positions: Any) -> Any:
+def _integers(positions: Array | float) -> Array | int:
     """Positions as indices; one that is known as a number."""
     if isinstance(positions, (float, np.generic)):
         return int(positions)
     return positions.astype(np.intp)
 
 
-def _fitted(share: Any, lines: _Lines, light: bool) -> Any:
+def _fitted(share: Array | float, lines: _Lines, light: bool) -> Array | float:
     """The factor of the upper entry, in a dtype that promotes as NumPy's does."""
     if isinstance(share, (float, np.floating, np.ndarray)):
         if np.ndim(share) == 0:
@@ -545,18 +563,23 @@ def _fitted(share: Any, lines: _Lines, light: bool) -> Any:
 
 
 def _weighted(
-    lines: _Lines, weights: Any, a: Any, q: Any, shape: tuple[int, ...], axis: Any
-) -> Any:
+    lines: _Lines,
+    weights: Array,
+    a: Array,
+    q: Array,
+    shape: tuple[int, ...],
+    axis: Axis,
+) -> Array:
     """Return the first entry at which the running sum of the weights reaches ``q``."""
     weights = np.broadcast_to(weights_along(weights, a, axis), shape_of(a))
-    heavy = _flat(weights, lines.axes)
+    heavy: Any = _flat(weights, lines.axes)
     value = value_of(heavy)
     if value is not None and bool(np.any(value < 0)):
         raise ValueError("Weights must be non-negative.")
     line = lines.line
     if lines.order is not None:
         heavy = np.where(np.isnan(line), 0, heavy)
-    order = np.argsort(line, axis=-1) if lines.order is None else lines.order
+    order: Any = np.argsort(line, axis=-1) if lines.order is None else lines.order
     run = np.cumsum(np.take_along_axis(heavy, order, -1), axis=-1, dtype=np.float64)
     total = run[..., -1:]
     wrong = value_of(((total == 0) | ~np.isfinite(total)) & np.greater(lines.size, 0))
@@ -581,16 +604,16 @@ def _answer_quantile(name: str, whole: int, *, skip: bool) -> None:
 
     @implements(getattr(np, name))
     def answer(
-        a: Any,
-        q: Any,
-        axis: Any = None,
+        a: Array,
+        q: Array,
+        axis: Axis = None,
         out: None = None,
         overwrite_input: bool = False,
         method: str = "linear",
         keepdims: bool = False,
         *,
-        weights: Any = None,
-    ) -> Any:
+        weights: Array | None = None,
+    ) -> Array:
         no_out(f"np.{name}", out)
         return _quantile(a, q, axis, method, keepdims, weights, whole, skip)
 

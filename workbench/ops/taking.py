@@ -7,19 +7,20 @@ refused, with the functional update that does the same.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from workbench.core import blame
-from workbench.core.dims import has_dim, is_zero_length
+from workbench.core.dims import Dim, has_dim, is_zero_length
 from workbench.core.methods import FUNCTION_METHODS
 from workbench.core.op import FUNCTIONS, CopyParams, implements
 from workbench.core.tensor import Tensor, admit, apply, value_of
+from workbench.core.types import Array, ArrayLike, Shape
 from workbench.errors import GradientLostError, ShapeError, TraceError
-from workbench.ops.define import dtype_of, no_out, op, shape_of
+from workbench.ops.define import Casting, dtype_of, list_positions, no_out, op, shape_of
 from workbench.ops.indexing import ARRAY, GETITEM, WHOLE, masked_by_symbols
 from workbench.ops.lengths import PLACES, is_symbolic, places
 from workbench.ops.shaping import integers, normal_axis
@@ -28,8 +29,12 @@ from workbench.ops.updates import at
 
 @implements(np.take)
 def take(
-    a: Any, indices: Any, axis: int | None = None, out: None = None, mode: str = "raise"
-) -> Any:
+    a: Array,
+    indices: Array,
+    axis: int | None = None,
+    out: None = None,
+    mode: str = "raise",
+) -> Array:
     """`numpy.take`."""
     no_out("np.take", out)
     a = admit(a)
@@ -62,7 +67,7 @@ def take(
 
 
 @implements(np.take_along_axis)
-def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
+def take_along_axis(arr: Array, indices: Array, axis: int | None = -1) -> Array:
     """`numpy.take_along_axis`."""
     arr, indices = admit(arr), admit(indices)
     if axis is None:
@@ -78,12 +83,12 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
         parts.append(
             indices
             if i == axis
-            else np.reshape(np.arange(length, like=indices), tuple(line))
+            else np.reshape(list_positions(length, like=indices), tuple(line))
         )
     return apply(GETITEM, (arr, *parts), {"key": (ARRAY,) * rank})
 
 
-def permute_row_elements(x: Any, order: Any, inverse: bool = False) -> Any:
+def permute_row_elements(x: Array, order: Array, inverse: bool = False) -> Array:
     """Return the entries of each row in another order: ``x[..., order]``, row by row.
 
     Parameters
@@ -117,7 +122,9 @@ def permute_row_elements(x: Any, order: Any, inverse: bool = False) -> Any:
 
 
 @implements(np.compress)
-def compress(condition: Any, a: Any, axis: int | None = None, out: None = None) -> Any:
+def compress(
+    condition: Array, a: Array, axis: int | None = None, out: None = None
+) -> Array:
     """`numpy.compress`; what is left out never poisons, as in `numpy.where`."""
     no_out("np.compress", out)
     a = admit(a)
@@ -137,12 +144,12 @@ def compress(condition: Any, a: Any, axis: int | None = None, out: None = None) 
 
 
 @implements(np.extract)
-def extract(condition: Any, arr: Any) -> Any:
+def extract(condition: Array, arr: ArrayLike) -> Array:
     """`numpy.extract`; what is left out never poisons, as in `numpy.where`."""
     return np.compress(np.ravel(condition), np.ravel(arr))
 
 
-def _full_mask(condition: Any, length: Any) -> Any:
+def _full_mask(condition: Array, length: int | Dim) -> Array | None:
     """Return a condition as one flag an entry; None where NumPy would refuse it."""
     condition = admit(condition)
     if not hasattr(condition, "dtype"):
@@ -163,7 +170,11 @@ def _full_mask(condition: Any, length: Any) -> Any:
 
 
 @implements(np.select)
-def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
+def select(
+    condlist: Sequence[ArrayLike],
+    choicelist: Sequence[ArrayLike],
+    default: Any = 0,
+) -> Any:
     """`numpy.select`: the choice of the first condition that holds."""
     if len(condlist) != len(choicelist):
         raise ValueError("list of cases must be same length as list of conditions")
@@ -174,13 +185,15 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
                 f" {dtype_of(condition)}; they must be boolean: write x != 0"
             )
     y = default
-    for condition, choice in zip(condlist[::-1], choicelist[::-1], strict=True):
-        y = np.where(condition, choice, y)
+    for holds, choice in zip(condlist[::-1], choicelist[::-1], strict=True):
+        y = np.where(holds, choice, y)
     return y
 
 
 @implements(np.choose)
-def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
+def choose(
+    a: Any, choices: Iterable[Any], out: None = None, mode: str = "raise"
+) -> Array:
     """`numpy.choose`; what is not chosen never poisons, as in `numpy.where`."""
     no_out("np.choose", out)
     choices = [admit(choice) for choice in choices]
@@ -206,7 +219,9 @@ def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
 
 
 @implements(np.piecewise)
-def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
+def piecewise(
+    x: Array, condlist: ArrayLike, funclist: Sequence[Any], *args: Any, **kw: Any
+) -> Array:
     """`numpy.piecewise`: each function is called on the entries it is for.
 
     Traced without values, where they are not known, it is called on all entries, and
@@ -225,7 +240,7 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> An
     if not shape_of(x):
         lines = [np.reshape(c, (1,)) for c in conditions]
         return np.reshape(np.piecewise(x[None], lines, funclist, *args, **kw), ())
-    y = np.zeros_like(x)
+    y: Array = np.zeros_like(x)
     for condition, function in zip(conditions, funclist, strict=True):
         if value_of(condition) is None:
             made = function(x, *args, **kw) if callable(function) else function
@@ -237,7 +252,7 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> An
     return y
 
 
-def _conditions(x: Any, given: Any) -> list[Any]:
+def _conditions(x: Array, given: Any) -> list[Any]:
     """Return the conditions one by one; a single one may stand alone."""
     whole = hasattr(given, "shape")
     if whole and len(shape_of(given)) == len(shape_of(x)):
@@ -251,7 +266,7 @@ def _conditions(x: Any, given: Any) -> list[Any]:
 # What depends on values in its shape: plain arrays, or an error
 
 
-def positions(x: Any, name: str) -> Any:
+def positions(x: object, name: str) -> Any:
     """Return the plain array to look for positions in; their number depends on it."""
     if isinstance(x, Tensor):
         if x._value is None:
@@ -265,10 +280,10 @@ def positions(x: Any, name: str) -> Any:
     return x
 
 
-def _found(name: str, symbolic: Callable[[Any], Any]) -> Any:
+def _found(name: str, symbolic: Callable[[Any], Any]) -> Callable[..., Any]:
     function = getattr(np, name)
 
-    def answer(a: Any, *more: Any, **settings: Any) -> Any:
+    def answer(a: Array, *more: Any, **settings: Any) -> Any:
         if is_symbolic(a):
             return symbolic(a)
         return function(positions(a, name), *more, **settings)
@@ -283,13 +298,13 @@ FUNCTIONS[np.argwhere] = _found("argwhere", lambda a: np.transpose(apply(PLACES,
 
 @implements(np.unique)
 def unique(
-    ar: Any,
+    ar: Array,
     return_index: bool = False,
     return_inverse: bool = False,
     return_counts: bool = False,
     axis: int | None = None,
     **settings: Any,
-) -> Any:
+) -> Array | tuple[Array, ...]:
     """`numpy.unique`; of equal entries the first one has the gradient."""
     ar = admit(ar)
     find: Any = np.unique
@@ -308,7 +323,7 @@ def unique(
 # What writes in place
 
 
-def _refused(name: str, cure: str) -> Any:
+def _refused(name: str, cure: str) -> Callable[..., Any]:
     def answer(*args: Any, **settings: Any) -> Any:
         raise GradientLostError(
             f"{name}{blame.user_line()} writes in place, where a traced value never"
@@ -387,7 +402,9 @@ def _strides(shape: tuple[int, ...], order: str) -> list[int]:
 
 
 @implements(np.unravel_index)
-def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Any, ...]:
+def unravel_index(
+    indices: Array, shape: int | Shape, order: str = "C"
+) -> tuple[Any, ...]:
     """`numpy.unravel_index`."""
     indices, shape = admit(indices), integers(shape)
     _inside(indices, math.prod(shape), "np.unravel_index")
@@ -399,8 +416,11 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Any, ...]
 
 @implements(np.ravel_multi_index)
 def ravel_multi_index(
-    multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C"
-) -> Any:
+    multi_index: Iterable[Any],
+    dims: int | Shape,
+    mode: str | tuple[str, ...] = "raise",
+    order: str = "C",
+) -> Array:
     """`numpy.ravel_multi_index`."""
     dims = integers(dims)
     modes = mode if isinstance(mode, tuple) else (mode,) * len(dims)
@@ -424,7 +444,7 @@ def ravel_multi_index(
     return total
 
 
-def _inside(index: Any, size: int, name: str) -> None:
+def _inside(index: Array, size: int, name: str) -> None:
     if dtype_of(index).kind not in "iu":
         raise TypeError(
             f"{name}{blame.user_line()}: only int indices permitted, not"
@@ -438,19 +458,19 @@ def _inside(index: Any, size: int, name: str) -> None:
 
 
 @implements(np.tril_indices_from)
-def tril_indices_from(arr: Any, k: int = 0) -> Any:
+def tril_indices_from(arr: Array, k: int = 0) -> tuple[Any, ...]:
     """`numpy.tril_indices_from`: of the shape alone."""
     return np.tril_indices(_matrix(arr)[0], k, _matrix(arr)[1])
 
 
 @implements(np.triu_indices_from)
-def triu_indices_from(arr: Any, k: int = 0) -> Any:
+def triu_indices_from(arr: Array, k: int = 0) -> tuple[Any, ...]:
     """`numpy.triu_indices_from`: of the shape alone."""
     return np.triu_indices(_matrix(arr)[0], k, _matrix(arr)[1])
 
 
 @implements(np.diag_indices_from)
-def diag_indices_from(arr: Any) -> Any:
+def diag_indices_from(arr: Array) -> tuple[Any, ...]:
     """`numpy.diag_indices_from`: of the shape alone."""
     shape = shape_of(arr)
     if len(shape) < 2:
@@ -463,7 +483,7 @@ def diag_indices_from(arr: Any) -> Any:
     return np.diag_indices(shape[0], len(shape))
 
 
-def _matrix(arr: Any) -> tuple[int, ...]:
+def _matrix(arr: Array) -> tuple[int, ...]:
     shape = shape_of(arr)
     if len(shape) != 2:
         raise ValueError(f"input array must be 2-d{blame.user_line()}, not {shape}")
@@ -485,15 +505,19 @@ UNPACKBITS = op(
 
 
 @implements(np.packbits)
-def packbits(a: Any, /, axis: int | None = None, bitorder: str = "big") -> Any:
+def packbits(a: Array, /, axis: int | None = None, bitorder: str = "big") -> Array:
     """`numpy.packbits`."""
     return apply(PACKBITS, (admit(a),), {"axis": axis, "bitorder": bitorder})
 
 
 @implements(np.unpackbits)
 def unpackbits(
-    a: Any, /, axis: int | None = None, count: int | None = None, bitorder: str = "big"
-) -> Any:
+    a: Array,
+    /,
+    axis: int | None = None,
+    count: int | None = None,
+    bitorder: str = "big",
+) -> Array:
     """`numpy.unpackbits`."""
     params = {"axis": axis, "count": count, "bitorder": bitorder}
     return apply(UNPACKBITS, (admit(a),), params)
@@ -503,30 +527,30 @@ def unpackbits(
 
 
 @implements(np.may_share_memory)
-def may_share_memory(a: Any, b: Any, max_work: int = 0) -> bool:
+def may_share_memory(a: Array, b: Array, max_work: int = 0) -> bool:
     """`numpy.may_share_memory`, of the arrays that Tensors hold."""
     return _shared(np.may_share_memory, a, b, max_work)
 
 
 @implements(np.shares_memory)
-def shares_memory(a: Any, b: Any, max_work: int = -1) -> bool:
+def shares_memory(a: Array, b: Array, max_work: int = -1) -> bool:
     """`numpy.shares_memory`, of the arrays that Tensors hold."""
     return _shared(np.shares_memory, a, b, max_work)
 
 
-def _shared(ask: Any, a: Any, b: Any, work: int) -> bool:
+def _shared(ask: Callable[..., Any], a: Array, b: Array, work: int) -> bool:
     a, b = value_of(a), value_of(b)
     return a is not None and b is not None and bool(ask(a, b, max_work=work))
 
 
 @implements(np.can_cast)
-def can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
+def can_cast(from_: object, to: object, casting: Casting = "safe") -> bool:
     """`numpy.can_cast`, of the dtype of a Tensor."""
     return np.can_cast(_dtype(from_), _dtype(to), casting)
 
 
 @implements(np.common_type)
-def common_type(*arrays: Any) -> Any:
+def common_type(*arrays: Any) -> type:
     """`numpy.common_type`, of the dtypes of Tensors."""
     empty = [
         np.empty(0, _dtype(x)) if isinstance(x, Tensor) else x  # host array: dtype
@@ -536,11 +560,11 @@ def common_type(*arrays: Any) -> Any:
 
 
 @implements(np.min_scalar_type)
-def min_scalar_type(a: Any, /) -> Any:
+def min_scalar_type(a: Array, /) -> np.dtype[Any]:
     """`numpy.min_scalar_type`: of a number its least dtype, of an array its own."""
     value = value_of(a)
     return a.dtype if value is None else np.min_scalar_type(value)
 
 
-def _dtype(x: Any) -> Any:
+def _dtype(x: object) -> Any:
     return x.dtype if isinstance(x, Tensor) else x

@@ -8,21 +8,22 @@ which a traced program cannot do, and say what to write instead.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, SupportsIndex
 
 import numpy as np
+import numpy.typing as npt
 
 from workbench.core import blame, hooks
 from workbench.core.op import CALLS, UFUNCS, implements, load_ops
 from workbench.core.refusals import unsupported_error
 from workbench.core.tensor import admit, apply
-from workbench.core.types import is_weak
+from workbench.core.types import Array, ArrayLike, Axis, is_weak
 from workbench.errors import TraceError
 from workbench.ops.define import no_out, shape_of
 from workbench.ops.elementwise import frexp, modf, sign
 from workbench.ops.reductions import logsumexp, reduced_axes
-from workbench.ops.shaping import normal_axes, normal_axis
+from workbench.ops.shaping import moveaxis, normal_axes, normal_axis
 from workbench.ops.updates import at
 
 # The methods of ufuncs that take one array: `reduce`, `accumulate`, `reduceat`.
@@ -59,11 +60,11 @@ LOGICAL = {np.logical_and, np.logical_or, np.logical_xor}
 INVERSES: dict[Ufunc, Ufunc] = {np.subtract: np.add, np.divide: np.multiply}
 
 
-def _prepared(ufunc: Ufunc, array: Any, dtype: Any) -> Any:
+def _prepared(ufunc: Ufunc, array: Array, dtype: npt.DTypeLike | None) -> Array:
     """Return the operand in the dtype that is asked for, flags for a logical ufunc."""
     array = admit(array)
     if dtype is not None:
-        array = np.astype(array, dtype)
+        array = array.astype(dtype)
     return np.not_equal(array, 0) if ufunc in LOGICAL else array
 
 
@@ -73,14 +74,14 @@ def _prepared(ufunc: Ufunc, array: Any, dtype: Any) -> Any:
 def reduce(
     ufunc: Ufunc,
     name: str,
-    array: Any,
-    axis: Any = 0,
-    dtype: Any = None,
+    array: Array,
+    axis: Axis = 0,
+    dtype: npt.DTypeLike | None = None,
     out: None = None,
     keepdims: bool = False,
     initial: Any = None,
-    where: Any = True,
-) -> Any:
+    where: Array | bool = True,
+) -> Array:
     """``ufunc.reduce``.
 
     Raises
@@ -120,13 +121,13 @@ def reduce(
     return y if initial is None else ufunc(y, initial)
 
 
-def _halved(ufunc: Ufunc, x: Any, axis: Any, keepdims: bool, neutral: Any) -> Any:
+def _halved(ufunc: Ufunc, x: Array, axis: Axis, keepdims: bool, neutral: Any) -> Array:
     """Reduce along some axes by halves: few and large operations."""
     shape = shape_of(x)
     rank = len(shape)
     axes = reduced_axes(None, rank) if axis is None else normal_axes(axis, rank)
     rest = tuple(n for i, n in enumerate(shape) if i not in axes)
-    y = np.moveaxis(x, axes, tuple(range(len(axes))))
+    y = moveaxis(x, axes, tuple(range(len(axes))))
     y = np.reshape(y, (math.prod(shape[n] for n in axes), *rest))
     length = shape_of(y)[0]
     if length == 0:
@@ -145,7 +146,9 @@ def _halved(ufunc: Ufunc, x: Any, axis: Any, keepdims: bool, neutral: Any) -> An
     return np.expand_dims(y[0], axes) if keepdims else y[0]
 
 
-def _inverse(ufunc: Ufunc, x: Any, axis: Any, keepdims: bool, initial: Any) -> Any:
+def _inverse(
+    ufunc: Ufunc, x: Array, axis: Axis, keepdims: bool, initial: ArrayLike | None
+) -> Array:
     """``x[0] - x[1] - ...``, or the same of quotients."""
     rank = len(shape_of(x))
     if axis is None:
@@ -156,7 +159,7 @@ def _inverse(ufunc: Ufunc, x: Any, axis: Any, keepdims: bool, initial: Any) -> A
             )
         axis = 0
     (n,) = normal_axes(axis, rank)
-    y = np.moveaxis(x, n, 0)
+    y = moveaxis(x, n, 0)
     if initial is None and shape_of(y)[0] == 0 and 0 not in shape_of(y)[1:]:
         raise ValueError(
             f"zero-size array to reduction operation {ufunc.__name__} which has no"
@@ -173,22 +176,22 @@ def _inverse(ufunc: Ufunc, x: Any, axis: Any, keepdims: bool, initial: Any) -> A
 def accumulate(
     ufunc: Ufunc,
     name: str,
-    array: Any,
+    array: Array,
     axis: int = 0,
-    dtype: Any = None,
+    dtype: npt.DTypeLike | None = None,
     out: None = None,
-) -> Any:
+) -> Array:
     """``ufunc.accumulate``."""
     array = _prepared(ufunc, array, dtype)
     if ufunc is np.add:
         return np.cumsum(array, axis=axis)
     if ufunc is np.multiply:
         return np.cumprod(array, axis=axis)
-    y = np.moveaxis(array, axis, 0)
+    y = moveaxis(array, axis, 0)
     if ufunc in INVERSES:
         run = np.cumsum if ufunc is np.subtract else np.cumprod
         y = np.concatenate([y[:1], ufunc(y[:1], run(y[1:], axis=0))])
-        return np.moveaxis(y, 0, axis)
+        return moveaxis(y, 0, axis)
     if ufunc not in ASSOCIATIVE and ufunc not in REDUCTIONS:
         raise unsupported_error(ufunc, ".accumulate")
     # Each step takes in twice as many entries.
@@ -196,7 +199,7 @@ def accumulate(
     while reach < length:
         y = np.concatenate([y[:reach], ufunc(y[:-reach], y[reach:])])
         reach *= 2
-    return np.moveaxis(y, 0, axis)
+    return moveaxis(y, 0, axis)
 
 
 # reduceat
@@ -205,12 +208,12 @@ def accumulate(
 def reduceat(
     ufunc: Ufunc,
     name: str,
-    array: Any,
-    indices: Any,
+    array: Array,
+    indices: Iterable[SupportsIndex],
     axis: int = 0,
-    dtype: Any = None,
+    dtype: npt.DTypeLike | None = None,
     out: None = None,
-) -> Any:
+) -> Array:
     """``ufunc.reduceat``: reductions of the stretches that start at ``indices``.
 
     Raises
@@ -220,7 +223,7 @@ def reduceat(
     """
     array = _prepared(ufunc, array, dtype)
     axis = normal_axis(axis, len(shape_of(array)))
-    y = np.moveaxis(array, axis, 0)
+    y = moveaxis(array, axis, 0)
     length = shape_of(y)[0]
     starts = [int(i) for i in indices]
     for i in starts:
@@ -230,13 +233,13 @@ def reduceat(
                 f"{blame.user_line()}"
             )
     if not starts:
-        return np.moveaxis(y[:0], 0, axis)
+        return moveaxis(y[:0], 0, axis)
     ends = [*starts[1:], length]
     counts = [b - a for a, b in zip(starts, ends, strict=True)]
     if ufunc is np.add and min(counts) > 0:
         owner = np.repeat(np.arange(len(starts)), counts)  # host array: an index
         none = np.zeros_like(y, shape=(len(starts), *shape_of(y)[1:]))
-        return np.moveaxis(at(none)[owner].add(y[starts[0] :]), 0, axis)
+        return moveaxis(at(none)[owner].add(y[starts[0] :]), 0, axis)
     parts = [
         reduce(ufunc, name, y[a:b]) if a + 1 < b else y[a]
         for a, b in zip(starts, ends, strict=True)
@@ -249,8 +252,8 @@ def reduceat(
 
 @implements(np.apply_along_axis)
 def apply_along_axis(
-    func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any
-) -> Any:
+    func1d: Callable[..., Any], axis: int, arr: Array, *args: Any, **kwargs: Any
+) -> Array:
     """`numpy.apply_along_axis`: one call for each slice, so use it for few of them.
 
     For many slices, `workbench.vmap` runs a function on all of them at once.
@@ -258,7 +261,7 @@ def apply_along_axis(
     arr = admit(arr)
     rank = len(shape_of(arr))
     axis = normal_axis(axis, rank)
-    turned = np.moveaxis(arr, axis, -1)
+    turned = moveaxis(arr, axis, -1)
     rows = shape_of(turned)[:-1]
     if math.prod(rows) == 0:
         raise ValueError("Cannot apply_along_axis when any iteration dimensions are 0")
@@ -276,7 +279,9 @@ def apply_along_axis(
 
 
 @implements(np.apply_over_axes)
-def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> Any:
+def apply_over_axes(
+    func: Callable[..., Any], a: Array, axes: int | Sequence[int]
+) -> Array:
     """`numpy.apply_over_axes`."""
     y = admit(a)
     rank = len(shape_of(y))
@@ -297,7 +302,7 @@ def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> Any:
 @hooks.call_ufunc.set
 def _answer(
     ufunc: Ufunc, method: str, inputs: tuple[Any, ...], settings: dict[str, Any]
-) -> Any:
+) -> Array:
     """Answer every use of a ufunc that is not a plain call of a known op."""
     name = ufunc.__name__
     if getattr(np, name, None) is ufunc:  # not one of SciPy's
@@ -323,10 +328,10 @@ def _call(
     ufunc: Ufunc,
     name: str,
     *inputs: Any,
-    where: Any = True,
-    dtype: Any = None,
+    where: Array | bool = True,
+    dtype: npt.DTypeLike | None = None,
     **settings: Any,
-) -> Any:
+) -> Array:
     if where is not True:
         raise TraceError(
             f"{name}(..., where=...){blame.user_line()} leaves memory as it was where"
@@ -358,7 +363,7 @@ CALLS.update({np.sign: sign, np.frexp: frexp, np.modf: modf})
 # outer
 
 
-def _outer(ufunc: Ufunc, name: str, a: Any, b: Any, **settings: Any) -> Any:
+def _outer(ufunc: Ufunc, name: str, a: Array, b: Array, **settings: Any) -> Array:
     a, b = admit(a), admit(b)
     tall = np.reshape(a, shape_of(a) + (1,) * len(shape_of(b)))
     return _call(ufunc, name, tall, b, **settings)

@@ -7,7 +7,7 @@ gradient flows to ``x`` where it is kept and to ``v`` where it is used.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,16 @@ import numpy as np
 from workbench.core import blame, dims, hooks
 from workbench.core.op import Op, declare
 from workbench.core.tensor import Tensor, admit, apply, mask_cotangent, value_of
-from workbench.core.types import Batched, Params, is_differentiable
+from workbench.core.types import Array, ArrayLike, Batched, Params, is_differentiable
 from workbench.errors import DtypeError, TraceError, UsageError
-from workbench.ops.define import dtype_of, op, shape_of, shape_of_first, sum_to
+from workbench.ops.define import (
+    dtype_of,
+    list_positions,
+    op,
+    shape_of,
+    shape_of_first,
+    sum_to,
+)
 from workbench.ops.indexing import (
     GETITEM,
     Key,
@@ -32,18 +39,18 @@ from workbench.ops.indexing import (
 from workbench.ops.lengths import is_mask
 
 
-def _taken(x: Any, arrays: tuple[Any, ...], key: Key) -> Any:
+def _taken(x: Array, arrays: Sequence[Any], key: Key) -> Array:
     return apply(GETITEM, (x, *arrays), {"key": key})
 
 
-def _put(made: Op, x: Any, v: Any, arrays: tuple[Any, ...], key: Key) -> Any:
+def _put(made: Op, x: Array, v: ArrayLike, arrays: Sequence[Any], key: Key) -> Array:
     return apply(made, (x, v, *arrays), {"key": key})
 
 
 def _batch(made: Op) -> Callable[..., Any]:
     """Return the batch rule of an update: the index gets the batch axis."""
 
-    def batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
+    def batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Array:
         x, v, *arrays = inputs
         size = next(shape_of(i)[0] for i, b in zip(inputs, batched, strict=True) if b)
         if not batched[0]:
@@ -65,24 +72,28 @@ def _batch(made: Op) -> Callable[..., Any]:
 # set
 
 
-def _set_compute(x: Any, v: Any, *arrays: Any, key: Key) -> Any:
+def _set_compute(x: Array, v: Array, *arrays: Any, key: Key) -> Array:
     out = np.copy(x)
     out[as_index(key, arrays)] = v
     return out
 
 
-def _set_pull_array(g: Any, y: Any, x: Any, v: Any, *arrays: Any, key: Key) -> Any:
+def _set_pull_array(
+    g: Array, y: Array, x: Array, v: Array, *arrays: Any, key: Key
+) -> Array:
     passed = _put(SET, g, 0, arrays, key)
     # What a mask replaces must stay 0, whatever its derivative is, as in `where`.
     return mask_cotangent(passed) if any(map(is_mask, arrays)) else passed
 
 
-def _set_pull_values(g: Any, y: Any, x: Any, v: Any, *arrays: Any, key: Key) -> Any:
+def _set_pull_values(
+    g: Array, y: Array, x: Array, v: Array, *arrays: Any, key: Key
+) -> Array:
     passed = _taken(g, arrays, key)
     if not distinct(arrays):
         # Where an entry is set twice, the last one stays, as in NumPy.
         size = passed.size
-        ids = np.reshape(np.arange(size, like=passed), shape_of(passed))
+        ids = np.reshape(list_positions(size, like=passed), shape_of(passed))
         blank = np.zeros_like(ids, shape=shape_of(x))
         owner = _put(SET, blank, ids, arrays, key)
         passed = np.where(np.equal(_taken(owner, arrays, key), ids), passed, 0)
@@ -90,8 +101,8 @@ def _set_pull_values(g: Any, y: Any, x: Any, v: Any, *arrays: Any, key: Key) -> 
 
 
 def _set_push(
-    tangents: tuple[Any, ...], y: Any, x: Any, v: Any, *arrays: Any, key: Key
-) -> Any:
+    tangents: tuple[Any, ...], y: Array, x: Array, v: Array, *arrays: Any, key: Key
+) -> Array:
     kept = np.zeros_like(y) if tangents[0] is None else tangents[0]
     return _put(SET, kept, 0 if tangents[1] is None else tangents[1], arrays, key)
 
@@ -127,7 +138,7 @@ def index_at(ufunc, x, index, v):
 '''
 
 
-def _add_compute(x: Any, v: Any, *arrays: Any, key: Key) -> Any:
+def _add_compute(x: Array, v: Array, *arrays: Any, key: Key) -> Array:
     out = np.copy(x)
     if distinct(arrays):
         out[as_index(key, arrays)] += v
@@ -137,8 +148,8 @@ def _add_compute(x: Any, v: Any, *arrays: Any, key: Key) -> Any:
 
 
 def _add_push(
-    tangents: tuple[Any, ...], y: Any, x: Any, v: Any, *arrays: Any, key: Key
-) -> Any:
+    tangents: tuple[Any, ...], y: Array, x: Array, v: Array, *arrays: Any, key: Key
+) -> Array:
     if tangents[1] is None:
         return tangents[0]
     kept = np.zeros_like(y) if tangents[0] is None else tangents[0]
@@ -163,27 +174,33 @@ ADD.batch, ADD.lengths = _batch(ADD), shape_of_first
 
 
 def _limit(name: str, ufunc: str) -> Op:
-    def compute(x: Any, v: Any, *arrays: Any, key: Key) -> Any:
+    def compute(x: Array, v: Array, *arrays: Any, key: Key) -> Array:
         out = np.copy(x)
         own_ufunc(ufunc, out).at(out, as_index(key, arrays), v)
         return out
 
-    def shares(y: Any, x: Any, v: Any, arrays: Any, key: Key) -> tuple[Any, ...]:
+    def shares(
+        y: Array, x: Array, v: Array, arrays: Sequence[Array], key: Key
+    ) -> tuple[Any, ...]:
         kept = np.equal(x, y).astype(dtype_of(y))
         used = np.equal(v, _taken(y, arrays, key)).astype(dtype_of(y))
         return kept, used, _put(ADD, kept, used, arrays, key)
 
-    def pull_array(g: Any, y: Any, x: Any, v: Any, *arrays: Any, key: Key) -> Any:
+    def pull_array(
+        g: Array, y: Array, x: Array, v: Array, *arrays: Any, key: Key
+    ) -> Array:
         kept, _, ties = shares(y, x, v, arrays, key)
         return g / ties * kept
 
-    def pull_values(g: Any, y: Any, x: Any, v: Any, *arrays: Any, key: Key) -> Any:
+    def pull_values(
+        g: Array, y: Array, x: Array, v: Array, *arrays: Any, key: Key
+    ) -> Array:
         _, used, ties = shares(y, x, v, arrays, key)
         return sum_to(_taken(g / ties, arrays, key) * used, shape_of(v))
 
     def push(
-        tangents: tuple[Any, ...], y: Any, x: Any, v: Any, *arrays: Any, key: Key
-    ) -> Any:
+        tangents: tuple[Any, ...], y: Array, x: Array, v: Array, *arrays: Any, key: Key
+    ) -> Array:
         kept, used, ties = shares(y, x, v, arrays, key)
         moved = 0 * kept if tangents[0] is None else tangents[0] * kept
         if tangents[1] is not None:
@@ -234,10 +251,10 @@ class at:
 
     __slots__ = ("x",)
 
-    def __init__(self, x: Any) -> None:
+    def __init__(self, x: Array) -> None:
         self.x = admit(x)
 
-    def __getitem__(self, index: Any) -> Place:
+    def __getitem__(self, index: object) -> Place:
         return Place(self.x, index)
 
     def __getattr__(self, name: str) -> Any:
@@ -251,14 +268,14 @@ class at:
             " has what arrays have."
         )
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: object, value: Array) -> None:
         raise UsageError(
             f"wb.at(x)[i] = v{blame.user_line()}: nothing changes in place. Write"
             " x = wb.at(x)[i].set(v)."
         )
 
 
-def _multiplied(x: Any, index: Any, values: Any) -> Any:
+def _multiplied(x: Array, index: object, values: ArrayLike) -> Array:
     return Place(x, index).multiply(values)
 
 
@@ -267,14 +284,14 @@ class Place:
 
     __slots__ = ("arrays", "index", "key", "numbered", "x")
 
-    def __init__(self, x: Any, index: Any) -> None:
+    def __init__(self, x: Array, index: object) -> None:
         self.x = x
         self.index = index
         self.key, self.arrays, self.numbered = split_place(x, index)
         if self._flags() is None:
             known_masks(x, self.arrays)
 
-    def _flags(self) -> Any:
+    def _flags(self) -> Array | None:
         """The mask that the index is, if it has one flag for each entry; or None."""
         mask = admit(self.index) if not isinstance(self.index, tuple) else None
         if not is_mask(mask) or not dims.is_same_shape(
@@ -291,11 +308,11 @@ class Place:
             f"{NO_VALUE.format(blame.user_line())} It has no {name!r}."
         )
 
-    def get(self) -> Any:
+    def get(self) -> Array:
         """Return the entries: ``x[index]``."""
         return getitem(self.x, self.index)
 
-    def set(self, values: Any) -> Any:
+    def set(self, values: ArrayLike) -> Array:
         """Return a copy of ``x`` with these entries replaced.
 
         Those that a boolean index replaces never poison a gradient, as in `np.where`:
@@ -309,19 +326,19 @@ class Place:
                 return made
         return self._change(SET, values)
 
-    def add(self, values: Any) -> Any:
+    def add(self, values: ArrayLike) -> Array:
         """A copy of ``x`` with ``values`` added; an entry named twice gets both."""
         return self._change(ADD, values)
 
-    def min(self, values: Any) -> Any:
+    def min(self, values: ArrayLike) -> Array:
         """Return a copy of ``x`` with ``values`` where they are smaller."""
         return self._change(MIN, values)
 
-    def max(self, values: Any) -> Any:
+    def max(self, values: ArrayLike) -> Array:
         """Return a copy of ``x`` with ``values`` where they are larger."""
         return self._change(MAX, values)
 
-    def multiply(self, values: Any) -> Any:
+    def multiply(self, values: ArrayLike) -> Array:
         """A copy of ``x`` times ``values``; an entry named twice takes both factors.
 
         Raises
@@ -349,7 +366,7 @@ class Place:
         changed = place._change(SET, place.get() * values)
         return np.reshape(changed, shape_of(self.x))
 
-    def _factors(self, values: Any, arrays: tuple[Any, ...]) -> tuple[Any, Any]:
+    def _factors(self, values: ArrayLike, arrays: tuple[Any, ...]) -> tuple[Any, Any]:
         """Return one factor for each entry named, and where these entries are.
 
         Factors of the same entry are multiplied pair by pair, so that each has its
@@ -375,7 +392,7 @@ class Place:
             entries = entries[even]
         return factors, entries
 
-    def _change(self, made: Op, values: Any) -> Any:
+    def _change(self, made: Op, values: ArrayLike) -> Array:
         values = admit(values)
         known_masks(self.x, self.arrays)
         have, got = dtype_of(self.x), dtype_of(values)
@@ -399,7 +416,7 @@ NO_VALUE = (
 )
 
 
-def _refuse_value(self: Any, *args: Any, **kwargs: Any) -> Any:
+def _refuse_value(self: Any, *args: Any, **kwargs: Any) -> Array:
     raise UsageError(NO_VALUE.format(blame.user_line()))
 
 
@@ -415,6 +432,6 @@ for _name in """
         setattr(at, f"__{_name}__", _refuse_value)
 
 
-def _host(array: Any) -> Any:
+def _host(array: Array) -> Array:
     """Return a copy in NumPy of an index of any library."""
     return array.get() if hasattr(array, "get") else array

@@ -15,7 +15,7 @@ from workbench.core import blame
 from workbench.core.dims import is_always_less
 from workbench.core.op import implements, is_always_view
 from workbench.core.tensor import admit, apply
-from workbench.core.types import Spec, as_spec
+from workbench.core.types import Array, Axis, Spec, as_spec
 from workbench.ops.define import linear, shape_of
 from workbench.ops.shaping import normal_axes
 
@@ -23,18 +23,18 @@ from workbench.ops.shaping import normal_axes
 # changes nothing.
 
 
-def _windows_infer(x: Any, *, window: int, axis: int) -> Spec:
+def _windows_infer(x: Array, *, window: int, axis: int) -> Spec:
     spec = as_spec(x)
     shape = list(spec.shape)
     shape[axis] -= window - 1
     return Spec((*shape, window), spec.dtype)
 
 
-def _windows_transpose(g: Any, x: Any, *, window: int, axis: int) -> Any:
+def _windows_transpose(g: Array, x: Array, *, window: int, axis: int) -> Array:
     return apply(OVERLAP, (g,), {"window": window, "axis": axis})
 
 
-def _overlap_compute(g: Any, *, window: int, axis: int) -> Any:
+def _overlap_compute(g: Array, *, window: int, axis: int) -> Array:
     *shape, _ = shape_of(g)
     places = shape[axis]
     shape[axis] += window - 1
@@ -45,7 +45,7 @@ def _overlap_compute(g: Any, *, window: int, axis: int) -> Any:
     return out
 
 
-def _overlap_infer(g: Any, *, window: int, axis: int) -> Spec:
+def _overlap_infer(g: Array, *, window: int, axis: int) -> Spec:
     spec = as_spec(g)
     shape = list(spec.shape[:-1])
     shape[axis] += window - 1
@@ -87,13 +87,13 @@ WINDOWS.batch = OVERLAP.batch = "whole"
 
 @implements(np.lib.stride_tricks.sliding_window_view)
 def sliding_window_view(
-    x: Any,
+    x: Array,
     window_shape: Any,
-    axis: Any = None,
+    axis: Axis = None,
     *,
     subok: bool = False,
     writeable: bool = False,
-) -> Any:
+) -> Array:
     """`numpy.lib.stride_tricks.sliding_window_view`."""
     x = admit(x)
     rank = len(shape_of(x))

@@ -33,7 +33,7 @@ from workbench.ops.define import dtype_of, shape_of
 from workbench.ops.elementwise import conjugate
 from workbench.ops.filters import recursive
 from workbench.ops.lengths import delay
-from workbench.ops.shaping import normal_axes, normal_axis
+from workbench.ops.shaping import moveaxis, normal_axes, normal_axis
 
 __all__ = [
     "choose_conv_method",
@@ -129,9 +129,9 @@ def lfilter(
         driven = moving[..., :length]
     y = recursive(a, driven) if length else driven
     if zi is None:
-        return np.moveaxis(y, -1, axis)
+        return moveaxis(y, -1, axis)
     left = moving - _extended(_moving(a, y), length + order)
-    return np.moveaxis(y, -1, axis), np.moveaxis(left[..., length:], -1, axis) / a[0]
+    return moveaxis(y, -1, axis), moveaxis(left[..., length:], -1, axis) / a[0]
 
 
 def _ahead(x: Array, before: int, after: int) -> list[tuple[int, int]]:

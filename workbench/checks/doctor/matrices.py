@@ -325,7 +325,7 @@ def _sylvester_condition(a: Any, b: Any) -> float:
         return np.ravel(solve_sylvester(a, b, np.reshape(x, shape)))
 
     def solve_adjoint(x: Any) -> Any:
-        return solve(x, swap(a).conj(), swap(b).conj())
+        return solve(x, np.conj(swap(a)), np.conj(swap(b)))
 
     norm = np.abs(a).sum(axis=0).max() + np.abs(b).sum(axis=1).max()
     return float(norm) * inverse_norm(solve, solve_adjoint, math.prod(shape))

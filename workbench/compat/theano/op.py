@@ -122,10 +122,9 @@ def owner(x: Tensor) -> Apply | None:
     made.inputs = [as_tensor_variable(i) for i in node.inputs]
     made.outputs = [x]
     if node is not x:
-        found = define.parts(node)
         made.outputs = [x if x.params["index"] == i else y for i, y in
                         enumerate(define.outputs(node))]  # fmt: skip
-        assert len(made.outputs) == len(found)
+        assert len(made.outputs) == define.count_outputs(node)
     made.types = [type_of(y) for y in made.outputs]
     return made
 

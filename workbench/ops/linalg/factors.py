@@ -16,9 +16,9 @@ import numpy as np
 from workbench.core.dims import is_same_shape, is_zero_length, smallest
 from workbench.core.op import implements
 from workbench.core.tensor import admit, apply
-from workbench.core.types import Spec
+from workbench.core.types import Array, Spec
 from workbench.ops.contraction import swap
-from workbench.ops.define import op, several, shape_of
+from workbench.ops.define import Parts, op, several, shape_of
 from workbench.ops.elementwise import conjugate
 from workbench.ops.linalg.shared import (
     half_lower,
@@ -40,7 +40,7 @@ class QRResult(NamedTuple):
 # cholesky, which reads the lower triangle alone
 
 
-def _cholesky_pull(g: Any, y: Any, x: Any) -> Any:
+def _cholesky_pull(g: Array, y: Array, x: Array) -> Array:
     turned = hermitian(y)
     middle = half_lower(turned @ conjugate(g))
     left = np.linalg.solve(turned, middle)
@@ -49,7 +49,7 @@ def _cholesky_pull(g: Any, y: Any, x: Any) -> Any:
     return conjugate(half_lower(full + hermitian(full)))
 
 
-def _cholesky_push(tangents: tuple[Any, ...], y: Any, x: Any) -> Any:
+def _cholesky_push(tangents: tuple[Any, ...], y: Array, x: Array) -> Array:
     full = mirrored(tangents[0])
     left = np.linalg.solve(y, full)
     return y @ half_lower(hermitian(np.linalg.solve(y, hermitian(left))))
@@ -69,7 +69,7 @@ CHOLESKY = stacked(
 
 
 @implements(np.linalg.cholesky)
-def cholesky(a: Any, /, *, upper: bool = False) -> Any:
+def cholesky(a: Array, /, *, upper: bool = False) -> Array:
     """`numpy.linalg.cholesky`; the gradient lies where it reads, in one triangle."""
     a = admit(a)
     if upper:
@@ -81,7 +81,7 @@ def cholesky(a: Any, /, *, upper: bool = False) -> Any:
 # of a wide matrix the first columns are factored and the others follow.
 
 
-def _qr_infer(x: Any, *, mode: str) -> Any:
+def _qr_infer(x: Array, *, mode: str) -> tuple[Spec, Spec]:
     spec = matrices(x)
     *loop, rows, columns = spec.shape
     inner = rows if mode == "complete" else smallest(rows, columns)
@@ -91,17 +91,19 @@ def _qr_infer(x: Any, *, mode: str) -> Any:
     )
 
 
-def _solved(x: Any, r: Any) -> Any:
+def _solved(x: Array, r: Array) -> Array:
     """``x r⁻¹``."""
     return swap(np.linalg.solve(swap(r), swap(x)))
 
 
-def _back(x: Any, r: Any) -> Any:
+def _back(x: Array, r: Array) -> Array:
     """``x r⁻ᴴ``."""
     return hermitian(np.linalg.solve(r, hermitian(x)))
 
 
-def _qr_push(tangents: tuple[Any, ...], y: Any, x: Any, *, mode: str) -> Any:
+def _qr_push(
+    tangents: tuple[Any, ...], y: tuple[Any, ...], x: Array, *, mode: str
+) -> tuple[Array, Array]:
     q, r = y
     few = smallest(*shape_of(x)[-2:])
     first, upper, t = q[..., :few], r[..., :few, :few], tangents[0]
@@ -122,12 +124,12 @@ def _qr_push(tangents: tuple[Any, ...], y: Any, x: Any, *, mode: str) -> Any:
     return moved_q, moved_r
 
 
-def _imaginary_diagonal(x: Any) -> Any:
+def _imaginary_diagonal(x: Array) -> Array:
     kept = np.triu(np.tril(x))
     return (kept - conjugate(kept)) / 2
 
 
-def _qr_pull(g: Any, y: Any, x: Any, *, mode: str) -> Any:
+def _qr_pull(g: Parts, y: tuple[Any, ...], x: Array, *, mode: str) -> Array:
     q, r = y
     few = smallest(*shape_of(x)[-2:])
     first, last, upper = q[..., :few], q[..., few:], r[..., :few, :few]
@@ -174,7 +176,7 @@ QR = stacked(
 
 
 @implements(np.linalg.qr)
-def qr(a: Any, mode: str = "reduced") -> Any:
+def qr(a: Array, mode: str = "reduced") -> Array | QRResult:
     """`numpy.linalg.qr`, of tall, square and wide matrices of full rank.
 
     The columns that ``mode="complete"`` adds are any basis of what is left, and move

@@ -24,8 +24,8 @@ import scipy.linalg
 
 from workbench.core.dims import broadcast_shapes
 from workbench.core.op import Op
-from workbench.core.tensor import apply
-from workbench.core.types import Params
+from workbench.core.tensor import Tensor, apply
+from workbench.core.types import Array, Params
 from workbench.ops.contraction import swap
 from workbench.ops.define import dtype_of, op, shape_of
 from workbench.ops.elementwise import stop_gradient
@@ -36,7 +36,7 @@ from workbench.ops.linalg.systems import sylvester
 Moved = Callable[[Any, Any, Any, Params], Any]
 
 
-def along(made: Op, a: Any, e: Any, params: Params) -> tuple[Any, Any]:
+def along(made: Op, a: Array, e: Array, params: Params) -> tuple[Any, Any]:
     """``f(a)`` and its Fréchet derivative along ``e``."""
     n = shape_of(a)[-1]
     # L is linear in e: an e of the size of a costs no accuracy and no squarings.
@@ -51,7 +51,7 @@ def along(made: Op, a: Any, e: Any, params: Params) -> tuple[Any, Any]:
     return y[..., :n, :n], y[..., :n, n:] * scale
 
 
-def _alike(a: Any, e: Any) -> tuple[Any, Any]:
+def _alike(a: Array, e: Array) -> tuple[Any, Any]:
     dtype = np.result_type(dtype_of(a), dtype_of(e))
     a, e = (x if x.dtype == dtype else x.astype(dtype) for x in (a, e))
     shape = broadcast_shapes(shape_of(a), shape_of(e))
@@ -73,7 +73,7 @@ def function_of_matrix(
     derivative along ``e``, by default from the block matrix.
     """
 
-    def compute(x: Any, **params: Any) -> Any:
+    def compute(x: Array, **params: Any) -> Array:
         if not x.size:  # SciPy takes no stack of no matrices
             return np.zeros_like(x)
         want = x.dtype
@@ -83,22 +83,22 @@ def function_of_matrix(
         y = function(x.astype(complex if want.kind == "c" else float), **params)
         return y.astype(np.complex64 if y.dtype.kind == "c" else np.float32)
 
-    def template(node: Any) -> str:
+    def template(node: Tensor) -> str:
         wide = "complex" if dtype_of(node.inputs[0]).kind == "c" else "float"
         if not (double and node.dtype in (np.float32, np.complex64)):
             return f"linalg.{name}({{0}}{{more}})"
         call = f"linalg.{name}({{0}}.astype({wide}){{more}})"
         return f"{call}.astype(np.{node.dtype})"
 
-    def by_blocks(y: Any, x: Any, e: Any, params: Params) -> Any:
+    def by_blocks(y: Array, x: Array, e: Array, params: Params) -> Array:
         return along(made, x, e, params)[1]
 
     frechet = moved or by_blocks
 
-    def pull(g: Any, y: Any, x: Any, **params: Any) -> Any:
+    def pull(g: Array, y: Array, x: Array, **params: Any) -> Array:
         return frechet(swap(y), swap(x), g, params)
 
-    def push(tangents: tuple[Any, ...], y: Any, x: Any, **params: Any) -> Any:
+    def push(tangents: tuple[Any, ...], y: Array, x: Array, **params: Any) -> Array:
         return frechet(y, x, tangents[0], params)
 
     made = stacked(
@@ -116,22 +116,22 @@ def function_of_matrix(
     return made
 
 
-def _power(x: Any, *, t: float) -> Any:
+def _power(x: Any, *, t: float) -> Array:
     return scipy.linalg.fractional_matrix_power(x, t)
 
 
-def _root_moved(y: Any, x: Any, e: Any, params: Params) -> Any:
+def _root_moved(y: Array, x: Array, e: Array, params: Params) -> Array:
     return sylvester(y, y, e)
 
 
-def _logm_moved(y: Any, x: Any, e: Any, params: Params) -> Any:
+def _logm_moved(y: Array, x: Array, e: Array, params: Params) -> Array:
     root = apply(FUNCTIONS_OF_MATRICES["sqrtm"], (x,))
     return (
         2 * along(FUNCTIONS_OF_MATRICES["logm"], root, sylvester(root, root, e), {})[1]
     )
 
 
-def _power_moved(y: Any, x: Any, e: Any, params: Params) -> Any:
+def _power_moved(y: Array, x: Array, e: Array, params: Params) -> Array:
     made, t = FUNCTIONS_OF_MATRICES["fractional_matrix_power"], params["t"]
     if t == int(t):  # which has no cut, and may meet a singular matrix
         return along(made, x, e, params)[1]

@@ -17,8 +17,17 @@ import numpy as np
 from workbench.core.deferred import operand_shape
 from workbench.core.dims import broadcast_shapes, smallest, unify_lengths
 from workbench.core.op import Op, declare, implements
-from workbench.core.tensor import admit, apply, value_of
-from workbench.core.types import Batched, Params, Spec, as_spec
+from workbench.core.tensor import Tensor, admit, apply, value_of
+from workbench.core.types import (
+    Array,
+    ArrayLike,
+    Batched,
+    Cotangent,
+    Params,
+    Spec,
+    Tangent,
+    as_spec,
+)
 from workbench.ops.contraction import product_dtype, swap
 from workbench.ops.define import aligned, dtype_of, op, shape_of, sum_to
 from workbench.ops.elementwise import conjugate
@@ -40,7 +49,7 @@ from workbench.ops.shaping import integers, normal_axis
 # inv
 
 
-def _inv_push(tangents: tuple[Any, ...], y: Any, x: Any) -> Any:
+def _inv_push(tangents: tuple[Any, ...], y: Array, x: Array) -> Array:
     return -(y @ tangents[0] @ y)
 
 
@@ -58,7 +67,7 @@ INV = stacked(
 
 
 @implements(np.linalg.inv)
-def inv(a: Any) -> Any:
+def inv(a: Array) -> Array:
     """`numpy.linalg.inv`."""
     return apply(INV, (admit(a),))
 
@@ -66,7 +75,7 @@ def inv(a: Any) -> Any:
 # solve
 
 
-def _solve_infer(a: Any, b: Any) -> Spec:
+def _solve_infer(a: Array, b: Array) -> Spec:
     matrix, right = square(a), as_spec(b)
     n = matrix.shape[-1]
     dtype = np.result_type(product_dtype(matrix, right), matrix.dtype)
@@ -82,7 +91,7 @@ def _solve_infer(a: Any, b: Any) -> Spec:
 
 
 def _solve_pull(
-    mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
+    mask: int, g: Array, y: Array, inputs: tuple[Any, ...], params: Params
 ) -> list[Any]:
     a, b = inputs
     vector = len(shape_of(b)) == 1
@@ -94,8 +103,8 @@ def _solve_pull(
 
 
 def _solve_push(
-    tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
-) -> Any:
+    tangents: tuple[Any, ...], y: Array, inputs: tuple[Any, ...], params: Params
+) -> Array:
     moved_a, moved_b = tangents
     if moved_a is None:
         return np.linalg.solve(inputs[0], moved_b)
@@ -108,7 +117,7 @@ def _solve_push(
     return np.linalg.solve(inputs[0], moved)[..., 0]
 
 
-def _solve_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
+def _solve_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Array:
     a, b = inputs
     vector = len(shape_of(b)) - batched[1] == 1
     if vector:
@@ -125,7 +134,7 @@ SOLVE.cure = "The right side has as many rows as the matrix; a vector has one ax
 
 
 @implements(np.linalg.solve)
-def solve(a: Any, b: Any) -> Any:
+def solve(a: Array, b: Array) -> Array:
     """`numpy.linalg.solve`."""
     return apply(SOLVE, (admit(a), admit(b)))
 
@@ -133,7 +142,7 @@ def solve(a: Any, b: Any) -> Any:
 # pinv: the rank is taken as constant, as it is wherever there is a derivative
 
 
-def _pinv_pull(g: Any, y: Any, x: Any, **_: Any) -> Any:
+def _pinv_pull(g: Array, y: Array, x: Array, **_: Any) -> Array:
     g, turned = conjugate(g), hermitian(y)
     back = hermitian(g)
     left = back @ y @ turned
@@ -142,7 +151,7 @@ def _pinv_pull(g: Any, y: Any, x: Any, **_: Any) -> Any:
     return conjugate(made)
 
 
-def _pinv_push(tangents: tuple[Any, ...], y: Any, x: Any, **_: Any) -> Any:
+def _pinv_push(tangents: tuple[Any, ...], y: Array, x: Array, **_: Any) -> Array:
     t, turned = tangents[0], hermitian(y)
     back = hermitian(t)
     left = y @ (turned @ back)
@@ -150,7 +159,7 @@ def _pinv_push(tangents: tuple[Any, ...], y: Any, x: Any, **_: Any) -> Any:
     return left - (left @ x) @ y + right - y @ (x @ right) - y @ t @ y
 
 
-def _pinv_infer(x: Any, **_: Any) -> Spec:
+def _pinv_infer(x: Array, **_: Any) -> Spec:
     spec = matrices(x)
     *loop, rows, columns = spec.shape
     return Spec((*loop, columns, rows), spec.dtype)
@@ -169,12 +178,12 @@ PINV = stacked(
 )
 
 
-def _cuts(a: Any, rcond: float) -> bool:
+def _cuts(a: Array, rcond: float) -> bool:
     """Return whether singular values that are not nearly 0 are to count as 0."""
     return rcond > max(1e-9, 100 * float(np.finfo(matrices(a).dtype).eps))
 
 
-def cut(a: Any, limit: Callable[[Any], Any]) -> Any:
+def cut(a: Array, limit: Callable[[Any], Any]) -> Array:
     """The pseudoinverse of ``a`` without values up to ``limit(largest value)``."""
     u, s, vh = np.linalg.svd(a, full_matrices=False)
     small = s <= limit(np.max(s, axis=-1, keepdims=True))
@@ -182,7 +191,7 @@ def cut(a: Any, limit: Callable[[Any], Any]) -> Any:
     return hermitian(vh) @ (inverse[..., :, None] * hermitian(u))
 
 
-def pseudoinverse(a: Any, rcond: float | None, hermitian: bool) -> Any:
+def pseudoinverse(a: Array, rcond: float | None, hermitian: bool) -> Array:
     """Return the pseudoinverse; of a Hermitian matrix it reads the lower triangle."""
     params: Params = {} if rcond is None else {"rcond": rcond}
     if hermitian:
@@ -194,8 +203,12 @@ def pseudoinverse(a: Any, rcond: float | None, hermitian: bool) -> Any:
 
 @implements(np.linalg.pinv)
 def pinv(
-    a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None
-) -> Any:
+    a: Array,
+    rcond: ArrayLike | None = None,
+    hermitian: bool = False,
+    *,
+    rtol: float | None = None,
+) -> Array:
     """`numpy.linalg.pinv`.
 
     Its derivative is that at constant rank; where a singular value crosses
@@ -214,13 +227,13 @@ def pinv(
 # lstsq
 
 
-def _lstsq_compute(a: Any, b: Any, *, rcond: float | None = None) -> Any:
+def _lstsq_compute(a: Array, b: Array, *, rcond: float | None = None) -> Array:
     if len(a.shape) == 2 and len(b.shape) <= 2:
         return np.linalg.lstsq(a, b, rcond=rcond)[0]
     return np.linalg.pinv(a, rcond=_limit(a, rcond)) @ b
 
 
-def _limit(a: Any, rcond: float | None) -> float:
+def _limit(a: Array, rcond: float | None) -> float:
     """Return the limit of `lstsq`, which is not that of `pinv` by default."""
     if rcond is None:
         eps = float(np.finfo(matrices(a).dtype).eps)
@@ -228,7 +241,7 @@ def _limit(a: Any, rcond: float | None) -> float:
     return rcond if rcond >= 0 else float(np.finfo(matrices(a).dtype).eps)
 
 
-def _lstsq_infer(a: Any, b: Any, **_: Any) -> Spec:
+def _lstsq_infer(a: Array, b: Array, **_: Any) -> Spec:
     matrix, right = matrices(a), matrices(b)
     if matrix.shape[-2] != right.shape[-2]:
         raise ValueError(
@@ -241,7 +254,9 @@ def _lstsq_infer(a: Any, b: Any, **_: Any) -> Spec:
     )
 
 
-def _lstsq_left(g: Any, y: Any, a: Any, b: Any, *, rcond: float | None = None) -> Any:
+def _lstsq_left(
+    g: Array, y: Array, a: Array, b: Array, *, rcond: float | None = None
+) -> Array:
     inverse = np.linalg.pinv(a, rcond=_limit(a, rcond))
     g, turned = conjugate(g), hermitian(inverse)
     shared = turned @ g
@@ -251,14 +266,21 @@ def _lstsq_left(g: Any, y: Any, a: Any, b: Any, *, rcond: float | None = None) -
     return sum_to(conjugate(made), shape_of(a))
 
 
-def _lstsq_right(g: Any, y: Any, a: Any, b: Any, *, rcond: float | None = None) -> Any:
+def _lstsq_right(
+    g: Array, y: Array, a: Array, b: Array, *, rcond: float | None = None
+) -> Array:
     inverse = np.linalg.pinv(a, rcond=_limit(a, rcond))
     return sum_to(swap(inverse) @ g, shape_of(b))
 
 
 def _lstsq_push(
-    tangents: tuple[Any, ...], y: Any, a: Any, b: Any, *, rcond: float | None = None
-) -> Any:
+    tangents: tuple[Any, ...],
+    y: Array,
+    a: Array,
+    b: Array,
+    *,
+    rcond: float | None = None,
+) -> Array:
     inverse = np.linalg.pinv(a, rcond=_limit(a, rcond))
     moved_a, moved_b = tangents
     if moved_a is None:
@@ -270,7 +292,7 @@ def _lstsq_push(
     return made if moved_b is None else made + inverse @ moved_b
 
 
-def _lstsq_text(node: Any) -> tuple[str, Params]:
+def _lstsq_text(node: Tensor) -> tuple[str, Params]:
     a, b = node.inputs
     limit = node.params.get("rcond")
     if len(shape_of(a)) == 2 and len(shape_of(b)) <= 2:
@@ -293,7 +315,7 @@ LSTSQ = op(
 )
 
 
-def least_squares(a: Any, b: Any, rcond: float | None) -> Any:
+def least_squares(a: Array, b: Array, rcond: float | None) -> Any:
     """Return the solution of least size; ``b`` a vector or a matrix."""
     params: Params = {} if rcond is None else {"rcond": rcond}
     if rcond is not None and _cuts(a, rcond):
@@ -303,7 +325,9 @@ def least_squares(a: Any, b: Any, rcond: float | None) -> Any:
     return apply(LSTSQ, (a, b), params)
 
 
-def _lstsq_lengths(a: Any, b: Any, rcond: Any = None) -> list[tuple[Any, ...]]:
+def _lstsq_lengths(
+    a: Array, b: Array, rcond: ArrayLike | None = None
+) -> list[tuple[Any, ...]]:
     rows, columns = operand_shape(a)
     return [
         (columns, *operand_shape(b)[1:]), (None,), (), (smallest(rows, columns),),
@@ -311,7 +335,9 @@ def _lstsq_lengths(a: Any, b: Any, rcond: Any = None) -> list[tuple[Any, ...]]:
 
 
 @implements(np.linalg.lstsq, lengths=_lstsq_lengths)
-def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Any, Any, Any, Any]:
+def lstsq(
+    a: Array, b: Array, rcond: ArrayLike | None = None
+) -> tuple[Any, Any, Any, Any]:
     """`numpy.linalg.lstsq`: solution, residuals, rank, singular values.
 
     The solution is that of least size, so it is defined, and differentiated at
@@ -341,7 +367,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Any, Any, Any, Any]:
 
 
 @implements(np.linalg.tensorsolve)
-def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
+def tensorsolve(a: Array, b: Array, axes: tuple[int, ...] | None = None) -> Array:
     """`numpy.linalg.tensorsolve`."""
     a, b = admit(a), admit(b)
     rank = len(shape_of(a))
@@ -360,7 +386,7 @@ def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
 
 
 @implements(np.linalg.tensorinv)
-def tensorinv(a: Any, ind: int = 2) -> Any:
+def tensorinv(a: Array, ind: int = 2) -> Array:
     """`numpy.linalg.tensorinv`."""
     a = admit(a)
     if ind <= 0:
@@ -403,7 +429,7 @@ def _products(sizes: Any) -> tuple[Any, Any, Any]:
 TAME = 2e-13
 
 
-def _by_inverse(x: Any) -> Any:
+def _by_inverse(x: Array) -> Array | None:
     """The cofactors of matrices far from singular; None if one of them is not."""
     if x.shape[-1] < 8 or not x.size:  # small ones gain nothing
         return None
@@ -420,12 +446,12 @@ def _by_inverse(x: Any) -> Any:
     return whole[..., None, None] * swap(inverse)
 
 
-def _largest_row(x: Any) -> Any:
+def _largest_row(x: Array) -> Array:
     """Return the norm of each matrix as a map between largest entries."""
     return np.max(np.sum(np.abs(x), axis=-1), axis=-1)
 
 
-def _cofactor_compute(x: Any) -> Any:
+def _cofactor_compute(x: Array) -> Array:
     quick = _by_inverse(x)
     if quick is not None:
         return quick
@@ -464,7 +490,7 @@ def cofactor(x):
 # two, one on it a sum of such products.
 
 
-def _first_along(x: Any, t: Any) -> Any:
+def _first_along(x: Array, t: Array) -> Array:
     left, sizes, right = np.linalg.svd(x)
     inner = conjugate(swap(left)) @ t @ conjugate(swap(right))
     pairs = _all_but_two(sizes)
@@ -475,7 +501,7 @@ def _first_along(x: Any, t: Any) -> Any:
     return sign[..., None, None] * (conjugate(left) @ moved @ conjugate(right))
 
 
-def _all_but_two(sizes: Any) -> Any:
+def _all_but_two(sizes: Array) -> Array:
     """For i and j the product of all values but these two; 0 where they are one."""
     before, after, _ = _products(sizes)
     eye = eye_like(sizes)
@@ -490,7 +516,7 @@ def _all_but_two(sizes: Any) -> Any:
     return upper + swap(upper)
 
 
-def _second_along(x: Any, a: Any, b: Any) -> Any:
+def _second_along(x: Array, a: Array, b: Array) -> Array | None:
     """Return the second derivative of the cofactors; None near singular matrices."""
     cofactor = _by_inverse(x)
     if cofactor is None:
@@ -506,11 +532,11 @@ def _second_along(x: Any, a: Any, b: Any) -> Any:
     )
 
 
-def _traced(x: Any) -> Any:
+def _traced(x: Array) -> Array:
     return np.sum(x, axis=(-2, -1), keepdims=True)
 
 
-def _along_compute(x: Any, *directions: Any) -> Any:
+def _along_compute(x: Array, *directions: Any) -> Array:
     *others, last = directions
     if not others:
         return _first_along(x, last)
@@ -535,7 +561,7 @@ def _along_compute(x: Any, *directions: Any) -> Any:
 
 
 def _along_pull(
-    mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
+    mask: int, g: Array, y: Array, inputs: tuple[Any, ...], params: Params
 ) -> list[Any]:
     x, *directions = inputs
     passed = [apply(ALONG, (*inputs, g)) if mask & 1 else None]
@@ -546,8 +572,8 @@ def _along_pull(
 
 
 def _along_push(
-    tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
-) -> Any:
+    tangents: tuple[Any, ...], y: Array, inputs: tuple[Any, ...], params: Params
+) -> Tangent:
     total = None
     for i, t in enumerate(tangents):
         if t is not None:
@@ -557,7 +583,7 @@ def _along_push(
     return total
 
 
-def _along_infer(x: Any, *directions: Any) -> Spec:
+def _along_infer(x: Array, *directions: Any) -> Spec:
     spec = square(x)
     for t in directions:
         spec = broadcast(spec, as_spec(t).shape[:-2])
@@ -615,7 +641,7 @@ DET = stacked(
 
 
 @implements(np.linalg.det)
-def det(a: Any) -> Any:
+def det(a: Array) -> Array:
     """`numpy.linalg.det`; its derivatives are right for singular matrices too."""
     return apply(DET, (admit(a),))
 
@@ -623,7 +649,7 @@ def det(a: Any) -> Any:
 # slogdet
 
 
-def _logabsdet_infer(x: Any) -> Spec:
+def _logabsdet_infer(x: Array) -> Spec:
     spec = reduced(x)
     return Spec(spec.shape, real_dtype(spec.dtype))
 
@@ -642,13 +668,13 @@ LOGABSDET = stacked(
 )
 
 
-def _sign_pull(g: Any, y: Any, x: Any) -> Any:
+def _sign_pull(g: Array, y: Array, x: Array) -> Cotangent:
     if dtype_of(x).kind != "c":
         return None
     return 1j * np.imag(g * y)[..., None, None] * swap(np.linalg.inv(x))
 
 
-def _sign_push(tangents: tuple[Any, ...], y: Any, x: Any) -> Any:
+def _sign_push(tangents: tuple[Any, ...], y: Array, x: Array) -> Array:
     if dtype_of(x).kind != "c":
         return np.zeros_like(y)
     moved = np.sum(tangents[0] * swap(np.linalg.inv(x)), axis=(-2, -1))
@@ -670,7 +696,7 @@ SIGN = stacked(
 
 
 @implements(np.linalg.slogdet)
-def slogdet(a: Any) -> SlogdetResult:
+def slogdet(a: Array) -> SlogdetResult:
     """`numpy.linalg.slogdet`; the sign of a complex matrix turns with it."""
     a = admit(a)
     return SlogdetResult(apply(SIGN, (a,)), apply(LOGABSDET, (a,)))

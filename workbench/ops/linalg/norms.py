@@ -8,23 +8,24 @@ import numpy as np
 
 from workbench.core.op import implements
 from workbench.core.tensor import admit, apply, value_of
+from workbench.core.types import Array, ArrayLike, Axis, Spec
 from workbench.ops.define import dtype_of, op, shape_of
 from workbench.ops.elementwise import conjugate, divide_by_length
 from workbench.ops.linalg.shared import eye_like, matrices
 from workbench.ops.linalg.spectra import singular_values
 from workbench.ops.reductions import reduction, settings
-from workbench.ops.shaping import normal_axes
+from workbench.ops.shaping import moveaxis, normal_axes
 
 # norm: the Euclidean one is an op, and the one by powers; the others are written with
 # reductions. Where a length is 0, all its derivatives are.
 
 
-def _norm_compute(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
+def _norm_compute(x: Array, *, axis: Axis = None, keepdims: bool = False) -> Array:
     squares = np.square(np.abs(x) if dtype_of(x).kind == "c" else x)
     return np.sqrt(np.sum(squares, axis=axis, keepdims=keepdims))
 
 
-def _norm_weight(y: Any, x: Any, **_: Any) -> Any:
+def _norm_weight(y: Array, x: Array, **_: Any) -> Array:
     return divide_by_length(conjugate(x), y)
 
 
@@ -32,7 +33,7 @@ NORM = reduction("norm", _norm_compute, _norm_weight, rule="g · x / y, 0 at 0")
 
 
 def _power_norm_compute(
-    x: Any, *, ord: float, axis: Any = None, keepdims: bool = False
+    x: Array, *, ord: float, axis: Axis = None, keepdims: bool = False
 ) -> Any:
     size = np.abs(x)
     nothing = size == 0
@@ -45,7 +46,7 @@ def _power_norm_compute(
     return np.where(flat, 0, total ** (1 / ord))
 
 
-def _power_norm_weight(y: Any, x: Any, *, ord: float, **_: Any) -> Any:
+def _power_norm_weight(y: Array, x: Array, *, ord: float, **_: Any) -> Array:
     size = np.abs(x)
     # Of an entry that is 0, below the order 1 the slope is infinite, and below 2 the
     # one of the slope: both are taken as 0.
@@ -64,7 +65,9 @@ POWER_NORM.template = "np.linalg.vector_norm({0}{more})"
 
 
 @implements(np.linalg.norm)
-def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+def norm(
+    x: Array, ord: float | str | None = None, axis: Axis = None, keepdims: bool = False
+) -> Array:
     """`numpy.linalg.norm`, of every order.
 
     Where a norm has a kink, the gradient is the subgradient of least size: 0 at 0,
@@ -94,11 +97,13 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     return _matrix_norm(x, ord, axes, keepdims)
 
 
-def _floating(x: Any) -> Any:
-    return x if dtype_of(x).kind in "fc" else np.astype(x, float)
+def _floating(x: Array) -> Array:
+    return x if dtype_of(x).kind in "fc" else x.astype(float)
 
 
-def _vector_norm(x: Any, ord: Any, axis: Any, keepdims: bool) -> Any:
+def _vector_norm(
+    x: Array, ord: float | str | None, axis: Axis, keepdims: bool
+) -> Array:
     if ord is None or ord == 2:
         return apply(NORM, (x,), settings(axis, keepdims))
     size = np.abs(x)
@@ -115,13 +120,15 @@ def _vector_norm(x: Any, ord: Any, axis: Any, keepdims: bool) -> Any:
     return apply(POWER_NORM, (x,), settings(axis, keepdims, ord=float(ord)))
 
 
-def _largest(size: Any, axis: Any, keepdims: bool = False) -> Any:
+def _largest(size: Array, axis: Axis, keepdims: bool = False) -> Array:
     """Return the largest of magnitudes; of none it is 0."""
     choose: Any = np.sum if 0 in shape_of(size) else np.max
     return choose(size, axis=axis, keepdims=keepdims)
 
 
-def _matrix_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+def _matrix_norm(
+    x: Array, ord: float | str | None, axes: tuple[int, ...], keepdims: bool
+) -> Array:
     row, column = axes
     if ord in (1, -1, np.inf, -np.inf):
         first, second = (row, column) if abs(ord) == 1 else (column, row)
@@ -130,8 +137,8 @@ def _matrix_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any
         y = choose(sums, axis=second, keepdims=True)
         return y if keepdims else np.squeeze(y, axes)
     if ord in (2, -2, "nuc"):
-        values = singular_values(np.moveaxis(x, axes, (-2, -1)))
-        choose = np.sum if ord == "nuc" else _largest if ord > 0 else np.min
+        values = singular_values(moveaxis(x, axes, (-2, -1)))
+        choose = np.sum if ord == "nuc" else _largest if ord == 2 else np.min
         y = choose(values, axis=-1)
         return np.expand_dims(y, axes) if keepdims else y
     raise ValueError(f"Invalid norm order {ord!r} for matrices.")
@@ -139,15 +146,22 @@ def _matrix_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any
 
 @implements(np.linalg.vector_norm)
 def vector_norm(
-    x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2
-) -> Any:
+    x: Array,
+    /,
+    *,
+    axis: Axis = None,
+    keepdims: bool = False,
+    ord: float | str | None = 2,
+) -> Array:
     """`numpy.linalg.vector_norm`."""
     x = _floating(admit(x))
     return _vector_norm(x, ord, axis, keepdims)
 
 
 @implements(np.linalg.matrix_norm)
-def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+def matrix_norm(
+    x: Array, /, *, keepdims: bool = False, ord: float | str | None = "fro"
+) -> Array:
     """`numpy.linalg.matrix_norm`."""
     return norm(x, ord, (-2, -1), keepdims)
 
@@ -156,7 +170,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
 
 
 @implements(np.linalg.cond)
-def cond(x: Any, p: Any = None) -> Any:
+def cond(x: Array, p: float | str | None = None) -> Array:
     """`numpy.linalg.cond`, for every ``p``."""
     x = admit(x)
     if 0 in shape_of(x):
@@ -181,7 +195,7 @@ def cond(x: Any, p: Any = None) -> Any:
     return np.where(none, np.inf, size * norm(np.linalg.inv(safe), p, (-2, -1)))
 
 
-def _singular(x: Any) -> bool:
+def _singular(x: Array) -> bool:
     try:
         np.linalg.inv(x)
     except np.linalg.LinAlgError:
@@ -199,7 +213,7 @@ RANK = op(
 RANK.batch = "whole"
 
 
-def matrices_rank(x: Any) -> Any:
+def matrices_rank(x: Array) -> Spec:
     """Return what `matrix_rank` gives for matrices like these: a whole number each."""
     spec = matrices(x)
     return type(spec)(spec.shape[:-2], np.dtype(np.intp))
@@ -207,7 +221,11 @@ def matrices_rank(x: Any) -> Any:
 
 @implements(np.linalg.matrix_rank)
 def matrix_rank(
-    A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None
+    A: Array,
+    tol: ArrayLike | None = None,
+    hermitian: bool = False,
+    *,
+    rtol: ArrayLike | None = None,
 ) -> Any:
     """`numpy.linalg.matrix_rank`, an integer: nothing flows back through it."""
     A = admit(A)
@@ -218,7 +236,7 @@ def matrix_rank(
     return apply(RANK, (A,), params)
 
 
-def _plain(limit: Any) -> Any:
+def _plain(limit: Any) -> float:
     """Return a limit as a setting: it decides the rank and has no derivative."""
     limit = value_of(limit)
     return limit if isinstance(limit, (bool, int, float)) else float(limit)

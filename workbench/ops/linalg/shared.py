@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from workbench.core import dims
 from workbench.core.dims import broadcast_shapes, unify_lengths
 from workbench.core.op import Op
-from workbench.core.types import Spec, as_spec
+from workbench.core.types import Array, Axis, Spec, as_spec
 from workbench.ops.contraction import swap
 from workbench.ops.define import dtype_of, shape_of
 from workbench.ops.elementwise import conjugate
@@ -17,7 +18,7 @@ from workbench.ops.elementwise import conjugate
 # What `infer` says
 
 
-def matrices(x: Any) -> Spec:
+def matrices(x: object) -> Spec:
     """Return a stack of matrices, in the dtype that LAPACK gives its results."""
     spec = as_spec(x)
     if len(spec.shape) < 2:
@@ -28,7 +29,7 @@ def matrices(x: Any) -> Spec:
     return Spec(spec.shape, np.dtype(float) if exact else spec.dtype)
 
 
-def square(x: Any, **_: Any) -> Spec:
+def square(x: Array, **_: Any) -> Spec:
     """Return a stack of square matrices."""
     spec = matrices(x)
     try:
@@ -40,7 +41,7 @@ def square(x: Any, **_: Any) -> Spec:
     return Spec((*spec.shape[:-2], n, n), spec.dtype)
 
 
-def reduced(x: Any) -> Spec:
+def reduced(x: Array) -> Spec:
     """Return one number for each square matrix."""
     spec = square(x)
     return Spec(spec.shape[:-2], spec.dtype)
@@ -53,7 +54,7 @@ def broadcast(spec: Spec, loop: tuple[int, ...]) -> Spec:
     )
 
 
-def real_dtype(dtype: Any) -> np.dtype[Any]:
+def real_dtype(dtype: npt.DTypeLike | None) -> np.dtype[Any]:
     """Return the dtype of real numbers as precise as this one."""
     return np.finfo(dtype).dtype
 
@@ -67,49 +68,50 @@ def stacked(made: Op) -> Op:
 # Triangles and transposes
 
 
-def hermitian(x: Any) -> Any:
+def hermitian(x: Array) -> Array:
     """Return the conjugate transpose."""
     return conjugate(swap(x))
 
 
-def half_lower(x: Any) -> Any:
+def half_lower(x: Array) -> Array:
     """Return the lower triangle with half of the diagonal."""
     return (np.tril(x) + np.tril(x, -1)) / 2
 
 
-def mirrored(x: Any) -> Any:
+def mirrored(x: Array) -> Array:
     """Return the Hermitian matrix whose lower triangle this is; both modes follow."""
     below = np.tril(x, -1)
     kept = np.tril(x) - below
     return below + hermitian(below) + (kept + conjugate(kept)) / 2
 
 
-def complete(x: Any, lower: bool) -> Any:
+def complete(x: Array, lower: bool) -> Array:
     """Return the Hermitian matrix that a routine sees which reads one triangle."""
     return mirrored(x) if lower else hermitian(mirrored(hermitian(x)))
 
 
-def fold(full: Any, lower: bool) -> Any:
+def fold(full: Any, lower: bool) -> Array:
     """The transpose of `complete`: an entry beside the diagonal stands for two."""
     whole = full + hermitian(full)
     below = half_lower(whole)
     return below if lower else hermitian(below)
 
 
-def eye_like(x: Any) -> Any:
+def eye_like(x: Array) -> Array:
     """Return the identity matrix in the size and dtype of the last axis of ``x``."""
-    return np.identity(shape_of(x)[-1], dtype=dtype_of(x), like=x)
+    identity: Any = np.identity
+    return identity(shape_of(x)[-1], dtype=dtype_of(x), like=x)
 
 
 # Quotients by gaps that may vanish
 
 
-def largest(x: Any) -> Any:
+def largest(x: Array) -> Array:
     """Return the largest magnitude in each matrix, with both axes kept."""
     return peak(np.abs(x), axis=(-2, -1), keepdims=True)
 
 
-def peak(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+def peak(x: Array, axis: Axis = None, keepdims: bool = False) -> Array:
     """Return the largest of magnitudes, 0 of none; CuPy's `max` has no ``initial=``."""
     if 0 in [n for n in shape_of(x) if isinstance(n, int)]:
         return np.sum(x, axis=axis, keepdims=keepdims)
@@ -118,13 +120,13 @@ def peak(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     return np.max(x, axis=axis, keepdims=keepdims)
 
 
-def noise(x: Any, factor: float = 1000) -> Any:
+def noise(x: Array, factor: float = 1000) -> Array:
     """Return what rounding may leave of a zero in matrices of the size of ``x``."""
     n = dims.largest(*shape_of(x)[-2:], 1)
     return largest(x) * (factor * n * float(np.finfo(dtype_of(x)).eps))
 
 
-def quotient(x: Any, gap: Any, closed: Any, wrong: Any) -> Any:
+def quotient(x: Array, gap: Any, closed: Any, wrong: Any) -> Array:
     """``x / gap``; where the gap is closed 0, or NaN where that would be wrong."""
     filler = np.where(wrong, np.nan, 0)
     safe = np.where(closed, 1, gap)

@@ -21,16 +21,16 @@ equal eigenvalues has NaN whenever both values and vectors are used.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from workbench.core.dims import smallest
 from workbench.core.op import Op, implements
 from workbench.core.tensor import admit, apply
-from workbench.core.types import Params, Spec, as_spec
+from workbench.core.types import Array, Cotangent, Params, Spec, Tangent, as_spec
 from workbench.ops.contraction import swap
-from workbench.ops.define import op, several, shape_of
+from workbench.ops.define import Parts, op, several, shape_of
 from workbench.ops.elementwise import conjugate
 from workbench.ops.linalg.shared import (
     broadcast,
@@ -63,7 +63,7 @@ class EighResult(NamedTuple):
     eigenvectors: Any
 
 
-def _differences(values: Any, factor: float = 8) -> tuple[Any, Any, Any]:
+def _differences(values: Array, factor: float = 8) -> tuple[Any, Any, Any]:
     """``λⱼ - λᵢ``, where that is 0, and where i and j are two.
 
     ``factor`` says how far apart rounding leaves equal eigenvalues: for `eigh` less
@@ -74,11 +74,11 @@ def _differences(values: Any, factor: float = 8) -> tuple[Any, Any, Any]:
     return gap, equal, eye_like(gap) == 0
 
 
-def _diagonal(x: Any) -> Any:
+def _diagonal(x: Array) -> Array:
     return np.diagonal(x, axis1=-2, axis2=-1)
 
 
-def _is_lower(UPLO: str) -> bool:
+def _is_lower(UPLO: Literal["L", "U"]) -> bool:
     if UPLO.upper() not in ("L", "U"):
         raise ValueError("UPLO argument must be 'L' or 'U'")
     return UPLO.upper() == "L"
@@ -90,12 +90,14 @@ def _is_lower(UPLO: str) -> bool:
 # eigenvalues, which is not known here: NaN.
 
 
-def _weights_compute(x: Any, w: Any, *, UPLO: Any) -> Any:
+def _weights_compute(x: Array, w: Array, *, UPLO: Literal["L", "U"]) -> Array:
     _, v = np.linalg.eigh(x, UPLO=UPLO)
     return (v * w[..., None, :]) @ hermitian(v)
 
 
-def _weights_moved(full: Any, x: Any, w: Any, UPLO: Any, varies: bool) -> Any:
+def _weights_moved(
+    full: Array, x: Array, w: Array, UPLO: Literal["L", "U"], varies: bool
+) -> Array:
     """Its change along a Hermitian matrix, at fixed weights; its own transpose."""
     values, v = np.linalg.eigh(x, UPLO=UPLO)
     gap, equal, apart = _differences(values)
@@ -108,13 +110,13 @@ def _weights_moved(full: Any, x: Any, w: Any, UPLO: Any, varies: bool) -> Any:
     return v @ (inner * quotient(step, gap, equal, apart & wrong)) @ hermitian(v)
 
 
-def _eigen_diagonal(full: Any, x: Any, UPLO: Any) -> Any:
+def _eigen_diagonal(full: Array, x: Array, UPLO: Literal["L", "U"]) -> Array:
     _, v = np.linalg.eigh(x, UPLO=UPLO)
     return np.real(np.sum(conjugate(v) * (full @ v), axis=-2))
 
 
 def _weights_pull(
-    mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
+    mask: int, g: Array, y: Array, inputs: tuple[Any, ...], params: Params
 ) -> list[Any]:
     x, w = inputs
     UPLO = params["UPLO"]
@@ -130,8 +132,8 @@ def _weights_pull(
 
 
 def _weights_push(
-    tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
-) -> Any:
+    tangents: tuple[Any, ...], y: Array, inputs: tuple[Any, ...], params: Params
+) -> Tangent:
     (x, w), UPLO, total = inputs, params["UPLO"], None
     if tangents[0] is not None:
         t = complete(tangents[0], UPLO == "L")
@@ -163,17 +165,19 @@ WEIGHTS.rule, WEIGHTS.reads = "V (K ∘ Vᴴ g V) Vᴴ   diag(Vᴴ g V)", (0, 1)
 # eigvalsh
 
 
-def _real_values(x: Any, **_: Any) -> Spec:
+def _real_values(x: Array, **_: Any) -> Spec:
     spec = square(x)
     return Spec(spec.shape[:-1], real_dtype(spec.dtype))
 
 
-def _eigvalsh_pull(g: Any, y: Any, x: Any, *, UPLO: Any) -> Any:
+def _eigvalsh_pull(g: Array, y: Array, x: Array, *, UPLO: Literal["L", "U"]) -> Array:
     made = apply(WEIGHTS, (x, g), {"UPLO": UPLO})
     return conjugate(fold(made, UPLO == "L"))
 
 
-def _eigvalsh_push(tangents: tuple[Any, ...], y: Any, x: Any, *, UPLO: Any) -> Any:
+def _eigvalsh_push(
+    tangents: tuple[Any, ...], y: Array, x: Array, *, UPLO: Literal["L", "U"]
+) -> Array:
     return _eigen_diagonal(complete(tangents[0], UPLO == "L"), x, UPLO)
 
 
@@ -191,7 +195,7 @@ EIGVALSH = stacked(
 
 
 @implements(np.linalg.eigvalsh)
-def eigvalsh(a: Any, UPLO: str = "L") -> Any:
+def eigvalsh(a: Array, UPLO: Literal["L", "U"] = "L") -> Array:
     """`numpy.linalg.eigvalsh`; the gradient lies in the triangle that it reads.
 
     Right for symmetric functions of equal eigenvalues; a single one of them gets
@@ -203,12 +207,14 @@ def eigvalsh(a: Any, UPLO: str = "L") -> Any:
 # eigh
 
 
-def _eigh_infer(x: Any, **_: Any) -> Any:
+def _eigh_infer(x: Array, **_: Any) -> tuple[Spec, Spec]:
     spec = square(x)
     return _real_values(x), spec
 
 
-def _eigh_pull(g: Any, y: Any, x: Any, *, UPLO: Any) -> Any:
+def _eigh_pull(
+    g: Array, y: tuple[Any, ...], x: Array, *, UPLO: Literal["L", "U"]
+) -> Array:
     values, v = y
     if g[1] is None:
         return conjugate(fold((v * g[0][..., None, :]) @ hermitian(v), UPLO == "L"))
@@ -228,7 +234,9 @@ def _eigh_pull(g: Any, y: Any, x: Any, *, UPLO: Any) -> Any:
     return conjugate(fold(v @ inner @ hermitian(v), UPLO == "L"))
 
 
-def _eigh_push(tangents: tuple[Any, ...], y: Any, x: Any, *, UPLO: Any) -> Any:
+def _eigh_push(
+    tangents: tuple[Any, ...], y: tuple[Any, ...], x: Array, *, UPLO: Literal["L", "U"]
+) -> tuple[Array, Array]:
     values, v = y
     gap, equal, apart = _differences(values)
     t = complete(tangents[0], UPLO == "L")
@@ -253,7 +261,7 @@ EIGH = stacked(
 
 
 @implements(np.linalg.eigh)
-def eigh(a: Any, UPLO: str = "L") -> EighResult:
+def eigh(a: Array, UPLO: Literal["L", "U"] = "L") -> EighResult:
     """`numpy.linalg.eigh`; the gradient lies in the triangle that it reads.
 
     Eigenvectors are determined up to a sign, complex ones up to a phase; their
@@ -268,19 +276,19 @@ def eigh(a: Any, UPLO: str = "L") -> EighResult:
 # eig, eigvals
 
 
-def _complex_values(x: Any) -> Spec:
+def _complex_values(x: Array) -> Spec:
     spec = square(x)
     made = np.result_type(spec.dtype, np.complex64)
     return Spec(spec.shape[:-1], made)
 
 
-def _eigvals_pull(g: Any, y: Any, x: Any) -> Any:
+def _eigvals_pull(g: Array, y: Array, x: Array) -> Array:
     _, v = np.linalg.eig(x)
     # The plain transpose: eigenvalues are analytic functions of the matrix.
     return swap(v @ (g[..., :, None] * np.linalg.inv(v)))
 
 
-def _eigvals_push(tangents: tuple[Any, ...], y: Any, x: Any) -> Any:
+def _eigvals_push(tangents: tuple[Any, ...], y: Array, x: Array) -> Array:
     _, v = np.linalg.eig(x)
     return np.sum(np.linalg.inv(v) * swap(tangents[0] @ v), axis=-1)
 
@@ -299,7 +307,7 @@ EIGVALS = stacked(
 
 
 @implements(np.linalg.eigvals)
-def eigvals(a: Any) -> Any:
+def eigvals(a: Array) -> Array:
     """`numpy.linalg.eigvals`.
 
     Real where NumPy finds real ones; complex when traced without values. Right for
@@ -310,19 +318,19 @@ def eigvals(a: Any) -> Any:
     return apply(EIGVALS, (admit(a),))
 
 
-def _eig_infer(x: Any) -> Any:
+def _eig_infer(x: Array) -> tuple[Spec, Spec]:
     values = _complex_values(x)
     return values, Spec(square(x).shape, values.dtype)
 
 
-def _largest(v: Any) -> Any:
+def _largest(v: Array) -> Array:
     """1 at the entry of each eigenvector that LAPACK makes real, 0 elsewhere."""
     size = np.where(np.imag(v) == 0, np.abs(v), 0)
     hit = np.equal(size, peak(size, axis=-2, keepdims=True))
     return hit & (np.cumsum(hit, axis=-2) == 1)
 
 
-def _eig_pull(g: Any, y: Any, x: Any) -> Any:
+def _eig_pull(g: Array, y: tuple[Any, ...], x: Array) -> Array:
     values, v = y
     inverse = np.linalg.inv(v)
     total = 0 if g[0] is None else g[0][..., None, :] * eye_like(v)
@@ -343,7 +351,9 @@ def _eig_pull(g: Any, y: Any, x: Any) -> Any:
     return swap(inverse) @ total @ swap(v)
 
 
-def _eig_push(tangents: tuple[Any, ...], y: Any, x: Any) -> Any:
+def _eig_push(
+    tangents: tuple[Any, ...], y: tuple[Any, ...], x: Array
+) -> tuple[Array, Array]:
     values, v = y
     gap, equal, apart = _differences(values, 64)
     inner = np.linalg.inv(v) @ tangents[0] @ v
@@ -373,7 +383,7 @@ EIG = stacked(
 
 
 @implements(np.linalg.eig)
-def eig(a: Any) -> EigResult:
+def eig(a: Array) -> EigResult:
     """`numpy.linalg.eig`.
 
     Real where NumPy finds real eigenvalues; complex when traced without values.
@@ -411,7 +421,7 @@ class SVDResult(NamedTuple):
     Vh: Any
 
 
-def _thin(x: Any) -> Any:
+def _thin(x: Array) -> tuple[Array, Array, Array]:
     """U, s and V."""
     u, s, vh = np.linalg.svd(x, full_matrices=False)
     return u, s, hermitian(vh)
@@ -432,7 +442,7 @@ class Gaps(NamedTuple):
     apart: Any
 
 
-def _gaps(s: Any) -> Gaps:
+def _gaps(s: Array) -> Gaps:
     row, column = s[..., None, :], s[..., :, None]
     minus, plus = row - column, row + column
     limit = noise(row, 8)
@@ -444,13 +454,13 @@ def _gaps(s: Any) -> Gaps:
 # svdvals, and what its derivative is made of
 
 
-def _values_infer(x: Any, **_: Any) -> Spec:
+def _values_infer(x: Array, **_: Any) -> Spec:
     spec = matrices(x)
     *loop, rows, columns = spec.shape
     return Spec((*loop, smallest(rows, columns)), real_dtype(spec.dtype))
 
 
-def _kinked(weight: Any, s: Any) -> Any:
+def _kinked(weight: Any, s: Array) -> Array:
     """Weights of singular values, 0 for those that are 0: they have a kink there."""
     limit = noise(s[..., None, :], 8)[..., 0]
     return np.where(s <= limit, 0, weight)
@@ -469,13 +479,13 @@ SVDVALS = stacked(
 )
 
 
-def _singular_diagonal(t: Any, x: Any) -> Any:
+def _singular_diagonal(t: Array, x: Array) -> Array:
     """Return the real diagonal of ``Uᴴ t V``."""
     u, _, v = _thin(x)
     return np.real(np.sum(conjugate(u) * (t @ v), axis=-2))
 
 
-def singular_values(x: Any) -> Any:
+def singular_values(x: Array) -> Array:
     """Return the singular values of a stack of matrices, descending."""
     return apply(SVDVALS, (x,))
 
@@ -485,12 +495,12 @@ def singular_values(x: Any) -> Any:
 # on how they go with the values, which is not known here: NaN.
 
 
-def _between_compute(x: Any, w: Any) -> Any:
+def _between_compute(x: Array, w: Array) -> Array:
     u, _, v = _thin(x)
     return (u * w[..., None, :]) @ hermitian(v)
 
 
-def _turned(inner: Any, w: Any, gaps: Gaps, varies: bool) -> Any:
+def _turned(inner: Any, w: Array, gaps: Gaps, varies: bool) -> Array:
     """``Uᴴ dy V`` for ``Uᴴ dx V``, at fixed weights; it is its own transpose."""
     row, column = w[..., None, :], w[..., :, None]
     back = hermitian(inner)
@@ -505,7 +515,7 @@ def _turned(inner: Any, w: Any, gaps: Gaps, varies: bool) -> Any:
     )
 
 
-def _between_moved(t: Any, x: Any, w: Any, varies: bool) -> Any:
+def _between_moved(t: Array, x: Array, w: Array, varies: bool) -> Array:
     """Return the change of ``U diag(w) Vᴴ`` along ``t``, at fixed weights."""
     u, s, v = _thin(x)
     gaps = _gaps(s)
@@ -523,7 +533,7 @@ def _between_moved(t: Any, x: Any, w: Any, varies: bool) -> Any:
 
 
 def _between_pull(
-    mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
+    mask: int, g: Array, y: Array, inputs: tuple[Any, ...], params: Params
 ) -> list[Any]:
     x, w = inputs
     g = conjugate(g)
@@ -535,8 +545,8 @@ def _between_pull(
 
 
 def _between_push(
-    tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
-) -> Any:
+    tangents: tuple[Any, ...], y: Array, inputs: tuple[Any, ...], params: Params
+) -> Tangent:
     x, w = inputs
     total = None
     if tangents[0] is not None:
@@ -564,14 +574,16 @@ BETWEEN.pull, BETWEEN.push = _between_pull, _between_push
 BETWEEN.rule, BETWEEN.reads = "(K ∘ Uᴴ g V) between U and Vᴴ   diag(Uᴴ g V)", (0, 1)
 
 
-def _between(x: Any, w: Any) -> Any:
+def _between(x: Array, w: Array) -> Array:
     return apply(BETWEEN, (x, w))
 
 
 # svd
 
 
-def _svd_infer(x: Any, *, full_matrices: bool = True, hermitian: bool = False) -> Any:
+def _svd_infer(
+    x: Array, *, full_matrices: bool = True, hermitian: bool = False
+) -> tuple[Spec, Spec, Spec]:
     spec = matrices(x)
     *loop, rows, columns = spec.shape
     few = smallest(rows, columns)
@@ -583,11 +595,11 @@ def _svd_infer(x: Any, *, full_matrices: bool = True, hermitian: bool = False) -
     )
 
 
-def _svd_compute(x: Any, **params: Any) -> Any:
+def _svd_compute(x: Array, **params: Any) -> tuple[Any, ...]:
     return tuple(np.linalg.svd(x, **params))
 
 
-def _narrowed(g: Any, whole: Any, few: int) -> Any:
+def _narrowed(g: Cotangent, whole: Array, few: int) -> Any:
     """The cotangent of the first columns of a square basis; the others complete it.
 
     What is orthogonal to the first columns turns as they do: ``dW = -U dUᴴ W``.
@@ -598,7 +610,7 @@ def _narrowed(g: Any, whole: Any, few: int) -> Any:
     return g[..., :few] - last @ (hermitian(g[..., few:]) @ first)
 
 
-def _svd_pull(g: Any, y: Any, x: Any, **_: Any) -> Any:
+def _svd_pull(g: Parts, y: tuple[Any, ...], x: Array, **_: Any) -> Array:
     few = min(shape_of(x)[-2:])
     u, s, v = y[0], y[1], hermitian(y[2])
     to_u = None if g[0] is None else _narrowed(conjugate(g[0]), u, few)
@@ -610,7 +622,7 @@ def _svd_pull(g: Any, y: Any, x: Any, **_: Any) -> Any:
     left = None if to_u is None else hermitian(u) @ to_u
     right = None if to_v is None else hermitian(v) @ to_v
     both = _sum(left, right)
-    across = left if right is None else -right if left is None else left - right
+    across: Any = left if right is None else -right if left is None else left - right
     floor = noise(both) if left is None or right is None else noise(left) + noise(right)
     turn = (both - hermitian(both)) / 2
     wrong = np.abs(turn) > floor
@@ -634,7 +646,7 @@ def _svd_pull(g: Any, y: Any, x: Any, **_: Any) -> Any:
     return conjugate(made)
 
 
-def _over(rest: Any, s: Any, gaps: Gaps, floor: Any) -> Any:
+def _over(rest: Array, s: Array, gaps: Gaps, floor: Array) -> Array:
     return quotient(rest, s[..., None, :], gaps.zero, np.abs(rest) > floor)
 
 
@@ -642,7 +654,9 @@ def _sum(a: Any, b: Any) -> Any:
     return b if a is None else a if b is None else a + b
 
 
-def _svd_push(tangents: tuple[Any, ...], y: Any, x: Any, **_: Any) -> Any:
+def _svd_push(
+    tangents: tuple[Any, ...], y: tuple[Any, ...], x: Array, **_: Any
+) -> tuple[Array, Array, Array]:
     few = min(shape_of(x)[-2:])
     whole_u, s, whole_v = y[0], y[1], hermitian(y[2])
     u, v, t = whole_u[..., :few], whole_v[..., :few], tangents[0]
@@ -663,7 +677,7 @@ def _svd_push(tangents: tuple[Any, ...], y: Any, x: Any, **_: Any) -> Any:
     return _widened(du, whole_u, few), ds, hermitian(_widened(dv, whole_v, few))
 
 
-def _widened(moved: Any, whole: Any, few: int) -> Any:
+def _widened(moved: Array, whole: Array, few: int) -> Array:
     """Return the tangent of a square basis from that of its first columns."""
     if shape_of(whole)[-1] == few:
         return moved
@@ -687,11 +701,11 @@ SVD = stacked(
 
 @implements(np.linalg.svd)
 def svd(
-    a: Any,
+    a: Array,
     full_matrices: bool = True,
     compute_uv: bool = True,
     hermitian: bool = False,
-) -> Any:
+) -> Array | SVDResult:
     """`numpy.linalg.svd`: ``U``, ``S``, ``Vh``, or the singular values alone.
 
     What depends on the vectors of a repeated singular value has NaN where it is
@@ -713,6 +727,6 @@ def svd(
 
 
 @implements(np.linalg.svdvals)
-def svdvals(x: Any, /) -> Any:
+def svdvals(x: Array, /) -> Array:
     """`numpy.linalg.svdvals`; right for symmetric functions of equal values."""
     return singular_values(admit(x))

@@ -19,9 +19,9 @@ import scipy.linalg
 from workbench.core.dims import broadcast_shapes, smallest, unify_lengths
 from workbench.core.op import declare
 from workbench.core.tensor import apply
-from workbench.core.types import Params, Spec, as_spec
+from workbench.core.types import Array, Params, Spec, Tangent, as_spec
 from workbench.ops.contraction import product_dtype, swap
-from workbench.ops.define import op, several, shape_of, sum_to
+from workbench.ops.define import Parts, op, several, shape_of, sum_to
 from workbench.ops.elementwise import conjugate
 from workbench.ops.linalg.shared import (
     eye_like,
@@ -35,11 +35,11 @@ from workbench.ops.linalg.shared import (
 # Triangular systems; the right side is a matrix
 
 
-def _part(a: Any, lower: bool, unit: bool) -> Any:
+def _part(a: Array, lower: bool, unit: bool) -> Array:
     return np.tril(a, -unit) if lower else np.triu(a, unit)
 
 
-def _triangular_compute(a: Any, b: Any, *, lower: bool, unit: bool) -> Any:
+def _triangular_compute(a: Array, b: Array, *, lower: bool, unit: bool) -> Array:
     # SciPy takes no stack of no matrices, and no arrays of other libraries.
     if type(a) is np.ndarray and type(b) is np.ndarray and a.size and b.size:
         return scipy.linalg.solve_triangular(
@@ -49,7 +49,7 @@ def _triangular_compute(a: Any, b: Any, *, lower: bool, unit: bool) -> Any:
     return np.linalg.solve(whole + eye_like(a) if unit else whole, b)
 
 
-def _triangular_infer(a: Any, b: Any, **_: Any) -> Spec:
+def _triangular_infer(a: Array, b: Array, **_: Any) -> Spec:
     matrix, right = square(a), as_spec(b)
     said = f"the right side of shape {right.shape} does not have"
     n = unify_lengths(
@@ -61,7 +61,7 @@ def _triangular_infer(a: Any, b: Any, **_: Any) -> Spec:
 
 
 def _triangular_pull(
-    mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
+    mask: int, g: Array, y: Array, inputs: tuple[Any, ...], params: Params
 ) -> list[Any]:
     a, b = inputs
     lower, unit = params["lower"], params["unit"]
@@ -73,8 +73,8 @@ def _triangular_pull(
 
 
 def _triangular_push(
-    tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
-) -> Any:
+    tangents: tuple[Any, ...], y: Array, inputs: tuple[Any, ...], params: Params
+) -> Array:
     moved_a, moved = tangents
     lower, unit = params["lower"], params["unit"]
     if moved_a is not None:
@@ -95,7 +95,7 @@ TRIANGULAR.reads = (0, "y")
 TRIANGULAR.cure = "The right side has as many rows as the matrix."
 
 
-def triangular(a: Any, b: Any, lower: bool, unit: bool = False) -> Any:
+def triangular(a: Array, b: Array, lower: bool, unit: bool = False) -> Array:
     """``a⁻¹ b`` by one triangle of ``a``; ``unit``: its diagonal counts as 1."""
     return apply(TRIANGULAR, (a, b), {"lower": lower, "unit": unit})
 
@@ -103,7 +103,7 @@ def triangular(a: Any, b: Any, lower: bool, unit: bool = False) -> Any:
 # lu
 
 
-def _lu_infer(x: Any) -> Any:
+def _lu_infer(x: Array) -> tuple[Spec, Spec, Spec]:
     spec = matrices(x)
     *loop, rows, columns = spec.shape
     few = smallest(rows, columns)
@@ -114,14 +114,16 @@ def _lu_infer(x: Any) -> Any:
     )
 
 
-def _lu_compute(x: Any) -> Any:
+def _lu_compute(x: Any) -> tuple[Any, ...]:
     if 0 in x.shape[:-2]:
         specs = _lu_infer(x)
         return tuple(np.zeros_like(x, dtype=s.dtype, shape=s.shape) for s in specs)
     return tuple(scipy.linalg.lu(x, check_finite=False))
 
 
-def _lu_push(tangents: tuple[Any, ...], y: Any, x: Any) -> Any:
+def _lu_push(
+    tangents: tuple[Any, ...], y: tuple[Any, ...], x: Array
+) -> tuple[Tangent, ...]:
     p, lower, upper = y
     few = min(shape_of(x)[-2:])
     t = swap(p) @ tangents[0]
@@ -140,7 +142,7 @@ def _lu_push(tangents: tuple[Any, ...], y: Any, x: Any) -> Any:
     return None, moved_l, moved_u
 
 
-def _lu_pull(g: Any, y: Any, x: Any) -> Any:
+def _lu_pull(g: Parts, y: tuple[Any, ...], x: Array) -> Array:
     p, lower, upper = y
     rows, columns = shape_of(x)[-2:]
     few = min(rows, columns)
@@ -183,7 +185,7 @@ LU = stacked(
 )
 
 
-def lu(a: Any) -> Any:
+def lu(a: Array) -> tuple[Any, ...]:
     """``P``, ``L`` and ``U``."""
     return several(LU, (a,))
 
@@ -191,7 +193,7 @@ def lu(a: Any) -> Any:
 # Row swaps as LAPACK counts them; integers, through which nothing flows
 
 
-def _pivots_compute(p: Any, *, count: int) -> Any:
+def _pivots_compute(p: Array, *, count: int) -> Array:
     flat = np.reshape(np.argmax(p, axis=-2), (-1, p.shape[-1]))
     made = np.zeros_like(flat, dtype=np.int32, shape=(flat.shape[0], count))
     for row, order in zip(made, flat.tolist(), strict=True):
@@ -223,12 +225,12 @@ def lu_pivots(p, count):
 )
 
 
-def pivots(p: Any, count: int) -> Any:
+def pivots(p: Array, count: int) -> Array:
     """Return the swaps of rows behind a permutation matrix."""
     return apply(PIVOTS, (p,), {"count": count})
 
 
-def _order_compute(swaps: Any) -> Any:
+def _order_compute(swaps: Any) -> Array:
     flat = np.reshape(swaps, (-1, swaps.shape[-1]))
     made = np.zeros_like(flat, dtype=np.intp)
     for row, steps in zip(made, flat.tolist(), strict=True):
@@ -259,7 +261,7 @@ def pivot_order(swaps):
 )
 
 
-def permutation(swaps: Any) -> Any:
+def permutation(swaps: Any) -> Array:
     """Return the order of rows that swaps lead to."""
     return apply(ORDER, (swaps,))
 
@@ -267,7 +269,7 @@ def permutation(swaps: Any) -> Any:
 # A X + X B = Q
 
 
-def _sylvester_infer(a: Any, b: Any, q: Any) -> Spec:
+def _sylvester_infer(a: Array, b: Array, q: Array) -> Spec:
     left, right, whole = square(a), square(b), matrices(q)
     said = (
         f"q of shape {whole.shape} does not have {left.shape[-1]} rows and"
@@ -279,7 +281,7 @@ def _sylvester_infer(a: Any, b: Any, q: Any) -> Spec:
     return Spec((*loop, rows, columns), product_dtype(left, right, whole))
 
 
-def _sylvester_compute(a: Any, b: Any, q: Any) -> Any:
+def _sylvester_compute(a: Any, b: Any, q: Any) -> Array:
     spec = _sylvester_infer(a, b, q)
     if 0 in spec.shape:  # SciPy takes no stack of no matrices
         return np.zeros_like(q, dtype=spec.dtype, shape=spec.shape)
@@ -291,7 +293,7 @@ def _sylvester_compute(a: Any, b: Any, q: Any) -> Any:
 
 
 def _sylvester_pull(
-    mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
+    mask: int, g: Array, y: Array, inputs: tuple[Any, ...], params: Params
 ) -> list[Any]:
     a, b, q = inputs
     back = sylvester(swap(a), swap(b), g)
@@ -303,8 +305,8 @@ def _sylvester_pull(
 
 
 def _sylvester_push(
-    tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
-) -> Any:
+    tangents: tuple[Any, ...], y: Array, inputs: tuple[Any, ...], params: Params
+) -> Array:
     moved_a, moved_b, moved = tangents
     for term in (
         None if moved_a is None else -(moved_a @ y),
@@ -325,7 +327,7 @@ SYLVESTER.reads = (0, 1, "y")
 SYLVESTER.cure = "a and b are square; q has the rows of a and the columns of b."
 
 
-def sylvester(a: Any, b: Any, q: Any) -> Any:
+def sylvester(a: Array, b: Array, q: Array) -> Array:
     """Return the solution of ``a x + x b = q``."""
     return apply(SYLVESTER, (a, b, q))
 
@@ -333,11 +335,11 @@ def sylvester(a: Any, b: Any, q: Any) -> Any:
 # Banded systems: entry i, j of the matrix stands in row upper + i - j of the band
 
 
-def _banded_compute(ab: Any, b: Any, *, lower: int, upper: int) -> Any:
+def _banded_compute(ab: Array, b: Array, *, lower: int, upper: int) -> Array:
     return scipy.linalg.solve_banded((lower, upper), ab, b, check_finite=False)
 
 
-def _banded_infer(ab: Any, b: Any, *, lower: int, upper: int) -> Spec:
+def _banded_infer(ab: Array, b: Array, *, lower: int, upper: int) -> Spec:
     band, right = matrices(ab), matrices(b)
     if band.shape[-2:] != (lower + upper + 1, right.shape[-2]):
         raise ValueError(
@@ -354,7 +356,7 @@ def _shifts(rows: int, lower: int, n: int) -> tuple[Any, Any]:
     return np.clip(index, 0, max(n - 1, 0)), (index >= 0) & (index < n)
 
 
-def _transposed(ab: Any, lower: int) -> Any:
+def _transposed(ab: Array, lower: int) -> Array:
     """Return the band of the transposed matrix."""
     rows, n = shape_of(ab)
     columns, inside = _shifts(rows, lower, n)
@@ -363,7 +365,7 @@ def _transposed(ab: Any, lower: int) -> Any:
 
 
 def _banded_pull(
-    mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
+    mask: int, g: Array, y: Array, inputs: tuple[Any, ...], params: Params
 ) -> list[Any]:
     ab, _ = inputs
     lower, upper = params["lower"], params["upper"]
@@ -383,6 +385,6 @@ BANDED.rule, BANDED.reads = "−(x₀⁻ᵀ g) yᵀ on the band   x₀⁻ᵀ g",
 BANDED.cure = "The band has a row for each diagonal; the right side is a matrix."
 
 
-def banded(ab: Any, b: Any, lower: int, upper: int) -> Any:
+def banded(ab: Array, b: Array, lower: int, upper: int) -> Array:
     """Return the solution of a banded system; ``b`` is a matrix."""
     return apply(BANDED, (ab, b), {"lower": lower, "upper": upper})

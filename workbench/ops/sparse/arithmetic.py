@@ -14,6 +14,7 @@ import numpy as np
 from workbench.core import blame, dims, types
 from workbench.core.tensor import admit, apply
 from workbench.core.tree import is_sparse
+from workbench.core.types import Array, Shape
 from workbench.errors import ShapeError, TraceError
 from workbench.ops.define import shape_of
 from workbench.ops.sparse.pattern import (
@@ -29,7 +30,7 @@ from workbench.ops.sparse.pattern import (
 )
 
 
-def dense(s: Any) -> Any:
+def dense(s: Any) -> Array:
     """Return the whole array, zeros and all."""
     values, pattern = listed(s)
     height, width = pattern.plane
@@ -87,7 +88,10 @@ def _sparse_sum(a: Any, b: Any, together: Callable[[Any, Any], Any]) -> Any:
 
 
 def _structure(
-    p: Pattern, q: Pattern, function: Callable[[Any, Any], Any], shape: Any = None
+    p: Pattern,
+    q: Pattern,
+    function: Callable[[Any, Any], Any],
+    shape: Shape | None = None,
 ) -> Pattern:
     """The pattern that SciPy finds for two arrays of ones, where nothing cancels."""
     ones = [
@@ -129,14 +133,14 @@ def divide(a: Any, b: Any) -> Any:
     return _scaled(a, b, np.true_divide)
 
 
-def _at(values: Any, have: Pattern, wanted: Pattern) -> Any:
+def _at(values: Array, have: Pattern, wanted: Pattern) -> Array:
     """The entries of one pattern at the places of another; axes of 1 are stretched."""
     rows = wanted.rows if have.plane[0] > 1 else np.zeros_like(wanted.rows)
     columns = wanted.columns if have.plane[1] > 1 else np.zeros_like(wanted.columns)
     return gather(values, have.locate(rows, columns))
 
 
-def _scaled(s: Any, x: Any, together: Callable[[Any, Any], Any]) -> Any:
+def _scaled(s: Any, x: Array, together: Callable[[Any, Any], Any]) -> Any:
     x = admit(x)
     shape = shape_of(x)
     if dims.is_same_shape(shape, (1,) * len(shape)):

@@ -20,13 +20,12 @@ from workbench.core.dims import unify_lengths
 from workbench.core.op import Op
 from workbench.core.tensor import Tensor, apply
 from workbench.core.tree import is_sparse
-from workbench.core.types import Batched, Params, Spec, as_spec
+from workbench.core.types import Array, Batched, Params, Spec, as_spec
 from workbench.errors import UsageError
 from workbench.ops.contraction import product_dtype
 from workbench.ops.define import multilinear, shape_of
 from workbench.ops.indexing import ARRAY, SCATTER, own_ufunc
-
-Array = Any
+from workbench.ops.shaping import moveaxis
 
 #: The attributes that hold the indices of each format.
 INDEX = {
@@ -59,10 +58,10 @@ class Pattern:
 
     def __init__(
         self,
-        kind: Any,
+        kind: type[Any],
         name: str,
         shape: tuple[int, ...],
-        index: tuple[Array, ...],
+        index: tuple[Any, ...],
         data_shape: tuple[int, ...],
     ) -> None:
         self.kind = kind
@@ -137,7 +136,7 @@ class Pattern:
             self.built = (data, made)
         return made
 
-    def family(self, name: str) -> Any:
+    def family(self, name: str) -> type[Any]:
         """The class of another format, from the same library and of the same sort."""
         from importlib import import_module
 
@@ -155,7 +154,7 @@ class Pattern:
     # Coordinates, on the host
 
     @cached_property
-    def _listed(self) -> tuple[Array, Array, Array | None]:
+    def _listed(self) -> tuple[Any, Any, Any]:
         """Rows and columns of all entries, and which of the values these are."""
         parts = tuple(map(host, self.index))
         rows: Array
@@ -196,17 +195,17 @@ class Pattern:
         return parts[0].astype(np.int64), parts[1].astype(np.int64), None
 
     @property
-    def rows(self) -> Array:
+    def rows(self) -> np.ndarray[Any, Any]:
         """The row of each entry."""
         return self._listed[0]
 
     @property
-    def columns(self) -> Array:
+    def columns(self) -> np.ndarray[Any, Any]:
         """The column of each entry."""
         return self._listed[1]
 
     @property
-    def kept(self) -> Array | None:
+    def kept(self) -> np.ndarray[Any, Any] | None:
         """Which of the values, in C order, are entries; None: all of them."""
         return self._listed[2]
 
@@ -217,7 +216,7 @@ class Pattern:
         return (1, shape[0]) if len(shape) == 1 else (shape[0], shape[1])
 
     @cached_property
-    def keys(self) -> Array:
+    def keys(self) -> np.ndarray[Any, Any]:
         """One number per entry: its place in the whole array in C order."""
         return self.rows * max(self.plane[1], 1) + self.columns
 
@@ -227,7 +226,9 @@ class Pattern:
         keys = self.keys
         return bool((np.diff(keys) > 0).all()) or len(np.unique(keys)) == len(keys)
 
-    def locate(self, rows: Array, columns: Array) -> Array:
+    def locate(
+        self, rows: np.ndarray[Any, Any], columns: np.ndarray[Any, Any]
+    ) -> Array:
         """Return which entries stand in these places; all of them must be there."""
         order = np.argsort(self.keys, kind="stable")
         wanted = rows * max(self.plane[1], 1) + columns
@@ -261,7 +262,7 @@ class Pattern:
         return Pattern(self.family("coo"), "coo", shape, (rows, columns), rows.shape)
 
 
-def host(part: Array) -> Array:
+def host(part: Any) -> np.ndarray[Any, Any]:
     """Return an index array in NumPy: that of CuPy comes from the device."""
     return part if isinstance(part, np.ndarray) else part.get()
 
@@ -322,7 +323,7 @@ def placed(index: Any, like: Any) -> Any:
     return np.asarray(index, like=value)
 
 
-def around(data: Any, pattern: Pattern) -> Any:
+def around(data: Array, pattern: Pattern) -> Any:
     """Return the sparse array around these values; None if their library has none."""
     if isinstance(data, np.ndarray):
         if all(isinstance(part, np.ndarray) for part in pattern.index):
@@ -340,7 +341,7 @@ def around(data: Any, pattern: Pattern) -> Any:
 # sparse @ dense
 
 
-def _product(data: Any, x: Any, *, pattern: Pattern) -> Any:
+def _product(data: Array, x: Array, *, pattern: Pattern) -> Array:
     s = around(data, pattern)
     if s is not None:
         # SciPy makes a number of one row in COO.
@@ -353,7 +354,7 @@ def _product(data: Any, x: Any, *, pattern: Pattern) -> Any:
     return out
 
 
-def _product_infer(data: Any, x: Any, *, pattern: Pattern) -> Spec:
+def _product_infer(data: Array, x: Array, *, pattern: Pattern) -> Spec:
     spec = as_spec(x)
     if len(spec.shape) not in (1, 2):
         raise ValueError(f"a product with an array of {len(spec.shape)} axes")
@@ -366,9 +367,9 @@ def _product_infer(data: Any, x: Any, *, pattern: Pattern) -> Spec:
     return Spec((pattern.shape[0], *spec.shape[1:]), product_dtype(as_spec(data), spec))
 
 
-def _folded(x: Any) -> Any:
+def _folded(x: Array) -> Array:
     """Return a batch of vectors or matrices as the columns of one matrix."""
-    return np.reshape(np.moveaxis(x, 0, -1), (shape_of(x)[1], -1))
+    return np.reshape(moveaxis(x, 0, -1), (shape_of(x)[1], -1))
 
 
 def block_diagonal(
@@ -384,14 +385,14 @@ def block_diagonal(
     return tall, pattern.repeated(count), count
 
 
-def _product_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
+def _product_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Array:
     pattern: Pattern = params["pattern"]
     data, x = inputs
     height = pattern.shape[0]
     if not batched[0]:
         size, _, *rest = shape_of(x)
         y = apply(PRODUCT, (data, _folded(x)), params)
-        return np.moveaxis(np.reshape(y, (height, *rest, size)), -1, 0)
+        return moveaxis(np.reshape(y, (height, *rest, size)), -1, 0)
     tall, blocks, count = block_diagonal(inputs, batched, pattern)
     y = apply(PRODUCT, tuple(tall), {"pattern": blocks})
     return np.reshape(y, (count, height, *shape_of(y)[1:]))
@@ -408,7 +409,7 @@ def array_text(pattern: Pattern) -> tuple[str, Params]:
     return template, dict(zip(names, pattern.index, strict=True), shape=pattern.shape)
 
 
-def _product_text(node: Any) -> tuple[str, Params]:
+def _product_text(node: Tensor) -> tuple[str, Params]:
     template, named = array_text(node.params["pattern"])
     product = f"{template} @ {{1}}"
     if len(named["shape"]) == 1 or named["shape"][0] == 1:
@@ -434,7 +435,7 @@ PRODUCT: Op = multilinear(
 # (g xᵀ) where entries are stored
 
 
-def _sample(g: Any, x: Any, *, pattern: Pattern) -> Any:
+def _sample(g: Array, x: Array, *, pattern: Pattern) -> Array:
     rows, columns = placed(pattern.rows, g), placed(pattern.columns, g)
     if len(shape_of(g)) == 1:
         return g[rows] * x[columns]
@@ -446,17 +447,17 @@ def _sample(g: Any, x: Any, *, pattern: Pattern) -> Any:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def _sample_infer(g: Any, x: Any, *, pattern: Pattern) -> Spec:
+def _sample_infer(g: Array, x: Array, *, pattern: Pattern) -> Spec:
     return Spec(pattern.rows.shape, product_dtype(as_spec(g), as_spec(x)))
 
 
-def _sample_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Any:
+def _sample_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Array:
     tall, blocks, count = block_diagonal(inputs, batched, params["pattern"])
     y = apply(SAMPLE, tuple(tall), {"pattern": blocks})
     return np.reshape(y, (count, len(params["pattern"].rows)))
 
 
-def _sample_text(node: Any) -> tuple[str, Params]:
+def _sample_text(node: Tensor) -> tuple[str, Params]:
     named = {k: getattr(node.params["pattern"], k) for k in ("rows", "columns")}
     if len(shape_of(node.inputs[0])) == 1:
         return "{0}[{rows}] * {1}[{columns}]", named
@@ -491,7 +492,7 @@ def taken(s: Any) -> tuple[Any, Pattern]:
     return data, pattern
 
 
-def made_of(data: Any, pattern: Pattern) -> Any:
+def made_of(data: Array, pattern: Pattern) -> Any:
     """Return the sparse array of these values: ours around a Tensor, else SciPy's."""
     if isinstance(data, Tensor):
         return hooks.sparse_tensor(data, pattern)
@@ -524,18 +525,18 @@ def canonical(s: Any) -> tuple[Any, Pattern]:
     return spread(data, where, len(keys)), alone
 
 
-def gather(values: Any, index: Any) -> Any:
+def gather(values: Array, index: Any) -> Array:
     """Return the values at an index, which is an array on the host."""
     return values[placed(index, values)]
 
 
-def spread(values: Any, index: Any, size: int) -> Any:
+def spread(values: Array, index: Any, size: int) -> Array:
     """Return a vector with the values added up where the index says."""
     params = {"key": (ARRAY,), "shape": (size,)}
     return apply(SCATTER, (values, placed(index, values)), params)
 
 
-def numbered(values: Any, start: int) -> Any:
+def numbered(values: Array, start: int) -> Any:
     """Return the numbers that stand for some values: ``start``, ``start + 1``, ..."""
     count = int(np.prod(shape_of(values), dtype=np.int64))
     return np.arange(start, start + count)  # host array: numbers of entries

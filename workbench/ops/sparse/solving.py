@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from workbench.core import blame
-from workbench.core.tensor import admit, apply
+from workbench.core.tensor import Tensor, admit, apply
 from workbench.core.tree import is_sparse
-from workbench.core.types import Params, Spec, as_spec
+from workbench.core.types import Array, Params, Spec, as_spec
 from workbench.errors import DtypeError, ShapeError
 from workbench.ops.contraction import product_dtype
 from workbench.ops.define import op, shape_of
@@ -36,7 +36,7 @@ def _dtype(*operands: Any) -> np.dtype[Any]:
     return found if found.kind in "fc" else np.dtype(float)
 
 
-def _compute(data: Any, b: Any, *, pattern: Pattern, transposed: bool) -> Any:
+def _compute(data: Array, b: Any, *, pattern: Pattern, transposed: bool) -> Array:
     if not isinstance(data, np.ndarray):
         return _elsewhere(data, b, pattern.T if transposed else pattern)
     splu = import_module("scipy.sparse.linalg").splu
@@ -54,7 +54,7 @@ def _compute(data: Any, b: Any, *, pattern: Pattern, transposed: bool) -> Any:
     return kept[1].solve(b.astype(dtype, copy=False), "T" if transposed else "N")
 
 
-def _elsewhere(data: Any, b: Any, pattern: Pattern) -> Any:
+def _elsewhere(data: Array, b: Any, pattern: Pattern) -> Array:
     """By CuPy's own solver; with a library that has none, densely."""
     if type(data).__module__.partition(".")[0] == "cupy":
         spsolve = import_module("cupyx.scipy.sparse.linalg").spsolve
@@ -65,13 +65,13 @@ def _elsewhere(data: Any, b: Any, pattern: Pattern) -> Any:
 class _Plain:
     """The stored values and pattern of a sparse array, with its shape."""
 
-    def __init__(self, data: Any, pattern: Pattern) -> None:
+    def __init__(self, data: Array, pattern: Pattern) -> None:
         self.data, self.pattern, self.shape = data, pattern, pattern.shape
 
 
 def _pull(
-    mask: int, g: Any, x: Any, inputs: tuple[Any, ...], params: Params
-) -> list[Any]:
+    mask: int, g: Array, x: Array, inputs: tuple[Any, ...], params: Params
+) -> Any:
     pattern, transposed = params["pattern"], params["transposed"]
     turned = {"pattern": pattern, "transposed": not transposed}
     u = apply(SOLVE, (inputs[0], g), turned)
@@ -82,8 +82,8 @@ def _pull(
 
 def _push(
     tangents: tuple[Any, ...],
-    x: Any,
-    data: Any,
+    x: Array,
+    data: Array,
     b: Any,
     *,
     pattern: Pattern,
@@ -98,12 +98,12 @@ def _push(
     return apply(SOLVE, (data, right), params)
 
 
-def _infer(data: Any, b: Any, *, pattern: Pattern, transposed: bool) -> Spec:
+def _infer(data: Array, b: Any, *, pattern: Pattern, transposed: bool) -> Spec:
     data, b = as_spec(data), as_spec(b)
     return Spec(b.shape, _dtype(data, b))
 
 
-def _batch(inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params) -> Any:
+def _batch(inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params) -> Array:
     data, b = inputs
     if not batched[0]:
         size, length, *rest = shape_of(b)
@@ -115,7 +115,7 @@ def _batch(inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params) -
     return np.reshape(y, (count, -1, *shape_of(y)[1:]))
 
 
-def _text(node: Any) -> tuple[str, Params]:
+def _text(node: Tensor) -> tuple[str, Params]:
     template, named = array_text(node.params["pattern"])
     turned = ', "T"' * node.params["transposed"]
     return f"sparse.linalg.splu({template}.tocsc()).solve({{1}}{turned})", named

@@ -11,10 +11,12 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from workbench.core import blame, dims
 from workbench.core.tensor import Tensor, admit
 from workbench.core.tree import is_sparse
+from workbench.core.types import Array
 from workbench.errors import ShapeError, TraceError
 from workbench.ops.define import shape_of
 from workbench.ops.sparse.arithmetic import add
@@ -35,7 +37,7 @@ def _scipy() -> Any:
     return import_module("scipy.sparse")
 
 
-def traced(x: Any) -> bool:
+def traced(x: object) -> bool:
     """Return whether a Tensor takes part in an argument."""
     if isinstance(x, (list, tuple)):
         return any(map(traced, x))
@@ -48,7 +50,10 @@ def constructor(name: str) -> Callable[..., Any]:
     """Return the maker of arrays of one class of SciPy's, which keeps Tensors."""
 
     def make(
-        arg1: Any, shape: Any = None, dtype: Any = None, copy: bool = False
+        arg1: Any,
+        shape: Any = None,
+        dtype: npt.DTypeLike | None = None,
+        copy: bool = False,
     ) -> Any:
         scipy_sparse = _scipy()
         kind = getattr(scipy_sparse, name)
@@ -76,7 +81,7 @@ def constructor(name: str) -> Callable[..., Any]:
 
 
 def _of_parts(
-    kind: Any, name: str, data: Any, rest: tuple[Any, ...], shape: Any
+    kind: Any, name: str, data: Array, rest: tuple[Any, ...], shape: Any
 ) -> Any:
     if len(rest) == 1 and not name.startswith(("coo", "dia")):
         # Others would add up the numbers of entries that stand in one place.
@@ -118,12 +123,14 @@ def _sparse(block: Any, array: bool = True) -> Any:
     return made_of(np.reshape(block, -1), pattern)
 
 
-def _finished(made: Any, format: str | None, dtype: Any) -> Any:
+def _finished(made: Any, format: str | None, dtype: npt.DTypeLike | None) -> Any:
     made = made if format is None else made.asformat(format)
     return made if dtype is None else made.astype(dtype)
 
 
-def stack(name: str, blocks: Any, format: str | None, dtype: Any) -> Any:
+def stack(
+    name: str, blocks: Sequence[Any], format: str | None, dtype: npt.DTypeLike | None
+) -> Any:
     """`scipy.sparse.vstack` and `hstack`."""
     scipy_sparse = _scipy()
     function = getattr(scipy_sparse, name)
@@ -134,7 +141,10 @@ def stack(name: str, blocks: Any, format: str | None, dtype: Any) -> Any:
 
 
 def block_array(
-    name: str, blocks: Sequence[Sequence[Any]], format: str | None, dtype: Any
+    name: str,
+    blocks: Sequence[Sequence[Any]],
+    format: str | None,
+    dtype: npt.DTypeLike | None,
 ) -> Any:
     """`scipy.sparse.block_array` and `bmat`; None is a block of zeros."""
     scipy_sparse = _scipy()
@@ -152,7 +162,7 @@ def block_array(
 
 
 def block_diag(
-    mats: Sequence[Any], format: str | None = None, dtype: Any = None
+    mats: Sequence[Any], format: str | None = None, dtype: npt.DTypeLike | None = None
 ) -> Any:
     """Return the blocks along a diagonal, as `scipy.sparse.block_diag` does.
 
@@ -200,7 +210,12 @@ def kronsum(A: Any, B: Any, format: str | None = None) -> Any:
 
 
 def diagonals(
-    name: str, diags: Any, offsets: Any, shape: Any, format: str | None, dtype: Any
+    name: str,
+    diags: Any,
+    offsets: Any,
+    shape: Any,
+    format: str | None,
+    dtype: npt.DTypeLike | None,
 ) -> Any:
     """`scipy.sparse.diags_array` and `diags`."""
     scipy_sparse = _scipy()

@@ -12,9 +12,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from workbench.core import blame, hooks, types
 from workbench.core.tensor import Tensor
+from workbench.core.types import Array, Axis
 from workbench.errors import TraceError, UsageError
 from workbench.ops.define import shape_of
 from workbench.ops.joining import by_operator
@@ -70,7 +72,7 @@ class SparseTensor:
     __array_priority__ = 1000
     __hash__ = object.__hash__
 
-    def __init__(self, data: Any, pattern: Pattern) -> None:
+    def __init__(self, data: Array, pattern: Pattern) -> None:
         self.data = data
         self.pattern = pattern
 
@@ -139,7 +141,7 @@ class SparseTensor:
 
     # Moving entries
 
-    def transpose(self, axes: Any = None, copy: bool = False) -> Any:
+    def transpose(self, axes: object = None, copy: bool = False) -> Any:
         """As SciPy's."""
         if self.ndim == 1:
             return self
@@ -148,7 +150,7 @@ class SparseTensor:
             data, pattern = listed(self)
         return made_of(data, pattern.T)
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: object) -> Any:
         if isinstance(index, Tensor):
             index = index.value
         parts = index if isinstance(index, tuple) else (index,)
@@ -170,23 +172,25 @@ class SparseTensor:
             return self
         return carried(lambda s: s.asformat(format), self)
 
-    def toarray(self, order: Any = None, out: None = None) -> Any:
+    def toarray(self, order: object = None, out: None = None) -> Array:
         """Return the whole array as a Tensor."""
         return arithmetic.dense(self)
 
     todense = toarray
 
-    def diagonal(self, k: int = 0) -> Any:
+    def diagonal(self, k: int = 0) -> Array:
         """Return the ``k``-th diagonal, as a Tensor."""
         return carried(lambda s: s.diagonal(k), self)
 
-    def copy(self) -> Any:
+    def copy(self) -> SparseTensor:
         """Itself: a traced value never changes in place."""
         return self
 
     # Sums
 
-    def sum(self, axis: Any = None, dtype: Any = None, out: None = None) -> Any:
+    def sum(
+        self, axis: Axis = None, dtype: npt.DTypeLike | None = None, out: None = None
+    ) -> Any:
         """Return the sum over an axis, or of everything, as a Tensor."""
         values, pattern = listed(self)
         if dtype is not None:
@@ -205,13 +209,15 @@ class SparseTensor:
             return y
         return y[None, :] if summed == 0 else y[:, None]
 
-    def mean(self, axis: Any = None, dtype: Any = None, out: None = None) -> Any:
+    def mean(
+        self, axis: Axis = None, dtype: npt.DTypeLike | None = None, out: None = None
+    ) -> Any:
         """Return the mean over an axis, or of everything, zeros counted."""
         total = self.sum(axis, dtype)
         whole = int(np.prod(self.shape))
         return total / (whole // max(1, total.size))
 
-    def trace(self, offset: int = 0) -> Any:
+    def trace(self, offset: int = 0) -> Array:
         """Return the sum of a diagonal."""
         return np.sum(self.diagonal(offset))
 
@@ -227,7 +233,9 @@ class SparseTensor:
             return made_of(function(values), pattern)
         return made_of(function(self.data), self.pattern)
 
-    def astype(self, dtype: Any, casting: str = "unsafe", copy: bool = True) -> Any:
+    def astype(
+        self, dtype: npt.DTypeLike | None, casting: str = "unsafe", copy: bool = True
+    ) -> Any:
         """Return the same array in another dtype."""
         return self.map(lambda x: x.astype(dtype), once=False)
 
@@ -247,7 +255,7 @@ class SparseTensor:
         """The imaginary part."""
         return self.map(np.imag, once=False)
 
-    def power(self, n: Any, dtype: Any = None) -> Any:
+    def power(self, n: int, dtype: npt.DTypeLike | None = None) -> Any:
         """Return each stored entry to the power ``n``, a number that is not 0."""
         if not types.is_weak(n) and shape_of(n) != ():
             raise NotImplementedError("the power of a sparse array must be a number")
@@ -259,7 +267,7 @@ class SparseTensor:
         made = self if dtype is None else self.astype(dtype)
         return made.map(lambda x: x**n)
 
-    def __pow__(self, n: Any) -> Any:
+    def __pow__(self, n: int) -> Any:
         if not self.pattern.matrixlike:
             return self.power(n)
         if n < 1:
@@ -272,7 +280,7 @@ class SparseTensor:
     def __neg__(self) -> Any:
         return self.map(np.negative, once=False)
 
-    def __pos__(self) -> Any:
+    def __pos__(self) -> SparseTensor:
         return self
 
     def __abs__(self) -> Any:
@@ -288,7 +296,9 @@ class SparseTensor:
 
     # What NumPy asks
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+    def __array__(
+        self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
+    ) -> Any:
         frame = sys._getframe(1)
         if not frame.f_globals.get("__name__", "").startswith("scipy.sparse"):
             raise TraceError(
@@ -315,7 +325,7 @@ class SparseTensor:
         )
 
     def __array_function__(
-        self, function: Any, kinds: Any, args: tuple[Any, ...], settings: Any
+        self, function: Any, kinds: object, args: tuple[Any, ...], settings: Any
     ) -> Any:
         if function is np.dot and len(args) == 2:
             return operate("matmul", *args)
@@ -395,7 +405,7 @@ hooks.sparse_tensor.set(SparseTensor)
 # A sparse array as part of a nest of arguments: what `core/tree.py` asks for.
 
 
-def build(data: Any, pattern: Pattern) -> Any:
+def build(data: Array, pattern: Pattern) -> Any:
     """Return a sparse array of a nest, around what has come for its values.
 
     What is not of their shape is no sparse array: the block of a Jacobian, a batch.

@@ -7,11 +7,13 @@ closed form. The recurrences are those that stay finite at 0.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from workbench.core import blame
+from workbench.core.types import Array
 from workbench.errors import NotDifferentiableError
 from workbench.ops.define import RULE_NAMES, dtype_of
 from workbench.ops.special.define import F, by_x, helper, many, special
@@ -38,7 +40,7 @@ special("k1", "-0.5 * (k0(x) + kv(2, x))")
 
 
 @helper
-def of_real(x: Any, name: str) -> Any:
+def of_real(x: Array, name: str) -> Array:
     """Return the argument of a function scaled by exp(-|x|), which must be real."""
     if dtype_of(x).kind == "c":
         raise NotDifferentiableError(
@@ -98,7 +100,7 @@ many(
 )
 
 
-def _root(x: Any) -> Any:
+def _root(x: Array) -> Array:
     return np.sqrt(np.maximum(of_real(x, "airye"), 0))
 
 
@@ -119,7 +121,9 @@ many(
 
 
 @helper
-def struve_slope(v: Any, x: Any, function: Any, sign: float) -> Any:
+def struve_slope(
+    v: Array, x: Array, function: Callable[..., Any], sign: float
+) -> Array:
     """Return the derivative by x; ``sign`` is that of the series, -1 for `struve`."""
     near = (np.abs(x) < 2) & (v > -1.25)  # beyond, the series has poles
     a, b, order = np.where(near, x, 1), np.where(near, 2, x), np.where(near, v, 0)
@@ -163,7 +167,7 @@ many(
 # Parabolic cylinder functions and their derivatives: DLMF 12.2.1 and 12.2.3
 
 
-def _parabolic(energy: Any) -> Any:
+def _parabolic(energy: Any) -> tuple[Callable[..., Any], ...]:
     return (lambda y, a, x: y[1], lambda y, a, x: energy(a, x) * y[0])
 
 

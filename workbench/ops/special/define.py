@@ -18,10 +18,12 @@ from workbench.core import blame
 from workbench.core.dims import broadcast_shapes
 from workbench.core.op import CALLS, UFUNCS, Op
 from workbench.core.refusals import REFUSED
-from workbench.core.types import is_differentiable
+from workbench.core.tensor import Tensor
+from workbench.core.types import Array, is_differentiable
 from workbench.errors import NotDifferentiableError, TraceError
 from workbench.ops.define import (
     RULE_NAMES,
+    Parts,
     dtype_of,
     elementwise,
     op,
@@ -59,14 +61,14 @@ class Special:
         found = _ufunc(name)
         self.ufunc = getattr(private, f"_{name}") if found is None else found
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any) -> Array:
         """Return the function of arrays of one library, or of Tensors."""
         for x in args:
             if type(x).__module__.startswith("cupy"):
                 return self._on_gpu()(*args)
         return self.ufunc(*args)
 
-    def template(self, node: Any) -> str:
+    def template(self, node: Tensor) -> str:
         """Return how the text of a program calls it."""
         if not self.__name__.startswith("spherical_") or self.__name__[-2:] != "_d":
             called = {"riemann_zeta": "zeta"}.get(self.__name__, self.__name__)
@@ -139,7 +141,7 @@ def special(
 
 
 @helper
-def unknown(g: Any, x: Any, name: str, place: int) -> Any:
+def unknown(g: Array, x: Array, name: str, place: int) -> Array:
     """Refuse the derivative by an input; nothing flows back to integers."""
     if not is_differentiable(dtype_of(x)):
         return 0 * g
@@ -166,7 +168,7 @@ def many(name: str, *slopes: Sequence[Slope] | None, **more: Any) -> Op:
     function: Special = getattr(F, name)
 
     def pull(i: int) -> Callable[..., Any]:
-        def pulled(g: Any, y: Any, *inputs: Any) -> Any:
+        def pulled(g: Parts, y: tuple[Any, ...], *inputs: Any) -> Array:
             known = slopes[i]
             if known is None:
                 return unknown(next(c for c in g if c is not None), inputs[i], name, i)
@@ -179,7 +181,9 @@ def many(name: str, *slopes: Sequence[Slope] | None, **more: Any) -> Op:
 
         return pulled
 
-    def push(tangents: tuple[Any, ...], y: Any, *inputs: Any) -> tuple[Any, ...]:
+    def push(
+        tangents: tuple[Any, ...], y: tuple[Any, ...], *inputs: Any
+    ) -> tuple[Any, ...]:
         moving = []
         for i, t in enumerate(tangents):
             known = slopes[i]
@@ -201,18 +205,18 @@ def many(name: str, *slopes: Sequence[Slope] | None, **more: Any) -> Op:
 
 
 @helper
-def below(n: Any) -> Any:
+def below(n: Array) -> Array:
     """Return the order below ``n``; of 0 it is 0, for a term whose factor is then 0."""
     return where(n == 0, 0, n - 1)
 
 
 @helper
-def by_x(y: Any, x: Any, at_zero: Any) -> Any:
+def by_x(y: Array, x: Array, at_zero: Any) -> Array:
     """``y / x``, and its limit where x is 0."""
     return where(x == 0, at_zero, y / where(x == 0, 1, x))
 
 
-def series(x: Any, *coefficients: float) -> Any:
+def series(x: Array, *coefficients: float) -> Array:
     """Return a power series from its constant term on, by Horner's rule.
 
     >>> series(2.0, 1.0, 0.0, 3.0)

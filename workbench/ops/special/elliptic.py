@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core.types import Array
 from workbench.ops.special.define import F, helper, many, special
 
 # Complete integrals: DLMF 19.4.1 and 19.4.2; near m = 0 the hypergeometric series
@@ -18,7 +19,7 @@ from workbench.ops.special.define import F, helper, many, special
 
 
 @helper
-def ellipk_slope(m: Any) -> Any:
+def ellipk_slope(m: Array) -> Array:
     """Return the derivative of ellipk."""
     near = np.abs(m) < 0.3
     a, b = np.where(near, m, 0), np.where(near, 0.5, m)
@@ -27,7 +28,7 @@ def ellipk_slope(m: Any) -> Any:
 
 
 @helper
-def ellipkm1_slope(p: Any, y: Any) -> Any:
+def ellipkm1_slope(p: Array, y: Array) -> Array:
     """Return the derivative of ellipkm1, whose argument is 1 - m."""
     near = p > 0.7
     a, b = np.where(near, p, 1), np.where(near, 0.5, p)
@@ -36,7 +37,7 @@ def ellipkm1_slope(p: Any, y: Any) -> Any:
 
 
 @helper
-def ellipe_slope(m: Any) -> Any:
+def ellipe_slope(m: Array) -> Array:
     """Return the derivative of ellipe."""
     near = np.abs(m) < 0.3
     a, b = np.where(near, m, 0), np.where(near, 0.5, m)
@@ -53,13 +54,13 @@ special("ellipe", "ellipe_slope(x)")
 # turn adds twice the complete integral.
 
 
-def _turned(phi: Any) -> tuple[Any, Any]:
+def _turned(phi: Array) -> tuple[Any, Any]:
     turns = np.rint(phi / math.pi)
     return 2 * turns, np.sin(phi - math.pi * turns)
 
 
 @helper
-def ellipkinc_by_m(phi: Any, m: Any) -> Any:
+def ellipkinc_by_m(phi: Array, m: Array) -> Array:
     """Return the derivative of ellipkinc by the parameter."""
     turns, s = _turned(phi)
     square = s * s
@@ -68,7 +69,7 @@ def ellipkinc_by_m(phi: Any, m: Any) -> Any:
 
 
 @helper
-def ellipeinc_by_m(phi: Any, m: Any) -> Any:
+def ellipeinc_by_m(phi: Array, m: Array) -> Array:
     """Return the derivative of ellipeinc by the parameter."""
     turns, s = _turned(phi)
     square = s * s
@@ -83,12 +84,12 @@ special("ellipeinc", "sqrt(1 - x1 * sin(x0) ** 2)", "ellipeinc_by_m(x0, x1)")
 # Jacobi's functions: DLMF 22.13.1; by the parameter all follow the amplitude
 
 
-def _amplitude_by_m(y: Any, u: Any, m: Any) -> Any:
+def _amplitude_by_m(y: tuple[Any, ...], u: Array, m: Array) -> Array:
     # ellipkinc(ph, m) is u, whose derivative by ph is 1 / dn
     return -y[2] * ellipkinc_by_m(y[3], m)
 
 
-def _dn_by_m(y: Any, u: Any, m: Any) -> Any:
+def _dn_by_m(y: tuple[Any, ...], u: Array, m: Array) -> Array:
     sn, cn, dn, _ = y
     return -sn * (sn + 2 * m * cn * _amplitude_by_m(y, u, m)) / (2 * dn)
 
@@ -119,7 +120,7 @@ many(
 _TERMS, _NEAR = 6, 0.03
 
 
-def _elliprd_near(m: Any, d: Any, other: Any) -> Any:
+def _elliprd_near(m: Array, d: Any, other: Array) -> Array:
     """Return the derivative of elliprd(m - d, other, m + d) by its first argument.
 
     The integral of ``-3/4 ((t + m)² - d²)^(-3/2) (t + other)^(-1/2)``, expanded in
@@ -135,7 +136,7 @@ def _elliprd_near(m: Any, d: Any, other: Any) -> Any:
 
 
 @helper
-def elliprd_share(x: Any, z: Any, other: Any) -> Any:
+def elliprd_share(x: Array, z: Array, other: Array) -> Array:
     """Return the derivative of elliprd(x, other, z) by x, or by its second argument.
 
     A divided difference, by the Euler-Poisson equation (DLMF 19.18.15); where x and z
@@ -149,7 +150,7 @@ def elliprd_share(x: Any, z: Any, other: Any) -> Any:
 
 
 @helper
-def elliprd_part(x: Any, z: Any, other: Any) -> Any:
+def elliprd_part(x: Array, z: Array, other: Array) -> Array:
     """x times the derivative by x: 0 at x = 0, where that is infinite."""
     zero = x == 0
     return x * elliprd_share(np.where(zero, z, x), z, other)
@@ -173,7 +174,7 @@ special(
 
 
 @helper
-def agm_by_second(a: Any, b: Any, y: Any) -> Any:
+def agm_by_second(a: Array, b: Array, y: Array) -> Array:
     """Return the derivative of agm(a, b) by b."""
     ratio = b / a
     return 4 / math.pi * (y / a) ** 2 * ratio * ellipk_slope(1 - ratio * ratio)

@@ -11,24 +11,25 @@ from typing import Any
 import numpy as np
 
 from workbench.core import blame
+from workbench.core.types import Array
 from workbench.errors import NotDifferentiableError
 from workbench.ops.define import dtype_of
 from workbench.ops.special.define import F, helper, many, series, special, where
 
 
 @helper
-def whole_up_to_zero(x: Any) -> Any:
+def whole_up_to_zero(x: Array) -> Array:
     """Return whether x is a pole of gamma: 0, -1, -2, ..."""
     return np.equal(np.floor(x), x) & np.less_equal(x, 0)
 
 
-def in_shape_of(y: Any, *inputs: Any) -> tuple[Any, ...]:
+def in_shape_of(y: Array, *inputs: Any) -> tuple[Any, ...]:
     """Inputs in the shape and dtype of the result, Python numbers among them."""
     nothing = np.zeros_like(y)
     return tuple(x + nothing for x in inputs)
 
 
-def turns(x: Any) -> tuple[Any, Any]:
+def turns(x: Array) -> tuple[Any, Any]:
     """cos(pi x) and sin(pi x) / pi, exact where x is whole."""
     near = np.rint(x)
     sign, angle = 1 - 2 * np.mod(near, 2), math.pi * (x - near)
@@ -39,7 +40,7 @@ def turns(x: Any) -> tuple[Any, Any]:
 
 
 @helper
-def trigamma(x: Any) -> Any:
+def trigamma(x: Array) -> Array:
     """Return the derivative of `digamma`, zeta(2, x): DLMF 25.11.12."""
     if dtype_of(x).kind == "c":
         raise NotDifferentiableError(
@@ -51,7 +52,7 @@ def trigamma(x: Any) -> Any:
 
 
 @helper
-def rgamma_slope(x: Any) -> Any:
+def rgamma_slope(x: Array) -> Array:
     """Return the derivative of 1 / gamma(x), finite at the poles of gamma.
 
     Left of 1/2 by reflection, 1 / gamma(x) = sin(pi x) gamma(1 - x) / pi: DLMF 5.5.3.
@@ -71,7 +72,7 @@ special("gammasgn", "0")
 
 
 @helper
-def poch_slope(y: Any, z: Any, m: Any) -> Any:
+def poch_slope(y: Array, z: Array, m: Array) -> Array:
     """Return the derivative of poch(z, m) by z, finite where z is a pole of gamma.
 
     There gamma(z + m) / gamma(z) is 0, and by reflection (DLMF 5.5.3) sin(pi z) / pi
@@ -103,7 +104,7 @@ special("betaln", "psi(x0) - psi(x0 + x1)", "psi(x1) - psi(x0 + x1)")
 
 
 @helper
-def binom_by_n(y: Any, n: Any, k: Any) -> Any:
+def binom_by_n(y: Array, n: Array, k: Array) -> Array:
     """Return the derivative of binom(n, k) by n, finite where it is 0.
 
     That is where n - k + 1 or k + 1 is a pole of gamma. In the first case, by
@@ -119,7 +120,7 @@ def binom_by_n(y: Any, n: Any, k: Any) -> Any:
 
 
 @helper
-def binom_by_k(y: Any, n: Any, k: Any) -> Any:
+def binom_by_k(y: Array, n: Array, k: Array) -> Array:
     """Return the derivative of binom(n, k) by k, finite where it is 0.
 
     As `binom_by_n`; where k + 1 is the pole, binom(n, k) is
@@ -144,7 +145,7 @@ special("binom", "binom_by_n(y, x0, x1)", "binom_by_k(y, x0, x1)")
 
 
 @helper
-def gamma_density(a: Any, x: Any) -> Any:
+def gamma_density(a: Array, x: Array) -> Array:
     """Return the derivative of gammainc(a, x) by x.
 
     Near 0 by the power itself, whose derivatives stay right at 0 where it is whole.
@@ -167,7 +168,7 @@ special("gammainccinv", None, "-g / gamma_density(x0, y)")
 
 
 @helper
-def beta_density(a: Any, b: Any, x: Any) -> Any:
+def beta_density(a: Array, b: Array, x: Array) -> Array:
     """Return the derivative of betainc(a, b, x) by x.
 
     By the powers themselves, whose derivatives stay right at 0 and 1 where they are
@@ -205,7 +206,7 @@ _HALF_ROOT_PI = "0.8862269254527580"
 
 
 @helper
-def bell(x: Any, rate: float) -> Any:
+def bell(x: Array, rate: float) -> Array:
     """``exp(-rate * x**2)``, flat where x is infinite: there 0 times x is no number."""
     x = np.where(np.isinf(x), 1e3, x)
     return np.exp(-rate * x * x)
@@ -224,7 +225,7 @@ special("erfcinv", f"-{_HALF_ROOT_PI} * exp(y * y)")
 
 
 @helper
-def erfcx_slope(x: Any, y: Any) -> Any:
+def erfcx_slope(x: Array, y: Array) -> Array:
     """The derivative of erfcx: 2 x y - 2 / sqrt(pi), without its cancellation."""
     far = np.real(x) > 50
     z = np.where(far, x, 100)
@@ -234,7 +235,7 @@ def erfcx_slope(x: Any, y: Any) -> Any:
 
 
 @helper
-def dawsn_slope(x: Any, y: Any) -> Any:
+def dawsn_slope(x: Array, y: Array) -> Array:
     """Return the derivative of dawsn: 1 - 2 x y, without its cancellation."""
     far = np.abs(np.real(x)) > 50
     z = np.where(far, x, 100)
@@ -247,7 +248,7 @@ special("dawsn", "dawsn_slope(x, y)", pretty_rule="g · (1 − 2 · x · y)")
 special("wofz", f"{_TWO_BY_ROOT_PI}j - 2 * x * y")  # DLMF 7.10.2
 
 
-def _voigt(x: Any, sigma: Any, gamma: Any) -> tuple[Any, Any, Any]:
+def _voigt(x: Array, sigma: Array, gamma: Array) -> tuple[Any, Any, Any]:
     """w(z) = wofz(z), w'(z), and z, of which the profile is made: DLMF 7.19.1."""
     z = (x + 1j * gamma) / (math.sqrt(2) * sigma)
     w = F.wofz(z)
@@ -255,21 +256,21 @@ def _voigt(x: Any, sigma: Any, gamma: Any) -> tuple[Any, Any, Any]:
 
 
 @helper
-def voigt_by_x(x: Any, sigma: Any, gamma: Any) -> Any:
+def voigt_by_x(x: Array, sigma: Array, gamma: Array) -> Array:
     """Return the derivative of voigt_profile by x."""
     slope = _voigt(x, sigma, gamma)[1]
     return np.real(slope) / (2 * math.sqrt(math.pi) * sigma * sigma)
 
 
 @helper
-def voigt_by_sigma(x: Any, sigma: Any, gamma: Any) -> Any:
+def voigt_by_sigma(x: Array, sigma: Array, gamma: Array) -> Array:
     """Return the derivative of voigt_profile by sigma."""
     w, slope, z = _voigt(x, sigma, gamma)
     return -np.real(w + slope * z) / (math.sqrt(2 * math.pi) * sigma * sigma)
 
 
 @helper
-def voigt_by_gamma(x: Any, sigma: Any, gamma: Any) -> Any:
+def voigt_by_gamma(x: Array, sigma: Array, gamma: Array) -> Array:
     """Return the derivative of voigt_profile by gamma."""
     slope = _voigt(x, sigma, gamma)[1]
     return -np.imag(slope) / (2 * math.sqrt(math.pi) * sigma * sigma)
@@ -288,7 +289,7 @@ _ROOT_TWO_PI = "2.5066282746310002"
 
 
 @helper
-def log_ndtr_slope(x: Any) -> Any:
+def log_ndtr_slope(x: Array) -> Array:
     """Density by distribution; by erfcx to the left, where both vanish."""
     right = np.real(x) > 0
     high, low = np.where(right, x, 0), np.where(right, 0, x)
@@ -344,7 +345,7 @@ special("chdtri", None, "-2 * g / gamma_density(0.5 * x0, 0.5 * y)")
 
 
 @helper
-def noncentral_density(x: Any, df: Any, nc: Any) -> Any:
+def noncentral_density(x: Array, df: Array, nc: Any) -> Array:
     """The density of noncentral chi-square: Johnson, Kotz and Balakrishnan (29.4).
 
     By 0F1, which is regular at nc = 0; where that overflows, by its Bessel function.
@@ -378,7 +379,7 @@ special("pdtri", "0", "-g / gamma_density(floor(x0) + 1, y)")
 
 
 @helper
-def binomial_density(k: Any, n: Any, p: Any) -> Any:
+def binomial_density(k: Array, n: Array, p: Array) -> Array:
     """Return the derivative of bdtr by p, with the sign turned."""
     k = np.floor(k)
     inside = (k >= 0) & (k < n)
@@ -399,7 +400,7 @@ special("nbdtri", "0", "0", "g / beta_density(x1, floor(x0) + 1, y)")
 
 
 @helper
-def f_density(m: Any, n: Any, x: Any) -> Any:
+def f_density(m: Array, n: Array, x: Array) -> Array:
     """Return the density of the F distribution with m and n degrees of freedom."""
     a, b = 0.5 * m, 0.5 * n
     power = F.xlogy(a, m) + F.xlogy(b, n) + F.xlogy(a - 1, x)
@@ -411,7 +412,7 @@ special("fdtrc", None, None, "-f_density(x0, x1, x2)")
 special("fdtri", None, None, "g / f_density(x0, x1, y)")
 
 
-def log_t_density(df: Any, t: Any) -> Any:
+def log_t_density(df: Array, t: Array) -> Array:
     """The logarithm of the density of Student's t; of infinite df, the normal one.
 
     The constant is a ratio of gamma functions, for large df by DLMF 5.11.13; and
@@ -434,7 +435,7 @@ def log_t_density(df: Any, t: Any) -> Any:
 
 
 @helper
-def t_density(df: Any, t: Any) -> Any:
+def t_density(df: Array, t: Array) -> Array:
     """Return the density of Student's t."""
     return np.exp(log_t_density(df, t))
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core.types import Array
 from workbench.ops.special.define import F, helper, many, series, special
 
 # Exponential integrals: DLMF 6.2 and 8.19.13
@@ -19,7 +20,7 @@ special("exp1", "-g * exp(-x) / x")
 
 
 @helper
-def expn_slope(n: Any, x: Any) -> Any:
+def expn_slope(n: Array, x: Array) -> Array:
     """Return the derivative of expn(n, x) by x; expn(0, x) is exp(-x) / x."""
     first = np.equal(n, 0)
     lowered = -F.expn(np.where(first, 1, n) - 1, x)
@@ -32,7 +33,7 @@ special("expn", None, "expn_slope(x0, x1)", pretty_rule="not known   −g · E(x
 # Sine and cosine integrals, and hyperbolic ones: DLMF 6.2.9 to 6.2.16
 
 
-def _sinhc(x: Any) -> Any:
+def _sinhc(x: Array) -> Array:
     """sinh(x) / x; near 0 by its series, so that all its derivatives are right."""
     near = np.abs(x) < 0.02
     b = np.where(near, 1, x)
@@ -55,7 +56,7 @@ many(
 
 
 @helper
-def spence_slope(x: Any) -> Any:
+def spence_slope(x: Array) -> Array:
     """log(x) / (1 - x); near 1 by its series: DLMF 25.12.2."""
     near = np.abs(x - 1) < 0.05
     a, b = np.where(near, x, 1) - 1, np.where(near, 2, x)
@@ -77,7 +78,7 @@ special("hyp2f1", None, None, None, "x0 * x1 / x2 * hyp2f1(x0 + 1, x1 + 1, x2 + 
 
 
 @helper
-def by_x_squares(y: Any, x: Any, *terms: float) -> Any:
+def by_x_squares(y: Array, x: Array, *terms: float) -> Array:
     """``y / x``, but near 0 an odd power series of x, whose terms are given."""
     near = np.abs(x) < 0.3
     a, b = np.where(near, x, 0), np.where(near, 1, x)
@@ -134,7 +135,7 @@ special("itmodstruve0", "modstruve(0, x)")
 
 
 @helper
-def kolmogorov_slope(x: Any) -> Any:
+def kolmogorov_slope(x: Array) -> Array:
     """Return the derivative of kolmogorov, its density with the sign turned."""
     positive = x > 0
     small = x < 1

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core.op import UFUNCS, declare
+from workbench.core.types import Array
 from workbench.ops.special.define import F, helper, series, special, where
 
 # NumPy's own, by SciPy's name
@@ -31,7 +32,7 @@ special("logit", "g / (x * (1 - x))")
 
 
 @helper
-def log_ratio(x: Any, y: Any) -> Any:
+def log_ratio(x: Array, y: Array) -> Array:
     """log(x / y), with all digits where x is near y."""
     near = np.abs(x - y) < 0.5 * np.abs(y)
     a, b = np.where(near, y, 1), np.where(near, 1, y)
@@ -43,7 +44,7 @@ def log_ratio(x: Any, y: Any) -> Any:
 
 
 @helper
-def ratio(x: Any, y: Any) -> Any:
+def ratio(x: Array, y: Array) -> Array:
     """``x / y``, and 0 where x is 0, whatever y is.
 
     Where y is a number the quotient stays, for its derivative ``1 / y`` by x.
@@ -87,7 +88,7 @@ special(
 
 
 @helper
-def pseudo_huber_by_delta(delta: Any, r: Any) -> Any:
+def pseudo_huber_by_delta(delta: Any, r: Array) -> Array:
     """The derivative of pseudo_huber by delta: (h - delta)² / h, h the hypotenuse."""
     h = np.hypot(delta, r)
     safe = np.where(h == 0, 1, h)
@@ -106,7 +107,7 @@ special(
 
 
 @helper
-def power_slope(t: Any) -> Any:
+def power_slope(t: Array) -> Array:
     """(1 + (t - 1) exp(t)) / t², near 0 by its series: sum of t**k / (k! (k + 2))."""
     near = np.abs(t) < 0.5
     a, b = np.where(near, t, 0), np.where(near, 1, t)
@@ -115,7 +116,7 @@ def power_slope(t: Any) -> Any:
 
 
 @helper
-def root_slope(t: Any) -> Any:
+def root_slope(t: Array) -> Array:
     """(t / (1 + t) - log1p(t)) / t², near 0 by its series."""
     near = np.abs(t) < 0.1
     a, b = np.where(near, t, 0), np.where(near, 1, t)
@@ -170,7 +171,7 @@ special("wrightomega", "g * y / (1 + y)")
 
 
 @helper
-def tukey_density(y: Any, shape: Any) -> Any:
+def tukey_density(y: Array, shape: Array) -> Array:
     """Return the derivative of tklmbda by x, 0 outside the support."""
     inside = (y > 0) & (y < 1)
     p = np.where(inside, y, 0.5)
@@ -178,7 +179,7 @@ def tukey_density(y: Any, shape: Any) -> Any:
 
 
 @helper
-def tukey_by_shape(y: Any, shape: Any) -> Any:
+def tukey_by_shape(y: Array, shape: Array) -> Array:
     """Return the derivative of tklmbda by lambda."""
     p = np.where((y > 0) & (y < 1), y, 0.5)
     a, b = np.log(p), np.log1p(-p)

@@ -214,8 +214,8 @@ def pinvh(
 
 
 def _pinv(
-    a: Any,
-    whole: ArrayLike,
+    a: Array,
+    whole: Array,
     atol: float | None,
     rtol: float | None,
     return_rank: bool,
