@@ -686,14 +686,49 @@ def grad(
 ) -> Any:
     """Return the gradient of a function that returns one number, or of an expression.
 
-    As :func:`value_and_grad`, without the value; with ``has_aux`` it returns
-    ``(gradient, aux)``. Nests to any order; a function that does not depend on its
-    argument has gradient zero.
+    Nests to any order; a function that does not depend on its argument has gradient
+    zero.
 
-    ``wb.grad(expression, wrt)`` differentiates an expression of symbols by ``wrt``, a
-    Tensor or a nest of them, and returns expressions in the same nest. Its options
-    are those of `workbench.gradient.grad`: ``consider_constant``,
-    ``disconnected_inputs``, ``known_grads``, and more.
+    Parameters
+    ----------
+    f
+        A function of arrays that returns one number; with ``has_aux`` a pair of
+        that number and anything else. Or an expression of symbols.
+    argnums
+        The position, or positions, of what is differentiated by; the first by
+        default. An argument may be a nest of arrays; its gradient is nested alike.
+        Of an expression ``wrt``: a Tensor or a nest of them.
+    argnames
+        The name, or names, of further arguments to differentiate by; they may be
+        passed by keyword. Their gradients follow those of ``argnums``.
+    has_aux
+        The function returns a pair, and only the first is differentiated.
+    holomorphic
+        The function is complex-differentiable, and its complex derivative is
+        wanted: arguments and result must be complex.
+    allow_int
+        Arrays of integers (and other things without a derivative) among what is
+        differentiated by have gradient None, instead of an error.
+    overrides
+        Other gradient rules for parts of ``f``; see :func:`workbench.override`.
+    options
+        Of an expression alone, those of :func:`workbench.gradient.grad`:
+        ``consider_constant``, ``disconnected_inputs``, ``known_grads``, and more.
+
+    Returns
+    -------
+    A function ``(*args) -> gradient``; with ``has_aux`` ``(gradient, aux)``. Each
+    gradient has the shape and dtype of its argument; the complex gradient is
+    df/dx - i df/dy. Of an expression: expressions, nested as ``wrt``.
+
+    Raises
+    ------
+    NonScalarOutputError
+        If ``f`` returns more than one number.
+    DtypeError
+        If an argument to differentiate by is of integer dtype.
+    OverrideError
+        If an override matches nothing, or its rule does not fit its node.
 
     Examples
     --------

@@ -298,6 +298,15 @@ def jacobian(
 def jacrev(f: Function, argnums: Argnums = None, **settings: Any) -> Any:
     """Return `jacobian` in reverse mode: one sweep for each entry of the output.
 
+    Parameters
+    ----------
+    f, argnums
+        As those of :func:`workbench.jacobian`.
+    settings
+        Its other settings: ``argnames``, ``has_aux``, ``overrides``, and more.
+
+    Examples
+    --------
     >>> import numpy as np, workbench as wb
     >>> wb.jacrev(lambda x: np.sum(x**2, keepdims=True))(np.arange(3.0))
     array([[0., 2., 4.]])
@@ -308,6 +317,15 @@ def jacrev(f: Function, argnums: Argnums = None, **settings: Any) -> Any:
 def jacfwd(f: Function, argnums: Argnums = None, **settings: Any) -> Any:
     """Return `jacobian` in forward mode: one push for each entry of the argument.
 
+    Parameters
+    ----------
+    f, argnums
+        As those of :func:`workbench.jacobian`.
+    settings
+        Its other settings: ``argnames``, ``has_aux``, ``overrides``, and more.
+
+    Examples
+    --------
     >>> import numpy as np, workbench as wb
     >>> wb.jacfwd(lambda t: np.stack([t, t**2]))(3.0)
     array([1., 6.])
@@ -328,18 +346,35 @@ def hessian(
 ) -> Any:
     """Return the matrix of second derivatives of a function that returns one number.
 
-    ``wb.hessian(expression, wrt)`` is that of an expression, as an expression; its
-    options are those of `workbench.gradient.hessian`.
-
     Tangents are pushed forward through the recorded gradient, all at once; where
     an override has a reverse rule alone, cotangents are pulled back through it.
+
+    Parameters
+    ----------
+    f
+        A function of arrays that returns one number; with ``has_aux`` a pair of
+        that number and anything else. Or an expression of symbols.
+    argnums
+        The position, or positions, of what is differentiated by; the first by
+        default. Of an expression ``wrt``: a Tensor or a nest of them.
+    argnames, has_aux, holomorphic, allow_int, overrides
+        As those of :func:`workbench.grad`.
+    options
+        Of an expression alone, those of :func:`workbench.gradient.hessian`.
 
     Returns
     -------
     A function whose result is nested as the argument, twice; each block has the
     shape of the first variable followed by that of the second. With several
-    ``argnums`` the cross blocks are included. The other settings are those of
-    :func:`workbench.value_and_grad`; with ``has_aux`` it gives ``(hessian, aux)``.
+    ``argnums`` the cross blocks are included; with ``has_aux`` it gives
+    ``(hessian, aux)``. Of an expression: an expression.
+
+    Raises
+    ------
+    NonScalarOutputError
+        If ``f`` returns more than one number.
+    DtypeError
+        If an argument to differentiate by is of integer dtype.
 
     Examples
     --------

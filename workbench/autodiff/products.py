@@ -190,7 +190,22 @@ def elementwise_grad(f: Any, argnums: Any = None, *, argnames: Argnames = None) 
 
     It is the gradient of the sum of the outputs, so each entry of an argument gets
     the derivatives of all outputs by it; for a function that works entry by entry
-    that is its own. ``wb.elementwise_grad(expression, wrt)`` is that of an expression.
+    that is its own.
+
+    Parameters
+    ----------
+    f
+        A function of arrays that works entry by entry, or an expression of symbols.
+    argnums
+        The position, or positions, of what is differentiated by; the first by
+        default. Of an expression ``wrt``: a Tensor or a nest of them.
+    argnames
+        The name, or names, of further arguments to differentiate by.
+
+    Returns
+    -------
+    A function of the same arguments; each derivative has the shape and dtype of its
+    argument. Of an expression: an expression.
 
     Raises
     ------

@@ -276,6 +276,11 @@ def until(condition: Any) -> Until:
 
     A step returns it beside its outputs.
 
+    Parameters
+    ----------
+    condition
+        A boolean: a number or a Tensor of shape ``()``.
+
     Examples
     --------
     >>> import numpy as np, workbench as wb

@@ -245,7 +245,20 @@ class scope(ContextDecorator):
     """Put every op of the block into the scope ``name``; scopes nest with ``/``.
 
     A generator that is suspended inside a scope does not put its caller's ops there.
+    A function may be decorated with it: each call is a block.
 
+    Parameters
+    ----------
+    name
+        A name, or a path of names such as ``"encoder/layer1"``.
+
+    Raises
+    ------
+    ValueError
+        If a name is empty or ``*``.
+
+    Examples
+    --------
     >>> import numpy as np, workbench as wb
     >>> def f(x):
     ...     with wb.scope("encoder"):

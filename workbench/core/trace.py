@@ -283,8 +283,16 @@ def record(
 def trace(f: Callable[..., Any]) -> Callable[..., Graph]:
     """Return the graph of a function: ``wb.trace(f)(*args) -> Graph``.
 
-    Arguments are arrays, numbers, nests of them, or ``wb.Spec(shape, dtype)`` for
-    one without a value. All float arguments become inputs under their names.
+    Parameters
+    ----------
+    f
+        A function of arrays and numbers, or of nests of them.
+
+    Returns
+    -------
+    A function of the same arguments, which runs ``f`` once on them and returns its
+    :class:`workbench.Graph`. ``wb.Spec(shape, dtype)`` stands for an argument without
+    a value. All float arguments become inputs under their names.
 
     Raises
     ------

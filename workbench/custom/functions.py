@@ -571,8 +571,20 @@ def custom_jvp(
 ) -> Any:
     """Return a function of arrays with a rule of your own for forward mode.
 
-    As :func:`workbench.custom_vjp`. Reverse mode is the rule transposed, where ``vjp``
-    does not give it; a rule must then be linear in the tangents.
+    Reverse mode is the rule transposed, where ``vjp`` does not give it; the rule must
+    then be linear in the tangents.
+
+    Parameters
+    ----------
+    f
+        A function of arrays; without it a decorator is returned.
+    jvp
+        ``rule(node, *tangents)``: one tangent for each output.
+    vjp
+        ``rule(node, *cotangents)``: one gradient (or None) for each input.
+    nondiff_argnums
+        The positions of arguments that are settings, as in
+        :func:`workbench.custom_vjp`.
 
     Examples
     --------

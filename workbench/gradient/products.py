@@ -122,6 +122,15 @@ def pullback(
 ) -> Any:
     """Return `Lop` of f: this is the name that mathematicians use.
 
+    Parameters
+    ----------
+    f, wrt
+        Expressions, or nests of them: what is differentiated, and by what.
+    cotangents
+        One for each ``f``, of its shape.
+    consider_constant, disconnected_inputs, return_disconnected
+        As those of :func:`workbench.gradient.Lop`.
+
     Examples
     --------
     >>> import workbench as wb
@@ -145,6 +154,15 @@ def pushforward(
     return_disconnected: str = "zero",
 ) -> Any:
     """Return `Rop` of f: this is the name that mathematicians use.
+
+    Parameters
+    ----------
+    f, wrt
+        Expressions, or nests of them: what is differentiated, and by what.
+    tangents
+        One for each ``wrt``, of its shape.
+    disconnected_outputs, return_disconnected
+        As those of :func:`workbench.gradient.Rop`.
 
     Examples
     --------

@@ -263,6 +263,11 @@ def zero_grad(x: Any) -> Any:
 def consider_constant(x: Any) -> Any:
     """Return `zero_grad` of x; old programs use this name.
 
+    Parameters
+    ----------
+    x
+        An expression.
+
     Examples
     --------
     >>> import workbench as wb
@@ -279,6 +284,11 @@ def disconnected_grad(x: Any) -> Any:
 
     Unlike through `zero_grad` no gradient is computed for what lies behind. Where all
     ways to a variable are cut like this, `grad` acts as ``disconnected_inputs`` says.
+
+    Parameters
+    ----------
+    x
+        An expression, or a nest of them.
 
     Examples
     --------
@@ -448,8 +458,19 @@ def grad_undefined(op: Any, x_pos: int, x: Any, comment: str = "") -> Any:
 def grad_not_implemented(op: Any, x_pos: int, x: Any, comment: str = "") -> Any:
     """Return a gradient that nobody has written, for a rule to return.
 
-    As `grad_undefined`; the error is a `GradNotImplementedError`, which is a
-    `NotImplementedError` too.
+    The error, where something is computed of it, is a `GradNotImplementedError`, which
+    is a `NotImplementedError` too.
+
+    Parameters
+    ----------
+    op
+        The op, or its name.
+    x_pos
+        The position of the input among those of the op.
+    x
+        The input, whose shape and dtype the gradient has.
+    comment
+        What the error says besides.
 
     Examples
     --------

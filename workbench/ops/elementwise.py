@@ -395,8 +395,15 @@ elementwise("strong", np.asarray, "1", template="np.asarray({0})")
 
 
 def stop_gradient(x: Any) -> Any:
-    """Return the same values, with derivative zero; nests of arrays too.
+    """Return the same values, with derivative zero.
 
+    Parameters
+    ----------
+    x
+        An array, a number, or a nest of them.
+
+    Examples
+    --------
     >>> import numpy as np, workbench as wb
     >>> float(wb.grad(lambda x: x * wb.stop_gradient(x))(3.0))
     3.0

@@ -117,6 +117,13 @@ def lengths(made: Tensor, shape: Shape) -> tuple[Any, ...]:
 def scalar(name: str | None = None, *, dtype: Any = np.float64) -> Tensor:
     """Return a symbol for one number.
 
+    Parameters
+    ----------
+    name
+        How it is called in pictures, source and errors.
+    dtype
+        Its dtype.
+
     Examples
     --------
     >>> import workbench as wb
@@ -132,6 +139,15 @@ def vector(
 ) -> Tensor:
     """Return a symbol for an array of one axis, of unknown length unless given.
 
+    Parameters
+    ----------
+    name
+        How it is called in pictures, source and errors.
+    dtype
+        Its dtype.
+    shape
+        Its length; None, as by default, if only the run tells.
+
     Examples
     --------
     >>> import workbench as wb
@@ -145,6 +161,15 @@ def matrix(
     name: str | None = None, *, dtype: Any = np.float64, shape: Shape | None = None
 ) -> Tensor:
     """Return a symbol for an array of two axes, of unknown lengths unless given.
+
+    Parameters
+    ----------
+    name
+        How it is called in pictures, source and errors.
+    dtype
+        Its dtype.
+    shape
+        Its two lengths, None for one that only the run tells.
 
     Examples
     --------
@@ -171,6 +196,13 @@ def _ranked(name: str | None, dtype: Any, shape: Any, rank: int, kind: str) -> T
 def scalars(*names: str | Sequence[str], dtype: Any = np.float64) -> tuple[Any, ...]:
     """Make several number symbols, from names in one text or as separate arguments.
 
+    Parameters
+    ----------
+    names
+        ``"x y"``, or ``"x", "y"``.
+    dtype
+        The dtype of all of them.
+
     Examples
     --------
     >>> import numpy as np, workbench as wb
@@ -184,6 +216,13 @@ def scalars(*names: str | Sequence[str], dtype: Any = np.float64) -> tuple[Any, 
 def vectors(*names: str | Sequence[str], dtype: Any = np.float64) -> tuple[Any, ...]:
     """Make several vector symbols of unknown lengths.
 
+    Parameters
+    ----------
+    names
+        ``"u v"``, or ``"u", "v"``.
+    dtype
+        The dtype of all of them.
+
     Examples
     --------
     >>> import workbench as wb
@@ -196,6 +235,13 @@ def vectors(*names: str | Sequence[str], dtype: Any = np.float64) -> tuple[Any, 
 
 def matrices(*names: str | Sequence[str], dtype: Any = np.float64) -> tuple[Any, ...]:
     """Make several matrix symbols of unknown lengths.
+
+    Parameters
+    ----------
+    names
+        ``"A B"``, or ``"A", "B"``.
+    dtype
+        The dtype of all of them.
 
     Examples
     --------
@@ -237,6 +283,20 @@ def numbers(value: Any, what: str) -> Any:
 
 def constant(value: Any, name: str | None = None, *, dtype: Any = None) -> Tensor:
     """Return a Tensor that holds a value, and never another.
+
+    Parameters
+    ----------
+    value
+        An array, a number, or a nest of lists; it is copied.
+    name
+        How it is called in pictures, source and errors.
+    dtype
+        Its dtype, if not that of the value.
+
+    Raises
+    ------
+    DtypeError
+        If the value holds no numbers.
 
     Examples
     --------
