@@ -44,6 +44,20 @@ def test_the_first_page_is_the_tutorial() -> None:
     assert (environments.ROOT / TUTORIAL).exists()
 
 
+def test_the_badge_leads_to_the_repository() -> None:
+    """Its address stands in pyproject.toml; who moves it changes that line."""
+    project = tomllib.loads((environments.ROOT / "pyproject.toml").read_text())
+    address = project["project"]["urls"]["Repository"]
+    repository = address.removeprefix("https://github.com/")
+    badge = (
+        "[![Binder](https://mybinder.org/badge_logo.svg)]"
+        f"(https://mybinder.org/v2/gh/{repository}/HEAD)"
+    )
+    readme = (environments.ROOT / "README.md").read_text()
+    assert badge in readme, f"write into README.md:\n{badge}"
+    assert readme.count("github.com") == 0
+
+
 @pytest.mark.long
 def test_a_fresh_environment_runs_the_tutorial(wheel: Path, tmp_path: Path) -> None:
     checkout = environments.copy_checkout(tmp_path / "checkout")
