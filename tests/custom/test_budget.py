@@ -26,7 +26,7 @@ import workbench as wb
 from tests.ops.samples import SAMPLES
 from workbench.autodiff.budget import MOST_FREE, Budget, Demand, budget_for
 from workbench.core.refusals import supported_functions
-from workbench.custom.allowed_ops import EXCLUDED, estimate_of, nameable
+from workbench.custom.allowed_ops import EXCLUDED, estimate_of, list_functions
 from workbench.custom.demands import DEMANDS
 from workbench.errors import OverrideError, RegistrationError, UsageError
 
@@ -44,7 +44,7 @@ def made_by(*nodes: Any, given: Any = X) -> Any:
 
 def test_every_function_that_a_rule_may_name_says_what_it_makes() -> None:
     every = {key[3:] for key in supported_functions() if key[:3] == "np."} - EXCLUDED
-    assert set(nameable()) == every
+    assert set(list_functions()) == every
     assert set(DEMANDS) <= every
 
 
@@ -68,7 +68,7 @@ class Spy(np.ndarray[Any, Any]):
         return spied(made)
 
     def look(self, func: Any, args: Any, given: Any, made: Any) -> None:
-        known = [k for k, f in nameable().items() if f is func]
+        known = [k for k, f in list_functions().items() if f is func]
         if not known or "out" in given:
             return
         (name,) = known
@@ -282,7 +282,7 @@ def fuzz(seed: int, count: int) -> int:
         several = [pick([*known, 0, 1, 2]) for _ in range(rng.integers(1, 4))]
         return pick([pick(known), pick(known), pick(numbers), several])
 
-    for op, function in nameable().items():
+    for op, function in list_functions().items():
         plain = isinstance(function, np.ufunc)
         keys = [] if plain else list(inspect.signature(function).parameters)
         for _ in range(count):

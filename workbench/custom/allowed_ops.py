@@ -15,7 +15,13 @@ from workbench.autodiff.budget import MOST_FREE
 from workbench.core.op import CUSTOM, OPS, Op
 from workbench.core.refusals import supported_functions
 from workbench.core.tensor import apply
-from workbench.custom.demands import DEMANDS, Estimate, entrywise, handed_on, paired
+from workbench.custom.demands import (
+    DEMANDS,
+    Estimate,
+    entrywise,
+    pass_on,
+    two_per_entry,
+)
 from workbench.custom.registry import snake
 
 #: ``apply(inputs, params)``.
@@ -38,7 +44,7 @@ REFUSED = frozenset({"out", "like", "subok", "casting", "order", "device"})
 MOST_ENTRIES = 10_000
 
 
-def known(
+def find_op(
     name: str,
     inputs: int,
     outputs: int,
@@ -47,28 +53,29 @@ def known(
     where: str,
     numbers: Sequence[Any] = (),
 ) -> tuple[Apply, Estimate | None]:
-    """How an op runs, if there is one of this name that fits, and what it will make.
+    """Return the function that runs an op, and the estimate of what it makes.
 
-    ``numbers`` are those of its inputs that are numbers. What an op of the user's own
-    makes is known only when it has run.
+    ``numbers`` are those of its inputs that are numbers. The estimate is None for an
+    op of the user's own. Another name, or inputs and params that do not fit, are
+    refused.
     """
     for candidate in (name, snake(name)):
         if candidate in CUSTOM:
-            return _custom(candidate, params, refuse, where), None
+            return _find_custom_op(candidate, params, refuse, where), None
     if name.removeprefix("np.") == "identity" or name == "Identity":
-        return lambda given, _: given[0], handed_on
+        return lambda given, _: given[0], pass_on
     for bad in REFUSED & set(params):
         refuse(f"{where} ({name}) sets {bad!r}", "A rule does not set it.")
-    if (kind := params.get("dtype")) is not None and not _numeric(kind):
+    if (kind := params.get("dtype")) is not None and not _is_numeric(kind):
         refuse(f"{where} ({name}): {kind!r} is no dtype of numbers", 'Write "float64".')
     if name.removeprefix("np.") == "astype":
         if inputs != 1 or set(params) != {"dtype"}:
             refuse(f"{where}: astype takes one input, and the setting dtype", "")
-        return lambda given, settings: np.astype(given[0], settings["dtype"]), handed_on
-    functions = nameable()
+        return lambda given, settings: np.astype(given[0], settings["dtype"]), pass_on
+    functions = list_functions()
     for candidate in (name, name.removeprefix("np."), snake(name)):
         if candidate not in functions:
-            candidate = _alias(candidate)
+            candidate = _resolve_alias(candidate)
         function = functions.get(candidate)
         if function is not None:
             _check(function, name, inputs, outputs, params, refuse, where)
@@ -100,14 +107,14 @@ def _apply(op: Op, given: list[Any], settings: dict[str, Any]) -> Any:
 
 
 def estimate_of(name: str, function: Any) -> Estimate:
-    """Return what foretells the result of a function that a rule may name."""
+    """Return the estimate of the result of a function that a rule may name."""
     if name in DEMANDS:
         return DEMANDS[name]
-    return entrywise if function.nout == 1 else paired
+    return entrywise if function.nout == 1 else two_per_entry
 
 
-def nameable() -> dict[str, Any]:
-    """The functions of NumPy that a rule may name: what they make is known before."""
+def list_functions() -> dict[str, Any]:
+    """Return the functions of NumPy that a rule may name, those with an estimate."""
     return {
         key: f
         for whole, f in supported_functions().items()
@@ -116,7 +123,7 @@ def nameable() -> dict[str, Any]:
     }
 
 
-def _numeric(kind: Any) -> bool:
+def _is_numeric(kind: Any) -> bool:
     """Return whether a setting names a dtype of numbers, or a setting of the node."""
     try:
         return kind[:1] == "$" or np.dtype(kind).kind in "biufc"
@@ -124,14 +131,16 @@ def _numeric(kind: Any) -> bool:
         return False
 
 
-def _alias(name: str) -> str:
-    """NumPy's second names: ``abs``, ``permute_dims``, ..."""
+def _resolve_alias(name: str) -> str:
+    """Return NumPy's first name for an alias: ``absolute`` for ``abs``."""
     function = getattr(np, name, None) if name.isidentifier() else None
     return str(getattr(function, "__name__", name))
 
 
-def _custom(name: str, params: dict[str, Any], refuse: Refuse, where: str) -> Apply:
-    """Return how an op that a user has made runs."""
+def _find_custom_op(
+    name: str, params: dict[str, Any], refuse: Refuse, where: str
+) -> Apply:
+    """Return the function that runs an op of the user's own."""
     maker = CUSTOM[name].maker
     made = maker() if maker is not None else None
     if made is None:
@@ -206,8 +215,8 @@ def _check_lengths(values: Sequence[Any], refuse: Refuse, where: str) -> None:
                 )
 
 
-def finite(value: Any, refuse: Refuse, where: str) -> Any:
-    """A setting that is data: numbers, texts, None, and lists of them as tuples."""
+def check_setting(value: Any, refuse: Refuse, where: str) -> Any:
+    """Return a setting with lists as tuples, or refuse one that is no plain data."""
     count = 0
     stack = [(value, 0)]
     while stack:
@@ -226,10 +235,10 @@ def finite(value: Any, refuse: Refuse, where: str) -> Any:
             refuse(f"{where} has a param that is too large", "")
         if isinstance(x, int) and abs(x) > 2**53:
             refuse(f"{where} has an integer beyond 2**53", "Write it as a float.")
-    return _tuples(value)
+    return _freeze(value)
 
 
-def _tuples(value: Any) -> Any:
+def _freeze(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
-        return tuple(map(_tuples, value))
+        return tuple(map(_freeze, value))
     return value

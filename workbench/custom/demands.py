@@ -7,7 +7,7 @@ it takes, from shapes alone; from values only where they are lengths (the ``reps
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import log2, prod
 from typing import Any
 
@@ -16,6 +16,8 @@ import numpy as np
 from workbench.autodiff.budget import Demand, count_entries, lengths_of
 from workbench.core.tensor import value_of
 
+#: What a rule gives a function: an array, a number, a text, None, or a list of these.
+Operand = object
 #: ``estimate(*operands, **settings) -> Demand``.
 Estimate = Callable[..., Demand]
 
@@ -29,11 +31,12 @@ CALLED = 1e3
 MOST_LENGTHS = 1000
 
 
-def _size(*operands: Any) -> int:
+def _size(*operands: Operand) -> int:
+    """Return the number of entries of all operands together."""
     return sum(map(count_entries, operands))
 
 
-def _joined(*operands: Any) -> int:
+def _broadcast_size(*operands: Operand) -> int:
     """Return the number of entries of what operands broadcast to."""
     shapes = [lengths_of(x) for x in operands]
     rank = max(map(len, shapes), default=0)
@@ -43,8 +46,8 @@ def _joined(*operands: Any) -> int:
     return found
 
 
-def _numbers(x: Any, what: str) -> list[int]:
-    """Return the whole numbers of an operand that says how long a result is.
+def _numbers(x: Operand, what: str) -> list[int]:
+    """Return the whole numbers of an operand that determines the result's shape.
 
     Raises
     ------
@@ -61,71 +64,71 @@ def _numbers(x: Any, what: str) -> list[int]:
     return [int(n) for n in np.ravel(held).tolist()]
 
 
-def _length(x: Any, axis: Any) -> int:
-    """Return the length of an axis; of no axis in particular that of all entries."""
+def _length(x: Operand, axis: Operand) -> int:
+    """Return the length of an axis; without an axis the number of all entries."""
     shape = lengths_of(x)
     if not isinstance(axis, int) or not -len(shape) <= axis < len(shape):
         return count_entries(x)
     return shape[axis]
 
 
-def _rest(x: Any, axis: Any) -> float:
-    """Entries beside an axis."""
+def _rest(x: Operand, axis: Operand) -> float:
+    """Return the number of rows along an axis."""
     return count_entries(x) / max(_length(x, axis), 1)
 
 
 # Families
 
 
-def entrywise(*operands: Any, **settings: Any) -> Demand:
-    """Estimate what broadcasts its operands and works entry by entry."""
-    made = _joined(*operands)
+def entrywise(*operands: Operand, **settings: Operand) -> Demand:
+    """Estimate a function that broadcasts its operands and works entry by entry."""
+    made = _broadcast_size(*operands)
     return Demand(made, CALLED + COMPUTED * made)
 
 
-def paired(*operands: Any, **settings: Any) -> Demand:
-    """Estimate what has two results for each entry, or a complex one."""
-    made = 2 * _joined(*operands)
+def two_per_entry(*operands: Operand, **settings: Operand) -> Demand:
+    """Estimate one with two results for each entry, or a complex one."""
+    made = 2 * _broadcast_size(*operands)
     return Demand(made, CALLED + COMPUTED * made)
 
 
-def handed_on(*operands: Any, **settings: Any) -> Demand:
-    """Estimate what makes no more entries than it is given."""
+def pass_on(*operands: Operand, **settings: Operand) -> Demand:
+    """Estimate one that makes no more entries than it is given."""
     made = _size(*operands)
     return Demand(made, CALLED * (1 + _parts(operands)) + COPIED * made)
 
 
-def _sorted(*operands: Any, **settings: Any) -> Demand:
-    """Return what sorts, and may tell positions and counts too."""
+def _sort(*operands: Operand, **settings: Operand) -> Demand:
+    """Estimate one that sorts, and may return positions and counts too."""
     made = _size(*operands)
     return Demand(4 * made, CALLED + SORTED * made)
 
 
-def _reduced(*operands: Any, **settings: Any) -> Demand:
-    """Reductions, and what runs along an axis."""
+def _reduce(*operands: Operand, **settings: Operand) -> Demand:
+    """Estimate a reduction, or one that runs along an axis."""
     made = _size(*operands)
     return Demand(made, CALLED + COMPUTED * made)
 
 
-def _running(*operands: Any, **settings: Any) -> Demand:
-    """Running sums, which may begin with one entry more."""
+def _accumulate(*operands: Operand, **settings: Operand) -> Demand:
+    """Estimate a running sum, which may begin with one entry more."""
     made = 2 * _size(*operands)
     return Demand(made, CALLED + COMPUTED * made)
 
 
-def _parts(operands: Any) -> int:
-    """Return how many parts lists among the operands have."""
+def _parts(operands: Iterable[Operand]) -> int:
+    """Return how many entries the lists among the operands have."""
     return sum(1 + _parts(x) for x in operands if isinstance(x, (list, tuple)))
 
 
-def _broadcast(*operands: Any, **settings: Any) -> Demand:
+def _broadcast(*operands: Operand, **settings: Operand) -> Demand:
     """Estimate one array for each operand, in the shape that all broadcast to."""
-    made = _joined(*operands) * max(len(operands), 1)
+    made = _broadcast_size(*operands) * max(len(operands), 1)
     return Demand(made, CALLED + COPIED * made)
 
 
-def _positions(a: Any, *more: Any, **settings: Any) -> Demand:
-    """Positions of entries: one number for each axis."""
+def _positions(a: Operand, *more: Operand, **settings: Operand) -> Demand:
+    """Estimate positions of entries: one number for each axis."""
     made = _size(a, *more) * max(len(lengths_of(a)), 1)
     return Demand(2 * made, CALLED + COPIED * made)
 
@@ -133,14 +136,14 @@ def _positions(a: Any, *more: Any, **settings: Any) -> Demand:
 # Longer results
 
 
-def _tile(A: Any, reps: Any) -> Demand:
+def _tile(A: Operand, reps: Operand) -> Demand:
     made = _size(A) * prod(max(n, 0) for n in _numbers(reps, "reps"))
     return Demand(made, CALLED + COPIED * made)
 
 
-def _repeat(a: Any, repeats: Any, axis: Any = None) -> Demand:
+def _repeat(a: Operand, repeats: Operand, axis: Operand = None) -> Demand:
     if not isinstance(repeats, (int, float)) and count_entries(repeats) > 1:
-        held = value_of(repeats) if hasattr(repeats, "shape") else repeats
+        held: Any = value_of(repeats) if hasattr(repeats, "shape") else repeats
         if held is None:
             raise ValueError("its repeats must be numbers that stand in the rule")
         made = float(np.sum(held)) * _rest(a, axis)
@@ -149,183 +152,201 @@ def _repeat(a: Any, repeats: Any, axis: Any = None) -> Demand:
     return Demand(made, CALLED + COPIED * made)
 
 
-def _pad(array: Any, pad_width: Any, mode: Any = "constant", **more: Any) -> Demand:
+def _pad(
+    array: Operand, pad_width: Operand, mode: Operand = "constant", **more: Operand
+) -> Demand:
     shape = lengths_of(array)
-    widths = np.broadcast_to(_nested(pad_width), (len(shape), 2)).tolist()
+    widths = np.broadcast_to(_nested_lengths(pad_width), (len(shape), 2)).tolist()
     ends = zip(shape, widths, strict=True)
     made = prod(n + max(before, 0) + max(after, 0) for n, (before, after) in ends)
     return Demand(made, CALLED + COMPUTED * made)
 
 
-def _nested(x: Any) -> Any:
-    """Lengths in the nest that they stand in."""
+def _nested_lengths(x: Operand) -> Any:
+    """Return the lengths of a nest of lists, nested alike."""
     if isinstance(x, (list, tuple)):
-        return [_nested(part) for part in x]
+        return [_nested_lengths(part) for part in x]
     found = _numbers(x, "pad_width")
     return found if lengths_of(x) else found[0]
 
 
-def _resize(a: Any, new_shape: Any) -> Demand:
-    """NumPy joins as many arrays as it repeats, each of which takes memory."""
+def _resize(a: Operand, new_shape: Operand) -> Demand:
+    """Estimate `resize`: it joins copies, each of which takes memory."""
     made = prod(max(n, 0) for n in _numbers(new_shape, "new_shape"))
     parts = made / _size(a)
     return Demand(made + 16 * parts, CALLED * (1 + parts) + COPIED * made)
 
 
-def _of_shape(shape: Any) -> Demand:
+def _of_shape(shape: Operand) -> Demand:
     made = prod(max(n, 0) for n in _numbers(shape, "shape"))
     return Demand(made, CALLED + COPIED * made)
 
 
-def _spread(array: Any, shape: Any) -> Demand:
+def _spread(array: Operand, shape: Operand) -> Demand:
     return _of_shape(shape)
 
 
-def _filled(a: Any, *value: Any, shape: Any = None, **more: Any) -> Demand:
+def _fill(
+    a: Operand, *value: Operand, shape: Operand = None, **more: Operand
+) -> Demand:
     if shape is None:
-        return handed_on(a, *value)
+        return pass_on(a, *value)
     return _of_shape(shape)
 
 
-def _diag(v: Any, k: Any = 0) -> Demand:
+def _diag(v: Operand, k: Operand = 0) -> Demand:
     if len(lengths_of(v)) > 1:
-        return handed_on(v)
+        return pass_on(v)
     return _diagflat(v, k)
 
 
-def _diagflat(v: Any, k: Any = 0) -> Demand:
+def _diagflat(v: Operand, k: Operand = 0) -> Demand:
     made = (_size(v) + abs(_numbers(k, "k")[0])) ** 2
     return Demand(made, CALLED + COPIED * made)
 
 
-def _triangle(m: Any, k: Any = 0) -> Demand:
-    """Of a vector as many rows as it has entries."""
+def _triangle(m: Operand, k: Operand = 0) -> Demand:
+    """Estimate a triangle; that of a vector has a row for each entry."""
     made = _size(m) * (_size(m) if len(lengths_of(m)) == 1 else 1)
     return Demand(made, CALLED + COPIED * made)
 
 
-def _vander(x: Any, N: Any = None, increasing: Any = False) -> Demand:
+def _vander(x: Operand, N: Operand = None, increasing: Operand = False) -> Demand:
     n = _size(x)
     made = n * (n if N is None else max(_numbers(N, "N")[0], 0))
     return Demand(made, CALLED + COMPUTED * made)
 
 
-def _kron(a: Any, b: Any) -> Demand:
+def _kron(a: Operand, b: Operand) -> Demand:
     made = _size(a) * _size(b)
     return Demand(made, CALLED + COPIED * made)
 
 
-def _meshgrid(*xi: Any, **settings: Any) -> Demand:
+def _meshgrid(*xi: Operand, **settings: Operand) -> Demand:
     made = prod(map(_size, xi)) * len(xi)
     return Demand(made, CALLED + COPIED * made)
 
 
-def _windows(x: Any, window_shape: Any, axis: Any = None, **more: Any) -> Demand:
+def _windows(
+    x: Operand, window_shape: Operand, axis: Operand = None, **more: Operand
+) -> Demand:
     made = _size(x) * prod(max(n, 1) for n in _numbers(window_shape, "window_shape"))
     return Demand(made, CALLED + COPIED * made)
 
 
-def _unpackbits(a: Any, axis: Any = None, count: Any = None, **more: Any) -> Demand:
+def _unpackbits(
+    a: Operand, axis: Operand = None, count: Operand = None, **more: Operand
+) -> Demand:
     made = 8.0 * _size(a)
     if count is not None:
         made = max(made, _rest(a, axis) * max(_numbers(count, "count")[0], 0))
     return Demand(made, CALLED + COPIED * made)
 
 
-def _take(a: Any, indices: Any, axis: Any = None, **more: Any) -> Demand:
+def _take(
+    a: Operand, indices: Operand, axis: Operand = None, **more: Operand
+) -> Demand:
     made = _size(indices) * (1 if axis is None else _rest(a, axis))
     return Demand(made, CALLED + COPIED * made)
 
 
-def _taken_along(arr: Any, indices: Any, axis: Any = -1) -> Demand:
-    """Return the lengths of both broadcast, but for the axis."""
-    made = _joined(arr, indices) * max(_length(indices, axis), 1)
+def _take_along(arr: Operand, indices: Operand, axis: Operand = -1) -> Demand:
+    """Estimate `take_along_axis`: both broadcast, except along the axis."""
+    made = _broadcast_size(arr, indices) * max(_length(indices, axis), 1)
     return Demand(made, CALLED + COPIED * made)
 
 
-def _insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Demand:
+def _insert(
+    arr: Operand, obj: Operand, values: Operand, axis: Operand = None
+) -> Demand:
     wide = 1.0 if axis is None else _rest(arr, axis)
     made = _size(arr, values) + max(_size(obj), _length(values, axis)) * wide
     return Demand(made, CALLED + COPIED * made)
 
 
-def _split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> Demand:
-    """Views, each of which takes memory of its own."""
+def _split(ary: Operand, indices_or_sections: Operand, axis: Operand = 0) -> Demand:
+    """Estimate views, each of which takes memory of its own."""
     numbers = _numbers(indices_or_sections, "sections")
     lone = isinstance(indices_or_sections, int) and numbers[0] > 0
     parts = numbers[0] if lone else len(numbers) + 1
     return Demand(_size(ary) + 16 * parts, CALLED * (1 + parts))
 
 
-def _unstacked(x: Any, **settings: Any) -> Demand:
+def _unstack(x: Operand, **settings: Operand) -> Demand:
     parts = _length(x, settings.get("axis", 0))
     return Demand(_size(x) + 16 * parts, CALLED * (1 + parts))
 
 
-def _choose(a: Any, choices: Any, **more: Any) -> Demand:
+def _choose(a: Operand, choices: Operand, **more: Operand) -> Demand:
     listed = choices if isinstance(choices, (list, tuple)) else [choices]
-    made = _joined(a, *listed)
+    made = _broadcast_size(a, *listed)
     return Demand(made, CALLED + COMPUTED * made * (1 + len(listed)))
 
 
-def _select(condlist: Any, choicelist: Any, default: Any = 0) -> Demand:
-    return _choose(default, [*_listed(condlist), *_listed(choicelist)])
+def _select(condlist: Operand, choicelist: Operand, default: Operand = 0) -> Demand:
+    return _choose(default, [*_as_list(condlist), *_as_list(choicelist)])
 
 
-def _listed(x: Any) -> list[Any]:
+def _as_list(x: Operand) -> list[Any]:
     return list(x) if isinstance(x, (list, tuple)) else [x]
 
 
-def _diff(a: Any, n: Any = 1, axis: Any = -1, *ends: Any, **more: Any) -> Demand:
+def _diff(
+    a: Operand, n: Operand = 1, axis: Operand = -1, *ends: Operand, **more: Operand
+) -> Demand:
     made = 3 * _size(a, *ends, *more.values())
     times = max(_numbers(n, "n")[0], 1)
     return Demand(made, times * (CALLED + COPIED * made))
 
 
-def _gradient(f: Any, *spacing: Any, **more: Any) -> Demand:
+def _gradient(f: Operand, *spacing: Operand, **more: Operand) -> Demand:
     made = _size(f) * max(len(lengths_of(f)), 1)
     return Demand(made, CALLED + COMPUTED * made)
 
 
-def _quantile(a: Any, q: Any, axis: Any = None, **more: Any) -> Demand:
+def _quantile(a: Operand, q: Operand, axis: Operand = None, **more: Operand) -> Demand:
     # Beside the result several arrays as large, between which it lies.
     made = _size(a) + 8 * _size(q) * (1 if axis is None else _size(a))
     return Demand(made, CALLED + SORTED * made)
 
 
-def _nanquantile(a: Any, q: Any, axis: Any = None, **more: Any) -> Demand:
-    """Return one call of a function for each row."""
+def _nanquantile(
+    a: Operand, q: Operand, axis: Operand = None, **more: Operand
+) -> Demand:
+    """Estimate quantiles that call a function for each row."""
     made, work = _quantile(a, q, axis)
     rows = 1 if axis is None else _rest(a, axis)
     return Demand(made, work + 100 * CALLED * rows)
 
 
-def _raveled(multi_index: Any, *more: Any, **settings: Any) -> Demand:
-    return entrywise(*_listed(multi_index))
+def _ravel_index(multi_index: Operand, *more: Operand, **settings: Operand) -> Demand:
+    return entrywise(*_as_list(multi_index))
 
 
-def _rolled(a: Any, shift: Any, axis: Any = None) -> Demand:
-    """Return each of several shifts takes a step of its own."""
-    made, work = handed_on(a)
-    return Demand(made, work + CALLED * _joined(shift, axis))
+def _roll(a: Operand, shift: Operand, axis: Operand = None) -> Demand:
+    """Estimate `roll`, which takes a step for each of several shifts."""
+    made, work = pass_on(a)
+    return Demand(made, work + CALLED * _broadcast_size(shift, axis))
 
 
-def _unravel(indices: Any, shape: Any, **more: Any) -> Demand:
+def _unravel(indices: Operand, shape: Operand, **more: Operand) -> Demand:
     made = _size(indices) * max(len(_numbers(shape, "shape")), 1)
     return Demand(made, CALLED + COMPUTED * made)
 
 
-def _isin(element: Any, test_elements: Any, *flags: Any, **more: Any) -> Demand:
+def _isin(
+    element: Operand, test_elements: Operand, *flags: Operand, **more: Operand
+) -> Demand:
     if more.get("kind") not in (None, "sort"):
         raise ValueError('its kind may be "sort" alone in a rule')
-    return _sorted(element, test_elements)
+    return _sort(element, test_elements)
 
 
 # Counts
 
 
-def _bincount(x: Any, weights: Any = None, minlength: Any = 0) -> Demand:
-    held = value_of(x) if hasattr(x, "shape") else x
+def _bincount(x: Operand, weights: Operand = None, minlength: Operand = 0) -> Demand:
+    held: Any = value_of(x) if hasattr(x, "shape") else x
     if held is None:
         raise ValueError("the largest of its entries must be known before it runs")
     largest = int(np.max(held)) + 1 if count_entries(held) else 0
@@ -333,8 +354,8 @@ def _bincount(x: Any, weights: Any = None, minlength: Any = 0) -> Demand:
     return Demand(made, CALLED + COMPUTED * (made + _size(x)))
 
 
-def _bins(bins: Any) -> int:
-    """Return how many bins one axis has."""
+def _bins(bins: Operand) -> int:
+    """Return the number of bins of one axis."""
     if isinstance(bins, str):
         raise ValueError("its bins must be numbers, not the name of a way to find them")
     if lengths_of(bins):
@@ -342,24 +363,32 @@ def _bins(bins: Any) -> int:
     return max(_numbers(bins, "bins")[0], 0)
 
 
-def _histogram(a: Any, bins: Any = 10, *more: Any, **settings: Any) -> Demand:
+def _histogram(
+    a: Operand, bins: Operand = 10, *more: Operand, **settings: Operand
+) -> Demand:
     made = _bins(bins) + _size(a, *more)
     return Demand(2 * made, CALLED + SORTED * made)
 
 
-def _histogram2d(x: Any, y: Any, bins: Any = 10, *more: Any, **rest: Any) -> Demand:
-    pair = isinstance(bins, (list, tuple)) and len(bins) == 2
-    counts = [_bins(b) for b in bins] if pair else [_bins(bins)] * 2
+def _histogram2d(
+    x: Operand, y: Operand, bins: Operand = 10, *more: Operand, **rest: Operand
+) -> Demand:
+    if isinstance(bins, (list, tuple)) and len(bins) == 2:
+        counts = [_bins(b) for b in bins]
+    else:
+        counts = [_bins(bins)] * 2
     return _grid(_size(x, y), counts)
 
 
-def _histogramdd(sample: Any, bins: Any = 10, *more: Any, **rest: Any) -> Demand:
+def _histogramdd(
+    sample: Operand, bins: Operand = 10, *more: Operand, **rest: Operand
+) -> Demand:
     if isinstance(sample, (list, tuple)):
         axes = len(sample)
     else:
         axes = (*lengths_of(sample), 1, 1)[1] if len(lengths_of(sample)) > 1 else 1
     alike = not isinstance(bins, (list, tuple)) and not lengths_of(bins)
-    counts = [_bins(bins)] * axes if alike else [_bins(b) for b in _listed(bins)]
+    counts = [_bins(bins)] * axes if alike else [_bins(b) for b in _as_list(bins)]
     return _grid(_size(sample), counts)
 
 
@@ -371,11 +400,11 @@ def _grid(given: int, counts: list[int]) -> Demand:
 # Products
 
 
-def _outer(a: Any, b: Any, **more: Any) -> Demand:
+def _outer(a: Operand, b: Operand, **more: Operand) -> Demand:
     return _kron(a, b)
 
 
-def _matmul(a: Any, b: Any, **more: Any) -> Demand:
+def _matmul(a: Operand, b: Operand, **more: Operand) -> Demand:
     left, right = lengths_of(a), lengths_of(b)
     rows, inner = (1, *left)[-2:] if left else (1, 1)
     columns = right[-1] if len(right) > 1 else 1
@@ -383,14 +412,14 @@ def _matmul(a: Any, b: Any, **more: Any) -> Demand:
     return Demand(made, CALLED + UNBLOCKED * made * inner)
 
 
-def _matvec(a: Any, b: Any, **more: Any) -> Demand:
+def _matvec(a: Operand, b: Operand, **more: Operand) -> Demand:
     left, right = lengths_of(a), lengths_of(b)
     rows, inner = (1, 1, *left)[-2:]
     made = _stack(left[:-2], right[:-1]) * rows
     return Demand(made, CALLED + UNBLOCKED * made * inner)
 
 
-def _vecmat(a: Any, b: Any, **more: Any) -> Demand:
+def _vecmat(a: Operand, b: Operand, **more: Operand) -> Demand:
     left, right = lengths_of(a), lengths_of(b)
     inner, columns = (1, 1, *right)[-2:]
     made = _stack(left[:-1], right[:-2]) * columns
@@ -398,11 +427,11 @@ def _vecmat(a: Any, b: Any, **more: Any) -> Demand:
 
 
 def _stack(a: tuple[int, ...], b: tuple[int, ...]) -> int:
-    """Return how many products two stacks make together."""
-    return _joined(np.broadcast_to(0, a), np.broadcast_to(0, b))
+    """Return how many products two stacks of matrices make."""
+    return _broadcast_size(np.broadcast_to(0, a), np.broadcast_to(0, b))
 
 
-def _dot(a: Any, b: Any, **more: Any) -> Demand:
+def _dot(a: Operand, b: Operand, **more: Operand) -> Demand:
     left, right = lengths_of(a), lengths_of(b)
     if not left or not right:
         return entrywise(a, b)
@@ -411,14 +440,14 @@ def _dot(a: Any, b: Any, **more: Any) -> Demand:
     return Demand(made, CALLED + made * inner)
 
 
-def _inner(a: Any, b: Any) -> Demand:
+def _inner(a: Operand, b: Operand) -> Demand:
     if not lengths_of(a) or not lengths_of(b):
         return entrywise(a, b)
     made = prod(lengths_of(a)[:-1]) * prod(lengths_of(b)[:-1])
     return Demand(made, CALLED + made * lengths_of(a)[-1])
 
 
-def _tensordot(a: Any, b: Any, axes: Any = 2) -> Demand:
+def _tensordot(a: Operand, b: Operand, axes: Operand = 2) -> Demand:
     shape, listed = lengths_of(a), 0
     if isinstance(axes, (list, tuple)) and len(axes) == 2:
         summed = _numbers(axes[0], "axes")
@@ -432,9 +461,9 @@ def _tensordot(a: Any, b: Any, axes: Any = 2) -> Demand:
     return Demand(made + listed, CALLED + COPIED * _size(a, b) + made * inner)
 
 
-def _multi_dot(arrays: Any, **more: Any) -> Demand:
-    """Return one product after the other, which costs no less than the best order."""
-    shapes = [(1, *lengths_of(x))[-2:] for x in _listed(arrays)]
+def _multi_dot(arrays: Operand, **more: Operand) -> Demand:
+    """Estimate products from the left, which cost no less than the best order."""
+    shapes = [(1, *lengths_of(x))[-2:] for x in _as_list(arrays)]
     rows, work = shapes[0][0], 0.0
     for inner, columns in shapes[1:]:
         work += rows * inner * columns
@@ -443,8 +472,8 @@ def _multi_dot(arrays: Any, **more: Any) -> Demand:
     return Demand(len(shapes) * largest, order + work)
 
 
-def _einsum(*operands: Any, optimize: Any = False, **more: Any) -> Demand:
-    """Operands with their axes as lists of numbers: a rule has no text of letters."""
+def _einsum(*operands: Operand, optimize: Operand = False, **more: Operand) -> Demand:
+    """Estimate `einsum` with axes as lists of numbers: a rule has no letters."""
     lengths: dict[int, int] = {}
     counts: dict[int, int] = {}
     terms = len(operands) // 2
@@ -466,12 +495,14 @@ def _einsum(*operands: Any, optimize: Any = False, **more: Any) -> Demand:
     return Demand(made, CALLED + every * max(terms, 1))
 
 
-def _convolve(a: Any, v: Any, **more: Any) -> Demand:
+def _convolve(a: Operand, v: Operand, **more: Operand) -> Demand:
     return Demand(_size(a, v), CALLED + _size(a) * _size(v))
 
 
-def _covariance(m: Any, y: Any = None, rowvar: Any = True, **more: Any) -> Demand:
-    def variables(x: Any) -> int:
+def _covariance(
+    m: Operand, y: Operand = None, rowvar: Operand = True, **more: Operand
+) -> Demand:
+    def variables(x: Operand) -> int:
         shape = lengths_of(x)
         return 1 if len(shape) < 2 else shape[0 if rowvar else 1]
 
@@ -485,8 +516,8 @@ def _covariance(m: Any, y: Any = None, rowvar: Any = True, **more: Any) -> Deman
 # Matrices
 
 
-def _factored(a: Any, *more: Any, **settings: Any) -> Demand:
-    """Return what costs n**3 for each matrix, and makes no more than a few as large."""
+def _factor(a: Operand, *more: Operand, **settings: Operand) -> Demand:
+    """Estimate one that takes n**3 steps for each matrix and makes a few as large."""
     *stack, m, n = (1, 1, *lengths_of(a))
     work = 30.0 * prod(stack) * m * n * min(m, n)
     work += sum(_size(b) * min(m, n) for b in more if not isinstance(b, (int, float)))
@@ -494,27 +525,33 @@ def _factored(a: Any, *more: Any, **settings: Any) -> Demand:
     return Demand(4 * _size(a, *more), 10 * CALLED + work)
 
 
-def _svd(a: Any, full_matrices: Any = True, *more: Any, **rest: Any) -> Demand:
-    made, work = _factored(a)
+def _svd(
+    a: Operand, full_matrices: Operand = True, *more: Operand, **rest: Operand
+) -> Demand:
+    made, work = _factor(a)
     *stack, m, n = (1, 1, *lengths_of(a))
     whole = prod(stack) * (m**2 + n**2) if full_matrices else 0
     return Demand(made + whole, work + 4.0 * whole * min(m, n))
 
 
-def _qr(a: Any, mode: Any = "reduced") -> Demand:
+def _qr(a: Operand, mode: Operand = "reduced") -> Demand:
     return _svd(a, mode == "complete")
 
 
 def _norm(
-    x: Any, ord: Any = None, axis: Any = None, *flags: Any, **more: Any
+    x: Operand,
+    ord: Operand = None,
+    axis: Operand = None,
+    *flags: Operand,
+    **more: Operand,
 ) -> Demand:
     if ord in (2, -2, "nuc") and not isinstance(axis, int):
-        return _factored(x)
-    return _reduced(x)
+        return _factor(x)
+    return _reduce(x)
 
 
-def _solve(a: Any, b: Any) -> Demand:
-    """Stacks of systems and of right sides broadcast."""
+def _solve(a: Operand, b: Operand) -> Demand:
+    """Estimate solutions; stacks of systems and of right sides broadcast."""
     stack = lengths_of(a)[:-2]
     n = (1, *lengths_of(a))[-1]
     columns = 1 if len(lengths_of(b)) == 1 else (1, *lengths_of(b))[-1]
@@ -524,13 +561,13 @@ def _solve(a: Any, b: Any) -> Demand:
     return Demand(made + 4 * _size(a), 10 * CALLED + CALLED * systems + work)
 
 
-def _matrix_power(a: Any, n: Any) -> Demand:
-    made, work = _factored(a)
+def _matrix_power(a: Operand, n: Operand) -> Demand:
+    made, work = _factor(a)
     return Demand(made, work * (1 + log2(1 + abs(_numbers(n, "n")[0]))))
 
 
-def _as_matrix(a: Any, *more: Any, **settings: Any) -> Demand:
-    """Return what makes one matrix of all entries, and solves with it."""
+def _as_matrix(a: Operand, *more: Operand, **settings: Operand) -> Demand:
+    """Estimate one that makes a matrix of all entries and solves with it."""
     made = _size(a, *more)
     return Demand(4 * made, CALLED + 30.0 * made**1.5)
 
@@ -538,14 +575,14 @@ def _as_matrix(a: Any, *more: Any, **settings: Any) -> Demand:
 # Polynomials
 
 
-def _vectors(*operands: Any) -> None:
-    """Refuse coefficients with rows and columns, which NumPy broadcasts at times."""
+def _vectors(*operands: Operand) -> None:
+    """Raise an error for coefficients that are no vectors, which NumPy broadcasts."""
     if any(len(lengths_of(x)) > 1 for x in operands):
         raise ValueError("the coefficients of a polynomial must be vectors in a rule")
 
 
-def _polynomial(*operands: Any, **settings: Any) -> Demand:
-    """Sums, and what runs one step for each of ``m``."""
+def _polynomial(*operands: Operand, **settings: Operand) -> Demand:
+    """Estimate sums of polynomials, and ``m`` derivatives or integrals."""
     _vectors(*operands)
     times = max([1, *(n for n in settings.values() if isinstance(n, int))])
     times = max([times, *(n for n in operands[1:2] if isinstance(n, int))])
@@ -553,31 +590,33 @@ def _polynomial(*operands: Any, **settings: Any) -> Demand:
     return Demand(made, (1 + times) * (20 * CALLED + COMPUTED * made))
 
 
-def _polymul(a: Any, b: Any) -> Demand:
+def _polymul(a: Operand, b: Operand) -> Demand:
     _vectors(a, b)
     n, m = _size(a), _size(b)
     return Demand(2 * (n + m), 30 * CALLED * (1 + n + m) + COMPUTED * n * m)
 
 
-def _poly(seq: Any) -> Demand:
+def _poly(seq: Operand) -> Demand:
     if len(lengths_of(seq)) > 1:
-        return _factored(seq)
+        return _factor(seq)
     n = _size(seq)
     return Demand(2 * n + 2, 10 * CALLED * (1 + n) + COMPUTED * n * n)
 
 
-def _roots(p: Any) -> Demand:
+def _roots(p: Operand) -> Demand:
     n = _size(p)
     return Demand(4 * n**2, CALLED + 30.0 * n**3)
 
 
-def _polyval(p: Any, x: Any) -> Demand:
+def _polyval(p: Operand, x: Operand) -> Demand:
     _vectors(p)
     made = _size(x)
     return Demand(2 * made, _size(p) * (2 * CALLED + COMPUTED * made))
 
 
-def _polyfit(x: Any, y: Any, deg: Any, *more: Any, **rest: Any) -> Demand:
+def _polyfit(
+    x: Operand, y: Operand, deg: Operand, *more: Operand, **rest: Operand
+) -> Demand:
     terms = max(_numbers(deg, "deg")[0], 0) + 1
     made = 4 * _size(x) * terms + terms**2 + _size(y) * terms
     return Demand(made, 10 * CALLED + 30.0 * made * terms)
@@ -586,12 +625,16 @@ def _polyfit(x: Any, y: Any, deg: Any, *more: Any, **rest: Any) -> Demand:
 # Fourier transforms
 
 
-def _fft(a: Any, n: Any = None, axis: Any = -1, *more: Any, **rest: Any) -> Demand:
+def _fft(
+    a: Operand, n: Operand = None, axis: Operand = -1, *more: Operand, **rest: Operand
+) -> Demand:
     length = 2 * _length(a, axis) if n is None else _numbers(n, "n")[0]
-    return _transformed(_rest(a, axis) * max(length, 0))
+    return _transform(_rest(a, axis) * max(length, 0))
 
 
-def _fftn(a: Any, s: Any = None, axes: Any = None, *more: Any, **rest: Any) -> Demand:
+def _fftn(
+    a: Operand, s: Operand = None, axes: Operand = None, *more: Operand, **rest: Operand
+) -> Demand:
     shape = [*lengths_of(a)]
     if s is not None:
         wanted = _numbers(s, "s")
@@ -599,10 +642,10 @@ def _fftn(a: Any, s: Any = None, axes: Any = None, *more: Any, **rest: Any) -> D
         for axis, n in zip(along, wanted, strict=False):
             if -len(shape) <= axis < len(shape) and n >= 0:
                 shape[axis] = max(n, 1)
-    return _transformed(2.0 * prod(shape))
+    return _transform(2.0 * prod(shape))
 
 
-def _transformed(entries: float) -> Demand:
+def _transform(entries: float) -> Demand:
     return Demand(2 * entries, 10 * CALLED + 20 * entries * log2(entries + 2))
 
 
@@ -629,7 +672,7 @@ DEMANDS: dict[str, Estimate] = {
         lib.scimath.log lib.scimath.log10 lib.scimath.log2 lib.scimath.logn
         lib.scimath.power lib.scimath.sqrt
         """,
-        paired,
+        two_per_entry,
     ),
     **_each(
         """
@@ -640,7 +683,7 @@ DEMANDS: dict[str, Estimate] = {
         linalg.trace matrix_transpose moveaxis packbits ravel reshape rollaxis rot90
         squeeze stack swapaxes trace transpose trim_zeros vstack
         """,
-        handed_on,
+        pass_on,
     ),
     **_each(
         """
@@ -649,7 +692,7 @@ DEMANDS: dict[str, Estimate] = {
         nancumsum nanmax nanmean nanmin nanprod nanstd nansum nanvar prod ptp std sum
         var vdot
         """,
-        _reduced,
+        _reduce,
     ),
     **_each(
         """
@@ -657,18 +700,18 @@ DEMANDS: dict[str, Estimate] = {
         searchsorted setdiff1d setxor1d sort sort_complex union1d unique unique_all
         unique_counts unique_inverse unique_values
         """,
-        _sorted,
+        _sort,
     ),
     **_each(
         "argwhere diag_indices_from nonzero tril_indices_from triu_indices_from",
         _positions,
     ),
     **_each("broadcast_arrays", _broadcast),
-    **_each("cumulative_prod cumulative_sum", _running),
+    **_each("cumulative_prod cumulative_sum", _accumulate),
     **_each("percentile quantile", _quantile),
     **_each("nanpercentile nanquantile", _nanquantile),
     **_each("array_split split hsplit vsplit dsplit", _split),
-    **_each("full_like ones_like zeros_like", _filled),
+    **_each("full_like ones_like zeros_like", _fill),
     **_each("tril triu", _triangle),
     **_each("tensordot linalg.tensordot", _tensordot),
     **_each("outer linalg.outer", _outer),
@@ -681,7 +724,7 @@ DEMANDS: dict[str, Estimate] = {
         linalg.eigvalsh linalg.inv linalg.lstsq linalg.matrix_rank linalg.pinv
         linalg.slogdet linalg.svdvals
         """,
-        _factored,
+        _factor,
     ),
     **_each("linalg.norm linalg.matrix_norm", _norm),
     **_each("linalg.tensorinv linalg.tensorsolve", _as_matrix),
@@ -709,7 +752,7 @@ DEMANDS: dict[str, Estimate] = {
     "inner": _inner,
     "insert": _insert,
     "isin": _isin,
-    "ix_": handed_on,
+    "ix_": pass_on,
     "kron": _kron,
     "lib.stride_tricks.sliding_window_view": _windows,
     "linalg.matrix_power": _matrix_power,
@@ -723,18 +766,18 @@ DEMANDS: dict[str, Estimate] = {
     "poly": _poly,
     "polyfit": _polyfit,
     "polyval": _polyval,
-    "ravel_multi_index": _raveled,
+    "ravel_multi_index": _ravel_index,
     "repeat": _repeat,
     "resize": _resize,
-    "roll": _rolled,
+    "roll": _roll,
     "roots": _roots,
     "select": _select,
     "take": _take,
-    "take_along_axis": _taken_along,
+    "take_along_axis": _take_along,
     "tile": _tile,
     "unpackbits": _unpackbits,
     "unravel_index": _unravel,
-    "unstack": _unstacked,
+    "unstack": _unstack,
     "vander": _vander,
     "vecmat": _vecmat,
 }

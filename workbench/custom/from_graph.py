@@ -22,14 +22,14 @@ from workbench.core.tensor import MaskedTensor, Tensor, apply
 from workbench.core.types import Params
 from workbench.custom.from_graph_rules import (
     check_symbols,
-    checked_rule,
-    closure,
-    fitted,
-    listed,
-    missing,
-    unused,
+    check_unused,
+    fit_arguments,
+    missing_symbol_error,
+    name_inputs,
+    read_rules,
+    trace_inputs,
 )
-from workbench.custom.registry import Entry, enter, registered
+from workbench.custom.registry import Entry, enter, get_gradient
 from workbench.custom.running import BatchedOp, OpRunner
 from workbench.errors import ShapeError
 from workbench.ops import define
@@ -126,10 +126,10 @@ class OpFromGraph(Call):
         self.inputs = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
         self.outputs = [outputs] if single else list(outputs)
         check_symbols(name, self.inputs, self.outputs)
-        implicit, lost, needed = closure(name, self.inputs, self.outputs)
+        implicit, lost, needed = trace_inputs(name, self.inputs, self.outputs)
         if lost:
-            raise missing(name, lost[0], self.inputs)
-        unused(name, self.inputs, needed, on_unused_input)
+            raise missing_symbol_error(name, lost[0], self.inputs)
+        check_unused(name, self.inputs, needed, on_unused_input)
         super().__init__(name, Graph([*self.inputs, *implicit], self.outputs))
         self.entry = Entry(
             name,
@@ -139,22 +139,22 @@ class OpFromGraph(Call):
             else f"its {'jvp' if vjp is None else 'vjp'}",
             {len(self.outputs)},
             ref(self),
-            place=_place(),
+            place=_find_place(),
         )
         self.implicit = implicit
         self.maker = self
         self._mapped: dict[Hashable, Op] = {}
-        self.declared = _pattern(self.name, connection_pattern, self)
+        self.declared = _check_pattern(self.name, connection_pattern, self)
         self._true = Op(self.name)
         self._true.pull, self._true.push = self._true_pull, self._true_push
         self._runner = OpRunner(
             self,
-            checked_rule(self, vjp, "vjp"),
-            checked_rule(self, jvp, "jvp"),
+            read_rules(self, vjp, "vjp"),
+            read_rules(self, jvp, "jvp"),
             key=self.entry.key,
             connection=None if self.declared is None else self._connection,
             true=self._true,
-            names=[listed([x], i) for i, x in enumerate(self.inputs)],
+            names=[name_inputs([x], i) for i, x in enumerate(self.inputs)],
         )
         if vjp is None and jvp is None:
             self.rule = "the rules of the ops inside"
@@ -174,7 +174,7 @@ class OpFromGraph(Call):
 
     def __call__(self, *args: Any) -> Any:
         """Return the outputs: one as itself, several as a tuple."""
-        given = fitted(self.name, self.inputs, args)
+        given = fit_arguments(self.name, self.inputs, args)
         # As written: an op inside with rules stays until it is differentiated.
         unfolds = self.inline and self.declared is None
         unfolds = unfolds or any(isinstance(x, MaskedTensor) for x in given)
@@ -191,13 +191,14 @@ class OpFromGraph(Call):
         if self.declared is not None:
             return [*self.declared, *[everything] * len(self.implicit)]
         if not self.has_own_rule:
-            return self._found
+            return self._full_pattern
         rules, none = self._runner.vjp, [False] * len(self.outputs)
         if not isinstance(rules, tuple):  # which only knows when it runs
             return [everything] * len(self.graph.leaves)
+        pattern = self._full_pattern
         rows = [none if rule == APART else found if rule == TRUE else everything
-                for rule, found in zip(rules, self._found, strict=False)]  # fmt: skip
-        return rows + self._found[len(self.inputs) :]
+                for rule, found in zip(rules, pattern, strict=False)]  # fmt: skip
+        return rows + pattern[len(self.inputs) :]
 
     def connection_pattern(self, node: Any = None) -> list[list[bool]]:
         """Return for each input and each output whether the output depends on it.
@@ -213,7 +214,7 @@ class OpFromGraph(Call):
         return [list(row) for row in rows]
 
     @cached_property
-    def _found(self) -> list[list[bool]]:
+    def _full_pattern(self) -> list[list[bool]]:
         """The pattern of the graph, with the rows of what it reads by itself."""
         columns = []
         for y in self.graph.outputs:
@@ -233,10 +234,10 @@ class OpFromGraph(Call):
 
     @property
     def has_own_rule(self) -> bool:
-        """Whether it has rules of its own, be it one that was registered for it."""
+        """True if it has rules of its own, or one that is registered for it."""
         made = self._runner
         known = made.vjp is not None or made.jvp is not None
-        return known or registered(self.entry.key) is not None
+        return known or get_gradient(self.entry.key) is not None
 
     def _graphs(self, inputs: Sequence[Any], params: Params) -> Sequence[Graph]:
         """Return the graph for inputs of these shapes."""
@@ -301,13 +302,15 @@ class OpFromGraph(Call):
         return f"<OpFromGraph {self.name}({takes})>"
 
 
-def _place() -> tuple[str, int] | None:
+def _find_place() -> tuple[str, int] | None:
     """Return the user's line, where the op is made."""
     site = source.decode(*source.caller())
     return None if site is None else (site.filename, site.line)
 
 
-def _pattern(name: str, given: Pattern | None, op: OpFromGraph) -> list[Any] | None:
+def _check_pattern(
+    name: str, given: Pattern | None, op: OpFromGraph
+) -> list[Any] | None:
     """Return a connection pattern as declared, if its shape fits."""
     if given is None:
         return None

@@ -53,8 +53,8 @@ def check_symbols(name: str, inputs: Sequence[Any], outputs: Sequence[Any]) -> N
             )
         if x.serial in seen:
             raise UsageError(
-                f"{name}: {listed([x], i)} is given twice. Each input is given once;"
-                " two symbols may get the same value in the call."
+                f"{name}: {name_inputs([x], i)} is given twice. Each input is given"
+                " once; two symbols may get the same value in the call."
             )
         seen.add(x.serial)
     if not outputs:
@@ -72,10 +72,14 @@ def check_symbols(name: str, inputs: Sequence[Any], outputs: Sequence[Any]) -> N
             )
 
 
-def closure(
+def trace_inputs(
     name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 ) -> tuple[list[Tensor], list[Tensor], set[int]]:
-    """What the outputs read: shared values and live Tensors; missing symbols; all."""
+    """Return what the outputs read, without going past the inputs.
+
+    First the shared values and live Tensors, then the symbols that are no inputs, then
+    the serials of all Tensors on the way.
+    """
     seen = {y.serial: y for y in outputs}
     stops = {x.serial for x in inputs}
     stack = list(seen.values())
@@ -105,18 +109,22 @@ def closure(
     return sorted(implicit, key=by_age), sorted(lost, key=by_age), set(seen)
 
 
-def missing(name: str, x: Tensor, inputs: Sequence[Tensor]) -> MissingInputError:
-    """Return the error for a symbol that an output needs and nobody gives."""
-    given = ", ".join(listed([y], i) for i, y in enumerate(inputs)) or "none"
+def missing_symbol_error(
+    name: str, x: Tensor, inputs: Sequence[Tensor]
+) -> MissingInputError:
+    """Return the error for a symbol that an output needs and that is no input."""
+    given = ", ".join(name_inputs([y], i) for i, y in enumerate(inputs)) or "none"
     return MissingInputError(
-        f"{name}: an output needs the symbol {types.spec_of(x)}{_called(x)}"
+        f"{name}: an output needs the symbol {types.spec_of(x)}{_quote_name(x)}"
         f"{blame.quote_site(x.site)}, which is no input (inputs: {given}). Add it to"
         " the inputs, or make it a wb.shared or a wb.constant value."
     )
 
 
-def unused(name: str, inputs: Sequence[Tensor], needed: set[int], policy: str) -> None:
-    """Refuse an input that no output needs, warn of it, or let it pass."""
+def check_unused(
+    name: str, inputs: Sequence[Tensor], needed: set[int], policy: str
+) -> None:
+    """Raise an error for an input that no output needs, or warn, as the policy says."""
     if policy not in ("raise", "warn", "ignore"):
         raise UsageError(
             f"{name}: on_unused_input is 'raise', 'warn' or 'ignore', not {policy!r}."
@@ -124,23 +132,26 @@ def unused(name: str, inputs: Sequence[Tensor], needed: set[int], policy: str) -
     for i, x in enumerate(inputs):
         if x.serial not in needed and policy != "ignore":
             text = (
-                f"{name}: no output needs {listed([x], i)}{blame.quote_site(x.site)}."
-                " Leave it out, or write on_unused_input='ignore'."
+                f"{name}: no output needs"
+                f" {name_inputs([x], i)}{blame.quote_site(x.site)}. Leave it out, or"
+                " write on_unused_input='ignore'."
             )
             if policy == "raise":
                 raise UnusedInputError(text)
             warnings.warn(text, stacklevel=4)
 
 
-def listed(symbols: Sequence[Tensor], first: int = 0) -> str:
-    """Inputs as an error names them: ``input 'x', input 'y'``."""
+def name_inputs(symbols: Sequence[Tensor], first: int = 0) -> str:
+    """Return the inputs as an error names them: ``input 'x', input 'y'``."""
     return ", ".join(
         f"input {x.name!r}" if x.name else f"input {i}"
         for i, x in enumerate(symbols, first)
     )
 
 
-def fitted(name: str, symbols: Sequence[Tensor], args: Sequence[Any]) -> list[Any]:
+def fit_arguments(
+    name: str, symbols: Sequence[Tensor], args: Sequence[Any]
+) -> list[Any]:
     """Return the arguments of a call in the dtypes of their symbols.
 
     Raises
@@ -150,16 +161,16 @@ def fitted(name: str, symbols: Sequence[Tensor], args: Sequence[Any]) -> list[An
     """
     if len(args) != len(symbols):
         raise UsageError(
-            f"{name} takes {format_count(len(symbols), 'array')} ({listed(symbols)}),"
-            f" not {len(args)}{blame.user_line()}."
+            f"{name} takes {format_count(len(symbols), 'array')}"
+            f" ({name_inputs(symbols)}), not {len(args)}{blame.user_line()}."
         )
     return [
-        _fitted(name, x, i, given)
+        _fit_argument(name, x, i, given)
         for i, (x, given) in enumerate(zip(symbols, args, strict=True))
     ]
 
 
-def _fitted(name: str, x: Tensor, i: int, given: Any) -> Any:
+def _fit_argument(name: str, x: Tensor, i: int, given: Any) -> Any:
     if not isinstance(given, Tensor):
         plain = types.is_weak(given) or isinstance(given, (list, tuple))
         if not types.is_weak(given):
@@ -168,7 +179,7 @@ def _fitted(name: str, x: Tensor, i: int, given: Any) -> Any:
             given = np.asarray(given)
             if given.dtype.kind not in "biufc":
                 raise DtypeError(
-                    f"{name}: {listed([x], i)} takes an array of {x.dtype}, and is"
+                    f"{name}: {name_inputs([x], i)} takes an array of {x.dtype}, and is"
                     f" given one of dtype {given.dtype}{blame.user_line()}."
                 )
             if np.can_cast(given.dtype, x.dtype, "same_kind"):
@@ -178,8 +189,8 @@ def _fitted(name: str, x: Tensor, i: int, given: Any) -> Any:
     shape, want = shape_of(given), x.spec.shape
     if len(shape) != len(want):
         raise ShapeError(
-            f"{name}: {listed([x], i)} has {format_count(len(want), 'axis')}, and is"
-            f" given an array of shape {shape}{blame.user_line()}. Reshape it, or"
+            f"{name}: {name_inputs([x], i)} has {format_count(len(want), 'axis')}, and"
+            f" is given an array of shape {shape}{blame.user_line()}. Reshape it, or"
             f" declare the symbol with {len(shape)}."
         )
     if any(
@@ -187,29 +198,29 @@ def _fitted(name: str, x: Tensor, i: int, given: Any) -> Any:
         for n, m in zip(want, shape, strict=True)
     ):
         raise ShapeError(
-            f"{name}: {listed([x], i)} has shape {want}, and is given an array of shape"
-            f" {shape}{blame.user_line()}."
+            f"{name}: {name_inputs([x], i)} has shape {want}, and is given an array of"
+            f" shape {shape}{blame.user_line()}."
         )
     if given.dtype == x.dtype:
         return given
     if not np.can_cast(given.dtype, x.dtype, "safe"):
         raise DtypeError(
-            f"{name}: {listed([x], i)} is of dtype {x.dtype}, and is given"
+            f"{name}: {name_inputs([x], i)} is of dtype {x.dtype}, and is given"
             f" {given.dtype}{blame.user_line()}, which does not fit without a loss."
             f" Cast it on purpose: .astype(np.{x.dtype})."
         )
     return given.astype(x.dtype)
 
 
-def _called(x: Tensor) -> str:
+def _quote_name(x: Tensor) -> str:
     return f" {x.name!r}" if x.name else ""
 
 
 # Rules of its own
 
 
-def checked_rule(op: Any, rule: Any, which: str) -> Any:
-    """Return a rule as it runs, for an op of a graph: texts read, lists as tuples.
+def read_rules(op: Any, rule: Any, which: str) -> Any:
+    """Return the rules of an op of a graph: texts parsed, lists as tuples.
 
     ``which`` is "vjp" or "jvp". An op must take the right number of arrays.
     """
@@ -222,12 +233,12 @@ def checked_rule(op: Any, rule: Any, which: str) -> Any:
                 f" {format_count(count, unit)}. Give one for each; None is that of"
                 " the graph."
             )
-        return tuple([TRUE if r is None else _one(op, r, which, 1) for r in rule])
-    made = None if rule is None else _one(op, rule, which, count)
+        return tuple([TRUE if r is None else _read_rule(op, r, which, 1) for r in rule])
+    made = None if rule is None else _read_rule(op, rule, which, count)
     return (made,) * count if isinstance(made, str) else made
 
 
-def _one(op: Any, rule: Any, which: str, gives: int) -> Any:
+def _read_rule(op: Any, rule: Any, which: str, gives: int) -> Any:
     if isinstance(rule, str):
         if rule in (TRUE, ZERO, APART):
             return rule
@@ -260,15 +271,15 @@ def _one(op: Any, rule: Any, which: str, gives: int) -> Any:
 
 
 def _check_op(op: Any, rule: Any, which: str, gives: int) -> None:
-    """An op that is a rule takes the inputs and what arrives."""
+    """Raise an error if an op that is a rule takes or gives other arrays."""
     what = "cotangent per output" if which == "vjp" else "tangent per input"
     arriving = op.outputs if which == "vjp" else op.inputs
     models = [*op.inputs, *arriving]
     if len(rule.inputs) != len(models):
         raise UsageError(
             f"{op.name}: its {which} {rule.name} takes"
-            f" {format_count(len(rule.inputs), 'array')} ({listed(rule.inputs)}). It"
-            f" must take {len(models)}: {listed(op.inputs)}, then one {what}"
+            f" {format_count(len(rule.inputs), 'array')} ({name_inputs(rule.inputs)})."
+            f" It must take {len(models)}: {name_inputs(op.inputs)}, then one {what}"
             f" ({len(arriving)}). Give those that it does not need too, with"
             " on_unused_input='ignore'."
         )
@@ -284,9 +295,9 @@ def _check_op(op: Any, rule: Any, which: str, gives: int) -> None:
         if have != want:
             role = f"the {what.split()[0]}"
             if i < len(op.inputs):
-                role = listed([model], i)
+                role = name_inputs([model], i)
             raise ShapeError(
-                f"{op.name}: {listed([x], i)} of its {which} {rule.name} has"
+                f"{op.name}: {name_inputs([x], i)} of its {which} {rule.name} has"
                 f" {format_count(have, 'axis')}, and {role} that it stands for has"
                 f" {want}."
             )

@@ -66,20 +66,20 @@ class FunctionCall:
         self.params = settings
         #: How the outputs nest, which of them are arrays, and the others.
         self.tree: tree.Tree | None = None
-        self.moving: list[int] = []
+        self.array_places: list[int] = []
         self.rest: list[Any] = []
         #: The outputs of the run that was recorded, and what its gradient keeps.
         self.kept: tuple[Any, Any] | None = None
         self._op: Op | None = None
 
     @property
-    def same(self) -> bool:
-        """Whether another call of such arguments may be this one: it keeps nothing."""
+    def is_reusable(self) -> bool:
+        """True if another call may use it: it keeps nothing of its arguments."""
         return self.kept is None and all(x is None for x in self.rest)
 
     # Its value
 
-    def arguments(self, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], Any]:
+    def build_arguments(self, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], Any]:
         """Return the arguments, with these arrays in their places."""
         filled = list(self.flat)
         for i, x in zip(self.chosen, leaves, strict=True):
@@ -87,43 +87,46 @@ class FunctionCall:
         args, kwargs = self.structure(filled)
         return args, kwargs
 
-    def value(
+    def compute_value(
         self, leaves: Sequence[Any], keep: bool = False, lent: bool = True
     ) -> list[Any]:
-        """The outputs that are arrays, flat; with ``keep`` what the gradient needs.
+        """Return the outputs that are arrays, flat.
 
-        Arrays of a program are ``lent``: the function cannot change them.
+        With ``keep`` the residuals of the gradient are stored in `kept`. Arrays of a
+        program are ``lent``: the function cannot change them.
         """
         first = next_serial()
         if lent:
             leaves = list(map(make_read_only, leaves))
         made, kept = self._call(leaves, keep)
-        self.captures(made, first)
+        self.check_captures(made, first)
         made = list(map(value_of, made))
-        outputs = list(map(owned, made)) if lent else made
+        outputs = list(map(copy_view, made)) if lent else made
         if kept is not None:
             self.kept = outputs, kept
         return outputs
 
-    def run(self, leaves: Sequence[Any]) -> list[Any]:
+    def compute_outputs(self, leaves: Sequence[Any]) -> list[Any]:
         """Return the outputs that are arrays, as the ops inside compute them."""
         return self._call(leaves)[0]
 
     def _call(self, leaves: Sequence[Any], keep: bool = False) -> tuple[list[Any], Any]:
-        """Return those outputs, and what the gradient needs, if that is to be kept."""
+        """Return those outputs, and the residuals of the gradient or None."""
         function, kept = self.function, None
-        args, kwargs = self.arguments(leaves)
+        args, kwargs = self.build_arguments(leaves)
         if function.paired or (keep and function.forward is not None):
-            made, kept = self.both(args, kwargs)
+            made, kept = self.call_with_residuals(args, kwargs)
         else:
             made = function.f(*args, **kwargs)
         flat, self.tree = tree.flatten(made)
-        self.moving = [i for i, y in enumerate(flat) if is_array(y)]
+        self.array_places = [i for i, y in enumerate(flat) if is_array(y)]
         self.rest = [None if is_array(y) else y for y in flat]
-        return [flat[i] for i in self.moving], kept
+        return [flat[i] for i in self.array_places], kept
 
-    def both(self, args: tuple[Any, ...], kwargs: Any) -> tuple[Any, Any]:
-        """Return the value, and what the gradient needs of this run."""
+    def call_with_residuals(
+        self, args: tuple[Any, ...], kwargs: Any
+    ) -> tuple[Any, Any]:
+        """Return the value of the function, and the residuals of its gradient."""
         function = self.function
         run = function.f if function.paired else function.forward
         assert run is not None
@@ -138,15 +141,15 @@ class FunctionCall:
             self.refuse(run, told, "Return y, lambda g: ...")
         return made
 
-    def whole(self, outputs: Sequence[Any]) -> Any:
-        """Return the result as the function nests it."""
+    def rebuild_result(self, outputs: Sequence[Any]) -> Any:
+        """Return the outputs nested as the function returned them."""
         filled = list(self.rest)
-        for i, y in zip(self.moving, outputs, strict=True):
+        for i, y in zip(self.array_places, outputs, strict=True):
             filled[i] = y
         assert self.tree is not None
         return self.tree(filled)
 
-    def captures(self, flat: Sequence[Any], first: int) -> None:
+    def check_captures(self, flat: Sequence[Any], first: int) -> None:
         """Raise an error if outputs depend on Tensors that are no arguments."""
         found = [y for y in flat if is_live(y)]
         if not found:
@@ -170,20 +173,20 @@ class FunctionCall:
 
     # Its node
 
-    def recorded(self, leaves: list[Any]) -> Any:
+    def record_call(self, leaves: list[Any]) -> Any:
         """Return the result as one node of the program."""
-        op = self._op = self._op or self.op()
+        op = self._op = self._op or self.make_op()
         made = apply_valued(op, tuple(leaves), self.params, self._find_value)
         found = define.outputs(made)
-        return self.whole(found if isinstance(found, tuple) else [found])
+        return self.rebuild_result(found if isinstance(found, tuple) else [found])
 
     def _find_value(self, args: tuple[Any, ...]) -> Any:
-        outputs = self.value(args, keep=True)
+        outputs = self.compute_value(args, keep=True)
         value = outputs[0] if len(outputs) == 1 else tuple(outputs)
         self.kept = None if self.kept is None else (value, self.kept[1])
         return value
 
-    def op(self) -> Op:
+    def make_op(self) -> Op:
         """Return the op of this call: the function of its arrays alone."""
         function = self.function
         made = Op(function.__op__)
@@ -191,22 +194,22 @@ class FunctionCall:
         made.cure = f"This is what {function.__op__} says of these arguments."
 
         def compute(*arrays: Any, **params: Any) -> Any:
-            outputs = self.value(arrays)
+            outputs = self.compute_value(arrays)
             return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
         compute.__name__ = function.__op__
         made.compute = compute
-        made.unfold = lambda values, params: self.run(values)
+        made.unfold = lambda values, params: self.compute_outputs(values)
         made.infer = self.infer
         made.batch = lambda inputs, flags, params: tensor.apply(
-            BatchedOp(made, flags, self.run), inputs, params
+            BatchedOp(made, flags, self.compute_outputs), inputs, params
         )
         vjp = function.vjp
         if vjp is None and (function.paired or function.backward is not None):
-            vjp = self.reverse
+            vjp = self.pull_rule
         jvp = function.jvp
-        if jvp is None and function.pushed is not None:
-            jvp = self.ahead
+        if jvp is None and function.jvp_rule is not None:
+            jvp = self.push_rule
         OpRunner(
             made, vjp, jvp, linear=function.linear,
             kind=tuple([(type(x), x) for x in self.flat if x is not None]),
@@ -218,7 +221,7 @@ class FunctionCall:
     def infer(self, *specs: Any, **params: Any) -> Any:
         """Return the specs of the outputs: by a run on examples, or by recording."""
         probe = Op(self.function.__op__)
-        probe.compute = lambda *arrays: tuple(self.value(arrays))
+        probe.compute = lambda *arrays: tuple(self.compute_value(arrays))
         try:
             found = tensor.infer_spec(probe, specs, {})
         except UsageError:
@@ -227,20 +230,20 @@ class FunctionCall:
             given = [s if isinstance(s, Spec) else types.spec_of(s) for s in specs]
             if dims.has_dim([s.shape for s in given]):
                 raise UnknownLengthError("it is asked at stand-ins") from None
-            made = record(self.run, given)
+            made = record(self.compute_outputs, given)
             found = tuple(map(types.spec_of, made.outputs))
         return found[0] if len(found) == 1 else found
 
     # Its rules, in the form that all rules have
 
-    def reverse(self, node: Node, *cotangents: Any) -> list[Any]:
-        """The gradient by the function that the value came with, or by JAX's pair."""
+    def pull_rule(self, node: Node, *cotangents: Any) -> list[Any]:
+        """Call the gradient that came with the value, or JAX's backward function."""
         function = self.function
-        args, kwargs = self.arguments(node.inputs)
+        args, kwargs = self.build_arguments(node.inputs)
         if self.kept is not None and node._y is self.kept[0]:
             kept = self.kept[1]
         else:
-            kept = self.both(args, kwargs)[1]
+            kept = self.call_with_residuals(args, kwargs)[1]
         if function.paired:
             check_cotangents(kept, len(cotangents), function.__op__)
             made = kept(*cotangents)
@@ -250,35 +253,35 @@ class FunctionCall:
             nested = any(isinstance(c, (tuple, list, dict)) for c in each)
             if len(each) == len(node.inputs) and not nested:
                 return each  # one for each array, as TensorFlow has it
-            return self.spread(made, args, kept)
+            return self.flatten_gradients(made, args, kept)
         backward = function.backward
         assert backward is not None
-        fixed = [args[i] for i in function.fixed]
-        made = backward(*fixed, kept, self.whole(cotangents))
+        fixed = [args[i] for i in function.nondiff]
+        made = backward(*fixed, kept, self.rebuild_result(cotangents))
         if made is None:
             self.refuse(backward, RETURNED_NONE, NONE_CURE)
-        return self.spread(made, args, backward, function.fixed)
+        return self.flatten_gradients(made, args, backward, function.nondiff)
 
-    def ahead(self, node: Node, *tangents: Any) -> Any:
-        """Return the tangent by JAX's rule of primals and tangents."""
+    def push_rule(self, node: Node, *tangents: Any) -> Any:
+        """Call JAX's rule of primals and tangents."""
         function = self.function
-        rule = function.pushed
+        rule = function.jvp_rule
         assert rule is not None
         filled = [
             np.zeros_like(x) if t is None and has_derivative(x) else t
             for x, t in zip(node.inputs, tangents, strict=True)
         ]
-        args, _ = self.arguments(node.inputs)
-        moving, _ = self.arguments(filled)
-        fixed = [args[i] for i in function.fixed]
-        varying = [i for i in range(len(args)) if i not in function.fixed]
+        args, _ = self.build_arguments(node.inputs)
+        moving, _ = self.build_arguments(filled)
+        fixed = [args[i] for i in function.nondiff]
+        varying = [i for i in range(len(args)) if i not in function.nondiff]
         made = rule(
             *fixed, tuple(args[i] for i in varying), tuple(moving[i] for i in varying)
         )
         if not isinstance(made, tuple) or len(made) != 2:
             cure = "Return two things, the value and its tangent: return y, t."
             self.refuse(rule, f"returned {type(made).__name__}", cure)
-        flat = opened(made[1])
+        flat = flatten_gradient(made[1])
         if made[1] is None and any(map(has_derivative, node.outputs)):
             cure = "For an output that does not move return np.zeros_like(y)."
             self.refuse(rule, "returned None for the tangent", cure)
@@ -288,17 +291,17 @@ class FunctionCall:
             )
             told += f" {format_count(len(self.rest), 'output')}"
             self.refuse(rule, told, "Nest the tangent as the value.")
-        parts = [flat[i] for i in self.moving]
+        parts = [flat[i] for i in self.array_places]
         return parts[0] if len(parts) == 1 else tuple(parts)
 
-    def spread(
+    def flatten_gradients(
         self,
         made: Any,
         args: tuple[Any, ...],
         rule: UserRule,
         fixed: tuple[int, ...] = (),
     ) -> list[Any]:
-        """One gradient for each array, from one for each argument, nested as it is."""
+        """Return one gradient for each array, from gradients nested as arguments."""
         name = self.function.__op__
         varying = [i for i in range(len(args)) if i not in fixed]
         given = list(made) if isinstance(made, (tuple, list)) else [made]
@@ -315,7 +318,7 @@ class FunctionCall:
             if c is None:
                 flat += [None] * count
                 continue
-            parts = [c] if count == 1 and is_array(c) else opened(c)
+            parts = [c] if count == 1 and is_array(c) else flatten_gradient(c)
             if len(parts) != count:
                 told = f"returned {format_count(len(parts), 'array')} for argument {i}"
                 self.refuse(rule, f"{told}, which holds {count}", EACH)
@@ -324,25 +327,25 @@ class FunctionCall:
         return [flat[i] for i in self.chosen]
 
     def refuse(self, rule: UserRule, what: str, cure: str) -> NoReturn:
-        """Raise the error of a rule that returned what it must not."""
+        """Raise the error for a rule's wrong result."""
         stop = "" if what.endswith("?") else "."
         told = f"{self.function.__op__}: {describe_rule(rule)} {what}{stop} {cure}"
         raise UsageError(told)
 
 
-def owned(y: Any) -> Any:
-    """An output as a program holds it: an array, which is no view of an input."""
+def copy_view(y: Any) -> Any:
+    """Return an output as an array that is no read-only view of an input."""
     if types.is_weak(y):
         return np.asarray(y)[()]  # host array: a number
     return y.copy() if type(y) is np.ndarray and not y.flags.writeable else y
 
 
-def opened(value: Any) -> list[Any]:
+def flatten_gradient(value: Any) -> list[Any]:
     """Return the leaves of a nest of gradients, None among them."""
     if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
-        return [leaf for part in value for leaf in opened(part)]
+        return [leaf for part in value for leaf in flatten_gradient(part)]
     if isinstance(value, dict):
-        return [leaf for key in sorted(value) for leaf in opened(value[key])]
+        return [leaf for key in sorted(value) for leaf in flatten_gradient(value[key])]
     if value is None:
         return [None]
     return tree.flatten(value)[0]
@@ -400,10 +403,10 @@ class CustomFunction:
         #: JAX's pair for reverse mode, its rule of forward mode, and the places of the
         #: arguments that these get apart.
         given = nondiff_argnums
-        self.fixed = (given,) if isinstance(given, int) else tuple(given)
+        self.nondiff = (given,) if isinstance(given, int) else tuple(given)
         self.forward: Function | None = None
         self.backward: Function | None = None
-        self.pushed: Function | None = None
+        self.jvp_rule: Function | None = None
         #: Which rules are known to be linear, of all calls.
         self.linear: set[Any] = set()
         self._calls: dict[Any, FunctionCall] = {}
@@ -433,7 +436,7 @@ class CustomFunction:
 
     def defjvp(self, rule: Function) -> Function:
         """Give forward mode as ``rule(primals, tangents) -> (y, t)``, as JAX has it."""
-        self.pushed = rule
+        self.jvp_rule = rule
         self.linear.clear()
         self._calls.clear()
         return rule
@@ -447,7 +450,7 @@ class CustomFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Return the value; in a trace one node of the program."""
-        if not (self.paired or self.vjp or self.jvp or self.backward or self.pushed):
+        if not (self.paired or self.vjp or self.jvp or self.backward or self.jvp_rule):
             raise UsageError(
                 f"{self.__op__} has no rule yet. Give one:"
                 " wb.custom_vjp(f, vjp=rule) with rule(node, *cotangents), or"
@@ -467,18 +470,18 @@ class CustomFunction:
             call = FunctionCall(self, flat, structure, self._settings(args, kwargs))
         leaves = [flat[i] for i in call.chosen]
         if not any(isinstance(x, Tensor) for x in leaves):
-            return call.whole(call.value(leaves, lent=False))
-        made = call.recorded(leaves)
-        if fresh and key is not None and call.same:
+            return call.rebuild_result(call.compute_value(leaves, lent=False))
+        made = call.record_call(leaves)
+        if fresh and key is not None and call.is_reusable:
             if len(self._calls) >= MOST_CALLS:
                 self._calls.clear()
             self._calls[key] = call
         return made
 
     def _key(self, flat: list[Any], structure: tree.Tree) -> Any:
-        """What calls that may share their op have in common; None: this one may not.
+        """Return the key of calls that may share an op; None for a call of its own.
 
-        Its arguments nest alike, and those that are no arrays are the same.
+        Their arguments nest alike, and those that are no arrays are the same.
         """
         if self.paired or self.forward is not None:
             return None  # each keeps something for its gradient
@@ -501,8 +504,8 @@ class CustomFunction:
 
     @property
     def rule(self) -> UserRule | None:
-        """What errors name: the rule for reverse mode, or for forward mode."""
-        return self.vjp or self.backward or self.jvp or self.pushed or self.f
+        """The function that errors name: its rule of one mode, or itself."""
+        return self.vjp or self.backward or self.jvp or self.jvp_rule or self.f
 
 
 def _holds_arrays(value: Any) -> bool:

@@ -23,7 +23,7 @@ from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
 from workbench.core.trace import record
 from workbench.core.types import Spec
-from workbench.custom.allowed_ops import Apply, finite, known
+from workbench.custom.allowed_ops import Apply, check_setting, find_op
 from workbench.custom.demands import Estimate
 from workbench.errors import DtypeError, RegistrationError, UsageError, WorkbenchError
 from workbench.overrides.node import Node
@@ -78,11 +78,11 @@ class Reader:
     ) -> None:
         self.name = name
         self.typed: dict[str, str] = {}
-        self.inputs: list[str] = self.split(inputs, "inputs")
-        self.returns: list[str | None] = self.split(returns, "returns")
+        self.inputs: list[str] = self.split_types(inputs, "inputs")
+        self.returns: list[str | None] = self.split_types(returns, "returns")
         if not self.inputs or all(r is None for r in self.returns):
             self.refuse("it needs inputs, and at least one gradient to return", "")
-        self.types = self.declared({} if types is None else types)
+        self.types = self.read_types({} if types is None else types)
         if not isinstance(nodes, (list, tuple)):
             self.refuse(f"nodes is {type(nodes).__name__}", "Give a list of nodes.")
         if len(nodes) > MOST_NODES:
@@ -90,12 +90,12 @@ class Reader:
                 f"it has {len(nodes)} nodes, and {MOST_NODES} are the most",
                 "Write a function rule(node, g).",
             )
-        self.steps = [self.step(node, i) for i, node in enumerate(nodes)]
+        self.steps = [self.read_step(node, i) for i, node in enumerate(nodes)]
         self.check_names()
         self.note_last_reads()
 
-    def split(self, names: Any, what: str) -> list[Any]:
-        """Return names apart from their types, which are noted."""
+    def split_types(self, names: Any, what: str) -> list[Any]:
+        """Return names without their types, which are noted."""
         if isinstance(names, str) or not isinstance(names, (list, tuple)):
             self.refuse(f"{what} is {names!r}", f'Give a list of names: {what}=["x"].')
         found: list[Any] = []
@@ -116,7 +116,7 @@ class Reader:
         return found
 
     def check_name(self, name: Any, given: Any) -> None:
-        """Raise an error for what is no name."""
+        """Raise an error for a value that is no name."""
         if not isinstance(name, str) or not name.isidentifier() or (
             len(name) > MOST_LETTERS
         ):  # fmt: skip
@@ -126,11 +126,11 @@ class Reader:
                 " underscores.",
             )
 
-    def declared(self, given: Any) -> dict[str, list[str]]:
-        """Return the dtypes that each type may be, by NumPy's names."""
+    def read_types(self, given: Any) -> dict[str, list[str]]:
+        """Return the dtypes of each type, by NumPy's names."""
         if isinstance(given, (str, list, tuple)):
             given = dict(
-                map(self.type_of, [given] if isinstance(given, str) else given)
+                map(self.read_type, [given] if isinstance(given, str) else given)
             )
         if not isinstance(given, Mapping):
             self.refuse(f"types is {given!r}", 'Write types={"T": ["float64"]}.')
@@ -139,12 +139,13 @@ class Reader:
             if not isinstance(kinds, (str, list, tuple)):
                 self.refuse(f"the type {name} is {kinds!r}", "Give a list of dtypes.")
             found[str(name)] = [
-                self.dtype(k) for k in ([kinds] if isinstance(kinds, str) else kinds)
+                self.read_dtype(k)
+                for k in ([kinds] if isinstance(kinds, str) else kinds)
             ]
         for name, kind in self.typed.items():
             if kind not in found:
                 try:
-                    found[kind] = [self.dtype(kind)]
+                    found[kind] = [self.read_dtype(kind)]
                 except RegistrationError:
                     self.refuse(
                         f"{name} has the type {kind!r}, which is neither declared nor a"
@@ -153,7 +154,7 @@ class Reader:
                     )
         return found
 
-    def type_of(self, text: Any) -> tuple[str, list[str]]:
+    def read_type(self, text: Any) -> tuple[str, list[str]]:
         """Read a type as TensorFlow writes it, ``"T: {float, double}"``.
 
         Or as a kernel declares its letters, ``"T: float32 | float64"``.
@@ -170,7 +171,7 @@ class Reader:
             )
         return name, found
 
-    def dtype(self, kind: Any) -> str:
+    def read_dtype(self, kind: Any) -> str:
         """Return the name of a dtype, of which TensorFlow has others."""
         try:
             made = np.dtype(TYPES.get(kind, kind))
@@ -180,7 +181,7 @@ class Reader:
             self.refuse(f"{kind!r} is no dtype of numbers", 'Write "float64".')
         return str(made.name)
 
-    def step(self, node: Any, i: int) -> Step:
+    def read_step(self, node: Any, i: int) -> Step:
         """Return one node, from a mapping or a tuple."""
         keys = ("outputs", "op", "inputs", "params")
         if isinstance(node, Mapping):
@@ -216,13 +217,14 @@ class Reader:
         made = Step(
             list(outputs), op,
             [list(x) if isinstance(x, (list, tuple)) else x for x in inputs],
-            {str(k): finite(v, self.refuse, f"node {i}") for k, v in params.items()},
+            {str(k): check_setting(v, self.refuse, f"node {i}")
+             for k, v in params.items()},
         )  # fmt: skip
         # What types an op of TensorFlow's is of the data here.
         for key, value in list(made.params.items()):
             if isinstance(value, str) and value[:1] == "$" and value[1:] in self.types:
                 del made.params[key]
-        made.apply, made.estimate = known(
+        made.apply, made.estimate = find_op(
             op,
             len(inputs),
             len(outputs),
@@ -248,7 +250,7 @@ class Reader:
             for x in step.inputs:
                 for name in x if isinstance(x, list) else [x]:
                     if isinstance(name, (int, float)) and not isinstance(name, bool):
-                        finite(name, self.refuse, f"node {i}")
+                        check_setting(name, self.refuse, f"node {i}")
                     elif not isinstance(name, str) or name not in made:
                         self.refuse(
                             f"node {i} ({step.op}) reads {shorten(repr(name))}, which"
@@ -271,7 +273,7 @@ class Reader:
                 )
 
     def note_last_reads(self) -> None:
-        """Note at each step what may be let go of after it."""
+        """Note at each step the values that nothing reads after it."""
         last: dict[str, Step] = {}
         for step in self.steps:
             for x in step.inputs:
@@ -376,8 +378,8 @@ class graph_rule:
         self._try_types()
 
     @property
-    def anonymous(self) -> bool:
-        """Whether it was given no name, by which its definition could be known."""
+    def is_anonymous(self) -> bool:
+        """True if it has no name by which its definition could be recognised."""
         return self._named is None
 
     # How it runs
@@ -429,7 +431,7 @@ class graph_rule:
     def _step(
         self, step: Step, operands: list[Any], params: dict[str, Any], budget: Budget
     ) -> Sequence[Any]:
-        """The results of one step, if they and the work are within the budget."""
+        """Return the results of one step, or refuse a step beyond the budget."""
         demand = Demand(0, 0)
         try:
             if step.estimate is not None:

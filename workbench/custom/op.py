@@ -40,7 +40,7 @@ from workbench.overrides.rule_errors import (
 # What a user's op takes: how many inputs, and what may be one.
 
 
-def input_counts(cls: Any) -> tuple[float, float]:
+def count_inputs(cls: Any) -> tuple[float, float]:
     """Return how many inputs the `compute` of a class takes: at least, at most."""
     kind = type(inspect.getattr_static(cls, "compute"))
     own = 0 if kind in (staticmethod, classmethod) else 1
@@ -54,8 +54,8 @@ def input_counts(cls: Any) -> tuple[float, float]:
     return least, inf if many else len(places)
 
 
-def numbers(least: float, most: float) -> str:
-    """``2 inputs``, ``1 to 2 inputs``, ``at least 1 input``."""
+def format_range(least: float, most: float) -> str:
+    """Return a range in words: ``2 inputs``, ``1 to 2 inputs``, ``at least 1``."""
     if least == most:
         return format_count(int(least), "input")
     if most == inf:
@@ -63,8 +63,8 @@ def numbers(least: float, most: float) -> str:
     return f"{int(least)} to {format_count(int(most), 'input')}"
 
 
-def operand(x: Any) -> Any:
-    """Return what an op takes: arrays and Tensors as they are, lists as arrays."""
+def convert_operand(x: Any) -> Any:
+    """Return an operand: arrays and Tensors as they are, lists as arrays."""
     if isinstance(x, (list, tuple)):
         found = admit(x)
         return found if hasattr(found, "dtype") else np.asarray(x)  # host array: a list
@@ -78,7 +78,7 @@ def operand(x: Any) -> Any:
 # `wb.Op`
 
 
-class BoundRule(Core):
+class BoundOp(Core):
     """One op with its settings, as programs hold it."""
 
     __slots__ = ("__weakref__", "owner", "settings")
@@ -139,7 +139,7 @@ class Op:
     _entry: ClassVar[Entry]
     #: The least and the most inputs that `compute` takes.
     _takes: ClassVar[tuple[float, float]]
-    _bounds: ClassVar[WeakValueDictionary[Any, BoundRule]]
+    _bounds: ClassVar[WeakValueDictionary[Any, BoundOp]]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -152,14 +152,16 @@ class Op:
                     " setting by another name."
                 )
         for base in cls.__mro__[:0:-1]:
-            _settle(base)  # a decorator of a subclass asks for the fields of its bases
+            _make_fields(
+                base
+            )  # a decorator of a subclass asks for the fields of its bases
         if "name" not in cls.__dict__:
             cls.name = snake(cls.__name__)
         cls.__op__ = cls.name
         cls._bounds = WeakValueDictionary()
         if cls.compute is Op.compute:
             return  # a base for further classes, no op itself
-        cls._takes = input_counts(cls)
+        cls._takes = count_inputs(cls)
         for rule in ("vjp", "jvp"):
             given = getattr(cls, rule)
             if given is not None and not callable(given):
@@ -184,13 +186,13 @@ class Op:
         return getattr(cls, method) is not getattr(Op, method)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """An instance; the settings of its class become fields first."""
+        """Return an instance; the settings of its class become fields first."""
         if cls.compute is Op.compute:
             raise UsageError(
                 f"{cls.__qualname__} computes nothing yet: write"
                 " def compute(self, *arrays) in it, which returns an array or several."
             )
-        _settle(cls)
+        _make_fields(cls)
         return super().__new__(cls)
 
     # What a user writes
@@ -256,24 +258,24 @@ class Op:
     # How it is applied
 
     def __call__(self, *inputs: Any, **named: Any) -> Any:
-        """Its outputs for these arrays or Tensors: one, or a tuple of several."""
+        """Return its outputs for arrays or Tensors: one, or a tuple of several."""
         if named:
-            inputs = self._placed(inputs, named)
+            inputs = self._order_inputs(inputs, named)
         least, most = type(self)._takes
         if not least <= len(inputs) <= most:
             raise UsageError(
-                f"{self.name} takes {numbers(least, most)}, not {len(inputs)}, as"
+                f"{self.name} takes {format_range(least, most)}, not {len(inputs)}, as"
                 f" {describe_rule(self.compute)} says."
             )
-        given = tuple(map(operand, inputs))
-        bound = self._bound
+        given = tuple(map(convert_operand, inputs))
+        bound = self._bound_op
         made = tensor.apply(bound, given, bound.settings)
         if isinstance(made, Tensor):
             return define.outputs(made)
         return made
 
-    def _placed(self, inputs: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        """Inputs by name in their places, as `compute` calls them."""
+    def _order_inputs(self, inputs: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """Return the inputs in the order of `compute`, also those given by name."""
         what = "which it does not take so"
         try:
             bound = inspect.signature(self.compute).bind(*inputs, **named)
@@ -304,7 +306,7 @@ class Op:
         }
 
     def _key(self) -> Any:
-        """Return what tells it from an op with other settings; 1 is not 1.0 here."""
+        """Return a key that differs for other settings; 1 and 1.0 differ here."""
         made = []
         for name, value in self._settings.items():
             parts = value if isinstance(value, tuple) else (value,)
@@ -321,13 +323,13 @@ class Op:
                     " and an op's settings cannot. Give a tuple in place of a list, or"
                     " an array as an input."
                 ) from None
-            made.append((name, _exact(value)))
+            made.append((name, _exact_key(value)))
         return tuple(made)
 
     @property
-    def _bound(self) -> BoundRule:
+    def _bound_op(self) -> BoundOp:
         """The op with these settings, as programs hold it."""
-        found: BoundRule | None = self.__dict__.get("_made")
+        found: BoundOp | None = self.__dict__.get("_made")
         if found is None:
             cls = type(self)
             params = getattr(cls, "__dataclass_params__", None)
@@ -364,13 +366,13 @@ class Op:
         return self  # its settings do not change
 
     def __getstate__(self) -> dict[str, Any]:
-        """What pickle keeps: not the op that programs hold, which is made anew."""
+        """Return what pickle keeps: not the op that programs hold, which is rebuilt."""
         held = ("_made", "_count")
         return {key: v for key, v in self.__dict__.items() if key not in held}
 
 
-def _settle(cls: type) -> None:
-    """Make the annotated attributes of a class fields, if nobody has done so yet.
+def _make_fields(cls: type) -> None:
+    """Make a dataclass of an op's class, if it is none yet.
 
     Not when the class is made, since a decorator may do it with settings of its own.
     A class with an ``__init__`` of its own stays as it is.
@@ -383,9 +385,9 @@ def _settle(cls: type) -> None:
         dataclasses.dataclass(frozen=True, eq=False)(cls)
 
 
-def _bind(op: Op) -> BoundRule:
-    """Return what an op computes, infers and derives, as programs run it."""
-    made = BoundRule(op.name)
+def _bind(op: Op) -> BoundOp:
+    """Return an op with its settings, as programs run it."""
+    made = BoundOp(op.name)
     made.owner = made.maker = op
     made.settings = op._settings
     made.custom = True
@@ -397,15 +399,15 @@ def _bind(op: Op) -> BoundRule:
     if op._gives("infer"):
         made.infer = partial(infer_declared, op)
     else:
-        made.infer = lambda *specs, **params: probed(op, probe, specs)
+        made.infer = lambda *specs, **params: infer_by_probe(op, probe, specs)
     if op._gives("batch"):
-        made.batch = lambda inputs, batched, params: batched_by(op, inputs, batched)
+        made.batch = lambda inputs, batched, params: call_batch(op, inputs, batched)
     else:
         made.batch = lambda inputs, batched, params: tensor.apply(
             BatchedOp(made, batched), inputs, params
         )
     if op._gives("connection"):
-        made.connection = lambda inputs, params: connections(op, len(inputs))
+        made.connection = lambda inputs, params: check_connection(op, len(inputs))
     OpRunner(
         made,
         op.vjp if op._gives("vjp") else None,
@@ -417,10 +419,10 @@ def _bind(op: Op) -> BoundRule:
     return made
 
 
-def _exact(value: Any) -> Any:
-    """Return a setting so that equal ones of different types differ."""
+def _exact_key(value: Any) -> Any:
+    """Return a key of a setting, in which equal values of other types differ."""
     if isinstance(value, tuple):
-        return tuple, type(value), tuple(map(_exact, value))
+        return tuple, type(value), tuple(map(_exact_key, value))
     if type(value) is float:
         return float, value.hex()
     return type(value), value
@@ -450,16 +452,16 @@ class Compute:
             raise UsageError(
                 f"{op.name}: {describe_rule(op.compute)} {told}. {COPY_CURE}"
             ) from error
-        results, single = _results(op, made)
+        results, single = _check_results(op, made)
         if op._gives("infer"):
-            _declared(op, lent, results)
+            _check_declared(op, lent, results)
         # A view of an input cannot be written, and a buffer that the op keeps would be
         # changed by the next call.
         owned = [
             y.copy()
             if type(y) is np.ndarray and (not y.flags.writeable or count > ALONE)
             else y
-            for y, count in zip(results, _holders(results), strict=True)
+            for y, count in zip(results, _count_references(results), strict=True)
         ]
         return owned[0] if single else tuple(owned)
 
@@ -473,14 +475,14 @@ class Probe(Compute):
     __slots__ = ()
 
     def __call__(self, *arrays: Any, **params: Any) -> Any:
-        """Return the outputs as they are: views, perhaps."""
+        """Return the outputs without a copy; they may be views."""
         made = self.op.compute(*lend_arrays(arrays))
-        results, single = _results(self.op, made)
+        results, single = _check_results(self.op, made)
         return results[0] if single else tuple(results)
 
 
 def infer_declared(op: Op, /, *specs: Any, **params: Any) -> Any:
-    """Return what an op's ``infer`` says, looked at: one spec, or a tuple of them."""
+    """Return the checked result of an op's ``infer``: a spec, or a tuple of them."""
     given = [s if isinstance(s, Spec) else types.spec_of(s) for s in specs]
     try:
         made = op.infer(*given)
@@ -499,11 +501,11 @@ def infer_declared(op: Op, /, *specs: Any, **params: Any) -> Any:
                 " wb.Spec(shape, dtype) for one output, a tuple of them for"
                 " several."
             )
-    _count(op, len(found))
+    _note_count(op, len(found))
     return found if several else found[0]
 
 
-def probed(op: Op, probe: Core, specs: tuple[Any, ...]) -> Any:
+def infer_by_probe(op: Op, probe: Core, specs: tuple[Any, ...]) -> Any:
     """Return the spec of a result, by running `compute` on examples."""
     try:
         return tensor.infer_spec(probe, specs, {})
@@ -519,14 +521,14 @@ def probed(op: Op, probe: Core, specs: tuple[Any, ...]) -> Any:
         ) from error
 
 
-def batched_by(op: Op, inputs: tuple[Any, ...], batched: tuple[bool, ...]) -> Any:
-    """Return what the op's own rule for batches gives, one array per output."""
+def call_batch(op: Op, inputs: tuple[Any, ...], batched: tuple[bool, ...]) -> Any:
+    """Call the op's own rule for batches; return one array per output."""
     made = op.batch(inputs, batched)
     return tuple(made) if isinstance(made, list) else made
 
 
-def _results(op: Op, made: Any) -> tuple[list[Any], bool]:
-    """Return what `compute` returned, as arrays, and whether that is one by itself."""
+def _check_results(op: Op, made: Any) -> tuple[list[Any], bool]:
+    """Return what `compute` returned as a list, and whether it was no tuple."""
     single = not isinstance(made, (tuple, list))
     if isinstance(made, list) and not any(map(_is_array, made)):
         single, made = True, np.asarray(made)  # host array: a list of numbers
@@ -536,12 +538,14 @@ def _results(op: Op, made: Any) -> tuple[list[Any], bool]:
             f"{op.name}: {describe_rule(op.compute)} returned no output. Return an"
             " array."
         )
-    _count(op, len(found))
-    return [_array(op, y, None if single else i) for i, y in enumerate(found)], single
+    _note_count(op, len(found))
+    return [
+        _check_output(op, y, None if single else i) for i, y in enumerate(found)
+    ], single
 
 
-def _holders(results: list[Any]) -> list[int]:
-    """Return how many hold each array, or the array that it is a view of."""
+def _count_references(results: list[Any]) -> list[int]:
+    """Return the number of references to each array, or to the base of a view."""
     return [
         sys.getrefcount(y)
         if getattr(y, "base", None) is None
@@ -550,8 +554,8 @@ def _holders(results: list[Any]) -> list[int]:
     ]
 
 
-def _alone() -> tuple[int, int]:
-    """Return how many that are of an array that nobody else holds, and of its base."""
+def _count_own_references() -> tuple[int, int]:
+    """Return those numbers for an array without other references, and for a view."""
     made = np.zeros(2)  # host array: it is only counted
     results = [made]
     view = np.zeros(2)[:1]  # host array: likewise
@@ -559,17 +563,17 @@ def _alone() -> tuple[int, int]:
     return alone, sys.getrefcount(view.base)
 
 
-ALONE, BASE = _alone()
+ALONE, BASE = _count_own_references()
 
 
-def _declared(op: Op, arrays: list[Any], results: list[Any]) -> None:
+def _check_declared(op: Op, arrays: list[Any], results: list[Any]) -> None:
     """Raise an error if `compute` returned another shape or dtype than `infer` says."""
     said = op.infer(*map(types.spec_of, arrays))
     for i, (want, y) in enumerate(
         zip(said if isinstance(said, (tuple, list)) else (said,), results, strict=False)
     ):
         have = types.spec_of(y)
-        if isinstance(want, Spec) and not _agree(want, have):
+        if isinstance(want, Spec) and not _matches_spec(want, have):
             which = f" as output {i}" if len(results) > 1 else ""
             raise ShapeError(
                 f"{op.name}: {describe_rule(op.compute)} returned {have}{which}, and"
@@ -577,8 +581,8 @@ def _declared(op: Op, arrays: list[Any], results: list[Any]) -> None:
             )
 
 
-def _agree(want: Spec, have: Spec) -> bool:
-    """Whether a result is as `infer` says; a length that it leaves open is None."""
+def _matches_spec(want: Spec, have: Spec) -> bool:
+    """Return whether a result is as `infer` says, which may leave lengths open."""
     return (
         want.dtype == have.dtype
         and len(want.shape) == len(have.shape)
@@ -592,7 +596,7 @@ def _is_array(x: Any) -> bool:
     return hasattr(x, "shape") and hasattr(x, "dtype") and np.ndim(x) > 0
 
 
-def _array(op: Op, y: Any, i: int | None) -> Any:
+def _check_output(op: Op, y: Any, i: int | None) -> Any:
     """Return one output of `compute` as an array or a NumPy scalar."""
     which = "" if i is None else f" as output {i}"
     if y is None:
@@ -620,8 +624,8 @@ def _array(op: Op, y: Any, i: int | None) -> Any:
     return made[()]
 
 
-def _count(op: Op, count: int) -> None:
-    """Note how many outputs there are, and refuse another number of them."""
+def _note_count(op: Op, count: int) -> None:
+    """Note the number of outputs; raise an error if it was another before."""
     known = op.__dict__.get("_count", type(op).n_outputs)
     if known is None:
         object.__setattr__(op, "_count", count)
@@ -635,8 +639,8 @@ def _count(op: Op, count: int) -> None:
         )
 
 
-def connections(op: Op, inputs: int) -> list[list[bool]]:
-    """Return what an op declares to depend on what, if that is a row for each input.
+def check_connection(op: Op, inputs: int) -> list[list[bool]]:
+    """Return the connection that an op declares, a row of outputs for each input.
 
     Raises
     ------

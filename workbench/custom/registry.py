@@ -65,7 +65,7 @@ class Entry:
 
     @property
     def key(self) -> Hashable:
-        """What its registered gradient is found by."""
+        """The key of its registered gradient."""
         return self.name if self.place is None else (self.name, self.place)
 
 
@@ -98,7 +98,7 @@ def snake(name: str) -> str:
 
 
 def enter(entry: Entry, cure: str = "") -> Entry:
-    """Make an op known under its name.
+    """Enter an op in the list of user's ops, under its name.
 
     The same definition again replaces the one before; if it brings a gradient of its
     own now, one that was registered is dropped.
@@ -128,7 +128,7 @@ def enter(entry: Entry, cure: str = "") -> Entry:
         known is not None
         and known.home != entry.home
         and not known.function
-        and held(known)
+        and is_alive(known)
     ):
         raise RegistrationError(
             f"{'.'.join(entry.home)}: the op {name!r} is defined by"
@@ -148,7 +148,7 @@ def enter(entry: Entry, cure: str = "") -> Entry:
     waiting = WAITING.pop(name, None)
     if waiting is not None:
         if entry.brings is not None:
-            raise RegistrationError(_brings(entry))
+            raise RegistrationError(_describe_own_gradient(entry))
         for count in entry.counts:
             check_signature(waiting, count, name, RegistrationError)
         REGISTERED[entry.key] = waiting
@@ -171,8 +171,8 @@ def enter_function(entry: Entry) -> str:
     return name
 
 
-def held(entry: Entry) -> bool:
-    """Return whether anybody could still use the op: its class is there."""
+def is_alive(entry: Entry) -> bool:
+    """Return whether the class of an op still exists, so that somebody may use it."""
     if entry.maker is None:
         return True
     if entry.maker() is not None:
@@ -180,7 +180,7 @@ def held(entry: Entry) -> bool:
     return entry.maker() is not None
 
 
-def registered(key: Hashable) -> Callable[..., Any] | None:
+def get_gradient(key: Hashable) -> Callable[..., Any] | None:
     """Return the gradient that is registered for an op; None if there is none."""
     return REGISTERED.get(key)
 
@@ -235,10 +235,10 @@ def register_gradient(op: Any) -> Callable[[F], F]:
     entry = CUSTOM.get(name) if isinstance(name, str) else None
     own = getattr(op, "entry", None)
     entry = own if isinstance(own, Entry) else entry  # of several of one name, this one
-    if entry is None and (told := unknown(name)):
+    if entry is None and (told := describe_unknown(name)):
         raise RegistrationError(told)
     if entry is not None and entry.brings is not None:
-        raise RegistrationError(_brings(entry))
+        raise RegistrationError(_describe_own_gradient(entry))
 
     def register(rule: F) -> F:
         given: Any = rule
@@ -252,16 +252,16 @@ def register_gradient(op: Any) -> Callable[[F], F]:
                 " (wb.named_rule)."
             )
         if entry is None:
-            wait(snake(name), rule)
+            keep_waiting(snake(name), rule)
             return rule
         known = REGISTERED.get(entry.key)
-        if known is not None and not _again(known, rule):
+        if known is not None and not _is_same_rule(known, rule):
             raise RegistrationError(
                 f"the op {name!r} has a registered gradient already,"
                 f" {'.'.join(home_of(known))}. Register one of the two, and use"
                 f" wb.override({name!r}, vjp=...) where you need the other."
                 + " One with a name= is replaced by the next of that name."
-                * getattr(rule, "anonymous", False)
+                * getattr(rule, "is_anonymous", False)
             )
         for count in entry.counts:
             check_signature(rule, count, name, RegistrationError)
@@ -271,18 +271,18 @@ def register_gradient(op: Any) -> Callable[[F], F]:
     return register
 
 
-def _again(known: Any, rule: Any) -> bool:
-    """Return whether a rule is one that is known: it, or its definition run again.
+def _is_same_rule(known: Any, rule: Any) -> bool:
+    """Return whether two rules are the same, or one definition that ran twice.
 
     What has no name of its own is told apart by what it is.
     """
-    if getattr(rule, "anonymous", False) or getattr(known, "anonymous", False):
+    if getattr(rule, "is_anonymous", False) or getattr(known, "is_anonymous", False):
         return bool(known == rule)
     return home_of(known) == home_of(rule)
 
 
-def _brings(entry: Entry) -> str:
-    """Return what to say of an op that has a gradient of its own."""
+def _describe_own_gradient(entry: Entry) -> str:
+    """Return the message for an op that has a gradient of its own."""
     return (
         f"the op {entry.name!r} has a gradient of its own, {entry.brings}. Change that,"
         " or put another in its place where you need it:"
@@ -290,7 +290,7 @@ def _brings(entry: Entry) -> str:
     )
 
 
-def wait(name: str, rule: Callable[..., Any]) -> None:
+def keep_waiting(name: str, rule: Callable[..., Any]) -> None:
     """Keep a gradient until an op of that name is made; the last one counts."""
     WAITING[name] = rule
     warnings.warn(
@@ -300,10 +300,10 @@ def wait(name: str, rule: Callable[..., Any]) -> None:
     )
 
 
-def unknown(name: Any) -> str:
-    """Return what to say of a name that no user's op has; "" if one may come."""
+def describe_unknown(name: Any) -> str:
+    """Return the message for a name that no user's op has; "" if one may come."""
     if isinstance(name, np.ufunc) or (callable(name) and name_of(name) in OPS):
-        return unknown(name_of(name))
+        return describe_unknown(name_of(name))
     if not isinstance(name, str):
         return (
             f"register_gradient({name!r}): give the name of an op, such as"
@@ -324,7 +324,7 @@ def unknown(name: Any) -> str:
     if not close:
         return ""
     if close[0] in OPS:
-        return unknown(close[0])
+        return describe_unknown(close[0])
     ops = ", ".join(sorted(CUSTOM)[:12])
     return (
         f"no op is called {name!r}; did you mean {' or '.join(map(repr, close))}? The"

@@ -15,7 +15,7 @@ from workbench.core.graph import Graph
 from workbench.core.op import Op
 from workbench.core.tensor import Tensor, apply, value_of
 from workbench.core.types import Params, Spec, spec_of
-from workbench.custom.registry import registered
+from workbench.custom.registry import get_gradient
 from workbench.errors import (
     NotDifferentiableError,
     RegistrationError,
@@ -43,7 +43,7 @@ class OpRunner(Runner):
     cure
         What to write where the op has no derivative at all.
     key
-        What its registered gradient is found by.
+        The key of its registered gradient.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class OpRunner(Runner):
 
     def find_rule(self) -> Any:
         """Return the rule that is registered for the op."""
-        found = registered(self.key)
+        found = get_gradient(self.key)
         if found is None:
             raise NotDifferentiableError(
                 f"{self.op.name} has no derivative. {self.cure}".rstrip()
@@ -106,7 +106,7 @@ class BatchedOp(Op):
         self.custom = True
         self.cure, self.rule, self.reads = op.cure, op.rule, None
         self.connection, self.maker = op.connection, op.maker
-        self.one, self.batched, self.run = op, batched, run
+        self.example_op, self.batched, self.run = op, batched, run
         self.compute, self.infer = self._compute, self._infer
         self.pull, self.push = self._pull, self._push
         self.batch = self._batch
@@ -120,11 +120,11 @@ class BatchedOp(Op):
 
     @property
     def has_own_rule(self) -> bool:
-        """Whether the op of one example has."""
-        return self.one.has_own_rule
+        """True if the op of one example has a rule of its own."""
+        return self.example_op.has_own_rule
 
     def _graphs(self, inputs: Sequence[Any], params: Params) -> Sequence[Graph]:
-        graphs: Any = self.one.graphs
+        graphs: Any = self.example_op.graphs
         found: Sequence[Graph] = graphs(self._examples(inputs), params)
         return found
 
@@ -133,20 +133,20 @@ class BatchedOp(Op):
         if is_empty(arrays, batched):
             return make_empty(self._infer(*arrays, **params), arrays, batched)
 
-        def one(values: Sequence[Any]) -> Sequence[Any]:
+        def run_example(values: Sequence[Any]) -> Sequence[Any]:
             nonlocal several
-            found = self.one.compute(*values, **params)
+            found = self.example_op.compute(*values, **params)
             several = isinstance(found, tuple)
             return as_tuple(found)
 
         rows = None if run is None else record_one(run, arrays, batched)
         if rows is None:
-            rows = run_each(one, arrays, batched)
+            rows = run_each(run_example, arrays, batched)
         return pack(rows, several or len(rows) > 1)
 
     def _infer(self, *specs: Any, **params: Any) -> Any:
         size = count_examples(specs, self.batched)
-        infer: Any = self.one.infer
+        infer: Any = self.example_op.infer
         found = infer(*self._examples(specs), **params)
         made = [Spec((size, *s.shape), s.dtype) for s in as_tuple(found)]
         return pack(made, isinstance(found, tuple))
@@ -161,20 +161,20 @@ class BatchedOp(Op):
     ) -> Any:
         """Run a rule ``(inputs, outputs, arriving)`` of one example on all.
 
-        What is None of what arrives stays None; ``on`` says which of it is batched.
+        None among what arrives stays None; ``on`` says what of it is batched.
         """
         ys, present = as_tuple(y), [c is not None for c in arriving]
         values = [*inputs, *ys, *compress(arriving, present)]
         flags = [*self.batched, *[True] * len(ys), *compress(on, present)]
 
-        def one(given: Sequence[Any]) -> Sequence[Any]:
+        def run_rule(given: Sequence[Any]) -> Sequence[Any]:
             rest = iter(given)
             xs, outputs = tuple(islice(rest, len(inputs))), list(islice(rest, len(ys)))
             arrived = tuple([next(rest) if there else None for there in present])
             held = pack(outputs, isinstance(y, tuple))
             return list(rule(xs, held, arrived))
 
-        return run_all(one, values, flags)
+        return run_all(run_rule, values, flags)
 
     def _pull(
         self, mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params,
@@ -187,7 +187,7 @@ class BatchedOp(Op):
         if is_empty(inputs, self.batched):
             return [np.zeros_like(x) if i in wanted else None
                     for i, x in enumerate(inputs)]  # fmt: skip
-        pull: Any = self.one.pull
+        pull: Any = self.example_op.pull
 
         def rule(xs: Any, held: Any, gs: Any) -> list[Any]:
             arrived = define.Parts(gs) if isinstance(y, tuple) else gs[0]
@@ -204,7 +204,7 @@ class BatchedOp(Op):
         self, tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...],
         params: Params, *inside: Any,
     ) -> Any:  # fmt: skip
-        several, push = isinstance(y, tuple), self.one.push
+        several, push = isinstance(y, tuple), self.example_op.push
         if is_empty(inputs, self.batched):
             return pack(list(map(np.zeros_like, as_tuple(y))), several)
 
@@ -217,12 +217,12 @@ class BatchedOp(Op):
 
 
 def as_tuple(made: Any) -> Sequence[Any]:
-    """Return what there is of each output, of one alone too, as a tuple."""
+    """Return the outputs of an op as a tuple, also a single one."""
     return made if isinstance(made, tuple) else (made,)
 
 
 def pack(rows: Sequence[Any], several: bool) -> Any:
-    """Return what there is of each output as an op gives it."""
+    """Return a tuple of the outputs if there are several, else the single one."""
     return tuple(rows) if several else rows[0]
 
 
@@ -248,15 +248,15 @@ def make_empty(spec: Any, values: Sequence[Any], batched: Sequence[bool]) -> Any
 def run_all(run: Run, values: Sequence[Any], batched: Sequence[bool]) -> list[Any]:
     """Return the outputs of all examples, recorded on one where that can be done.
 
-    What is None, a derivative that there is not, stays None.
+    None, for a derivative that does not exist, stays None.
     """
     made: list[Any] = []
 
-    def given(values: Sequence[Any]) -> list[Any]:
+    def drop_nones(values: Sequence[Any]) -> list[Any]:
         made[:] = run(values)
         return [y for y in made if y is not None]
 
-    found = record_one(given, values, batched)
+    found = record_one(drop_nones, values, batched)
     if found is None:
         return run_each(run, values, batched)
     rows = iter(found)
@@ -284,7 +284,7 @@ def run_each(run: Run, values: Sequence[Any], batched: Sequence[bool]) -> list[A
 
 
 def stack_examples(column: Sequence[Any]) -> Any:
-    """Return what the examples gave, along a new axis 0; None where none gave any."""
+    """Return the results of the examples along a new axis 0; None if all are None."""
     some = next((c for c in column if c is not None), None)
     if some is None:
         return None

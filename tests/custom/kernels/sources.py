@@ -28,7 +28,7 @@ __all__ = [
 def lacks(language: str) -> str:
     """Why a language cannot be compiled here; empty if it can."""
     try:
-        toolchain.compiler(language)
+        toolchain.find_compiler(language)
     except KernelError as error:
         return str(error)
     return ""

@@ -71,7 +71,7 @@ def builds(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         made.append(command)
         return true(command, folder, limit)
 
-    toolchain.version(toolchain.compiler("c"))  # asked once for each compiler
+    toolchain.version(toolchain.find_compiler("c"))  # asked once for each compiler
     monkeypatch.setattr(toolchain, "run", counted)
     return made
 
@@ -102,12 +102,12 @@ def test_a_second_process_finds_it(
 @needs_c
 def test_what_it_is_made_of_is_its_name(tmp_path: Path) -> None:
     names = {
-        toolchain.key("a", ["cc", "-O2"], "1"),
-        toolchain.key("b", ["cc", "-O2"], "1"),
-        toolchain.key("a", ["cc", "-O3"], "1"),
-        toolchain.key("a", ["cc", "-O2"], "2"),
-        toolchain.key("a", ["cc", "-O2", ""], "1"),
-        toolchain.key("a", ["cc", "-O2", "-march=native"], "1"),
+        toolchain.cache_key("a", ["cc", "-O2"], "1"),
+        toolchain.cache_key("b", ["cc", "-O2"], "1"),
+        toolchain.cache_key("a", ["cc", "-O3"], "1"),
+        toolchain.cache_key("a", ["cc", "-O2"], "2"),
+        toolchain.cache_key("a", ["cc", "-O2", ""], "1"),
+        toolchain.cache_key("a", ["cc", "-O2", "-march=native"], "1"),
     }
     assert len(names) == 6
 
@@ -163,7 +163,7 @@ def test_a_folder_that_cannot_be_used(
     real = os.getuid()
     monkeypatch.setattr(os, "getuid", lambda: real + 1)
     with pytest.warns(RuntimeWarning, match="it belongs to another user"):
-        assert toolchain._usable() != toolchain.folder()
+        assert toolchain._prepare_folder() != toolchain.cache_folder()
 
 
 @needs_c
@@ -202,10 +202,10 @@ def test_a_fork_while_another_thread_compiles(tmp_path: Path) -> None:
 
 def test_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert toolchain.folder() == tmp_path / "workbench" / "kernels"
+    assert toolchain.cache_folder() == tmp_path / "workbench" / "kernels"
     for told in ("", "relative/folder"):
         monkeypatch.setenv("XDG_CACHE_HOME", told)
-        assert toolchain.folder().is_relative_to(Path.home())
+        assert toolchain.cache_folder().is_relative_to(Path.home())
 
 
 def test_importing_workbench_looks_for_no_compiler() -> None:

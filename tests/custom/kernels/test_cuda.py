@@ -84,7 +84,13 @@ class RawModule:
         file = self.folder / f"{name}{self.made}.cpp"
         file.write_text(f"{SHIM}{self.code}\n#define NAME {name}\n{DRIVER}")
         library = file.with_suffix(".so")
-        command = [*toolchain.compiler("cpp"), "-O1", "-fPIC", "-shared", "-std=c++17"]
+        command = [
+            *toolchain.find_compiler("cpp"),
+            "-O1",
+            "-fPIC",
+            "-shared",
+            "-std=c++17",
+        ]
         subprocess.run([*command, str(file), "-o", str(library)], check=True)
         loaded = ctypes.CDLL(str(library))
         want = (ctypes.c_int64 * 64)()

@@ -283,7 +283,7 @@ def test_a_fallback_that_is_not_what_was_declared(
 def test_cc_names_the_compiler_with_its_flags(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (found,) = toolchain.compiler("c")[:1]
+    (found,) = toolchain.find_compiler("c")[:1]
     log = tmp_path / "log"
     script(
         tmp_path, "mine",

@@ -18,7 +18,13 @@ import numpy as np
 from workbench.core.types import Spec
 from workbench.custom.kernels import toolchain
 from workbench.custom.kernels.signature import Signature
-from workbench.custom.kernels.units import CUDA, SOURCE, Text, declaration, unit
+from workbench.custom.kernels.units import (
+    CUDA,
+    SOURCE,
+    Text,
+    write_declaration,
+    write_unit,
+)
 from workbench.errors import KernelError, UsageError
 
 #: Hopper: H100 and H200.
@@ -47,14 +53,14 @@ def check(
     architecture: str,
     limit: float,
 ) -> str:
-    """Compile a kernel and throw the result away; which compiler took it.
+    """Compile a kernel without keeping the result; return the compiler's name.
 
     Raises
     ------
     KernelError
         If there is no compiler, or it refuses the source.
     """
-    whole = unit(text.text, signature, chosen, settings, CUDA)
+    whole = write_unit(text.text, signature, chosen, settings, CUDA)
     try:
         nvrtc = import_module("cupy_backends.cuda.libs.nvrtc")
         number = ".".join(map(str, nvrtc.getVersion()))
@@ -62,9 +68,11 @@ def check(
         name, said = _by_nvcc(whole, architecture, limit)
     else:
         name, said = f"NVRTC {number}", _by_nvrtc(nvrtc, whole, architecture)
-    must = f"\nThe kernel is called as\n  {declaration(signature, settings, CUDA)}"
+    must = (
+        f"\nThe kernel is called as\n  {write_declaration(signature, settings, CUDA)}"
+    )
     if isinstance(said, str):
-        lines, amiss = toolchain.complaint(said, text.text, text.place)
+        lines, amiss = toolchain.read_errors(said, text.text, text.place)
         raise KernelError(
             f"{signature.op}: the CUDA source does not compile ({name}):\n{lines}"
             f"{must * amiss}"
@@ -79,8 +87,8 @@ def check(
 
 
 def _by_nvcc(whole: str, architecture: str, limit: float) -> tuple[str, str | bytes]:
-    """Return the name of the compiler, with the binary that it made or what it said."""
-    found = toolchain.nvcc()
+    """Return the name of the compiler, and its binary or its error text."""
+    found = toolchain.find_nvcc()
     command = (
         found, "-cubin", f"-arch={architecture}", "-std=c++17", "-w",
         "kernel.cu", "-o", "kernel.cubin",
@@ -94,7 +102,7 @@ def _by_nvcc(whole: str, architecture: str, limit: float) -> tuple[str, str | by
 
 
 def _by_nvrtc(nvrtc: Any, whole: str, architecture: str) -> str | bytes:
-    """Return the binary that it made, or what it said."""
+    """Return the binary, or the compiler's error text."""
     program = nvrtc.createProgram(whole, SOURCE, [], [])
     try:
         nvrtc.compileProgram(
@@ -124,7 +132,7 @@ def launch(
     CuPy compiles it for the GPU at hand and keeps the result on disk.
     """
     cupy: Any = import_module("cupy")
-    whole = unit(text.text, signature, chosen, kinds, CUDA)
+    whole = write_unit(text.text, signature, chosen, kinds, CUDA)
     for x, pattern in zip(inputs, signature.inputs, strict=True):
         if not is_device(x) and np.ndim(x) > 0:
             raise UsageError(

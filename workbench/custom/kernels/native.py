@@ -18,7 +18,13 @@ import numpy as np
 
 from workbench.custom.kernels import toolchain
 from workbench.custom.kernels.signature import Signature
-from workbench.custom.kernels.units import LANGUAGES, MOST_SAID, Text, declaration, unit
+from workbench.custom.kernels.units import (
+    LANGUAGES,
+    MOST_SAID,
+    Text,
+    write_declaration,
+    write_unit,
+)
 from workbench.errors import KernelError
 
 STANDARDS = {"c": "-std=gnu11", "cpp": "-std=gnu++17"}
@@ -62,7 +68,7 @@ class Native:
         lengths: Sequence[int],
         settings: Sequence[Any],
     ) -> tuple[int, str]:
-        """Run on contiguous arrays: the status, 0 where it has none; what it threw."""
+        """Run on contiguous arrays; return the status, 0 if none, and what it threw."""
         pointers = [ctypes.c_void_p(x.ctypes.data) for x in (*inputs, *outputs)]
         numbers = [ctypes.c_int64(n) for n in lengths]
         told = [PASSED[type(x)](x) for x in settings]
@@ -77,7 +83,7 @@ class Native:
 CALLED = "\nThe kernel is called as\n  "
 
 
-def _loaded(file: Path, name: str, guarded: bool, source: str, must: str) -> Any:
+def _load(file: Path, name: str, guarded: bool, source: str, must: str) -> Any:
     """Return the function of a compiled library."""
     lacks = KernelError(
         f"{name}: the {source} has no function {name} of the arguments that it"
@@ -104,13 +110,13 @@ def _loaded(file: Path, name: str, guarded: bool, source: str, must: str) -> Any
         ) from (error)
 
 
-def returns(source: str, name: str) -> str:
-    """``"int"`` for a function that returns a status, else ``"void"``."""
+def return_type(source: str, name: str) -> str:
+    """Return ``"int"`` for a function that returns a status, else ``"void"``."""
     plain = _COMMENT.sub(" ", source)
     return "int" if re.search(rf"\bint(?:32_t)?\s+{name}\s*\(", plain) else "void"
 
 
-def native(
+def load_native(
     language: str,
     text: Text,
     signature: Signature,
@@ -119,7 +125,7 @@ def native(
     flags: Sequence[str],
     limit: float,
 ) -> Native:
-    """Return the compiled kernel: from this process, from disk, or made now.
+    """Return the compiled kernel: from this process, from disk, or built now.
 
     Raises
     ------
@@ -127,22 +133,22 @@ def native(
         If there is no compiler, or it refuses the source.
     """
     spoken = LANGUAGES[language]
-    kind = returns(text.text, signature.op)
-    whole = unit(text.text, signature, chosen, settings, spoken, kind)
-    found = toolchain.compiler(language)
+    kind = return_type(text.text, signature.op)
+    whole = write_unit(text.text, signature, chosen, settings, spoken, kind)
+    found = toolchain.find_compiler(language)
     guarded = language == "cpp"
     strict = STRICT if language == "c" else ()
     command = (*found, STANDARDS[language], *FLAGS, *strict, *flags)
-    name = toolchain.key(whole, command, toolchain.version(found))
-    with _turn(name):
+    name = toolchain.cache_key(whole, command, toolchain.version(found))
+    with _get_lock(name):
         call = _LOADED.get(name)
         if call is not None:
             return Native(call, guarded)
 
-        must = declaration(signature, settings, spoken, kind)
+        must = write_declaration(signature, settings, spoken, kind)
 
-        def failed(said: str) -> KernelError:
-            lines, amiss = toolchain.complaint(said, text.text, text.place)
+        def make_error(said: str) -> KernelError:
+            lines, amiss = toolchain.read_errors(said, text.text, text.place)
             return KernelError(
                 f"{signature.op}: the {spoken.title} source does not compile"
                 f" ({os.path.basename(command[0])}):\n{lines}"
@@ -150,14 +156,16 @@ def native(
             )
 
         try:
-            file = toolchain.built(name, whole, spoken.suffix, command, limit, failed)
+            file = toolchain.build(
+                name, whole, spoken.suffix, command, limit, make_error
+            )
         except OSError as error:
             raise KernelError(
                 f"{signature.op}: the compiled kernel cannot be written: {error}. Make"
                 " room, or set XDG_CACHE_HOME to another folder."
             ) from error
         source = f"{spoken.title} source{text.where()}"
-        call = _loaded(file, signature.op, guarded, source, must)
+        call = _load(file, signature.op, guarded, source, must)
         call.restype = ctypes.c_int if guarded or kind == "int" else None
         _LOADED[name] = call
     return Native(call, guarded)
@@ -171,13 +179,13 @@ _TURNS: dict[str, Lock] = {}
 _GUARD = Lock()
 
 
-def _turn(name: str) -> Lock:
+def _get_lock(name: str) -> Lock:
     with _GUARD:
         return _TURNS.setdefault(name, Lock())
 
 
 def _after_fork() -> None:
-    """Locks that another thread held at the fork are held for ever in the child."""
+    """Replace the locks in a forked child: one held by another thread stays locked."""
     global _GUARD
     _GUARD = Lock()
     _TURNS.clear()

@@ -19,7 +19,7 @@ from workbench.core import blame, source, types
 from workbench.core.tensor import Tensor, admit
 from workbench.core.types import Spec
 from workbench.custom.kernels.cuda import ARCHITECTURE, check, is_device, launch
-from workbench.custom.kernels.native import Native, native
+from workbench.custom.kernels.native import Native, load_native
 from workbench.custom.kernels.signature import Bound, Pattern, Signature
 from workbench.custom.kernels.toolchain import MissingCompiler
 from workbench.custom.kernels.units import SETTINGS, THROWN, Home, Text
@@ -42,7 +42,7 @@ WANTED: dict[type, Any] = {bool: (bool, np.bool_), int: Integral, float: Real}
 _ARRAY = re.compile(r"\s*([^:\[\],]+?)\s*:\s*([^:\[\],]+\[[^\[\]]*\])\s*(?:,|$)")
 
 
-def arrays(cls: Any, which: str) -> dict[str, str]:
+def read_arrays(cls: Any, which: str) -> dict[str, str]:
     """Return the arrays of ``"x: float64[n, 3], w: float64[n]"``, or of a mapping."""
     told = getattr(cls, which)
     if not isinstance(told, str):
@@ -62,7 +62,7 @@ def arrays(cls: Any, which: str) -> dict[str, str]:
     return found
 
 
-def letters(cls: Any) -> dict[str, Sequence[str]]:
+def read_dtypes(cls: Any) -> dict[str, Sequence[str]]:
     """Return the dtypes of ``"T: int32 | float64"``, or of a mapping."""
     told = cls.types
     if not isinstance(told, str):
@@ -74,8 +74,8 @@ def letters(cls: Any) -> dict[str, Sequence[str]]:
     return found
 
 
-def kinds_of(cls: type) -> dict[str, type]:
-    """Return the type of each setting: what a kernel can be told."""
+def read_setting_types(cls: type) -> dict[str, type]:
+    """Return the type of each setting that a kernel takes."""
     found: dict[str, type] = {}
     for base in reversed(cls.__mro__):
         if not issubclass(base, Op):
@@ -99,7 +99,7 @@ def kinds_of(cls: type) -> dict[str, type]:
     return found
 
 
-def sources_of(cls: Any, home: Home) -> dict[str, Text]:
+def read_sources(cls: Any, home: Home) -> dict[str, Text]:
     """Return the sources of a class, by their language."""
     found = {}
     for language in ("c", "cpp", "cuda"):
@@ -130,7 +130,7 @@ def sources_of(cls: Any, home: Home) -> dict[str, Text]:
     return found
 
 
-def flags_of(cls: Any) -> tuple[str, ...]:
+def read_flags(cls: Any) -> tuple[str, ...]:
     """Return the flags of a text, ``"-O3 -fopenmp"``, or of a sequence."""
     try:
         found = shlex.split(cls.flags) if isinstance(cls.flags, str) else [*cls.flags]
@@ -145,7 +145,7 @@ def flags_of(cls: Any) -> tuple[str, ...]:
     return tuple(found)
 
 
-def threads_of(cls: Any, signature: Signature) -> Pattern:
+def read_threads(cls: Any, signature: Signature) -> Pattern:
     """Return the text of ``threads`` as a length of the declaration's letters."""
     told = "1" if cls.threads is None else cls.threads
     made = Pattern.of(cls.name, "threads", f"int64[{told}]")
@@ -159,8 +159,10 @@ def threads_of(cls: Any, signature: Signature) -> Pattern:
     return made
 
 
-def told(name: str, kinds: dict[str, type], settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings as a kernel is told them."""
+def convert_settings(
+    name: str, kinds: dict[str, type], settings: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the settings in the types that a kernel takes."""
     if settings.keys() != kinds.keys():
         raise UsageError(
             f"{name}: its settings are {', '.join(settings) or 'none'}, and it declares"
@@ -183,10 +185,10 @@ def told(name: str, kinds: dict[str, type], settings: dict[str, Any]) -> dict[st
 # How a kernel runs: on the CPU, on a GPU, or by the NumPy that stands in for it.
 
 
-def on_host(op: Any, bound: Bound, arrays: Sequence[Any]) -> list[Any]:
+def run_on_host(op: Any, bound: Bound, arrays: Sequence[Any]) -> list[Any]:
     """Return the outputs by the compiled kernel; by the fallback if there is none."""
     try:
-        kernel = _kernel(op, bound)
+        kernel = _compile_kernel(op, bound)
     except MissingCompiler as error:
         if not op._has_fallback():
             raise MissingCompiler(
@@ -194,11 +196,11 @@ def on_host(op: Any, bound: Bound, arrays: Sequence[Any]) -> list[Any]:
                 f" {type(op).__name__}, which computes the same by NumPy."
             ) from None
         _warn(op, error)
-        return by_fallback(op, bound, arrays)
-    signature, settings = op._signature, op._told
-    if bound.results is None:
-        bound.results = signature.results(bound, settings)
-    made = [np.zeros(spec.shape, spec.dtype) for spec in bound.results]
+        return run_fallback(op, bound, arrays)
+    signature, settings = op._signature, op._kernel_settings
+    if bound.outputs is None:
+        bound.outputs = signature.infer_outputs(bound, settings)
+    made = [np.zeros(spec.shape, spec.dtype) for spec in bound.outputs]
     given = [
         _contiguous(x, bound.dtypes[pattern.name])
         for x, pattern in zip(arrays, signature.inputs, strict=True)
@@ -217,29 +219,29 @@ def on_host(op: Any, bound: Bound, arrays: Sequence[Any]) -> list[Any]:
     return [y[()] if y.ndim == 0 else y for y in made]
 
 
-def _kernel(op: Any, bound: Bound) -> Native:
+def _compile_kernel(op: Any, bound: Bound) -> Native:
     key = tuple(bound.types.items())
     found: Native | None = op._natives.get(key)
     if found is None:
         language = next(name for name in ("c", "cpp") if name in op._texts)
-        found = op._natives[key] = native(
+        found = op._natives[key] = load_native(
             language, op._texts[language], op._signature, bound.types,
             op._kinds, op._flags, op.time_limit,
         )  # fmt: skip
     return found
 
 
-def on_device(op: Any, bound: Bound, arrays: Sequence[Any]) -> list[Any]:
+def run_on_device(op: Any, bound: Bound, arrays: Sequence[Any]) -> list[Any]:
     """Return the outputs by the CUDA kernel, on the GPU that holds the inputs."""
-    signature, settings = op._signature, op._told
-    results = signature.results(bound, settings)
+    signature, settings = op._signature, op._kernel_settings
+    results = signature.infer_outputs(bound, settings)
     if op.threads is None:
         threads = prod(results[0].shape)
     else:
-        text = threads_of(type(op), signature)
+        text = read_threads(type(op), signature)
         lengths = {k: prod(v) if k == "..." else v for k, v in bound.lengths.items()}
         known = Bound(lengths={**lengths, "size": lengths.get("...", 0)})
-        threads = signature.length(text, text.dims[0], known, settings)
+        threads = signature.evaluate_length(text, text.dims[0], known, settings)
     return launch(
         op._texts["cuda"], signature, bound.types, settings, op._kinds, arrays,
         [bound.dtypes[p.name] for p in signature.inputs], results,
@@ -247,10 +249,10 @@ def on_device(op: Any, bound: Bound, arrays: Sequence[Any]) -> list[Any]:
     )  # fmt: skip
 
 
-def by_fallback(op: Any, bound: Bound, arrays: Sequence[Any]) -> list[Any]:
-    """Return the outputs by NumPy, held against what is declared."""
-    made = several(op.fallback(*arrays))
-    wanted = op._signature.results(bound, op._told)
+def run_fallback(op: Any, bound: Bound, arrays: Sequence[Any]) -> list[Any]:
+    """Return the outputs of the NumPy fallback, checked against the declaration."""
+    made = list_outputs(op.fallback(*arrays))
+    wanted = op._signature.infer_outputs(bound, op._kernel_settings)
     found = [types.spec_of(y) for y in made]
     if [Spec(s.shape, s.dtype) for s in found] != wanted:
         raise KernelError(
@@ -263,7 +265,7 @@ def by_fallback(op: Any, bound: Bound, arrays: Sequence[Any]) -> list[Any]:
 
 
 def _warn(op: Any, why: Exception) -> None:
-    """Say once that the slow way is taken."""
+    """Warn once that the NumPy fallback runs."""
     cls = type(op)
     if not cls._warned:
         cls._warned = True
@@ -276,8 +278,8 @@ def _warn(op: Any, why: Exception) -> None:
         )
 
 
-def several(made: Any) -> tuple[Any, ...]:
-    """Return one result or several, as a tuple."""
+def list_outputs(made: Any) -> tuple[Any, ...]:
+    """Return the result of a fallback as a tuple of outputs."""
     return tuple(made) if isinstance(made, (tuple, list)) else (made,)
 
 
@@ -413,17 +415,17 @@ class KernelOp(Op):
                 f"{cls.__qualname__}.compute: the value of a kernel is that of its"
                 " source. Call the method fallback, or derive from wb.Op."
             )
-        cls._kinds = kinds_of(cls)
-        cls._texts = sources_of(cls, Home.of_caller())
-        cls._flags = flags_of(cls)
+        cls._kinds = read_setting_types(cls)
+        cls._texts = read_sources(cls, Home.of_caller())
+        cls._flags = read_flags(cls)
         cls._signature = Signature(
             name,
-            arrays(cls, "inputs"),
-            arrays(cls, "outputs"),
-            letters(cls),
+            read_arrays(cls, "inputs"),
+            read_arrays(cls, "outputs"),
+            read_dtypes(cls),
             tuple(cls._kinds),
         )
-        threads_of(cls, cls._signature)
+        read_threads(cls, cls._signature)
         cls._natives, cls._warned = {}, False
         cls.n_outputs = len(cls._signature.outputs)
         cls.compute = _compute  # type: ignore[assignment,method-assign]
@@ -432,7 +434,7 @@ class KernelOp(Op):
             _differentiate_fallback(cls)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """An instance of a class that has declared its arrays."""
+        """Return an instance of a class that has declared its arrays."""
         if not (cls.inputs or cls.outputs):
             raise UsageError(
                 f'{cls.__qualname__} declares no arrays yet: write inputs = "x:'
@@ -444,7 +446,7 @@ class KernelOp(Op):
     # What a user writes, besides what an op has
 
     def fallback(self, *arrays: Any) -> Any:
-        """Return the same by NumPy, for where no kernel can run: an output, or a tuple.
+        """Return the outputs by NumPy, for where no kernel can run.
 
         It serves where there is no compiler, with a warning, and arrays on a device
         for which there is no source.
@@ -482,7 +484,7 @@ class KernelOp(Op):
     # How it is applied
 
     def __call__(self, *inputs: Any, **named: Any) -> Any:
-        """Its outputs for these arrays or Tensors: one, or a tuple of several."""
+        """Return its outputs for arrays or Tensors: one, or a tuple of several."""
         if named:
             names = [pattern.name for pattern in self._signature.inputs]
             rest = names[len(inputs) :]
@@ -492,16 +494,16 @@ class KernelOp(Op):
                     f" and {', '.join(named)} by name are not these."
                 )
             inputs = (*inputs, *[named[name] for name in rest])
-        given: Sequence[Any] = tuple(map(_gathered, inputs))
+        given: Sequence[Any] = tuple(map(_gather_operand, inputs))
         try:
             for x in given:
                 if isinstance(x, np.ndarray):
                     types.strip_subclass(x)  # a mask would be lost
             if all(map(_is_operand, given)):
                 # Otherwise the call itself says what it cannot take.
-                bound = self._bind(list(map(_seen, given)))
+                bound = self._bind(list(map(_value_or_spec, given)))
                 given = [
-                    _as(x, bound.dtypes[pattern.name])
+                    _cast_number(x, bound.dtypes[pattern.name])
                     for x, pattern in zip(given, self._signature.inputs, strict=True)
                 ]
         except WorkbenchError as error:
@@ -512,24 +514,24 @@ class KernelOp(Op):
         return super().__call__(*given)
 
     @property
-    def _told(self) -> dict[str, Any]:
-        """The settings, looked at."""
+    def _kernel_settings(self) -> dict[str, Any]:
+        """The settings in the types that a kernel takes."""
         found: dict[str, Any] | None = self.__dict__.get("_looked_at")
         if found is None:
-            found = told(self.name, self._kinds, self._settings)
+            found = convert_settings(self.name, self._kinds, self._settings)
             object.__setattr__(self, "_looked_at", found)
         return found
 
     def _bind(self, values: Sequence[Any]) -> Bound:
-        """What the letters stand for, kept for arrays of the same shapes and dtypes."""
+        """Return what the letters stand for, cached by shapes and dtypes."""
         for x in values:
             if not isinstance(x, np.ndarray):
-                return self._signature.bind(values, self._told)
+                return self._signature.bind(values, self._kernel_settings)
         known: dict[Any, Bound] = self.__dict__.setdefault("_bindings", {})
         key = tuple([(x.dtype, x.shape) for x in values])
         found = known.get(key)
         if found is None:
-            found = self._signature.bind(values, self._told)
+            found = self._signature.bind(values, self._kernel_settings)
             if len(known) >= MOST_KNOWN:
                 known.clear()
             known[key] = found
@@ -541,11 +543,11 @@ def _compute(self: KernelOp, *arrays: Any) -> Any:
     bound = self._bind(arrays)
     there = any(map(is_device, arrays))
     if there and "cuda" in self._texts:
-        made = on_device(self, bound, arrays)
+        made = run_on_device(self, bound, arrays)
     elif not there and self._texts.keys() - {"cuda"}:
-        made = on_host(self, bound, arrays)
+        made = run_on_host(self, bound, arrays)
     elif self._has_fallback():
-        made = by_fallback(self, bound, arrays)
+        made = run_fallback(self, bound, arrays)
     else:
         have, lack = ("a GPU", "cuda") if there else ("the CPU", "c")
         raise KernelError(
@@ -556,9 +558,9 @@ def _compute(self: KernelOp, *arrays: Any) -> Any:
 
 
 def _infer(self: KernelOp, *specs: Spec) -> Any:
-    """Return what the declaration says of the outputs."""
-    bound = self._signature.bind(specs, self._told)
-    made = self._signature.results(bound, self._told)
+    """Return the specs of the outputs, from the declaration."""
+    bound = self._signature.bind(specs, self._kernel_settings)
+    made = self._signature.infer_outputs(bound, self._kernel_settings)
     return made[0] if len(made) == 1 else tuple(made)
 
 
@@ -572,12 +574,12 @@ def _differentiate_fallback(cls: type[KernelOp]) -> None:
 
     def vjp(self: KernelOp, node: Any, *cotangents: Any) -> Any:
         return pull_through(
-            lambda xs: several(self.fallback(*xs)), node.inputs, cotangents
+            lambda xs: list_outputs(self.fallback(*xs)), node.inputs, cotangents
         )
 
     def jvp(self: KernelOp, node: Any, *tangents: Any) -> Any:
         moved = push_through(
-            lambda xs: several(self.fallback(*xs)), node.inputs, tangents
+            lambda xs: list_outputs(self.fallback(*xs)), node.inputs, tangents
         )
         return moved[0] if len(moved) == 1 else tuple(moved)
 
@@ -590,7 +592,7 @@ def _differentiate_fallback(cls: type[KernelOp]) -> None:
 # Arrays
 
 
-def _gathered(x: Any) -> Any:
+def _gather_operand(x: Any) -> Any:
     """Return a list, or an array of Tensors, as one operand; anything else as it is."""
     if isinstance(x, (list, tuple)) or (
         isinstance(x, np.ndarray) and x.dtype == object
@@ -604,17 +606,17 @@ def _is_operand(x: Any) -> bool:
     return isinstance(x, Tensor) or types.is_weak(x) or hasattr(x, "dtype")
 
 
-def _seen(x: Any) -> Any:
+def _value_or_spec(x: Any) -> Any:
     """Return the value of a Tensor, or its spec; anything else as it is."""
     if not isinstance(x, Tensor):
         return x
     return x.spec if x._value is None else x._value
 
 
-def _as(x: Any, dtype: np.dtype[Any]) -> Any:
-    """A Python number in the dtype that it takes here; anything else as it is."""
+def _cast_number(x: Any, dtype: np.dtype[Any]) -> Any:
+    """Return a Python number in a dtype; anything else as it is."""
     if types.is_weak(x):
         return dtype.type(x)
-    if isinstance(x, Tensor) and types.spec_of(_seen(x)).weak:
+    if isinstance(x, Tensor) and types.spec_of(_value_or_spec(x)).weak:
         return x.astype(dtype)
     return x

@@ -65,7 +65,7 @@ class Pattern:
 
     @classmethod
     def of(cls, op: str, name: object, text: object) -> Pattern:
-        """Read a pattern, or say what is wrong with it."""
+        """Read a pattern, or raise an error that says what is wrong with it."""
         if not isinstance(name, str) or not name.isidentifier() or name in RESERVED:
             raise KernelError(
                 f"{op}: {name!r} cannot name an array of a kernel; write a word that C"
@@ -120,7 +120,7 @@ class Pattern:
 
 
 def evaluate(tree: ast.expr, known: Mapping[str, Any]) -> Any:
-    """A length from those that it names; the text is short, so it may recurse."""
+    """Return the value of a length, a short expression of others; recursive."""
     if isinstance(tree, ast.Name):
         return known[tree.id]
     if isinstance(tree, ast.BinOp):
@@ -147,7 +147,7 @@ class Bound:
     #: The dtype of each letter for one.
     types: dict[str, np.dtype[Any]] = field(default_factory=dict)
     #: The outputs, once somebody has asked for them.
-    results: list[Spec] | None = None
+    outputs: list[Spec] | None = None
 
 
 class Signature:
@@ -177,7 +177,7 @@ class Signature:
         self.op = op
         self.inputs = [Pattern.of(op, k, v) for k, v in inputs.items()]
         self.outputs = [Pattern.of(op, k, v) for k, v in outputs.items()]
-        self.types = self._types(types)
+        self.types = self._expand_types(types)
         self.settings = tuple(settings)
         #: The letters of lengths, in the order in which the kernel is told them.
         self.letters = list(
@@ -190,11 +190,13 @@ class Signature:
         )
         self._check()
 
-    def _types(self, told: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
-        """The dtypes of each letter; a dtype that is written out stands for itself."""
+    def _expand_types(
+        self, told: Mapping[str, Sequence[str]]
+    ) -> dict[str, tuple[str, ...]]:
+        """Return the dtypes of each letter; a dtype in full is a letter of its own."""
         found: dict[str, tuple[str, ...]] = {}
         for letter, names in told.items():
-            found[letter] = tuple(map(_canonical, names))
+            found[letter] = tuple(map(_canonical_name, names))
             wrong = [n for n in found[letter] if n not in DTYPES]
             if wrong or not names or letter in DTYPES or not letter.isidentifier():
                 raise KernelError(
@@ -215,7 +217,7 @@ class Signature:
         return found
 
     def _check(self) -> None:
-        """Names that stand twice, letters that nothing binds."""
+        """Raise an error for names given twice, and letters that no input binds."""
         names = [p.name for p in (*self.inputs, *self.outputs)]
         lengths = [letter for letter in self.letters if letter != "..."]
         # What the kernel is told of `...` is called so.
@@ -307,7 +309,8 @@ class Signature:
         for pattern, spec, value in pairs:
             if spec.weak and pattern.dtype in self.types:
                 bound.types.setdefault(
-                    pattern.dtype, np.dtype(self._weak(pattern, spec, value))
+                    pattern.dtype,
+                    np.dtype(self._choose_weak_dtype(pattern, spec, value)),
                 )
         for pattern in (*self.inputs, *self.outputs):
             name = pattern.dtype
@@ -316,10 +319,10 @@ class Signature:
             )
         for pattern, spec, value in pairs:
             if spec.weak:
-                self._fits(pattern, spec, value, bound.dtypes[pattern.name])
+                self._check_fit(pattern, spec, value, bound.dtypes[pattern.name])
 
-    def _weak(self, pattern: Pattern, spec: Spec, value: Any) -> str:
-        """Return the dtype of a letter that Python numbers alone tell."""
+    def _choose_weak_dtype(self, pattern: Pattern, spec: Spec, value: Any) -> str:
+        """Return the dtype of a letter that only Python numbers determine."""
         allowed = self.types[pattern.dtype]
         if str(spec.dtype) in allowed:
             return str(spec.dtype)
@@ -327,10 +330,10 @@ class Signature:
         wider = [n for n in allowed if "biufc".index(np.dtype(n).kind) >= order]
         return wider[-1] if wider else allowed[-1]
 
-    def _fits(
+    def _check_fit(
         self, pattern: Pattern, spec: Spec, value: Any, dtype: np.dtype[Any]
     ) -> None:
-        """A Python number takes the dtype of its pattern, if it can."""
+        """Raise an error if a Python number does not fit the dtype of its pattern."""
         fits = np.result_type(dtype, spec.dtype.type(0).item()) == dtype
         if fits and not isinstance(value, Spec) and dtype.kind in "iu":
             info = np.iinfo(dtype)
@@ -356,21 +359,21 @@ class Signature:
                 known = bound.lengths.get(dim, have)
                 before = first.setdefault(dim, place)
                 try:
-                    bound.lengths[dim] = _met(known, have)
+                    bound.lengths[dim] = _unify(known, have)
                 except ValueError:
                     raise ShapeError(
-                        f"{self.op}: {before} is {_length(known)} and {place} is"
-                        f" {_length(have)}, and both are {dim}"
+                        f"{self.op}: {before} is {_format_length(known)} and {place} is"
+                        f" {_format_length(have)}, and both are {dim}"
                         f" ({', '.join(f'{p.name}: {p.text}' for p in self.inputs)})."
                     ) from None
         for pattern, dim, have, place in later:
-            want = self.length(pattern, dim, bound, settings)
+            want = self.evaluate_length(pattern, dim, bound, settings)
             try:
                 unify_lengths(have, want)
             except ValueError:
                 raise ShapeError(
-                    f"{self.op}: {place} is {_length(have)}, and {pattern.text} asks"
-                    f" for {dim}{f' = {want}' * (dim != str(want))}."
+                    f"{self.op}: {place} is {_format_length(have)}, and {pattern.text}"
+                    f" asks for {dim}{f' = {want}' * (dim != str(want))}."
                 ) from None
 
     def _axes(self, pattern: Pattern, spec: Spec) -> list[tuple[str, Any, str]]:
@@ -408,15 +411,15 @@ class Signature:
             f" {cure}."
         )
 
-    def length(
+    def evaluate_length(
         self, pattern: Pattern, dim: str, bound: Bound, settings: Mapping[str, Any]
     ) -> Any:
         """Return the length that the text of an axis stands for."""
         known = {**{k: settings[k] for k in self.settings}, **bound.lengths}
         return evaluate(pattern.expression(self.op, dim), known)
 
-    def results(self, bound: Bound, settings: Mapping[str, Any]) -> list[Spec]:
-        """Shape and dtype of each output."""
+    def infer_outputs(self, bound: Bound, settings: Mapping[str, Any]) -> list[Spec]:
+        """Return the shape and dtype of each output."""
         made = []
         for pattern in self.outputs:
             shape: list[Any] = []
@@ -424,18 +427,18 @@ class Signature:
                 if dim == "...":
                     shape += bound.lengths["..."]
                     continue
-                n = self.length(pattern, dim, bound, settings)
-                if _known(n) and (n < 0 or int(n) != n):
+                n = self.evaluate_length(pattern, dim, bound, settings)
+                if _is_known(n) and (n < 0 or int(n) != n):
                     raise ShapeError(
                         f"{self.op}: the output {pattern.name}, {pattern.text}, would"
                         f" have an axis of length {dim} = {n}."
                     )
-                shape.append(int(n) if _known(n) else n)
+                shape.append(int(n) if _is_known(n) else n)
             made.append(Spec(tuple(shape), bound.dtypes[pattern.name]))
         return made
 
 
-def _met(a: Any, b: Any) -> Any:
+def _unify(a: Any, b: Any) -> Any:
     """Return the one length, or shape, of two that must be equal."""
     if not isinstance(a, tuple):
         return unify_lengths(a, b)
@@ -444,17 +447,17 @@ def _met(a: Any, b: Any) -> Any:
     return tuple(map(unify_lengths, a, b))
 
 
-def _known(n: Any) -> bool:
-    """Return whether a length is a number, and known before the program runs."""
+def _is_known(n: Any) -> bool:
+    """Return whether a length is a number, known before the program runs."""
     return isinstance(n, (int, np.integer, float))
 
 
-def _length(n: Any) -> str:
+def _format_length(n: Any) -> str:
     return str(tuple(n)) if isinstance(n, tuple) else f"of length {n}"
 
 
-def _canonical(name: Any) -> str:
-    """NumPy's name of a dtype; what is none stays as it is."""
+def _canonical_name(name: Any) -> str:
+    """Return NumPy's name of a dtype; a text that is none as it is."""
     try:
         return str(np.dtype(name))
     except TypeError:

@@ -54,7 +54,7 @@ class MissingCompiler(KernelError):
     """No compiler of the language was found."""
 
 
-def compiler(language: str) -> tuple[str, ...]:
+def find_compiler(language: str) -> tuple[str, ...]:
     """Return the command of the C or C++ compiler, with the flags that CC or CXX adds.
 
     Raises
@@ -86,8 +86,8 @@ def compiler(language: str) -> tuple[str, ...]:
     )
 
 
-def nvcc() -> str:
-    """NVIDIA's compiler: on the PATH, or in the toolkit's own folder."""
+def find_nvcc() -> str:
+    """Return NVIDIA's compiler: on the PATH, or in the toolkit's own folder."""
     homes = [os.environ.get(name) for name in ("CUDA_HOME", "CUDA_PATH")]
     places = [*(f"{home}/bin" for home in homes if home), TOOLKIT]
     found = shutil.which("nvcc") or shutil.which("nvcc", path=os.pathsep.join(places))
@@ -107,13 +107,13 @@ def _version(command: tuple[str, ...], stamp: tuple[int, int]) -> str:
 
 
 def version(command: tuple[str, ...]) -> str:
-    """Return what a compiler says of itself; asked again when its file has changed."""
+    """Return the version text of a compiler, cached until its file changes."""
     stat = os.stat(command[0])
     return _version(command, (stat.st_mtime_ns, stat.st_size))
 
 
 def run(command: Sequence[str], folder: Path, limit: float) -> tuple[int, str]:
-    """Return the exit status of a command and what it said.
+    """Run a command; return its exit status and its output.
 
     Raises
     ------
@@ -135,7 +135,7 @@ def run(command: Sequence[str], folder: Path, limit: float) -> tuple[int, str]:
     try:
         said, _ = process.communicate(timeout=limit)
     except BaseException as error:
-        _end(process)
+        _kill(process)
         if isinstance(error, subprocess.TimeoutExpired):
             raise KernelError(
                 f"{Path(command[0]).name} did not finish within {limit:g} seconds and"
@@ -145,8 +145,8 @@ def run(command: Sequence[str], folder: Path, limit: float) -> tuple[int, str]:
     return process.returncode, said.decode("utf-8", "replace")
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a compiler, and what it has started."""
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill a compiler and the processes that it started."""
     with suppress(OSError):
         if hasattr(os, "killpg"):
             os.killpg(process.pid, signal.SIGKILL)
@@ -157,10 +157,10 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.stdout.close()
 
 
-def complaint(
+def read_errors(
     said: str, source: str, place: Callable[[int], str], most: int = 5
 ) -> tuple[str, bool]:
-    """A compiler's errors at the author's lines, and whether the declaration is amiss.
+    """Return errors at the author's lines, and whether the declaration is wrong.
 
     ``place(line)`` names a line of the source, such as ``"net.py:20"``.
     """
@@ -209,8 +209,8 @@ SUFFIX = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
 FORMAT = "2"
 
 
-def folder() -> Path:
-    """Where compiled kernels lie: ``workbench/kernels`` in the user's cache folder."""
+def cache_folder() -> Path:
+    """Return the folder of compiled kernels: ``workbench/kernels`` in the cache."""
     told = os.environ.get("XDG_CACHE_HOME", "")
     if told and Path(told).is_absolute():
         home = Path(told)
@@ -223,12 +223,12 @@ def folder() -> Path:
     return home / "workbench" / "kernels"
 
 
-def _usable() -> Path:
-    """The folder, made if need be and closed to others; or one for this process."""
+def _prepare_folder() -> Path:
+    """Return that folder, made private if it is missing, or one of this process."""
     try:
-        wanted = folder()
+        wanted = cache_folder()
     except RuntimeError as error:  # the user has no home
-        return _own("the user's home", str(error))
+        return _make_own_folder("the user's home", str(error))
     try:
         wanted.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = wanted.stat()
@@ -241,13 +241,13 @@ def _usable() -> Path:
         if not os.access(wanted, os.W_OK | os.X_OK):
             raise PermissionError("it cannot be written")
     except OSError as error:
-        return _own(str(wanted), str(error))
+        return _make_own_folder(str(wanted), str(error))
     return wanted
 
 
 @cache
-def _own(wanted: str, why: str) -> Path:
-    """Return a folder for this process alone, gone when it ends."""
+def _make_own_folder(wanted: str, why: str) -> Path:
+    """Return a folder for this process alone, which is removed at its end."""
     warnings.warn(
         f"compiled kernels are not kept in {wanted}: {why}. They are built again in"
         " each process until XDG_CACHE_HOME names a folder of yours.",
@@ -256,16 +256,16 @@ def _own(wanted: str, why: str) -> Path:
     )
     made, owner = tempfile.mkdtemp(prefix="workbench-kernels-"), os.getpid()
 
-    def gone() -> None:
+    def remove() -> None:
         if os.getpid() == owner:  # and not in a fork
             rmtree(made, ignore_errors=True)
 
-    register(gone)
+    register(remove)
     return Path(made)
 
 
-def key(text: str, command: Sequence[str], version: str) -> str:
-    """Return the name of what a compiler makes of a text on this machine."""
+def cache_key(text: str, command: Sequence[str], version: str) -> str:
+    """Return the name of the library that a compiler makes of a text here."""
     parts = [
         FORMAT, text, *command, version, sys.platform, platform.machine(),
         *platform.libc_ver(),
@@ -291,8 +291,8 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:40]
 
 
-def _sound(file: Path, digest: str) -> bool:
-    """Return whether a file is the user's own and holds what its name says."""
+def _is_sound(file: Path, digest: str) -> bool:
+    """Return whether a file is the user's own and has the digest in its name."""
     try:
         found = file.lstat()
         if not stat.S_ISREG(found.st_mode):
@@ -306,32 +306,32 @@ def _sound(file: Path, digest: str) -> bool:
         return False
 
 
-def built(
+def build(
     name: str,
     text: str,
     suffix: str,
     command: Sequence[str],
     limit: float,
-    failed: Callable[[str], KernelError],
+    make_error: Callable[[str], KernelError],
 ) -> Path:
-    """The library that a compiler makes of a text: kept from before, or made now.
+    """Return the library that a compiler makes of a text, from the cache or built.
 
     Parameters
     ----------
     name
-        What ``key`` gave for it.
+        What `cache_key` gave for it.
     text, suffix
         The text, and how its file's name ends.
     command
         The compiler and its flags, without the names of files.
     limit
         How many seconds it may take.
-    failed
-        Makes the error of what the compiler said.
+    make_error
+        Makes the error from the compiler's output.
     """
-    home = _usable()
+    home = _prepare_folder()
     for file in sorted(home.glob(f"{name}-*{SUFFIX}")):
-        if _sound(file, file.stem.rpartition("-")[2]):
+        if _is_sound(file, file.stem.rpartition("-")[2]):
             return file
         with suppress(OSError):
             file.unlink()
@@ -344,7 +344,7 @@ def built(
         code, said = run([*command, *files, *libraries], place, limit)
         library = place / f"kernel{SUFFIX}"
         if code != 0 or not library.is_file():
-            raise failed(said)
+            raise make_error(said)
         library.chmod(0o700)
         file = home / f"{name}-{_digest(library.read_bytes())}{SUFFIX}"
         os.replace(library, file)

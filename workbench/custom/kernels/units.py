@@ -127,28 +127,28 @@ extern "C" int {name}_guarded({parameters}) noexcept {{
 """
 
 
-def declaration(
+def write_declaration(
     signature: Signature,
     settings: Mapping[str, type],
     language: Language,
     returns: str = "void",
     names: bool = True,
 ) -> str:
-    """What the kernel must look like, such as ``void f(const double *x, int64_t n)``.
+    """Return the kernel's declaration: ``void f(const double *x, int64_t n)``.
 
     ``settings`` holds the type of each setting; without ``names`` the parameters are
     types alone.
     """
-    pairs = _parameters(signature, settings, language)
-    inside = [_named(kind, name) if names else kind for kind, name in pairs]
+    pairs = _list_parameters(signature, settings, language)
+    inside = [_declare(kind, name) if names else kind for kind, name in pairs]
     return f"{language.before}{returns} {signature.op}({', '.join(inside) or 'void'})"
 
 
-def _named(kind: str, name: str) -> str:
+def _declare(kind: str, name: str) -> str:
     return f"{kind}{name}" if kind.endswith("*") else f"{kind} {name}"
 
 
-def _parameters(
+def _list_parameters(
     signature: Signature, settings: Mapping[str, type], language: Language
 ) -> list[tuple[str, str]]:
     """Return the type and name of each argument of a kernel."""
@@ -158,9 +158,12 @@ def _parameters(
         found.append((kind, name))
 
     for pattern in signature.inputs:
-        add(f"const {_element(signature, pattern.dtype, language)} *", pattern.name)
+        add(
+            f"const {_write_element(signature, pattern.dtype, language)} *",
+            pattern.name,
+        )
     for pattern in signature.outputs:
-        add(f"{_element(signature, pattern.dtype, language)} *", pattern.name)
+        add(f"{_write_element(signature, pattern.dtype, language)} *", pattern.name)
     for letter in signature.letters:
         add("int64_t", "size" if letter == "..." else letter)
     for name, kind in settings.items():
@@ -168,13 +171,13 @@ def _parameters(
     return found
 
 
-def _guard(
+def _write_guard(
     signature: Signature, settings: Mapping[str, type], language: Language, returns: str
 ) -> str:
     """Return the function that catches what a C++ kernel throws."""
-    kinds = [kind for kind, _ in _parameters(signature, settings, language)]
+    kinds = [kind for kind, _ in _list_parameters(signature, settings, language)]
     names = [f"p{i}" for i in range(len(kinds))]
-    parameters = [_named(*pair) for pair in zip(kinds, names, strict=True)]
+    parameters = [_declare(*pair) for pair in zip(kinds, names, strict=True)]
     call = f"{signature.op}({', '.join(names)});"
     return GUARD.format(
         ours=OURS,
@@ -187,11 +190,11 @@ def _guard(
     )
 
 
-def _element(signature: Signature, name: str, language: Language) -> str:
+def _write_element(signature: Signature, name: str, language: Language) -> str:
     return name if name in signature.types else language.type_of(np.dtype(name))
 
 
-def unit(
+def write_unit(
     source: str,
     signature: Signature,
     chosen: Mapping[str, np.dtype[Any]],
@@ -199,19 +202,22 @@ def unit(
     language: Language,
     returns: str = "void",
 ) -> str:
-    """The whole text: types, declaration, source. ``chosen`` tells each letter's dtype.
+    """Return the text to compile: types, declaration, source.
 
-    The lines of the source keep their numbers in the compiler's messages.
+    ``chosen`` is the dtype of each letter. The lines of the source keep their numbers
+    in the compiler's messages.
     """
     typedefs = "".join(
         f"typedef {language.type_of(dtype)} {letter};\n"
         for letter, dtype in chosen.items()
     )
-    declared = declaration(signature, settings, language, returns, names=False)
+    declared = write_declaration(signature, settings, language, returns, names=False)
     kinds = (*signature.inputs, *signature.outputs)
     made = {str(chosen.get(p.dtype, p.dtype)) for p in kinds}
     headers = language.prelude + language.complex * bool(made & set(COMPLEX))
-    guard = _guard(signature, settings, language, returns) if language is CPP else ""
+    guard = (
+        _write_guard(signature, settings, language, returns) if language is CPP else ""
+    )
     return (
         f'#line 1 "{OURS}"\n{headers}{typedefs}'
         f"{language.linkage}{declared};\n"
@@ -258,7 +264,7 @@ class Text(NamedTuple):
         return f"{lines.display_name(self.home.filename)}:{first + line - 1}"
 
     def where(self) -> str:
-        """The place of the source as an error quotes it; empty if it is not known."""
+        """Return the place of the source as errors quote it; empty if unknown."""
         place = self.place(1)
         return "" if place.startswith("line") else f" (at {place})"
 
