@@ -219,8 +219,8 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-def load_ipython_extension(shell: Any) -> None:
-    """What ``%load_ext workbench`` runs: registers ``%%autodiff``."""
+def load_ipython_extension(shell: object) -> None:
+    """Register ``%%autodiff``: IPython calls this for ``%load_ext workbench``."""
     from workbench.jupyter.magic import load
 
     load(shell)

@@ -5,19 +5,19 @@ WorkbenchError
 ├── ShapeError              (ValueError)   shapes that do not fit together
 │   └── MatrixShapeError     (LinAlgError)  a matrix that must be square, or two axes
 ├── MatrixError             (LinAlgError)  a matrix that cannot be factored
-├── DtypeError              (TypeError)    a dtype that cannot do what is asked
+├── DtypeError              (TypeError)    a dtype that an operation cannot take
 ├── TraceError              (TypeError)    a step a trace cannot follow
 │   ├── GradientLostError                  a Tensor turned into a plain number
-│   └── UnknownLengthError                 a length asked before the program runs
+│   └── UnknownLengthError                 a length needed before the program runs
 ├── NotDifferentiableError  (TypeError)    an op without a derivative
 │   └── NullTypeGradError                  a gradient that cannot be computed
 │       ├── GradUndefinedError              or that mathematics does not define
 │       └── GradNotImplementedError  (NotImplementedError)  or that nobody wrote
 ├── DisconnectedInputError  (ValueError)   an output that does not depend on wrt
-├── NonScalarOutputError    (ValueError)   a gradient asked of many numbers
+├── NonScalarOutputError    (ValueError)   a gradient of more than one number
 ├── OverrideError           (ValueError)   an override that cannot apply
 │   └── ExpressionError                    a rule's text that is refused
-├── ConvergenceError        (RuntimeError) a solver that did not arrive
+├── ConvergenceError        (RuntimeError) a solver that did not converge
 ├── GradientError           (ArithmeticError)  a check found a wrong gradient
 ├── SnapshotError           (ValueError)   saved data that cannot be read
 ├── RegistrationError       (ValueError)   a gradient that cannot be registered
@@ -79,7 +79,7 @@ class WorkbenchError(Exception):
         A notebook breaks a line wherever it ends, in the middle of a word too.
         """
         shell = sys.modules["IPython"].get_ipython()
-        return wrapped_text(
+        return wrap_lines(
             shell.InteractiveTB.structured_traceback(
                 type(self), self, self.__traceback__
             )
@@ -102,7 +102,7 @@ class MatrixError(WorkbenchError, LinAlgError):
 
 
 class DtypeError(WorkbenchError, TypeError):
-    """A dtype that cannot do what is asked, such as an integer in ``wrt``."""
+    """A dtype that an operation cannot take, such as an integer in ``wrt``."""
 
 
 class TraceError(WorkbenchError, TypeError):
@@ -114,9 +114,9 @@ class GradientLostError(TraceError):
 
 
 class UnknownLengthError(TraceError):
-    """A length that is known only when the program runs was asked for before."""
+    """A length is needed before the program runs, and is known only then."""
 
-    #: The function that has no answer before, not even as a node of the program.
+    #: The function whose result needs it, and cannot wait as a node of the program.
     function: object = None
 
 
@@ -125,15 +125,15 @@ class NotDifferentiableError(WorkbenchError, TypeError):
 
 
 class NullTypeGradError(NotDifferentiableError):
-    """A gradient came out as one that cannot be computed; it says which op's."""
+    """A gradient cannot be computed; the message says for which op."""
 
 
 class GradUndefinedError(NullTypeGradError):
-    """A gradient that mathematics does not define was asked for."""
+    """A gradient is needed that mathematics does not define."""
 
 
 class GradNotImplementedError(NullTypeGradError, NotImplementedError):
-    """A gradient was asked for that an op has not implemented."""
+    """A gradient is needed that an op does not implement."""
 
 
 class DisconnectedInputError(WorkbenchError, ValueError):
@@ -149,11 +149,11 @@ class OverrideError(WorkbenchError, ValueError):
 
 
 class ExpressionError(OverrideError):
-    """The text of an override's rule is refused; it says where and why."""
+    """The text of an override's rule is refused; the message says where and why."""
 
 
 class ConvergenceError(WorkbenchError, RuntimeError):
-    """A solver that did not arrive at what it was to find."""
+    """A solver did not converge."""
 
 
 class GradientError(WorkbenchError, ArithmeticError):
@@ -164,13 +164,14 @@ class GradientError(WorkbenchError, ArithmeticError):
     message
         The worst entry, its op and its line.
     report
-        The report of the check that failed; None of `workbench.gradient.verify_grad`.
+        The report of the check that failed; None from `workbench.gradient.verify_grad`.
     arg, err_pos
-        Of that: the argument, and the flat position in it, where the error is worst.
+        From that function: the argument, and the flat position in it, where the error
+        is largest.
     abs_err, rel_err
         The absolute and relative error there.
     abs_tol, rel_tol
-        What they may be.
+        The tolerances that were exceeded.
     """
 
     def __init__(
@@ -201,7 +202,7 @@ class RegistrationError(WorkbenchError, ValueError):
 
 
 class KernelError(WorkbenchError, RuntimeError):
-    """Native source that cannot be compiled or loaded; holds the compiler's words."""
+    """Native source cannot be compiled or loaded; with the compiler's messages."""
 
 
 class UsageError(WorkbenchError, ValueError):
@@ -223,18 +224,18 @@ class UnknownNodeError(UsageError, KeyError):
     __str__ = Exception.__str__
 
 
-def wrapped_text(lines: Sequence[str], width: int = 80) -> list[str]:
+def wrap_lines(lines: Sequence[str], width: int = 80) -> list[str]:
     """Return the lines of a traceback, the last of which is its text, broken at words.
 
-    >>> wrapped_text(["Traceback", "ShapeError: one two three"], 20)
+    >>> wrap_lines(["Traceback", "ShapeError: one two three"], 20)
     ['Traceback', 'ShapeError: one two\\nthree']
     """
     from textwrap import wrap
 
-    *frames, told = lines
+    *frames, message = lines
     broken = [
         wrap(line, width, break_long_words=False, break_on_hyphens=False,
              replace_whitespace=False, drop_whitespace=True) or [""]
-        for line in told.split("\n")
+        for line in message.split("\n")
     ]  # fmt: skip
     return [*frames, "\n".join(line for part in broken for line in part)]

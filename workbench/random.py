@@ -42,18 +42,19 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any
+from typing import Any, Literal, SupportsIndex
 
 import numpy as np
+import numpy.typing as npt
 
 from workbench.core import blame, dims, source, traces
 from workbench.core.dims import broadcast_shapes
-from workbench.core.op import OPS
+from workbench.core.op import OPS, Op
 from workbench.core.shared import Shared
 from workbench.core.tensor import Tensor, admit, apply, value_of
-from workbench.core.types import Spec, is_differentiable
+from workbench.core.types import Array, ArrayLike, Spec, is_differentiable
 from workbench.errors import NotDifferentiableError, ShapeError, TraceError
 from workbench.ops import random
 from workbench.ops.define import no_out, shape_of
@@ -62,27 +63,50 @@ from workbench.ops.random import BETA, GAMMA, beta_tail, gamma_tail
 
 __all__ = ["Generator", "Stream", "default_rng", "stream"]
 
-# What a draw asks of its parameters before it is made.
+#: What NumPy makes a stream from; a generator shares its own.
+Seed = (
+    int
+    | Sequence[int]
+    | np.random.SeedSequence
+    | np.random.BitGenerator
+    | np.random.Generator
+    | None
+)
+
+#: The shape of what is drawn; None is that of the parameters.
+Size = SupportsIndex | Sequence[SupportsIndex] | None
+
+# The methods that take the place of NumPy's are typed with Any as their result: NumPy
+# types a single draw as a float.
+
+# What a draw checks of its parameters before it is made.
 
 
-def traced(*parameters: Any) -> bool:
-    """Whether a Tensor is among the parameters, or inside of one."""
+def has_tensor(*parameters: object) -> bool:
+    """Return whether a Tensor is among the parameters, or inside one of them."""
     return any(
         isinstance(x, Tensor)
-        or (isinstance(x, (list, tuple)) and traced(*x))
+        or (isinstance(x, (list, tuple)) and has_tensor(*x))
         or (isinstance(x, np.ndarray) and x.dtype == object)
         for x in parameters
     )
 
 
-def constant(x: Any, call: str) -> Any:
-    """A parameter through which no derivative goes."""
-    if not traced(x):
+def require_constant(x: object, call: str) -> Any:
+    """Return a parameter through which no derivative goes.
+
+    Raises
+    ------
+    NotDifferentiableError
+        For a Tensor that would need one.
+    """
+    if not has_tensor(x):
         return x
-    x = admit(x)
-    cut = not is_differentiable(x.dtype) or x.op.name == "stop_gradient"
-    if cut or (x._value is not None and not traces.is_active(x)):
-        return x if x._value is None else x._value
+    tensor: Any = admit(x)
+    value = tensor._value
+    cut = not is_differentiable(tensor.dtype) or tensor.op.name == "stop_gradient"
+    if cut or (value is not None and not traces.is_active(tensor)):
+        return tensor if value is None else value
     raise NotDifferentiableError(
         f"{call}{blame.user_line()}: a draw has no derivative by {blame.describe(x)},"
         " not at fixed noise either. Write wb.stop_gradient(x) in its place to draw at"
@@ -91,8 +115,16 @@ def constant(x: Any, call: str) -> Any:
     )
 
 
-def extent(call: str, size: Any, *parameters: Any) -> Any:
-    """The shape of the draws; None for one number."""
+def broadcast_size(
+    call: str, size: Size, *parameters: object
+) -> tuple[Any, ...] | None:
+    """Return the shape of the draws; None for one number.
+
+    Raises
+    ------
+    ShapeError
+        If the parameters do not broadcast to ``size``.
+    """
     shape = broadcast_shapes(*map(shape_of, parameters))
     if size is None:
         return shape or None
@@ -100,13 +132,15 @@ def extent(call: str, size: Any, *parameters: Any) -> Any:
     if not dims.is_same_shape(broadcast_shapes(whole, shape), whole):
         raise ShapeError(
             f"{call}{blame.user_line()}: size {whole} does not hold parameters of shape"
-            f" {shape}. Give size=None, or a size that they are stretched to."
+            f" {shape}. Give size=None, or a size that they broadcast to."
         )
     return whole
 
 
-def checked(call: str, condition: Callable[[Any], Any], **parameters: Any) -> None:
-    """NumPy's refusal of a parameter out of range, where its value is known."""
+def check_range(
+    call: str, condition: Callable[[Any], Any], **parameters: object
+) -> None:
+    """Refuse a parameter out of range as NumPy does, where its value is known."""
     for name, x in parameters.items():
         value = value_of(x)
         if value is not None and not np.all(condition(value) | np.isnan(value)):
@@ -115,8 +149,8 @@ def checked(call: str, condition: Callable[[Any], Any], **parameters: Any) -> No
             )
 
 
-def fitted(z: Any, *parameters: Any) -> Any:
-    """The noise in the library of the parameters: NumPy draws on the host."""
+def match_library(z: Array, *parameters: object) -> Array:
+    """Return noise, which NumPy drew, as an array of the library of the parameters."""
     for x in parameters:
         value = value_of(x)
         if hasattr(value, "__cuda_array_interface__"):
@@ -152,35 +186,38 @@ class Drawing(np.random.Generator):
             self._shared = Shared(self, spec, "rng", source.caller())
         return self._shared
 
-    def _plain(self, name: str, size: Any, **settings: Any) -> Any:
+    def _draw(self, name: str, size: Size, **settings: Any) -> Array:
+        """Draw from a law of NumPy's whose parameters are constants."""
         with source.pin_line():
             return random.drawn(self, name, size, settings)
 
 
-def waiting(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method whose draws wait for the program, if a parameter is a symbol."""
+def defer_draws(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method that draws when the program runs, if a parameter is a symbol."""
 
     @wraps(method)
-    def called(self: Drawing, *args: Any, **named: Any) -> Any:
+    def draw(self: Drawing, *args: Any, **named: Any) -> object:
         if random.unknown() is None and (
             (self.always and not traces.has_open_trace())
-            or any(_unknown(x) for x in (*args, *named.values()))
+            or any(_has_unknown(x) for x in (*args, *named.values()))
         ):
             with source.pin_line(), random.anchored(self.shared):
                 return method(self, *args, **named)
         return method(self, *args, **named)
 
-    return called
+    return draw
 
 
-def _unknown(x: Any) -> bool:
-    """Whether a Tensor without value is a parameter, or inside of one."""
+def _has_unknown(x: object) -> bool:
+    """Return whether a parameter is a Tensor without a value, or holds one."""
     if isinstance(x, Tensor):
         return x._value is None
     if isinstance(x, (list, tuple)):
-        return any(map(_unknown, x))
+        return any(map(_has_unknown, x))
     return (
-        isinstance(x, np.ndarray) and x.dtype == object and any(map(_unknown, x.flat))
+        isinstance(x, np.ndarray)
+        and x.dtype == object
+        and any(map(_has_unknown, x.flat))
     )
 
 
@@ -190,87 +227,185 @@ def _unknown(x: Any) -> bool:
 class Laws(Drawing):
     """`normal`, `lognormal`, `uniform`, `triangular`, `vonmises`, ..."""
 
-    def _located(
-        self, name: str, base: str, loc: Any, scale: Any, size: Any
-    ) -> tuple[Any, Any]:
+    def _draw_scaled(
+        self, name: str, base: str, loc: ArrayLike, scale: ArrayLike, size: Size
+    ) -> tuple[Array, Array]:
+        """Return the location, and the scale times noise of the law ``base``."""
         loc, scale = admit(loc), admit(scale)
-        checked(f"rng.{name}", lambda v: v >= 0, scale=scale)
-        size = extent(f"rng.{name}", size, loc, scale)
+        check_range(f"rng.{name}", lambda v: v >= 0, scale=scale)
+        size = broadcast_size(f"rng.{name}", size, loc, scale)
         settings = {} if base.startswith("standard") else {"loc": 0.0, "scale": 1.0}
-        z = self._plain(base, size, **settings)
-        return loc, scale * fitted(z, loc, scale)
+        z = self._draw(base, size, **settings)
+        return loc, scale * match_library(z, loc, scale)
 
-    def normal(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
-        """As NumPy's: ``loc + scale * z`` of a standard normal ``z``."""
-        if not traced(loc, scale):
-            return self._plain("normal", size, loc=loc, scale=scale)
-        with source.pin_line():
-            loc, spread = self._located("normal", "standard_normal", loc, scale, size)
-            return loc + spread
+    def normal(
+        self, loc: ArrayLike = 0.0, scale: ArrayLike = 1.0, size: Size = None
+    ) -> Any:
+        """Draw from a normal distribution.
 
-    def lognormal(self, mean: Any = 0.0, sigma: Any = 1.0, size: Any = None) -> Any:
-        """As NumPy's: ``exp(mean + sigma * z)``."""
-        if not traced(mean, sigma):
-            return self._plain("lognormal", size, mean=mean, sigma=sigma)
+        Parameters
+        ----------
+        loc, scale
+            Mean and standard deviation; both may be Tensors, which broadcast.
+        size
+            The shape of the result; by default that of the parameters.
+
+        Notes
+        -----
+        The draw is ``loc + scale * z`` of a standard normal ``z``, and its gradients
+        are those at fixed ``z``.
+        """
+        if not has_tensor(loc, scale):
+            return self._draw("normal", size, loc=loc, scale=scale)
         with source.pin_line():
-            mean, spread = self._located(
+            mean, noise = self._draw_scaled(
+                "normal", "standard_normal", loc, scale, size
+            )
+            return mean + noise
+
+    def lognormal(
+        self, mean: ArrayLike = 0.0, sigma: ArrayLike = 1.0, size: Size = None
+    ) -> Any:
+        """Draw from a log-normal distribution.
+
+        Parameters
+        ----------
+        mean, sigma
+            Mean and standard deviation of the logarithm; both may be Tensors.
+        size
+            The shape of the result; by default that of the parameters.
+
+        Notes
+        -----
+        The draw is ``exp(mean + sigma * z)`` of a standard normal ``z``.
+        """
+        if not has_tensor(mean, sigma):
+            return self._draw("lognormal", size, mean=mean, sigma=sigma)
+        with source.pin_line():
+            center, noise = self._draw_scaled(
                 "lognormal", "standard_normal", mean, sigma, size
             )
-            return np.exp(mean + spread)
+            return np.exp(center + noise)
 
-    def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
-        """As NumPy's: ``low + (high - low) * u``."""
-        if not traced(low, high):
-            return self._plain("uniform", size, low=low, high=high)
+    def uniform(
+        self, low: ArrayLike = 0.0, high: ArrayLike = 1.0, size: Size = None
+    ) -> Any:
+        """Draw from a uniform distribution on an interval.
+
+        Parameters
+        ----------
+        low, high
+            The ends of the interval; both may be Tensors. ``high`` is left out.
+        size
+            The shape of the result; by default that of the parameters.
+
+        Notes
+        -----
+        The draw is ``low + (high - low) * u`` with ``u`` uniform in [0, 1).
+        """
+        if not has_tensor(low, high):
+            return self._draw("uniform", size, low=low, high=high)
         with source.pin_line():
             low, high = admit(low), admit(high)
-            size = extent("rng.uniform", size, low, high)
-            u = fitted(self._plain("random", size), low, high)
+            size = broadcast_size("rng.uniform", size, low, high)
+            u = match_library(self._draw("random", size), low, high)
             return low + (high - low) * u
 
-    def triangular(self, left: Any, mode: Any, right: Any, size: Any = None) -> Any:
-        """As NumPy's: the quantile of a uniform draw, which moves with all three."""
-        if not traced(left, mode, right):
-            return self._plain("triangular", size, left=left, mode=mode, right=right)
-        with source.pin_line():
-            left, mode, right = map(admit, (left, mode, right))
-            checked("rng.triangular", lambda v: v >= 0, width=value_of(mode - left))
-            checked("rng.triangular", lambda v: v >= 0, width=value_of(right - mode))
-            size = extent("rng.triangular", size, left, mode, right)
-            u = fitted(self._plain("random", size), left, mode, right)
-            base = right - left
-            first = u <= (mode - left) / base
-            rising = np.sqrt(np.where(first, u * (mode - left) * base, 1))
-            falling = np.sqrt(np.where(first, 1, (1 - u) * (right - mode) * base))
-            return np.where(first, left + rising, right - falling)
+    def triangular(
+        self, left: ArrayLike, mode: ArrayLike, right: ArrayLike, size: Size = None
+    ) -> Any:
+        """Draw from a triangular distribution.
 
-    def vonmises(self, mu: Any, kappa: Any, size: Any = None) -> Any:
-        """As NumPy's; the gradient by ``mu`` alone."""
-        kappa = constant(kappa, "rng.vonmises(kappa=x)")
-        if not traced(mu, kappa):
-            return self._plain("vonmises", size, mu=mu, kappa=kappa)
+        Parameters
+        ----------
+        left, mode, right
+            The lowest, the most likely and the highest value; all may be Tensors.
+        size
+            The shape of the result; by default that of the parameters.
+
+        Notes
+        -----
+        The draw is the quantile of a uniform draw, so it has a gradient by all three.
+        """
+        if not has_tensor(left, mode, right):
+            return self._draw("triangular", size, left=left, mode=mode, right=right)
+        with source.pin_line():
+            left, mode, right = admit(left), admit(mode), admit(right)
+            call = "rng.triangular"
+            check_range(call, lambda v: v >= 0, width=value_of(mode - left))
+            check_range(call, lambda v: v >= 0, width=value_of(right - mode))
+            size = broadcast_size(call, size, left, mode, right)
+            u = match_library(self._draw("random", size), left, mode, right)
+            base = right - left
+            below_mode = u <= (mode - left) / base
+            rising = np.sqrt(np.where(below_mode, u * (mode - left) * base, 1))
+            falling = np.sqrt(np.where(below_mode, 1, (1 - u) * (right - mode) * base))
+            return np.where(below_mode, left + rising, right - falling)
+
+    def vonmises(self, mu: ArrayLike, kappa: ArrayLike, size: Size = None) -> Any:
+        """Draw an angle from a von Mises distribution.
+
+        Parameters
+        ----------
+        mu
+            The most likely angle, in radians; it may be a Tensor.
+        kappa
+            The concentration, through which no gradient goes.
+        size
+            The shape of the result; by default that of the parameters.
+
+        Raises
+        ------
+        NotDifferentiableError
+            If ``kappa`` is a Tensor that is differentiated by.
+        """
+        kappa = require_constant(kappa, "rng.vonmises(kappa=x)")
+        if not has_tensor(mu, kappa):
+            return self._draw("vonmises", size, mu=mu, kappa=kappa)
         with source.pin_line():
             mu = admit(mu)
-            size = extent("rng.vonmises", size, mu, kappa)
-            turned = mu + self._plain("vonmises", size, mu=0.0, kappa=kappa)
-            return turned - 2 * np.pi * np.round(turned / (2 * np.pi))
+            size = broadcast_size("rng.vonmises", size, mu, kappa)
+            angle = mu + self._draw("vonmises", size, mu=0.0, kappa=kappa)
+            return angle - 2 * np.pi * np.round(angle / (2 * np.pi))
 
     def multivariate_normal(
         self,
-        mean: Any,
-        cov: Any,
-        size: Any = None,
-        check_valid: Any = "warn",
+        mean: ArrayLike,
+        cov: ArrayLike,
+        size: Size = None,
+        check_valid: Literal["warn", "raise", "ignore"] = "warn",
         tol: float = 1e-8,
         *,
         method: str = "svd",
     ) -> Any:
-        """As NumPy's. Where ``cov`` has equal eigenvalues, its factor by ``"svd"`` or
-        ``"eigh"`` has no derivative: write ``method="cholesky"``.
+        """Draw vectors from a multivariate normal distribution.
+
+        Parameters
+        ----------
+        mean
+            The mean, shape (n,); it may be a Tensor.
+        cov
+            The covariance, shape (n, n), positive semidefinite; it may be a Tensor.
+        size
+            How many vectors, in which shape; they have the last axis of the result.
+        check_valid, tol
+            How NumPy checks a plain covariance.
+        method
+            The factor of the covariance: ``"svd"``, ``"eigh"`` or ``"cholesky"``.
+
+        Raises
+        ------
+        ShapeError
+            If the shapes of ``mean`` and ``cov`` do not fit together.
+
+        Notes
+        -----
+        Where ``cov`` has equal eigenvalues, its factor by ``"svd"`` or ``"eigh"`` has
+        no derivative: write ``method="cholesky"``.
         """
-        if not traced(mean, cov):
+        if not has_tensor(mean, cov):
             more = {"check_valid": check_valid, "tol": tol, "method": method}
-            return self._plain("multivariate_normal", size, mean=mean, cov=cov, **more)
+            return self._draw("multivariate_normal", size, mean=mean, cov=cov, **more)
         with source.pin_line():
             mean, cov = admit(mean), admit(cov)
             length = shape_of(mean)[-1:]
@@ -280,8 +415,10 @@ class Laws(Drawing):
                     f" {shape_of(mean)} and cov of shape {shape_of(cov)}. Give (n,) and"
                     " (n, n)."
                 )
-            lead = () if size is None else extent("rng.multivariate_normal", size)
-            z = fitted(self._plain("standard_normal", (*lead, *length)), mean, cov)
+            loop = broadcast_size("rng.multivariate_normal", size) or ()
+            z = match_library(
+                self._draw("standard_normal", (*loop, *length)), mean, cov
+            )
             if method == "cholesky":
                 factor = np.linalg.cholesky(cov).T
             elif method == "eigh":
@@ -302,80 +439,163 @@ class Families(Drawing):
     """`exponential`, `laplace`, `poisson`, ...: each is made by a table below."""
 
 
-def _scaled(
-    name: str, base: str, law: Callable[..., Any], *defaults: tuple[str, Any]
+SIZE = "The shape of the result; by default that of the parameters."
+
+
+def _set_doc(
+    method: Any, name: str, summary: str, texts: dict[str, str]
 ) -> Callable[..., Any]:
-    """A method whose draw is ``law(parameters, noise)`` of noise without parameters."""
-    names = [key for key, _ in defaults]
+    """Name a method, and write its docstring in numpydoc's layout."""
+    method.__name__, method.__qualname__ = name, f"Generator.{name}"
+    listed = "".join(f"\n{key}\n    {text}" for key, text in texts.items())
+    method.__doc__ = f"{summary}\n\nParameters\n----------{listed}\n"
+    return method
+
+
+def _make_law(
+    name: str,
+    base: str,
+    law: Callable[..., Any],
+    defaults: dict[str, float | None],
+    summary: str,
+    texts: dict[str, str],
+) -> Callable[..., Any]:
+    """Make a method that draws ``law(parameters, noise)``.
+
+    The noise is NumPy's draw from ``base`` without parameters.
+    """
+    names = list(defaults)
     lowest = ("scale", "a")
 
-    def method(self: Drawing, *given: Any, size: Any = None, **named: Any) -> Any:
-        settings = dict(defaults) | dict(zip(names, given, strict=False)) | named
+    def method(self: Drawing, *given: Any, size: Size = None, **named: Any) -> Any:
+        settings = defaults | dict(zip(names, given, strict=False)) | named
         if len(given) > len(names):
             size = given[len(names)]
         missing = [key for key in names if settings[key] is None]
         if missing or set(settings) - set(names) or len(given) > len(names) + 1:
             raise TypeError(f"{name}() takes {', '.join(names)} and size")
-        if not traced(*settings.values()):
-            return self._plain(name, size, **settings)
+        if not has_tensor(*settings.values()):
+            return self._draw(name, size, **settings)
         with source.pin_line():
             parameters = {key: admit(x) for key, x in settings.items()}
             bounded = {k: x for k, x in parameters.items() if k in lowest}
-            checked(f"rng.{name}", lambda v: v >= 0, **bounded)
-            size = extent(f"rng.{name}", size, *parameters.values())
+            check_range(f"rng.{name}", lambda v: v >= 0, **bounded)
+            size = broadcast_size(f"rng.{name}", size, *parameters.values())
             more = {"loc": 0.0, "scale": 1.0} if base == name else {}
-            z = self._plain(base, size, **more)
-            return law(*parameters.values(), fitted(z, *parameters.values()))
+            z = self._draw(base, size, **more)
+            return law(*parameters.values(), match_library(z, *parameters.values()))
 
-    made: Callable[..., Any] = _described(
-        method, name, "with gradients by its parameters"
-    )
-    return made
+    return _set_doc(method, name, summary, {**texts, "size": SIZE})
 
 
-def _described(method: Any, name: str, more: str) -> Any:
-    method.__name__, method.__qualname__ = name, f"Generator.{name}"
-    method.__doc__ = f"As NumPy's; {more}."
-    return method
-
-
-def _located_law(loc: Any, scale: Any, z: Any) -> Any:
+def _shift_and_scale(loc: Array, scale: Array, z: Array) -> Array:
     return loc + scale * z
 
 
 _E = "standard_exponential"
-_LOCATION = (("loc", 0.0), ("scale", 1.0))
-for _made in (
-    _scaled("laplace", "laplace", _located_law, *_LOCATION),
-    _scaled("logistic", "logistic", _located_law, *_LOCATION),
-    _scaled("gumbel", "gumbel", _located_law, *_LOCATION),
-    _scaled("exponential", _E, lambda s, z: s * z, ("scale", 1.0)),
-    _scaled("rayleigh", _E, lambda s, z: s * np.sqrt(2.0 * z), ("scale", 1.0)),
-    _scaled("weibull", _E, lambda a, z: z ** (1.0 / a), ("a", None)),
-    _scaled("pareto", _E, lambda a, z: np.expm1(z / a), ("a", None)),
-    _scaled("power", _E, lambda a, z: (-np.expm1(-z)) ** (1.0 / a), ("a", None)),
+_PLACE = {
+    "loc": "The middle, a number or a Tensor.",
+    "scale": "The width, a number or a Tensor; not negative.",
+}
+_SCALE = {"scale": "The scale, a number or a Tensor; not negative."}
+_SHAPE = {"a": "The shape parameter, a number or a Tensor; not negative."}
+for _law in (
+    _make_law(
+        "laplace",
+        "laplace",
+        _shift_and_scale,
+        {"loc": 0.0, "scale": 1.0},
+        "Draw from a Laplace distribution.",
+        _PLACE,
+    ),
+    _make_law(
+        "logistic",
+        "logistic",
+        _shift_and_scale,
+        {"loc": 0.0, "scale": 1.0},
+        "Draw from a logistic distribution.",
+        _PLACE,
+    ),
+    _make_law(
+        "gumbel",
+        "gumbel",
+        _shift_and_scale,
+        {"loc": 0.0, "scale": 1.0},
+        "Draw from a Gumbel distribution, of the largest of many values.",
+        _PLACE,
+    ),
+    _make_law(
+        "exponential",
+        _E,
+        lambda s, z: s * z,
+        {"scale": 1.0},
+        "Draw from an exponential distribution: ``scale * z`` of standard noise.",
+        _SCALE,
+    ),
+    _make_law(
+        "rayleigh",
+        _E,
+        lambda s, z: s * np.sqrt(2.0 * z),
+        {"scale": 1.0},
+        "Draw from a Rayleigh distribution: ``scale * sqrt(2 z)``, z exponential.",
+        _SCALE,
+    ),
+    _make_law(
+        "weibull",
+        _E,
+        lambda a, z: z ** (1.0 / a),
+        {"a": None},
+        "Draw from a Weibull distribution: ``z**(1 / a)``, z exponential.",
+        _SHAPE,
+    ),
+    _make_law(
+        "pareto",
+        _E,
+        lambda a, z: np.expm1(z / a),
+        {"a": None},
+        "Draw from a Lomax distribution (Pareto II): ``expm1(z / a)``, z exponential.",
+        _SHAPE,
+    ),
+    _make_law(
+        "power",
+        _E,
+        lambda a, z: (-np.expm1(-z)) ** (1.0 / a),
+        {"a": None},
+        "Draw from a power distribution on [0, 1], with density ``a x**(a - 1)``.",
+        _SHAPE,
+    ),
 ):
-    setattr(Families, _made.__name__, _made)
+    setattr(Families, _law.__name__, _law)
 
 
-def _without_parameters(name: str) -> Any:
+def _make_plain(name: str, summary: str) -> Callable[..., Any]:
+    """Make a method that draws from a law without parameters."""
     numpys = getattr(np.random.Generator, name)
 
-    def method(self: Drawing, size: Any = None, *rest: Any, **more: Any) -> Any:
+    def method(self: Drawing, size: Size = None, *rest: Any, **more: Any) -> Any:
         if rest or more.get("out") is not None or not random.inside():
             return numpys(self, size, *rest, **more)
-        return self._plain(name, size, **more)
+        return self._draw(name, size, **more)
 
-    return _described(method, name, "a node in a traced program")
-
-
-for _name in ("random", "standard_normal", "standard_exponential", "standard_cauchy"):
-    setattr(Families, _name, _without_parameters(_name))
+    size = "The shape of the result; by default one number."
+    return _set_doc(method, name, summary, {"size": size})
 
 
-def _counting(name: str, *names: str, **defaults: Any) -> Any:
-    """A draw that no derivative goes through."""
+for _law in (
+    _make_plain("random", "Draw floats uniformly from [0, 1)."),
+    _make_plain("standard_normal", "Draw from the standard normal distribution."),
+    _make_plain("standard_exponential", "Draw from the exponential law of mean 1."),
+    _make_plain("standard_cauchy", "Draw from the standard Cauchy distribution."),
+):
+    setattr(Families, _law.__name__, _law)
+
+
+def _make_counting(
+    name: str, summary: str, texts: dict[str, str], **defaults: float
+) -> Callable[..., Any]:
+    """Make a method that draws from a law without a derivative by its parameters."""
     numpys = getattr(np.random.Generator, name)
+    names = list(texts)
 
     def method(self: Drawing, *given: Any, **named: Any) -> Any:
         if not random.inside():
@@ -384,26 +604,83 @@ def _counting(name: str, *names: str, **defaults: Any) -> Any:
         if len(given) > len(names) + 1:
             return numpys(self, *given, **named)
         for key in names:
-            settings[key] = constant(settings.get(key), f"rng.{name}({key}=x)")
-        return self._plain(name, settings.pop("size", None), **settings)
+            settings[key] = require_constant(settings.get(key), f"rng.{name}({key}=x)")
+        return self._draw(name, settings.pop("size", None), **settings)
 
-    return _described(method, name, "without a derivative by its parameters")
+    summary += "\n\nIt has no derivative by its parameters."
+    return _set_doc(method, name, summary, {**texts, "size": SIZE})
 
 
-for _made in (
-    _counting("binomial", "n", "p"),
-    _counting("geometric", "p"),
-    _counting("hypergeometric", "ngood", "nbad", "nsample"),
-    _counting("integers", "low", "high"),
-    _counting("logseries", "p"),
-    _counting("multinomial", "n", "pvals"),
-    _counting("multivariate_hypergeometric", "colors", "nsample"),
-    _counting("negative_binomial", "n", "p"),
-    _counting("poisson", "lam", lam=1.0),
-    _counting("wald", "mean", "scale"),
-    _counting("zipf", "a"),
+for _law in (
+    _make_counting(
+        "binomial",
+        "Draw the number of successes in a number of trials.",
+        {"n": "The number of trials.", "p": "The probability of success."},
+    ),
+    _make_counting(
+        "geometric",
+        "Draw the number of trials up to the first success.",
+        {"p": "The probability of success."},
+    ),
+    _make_counting(
+        "hypergeometric",
+        "Draw how many good items are in a sample without replacement.",
+        {
+            "ngood": "How many items are good.",
+            "nbad": "How many are not.",
+            "nsample": "The size of the sample.",
+        },
+    ),
+    _make_counting(
+        "integers",
+        "Draw whole numbers uniformly, ``high`` left out.",
+        {
+            "low": "The lowest number, or with one argument the end.",
+            "high": "The end, left out unless ``endpoint`` is true.",
+        },
+    ),
+    _make_counting(
+        "logseries",
+        "Draw from a logarithmic series distribution.",
+        {"p": "The shape parameter, in (0, 1)."},
+    ),
+    _make_counting(
+        "multinomial",
+        "Draw how often each of several outcomes occurs.",
+        {
+            "n": "The number of trials.",
+            "pvals": "The probabilities of the outcomes, along the last axis.",
+        },
+    ),
+    _make_counting(
+        "multivariate_hypergeometric",
+        "Draw how many items of each kind are in a sample without replacement.",
+        {
+            "colors": "How many items there are of each kind.",
+            "nsample": "The size of the sample.",
+        },
+    ),
+    _make_counting(
+        "negative_binomial",
+        "Draw the number of failures before a number of successes.",
+        {"n": "The number of successes, above 0.", "p": "The probability of success."},
+    ),
+    _make_counting(
+        "poisson",
+        "Draw from a Poisson distribution.",
+        {"lam": "The expected number."},
+        lam=1.0,
+    ),
+    _make_counting(
+        "wald",
+        "Draw from a Wald (inverse Gaussian) distribution.",
+        {"mean": "The mean, above 0.", "scale": "The scale parameter, above 0."},
+    ),
+    _make_counting(
+        "zipf", "Draw from a Zipf (zeta) distribution.", {"a": "The exponent, above 1."}
+    ),
 ):
-    setattr(Families, _made.__name__, _made)
+    setattr(Families, _law.__name__, _law)
 
 
 # Draws of an order, or of some entries: they gather.
@@ -412,35 +689,74 @@ for _made in (
 class Order(Drawing):
     """`permutation`, `permuted`, `shuffle`, `choice`."""
 
-    def permutation(self, x: Any, axis: int = 0) -> Any:
-        """As NumPy's; the gradient goes back to where each entry came from."""
-        if not traced(x):
+    def permutation(self, x: ArrayLike, axis: int = 0) -> Any:
+        """Return the slices of an array in random order, or the numbers below ``x``.
+
+        Parameters
+        ----------
+        x
+            An array, or an integer for the whole numbers below it. Of a Tensor the
+            gradient goes back to where each slice came from.
+        axis
+            The axis whose slices change places.
+        """
+        if not has_tensor(x):
             if random.unknown() is None:
                 return super().permutation(x, axis)
             if np.ndim(x) == 0:
-                return self._plain("permutation", None, n=int(x))
+                return self._draw("permutation", None, n=int(np.asarray(x)))
         x = admit(x)
-        index = self._plain("permutation", None, n=shape_of(x)[axis])
-        return _taken(x, index, axis)
+        index = self._draw("permutation", None, n=shape_of(x)[axis])
+        return _take_slices(x, index, axis)
 
-    def permuted(self, x: Any, *, axis: Any = None, out: Any = None) -> Any:
-        """As NumPy's; the gradient goes back to where each entry came from."""
-        if not traced(x) and random.unknown() is None:
+    def permuted(
+        self,
+        x: ArrayLike,
+        *,
+        axis: int | None = None,
+        out: npt.NDArray[Any] | None = None,
+    ) -> Any:
+        """Return an array whose entries are in random order.
+
+        Parameters
+        ----------
+        x
+            An array. Of a Tensor the gradient goes back to where each entry came from.
+        axis
+            The axis along which each line gets an order of its own; all entries
+            together by default.
+        out
+            A plain array for the result of a plain ``x``.
+        """
+        if not has_tensor(x) and random.unknown() is None:
             return super().permuted(x, axis=axis, out=out)
         no_out("rng.permuted", out)
         x = admit(x)
         flat = np.reshape(x, -1) if axis is None else x
         rank = len(shape_of(flat))
-        along = 0 if axis is None else axis % rank
-        settings = {"shape": shape_of(flat), "axis": along}
-        index = self._plain("permuted", None, **settings)
+        axis = 0 if axis is None else axis % rank
+        settings = {"shape": shape_of(flat), "axis": axis}
+        index: Any = self._draw("permuted", None, **settings)
         if rank == 1:
-            return np.reshape(_taken(flat, index, 0), shape_of(x))
-        return np.take_along_axis(admit(x), index, along)
+            return np.reshape(_take_slices(flat, index, 0), shape_of(x))
+        return np.take_along_axis(x, index, axis)
 
     def shuffle(self, x: Any, axis: int = 0) -> None:
-        """As NumPy's, of plain arrays: it works in place."""
-        if traced(x) and not isinstance(x, list):
+        """Put the slices of a plain array in random order, in place.
+
+        Parameters
+        ----------
+        x
+            The array, which changes.
+        axis
+            The axis whose slices change places.
+
+        Raises
+        ------
+        TraceError
+            For a Tensor: write ``x = rng.permutation(x)``.
+        """
+        if has_tensor(x) and not isinstance(x, list):
             raise TraceError(
                 f"rng.shuffle(x){blame.user_line()} works in place, and a traced value"
                 " never changes. Write x = rng.permutation(x)."
@@ -449,31 +765,55 @@ class Order(Drawing):
 
     def choice(
         self,
-        a: Any,
-        size: Any = None,
+        a: ArrayLike,
+        size: Size = None,
         replace: bool = True,
-        p: Any = None,
+        p: ArrayLike | None = None,
         axis: int = 0,
         shuffle: bool = True,
     ) -> Any:
-        """As NumPy's; of a Tensor, the gradient goes to the entries that were taken."""
-        p = constant(p, "rng.choice(p=x)")
+        """Draw entries of an array, or whole numbers below ``a``.
+
+        Parameters
+        ----------
+        a
+            An array, or an integer for the whole numbers below it. Of a Tensor the
+            gradient goes to the entries that were drawn.
+        size
+            The shape of the draws; by default one.
+        replace
+            Whether an entry may be drawn again.
+        p
+            The probability of each entry, through which no gradient goes; equal by
+            default.
+        axis
+            The axis that the entries are drawn from.
+        shuffle
+            Whether draws without replacement are in random order.
+
+        Raises
+        ------
+        NotDifferentiableError
+            If ``p`` is a Tensor that is differentiated by.
+        """
+        p = require_constant(p, "rng.choice(p=x)")
         inside = random.unknown() is not None
-        if not traced(a, p) and not inside:
-            return super().choice(a, size, replace, p, axis, shuffle)
+        if not has_tensor(a, p) and not inside:
+            plain: Any = super().choice
+            return plain(a, size, replace, p, axis, shuffle)
         number = shape_of(admit(a)) == ()
         settings = {"a": int(value_of(a)) if number else shape_of(admit(a))[axis]}
         more = {"replace": replace, "p": p, "shuffle": shuffle}
-        index = self._plain("choice", size, **settings, **more)
-        return index if number else _taken(admit(a), index, axis)
+        index = self._draw("choice", size, **settings, **more)
+        return index if number else _take_slices(admit(a), index, axis)
 
 
-def _taken(x: Any, index: Any, axis: int) -> Any:
-    """The slices of ``x`` at an index, which may have no value yet."""
+def _take_slices(x: Array, index: Array, axis: int) -> Array:
+    """Return the slices of ``x`` at an index, which may have no value yet."""
     if isinstance(x, Tensor) or not isinstance(index, Tensor):
         return np.take(x, index, axis=axis)
-    before = (slice(None),) * (axis % len(shape_of(x)))
-    return getitem(x, (*before, index))
+    leading = (slice(None),) * (axis % len(shape_of(x)))
+    return getitem(x, (*leading, index))
 
 
 # Laws with a shape: gamma, beta, and what is made of them.
@@ -488,93 +828,164 @@ class Shapes(Drawing):
     # By the shape of a gamma or beta law
 
     def standard_gamma(
-        self, shape: Any, size: Any = None, dtype: Any = np.float64, out: Any = None
+        self,
+        shape: ArrayLike,
+        size: Size = None,
+        dtype: npt.DTypeLike = np.float64,
+        out: npt.NDArray[Any] | None = None,
     ) -> Any:
-        """As NumPy's; the gradient by ``shape`` is implicit."""
-        if not traced(shape):
+        """Draw from a gamma distribution of scale 1.
+
+        Parameters
+        ----------
+        shape
+            The shape parameter, not negative; it may be a Tensor.
+        size
+            The shape of the result; by default that of the parameter.
+        dtype
+            float64 or float32.
+        out
+            A plain array for the result of a plain parameter.
+
+        Notes
+        -----
+        The gradient by ``shape`` is implicit: that of the quantile at a fixed
+        probability (Figurnov, Mohamed and Mnih, "Implicit reparameterization
+        gradients", 2018).
+        """
+        if not has_tensor(shape):
             if out is not None:
-                return super().standard_gamma(shape, size, dtype, out)
-            return self._plain("standard_gamma", size, shape=shape, dtype=dtype)
+                plain: Any = super().standard_gamma
+                return plain(shape, size, dtype, out)
+            return self._draw("standard_gamma", size, shape=shape, dtype=dtype)
         no_out("rng.standard_gamma", out)
         with source.pin_line():
-            made = self._gammas("rng.standard_gamma", admit(shape), size)
+            made = self._draw_gamma("rng.standard_gamma", admit(shape), size)
             return made if np.dtype(dtype) == np.float64 else made.astype(dtype)
 
-    def _gammas(self, call: str, a: Any, size: Any, known: Any = None) -> Any:
-        """Gamma draws of shape ``a``; ``known`` are the values, if drawn already."""
-        checked(call, lambda v: v >= 0, shape=a)
-        size = extent(call, size, a)
-        if a._value is None or random.unknown() is not None:
-            return apply(GAMMA, (a, self._plain("random", size) - 0.5))
-        value = a._value
-        y = super().standard_gamma(value, size) if known is None else known
-        return self._held(GAMMA, (a,), gamma_tail(value, y), y)
+    def _draw_gamma(
+        self, call: str, a: Array, size: Size, drawn: Array | None = None
+    ) -> Array:
+        """Draw from gamma laws of shape ``a``; ``drawn`` are values, if there are."""
+        check_range(call, lambda v: v >= 0, shape=a)
+        size = broadcast_size(call, size, a)
+        value = value_of(a)
+        if value is None or random.unknown() is not None:
+            return apply(GAMMA, (a, self._draw("random", size) - 0.5))
+        y: Array = super().standard_gamma(value, size) if drawn is None else drawn
+        return self._record_draw(GAMMA, (a,), gamma_tail(value, y), y)
 
-    def _held(self, made: Any, shapes: tuple[Any, ...], tail: Any, y: Any) -> Any:
+    def _record_draw(
+        self, op: Op, shapes: tuple[Array, ...], tail: Array, y: Array
+    ) -> Tensor:
+        """Record a draw ``y`` that NumPy has made as the quantile at its ``tail``."""
         noise = random.node(OPS["random_uniform"], (tail,), tail)
-        return random.node(made, (*shapes, noise), y)
+        return random.node(op, (*shapes, noise), y)
 
-    def gamma(self, shape: Any, scale: Any = 1.0, size: Any = None) -> Any:
-        """As NumPy's: ``scale * standard_gamma(shape)``."""
-        if not traced(shape, scale):
-            return self._plain("gamma", size, shape=shape, scale=scale)
+    def gamma(self, shape: ArrayLike, scale: ArrayLike = 1.0, size: Size = None) -> Any:
+        """Draw from a gamma distribution: ``scale * standard_gamma(shape)``.
+
+        Parameters
+        ----------
+        shape, scale
+            The shape parameter and the scale, not negative; both may be Tensors.
+        size
+            The shape of the result; by default that of the parameters.
+        """
+        if not has_tensor(shape, scale):
+            return self._draw("gamma", size, shape=shape, scale=scale)
         with source.pin_line():
             shape, scale = admit(shape), admit(scale)
-            size = extent("rng.gamma", size, shape, scale)
+            size = broadcast_size("rng.gamma", size, shape, scale)
             return scale * self.standard_gamma(shape, size)
 
-    def chisquare(self, df: Any, size: Any = None) -> Any:
-        """As NumPy's: ``2 * standard_gamma(df / 2)``."""
-        if not traced(df):
-            return self._plain("chisquare", size, df=df)
+    def chisquare(self, df: ArrayLike, size: Size = None) -> Any:
+        """Draw from a chi-square distribution: ``2 * standard_gamma(df / 2)``.
+
+        Parameters
+        ----------
+        df
+            The degrees of freedom, above 0; it may be a Tensor.
+        size
+            The shape of the result; by default that of the parameter.
+        """
+        if not has_tensor(df):
+            return self._draw("chisquare", size, df=df)
         with source.pin_line():
             return 2.0 * self.standard_gamma(admit(df) / 2, size)
 
-    def beta(self, a: Any, b: Any, size: Any = None) -> Any:
-        """As NumPy's; the gradients by both shapes are implicit."""
-        if not traced(a, b):
-            return self._plain("beta", size, a=a, b=b)
+    def beta(self, a: ArrayLike, b: ArrayLike, size: Size = None) -> Any:
+        """Draw from a beta distribution.
+
+        Parameters
+        ----------
+        a, b
+            The shape parameters, above 0; both may be Tensors.
+        size
+            The shape of the result; by default that of the parameters.
+
+        Notes
+        -----
+        The gradients by both shapes are implicit, as that of `standard_gamma`.
+        """
+        if not has_tensor(a, b):
+            return self._draw("beta", size, a=a, b=b)
         with source.pin_line():
             a, b = admit(a), admit(b)
-            checked("rng.beta", lambda v: v > 0, a=a, b=b)
-            size = extent("rng.beta", size, a, b)
+            check_range("rng.beta", lambda v: v > 0, a=a, b=b)
+            shape: Any = broadcast_size("rng.beta", size, a, b)
             p, q = value_of(a), value_of(b)
             if p is None or q is None or random.unknown() is not None:
-                return apply(BETA, (a, b, self._plain("random", size) - 0.5))
-            y = super().beta(p, q, size)
-            return self._held(BETA, (a, b), beta_tail(p, q, y), y)
+                return apply(BETA, (a, b, self._draw("random", shape) - 0.5))
+            y = super().beta(p, q, shape)
+            return self._record_draw(BETA, (a, b), beta_tail(p, q, y), y)
 
-    def dirichlet(self, alpha: Any, size: Any = None) -> Any:
-        """As NumPy's: gamma draws over their sum; for small shapes, broken sticks."""
-        if not traced(alpha):
-            return self._plain("dirichlet", size, alpha=alpha)
+    def dirichlet(self, alpha: ArrayLike, size: Size = None) -> Any:
+        """Draw probabilities from a Dirichlet distribution.
+
+        Parameters
+        ----------
+        alpha
+            The shape parameters, (n,), above 0; it may be a Tensor.
+        size
+            How many vectors, in which shape; they have the last axis of the result.
+
+        Notes
+        -----
+        The draw is that of gamma draws over their sum. Where all shapes are small,
+        which would underflow, it breaks a stick by beta draws, as NumPy does.
+        """
+        if not has_tensor(alpha):
+            return self._draw("dirichlet", size, alpha=alpha)
         with source.pin_line():
             alpha = admit(alpha)
             (count,) = shape_of(alpha)
-            lead = () if size is None else extent("rng.dirichlet", size)
-            value = alpha._value
+            loop = broadcast_size("rng.dirichlet", size) or ()
+            value = value_of(alpha)
             if value is None or np.max(value) >= 0.1:
-                made = self.standard_gamma(alpha, (*lead, count))
+                made = self.standard_gamma(alpha, (*loop, count))
                 return made / np.sum(made, axis=-1, keepdims=True)
             rest = np.cumsum(alpha[::-1])[::-1]
-            parts = self.beta(alpha[:-1], rest[1:], (*lead, count - 1))
-            left = np.cumprod(1 - parts, axis=-1)
-            ones = np.ones_like(left[..., :1])
-            taken = np.concatenate([parts, ones], axis=-1)
-            return taken * np.concatenate([ones, left], axis=-1)
+            parts = self.beta(alpha[:-1], rest[1:], (*loop, count - 1))
+            remaining = np.cumprod(1 - parts, axis=-1)
+            ones = np.ones_like(remaining[..., :1])
+            shares = np.concatenate([parts, ones], axis=-1)
+            return shares * np.concatenate([ones, remaining], axis=-1)
 
     # Several laws in turn: NumPy draws all of an entry before the next entry
 
-    def _in_turn(self, call: str, kinds: list[Any], size: Any) -> list[Any]:
-        """Draws of several laws: a shape for a gamma law, None for a normal one."""
+    def _draw_in_turn(
+        self, call: str, kinds: list[Any], size: tuple[Any, ...] | None
+    ) -> list[Array]:
+        """Draw from several laws: a shape is for a gamma law, None for a normal one."""
         known = random.unknown() is None and all(
             a is None or value_of(a) is not None for a in kinds
         )
         if not known:
             return [
-                self._plain("standard_normal", size)
+                self._draw("standard_normal", size)
                 if a is None
-                else self._gamma_or_plain(call, a, size)
+                else self._draw_gamma_of(call, a, size)
                 for a in kinds
             ]
         shape = size or ()
@@ -587,80 +998,148 @@ class Shapes(Drawing):
                 row[index] = (
                     _normal(self) if value is None else _gamma(self, value[index])
                 )
-        made = []
+        made: list[Array] = []
         for a, row in zip(kinds, rows, strict=True):
             if isinstance(a, Tensor):
-                made.append(self._gammas(call, a, size, row))
+                made.append(self._draw_gamma(call, a, size, row))
             else:
                 name = "standard_normal" if a is None else "standard_gamma"
                 made.append(random.node(OPS[f"random_{name}"], (row,), row))
         return made
 
-    def _gamma_or_plain(self, call: str, a: Any, size: Any) -> Any:
+    def _draw_gamma_of(self, call: str, a: Array, size: Size) -> Array:
+        """Draw from a gamma law, whose shape may be a Tensor or a constant."""
         if isinstance(a, Tensor):
-            return self._gammas(call, a, size)
-        return self._plain("standard_gamma", size, shape=a)
+            return self._draw_gamma(call, a, size)
+        return self._draw("standard_gamma", size, shape=a)
 
-    def f(self, dfnum: Any, dfden: Any, size: Any = None) -> Any:
-        """As NumPy's: a quotient of two scaled `chisquare` draws."""
-        if not traced(dfnum, dfden):
-            return self._plain("f", size, dfnum=dfnum, dfden=dfden)
+    def f(self, dfnum: ArrayLike, dfden: ArrayLike, size: Size = None) -> Any:
+        """Draw from an F distribution: a quotient of two scaled chi-square draws.
+
+        Parameters
+        ----------
+        dfnum, dfden
+            The degrees of freedom of numerator and denominator, above 0; both may be
+            Tensors.
+        size
+            The shape of the result; by default that of the parameters.
+        """
+        if not has_tensor(dfnum, dfden):
+            return self._draw("f", size, dfnum=dfnum, dfden=dfden)
         with source.pin_line():
             dfnum, dfden = admit(dfnum), admit(dfden)
-            size = extent("rng.f", size, dfnum, dfden)
-            above, below = self._in_turn("rng.f", [dfnum / 2, dfden / 2], size)
+            size = broadcast_size("rng.f", size, dfnum, dfden)
+            above, below = self._draw_in_turn("rng.f", [dfnum / 2, dfden / 2], size)
             return above * dfden / (below * dfnum)
 
-    def standard_t(self, df: Any, size: Any = None) -> Any:
-        """As NumPy's: a normal draw over the root of a gamma draw."""
-        if not traced(df):
-            return self._plain("standard_t", size, df=df)
+    def standard_t(self, df: ArrayLike, size: Size = None) -> Any:
+        """Draw from Student's t distribution.
+
+        Parameters
+        ----------
+        df
+            The degrees of freedom, above 0; it may be a Tensor.
+        size
+            The shape of the result; by default that of the parameter.
+
+        Notes
+        -----
+        The draw is ``sqrt(df / 2) * z / sqrt(y)`` with ``z`` normal and ``y`` from a
+        gamma law of shape ``df / 2``.
+        """
+        if not has_tensor(df):
+            return self._draw("standard_t", size, df=df)
         with source.pin_line():
             df = admit(df)
-            size = extent("rng.standard_t", size, df)
-            z, y = self._in_turn("rng.standard_t", [None, df / 2], size)
+            size = broadcast_size("rng.standard_t", size, df)
+            z, y = self._draw_in_turn("rng.standard_t", [None, df / 2], size)
             return np.sqrt(df / 2) * z / np.sqrt(y)
 
-    def noncentral_chisquare(self, df: Any, nonc: Any, size: Any = None) -> Any:
-        """As NumPy's; with a gradient for ``df`` above 1."""
-        if not traced(df, nonc):
-            return self._plain("noncentral_chisquare", size, df=df, nonc=nonc)
+    def noncentral_chisquare(
+        self, df: ArrayLike, nonc: ArrayLike, size: Size = None
+    ) -> Any:
+        """Draw from a noncentral chi-square distribution.
+
+        Parameters
+        ----------
+        df
+            The degrees of freedom, above 0; above 1 where a parameter is a Tensor.
+        nonc
+            The noncentrality, not negative; it may be a Tensor.
+        size
+            The shape of the result; by default that of the parameters.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of range.
+        """
+        if not has_tensor(df, nonc):
+            return self._draw("noncentral_chisquare", size, df=df, nonc=nonc)
         with source.pin_line():
             df, nonc = admit(df), admit(nonc)
             call = "rng.noncentral_chisquare (with a gradient, for df above 1)"
-            checked(call, lambda v: v > 1, df=df)
-            checked(call, lambda v: v >= 0, nonc=nonc)
-            size = extent("rng.noncentral_chisquare", size, df, nonc)
-            y, z = self._in_turn(call, [(df - 1) / 2, None], size)
+            check_range(call, lambda v: v > 1, df=df)
+            check_range(call, lambda v: v >= 0, nonc=nonc)
+            size = broadcast_size("rng.noncentral_chisquare", size, df, nonc)
+            y, z = self._draw_in_turn(call, [(df - 1) / 2, None], size)
             return 2.0 * y + (z + np.sqrt(nonc)) ** 2
 
-    def noncentral_f(self, dfnum: Any, dfden: Any, nonc: Any, size: Any = None) -> Any:
-        """As NumPy's; with a gradient for ``dfnum`` above 1."""
-        if not traced(dfnum, dfden, nonc):
+    def noncentral_f(
+        self,
+        dfnum: ArrayLike,
+        dfden: ArrayLike,
+        nonc: ArrayLike,
+        size: Size = None,
+    ) -> Any:
+        """Draw from a noncentral F distribution.
+
+        Parameters
+        ----------
+        dfnum
+            The degrees of freedom of the numerator, above 0; above 1 where a parameter
+            is a Tensor.
+        dfden
+            Those of the denominator, above 0.
+        nonc
+            The noncentrality of the numerator, not negative.
+        size
+            The shape of the result; by default that of the parameters.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of range.
+        """
+        if not has_tensor(dfnum, dfden, nonc):
             more = {"dfnum": dfnum, "dfden": dfden, "nonc": nonc}
-            return self._plain("noncentral_f", size, **more)
+            return self._draw("noncentral_f", size, **more)
         with source.pin_line():
             dfnum, dfden, nonc = admit(dfnum), admit(dfden), admit(nonc)
             call = "rng.noncentral_f (with a gradient, for dfnum above 1)"
-            checked(call, lambda v: v > 1, dfnum=dfnum)
-            size = extent("rng.noncentral_f", size, dfnum, dfden, nonc)
+            check_range(call, lambda v: v > 1, dfnum=dfnum)
+            size = broadcast_size("rng.noncentral_f", size, dfnum, dfden, nonc)
             kinds = [(dfnum - 1) / 2, None, dfden / 2]
-            y, z, below = self._in_turn(call, kinds, size)
+            y, z, below = self._draw_in_turn(call, kinds, size)
             above = 2.0 * y + (z + np.sqrt(nonc)) ** 2
             return above * dfden / (2.0 * below * dfnum)
 
 
-# What users call
+# The public functions and classes
 
 
-def default_rng(seed: Any = None) -> Generator:
-    """A generator as `numpy.random.default_rng` makes it, for traced programs too.
+def default_rng(seed: Seed = None) -> Generator:
+    """Return a generator as `numpy.random.default_rng` does, for traced programs too.
 
     Parameters
     ----------
     seed
-        What NumPy's takes: None, integers, a `SeedSequence`, a bit generator, or a
+        As for NumPy: None, integers, a `SeedSequence`, a bit generator, or a
         generator, whose stream is then shared.
+
+    Returns
+    -------
+    A :class:`Generator`, which draws the same numbers as NumPy's.
 
     Examples
     --------
@@ -691,17 +1170,19 @@ class Generator(Laws, Shapes, Order, Families):
     True
     """
 
-    def __init__(self, bits: Any) -> None:
-        super().__init__(getattr(bits, "bit_generator", bits))
+    def __init__(self, bits: np.random.BitGenerator | np.random.Generator) -> None:
+        if isinstance(bits, np.random.Generator):
+            bits = bits.bit_generator
+        super().__init__(bits)
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.bit_generator,)
 
 
 for _part in (Laws, Shapes, Order, Families):
     for _name, _method in list(vars(_part).items()):
         if not _name.startswith("_") and _name != "shuffle":
-            setattr(_part, _name, waiting(_method))
+            setattr(_part, _name, defer_draws(_method))
 
 
 class Stream(Generator):
@@ -710,8 +1191,8 @@ class Stream(Generator):
     always = True
 
 
-def stream(seed: Any = None) -> Stream:
-    """A generator for expressions of symbols: what it draws are Tensors.
+def stream(seed: Seed = None) -> Stream:
+    """Return a generator for expressions of symbols, whose draws are Tensors.
 
     A function draws anew in each call, and functions that draw from one stream go on
     where the last one stopped. Within one call a draw is one number, however often
@@ -720,7 +1201,11 @@ def stream(seed: Any = None) -> Stream:
     Parameters
     ----------
     seed
-        What :func:`default_rng` takes.
+        As for :func:`default_rng`.
+
+    Returns
+    -------
+    A :class:`Stream`.
 
     Examples
     --------

@@ -40,7 +40,7 @@ from workbench.errors import (
     TraceError,
     UsageError,
     WorkbenchError,
-    wrapped_text,
+    wrap_lines,
 )
 from workbench.jupyter import rewrite
 from workbench.jupyter.memory import Memory, Plain, is_array, is_buffer, plain, root
@@ -170,7 +170,7 @@ def shown(error: BaseException, shell: Any, filename: str) -> BaseException:
             )
         finally:
             error.__cause__, error.__suppress_context__ = cause, suppress
-        return wrapped_text(lines) if isinstance(error, WorkbenchError) else lines
+        return wrap_lines(lines) if isinstance(error, WorkbenchError) else lines
 
     _render(error, render)
     return error

@@ -27,6 +27,7 @@ import numpy as np
 from workbench.core import blame, hooks, traces
 from workbench.core.op import CopyParams
 from workbench.core.tensor import IDENTITY, MaskedTensor, Tensor
+from workbench.core.types import ArrayLike
 from workbench.errors import TraceError
 from workbench.ops.indexing import ARRAY, GETITEM
 from workbench.ops.updates import at
@@ -47,7 +48,7 @@ FROZEN = gc.get_freeze_count()
 
 
 @hooks.assign.set
-def _assign(x: Tensor, key: Any, value: Any, frame: FrameType) -> bool:
+def _assign(x: Tensor, key: Any, value: ArrayLike, frame: FrameType) -> bool:
     """Assign, if it is a library that asks; else False.
 
     Raises
@@ -58,9 +59,9 @@ def _assign(x: Tensor, key: Any, value: Any, frame: FrameType) -> bool:
     """
     if not frame.f_globals.get("__name__", "").startswith(LIBRARIES):
         return False
-    why = _closed(x)
+    why = _find_obstacle(x)
     if why is None:
-        users, shared = _seen(x)
+        users, shared = _find_users(x)
         why = SHARED if shared else None
     if why is not None:
         raise TraceError(
@@ -68,15 +69,15 @@ def _assign(x: Tensor, key: Any, value: Any, frame: FrameType) -> bool:
             " the function with x.value to cut the gradient on purpose, or write it"
             " with NumPy's functions."
         )
-    before = _twin(x)
-    after = _updated(before, key, value)
+    before = _copy_tensor(x)
+    after = _update(before, key, value)
     for user in users:
         user.inputs = tuple([before if i is x else i for i in user.inputs])
-    _become(x, after)
+    _overwrite(x, after)
     return True
 
 
-def _updated(x: Tensor, key: Any, value: Any) -> Any:
+def _update(x: Tensor, key: Any, value: ArrayLike) -> Any:
     mask = isinstance(key, (Tensor, np.ndarray)) and key.dtype.kind == "b"
     if mask and key.shape == x.shape and np.shape(value) == ():
         # What `where` leaves out never poisons a gradient.
@@ -85,15 +86,15 @@ def _updated(x: Tensor, key: Any, value: Any) -> Any:
     return at(x)[key].set(value)
 
 
-def _twin(x: Tensor) -> Tensor:
-    """Another Tensor that is all that ``x`` is now, its serial number included."""
+def _copy_tensor(x: Tensor) -> Tensor:
+    """Return a new Tensor with all that ``x`` holds, its serial number included."""
     made = object.__new__(type(x))
-    _become(made, x)
+    _overwrite(made, x)
     return made
 
 
-def _become(x: Tensor, other: Tensor) -> None:
-    """Make ``x`` all that ``other`` is."""
+def _overwrite(x: Tensor, other: Tensor) -> None:
+    """Let ``x`` hold all that ``other`` holds."""
     if type(x) is not type(other):
         x.__class__ = type(other)
     for name in SLOTS:
@@ -118,7 +119,7 @@ def _is_diagonal(x: Any) -> bool:
 SHARED = "which shares memory with an array that is still in use"
 
 
-def _closed(x: Tensor) -> str | None:
+def _find_obstacle(x: Tensor) -> str | None:
     """Return why ``x`` can never change; None: it may."""
     if x.op is IDENTITY:
         return "which is an input: the caller's own array would change"
@@ -134,8 +135,8 @@ def _closed(x: Tensor) -> str | None:
     return None
 
 
-def _seen(x: Tensor) -> tuple[list[Tensor], bool]:
-    """Return what was computed from ``x``, and whether a name sees its memory besides.
+def _find_users(x: Tensor) -> tuple[list[Tensor], bool]:
+    """Return what was computed from ``x``, and whether others see its memory too.
 
     Bases of ``x`` and views of them share its memory. One that the graph alone
     refers to will be read by nobody; of another, NumPy would show the change.
@@ -143,36 +144,38 @@ def _seen(x: Tensor) -> tuple[list[Tensor], bool]:
     root: Tensor | None = x
     while root is not None:
         top = root
-        root = next((i for i in top.inputs if _shares(top, i)), None)
+        root = next((i for i in top.inputs if _has_shared_memory(top, i)), None)
     fresh = type(top.params) is CopyParams
-    if not fresh and any(_same_memory(i, top) for i in top.inputs):
+    if not fresh and any(_is_same_memory(i, top) for i in top.inputs):
         return [], True  # with an array that is no Tensor: who holds it is not known
-    users = _users(top.serial)
+    users = _collect_users(top.serial)
     family = [top]
     for member in family:
-        family += [u for u in users.get(id(member), ()) if _shares(u, member)]
+        family += [
+            u for u in users.get(id(member), ()) if _has_shared_memory(u, member)
+        ]
     if any(map(_is_diagonal, family)):
         return [], True  # whose own views cannot be told from copies
-    family = [m for m in family if m is not x and _shares(m, x)]
-    uses = [_uses(m, users.get(id(m), ())) for m in family]
+    family = [m for m in family if m is not x and _has_shared_memory(m, x)]
+    uses = [_count_uses(m, users.get(id(m), ())) for m in family]
     own = users.get(id(x), [])
     # Lists that hold members are references too: only these two may be left.
     del users, top, member
     shared = any(
         count - sum(u is m for u in own) > used
-        for m, count, used in zip(family, _references(family), uses, strict=True)
+        for m, count, used in zip(family, _count_references(family), uses, strict=True)
     )
     return own, shared or any(m.op is IDENTITY for m in family)
 
 
-def _uses(x: Tensor, users: Iterable[Tensor]) -> int:
+def _count_uses(x: Tensor, users: Iterable[Tensor]) -> int:
     """Return how many references there are to ``x`` from the inputs of others."""
     # Two Tensors may have one tuple of inputs, which refers to x only once.
     tuples = {id(user.inputs): user.inputs for user in users}
     return sum(i is x for inputs in tuples.values() for i in inputs)
 
 
-def _users(serial: int) -> dict[int, list[Tensor]]:
+def _collect_users(serial: int) -> dict[int, list[Tensor]]:
     """Return the Tensors made since, once per input, by the identity of that input.
 
     No Tensor knows them, which would slow every op down; Python's collector knows
@@ -189,14 +192,14 @@ def _users(serial: int) -> dict[int, list[Tensor]]:
     return found
 
 
-def _shares(x: Any, other: Any) -> bool:
+def _has_shared_memory(x: Any, other: object) -> bool:
     """Return whether two Tensors share memory; numbers and scalars never change."""
     if _is_diagonal(x):
         return True
-    return _same_memory(getattr(x, "_value", None), other)
+    return _is_same_memory(getattr(x, "_value", None), other)
 
 
-def _same_memory(a: Any, x: Any) -> bool:
+def _is_same_memory(a: object, x: object) -> bool:
     """Return whether an array and a Tensor share memory."""
     b = getattr(x, "_value", None)
     if not hasattr(a, "flags") or not hasattr(b, "flags"):
@@ -206,11 +209,11 @@ def _same_memory(a: Any, x: Any) -> bool:
     return a is b or bool(np.may_share_memory(a, b))
 
 
-def _references(objects: list[Any]) -> list[int]:
+def _count_references(objects: list[Any]) -> list[int]:
     """Return how many references there are to each, besides the one from the list."""
     return [sys.getrefcount(x) - OWN for x in objects]
 
 
 #: What counting adds itself; it depends on the version of Python.
 OWN = 0
-OWN = _references([object()])[0]
+OWN = _count_references([object()])[0]

@@ -8,14 +8,16 @@ arrays of a traced program have one namespace.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from types import ModuleType
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from workbench.core.op import declare
 from workbench.core.tensor import Tensor, admit, apply
-from workbench.core.types import WEAK_TYPES, is_weak
-from workbench.numpy.dtypes import constant, is_host, made_on, same_device
+from workbench.core.types import WEAK_TYPES, Array, ArrayLike, is_weak
+from workbench.numpy.dtypes import is_host, is_same_device, join_trace, make_on_device
 
 __all__ = [
     "arange",
@@ -40,15 +42,15 @@ Shape = int | tuple[int, ...]
 
 
 def asarray(
-    obj: Any,
+    obj: ArrayLike,
     /,
-    dtype: Any = None,
-    order: Any = None,
+    dtype: npt.DTypeLike | None = None,
+    order: Literal["K", "A", "C", "F"] | None = None,
     *,
-    device: Any = None,
+    device: object = None,
     copy: bool | None = None,
-) -> Any:
-    """`numpy.asarray`, which also takes Tensors and nests of them.
+) -> Array:
+    """Return an array or Tensor of what is given, as `numpy.asarray` does.
 
     Parameters
     ----------
@@ -78,7 +80,7 @@ def asarray(
     array([[5., 2.],
            [0., 0.]])
     """
-    nested = _holds_tensor(obj)
+    nested = _has_tensor(obj)
     if nested or (type(obj) is np.ndarray and obj.dtype == object):
         obj = admit(obj)
         if copy is False and isinstance(obj, Tensor):
@@ -87,11 +89,11 @@ def asarray(
                 " copy."
             )
     if isinstance(obj, Tensor):
-        return _from_tensor(obj, dtype, device, False if nested else copy)
+        return _convert_tensor(obj, dtype, device, False if nested else copy)
     if not isinstance(obj, (np.ndarray, np.generic)):
-        if hasattr(obj, "__array_function__") and same_device(obj, device):
-            made = _foreign(obj, dtype, copy)
-            return constant(made, fresh=made is not obj)
+        if hasattr(obj, "__array_function__") and is_same_device(obj, device):
+            made = _convert_foreign(obj, dtype, copy)
+            return join_trace(made, fresh=made is not obj)
         if hasattr(obj, "__dlpack__") and not hasattr(obj, "__array__"):
             made = from_dlpack(obj, device=device, copy=copy)
             return made if dtype is None else made.astype(dtype)
@@ -100,19 +102,21 @@ def asarray(
         fresh = isinstance(obj, (*WEAK_TYPES, list, tuple)) or bool(copy)
         if not fresh and isinstance(obj, np.ndarray):
             fresh = not np.may_share_memory(made, obj)
-        return constant(made, fresh=fresh)
+        return join_trace(made, fresh=fresh)
     if copy is False:
         raise ValueError(f"asarray(..., copy=False): moving to {device!r} copies.")
-    return constant(made_on(device, lambda xp: xp.asarray(obj, dtype=dtype)))
+    return join_trace(make_on_device(device, lambda xp: xp.asarray(obj, dtype=dtype)))
 
 
-def _holds_tensor(items: Any) -> bool:
+def _has_tensor(items: object) -> bool:
     return isinstance(items, (list, tuple)) and any(
-        isinstance(x, Tensor) or _holds_tensor(x) for x in items
+        isinstance(x, Tensor) or _has_tensor(x) for x in items
     )
 
 
-def _from_tensor(x: Tensor, dtype: Any, device: Any, copy: bool | None) -> Any:
+def _convert_tensor(
+    x: Tensor, dtype: npt.DTypeLike | None, device: object, copy: bool | None
+) -> Array:
     x = x.to_device(x.device if device is None else device)
     if dtype is not None and np.dtype(dtype) != x.dtype:
         if copy is False:
@@ -125,7 +129,7 @@ def _from_tensor(x: Tensor, dtype: Any, device: Any, copy: bool | None) -> Any:
     return np.copy(x) if copy else x
 
 
-def _foreign(x: Any, dtype: Any, copy: bool | None) -> Any:
+def _convert_foreign(x: Any, dtype: npt.DTypeLike | None, copy: bool | None) -> Array:
     """Return an array of another library in its own place."""
     if dtype is not None and np.dtype(dtype) != x.dtype:
         if copy is False:
@@ -137,32 +141,49 @@ def _foreign(x: Any, dtype: Any, copy: bool | None) -> Any:
 
 
 def array(
-    obj: Any, dtype: Any = None, *, copy: bool | None = True, order: Any = None
-) -> Any:
-    """`numpy.array`, which also takes Tensors and nests of them.
+    obj: ArrayLike,
+    dtype: npt.DTypeLike | None = None,
+    *,
+    copy: bool | None = True,
+    order: Literal["K", "A", "C", "F"] | None = None,
+) -> Array:
+    """Return a new array or Tensor of what is given, as `numpy.array` does.
 
+    Parameters
+    ----------
+    obj, dtype, order
+        As of `asarray`: nests of Tensors too.
+    copy
+        True always copies, False never does, None where it must.
+
+    Examples
+    --------
     >>> import workbench as wb, workbench.numpy as wnp
     >>> wb.jacobian(lambda x: wnp.array([x, x * x]))(3.0)
     array([1., 6.])
     """
-    if _holds_tensor(obj):
+    if _has_tensor(obj):
         copy = None
     return asarray(obj, dtype, order, copy=copy)
 
 
-def asanyarray(obj: Any, dtype: Any = None, order: Any = None) -> Any:
-    """`numpy.asanyarray`; a Tensor stays what it is."""
+def asanyarray(
+    obj: ArrayLike,
+    dtype: npt.DTypeLike | None = None,
+    order: Literal["K", "A", "C", "F"] | None = None,
+) -> Array:
+    """Return an array, or a subclass of NumPy's as it is; a Tensor stays one."""
     kept = isinstance(obj, np.ndarray) and type(obj) is not np.ndarray
     return np.asanyarray(obj, dtype, order) if kept else asarray(obj, dtype, order)
 
 
-def ascontiguousarray(obj: Any, dtype: Any = None) -> Any:
-    """`numpy.ascontiguousarray`; a Tensor has no layout and stays what it is."""
+def ascontiguousarray(obj: ArrayLike, dtype: npt.DTypeLike | None = None) -> Array:
+    """Return an array in C order, of one axis or more; a Tensor has no layout."""
     made = asarray(obj, dtype, "C")
     return np.atleast_1d(made) if made.ndim == 0 else made
 
 
-def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Any:
+def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
     """Return an array that shares memory with ``x``, through DLPack.
 
     A Tensor comes back as it is, with its gradient.
@@ -183,11 +204,11 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     if device is None and x.__dlpack_device__()[0] in CUDA:
         import cupy
 
-        return constant(cupy.from_dlpack(x), fresh=False)
+        return join_trace(cupy.from_dlpack(x), fresh=False)
     if is_host(device):
         made = np.from_dlpack(x, device=device, copy=copy)
-        return constant(made, fresh=bool(copy))
-    return constant(made_on(device, lambda xp: xp.from_dlpack(x)), fresh=False)
+        return join_trace(made, fresh=bool(copy))
+    return join_trace(make_on_device(device, lambda xp: xp.from_dlpack(x)), fresh=False)
 
 
 #: DLPack's numbers for the memory of CUDA devices, and for managed memory.
@@ -197,39 +218,55 @@ CUDA = (2, 13)
 # Filled arrays
 
 
-def empty(shape: Shape, dtype: Any = None, *, device: Any = None) -> Any:
+def empty(
+    shape: Shape, dtype: npt.DTypeLike | None = None, *, device: object = None
+) -> Array:
     """Return an array of a shape whose entries are not set.
 
     >>> import workbench.numpy as wnp
     >>> wnp.empty((2, 3)).shape
     (2, 3)
     """
-    return constant(made_on(device, lambda xp: xp.empty(shape, dtype=dtype or float)))
+    return join_trace(
+        make_on_device(device, lambda xp: xp.empty(shape, dtype=dtype or float))
+    )
 
 
-def zeros(shape: Shape, dtype: Any = None, *, device: Any = None) -> Any:
+def zeros(
+    shape: Shape, dtype: npt.DTypeLike | None = None, *, device: object = None
+) -> Array:
     """Return an array of zeros; float64 where no dtype is given.
 
     >>> import workbench.numpy as wnp
     >>> wnp.zeros(2)
     array([0., 0.])
     """
-    return constant(made_on(device, lambda xp: xp.zeros(shape, dtype=dtype or float)))
+    return join_trace(
+        make_on_device(device, lambda xp: xp.zeros(shape, dtype=dtype or float))
+    )
 
 
-def ones(shape: Shape, dtype: Any = None, *, device: Any = None) -> Any:
+def ones(
+    shape: Shape, dtype: npt.DTypeLike | None = None, *, device: object = None
+) -> Array:
     """Return an array of ones; float64 where no dtype is given.
 
     >>> import workbench.numpy as wnp
     >>> wnp.ones(2, dtype=wnp.int32)
     array([1, 1], dtype=int32)
     """
-    return constant(made_on(device, lambda xp: xp.ones(shape, dtype=dtype or float)))
+    return join_trace(
+        make_on_device(device, lambda xp: xp.ones(shape, dtype=dtype or float))
+    )
 
 
 def full(
-    shape: Shape, fill_value: Any, dtype: Any = None, *, device: Any = None
-) -> Any:
+    shape: Shape,
+    fill_value: ArrayLike,
+    dtype: npt.DTypeLike | None = None,
+    *,
+    device: object = None,
+) -> Array:
     """Return an array of one number; one that is a Tensor keeps its gradient.
 
     >>> import numpy as np, workbench as wb, workbench.numpy as wnp
@@ -239,7 +276,9 @@ def full(
     if isinstance(fill_value, Tensor):
         made = np.broadcast_to(asarray(fill_value, device=device), shape)
         return made if dtype is None else made.astype(dtype)
-    return constant(made_on(device, lambda xp: xp.full(shape, fill_value, dtype=dtype)))
+    return join_trace(
+        make_on_device(device, lambda xp: xp.full(shape, fill_value, dtype=dtype))
+    )
 
 
 def eye(
@@ -247,10 +286,10 @@ def eye(
     n_cols: int | None = None,
     /,
     k: int = 0,
-    dtype: Any = None,
+    dtype: npt.DTypeLike | None = None,
     *,
-    device: Any = None,
-) -> Any:
+    device: object = None,
+) -> Array:
     """Return a matrix with ones on its ``k``-th diagonal.
 
     >>> import workbench.numpy as wnp
@@ -258,21 +297,34 @@ def eye(
     array([[1., 0.],
            [0., 1.]])
     """
-    return constant(
-        made_on(device, lambda xp: xp.eye(n_rows, n_cols, k, dtype=dtype or float))
+    return join_trace(
+        make_on_device(
+            device, lambda xp: xp.eye(n_rows, n_cols, k, dtype=dtype or float)
+        )
     )
 
 
 def arange(
-    start: Any,
+    start: ArrayLike,
     /,
-    stop: Any = None,
-    step: Any = 1,
-    dtype: Any = None,
+    stop: ArrayLike | None = None,
+    step: ArrayLike = 1,
+    dtype: npt.DTypeLike | None = None,
     *,
-    device: Any = None,
-) -> Any:
-    """Evenly spaced numbers in ``[start, stop)``, or in ``[0, start)``.
+    device: object = None,
+) -> Array:
+    """Return evenly spaced numbers in ``[start, stop)``, or in ``[0, start)``.
+
+    Parameters
+    ----------
+    start, stop
+        The ends; ``stop`` is left out.
+    step
+        The distance of two numbers.
+    dtype
+        That of the result; by default that of the arguments.
+    device
+        Where the result is to lie; by default in NumPy's memory.
 
     Raises
     ------
@@ -288,7 +340,9 @@ def arange(
     """
     ends = (0, start) if stop is None else (start, stop)
     first, last, by = (x.item() if isinstance(x, Tensor) else x for x in (*ends, step))
-    return constant(made_on(device, lambda xp: xp.arange(first, last, by, dtype=dtype)))
+    return join_trace(
+        make_on_device(device, lambda xp: xp.arange(first, last, by, dtype=dtype))
+    )
 
 
 def linspace(
@@ -298,13 +352,32 @@ def linspace(
     num: int = 50,
     endpoint: bool = True,
     retstep: bool = False,
-    dtype: Any = None,
+    dtype: npt.DTypeLike | None = None,
     axis: int = 0,
     *,
-    device: Any = None,
+    device: object = None,
 ) -> Any:
-    """``num`` evenly spaced numbers from ``start`` to ``stop``, which may be Tensors.
+    """Return evenly spaced numbers from ``start`` to ``stop``, which may be Tensors.
 
+    Parameters
+    ----------
+    start, stop
+        The ends, numbers or arrays that broadcast.
+    num
+        How many numbers.
+    endpoint
+        Whether ``stop`` is the last of them.
+    retstep
+        Whether to return the step too.
+    dtype
+        That of the result; by default a float.
+    axis
+        Where the numbers lie in the result, for ends that are arrays.
+    device
+        Where the result is to lie; by default in NumPy's memory.
+
+    Examples
+    --------
     >>> import numpy as np, workbench as wb, workbench.numpy as wnp
     >>> wnp.linspace(0, 1, 3)
     array([0. , 0.5, 1. ])
@@ -315,49 +388,58 @@ def linspace(
     if isinstance(start, Tensor) or isinstance(stop, Tensor):
         return np.linspace(start, stop, num, dtype=dtype, **settings)
 
-    def make(xp: Any) -> Any:
+    def make(xp: ModuleType) -> Array:
         return xp.linspace(start, stop, num, dtype=dtype, **settings)
 
-    made = made_on(device, make)
-    return (constant(made[0]), made[1]) if retstep else constant(made)
+    made = make_on_device(device, make)
+    return (join_trace(made[0]), made[1]) if retstep else join_trace(made)
 
 
 # Arrays in the shape of another
 
 
-def _like(
-    name: str, make: Callable[..., Any], fresh: Callable[..., Any]
+def _make_like(
+    name: str, make: Callable[..., Any], make_fresh: Callable[..., Any]
 ) -> Callable[..., Any]:
-    def made(x: Any, /, dtype: Any = None, *, device: Any = None) -> Any:
-        if same_device(x, device):
-            return constant(make(x, dtype=dtype), like=x)
-        return fresh(x.shape, dtype=x.dtype if dtype is None else dtype, device=device)
+    def like_x(
+        x: Array, /, dtype: npt.DTypeLike | None = None, *, device: object = None
+    ) -> Array:
+        if is_same_device(x, device):
+            return join_trace(make(x, dtype=dtype), like=x)
+        return make_fresh(
+            x.shape, dtype=x.dtype if dtype is None else dtype, device=device
+        )
 
-    made.__name__ = made.__qualname__ = name
-    made.__doc__ = (
-        f"`numpy.{name}`: the shape, dtype and device of ``x`` where not given.\n\n"
+    like_x.__name__ = like_x.__qualname__ = name
+    like_x.__doc__ = (
+        f"Return an array like ``x``: `numpy.{name}`, with its shape and device.\n\n"
         "    >>> import numpy as np, workbench.numpy as wnp\n"
         f"    >>> wnp.{name}(np.arange(3)).shape\n"
         "    (3,)\n"
     )
-    return made
+    return like_x
 
 
-empty_like = _like("empty_like", np.empty_like, empty)
-ones_like = _like("ones_like", np.ones_like, ones)
-zeros_like = _like("zeros_like", np.zeros_like, zeros)
+empty_like = _make_like("empty_like", np.empty_like, empty)
+ones_like = _make_like("ones_like", np.ones_like, ones)
+zeros_like = _make_like("zeros_like", np.zeros_like, zeros)
 
 
 def full_like(
-    x: Any, /, fill_value: Any, dtype: Any = None, *, device: Any = None
-) -> Any:
+    x: Array,
+    /,
+    fill_value: ArrayLike,
+    dtype: npt.DTypeLike | None = None,
+    *,
+    device: object = None,
+) -> Array:
     """Return an array of one number in the shape of ``x``; a Tensor keeps its gradient.
 
     >>> import numpy as np, workbench.numpy as wnp
     >>> wnp.full_like(np.zeros(2), 3)
     array([3., 3.])
     """
-    if same_device(x, device) and not isinstance(fill_value, Tensor):
-        return constant(np.full_like(x, fill_value, dtype=dtype), like=x)
+    if is_same_device(x, device) and not isinstance(fill_value, Tensor):
+        return join_trace(np.full_like(x, fill_value, dtype=dtype), like=x)
     kind = x.dtype if dtype is None else dtype
     return full(x.shape, fill_value, kind, device=device)

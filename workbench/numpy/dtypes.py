@@ -5,13 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from types import ModuleType
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from workbench.core import source, traces
 from workbench.core.op import CopyParams, declare
 from workbench.core.tensor import NO_PARAMS, Tensor, admit, value_of
+from workbench.core.types import Array, ArrayLike
 
 # Where an array lies, and how what the namespace makes joins a trace.
 #
@@ -25,14 +28,14 @@ HOST = "cpu"
 FRESH = CopyParams()
 
 
-def constant(made: Any, like: Any = None, *, fresh: bool = True) -> Any:
-    """Return what a function of the namespace has made, as the caller is to see it.
+def join_trace(made: Any, like: object = None, *, fresh: bool = True) -> Any:
+    """Return an array that a function of the namespace has made, as part of the trace.
 
-    Outside a trace, the array itself. While one is open, a Tensor without a
-    gradient: code written for the standard asks the arrays that it has made for
-    their namespace, and must find that of its arguments. A Tensor as ``like``
-    asks for a Tensor in any case. ``fresh``: it shares no memory with what others
-    hold, so that a library may fill it (see `assignment.py`).
+    Outside a trace that is the array itself. While one is open, it is a Tensor
+    without a gradient: code written for the standard asks the arrays that it has made
+    for their namespace, and must find that of its arguments. A Tensor as ``like``
+    asks for a Tensor in any case. ``fresh``: it shares no memory with other arrays, so
+    that a library may fill it (see `assignment.py`).
     """
     if isinstance(made, Tensor) or not (
         traces.has_open_trace() or isinstance(like, Tensor)
@@ -45,22 +48,22 @@ def constant(made: Any, like: Any = None, *, fresh: bool = True) -> Any:
     return Tensor(op, (made,), (made,), params, made, *source.caller())
 
 
-def is_host(device: Any) -> bool:
-    """Whether a device is NumPy's; None is where the data are, by default there."""
+def is_host(device: object) -> bool:
+    """Return whether a device is NumPy's; None, for that of the data, counts as it."""
     return device is None or (isinstance(device, str) and device == HOST)
 
 
-def device_of(x: Any) -> Any:
+def device_of(x: ArrayLike) -> Any:
     """Return the device of an array or a Tensor; that of NumPy for a plain number."""
     return getattr(value_of(x), "device", HOST)
 
 
-def same_device(x: Any, device: Any) -> bool:
+def is_same_device(x: ArrayLike, device: object) -> bool:
     """Return whether an array lies where it is asked to be; None asks for nothing."""
     return device is None or bool(device_of(x) == device)
 
 
-def _library(device: Any) -> Any:
+def _find_library(device: object) -> ModuleType:
     """Return the library whose device this is.
 
     Raises
@@ -80,9 +83,9 @@ def _library(device: Any) -> Any:
     )
 
 
-def made_on(device: Any, make: Callable[[Any], Any]) -> Any:
-    """``make(library)`` while ``device`` is the current one of its library."""
-    library = _library(device)
+def make_on_device(device: Any, make: Callable[[Any], Any]) -> Any:
+    """Call ``make(library)`` while ``device`` is the current one of its library."""
+    library = _find_library(device)
     inside: AbstractContextManager[Any] = nullcontext()
     if library is not np and hasattr(device, "__enter__"):
         inside = device
@@ -90,8 +93,8 @@ def made_on(device: Any, make: Callable[[Any], Any]) -> Any:
         return make(library)
 
 
-def devices() -> list[Any]:
-    """NumPy's device, and CuPy's where it is loaded."""
+def list_devices() -> list[Any]:
+    """Return NumPy's device, and CuPy's where it is loaded."""
     found: list[Any] = [HOST]
     cupy = sys.modules.get("cupy")
     if cupy is not None:
@@ -118,13 +121,20 @@ KINDS["numeric"] = (
 )
 
 
-def _dtype(x: Any) -> Any:
+def _dtype_of(x: Any) -> Any:
     """Return the dtype of an array or Tensor; a dtype as it is."""
     return getattr(x, "dtype", x) if not isinstance(x, type) else x
 
 
-def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
-    """``x`` in another dtype; the gradient comes back in that of ``x``.
+def astype(
+    x: Any,
+    dtype: npt.DTypeLike | None,
+    /,
+    *,
+    copy: bool = True,
+    device: object = None,
+) -> Array:
+    """Return ``x`` in another dtype; the gradient comes back in that of ``x``.
 
     Parameters
     ----------
@@ -148,7 +158,7 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> A
     >>> wnp.astype(np.arange(3), wnp.float32)
     array([0., 1., 2.], dtype=float32)
     """
-    if not same_device(x, device):
+    if not is_same_device(x, device):
         raise ValueError(
             f"astype(..., device={device!r}): the array lies on {x.device!r}. Move it"
             " first, with wnp.asarray(x, device=...)."
@@ -158,14 +168,19 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> A
     return x.astype(dtype)
 
 
-def can_cast(from_: Any, to: Any, /, casting: Any = "safe") -> bool:
+def can_cast(
+    from_: Any,
+    to: Any,
+    /,
+    casting: Literal["no", "equiv", "safe", "same_kind", "unsafe"] = "safe",
+) -> bool:
     """Return whether a dtype (or that of an array) casts to another without loss.
 
     >>> import workbench.numpy as wnp
     >>> wnp.can_cast(wnp.int32, wnp.float64), wnp.can_cast(wnp.float64, wnp.int32)
     (True, False)
     """
-    return np.can_cast(_dtype(from_), _dtype(to), casting)
+    return np.can_cast(_dtype_of(from_), _dtype_of(to), casting)
 
 
 class finfo:
@@ -186,8 +201,8 @@ class finfo:
     2.220446049250313e-16
     """
 
-    def __init__(self, type: Any, /) -> None:
-        self._info = np.finfo(_dtype(type))
+    def __init__(self, type: npt.DTypeLike | Array, /) -> None:
+        self._info = np.finfo(_dtype_of(type))
         self.bits = int(self._info.bits)
         self.dtype = np.dtype(self._info.dtype)
         self.eps = float(self._info.eps)
@@ -219,8 +234,8 @@ class iinfo:
     127
     """
 
-    def __init__(self, type: Any, /) -> None:
-        info = np.iinfo(_dtype(type))
+    def __init__(self, type: npt.DTypeLike | Array, /) -> None:
+        info = np.iinfo(_dtype_of(type))
         self.bits = int(info.bits)
         self.dtype = np.dtype(info.dtype)
         self.max = int(info.max)
@@ -242,7 +257,7 @@ class Info:
     """
 
     def capabilities(self) -> dict[str, Any]:
-        """Boolean masks as indices, results whose shape depends on the data."""
+        """Return what is possible: masks as indices, shapes that depend on data."""
         return {
             "boolean indexing": True,
             "data-dependent shapes": True,
@@ -253,9 +268,9 @@ class Info:
         """Return where arrays are made if nobody says where."""
         return "cpu"
 
-    def default_dtypes(self, *, device: Any = None) -> dict[str, Any]:
+    def default_dtypes(self, *, device: object = None) -> dict[str, Any]:
         """Return the dtypes of arrays that are made without one, by kind."""
-        _known(device)
+        _check_device(device)
         return {
             "real floating": np.dtype(np.float64),
             "complex floating": np.dtype(np.complex128),
@@ -264,7 +279,7 @@ class Info:
         }
 
     def dtypes(
-        self, *, device: Any = None, kind: str | tuple[str, ...] | None = None
+        self, *, device: object = None, kind: str | tuple[str, ...] | None = None
     ) -> dict[str, Any]:
         """Return the dtypes of a kind by name, of several kinds, or all.
 
@@ -273,7 +288,7 @@ class Info:
         ValueError
             For a kind that the standard does not know.
         """
-        _known(device)
+        _check_device(device)
         kinds = ("bool", "numeric") if kind is None else kind
         kinds = (kinds,) if isinstance(kinds, str) else kinds
         for one in kinds:
@@ -285,10 +300,10 @@ class Info:
         return {name: np.dtype(name) for name in dict.fromkeys(names)}
 
     def devices(self) -> list[Any]:
-        """``"cpu"``, and CuPy's devices where it is loaded."""
-        return devices()
+        """Return ``"cpu"``, and CuPy's devices where it is loaded."""
+        return list_devices()
 
 
-def _known(device: Any) -> None:
-    if not is_host(device) and device not in devices():
-        raise ValueError(f"{device!r} is no device. There are {devices()}.")
+def _check_device(device: object) -> None:
+    if not is_host(device) and device not in list_devices():
+        raise ValueError(f"{device!r} is no device. There are {list_devices()}.")

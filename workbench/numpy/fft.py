@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from numpy.fft import (
     fft,
     fftn,
@@ -23,7 +24,8 @@ from numpy.fft import (
     rfftn,
 )
 
-from workbench.numpy.dtypes import constant, made_on
+from workbench.core.types import Array
+from workbench.numpy.dtypes import join_trace, make_on_device
 
 __all__ = [
     "fft",
@@ -43,31 +45,45 @@ __all__ = [
 ]
 
 
-def fftfreq(n: int, /, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
+def fftfreq(
+    n: int,
+    /,
+    d: float = 1.0,
+    *,
+    dtype: npt.DTypeLike | None = None,
+    device: object = None,
+) -> Array:
     """Return the frequencies of `fft` for ``n`` samples at distance ``d``.
 
     >>> import workbench.numpy as wnp
     >>> wnp.fft.fftfreq(4, d=0.5)
     array([ 0. ,  0.5, -1. , -0.5])
     """
-    return _frequencies("fftfreq", n, d, dtype, device)
+    return _make_frequencies("fftfreq", n, d, dtype, device)
 
 
 def rfftfreq(
-    n: int, /, d: float = 1.0, *, dtype: Any = None, device: Any = None
-) -> Any:
+    n: int,
+    /,
+    d: float = 1.0,
+    *,
+    dtype: npt.DTypeLike | None = None,
+    device: object = None,
+) -> Array:
     """Return the frequencies of `rfft` for ``n`` samples at distance ``d``.
 
     >>> import workbench.numpy as wnp
     >>> wnp.fft.rfftfreq(4, d=0.5, dtype=wnp.float32)
     array([0. , 0.5, 1. ], dtype=float32)
     """
-    return _frequencies("rfftfreq", n, d, dtype, device)
+    return _make_frequencies("rfftfreq", n, d, dtype, device)
 
 
-def _frequencies(name: str, n: int, d: float, dtype: Any, device: Any) -> Any:
-    made = made_on(device, lambda xp: getattr(xp.fft, name)(n, d))
-    return constant(made if dtype is None else made.astype(dtype))
+def _make_frequencies(
+    name: str, n: int, d: float, dtype: npt.DTypeLike | None, device: object
+) -> Array:
+    made = make_on_device(device, lambda xp: getattr(xp.fft, name)(n, d))
+    return join_trace(made if dtype is None else made.astype(dtype))
 
 
 def __getattr__(name: str) -> Any:

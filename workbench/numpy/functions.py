@@ -8,19 +8,31 @@ import numpy as np
 
 from workbench.core import blame
 from workbench.core.tensor import Tensor
+from workbench.core.types import Array, ArrayLike, Axis
 from workbench.errors import TraceError
-from workbench.numpy.dtypes import constant
+from workbench.numpy.dtypes import join_trace
 
 
 def argsort(
-    x: Any,
+    x: Array,
     /,
     axis: int = -1,
     *,
     descending: bool = False,
     stable: bool = True,
 ) -> Any:
-    """The indices that sort ``x`` along an axis; ``descending`` keeps ties in order.
+    """Return the indices that sort ``x`` along an axis.
+
+    Parameters
+    ----------
+    x
+        An array or a Tensor.
+    axis
+        The axis to sort along.
+    descending
+        Whether the largest entry comes first; equal entries keep their order.
+    stable
+        Whether equal entries keep their order when they ascend.
 
     Examples
     --------
@@ -36,13 +48,13 @@ def argsort(
 
 
 def sort(
-    x: Any,
+    x: ArrayLike,
     /,
     axis: int = -1,
     *,
     descending: bool = False,
     stable: bool = True,
-) -> Any:
+) -> Array:
     """Return the entries of ``x`` in order along an axis.
 
     >>> import numpy as np, workbench.numpy as wnp
@@ -56,7 +68,9 @@ def sort(
     return np.flip(made, axis) if descending else made
 
 
-def count_nonzero(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Any:
+def count_nonzero(
+    x: ArrayLike, /, axis: Axis = None, *, keepdims: bool = False
+) -> Array:
     """Return how many entries are not zero: an array, also where that is one number.
 
     >>> import numpy as np, workbench.numpy as wnp
@@ -64,25 +78,25 @@ def count_nonzero(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Any
     ()
     """
     found = np.count_nonzero(x, axis=axis, keepdims=keepdims)
-    return constant(np.asarray(found), x) if isinstance(found, int) else found
+    return join_trace(np.asarray(found), x) if isinstance(found, int) else found
 
 
-def nonzero(x: Any, /) -> tuple[Any, ...]:
+def nonzero(x: Array, /) -> tuple[Any, ...]:
     """Return the indices of the entries that are not zero: one array per axis.
 
     >>> import numpy as np, workbench.numpy as wnp
     >>> wnp.nonzero(np.array([0.0, 2.0, 3.0]))
     (array([1, 2]),)
     """
-    return tuple(constant(i, x) for i in np.nonzero(x))
+    return tuple(join_trace(i, x) for i in np.nonzero(x))
 
 
 # Sets. Which entries are equal is read from the values; the entries that are taken
 # keep their gradient.
 
 
-def _unique(x: Any, name: str) -> tuple[Any, Any, Any, Any]:
-    """The values, where each first stands, which each entry is, and how often."""
+def _find_unique(x: Any, name: str) -> tuple[Any, Any, Any, Any]:
+    """Return the values, the first index of each, which each entry is, and counts."""
     plain = x
     if isinstance(x, Tensor):
         plain = x.value
@@ -102,7 +116,7 @@ def _unique(x: Any, name: str) -> tuple[Any, Any, Any, Any]:
     inverse = np.reshape(inverse, np.shape(plain))
     if isinstance(x, Tensor):
         values = np.take(np.ravel(x), first)
-        first, inverse, counts = (constant(i, x) for i in (first, inverse, counts))
+        first, inverse, counts = (join_trace(i, x) for i in (first, inverse, counts))
     return values, first, inverse, counts
 
 
@@ -112,8 +126,8 @@ _Unique = {
 }
 
 
-def unique_all(x: Any, /) -> Any:
-    """The values of ``x`` once each, sorted; ``(values, indices, inverse, counts)``.
+def unique_all(x: ArrayLike, /) -> Any:
+    """Return ``(values, indices, inverse, counts)``: the values once each, sorted.
 
     Every NaN counts as a value of its own.
 
@@ -121,57 +135,64 @@ def unique_all(x: Any, /) -> Any:
     >>> wnp.unique_all(np.array([3, 1, 3])).counts
     array([1, 2])
     """
-    return _Unique["unique_all"](*_unique(x, "unique_all"))
+    return _Unique["unique_all"](*_find_unique(x, "unique_all"))
 
 
-def unique_counts(x: Any, /) -> Any:
-    """``(values, counts)``: the values of ``x`` once each, and how often.
+def unique_counts(x: ArrayLike, /) -> Any:
+    """Return ``(values, counts)``: the values of ``x`` once each, and how often.
 
     >>> import numpy as np, workbench.numpy as wnp
     >>> wnp.unique_counts(np.array([3, 1, 3])).counts
     array([1, 2])
     """
-    values, _, _, counts = _unique(x, "unique_counts")
+    values, _, _, counts = _find_unique(x, "unique_counts")
     return _Unique["unique_counts"](values, counts)
 
 
-def unique_inverse(x: Any, /) -> Any:
-    """``(values, inverse_indices)``: ``values[inverse_indices]`` is ``x``.
+def unique_inverse(x: ArrayLike, /) -> Any:
+    """Return ``(values, inverse_indices)``: ``values[inverse_indices]`` is ``x``.
 
     >>> import numpy as np, workbench.numpy as wnp
     >>> wnp.unique_inverse(np.array([3, 1, 3])).inverse_indices
     array([1, 0, 1])
     """
-    values, _, inverse, _ = _unique(x, "unique_inverse")
+    values, _, inverse, _ = _find_unique(x, "unique_inverse")
     return _Unique["unique_inverse"](values, inverse)
 
 
-def unique_values(x: Any, /) -> Any:
+def unique_values(x: ArrayLike, /) -> Array:
     """Return the values of ``x`` once each, sorted.
 
     >>> import numpy as np, workbench.numpy as wnp
     >>> wnp.unique_values(np.array([3, 1, 3]))
     array([1, 3])
     """
-    return _unique(x, "unique_values")[0]
+    return _find_unique(x, "unique_values")[0]
 
 
 # Elementwise functions where the standard differs from NumPy.
 
 
 def clip(
-    x: Any,
+    x: ArrayLike,
     /,
-    min: Any = None,
-    max: Any = None,
+    min: ArrayLike | None = None,
+    max: ArrayLike | None = None,
     *,
-    a_min: Any = None,
-    a_max: Any = None,
-) -> Any:
-    """``x`` with its entries brought between two bounds; None is no bound.
+    a_min: ArrayLike | None = None,
+    a_max: ArrayLike | None = None,
+) -> Array:
+    """Limit the entries of ``x`` to an interval.
 
-    NumPy takes both bounds by position or both by name; the standard any mix.
-    ``a_min`` and ``a_max`` are NumPy's names for them.
+    Parameters
+    ----------
+    x
+        An array or a Tensor.
+    min, max
+        The bounds, numbers or arrays that broadcast; None is no bound. NumPy takes
+        both by position or both by name; the standard any mix.
+    a_min, a_max
+        NumPy's other names for them.
 
     Examples
     --------
