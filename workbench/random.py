@@ -186,7 +186,7 @@ class Drawing(np.random.Generator):
             self._shared = Shared(self, spec, "rng", source.caller())
         return self._shared
 
-    def _draw(self, name: str, size: Size, **settings: Any) -> Array:
+    def _draw(self, name: str, size: Any, **settings: Any) -> Array:
         """Draw from a law of NumPy's whose parameters are constants."""
         with source.pin_line():
             return random.drawn(self, name, size, settings)
@@ -872,7 +872,7 @@ class Shapes(Drawing):
         value = value_of(a)
         if value is None or random.unknown() is not None:
             return apply(GAMMA, (a, self._draw("random", size) - 0.5))
-        y: Array = super().standard_gamma(value, size) if drawn is None else drawn
+        y: Any = super().standard_gamma(value, size) if drawn is None else drawn
         return self._record_draw(GAMMA, (a,), gamma_tail(value, y), y)
 
     def _record_draw(
