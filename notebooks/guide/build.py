@@ -6,6 +6,7 @@ The sources (the pages of this folder, the tutorials, their pictures) are copied
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -16,7 +17,9 @@ from pathlib import Path
 GUIDE = Path(__file__).resolve().parent
 NOTEBOOKS = GUIDE.parent
 #: Settings of the site, not pages of it.
-SETTINGS = shutil.ignore_patterns("*.py", "_*", "kernel")
+SETTINGS = shutil.ignore_patterns("*.py", "_*")
+#: What outputs depend on besides pages and the package.
+CODE = (GUIDE / "kernel.py",)
 #: The front page is a page of the guide.
 FRONT = """<!DOCTYPE html>
 <meta charset="utf-8">
@@ -24,6 +27,18 @@ FRONT = """<!DOCTYPE html>
 <meta http-equiv="refresh" content="0; url=guide/index.html">
 <a href="guide/index.html">Workbench</a>
 """
+
+
+def forget_outputs(cache: Path) -> None:
+    """Let pages run again if what they run has changed; else their outputs are kept."""
+    code = hashlib.sha256()
+    for file in sorted([*(NOTEBOOKS.parent / "workbench").rglob("*.py"), *CODE]):
+        code.update(file.read_bytes())
+    made_by = cache / "made_by"
+    if not made_by.exists() or made_by.read_text() != code.hexdigest():
+        shutil.rmtree(cache, ignore_errors=True)
+        cache.mkdir(parents=True)
+        made_by.write_text(code.hexdigest())
 
 
 def main(build: Path) -> int:
@@ -35,6 +50,10 @@ def main(build: Path) -> int:
     shutil.copytree(NOTEBOOKS / "images", sources / "images")
     for tutorial in NOTEBOOKS.glob("*.ipynb"):
         shutil.copy2(tutorial, sources)
+    startup = build / "ipython" / "profile_default" / "startup"
+    startup.mkdir(parents=True, exist_ok=True)
+    shutil.copy(GUIDE / "kernel.py", startup)
+    forget_outputs(build / "cache")
     start = time.perf_counter()
     options = ("-W", "--keep-going", "-q", "-c", GUIDE, "-d", build / "doctrees")
     done = subprocess.run(

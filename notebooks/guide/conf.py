@@ -6,6 +6,7 @@ import os
 import sys
 from pathlib import Path
 
+import plotly
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.transforms.post_transforms import SphinxPostTransform
@@ -15,7 +16,8 @@ BUILD = Path(os.environ["WORKBENCH_BUILD"])
 ROOT = GUIDE.parents[1]
 sys.path.insert(0, str(ROOT))  # this checkout, whatever is installed
 os.environ["PYTHONPATH"] = str(ROOT)  # in the kernels too
-os.environ["IPYTHONDIR"] = str(GUIDE / "kernel")  # figures for pages without JupyterLab
+os.environ["IPYTHONDIR"] = str(BUILD / "ipython")  # where `kernel.py` starts them
+os.environ["PLOTLY_RENDERER"] = "plotly_mimetype"
 
 import workbench
 
@@ -48,9 +50,9 @@ autodoc_preserve_defaults = True
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 default_role = "py:obj"
-python_maximum_signature_line_length = 72
+python_maximum_signature_line_length = 88
 python_use_unqualified_type_names = True
-toc_object_entries = False
+toc_object_entries_show_parents = "hide"
 
 # Pages and tutorials, which run
 
@@ -62,13 +64,16 @@ nb_execution_timeout = 300
 nb_execution_raise_on_error = True
 nb_merge_streams = True
 nb_ipywidgets_js = {}  # or pages with widgets load scripts from two CDNs
-suppress_warnings = ["mystnb.unknown_mime_type"]  # our own data, and Plotly's
+suppress_warnings = ["mystnb.unknown_mime_type"]  # our own data
 
 # The look
 
 html_theme = "pydata_sphinx_theme"
 html_title = "Workbench"
-html_static_path = [str(GUIDE / "_static")]
+html_static_path = [
+    str(GUIDE / "_static"),
+    str(Path(plotly.__file__).parent / "package_data" / "plotly.min.js"),
+]
 html_css_files = ["workbench.css"]
 html_show_sourcelink = False
 html_copy_source = False
@@ -91,6 +96,15 @@ def skip_member(
     """Leave out NumPy's own functions, and what other rooms ask of a session."""
     home = getattr(member, "__module__", None) or ""
     return True if home.split(".")[0] in ("numpy", "scipy") else None
+
+
+def draw_figures(
+    app: Sphinx, page: str, template: str, context: dict[str, str], tree: object
+) -> None:
+    """Load Plotly where there are figures, from the site itself."""
+    if "plotly-figure" in context.get("body", ""):
+        for script in ("plotly.min.js", "plots.js"):
+            app.add_js_file(script, loading_method="defer")
 
 
 class LinkNames(SphinxPostTransform):
@@ -123,4 +137,5 @@ class LinkNames(SphinxPostTransform):
 def setup(app: Sphinx) -> None:
     """Add what is our own."""
     app.connect("autodoc-skip-member", skip_member)
+    app.connect("html-page-context", draw_figures)
     app.add_post_transform(LinkNames)
