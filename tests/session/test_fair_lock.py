@@ -15,7 +15,7 @@ import pytest
 
 import workbench as wb
 from tests.session.network import NAMES, fresh
-from workbench.session.state import Turns
+from workbench.session.state import FairLock
 
 pytestmark = pytest.mark.skipif(
     not hasattr(signal, "setitimer"), reason="no timers on this system"
@@ -53,7 +53,7 @@ def interrupted(work: Callable[[], object], alarm: Any, seconds: float) -> None:
         alarm(0)
 
 
-def others_get(turns: Turns) -> bool:
+def others_get(turns: FairLock) -> bool:
     """Whether another thread gets the lock, which nobody has any more."""
     got = []
 
@@ -70,7 +70,7 @@ def others_get(turns: Turns) -> bool:
 def test_five_hundred_interrupts_leave_a_lock_free(
     alarm: Any, rng: np.random.Generator
 ) -> None:
-    turns = Turns()
+    turns = FairLock()
 
     def work() -> None:
         with turns.lock, turns.lock:
@@ -100,7 +100,7 @@ def test_interrupts_of_changes_leave_a_whole_session(
 
     for _ in range(100):
         interrupted(work, alarm, rng.uniform(1e-4, 2e-2))
-        assert others_get(model._turns)
+        assert others_get(model._fair_lock)
         (only,) = model.overrides
         assert model.values[model.graph.nodes[-1]] == model.value
         again = fresh()

@@ -15,7 +15,7 @@ from tests.ops.test_foreign_arrays import Foreign, unwrapped, wrapped
 from workbench.autodiff import linear_map
 from workbench.autodiff.linear_map import Block
 from workbench.session import matrix as matrices
-from workbench.session.matrix import Pattern, Pooled
+from workbench.session.matrix import Pattern, PooledView
 
 
 def session_of(f: Callable[..., Any], *args: Any, **settings: Any) -> wb.Session:
@@ -63,15 +63,15 @@ def test_pooled_block_by_block_is_pooling_of_the_whole(
         tall = [Block(i, 0, matrix[i : i + step]) for i in range(0, 37, step)]
         wide = [Block(0, j, matrix[:, j : j + step]) for j in range(0, 53, step)]
         for blocks in (tall, tall[::-1], wide):
-            found = Pooled(rows, columns, iter(blocks), matrix.dtype)
+            found = PooledView(rows, columns, iter(blocks), matrix.dtype)
             assert_array_equal(abs(found.values), abs(values))
             bad = ~np.isfinite(matrix)
             assert (found.zeros, found.bad) == (np.sum(matrix == 0), np.sum(bad))
             # Where it says that an entry stands, there it stands.
-            assert_array_equal(matrix[found.at], found.values)
+            assert_array_equal(matrix[found.positions], found.values)
         if kind != "complex":
-            first = Pooled(rows, columns, tall, matrix.dtype)
-            assert_array_equal(np.stack(first.at, -1), at)
+            first = PooledView(rows, columns, tall, matrix.dtype)
+            assert_array_equal(np.stack(first.positions, -1), at)
 
 
 def test_a_pattern_block_by_block(rng: np.random.Generator) -> None:
@@ -93,17 +93,17 @@ def test_a_pattern_block_by_block(rng: np.random.Generator) -> None:
 def test_a_large_matrix_is_never_held(monkeypatch: pytest.MonkeyPatch) -> None:
     largest = 0
 
-    class Watched(Pooled):
+    class Watched(PooledView):
         def _add(self, row: int, column: int, entries: Any) -> None:
             nonlocal largest
             largest = max(largest, entries.size)
             super()._add(row, column, entries)
 
-    monkeypatch.setattr(matrices, "Pooled", Watched)
+    monkeypatch.setattr(matrices, "PooledView", Watched)
     n = 3000
     x = np.linspace(-1, 1, n)
     d = session_of(np.tanh, x, seed=np.ones(n)).derivative()
-    found = d.pooled((0, n), (0, n), (30, 30))
+    found = d.pool((0, n), (0, n), (30, 30))
     assert largest <= linear_map.BUDGET / 8 < n * n
     slopes = (1 - np.tanh(x) ** 2).reshape(100, 30)
     assert_allclose(found.values, np.diag(slopes.max(1)))
@@ -120,7 +120,7 @@ def test_progress_is_told_and_can_stop(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(seen) > 3
     fresh = session.derivative()
     with pytest.raises(KeyboardInterrupt, match=r"stopped after \d+ of 500 sweeps"):
-        fresh.held(lambda done, total: True)
+        fresh.compute_all(lambda done, total: True)
     assert_allclose(np.diag(fresh.value), np.diag(d.value))  # nothing is spoiled
 
 
@@ -155,7 +155,7 @@ def test_the_entries_stay_where_the_values_are(monkeypatch: pytest.MonkeyPatch) 
         assert type(d.value) is Foreign
         assert type(d.window((0, 1), (1, 3))) is Foreign
         assert_allclose(np.asarray(d), expected)
-        pooled = d.pooled((0, 2), (0, 3), (2, 3))
+        pooled = d.pool((0, 2), (0, 3), (2, 3))
         assert_allclose(pooled.values, [[np.max(expected)]])
         assert_allclose(d.singular_values, np.linalg.svd(expected, compute_uv=False))
         assert d.sparsity.nnz == 5

@@ -179,7 +179,7 @@ def test_a_program_without_values_gets_them_from_a_run() -> None:
     session = wb.Session(wb.trace(lambda x: np.sum(np.sin(x)))(spec), name="s")
     assert session.value is None
     session.override("sin", "0.5 * d")
-    with pytest.raises(UsageError, match=r"no values.*Give all inputs to s\.run"):
+    with pytest.raises(UsageError, match=r"no gradients.*Pass all inputs to s\.run"):
         _ = session.grads
     assert session.run(x=np.zeros(2)) == 0
     np.testing.assert_array_equal(session.grads["x"], [0.5, 0.5])
@@ -352,7 +352,7 @@ def test_names_that_are_not_there(model: wb.Session) -> None:
         model.run(W3=1.0)
     with pytest.raises(UnknownNodeError, match="no node is named 'V'"):
         wb.Session(model.graph, wrt=["V"])
-    with pytest.raises(UnknownNodeError, match=r"is called as '\w+ \d+' is"):
+    with pytest.raises(UnknownNodeError, match=r"is called like '\w+ \d+'"):
         model.derivative("zebra", "X")
 
 
@@ -385,7 +385,7 @@ def test_an_override_that_matches_nothing(
 
 
 def test_ids_of_overrides_that_are_not_there(model: wb.Session) -> None:
-    with pytest.raises(OverrideError, match="no override 7; there are: none"):
+    with pytest.raises(OverrideError, match="no override 7; the session has none"):
         model.remove(7)
     model.override("h", "d")
     with pytest.raises(OverrideError, match="no override 7; there are: 1"):
@@ -478,5 +478,5 @@ def test_an_op_with_several_outputs_is_neither_output_nor_input() -> None:
     graph = wb.trace(lambda x: np.sum(np.linalg.svd(x)[1]))(np.eye(2))
     (svd,) = (x for x in graph.nodes if x.op.name == "svd")
     for output, wrt in ((svd, None), (None, [svd])):
-        with pytest.raises(UsageError, match=r"several outputs.*Ask for one of them"):
+        with pytest.raises(UsageError, match=r"several outputs.*Choose one of them"):
             wb.Session(graph, output, wrt)

@@ -74,7 +74,7 @@ def test_code_is_not_kept_and_that_is_said(path: Path) -> None:
     model.override(wb.pattern(lambda W, x: W @ x), "2 * d")
     stored = [one.stored for one in model.overrides]
     assert stored == [True] * 6 + [False] * 3
-    with pytest.warns(UserWarning, match="model.save: not kept, for they are code"):
+    with pytest.warns(UserWarning, match="model.save: not saved, since they are code"):
         lost = model.save(path)
     assert [line.split(":")[0] for line in lost] == [
         "override 7 (true)",
@@ -178,7 +178,7 @@ def test_of_many_overrides_those_that_fit_are_found_in_few_runs(
     assert len(runs) < 50
     items.append(items[0])
     path.write_text(json.dumps({"workbench_overrides": 1, "overrides": items}))
-    with pytest.raises(SnapshotError, match="no list of bearable length"):
+    with pytest.raises(SnapshotError, match="not a list of at most 1000"):
         model.load(path)
 
 
@@ -196,13 +196,13 @@ def test_a_rule_that_nobody_has_named(path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "it is no JSON"),
-        ("[" * 100_000, "it is no JSON"),
+        ("", "it is not JSON"),
+        ("[" * 100_000, "it is not JSON"),
         ("[1]", 'it has no "workbench_overrides"'),
         ('{"workbench_overrides": 3}', "update autodiff-workbench"),
         ('{"workbench_overrides": "1"}', "its version is '1'"),
-        ('{"workbench_overrides": 1}', "overrides is no list"),
-        ('{"workbench_overrides": 1, "overrides": [NaN]}', "NaN is no number"),
+        ('{"workbench_overrides": 1}', "overrides is not a list"),
+        ('{"workbench_overrides": 1, "overrides": [NaN]}', "NaN is not a JSON number"),
         ('{"workbench_overrides": 1, "overrides": [3]}', "overrides[0] is not an"),
         (
             '{"workbench_overrides": 1, "overrides": [{"target": {"kind": "code"}'
@@ -225,7 +225,7 @@ def test_a_rule_that_nobody_has_named(path: Path) -> None:
             "overrides[0].target.op is 'xxx",
         ),
         (" " * (storage.MOST_BYTES + 1), "more than 10,000,000 bytes"),
-        ("\ud800".encode("utf-8", "surrogatepass").decode("latin-1"), "it is no JSON"),
+        ("\ud800".encode("utf-8", "surrogatepass").decode("latin-1"), "it is not JSON"),
     ],
     ids=range(14),
 )

@@ -692,7 +692,7 @@ class Cell:
             seed=seed,
             lent=self.handed,
         )
-        session.needed()  # what a derivative has to say belongs to this cell
+        session.require_backward()  # what a derivative has to say belongs to this cell
         return session
 
 

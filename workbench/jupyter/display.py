@@ -25,7 +25,7 @@ from workbench.jupyter import plots
 from workbench.jupyter.link import Later, after
 from workbench.jupyter.picture import picture
 from workbench.session import Session
-from workbench.session.matrix import host
+from workbench.session.matrix import to_host
 from workbench.session.wire import MIME_TYPE, failed, saved, take
 from workbench.symbolic.function import Function
 
@@ -78,7 +78,7 @@ def in_words(session: Session) -> str:
     lines = [repr(session)]
     if session.backward is not None:
         for name, g in session.grads.items():
-            size = float(np.linalg.norm(host(g).ravel()))
+            size = float(np.linalg.norm(to_host(g).ravel()))
             lines.append(f"  ‖∂/∂{name}‖ = {size:.4g}")
     lines += [f"  {one!r}" for one in session.overrides]
     return "\n".join(lines)

@@ -11,8 +11,8 @@ from plotly import graph_objects as go
 
 from workbench.core.blame import format_count, shorten
 from workbench.jupyter.figure import BAD, Figure, Plot, layout, plain_text
-from workbench.session.derivative import Derivative, Second
-from workbench.session.matrix import Matrix, Pattern, Pooled, starts_of
+from workbench.session.derivative import Derivative, SecondDerivative
+from workbench.session.matrix import Matrix, Pattern, PooledView, find_cell_starts
 
 # The entries along one side of a matrix, and the cells of a figure that show them.
 
@@ -46,7 +46,7 @@ class Axis:
         self.window = window or (0, self.size)
         self.block = max(1, -(-(self.window[1] - self.window[0]) // MOST_CELLS))
         #: The first entry of each cell of the figure, and the end.
-        self.starts = starts_of(self._edges, self.window, self.block)
+        self.starts = find_cell_starts(self._edges, self.window, self.block)
 
     @property
     def cells(self) -> int:
@@ -177,7 +177,7 @@ def axes_of(found: Matrix, window: Window) -> tuple[Axis, Axis]:
 
 
 def told(
-    found: Derivative | Second, rows: Axis, columns: Axis, kind: str
+    found: Derivative | SecondDerivative, rows: Axis, columns: Axis, kind: str
 ) -> dict[str, Any]:
     """Return what the page is told of a heat map: which entries its cells stand for."""
     some = found.rows and found.columns
@@ -186,7 +186,7 @@ def told(
         "of": found.of,
         "wrt": list(found.wrt),
         "path": list(found.path),
-        "mode": found.mode_for(rows.window, columns.window) if some else "",
+        "mode": found.choose_mode(rows.window, columns.window) if some else "",
         "rows": found.rows,
         "columns": found.columns,
         "window": {"rows": list(rows.window), "columns": list(columns.window)},
@@ -224,12 +224,12 @@ def heat_map(
     ``what`` is its name: "Jacobian" or "Hessian". ``robust``: colours are spread over
     the smallest 98 % of the cells, and the rest have the last one.
     """
-    pooled = found.pooled(
+    pooled = found.pool(
         rows.window, columns.window, (rows.block, columns.block), progress
     )
     said = size_note(found, rows, columns)
     if found.rows and found.columns:
-        said.append(f"{found.mode_for(rows.window, columns.window)} mode")
+        said.append(f"{found.choose_mode(rows.window, columns.window)} mode")
     cells, single = pooled.values, pooled.size == pooled.values.size
     magnitudes = cells.dtype.kind == "c"
     with np.errstate(all="ignore"):
@@ -269,7 +269,8 @@ def heat_map(
     if pooled.bad:
         one = pooled.bad == 1
         i, j = np.argwhere(~finite)[0]
-        at = f"{rows.entry(pooled.at[0][i, j])}, {columns.entry(pooled.at[1][i, j])}"
+        row, column = (x[i, j] for x in pooled.positions)
+        at = f"{rows.entry(row)}, {columns.entry(column)}"
         said.append(
             f"1 entry is not finite, at {at}"
             if one
@@ -331,7 +332,7 @@ def _limit(magnitudes: Array, robust: bool) -> tuple[float, int]:
 
 
 def _texts(
-    pooled: Pooled, rows: Axis, columns: Axis, single: bool, values: bool = True
+    pooled: PooledView, rows: Axis, columns: Axis, single: bool, values: bool = True
 ) -> Array:
     """For each cell the place of the entry that it shows; of complex ones the entry.
 
@@ -341,13 +342,13 @@ def _texts(
     made = np.full(cells.shape, "", object)  # host array: of texts
     complex_ = values and cells.dtype.kind == "c"
     # Indices along one axis come again and again.
-    down = {k: rows.index(k) for k in np.unique(pooled.at[0]).tolist()}
-    over = {k: columns.index(k) for k in np.unique(pooled.at[1]).tolist()}
+    down = {k: rows.index(k) for k in np.unique(pooled.positions[0]).tolist()}
+    over = {k: columns.index(k) for k in np.unique(pooled.positions[1]).tolist()}
     for i, j in np.argwhere(cells != 0).tolist():
         text = f" = |{cells[i, j]:.6g}|" if complex_ else ""
         if not single:
-            a = down[int(pooled.at[0][i, j])]
-            b = over[int(pooled.at[1][i, j])]
+            a = down[int(pooled.positions[0][i, j])]
+            b = over[int(pooled.positions[1][i, j])]
             text += f" at {a or '()'}, {b or '()'}"
         made[i, j] = text
     return made
@@ -374,7 +375,7 @@ def sparsity_map(
 ) -> Plot:
     """The pattern of a matrix: a mark for each entry, or block, that is not zero."""
     blocks = (rows.block, columns.block)
-    pattern = found.pattern(rows.window, columns.window, blocks, progress)
+    pattern = found.find_pattern(rows.window, columns.window, blocks, progress)
     sizes = np.outer(np.diff(rows.starts), np.diff(columns.starts))
     share = pattern.counts / np.maximum(sizes, 1)
     single = pattern.size == pattern.counts.size

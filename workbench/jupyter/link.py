@@ -23,7 +23,7 @@ from workbench.checks.progress import Progress
 from workbench.errors import UsageError, WorkbenchError
 from workbench.jupyter import plots
 from workbench.session import Session
-from workbench.session.applied_override import Attached
+from workbench.session.applied_override import AppliedOverride
 from workbench.session.wire import (
     Snapshot,
     changes,
@@ -480,14 +480,14 @@ def _text(message: Message, field: str) -> str:
     return value
 
 
-def _loop_steps(message: Message, old: Attached | None) -> int | slice | None:
+def _loop_steps(message: Message, old: AppliedOverride | None) -> int | slice | None:
     """The steps of a loop that a rule holds in; those of before, if it says none."""
     if "steps" in message:
         return read_steps(_text(message, "steps"))
     return None if old is None else old.override.steps
 
 
-def _attached(session: Session, message: Message) -> Attached:
+def _attached(session: Session, message: Message) -> AppliedOverride:
     which = integer(message, "id")
     for one in session.overrides:
         if one.id == which:
@@ -694,10 +694,10 @@ class Link:
         elif event in QUESTIONS:
             self._reply(request, QUESTIONS[event](session, message))
         elif event == "plot":
-            frozen = session.frozen()  # it may change while the plot is made
+            frozen = session.make_copy()  # it may change while the plot is made
             self._begin(request, event, lambda job: self._plot(job, frozen, message))
         elif event in LONG:
-            frozen = session.frozen()
+            frozen = session.make_copy()
             self._begin(request, event, lambda job: self._work(job, frozen))
         else:
             raise UsageError(

@@ -17,8 +17,13 @@ from workbench.core import walk
 from workbench.core.arguments import check_graph
 from workbench.errors import UsageError
 from workbench.session import Session
-from workbench.session.derivative import Derivative, Second, derivative, second
-from workbench.session.nodes import Node, as_list
+from workbench.session.derivative import (
+    Derivative,
+    SecondDerivative,
+    derivative,
+    make_second_derivative,
+)
+from workbench.session.nodes import Node, to_list
 from workbench.session.stages import Values
 
 if TYPE_CHECKING:
@@ -65,14 +70,16 @@ def _first(session: Session, of: Node | None, wrt: Wrt) -> Derivative:
     return found
 
 
-def _second(session: Session, wrt: Wrt) -> Second:
+def _second(session: Session, wrt: Wrt) -> SecondDerivative:
     by = _ids(session, wrt)
-    found: Second = _kept(session, (None, *by), lambda: second(session, by))
+    found: SecondDerivative = _kept(
+        session, (None, *by), lambda: make_second_derivative(session, by)
+    )
     return found
 
 
 def _ids(session: Session, wrt: Wrt) -> list[int]:
-    given = session.wrt if wrt is None else as_list(wrt)
+    given = session.wrt if wrt is None else to_list(wrt)
     return [session.nodes.find(x) for x in given]
 
 
@@ -170,9 +177,9 @@ def sparsity_plot(
     return replace(made, matrix=said, views=HESSIAN if of is None else JACOBIAN)
 
 
-def _title(found: Derivative | Second) -> str:
+def _title(found: Derivative | SecondDerivative) -> str:
     by = ", ".join(name for name, _ in found.column_parts)
-    if isinstance(found, Second):
+    if isinstance(found, SecondDerivative):
         return f"Hessian ∂²{found.label} / ∂({by})²"
     several = len(found.column_parts) > 1
     return f"Jacobian ∂{found.row_parts[0][0]} / ∂{f'({by})' if several else by}"
@@ -193,7 +200,7 @@ def steps_plot(session: Session, node: Node | None = None) -> Plot:
     from workbench.jupyter.gradient_errors import stepped_plot
 
     i = session.output if node is None else session.nodes.find(node)
-    session.needed()  # or the error that says that there are no values
+    session.require_backward()  # or the error that says that there are no values
     return stepped_plot(session.graph.nodes[i], session.nodes.labels[i])
 
 

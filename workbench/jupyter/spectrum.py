@@ -8,7 +8,7 @@ import numpy as np
 from plotly import graph_objects as go
 
 from workbench.jupyter.figure import GRID, INK, Figure, Plot, layout
-from workbench.session.derivative import Second
+from workbench.session.derivative import SecondDerivative
 from workbench.session.matrix import Matrix
 
 Array = np.ndarray[Any, Any]
@@ -19,7 +19,7 @@ WARM, COLD, NONE = "rgb(216, 92, 0)", "rgb(33, 118, 212)", "#9aa3ad"
 ROUNDING = 1e-6
 
 
-def eigenvalue_plot(found: Second, title: str, progress: Any = None) -> Plot:
+def eigenvalue_plot(found: SecondDerivative, title: str, progress: Any = None) -> Plot:
     """Return the eigenvalues from the largest down, their magnitudes on a log scale."""
     values, asymmetry = found.eigenvalues(progress)
     values = values[::-1]
@@ -74,7 +74,7 @@ def eigenvalue_plot(found: Second, title: str, progress: Any = None) -> Plot:
 
 def singular_value_plot(found: Matrix, title: str, progress: Any = None) -> Plot:
     """Return the singular values on a log scale, and below what they count as zero."""
-    values = found.singular(progress)
+    values = found.compute_singular_values(progress)
     rank, tolerance = found.rank, found.tolerance
     said = [
         f"{found.rows:,} × {found.columns:,}",

@@ -1,4 +1,4 @@
-"""An override as a session holds it: what it matched, what it changes, its code."""
+"""An override of a session: the nodes that it matches, its effects, its code."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ from workbench.session.statistics import Effect
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Attached:
-    """One override of a session, as it was when the session was asked for it.
+class AppliedOverride:
+    """One override of a session, in one state of the session.
 
     Attributes
     ----------
     id
-        What `Session.switch` and `Session.remove` take.
+        The number that `Session.switch` and `Session.remove` take.
     override
         The override itself.
     """
@@ -56,47 +56,44 @@ class Attached:
 
     @cached_property
     def matched(self) -> tuple[int, ...]:
-        """The ids of the nodes that its target means.
-
-        Of a pattern the last node of each match.
-        """
-        return self._places(self._resolution.matched[self._position])
+        """The ids of the nodes that its target matches; of a pattern each last node."""
+        return self._find_ids(self._resolution.matched[self._position])
 
     @cached_property
     def covered(self) -> tuple[int, ...]:
         """The ids of the other nodes of its matches: their own rules do not run."""
-        return self._places(self._resolution.covered[self._position])
+        return self._find_ids(self._resolution.covered[self._position])
 
     @property
     def note(self) -> str:
-        """Where another override has the say over some of them, in words."""
+        """A note on nodes where another override takes precedence."""
         return self._resolution.notes[self._position]
 
     @property
     def target(self) -> str:
-        """Its target in words."""
-        return target_text(self.override.target, self._state.objective.nodes)
+        """Its target as text."""
+        return format_target(self.override.target, self._state.objective.nodes)
 
     @property
     def where(self) -> str:
-        """Its target in words, and the steps of a loop if it names some."""
+        """Its target as text, with the steps of a loop if it names some."""
         return self.target + describe_steps(self.override.steps)
 
     @property
     def code(self) -> str:
-        """The line of Python that does the same."""
+        """The line of Python that attaches it."""
         nodes = self._state.objective.nodes
-        return code_line(nodes.session, Entry(self.id, self.override), nodes)
+        return write_code_line(nodes.session, Entry(self.id, self.override), nodes)
 
     @property
     def _resolution(self) -> Resolution:
         found = self._state.resolution
-        assert found is not None  # where an override is, it was resolved
+        assert found is not None  # a state with an override has a resolution
         return found
 
-    def _places(self, nodes: Iterable[Tensor]) -> tuple[int, ...]:
-        """Return the ids of nodes; a loop stands for what it holds, once."""
-        places = self._state.forward.places
+    def _find_ids(self, nodes: Iterable[Tensor]) -> tuple[int, ...]:
+        """Return the ids of nodes, each once; for an inner node that of its loop."""
+        places = self._state.forward.find_ids
         return tuple(dict.fromkeys(i for node in nodes for i in places(node)))
 
     @property
@@ -111,28 +108,32 @@ class Attached:
 
     @property
     def data(self) -> bool:
-        """Whether the rule is a text, so that it can be edited."""
+        """True if the rule is a text, so that it can be edited."""
         return self.override.data
 
     @property
     def stored(self) -> bool:
-        """Whether all of it is data, so that `Session.save` keeps it."""
+        """True if all of it is data, so that `Session.save` keeps it."""
         made = self.override
-        return data_target(made.target) and storable(made.vjp) and storable(made.jvp)
+        return (
+            is_data_target(made.target)
+            and is_storable(made.vjp)
+            and is_storable(made.jvp)
+        )
 
     @property
     def enabled(self) -> bool:
-        """Whether it is applied."""
+        """True if it is applied."""
         return self.override.enabled
 
     @cached_property
     def effects(self) -> tuple[Effect, ...]:
-        """What it changes, alone, in each gradient; nothing while it is off."""
+        """Its own effect on each gradient; empty while it is off."""
         return tuple(self._state.effects(self.override)) if self.enabled else ()
 
     @property
     def measured(self) -> bool:
-        """Whether `effects` are known already, or cost a sweep."""
+        """True if `effects` are known already; else they cost a sweep."""
         return self._state.has_effects(self.override)
 
     def __repr__(self) -> str:
@@ -144,21 +145,21 @@ class Attached:
         return f"<{text}; {self.note}>" if self.note else f"<{text}>"
 
 
-def attached_overrides(state: State) -> list[Attached]:
-    """Return all overrides of a state in order, each with what it matched."""
-    return [Attached(*entry, k, state) for k, entry in enumerate(state.entries)]
+def attached_overrides(state: State) -> list[AppliedOverride]:
+    """Return all overrides of a state in order."""
+    return [AppliedOverride(*entry, k, state) for k, entry in enumerate(state.entries)]
 
 
 # Targets in a session
 
 
-def target_in(nodes: Nodes, tensors: Sequence[Tensor], target: Any) -> Target:
-    """Return what a target means in a session: nodes become ids, which last.
+def resolve_target(nodes: Nodes, tensors: Sequence[Tensor], target: Any) -> Target:
+    """Return a target of a session: nodes become ids, which stay valid after a run.
 
     Raises
     ------
     OverrideError
-        If a string is the name of nothing; with the names that are close.
+        If nothing has the name; the text suggests similar names.
     """
     if isinstance(target, ByNode):
         target = target.node
@@ -178,26 +179,28 @@ def target_in(nodes: Nodes, tensors: Sequence[Tensor], target: Any) -> Target:
             known = {name: f"the node {name!r}" for name in nodes.names}
             known |= {op: f"the op {op!r}" for op in [*OPS, *CUSTOM]}
             known |= {x.scope: f"the scope {x.scope!r}" for x in tensors if x.scope}
-            close = difflib.get_close_matches(target, known, 3, 0.6)
-            hint = f"; did you mean {' or '.join(known[c] for c in close)}?"
+            matches = difflib.get_close_matches(target, known, 3, 0.6)
+            hint = f"; did you mean {' or '.join(known[c] for c in matches)}?"
             how = f" A node has one by {target}.name = {target!r} in its function."
             raise OverrideError(
                 f"nothing in session {nodes.session!r} is called {target!r}"
-                f"{hint if close else '.'} A target is the name of a node, an op or a"
+                f"{hint if matches else '.'} A target is the name of a node, an op or a"
                 " scope, an id, a Tensor or a predicate."
-                f"{how if target.isidentifier() and not close else ''}"
+                f"{how if target.isidentifier() and not matches else ''}"
             )
     if isinstance(meant, ByOp) and meant.maker is not None:
-        named = ByOp(meant.op)  # as its code can say it, if that is the same
+        named = ByOp(meant.op)  # its code can name it, if that is the same
         if len(named.select(tensors)) == len(meant.select(tensors)):
             return named
     return meant
 
 
-def target_text(target: Target, nodes: Nodes, steps: int | slice | None = None) -> str:
-    """Return a target in words, nodes by their names, and the steps of a loop."""
+def format_target(
+    target: Target, nodes: Nodes, steps: int | slice | None = None
+) -> str:
+    """Return a target as text, nodes by their names, with the steps of a loop."""
     if steps is not None:
-        return target_text(target, nodes) + describe_steps(steps)
+        return format_target(target, nodes) + describe_steps(steps)
     if isinstance(target, ByNode) and isinstance(target.node, int):
         return nodes.labels[target.node]
     if isinstance(target, BySubgraph):
@@ -207,8 +210,8 @@ def target_text(target: Target, nodes: Nodes, steps: int | slice | None = None) 
     return str(target)
 
 
-def kinds(matched: Iterable[Tensor], most: int = 100) -> list[Tensor]:
-    """Return one node for each op and each kind of inputs, the first hundred."""
+def sample_nodes(matched: Iterable[Tensor], most: int = 100) -> list[Tensor]:
+    """Return one node for each op and kind of inputs, at most ``most``."""
     found: dict[Any, Tensor] = {}
     for node in matched:
         inputs = [
@@ -225,15 +228,15 @@ def kinds(matched: Iterable[Tensor], most: int = 100) -> list[Tensor]:
 
 
 def check_rule(session: HasState, target: Any, rule: str) -> str:
-    """Return whether a rule's text would do for a target, as it is typed.
+    """Check the text of a rule for a target, before it is attached.
 
-    The target is as for `override`, or an override of the session, whose target
-    is meant. Returns a few words about where it would run.
+    The target is as for `override`, or an override of the session, whose target is
+    used. Returns a few words about where the rule would run.
 
     Raises
     ------
     OverrideError
-        If it would not; an `ExpressionError` if the expression is refused.
+        If the rule does not fit; an `ExpressionError` if the expression is refused.
 
     Examples
     --------
@@ -245,25 +248,25 @@ def check_rule(session: HasState, target: Any, rule: str) -> str:
     forward, nodes = session._state.forward, session.nodes
     program = forward.program
     parse_rule(rule)
-    meant = target.override.target if isinstance(target, Attached) else target
-    found = override(target_in(nodes, program, meant), rule)
+    meant = target.override.target if isinstance(target, AppliedOverride) else target
+    found = override(resolve_target(nodes, program, meant), rule)
     wrt = [forward.graph.nodes[i] for i in session._state.objective.wrt]
     resolution = resolve([found], program, wrt=wrt)
     (matched,) = resolution.matched
     parts = resolution.parts
-    stood = (parts.get(s, node) for s, (_, node) in resolution.winners.items())
-    for node in kinds(stood):
+    replaced = (parts.get(s, node) for s, (_, node) in resolution.winners.items())
+    for node in sample_nodes(replaced):
         check_on_specs(found.at(node))
     return f"ok for {len(matched)} nodes" if len(matched) > 1 else "ok"
 
 
 def is_data(rule: Any) -> bool:
-    """Return whether a rule is a list of nodes, which its ``repr`` makes anew."""
+    """Return whether a rule is a list of nodes, which its ``repr`` can make again."""
     return hasattr(rule, "to_json")
 
 
-def data_target(target: Target) -> bool:
-    """Return whether a target is data: nodes, an op, a scope; code it is not."""
+def is_data_target(target: Target) -> bool:
+    """Return whether a target is data (nodes, an op, a scope), not code."""
     if isinstance(target, ByOp):
         return target.maker is None
     if isinstance(target, ByLinear):
@@ -271,42 +274,44 @@ def data_target(target: Target) -> bool:
     return isinstance(target, (ByNode, ByScope, BySubgraph))
 
 
-def storable(rule: Any) -> bool:
+def is_storable(rule: Any) -> bool:
     """Return whether a rule is data: a text, or a list of nodes."""
     return rule is None or isinstance(rule, str) or is_data(rule)
 
 
-def alike(one: Override, other: Override) -> bool:
-    """Return whether two overrides say the same, as when a cell runs twice."""
+def is_equal(one: Override, other: Override) -> bool:
+    """Return whether two overrides are equal, as when a cell runs twice."""
     return (
         (one.name, one.enabled, one.steps) == (other.name, other.enabled, other.steps)
-        and _same(one.vjp, other.vjp)
-        and _same(one.jvp, other.jvp)
-        and _same_target(one.target, other.target)
+        and _is_same_rule(one.vjp, other.vjp)
+        and _is_same_rule(one.jvp, other.jvp)
+        and _is_same_target(one.target, other.target)
     )
 
 
-def _same_target(one: Target, other: Target) -> bool:
+def _is_same_target(one: Target, other: Target) -> bool:
     if isinstance(one, ByNode) and isinstance(other, ByNode):
         return one.node is other.node or (
             isinstance(one.node, int) and one.node == other.node
         )
     if isinstance(one, ByPredicate) and isinstance(other, ByPredicate):
-        return _same(one.predicate, other.predicate)
+        return _is_same_rule(one.predicate, other.predicate)
     if isinstance(one, ByPattern) and isinstance(other, ByPattern):
         return (
-            _same(one.function, other.function)
-            and _same(one.where, other.where)
+            _is_same_rule(one.function, other.function)
+            and _is_same_rule(one.where, other.where)
             and one.ranks == other.ranks
         )
     if isinstance(one, ByLinear) and isinstance(other, ByLinear):
-        return _same(one.where, other.where) and _same_data(one.data, other.data)
+        return _is_same_rule(one.where, other.where) and _is_same_data(
+            one.data, other.data
+        )
     if isinstance(one, BySubgraph) and isinstance(other, BySubgraph):
         return (one.outputs, one.inputs) == (other.outputs, other.inputs)
     return bool(one == other)
 
 
-def _same_data(one: Any, other: Any) -> bool:
+def _is_same_data(one: Any, other: Any) -> bool:
     """Return whether two lists of names, Tensors and arrays hold the same."""
     if one is None or other is None:
         return one is other
@@ -316,8 +321,8 @@ def _same_data(one: Any, other: Any) -> bool:
     )
 
 
-def _same(one: Any, other: Any) -> bool:
-    """Return whether two rules are equal, or functions that were written the same."""
+def _is_same_rule(one: Any, other: Any) -> bool:
+    """Return whether two rules are equal, or functions with the same code."""
     if one is other:
         return True
     if isinstance(one, FunctionType) and isinstance(other, FunctionType):
@@ -337,25 +342,25 @@ def _same(one: Any, other: Any) -> bool:
 # As code
 
 
-def lines_of(lines: list[str]) -> str:
-    """Return the lines that attach overrides, in order.
+def join_lines(lines: list[str]) -> str:
+    """Join the lines that attach overrides, in order.
 
-    A line that stands there twice attaches once, and it is the later of two equal
-    overrides that has the say.
+    An equal line attaches only once; the last of equal lines is kept, since the later
+    override takes precedence.
     """
     kept = list(dict.fromkeys(reversed(lines)))
     return "\n".join(reversed(kept))
 
 
-def code_line(session: str, entry: Entry, nodes: Nodes) -> str:
+def write_code_line(session: str, entry: Entry, nodes: Nodes) -> str:
     """Return the line of Python that attaches an override to a session.
 
-    A lambda is written out, another function called by its name, and one that has
-    neither source nor name ``rule_1`` or ``where_1``, by the number of the override:
-    the comment says which are the user's own.
+    A lambda is written out, another function is named; one without source and name
+    is called ``rule_1`` or ``where_1``, by the number of the override. A comment lists
+    the user's functions.
     """
-    override, yours = entry.override, list[str]()
-    text = target_code(override.target, entry.id, session, nodes, yours)
+    override, user_functions = entry.override, list[str]()
+    text = write_target(override.target, entry.id, session, nodes, user_functions)
     settings = []
     for which, rule in (("vjp", override.vjp), ("jvp", override.jvp)):
         if rule is None:
@@ -364,7 +369,9 @@ def code_line(session: str, entry: Entry, nodes: Nodes) -> str:
             settings.append(f"{which}={rule!r}")
         else:
             word = "rule" if which == "vjp" else "forward"
-            settings.append(f"{which}={called(rule, f'{word}_{entry.id}', yours)}")
+            settings.append(
+                f"{which}={write_function(rule, f'{word}_{entry.id}', user_functions)}"
+            )
     if override.name is not None:
         settings.append(f"name={override.name!r}")
     if not override.enabled:
@@ -372,44 +379,46 @@ def code_line(session: str, entry: Entry, nodes: Nodes) -> str:
     if override.steps is not None:
         settings.append(f"steps={override.steps!r}")
     line = f"{session}.override({text}, {', '.join(settings)})"
-    if not yours:
+    if not user_functions:
         return line
-    return f"{line}  # with your function {', '.join(dict.fromkeys(yours))}"
+    return f"{line}  # with your function {', '.join(dict.fromkeys(user_functions))}"
 
 
-def target_code(
-    target: Target, number: int, session: str, nodes: Nodes, yours: list[str]
+def write_target(
+    target: Target, number: int, session: str, nodes: Nodes, user_functions: list[str]
 ) -> str:
-    """Return a target as code; the user's functions in it are noted in ``yours``."""
+    """Return a target as code; add the user's functions in it to ``user_functions``."""
     if isinstance(target, ByNode):
         i = nodes.find(target.node)
-        name = nodes.name_of(i)
+        name = nodes.find_name(i)
         if name is None:
             return repr(i)
         return repr(name) if means_node(name) else f"{session}[{name!r}]"
     if isinstance(target, ByOp):
         if target.maker is None:
             return repr(target.op)
-        yours.append(target.op)
+        user_functions.append(target.op)
         return target.op
     if isinstance(target, ByScope):
         return repr(f"{target.glob.removesuffix('/*')}/*")
     if isinstance(target, BySubgraph):
         ends, reads = (
-            ", ".join(repr(place(x, nodes)) for x in part)
+            ", ".join(repr(get_key(x, nodes)) for x in part)
             for part in (target.outputs, target.inputs)
         )
         return f"wb.subgraph([{ends}], [{reads}])"
     if isinstance(target, ByPart):
-        return target.write_code(lambda f, word: called(f, f"{word}_{number}", yours))
+        return target.write_code(
+            lambda f, word: write_function(f, f"{word}_{number}", user_functions)
+        )
     predicate = getattr(target, "predicate", None)
-    return called(predicate, f"where_{number}", yours)
+    return write_function(predicate, f"where_{number}", user_functions)
 
 
-def place(node: Any, nodes: Nodes) -> str | int:
-    """Return what finds a node in a session: its name, or its id."""
+def get_key(node: Any, nodes: Nodes) -> str | int:
+    """Return the key that finds a node in a session: its name, or its id."""
     i = nodes.find(node)
-    return nodes.name_of(i) or i
+    return nodes.find_name(i) or i
 
 
 def means_node(name: str) -> bool:
@@ -420,12 +429,12 @@ def means_node(name: str) -> bool:
         return False
 
 
-def called(function: Any, otherwise: str, yours: list[str]) -> str:
-    """Return a function as code: a lambda, a name, or what stands for one without."""
+def write_function(function: Any, fallback: str, user_functions: list[str]) -> str:
+    """Return a function as code: a lambda, its name, or the fallback name."""
     text = lambda_source(function)
     if text is not None:
         return text
     name = name_of(function) if hasattr(function, "__name__") else ""
-    name = name if name.isidentifier() else otherwise
-    yours.append(name)
+    name = name if name.isidentifier() else fallback
+    user_functions.append(name)
     return name

@@ -1,8 +1,8 @@
-"""Whether a session's gradients are right, and what the doctor says of them.
+"""The check of a session's gradients, and the doctor for a session.
 
-`check` compares them to what the ops compute: the program runs again as a function of
-its inputs (`Part`), and overrides follow it. `diagnose` asks the doctor, `fix` attaches
-what mends a finding.
+`check` compares the gradients with the values of the ops: the program runs again as a
+function of its inputs (`OutputFunction`), with its overrides. `diagnose` runs the
+doctor, `find_fix` returns the fix of a finding.
 """
 
 from __future__ import annotations
@@ -28,9 +28,13 @@ from workbench.overrides.override import Override, override
 from workbench.overrides.regions import Region
 from workbench.overrides.resolution import Resolution, resolve
 from workbench.overrides.targets import ByNode, ByOp, ByPart, ByPredicate, Target
-from workbench.session.applied_override import Attached, attached_overrides, code_line
-from workbench.session.derivative import in_force
-from workbench.session.nodes import Node, Nodes, as_list, handed, one_array
+from workbench.session.applied_override import (
+    AppliedOverride,
+    attached_overrides,
+    write_code_line,
+)
+from workbench.session.derivative import find_active
+from workbench.session.nodes import Node, Nodes, check_one_array, copy_for_user, to_list
 from workbench.session.stages import Values
 from workbench.session.state import Entry, HasState, State
 from workbench.session.statistics import relative_change
@@ -38,12 +42,12 @@ from workbench.session.statistics import relative_change
 if TYPE_CHECKING:
     from workbench.checks.report import Report
 
-#: How many numbers a check may compute for the entries of the gradients: of a large
-#: program fewer entries are checked, and at least so many of all inputs together.
+#: How many numbers a check may compute for the entries of the gradients (a large
+#: program has fewer entries checked), and the fewest and most entries to check.
 WORK, FEWEST, MOST = 4e8, 4, 64
-#: How often a program runs for one entry.
+#: The runs of the program for one entry.
 RUNS = 16
-#: To call an op is as much work as so many numbers.
+#: The cost of calling an op, in numbers computed.
 CALL = 1e4
 
 
@@ -58,8 +62,8 @@ def check(
     """Check each node's rule by itself, and the gradients as a whole.
 
     The truth is what the ops compute, by the complex step or differences; see
-    `workbench.checks.nodes` for what an entry may be off by. Where overrides run
-    the true gradient is compared, and the report tells what they change.
+    `workbench.checks.nodes` for the error that an entry may have. Where overrides run
+    the true gradient is compared, and the report lists their changes.
 
     Parameters
     ----------
@@ -69,8 +73,8 @@ def check(
         Whether to check the rules of the nodes too.
     progress
         Called with (done, all) before each node and each entry; true stops the
-        check, and so does an interrupt: the report then holds what was found. By
-        default a check of more than a second says how far it is.
+        check, and so does an interrupt: the report then holds the results so far. By
+        default a check of more than a second shows its progress.
     settings
         ``entries``, ``rtol``, ``atol``, ``seed``, as for `check_grads`, and
         ``order``: 1 leaves out the derivatives of the rules. Of a large program
@@ -78,7 +82,7 @@ def check(
 
     Returns
     -------
-    A report, be it good or bad; ``report.raise_if_wrong()`` raises. It is kept as
+    A report, with or without errors; ``report.raise_if_wrong()`` raises. It is kept as
     `report`, and shown in the picture.
 
     Raises
@@ -111,14 +115,14 @@ def check(
         )
     state, labels = session._state, session.nodes.labels
     forward, resolution, objective = state.forward, state.resolution, state.objective
-    part = Part(state, session.nodes, wrt)
-    known, truth = state.needed().cotangents, state.truth
-    assert truth is not None  # where gradients are, the true ones are too
+    part = OutputFunction(state, session.nodes, wrt)
+    known, truth = state.require_backward().cotangents, state.truth
+    assert truth is not None  # with gradients there are true gradients
     true, attached = truth.cotangents, attached_overrides(state)
     order = settings.pop("order", 2)
     seed = settings.pop("seed", None)
     report = Report(labels[objective.output], draw_seed() if seed is None else seed)
-    # What the program itself stops or scales is not the true gradient either.
+    # A gradient that the program itself stops or scales is not the true one either.
     ops = make_identity_overrides(
         [x for x in forward.program if x.serial in part.inside]
     )
@@ -132,32 +136,34 @@ def check(
     report.labels = {x.serial: label for x, label in zip(program, labels, strict=True)}
     work = sum(1 if x._value is None else max(np.size(x._value), 1)
                for x in program if not isinstance(x._value, tuple))  # fmt: skip
-    fair = int(WORK / (RUNS * max(work, len(program) * CALL)))
+    affordable = int(WORK / (RUNS * max(work, len(program) * CALL)))
     entries = settings.pop("entries", None)
     rtol, atol = settings.pop("rtol", None), settings.pop("atol", None)
-    telling = ProgressMeter(progress, sum(map(is_checkable, program)) if nodes else 0)
+    meter = ProgressMeter(progress, sum(map(is_checkable, program)) if nodes else 0)
     gradients = [
         to_host(true.get(i, np.zeros_like(x)))
         for i, x in zip(part.wrt, part.values, strict=True)
     ]
-    number, values = run_from_host(_number(part.function, objective.seed), part.values)
-    whole = GivenGradients(
+    number, values = run_from_host(
+        _weigh_output(part.function, objective.seed), part.values
+    )
+    comparison = GivenGradients(
         Check(
             report,
             part.labels,
             ("given",),
             Tolerance(rtol, atol),
             MOST if entries is None else entries,
-            telling,
+            meter,
         ),
         number,
         [np.asarray(x) for x in values],
         gradients,
-        most=max(fair, FEWEST) if entries is None else None,
+        most=max(affordable, FEWEST) if entries is None else None,
         known=all(map(is_analytic, program)),
-        noise=_noise(number, values),
+        noise=_measure_noise(number, values),
     )
-    with telling:
+    with meter:
         if nodes:
             covered = [] if resolution is None else getattr(resolution, "covered", [])
             check_nodes(
@@ -168,25 +174,26 @@ def check(
                 rules=None if resolution is None else resolution.rules,
                 covered={x.serial for some in covered for x in some},
                 cotangent_of=lambda node: known.get(forward.ids.get(node.serial, -1)),
-                step=telling.step,
+                step=meter.step,
                 found=report.nodes,
             )
-        whole.run()
-    report.stopped = telling.stopped
+        comparison.run()
+    report.stopped = meter.stopped
     if report.overridden:
         for label, i, g in zip(part.labels, part.wrt, gradients, strict=True):
             report.changed[label] = relative_change(known.get(i, np.zeros_like(g)), g)
             if report.changed[label] != 0:
-                way = _way(forward, part.output, i)
+                path = _find_ids_between(forward, part.output, i)
                 x = forward.graph.nodes[i]
-                report.changers[label] = _changers(
-                    [attached[k] for k in in_force(resolution, forward, way, [x])], i
-                ) + _labels(passed, in_force(passed, forward, way, [x]))
+                report.changers[label] = _name_changers(
+                    [attached[k] for k in find_active(resolution, forward, path, [x])],
+                    i,
+                ) + _list_labels(passed, find_active(passed, forward, path, [x]))
     session._keep("report", report, state)
     return report
 
 
-def _way(forward: Values, output: Any, source: int) -> list[int]:
+def _find_ids_between(forward: Values, output: Any, source: int) -> list[int]:
     """Return the ids of the nodes between one node and the output."""
     found = walk.find_dependents(
         walk.order_nodes([output]), [forward.graph.nodes[source]]
@@ -194,26 +201,28 @@ def _way(forward: Values, output: Any, source: int) -> list[int]:
     return [forward.ids[serial] for serial in found if serial in forward.ids]
 
 
-def _changers(running: Sequence[Attached], source: int) -> tuple[str, ...]:
-    """The labels of the overrides that change one gradient, of those that run."""
+def _name_changers(running: Sequence[AppliedOverride], source: int) -> tuple[str, ...]:
+    """Return the labels of the active overrides that change one gradient."""
 
-    def changes(one: Attached) -> bool:
+    def changes(one: AppliedOverride) -> bool:
         return any(e.node == source and e.relative != 0 for e in one.effects)
 
-    # By itself none may: of an inner node effects are not measured.
+    # Perhaps none does alone: effects of overrides of inner nodes are not measured.
     found = [one for one in running if changes(one)] or running
     return tuple(dict.fromkeys(one.label for one in found))
 
 
-def _labels(resolution: Resolution | None, positions: list[int]) -> tuple[str, ...]:
+def _list_labels(
+    resolution: Resolution | None, positions: list[int]
+) -> tuple[str, ...]:
     """Return the labels of the overrides at these positions."""
     if resolution is None:
         return ()
     return tuple(resolution.overrides[k].label for k in positions)
 
 
-def _noise(function: Callable[..., Any], values: list[Any]) -> list[float]:
-    """Return what rounding does to the gradients, without overrides."""
+def _measure_noise(function: Callable[..., Any], values: list[Any]) -> list[float]:
+    """Return the rounding errors of the gradients, without overrides."""
     from workbench.checks.differences import measure_rounding
 
     with np.errstate(all="ignore"):
@@ -222,24 +231,24 @@ def _noise(function: Callable[..., Any], values: list[Any]) -> list[float]:
         return measure_rounding(lambda g: pullback(g[0]), [one], pullback(one))
 
 
-def _number(function: Callable[..., Any], seed: Any) -> Callable[..., Any]:
-    """Return the output as one number, weighed by the session's seed."""
+def _weigh_output(function: Callable[..., Any], seed: Any) -> Callable[..., Any]:
+    """Return the function with one number as output, weighted by the session's seed."""
     if seed is None:
         return function
     return lambda *values: np.sum(seed * function(*values))
 
 
-class Part:
+class OutputFunction:
     """The output of a session as a function of other nodes.
 
     Attributes
     ----------
     function
-        Takes the values of ``wrt``, arrays or Tensors, and gives the output's.
+        Takes the values of ``wrt``, arrays or Tensors, and returns that of the output.
     values
         The values of ``wrt`` as they are.
     overrides
-        To hand to a derivative of the function: those that run inside it.
+        The overrides for a derivative of the function: those that run inside it.
     wrt
         The ids of the nodes that it is a function of.
     inside
@@ -250,45 +259,49 @@ class Part:
         self, state: State, names: Nodes, wrt: Iterable[Node] | Node | None
     ) -> None:
         forward, resolution = state.forward, state.resolution
-        nodes, objective, held = forward.graph.nodes, state.objective, forward.held
-        given = objective.wrt if wrt is None else as_list(wrt)
+        nodes, objective, holders = (
+            forward.graph.nodes,
+            state.objective,
+            forward.holders,
+        )
+        given = objective.wrt if wrt is None else to_list(wrt)
         self.wrt = [names.find(x) for x in given]
         self.labels = [names.labels[i] for i in self.wrt]
         self.output = nodes[objective.output]
         self.sources = [nodes[i] for i in self.wrt]
         for node in (self.output, *self.sources):
-            one_array(node, nodes, names.labels)
-        self.values = [handed(x._value) for x in self.sources]
+            check_one_array(node, nodes, names.labels)
+        self.values = [copy_for_user(x._value) for x in self.sources]
         self.graph = Graph(self.sources, [self.output])
         self.winners = {} if resolution is None else resolution.winners
         self.parts = {} if resolution is None else resolution.parts
         self.known = forward.ids
-        inside = self.inside = self._inside()
-        #: What has taken the place of a node, by its serial.
+        inside = self.inside = self._find_inside()
+        #: The Tensor of the last run for a node, by the serial of the node.
         self.rebuild: dict[int, Any] = {}
-        #: Of nodes within nodes, which a run does not make anew.
+        #: The override of each inner node, which a run does not make again.
         self.within = {
             serial: k
             for serial, (k, _) in self.winners.items()
-            if any(nodes[i].serial in inside for i in held.get(serial, ()))
+            if any(nodes[i].serial in inside for i in holders.get(serial, ()))
         }
         self.owners = dict(self.within)
         running = {k for serial, (k, _) in self.winners.items() if serial in inside}
         running |= set(self.within.values())
         self.overrides: list[Override] = [
-            replace(given, target=self._target(k, given.target), name=given.label)
+            replace(given, target=self._make_target(k, given.target), name=given.label)
             for k, given in enumerate(resolution.overrides if resolution else [])
             if k in running
         ]
 
-    def _target(self, k: int, target: Target) -> Target:
-        """Return what an override means in each run of the function."""
+    def _make_target(self, k: int, target: Target) -> Target:
+        """Return the target of an override in each run of the function."""
         if isinstance(target, ByPart):
-            return Moved(partial(self._regions, k))
-        return ByPredicate(partial(self._owned, k))
+            return MovedParts(partial(self._move_regions, k))
+        return ByPredicate(partial(self._is_owned, k))
 
-    def _regions(self, k: int) -> list[Region]:
-        """The parts of the program that an override has the say over, as they ran."""
+    def _move_regions(self, k: int) -> list[Region]:
+        """Return the program parts that an override replaces, in the last run."""
         found = {
             id(part): part
             for serial, part in self.parts.items()
@@ -296,31 +309,31 @@ class Part:
         }
         sources = {x.serial for x in self.sources}
         return [
-            region.rebuild(self._new)
+            region.rebuild(self._get_current_value)
             for region in found.values()
             if sources.isdisjoint(region.inside)
             and all(x.serial not in self.known or x.serial in self.rebuild
                     for x in region.outputs)
         ]  # fmt: skip
 
-    def _new(self, x: Tensor) -> Any:
-        """What a node is in the last run; its value, where that does not vary."""
+    def _get_current_value(self, x: Tensor) -> Any:
+        """Return the Tensor of a node in the last run; if constant, its value."""
         if x.serial in self.rebuild:
             return self.rebuild[x.serial]
         return x._value if x.serial in self.known else x
 
-    def _inside(self) -> set[int]:
+    def _find_inside(self) -> set[int]:
         """Return the serials of the nodes that the function computes."""
         needed = walk.order_nodes([self.output])
         return walk.find_dependents(needed, self.sources) - {
             x.serial for x in self.sources
         }
 
-    def _owned(self, k: int, node: Tensor) -> bool:
+    def _is_owned(self, k: int, node: Tensor) -> bool:
         return self.owners.get(node.serial) == k
 
-    def _seen(self, node: Tensor, operands: tuple[Any, ...]) -> Any:
-        """Compute a step of a run, and note what takes the place of the node."""
+    def _run_step(self, node: Tensor, operands: tuple[Any, ...]) -> Any:
+        """Compute a step of a run, and note the new Tensor for the node."""
         new = compute_node(node, operands)
         if isinstance(new, Tensor):
             self.rebuild[node.serial] = new
@@ -329,16 +342,16 @@ class Part:
         return new
 
     def function(self, *values: Any) -> Any:
-        """Return the node computed again."""
+        """Run the program again, and return the output."""
         self.owners = dict(self.within)
         self.rebuild = {x.serial: y for x, y in zip(self.sources, values, strict=True)}
         # NumPy's warnings were given when the program ran, under the user's settings.
         with np.errstate(all="ignore"):
-            return self.graph.run(values, self._seen)[0]
+            return self.graph.run(values, self._run_step)[0]
 
 
-class Moved(ByPart):
-    """Parts of a program that runs again: those that stand where known ones stood."""
+class MovedParts(ByPart):
+    """The target of parts of a program that runs again."""
 
     def __init__(self, found: Callable[[], list[Region]]) -> None:
         self.found = found
@@ -352,7 +365,7 @@ class Moved(ByPart):
     def explain_mismatch(
         self, nodes: Sequence[Tensor], wrt: Sequence[Tensor] = ()
     ) -> str:
-        """Said of none, since they are known."""
+        """Return the text for a target without parts, which does not occur here."""
         return "they are not computed"
 
     def __str__(self) -> str:
@@ -365,14 +378,14 @@ class Moved(ByPart):
 def diagnose(session: HasState, progress: Progress | None = None) -> Findings:
     """Find the nodes to blame for what is wrong with values and gradients.
 
-    Overrides are in force: it looks at what runs. What it finds is kept as
+    The doctor examines the program with its overrides. The findings are kept as
     `findings`, and shown in the picture.
 
     Parameters
     ----------
     progress
-        Called with (done, all) now and then; true stops it, and what was found so
-        far is returned.
+        Called with (done, all) now and then; if it returns true, the search stops and
+        returns what it has found.
 
     Returns
     -------
@@ -393,7 +406,7 @@ def diagnose(session: HasState, progress: Progress | None = None) -> Findings:
     ['sqrt 3 has an infinite slope at 0']
     """
     state = session._state
-    state.needed()
+    state.require_backward()
     nodes, output = state.forward.graph.nodes, state.objective.output
     case = Case(
         f"session {session.name!r}",
@@ -401,40 +414,42 @@ def diagnose(session: HasState, progress: Progress | None = None) -> Findings:
         [state.cotangent],
         [nodes[i] for i in state.objective.wrt],
         None if state.resolution is None else state.resolution.rules,
-        name_of=_namer(session, state),
+        name_of=_make_namer(session, state),
         progress=progress,
-        unread=_unread(state.forward.graph, nodes[output]),
+        unread=_find_unread(state.forward.graph, nodes[output]),
     )
     found = examine(case)
-    found = replace(found, found=tuple(_said(session, state, one) for one in found))
+    found = replace(
+        found, found=tuple(_attach_code(session, state, one) for one in found)
+    )
     session._keep("findings", found, state)
     return found
 
 
-def _said(session: HasState, state: State, finding: Finding) -> Finding:
+def _attach_code(session: HasState, state: State, finding: Finding) -> Finding:
     """Return the finding with the line that attaches its fix to this session."""
-    mend, i = finding.fix, state.forward.ids.get(finding.node.serial)
-    if mend is None or mend.rule is None or i is None:
+    find_fix, i = finding.fix, state.forward.ids.get(finding.node.serial)
+    if find_fix is None or find_fix.rule is None or i is None:
         return finding
-    target = ByOp(finding.node.op.name) if mend.everywhere else ByNode(i)
-    entry = Entry(0, override(target, mend.rule))
-    line = code_line(session.name, entry, session.nodes)
-    return replace(finding, fix=replace(mend, code=line))
+    target = ByOp(finding.node.op.name) if find_fix.everywhere else ByNode(i)
+    entry = Entry(0, override(target, find_fix.rule))
+    line = write_code_line(session.name, entry, session.nodes)
+    return replace(finding, fix=replace(find_fix, code=line))
 
 
-def _namer(session: HasState, state: State) -> Callable[[Tensor], str]:
-    """Return what the picture calls a node."""
+def _make_namer(session: HasState, state: State) -> Callable[[Tensor], str]:
+    """Return the function that names nodes as the picture does."""
     ids, labels = state.forward.ids, session.nodes.labels
 
-    def named(node: Tensor) -> str:
+    def name_node(node: Tensor) -> str:
         i = ids.get(node.serial)
         return labels[i] if i is not None else node.name or node.op.name
 
-    return named
+    return name_node
 
 
-def _unread(graph: Graph, output: Tensor) -> list[Tensor]:
-    """Float inputs of the program that its output does not depend on at all."""
+def _find_unread(graph: Graph, output: Tensor) -> list[Tensor]:
+    """Return the float inputs of the program that its output does not depend on."""
     reached = {x.serial for x in walk.order_nodes([output])}
     return [
         x
@@ -443,29 +458,29 @@ def _unread(graph: Graph, output: Tensor) -> list[Tensor]:
     ]
 
 
-def mend(
+def find_fix(
     session: HasState, which: Finding | int, known: tuple[State, Findings] | None
 ) -> tuple[str | int, str] | str:
-    """Return the target and rule that mend a finding; or the code to write.
+    """Return the target and rule of a finding's fix; or the code to write.
 
-    ``known`` is what was found last, and of which state.
+    ``known`` holds the last findings and their state.
 
     Raises
     ------
     UsageError
-        If there is no such finding, nothing mends it, or it is of another program.
+        If there is no such finding, it has no fix, or is of another program.
     """
     if isinstance(which, Finding):
         finding = which
     elif type(which) is not int:
         raise UsageError(
-            f"{session.name}.fix({which!r}): give a finding, or its number among"
+            f"{session.name}.fix({which!r}): pass a finding, or its number among"
             f" {session.name}.findings."
         )
     else:
         if known is None:
             raise UsageError(
-                f"{session.name}.fix({which}): nothing was found yet. Call"
+                f"{session.name}.fix({which}): there are no findings yet. Call"
                 f" {session.name}.diagnose() first."
             )
         found = known[1]
@@ -474,13 +489,13 @@ def mend(
                 f"{session.name}.fix({which}): there are {len(found)} findings, from 0"
                 f" to {len(found) - 1}."
                 if len(found)
-                else f"{session.name}.fix({which}): there is no finding."
+                else f"{session.name}.fix({which}): the doctor has found nothing."
             )
         finding = found[which]
     fix, node = require_fix(finding), finding.node
     if fix.rule is None:
         return fix.code
-    # Of a run that others have followed the Tensors are gone, their ids are not.
+    # After another run the Tensors are gone, but their ids are still valid.
     i = None if known is None else known[0].forward.ids.get(node.serial)
     at = session.nodes.find(node) if i is None else i
     return (node.op.name if fix.everywhere else at), fix.rule

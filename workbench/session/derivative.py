@@ -1,7 +1,7 @@
 """`Derivative`: one node of a session by others, and second derivatives.
 
-`Endpoints` are the nodes that a derivative is between, checked before anything is
-computed. A `Derivative` and a `Second` are computed where they are looked at.
+`Endpoints` are the output and the inputs of a derivative, checked before it is
+computed. A `Derivative` and a `SecondDerivative` are computed when they are used.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from workbench.core.tensor import Tensor
 from workbench.errors import DisconnectedInputError, DtypeError, UsageError
 from workbench.ops import define
 from workbench.overrides.resolution import Resolution
-from workbench.session.matrix import Matrix, host
-from workbench.session.nodes import Node, as_list, is_node, one_array
+from workbench.session.matrix import Matrix, to_host
+from workbench.session.nodes import Node, check_one_array, is_node, to_list
 from workbench.session.stages import Values
 from workbench.session.state import HasState
 
 
 class Endpoints:
-    """The nodes that a derivative is between, looked at before anything is computed.
+    """The output and the inputs of a derivative, checked before it is computed.
 
     Raises
     ------
@@ -47,70 +47,72 @@ class Endpoints:
         self.seed = objective.seed
         self.session = session.name
         self.single = wrt is not None and is_node(wrt)
-        given = [] if wrt is None else as_list(wrt)
-        asked = objective.wrt if wrt is None else [find(x) for x in given]
-        self.wrt = list(dict.fromkeys(asked))
+        given = [] if wrt is None else to_list(wrt)
+        requested = objective.wrt if wrt is None else [find(x) for x in given]
+        self.wrt = list(dict.fromkeys(requested))
         self.of = objective.output if of is None else find(of)
         self.label, self.labels = names[self.of], [names[i] for i in self.wrt]
         self.output: Tensor = nodes[self.of]
         self.sources: list[Tensor] = [nodes[i] for i in self.wrt]
         if not self.sources:
             raise UsageError(
-                f"the derivative of {self.label} by nothing: wrt is empty. Name a node"
-                " that it is computed from."
+                f"the derivative of {self.label} needs an input, but wrt is empty. Name"
+                " a node that {self.label} is computed from."
             )
         for node, name in zip(
             (self.output, *self.sources), (self.label, *self.labels), strict=True
         ):
-            one_array(node, nodes, names)
+            check_one_array(node, nodes, names)
             if node._value is None:
                 raise UsageError(
-                    f"{name} has no value: session {session.name!r} was traced without,"
-                    f" and a derivative is taken at values. Give all inputs to"
+                    f"{name} has no value: session {session.name!r} was traced without"
+                    f" values, and a derivative needs them. Pass all inputs to"
                     f" {session.name}.run(...)."
                 )
         for node, name in zip(self.sources, self.labels, strict=True):
             if not types.is_differentiable(node.dtype):
                 raise DtypeError(
-                    f"{name} is of dtype {node.dtype}, and nothing is differentiated by"
+                    f"{name} is of dtype {node.dtype}, and there is no derivative by"
                     f" integers. Write {name}.astype(float) in the program, or choose"
                     " a float node."
                 )
 
-    def linear(self, outputs: Sequence[Any] = (), **settings: Any) -> LinearMap:
+    def make_linear_map(
+        self, outputs: Sequence[Any] = (), **settings: Any
+    ) -> LinearMap:
         """Return the derivative of the output, or of others, by the sources.
 
-        A source that is computed from another is held while that varies.
+        A source that is computed from another stays constant while the other varies.
         """
         inner = [x for x in self.sources if x.inputs and len(self.sources) > 1]
         return LinearMap(
             outputs or [self.output], self.sources, self.resolution, inner, **settings
         )
 
-    def planned(self) -> list[tuple[Tensor, int]]:
-        """Return the steps of a sweep between them."""
+    def plan_sweep(self) -> list[tuple[Tensor, int]]:
+        """Return the steps of a sweep from the output to the sources."""
         rules = None if self.resolution is None else self.resolution.rules
         return steps.plan([self.output], self.sources, rules)
 
-    def labels_in_force(self, path: Iterable[int]) -> tuple[str, ...]:
-        """Return the labels of the overrides whose rules run on the path, each once."""
+    def list_active(self, path: Iterable[int]) -> tuple[str, ...]:
+        """Return the labels of the overrides that are active on the path, each once."""
         resolution: Resolution | None = self.resolution
         if resolution is None:
             return ()
-        found = in_force(resolution, self.forward, path, self.sources)
+        found = find_active(resolution, self.forward, path, self.sources)
         return tuple(dict.fromkeys(resolution.overrides[k].label for k in found))
 
 
-def _flows(x: Tensor) -> bool:
+def _can_flow(x: Tensor) -> bool:
     """Return whether a derivative may flow through a node."""
     return define.parts(x) is not None or types.is_differentiable(x.dtype)
 
 
-def path_between(endpoints: Endpoints) -> list[int]:
-    """Return the ids of the nodes on the ways from ``wrt`` to ``of``, both included.
+def find_path(endpoints: Endpoints) -> list[int]:
+    """Return the ids of the nodes on the paths from ``wrt`` to ``of``, both included.
 
-    Those ways count on which a derivative flows: not through a comparison. Where it
-    flows on none, all of them.
+    A path through an op without derivative, such as a comparison, does not count. If
+    there is no other path, all of them count.
     """
     stops = {x.serial for x in endpoints.sources}
     needed = walk.order_nodes([endpoints.output], min(stops), stops)
@@ -119,37 +121,37 @@ def path_between(endpoints: Endpoints) -> list[int]:
         needed, [x for x in endpoints.sources if x.serial in known]
     )
     flows = {endpoints.output.serial}
-    for node, mask in reversed(endpoints.planned()):
+    for node, mask in reversed(endpoints.plan_sweep()):
         if node.serial in flows and node.serial not in stops:
             for k, x in enumerate(node.inputs):
-                if mask >> k & 1 and _flows(x):
+                if mask >> k & 1 and _can_flow(x):
                     flows.add(x.serial)
     if flows & stops:
         reached &= flows
     return [endpoints.ids[x.serial] for x in needed if x.serial in reached]
 
 
-def in_force(
+def find_active(
     resolution: Resolution | None,
     forward: Values,
-    way: Iterable[int],
+    path: Iterable[int],
     sources: Iterable[Tensor],
 ) -> list[int]:
-    """Return the positions of the overrides whose rules run on a way, in order.
+    """Return the positions of the overrides whose rules run on a path, in order.
 
-    ``way`` are the ids of the nodes between ``sources`` and what is differentiated. A
+    ``path`` holds the ids of the nodes between ``sources`` and the output node. A
     source's own rule does not run, nor that of a part that holds one inside.
     """
     if resolution is None:
         return []
     stops, parts = {x.serial for x in sources}, resolution.parts
-    on = set(way) - {forward.ids[serial] for serial in stops}
+    on = set(path) - {forward.ids[serial] for serial in stops}
     return sorted(
         {
             k
             for serial, (k, node) in resolution.winners.items()
             if not (serial in parts and stops & parts[serial].inside)
-            and not on.isdisjoint(forward.places(node))
+            and not on.isdisjoint(forward.find_ids(node))
         }
     )
 
@@ -157,8 +159,8 @@ def in_force(
 class Derivative(Matrix):
     """The derivative of one node of a session by others; see `Session.derivative`.
 
-    It belongs to the session as it was when it was asked for. It is computed when it
-    is looked at: as an array (``np.asarray(d)``, `value`), as a two-dimensional
+    It belongs to the state of the session in which it was made. It is computed when it
+    is used: as an array (``np.asarray(d)``, `value`), as a two-dimensional
     `matrix`, in part by `window`, as a figure by `plot`.
 
     Attributes
@@ -168,7 +170,7 @@ class Derivative(Matrix):
     path
         The ids of the nodes between them, both included.
     notes
-        What is to be said of it, in words.
+        Notes on it as text.
 
     Examples
     --------
@@ -194,17 +196,17 @@ class Derivative(Matrix):
         title = f"∂{endpoints.label} / ∂{', '.join(endpoints.labels)}"
         shapes = [x.shape for x in endpoints.sources]
         super().__init__(
-            endpoints.linear(),
+            endpoints.make_linear_map(),
             [(endpoints.label, endpoints.output.shape)],
             list(zip(endpoints.labels, shapes, strict=True)),
             title,
             mode,
-            endpoints.labels_in_force(path),
+            endpoints.list_active(path),
         )
         self.of, self.wrt = endpoints.of, endpoints.wrt
         self.path, self.notes = path, notes
-        #: The shape of what is differentiated, then that of the one node that it is
-        #: differentiated by; of several the number of all their entries.
+        #: The shape of the output node, then that of the input node; of several input
+        #: nodes the number of all their entries.
         self.shape = (
             *endpoints.output.shape,
             *(shapes[0] if len(shapes) == 1 else (self.columns,)),
@@ -217,7 +219,7 @@ class Derivative(Matrix):
         Raises
         ------
         UsageError
-            If they are too many to be held.
+            If they are too many for memory.
         """
         return np.reshape(self.matrix, self.shape)
 
@@ -227,13 +229,13 @@ class Derivative(Matrix):
         return dict(
             zip(
                 [name for name, _ in self.column_parts],
-                split(self.held(), self.row_parts, self.column_parts)[0],
+                split_blocks(self.compute_all(), self.row_parts, self.column_parts)[0],
                 strict=True,
             )
         )
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        found = host(self.value)
+        found = to_host(self.value)
         return found if dtype is None else found.astype(dtype, copy=False)
 
     def __len__(self) -> int:
@@ -257,7 +259,7 @@ class Derivative(Matrix):
         return "; ".join(said) + ">"
 
 
-class Second(Matrix):
+class SecondDerivative(Matrix):
     """The second derivative of a session's output: all blocks, one matrix."""
 
     def __init__(self, endpoints: Endpoints, linear: LinearMap) -> None:
@@ -266,14 +268,14 @@ class Second(Matrix):
             for label, x in zip(endpoints.labels, endpoints.sources, strict=True)
         ]
         title = f"∂²{endpoints.label} / ∂({', '.join(endpoints.labels)})²"
-        path = path_between(endpoints)
-        force = endpoints.labels_in_force(path)
+        path = find_path(endpoints)
+        force = endpoints.list_active(path)
         super().__init__(linear, parts, parts, title, overrides=force)
         self.of, self.wrt, self.path = endpoints.of, endpoints.wrt, path
         self.label = endpoints.label
 
     def eigenvalues(self, progress: Any = None) -> tuple[Any, float]:
-        """The eigenvalues of the symmetric part, smallest first, and the asymmetry.
+        """Return the symmetric part's eigenvalues, smallest first, and the asymmetry.
 
         The asymmetry is the largest difference of an entry and its mirror image, by
         the largest entry: overrides, and rounding, make a Hessian asymmetric.
@@ -286,14 +288,14 @@ class Second(Matrix):
         if self.dtype.kind == "c":
             raise UsageError(
                 f"{self.title} is complex: it is symmetric, not Hermitian, and its"
-                " eigenvalues say nothing of curvature. Differentiate by the real and"
+                " eigenvalues do not describe curvature. Differentiate by the real and"
                 " the imaginary part, or look at it as a heat map."
             )
-        found = self.decomposable(progress).astype(np.float64)
+        found = self.compute_decomposable(progress).astype(np.float64)
         largest = float(np.max(np.abs(found), initial=0.0))
-        away = float(np.max(np.abs(found - found.T), initial=0.0))
+        asymmetry = float(np.max(np.abs(found - found.T), initial=0.0))
         values = np.linalg.eigvalsh(found / 2 + found.T / 2)
-        return values, away / largest if largest else 0.0
+        return values, asymmetry / largest if largest else 0.0
 
 
 def derivative(
@@ -304,7 +306,7 @@ def derivative(
     mode: Literal["auto", "forward", "reverse"] = "auto",
     overrides: bool = True,
 ) -> Derivative:
-    """Return the derivative of any node by others, computed where it is looked at.
+    """Return the derivative of any node by others, computed when it is used.
 
     Parameters
     ----------
@@ -312,11 +314,11 @@ def derivative(
         The node, its name or id; by default the output.
     wrt
         One node or several, side by side; by default the session's ``wrt``. One
-        that is computed from another is held while that varies.
+        that is computed from another stays constant while the other varies.
     mode
         ``"forward"``: one sweep for each entry of ``wrt``; ``"reverse"``: one for
-        each entry of ``of``; ``"auto"``: what costs less, by the number of sweeps
-        and the sizes of what lies between.
+        each entry of ``of``; ``"auto"``: the cheaper one, by the number of sweeps and
+        the sizes of the nodes between them.
     overrides
         Whether they are applied; False for the true derivative.
 
@@ -358,20 +360,20 @@ def derivative(
         )
     if not overrides:
         endpoints.resolution = None
-    path = path_between(endpoints)
-    return Derivative(endpoints, MODES[mode], path, _notes(endpoints, path))
+    path = find_path(endpoints)
+    return Derivative(endpoints, MODES[mode], path, _make_notes(endpoints, path))
 
 
-def _notes(endpoints: Endpoints, path: list[int]) -> list[str]:
-    """Return what is to be said of a derivative; or the error that there is none."""
+def _make_notes(endpoints: Endpoints, path: list[int]) -> list[str]:
+    """Return notes on a derivative; raise an error if there is none."""
     on_path = set(path)
-    lost = [
+    missing = [
         name
         for i, name in zip(endpoints.wrt, endpoints.labels, strict=True)
         if i not in on_path
     ]
     label, by = endpoints.label, ", ".join(endpoints.labels)
-    if len(lost) == len(endpoints.wrt):
+    if len(missing) == len(endpoints.wrt):
         behind = {x.serial for x in walk.order_nodes(endpoints.sources)}
         if endpoints.output.serial in behind:
             raise DisconnectedInputError(
@@ -381,46 +383,52 @@ def _notes(endpoints: Endpoints, path: list[int]) -> list[str]:
             )
         raise DisconnectedInputError(
             f"{label} is not computed from {by}, nor the other way round: there is no"
-            " path between them, and the derivative is zero. Choose two nodes that a"
-            " path joins."
+            " path between them, and the derivative is zero. Choose two nodes with a"
+            " path between them."
         )
     notes = []
-    if lost:
+    if missing:
         behind = {x.serial for x in walk.order_nodes([endpoints.output])}
         through = any(
             x.serial in behind and i not in on_path
             for i, x in zip(endpoints.wrt, endpoints.sources, strict=True)
         )
         held = " while the others are held" if through else ""
-        notes.append(f"{label} does not depend on {', '.join(lost)}{held}: zeros there")
-    ends = {node.serial for node, _ in endpoints.planned()}
+        notes.append(
+            f"{label} does not depend on {', '.join(missing)}{held}: zeros there"
+        )
+    ends = {node.serial for node, _ in endpoints.plan_sweep()}
     if endpoints.of not in endpoints.wrt and endpoints.output.serial not in ends:
-        notes.append("every way passes an op without a derivative: zero everywhere")
+        notes.append("every path has an op without a derivative: zero everywhere")
     return notes
 
 
-def second(session: HasState, wrt: Iterable[Node] | Node | None) -> Second:
-    """The Hessian of a session's output; with a seed, that of their product's sum."""
+def make_second_derivative(
+    session: HasState, wrt: Iterable[Node] | Node | None
+) -> SecondDerivative:
+    """Return the Hessian of a session's output; with a seed, of their product's sum."""
     endpoints = Endpoints(session, None, wrt)
     seed = endpoints.seed
     if seed is None:
         seed = np.ones_like(endpoints.output._value)
     with np.errstate(all="ignore"):  # the program itself has warned already
-        made = endpoints.linear(record=True).pull([seed])
+        made = endpoints.make_linear_map(record=True).pull([seed])
     reverse.refuse_nulls(made, endpoints.sources)
     first = [
         np.zeros_like(x._value) if g is None else g
         for g, x in zip(made, endpoints.sources, strict=True)
     ]
-    return Second(endpoints, endpoints.linear(first, prefer="forward"))
+    return SecondDerivative(
+        endpoints, endpoints.make_linear_map(first, prefer="forward")
+    )
 
 
-def split(
+def split_blocks(
     matrix: Any,
     rows: Iterable[tuple[str, tuple[int, ...]]],
     columns: Iterable[tuple[str, tuple[int, ...]]],
 ) -> list[list[Any]]:
-    """Return the blocks of a matrix, each in the shapes of its row and column nodes."""
+    """Split a matrix into blocks, each in the shapes of its row and column nodes."""
     found, top = [], 0
     columns = list(columns)
     for _, tall in rows:
@@ -462,12 +470,12 @@ def jacobian(
     array([0., 2., 4.])
     """
     endpoints = Endpoints(session, of, wrt)
-    linear = endpoints.linear()
+    linear = endpoints.make_linear_map()
     spans = (0, linear.tops[-1]), (0, linear.lefts[-1])
     entries = linear.matrix(*spans, linear.choose_window_mode(*spans))
     shapes = [("", x.shape) for x in endpoints.sources]
-    blocks = split(entries, [("", endpoints.output.shape)], shapes)
-    return _by_name(endpoints, blocks[0])
+    blocks = split_blocks(entries, [("", endpoints.output.shape)], shapes)
+    return _name_results(endpoints, blocks[0])
 
 
 def hessian(session: HasState, wrt: Iterable[Node] | Node | None = None) -> Any:
@@ -485,12 +493,12 @@ def hessian(session: HasState, wrt: Iterable[Node] | Node | None = None) -> Any:
            [0., 6.]])
     """
     endpoints = Endpoints(session, None, wrt)
-    found = second(session, wrt)
-    blocks = split(found.held(), found.row_parts, found.column_parts)
-    return _by_name(endpoints, [_by_name(endpoints, row) for row in blocks])
+    found = make_second_derivative(session, wrt)
+    blocks = split_blocks(found.compute_all(), found.row_parts, found.column_parts)
+    return _name_results(endpoints, [_name_results(endpoints, row) for row in blocks])
 
 
-def _by_name(endpoints: Endpoints, found: Sequence[Any]) -> Any:
+def _name_results(endpoints: Endpoints, found: Sequence[Any]) -> Any:
     """Return one result for one node; a dict by name for several."""
     if endpoints.single:
         return found[0]

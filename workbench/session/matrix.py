@@ -1,12 +1,11 @@
-"""`Matrix`: a matrix of derivatives, computed when and where it is looked at.
+"""`Matrix`: a matrix of derivatives, computed when and where it is needed.
 
-What is asked of the whole (its entries, singular values, eigenvalues) is computed
-once and kept; windows and pooled views are computed each time, and nothing of them
-is held but what they show.
+Results for the whole matrix (its entries, singular values, eigenvalues) are computed
+once and kept; windows and pooled views are computed each time and not kept.
 
-A matrix too large to hold is seen block by block. A cell of a `Pooled` one stands for
-many entries and shows that of largest magnitude, with its sign and its place. NaN is
-larger than everything, then infinity: neither is ever hidden.
+A matrix too large for memory is computed block by block. A cell of a `PooledView`
+stands for many entries and shows the one of largest magnitude, with its sign and its
+position. NaN counts as larger than everything, then infinity: neither is hidden.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ from workbench.errors import UsageError
 
 Array = np.ndarray[Any, Any]
 
-#: The most entries of an array that is held whole: a GiB of float64.
+#: The most entries of an array in memory: a GiB of float64.
 MOST_HELD = 2**27
 #: The most entries that are computed for a view of the whole.
 MOST_SEEN = 2**32
-#: The most places of entries that a pattern keeps.
+#: The most positions of entries that a pattern keeps.
 MOST_PLACES = 2**25
 #: The most multiplications, about, for singular values: a minute.
 MOST_WORK = 3e10
-#: So many overrides are named in a caption.
+#: The most overrides that a caption names.
 MOST_NAMED = 6
 
 Part = tuple[str, tuple[int, ...]]
@@ -44,11 +43,11 @@ class Matrix:
     Attributes
     ----------
     title
-        What it is, for errors: ``∂h / ∂W1``.
+        Its name, for errors: ``∂h / ∂W1``.
     row_parts, column_parts
         The names and shapes of the nodes whose entries count rows and columns.
     overrides
-        The labels of the overrides in force between them: it is not the true one.
+        The labels of the active overrides: with them it is not the true derivative.
     """
 
     def __init__(
@@ -65,26 +64,26 @@ class Matrix:
         self.row_parts = list(row_parts)
         self.column_parts = list(column_parts)
         self._linear = linear
-        self._asked = mode
-        self._kept: Any = None
+        self._fixed_mode = mode
+        self._entries: Any = None
         self._singular: Array | None = None
         self._pattern: Pattern | None = None
 
-    # What it is
+    # Its shape
 
     @property
     def rows(self) -> int:
-        """The number of rows: of entries of what is differentiated."""
+        """The number of rows: the entries of the output."""
         return self._linear.tops[-1]
 
     @property
     def columns(self) -> int:
-        """The number of columns: of entries that it is differentiated by."""
+        """The number of columns: the entries of the inputs."""
         return self._linear.lefts[-1]
 
     @property
     def caption(self) -> str:
-        """The overrides in force in words; empty where there are none."""
+        """The active overrides as text; empty where there are none."""
         if not self.overrides:
             return ""
         first, more = self.overrides[:MOST_NAMED], len(self.overrides) - MOST_NAMED
@@ -98,24 +97,24 @@ class Matrix:
 
     @cached_property
     def mode(self) -> Mode:
-        """``"forward"`` or ``"reverse"``: how all of it is computed."""
-        return self.mode_for((0, self.rows), (0, self.columns))
+        """The mode for all of it, ``"forward"`` or ``"reverse"``."""
+        return self.choose_mode((0, self.rows), (0, self.columns))
 
-    def mode_for(self, rows: Span, columns: Span) -> Mode:
-        """Return how the entries of a window are computed."""
-        return self._asked or self._linear.choose_window_mode(rows, columns)
+    def choose_mode(self, rows: Span, columns: Span) -> Mode:
+        """Return the mode for the entries of a window."""
+        return self._fixed_mode or self._linear.choose_window_mode(rows, columns)
 
     def check_window(self, rows: Any, columns: Any) -> tuple[Span, Span]:
-        """Return a window as it is given, None for all, as two pairs of numbers.
+        """Check a window, None for all, and return it as two pairs of numbers.
 
         Raises
         ------
         UsageError
-            If it is none, or reaches out of the matrix.
+            If it is not a window, or reaches out of the matrix.
         """
         return (
-            _span(rows, self.rows, "rows", self.title),
-            _span(columns, self.columns, "columns", self.title),
+            _check_span(rows, self.rows, "rows", self.title),
+            _check_span(columns, self.columns, "columns", self.title),
         )
 
     # Its entries
@@ -123,28 +122,30 @@ class Matrix:
     def window(
         self, rows: Any = None, columns: Any = None, progress: Progress | None = None
     ) -> Any:
-        """Some of the entries: only the sweeps that they need are run.
+        """Return some of the entries, by only the sweeps that they need.
 
         Parameters
         ----------
         rows, columns
             From and to (excluded), each a pair or a slice; None for all.
         progress
-            Called with how many sweeps of how many are done; stops if it is true.
+            Called with the sweeps done and all sweeps; if it returns true, it stops.
 
         Raises
         ------
         UsageError
-            If the window reaches out of the matrix, or is too large to be held.
+            If the window reaches out of the matrix, or is too large for memory.
         """
         spans = self.check_window(rows, columns)
-        if self._kept is not None:
+        if self._entries is not None:
             (a, b), (c, d) = spans
-            found = self._kept[a:b, c:d]
+            found = self._entries[a:b, c:d]
             return found.copy()
-        return self._computed(*spans, progress)
+        return self._compute_window(*spans, progress)
 
-    def _computed(self, rows: Span, columns: Span, progress: Progress | None) -> Any:
+    def _compute_window(
+        self, rows: Span, columns: Span, progress: Progress | None
+    ) -> Any:
         height, width = rows[1] - rows[0], columns[1] - columns[0]
         if height * width > MOST_HELD:
             raise UsageError(
@@ -153,15 +154,15 @@ class Matrix:
                 " .window((0, 100), (0, 100)), or for its picture, .plot(), which"
                 " shows the largest entry of each block."
             )
-        mode = self.mode_for(rows, columns)
+        mode = self.choose_mode(rows, columns)
         return self._linear.matrix(rows, columns, mode, progress)
 
-    def held(self, progress: Progress | None = None) -> Any:
-        """Return all entries, computed once and kept: not to be changed."""
-        if self._kept is None:
+    def compute_all(self, progress: Progress | None = None) -> Any:
+        """Return all entries, computed once and kept; callers must not change them."""
+        if self._entries is None:
             spans = self.check_window(None, None)
-            self._kept = self._computed(*spans, progress)
-        return self._kept
+            self._entries = self._compute_window(*spans, progress)
+        return self._entries
 
     @property
     def matrix(self) -> Any:
@@ -170,63 +171,65 @@ class Matrix:
         Raises
         ------
         UsageError
-            If they are too many to be held.
+            If they are too many for memory.
         """
-        return self.held().copy()
+        return self.compute_all().copy()
 
-    def pooled(
+    def pool(
         self,
         rows: Span,
         columns: Span,
         blocks: tuple[int, int],
         progress: Progress | None = None,
-    ) -> Pooled:
-        """A window with one entry for each block: the largest; nothing else is held.
+    ) -> PooledView:
+        """Return a view of a window with one entry for each block, the largest.
 
         Raises
         ------
         UsageError
             If the window has so many entries that this would take too long.
         """
-        self._bearable(rows, columns)
-        return Pooled(
-            starts_of(self._linear.tops, rows, blocks[0]),
-            starts_of(self._linear.lefts, columns, blocks[1]),
-            self._seen(rows, columns, progress),
+        self._check_size(rows, columns)
+        return PooledView(
+            find_cell_starts(self._linear.tops, rows, blocks[0]),
+            find_cell_starts(self._linear.lefts, columns, blocks[1]),
+            self._iterate_blocks(rows, columns, progress),
             self.dtype,
         )
 
-    def pattern(
+    def find_pattern(
         self,
         rows: Span | None = None,
         columns: Span | None = None,
         blocks: tuple[int, int] = (1, 1),
         progress: Progress | None = None,
     ) -> Pattern:
-        """Return which entries of a window are not zero, counted block by block."""
+        """Return the pattern of nonzero entries of a window, counted block by block."""
         rows, columns = self.check_window(rows, columns)
-        self._bearable(rows, columns)
+        self._check_size(rows, columns)
         return Pattern(
-            starts_of(self._linear.tops, rows, blocks[0]),
-            starts_of(self._linear.lefts, columns, blocks[1]),
-            self._seen(rows, columns, progress),
+            find_cell_starts(self._linear.tops, rows, blocks[0]),
+            find_cell_starts(self._linear.lefts, columns, blocks[1]),
+            self._iterate_blocks(rows, columns, progress),
         )
 
-    def _seen(self, rows: Span, columns: Span, progress: Progress | None) -> Any:
-        """The blocks of a window; of the kept array, if it is there, that alone."""
+    def _iterate_blocks(
+        self, rows: Span, columns: Span, progress: Progress | None
+    ) -> Any:
+        """Return the blocks of a window, from the kept array where there is one."""
         if rows[0] == rows[1] or columns[0] == columns[1]:
             return ()
-        if self._kept is None:
-            mode = self.mode_for(rows, columns)
+        if self._entries is None:
+            mode = self.choose_mode(rows, columns)
             return self._linear.windows(rows, columns, mode, progress)
         step = max(1, BUDGET // (16 * (columns[1] - columns[0])))
-        kept = self._kept[slice(*rows), slice(*columns)]
+        kept = self._entries[slice(*rows), slice(*columns)]
         return (
             Block(rows[0] + k, columns[0], kept[k : k + step])
             for k in range(0, len(kept), step)
         )
 
-    def _bearable(self, rows: Span, columns: Span) -> None:
+    def _check_size(self, rows: Span, columns: Span) -> None:
         height, width = rows[1] - rows[0], columns[1] - columns[0]
         if height * width > MOST_SEEN:
             raise UsageError(
@@ -236,9 +239,9 @@ class Matrix:
                 " variables."
             )
 
-    # What follows from all of them
+    # Results for the whole matrix
 
-    def decomposable(self, progress: Progress | None = None) -> Array:
+    def compute_decomposable(self, progress: Progress | None = None) -> Array:
         """Return all entries in main memory, for a decomposition.
 
         Raises
@@ -253,11 +256,11 @@ class Matrix:
                 " decomposition would take minutes, and nothing could stop it. Choose"
                 " a smaller node or fewer variables, or decompose a .window of it."
             )
-        if self._kept is None:  # nor is it kept: what follows from it is
+        if self._entries is None:  # entries are not kept, only their decomposition
             spans = self.check_window(None, None)
-            found = host(self._computed(*spans, progress))
+            found = to_host(self._compute_window(*spans, progress))
         else:
-            found = host(self._kept)
+            found = to_host(self._entries)
         bad = found.size - int(np.count_nonzero(np.isfinite(found)))
         if bad:
             i, j = map(int, np.argwhere(~np.isfinite(found))[0])
@@ -265,8 +268,8 @@ class Matrix:
                 f"{self.title} has {bad:,} {'entry' if bad == 1 else 'entries'} that"
                 f" {'is' if bad == 1 else 'are'} not finite, the first {found[i, j]}"
                 f" in row {i}, column {j}: it has no singular values or eigenvalues."
-                " Look at it as a heat map, and ask session.diagnose() where they"
-                " come from."
+                " Plot it as a heat map, and call session.diagnose() to find where"
+                " they come from."
             )
         return found
 
@@ -279,28 +282,28 @@ class Matrix:
         UsageError
             If the matrix is too large, or an entry is not finite.
         """
-        return self.singular().copy()
+        return self.compute_singular_values().copy()
 
-    def singular(self, progress: Progress | None = None) -> Array:
-        """See `singular_values`; computed once."""
+    def compute_singular_values(self, progress: Progress | None = None) -> Array:
+        """Return `singular_values`, computed once."""
         if self._singular is None:
-            found = self.decomposable(progress)
+            found = self.compute_decomposable(progress)
             wide = found.astype(np.result_type(found.dtype, np.float64))
             self._singular = (
                 np.linalg.svd(wide, compute_uv=False)
                 if found.size
-                else np.zeros(0)  # host array: there is no entry to be like
+                else np.zeros(0)  # host array: there is no entry
             )
         return self._singular
 
     @property
     def tolerance(self) -> float:
-        """Below which a singular value counts as zero.
+        """The limit below which a singular value counts as zero.
 
-        The largest one times the longer side times the machine epsilon of the dtype
-        (Golub and Van Loan, Matrix Computations, section 5.4.1).
+        It is the largest one times the longer side times the machine epsilon of the
+        dtype (Golub and Van Loan, Matrix Computations, section 5.4.1).
         """
-        found = self.singular()
+        found = self.compute_singular_values()
         if not found.size:
             return 0.0
         epsilon = np.finfo(self.dtype).eps
@@ -308,20 +311,20 @@ class Matrix:
 
     @property
     def rank(self) -> int:
-        """How many singular values are above `tolerance`."""
-        return int(np.count_nonzero(self.singular() > self.tolerance))
+        """The number of singular values above `tolerance`."""
+        return int(np.count_nonzero(self.compute_singular_values() > self.tolerance))
 
     @property
     def condition(self) -> float:
         """The largest singular value by the smallest; infinity where that is 0."""
-        found = self.singular()
+        found = self.compute_singular_values()
         if not found.size:
             return float("nan")
         return float(found[0] / found[-1]) if found[-1] else float("inf")
 
     @property
     def sparsity(self) -> Any:
-        """Which entries are not exactly zero: a `scipy.sparse.csr_array` of booleans.
+        """The nonzero entries as a `scipy.sparse.csr_array` of booleans.
 
         Raises
         ------
@@ -331,20 +334,22 @@ class Matrix:
         from scipy import sparse
 
         if self._pattern is None:
-            # Cells as large as can be: only the places are asked for.
-            self._pattern = self.pattern(blocks=(self.rows or 1, self.columns or 1))
+            # One cell for all: only the positions are needed.
+            self._pattern = self.find_pattern(
+                blocks=(self.rows or 1, self.columns or 1)
+            )
         places = self._pattern.places
         if places is None:
             raise UsageError(
                 f"{self.title} has {self._pattern.total:,} entries that are not zero:"
-                " it is dense. Ask for .plot() or a window."
+                " it is dense. Use .plot() or a window."
             )
         true = np.ones(len(places[0]), bool)  # host array: SciPy's
         return sparse.csr_array((true, places), shape=(self.rows, self.columns))
 
 
-def _span(given: Any, size: int, what: str, title: str) -> Span:
-    """From and to, checked."""
+def _check_span(given: Any, size: int, what: str, title: str) -> Span:
+    """Check where a window begins and ends, and return it."""
     if given is None:
         return 0, size
     if isinstance(given, slice):
@@ -361,14 +366,14 @@ def _span(given: Any, size: int, what: str, title: str) -> Span:
             raise TypeError
     except (TypeError, ValueError):
         raise UsageError(
-            f"{title}: {what}={given!r} is no part of a matrix. Write where it begins"
-            f" and ends: {what}=(0, {min(size, 100)})."
+            f"{title}: {what}={given!r} is not a part of a matrix. Write where it"
+            f" begins and ends: {what}=(0, {min(size, 100)})."
         ) from None
     if not 0 <= begin < end <= size and (begin, end) != (0, size):
         raise UsageError(
             f"{title}: {what}=({begin}, {end}) lies outside the matrix, which has"
             f" {size:,} {what if size != 1 else what[:-1]}. A window begins at 0 or"
-            f" later, holds something, and ends at {size:,} or before."
+            f" later, is not empty, and ends at {size:,} or before."
         )
     return int(begin), int(end)
 
@@ -376,16 +381,18 @@ def _span(given: Any, size: int, what: str, title: str) -> Span:
 # A matrix seen block by block
 
 
-def host(array: Any) -> Array:
+def to_host(array: Any) -> Array:
     """Return an array in main memory."""
     found = array.get() if hasattr(array, "get") else array
     return np.asarray(found)  # host array: figures are drawn from main memory
 
 
-def starts_of(edges: Sequence[int], window: tuple[int, int], block: int) -> list[int]:
+def find_cell_starts(
+    edges: Sequence[int], window: tuple[int, int], block: int
+) -> list[int]:
     """Return the first entry of each cell, and the end: no cell reaches over an edge.
 
-    >>> starts_of([0, 5, 8], (1, 8), 2)
+    >>> find_cell_starts([0, 5, 8], (1, 8), 2)
     [1, 3, 5, 7, 8]
     """
     found: list[int] = []
@@ -395,38 +402,38 @@ def starts_of(edges: Sequence[int], window: tuple[int, int], block: int) -> list
 
 
 class _Cells:
-    """Where the entries of a block fall."""
+    """The grid of cells that the entries of blocks fall into."""
 
     def __init__(self, rows: Sequence[int], columns: Sequence[int]) -> None:
         self.starts = np.array(rows), np.array(columns)  # host array: of indices
         self.shape = len(rows) - 1, len(columns) - 1
 
-    def _along(self, axis: int, first: int, count: int) -> tuple[slice, Array]:
-        """The cells that a run of entries touches, and where each begins in it."""
+    def _find_cells(self, axis: int, first: int, count: int) -> tuple[slice, Array]:
+        """Return the cells that a run of entries touches, and where each begins."""
         starts = self.starts[axis]
         low = int(np.searchsorted(starts, first, "right")) - 1
         high = int(np.searchsorted(starts, first + count, "left"))
         return slice(low, high), np.maximum(starts[low:high] - first, 0)
 
 
-class Pooled(_Cells):
+class PooledView(_Cells):
     """The entry of largest magnitude of each cell.
 
     Attributes
     ----------
     values
         The entries, one per cell.
-    at
+    positions
         The row and the column of each.
     zeros, bad
-        How many of all entries are zero, and how many NaN or infinite.
+        The number of entries that are zero, and that are NaN or infinite.
 
     Examples
     --------
     >>> import numpy as np
     >>> entries = np.array([[1.0, -3.0, 0.0], [2.0, 0.0, np.nan]])
-    >>> found = Pooled([0, 2], [0, 2, 3], [Block(0, 0, entries)])
-    >>> found.values, found.at[0].tolist(), found.zeros, found.bad
+    >>> found = PooledView([0, 2], [0, 2, 3], [Block(0, 0, entries)])
+    >>> found.values, found.positions[0].tolist(), found.zeros, found.bad
     (array([[-3., nan]]), [[0, 1]], 2, 1)
     """
 
@@ -439,22 +446,22 @@ class Pooled(_Cells):
     ) -> None:
         super().__init__(rows, columns)
         self.values = np.zeros(self.shape, dtype)  # host array: a figure's
-        self.at = (
+        self.positions = (
             np.repeat(self.starts[0][:-1, None], self.shape[1], 1),
             np.repeat(self.starts[1][None, :-1], self.shape[0], 0),
         )
         self._keys = np.full(self.shape, -1.0)  # host array: a figure's
         self.zeros = self.bad = self.size = 0
         for block in blocks:
-            self._add(block.row, block.column, host(block.entries))
+            self._add_block(block.row, block.column, to_host(block.entries))
 
-    def _add(self, row: int, column: int, entries: Array) -> None:
+    def _add_block(self, row: int, column: int, entries: Array) -> None:
         self.size += entries.size
         self.zeros += int(np.count_nonzero(entries == 0))
         finite = np.isfinite(entries)
         self.bad += entries.size - int(np.count_nonzero(finite))
-        down, tops = self._along(0, row, entries.shape[0])
-        over, lefts = self._along(1, column, entries.shape[1])
+        down, tops = self._find_cells(0, row, entries.shape[0])
+        over, lefts = self._find_cells(1, column, entries.shape[1])
         with np.errstate(all="ignore"):
             keys = np.abs(entries).astype(np.float64, copy=False)
         largest = np.maximum.reduceat(keys, lefts, axis=1)
@@ -467,7 +474,9 @@ class Pooled(_Cells):
             chosen |= np.isnan(keys)
         at_row = np.repeat(tops[:, None], len(lefts), 1)
         at_column = np.repeat(lefts[None, :], len(tops), 0)
-        found = [x[::-1] for x in np.nonzero(chosen)]  # the first of equals is last
+        found = [
+            x[::-1] for x in np.nonzero(chosen)
+        ]  # so that the first of equals wins
         cells = (
             np.searchsorted(tops, found[0], "right") - 1,
             np.searchsorted(lefts, found[1], "right") - 1,
@@ -478,23 +487,25 @@ class Pooled(_Cells):
         self._keys[down, over] = np.where(better, largest, old)
         for kept, new in (
             (self.values, entries[at_row, at_column]),
-            (self.at[0], at_row + row),
-            (self.at[1], at_column + column),
+            (self.positions[0], at_row + row),
+            (self.positions[1], at_column + column),
         ):
             kept[down, over] = np.where(better, new, kept[down, over])
 
 
 class Pattern(_Cells):
-    """Which entries are not exactly zero, counted in each cell. NaN is not zero.
+    """The pattern of entries that are not exactly zero, with counts by cell.
+
+    NaN is not zero.
 
     Attributes
     ----------
     counts
-        How many entries of each cell are not zero.
+        The number of entries of each cell that are not zero.
     places
         The rows and the columns of all of them; None where they are too many.
     below, above
-        How far they reach from the diagonal.
+        How far they reach below and above the diagonal.
     """
 
     def __init__(
@@ -505,10 +516,10 @@ class Pattern(_Cells):
         self.total = self.size = self.below = self.above = 0
         kept: list[tuple[Array, Array]] = []
         for block in blocks:
-            entries = host(block.entries) != 0
+            entries = to_host(block.entries) != 0
             self.size += entries.size
-            down, tops = self._along(0, block.row, entries.shape[0])
-            over, lefts = self._along(1, block.column, entries.shape[1])
+            down, tops = self._find_cells(0, block.row, entries.shape[0])
+            over, lefts = self._find_cells(1, block.column, entries.shape[1])
             counts = np.add.reduceat(entries, lefts, axis=1, dtype=np.int64)
             self.counts[down, over] += np.add.reduceat(counts, tops, axis=0)
             at_row, at_column = np.nonzero(entries)

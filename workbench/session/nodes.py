@@ -1,4 +1,4 @@
-"""Which node is meant: by its name, its id or its Tensor. And arrays by node."""
+"""Nodes of a session by name, id or Tensor, and arrays by node."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from workbench.errors import DtypeError, ShapeError, UnknownNodeError, UsageErro
 from workbench.ops import define
 from workbench.ops.define import shape_of
 
-#: What stands for a node: its Tensor, its name, or its id.
+#: A node as users pass it: its Tensor, its name, or its id.
 Node = Tensor | str | int
 
 
@@ -28,11 +28,11 @@ class Nodes:
     Attributes
     ----------
     session
-        What the session's own code calls it.
+        The name of the session in its own code.
     count
-        How many there are.
+        The number of nodes.
     graph
-        The program as it has run last.
+        The program of the last run.
     """
 
     def __init__(self, graph: Graph, session: str) -> None:
@@ -43,9 +43,9 @@ class Nodes:
 
     @cached_property
     def labels(self) -> list[str]:
-        """What people call each node: its name, or its op and id. Finds it too."""
+        """The label of each node, its name or its op and id, which finds it too."""
         inputs = set(self.graph.inputs)
-        # A leaf that is no input is a constant.
+        # A leaf that is not an input is a constant.
         kinds = [
             "input" if x in inputs else "constant" if is_leaf(x) else x.op.name
             for x in self.graph.nodes
@@ -66,7 +66,7 @@ class Nodes:
         Raises
         ------
         UnknownNodeError
-            If there is none; with the names that are close.
+            If there is no such node; the text suggests similar names.
         """
         if isinstance(node, Tensor):
             known = self.traced.get(node.serial)
@@ -74,7 +74,7 @@ class Nodes:
                 known = self.graph.ids.get(node)
             if known is None:
                 raise UnknownNodeError(
-                    f"{blame.describe(node)} is no node of this session, or of an"
+                    f"{blame.describe(node)} is not a node of this session, nor of an"
                     f" earlier run of it. Write {self.session}[name] or its id."
                 )
             return known
@@ -88,22 +88,22 @@ class Nodes:
             return self.names[node]
         if node in self.labels:  # "tanh 3", as the picture and plots call it
             return self.labels.index(node)
-        close = difflib.get_close_matches(str(node), self.names, 2, 0.5)
-        hint = f" Did you mean {' or '.join(close)}?" if close else ""
+        matches = difflib.get_close_matches(str(node), self.names, 2, 0.5)
+        hint = f" Did you mean {' or '.join(matches)}?" if matches else ""
         raise UnknownNodeError(
             f"no node is named {node!r}.{hint} There are"
-            f" {', '.join(self.names) or 'none with a name'}{self._others()}."
+            f" {', '.join(self.names) or 'none with a name'}{self._describe_unnamed()}."
         )
 
-    def _others(self) -> str:
-        """Return how nodes without a name are called, by an example."""
+    def _describe_unnamed(self) -> str:
+        """Return a note on the labels of nodes without a name, with an example."""
         named = {*self.names.values()}
         free = [k for k in range(self.count) if k not in named]
         if not free:
             return ""
-        return f"; a node without a name is called as {self.labels[free[-1]]!r} is"
+        return f"; a node without a name is called like {self.labels[free[-1]]!r}"
 
-    def name_of(self, i: int) -> str | None:
+    def find_name(self, i: int) -> str | None:
         """Return the name under which a node is found; None if that is another node."""
         label = self.labels[i]
         return label if self.names.get(label) == i else None
@@ -119,9 +119,11 @@ class Arrays(Mapping[str, Any]):
     _what: str
 
     def __getitem__(self, node: Node) -> Any:
-        # An input and what the program later calls by its name are two nodes.
-        own = self._names.get(node) if isinstance(node, str) else None
-        return handed(self._get(self._nodes.find(node) if own is None else own))
+        # An input and a later node of the same name are two nodes.
+        input_id = self._names.get(node) if isinstance(node, str) else None
+        return copy_for_user(
+            self._get(self._nodes.find(node) if input_id is None else input_id)
+        )
 
     def __contains__(self, node: object) -> bool:
         try:
@@ -140,8 +142,8 @@ class Arrays(Mapping[str, Any]):
         return f"<{self._what} of {self._nodes.session!r}: {', '.join(rows)}>"
 
 
-def handed(x: Any) -> Any:
-    """Return what a user gets: a copy, which may be changed in place."""
+def copy_for_user(x: Any) -> Any:
+    """Return a copy of an array, which a user may change in place."""
     return x.copy() if hasattr(x, "copy") and shape_of(x) != () else x
 
 
@@ -150,31 +152,33 @@ def is_node(given: Iterable[Node] | Node) -> bool:
     return isinstance(given, (str, int, np.integer, Tensor))
 
 
-def as_list(given: Iterable[Node] | Node) -> list[Node]:
+def to_list(given: Iterable[Node] | Node) -> list[Node]:
     """Return one node or several as a list."""
     return [given] if is_node(given) else list(given)  # type: ignore[list-item, arg-type]
 
 
-def one_array(node: Tensor, nodes: Sequence[Tensor], labels: Sequence[str]) -> None:
-    """Refuse an op with several outputs, and name those that there are."""
+def check_one_array(
+    node: Tensor, nodes: Sequence[Tensor], labels: Sequence[str]
+) -> None:
+    """Raise an error for an op with several outputs, which names them."""
     if define.parts(node) is None:
         return
     known = zip(nodes, labels, strict=True)
     names = [label for x, label in known if x.op is define.ITEM and x.inputs[0] is node]
     raise UsageError(
         f"{node.op.name}{blame.quote_site(node.site)} has several outputs, and a"
-        " derivative is of one array by others. Ask for one of them:"
+        " derivative is of one array by others. Choose one of them:"
         f" {', '.join(names)}."
     )
 
 
-def fitted(value: Any, node: Tensor, label: str) -> Any:
-    """Return a new value for an input, in the shape and dtype that it has.
+def fit_input(value: Any, node: Tensor, label: str) -> Any:
+    """Return a new value for an input, in the shape and dtype of the input.
 
     Raises
     ------
     ShapeError, DtypeError
-        If it has others.
+        If the value has others.
     """
     value = value_of(value)
     if not hasattr(value, "dtype"):
@@ -185,8 +189,8 @@ def fitted(value: Any, node: Tensor, label: str) -> Any:
     if tuple(value.shape) != want.shape:
         raise ShapeError(
             f"run: {label} has shape {want.shape} in this session, not"
-            f" {tuple(value.shape)}. Run the cell again for another shape: the program"
-            " may have used it."
+            f" {tuple(value.shape)}. Run the cell again for another shape: the traced"
+            " program may depend on it."
         )
     if not np.can_cast(value.dtype, want.dtype, "same_kind"):
         raise DtypeError(

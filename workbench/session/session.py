@@ -1,9 +1,9 @@
 """`Session`: one traced program with every stage kept, and its overrides.
 
-The values are one stage, the gradients the next; a change runs only what comes after
-it. What a session has at one moment is a `State`, which never changes: `Session`
-checks what it is asked, makes the next state, takes it and tells who listens. What
-the page shows of it is written in `wire/`; nothing here knows a notebook.
+The values are one stage, the gradients the next; a change runs only the later stages.
+All that a session holds at one moment is a `State`, which never changes: `Session`
+checks a request, makes the next state, takes it and notifies its listeners. `wire/`
+writes what the page shows; nothing here knows a notebook.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from workbench.overrides.override import Override
 from workbench.overrides.resolution import Resolution
 from workbench.session import applied_override, checks, stages, storage
 from workbench.session import derivative as derivatives
-from workbench.session.applied_override import Attached, attached_overrides
-from workbench.session.nodes import Arrays, Node, Nodes, fitted, handed
+from workbench.session.applied_override import AppliedOverride, attached_overrides
+from workbench.session.nodes import Arrays, Node, Nodes, copy_for_user, fit_input
 from workbench.session.stages import Backward, Values
 from workbench.session.state import (
     Entry,
+    FairLock,
     History,
     Objective,
     State,
-    Turns,
-    changing,
     check_name,
-    entry_of,
+    find_entry,
+    with_lock,
 )
 
 if TYPE_CHECKING:
@@ -52,31 +52,29 @@ if TYPE_CHECKING:
 
 
 class Session:
-    """A traced program that is kept, looked at, overridden and run again.
+    """A traced program that can be inspected, overridden and run again.
 
-    Its gradients are computed when they are first asked for, and then with each change.
+    Its gradients are computed at first use, and then with each change.
 
     Parameters
     ----------
     graph
         The program, from a ``%%autodiff`` cell or :func:`workbench.trace`.
     output
-        What is differentiated: a Tensor of the graph or its name; by default the
-        last output.
+        The Tensor to differentiate, or its name; by default the last output.
     wrt
-        What it is differentiated by, Tensors or names; by default every float
-        input that the output depends on.
+        The Tensors to differentiate by, or their names; by default every float input
+        that the output depends on.
     name
-        What its own code calls it.
+        The variable name of the session in its own code.
     seed
         The cotangent of an output that is not one number, in its shape.
     copy
-        Whether to copy the inputs and what shares their memory, so that what later
-        happens to them in place does not reach the session. False for who hands its
-        arrays over.
+        Whether to copy the inputs and values that share their memory, so that later
+        changes in place do not reach the session. False if nothing else uses them.
     lent
-        Other arrays that may change: of values that share memory with one of them
-        there is a copy too.
+        Other arrays that may change; values that share memory with one of them are
+        copied too.
 
     Raises
     ------
@@ -117,13 +115,13 @@ class Session:
     ) -> None:
         if type(graph) is not Graph:
             check_graph(graph, "a Session", "wb.Session({})")
-        #: What its own code calls it.
+        #: Its variable name in its own code.
         self.name = check_name(name)
         #: Its nodes by name and id.
         self.nodes = Nodes(graph, name)
-        self._turns = Turns()
+        self._fair_lock = FairLock()
         self._listeners: list[Callable[[str], object]] = []
-        # What was last found out about the program, and in which of its states.
+        # The last report and findings, each with its state.
         self._checked: tuple[State, Report] | None = None
         self._diagnosed: tuple[State, Findings] | None = None
         objective = Objective(self.nodes, graph, output, wrt, seed)
@@ -133,12 +131,12 @@ class Session:
         self.wrt = objective.wrt
         #: The cotangent of an output that is not one number.
         self.seed = objective.seed
-        #: What it has at this moment.
-        owned = stages.own(graph, lent) if copy else graph
+        #: Its current state.
+        owned = stages.own_arrays(graph, lent) if copy else graph
         self._state = State(objective, Values(owned))
         self.nodes.graph = self._state.forward.graph
 
-    # What it shows
+    # Its stages
 
     @property
     def graph(self) -> Graph:
@@ -162,17 +160,17 @@ class Session:
 
     @property
     def resolution(self) -> Resolution | None:
-        """Which override runs where; None without overrides."""
+        """The nodes at which each override runs; None without overrides."""
         return self._state.resolution
 
-    def needed(self) -> Backward:
-        """Return the stage of the gradients, or raise the error that it ended with."""
-        return self._state.needed()
+    def require_backward(self) -> Backward:
+        """Return the stage of the gradients; raise an error if there is none."""
+        return self._state.require_backward()
 
     @property
     def value(self) -> Any:
         """The output's value."""
-        return handed(self._state.forward.graph.nodes[self.output]._value)
+        return copy_for_user(self._state.forward.graph.nodes[self.output]._value)
 
     @property
     def values(self) -> Arrays:
@@ -185,15 +183,15 @@ class Session:
     def grads(self) -> Arrays:
         """The gradient by each ``wrt``, under its name; overrides applied."""
         state = self._state
-        known, nodes = state.needed().cotangents, state.forward.graph.nodes
+        known, nodes = state.require_backward().cotangents, state.forward.graph.nodes
         names = {self.nodes.labels[i]: i for i in self.wrt}
 
         def gradient(i: int) -> Any:
             if i not in self.wrt:
                 label = self.nodes.labels[i]
                 raise UnknownNodeError(
-                    f"{label} is not in wrt ({', '.join(names)}). What flows back to"
-                    f" it is {self.name}.cotangents[{label!r}]."
+                    f"{label} is not in wrt ({', '.join(names)}). Its cotangent is"
+                    f" {self.name}.cotangents[{label!r}]."
                 )
             return known[i] if i in known else np.zeros_like(nodes[i]._value)
 
@@ -201,8 +199,8 @@ class Session:
 
     @property
     def cotangents(self) -> Arrays:
-        """What flows back to each node; None where nothing does."""
-        known = self.needed().cotangents
+        """The cotangent of each node; None where there is none."""
+        known = self.require_backward().cotangents
         names = {name: i for name, i in self.nodes.names.items() if i in known}
         return Arrays(self.nodes, names, known.get, "cotangents")
 
@@ -215,13 +213,13 @@ class Session:
         return self._state.gradient_graph
 
     @property
-    def overrides(self) -> list[Attached]:
-        """All overrides in order: what each matched and what it changes."""
+    def overrides(self) -> list[AppliedOverride]:
+        """All overrides in order, with their matches and effects."""
         return attached_overrides(self._state)
 
     @property
     def history(self) -> History:
-        """What was changed, and what was taken back."""
+        """The changes of overrides, done and undone."""
         return self._state.history
 
     def __getitem__(self, node: Node) -> Tensor:
@@ -244,7 +242,7 @@ class Session:
         )
 
     def show(self) -> Any:
-        """Return the session as a picture in the notebook, in words outside of one.
+        """Return the session as a picture in a notebook, elsewhere as text.
 
         See `workbench.show`.
 
@@ -257,14 +255,14 @@ class Session:
         """
         return hooks.show(self, None)
 
-    # What changes it
+    # Changes
 
-    @changing
+    @with_lock
     def run(self, values: Mapping[str, Any] | None = None, **named: Any) -> Any:
-        """Run the program with other inputs, and its gradients with it.
+        """Run the program with other inputs, and its gradients.
 
-        Python's ``if`` and ``for`` went one way when the program was traced; they
-        are not asked again.
+        Python's ``if`` and ``for`` were decided when the program was traced, and
+        stay so.
 
         Parameters
         ----------
@@ -292,11 +290,11 @@ class Session:
                     f"run: {labels[i]} is computed, it is not an input. The inputs are"
                     f" {', '.join(inputs)}."
                 )
-            leaves[i] = fitted(value, nodes[i], labels[i])
+            leaves[i] = fit_input(value, nodes[i], labels[i])
         self._change(self._state.run(leaves), "values")
         return self.value
 
-    @changing
+    @with_lock
     def override(
         self,
         target: Any,
@@ -306,27 +304,27 @@ class Session:
         name: str | None = None,
         enabled: bool = True,
         steps: int | slice | None = None,
-        replacing: int | Attached | None = None,
-    ) -> Attached:
+        replacing: int | AppliedOverride | None = None,
+    ) -> AppliedOverride:
         """Attach another gradient rule, and run the backward sweep again.
 
         Parameters
         ----------
         target
-            As for :func:`workbench.override`, and the name of a node, or what the
-            picture calls it, ``"tanh 3"``; a name that an op has too means the op,
-            ``session[name]`` is the node. Or an override that exists already.
+            As for :func:`workbench.override`, or the name of a node, or its label in
+            the picture, ``"tanh 3"``. A name that an op has too means the op; the
+            node is ``session[name]``. Or an override that exists already.
         vjp, jvp, name, enabled, steps
             As for :func:`workbench.override`.
         replacing
-            An override, or its id, whose place this one takes. One that is there
-            already, with the same rule as data, is not attached again.
+            The override that this one replaces, or its id. An equal override whose rule
+            is data is not attached twice.
 
         Raises
         ------
         OverrideError
-            If it matches nothing or its rule does not fit, an `ExpressionError` if
-            its text is refused; nothing has changed then.
+            If it matches nothing or its rule does not fit; an `ExpressionError` if its
+            text is refused. Then nothing has changed.
 
         Examples
         --------
@@ -345,35 +343,37 @@ class Session:
         array([0.2, 0.2])
         """
         state = self._state
-        find = partial(applied_override.target_in, self.nodes, state.forward.program)
+        find = partial(
+            applied_override.resolve_target, self.nodes, state.forward.program
+        )
         if isinstance(target, Override):
             made = replace(target, target=find(target.target))
         else:
             made = overriding.override(
                 find(target), vjp, jvp=jvp, name=name, enabled=enabled, steps=steps
             )
-        where = applied_override.target_text(made.target, self.nodes, made.steps)
+        where = applied_override.format_target(made.target, self.nodes, made.steps)
         if replacing is not None:
             text = f"change to {made.label} on {where}"
             return self._exchange(replacing, made, text)
         if made.data:
-            # The same line again, as when its cell runs twice, changes nothing.
+            # An equal line, as when its cell runs twice, changes nothing.
             for one in attached_overrides(state):
-                if applied_override.alike(one.override, made):
+                if applied_override.is_equal(one.override, made):
                     return one
-        entries = (*state.entries, Entry(state.following, made))
+        entries = (*state.entries, Entry(state.next_id, made))
         self._change(state.edit(f"{made.label} on {where}", entries), "overrides")
         return attached_overrides(self._state)[-1]
 
-    @changing
+    @with_lock
     def edit(
         self,
-        which: int | Attached,
+        which: int | AppliedOverride,
         vjp: str | Callable[..., Any] | None = None,
         *,
         jvp: str | Callable[..., Any] | None = None,
         name: str | None = None,
-    ) -> Attached:
+    ) -> AppliedOverride:
         """Give an override another rule; its target, its number and place stay.
 
         Parameters
@@ -381,11 +381,11 @@ class Session:
         which
             The override, or its number.
         vjp, jvp
-            The new rules, as for :func:`workbench.override`; without either, those
-            that it has stay. With a new ``vjp`` the old ``jvp`` goes, which belonged
-            to the old one.
+            The new rules, as for :func:`workbench.override`; without either, the old
+            rules stay. A new ``vjp`` drops the old ``jvp``, which belonged to the old
+            ``vjp``.
         name
-            What to call it; by default a short text for a new rule.
+            Its new name; by default a short text for a new rule.
 
         Raises
         ------
@@ -409,11 +409,11 @@ class Session:
         made = overriding.override(
             old.target, vjp, jvp=jvp, name=name, enabled=old.enabled, steps=old.steps
         )
-        where = applied_override.target_text(made.target, self.nodes, made.steps)
+        where = applied_override.format_target(made.target, self.nodes, made.steps)
         return self._exchange(which, made, f"change to {made.label} on {where}")
 
-    @changing
-    def switch(self, which: int | Attached, enabled: bool) -> None:
+    @with_lock
+    def switch(self, which: int | AppliedOverride, enabled: bool) -> None:
         """Switch an override on or off; one that is off stays listed.
 
         Raises
@@ -434,12 +434,11 @@ class Session:
         made = replace(old, enabled=bool(enabled))
         self._exchange(which, made, f"switch {'on' if enabled else 'off'} {old.label}")
 
-    @changing
-    def move(self, which: int | Attached, to: int) -> None:
+    @with_lock
+    def move(self, which: int | AppliedOverride, to: int) -> None:
         """Put an override at another place in the order; 0 is the first.
 
-        Of two overrides with the same kind of target that meet at a node, the later
-        has the say.
+        Of two overrides with the same kind of target at a node, the later one runs.
 
         Raises
         ------
@@ -468,8 +467,8 @@ class Session:
             text = f"move {one.override.label} to place {to + 1}"
             self._change(self._state.edit(text, tuple(rest)), "overrides")
 
-    @changing
-    def remove(self, which: int | Attached) -> None:
+    @with_lock
+    def remove(self, which: int | AppliedOverride) -> None:
         """Remove an override.
 
         Raises
@@ -490,9 +489,9 @@ class Session:
         text = f"remove {old.override.label}"
         self._change(self._state.edit(text, rest), "overrides")
 
-    @changing
+    @with_lock
     def undo(self, steps: int = 1) -> None:
-        """Take the last change of the overrides back, or the last few.
+        """Undo the last change of the overrides, or the last few.
 
         Raises
         ------
@@ -510,9 +509,9 @@ class Session:
         """
         self._change(self._state.step(True, steps), "overrides")
 
-    @changing
+    @with_lock
     def redo(self, steps: int = 1) -> None:
-        """Do again what was taken back, one change or a few.
+        """Redo the last undone change, or the last few.
 
         Raises
         ------
@@ -531,22 +530,24 @@ class Session:
         """
         self._change(self._state.step(False, steps), "overrides")
 
-    def _exchange(self, which: int | Attached, made: Override, text: str) -> Attached:
-        """Put another override in the place of one, under its number."""
+    def _exchange(
+        self, which: int | AppliedOverride, made: Override, text: str
+    ) -> AppliedOverride:
+        """Replace an override by another one under the same number."""
         old = self._entry(which)
         entries, place = [*self._state.entries], self._state.entries.index(old)
         entries[place] = Entry(old.id, made)
         self._change(self._state.edit(text, tuple(entries)), "overrides")
         return attached_overrides(self._state)[place]
 
-    def _entry(self, which: int | Attached) -> Entry:
+    def _entry(self, which: int | AppliedOverride) -> Entry:
         """Find an override by itself or by its number."""
-        number = which.id if isinstance(which, Attached) else which
-        return entry_of(self._state.entries, number)
+        number = which.id if isinstance(which, AppliedOverride) else which
+        return find_entry(self._state.entries, number)
 
     def _change(self, state: State, what: str) -> None:
-        """Take another state, and tell who listens."""
-        # Its gradients first: what fails or is interrupted leaves the last state.
+        """Take another state, and notify the listeners."""
+        # Its gradients first: an error or interrupt leaves the last state.
         _, graph = state.backward, state.forward.graph
         # All at once: an interrupt comes at a call, so before or after both.
         self._state = state
@@ -557,7 +558,7 @@ class Session:
     def subscribe(self, callback: Callable[[str], object]) -> Callable[[], None]:
         """Call back after each change: ``"values"``, ``"overrides"``, ``"checks"``.
 
-        Returns the function that ends it.
+        Returns the function that ends the subscription.
 
         Examples
         --------
@@ -569,7 +570,7 @@ class Session:
         >>> end()
         >>> session.undo()
         """
-        listeners = self._listeners  # who holds `end` does not hold the session
+        listeners = self._listeners  # so `end` keeps no reference to the session
         listeners.append(callback)
 
         def end() -> None:
@@ -580,25 +581,25 @@ class Session:
 
     @property
     def lock(self) -> AbstractContextManager[Any]:
-        """Held while the session changes, and by who reads several of its stages."""
-        return self._turns.lock
+        """The lock for changes, and for reading several stages together."""
+        return self._fair_lock.lock
 
-    def frozen(self) -> Self:
+    def make_copy(self) -> Self:
         """Return an independent copy, for work in another thread.
 
-        What later becomes of the session changes nothing in the copy.
+        Later changes of the session do not change the copy.
         """
         with self.lock:
             made = copied(self)
             made.nodes = copied(self.nodes)
-            made._turns = Turns()
+            made._fair_lock = FairLock()
             made._listeners = []
             return made
 
     # Its overrides as code and in files
 
     def code(self) -> str:
-        """Return the lines of Python that attach the overrides as they are now.
+        """Return the lines of Python that attach the current overrides.
 
         Run on a fresh session of the same program, they give the same gradients.
         Lambdas are written out; other rules, predicates and ops of the user's own are
@@ -612,7 +613,7 @@ class Session:
         >>> print(session.code())
         ad.override('tanh', vjp='clip(d, -0.1, 0.1)', name='gentle')
         """
-        return applied_override.lines_of([one.code for one in self.overrides])
+        return applied_override.join_lines([one.code for one in self.overrides])
 
     check_rule = applied_override.check_rule
 
@@ -627,13 +628,13 @@ class Session:
 
         Returns
         -------
-        What was not kept, a line for each override whose rule or target is code, as
-        that of a pattern is; a warning says it too.
+        A line for each override that was not saved, since its rule or target is code,
+        such as a pattern; a warning lists them too.
 
         Raises
         ------
         OSError
-            If the file cannot be written; one that was there is as it was.
+            If the file cannot be written; an old one is then unchanged.
 
         Examples
         --------
@@ -651,44 +652,43 @@ class Session:
         [<override 1: scale ×0.5 on every tanh; changes x by 50 %>]
         """
         with self.lock:
-            text, lost = storage.written(
+            text, skipped = storage.serialize(
                 self.name, self._state.entries, self.nodes, self.graph.nodes
             )
         storage.write(path, text)
-        if lost:
+        if skipped:
             warnings.warn(
-                f"{self.name}.save: not kept, for they are code: {'; '.join(lost)}."
-                f" {self.name}.code() prints their lines.",
+                f"{self.name}.save: not saved, since they are code:"
+                f" {'; '.join(skipped)}. {self.name}.code() prints their lines.",
                 stacklevel=2,
             )
-        return lost
+        return skipped
 
-    @changing
+    @with_lock
     def load(self, path: str | PathLike[str], *, strict: bool = True) -> list[str]:
         """Attach the overrides of a file that :meth:`save` has written.
 
-        They come after those that are there, as one change, which one undo takes
-        back; one that is there already is not attached again. The file is not
-        trusted: nothing in it runs.
+        They come after the present ones, as one change for undo; equal ones are not
+        attached twice. The file is not trusted: nothing in it runs.
 
         Parameters
         ----------
         path
             The file.
         strict
-            Whether all have to fit. If not, those that do are attached.
+            Whether all must fit. If not, those that fit are attached.
 
         Returns
         -------
-        What did not fit, a line for each; empty if all did.
+        A line for each override that did not fit; empty if all did.
 
         Raises
         ------
         OverrideError
-            If something does not fit: a node that is gone or has another op or
-            shape, a rule that nobody has named. Nothing has changed then.
+            If one does not fit: a node that is missing or has another op or shape, or
+            an unknown rule. Then nothing has changed.
         UsageError
-            If a rule would make arrays far larger than the program's, or work far
+            If a rule would make arrays far larger than the program's, or run far
             longer: it is refused before it runs, and nothing has changed.
         SnapshotError
             If the file is damaged, too large, or of a newer Workbench.
@@ -710,14 +710,14 @@ class Session:
         (1, [])
         """
         stored = storage.read(path)
-        added, lines = storage.entries_of(stored, self._state, self.nodes, strict)
+        added, lines = storage.make_entries(stored, self._state, self.nodes, strict)
         if added:
             count = format_count(len(added), "override")
             entries = (*self._state.entries, *added)
             self._change(self._state.edit(f"load {count}", entries), "overrides")
         return lines
 
-    # Other derivatives, and whether they are right: functions of a session
+    # Other derivatives, and checks: functions of a session
 
     derivative = derivatives.derivative
     jacobian = derivatives.jacobian
@@ -725,8 +725,8 @@ class Session:
     check = checks.check
     diagnose = checks.diagnose
 
-    def fix(self, which: Finding | int) -> Attached | str:
-        """Attach what mends a finding, as an override on the node to blame.
+    def fix(self, which: Finding | int) -> AppliedOverride | str:
+        """Attach the fix of a finding, as an override on the node to blame.
 
         Parameters
         ----------
@@ -735,12 +735,12 @@ class Session:
 
         Returns
         -------
-        The override. Where the program itself has to change: the line to write.
+        The override; or the line to write, if the program itself must change.
 
         Raises
         ------
         UsageError
-            If there is no such finding, or nothing general mends it.
+            If there is no such finding, or it has no general fix.
 
         Examples
         --------
@@ -751,7 +751,7 @@ class Session:
         >>> session.fix(session.diagnose()[0]).matched, session.grads["x"]
         ((3,), array([0., 0.]))
         """
-        found = checks.mend(self, which, self._diagnosed)
+        found = checks.find_fix(self, which, self._diagnosed)
         return found if isinstance(found, str) else self.override(*found)
 
     @property
@@ -761,12 +761,12 @@ class Session:
 
     @property
     def findings(self) -> Findings | None:
-        """What the doctor found last; None before it was asked."""
+        """The last findings of the doctor; None before the first."""
         return None if self._diagnosed is None else self._diagnosed[1]
 
     @property
     def stale(self) -> frozenset[str]:
-        """Which of ``"report"`` and ``"findings"`` are of an earlier state."""
+        """Those of ``"report"`` and ``"findings"`` that are of an earlier state."""
         known = {"report": self._checked, "findings": self._diagnosed}
         return frozenset(
             name
@@ -775,20 +775,22 @@ class Session:
         )
 
     @overload
-    def examined(self, what: Literal["report"]) -> tuple[Values, Report] | None: ...
+    def get_result(self, what: Literal["report"]) -> tuple[Values, Report] | None: ...
     @overload
-    def examined(self, what: Literal["findings"]) -> tuple[Values, Findings] | None: ...
-    def examined(self, what: str) -> tuple[Values, Any] | None:
-        """Return the report or the findings, with the values that they speak of."""
+    def get_result(
+        self, what: Literal["findings"]
+    ) -> tuple[Values, Findings] | None: ...
+    def get_result(self, what: str) -> tuple[Values, Any] | None:
+        """Return the report or the findings, with the values that they are about."""
         found = self._checked if what == "report" else self._diagnosed
         return None if found is None else (found[0].forward, found[1])
 
     def adopt(self, what: str, found: Any, of: Session) -> None:
-        """Keep a ``"report"`` or ``"findings"`` of the session as it was in ``of``."""
+        """Keep a ``"report"`` or ``"findings"`` about the state of the copy ``of``."""
         self._keep(what, found, of._state)
 
     def _keep(self, what: str, found: Any, state: State) -> None:
-        """Keep what was found out about one of its states, and tell who listens."""
+        """Keep a report or findings about a state, and notify the listeners."""
         with self.lock:
             if what == "report":
                 self._checked = state, found

@@ -1,7 +1,7 @@
-"""What a session computes, stage by stage: values, then gradients.
+"""The stages of a session: values, then gradients.
 
-A stage never changes once it is made. A session makes the stages that a change
-touches anew, and only then lets go of the old ones.
+A stage never changes once it is made. After a change the session makes the affected
+stages again, and only then drops the old ones.
 """
 
 from __future__ import annotations
@@ -30,23 +30,25 @@ from workbench.session import statistics
 
 @dataclass(eq=False)
 class Values:
-    """A program with its values, and what a session has found out on them.
+    """A program with its values, and results for these values.
 
     Attributes
     ----------
     graph
         The program. Ids are positions among its nodes.
     seconds
-        How long the values took.
+        The time to compute the values.
     alone
         The gradients with one override and no other.
     truth
-        What flows back with all overrides off, once that was asked for.
+        The cotangents with all overrides off, once they are computed.
     """
 
     graph: Graph
     seconds: float = 0.0
-    alone: dict[Override, Mapping[int, Any] | None] = field(default_factory=dict)
+    solo_gradients: dict[Override, Mapping[int, Any] | None] = field(
+        default_factory=dict
+    )
     truth: Backward | None = None
 
     @cached_property
@@ -55,8 +57,8 @@ class Values:
         return {node.serial: i for i, node in enumerate(self.graph.nodes)}
 
     @cached_property
-    def held(self) -> dict[int, list[int]]:
-        """The ids of the nodes that hold a node of a step or branch, by its serial."""
+    def holders(self) -> dict[int, list[int]]:
+        """The ids of the nodes that contain an inner node, by that node's serial."""
         found: dict[int, list[int]] = {}
         for i, node in enumerate(self.graph.nodes):
             if node.op.graphs is not None:
@@ -66,17 +68,17 @@ class Values:
 
     @cached_property
     def program(self) -> list[Tensor]:
-        """The nodes, and after them those inside them: what an override may mean."""
+        """The nodes, then their inner nodes: all possible targets of an override."""
         return steps.with_inner_nodes(self.graph.nodes)
 
-    def places(self, node: Tensor) -> list[int]:
-        """The id of a node; of one inside others, the ids of these; else nothing."""
+    def find_ids(self, node: Tensor) -> list[int]:
+        """Return the id of a node; of an inner node those of the nodes around it."""
         known = self.ids.get(node.serial)
-        return self.held.get(node.serial, []) if known is None else [known]
+        return self.holders.get(node.serial, []) if known is None else [known]
 
     @cached_property
     def slots(self) -> list[tuple[int, ...]]:
-        """For each node, which of its inputs are nodes: these are its edges."""
+        """For each node the positions of inputs that are nodes: these are its edges."""
         return [
             tuple([k for k, x in enumerate(node.inputs) if isinstance(x, Tensor)])
             for node in self.graph.nodes
@@ -90,8 +92,8 @@ class Values:
     def run(self, leaves: Mapping[int, Any]) -> Values:
         """Return the program with other values for some leaves, by their ids.
 
-        Only what depends on them is computed again. Python's ``if`` and ``for``
-        have been decided when the program was traced: they are not asked again.
+        Only nodes that depend on them are computed again. Python's ``if`` and ``for``
+        were decided when the program was traced, and stay so.
 
         Raises
         ------
@@ -104,16 +106,16 @@ class Values:
 
         def keep(node: Tensor, operands: tuple[Any, ...]) -> Any:
             if not TENSORS.isdisjoint(map(type, operands)):
-                return node  # another leaf has no value
+                return node  # some leaf still has no value
             found[node.serial] = value = node.op.compute(*operands, **node.params)
             return value
 
         changed = Graph([nodes[i] for i in leaves], self.graph.outputs)
         changed.run([*leaves.values()], keep)
-        return Values(_moved(self.graph, found), time.perf_counter() - start)
+        return Values(_replace_values(self.graph, found), time.perf_counter() - start)
 
 
-def _moved(
+def _replace_values(
     graph: Graph, values: Mapping[int, Any], constant: Callable[[Any], Any] = value_of
 ) -> Graph:
     """Return the same program with other values of some nodes, by their serials."""
@@ -137,26 +139,26 @@ def _moved(
     return new
 
 
-def own(graph: Graph, lent: Iterable[Any] = ()) -> Graph:
-    """Return the same program on arrays that nobody else can change.
+def own_arrays(graph: Graph, lent: Iterable[Any] = ()) -> Graph:
+    """Return the same program on arrays that no other code can change.
 
-    The arrays of a notebook change in place after the cell has run; what a session
-    shows must not change with them. Leaves and constants are copied, and what shares
-    memory with one of them or with an array ``lent`` to others; of views the memory is
-    copied, and the view taken anew. Nothing else is computed.
+    The arrays of a notebook may change in place after the cell has run; what a session
+    shows must not change with them. Leaves and constants are copied, and values that
+    share memory with one of them or with an array in ``lent``; for views the memory is
+    copied, and the view made again. Nothing else is computed.
     """
     leaves = [node._value for node in graph.nodes if is_leaf(node)]
     constants = [
         x for node in graph.nodes for x in node.inputs if not isinstance(x, Tensor)
     ]
-    spans = sorted(filter(None, map(_span, [*leaves, *constants, *lent])))
+    spans = sorted(filter(None, map(_memory_span, [*leaves, *constants, *lent])))
     starts = [start for start, _ in spans]
     # Of spans that overlap, or one within another, the furthest end counts.
     ends = list(accumulate((end for _, end in spans), max))
     copies: dict[int, Any] = {}
 
     def is_shared(x: Any) -> bool:
-        if (span := _span(x)) is None:
+        if (span := _memory_span(x)) is None:
             return False
         before = bisect_left(starts, span[1])
         return before > 0 and ends[before - 1] > span[0]
@@ -185,10 +187,10 @@ def own(graph: Graph, lent: Iterable[Any] = ()) -> Graph:
             else:
                 value = copy(value)
         found[node.serial] = value
-    return _moved(graph, found, copy)
+    return _replace_values(graph, found, copy)
 
 
-def _span(x: Any) -> tuple[int, int] | None:
+def _memory_span(x: Any) -> tuple[int, int] | None:
     """Return where an array's memory starts and ends; None for what has none."""
     if isinstance(x, np.ndarray):
         return byte_bounds(x)
@@ -196,52 +198,52 @@ def _span(x: Any) -> tuple[int, int] | None:
         return None
     while (base := getattr(x, "base", None)) is not None:
         x = base
-    return id(x), id(x) + 1  # who owns memory elsewhere stands for it
+    return id(x), id(x) + 1  # the owner represents memory on a device
 
 
 @dataclass(eq=False)
 class Backward:
-    """What flows back through a program.
+    """The cotangents of a program.
 
     Attributes
     ----------
     cotangents
-        What arrives at a node, by its id; nothing for a node that none reaches.
+        The cotangent of each node that has one, by its id.
     edge_norms
-        The L2 norm of what flows back along each edge, NaN where nothing does.
+        The L2 norm of the cotangent along each edge, NaN where there is none.
     seconds
-        How long it took.
+        The time of the sweep.
     """
 
     cotangents: dict[int, Any]
     edge_norms: Any
     seconds: float = 0.0
 
-    def note(self, forward: Values, step: reverse.Visit) -> None:
-        """Keep what arrives at the node of a step, and what its edges pass on."""
+    def record_step(self, forward: Values, step: reverse.Visit) -> None:
+        """Keep the cotangent of a step's node, and the norms along its edges."""
         ids, norms = forward.ids, self.edge_norms
         if isinstance(step.node, Region):
-            for e, c in _into(forward, step.node, step.passed):
-                norms[e] = statistics.norm(plain(c))
+            for e, c in _find_region_edges(forward, step.node, step.passed):
+                norms[e] = statistics.norm(to_array(c))
             ends, g = ends_of(step.node), step.cotangent
             for x, c in zip(ends, (g,) if len(ends) == 1 else g, strict=True):
                 if c is not None and x.serial in ids:
-                    self.cotangents[ids[x.serial]] = plain(c)
+                    self.cotangents[ids[x.serial]] = to_array(c)
             return
         i = ids[step.node.serial]
-        self.cotangents[i] = plain(step.cotangent)
+        self.cotangents[i] = to_array(step.cotangent)
         first, passed = forward.starts[i], step.passed
         for e, k in enumerate(forward.slots[i]):
             if k < len(passed) and passed[k] is not None:
-                norms[first + e] = statistics.norm(plain(passed[k]))
+                norms[first + e] = statistics.norm(to_array(passed[k]))
 
 
-def _into(
+def _find_region_edges(
     forward: Values, region: Region, passed: Sequence[Any]
 ) -> Iterator[tuple[int, Any]]:
-    """What the rule of a region passes on, with the edge that it is shown on.
+    """Yield the cotangents that a region's rule returns, each with its edge.
 
-    That is the first edge by which the region reads the input.
+    It is the first edge by which the region reads the input.
     """
     edges: dict[int, int] = {}
     for node in region.nodes:
@@ -254,8 +256,8 @@ def _into(
             yield edges[x.serial], c
 
 
-def plain(g: Any) -> Any:
-    """Return a cotangent as an array, also where a mask had flagged it."""
+def to_array(g: Any) -> Any:
+    """Return a cotangent as an array, also where it is a Tensor with a mask."""
     if isinstance(g, tuple):
         return tuple(map(value_of, g))
     return g._value if isinstance(g, Tensor) else g

@@ -1,4 +1,4 @@
-"""`State`: what a session has at one moment, what it had, and who may change it.
+"""`State`: all that a session holds at one moment, its history, and its lock.
 
 The `Objective` says what is differentiated by what, and is checked before anything
 runs. A state never changes. A change of a session makes another state, and the session
@@ -36,13 +36,13 @@ from workbench.errors import (
 from workbench.ops.define import shape_of
 from workbench.overrides.override import Override
 from workbench.overrides.resolution import Resolution, resolve
-from workbench.session.nodes import Node, Nodes, one_array
-from workbench.session.stages import Backward, Values, plain
+from workbench.session.nodes import Node, Nodes, check_one_array
+from workbench.session.stages import Backward, Values, to_array
 from workbench.session.statistics import Effect, measure_effects
 
 
 class Objective:
-    """What is differentiated, by what, from which cotangent; it never changes.
+    """The output, the inputs and the seed of a session's gradients; it never changes.
 
     Attributes
     ----------
@@ -65,31 +65,31 @@ class Objective:
         seed: Any,
     ) -> None:
         self.nodes = nodes
-        self.output = output_of(nodes, graph, output)
-        self.wrt = wrt_of(nodes, graph, self.output, wrt)
-        self.seed = seed_for(
+        self.output = find_output(nodes, graph, output)
+        self.wrt = find_wrt(nodes, graph, self.output, wrt)
+        self.seed = check_seed(
             seed, graph.nodes[self.output], [graph.nodes[i] for i in self.wrt]
         )
 
 
 def check_name(name: str) -> str:
-    """Check what a session's code calls it: a variable's name, for the code is to run.
+    """Check the name of a session: a variable's name, since its code must run.
 
     Raises
     ------
     UsageError
-        If it is none.
+        If it is not.
     """
     if isinstance(name, str) and name.isidentifier() and not iskeyword(name):
         return name
     raise UsageError(
-        f"a session cannot be called {name!r}: its code is lines such as"
-        " ad.override(...), so it needs a name that a variable may have."
+        f"a session cannot be called {name!r}: its code has lines such as"
+        " ad.override(...). Choose a name that a variable may have."
     )
 
 
-def output_of(nodes: Nodes, graph: Graph, output: Node | None) -> int:
-    """Return the id of what is differentiated, by default the last output.
+def find_output(nodes: Nodes, graph: Graph, output: Node | None) -> int:
+    """Return the id of the output node, by default of the last output.
 
     Raises
     ------
@@ -98,11 +98,11 @@ def output_of(nodes: Nodes, graph: Graph, output: Node | None) -> int:
     DtypeError
         If it is of integer or boolean dtype.
     UsageError
-        If there is none, or it has several arrays.
+        If the program has no output, or the node has several arrays.
     """
     if output is None:
         if not graph.outputs:
-            raise UsageError("the program has no output. Name what to look at.")
+            raise UsageError("the program has no output. Name a node to differentiate.")
         output = graph.outputs[-1]
         if not isinstance(output, Tensor):
             raise DisconnectedInputError(
@@ -112,7 +112,7 @@ def output_of(nodes: Nodes, graph: Graph, output: Node | None) -> int:
     found = nodes.find(output)
     node = graph.nodes[found]
     if not is_float(node):
-        one_array(node, graph.nodes, nodes.labels)
+        check_one_array(node, graph.nodes, nodes.labels)
         raise DtypeError(
             f"the output {nodes.labels[found]} ({blame.describe(node)}"
             f"{blame.quote_site(node.site)}) is of dtype {node.dtype}, and has no"
@@ -121,10 +121,10 @@ def output_of(nodes: Nodes, graph: Graph, output: Node | None) -> int:
     return found
 
 
-def wrt_of(
+def find_wrt(
     nodes: Nodes, graph: Graph, output: int, wrt: Iterable[Node] | None
 ) -> list[int]:
-    """Return the ids of what it is differentiated by.
+    """Return the ids of the nodes to differentiate by.
 
     Raises
     ------
@@ -143,25 +143,25 @@ def wrt_of(
     labels = nodes.labels
     for i in ids:
         if not is_float(tensors[i]):
-            one_array(tensors[i], tensors, labels)
+            check_one_array(tensors[i], tensors, labels)
             raise DtypeError(
                 f"{labels[i]} is of dtype {tensors[i].dtype}, and an integer has no"
                 f" derivative. Write {labels[i]} = {labels[i]}.astype(float) before,"
                 " or leave it out of wrt."
             )
-    lost = [labels[i] for i in ids if tensors[i].serial not in reached]
-    if lost:
+    missing = [labels[i] for i in ids if tensors[i].serial not in reached]
+    if missing:
         others = [x.name for x in graph.inputs if x.serial in reached and x.name]
         raise DisconnectedInputError(
-            f"{labels[output]} does not depend on {', '.join(lost)}. Leave"
-            f" {'it' if len(lost) == 1 else 'them'} out of wrt; it depends on"
+            f"{labels[output]} does not depend on {', '.join(missing)}. Leave"
+            f" {'it' if len(missing) == 1 else 'them'} out of wrt; it depends on"
             f" {', '.join(others) or 'no input'}."
         )
     return ids
 
 
-def seed_for(seed: Any, node: Tensor, wrt: Iterable[Tensor]) -> Any:
-    """Return the seed in the output's shape and dtype; None where none is needed.
+def check_seed(seed: Any, node: Tensor, wrt: Iterable[Tensor]) -> Any:
+    """Return the seed in the output's shape and dtype; None if it needs none.
 
     Raises
     ------
@@ -184,7 +184,7 @@ def seed_for(seed: Any, node: Tensor, wrt: Iterable[Tensor]) -> Any:
             raise DtypeError(
                 f"the output {blame.describe(node)}{blame.quote_site(node.site)} is"
                 f" complex, and its gradient by {blame.describe(real)} would be that of"
-                " the real part alone. Return the part that is meant, np.real(y),"
+                " the real part alone. Return the part that you mean, np.real(y),"
                 " np.imag(y) or np.abs(y), or give a seed: 1 for the real part, -1j for"
                 " the other."
             )
@@ -200,9 +200,9 @@ def seed_for(seed: Any, node: Tensor, wrt: Iterable[Tensor]) -> Any:
     return np.array(seed, node.dtype)
 
 
-# The overrides of a session as they are, and as they were: undo and redo.
+# The overrides of a session, now and before: undo and redo.
 
-#: So many changes can be undone; a loop that switches one must not fill the memory.
+#: The most changes that can be undone, so that a long loop does not fill the memory.
 MOST_STEPS = 1000
 
 
@@ -216,27 +216,28 @@ class Entry(NamedTuple):
 Entries = tuple[Entry, ...]
 
 
-def entry_of(entries: Entries, number: int) -> Entry:
+def find_entry(entries: Entries, number: int) -> Entry:
     """Return the override of this number.
 
     Raises
     ------
     OverrideError
-        If there is none; with those that there are.
+        If there is none; the text lists those that there are.
     """
     for entry in entries:
         if entry.id == number:
             return entry
-    known = ", ".join(str(e.id) for e in entries) or "none"
-    raise OverrideError(f"there is no override {number}; there are: {known}.")
+    known = ", ".join(str(e.id) for e in entries)
+    known = f"there are: {known}." if known else "the session has none."
+    raise OverrideError(f"there is no override {number}; {known}")
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What was changed, in words, with the overrides as they were before.
+    """The changes of a session's overrides, with the overrides before each.
 
-    Since overrides are values, going back is taking an earlier tuple of them. The
-    last thousand changes are kept. A history never changes: a session swaps it.
+    Since overrides are values, to undo is to take an earlier tuple of them. The last
+    thousand changes are kept. A history never changes: a session replaces it.
 
     Examples
     --------
@@ -254,51 +255,53 @@ class History:
 
     @property
     def done(self) -> list[str]:
-        """What was changed, oldest first."""
+        """The changes, oldest first."""
         return [text for text, _ in self._done]
 
     @property
     def undone(self) -> list[str]:
-        """What was taken back, in the order of redo."""
+        """The undone changes, in the order of redo."""
         return [text for text, _ in reversed(self._undone)]
 
     @property
     def undo(self) -> str | None:
-        """What was changed last; None if nothing was."""
+        """The last change, which undo takes back; None if there is none."""
         return self._done[-1][0] if self._done else None
 
     @property
     def redo(self) -> str | None:
-        """What was taken back last; None if nothing was."""
+        """The last undone change, which redo repeats; None if there is none."""
         return self._undone[-1][0] if self._undone else None
 
-    def noted(self, text: str, before: Entries) -> History:
-        """The history after one more change; what was taken back is forgotten."""
+    def add_change(self, text: str, before: Entries) -> History:
+        """Return the history after one more change, without the undone changes."""
         return History((*self._done[1 - MOST_STEPS :], (text, before)))
 
-    def stepped(
+    def move_steps(
         self, back: bool, now: Entries, steps: int = 1
     ) -> tuple[History, Entries]:
-        """Return the history after so many steps back (or forth), and where they lead.
+        """Return the history some steps back or forth, and the overrides there.
 
         Raises
         ------
         UsageError
             If there are not as many.
         """
-        word, left = ("undo", self._done) if back else ("redo", self._undone)
+        word, changes = ("undo", self._done) if back else ("redo", self._undone)
         if type(steps) is not int or steps < 1:
             raise UsageError(f"{word}({steps!r}): the steps are a number from 1.")
-        if not left:
+        if not changes:
             raise UsageError(f"there is nothing to {word}.")
-        if steps > len(left):
-            there = "is 1 change" if len(left) == 1 else f"are {len(left)} changes"
-            raise UsageError(f"{word}({steps}): there {there} to {word}.")
+        if steps > len(changes):
+            count = (
+                "is 1 change" if len(changes) == 1 else f"are {len(changes)} changes"
+            )
+            raise UsageError(f"{word}({steps}): there {count} to {word}.")
         moved = []
-        for text, before in reversed(left[-steps:]):
+        for text, before in reversed(changes[-steps:]):
             moved.append((text, now))
             now = before
-        rest = left[:-steps]
+        rest = changes[:-steps]
         if back:
             return History(rest, (*self._undone, *moved)), now
         return History((*self._done, *moved), rest), now
@@ -310,27 +313,27 @@ class History:
         return f"<history: {' | '.join(parts)}>"
 
 
-#: That of a session that is new.
+#: The history of a new session.
 NOTHING_DONE = History()
 
 
 class State:
-    """Everything a session shows at one moment.
+    """All that a session shows at one moment.
 
     Attributes
     ----------
     objective
-        What is differentiated by what.
+        The output, the inputs and the seed.
     forward
         The program with its values.
     entries
         The overrides, in order.
     history
-        What was changed, and what was taken back.
+        The changes, done and undone.
     following
         The number of the next override.
     resolution
-        Which override runs where; None without overrides.
+        The nodes of each override; None without overrides.
     """
 
     def __init__(
@@ -339,20 +342,20 @@ class State:
         forward: Values,
         entries: Entries = (),
         history: History = NOTHING_DONE,
-        following: int = 1,
+        next_id: int = 1,
     ) -> None:
         self.objective, self.forward = objective, forward
         self.entries, self.history = entries, history
-        # Numbers are not given twice, not even that of an override that is gone.
-        self.following = max(following, *(entry.id + 1 for entry in entries), 1)
-        # Whoever first asks for the gradients, NumPy's warnings are set as here.
+        # A number is never used twice, not even that of a removed override.
+        self.next_id = max(next_id, *(entry.id + 1 for entry in entries), 1)
+        # NumPy's error settings for the gradients are those of this moment.
         self._errors = np.geterr()
         self.resolution = None
         if entries:
             self.resolution = self._resolve([entry.override for entry in entries])
 
     def _resolve(self, overrides: list[Override]) -> Resolution:
-        """Decide which override runs where.
+        """Resolve which override runs at which node.
 
         Raises
         ------
@@ -371,28 +374,28 @@ class State:
 
     @cached_property
     def backward(self) -> Backward | None:
-        """What flows back; None for a program without values."""
+        """The gradients with overrides; None for a program without values."""
         nodes = self.forward.graph.nodes
         if nodes[self.objective.output]._value is None:
             return None
         with np.errstate(**self._errors):
             if self.resolution is None or not self.resolution.winners:
-                return self._true()
-            # All rules of a sweep share what rules that are data may use.
+                return self._sweep_truth()
+            # All rules of a sweep that are data share one budget.
             with budget_for([x._value for x in nodes]):
                 return self.sweep(self.resolution)
 
     @property
     def truth(self) -> Backward | None:
-        """What flows back with all overrides off."""
+        """The gradients with all overrides off."""
         if self.backward is None:
             return None
-        # Where overrides are on it only stands for comparison: what it divides by 0
-        # is what they may be there to mend.
+        # With overrides on it is only for comparison: a division by 0 in it may be
+        # what they mend.
         with np.errstate(all="ignore"):
-            return self._true()
+            return self._sweep_truth()
 
-    def _true(self) -> Backward:
+    def _sweep_truth(self) -> Backward:
         """Run the backward sweep without overrides, once for the same values."""
         if self.forward.truth is None:
             self.forward.truth = self.sweep(None)
@@ -405,9 +408,9 @@ class State:
         *,
         everywhere: bool = True,
     ) -> Backward:
-        """Run the backward sweep, and keep what arrives ``everywhere``, or by ``wrt``.
+        """Run the backward sweep, and keep all cotangents, or only those by ``wrt``.
 
-        ``wrt`` are by default the session's.
+        ``wrt`` is by default that of the session.
         """
         forward, wrt = self.forward, self.objective.wrt if wrt is None else wrt
         nodes = forward.graph.nodes
@@ -418,36 +421,36 @@ class State:
             [self.cotangent],
             [nodes[i] for i in wrt],
             rules=None if resolution is None else resolution.rules,
-            visit=partial(found.note, forward) if everywhere else None,
+            visit=partial(found.record_step, forward) if everywhere else None,
         )
         for i, g in zip(wrt, made, strict=True):
             if g is not None:
-                found.cotangents[i] = plain(g)
+                found.cotangents[i] = to_array(g)
         found.seconds = time.perf_counter() - start
         return found
 
     @property
     def cotangent(self) -> Any:
-        """What the backward sweep starts from."""
+        """The cotangent that the backward sweep starts with."""
         objective = self.objective
         if objective.seed is not None:
             return objective.seed
         return np.ones_like(self.forward.graph.nodes[objective.output]._value)
 
-    def needed(self) -> Backward:
-        """Return what flows back, or raise the error that says why nothing does."""
+    def require_backward(self) -> Backward:
+        """Return the gradients; raise an error if the program has no values."""
         if self.backward is None:
             name = self.objective.nodes.session
             raise UsageError(
-                f"session {name!r} has no values, so no gradients: it was traced"
-                f" without. Give all inputs to {name}.run(...)."
+                f"session {name!r} has no gradients, since it was traced without"
+                f" values. Pass all inputs to {name}.run(...)."
             )
         return self.backward
 
     @cached_property
     def gradient_graph(self) -> Graph:
         """The gradients as a program, overrides applied."""
-        self.needed()
+        self.require_backward()
         nodes = self.forward.graph.nodes
         made = reverse.pull_back(
             [nodes[self.objective.output]],
@@ -458,94 +461,95 @@ class State:
         )
         return Graph(self.forward.graph.inputs, made)
 
-    # The states that follow
+    # Next states
 
     def run(self, leaves: Mapping[int, Any]) -> State:
         """Return the state with other values of some inputs, by their ids."""
         forward = self.forward.run(leaves)
-        return State(
-            self.objective, forward, self.entries, self.history, self.following
-        )
+        return State(self.objective, forward, self.entries, self.history, self.next_id)
 
     def edit(self, text: str, entries: Entries) -> State:
         """Return the state with other overrides, as a change that can be undone.
 
-        Each new one must also run alone: a rule that nowhere runs since another has
-        the say would else fail when that is gone, and its effects could not be told.
+        Each new one must also run alone: else a rule that another override replaces at
+        all nodes would fail later, when the other is removed.
         """
-        history = self.history.noted(text, self.entries)
-        state = State(self.objective, self.forward, entries, history, self.following)
+        history = self.history.add_change(text, self.entries)
+        state = State(self.objective, self.forward, entries, history, self.next_id)
         found = state.resolution
         if found is None or state.backward is None:
             return state
-        known, alone = {e.override for e in self.entries}, self.forward.alone
+        known, solo = {e.override for e in self.entries}, self.forward.solo_gradients
         for k, (_, one) in enumerate(entries):
-            if one.enabled and one not in known and not alone.get(one):
+            if one.enabled and one not in known and not solo.get(one):
                 winners = (found.winners.get(x.serial) for x in found.matched[k])
                 if any(w is None or w[0] != k for w in winners):
-                    alone[one] = state._alone(one)
+                    solo[one] = state._sweep_solo(one)
         return state
 
     def step(self, back: bool, steps: int) -> State:
-        """Return the state so many changes of the overrides earlier, or later.
+        """Return the state some changes of the overrides earlier, or later.
 
         Raises
         ------
         UsageError
             If there are not as many.
         """
-        history, entries = self.history.stepped(back, self.entries, steps)
-        return State(self.objective, self.forward, entries, history, self.following)
+        history, entries = self.history.move_steps(back, self.entries, steps)
+        return State(self.objective, self.forward, entries, history, self.next_id)
 
     # The overrides
 
     def has_effects(self, override: Override) -> bool:
-        """Return whether what an override changes is known, or costs a sweep."""
-        return override in self.forward.alone or self._enabled() in ([override], [])
+        """Return whether the effects of an override are known, without a sweep."""
+        return override in self.forward.solo_gradients or self._list_enabled() in (
+            [override],
+            [],
+        )
 
     def effects(self, override: Override) -> list[Effect]:
-        """Compare the gradients with one override alone to the true ones."""
+        """Compare the gradients with one override alone with the true ones."""
         if self.backward is None:
             return []
-        on, known = self._enabled(), self.forward.alone
-        alone: Mapping[int, Any] | None
+        on, known = self._list_enabled(), self.forward.solo_gradients
+        solo: Mapping[int, Any] | None
         if on == [override]:
-            alone = self.backward.cotangents
+            solo = self.backward.cotangents
         elif override in known:
-            alone = known[override]
+            solo = known[override]
         else:
             try:
-                alone = self._alone(override)
+                solo = self._sweep_solo(override)
             except Exception:  # a rule of the user's that fails on these values
-                alone = None
+                solo = None
             for gone in set(known).difference(on):
                 del known[gone]
-            known[override] = alone
-        if alone is None:
+            known[override] = solo
+        if solo is None:
             return []
         with np.errstate(all="ignore"):
-            true = self._true().cotangents
+            true = self._sweep_truth().cotangents
         objective = self.objective
-        return measure_effects(alone, true, objective.wrt, objective.nodes.labels)
+        return measure_effects(solo, true, objective.wrt, objective.nodes.labels)
 
-    def _alone(self, override: Override) -> Mapping[int, Any]:
+    def _sweep_solo(self, override: Override) -> Mapping[int, Any]:
         """Return the gradients with one override and no other."""
-        # Without what flows elsewhere, which is large.
+        # Without the cotangents of other nodes, which are large.
         return self.sweep(self._resolve([override]), everywhere=False).cotangents
 
-    def _enabled(self) -> list[Override]:
+    def _list_enabled(self) -> list[Override]:
         return [e.override for e in self.entries if e.override.enabled]
 
 
 class HasState(Protocol):
-    """A session, as its derivatives and its checks see it."""
+    """The attributes of a session that its derivatives and checks use."""
 
     name: str
     nodes: Nodes
     _state: State
 
     def _keep(self, what: str, found: Any, state: State) -> None:
-        """Keep what was found out about one of its states."""
+        """Keep a report or findings about one of its states."""
 
 
 # A fair lock: a loop that changes a session lets other threads in.
@@ -553,41 +557,40 @@ class HasState(Protocol):
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def changing(method: F) -> F:
-    """A method that one thread at a time may run: the page has one of its own."""
+def with_lock(method: F) -> F:
+    """Run a method in one thread at a time; the page has a thread of its own."""
 
     @wraps(method)
-    def alone(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with self._turns.lock:
+    def run_locked(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with self._fair_lock.lock:
             return method(self, *args, **kwargs)
 
-    return cast(F, alone)
+    return cast(F, run_locked)
 
 
-class Turns:
-    """A re-entrant lock that goes to those who wait for it in the order they came.
+class FairLock:
+    """A re-entrant lock that waiting threads get in the order in which they came.
 
-    `threading.RLock` goes to whoever is quickest, which is a loop that has just
-    let go of it. Here who comes stands in line first, behind who waits already.
+    `threading.RLock` goes to the fastest thread, which is a loop that has just released
+    it. Here a thread first queues behind those that wait already.
 
-    An interrupt may come between any two steps of Python, but not inside of those
-    that take and release a lock of Python's own in a ``with``. So what is handed out
-    is one of these: written in Python, a lock that was interrupted as it is taken or
-    released would be held for ever.
+    An interrupt may come between any two steps of Python, but not inside a ``with`` on
+    one of Python's own locks. So the property returns one of these: a lock written in
+    Python would stay locked for ever if it was interrupted as it is taken or released.
 
-    >>> turns = Turns()
+    >>> turns = FairLock()
     >>> with turns.lock, turns.lock:
     ...     pass
     """
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._line = threading.Lock()
+        self._queue = threading.Lock()
 
     @property
     def lock(self) -> AbstractContextManager[Any]:
-        """The lock, once it is one's turn: to be taken at once."""
+        """The lock, once it is this thread's turn; take it at once."""
         if not self._lock._is_owned():  # type: ignore[attr-defined]
-            with self._line, self._lock:  # whoever comes next waits behind us
+            with self._queue, self._lock:  # later threads wait behind this one
                 pass
         return self._lock

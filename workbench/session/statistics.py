@@ -1,4 +1,4 @@
-"""Numbers about arrays, as the picture shows them: summaries, histograms, changes.
+"""Statistics of arrays for the picture: summaries, histograms, changes.
 
 Any array library's arrays are taken; only single numbers are brought to the host.
 Complex entries count by their magnitude. The outputs of one op, or what flows back
@@ -18,10 +18,10 @@ import numpy as np
 NOTHING = (math.nan,) * 6
 
 BINS = 40
-#: Of so many numbers Python's own length is found sooner than NumPy's.
+#: Up to this size Python's `math.hypot` is faster than NumPy.
 FEW = 50
-#: So many numbers a product of BLAS takes without starting threads.
-ALONE = 10_000
+#: Up to this size BLAS starts no threads for a product.
+SINGLE_THREAD = 10_000
 
 #: Between these, sums of squares neither overflow nor vanish.
 SMALLEST, LARGEST = 1e-140, 1e140
@@ -42,33 +42,33 @@ class Distribution(TypedDict):
     size: int
 
 
-def summary(x: Any) -> tuple[float, float, float, float, float, float]:
-    """Minimum, maximum, mean, standard deviation, L2 norm, count of NaN and inf.
+def summarize(x: Any) -> tuple[float, float, float, float, float, float]:
+    """Return minimum, maximum, mean, standard deviation, L2 norm, count of NaN and inf.
 
-    As NumPy gives them: an array with a NaN has NaN for its mean. What is not an
-    array of numbers has `NOTHING`.
+    As in NumPy an array with a NaN has NaN for its mean. A value that is not an array
+    of numbers has `NOTHING`.
 
-    >>> summary(np.array([3.0, -4.0]))
+    >>> summarize(np.array([3.0, -4.0]))
     (-4.0, 3.0, -0.5, 3.5, 5.0, 0.0)
     """
     if type(x) is float:
-        return _of_number(x)
-    flat = _flat(x)
+        return _summarize_number(x)
+    flat = _flatten(x)
     if flat is None:
         return NOTHING
     size = flat.size
     if size == 1:
-        return _of_number(float(flat[0]))
+        return _summarize_number(float(flat[0]))
     if size == 0:
         return (math.nan, math.nan, math.nan, math.nan, 0.0, 0.0)
     low, high = float(flat.min()), float(flat.max())
     largest = max(abs(low), abs(high))
     if SMALLEST < largest < LARGEST:
-        mean, deviation, length = _moments(flat, size)
+        mean, deviation, length = _compute_moments(flat, size)
         return (low, high, mean, deviation, length, 0.0)
     if 0 < largest < math.inf:
         # Scaled first, since squares would overflow or vanish.
-        moments = _moments(flat / largest, size)
+        moments = _compute_moments(flat / largest, size)
         mean, deviation, length = (largest * x for x in moments)
         return (low, high, mean, deviation, length, 0.0)
     # A NaN or an infinity here is a fact about the data, not a mistake.
@@ -80,14 +80,14 @@ def summary(x: Any) -> tuple[float, float, float, float, float, float]:
 
 
 def norm(x: Any) -> float:
-    """Return the L2 norm of an array; NaN for what is no array of numbers.
+    """Return the L2 norm of an array; NaN for a value that is not numeric.
 
     >>> norm(np.full(4, 1e200))
     2e+200
     """
     if isinstance(x, float):
         return abs(float(x))
-    flat = _flat(x)
+    flat = _flatten(x)
     if flat is None:
         return math.nan
     if flat.size == 0:
@@ -97,30 +97,30 @@ def norm(x: Any) -> float:
         if math.isfinite(found):
             return found
     with np.errstate(all="ignore"):
-        found = square(flat)
+        found = sum_squares(flat)
         if 1e-280 < found < math.inf:
             return math.sqrt(found)
         largest = float(abs(flat).max())
         if largest == 0 or not math.isfinite(largest):
             return largest
         scaled = flat / largest
-        return largest * math.sqrt(square(scaled))
+        return largest * math.sqrt(sum_squares(scaled))
 
 
-def square(flat: Any) -> float:
+def sum_squares(flat: Any) -> float:
     """Return the sum of the squares of a flat array.
 
-    In parts on which BLAS starts no threads: to wait for them takes milliseconds
-    where others work on the machine, and the sum itself microseconds.
+    It is computed in parts on which BLAS starts no threads: on a busy machine waiting
+    for threads takes milliseconds, the sum itself microseconds.
     """
-    if type(flat) is not np.ndarray or flat.size <= ALONE:
+    if type(flat) is not np.ndarray or flat.size <= SINGLE_THREAD:
         return float(flat.dot(flat))
-    parts = [flat[i : i + ALONE] for i in range(0, flat.size, ALONE)]
+    parts = [flat[i : i + SINGLE_THREAD] for i in range(0, flat.size, SINGLE_THREAD)]
     return sum([float(part.dot(part)) for part in parts])
 
 
 def relative_change(g: Any, true: Any) -> float:
-    """``‖g − true‖ / ‖true‖``: 0 for equal arrays, inf where only ``true`` is zero.
+    """Return ``‖g − true‖ / ‖true‖``: 0 for equal arrays, inf if only ``true`` is zero.
 
     >>> relative_change(np.array([0.0, 1.0]), np.array([0.0, 2.0]))
     0.5
@@ -128,15 +128,15 @@ def relative_change(g: Any, true: Any) -> float:
     if g is true:
         return 0.0
     if isinstance(g, tuple):
-        g, true = _flat(g), _flat(true)
+        g, true = _flatten(g), _flatten(true)
     with np.errstate(all="ignore"):
-        apart = norm(np.subtract(g, true))
-        if apart == 0:
+        difference = norm(np.subtract(g, true))
+        if difference == 0:
             return 0.0
         length = norm(true)
-    if length == 0 and not math.isnan(apart):
+    if length == 0 and not math.isnan(difference):
         return math.inf
-    return apart / length if math.isfinite(length) else math.nan
+    return difference / length if math.isfinite(length) else math.nan
 
 
 def angle(g: Any, true: Any) -> float:
@@ -156,12 +156,12 @@ def angle(g: Any, true: Any) -> float:
 
 
 def distribution(x: Any, bins: int = BINS) -> Distribution | None:
-    """Return the histogram of an array; None for what is no array of numbers.
+    """Return the histogram of an array; None for a value that is not numeric.
 
     >>> distribution(np.array([0.0, 1.0, 1.0, np.nan]), bins=2)["counts"]
     [1, 2]
     """
-    flat = _flat(x)
+    flat = _flatten(x)
     if flat is None:
         return None
     finite = flat[np.isfinite(flat)]
@@ -188,15 +188,15 @@ def distribution(x: Any, bins: int = BINS) -> Distribution | None:
     return found
 
 
-def _of_number(x: float) -> tuple[float, float, float, float, float, float]:
+def _summarize_number(x: float) -> tuple[float, float, float, float, float, float]:
     spread = 0.0 if math.isfinite(x) else math.nan
     return (x, x, x, spread, abs(x), float(not math.isfinite(x)))
 
 
-def _flat(x: Any) -> Any:
-    """Return an array's numbers in one row, as float64; None for what has none."""
+def _flatten(x: Any) -> Any:
+    """Return an array's numbers in one row, as float64; None if it has none."""
     if isinstance(x, tuple):
-        rows = [_flat(part) for part in x if _varies(part)]
+        rows = [_flatten(part) for part in x if _has_floats(part)]
         return np.concatenate(rows) if rows else None
     if x is None or isinstance(x, str):
         return None
@@ -212,24 +212,24 @@ def _flat(x: Any) -> Any:
     return flat if flat.dtype == np.float64 else flat.astype(np.float64)
 
 
-def _varies(part: Any) -> bool:
+def _has_floats(part: Any) -> bool:
     return hasattr(part, "dtype") and part.dtype.kind in "fc"
 
 
-def _moments(flat: Any, size: int) -> tuple[float, float, float]:
-    """Mean, standard deviation and L2 norm of finite numbers of moderate size."""
+def _compute_moments(flat: Any, size: int) -> tuple[float, float, float]:
+    """Return mean, standard deviation and L2 norm of finite, moderate numbers."""
     mean = float(flat.sum()) / size
     centred = flat - mean
-    spread = math.sqrt(square(centred) / size)
-    return mean, spread, math.sqrt(square(flat))
+    spread = math.sqrt(sum_squares(centred) / size)
+    return mean, spread, math.sqrt(sum_squares(flat))
 
 
-# What an override changes
+# Effects of overrides
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What an override alone does to the gradient by one input.
+    """The effect of one override, alone, on the gradient by one input.
 
     Attributes
     ----------
@@ -258,15 +258,15 @@ class Effect:
 
 
 def measure_effects(
-    alone: Mapping[int, Any],
+    solo: Mapping[int, Any],
     true: Mapping[int, Any],
     wrt: Sequence[int],
     labels: Sequence[str],
 ) -> list[Effect]:
-    """Return how gradients differ from the true ones, by the ids of the inputs."""
+    """Return the effects on gradients beside the true ones, for each input."""
     found = []
     for i in wrt:
-        g, g_true = alone.get(i), true.get(i)
+        g, g_true = solo.get(i), true.get(i)
         if g is None and g_true is None:
             found.append(Effect(i, labels[i], 0.0, 0.0))
             continue

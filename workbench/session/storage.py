@@ -1,8 +1,8 @@
 """Overrides of a session in a file: those that are data, as JSON.
 
-A file is not trusted. Everything in it is looked at before it is used, its rules are
-texts that the expression language reads or lists of nodes, and a node is the one that
-was meant only if its op and its shape are the same.
+A file is not trusted. All of it is checked before it is used; its rules are texts of
+the expression language or lists of nodes, and a node is accepted only if its op and its
+shape are the same.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 
 #: The newest version of the file. A reader refuses a newer one; 2 has `steps`.
 SCHEMA = 2
-#: The largest file that is read, and what may be in it.
+#: The largest file that is read, and the limits of its content.
 MOST_BYTES, MOST_OVERRIDES, MOST_CHARACTERS = 10_000_000, 1000, 2000
 MOST_PLACES = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
-    """One override of a file, of known types, not yet looked at beside a program."""
+class StoredOverride:
+    """One override of a file, with checked types, not yet matched with a program."""
 
     where: str
     target: dict[str, Any]
@@ -54,34 +54,34 @@ class Stored:
     steps: int | slice | None
 
 
-# Out
+# Writing
 
 
-def written(
+def serialize(
     session: str, entries: Iterable[Entry], nodes: Nodes, tensors: Sequence[Tensor]
 ) -> tuple[str, list[str]]:
-    """Overrides as the text of a file, and in words those that are not data."""
-    kept, lost = [], []
+    """Return the text of a file of overrides, and a line for each that is not data."""
+    kept, skipped = [], []
     for number, made in entries:
         where = f"override {number} ({made.label})"
         functions = [
             which
             for which, rule in (("rule", made.vjp), ("forward rule", made.jvp))
-            if not applied_override.storable(rule)
+            if not applied_override.is_storable(rule)
         ]
-        if not applied_override.data_target(made.target):
+        if not applied_override.is_data_target(made.target):
             functions.append(
-                f"target, {applied_override.target_text(made.target, nodes)},"
+                f"target, {applied_override.format_target(made.target, nodes)},"
             )
         if functions:
-            lost.append(f"{where}: its {' and its '.join(functions)} is code")
+            skipped.append(f"{where}: its {' and its '.join(functions)} is code")
             continue
-        steps = {} if made.steps is None else {"steps": _steps_data(made.steps)}
+        steps = {} if made.steps is None else {"steps": _encode_steps(made.steps)}
         kept.append(
             {
-                "target": _target_data(made.target, nodes, tensors),
-                "vjp": _rule_data(made.vjp),
-                "jvp": _rule_data(made.jvp),
+                "target": _encode_target(made.target, nodes, tensors),
+                "vjp": _encode_rule(made.vjp),
+                "jvp": _encode_rule(made.jvp),
                 "name": made.name,
                 "enabled": made.enabled,
                 **steps,
@@ -89,22 +89,22 @@ def written(
         )
     version = SCHEMA if any("steps" in one for one in kept) else 1
     data = {"workbench_overrides": version, "session": session, "overrides": kept}
-    return json.dumps(data, indent=1, ensure_ascii=False) + "\n", lost
+    return json.dumps(data, indent=1, ensure_ascii=False) + "\n", skipped
 
 
-def _steps_data(steps: int | slice) -> Any:
+def _encode_steps(steps: int | slice) -> Any:
     if isinstance(steps, slice):
         return [steps.start, steps.stop, steps.step]
     return steps
 
 
-def _target_data(
+def _encode_target(
     target: Target, nodes: Nodes, tensors: Sequence[Tensor]
 ) -> dict[str, Any]:
     def data(node: Any) -> dict[str, Any]:
         i = nodes.find(node)
-        name, tensor = nodes.name_of(i), tensors[i]
-        op, shape = tensor.op.name, _shape(tensor)
+        name, tensor = nodes.find_name(i), tensors[i]
+        op, shape = tensor.op.name, _list_shape(tensor)
         return {"kind": "node", "node": i, "name": name, "op": op, "shape": shape}
 
     if isinstance(target, ByNode):
@@ -123,23 +123,23 @@ def _target_data(
     return {"kind": "scope", "scope": target.glob}
 
 
-def _rule_data(rule: Any) -> Any:
+def _encode_rule(rule: Any) -> Any:
     return rule if rule is None or isinstance(rule, str) else json.loads(rule.to_json())
 
 
-def _shape(node: Tensor) -> list[int | None]:
+def _list_shape(node: Tensor) -> list[int | None]:
     shape = shape_of(node)
     return [] if shape is None else [int(n) if n is not None else None for n in shape]
 
 
 def write(path: str | PathLike[str], text: str) -> None:
-    """Replace a file, which is whole at any moment."""
+    """Replace a file; it is complete at every moment."""
     goal = Path(path)
     if not goal.parent.is_dir():
         raise FileNotFoundError(ENOENT, "there is no such folder", str(goal.parent))
     if goal.is_dir():
         raise IsADirectoryError(EISDIR, "a folder, not a file", str(goal))
-    # Not by `tempfile`, whose files nobody else may read.
+    # Not by `tempfile`, whose files only their owner may read.
     made = goal.with_name(f".{goal.name[:100]}.{token_hex(8)}")
     try:
         with made.open("x", encoding="utf-8") as file:
@@ -151,11 +151,11 @@ def write(path: str | PathLike[str], text: str) -> None:
         raise
 
 
-# In
+# Reading
 
 
-def read(path: str | PathLike[str]) -> list[Stored]:
-    """Return what a file holds, looked at; nothing of it runs.
+def read(path: str | PathLike[str]) -> list[StoredOverride]:
+    """Read and check the overrides of a file; nothing in it runs.
 
     Raises
     ------
@@ -165,17 +165,17 @@ def read(path: str | PathLike[str]) -> list[Stored]:
     with open(path, "rb") as file:
         raw = file.read(MOST_BYTES + 1)
     if len(raw) > MOST_BYTES:
-        _damaged(f"it has more than {MOST_BYTES:,} bytes")
+        _raise_damaged(f"it has more than {MOST_BYTES:,} bytes")
     try:
-        data = json.loads(raw.decode("utf-8"), parse_constant=_no_number)
-        json.dumps(data, ensure_ascii=False).encode()  # half a character is no text
+        data = json.loads(raw.decode("utf-8"), parse_constant=_refuse_constant)
+        json.dumps(data, ensure_ascii=False).encode()  # lone surrogates raise here
     except (ValueError, RecursionError) as error:
-        _damaged(f"it is no JSON ({shorten(str(error), 200)})")
+        _raise_damaged(f"it is not JSON ({shorten(str(error), 200)})")
     if not isinstance(data, dict) or "workbench_overrides" not in data:
-        _damaged('it has no "workbench_overrides"')
+        _raise_damaged('it has no "workbench_overrides"')
     version = data["workbench_overrides"]
     if type(version) is not int or version < 1:
-        _damaged(f"its version is {shorten(repr(version), 200)}")
+        _raise_damaged(f"its version is {shorten(repr(version), 200)}")
     if version > SCHEMA:
         raise SnapshotError(
             f"these overrides were written with schema {version}; this Workbench reads"
@@ -183,40 +183,40 @@ def read(path: str | PathLike[str]) -> list[Stored]:
         )
     listed = data.get("overrides")
     if not isinstance(listed, list) or len(listed) > MOST_OVERRIDES:
-        _damaged("overrides is no list of bearable length")
-    return [_stored(item, f"overrides[{i}]") for i, item in enumerate(listed)]
+        _raise_damaged(f"overrides is not a list of at most {MOST_OVERRIDES} items")
+    return [_check_stored(item, f"overrides[{i}]") for i, item in enumerate(listed)]
 
 
-def _stored(item: object, where: str) -> Stored:
+def _check_stored(item: object, where: str) -> StoredOverride:
     if not isinstance(item, dict):
-        _damaged(f"{where} is not an object")
+        _raise_damaged(f"{where} is not an object")
     target, name = item.get("target"), item.get("name")
     if not isinstance(target, dict):
-        _damaged(f"{where}.target is not an object")
+        _raise_damaged(f"{where}.target is not an object")
     if name is not None:
-        _text(name, f"{where}.name")
+        _check_text(name, f"{where}.name")
     enabled = item.get("enabled", True)
     if not isinstance(enabled, bool):
-        _damaged(f"{where}.enabled is neither true nor false")
+        _raise_damaged(f"{where}.enabled is neither true nor false")
     rules: list[Any] = []
     for which in ("vjp", "jvp"):
         rule = item.get(which)
         if not isinstance(rule, dict) and not (rule is None and which == "jvp"):
-            _text(rule, f"{where}.{which}")
+            _check_text(rule, f"{where}.{which}")
         rules.append(rule)
     _check_target(target, f"{where}.target")
-    steps = _steps(item.get("steps"), f"{where}.steps")
-    return Stored(where, target, rules[0], rules[1], name, enabled, steps)
+    steps = _check_steps(item.get("steps"), f"{where}.steps")
+    return StoredOverride(where, target, rules[0], rules[1], name, enabled, steps)
 
 
-def _steps(given: Any, where: str) -> int | slice | None:
-    """Iterations of a loop: a number, or the three of a slice."""
+def _check_steps(given: Any, where: str) -> int | slice | None:
+    """Check and return iterations of a loop: a number, or the parts of a slice."""
     if given is None or type(given) is int:
         return given
     if not isinstance(given, list) or len(given) != 3:
-        _damaged(f"{where} names no iterations of a loop")
+        _raise_damaged(f"{where} names no iterations of a loop")
     if any(n is not None and type(n) is not int for n in given) or given[2] == 0:
-        _damaged(f"{where} names no iterations of a loop")
+        _raise_damaged(f"{where} names no iterations of a loop")
     return slice(*given)
 
 
@@ -224,66 +224,66 @@ def _check_target(target: dict[str, Any], where: str) -> None:
     kind = target.get("kind")
     if kind == "node":
         if target.get("name") is not None:
-            _text(target["name"], f"{where}.name")
+            _check_text(target["name"], f"{where}.name")
         if type(target.get("node")) is not int:
-            _damaged(f"{where}.node is {shorten(repr(target.get('node')), 200)}")
-        _text(target.get("op"), f"{where}.op")
+            _raise_damaged(f"{where}.node is {shorten(repr(target.get('node')), 200)}")
+        _check_text(target.get("op"), f"{where}.op")
         shape = target.get("shape")
         if not isinstance(shape, list) or any(
             n is not None and type(n) is not int for n in shape
         ):
-            _damaged(f"{where}.shape is no shape")
+            _raise_damaged(f"{where}.shape is not a shape")
     elif kind in ("op", "scope"):
-        _text(target.get(kind), f"{where}.{kind}")
+        _check_text(target.get(kind), f"{where}.{kind}")
     elif kind == "linear":
         names = target.get("data")
         if names is not None and (
             not isinstance(names, list) or not 0 < len(names) <= MOST_PLACES
         ):
-            _damaged(f"{where}.data is no list of names")
+            _raise_damaged(f"{where}.data is not a list of names")
         for i, name in enumerate(names or ()):
-            _text(name, f"{where}.data[{i}]")
+            _check_text(name, f"{where}.data[{i}]")
     elif kind == "subgraph":
         for which in ("outputs", "inputs"):
             listed = target.get(which)
             if not isinstance(listed, list) or not 0 < len(listed) <= MOST_PLACES:
-                _damaged(f"{where}.{which} is no list of nodes")
+                _raise_damaged(f"{where}.{which} is not a list of nodes")
             for i, item in enumerate(listed):
                 if not isinstance(item, dict) or item.get("kind") != "node":
-                    _damaged(f"{where}.{which}[{i}] is no node")
+                    _raise_damaged(f"{where}.{which}[{i}] is not a node")
                 _check_target(item, f"{where}.{which}[{i}]")
     else:
-        _damaged(
+        _raise_damaged(
             f"{where}.kind is {shorten(repr(kind), 200)}, not node, op, scope, linear"
             " or subgraph"
         )
 
 
-def entries_of(
-    stored: Sequence[Stored], state: State, nodes: Nodes, strict: bool
+def make_entries(
+    stored: Sequence[StoredOverride], state: State, nodes: Nodes, strict: bool
 ) -> tuple[list[Entry], list[str]]:
-    """Return the overrides of a file that are new to a session, and what did not fit.
+    """Return the overrides of a file that are new to a session, and lines on misfits.
 
     Raises
     ------
     OverrideError
-        If something does not fit, and all has to.
+        If one does not fit, with ``strict``.
     """
     added, problems = dict[int, Entry](), dict[int, str]()  # by the place in the file
-    following = state.following
+    next_id = state.next_id
     known = [entry.override for entry in state.entries]
     for place, one in enumerate(stored):
         try:
-            made = fitted(one, nodes, state.forward.graph.nodes)
-            target = applied_override.target_in(
+            made = make_override(one, nodes, state.forward.graph.nodes)
+            target = applied_override.resolve_target(
                 nodes, state.forward.program, made.target
             )
             made = replace(made, target=target)
-            if any(applied_override.alike(made, other) for other in known):
+            if any(applied_override.is_equal(made, other) for other in known):
                 continue
-            added[place] = Entry(following, made)
+            added[place] = Entry(next_id, made)
             known.append(made)
-            following += 1
+            next_id += 1
         except WorkbenchError as error:
             problems[place] = str(error)
     if not strict:
@@ -295,8 +295,8 @@ def entries_of(
     if problems and strict:
         raise OverrideError(
             f"{nodes.session}.load: {len(problems)} of {len(stored)} overrides do not"
-            f" fit, and none was attached. {' '.join(lines[:5])} With"
-            " strict=False those that fit are."
+            f" fit, so none was attached. {' '.join(lines[:5])} Pass"
+            " strict=False to attach those that fit."
         )
     return list(added.values()), lines
 
@@ -304,10 +304,10 @@ def entries_of(
 def _sift(
     added: dict[int, Entry], problems: dict[int, str], state: State
 ) -> dict[int, Entry]:
-    """Return those of some overrides that fit together; note the errors of the others.
+    """Return the overrides that fit together; add the errors of the others.
 
-    All are tried at once, then halves of what does not fit: a file is not
-    trusted, and one by one would be a sweep for each of those before.
+    All are tried at once, then halves of those that fail: one by one would take a
+    sweep for each, and a file is not trusted.
     """
     good = dict[int, Entry]()
     stack = [list(added)]
@@ -326,30 +326,34 @@ def _sift(
     return good
 
 
-def fitted(stored: Stored, nodes: Nodes, tensors: Sequence[Tensor]) -> Override:
+def make_override(
+    stored: StoredOverride, nodes: Nodes, tensors: Sequence[Tensor]
+) -> Override:
     """Return an override of a file as one of this program.
 
     Raises
     ------
     OverrideError
-        If its node is not there, or is another; ExpressionError if a rule is
-        refused; RegistrationError for a list of nodes that is none.
+        If its node is missing or another one; ExpressionError if a rule is refused;
+        RegistrationError for an invalid list of nodes.
     """
     return overriding.override(
-        _target(stored.target, nodes, tensors),
-        _rule(stored.vjp),
-        jvp=_rule(stored.jvp),
+        _make_target(stored.target, nodes, tensors),
+        _make_rule(stored.vjp),
+        jvp=_make_rule(stored.jvp),
         name=stored.name,
         enabled=stored.enabled,
         steps=stored.steps,
     )
 
 
-def _rule(rule: Any) -> Any:
+def _make_rule(rule: Any) -> Any:
     return graph_rule.from_json(rule) if isinstance(rule, dict) else rule
 
 
-def _target(data: dict[str, Any], nodes: Nodes, tensors: Sequence[Tensor]) -> Target:
+def _make_target(
+    data: dict[str, Any], nodes: Nodes, tensors: Sequence[Tensor]
+) -> Target:
     if data["kind"] == "op":
         return ByOp(data["op"])
     if data["kind"] == "scope":
@@ -358,14 +362,14 @@ def _target(data: dict[str, Any], nodes: Nodes, tensors: Sequence[Tensor]) -> Ta
         return ByLinear(data.get("data"))
     if data["kind"] == "subgraph":
         ends, reads = (
-            [_node(x, nodes, tensors) for x in data[which]]
+            [_find_node(x, nodes, tensors) for x in data[which]]
             for which in ("outputs", "inputs")
         )
         return subgraph(ends, reads)
-    return ByNode(_node(data, nodes, tensors))
+    return ByNode(_find_node(data, nodes, tensors))
 
 
-def _node(data: dict[str, Any], nodes: Nodes, tensors: Sequence[Tensor]) -> int:
+def _find_node(data: dict[str, Any], nodes: Nodes, tensors: Sequence[Tensor]) -> int:
     name, i = data.get("name"), data["node"]
     if name is not None:
         if name not in nodes.names:
@@ -379,27 +383,31 @@ def _node(data: dict[str, Any], nodes: Nodes, tensors: Sequence[Tensor]) -> int:
             f"there is no node {i}: ids go from 0 to {nodes.count - 1}."
         )
     node = tensors[i]
-    if node.op.name != data["op"] or _shape(node) != data["shape"]:
+    if node.op.name != data["op"] or _list_shape(node) != data["shape"]:
         raise OverrideError(
-            f"{nodes.labels[i]} is {node.op.name} {_shown(_shape(node))} here, and was"
-            f" {shorten(data['op'], 200)} {shorten(_shown(data['shape']), 200)}"
-            " where the override was saved: it is another node."
+            f"{nodes.labels[i]} is {node.op.name} {_format_shape(_list_shape(node))}"
+            f" here, and was {shorten(data['op'], 200)}"
+            f" {shorten(_format_shape(data['shape']), 200)} where the override was"
+            " saved: it is another node."
         )
     return int(i)
 
 
-def _shown(shape: list[int | None]) -> str:
+def _format_shape(shape: list[int | None]) -> str:
     return "(" + ", ".join("?" if n is None else str(n) for n in shape) + ")"
 
 
-def _text(value: object, where: str) -> None:
+def _check_text(value: object, where: str) -> None:
     if not isinstance(value, str) or len(value) > MOST_CHARACTERS:
-        _damaged(f"{where} is {shorten(repr(value), 200)}, not text of bearable length")
+        _raise_damaged(
+            f"{where} is {shorten(repr(value), 200)}, not a text of at most"
+            f" {MOST_CHARACTERS} characters"
+        )
 
 
-def _no_number(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no number of JSON")
+def _refuse_constant(word: str) -> NoReturn:
+    raise ValueError(f"{word} is not a JSON number")
 
 
-def _damaged(why: str) -> NoReturn:
+def _raise_damaged(why: str) -> NoReturn:
     raise SnapshotError(f"this file of overrides cannot be read: {why}.")

@@ -24,7 +24,7 @@ from workbench.core.types import format_shape
 from workbench.core.walk import is_leaf
 from workbench.ops.define import shape_of
 from workbench.session import Session, statistics
-from workbench.session.applied_override import Attached
+from workbench.session.applied_override import AppliedOverride
 from workbench.session.nodes import Nodes
 from workbench.session.stages import Backward, Values
 from workbench.session.wire.header import (
@@ -377,7 +377,7 @@ def gradient_statistics(backward: Backward, count: int) -> Array:
 
 def summaries(arrays: Iterable[Any]) -> Array:
     """Return the statistics of arrays, one after the other."""
-    return np.array([statistics.summary(x) for x in arrays], float).ravel()
+    return np.array([statistics.summarize(x) for x in arrays], float).ravel()
 
 
 def relative_changes(
@@ -392,7 +392,7 @@ def relative_changes(
     winners = {
         i: nodes[i]
         for _, node in session.resolution.winners.values()
-        for i in session.forward.places(node)
+        for i in session.forward.find_ids(node)
     }
     behind = {
         ids[x.serial]
@@ -419,7 +419,9 @@ def _filled(parts: Any, like: tuple[Any, ...]) -> tuple[Any, ...]:
     )
 
 
-def override_column(session: Session, overrides: list[Attached], count: int) -> Array:
+def override_column(
+    session: Session, overrides: list[AppliedOverride], count: int
+) -> Array:
     """The column `override`: which override's rule each node runs, or lies within.
 
     A node within a match keeps its own rule where another override points at it.
@@ -432,5 +434,5 @@ def override_column(session: Session, overrides: list[Attached], count: int) -> 
         if one.enabled:
             column[list(one.covered)] = k
     for k, node in session.resolution.winners.values():
-        column[forward.places(node)] = k
+        column[forward.find_ids(node)] = k
     return column

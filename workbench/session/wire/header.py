@@ -18,7 +18,7 @@ from workbench.ops.define import shape_of
 from workbench.overrides.override import write_steps
 from workbench.overrides.targets import ByNode, ByOp, ByScope
 from workbench.session import Session
-from workbench.session.applied_override import Attached, is_data
+from workbench.session.applied_override import AppliedOverride, is_data
 from workbench.session.stages import Values
 from workbench.session.state import History
 from workbench.session.wire.protocol import (
@@ -50,7 +50,7 @@ _CODES = {status: STATUSES.index(status) for status in RANKS}
 
 
 def overrides_data(
-    overrides: Sequence[Attached], seconds: float
+    overrides: Sequence[AppliedOverride], seconds: float
 ) -> tuple[list[OverrideData], list[int]]:
     """Return the overrides as the page sees them, and the ids of those without effects.
 
@@ -70,7 +70,7 @@ def overrides_data(
     return listed, left
 
 
-def override_data(one: Attached, effects: bool = True) -> OverrideData:
+def override_data(one: AppliedOverride, effects: bool = True) -> OverrideData:
     """Return an override as the page sees it; a rule of nodes is told node by node."""
     vjp = one.override.vjp
     return OverrideData(
@@ -98,7 +98,7 @@ def override_data(one: Attached, effects: bool = True) -> OverrideData:
     )
 
 
-def target_data(one: Attached) -> TargetData:
+def target_data(one: AppliedOverride) -> TargetData:
     """Return what an override is attached to."""
     target = one.override.target
     if isinstance(target, ByNode):
@@ -154,7 +154,7 @@ _diagnosed: WeakKeyDictionary[Session, tuple[Findings, list[FindingData]]] = (
 
 def checked(session: Session) -> Checked | None:
     """Return the last check of a session; None before the first."""
-    found = session.examined("report")
+    found = session.get_result("report")
     if found is None:
         return None
     forward, report = found
@@ -171,7 +171,7 @@ def described(forward: Values, report: Report) -> Checked:
     count = len(forward.graph.nodes)
     worst: dict[int, NodeCheck] = {}
     for one in report.nodes:
-        for i in forward.places(one.node):
+        for i in forward.find_ids(one.node):
             if i not in worst or badness(one) < badness(worst[i]):
                 worst[i] = one
     status = np.zeros(count, np.uint8)
@@ -282,7 +282,7 @@ def real(x: complex) -> float | None:
 
 def findings_data(session: Session) -> FindingsData | None:
     """Return what the doctor found; None before it was asked."""
-    found = session.examined("findings")
+    found = session.get_result("findings")
     if found is None:
         return None
     forward, findings = found
@@ -301,7 +301,7 @@ def findings_data(session: Session) -> FindingsData | None:
 
 def finding_data(forward: Values, one: Finding, output: int) -> FindingData:
     """Return one finding; of a node inside a loop the loop is shown."""
-    at = forward.places(one.node) or [output]
+    at = forward.find_ids(one.node) or [output]
     fix = one.fix
     return FindingData(
         kind=one.kind,
@@ -324,4 +324,4 @@ def finding_data(forward: Values, one: Finding, output: int) -> FindingData:
 
 def way(forward: Values, nodes: Iterable[Tensor]) -> list[int]:
     """Return the ids of nodes in a row, each once."""
-    return list(dict.fromkeys(i for x in nodes for i in forward.places(x)))
+    return list(dict.fromkeys(i for x in nodes for i in forward.find_ids(x)))
