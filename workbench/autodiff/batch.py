@@ -80,7 +80,7 @@ def run_batch(graph: Graph, values: Sequence[Any], size: Any) -> list[Any]:
                 advanced = x.advance(node, inputs, batched)
                 if advanced is not None:
                     return advanced
-                inputs = tuple(map(_dense, inputs))
+                inputs = tuple(map(_as_dense, inputs))
                 break
         recording = any(isinstance(x, Tensor) for x in inputs)
         before = next_serial() if recording else 0
@@ -96,18 +96,20 @@ def run_batch(graph: Graph, values: Sequence[Any], size: Any) -> list[Any]:
             made = hooks.batch_deferred(op, inputs, batched, params)
         if recording and isinstance(made, Tensor) and node.origin is None:
             if made.serial > before + 1:
-                _tell_helpers(made, node.op, before)
+                _mark_helpers(made, node.op, before)
         return made
 
-    return [_dense(y) for y in graph.run(values, run_step)]
+    return [_as_dense(y) for y in graph.run(values, run_step)]
 
 
 def count_bytes(graph: Graph) -> int:
     """Return the most bytes that the values of one example take at any time."""
-    slots = dict(zip(graph.schedule.inputs, map(_bytes, graph.leaves), strict=True))
+    slots = dict(
+        zip(graph.schedule.inputs, map(_count_value_bytes, graph.leaves), strict=True)
+    )
     alive = peak = sum(slots.values())
     for node, _, out, forgets in graph.schedule.steps:
-        size = _bytes(node)
+        size = _count_value_bytes(node)
         peak = max(peak, alive + size)
         alive += size - slots.get(out, 0)
         slots[out] = size
@@ -124,17 +126,17 @@ def apply_rule(
 ) -> Any:
     """Apply an op by its rule for batches, or example by example."""
     if type(op) is DeferredOp:
-        return _deferred(op, inputs, batched, params)
+        return _apply_deferred(op, inputs, batched, params)
     batch = "aligned" if op.elementwise and op.batch is None else op.batch
     if isinstance(batch, str):
         return define.BATCHES[batch](op, inputs, batched, params)
     made = NotImplemented if batch is None else batch(inputs, batched, params)
     if made is NotImplemented:
-        return _loop(op, inputs, batched, params, size)
+        return _apply_in_loop(op, inputs, batched, params, size)
     return made
 
 
-def _deferred(
+def _apply_deferred(
     op: DeferredOp,
     inputs: tuple[Any, ...],
     batched: tuple[bool, ...],
@@ -177,7 +179,7 @@ def apply_to_examples(
     return np.broadcast_to(parts, (size, *shape_of(parts)))
 
 
-def _loop(
+def _apply_in_loop(
     op: Op,
     inputs: tuple[Any, ...],
     batched: tuple[bool, ...],
@@ -188,13 +190,15 @@ def _loop(
     if size == 0:
         pairs = list(zip(inputs, batched, strict=True))
         example = tuple([example_spec(x, 0) if b else x for x, b in pairs])
-        return _empty(infer_spec(op, example, params), next(x for x, b in pairs if b))
+        return _make_empty(
+            infer_spec(op, example, params), next(x for x, b in pairs if b)
+        )
     rows = [
         apply(
             op,
             tuple(
                 [
-                    _example(x, k) if b else x
+                    _take_example(x, k) if b else x
                     for x, b in zip(inputs, batched, strict=True)
                 ]
             ),
@@ -208,24 +212,24 @@ def _loop(
     return np.stack(rows)
 
 
-def _empty(spec: Any, like: Any) -> Any:
+def _make_empty(spec: Any, like: Any) -> Any:
     """Return the results of no example at all."""
     if isinstance(like, tuple):
         like = like[0]
     if isinstance(spec, tuple):
-        return tuple(_empty(part, like) for part in spec)
+        return tuple(_make_empty(part, like) for part in spec)
     return np.zeros_like(value_of(like), dtype=spec.dtype, shape=(0, *spec.shape))
 
 
-def _example(x: Any, k: int) -> Any:
+def _take_example(x: Any, k: int) -> Any:
     return tuple([part[k] for part in x]) if isinstance(x, tuple) else x[k]
 
 
-def _dense(x: Any) -> Any:
+def _as_dense(x: Any) -> Any:
     return x.dense() if isinstance(x, Structured) else x
 
 
-def _tell_helpers(out: Tensor, op: Op, before: int) -> None:
+def _mark_helpers(out: Tensor, op: Op, before: int) -> None:
     """Say which nodes are no op of the user's: all but the op itself.
 
     Those only turn its operands and its result, and an override of a scope, which
@@ -241,7 +245,7 @@ def _tell_helpers(out: Tensor, op: Op, before: int) -> None:
             x.context = (x.context or source.Context())._replace(helper=True)
 
 
-def _bytes(x: Tensor) -> int:
+def _count_value_bytes(x: Tensor) -> int:
     """Bytes of one value of a Tensor of a program traced on specs."""
     spec: Any = x.spec
     specs = spec if isinstance(spec, tuple) else (spec,)

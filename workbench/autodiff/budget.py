@@ -63,14 +63,14 @@ class Budget:
         self.worked = 0.0
 
     @cached_property
-    def given(self) -> int:
+    def given_bytes(self) -> int:
         """The bytes of the arrays of the program."""
         return count_bytes(self._arrays)
 
     @cached_property
     def bytes(self) -> int:
         """The bytes that the rules may hold at a time."""
-        return 8 * MOST_FREE + GROWTH * self.given
+        return 8 * MOST_FREE + GROWTH * self.given_bytes
 
     @cached_property
     def work(self) -> float:
@@ -83,17 +83,19 @@ class Budget:
         """Return why a step is beyond the budget, in words; empty if it is not."""
         size = demand.entries * itemsize
         if self.held + size > self.bytes:
-            more = f", of which {_sized(self.held)} are taken" if self.held else ""
+            more = (
+                f", of which {_format_bytes(self.held)} are taken" if self.held else ""
+            )
             return (
-                f"{demand.entries:,.0f} entries ({_sized(size)}), and a rule that is"
-                f" data may hold {_sized(self.bytes)} at a time{more} beside arrays of"
-                f" {_sized(self.given)}"
+                f"{demand.entries:,.0f} entries ({_format_bytes(size)}), and a rule"
+                f" that is data may hold {_format_bytes(self.bytes)} at a time{more}"
+                f" beside arrays of {_format_bytes(self.given_bytes)}"
             )
         if self.worked + demand.work > self.work:
             return (
                 f"{demand.entries:,.0f} entries in some {demand.work:.2g} operations,"
                 f" and a rule that is data may take {self.work:.2g} of arrays of"
-                f" {_sized(self.given)}"
+                f" {_format_bytes(self.given_bytes)}"
             )
         return ""
 
@@ -134,14 +136,14 @@ def budget_for(given: Iterable[Any]) -> Iterator[Budget]:
 # Sizes
 
 
-def lengths_of(x: Any) -> tuple[int, ...]:
+def operand_lengths(x: Any) -> tuple[int, ...]:
     """Return the shape of an operand; of a list that of the array that it makes.
 
     A length that nobody knows before the program runs counts as 1, and an empty one
     too: what is summed over it has all the others.
     """
     if isinstance(x, (list, tuple)):
-        inner = [lengths_of(part) for part in x]
+        inner = [operand_lengths(part) for part in x]
         return (max(len(x), 1), *max(inner, key=prod, default=()))
     shape = getattr(x, "shape", ())
     return tuple([n if isinstance(n, int) and n else 1 for n in shape])
@@ -151,31 +153,31 @@ def count_entries(x: Any) -> int:
     """Return the number of entries of an operand; of a list those of its parts."""
     if isinstance(x, (list, tuple)):
         return sum(map(count_entries, x))
-    return prod(lengths_of(x))
+    return prod(operand_lengths(x))
 
 
 def count_bytes(x: Any) -> int:
     """Return the size of an operand; of a list that of its parts."""
     if isinstance(x, (list, tuple)):
         return sum(map(count_bytes, x))
-    return prod(lengths_of(x)) * getattr(getattr(x, "dtype", None), "itemsize", 8)
+    return prod(operand_lengths(x)) * getattr(getattr(x, "dtype", None), "itemsize", 8)
 
 
-def check_joined(operands: Sequence[Any], given: Iterable[Any]) -> None:
+def check_broadcast(operands: Sequence[Any], given: Iterable[Any]) -> None:
     """Raise a ValueError if operands broadcast to far more than what is given.
 
     Operands of one shape, and numbers, are let through at once.
     """
     shapes = {s for x in operands if (s := getattr(x, "shape", ()))}
-    if len(shapes) > 1 and (told := outgrown(_joined(shapes), given)):
+    if len(shapes) > 1 and (told := explain_excess(_count_broadcast(shapes), given)):
         listed = " and ".join(map(str, shapes))
         raise ValueError(f"operands of shapes {listed} make {told}")
 
 
-def outgrown(entries: float, given: Iterable[Any]) -> str:
+def explain_excess(entries: float, given: Iterable[Any]) -> str:
     """Return why making so many entries is refused; empty if it is not.
 
-    >>> outgrown(10**6, []), outgrown(10**9, [])[:30]
+    >>> explain_excess(10**6, []), explain_excess(10**9, [])[:30]
     ('', '1,000,000,000 entries (8.0 GB)')
     """
     if entries <= MOST_FREE:
@@ -183,7 +185,7 @@ def outgrown(entries: float, given: Iterable[Any]) -> str:
     return Budget(given).refusal(Demand(entries, 0.0))
 
 
-def _joined(shapes: Iterable[tuple[Any, ...]]) -> int:
+def _count_broadcast(shapes: Iterable[tuple[Any, ...]]) -> int:
     longest: list[int] = []
     for shape in shapes:
         for k, n in enumerate(reversed(shape)):
@@ -195,7 +197,7 @@ def _joined(shapes: Iterable[tuple[Any, ...]]) -> int:
     return prod(longest)
 
 
-def _sized(size: float) -> str:
+def _format_bytes(size: float) -> str:
     for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if size >= factor:
             shown = size / factor

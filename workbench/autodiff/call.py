@@ -18,14 +18,14 @@ import numpy as np
 from workbench.autodiff import forward, reverse
 from workbench.autodiff.batch import run_batch
 from workbench.autodiff.higher_order import (
-    bits,
     detach_leaves,
     is_masked,
+    make_bitmask,
     outer_specs,
     pull_graph,
     push_graph,
 )
-from workbench.autodiff.steps import Rules, plan, reach_inside
+from workbench.autodiff.steps import Rules, plan_steps, reach_inside
 from workbench.core import source, types, walk
 from workbench.core.dims import Dim, Length, atoms_of
 from workbench.core.graph import Graph
@@ -72,7 +72,7 @@ def run_and_pull(
     """
     made = record(lambda leaves: list(run(leaves)), values)
     seeds = [
-        None if g is None or not isinstance(y, Tensor) else reverse.fit(g, y)
+        None if g is None or not isinstance(y, Tensor) else reverse.fit_cotangent(g, y)
         for g, y in zip(cotangents, made.outputs, strict=True)
     ]
     outputs = [y if is_live(y) else value_of(y) for y in made.outputs]
@@ -86,7 +86,7 @@ def push_through(
     """Return the tangents of the outputs; None for one that does not move."""
     made = record(lambda leaves: list(run(leaves)), values)
     fitted = [
-        None if t is None else reverse.fit(t, x)
+        None if t is None else reverse.fit_cotangent(t, x)
         for t, x in zip(tangents, made.inputs, strict=True)
     ]
     return forward.push_forward(made.outputs, made.inputs, fitted, rules=rules)
@@ -169,7 +169,7 @@ class Derived(NamedTuple):
     #: What its outputs are derivatives of.
     places: list[int]
 
-    def spread(
+    def scatter(
         self,
         run: Callable[[tuple[Any, ...]], Sequence[Any]],
         inputs: Sequence[Any],
@@ -274,7 +274,7 @@ def derive_by_running(
                 push_through(lambda xs: run(xs, **params), inputs, tangents, rules)
             )
         count = len(params["graph"].outputs)
-        moving = bits(i for i, t in enumerate(tangents) if t is not None)
+        moving = make_bitmask(i for i, t in enumerate(tangents) if t is not None)
         key = Key(False, moving, (True,) * count)
         return tuple(recorded(key, rules, params, inputs, tangents, count))
 
@@ -300,7 +300,7 @@ def derive_by_running(
                 for c, y in zip(made, found.graph.outputs, strict=True)
             ]
 
-        return found.spread(call, inputs, arriving, count)
+        return found.scatter(call, inputs, arriving, count)
 
     def batch(
         inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params
@@ -358,14 +358,14 @@ class Call(Op):
             np.asarray(x, leaf.dtype) if types.is_weak(x) else x  # host array: a number
             for x, leaf in given
         ]
-        return self._nested(self.run(values))
+        return self._nest(self.run(values))
 
-    def _nested(self, made: Sequence[Any]) -> Any:
+    def _nest(self, made: Sequence[Any]) -> Any:
         return made[0] if self.single else tuple(made)
 
     def _infer(self, *specs: Any) -> Any:
         """Return the specs of the outputs, in the lengths of what is given."""
-        return self._nested(outer_specs(self.graph, specs, noted=self._related))
+        return self._nest(outer_specs(self.graph, specs, noted=self._fact_nodes))
 
     def outputs_for(self, inputs: tuple[Any, ...]) -> Sequence[Any]:
         """Return the outputs, one or several, in a list.
@@ -379,7 +379,7 @@ class Call(Op):
         return define.several(self, inputs)
 
     @cached_property
-    def _related(self) -> list[Tensor]:
+    def _fact_nodes(self) -> list[Tensor]:
         """What is inside and needs lengths to be equal."""
         return [x for x in self.graph.interior if x.facts]
 
@@ -422,7 +422,7 @@ class Call(Op):
             op, key = waiting[-1]
             if key not in op.known and (id(op), key) not in looked:
                 looked.add((id(op), key))
-                waiting += op._asked(key)
+                waiting += op._find_inner_derivatives(key)
                 continue
             if key not in op.known:
                 op.known[key] = op._record(key)
@@ -430,11 +430,11 @@ class Call(Op):
         found: tuple[Call, Derived] = self.known[key]
         return found
 
-    def _asked(self, key: Key) -> list[tuple[Call, Key]]:
+    def _find_inner_derivatives(self, key: Key) -> list[tuple[Call, Key]]:
         """Return the derivatives of ops inside that one of this op is made of."""
         outputs = [y for y, p in zip(self.graph.outputs, key.given, strict=True) if p]
         wrt = [x for i, x in enumerate(self.graph.leaves) if key.mask >> i & 1]
-        steps = plan(outputs, wrt)
+        steps = plan_steps(outputs, wrt)
         read: dict[int, set[int]] = {}
         for node, _ in steps:
             if node.op is define.ITEM:
@@ -470,7 +470,7 @@ class Call(Op):
         parts = (g,) if self.single else tuple(g)
         key = Key(True, mask, tuple([c is not None for c in parts]))
         op, found = self.derivative(key, rules)
-        return found.spread(op.outputs_for, inputs, parts, len(inputs))
+        return found.scatter(op.outputs_for, inputs, parts, len(inputs))
 
     def push_recorded(
         self,
@@ -481,10 +481,10 @@ class Call(Op):
         rules: Rules = None,
     ) -> Any:
         """Return the tangents of the graph's outputs."""
-        mask = bits(i for i, t in enumerate(tangents) if t is not None)
+        mask = make_bitmask(i for i, t in enumerate(tangents) if t is not None)
         count = len(self.specs)
         op, found = self.derivative(Key(False, mask, (True,) * count), rules)
-        return self._nested(found.spread(op.outputs_for, inputs, tangents, count))
+        return self._nest(found.scatter(op.outputs_for, inputs, tangents, count))
 
     # Many examples
 

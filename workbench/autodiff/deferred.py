@@ -35,7 +35,7 @@ _KIND: ContextVar[Any] = ContextVar("kind", default=None)
 
 
 @contextmanager
-def _kind_kept() -> Iterator[None]:
+def _keep_kind() -> Iterator[None]:
     """What is called inside leaves `_KIND` as it was, though it should fail."""
     token = _KIND.set(None)
     try:
@@ -58,27 +58,29 @@ def declare_run(name: str, run: Any, lengths: Any, rule: str) -> Op:
         return made
 
     made = op(name, compute, rule=rule, infer=lengths)
-    derive_by_running(made, run, check=_known)
+    derive_by_running(made, run, check=_require_lengths)
     return made
 
 
-def _known(operands: Sequence[Any]) -> None:
+def _require_lengths(operands: Sequence[Any]) -> None:
     """Leave it to the run, where lengths are not known."""
     if any(dims.has_dim(shape_of(x)) for x in operands if hasattr(x, "shape")):
         raise UnknownLengthError("a rule that runs when lengths are known")
 
 
-def _traced(run: Any) -> Any:
+def _infer_by_tracing(run: Any) -> Any:
     """Return the specs of the outputs of a flat function, at known lengths."""
 
     def infer(*operands: Any, **params: Any) -> tuple[Spec, ...]:
-        made = record(lambda leaves: list(run(leaves, **params)), _specs(operands))
+        made = record(
+            lambda leaves: list(run(leaves, **params)), _check_known(operands)
+        )
         return tuple(types.spec_of(y) for y in made.outputs)
 
     return infer
 
 
-def _specs(operands: Sequence[Any]) -> list[Any]:
+def _check_known(operands: Sequence[Any]) -> list[Any]:
     if any(isinstance(x, Spec) and dims.has_dim(x.shape) for x in operands):
         raise UnknownLengthError("asked at stand-ins")
     return list(operands)
@@ -87,12 +89,12 @@ def _specs(operands: Sequence[Any]) -> list[Any]:
 # A reverse rule
 
 
-def _cotangents(
+def _run_pull(
     arrays: Sequence[Any], *, of: Op, rule: Any, mask: int, given: Any, settings: Any
 ) -> list[Any]:
     """Return what a rule (None: the op's) passes on, for inputs whose bit is set."""
     settings = dict(settings)
-    g, y, inputs = _split(arrays, given)
+    g, y, inputs = _split_operands(arrays, given)
     pull = rule or of.pull
     assert pull is not None
     passed = list(pull(mask, g, y, inputs, settings))
@@ -100,12 +102,14 @@ def _cotangents(
     for i, x in enumerate(inputs):
         if mask >> i & 1:
             c = passed[i] if i < len(passed) else None
-            c = None if c is None else reverse.fit(c, x)
+            c = None if c is None else reverse.fit_cotangent(c, x)
             made.append(np.zeros_like(x) if c is None else c)
     return made
 
 
-def _split(arrays: Sequence[Any], given: Any) -> tuple[Any, Any, tuple[Any, ...]]:
+def _split_operands(
+    arrays: Sequence[Any], given: Any
+) -> tuple[Any, Any, tuple[Any, ...]]:
     """Return the cotangents, the outputs and the inputs among the operands.
 
     ``given`` says of each output whether it has a cotangent; None for a single one.
@@ -121,18 +125,18 @@ def _split(arrays: Sequence[Any], given: Any) -> tuple[Any, Any, tuple[Any, ...]
 def _cotangent_specs(
     *operands: Any, of: Op, rule: Any, mask: int, given: Any, settings: Any
 ) -> tuple[Spec, ...]:
-    _, _, inputs = _split(operands, given)
+    _, _, inputs = _split_operands(operands, given)
     return tuple(
         Spec(shape_of(x), dtype_of(x)) for i, x in enumerate(inputs) if mask >> i & 1
     )
 
 
 VJP = declare_run(
-    "vjp", _cotangents, _cotangent_specs, "the rule of the op, as the program runs"
+    "vjp", _run_pull, _cotangent_specs, "the rule of the op, as the program runs"
 )
 
 
-def _called_with(
+def _rule_of(
     node: Tensor, rule: Any, inside: tuple[Any, ...]
 ) -> tuple[Op, Any, tuple[Any, ...], Params]:
     """Return the op, the rule of an override (or None), operands and settings.
@@ -149,11 +153,11 @@ def _called_with(
     return node.op, run, node.inputs, node.params
 
 
-def _pull_later(
+def _pull_deferred(
     node: Tensor, mask: int, g: Any, pull: Any, inside: tuple[Any, ...]
 ) -> list[Any]:
     """Return what `pull` of a node would give, by a node that runs the rule."""
-    of, rule, inputs, settings = _called_with(node, pull, inside)
+    of, rule, inputs, settings = _rule_of(node, pull, inside)
     mask = sum(
         1 << i
         for i, x in enumerate(inputs)
@@ -179,7 +183,7 @@ def _pull_later(
 # A forward rule
 
 
-def _tangents(
+def _run_push(
     arrays: Sequence[Any], *, of: Op, rule: Any, moving: Any, count: Any, settings: Any
 ) -> list[Any]:
     """Return the tangents of the outputs of an op; ``count`` is None for one output."""
@@ -210,15 +214,15 @@ def _tangent_specs(
 
 
 JVP = declare_run(
-    "jvp", _tangents, _tangent_specs, "the rule of the op, as the program runs"
+    "jvp", _run_push, _tangent_specs, "the rule of the op, as the program runs"
 )
 
 
-def _push_later(
+def _push_deferred(
     node: Tensor, tangents: tuple[Any, ...], push: Any, inside: tuple[Any, ...]
 ) -> Any:
     """Return what `push` of a node would give, by a node that runs the rule."""
-    of, rule, inputs, settings = _called_with(node, push, inside)
+    of, rule, inputs, settings = _rule_of(node, push, inside)
     tangents = tangents[: len(inputs)]
     if all(t is None for t in tangents):
         return None
@@ -240,12 +244,12 @@ def _push_later(
 # A rule for batches
 
 
-def _examples(
+def _run_batch(
     arrays: Sequence[Any], *, of: Op, batched: Any, settings: Any
 ) -> Sequence[Any]:
     """Return the outputs of an op for many examples."""
     first = next(x for x, b in zip(arrays, batched, strict=True) if b)
-    with _kind_kept():
+    with _keep_kind():
         made = batching.apply_to_examples(
             of, tuple(arrays), batched, dict(settings), shape_of(first)[0]
         )
@@ -255,11 +259,13 @@ def _examples(
     return made if isinstance(made, tuple) else (made,)
 
 
-BATCH = declare_run("batch", _examples, None, "the rule of the op, as the program runs")
-BATCH.infer = _traced(_examples)
+BATCH = declare_run(
+    "batch", _run_batch, None, "the rule of the op, as the program runs"
+)
+BATCH.infer = _infer_by_tracing(_run_batch)
 
 
-def _batch_later(
+def _batch_deferred(
     of: Op, inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params
 ) -> Any:
     made = define.several(
@@ -279,56 +285,56 @@ class Hole(int):
     __slots__ = ()
 
 
-class Listed(tuple[Any, ...]):
+class ListSetting(tuple[Any, ...]):
     """A list among the arguments of a call, as a setting holds it."""
 
     __slots__ = ()
 
 
-class Sliced(tuple[Any, ...]):
+class SliceSetting(tuple[Any, ...]):
     """A slice among the arguments of a call, as a setting holds it."""
 
     __slots__ = ()
 
 
-class Mapped(tuple[Any, ...]):
+class DictSetting(tuple[Any, ...]):
     """A dict among the arguments of a call, as a setting holds it."""
 
     __slots__ = ()
 
 
-def _kept(x: Any, operands: list[Any]) -> Any:
+def _as_setting(x: Any, operands: list[Any]) -> Any:
     """Return an argument as a setting; its Tensors and arrays become operands."""
     if isinstance(x, Tensor) or type(x) is np.ndarray:
         operands.append(x)
         return Hole(len(operands) - 1)
     if type(x) is tuple:
-        return tuple(_kept(y, operands) for y in x)
+        return tuple(_as_setting(y, operands) for y in x)
     if type(x) is list:
-        return Listed(_kept(y, operands) for y in x)
+        return ListSetting(_as_setting(y, operands) for y in x)
     if type(x) is slice:
-        return Sliced(_kept(y, operands) for y in (x.start, x.stop, x.step))
+        return SliceSetting(_as_setting(y, operands) for y in (x.start, x.stop, x.step))
     if type(x) is dict:
-        return Mapped((k, _kept(v, operands)) for k, v in x.items())
+        return DictSetting((k, _as_setting(v, operands)) for k, v in x.items())
     return x
 
 
-def _given(x: Any, operands: Sequence[Any]) -> Any:
+def _fill_operands(x: Any, operands: Sequence[Any]) -> Any:
     """Return the argument again, with other operands."""
     if type(x) is Hole:
         return operands[x]
-    if type(x) is Listed:
-        return [_given(y, operands) for y in x]
-    if type(x) is Sliced:
-        return slice(*[_given(y, operands) for y in x])
-    if type(x) is Mapped:
-        return {k: _given(v, operands) for k, v in x}
+    if type(x) is ListSetting:
+        return [_fill_operands(y, operands) for y in x]
+    if type(x) is SliceSetting:
+        return slice(*[_fill_operands(y, operands) for y in x])
+    if type(x) is DictSetting:
+        return {k: _fill_operands(v, operands) for k, v in x}
     if type(x) is tuple:
-        return tuple(_given(y, operands) for y in x)
+        return tuple(_fill_operands(y, operands) for y in x)
     return x
 
 
-def _called(
+def _run_call(
     arrays: Sequence[Any],
     *,
     function: Any,
@@ -337,39 +343,41 @@ def _called(
     single: bool = False,
 ) -> Sequence[Any]:
     """Return the results of a function, flat; ``single`` says it returns no list."""
-    with _kind_kept():
-        made = function(*_given(args, arrays), **_given(settings, arrays))
+    with _keep_kind():
+        made = function(
+            *_fill_operands(args, arrays), **_fill_operands(settings, arrays)
+        )
     _KIND.set(made)
     return list(made) if isinstance(made, (tuple, list)) else [made]
 
 
-def _called_lengths(
+def _infer_call(
     *operands: Any, function: Any, args: Any, settings: Any, single: bool = False
 ) -> tuple[Any, ...]:
     """Return the shapes of the results, where the function has a rule of them."""
     rule = LENGTHS.get(function)
     if rule is None:
         raise UnknownLengthError("measured when it runs")
-    made = rule(*_given(args, operands), **_given(settings, operands))
+    made = rule(*_fill_operands(args, operands), **_fill_operands(settings, operands))
     return tuple(made) if isinstance(made, list) else (made,)
 
 
-CALL = declare_run("call", _called, None, "the derivative of the function")
-CALL.infer, CALL.lengths = _traced(_called), _called_lengths
+CALL = declare_run("call", _run_call, None, "the derivative of the function")
+CALL.infer, CALL.lengths = _infer_by_tracing(_run_call), _infer_call
 
 
-def _spelled(node: Tensor) -> tuple[str, dict[str, Any]] | None:
+def _spell_call(node: Tensor) -> tuple[str, dict[str, Any]] | None:
     """Return a function of NumPy by its name: ``np.median({0}, axis={v1})``."""
     params, named = node.params, dict[str, Any]()
-    if not _of_numpy(params["function"]):
+    if not _is_numpy(params["function"]):
         return None
 
     def code(x: Any) -> str:
         if type(x) is Hole:
             return f"{{{x}}}"
-        if type(x) is Mapped:
+        if type(x) is DictSetting:
             return f"dict([{', '.join(f'({code(k)}, {code(v)})' for k, v in x)}])"
-        if type(x) in (Listed, Sliced, tuple):
+        if type(x) in (ListSetting, SliceSetting, tuple):
             inside = ", ".join(map(code, x)) + "," * (type(x) is tuple and len(x) == 1)
             return _AROUND[type(x)].format(inside)
         named[f"v{len(named)}"] = x
@@ -380,11 +388,15 @@ def _spelled(node: Tensor) -> tuple[str, dict[str, Any]] | None:
     return f"{name_of(params['function'])}({', '.join(given)})", named
 
 
-_AROUND: dict[type, str] = {Listed: "[{}]", Sliced: "slice({})", tuple: "({})"}
-CALL.template = _spelled
+_AROUND: dict[type, str] = {
+    ListSetting: "[{}]",
+    SliceSetting: "slice({})",
+    tuple: "({})",
+}
+CALL.template = _spell_call
 
 
-def _of_numpy(function: Any) -> bool:
+def _is_numpy(function: Any) -> bool:
     home = getattr(function, "__module__", None) or ""
     return name_of(function).startswith("np.") and home.partition(".")[0] == "numpy"
 
@@ -394,17 +406,17 @@ def is_single(node: Any) -> bool:
     return (
         isinstance(node, Tensor)
         and bool(node.params.get("single"))
-        and _of_numpy(node.params["function"])
+        and _is_numpy(node.params["function"])
     )
 
 
-def _call_later(function: Any, args: Any, settings: Params) -> Any:
+def _call_deferred(function: Any, args: Any, settings: Params) -> Any:
     """Return a call of a function as one node, which runs it on arrays."""
     operands: list[Any] = []
     params = {
         "function": function,
-        "args": _kept(tuple(args), operands),
-        "settings": _kept(dict(settings), operands),
+        "args": _as_setting(tuple(args), operands),
+        "settings": _as_setting(dict(settings), operands),
     }
     made = define.several(CALL, tuple(operands), params)
     seen = _KIND.get()
@@ -417,7 +429,7 @@ def _call_later(function: Any, args: Any, settings: Params) -> Any:
     return made[0]
 
 
-hooks.pull_deferred.set(_pull_later)
-hooks.push_deferred.set(_push_later)
-hooks.batch_deferred.set(_batch_later)
-hooks.call_deferred.set(_call_later)
+hooks.pull_deferred.set(_pull_deferred)
+hooks.push_deferred.set(_push_deferred)
+hooks.batch_deferred.set(_batch_deferred)
+hooks.call_deferred.set(_call_deferred)

@@ -335,7 +335,7 @@ class Nested(NamedTuple):
 
 def flatten_tensors(nest: Any, name: str, what: str = "wrt") -> Nested:
     """Return the Tensors of a Tensor, a list, a tuple, a mapping, or a nest of them."""
-    flat, structure = tree.flatten(_plain_dicts(nest))
+    flat, structure = tree.flatten(_as_dicts(nest))
     for x in flat:
         check_expression(x, name, what)
     return Nested(flat, structure, isinstance(nest, Tensor))
@@ -343,15 +343,15 @@ def flatten_tensors(nest: Any, name: str, what: str = "wrt") -> Nested:
 
 def flatten_entries(nest: Any) -> list[Any]:
     """Return the leaves of a nest as `flatten_tensors` orders them; None is one too."""
-    return tree.flatten(_plain_dicts(nest))[0]
+    return tree.flatten(_as_dicts(nest))[0]
 
 
-def _plain_dicts(nest: Any) -> Any:
+def _as_dicts(nest: Any) -> Any:
     """Mappings of other classes as dicts, which `tree` knows; order is kept."""
     if isinstance(nest, Mapping):
-        return {key: _plain_dicts(value) for key, value in nest.items()}
+        return {key: _as_dicts(value) for key, value in nest.items()}
     if type(nest) in (list, tuple):
-        return type(nest)(_plain_dicts(value) for value in nest)
+        return type(nest)(_as_dicts(value) for value in nest)
     # To `tree` None is a nest without leaves.
     return DisconnectedType() if nest is None else nest
 

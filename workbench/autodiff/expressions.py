@@ -118,7 +118,7 @@ class Expressions(LinearMap):
         """The program of the leaves."""
         return Graph(self.leaves, [*self.outputs, *self.wrt, *self.constant])
 
-    def at(self, leaves: Sequence[Any]) -> Expressions:
+    def substitute_leaves(self, leaves: Sequence[Any]) -> Expressions:
         """Return the same derivative in the program on other leaves."""
         made = list(map(derivatives.as_expression, self.graph.run(leaves)))
         first = len(self.outputs)
@@ -127,7 +127,9 @@ class Expressions(LinearMap):
 
     def run(self, values: Sequence[Any], mode: Mode | None) -> list[Any]:
         """Return the blocks for values of the leaves, flat."""
-        made = record(lambda leaves: self.at(leaves).make_rows(mode), values)
+        made = record(
+            lambda leaves: self.substitute_leaves(leaves).make_rows(mode), values
+        )
         return [x if is_live(x) else value_of(x) for x in made.outputs]
 
     def specs(self, given: Sequence[Any]) -> tuple[Spec, ...]:
@@ -138,7 +140,7 @@ class Expressions(LinearMap):
         known = set(atoms_of([spec.shape for spec in specs]))
         return tuple(
             Spec(
-                tuple(_kept(n, known) for n in (*y.shape, *x.shape)),
+                tuple(_find_operand_length(n, known) for n in (*y.shape, *x.shape)),
                 dtype_between(y, x),
             )
             for y in made[:first]
@@ -146,7 +148,7 @@ class Expressions(LinearMap):
         )
 
 
-def _kept(n: Any, known: set[Atom]) -> Any:
+def _find_operand_length(n: Any, known: set[Atom]) -> Any:
     """Return a length of operands; None for one of what was computed on the way."""
     inner = any(a not in known for a in atoms_of(n) if isinstance(a, Length))
     return None if inner else n
@@ -203,7 +205,7 @@ def pull_cotangents(
         derivatives.make_absent(x, return_disconnected) if g is None else g
         for x, g in zip(sources.tensors, made, strict=True)
     ]
-    return _nested(sources, found, outputs.tensors, before, name)
+    return _nest_results(sources, found, outputs.tensors, before, name)
 
 
 def push_tangents(
@@ -236,7 +238,7 @@ def push_tangents(
         derivatives.make_absent(y, return_disconnected) if t is None else t
         for y, t in zip(outputs.tensors, made, strict=True)
     ]
-    return _nested(outputs, found, outputs.tensors, before, name)
+    return _nest_results(outputs, found, outputs.tensors, before, name)
 
 
 def jacobian(
@@ -260,7 +262,7 @@ def jacobian(
     linear = Expressions(outputs.tensors, sources.tensors, constant, rules)
     rows = linear.make_rows_or_node(MODES[mode])
     return outputs.tree(
-        [_nested(sources, row, outputs.tensors, before, name) for row in rows]
+        [_nest_results(sources, row, outputs.tensors, before, name) for row in rows]
     )
 
 
@@ -288,7 +290,7 @@ def hessian(
         rows += Expressions(first, wrt, constant, rules).make_rows_or_node("forward")
     if not cross:
         rows = [[row[0] for row in rows]]
-    nests = [_nested(sources, row, [cost], before, name) for row in rows]
+    nests = [_nest_results(sources, row, [cost], before, name) for row in rows]
     return sources.tree(nests) if cross else nests[0]
 
 
@@ -347,7 +349,7 @@ def hessian_product(
         derivatives.make_zeros(x) if t is None else t
         for x, t in zip(sources.tensors, found, strict=True)
     ]
-    return _nested(sources, products, [cost], before, name)
+    return _nest_results(sources, products, [cost], before, name)
 
 
 # Checks
@@ -414,7 +416,7 @@ def check_reached(
             derivatives.report_disconnected(x, outputs, policy, name)
 
 
-def _nested(
+def _nest_results(
     nest: derivatives.Nested, found: list[Any], of: list[Tensor], before: int, name: str
 ) -> Any:
     """Return results in their nest, or the error of one that cannot be computed."""

@@ -16,7 +16,7 @@ from workbench.autodiff.steps import (
     inner_rules,
     outer_steps,
     outputs_of,
-    plan,
+    plan_steps,
 )
 from workbench.core import blame, dims, hooks, traces, types
 from workbench.core.graph import Graph, copy_onto
@@ -66,7 +66,7 @@ def push_forward(
                 constant=constant, only=only, nulls_pass=nulls_pass,
             )  # fmt: skip
     rules = drop_cut_parts(rules, wrt, constant) if rules else {}
-    steps = plan(outputs, wrt, rules, constant, "push", only)
+    steps = plan_steps(outputs, wrt, rules, constant, "push", only)
     plain = record or only is not None
     outer = set() if plain else outer_steps(outputs, steps, wrt)
     moving = {x.serial: t for x, t in zip(wrt, tangents, strict=True) if t is not None}
@@ -101,7 +101,9 @@ def push_forward(
                     continue  # one of several outputs of a part
                 own = fit_tangent(own, x)
                 if recorded:
-                    reverse.mark([own], before, ends[-1], rule and rule.push and rule)
+                    reverse.mark_origin(
+                        [own], before, ends[-1], rule and rule.push and rule
+                    )
                 # A node that is in `wrt` itself moves on its own too.
                 old = moving.get(x.serial)
                 moving[x.serial] = own if old is None else old + own
@@ -133,7 +135,7 @@ def record_push(
     try:
         return push(incoming, outputs_of(node), node.inputs, node.params, *inside)
     except (UnknownLengthError, ValueError, TypeError, IndexError) as error:
-        if not reverse.waits(node, error, bool(inside)):
+        if not reverse.needs_length(node, error, bool(inside)):
             raise
         return hooks.push_deferred(node, incoming, push, inside)
 
@@ -177,7 +179,7 @@ def transpose_rule(pull: Callable[..., Sequence[Any]]) -> Callable[..., Any]:
             if pair[0] is not None and pair[1] is not None
         ]
         moved = reverse.pull_back([c for c, _ in chosen], [t for _, t in chosen], seeds)
-        moved = _without_seeds(moved, seeds, parts)
+        moved = _replace_seeds(moved, seeds, parts)
         filled = [
             # Not like the seeds: those without values are no part of the program.
             np.zeros_like(array_of(part)) if m is None else m
@@ -188,7 +190,7 @@ def transpose_rule(pull: Callable[..., Sequence[Any]]) -> Callable[..., Any]:
     return push
 
 
-def _without_seeds(
+def _replace_seeds(
     moved: Sequence[Any], seeds: Sequence[Tensor], parts: Sequence[Any]
 ) -> list[Any]:
     """Return the tangents with zeros for the seeds, where they are still read.

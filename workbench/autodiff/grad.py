@@ -136,16 +136,17 @@ class RecordedCall:
     def _run(self, leaves: list[Tensor]) -> Any:
         """Call the function, with Tensors for what is differentiated by."""
         if self.varying is not None:
-            leaves = self._spread(leaves, self.flat)
+            leaves = self._fill_leaves(leaves, self.flat)
         chosen = self.tree(leaves)
         new: dict[int | str, Any] = {self.places[0]: chosen}
         if not self.single:
             new = dict(zip(self.places, chosen, strict=True))
         args = [
-            new[i] if i in new else self._other(i, x) for i, x in enumerate(self.args)
+            new[i] if i in new else self._wrap_other(i, x)
+            for i, x in enumerate(self.args)
         ]
         kwargs = {
-            key: new[key] if key in new else self._other(key, x)
+            key: new[key] if key in new else self._wrap_other(key, x)
             for key, x in self.kwargs.items()
         }
         if isinstance(self.f, np.ufunc):  # which has no frame of the user's
@@ -165,7 +166,7 @@ class RecordedCall:
         aliases.check_read(tree.flatten(self.aux)[0], "is returned")
         return y
 
-    def _other(self, place: int | str, x: Any) -> Any:
+    def _wrap_other(self, place: int | str, x: Any) -> Any:
         """Return what the function gets for an argument that is not differentiated by.
 
         A structure is seen where each step of it is, also those that the leaves take no
@@ -175,7 +176,7 @@ class RecordedCall:
         x = record_draws(x)
         return wrap_arrays(self.f, place, x) if self.is_whole else x
 
-    def _spread(self, varying: Sequence[Any], others: Sequence[Any]) -> list[Any]:
+    def _fill_leaves(self, varying: Sequence[Any], others: Sequence[Any]) -> list[Any]:
         """Return all leaves: the first ones where they vary, else the second ones."""
         made = list(others)
         for i, x in zip(self.varying or (), varying, strict=True):
@@ -185,7 +186,7 @@ class RecordedCall:
     def nest(self, gradients: Sequence[Any]) -> Any:
         """Return what belongs to the leaves that vary, nested as the arguments are."""
         if self.varying is not None:
-            gradients = self._spread(gradients, [None] * len(self.flat))
+            gradients = self._fill_leaves(gradients, [None] * len(self.flat))
         return self.tree(gradients)
 
     def guard_arrays(self, later: str) -> Callable[[], None]:
@@ -354,7 +355,7 @@ def chosen_arguments(
             )
     places: list[int | str] = [n % len(args) for n in numbers]
     for label in names:
-        places.append(_place(f, label, args, kwargs, name))
+        places.append(_find_argument(f, label, args, kwargs, name))
     if not places and not args:
         raise UsageError(
             f"{name}: the function is given no arguments. Write wb.{name}(f, x)."
@@ -371,7 +372,7 @@ def chosen_arguments(
     return len(places) == 1 and (bare or isinstance(argnames, str)), places
 
 
-def _place(
+def _find_argument(
     f: Function,
     label: str,
     args: tuple[Any, ...],

@@ -26,7 +26,7 @@ from workbench.ops import define
 from workbench.ops.define import shape_of
 
 
-def bits(places: Iterable[int]) -> int:
+def make_bitmask(places: Iterable[int]) -> int:
     """Return a set of places as a mask."""
     found = 0
     for i in places:

@@ -108,7 +108,7 @@ def custom_linear_solve(
     nest = closed.graph.tree
     check_alike("custom_linear_solve", "matvec", nest, closed.specs, b)
     if not any(map(is_live, closed.inputs)):
-        return solution(solve, matvec, b, "custom_linear_solve: solve")
+        return check_solution(solve, matvec, b, "custom_linear_solve: solve")
     specs = [
         Spec(_spec(x).shape, np.result_type(_spec(x).dtype, out.dtype))
         for x, out in zip(flat, closed.specs, strict=True)
@@ -152,7 +152,7 @@ class System:
     def __repr__(self) -> str:
         return f"<a linear system in {', '.join(map(repr, self.specs))}>"
 
-    def transposed(self, parameters: Sequence[Any]) -> System:
+    def transpose(self, parameters: Sequence[Any]) -> System:
         """Return the system of the transposed product."""
         if self._transposed is None:
             product, count = self.product, len(parameters)
@@ -183,7 +183,7 @@ def _solve_compute(*inputs: Any, system: System) -> tuple[Any, ...]:
         return system.structure(system.product([*parameters, *tree.flatten(x)[0]]))
 
     nest = system.structure(b)
-    made = solution(system.solve, matvec, nest, "custom_linear_solve: the solver")
+    made = check_solution(system.solve, matvec, nest, "custom_linear_solve: the solver")
     x = _cast(made, system.specs)
     if system.checked:
         rest = [v - u for v, u in zip(tree.flatten(matvec(made))[0], b, strict=True)]
@@ -211,11 +211,11 @@ def _solve_push(
     moved = [None] * len(b)
     if any(t is not None for t in moving):
         moved = push_through(lambda p: system.product([*p, *y]), parameters, moving)
-    right = [_difference(t, m, x) for t, m, x in zip(b, moved, y, strict=True)]
+    right = [_subtract(t, m, x) for t, m, x in zip(b, moved, y, strict=True)]
     return define.several(SOLVE, (*parameters, *right), params)
 
 
-def _difference(a: Any, b: Any, like: Any) -> Any:
+def _subtract(a: Any, b: Any, like: Any) -> Any:
     """Return ``a - b``, where None is zero."""
     if b is None:
         return np.zeros_like(like) if a is None else a
@@ -228,7 +228,7 @@ def _solve_pull(
     system: System = params["system"]
     parameters, _ = split_inputs(inputs, len(system.specs))
     filled = [np.zeros_like(x) if c is None else c for c, x in zip(g, y, strict=True)]
-    w = solved(system.transposed(parameters), parameters, filled)
+    w = apply_solve(system.transpose(parameters), parameters, filled)
     made: list[Any] = [None] * len(parameters)
     if mask & ((1 << len(parameters)) - 1):
         back = [-c for c in w]
@@ -236,7 +236,7 @@ def _solve_pull(
     return [*made, *w]
 
 
-def solved(
+def apply_solve(
     system: System, parameters: Sequence[Any], b: Sequence[Any]
 ) -> tuple[Any, ...]:
     """Return the flat solution of a system, recorded where it must be."""
@@ -258,7 +258,7 @@ SOLVE.reads = None
 # What the user's functions return
 
 
-def solution(solve: Function, f: Function, start: Any, what: str) -> Any:
+def check_solution(solve: Function, f: Function, start: Any, what: str) -> Any:
     """Return what a user's solver found: plain arrays, nested and shaped as its start.
 
     Raises
@@ -399,7 +399,7 @@ def root(
     if beside is None:
         check_alike(name, "the function", closed.graph.tree, closed.specs, x0)
     if not any(map(is_live, closed.inputs)):
-        return solution(solve, target, x0, f"{name}: solve")
+        return check_solution(solve, target, x0, f"{name}: solve")
     specs = [
         Spec(out.shape, out.dtype if types.is_weak(x) else types.spec_of(x).dtype)
         for x, out in zip(flat, closed.specs, strict=False)
@@ -446,13 +446,13 @@ class Problem:
         if self._system is None:
             count = len(point)
             self._system = System(
-                lambda inputs: self.along(inputs[:count], inputs[count:]),
+                lambda inputs: self.apply_jacobian(inputs[:count], inputs[count:]),
                 self.structure, self.specs, self.tangent_solve, None, False,
             )  # fmt: skip
-        system = self._system.transposed(point) if back else self._system
-        return list(solved(system, point, b))
+        system = self._system.transpose(point) if back else self._system
+        return list(apply_solve(system, point, b))
 
-    def along(self, point: Sequence[Any], v: Sequence[Any]) -> list[Any]:
+    def apply_jacobian(self, point: Sequence[Any], v: Sequence[Any]) -> list[Any]:
         """Return ``∂f/∂x v`` at a point, the parameters followed by the unknowns."""
         parameters, x = split_inputs(point, len(self.specs))
         made = push_through(lambda z: self.residual([*parameters, *z]), x, v)
@@ -497,7 +497,7 @@ def _compute(*inputs: Any, problem: Problem) -> tuple[Any, ...]:
         return problem.closed.graph.tree(problem.closed.run([*parameters, *leaves]))
 
     start = problem.structure(x0)
-    found = solution(problem.solve, f, start, f"{problem.name}: solve")
+    found = check_solution(problem.solve, f, start, f"{problem.name}: solve")
     return tuple(_cast(found, problem.specs))
 
 
@@ -598,7 +598,9 @@ def fixed_point(
         for _ in range(max_steps):
             change = tree.flatten(residual(structure(leaves)))[0]
             leaves = [x + d for x, d in zip(leaves, change, strict=True)]
-            if all(_settled(x, d, tol) for x, d in zip(leaves, change, strict=True)):
+            if all(
+                _has_converged(x, d, tol) for x, d in zip(leaves, change, strict=True)
+            ):
                 return structure(leaves)
         last = max(float(np.max(np.abs(d))) for d in change)
         raise ConvergenceError(
@@ -611,7 +613,7 @@ def fixed_point(
     return root(residual, x0, iterate, tangent_solve, "fixed_point")
 
 
-def _settled(x: Any, change: Any, tol: float | None) -> bool:
+def _has_converged(x: Any, change: Any, tol: float | None) -> bool:
     """Return whether a step changed no entry by more than is asked; not so for NaN."""
     if shape_of(x) != () and not x.size:
         return True

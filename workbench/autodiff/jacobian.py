@@ -138,7 +138,7 @@ def checked_seed(seed: Any, y: Tensor, what: str = "cotangent") -> Any:
         )
     if not hasattr(seed, "dtype"):
         seed = np.asarray(seed, y.dtype)  # host array: a number or a list
-    return reverse.fit(seed, y)
+    return reverse.fit_cotangent(seed, y)
 
 
 def jvp(

@@ -18,7 +18,7 @@ import numpy as np
 
 from workbench.autodiff import forward, reverse
 from workbench.autodiff.batch import Structured, count_bytes, run_batch
-from workbench.autodiff.steps import plan
+from workbench.autodiff.steps import plan_steps
 from workbench.core import traces, types
 from workbench.core.graph import Graph
 from workbench.core.hooks import OverrideRules
@@ -134,7 +134,7 @@ def _scaled_rows(inputs: tuple[Any, ...], multiply: str) -> Any | None:
     return apply(declare(multiply), (rows, units.entries[:, None]))
 
 
-def _zero(x: Any) -> bool:
+def _is_zero(x: Any) -> bool:
     """Return whether an operand vanishes off the diagonal."""
     return isinstance(x, Diagonal) or (is_weak(x) and x == 0)
 
@@ -145,9 +145,11 @@ _KEEPS: dict[str, Callable[..., bool]] = {
     "mul0": lambda a, b: True,
     "divide": lambda a, b: not isinstance(b, Diagonal),
     "div0": lambda a, b: not isinstance(b, Diagonal),
-    "add": lambda a, b: _zero(a) and _zero(b),
-    "subtract": lambda a, b: _zero(a) and _zero(b),
-    "where": lambda c, a, b: not isinstance(c, Diagonal) and _zero(a) and _zero(b),
+    "add": lambda a, b: _is_zero(a) and _is_zero(b),
+    "subtract": lambda a, b: _is_zero(a) and _is_zero(b),
+    "where": lambda c, a, b: (
+        not isinstance(c, Diagonal) and _is_zero(a) and _is_zero(b)
+    ),
     **dict.fromkeys(
         "negative positive identity mask conjugate real imag".split(), lambda x: True
     ),
@@ -294,12 +296,12 @@ class LinearMap:
     # The matrix as it is: all of it, or a window
 
     @cached_property
-    def tops(self) -> list[int]:
+    def row_starts(self) -> list[int]:
         """The first row of each output, and the number of rows."""
         return [0, *accumulate(map(count_entries, self.outputs))]
 
     @cached_property
-    def lefts(self) -> list[int]:
+    def column_starts(self) -> list[int]:
         """The first column of each of ``wrt``, and the number of columns."""
         return [0, *accumulate(map(count_entries, self.wrt))]
 
@@ -307,7 +309,7 @@ class LinearMap:
     def dtype(self) -> Any:
         """The dtype of the entries."""
         return np.result_type(
-            *[x.dtype for x in (*self.outputs, *self.wrt) if varies(x)]
+            *[x.dtype for x in (*self.outputs, *self.wrt) if is_varying(x)]
         )
 
     def choose_window_mode(self, rows: Span, columns: Span) -> Mode:
@@ -315,7 +317,8 @@ class LinearMap:
         modes: list[Mode] = ["reverse", "forward"]
         if self.prefer == "forward":
             modes.reverse()
-        tops, lefts = spans_in(self.tops, rows), spans_in(self.lefts, columns)
+        tops = spans_in(self.row_starts, rows)
+        lefts = spans_in(self.column_starts, columns)
         best = min(modes, key=lambda mode: self._cost(mode, tops, lefts))
         if best == "forward":
             try:
@@ -336,7 +339,7 @@ class LinearMap:
             if ends not in self._work:
                 outputs = [self.outputs[i] for i in ends[0]]
                 wrt = [self.wrt[j] for j in ends[1]]
-                steps = plan([y for y in outputs if varies(y)], wrt)
+                steps = plan_steps([y for y in outputs if is_varying(y)], wrt)
                 self._work[ends] = len(steps), sum(count_made(x) for x, _ in steps)
             count, entries = self._work[ends]
             total += count * HANDLING + (end - begin) * max(entries, 1)
@@ -346,7 +349,8 @@ class LinearMap:
         self, mode: Mode, rows: Span, columns: Span
     ) -> list[tuple[Sweep, Span]]:
         """Return the sweeps that a window needs, and which vectors each runs for."""
-        tops, lefts = spans_in(self.tops, rows), spans_in(self.lefts, columns)
+        tops = spans_in(self.row_starts, rows)
+        lefts = spans_in(self.column_starts, columns)
         along, across = (tops, lefts) if mode == "reverse" else (lefts, tops)
         found = []
         for place, span in along.items():
@@ -368,12 +372,14 @@ class LinearMap:
         """
         back = mode == "reverse"
         window, across = (rows, columns) if back else (columns, rows)
-        along, others = (self.tops, self.lefts) if back else (self.lefts, self.tops)
+        along, others = self.row_starts, self.column_starts
+        if not back:
+            along, others = others, along
         left = max((n for n in others if n <= across[0]), default=0)
         cut = slice(across[0] - left, across[1] - left)
         total, done = window[1] - window[0], 0
         for sweep, (first, last) in self._record_sweeps(mode, rows, columns):
-            step = sweep.step
+            step = sweep.chunk_size
             for start in range(first, last, step):
                 stop = min(start + step, last)
                 found = sweep.flat(start, stop)[:, cut].astype(self.dtype, copy=False)
@@ -430,12 +436,12 @@ class Sweep:
         self.graph: Graph | None = None
         #: Whether vectors run one by one: there is only one, or a rule of the user's
         #: looks at the values that arrive.
-        self.apart = False
-        if not varies(self.start):
+        self.one_by_one = False
+        if not is_varying(self.start):
             return
         known = not linear.record and self.start._value is not None
         if known and count_entries(self.start) == 1:
-            self.apart = True
+            self.one_by_one = True
             self.made = self._run_vector(0)
             return
         self.seed = make_leaf_like(self.start)
@@ -444,7 +450,7 @@ class Sweep:
         except TraceError:
             if not (self.back and known):
                 raise
-            self.apart = True
+            self.one_by_one = True
         found = [x for x in self.made if x is not None]
         if found:
             self.graph = Graph([self.seed], found)
@@ -456,12 +462,12 @@ class Sweep:
         seeds = [seed if k == self.place else None for k in range(len(starts))]
         if self.back:
             return linear.pull(seeds, self.ends)
-        return linear.push(seeds, [y if varies(y) else None for y in self.ends])
+        return linear.push(seeds, [y if is_varying(y) else None for y in self.ends])
 
     @property
-    def step(self) -> int:
+    def chunk_size(self) -> int:
         """How many vectors run at once."""
-        if self.apart:
+        if self.one_by_one:
             return BUDGET // APART
         size: int = sum(8 * prod(shape_of(x)) for x in self.ends)
         if self.graph is not None:
@@ -470,14 +476,14 @@ class Sweep:
 
     def run(self, begin: int, end: Any, unit: complex = 1) -> list[Any]:
         """Return one array for each end, unit vectors along axis 0; None for zeros."""
-        if self.apart:
-            made = self._run_apart(begin, end, unit)
+        if self.one_by_one:
+            made = self._run_one_by_one(begin, end, unit)
         elif self.graph is None:
             return self.made
         else:
             made = self._run_batch(self.graph, begin, end, unit)
         split = unit == 1 and self.start.dtype.kind == "c"
-        if split and any(y.dtype.kind != "c" for y in self.ends if varies(y)):
+        if split and any(y.dtype.kind != "c" for y in self.ends if is_varying(y)):
             # A complex number reaches a real one by its real part alone.
             turned = self.run(begin, end, -1j if self.back else 1j)
             for k, (a, b) in enumerate(zip(made, turned, strict=True)):
@@ -529,7 +535,7 @@ class Sweep:
         with np.errstate(all="ignore"):
             return self._walk(seed)
 
-    def _run_apart(self, begin: int, end: int, unit: complex) -> list[Any]:
+    def _run_one_by_one(self, begin: int, end: int, unit: complex) -> list[Any]:
         if count_entries(self.start) == 1:
             made = self.made if unit == 1 else self._run_vector(0, unit)
             return [x if x is None else np.expand_dims(x, 0) for x in made]
@@ -556,7 +562,8 @@ class Sweep:
     def blocks(self) -> list[Any]:
         """Return a block for each end, in the shape of the output, then of ``wrt``."""
         count: Any = prod(shape_of(self.start))
-        if self.linear.record or traces.LOCAL.stack or count <= (step := self.step):
+        recorded = self.linear.record or traces.LOCAL.stack
+        if recorded or count <= (step := self.chunk_size):
             made = self.run(0, count)
         else:
             made = self._gather(count, step)
@@ -612,7 +619,7 @@ def count_made(node: Tensor) -> int:
     return sum(map(count_entries, parts))
 
 
-def varies(y: Any) -> bool:
+def is_varying(y: Any) -> bool:
     """Return whether something may have a derivative."""
     return isinstance(y, Tensor) and types.is_differentiable(y.dtype)
 
@@ -624,7 +631,7 @@ def is_symbolic(x: Any) -> bool:
 
 def dtype_between(y: Tensor, x: Tensor) -> Any:
     """Return the dtype of the derivative of ``y`` by ``x``, integers as flat floats."""
-    kinds = [z.dtype if varies(z) else np.dtype(np.float16) for z in (y, x)]
+    kinds = [z.dtype if is_varying(z) else np.dtype(np.float16) for z in (y, x)]
     return np.result_type(*kinds)
 
 

@@ -20,7 +20,7 @@ from workbench.autodiff.steps import (
     inner_rules,
     outer_steps,
     outputs_of,
-    plan,
+    plan_steps,
 )
 from workbench.core import blame, deferred, dims, hooks, traces, types, walk
 from workbench.core.dims import Dim, is_same_with_facts
@@ -100,7 +100,7 @@ def pull_back(
                 constant=constant, closed=closed, only=only, nulls_pass=nulls_pass,
             )  # fmt: skip
     rules = drop_cut_parts(rules, wrt, {*constant, *closed}) if rules else {}
-    steps = plan(outputs, wrt, rules, constant, only=only)
+    steps = plan_steps(outputs, wrt, rules, constant, only=only)
     wanted = {x.serial for x in wrt}
     arrived: dict[int, Any] = {}
     plain = record or only is not None or not traces.LOCAL.stack
@@ -167,7 +167,7 @@ def _sweep_plain(
                             mask >>= 1
                             index += 1
                             continue
-                        c = fit(c, x, node)
+                        c = fit_cotangent(c, x, node)
                     s = x.serial
                     old = get(s)
                     arrived[s] = c if old is None else old + c
@@ -189,7 +189,7 @@ def _collect(
     if old is not None and old is total and total.dtype == part.g.dtype:
         part.into(total)
         return
-    made = fit(part, x)
+    made = fit_cotangent(part, x)
     if made is None:
         return
     arrived[s] = made = made if old is None else made + old
@@ -232,11 +232,11 @@ def sweep(
             else:
                 passed = pull(mask, g, node._value, node.args, node.params, *inside)
             fitted = [
-                fit(c, x, node) if c is not None and mask >> i & 1 else None
+                fit_cotangent(c, x, node) if c is not None and mask >> i & 1 else None
                 for i, (c, x) in enumerate(zip(passed, node.inputs, strict=False))
             ]
             if recorded:
-                mark(fitted, before, ends[-1], rule and rule.pull and rule)
+                mark_origin(fitted, before, ends[-1], rule and rule.pull and rule)
             if visit is not None:
                 visit(Visit(node, g, fitted))
             for x, c in zip(node.inputs, fitted, strict=False):
@@ -275,7 +275,7 @@ def record_pull(
             mask, g, outputs_of(node), node.inputs, node.params, *inside
         )
     except (UnknownLengthError, ValueError, TypeError, IndexError) as error:
-        if not waits(node, error, bool(inside)):
+        if not needs_length(node, error, bool(inside)):
             raise
         made = hooks.pull_deferred(node, mask, g, pull, inside)
     return made
@@ -294,7 +294,7 @@ def _without_nulls(mask: int, g: Any, node: Tensor) -> Any:
     )
 
 
-def waits(node: Tensor, error: Exception, ruled: bool) -> bool:
+def needs_length(node: Tensor, error: Exception, ruled: bool) -> bool:
     """Return whether a rule failed because a length is not known yet.
 
     If it is ``ruled`` by overrides, what else fails is a fault of their rules.
@@ -317,7 +317,7 @@ def refuse_nulls(made: Sequence[Any], of: Sequence[Any], word: str = "by") -> No
             raise gradients.refusal(found, f"the derivative {word} {blame.describe(x)}")
 
 
-def fit(c: Any, x: Any, node: Tensor | None = None) -> Any:
+def fit_cotangent(c: Any, x: Any, node: Tensor | None = None) -> Any:
     """Return a cotangent in the shape and dtype of the Tensor (or array) it belongs to.
 
     What was broadcast is summed back; complex becomes real for a real ``x``; None
@@ -342,7 +342,7 @@ def fit(c: Any, x: Any, node: Tensor | None = None) -> Any:
             and node.facts
             and is_same_with_facts(have, shape, node.facts)
         ):
-            return _stated(c, x)
+            return _state_lengths(c, x)
         if len(have) < len(shape) or any(
             not isinstance(n, Dim) and not isinstance(h, Dim) and n not in (1, h)
             for h, n in zip(have[len(have) - len(shape) :], shape, strict=True)
@@ -365,14 +365,18 @@ def fit(c: Any, x: Any, node: Tensor | None = None) -> Any:
     return c.astype(want) if c.dtype != want else c
 
 
-def _stated(c: Any, x: Any) -> Any:
+def _state_lengths(c: Any, x: Any) -> Any:
     """Return a cotangent with the lengths of its primal, as the op of both asks."""
     if c._value is None and c.op is not IDENTITY:
         c.spec = types.Spec(x.shape, c.spec.dtype)
-    return fit(c, x) if dims.is_same_shape(c.shape, x.shape) else sum_to(c, x.shape)
+    return (
+        fit_cotangent(c, x)
+        if dims.is_same_shape(c.shape, x.shape)
+        else sum_to(c, x.shape)
+    )
 
 
-def mark(
+def mark_origin(
     passed: Sequence[Any], before: int, node: Tensor, rule: Rule | None = None
 ) -> None:
     """Write down the provenance of all Tensors that a rule has just made.

@@ -232,7 +232,7 @@ def reach_inside(rules: Rules, graph: Graph) -> bool:
 # The steps of a walk
 
 
-def plan(
+def plan_steps(
     outputs: Sequence[Any],
     wrt: Sequence[Tensor],
     rules: Rules = None,
@@ -254,7 +254,7 @@ def plan(
     seen = {x.serial: x for x in outputs if isinstance(x, Tensor) and x.serial >= first}
     instead = parts_among(rules) if rules else None
     if instead:
-        seen = _around(seen, instead, first)
+        seen = _plan_with_parts(seen, instead, first)
     stack = list(seen.values()) if not instead and only is None else []
     pop, push = stack.pop, stack.append
     while stack:
@@ -291,10 +291,10 @@ def plan(
     return steps
 
 
-def _around(
+def _plan_with_parts(
     seen: dict[int, Tensor], instead: Mapping[int, Part], first: int
 ) -> dict[int, Tensor]:
-    """Return all that is between, as `plan` finds it, with parts among it."""
+    """Return all that is between, as `plan_steps` finds it, with parts among it."""
     found: dict[int, Tensor] = {}
     stack = list(seen.values())
     while stack:

@@ -52,7 +52,7 @@ class Checks:
         """
         known: Known = {}
         for i, x, looks in self.inputs:
-            _look(x, arrays[i], looks, known)
+            _check_shape(x, arrays[i], looks, known)
         return known
 
     def observe(self, known: Known, observer: Observer | None) -> Observer:
@@ -62,37 +62,40 @@ class Checks:
         def look(node: Tensor, operands: tuple[Any, ...]) -> Any:
             made = run(node, operands)
             if (looks := looks_at(node.serial)) is not None:
-                _look(node, made, looks, known)
+                _check_shape(node, made, looks, known)
             return made
 
         return look
 
 
-def checks(graph: Graph, nodes: Sequence[Tensor]) -> Checks | None:
+def find_checks(graph: Graph, nodes: Sequence[Tensor]) -> Checks | None:
     """Return the checks of a program; None if it has no unknown lengths."""
-    if not (any(map(_unknown, graph.leaves)) or any(map(_unknown, nodes))):
+    if not (
+        any(map(_has_unknown_length, graph.leaves))
+        or any(map(_has_unknown_length, nodes))
+    ):
         return None
     told: set[Any] = set()
     inputs = []
     for i, x in enumerate(graph.leaves):
-        looks = _looks(x, told, trusted=False)
+        looks = _plan_looks(x, told, trusted=False)
         if looks:
             inputs.append((i, x, looks))
     steps = {}
-    needed = _needed(nodes)
+    needed = _find_needed_lengths(nodes)
     for node in nodes:
         op = node.op.base if isinstance(node.op, DeferredOp) else node.op
         has_rule = op.lengths is not None or op.infer is not None
         trusted = op.elementwise or (has_rule and not op.custom)
-        looks = _looks(node, told, trusted=trusted)
+        looks = _plan_looks(node, told, trusted=trusted)
         # What nobody compares with need not be measured.
-        looks = [x for x in looks if not _tells(x) or _key(x) in needed]
+        looks = [x for x in looks if not _gives_length(x) or _length_key(x) in needed]
         if looks:
             steps[node.serial] = looks
     return Checks(inputs, steps) if inputs or steps else None
 
 
-def _unknown(node: Tensor) -> bool:
+def _has_unknown_length(node: Tensor) -> bool:
     if node._value is not None:
         return False
     spec: Any = node.spec
@@ -100,15 +103,15 @@ def _unknown(node: Tensor) -> bool:
     return any(dims.has_dim(x.shape) for x in specs)
 
 
-def _tells(look: Look) -> bool:
+def _gives_length(look: Look) -> bool:
     return isinstance(look[2], tuple)
 
 
-def _key(look: Look) -> Any:
+def _length_key(look: Look) -> Any:
     return look[2]
 
 
-def _needed(nodes: Sequence[Tensor]) -> set[Any]:
+def _find_needed_lengths(nodes: Sequence[Tensor]) -> set[Any]:
     """Return the lengths of nodes that shapes of other nodes name."""
     found: set[Any] = set()
     for node in nodes:
@@ -127,7 +130,7 @@ def _specs(node: Tensor) -> tuple[Any, ...]:
     return spec if isinstance(spec, tuple) else (spec,)
 
 
-def _looks(node: Tensor, told: set[Any], *, trusted: bool) -> list[Look]:
+def _plan_looks(node: Tensor, told: set[Any], *, trusted: bool) -> list[Look]:
     """Return what to look at in the shape of a node, which tells some lengths."""
     specs = _specs(node)
     many = node._value is None and isinstance(node.spec, tuple)
@@ -149,22 +152,22 @@ def _looks(node: Tensor, told: set[Any], *, trusted: bool) -> list[Look]:
     return found
 
 
-def _look(node: Tensor, value: Any, looks: list[Look], known: Known) -> None:
+def _check_shape(node: Tensor, value: Any, looks: list[Look], known: Known) -> None:
     for part, axis, n in looks:
         held = value if part is None else value[part]
         shape = getattr(held, "shape", ())
         whole: Any = node.spec
         spec = whole if part is None else whole[part]
         if len(shape) != len(spec.shape):
-            raise _mismatch(node, spec, shape, known)
+            raise _mismatch_error(node, spec, shape, known)
         have = shape[axis]
         if type(n) is tuple:
             known[n] = have
         elif have != (n.replace(lambda a: known.get(a.key)) if type(n) is Dim else n):
-            raise _mismatch(node, spec, shape, known)
+            raise _mismatch_error(node, spec, shape, known)
 
 
-def _mismatch(node: Tensor, spec: Any, shape: Any, known: Known) -> ShapeError:
+def _mismatch_error(node: Tensor, spec: Any, shape: Any, known: Known) -> ShapeError:
     atoms = {
         a.key: f"{a} = {known[a.key]}"
         for n in spec.shape
@@ -181,14 +184,14 @@ def _mismatch(node: Tensor, spec: Any, shape: Any, known: Known) -> ShapeError:
     )
 
 
-def declared(node: Tensor) -> str:
+def describe_operands(node: Tensor) -> str:
     """What the operands of a node were declared as, where lengths were unknown."""
     shown = []
     for x in node.inputs:
         if (
             isinstance(x, Tensor)
             and x._value is None
-            and _looks(x, set(), trusted=True)
+            and _plan_looks(x, set(), trusted=True)
         ):
             name = f"{x.name!r} " if x.name else ""
             shown.append(f"{name}{x.spec}")
@@ -232,7 +235,7 @@ class Function:
             graph = inline(graph)
             self.schedule = Schedule(graph.leaves, graph.outputs, whole=True, own=own)
         self.graph = graph
-        self._checks = checks(graph, [step.node for step in self.schedule.steps])
+        self._checks = find_checks(graph, [step.node for step in self.schedule.steps])
 
     def __call__(self, *arrays: Any) -> list[Any]:
         """Return the outputs for these inputs."""
@@ -255,7 +258,7 @@ class Function:
             return self.schedule.run(arrays, observer)
         except ShapeError as error:
             if error.node is not None:
-                error.args = (f"{error}{declared(error.node)}",)
+                error.args = (f"{error}{describe_operands(error.node)}",)
             raise
 
     @cached_property
@@ -265,7 +268,7 @@ class Function:
     def text(self, form: Form | None = None) -> text.Text:
         """Return the program as NumPy code, in a form of the caller's."""
         steps = [step.node for step in self.schedule.steps]
-        return text.write(self.graph, steps, form)
+        return text.write_text(self.graph, steps, form)
 
     @property
     def source(self) -> str:

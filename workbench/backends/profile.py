@@ -88,7 +88,7 @@ class Profile:
         i = self._places[node.serial]
         self._seconds[i] += seconds
         self._counts[i] += 1
-        self._bytes[i] = _size(result)
+        self._bytes[i] = _count_bytes(result)
         return result
 
     def _peak(self) -> int:
@@ -137,15 +137,15 @@ class Profile:
             return "Nothing was measured yet: call f.profiled(...)."
         rows = self.rows
         lines = [
-            f"{self.calls} call{'s' * (self.calls != 1)}, {_seconds(self.time)} in"
-            f" {len(rows)} nodes; at most {_amount(self.peak)} at once",
+            f"{self.calls} call{'s' * (self.calls != 1)}, {_format_seconds(self.time)}"
+            f" in {len(rows)} nodes; at most {_format_bytes(self.peak)} at once",
             f"{'share':>6} {'time':>9} {'calls':>7} {'memory':>9}  node",
         ]
         for row in rows[:MOST_ROWS]:
             place = "" if row.site is None else f"  {row.site}"
             lines.append(
-                f"{row.share:>6.1%} {_seconds(row.time):>9} {row.calls:>7}"
-                f" {_amount(row.memory):>9}  {row.op:<20}{place}".rstrip()
+                f"{row.share:>6.1%} {_format_seconds(row.time):>9} {row.calls:>7}"
+                f" {_format_bytes(row.memory):>9}  {row.op:<20}{place}".rstrip()
             )
         if len(rows) > MOST_ROWS:
             rest = sum(row.share for row in rows[MOST_ROWS:])
@@ -153,26 +153,26 @@ class Profile:
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        return f"<Profile of {self.calls} calls: {_seconds(self.time)}>"
+        return f"<Profile of {self.calls} calls: {_format_seconds(self.time)}>"
 
 
-def _size(result: Any) -> int:
+def _count_bytes(result: Any) -> int:
     """Return the bytes that a result takes; a view lies in what it is a view of."""
     if isinstance(result, tuple):
-        return sum(map(_size, result))
+        return sum(map(_count_bytes, result))
     if getattr(result, "base", None) is not None:
         return 0
     return int(getattr(result, "nbytes", 0))
 
 
-def _seconds(time: float) -> str:
+def _format_seconds(time: float) -> str:
     for unit, size in (("s", 1.0), ("ms", 1e-3)):
         if time >= size:
             return f"{time / size:.3g} {unit}"
     return f"{time / 1e-6:.3g} µs"
 
 
-def _amount(size: float) -> str:
+def _format_bytes(size: float) -> str:
     for unit in ("B", "KiB", "MiB"):
         if size < 1024:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.3g} {unit}"

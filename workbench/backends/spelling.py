@@ -47,30 +47,30 @@ COMPARISON = 8
 _ATOMS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.Constant, ast.List)
 
 
-def bound(x: Expression, least: int) -> str:
+def add_brackets(x: Expression, least: int) -> str:
     """Return the code of an operand, in brackets if it binds less than that."""
     return x.code if x.binding >= least else f"({x.code})"
 
 
 @lru_cache(maxsize=1024)
-def parsed(code: str) -> Expression:
+def parse_code(code: str) -> Expression:
     """Code, and how tightly it binds; not at all where it is no expression.
 
-    >>> parsed("a + b"), parsed("f(a)")
+    >>> parse_code("a + b"), parse_code("f(a)")
     (Expression(code='a + b', binding=13), Expression(code='f(a)', binding=20))
     """
     try:
-        return Expression(code, _binding(ast.parse(code, mode="eval").body))
+        return Expression(code, _find_binding(ast.parse(code, mode="eval").body))
     except (SyntaxError, ValueError):
         return Expression(code, 0)
 
 
-def constant(code: str) -> Expression:
+def constant_expression(code: str) -> Expression:
     """Return the code of a literal or a name, which may have a sign."""
     return Expression(code, UNARY if code.startswith("-") else ATOM)
 
 
-def _binding(tree: ast.expr) -> int:
+def _find_binding(tree: ast.expr) -> int:
     if isinstance(tree, ast.BinOp):
         return BINDING[type(tree.op)][0]
     if isinstance(tree, ast.UnaryOp):
@@ -103,7 +103,7 @@ class _Form(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def _read(template: str) -> _Form:
+def _read_template(template: str) -> _Form:
     """Return the places of a template, or of code with names; ``{more}`` is one too."""
     code, places = "", list[tuple[int, int, str, int, int | None]]()
     for i, part in enumerate(template.split("{more}")):
@@ -123,7 +123,10 @@ def _read(template: str) -> _Form:
             places.append((start, end, node.id, least, sign))
         minus = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
         above = least if minus else None
-        stack += [(kid, _least(node, kid), above) for kid in ast.iter_child_nodes(node)]
+        stack += [
+            (kid, _least_binding(node, kid), above)
+            for kid in ast.iter_child_nodes(node)
+        ]
     at, made = 0, []
     for start, end, name, least, sign in sorted(places, key=lambda place: place[:2]):
         made.append(_Place(code[at:start], name, least, sign))
@@ -131,10 +134,10 @@ def _read(template: str) -> _Form:
     found = dict.fromkeys(_SLOT.findall(template))
     operands = tuple((f"_{key}", int(key)) for key, _ in found if key.isdigit())
     slots = tuple(slot for slot in found if not slot[0].isdigit())
-    return _Form(_binding(tree), tuple(made), code[at:], operands, slots)
+    return _Form(_find_binding(tree), tuple(made), code[at:], operands, slots)
 
 
-def _least(node: ast.AST, kid: ast.AST) -> int:
+def _least_binding(node: ast.AST, kid: ast.AST) -> int:
     """Return how tightly a part of an expression must bind to need no brackets."""
     if isinstance(node, ast.BinOp):
         _, left, right = BINDING[type(node.op)]
@@ -151,18 +154,18 @@ def _least(node: ast.AST, kid: ast.AST) -> int:
     return 0 if inside else ATOM
 
 
-def fill(code: str, given: Mapping[str, Expression]) -> Expression:
+def fill_names(code: str, given: Mapping[str, Expression]) -> Expression:
     """Code with expressions in place of names, in brackets where they need them.
 
-    >>> fill("a * b - c", {"a": parsed("x + y"), "c": parsed("-z")}).code
+    >>> fill_names("a * b - c", {"a": parse_code("x + y"), "c": parse_code("-z")}).code
     '(x + y) * b - -z'
-    >>> fill("-a", {"a": parsed("-x")}).code
+    >>> fill_names("-a", {"a": parse_code("-x")}).code
     'x'
     """
-    return _filled(_read(code), given)
+    return _fill_form(_read_template(code), given)
 
 
-def _filled(form: _Form, given: Mapping[str, Expression]) -> Expression:
+def _fill_form(form: _Form, given: Mapping[str, Expression]) -> Expression:
     made = []
     for before, name, least, sign in form.places:
         x = given.get(name)
@@ -171,7 +174,7 @@ def _filled(form: _Form, given: Mapping[str, Expression]) -> Expression:
             continue
         code, binding = x
         if sign is not None and code[:1] == before[-1:] == "-":
-            bare = parsed(code[1:]) if parsed(code).binding == UNARY else None
+            bare = parse_code(code[1:]) if parse_code(code).binding == UNARY else None
             if bare is not None:
                 before, least, (code, binding) = before[:-1], sign, bare
         if not before and not form.after and len(form.places) == 1:
@@ -181,14 +184,14 @@ def _filled(form: _Form, given: Mapping[str, Expression]) -> Expression:
     return Expression("".join(made), form.binding)
 
 
-def written(
+def fill_template(
     template: str,
     operands: Sequence[Expression],
     params: Mapping[str, Any] = MappingProxyType({}),
     literal: Callable[[Any, str], str] = lambda setting, _: repr(setting),
 ) -> Expression:
     """Return the template of an op, filled in; ``literal`` writes a setting as code."""
-    form = _read(template)
+    form = _read_template(template)
     given = {name: operands[i] for name, i in form.operands}
     for key, number in form.slots:
         if key == "all":
@@ -199,13 +202,17 @@ def written(
             x = Expression("".join([f", {k}={literal(v, 'c')}" for k, v in rest]), ATOM)
         elif key == "index" and "key" in params:
             arrays = [x.code for x in operands[int(number or len(operands)) :]]
-            x = Expression(index_text(params["key"], arrays), ATOM)
+            x = Expression(format_key(params["key"], arrays), ATOM)
         else:
             setting = params[key]
             code = literal(setting, key)
-            x = parsed(code) if isinstance(setting, Code) else constant(code)
+            x = (
+                parse_code(code)
+                if isinstance(setting, Code)
+                else constant_expression(code)
+            )
         given[f"_{key}"] = x
-    return _filled(form, given)
+    return _fill_form(form, given)
 
 
 _SLOT = re.compile(r"\{(\w+)(?::(\d+))?\}")
@@ -241,20 +248,20 @@ def libraries_of(template: str) -> list[str]:
     return _MODULE.findall(template)
 
 
-def index_text(key: tuple[Any, ...], arrays: list[str]) -> str:
+def format_key(key: tuple[Any, ...], arrays: list[str]) -> str:
     """Return the text of an index from its static key and the texts of its arrays.
 
-    >>> index_text((1, None, slice(2, None)), [])
+    >>> format_key((1, None, slice(2, None)), [])
     '1, None, 2:'
     """
     rest = iter(arrays)
-    parts = [_key_part(part, rest.__next__) for part in key]
+    parts = [_format_key_part(part, rest.__next__) for part in key]
     if not parts:
         return "()"
     return ", ".join(parts) + ("," if len(parts) == 1 and parts[0] == "()" else "")
 
 
-def _key_part(part: Any, array: Callable[[], str]) -> str:
+def _format_key_part(part: Any, array: Callable[[], str]) -> str:
     if part is None or isinstance(part, int):
         return repr(part)
     if isinstance(part, Code):  # an unknown length
@@ -275,11 +282,13 @@ class Code(str):
     __slots__ = ()
 
 
-def literal(x: Any) -> str | None:
+def format_literal(x: Any) -> str | None:
     """Return a plain value as code that makes it again, None where that is no use.
 
-    >>> literal(np.float32(0.5)), literal((1, None)), literal(float("inf"))
-    ('np.float32(0.5)', '(1, None)', 'float("inf")')
+    >>> format_literal(np.float32(0.5)), format_literal((1, None))
+    ('np.float32(0.5)', '(1, None)')
+    >>> format_literal(float("inf"))
+    'float("inf")'
     """
     if x is Ellipsis:
         return "..."
@@ -292,7 +301,7 @@ def literal(x: Any) -> str | None:
     if isinstance(x, np.generic):
         plain = x.item()
         simple = isinstance(plain, (bool, int, float, complex))
-        return f"np.{x.dtype.name}({literal(plain)})" if simple else None
+        return f"np.{x.dtype.name}({format_literal(plain)})" if simple else None
     if isinstance(x, np.dtype):
         return f"np.{x.name}" if hasattr(np, x.name) else repr(x.str)
     if isinstance(x, type) and issubclass(x, np.generic):
@@ -300,13 +309,13 @@ def literal(x: Any) -> str | None:
     if isinstance(x, type) and x in (bool, int, float, complex):
         return x.__name__
     if isinstance(x, slice):
-        return _sequence((x.start, x.stop, x.step), "slice({})")
+        return _format_sequence((x.start, x.stop, x.step), "slice({})")
     if type(x) is list:
-        return _sequence(tuple(x), "[{}]")
+        return _format_sequence(tuple(x), "[{}]")
     if type(x) is tuple:
-        return _sequence(x, "({},)" if len(x) == 1 else "({})")
+        return _format_sequence(x, "({},)" if len(x) == 1 else "({})")
     if type(x) is np.ndarray and 0 < x.size <= 6 and x.dtype.kind in "biufc":
-        listed = literal(x.tolist())
+        listed = format_literal(x.tolist())
         same = np.asarray(x.tolist()).dtype == x.dtype
         return f"np.array({listed}{'' if same else f', dtype=np.{x.dtype.name}'})"
     return None
@@ -316,17 +325,17 @@ def literal(x: Any) -> str | None:
 MOST_TEXT = 4000
 
 
-def array_text(x: Any, left: str) -> str | None:
+def format_array(x: Any, left: str) -> str | None:
     """Return the line that makes an array and gives it a name; None for one too large.
 
-    >>> array_text(np.arange(8.0), "c = ")
+    >>> format_array(np.arange(8.0), "c = ")
     'c = np.array([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0])'
     """
     if type(x) is not np.ndarray or x.dtype.kind not in "biufc" or x.size > MOST_TEXT:
         return None
     if not x.size:
         return f"{left}np.zeros({x.shape}, dtype=np.{x.dtype.name})"
-    listed = literal(x.tolist())
+    listed = format_literal(x.tolist())
     if listed is None or len(listed) > MOST_TEXT:
         return None
     same = np.asarray(x.tolist()).dtype == x.dtype
@@ -343,7 +352,7 @@ def array_text(x: Any, left: str) -> str | None:
     return f"{left}np.array(\n{inside}\n)"
 
 
-def _sequence(parts: tuple[Any, ...], around: str) -> str | None:
-    codes = [literal(part) for part in parts]
+def _format_sequence(parts: tuple[Any, ...], around: str) -> str | None:
+    codes = [format_literal(part) for part in parts]
     known = [code for code in codes if code is not None]
     return around.format(", ".join(known)) if len(known) == len(codes) else None

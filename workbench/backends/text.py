@@ -23,11 +23,11 @@ from workbench.backends.spelling import (
     OPERATOR,
     Code,
     Expression,
-    array_text,
-    constant,
+    constant_expression,
+    fill_template,
+    format_array,
+    format_literal,
     libraries_of,
-    literal,
-    written,
 )
 from workbench.core import dims
 from workbench.core.deferred import DeferredOp, Place, operand_shape
@@ -103,7 +103,7 @@ def helper_name(code: str) -> str:
 _COMMON = re.compile(r"np\.broadcast_shapes\((?:\([^()]*\)(?:, )?)+\)\[0\]")
 
 
-def coded(
+def spell_lengths(
     node: Tensor,
     settings: dict[str, Any],
     shape: Callable[[Tensor], str],
@@ -124,7 +124,7 @@ def coded(
             return Code(_COMMON.sub(lambda found: local(found[0]), text))
         if not isinstance(x, (tuple, list)) or not has_dim(x):
             return x
-        whole = None if hasattr(x, "_fields") else _whole(node, x)
+        whole = None if hasattr(x, "_fields") else _find_whole_shape(node, x)
         if whole is not None:
             return Code(shape(node.inputs[whole.position]))
         parts = [code(y) for y in x]
@@ -133,7 +133,7 @@ def coded(
     return {k: code(v) for k, v in settings.items()}
 
 
-def _whole(node: Tensor, lengths: Any) -> Place | None:
+def _find_whole_shape(node: Tensor, lengths: Any) -> Place | None:
     """Return a place of the operand whose shape these lengths are, if there is one."""
     places = [n.atom if isinstance(n, Dim) else n for n in lengths]
     first = next((p for p in places if isinstance(p, Place)), None)
@@ -179,7 +179,7 @@ class Names:
 
     def literal(self, x: Any, name: str = "c") -> str:
         """Return a constant or a setting as code."""
-        spelled = literal(x)
+        spelled = format_literal(x)
         return self.constant(x, name) if spelled is None else spelled
 
     def constant(self, x: Any, base: str) -> str:
@@ -187,7 +187,7 @@ class Names:
         found = self.constant_names.get(id(x))
         if found is None:
             found = self.constant_names[id(x)] = self.name(base)
-            code = array_text(x, f"{found} = ")
+            code = format_array(x, f"{found} = ")
             if code is None:
                 self.module.constants[found] = x
             else:
@@ -209,7 +209,7 @@ class Names:
         return name
 
 
-def suggestion(x: Tensor) -> str:
+def suggest_name(x: Tensor) -> str:
     """A name for a value: the user's, or that of the value it is a gradient of."""
     if x.name:
         return x.name
@@ -295,7 +295,7 @@ class Lines:
         outputs = [self.operand(y).code for y in self.graph.outputs]
         return frame(self, name, arguments, outputs)
 
-    def parted(self) -> list[str]:
+    def split_lines(self) -> list[str]:
         """Return the lines, with a word where the gradient starts if there are many."""
         start = self.backward
         if start is None or start < 2 or len(self.lines) - start < 2:
@@ -314,7 +314,7 @@ class Lines:
         made = self.expression(node)
         if len(made.code) > WIDTH - 12:
             for x in node.inputs:
-                self.settle(x)
+                self.assign_name(x)
             if node.serial in self.known:
                 return
             made = self.expression(node)
@@ -324,9 +324,9 @@ class Lines:
             return  # only another name for what has one
         returned = len(self.graph.outputs) == 1 and node is self.graph.outputs[0]
         if not alone or len(made.code) > (WIDTH - 8 if returned else WIDTH // 2):
-            self.settle(node)
+            self.assign_name(node)
 
-    def settle(self, x: Any) -> None:
+    def assign_name(self, x: Any) -> None:
         """Give an expression that waits for its reader a line and a name."""
         if not isinstance(x, Tensor) or x.serial not in self.known:
             return
@@ -337,7 +337,7 @@ class Lines:
         if parts(x) is not None and len(items) == self.uses[x.serial] > 0:
             self.unpack(x, made.code, items)
             return
-        name = self.names.name(suggestion(x))
+        name = self.names.name(suggest_name(x))
         if self.backward is None and x.origin is not None:
             self.backward = len(self.lines)
         self.lines.append(f"{INDENT}{name} = {made.code}")
@@ -362,7 +362,7 @@ class Lines:
     def expression(self, node: Tensor) -> Expression:
         """Return the code of a node, of its operands' code."""
         op = base_op(node)
-        operands = [self.operand(x) for x in self.plainer(node)]
+        operands = [self.operand(x) for x in self.simplify_operands(node)]
         brought = self.module.brought.get(node.serial)
         if brought is not None:
             names = self.module.functions[brought.key]
@@ -372,7 +372,7 @@ class Lines:
         settings = node.params | named
         if isinstance(node.op, DeferredOp):
             length = partial(self.length, node)
-            settings = coded(node, settings, self.shape, length)
+            settings = spell_lengths(node, settings, self.shape, length)
             operands = operands[: node.op.count]
         if (op is ITEM and is_single(node.inputs[0])) or (
             op.name == "power" and operands[1].code == "1"
@@ -380,11 +380,11 @@ class Lines:
             return operands[0]
         template = template or f"{self.names.callee(op)}({{all}}{{more}})"
         template = template if operands else template.replace("{all}{more}", "{more}")
-        return written(template, operands, settings, self.names.literal)
+        return fill_template(template, operands, settings, self.names.literal)
 
     def shape(self, x: Tensor) -> str:
         """Return the code of the shape of an operand, which gets a name for it."""
-        self.settle(x)
+        self.assign_name(x)
         return f"{self.operand(x).code}.shape"
 
     def length(self, node: Tensor, code: str) -> str:
@@ -397,7 +397,7 @@ class Lines:
             self.lines.append(f"{INDENT}{name} = {code}")
         return name
 
-    def plainer(self, node: Tensor) -> Sequence[Any]:
+    def simplify_operands(self, node: Tensor) -> Sequence[Any]:
         """The operands of a node, a constant as a Python number if that is equal.
 
         It is in arithmetic beside an operand of its dtype and of the result's shape.
@@ -415,7 +415,7 @@ class Lines:
                 and other.serial in self.known
                 and other.dtype == c.dtype
                 and (not c.ndim or is_same_shape(other.shape, node.shape))
-                and (number := _only_number(c)) is not None
+                and (number := _find_only_number(c)) is not None
             ):
                 pair = [inputs[0], inputs[1]]
                 pair[i] = number
@@ -429,17 +429,17 @@ class Lines:
             if known is not None:
                 return known
             x = x._value
-        return constant(self.names.literal(x))
+        return constant_expression(self.names.literal(x))
 
 
-def _only_number(c: Any) -> Any:
+def _find_only_number(c: Any) -> Any:
     """Return the number that all entries of a constant are; None if there is none."""
     flat = np.ravel(c)
     same = flat.size and flat.tobytes() == flat[:1].tobytes() * flat.size
     return flat[0].item() if same else None
 
 
-def head(name: str, arguments: Sequence[str]) -> str:
+def format_head(name: str, arguments: Sequence[str]) -> str:
     """Return the first line of a function, or its lines where it is too long."""
     line = f"def {name}({', '.join(arguments)}):"
     if len(line) <= WIDTH:
@@ -448,7 +448,7 @@ def head(name: str, arguments: Sequence[str]) -> str:
     return f"def {name}(\n{body}):"
 
 
-def formed(
+def write_unframed(
     lines: Lines, name: str, arguments: list[str], outputs: list[str], form: Form
 ) -> list[str]:
     """Return the lines of a function that is not framed by an op."""
@@ -461,15 +461,20 @@ def formed(
     note = [f'{INDENT}"""{form.note}"""'] if form.note else []
     nested = form.nested or ", ".join
     results = nested(outputs) or "()"
-    return [head(name, kept), *note, *lines.parted(), *returned(results)]
+    return [
+        format_head(name, kept),
+        *note,
+        *lines.split_lines(),
+        *format_return(results),
+    ]
 
 
-def listing(outputs: Sequence[str]) -> str:
+def format_tuple(outputs: Sequence[str]) -> str:
     """Return the code of a tuple that is returned, be it of one."""
     return ", ".join(outputs) + "," * (len(outputs) == 1)
 
 
-def returned(results: str) -> list[str]:
+def format_return(results: str) -> list[str]:
     """Return the last line, broken at its outermost commas where it is too long."""
     line = f"{INDENT}return {results}"
     tree = ast.parse(results, mode="eval").body
@@ -492,14 +497,14 @@ class Text(NamedTuple):
     constants: dict[str, Any]
 
 
-def write(graph: Graph, nodes: Sequence[Tensor], form: Form | None = None) -> Text:
+def write_text(graph: Graph, nodes: Sequence[Tensor], form: Form | None = None) -> Text:
     """The code of ``nodes``, which are the steps from a graph's inputs to outputs."""
     form = Form() if form is None else form
     module = Module()
     last = Lines(graph, nodes, module)
     module.globals.add(form.name)
-    inner = _inner(last)
-    own = last.function(form.name, partial(formed, form=form))
+    inner = _find_inner_functions(last)
+    own = last.function(form.name, partial(write_unframed, form=form))
     above = ["import numpy as np"]
     if module.imports:
         above.append(f"from scipy import {', '.join(sorted(module.imports))}")
@@ -514,7 +519,7 @@ def write(graph: Graph, nodes: Sequence[Tensor], form: Form | None = None) -> Te
     return Text("\n".join(above), module.constants)
 
 
-def _inner(last: Lines) -> list[list[str]]:
+def _find_inner_functions(last: Lines) -> list[list[str]]:
     """Return the functions that ops bring along, those inside others too."""
     module = last.module
     found: list[tuple[Any, str, Lines, Frame]] = []
@@ -530,8 +535,8 @@ def _inner(last: Lines) -> list[list[str]]:
             known.add(brought.key)
             for code in brought.helpers:
                 module.add_helper(code)
-            form = Form(nested=listing if parts(node) is not None else None)
-            frame = brought.frame or partial(formed, form=form)
+            form = Form(nested=format_tuple if parts(node) is not None else None)
+            frame = brought.frame or partial(write_unframed, form=form)
             for base, graph in brought.graphs:
                 steps = [
                     step.node

@@ -357,7 +357,7 @@ class IsolatedNode:
         made = []
         for i in self.argnums:
             c = passed[i] if i < len(passed) else None
-            c = None if c is None else reverse.fit(c, values[i], self.node)
+            c = None if c is None else reverse.fit_cotangent(c, values[i], self.node)
             if c is not None:
                 c = np.asarray(to_host(value_of(c)))
                 if self.hermitian:
@@ -393,7 +393,7 @@ class IsolatedNode:
         passed = self.node.op.pull(
             self.mask, given, whole, tuple(args), self.node.params, *inside
         )
-        made = [reverse.fit(passed[i], args[i], self.node)
+        made = [reverse.fit_cotangent(passed[i], args[i], self.node)
                 if passed[i] is not None else None for i in self.argnums]  # fmt: skip
         return [None if c is None else np.asarray(to_host(value_of(c))) for c in made]
 

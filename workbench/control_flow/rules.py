@@ -15,9 +15,9 @@ import numpy as np
 from workbench.autodiff.call import derive_by_running
 from workbench.autodiff.higher_order import (
     batch_graph,
-    bits,
     detach_leaves,
     is_masked,
+    make_bitmask,
     name_after,
     outer_specs,
     pull_graph,
@@ -100,7 +100,7 @@ def built(
     outs = [x.output for x in carries]
     whole = Graph(leaves, [*outs, *stacked])
     first = len(consts) + len(seqs)
-    used = bits(first + i for i, x in enumerate(carries) if x.wanted)
+    used = make_bitmask(first + i for i, x in enumerate(carries) if x.wanted)
     for mask in whole.reads[len(carries) :]:
         used |= mask
     grown = 0
@@ -180,12 +180,12 @@ def _batch(
     start, first = int(loop.counted), loop.consts + loop.seqs
     flags = batched[start:]
     uneven = bool(start and batched[0])
-    mask = moving_leaves(loop, bits(i for i, b in enumerate(flags) if b), None)
+    mask = moving_leaves(loop, make_bitmask(i for i, b in enumerate(flags) if b), None)
     if loop.until and not uneven:
         # Whether examples stop by themselves.
         uneven = bool(loop.body.reads[-1] & mask)
     if uneven:
-        mask |= bits(range(first, first + loop.carries))
+        mask |= make_bitmask(range(first, first + loop.carries))
     moving = [i for i in range(len(loop.body.leaves)) if mask >> i & 1]
     carried = [i for i in range(loop.carries) if mask >> (first + i) & 1]
     ends = len(loop.body.outputs)
@@ -451,7 +451,7 @@ def _pull(
     mask >>= int(loop.counted)
     rules, flags_of = rules_in_steps(loop, rules, inputs, y)
     flagging = [Given(*pair) for pair in flags_of]
-    asked = bits(
+    asked = make_bitmask(
         i
         for i, x in enumerate(body.leaves)
         if mask >> i & 1 and is_differentiable(x.spec.dtype)
@@ -461,7 +461,7 @@ def _pull(
     ends = len(body.outputs) - loop.until
     arrived = [i for i in range(ends) if g[i] is not None and varies[i] & moving]
     # The carries whose cotangents go from step to step.
-    live = bits(i for i in arrived if i < loop.carries)
+    live = make_bitmask(i for i in arrived if i < loop.carries)
     stacks = [i for i in arrived if i >= loop.carries]
     read = 0
     for i in stacks:
@@ -623,7 +623,7 @@ def _push(
     given = tangents[int(loop.counted) :]
     rules, flags_of = rules_in_steps(loop, rules, inputs, y)
     flagging = [Given(*pair) for pair in flags_of]
-    start = bits(
+    start = make_bitmask(
         i
         for i, (t, x) in enumerate(zip(given, body.leaves, strict=True))
         if t is not None and is_differentiable(x.spec.dtype)

@@ -82,7 +82,8 @@ class StepRule:
             rows = zip(here or none, there or none, outputs, strict=True)
             return define.Parts(self._choose(*row) for row in rows)
         parts = [
-            np.zeros_like(x) if c is None else reverse.fit(c, x) for c in (here, there)
+            np.zeros_like(x) if c is None else reverse.fit_cotangent(c, x)
+            for c in (here, there)
         ]
         return np.where(self.flag, *parts)
 

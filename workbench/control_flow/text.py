@@ -9,9 +9,9 @@ from typing import Any
 from workbench.backends.text import (
     INDENT,
     Lines,
-    head,
-    listing,
-    returned,
+    format_head,
+    format_return,
+    format_tuple,
 )
 from workbench.control_flow.loop import Loop
 from workbench.control_flow.rules import Chunks
@@ -67,7 +67,7 @@ def _for(
     seqs = [fresh(f"{row}s") for row in rows]
     count = [fresh("n")] if loop.counted or piece else []
     arguments = [*count, *names[: loop.consts], *seqs, *carries]
-    made = [head(name, arguments)]
+    made = [format_head(name, arguments)]
     ends = len(outputs) - loop.until
     seen = loop.carries + loop.visible
     stop = outputs[-1] if loop.until else None
@@ -128,7 +128,7 @@ def _for(
     results += ["None"] * (len(loop.marks) - len(marks))
     if loop.until:
         results.append(f"np.int64({steps})")
-    return [*made, *returned(listing(results))]
+    return [*made, *format_return(format_tuple(results))]
 
 
 def _stack(rows: str, row: Spec, measured: Measured, reverse: bool, sure: Any) -> str:

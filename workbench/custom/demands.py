@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.autodiff.budget import Demand, count_entries, lengths_of
+from workbench.autodiff.budget import Demand, count_entries, operand_lengths
 from workbench.core.tensor import value_of
 
 #: What a rule gives a function: an array, a number, a text, None, or a list of these.
@@ -38,7 +38,7 @@ def _size(*operands: Operand) -> int:
 
 def _broadcast_size(*operands: Operand) -> int:
     """Return the number of entries of what operands broadcast to."""
-    shapes = [lengths_of(x) for x in operands]
+    shapes = [operand_lengths(x) for x in operands]
     rank = max(map(len, shapes), default=0)
     found = 1
     for axis in range(-rank, 0):
@@ -66,7 +66,7 @@ def _numbers(x: Operand, what: str) -> list[int]:
 
 def _length(x: Operand, axis: Operand) -> int:
     """Return the length of an axis; without an axis the number of all entries."""
-    shape = lengths_of(x)
+    shape = operand_lengths(x)
     if not isinstance(axis, int) or not -len(shape) <= axis < len(shape):
         return count_entries(x)
     return shape[axis]
@@ -129,7 +129,7 @@ def _broadcast(*operands: Operand, **settings: Operand) -> Demand:
 
 def _positions(a: Operand, *more: Operand, **settings: Operand) -> Demand:
     """Estimate positions of entries: one number for each axis."""
-    made = _size(a, *more) * max(len(lengths_of(a)), 1)
+    made = _size(a, *more) * max(len(operand_lengths(a)), 1)
     return Demand(2 * made, CALLED + COPIED * made)
 
 
@@ -155,7 +155,7 @@ def _repeat(a: Operand, repeats: Operand, axis: Operand = None) -> Demand:
 def _pad(
     array: Operand, pad_width: Operand, mode: Operand = "constant", **more: Operand
 ) -> Demand:
-    shape = lengths_of(array)
+    shape = operand_lengths(array)
     widths = np.broadcast_to(_nested_lengths(pad_width), (len(shape), 2)).tolist()
     ends = zip(shape, widths, strict=True)
     made = prod(n + max(before, 0) + max(after, 0) for n, (before, after) in ends)
@@ -167,7 +167,7 @@ def _nested_lengths(x: Operand) -> Any:
     if isinstance(x, (list, tuple)):
         return [_nested_lengths(part) for part in x]
     found = _numbers(x, "pad_width")
-    return found if lengths_of(x) else found[0]
+    return found if operand_lengths(x) else found[0]
 
 
 def _resize(a: Operand, new_shape: Operand) -> Demand:
@@ -195,7 +195,7 @@ def _fill(
 
 
 def _diag(v: Operand, k: Operand = 0) -> Demand:
-    if len(lengths_of(v)) > 1:
+    if len(operand_lengths(v)) > 1:
         return pass_on(v)
     return _diagflat(v, k)
 
@@ -207,7 +207,7 @@ def _diagflat(v: Operand, k: Operand = 0) -> Demand:
 
 def _triangle(m: Operand, k: Operand = 0) -> Demand:
     """Estimate a triangle; that of a vector has a row for each entry."""
-    made = _size(m) * (_size(m) if len(lengths_of(m)) == 1 else 1)
+    made = _size(m) * (_size(m) if len(operand_lengths(m)) == 1 else 1)
     return Demand(made, CALLED + COPIED * made)
 
 
@@ -300,7 +300,7 @@ def _diff(
 
 
 def _gradient(f: Operand, *spacing: Operand, **more: Operand) -> Demand:
-    made = _size(f) * max(len(lengths_of(f)), 1)
+    made = _size(f) * max(len(operand_lengths(f)), 1)
     return Demand(made, CALLED + COMPUTED * made)
 
 
@@ -358,7 +358,7 @@ def _bins(bins: Operand) -> int:
     """Return the number of bins of one axis."""
     if isinstance(bins, str):
         raise ValueError("its bins must be numbers, not the name of a way to find them")
-    if lengths_of(bins):
+    if operand_lengths(bins):
         return count_entries(bins)
     return max(_numbers(bins, "bins")[0], 0)
 
@@ -386,8 +386,12 @@ def _histogramdd(
     if isinstance(sample, (list, tuple)):
         axes = len(sample)
     else:
-        axes = (*lengths_of(sample), 1, 1)[1] if len(lengths_of(sample)) > 1 else 1
-    alike = not isinstance(bins, (list, tuple)) and not lengths_of(bins)
+        axes = (
+            (*operand_lengths(sample), 1, 1)[1]
+            if len(operand_lengths(sample)) > 1
+            else 1
+        )
+    alike = not isinstance(bins, (list, tuple)) and not operand_lengths(bins)
     counts = [_bins(bins)] * axes if alike else [_bins(b) for b in _as_list(bins)]
     return _grid(_size(sample), counts)
 
@@ -405,7 +409,7 @@ def _outer(a: Operand, b: Operand, **more: Operand) -> Demand:
 
 
 def _matmul(a: Operand, b: Operand, **more: Operand) -> Demand:
-    left, right = lengths_of(a), lengths_of(b)
+    left, right = operand_lengths(a), operand_lengths(b)
     rows, inner = (1, *left)[-2:] if left else (1, 1)
     columns = right[-1] if len(right) > 1 else 1
     made = _stack(left[:-2], right[:-2]) * rows * columns
@@ -413,14 +417,14 @@ def _matmul(a: Operand, b: Operand, **more: Operand) -> Demand:
 
 
 def _matvec(a: Operand, b: Operand, **more: Operand) -> Demand:
-    left, right = lengths_of(a), lengths_of(b)
+    left, right = operand_lengths(a), operand_lengths(b)
     rows, inner = (1, 1, *left)[-2:]
     made = _stack(left[:-2], right[:-1]) * rows
     return Demand(made, CALLED + UNBLOCKED * made * inner)
 
 
 def _vecmat(a: Operand, b: Operand, **more: Operand) -> Demand:
-    left, right = lengths_of(a), lengths_of(b)
+    left, right = operand_lengths(a), operand_lengths(b)
     inner, columns = (1, 1, *right)[-2:]
     made = _stack(left[:-1], right[:-2]) * columns
     return Demand(made, CALLED + UNBLOCKED * made * inner)
@@ -432,7 +436,7 @@ def _stack(a: tuple[int, ...], b: tuple[int, ...]) -> int:
 
 
 def _dot(a: Operand, b: Operand, **more: Operand) -> Demand:
-    left, right = lengths_of(a), lengths_of(b)
+    left, right = operand_lengths(a), operand_lengths(b)
     if not left or not right:
         return entrywise(a, b)
     inner = left[-1]
@@ -441,14 +445,14 @@ def _dot(a: Operand, b: Operand, **more: Operand) -> Demand:
 
 
 def _inner(a: Operand, b: Operand) -> Demand:
-    if not lengths_of(a) or not lengths_of(b):
+    if not operand_lengths(a) or not operand_lengths(b):
         return entrywise(a, b)
-    made = prod(lengths_of(a)[:-1]) * prod(lengths_of(b)[:-1])
-    return Demand(made, CALLED + made * lengths_of(a)[-1])
+    made = prod(operand_lengths(a)[:-1]) * prod(operand_lengths(b)[:-1])
+    return Demand(made, CALLED + made * operand_lengths(a)[-1])
 
 
 def _tensordot(a: Operand, b: Operand, axes: Operand = 2) -> Demand:
-    shape, listed = lengths_of(a), 0
+    shape, listed = operand_lengths(a), 0
     if isinstance(axes, (list, tuple)) and len(axes) == 2:
         summed = _numbers(axes[0], "axes")
     else:
@@ -463,7 +467,7 @@ def _tensordot(a: Operand, b: Operand, axes: Operand = 2) -> Demand:
 
 def _multi_dot(arrays: Operand, **more: Operand) -> Demand:
     """Estimate products from the left, which cost no less than the best order."""
-    shapes = [(1, *lengths_of(x))[-2:] for x in _as_list(arrays)]
+    shapes = [(1, *operand_lengths(x))[-2:] for x in _as_list(arrays)]
     rows, work = shapes[0][0], 0.0
     for inner, columns in shapes[1:]:
         work += rows * inner * columns
@@ -479,7 +483,7 @@ def _einsum(*operands: Operand, optimize: Operand = False, **more: Operand) -> D
     terms = len(operands) // 2
     for k in range(terms):
         axes = _numbers(operands[2 * k + 1], "axes")
-        for axis, n in zip(axes, lengths_of(operands[2 * k]), strict=False):
+        for axis, n in zip(axes, operand_lengths(operands[2 * k]), strict=False):
             lengths[axis] = max(lengths.get(axis, 1), n)
             counts[axis] = counts.get(axis, 0) + 1
     if len(operands) % 2:
@@ -503,7 +507,7 @@ def _covariance(
     m: Operand, y: Operand = None, rowvar: Operand = True, **more: Operand
 ) -> Demand:
     def variables(x: Operand) -> int:
-        shape = lengths_of(x)
+        shape = operand_lengths(x)
         return 1 if len(shape) < 2 else shape[0 if rowvar else 1]
 
     given = [m] if y is None else [m, y]
@@ -518,7 +522,7 @@ def _covariance(
 
 def _factor(a: Operand, *more: Operand, **settings: Operand) -> Demand:
     """Estimate one that takes n**3 steps for each matrix and makes a few as large."""
-    *stack, m, n = (1, 1, *lengths_of(a))
+    *stack, m, n = (1, 1, *operand_lengths(a))
     work = 30.0 * prod(stack) * m * n * min(m, n)
     work += sum(_size(b) * min(m, n) for b in more if not isinstance(b, (int, float)))
     work += CALLED * prod(stack)
@@ -529,7 +533,7 @@ def _svd(
     a: Operand, full_matrices: Operand = True, *more: Operand, **rest: Operand
 ) -> Demand:
     made, work = _factor(a)
-    *stack, m, n = (1, 1, *lengths_of(a))
+    *stack, m, n = (1, 1, *operand_lengths(a))
     whole = prod(stack) * (m**2 + n**2) if full_matrices else 0
     return Demand(made + whole, work + 4.0 * whole * min(m, n))
 
@@ -552,10 +556,10 @@ def _norm(
 
 def _solve(a: Operand, b: Operand) -> Demand:
     """Estimate solutions; stacks of systems and of right sides broadcast."""
-    stack = lengths_of(a)[:-2]
-    n = (1, *lengths_of(a))[-1]
-    columns = 1 if len(lengths_of(b)) == 1 else (1, *lengths_of(b))[-1]
-    systems = _stack(stack, () if columns == 1 else lengths_of(b)[:-2])
+    stack = operand_lengths(a)[:-2]
+    n = (1, *operand_lengths(a))[-1]
+    columns = 1 if len(operand_lengths(b)) == 1 else (1, *operand_lengths(b))[-1]
+    systems = _stack(stack, () if columns == 1 else operand_lengths(b)[:-2])
     made = systems * n * columns
     work = 30.0 * systems * n**2 * (n + columns)
     return Demand(made + 4 * _size(a), 10 * CALLED + CALLED * systems + work)
@@ -577,7 +581,7 @@ def _as_matrix(a: Operand, *more: Operand, **settings: Operand) -> Demand:
 
 def _vectors(*operands: Operand) -> None:
     """Raise an error for coefficients that are no vectors, which NumPy broadcasts."""
-    if any(len(lengths_of(x)) > 1 for x in operands):
+    if any(len(operand_lengths(x)) > 1 for x in operands):
         raise ValueError("the coefficients of a polynomial must be vectors in a rule")
 
 
@@ -597,7 +601,7 @@ def _polymul(a: Operand, b: Operand) -> Demand:
 
 
 def _poly(seq: Operand) -> Demand:
-    if len(lengths_of(seq)) > 1:
+    if len(operand_lengths(seq)) > 1:
         return _factor(seq)
     n = _size(seq)
     return Demand(2 * n + 2, 10 * CALLED * (1 + n) + COMPUTED * n * n)
@@ -635,7 +639,7 @@ def _fft(
 def _fftn(
     a: Operand, s: Operand = None, axes: Operand = None, *more: Operand, **rest: Operand
 ) -> Demand:
-    shape = [*lengths_of(a)]
+    shape = [*operand_lengths(a)]
     if s is not None:
         wanted = _numbers(s, "s")
         along = range(-len(wanted), 0) if axes is None else _numbers(axes, "axes")

@@ -14,7 +14,7 @@ from typing import Any
 from weakref import ref
 
 from workbench.autodiff.call import Call
-from workbench.autodiff.steps import Rules, plan
+from workbench.autodiff.steps import Rules, plan_steps
 from workbench.core import source
 from workbench.core.graph import Graph
 from workbench.core.op import Op
@@ -219,7 +219,7 @@ class OpFromGraph(Call):
         columns = []
         for y in self.graph.outputs:
             reached = {y.serial} if isinstance(y, Tensor) else set()
-            for node, mask in plan([y], self.graph.leaves):
+            for node, mask in plan_steps([y], self.graph.leaves):
                 reached |= {
                     x.serial for i, x in enumerate(node.inputs) if mask >> i & 1
                 }

@@ -192,8 +192,10 @@ class BatchedOp(Op):
         def rule(xs: Any, held: Any, gs: Any) -> list[Any]:
             arrived = define.Parts(gs) if isinstance(y, tuple) else gs[0]
             passed = pull(mask, arrived, held, xs, params, *inside)
-            return [None if passed[i] is None else reverse.fit(passed[i], xs[i])
-                    for i in wanted]  # fmt: skip
+            return [
+                None if passed[i] is None else reverse.fit_cotangent(passed[i], xs[i])
+                for i in wanted
+            ]
 
         rows = self._run_rule(rule, inputs, y, as_tuple(g), repeat(True))
         for i, c in zip(wanted, rows, strict=True):

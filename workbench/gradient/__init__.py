@@ -11,17 +11,7 @@ from workbench.errors import (
     GradUndefinedError,
     NullTypeGradError,
 )
-from workbench.gradient.products import (
-    Lop,
-    Rop,
-    hessian,
-    hessian_vector_product,
-    jacobian,
-    pullback,
-    pushforward,
-)
-from workbench.gradient.verify import GradientError, numeric_grad, verify_grad
-from workbench.gradient.whole import (
+from workbench.gradient.gradients import (
     consider_constant,
     disconnected_grad,
     format_as,
@@ -33,6 +23,16 @@ from workbench.gradient.whole import (
     subgraph_grad,
     zero_grad,
 )
+from workbench.gradient.products import (
+    Lop,
+    Rop,
+    hessian,
+    hessian_vector_product,
+    jacobian,
+    pullback,
+    pushforward,
+)
+from workbench.gradient.verify import GradientError, numeric_grad, verify_grad
 from workbench.ops.gradients import DisconnectedType, NullType
 
 __all__ = [

@@ -91,7 +91,7 @@ class numeric_grad:
                 given = tuple(
                     g.astype(x.dtype) for g, x in zip(given, arrays, strict=True)
                 )
-            y = np.asarray(value_at(f, given))
+            y = np.asarray(evaluate_array(f, given))
             if y.shape != ():
                 raise NonScalarOutputError(
                     "numeric_grad needs a function that returns one number; it"
@@ -104,7 +104,7 @@ class numeric_grad:
                 value(*(x.astype(np.result_type(x, np.float64)) for x in arrays))
             except DtypeError:
                 narrow = True  # a function of single precision, and of nothing else
-        found = [_slopes(value, arrays, i, eps) for i in range(len(arrays))]
+        found = [_difference_slopes(value, arrays, i, eps) for i in range(len(arrays))]
         #: What each entry may be off by.
         self.uncertain = [error for _, error in found]
         self._each = [g for g, _ in found]
@@ -193,17 +193,17 @@ class numeric_grad:
         return (0, 0, 0.0, 0.0) if worst is None else worst[1:]
 
 
-def value_at(f: Callable[..., Any], arrays: Sequence[Any]) -> Any:
+def evaluate_array(f: Callable[..., Any], arrays: Sequence[Any]) -> Any:
     """Return what a function of arrays (or of expressions) returns, as an array."""
-    return array_of(f(*arrays))
+    return as_array(f(*arrays))
 
 
-def array_of(x: Any) -> Any:
+def as_array(x: Any) -> Any:
     """Return the array that an expression is, or anything else as it is."""
     return x.eval() if isinstance(x, Tensor) else x
 
 
-def _slopes(
+def _difference_slopes(
     value: Callable[..., Array], arrays: list[Array], which: int, eps: float | None
 ) -> tuple[Array, Array]:
     """Return the slope by each entry of an array, and what it may be off by."""
@@ -386,10 +386,10 @@ def verify_grad(
     )
     y, pullback = vjp(fun, *arrays)
     outputs, structure = tree.flatten(y)
-    outputs = [np.asarray(array_of(part)) for part in outputs]
+    outputs = [np.asarray(as_array(part)) for part in outputs]
     complex_output = any(y.dtype.kind == "c" for y in outputs)
     for _ in range(n_tests):
-        weights = [_drawn(rng, y, cast_to_output_type) for y in outputs]
+        weights = [_draw_projection(rng, y, cast_to_output_type) for y in outputs]
 
         def projected(*moved: Array, weights: list[Any] = weights) -> Any:
             # As the gradient runs it: on Tensors, whose derivatives it may take.
@@ -397,7 +397,7 @@ def verify_grad(
             total: Any = 0.0
             for u, part in zip(weights, made.outputs, strict=True):
                 held = value_of(part)  # None where it reads a symbol or a shared value
-                held = array_of(part if held is None else held)
+                held = as_array(part if held is None else held)
                 total = total + np.sum(u * np.asarray(held))
             return np.real(total) if complex_output else total
 
@@ -407,13 +407,13 @@ def verify_grad(
             for u, y in zip(weights, outputs, strict=True)
         ]
         claimed = [
-            np.zeros_like(x) if g is None else np.asarray(array_of(g))
+            np.zeros_like(x) if g is None else np.asarray(as_array(g))
             for g, x in zip(pullback(structure(seeds)), arrays, strict=True)
         ]
         _compare(numeric_grad(projected, arrays, eps), claimed, tolerances, seed)
 
 
-def _drawn(rng: Any, y: Array, narrow: bool) -> Any:
+def _draw_projection(rng: Any, y: Array, narrow: bool) -> Any:
     """Return a projection with weights between 0.5 and 1.5: none vanishes."""
     draw = rng.random if hasattr(rng, "random") else rng.random_sample
     u = np.asarray(draw(y.shape)) + 0.5
@@ -434,31 +434,32 @@ def _compare(
         wrong = ~np.isfinite(g)
         if wrong.any():
             at = int(np.argmax(wrong))
-            raise _failed(i, at, g, truth.gf[i], np.inf, np.inf, tolerances, seed)
+            raise _error_text(i, at, g, truth.gf[i], np.inf, np.inf, tolerances, seed)
         unknown = ~np.isfinite(truth.gf[i])
         if unknown.any():
             at = int(np.argmax(unknown))
             raise UsageError(
                 f"verify_grad: differences give {truth.gf[i].flat[at]} for entry"
-                f" {_place(at, g)} of argument {i}, and tell nothing: the function is"
-                " not finite everywhere near it. Choose another point, or a small eps."
+                f" {_format_place(at, g)} of argument {i}, and tell nothing: the"
+                " function is not finite everywhere near it. Choose another point, or a"
+                " small eps."
             )
     arg, at, abs_err, rel_err = truth.max_err(claimed, abs_tol, rel_tol)
     if abs_err > abs_tol and rel_err > rel_tol:
         # As far as the differences themselves are certain.
         if abs_err <= abs_tol + 4 * truth.uncertain[arg].flat[at]:
             return
-        raise _failed(
+        raise _error_text(
             arg, at, claimed[arg], truth.gf[arg], abs_err, rel_err, tolerances, seed
         )
 
 
-def _place(at: int, array: Any) -> tuple[int, ...]:
+def _format_place(at: int, array: Any) -> tuple[int, ...]:
     """Return the entry at a flat position."""
     return tuple(map(int, np.unravel_index(at, array.shape)))
 
 
-def _failed(
+def _error_text(
     arg: int,
     at: int,
     claimed: Any,
@@ -469,7 +470,7 @@ def _failed(
     seed: int | None,
 ) -> GradientError:
     abs_tol, rel_tol = tolerances
-    place = _place(at, claimed)
+    place = _format_place(at, claimed)
     drawn = "" if seed is None else f" The projection was drawn with seed {seed}."
     return GradientError(
         arg, at, abs_err, rel_err, abs_tol, rel_tol,

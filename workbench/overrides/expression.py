@@ -46,7 +46,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from workbench.autodiff.budget import check_joined
+from workbench.autodiff.budget import check_broadcast
 from workbench.core import dims
 from workbench.core.blame import shorten
 from workbench.core.types import Array
@@ -233,7 +233,7 @@ class Expression:
                 operands = stack[-count:]
                 del stack[-count:]
                 if differ and count > 1:
-                    check_joined(operands, values.values())
+                    check_broadcast(operands, values.values())
                 stack.append(what(*operands))
         return stack[0]
 

@@ -32,7 +32,12 @@ from workbench.overrides.patterns import (
 )
 from workbench.overrides.regions import Region, Step
 from workbench.overrides.targets import UNSEEN, ByPart, Nodes, WriteFunction
-from workbench.rewrite.forms import equal, named, own_op, through
+from workbench.rewrite.forms import (
+    is_equal_constant,
+    name_wildcards,
+    own_op,
+    skip_identities,
+)
 
 ROLES = ("weight", "input", "bias")
 #: What a value depends on: data, what may be a weight, a product of two arrays.
@@ -184,7 +189,8 @@ class ByLinear(ByPart):
             fit = [
                 one
                 for one in roles
-                if self.where is None or self.where(named(ROLES, role_values(one)))
+                if self.where is None
+                or self.where(name_wildcards(ROLES, role_values(one)))
             ]
             if not fit:
                 left["refused"] += 1
@@ -270,7 +276,7 @@ class Analysis:
         self.readers = Counter(
             y.serial
             for x in self.nodes
-            for y in {id(y): y for y in map(through, x.inputs)}.values()
+            for y in {id(y): y for y in map(skip_identities, x.inputs)}.values()
             if isinstance(y, Tensor)
         )
 
@@ -348,7 +354,7 @@ class Analysis:
                     leaf
                     and hasattr(value, "shape")
                     and getattr(value, "dtype", None) == given.dtype
-                    and equal(value, given)
+                    and is_equal_constant(value, given)
                 )
             if found:
                 self.found_data.append(given)
@@ -369,7 +375,7 @@ class Analysis:
                 continue
             operands = own_op(x)[1]
             for one, other in (operands, operands[::-1]):
-                one = through(one)
+                one = skip_identities(one)
                 serial = getattr(one, "serial", None)
                 if (
                     serial in self.contractions
@@ -409,7 +415,7 @@ class Analysis:
     def strip_transposes(self, x: object, letters: str) -> Operand:
         """Return an operand as it is stored, and the transposes that follow."""
         transposes: list[Tensor] = []
-        node = through(x)
+        node = skip_identities(x)
         while (
             isinstance(node, Tensor)
             and node.serial in self.inside
@@ -423,7 +429,7 @@ class Analysis:
             for letter, axis in zip(letters, axes, strict=True):
                 stored[axis] = letter
             letters, x = "".join(stored), operands[0]
-            node = through(x)
+            node = skip_identities(x)
         return Operand(x, tuple(transposes[::-1]), letters, self.find_dependence(x))
 
     # Roles
@@ -487,7 +493,7 @@ class Analysis:
 
     def is_scaled(self, operand: Operand) -> bool:
         """Return whether an operand is a weight that is multiplied with data."""
-        node = through(operand.value)
+        node = skip_identities(operand.value)
         if not isinstance(node, Tensor) or node.op.name not in SCALING:
             return False
         found = [self.find_dependence(x) for x in own_op(node)[1]]
@@ -530,7 +536,7 @@ def make_region(one: Match, target: ByLinear) -> Region:
     root, sign, bias_sign = product.node, 1, 1
     if product.add is not None:
         root, step = product.add, 2 + len(steps)
-        first = through(own_op(root)[1][0]) is product.node
+        first = skip_identities(own_op(root)[1][0]) is product.node
         steps.append((root, pad_sources(root, (step, 2) if first else (2, step))))
         if root.op.name == "subtract":
             sign, bias_sign = (1, -1) if first else (-1, 1)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff import reverse
-from workbench.autodiff.steps import plan
+from workbench.autodiff.steps import plan_steps
 from workbench.core import types, walk
 from workbench.core.tensor import Tensor, array_of, make_leaf
 from workbench.core.traces import OpenTrace
@@ -55,7 +55,7 @@ def find_step_with_g(run: Run, likes: Sequence[Any]) -> str | None:
             for c in define.flat(run(seeds))
             if isinstance(c, Tensor) and gradients.first(c) is None
         ]
-        steps = plan(passed, seeds)
+        steps = plan_steps(passed, seeds)
         ones = [np.ones_like(c._value) for c in passed]
         moved = reverse.pull_back(passed, ones, seeds, record=True)
     found = {seed.serial for seed in seeds}

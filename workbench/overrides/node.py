@@ -161,7 +161,7 @@ class Node:
             passed = pull(mask, g, self._y, self._inputs, self.params, *inner)
             for i, (c, x) in enumerate(zip(passed, self._inputs, strict=False)):
                 if c is not None and mask >> i & 1:
-                    made[i] = reverse.fit(c, x)
+                    made[i] = reverse.fit_cotangent(c, x)
         return made
 
     def push_true(self, tangents: tuple[Any, ...]) -> Sequence[Any]:

@@ -17,8 +17,8 @@ from workbench.core.tensor import IDENTITY, Tensor
 from workbench.errors import OverrideError
 from workbench.overrides.regions import Region
 from workbench.overrides.targets import UNSEEN, ByPart, Nodes, WriteFunction
-from workbench.rewrite.forms import Form, Forms, same
-from workbench.rewrite.patterns import Match, Matches, find, fit_ranks
+from workbench.rewrite.forms import Form, Forms, is_same_value
+from workbench.rewrite.patterns import Match, Matches, find_matches, fit_ranks
 
 # What a function is called where it is shown: a lambda by its source.
 
@@ -148,7 +148,7 @@ class ByPattern(ByPart):
 
     def find_matches(self, nodes: Sequence[Tensor]) -> Matches:
         """Return the places of a program where the pattern stands."""
-        return find(self.forms, nodes, self.where, self.ranks)
+        return find_matches(self.forms, nodes, self.where, self.ranks)
 
     def find_regions(self, nodes: Sequence[Tensor], wrt: Nodes = ()) -> list[Region]:
         """Return the parts of a program that it matches."""
@@ -172,7 +172,7 @@ class ByPattern(ByPart):
         differ = [
             i
             for i, pair in enumerate(zip(match.bound, match.other, strict=True))
-            if not same(*pair)
+            if not is_same_value(*pair)
         ]
         one, two = (
             " and ".join(

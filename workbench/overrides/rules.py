@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from workbench.autodiff import forward, reverse
-from workbench.autodiff.higher_order import bits
+from workbench.autodiff.higher_order import make_bitmask
 from workbench.autodiff.steps import Rules
 from workbench.core import dims, types
 from workbench.core.blame import format_count
@@ -240,7 +240,7 @@ class Runner:
         for i in asked:
             if made[i] is not None:
                 c = self.check_part(rule, "gradient", i, made[i], inputs[i])
-                fitted[i] = reverse.fit(c, inputs[i], self.node)
+                fitted[i] = reverse.fit_cotangent(c, inputs[i], self.node)
         return fitted
 
     def compute_gradients(
@@ -269,7 +269,7 @@ class Runner:
             for i, c in zip(chosen, found, strict=True):
                 made[i] = c
         if rest:
-            true = node.pull_true(bits(rest), cotangents)
+            true = node.pull_true(make_bitmask(rest), cotangents)
             for i in rest:
                 made[i] = true[i]
         return made
@@ -344,7 +344,9 @@ class Runner:
             )
             written = f"rule(node, {name_parameters('g', len(cotangents))})"
             self.refuse(rule, what, f"Use d and x, or write a function {written}.")
-        true = node.pull_true(bits(chosen), cotangents) if "d" in names else None
+        true = (
+            node.pull_true(make_bitmask(chosen), cotangents) if "d" in names else None
+        )
         made = []
         for i in chosen:
             x = values["x"] = inputs[i]
@@ -433,7 +435,7 @@ class Runner:
 
         ``rules`` are those of overrides for nodes inside, which the true rule gets.
         """
-        mask = bits(i for i, t in enumerate(tangents) if t is not None)
+        mask = make_bitmask(i for i, t in enumerate(tangents) if t is not None)
         if self.jvp is None:
             rule = self.find_rule() if self.vjp is None else self.vjp
             self.check_linear(rule, "vjp", mask, y, inputs, params, rules)

@@ -53,7 +53,7 @@ class Form:
 
     def __init__(self, leaves: Sequence[Tensor], root: Tensor) -> None:
         self.leaves = list(leaves)
-        self.root = through(root)
+        self.root = skip_identities(root)
         stop = {x.serial for x in leaves}
         first = min(stop, default=0)
         self.nodes = [
@@ -99,14 +99,14 @@ class Forms:
     def __init__(self, function: Callable[..., Any], text: str) -> None:
         self.function = function
         self.text = text
-        self.names = wildcards(function)
+        self.names = find_wildcards(function)
         self.exact: dict[Any, Form | None] = {}
         self.known: dict[Any, list[Form]] = {}
         self.failed: Exception | None = None
         #: The structures that it has for arrays of one rank.
         self.usual: set[Any] = set()
         for rank in (1, 2, 3, 0):
-            form = self.recorded([spec_for((rank, "f"))] * len(self.names))
+            form = self.record_form([make_spec((rank, "f"))] * len(self.names))
             if form is not None:
                 if form.unread:
                     self.refuse(
@@ -117,7 +117,7 @@ class Forms:
                 if rank:
                     self.usual.add(form.structure)
 
-    def recorded(self, specs: Sequence[Any]) -> Form | None:
+    def record_form(self, specs: Sequence[Any]) -> Form | None:
         """Return the form for such values; None where the function cannot take them."""
         try:
             with np.errstate(all="ignore"):
@@ -148,7 +148,7 @@ class Forms:
         form = Form(made.leaves, root)
         return form
 
-    def of(self, kinds: Iterable[Kind]) -> list[Form]:
+    def forms_for(self, kinds: Iterable[Kind]) -> list[Form]:
         """Return one form of each structure that it has for values of these kinds.
 
         None where it cannot be computed for any of them: `failed` says why.
@@ -159,7 +159,7 @@ class Forms:
             found: dict[Any, Form] = {}
             arrays = set(self.usual)
             for chosen in self.combinations(kinds):
-                form = self.recorded([spec_for(kind) for kind in chosen])
+                form = self.record_form([make_spec(kind) for kind in chosen])
                 if form is not None and not form.unread:
                     structure = form.structure
                     found.setdefault(structure, form)
@@ -188,14 +188,14 @@ class Forms:
             )
         return product(floats, repeat=count)
 
-    def at(self, bound: Sequence[Any]) -> Form | None:
+    def form_at(self, bound: Sequence[Any]) -> Form | None:
         """The form for the very shapes and dtypes of what the wildcards stand for."""
         specs = [types.spec_of(x) for x in bound]
         key = tuple([(s.shape, s.dtype, s.weak) for s in specs])
         if not all(isinstance(n, int) for s in specs for n in s.shape):
-            return self.recorded(specs)  # an unknown length is that of one array
+            return self.record_form(specs)  # an unknown length is that of one array
         if key not in self.exact:
-            self.exact[key] = self.recorded(specs)
+            self.exact[key] = self.record_form(specs)
         return self.exact[key]
 
     def refuse(self, what: str, cure: str) -> NoReturn:
@@ -204,7 +204,7 @@ class Forms:
         raise OverrideError(f"the pattern {self.text}: {what}{stop} {cure}".rstrip())
 
 
-def wildcards(function: Callable[..., Any]) -> tuple[str, ...]:
+def find_wildcards(function: Callable[..., Any]) -> tuple[str, ...]:
     """Return the names of the parameters without default."""
     if not callable(function):
         raise OverrideError(
@@ -244,7 +244,7 @@ def wildcards(function: Callable[..., Any]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def spec_for(kind: Kind) -> Spec:
+def make_spec(kind: Kind) -> Spec:
     """Shape and dtype for a rank and a kind of numbers."""
     return Spec((LENGTH,) * kind[0], np.dtype(DTYPES.get(kind[1], "f8")))
 
@@ -256,10 +256,10 @@ def own_op(node: Tensor) -> tuple[Op, tuple[Any, ...], dict[str, Any]]:
 
 def own_inputs(node: Tensor) -> tuple[Any, ...]:
     """Return what a node reads, without those read for their lengths alone."""
-    return tuple(map(through, deferred.unwrap_deferred(node)[1]))
+    return tuple(map(skip_identities, deferred.unwrap_deferred(node)[1]))
 
 
-def through(x: Any) -> Any:
+def skip_identities(x: Any) -> Any:
     """Return what stands behind the steps that nobody has written.
 
     Those are the identities that functions wrap their arguments in, and what makes a
@@ -302,14 +302,14 @@ def is_value(x: Any) -> bool:
     return types.is_weak(x) or (hasattr(x, "dtype") and hasattr(x, "shape"))
 
 
-def same(a: Any, b: Any) -> bool:
+def is_same_value(a: Any, b: Any) -> bool:
     """Return whether two places hold one value: the same Tensor, or equal constants."""
     if isinstance(a, Tensor) or isinstance(b, Tensor):
-        return a is b or (a is not MISSING and through(a) is through(b))
-    return a is not MISSING and equal(a, b)
+        return a is b or (a is not MISSING and skip_identities(a) is skip_identities(b))
+    return a is not MISSING and is_equal_constant(a, b)
 
 
-def equal(a: Any, b: Any) -> bool:
+def is_equal_constant(a: Any, b: Any) -> bool:
     """Whether two constants are equal: numbers and arrays by shape and entries."""
     if a is b:
         return True
@@ -321,7 +321,7 @@ def equal(a: Any, b: Any) -> bool:
     return bool(found if types.is_weak(found) else found.all())
 
 
-def same_settings(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
+def has_same_settings(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
     """Return whether two nodes of an op have the same settings."""
     if a.keys() != b.keys():
         return False
@@ -334,7 +334,7 @@ def same_settings(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
         return False
 
 
-def named(names: Sequence[str], bound: Sequence[Any]) -> dict[str, Any]:
+def name_wildcards(names: Sequence[str], bound: Sequence[Any]) -> dict[str, Any]:
     """Return what the wildcards stand for, by name; a Python number as an array."""
     return {
         name: np.asarray(x) if types.is_weak(x) else x  # host array: a number

@@ -23,15 +23,15 @@ from workbench.rewrite.forms import (
     MISSING,
     Form,
     Forms,
-    equal,
+    has_same_settings,
+    is_equal_constant,
+    is_same_value,
     is_value,
     kinds_of,
-    named,
+    name_wildcards,
     own_inputs,
     own_op,
-    same,
-    same_settings,
-    through,
+    skip_identities,
 )
 
 #: Ops whose two arguments may stand in either order.
@@ -99,7 +99,7 @@ class Matches(NamedTuple):
     misfits: list[tuple[Any, ...]]
 
 
-def find(
+def find_matches(
     forms: Forms,
     nodes: Sequence[Tensor],
     where: Callable[[Mapping[str, Any]], Any] | None = None,
@@ -125,7 +125,7 @@ def find(
         if not fit_ranks(forms.names, bound, ranks):
             misfits.append(bound)
             return False
-        if where is None or where(named(forms.names, bound)):
+        if where is None or where(name_wildcards(forms.names, bound)):
             return True
         refused.add(root.serial)
         return False
@@ -133,7 +133,7 @@ def find(
     by_op: dict[str, list[Tensor]] = defaultdict(list)
     for node in nodes:
         by_op[node.op.name].append(node)
-    known = forms.of(kinds_of(nodes))
+    known = forms.forms_for(kinds_of(nodes))
     allowed = {node.serial for node in nodes}
     found: dict[int, Match] = {}
     exact = Exact(forms, allowed)
@@ -144,7 +144,7 @@ def find(
         for root in by_op.get(form.root.op.name, ()):
             if root.serial in found:
                 continue
-            first = exact.again(root)
+            first = exact.match_last(root)
             if first is not None and not accepts(root, first.bound):
                 first = None
             if not search.fits(form.root, root):
@@ -158,7 +158,7 @@ def find(
                     first = match
                     break
             if first is not None and search.swaps:
-                for bound in search.readings(root, first):
+                for bound in search.other_readings(root, first):
                     match = exact.match(root, bound)
                     if match is not None and accepts(root, bound):
                         first = first._replace(other=bound)
@@ -194,7 +194,7 @@ class Exact:
 
     def form(self, bound: tuple[Any, ...]) -> Form | None:
         """Return the form for some values."""
-        return self.forms.at(bound)
+        return self.forms.form_at(bound)
 
     def match(self, root: Tensor, bound: tuple[Any, ...]) -> Match | None:
         """A match whose settings and constants are the pattern's too, or None."""
@@ -212,9 +212,9 @@ class Exact:
         if binding is None:
             return None
         self.last = search
-        return made(search, root, binding)
+        return make_match(search, root, binding)
 
-    def again(self, root: Tensor) -> Match | None:
+    def match_last(self, root: Tensor) -> Match | None:
         """Return a match of the form that stood last: most are of one shape."""
         search = self.last
         if search is None or not search.fits(search.form.root, root):
@@ -222,11 +222,11 @@ class Exact:
         binding = next(search.bindings(root), None)
         if binding is None:
             return None
-        match = made(search, root, binding)
+        match = make_match(search, root, binding)
         return match if self.form(match.bound) is search.form else None
 
 
-def made(search: Search, root: Tensor, binding: Mapping[int, Any]) -> Match:
+def make_match(search: Search, root: Tensor, binding: Mapping[int, Any]) -> Match:
     """Return the match that a binding of all parts of a form says."""
     form = search.form
     bound = tuple([binding[x.serial] for x in form.leaves])
@@ -276,16 +276,16 @@ class Search:
 
     def fits(self, p: Any, x: Any) -> bool:
         """Return whether a part of the pattern could stand at a value."""
-        answer = self.known(p, x)
+        answer = self.check_known(p, x)
         if answer is not None:
             return answer
-        stack = [(p, through(x))]
+        stack = [(p, skip_identities(x))]
         while stack:
             p, x = stack[-1]
             fitting = False
             waiting: tuple[Any, Any] | None = None
             for pairs in self.orders(p, x):
-                verdicts = [self.known(a, b) for a, b in pairs]
+                verdicts = [self.check_known(a, b) for a, b in pairs]
                 if False in verdicts:
                     continue
                 if None not in verdicts:
@@ -296,10 +296,10 @@ class Search:
                 self.memo[p.serial, x.serial] = fitting
                 stack.pop()
             else:
-                stack.append((waiting[0], through(waiting[1])))
+                stack.append((waiting[0], skip_identities(waiting[1])))
         return fitting
 
-    def known(self, p: Any, x: Any) -> bool | None:
+    def check_known(self, p: Any, x: Any) -> bool | None:
         """Whether a pair fits, as far as one look tells; None if that is not far."""
         if not isinstance(p, Tensor) or p.serial not in self.form.own:
             return self.constant(p, x)
@@ -307,7 +307,7 @@ class Search:
             return is_value(x)
         if not isinstance(x, Tensor):
             return False
-        x = through(x)
+        x = skip_identities(x)
         found = self.memo.get((p.serial, x.serial))
         if found is None and (p.op.name != x.op.name or x.serial not in self.allowed):
             return False
@@ -322,13 +322,13 @@ class Search:
 
     def _orders(self, p: Tensor, x: Tensor) -> list[Pairs]:
         op, inputs, params = own_op(p)
-        inputs = tuple(map(through, inputs))
+        inputs = tuple(map(skip_identities, inputs))
         other, operands, settings = own_op(x)
         if len(inputs) != len(operands):
             return []
         if self.exact and not (
             (op is other or (op.maker == other.maker and not op.custom))
-            and same_settings(params, settings)
+            and has_same_settings(params, settings)
         ):
             return []
         made: list[Pairs] = [tuple(zip(inputs, operands, strict=True))]
@@ -336,12 +336,12 @@ class Search:
         if (
             len(inputs) == 2
             and op.name in COMMUTATIVE
-            and not (same(*inputs) or same(*operands))
+            and not (is_same_value(*inputs) or is_same_value(*operands))
         ):
             made.append(((inputs[0], operands[1]), (inputs[1], operands[0])))
         return made
 
-    def fitting(self, p: Tensor, x: Tensor) -> list[Pairs]:
+    def fitting_orders(self, p: Tensor, x: Tensor) -> list[Pairs]:
         """Return the ways in which the inputs of two nodes fit together."""
         return [
             pairs
@@ -353,23 +353,23 @@ class Search:
         """Return whether a constant of the pattern may stand at a value."""
         if isinstance(p, Tensor) or isinstance(x, Tensor):
             return p is x
-        return equal(p, x) if self.exact else is_value(p) == is_value(x)
+        return is_equal_constant(p, x) if self.exact else is_value(p) == is_value(x)
 
     def agrees(self, binding: Mapping[int, Any], p: Any, x: Any) -> bool:
         """Return whether a pair belongs together under a binding."""
         if not isinstance(p, Tensor) or p.serial not in self.form.own:
             return self.constant(p, x)
-        y = x if p.serial in self.wild else through(x)
-        return same(binding.get(p.serial, MISSING), y)
+        y = x if p.serial in self.wild else skip_identities(x)
+        return is_same_value(binding.get(p.serial, MISSING), y)
 
-    def readings(self, root: Tensor, first: Match) -> Iterator[tuple[Any, ...]]:
+    def other_readings(self, root: Tensor, first: Match) -> Iterator[tuple[Any, ...]]:
         """What else the wildcards may be at a node, where other nodes are inside then.
 
         Of a product of two wildcards each is what stands in its place: the other order
         is no reading of its own.
         """
         placed = zip(self.form.nodes, first.steps, strict=False)
-        if not any(len(self.fitting(p, node)) > 1 for p, (node, _) in placed):
+        if not any(len(self.fitting_orders(p, node)) > 1 for p, (node, _) in placed):
             return
         inside = {node.serial for node, _ in first.steps}
         for binding in self.bindings(root, most=MOST_SECOND):
@@ -409,17 +409,17 @@ class Search:
                     continue
                 is_op = p.serial not in self.wild
                 if is_op:
-                    x = through(x)
+                    x = skip_identities(x)
                 known = bound.get(p.serial, MISSING)
                 if known is not MISSING:
-                    if same(known, x):
+                    if is_same_value(known, x):
                         continue
                     break
                 if not is_op:
                     bound[p.serial] = x
                     trail.append(p.serial)
                     continue
-                ways = self.fitting(p, x)
+                ways = self.fitting_orders(p, x)
                 if not ways:
                     break
                 bound[p.serial] = x

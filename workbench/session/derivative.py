@@ -92,7 +92,7 @@ class Endpoints:
     def plan_sweep(self) -> list[tuple[Tensor, int]]:
         """Return the steps of a sweep from the output to the sources."""
         rules = None if self.resolution is None else self.resolution.rules
-        return steps.plan([self.output], self.sources, rules)
+        return steps.plan_steps([self.output], self.sources, rules)
 
     def list_active(self, path: Iterable[int]) -> tuple[str, ...]:
         """Return the labels of the overrides that are active on the path, each once."""
@@ -471,7 +471,7 @@ def jacobian(
     """
     endpoints = Endpoints(session, of, wrt)
     linear = endpoints.make_linear_map()
-    spans = (0, linear.tops[-1]), (0, linear.lefts[-1])
+    spans = (0, linear.row_starts[-1]), (0, linear.column_starts[-1])
     entries = linear.matrix(*spans, linear.choose_window_mode(*spans))
     shapes = [("", x.shape) for x in endpoints.sources]
     blocks = split_blocks(entries, [("", endpoints.output.shape)], shapes)

@@ -74,12 +74,12 @@ class Matrix:
     @property
     def rows(self) -> int:
         """The number of rows: the entries of the output."""
-        return self._linear.tops[-1]
+        return self._linear.row_starts[-1]
 
     @property
     def columns(self) -> int:
         """The number of columns: the entries of the inputs."""
-        return self._linear.lefts[-1]
+        return self._linear.column_starts[-1]
 
     @property
     def caption(self) -> str:
@@ -191,8 +191,8 @@ class Matrix:
         """
         self._check_size(rows, columns)
         return PooledView(
-            find_cell_starts(self._linear.tops, rows, blocks[0]),
-            find_cell_starts(self._linear.lefts, columns, blocks[1]),
+            find_cell_starts(self._linear.row_starts, rows, blocks[0]),
+            find_cell_starts(self._linear.column_starts, columns, blocks[1]),
             self._iterate_blocks(rows, columns, progress),
             self.dtype,
         )
@@ -208,8 +208,8 @@ class Matrix:
         rows, columns = self.check_window(rows, columns)
         self._check_size(rows, columns)
         return Pattern(
-            find_cell_starts(self._linear.tops, rows, blocks[0]),
-            find_cell_starts(self._linear.lefts, columns, blocks[1]),
+            find_cell_starts(self._linear.row_starts, rows, blocks[0]),
+            find_cell_starts(self._linear.column_starts, columns, blocks[1]),
             self._iterate_blocks(rows, columns, progress),
         )
 

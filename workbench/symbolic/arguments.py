@@ -41,7 +41,7 @@ def is_symbol(x: Any) -> bool:
     )
 
 
-def called(x: Tensor, position: int | None = None) -> str:
+def quote_symbol(x: Tensor, position: int | None = None) -> str:
     """Return how an error names a symbol: by its name, or by what is known of it."""
     if x.name is not None:
         return repr(x.name)
@@ -49,7 +49,7 @@ def called(x: Tensor, position: int | None = None) -> str:
     return f"{place.strip()} {types.spec_of(x)}{blame.quote_site(x.site)}".strip()
 
 
-def pairs(given: Any, what: str, example: str) -> Iterator[tuple[Any, Any]]:
+def as_pairs(given: Any, what: str, example: str) -> Iterator[tuple[Any, Any]]:
     """The items of a mapping, or of a sequence of pairs."""
     if given is None:
         return
@@ -76,14 +76,15 @@ class Signature:
 
     def __init__(self, inputs: Any, defaults: Any, name: str) -> None:
         self.function = name
-        self.inputs = _inputs(inputs)
+        self.inputs = _as_inputs(inputs)
         self.symbols = [x for one in self.inputs for x in one.symbols]
         seen: dict[int, int] = {}
         for i, x in enumerate(self.symbols):
             if x.serial in seen:
                 raise UsageError(
-                    f"{name}: the symbol {called(x)} is given twice among the inputs,"
-                    f" at places {seen[x.serial] + 1} and {i + 1}. Give it once."
+                    f"{name}: the symbol {quote_symbol(x)} is given twice among the"
+                    f" inputs, at places {seen[x.serial] + 1} and {i + 1}. Give it"
+                    " once."
                 )
             seen[x.serial] = i
         #: Whether each argument is a symbol, none a nest of symbols.
@@ -96,19 +97,20 @@ class Signature:
                     self.twice.add(one.name)
                 self.places[one.name] = i
         self.check: list[Callable[[Any], Any]] = [
-            _checker(x, i) for i, x in enumerate(self.symbols)
+            _make_checker(x, i) for i, x in enumerate(self.symbols)
         ]
         #: What stands for an argument that is left out, by the symbol.
         self.defaults: dict[Tensor, Any] = {}
-        for x, value in pairs(defaults, "defaults", "{x: 1.0}"):
+        for x, value in as_pairs(defaults, "defaults", "{x: 1.0}"):
             if not isinstance(x, Tensor) or x.serial not in seen:
                 raise UsageError(
-                    f"{name}: a default is given for {_shown(x)}, which is none of"
-                    f" the inputs ({self.listed()}). Its keys are symbols."
+                    f"{name}: a default is given for {_describe_argument(x)}, which is"
+                    f" none of the inputs ({self.list_arguments()}). Its keys are"
+                    " symbols."
                 )
             self.defaults[x] = copy_state(self.check[seen[x.serial]](value))
 
-    def listed(self) -> str:
+    def list_arguments(self) -> str:
         """Return the arguments by name, for errors."""
         names = [
             one.name or ", ".join(repr(x.spec) for x in one.symbols) or "()"
@@ -136,15 +138,16 @@ class Signature:
         f, count = self.function, len(self.inputs)
         if len(args) > count:
             raise UsageError(
-                f"{f} takes {count} argument{'s' * (count != 1)} ({self.listed()}),"
-                f" and is called with {len(args)}."
+                f"{f} takes {count} argument{'s' * (count != 1)}"
+                f" ({self.list_arguments()}), and is called with {len(args)}."
             )
         given = dict(enumerate(args))
         for name, value in named.items():
             place = self.places.get(name)
             if place is None:
                 raise UsageError(
-                    f"{f} has no argument {name!r}. Its arguments are {self.listed()}."
+                    f"{f} has no argument {name!r}. Its arguments are"
+                    f" {self.list_arguments()}."
                 )
             if name in self.twice:
                 raise UsageError(
@@ -163,7 +166,8 @@ class Signature:
         ]
         if missing:
             raise UsageError(
-                f"{f} is called without {', '.join(missing)}. It takes {self.listed()}."
+                f"{f} is called without {', '.join(missing)}. It takes"
+                f" {self.list_arguments()}."
             )
         return given
 
@@ -187,7 +191,7 @@ _BARE = tree.flatten(0.0)[1]
 WHOLE = [np.dtype(kind) for kind in (bool, np.int64, np.float64, np.complex128)]
 
 
-def _inputs(inputs: Any) -> list[Input]:
+def _as_inputs(inputs: Any) -> list[Input]:
     """Return the arguments, from what `function` was given as its inputs."""
     if isinstance(inputs, Tensor):
         inputs = [inputs]
@@ -196,15 +200,16 @@ def _inputs(inputs: Any) -> list[Input]:
         for key, _ in items:
             if not isinstance(key, str):
                 raise UsageError(
-                    f"the keys of a mapping of inputs are names, not {_shown(key)}:"
-                    " wb.function({'x': x}, y), or wb.function([x], y)."
+                    "the keys of a mapping of inputs are names, not"
+                    f" {_describe_argument(key)}: wb.function({{'x': x}}, y), or"
+                    " wb.function([x], y)."
                 )
     elif isinstance(inputs, Sequence) and not isinstance(inputs, str):
         items = [(None, x) for x in inputs]
     else:
         raise UsageError(
-            f"the inputs of a function are a list of symbols, not {_shown(inputs)}:"
-            " wb.function([x, y], x + y)."
+            "the inputs of a function are a list of symbols, not"
+            f" {_describe_argument(inputs)}: wb.function([x, y], x + y)."
         )
     made = []
     for name, x in items:
@@ -230,22 +235,22 @@ def _check_symbol(x: Any) -> None:
     else:
         why = "is computed from others"
         cure = "Name the symbols it is made of, or replace it with givens={x: new}."
-    shown = _shown(x).removeprefix("the input ")
+    shown = _describe_argument(x).removeprefix("the input ")
     raise UsageError(f"the input {shown} {why}. {cure}")
 
 
-def _shown(x: Any) -> str:
+def _describe_argument(x: Any) -> str:
     if isinstance(x, Tensor):
         return blame.describe(x) + blame.quote_site(x.site)
     return blame.shorten(repr(x))
 
 
-def _checker(x: Tensor, position: int) -> Callable[[Any], Any]:
+def _make_checker(x: Tensor, position: int) -> Callable[[Any], Any]:
     """What turns an argument into an array that fits a symbol; quick where it fits."""
     spec: Spec = types.spec_of(x)
     dtype, shape = spec.dtype, spec.shape
     if not shape and dtype.isnative and dtype.kind in "biufc":
-        return _number_checker(x, position)
+        return _make_number_checker(x, position)
     known = all(isinstance(n, int) for n in shape)
     rank = len(shape)
 
@@ -254,12 +259,12 @@ def _checker(x: Tensor, position: int) -> Callable[[Any], Any]:
             if value.shape == shape if known else value.ndim == rank:
                 if known or matches_lengths(value.shape, shape):
                     return value
-        return checked(value, x, position)
+        return check_value(value, x, position)
 
     return check
 
 
-def _measured(value: Tensor, spec: Spec, name: str) -> Any:
+def _defer_symbol(value: Tensor, spec: Spec, name: str) -> Any:
     """A Tensor of unknown lengths for a symbol of known ones: checked when it runs."""
     have, want = value.shape, spec.shape
     late = [i for i, n in enumerate(have) if not isinstance(n, int)]
@@ -267,9 +272,9 @@ def _measured(value: Tensor, spec: Spec, name: str) -> Any:
         return value
     if len(late) > 1 or 0 in want:
         raise ShapeError(
-            f"the input {name} takes {spec}, and is given {_shown(value)}, whose"
-            " lengths are known only when the program runs. Declare the symbol with"
-            " another shape=, None for a length that may be any."
+            f"the input {name} takes {spec}, and is given {_describe_argument(value)},"
+            " whose lengths are known only when the program runs. Declare the symbol"
+            " with another shape=, None for a length that may be any."
         )
     if any(have[i] != n for i, n in enumerate(want) if i not in late):
         return value
@@ -277,8 +282,8 @@ def _measured(value: Tensor, spec: Spec, name: str) -> Any:
     return np.reshape(value, want)
 
 
-def _number_checker(x: Tensor, position: int) -> Callable[[Any], Any]:
-    """As `_checker`, for a symbol without axes."""
+def _make_number_checker(x: Tensor, position: int) -> Callable[[Any], Any]:
+    """As `_make_checker`, for a symbol without axes."""
     dtype = types.spec_of(x).dtype
     kind = dtype.type
     # Python's numbers that are of its kind and that it holds as they are.
@@ -293,15 +298,15 @@ def _number_checker(x: Tensor, position: int) -> Callable[[Any], Any]:
             try:
                 return kind(value)
             except OverflowError:
-                pass  # an integer out of range: `checked` tells
+                pass  # an integer out of range: `check_value` tells
         elif given is np.ndarray and value.dtype == dtype and not value.shape:
             return value
-        return checked(value, x, position)
+        return check_value(value, x, position)
 
     return check
 
 
-def checked(value: Any, x: Tensor, position: int | None = None) -> Any:
+def check_value(value: Any, x: Tensor, position: int | None = None) -> Any:
     """Return a value in the dtype of a symbol, if it has its rank and known lengths.
 
     Python's numbers and lists take the symbol's dtype where that is of their kind;
@@ -313,7 +318,7 @@ def checked(value: Any, x: Tensor, position: int | None = None) -> Any:
         Otherwise; with the name of the symbol.
     """
     spec: Spec = types.spec_of(x)
-    name = called(x, position)
+    name = quote_symbol(x, position)
     if isinstance(value, np.ndarray) and type(value) is not np.ndarray:
         try:
             value = types.strip_subclass(value)
@@ -327,7 +332,7 @@ def checked(value: Any, x: Tensor, position: int | None = None) -> Any:
     plain = not (hasattr(value, "dtype") and hasattr(value, "shape"))
     given = value
     if isinstance(value, Tensor):
-        value = _measured(value, spec, name)
+        value = _defer_symbol(value, spec, name)
     if plain:
         if isinstance(value, (Real, Decimal)) and not types.is_weak(value):
             value = float(value)  # a fraction
@@ -340,8 +345,8 @@ def checked(value: Any, x: Tensor, position: int | None = None) -> Any:
             ) from error
     if value.dtype.kind not in "biufc" and spec.dtype.kind in "biufc":
         raise DtypeError(
-            f"the input {name} is given {_shown(given)}, which is no array of numbers."
-            f" It takes {spec}."
+            f"the input {name} is given {_describe_argument(given)}, which is no array"
+            f" of numbers. It takes {spec}."
         )
     if not matches_lengths(value.shape, spec.shape):
         want, have = len(spec.shape), len(value.shape)
@@ -369,7 +374,7 @@ def checked(value: Any, x: Tensor, position: int | None = None) -> Any:
     made = value.astype(spec.dtype)
     if plain and spec.dtype.kind in "iu" and np.any(made != value):
         raise DtypeError(
-            f"the input {name} takes {spec.dtype}, and {_shown(given)} is out of its"
-            " range."
+            f"the input {name} takes {spec.dtype}, and {_describe_argument(given)} is"
+            " out of its range."
         )
     return made if made.shape or not plain else made[()]

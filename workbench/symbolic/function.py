@@ -35,23 +35,23 @@ from workbench.core.tree import Tree
 from workbench.core.types import WEAK_TYPES
 from workbench.errors import ShapeError, TraceError, UsageError
 from workbench.ops import gradients
-from workbench.symbolic.arguments import Signature, called
+from workbench.symbolic.arguments import Signature, quote_symbol
 from workbench.symbolic.preparing import (
+    as_output,
+    check_swaps,
     check_unused,
+    check_updates,
+    find_shared_leaves,
     fit_update,
     is_leaf,
-    missing_symbols,
-    output,
-    replaced,
-    shared_leaves,
-    swapped,
-    updated,
+    missing_symbols_error,
+    replace_symbols,
 )
 
 # Who an array belongs to: what a function returns or keeps is nobody else's.
 
 
-def apart(arrays: Sequence[Any], others: Iterable[Any]) -> list[Any]:
+def copy_aliases(arrays: Sequence[Any], others: Iterable[Any]) -> list[Any]:
     """Return the arrays, with a copy of each that shares memory with one before it.
 
     ``others`` are arrays that somebody has: arguments, states. What is read-only is
@@ -62,8 +62,8 @@ def apart(arrays: Sequence[Any], others: Iterable[Any]) -> list[Any]:
     for x in arrays:
         if isinstance(x, np.ndarray) or not isinstance(x, _NUMBERS):
             if taken is None:
-                taken = set(map(_memory, others))
-            memory = _memory(x)
+                taken = set(map(_memory_owner, others))
+            memory = _memory_owner(x)
             if (
                 (memory in taken and hasattr(x, "shape"))
                 or (isinstance(x, np.ndarray) and not x.flags.writeable)
@@ -78,7 +78,7 @@ def apart(arrays: Sequence[Any], others: Iterable[Any]) -> list[Any]:
 _NUMBERS = (np.number, np.bool_, *WEAK_TYPES)
 
 
-def _memory(x: Any) -> int:
+def _memory_owner(x: Any) -> int:
     """Return the object at the bottom of a view: two with the same one share memory."""
     while (base := getattr(x, "base", None)) is not None:
         x = base
@@ -91,14 +91,14 @@ def _memory(x: Any) -> int:
 MODULES = {"fft", "linalg", "np", "signal", "sparse", "special", "stats"}
 
 
-def identifier(name: str | None) -> str:
+def as_identifier(name: str | None) -> str:
     """Return the name of a function as Python can write it."""
     made = re.sub(r"\W+", "_", name or "function")
     taken = keyword.iskeyword(made) or hasattr(builtins, made) or made in MODULES
     return f"f_{made}" if taken or made[0].isdigit() else made
 
 
-def returned(codes: Sequence[str], structure: Tree | None, updates: int) -> str:
+def nest_code(codes: Sequence[str], structure: Tree | None, updates: int) -> str:
     """Return what the source returns, from the code of each output, updates last.
 
     A nest of dataclasses and the like, which are no code, is a tuple of its leaves.
@@ -108,7 +108,7 @@ def returned(codes: Sequence[str], structure: Tree | None, updates: int) -> str:
     nested: Any = None
     if structure is not None:
         nested = structure(outputs[:count])
-        if not _plain(nested):
+        if not _is_python_nest(nested):
             nested = tuple(outputs[:count])
     if updates:
         nested = (nested, outputs[count:])
@@ -127,7 +127,7 @@ class _Code:
         return self.code
 
 
-def _plain(nested: Any) -> bool:
+def _is_python_nest(nested: Any) -> bool:
     """Return whether a nest is of Python's own containers, whose text is code."""
     stack = [nested]
     while stack:
@@ -220,11 +220,11 @@ def function(
     """
     if backend not in BACKENDS:
         raise UsageError(
-            f"there is no backend {backend!r}. Choose {_listed(BACKENDS)}."
+            f"there is no backend {backend!r}. Choose {_as_list(BACKENDS)}."
         )
     if on_unused_input not in UNUSED:
         raise UsageError(
-            f"on_unused_input={on_unused_input!r} is none of {_listed(UNUSED)}."
+            f"on_unused_input={on_unused_input!r} is none of {_as_list(UNUSED)}."
         )
     if name is not None and not (isinstance(name, str) and name):
         raise UsageError(f"the name of a function is a text, not {name!r}.")
@@ -233,9 +233,9 @@ def function(
     structure = None
     if outputs is not None:
         flat, structure = tree.flatten(outputs)
-        flat = [output(y) for y in flat]
-    changed = updated(updates)
-    flat = replaced([*flat, *changed.values()], givens)
+        flat = [as_output(y) for y in flat]
+    changed = check_updates(updates)
+    flat = replace_symbols([*flat, *changed.values()], givens)
     count = len(flat) - len(changed)
     news = [
         fit_update(new, x) for x, new in zip(changed, flat[count:], strict=True)
@@ -244,7 +244,7 @@ def function(
     for null in gradients.among(program):
         if null is not None:
             raise gradients.refusal(null, f"an output of {name or 'the function'}")
-    shared = shared_leaves(program, signature)
+    shared = find_shared_leaves(program, signature)
     check_unused(program, signature, on_unused_input)
     graph = Graph([*signature.symbols, *shared], program)
     return Function(
@@ -306,8 +306,8 @@ class Function:
         """Return the outputs for these arguments; by position, by name, or both."""
         arrays = self._signature.arrays(args, named)
         if not TENSORS.isdisjoint(map(type, arrays)):
-            return self._recorded(arrays)
-        return self._called(arrays, self._run)
+            return self._record_call(arrays)
+        return self._run_and_update(arrays, self._run)
 
     def profiled(self, *args: Any, **named: Any) -> Any:
         """Call the function and measure the call; `profile` holds what it has cost.
@@ -322,34 +322,36 @@ class Function:
         >>> sorted(row.op for row in f.profile)
         ['add', 'exp']
         """
-        return self._called(self._signature.arrays(args, named), self.profile.run)
+        return self._run_and_update(
+            self._signature.arrays(args, named), self.profile.run
+        )
 
     @cached_property
     def profile(self) -> Profile:
         """What each node has cost in the calls that were measured; print it."""
         return Profile(self._compiled)
 
-    def _called(
+    def _run_and_update(
         self, arrays: list[Any], run: Callable[[Sequence[Any]], list[Any]]
     ) -> Any:
         if not self._changed:
             states = read_states(self.shared)
-            return self._nested(run([*arrays, *states]), [*arrays, *states])
+            return self._nest_outputs(run([*arrays, *states]), [*arrays, *states])
         locks = Locks(self._locks)
         try:
             locks.acquire()
             states = read_states(self.shared)
             results = run([*arrays, *states])
             news = self._new_states(results[self._count :], [*arrays, *states])
-            made = self._nested(results[: self._count], [*arrays, *states, *news])
+            made = self._nest_outputs(results[: self._count], [*arrays, *states, *news])
             write_states(self._changed, news)
         finally:
             locks.release()
         return made
 
-    def _nested(self, results: list[Any], others: list[Any]) -> Any:
+    def _nest_outputs(self, results: list[Any], others: list[Any]) -> Any:
         """Return the outputs as they nest, each array the caller's own."""
-        return None if self._tree is None else self._tree(apart(results, others))
+        return None if self._tree is None else self._tree(copy_aliases(results, others))
 
     def _new_states(self, news: list[Any], others: list[Any]) -> list[Any]:
         """What shared values shall hold: arrays that nobody else has, of their shape.
@@ -370,9 +372,9 @@ class Function:
                     f"the update of {x.describe()} came out with shape"
                     f" {np.shape(new)}. Nothing was updated."
                 )
-        return apart(news, others)
+        return copy_aliases(news, others)
 
-    def _recorded(self, arrays: list[Any]) -> Any:
+    def _record_call(self, arrays: list[Any]) -> Any:
         """The outputs as Tensors, for a function that is called inside a trace."""
         if self._changed:
             raise TraceError(
@@ -409,11 +411,11 @@ class Function:
         >>> int(count()), int(other()), int(n.get_value()), int(m.get_value())
         (0, 10, 1, 11)
         """
-        new = swapped(swap, {*self.shared, *self._changed})
+        new = check_swaps(swap, {*self.shared, *self._changed})
         changed = [new.get(x, x) for x in self._changed] if updates else []
         outputs = list(self.graph.outputs[: None if updates else self._count])
-        outputs = replaced(outputs, new)
-        shared = shared_leaves(outputs, self._signature)
+        outputs = replace_symbols(outputs, new)
+        shared = find_shared_leaves(outputs, self._signature)
         return Function(
             Graph([*self._signature.symbols, *shared], outputs),
             self._signature, shared, changed, self._tree, name or self.name,
@@ -486,14 +488,14 @@ class Function:
             note = f"Returns the outputs, and the new values of {', '.join(names)}."
 
         def nested(codes: list[str]) -> str:
-            return returned(codes, self._tree, len(self._changed))
+            return nest_code(codes, self._tree, len(self._changed))
 
-        form = Form(identifier(self.name), states, nested, note)
+        form = Form(as_identifier(self.name), states, nested, note)
         found: Text = self._compiled.text(form)
         return found
 
     def __repr__(self) -> str:
-        takes = self._signature.listed() if self._signature.inputs else ""
+        takes = self._signature.list_arguments() if self._signature.inputs else ""
         count = len(self._changed)
         writes = f" -> {count} update{'s' * (count != 1)}" if count else ""
         return (
@@ -501,7 +503,7 @@ class Function:
         )
 
 
-def _listed(names: Any) -> str:
+def _as_list(names: Any) -> str:
     return ", ".join(map(repr, names))
 
 
@@ -539,13 +541,13 @@ def evaluate(y: Tensor, values: Any, named: Mapping[str, Any]) -> Any:
         else:
             found = names.get(key, [])
         if not found:
-            others = _others(y) if others is None else others
+            others = _find_other_symbols(y) if others is None else others
             if key in others:
                 continue
         if len(found) != 1:
-            shown = called(key) if isinstance(key, Tensor) else repr(key)
+            shown = quote_symbol(key) if isinstance(key, Tensor) else repr(key)
             why = "is no symbol of it" if not found else "names several of its symbols"
-            listed = ", ".join(map(called, symbols)) or "none"
+            listed = ", ".join(map(quote_symbol, symbols)) or "none"
             raise UsageError(
                 f"eval of {blame.describe(y)}{blame.quote_site(y.site)}: {shown} {why}."
                 f" Its symbols are {listed}."
@@ -554,7 +556,7 @@ def evaluate(y: Tensor, values: Any, named: Mapping[str, Any]) -> Any:
     missing = [x for i, x in enumerate(symbols) if i not in given]
     if missing:
         cure = ", ".join(f"{x.name or 'x'}: ..." for x in missing[:5])
-        raise missing_symbols(
+        raise missing_symbols_error(
             missing,
             f"eval of {blame.describe(y)}{blame.quote_site(y.site)}",
             f"Give a value: .eval({{{cure}}})",
@@ -562,7 +564,7 @@ def evaluate(y: Tensor, values: Any, named: Mapping[str, Any]) -> Any:
     return run(*(given[i] for i in range(len(symbols))))
 
 
-def _others(y: Tensor) -> set[Any]:
+def _find_other_symbols(y: Tensor) -> set[Any]:
     """Return the symbols, and their names, of what a gradient is one of.
 
     It may need none of them (see `programs`).

@@ -23,8 +23,8 @@ from workbench.errors import (
     UnusedInputError,
     UsageError,
 )
-from workbench.symbolic.arguments import Signature, called, pairs
-from workbench.symbolic.variables import numbers
+from workbench.symbolic.arguments import Signature, as_pairs, quote_symbol
+from workbench.symbolic.variables import as_numbers
 
 
 def is_leaf(x: Tensor) -> bool:
@@ -32,7 +32,7 @@ def is_leaf(x: Tensor) -> bool:
     return x.op is IDENTITY and not x.inputs and x._value is None
 
 
-def output(y: Any) -> Any:
+def as_output(y: Any) -> Any:
     """Return an output: an expression, or a constant as an array of its own."""
     if isinstance(y, Tensor):
         return y
@@ -48,10 +48,10 @@ def output(y: Any) -> Any:
     return y if hasattr(y, "dtype") else np.asarray(y)[()]
 
 
-def updated(updates: Any) -> dict[Shared, Any]:
+def check_updates(updates: Any) -> dict[Shared, Any]:
     """Return the updates by shared value, each of which has one."""
     found: dict[Shared, Any] = {}
-    for x, new in pairs(updates, "updates", "{w: w - step}"):
+    for x, new in as_pairs(updates, "updates", "{w: w - step}"):
         if not isinstance(x, Shared):
             what = blame.describe(x) if isinstance(x, Tensor) else repr(x)
             raise UsageError(
@@ -94,10 +94,10 @@ def _may_match(shape: Any, other: Any) -> bool:
     )
 
 
-def replaced(outputs: list[Any], givens: Any) -> list[Any]:
+def replace_symbols(outputs: list[Any], givens: Any) -> list[Any]:
     """Return the outputs with some Tensors replaced, all at once."""
     new: dict[Tensor, Any] = {}
-    for x, value in pairs(givens, "givens", "{x: new}"):
+    for x, value in as_pairs(givens, "givens", "{x: new}"):
         if not isinstance(x, Tensor):
             raise UsageError(
                 f"givens: {x!r} is no Tensor, so nothing reads it. Its keys are"
@@ -105,17 +105,17 @@ def replaced(outputs: list[Any], givens: Any) -> list[Any]:
             )
         if x in new:
             raise UsageError(f"givens: {blame.describe(x)} is replaced twice.")
-        new[x] = _replacing(value, x)
+        new[x] = _fit_replacement(value, x)
     if not new:
         return outputs
     # A leaf is computed from nothing, so a replaced expression runs as one.
     return Graph([*new], outputs).run([*new.values()])
 
 
-def swapped(swap: Any, known: set[Shared]) -> dict[Tensor, Any]:
+def check_swaps(swap: Any, known: set[Shared]) -> dict[Tensor, Any]:
     """Shared values, and those that take their place."""
     found: dict[Tensor, Any] = {}
-    for x, other in pairs(swap, "swap", "{w: other}"):
+    for x, other in as_pairs(swap, "swap", "{w: other}"):
         for one in (x, other):
             if not isinstance(one, Shared):
                 raise UsageError(f"swap: {one!r} is no shared value.")
@@ -132,7 +132,7 @@ def swapped(swap: Any, known: set[Shared]) -> dict[Tensor, Any]:
     return found
 
 
-def _replacing(value: Any, x: Tensor) -> Any:
+def _fit_replacement(value: Any, x: Tensor) -> Any:
     """Return what takes the place of a Tensor, in its dtype."""
     what = f"givens: what replaces {blame.describe(x)}{blame.quote_site(x.site)}"
     if isinstance(value, Dim):
@@ -140,7 +140,7 @@ def _replacing(value: Any, x: Tensor) -> Any:
     refuse_sparse(value, what)
     plain = not hasattr(value, "dtype")
     if plain:
-        value = numbers(value, what)
+        value = as_numbers(value, what)
     spec = types.spec_of(value)
     if not np.can_cast(spec.dtype, x.dtype, "same_kind"):
         raise DtypeError(
@@ -156,7 +156,7 @@ def _replacing(value: Any, x: Tensor) -> Any:
     return value if spec.dtype == x.dtype else value.astype(x.dtype)
 
 
-def shared_leaves(outputs: list[Any], signature: Signature) -> list[Shared]:
+def find_shared_leaves(outputs: list[Any], signature: Signature) -> list[Shared]:
     """The shared values that the outputs need; every other symbol must be an input."""
     given = {x.serial for x in signature.symbols}
     shared, missing = [], []
@@ -166,18 +166,18 @@ def shared_leaves(outputs: list[Any], signature: Signature) -> list[Shared]:
         elif is_leaf(x) and x.serial not in given:
             missing.append(x)
     if missing:
-        raise missing_symbols(missing, signature.function)
+        raise missing_symbols_error(missing, signature.function)
     return shared
 
 
-def missing_symbols(
+def missing_symbols_error(
     missing: list[Tensor], what: str, cure: str = ""
 ) -> MissingInputError:
     """The error that names symbols without a value, and the lines that made them."""
     shown = ", ".join(
         f"{x.name!r} {types.spec_of(x)}{blame.quote_site(x.site)}"
         if x.name
-        else called(x)
+        else quote_symbol(x)
         for x in missing[:5]
     )
     more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
@@ -201,7 +201,7 @@ def check_unused(outputs: list[Any], signature: Signature, policy: str) -> None:
     unused = [(i, x) for i, x in enumerate(signature.symbols) if x.serial not in needed]
     if not unused:
         return
-    shown = ", ".join(called(x, i) for i, x in unused[:5])
+    shown = ", ".join(quote_symbol(x, i) for i, x in unused[:5])
     more = f" and {len(unused) - 5} more" if len(unused) > 5 else ""
     said = (
         f"{signature.function}: nothing reads the"

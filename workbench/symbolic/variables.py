@@ -64,12 +64,12 @@ def tensor(
     >>> wb.tensor("images", dtype="float32", shape=(8, 8, 3))
     <Tensor 'images', identity float32[8, 8, 3]>
     """
-    made = make_leaf(None, checked_name(name))
-    made.spec = Spec(lengths(made, shape), _dtype(dtype, name))
+    made = make_leaf(None, check_symbol_name(name))
+    made.spec = Spec(as_shape(made, shape), _dtype(dtype, name))
     return made
 
 
-def checked_name(name: object) -> str | None:
+def check_symbol_name(name: object) -> str | None:
     """Return a name as it is given, if it is a text."""
     if name is None or (isinstance(name, str) and name):
         return name
@@ -92,7 +92,7 @@ def _dtype(dtype: Any, name: str | None) -> np.dtype[Any]:
     return made
 
 
-def lengths(made: Tensor, shape: Shape) -> tuple[Any, ...]:
+def as_shape(made: Tensor, shape: Shape) -> tuple[Any, ...]:
     """The shape of a symbol from what the user gave, None for a length unknown."""
     if isinstance(shape, int) or not isinstance(shape, Sequence):
         raise ShapeError(f"shape={shape!r} is no tuple of lengths. Write ({shape!r},).")
@@ -154,7 +154,7 @@ def vector(
     >>> wb.vector("v", shape=3)
     <Tensor 'v', identity float64[3]>
     """
-    return _ranked(name, dtype, shape, 1, "vector")
+    return _make_symbol(name, dtype, shape, 1, "vector")
 
 
 def matrix(
@@ -177,10 +177,12 @@ def matrix(
     >>> wb.matrix("A", dtype="float32", shape=(2, 3)) @ wb.vector("v", shape=3)
     <Tensor matmul float64[2]>
     """
-    return _ranked(name, dtype, shape, 2, "matrix")
+    return _make_symbol(name, dtype, shape, 2, "matrix")
 
 
-def _ranked(name: str | None, dtype: Any, shape: Any, rank: int, kind: str) -> Tensor:
+def _make_symbol(
+    name: str | None, dtype: Any, shape: Any, rank: int, kind: str
+) -> Tensor:
     if shape is None:
         shape = (None,) * rank
     if isinstance(shape, int):
@@ -210,7 +212,7 @@ def scalars(*names: str | Sequence[str], dtype: Any = np.float64) -> tuple[Any, 
     >>> np.arctan2(y, x)
     <Tensor arctan2 float64[]>
     """
-    return _many(scalar, names, dtype)
+    return _make_symbols(scalar, names, dtype)
 
 
 def vectors(*names: str | Sequence[str], dtype: Any = np.float64) -> tuple[Any, ...]:
@@ -230,7 +232,7 @@ def vectors(*names: str | Sequence[str], dtype: Any = np.float64) -> tuple[Any, 
     >>> u @ v
     <Tensor matmul float64[]>
     """
-    return _many(vector, names, dtype)
+    return _make_symbols(vector, names, dtype)
 
 
 def matrices(*names: str | Sequence[str], dtype: Any = np.float64) -> tuple[Any, ...]:
@@ -250,10 +252,10 @@ def matrices(*names: str | Sequence[str], dtype: Any = np.float64) -> tuple[Any,
     >>> A @ B
     <Tensor matmul float64[A.shape[0], B.shape[1]]>
     """
-    return _many(matrix, names, dtype)
+    return _make_symbols(matrix, names, dtype)
 
 
-def _many(
+def _make_symbols(
     make: Callable[..., Tensor], names: Sequence[str | Sequence[str]], dtype: Any
 ) -> tuple[Any, ...]:
     found: list[Any] = []
@@ -269,7 +271,7 @@ def _many(
     return tuple(make(name, dtype=dtype) for name in found)
 
 
-def numbers(value: Any, what: str) -> Any:
+def as_numbers(value: Any, what: str) -> Any:
     """Return an array of what is given, a nest of lists say."""
     refuse_sparse(value, what)
     try:
@@ -304,13 +306,13 @@ def constant(value: Any, name: str | None = None, *, dtype: Any = None) -> Tenso
     >>> wb.constant([1.0, 2.0]) * 3
     <Tensor multiply float64[2], value=array([3., 6.])>
     """
-    array = np.array(numbers(value, "a constant"), dtype=dtype)
+    array = np.array(as_numbers(value, "a constant"), dtype=dtype)
     if array.dtype.kind not in "biufc":
         raise DtypeError(
             f"a constant holds numbers; {value!r} would be of dtype {array.dtype}."
         )
     array.flags.writeable = False
-    return make_leaf(array, checked_name(name))
+    return make_leaf(array, check_symbol_name(name))
 
 
 # `shared`: a value that lives between the runs of functions.
@@ -369,7 +371,7 @@ def shared(
     refuse_sparse(value, "a shared value")
     given = value
     if not hasattr(value, "dtype") or isinstance(value, np.generic):
-        value = numbers(value, "a shared value")
+        value = as_numbers(value, "a shared value")
     if value.dtype.kind not in "biufc":
         raise DtypeError(
             f"a shared value holds numbers; {shorten(repr(given))} is of dtype"
@@ -387,7 +389,7 @@ def shared(
                 f" {shorten(repr(given))}, which is out of its range."
             )
         value = value.astype(dtype)
-    name = checked_name(name)
+    name = check_symbol_name(name)
     spec = Spec(tuple(value.shape), np.dtype(value.dtype))
     made = Shared(value, spec, name, source.caller())
     if shape is not None:
@@ -398,7 +400,7 @@ def shared(
                 f"a shared value of shape={shape!r} is given one of shape"
                 f" {tuple(value.shape)}. Give None for each length that may change."
             )
-        made.spec = Spec(lengths(made, shape), spec.dtype)
+        made.spec = Spec(as_shape(made, shape), spec.dtype)
     if value is given and not borrow:
         made.state = copy_state(value)
     return made

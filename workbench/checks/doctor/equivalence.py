@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.autodiff import reverse
-from workbench.backends.spelling import fill
+from workbench.backends.spelling import fill_names
 from workbench.checks.doctor.case import WIDER, WIDEST, Case, is_finite
 from workbench.checks.doctor.finding import Fix
 from workbench.checks.doctor.spelling import (
@@ -170,7 +170,7 @@ def prove(
             ValueError, WorkbenchError, np.linalg.LinAlgError):  # fmt: skip
         return None  # it does not even run there
     texts = {name: to_expression(slot.text) for name, slot in slots.items()}
-    code = fill(draft.code, texts).code
+    code = fill_names(draft.code, texts).code
     return draft._replace(name=draft.name + _describe_variables(part, slots), code=code)
 
 

@@ -14,7 +14,14 @@ from itertools import islice
 from types import CodeType, ModuleType
 from typing import Any
 
-from workbench.backends.spelling import ATOM, Expression, bound, fill, parsed, written
+from workbench.backends.spelling import (
+    ATOM,
+    Expression,
+    add_brackets,
+    fill_names,
+    fill_template,
+    parse_code,
+)
 from workbench.core import source
 from workbench.core.tensor import Tensor
 
@@ -45,12 +52,12 @@ def quote_operand(node: Tensor, k: int = 0) -> str:
 
 def to_expression(text: str) -> Expression:
     """Return the text of an operand as an expression, which knows its binding."""
-    return Expression(text, ATOM if parsed(text).binding == ATOM else 0)
+    return Expression(text, ATOM if parse_code(text).binding == ATOM else 0)
 
 
 def parenthesize(text: str) -> str:
     """Return the text of an operand, in parentheses if it has operators."""
-    return bound(to_expression(text), ATOM)
+    return add_brackets(to_expression(text), ATOM)
 
 
 def quote_subscript(node: Tensor) -> str:
@@ -82,12 +89,12 @@ def spell(node: Tensor, template: str, *names: str) -> str:
     texts = [quote_operand(node, k) for k in range(len(node.inputs))]
     for k, name in enumerate(names):
         texts[k] = name if texts[k] == LEFT_OUT else texts[k]
-    return written(template, [*map(to_expression, texts)]).code
+    return fill_template(template, [*map(to_expression, texts)]).code
 
 
 def negate_text(text: str) -> str:
     """Return the code for the negative of an expression."""
-    return fill("-x", {"x": to_expression(text)}).code
+    return fill_names("-x", {"x": to_expression(text)}).code
 
 
 def format_constant(x: Any) -> str:

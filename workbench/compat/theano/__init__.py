@@ -79,7 +79,7 @@ from workbench.compat.theano.scan_module import foldl, foldr, map, reduce, scan
 from workbench.compat.theano.tensor.shapes import dot
 from workbench.compat.theano.types import as_tensor_variable
 from workbench.compat.theano.updates import OrderedUpdates
-from workbench.symbolic.preparing import replaced
+from workbench.symbolic.preparing import replace_symbols
 
 __all__ = [
     "Apply",
@@ -147,8 +147,8 @@ def clone(output: Any, replace: Any = None, strict: bool = True, **_: Any) -> An
     9.0
     """
     several = isinstance(output, (list, tuple))
-    made = replaced([as_tensor_variable(y) for y in (output if several else [output])],
-                    replace)  # fmt: skip
+    outputs = output if several else [output]
+    made = replace_symbols([as_tensor_variable(y) for y in outputs], replace)
     return made if several else made[0]
 
 

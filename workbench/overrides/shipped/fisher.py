@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.autodiff.budget import outgrown
+from workbench.autodiff.budget import explain_excess
 from workbench.core import dims
 from workbench.core.tensor import array_of
 from workbench.core.types import Array
@@ -205,7 +205,7 @@ def _kfac(
 
 def _check_size(name: str, node: Node, entries: int) -> None:
     """Raise an error if the metric is far larger than what the node reads."""
-    if told := outgrown(entries, [*node.inputs, *node.outputs]):
+    if told := explain_excess(entries, [*node.inputs, *node.outputs]):
         raise OverrideError(
             f"{name}: at {node.op.name} the metric has {told}. Choose a smaller layer,"
             " or wb.rules.natural with a metric that is a product."

@@ -156,7 +156,7 @@ def subgraph_grad(
             "subgraph_grad: give start, the gradients where this part begins, or cost,"
             " what it adds, or both."
         )
-    wrt, end = _listed(wrt, "wrt"), _listed(end, "end")
+    wrt, end = _as_list(wrt, "wrt"), _as_list(end, "end")
     both = [*wrt, *end]
 
     def part(cost: Tensor | None, known: Mapping[Tensor, Any] | None) -> list[Any]:
@@ -181,7 +181,7 @@ def subgraph_grad(
     return total[:count], total[count:], *parts
 
 
-def _listed(given: Any, what: str) -> list[Tensor]:
+def _as_list(given: Any, what: str) -> list[Tensor]:
     if isinstance(given, Tensor):
         return [given]
     return [derivatives.check_expression(x, "subgraph_grad", what) for x in given]
@@ -257,7 +257,7 @@ def zero_grad(x: Any) -> Any:
     >>> float(wb.grad(zero_grad(x) ** 2, x).eval(x=3.0))
     0.0
     """
-    return apply(ZERO, (admit(x),)) if _traced(x) else x
+    return apply(ZERO, (admit(x),)) if _has_tensor(x) else x
 
 
 def consider_constant(x: Any) -> Any:
@@ -352,15 +352,15 @@ def grad_clip(x: Any, lower_bound: Any, upper_bound: Any) -> Any:
             f"grad_clip{blame.user_line()}: x is complex, and complex numbers have no"
             " order. Clip its real and its imaginary part."
         )
-    _broadcasts(x, low, "grad_clip", "the lower bound")
-    _broadcasts(x, high, "grad_clip", "the upper bound")
+    _refuse_broadcast(x, low, "grad_clip", "the lower bound")
+    _refuse_broadcast(x, high, "grad_clip", "the upper bound")
     known = not isinstance(low, Tensor) and not isinstance(high, Tensor)
     if known and np.any(np.greater(low, high)):
         raise UsageError(
             f"grad_clip{blame.user_line()}: the lower bound {lower_bound!r} lies above"
             f" the upper one, {upper_bound!r}. Write grad_clip(x, lower, upper)."
         )
-    return apply(CLIP, (admit(x), low, high)) if _traced(x, low, high) else x
+    return apply(CLIP, (admit(x), low, high)) if _has_tensor(x, low, high) else x
 
 
 def grad_scale(x: Any, multiplier: Any) -> Any:
@@ -393,15 +393,15 @@ def grad_scale(x: Any, multiplier: Any) -> Any:
     -3.0
     """
     by = admit(multiplier)
-    _broadcasts(x, by, "grad_scale", "the multiplier")
-    return apply(SCALE, (admit(x), by)) if _traced(x, by) else x
+    _refuse_broadcast(x, by, "grad_scale", "the multiplier")
+    return apply(SCALE, (admit(x), by)) if _has_tensor(x, by) else x
 
 
-def _traced(*operands: Any) -> bool:
+def _has_tensor(*operands: Any) -> bool:
     return any(isinstance(x, Tensor) for x in operands)
 
 
-def _broadcasts(x: Any, setting: Any, name: str, what: str) -> None:
+def _refuse_broadcast(x: Any, setting: Any, name: str, what: str) -> None:
     """Refuse a setting of a larger shape than that of x."""
     have, want = shape_of(setting), types.spec_of(x).shape
     if len(have) > len(want) or any(
