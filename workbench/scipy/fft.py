@@ -66,16 +66,16 @@ fftfreq, rfftfreq = np.fft.fftfreq, np.fft.rfftfreq
 fftshift, ifftshift = transforms.fftshift, transforms.ifftshift
 
 
-def _widened(x: ArrayLike) -> Array:
-    """SciPy transforms float16 as float32."""
+def _widen(x: ArrayLike) -> Array:
+    """Return an array of a dtype that SciPy transforms: float16 as float32."""
     x = admit(x)
     return x.astype(np.float32) if dtype_of(x) == np.float16 else x
 
 
-def _one(name: str) -> Callable[..., Any]:
+def _make_transform(name: str) -> Callable[..., Any]:
     transform = getattr(transforms, name)
 
-    def answer(
+    def compute(
         x: ArrayLike,
         n: int | None = None,
         axis: int = -1,
@@ -85,15 +85,17 @@ def _one(name: str) -> Callable[..., Any]:
         *,
         plan: None = None,
     ) -> Array:
-        return transform(_widened(x), n, axis, norm)
+        return transform(_widen(x), n, axis, norm)
 
-    return _named(answer, name)
+    return _name_function(compute, name)
 
 
-def _many(name: str, axes: int | Sequence[int] | None) -> Callable[..., Any]:
+def _make_transform_nd(
+    name: str, axes: int | Sequence[int] | None
+) -> Callable[..., Any]:
     transform = getattr(transforms, name)
 
-    def answer(
+    def compute(
         x: ArrayLike,
         s: int | Sequence[int] | None = None,
         axes: int | Sequence[int] | None = axes,
@@ -103,29 +105,38 @@ def _many(name: str, axes: int | Sequence[int] | None) -> Callable[..., Any]:
         *,
         plan: None = None,
     ) -> Array:
-        x = _widened(x)
+        x = _widen(x)
         if isinstance(axes, int):
             axes = (axes,)
         if s is not None:
             s = (s,) if isinstance(s, int) else tuple(s)
         return transform(x, s, axes, norm)
 
-    return _named(answer, name)
+    return _name_function(compute, name)
 
 
-def _named(answer: Callable[..., Any], name: str) -> Callable[..., Any]:
-    answer.__name__ = answer.__qualname__ = name
-    answer.__doc__ = f"""`scipy.fft.{name}`; see :func:`numpy.fft.{name}`."""
-    return answer
+def _name_function(compute: Callable[..., Any], name: str) -> Callable[..., Any]:
+    compute.__name__ = compute.__qualname__ = name
+    compute.__doc__ = f"""Return the transform `scipy.fft.{name}` of ``x``.
+
+    Its arguments are those of :func:`numpy.fft.{name}`.
+    """
+    return compute
 
 
-fft, ifft = _one("fft"), _one("ifft")
-rfft, irfft = _one("rfft"), _one("irfft")
-hfft, ihfft = _one("hfft"), _one("ihfft")
-fftn, ifftn = _many("fftn", None), _many("ifftn", None)
-rfftn, irfftn = _many("rfftn", None), _many("irfftn", None)
-fft2, ifft2 = _many("fft2", (-2, -1)), _many("ifft2", (-2, -1))
-rfft2, irfft2 = _many("rfft2", (-2, -1)), _many("irfft2", (-2, -1))
+fft, ifft = _make_transform("fft"), _make_transform("ifft")
+rfft, irfft = _make_transform("rfft"), _make_transform("irfft")
+hfft, ihfft = _make_transform("hfft"), _make_transform("ihfft")
+fftn, ifftn = _make_transform_nd("fftn", None), _make_transform_nd("ifftn", None)
+rfftn, irfftn = _make_transform_nd("rfftn", None), _make_transform_nd("irfftn", None)
+fft2, ifft2 = (
+    _make_transform_nd("fft2", (-2, -1)),
+    _make_transform_nd("ifft2", (-2, -1)),
+)
+rfft2, irfft2 = (
+    _make_transform_nd("rfft2", (-2, -1)),
+    _make_transform_nd("irfft2", (-2, -1)),
+)
 
 
 # Cosine and sine transforms
@@ -134,7 +145,7 @@ rfft2, irfft2 = _many("rfft2", (-2, -1)), _many("irfft2", (-2, -1))
 INVERSE = {1: 1, 2: 3, 3: 2, 4: 4}
 
 
-def _along(
+def _transform_axis(
     kind: str,
     x: ArrayLike,
     number: int,
@@ -154,7 +165,7 @@ def _along(
             f"Invalid norm value {norm!r}{blame.user_line()}; should be 'backward',"
             " 'ortho' or 'forward'"
         )
-    x = _widened(x)
+    x = _widen(x)
     rank = len(shape_of(x))
     axis = normal_axis(axis, rank) - rank
     if n is not None:
@@ -164,10 +175,10 @@ def _along(
     return trigonometric(kind, x, number, axis, norm, bool(orthogonalize))
 
 
-def _trigonometric(name: str) -> Callable[..., Any]:
+def _make_trigonometric(name: str) -> Callable[..., Any]:
     kind, back = name.removeprefix("i"), name.startswith("i")
 
-    def answer(
+    def compute(
         x: ArrayLike,
         type: int = 2,
         n: int | None = None,
@@ -177,26 +188,30 @@ def _trigonometric(name: str) -> Callable[..., Any]:
         workers: int | None = None,
         orthogonalize: bool | None = None,
     ) -> Array:
-        number, scaled = _direction(type, norm, back)
-        return _along(kind, x, number, n, axis, scaled, orthogonalize)
+        number, scaled = _resolve_direction(type, norm, back)
+        return _transform_axis(kind, x, number, n, axis, scaled, orthogonalize)
 
-    answer.__name__ = answer.__qualname__ = name
-    answer.__doc__ = f"""`scipy.fft.{name}`, of any type, along one axis."""
-    return answer
+    compute.__name__ = compute.__qualname__ = name
+    compute.__doc__ = (
+        f"""Return `scipy.fft.{name}` of ``x``, of any type, along an axis."""
+    )
+    return compute
 
 
-def _direction(number: int, norm: str | None, back: bool) -> tuple[int, str | None]:
-    """Return an inverse is the transform of the inverse type, scaled the other way."""
+def _resolve_direction(
+    number: int, norm: str | None, back: bool
+) -> tuple[int, str | None]:
+    """Return type and norm; an inverse is the transform of the inverse type."""
     if not back:
         return number, norm
     norm = "backward" if norm is None else norm
     return INVERSE.get(number, number), SWAPPED.get(norm, norm)
 
 
-def _trigonometric_all(name: str) -> Callable[..., Any]:
+def _make_trigonometric_nd(name: str) -> Callable[..., Any]:
     kind, back = name.removeprefix("i").removesuffix("n"), name.startswith("i")
 
-    def answer(
+    def compute(
         x: ArrayLike,
         type: int = 2,
         s: int | Sequence[int] | None = None,
@@ -220,21 +235,23 @@ def _trigonometric_all(name: str) -> Callable[..., Any]:
                 f"{name}{blame.user_line()}: when given, axes and s must have the same"
                 " length"
             )
-        number, scaled = _direction(type, norm, back)
+        number, scaled = _resolve_direction(type, norm, back)
         for axis, n in zip(axes, lengths, strict=True):
             n = None if n == -1 else n
-            x = _along(kind, x, number, n, axis, scaled, orthogonalize)
+            x = _transform_axis(kind, x, number, n, axis, scaled, orthogonalize)
         return x
 
-    answer.__name__ = answer.__qualname__ = name
-    answer.__doc__ = f"""`scipy.fft.{name}`, of any type, along several axes."""
-    return answer
+    compute.__name__ = compute.__qualname__ = name
+    compute.__doc__ = (
+        f"""Return `scipy.fft.{name}` of ``x``, of any type, along axes."""
+    )
+    return compute
 
 
-dct, idct = _trigonometric("dct"), _trigonometric("idct")
-dst, idst = _trigonometric("dst"), _trigonometric("idst")
-dctn, idctn = _trigonometric_all("dctn"), _trigonometric_all("idctn")
-dstn, idstn = _trigonometric_all("dstn"), _trigonometric_all("idstn")
+dct, idct = _make_trigonometric("dct"), _make_trigonometric("idct")
+dst, idst = _make_trigonometric("dst"), _make_trigonometric("idst")
+dctn, idctn = _make_trigonometric_nd("dctn"), _make_trigonometric_nd("idctn")
+dstn, idstn = _make_trigonometric_nd("dstn"), _make_trigonometric_nd("idstn")
 
 
 delay(globals(), __all__)

@@ -65,7 +65,7 @@ MODES = {
 LARGE = 256
 
 
-def one_per_axis(given: Any, count: int, name: str) -> list[Any]:
+def repeat_per_axis(given: Any, count: int, name: str) -> list[Any]:
     """Return one setting per axis."""
     if not isinstance(given, (list, tuple)) and np.ndim(given) == 0:
         return [given] * count
@@ -77,14 +77,14 @@ def one_per_axis(given: Any, count: int, name: str) -> list[Any]:
     return list(given)
 
 
-def chosen_axes(axes: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
+def resolve_axes(axes: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
     """Return the axes to filter, counted from 0; all of them for None."""
     if axes is None:
         return tuple(range(rank))
     return distinct_axes(list(axes) if np.iterable(axes) else axes, rank)
 
 
-def _filtered(
+def _filter(
     name: str,
     x: Array,
     weights: Array,
@@ -94,7 +94,7 @@ def _filtered(
     cval: ArrayLike,
     origins: list[int],
 ) -> Array:
-    """The correlation of ``x``, extended over its edges, with a kernel of its rank."""
+    """Correlate ``x``, extended over its edges, with a kernel of its rank."""
     if isinstance(output, (np.ndarray, Tensor)):
         raise TraceError(
             f"{name}(..., output=array){blame.user_line()}: a traced value is never"
@@ -148,7 +148,7 @@ def correlate(
     *,
     axes: int | Sequence[int] | None = None,
 ) -> Array:
-    """`scipy.ndimage.correlate`: the sum of the neighbours, weighted.
+    """Return the weighted sum of each pixel's neighbours: `scipy.ndimage.correlate`.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ def correlate(
            [0., 1.]])
     """
     weights = admit(weights)
-    return _correlated(
+    return _correlate(
         "correlate", input, conjugate(weights), output, mode, cval, origin, axes
     )
 
@@ -200,7 +200,7 @@ def convolve(
     *,
     axes: int | Sequence[int] | None = None,
 ) -> Array:
-    """`scipy.ndimage.convolve`: `correlate` with the weights turned round.
+    """Return `correlate` with the weights reversed: `scipy.ndimage.convolve`.
 
     Parameters
     ----------
@@ -218,10 +218,10 @@ def convolve(
     >>> convolve(np.array([0.0, 1.0, 0.0]), np.array([1.0, 2.0, 3.0]))
     array([1., 2., 3.])
     """
-    return _convolved("convolve", input, weights, output, mode, cval, origin, axes)
+    return _convolve("convolve", input, weights, output, mode, cval, origin, axes)
 
 
-def _convolved(
+def _convolve(
     name: str,
     x: ArrayLike,
     weights: ArrayLike,
@@ -231,20 +231,22 @@ def _convolved(
     origin: Any,
     axes: int | Sequence[int] | None,
 ) -> Array:
-    """The correlation with the weights turned round, whose origin moves with them."""
+    """Correlate with the weights reversed, whose origin moves with them."""
     weights = admit(weights)
-    chosen = chosen_axes(axes, len(shape_of(admit(x))))
+    chosen = resolve_axes(axes, len(shape_of(admit(x))))
     # SciPy takes the axes of the weights in ascending order, whatever that of `axes`.
-    found = _fitting(name, weights, len(chosen))
+    found = _check_rank(name, weights, len(chosen))
     lengths = dict(zip(sorted(chosen), found, strict=True))
     origins = [
         -operator.index(o) - (lengths[axis] % 2 == 0)
-        for axis, o in zip(chosen, one_per_axis(origin, len(chosen), name), strict=True)
+        for axis, o in zip(
+            chosen, repeat_per_axis(origin, len(chosen), name), strict=True
+        )
     ]
-    return _correlated(name, x, turned(weights), output, mode, cval, origins, axes)
+    return _correlate(name, x, turned(weights), output, mode, cval, origins, axes)
 
 
-def _fitting(name: str, weights: Array, rank: int) -> tuple[int, ...]:
+def _check_rank(name: str, weights: Array, rank: int) -> tuple[int, ...]:
     if len(shape_of(weights)) != rank:
         raise RuntimeError(
             f"{name}{blame.user_line()}: filter weights array has incorrect shape:"
@@ -253,7 +255,7 @@ def _fitting(name: str, weights: Array, rank: int) -> tuple[int, ...]:
     return shape_of(weights)
 
 
-def _correlated(
+def _correlate(
     name: str,
     x: ArrayLike,
     weights: ArrayLike,
@@ -265,14 +267,14 @@ def _correlated(
 ) -> Array:
     x, weights = admit(x), admit(weights)
     rank = len(shape_of(x))
-    chosen = chosen_axes(axes, rank)
-    lengths = _fitting(name, weights, len(chosen))
+    chosen = resolve_axes(axes, rank)
+    lengths = _check_rank(name, weights, len(chosen))
     shape = [1] * rank
     for axis, n in zip(sorted(chosen), lengths, strict=True):
         shape[axis] = n
-    origins = one_per_axis(origin, len(chosen), name)
+    origins = repeat_per_axis(origin, len(chosen), name)
     kernel = np.reshape(weights, shape)
-    return _filtered(name, x, kernel, chosen, output, mode, cval, origins)
+    return _filter(name, x, kernel, chosen, output, mode, cval, origins)
 
 
 def correlate1d(
@@ -284,7 +286,7 @@ def correlate1d(
     cval: ArrayLike = 0.0,
     origin: int = 0,
 ) -> Array:
-    """`scipy.ndimage.correlate1d`: `correlate` along one axis.
+    """Return `correlate` along one axis: `scipy.ndimage.correlate1d`.
 
     Parameters
     ----------
@@ -307,7 +309,7 @@ def correlate1d(
     array([ 4.,  1., -3.])
     """
     weights = conjugate(admit(weights))
-    return _correlated("correlate1d", input, weights, output, mode, cval, origin, axis)
+    return _correlate("correlate1d", input, weights, output, mode, cval, origin, axis)
 
 
 def convolve1d(
@@ -319,7 +321,7 @@ def convolve1d(
     cval: ArrayLike = 0.0,
     origin: int = 0,
 ) -> Array:
-    """`scipy.ndimage.convolve1d`: `convolve` along one axis.
+    """Return `convolve` along one axis: `scipy.ndimage.convolve1d`.
 
     Parameters
     ----------
@@ -337,7 +339,7 @@ def convolve1d(
     >>> convolve1d(np.array([1.0, 5.0, 2.0]), np.array([-1.0, 0.0, 1.0]))
     array([-4., -1.,  3.])
     """
-    return _convolved("convolve1d", input, weights, output, mode, cval, origin, axis)
+    return _convolve("convolve1d", input, weights, output, mode, cval, origin, axis)
 
 
 # Gaussian and uniform filters of images.
@@ -355,7 +357,7 @@ def gaussian_filter1d(
     *,
     radius: int | None = None,
 ) -> Array:
-    """`scipy.ndimage.gaussian_filter1d`: a Gaussian, or its derivative, along an axis.
+    """Filter by a Gaussian or its derivative along an axis, as SciPy's of this name.
 
     Parameters
     ----------
@@ -405,11 +407,11 @@ def gaussian_filter1d(
             " integer"
         )
     x = admit(input)
-    weights = np.flip(_gaussian(x, sigma, order, radius))
-    return _correlated("gaussian_filter1d", x, weights, output, mode, cval, 0, axis)
+    weights = np.flip(_sample_gaussian(x, sigma, order, radius))
+    return _correlate("gaussian_filter1d", x, weights, output, mode, cval, 0, axis)
 
 
-def _gaussian(like: Any, sigma: Any, order: int, radius: int) -> Array:
+def _sample_gaussian(like: Any, sigma: Any, order: int, radius: int) -> Array:
     """Return the Gaussian at whole numbers, of sum 1, or its derivative."""
     line = np.arange(-radius, radius + 1, like=like).astype(float)
     square = sigma * sigma
@@ -440,7 +442,7 @@ def gaussian_filter(
     radius: int | Sequence[int] | None = None,
     axes: int | Sequence[int] | None = None,
 ) -> Array:
-    """`scipy.ndimage.gaussian_filter`: `gaussian_filter1d` along several axes.
+    """Filter by a Gaussian along several axes: `scipy.ndimage.gaussian_filter`.
 
     Parameters
     ----------
@@ -465,10 +467,11 @@ def gaussian_filter(
            [0.063 , 0.2961, 0.6409]])
     """
     x = admit(input)
-    chosen = chosen_axes(axes, len(shape_of(x)))
+    chosen = resolve_axes(axes, len(shape_of(x)))
     count = len(chosen)
     columns = [
-        one_per_axis(v, count, "gaussian_filter") for v in (sigma, order, mode, radius)
+        repeat_per_axis(v, count, "gaussian_filter")
+        for v in (sigma, order, mode, radius)
     ]
     for axis, s, o, m, r in zip(chosen, *columns, strict=True):
         if isinstance(s, Tensor) or s > 1e-15:
@@ -485,7 +488,7 @@ def uniform_filter1d(
     cval: ArrayLike = 0.0,
     origin: int = 0,
 ) -> Array:
-    """`scipy.ndimage.uniform_filter1d`: the mean of ``size`` neighbours.
+    """Return the mean of ``size`` neighbours: `scipy.ndimage.uniform_filter1d`.
 
     Parameters
     ----------
@@ -512,7 +515,7 @@ def uniform_filter1d(
         )
     x = admit(input)
     weights = np.full_like(x, 1 / size, dtype=np.dtype(float), shape=(size,))
-    return _correlated("uniform_filter1d", x, weights, output, mode, cval, origin, axis)
+    return _correlate("uniform_filter1d", x, weights, output, mode, cval, origin, axis)
 
 
 def uniform_filter(
@@ -525,7 +528,7 @@ def uniform_filter(
     *,
     axes: int | Sequence[int] | None = None,
 ) -> Array:
-    """`scipy.ndimage.uniform_filter`: `uniform_filter1d` along several axes.
+    """Return the mean of neighbours along several axes: `scipy.ndimage.uniform_filter`.
 
     Parameters
     ----------
@@ -549,9 +552,11 @@ def uniform_filter(
            [0. , 0.5]])
     """
     x = admit(input)
-    chosen = chosen_axes(axes, len(shape_of(x)))
+    chosen = resolve_axes(axes, len(shape_of(x)))
     count = len(chosen)
-    columns = [one_per_axis(v, count, "uniform_filter") for v in (size, mode, origin)]
+    columns = [
+        repeat_per_axis(v, count, "uniform_filter") for v in (size, mode, origin)
+    ]
     for axis, n, m, o in zip(chosen, *columns, strict=True):
         if n > 1:
             x = uniform_filter1d(x, n, axis, output, m, cval, o)

@@ -40,15 +40,15 @@ FLAT = 1e-4
 
 
 def _scipy() -> ModuleType:
-    """SciPy's module, loaded when one of its solvers is first needed."""
+    """Return SciPy's module, loaded when one of its solvers is first needed."""
     return import_module("scipy.optimize")
 
 
-def _tuple(args: object) -> tuple[Any, ...]:
+def _to_tuple(args: object) -> tuple[Any, ...]:
     return args if isinstance(args, tuple) else (args,)
 
 
-def _refuse(name: str, settings: dict[str, Any], *unknown: str) -> None:
+def _refuse_settings(name: str, settings: dict[str, Any], *unknown: str) -> None:
     """Refuse settings that a derivative could not honour."""
     for setting in unknown:
         given = settings.get(setting)
@@ -60,13 +60,13 @@ def _refuse(name: str, settings: dict[str, Any], *unknown: str) -> None:
             )
 
 
-def _arrived(name: str, found: Any) -> Any:
+def _check_convergence(name: str, found: Any) -> Any:
     """Return what a solver found, if it says that it did."""
     success = getattr(found, "success", getattr(found, "converged", True))
     if not success:
-        said = getattr(found, "message", None) or getattr(found, "flag", "")
+        message = getattr(found, "message", None) or getattr(found, "flag", "")
         raise ConvergenceError(
-            f"{name}{blame.user_line()}: {said} Its derivative would be that of no"
+            f"{name}{blame.user_line()}: {message} Its derivative would be that of no"
             " root: start nearer by, or take another method."
         )
     return found
@@ -82,7 +82,7 @@ def root(
     callback: object = None,
     options: Mapping[str, Any] | None = None,
 ) -> Any:
-    """`scipy.optimize.root`, whose root is a function of what ``fun`` reads.
+    """Find a root of a vector function, differentiable by what ``fun`` reads.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def root(
     args
         Further arguments of ``fun``: nests of arrays, differentiable.
     method, tol, options
-        As for SciPy.
+        As for `scipy.optimize.root`.
 
     Returns
     -------
@@ -116,19 +116,19 @@ def root(
            [0.        , 0.16666667]])
     """
     settings = {"method": method, "tol": tol, "options": options}
-    args = _tuple(args)
+    args = _to_tuple(args)
     if not traces.has_open_trace():
         return _scipy().root(fun, x0, args, jac=jac, callback=callback, **settings)
-    _refuse("root", {"jac": jac, "callback": callback}, "jac", "callback")
-    kept: list[Any] = []
+    _refuse_settings("root", {"jac": jac, "callback": callback}, "jac", "callback")
+    results: list[Any] = []
 
     def solve(f: Function, x: ArrayLike) -> Any:
-        kept[:] = [_arrived("root", _scipy().root(f, x, **settings))]
-        return kept[0].x
+        results[:] = [_check_convergence("root", _scipy().root(f, x, **settings))]
+        return results[0].x
 
-    x0 = np.atleast_1d(_array(x0).astype(float))
-    x = implicit(lambda x: _stacked(fun(x, *args)), x0, solve, None, "root")
-    return _scipy().OptimizeResult({**(kept[0] if kept else {}), "x": x})
+    x0 = np.atleast_1d(_to_array(x0).astype(float))
+    x = implicit(lambda x: _to_vector(fun(x, *args)), x0, solve, None, "root")
+    return _scipy().OptimizeResult({**(results[0] if results else {}), "x": x})
 
 
 def root_scalar(
@@ -142,7 +142,7 @@ def root_scalar(
     x1: float | None = None,
     **settings: Any,
 ) -> Any:
-    """`scipy.optimize.root_scalar`, whose root is a function of what ``f`` reads.
+    """Find a root of an equation in one number, as `scipy.optimize.root_scalar` does.
 
     As :func:`root` for one equation ``f(x, *args) = 0``; the result's ``root`` has
     derivatives. Inside a derivative, ``fprime`` asks for the true one.
@@ -155,18 +155,18 @@ def root_scalar(
     >>> round(float(wb.grad(f)(8.0)), 9)
     0.083333333
     """
-    args = _tuple(args)
+    args = _to_tuple(args)
     more = {"method": method, "bracket": bracket, "x0": x0, "x1": x1, **settings}
     if not traces.has_open_trace():
         return _scipy().root_scalar(f, args, fprime=fprime, fprime2=fprime2, **more)
     if fprime is True:
         plain, f = f, lambda x, *a: plain(x, *a)[0]
-    kept: list[Any] = []
-    for name in ("bracket", "x0", "x1"):
-        if more[name] is not None:
-            more[name] = [_known(x) for x in more[name]] if name == "bracket" else (
-                _known(more[name])
-            )  # fmt: skip
+    results: list[Any] = []
+    if bracket is not None:
+        more["bracket"] = [_require_number(x) for x in bracket]
+    for name, x in (("x0", x0), ("x1", x1)):
+        if x is not None:
+            more[name] = _require_number(x)
     start = more["x0"] if bracket is None else sum(more["bracket"]) / 2
     if start is None:
         raise UsageError(
@@ -177,18 +177,18 @@ def root_scalar(
         more["fprime"] = grad(f) if fprime else None
         more["fprime2"] = grad(grad(f)) if fprime2 else None
         found = _scipy().root_scalar(lambda x: f(np.float64(x)), **more)
-        kept[:] = [_arrived("root_scalar", found)]
+        results[:] = [_check_convergence("root_scalar", found)]
         return np.float64(found.root)
 
     made = implicit(
         lambda x: np.reshape(f(x, *args), ()), np.float64(start), solve, None,
         "root_scalar",
     )  # fmt: skip
-    return _scipy().OptimizeResult({**(kept[0] if kept else {}), "root": made})
+    return _scipy().OptimizeResult({**(results[0] if results else {}), "root": made})
 
 
-def _bracketed(name: str) -> Function:
-    """SciPy's solver of this name, between two points of different sign."""
+def _make_bracketed(name: str) -> Function:
+    """Make SciPy's solver of this name, between two points of different sign."""
 
     def solver(
         f: Function,
@@ -204,12 +204,14 @@ def _bracketed(name: str) -> Function:
         settings = {"xtol": xtol, "rtol": rtol, "maxiter": maxiter}
         if not traces.has_open_trace():
             more = {"full_output": full_output, "disp": disp}
-            return getattr(_scipy(), name)(f, a, b, _tuple(args), **settings, **more)
-        _refuse(name, {"full_output": full_output}, "full_output")
+            return getattr(_scipy(), name)(f, a, b, _to_tuple(args), **settings, **more)
+        _refuse_settings(name, {"full_output": full_output}, "full_output")
         return root_scalar(f, args, name, (a, b), **settings).root
 
     solver.__name__ = solver.__qualname__ = name
-    solver.__doc__ = f"""`scipy.optimize.{name}`: as `root_scalar` with that method.
+    solver.__doc__ = f"""Find a root between two points: `scipy.optimize.{name}`.
+
+    It has derivatives as that of `root_scalar` with this method.
 
     >>> import workbench as wb
     >>> from workbench.scipy.optimize import {name}
@@ -219,10 +221,10 @@ def _bracketed(name: str) -> Function:
     return solver
 
 
-bisect = _bracketed("bisect")
-brenth = _bracketed("brenth")
-brentq = _bracketed("brentq")
-ridder = _bracketed("ridder")
+bisect = _make_bracketed("bisect")
+brenth = _make_bracketed("brenth")
+brentq = _make_bracketed("brentq")
+ridder = _make_bracketed("ridder")
 
 
 def fixed_point(
@@ -233,15 +235,37 @@ def fixed_point(
     maxiter: int = 500,
     method: str = "del2",
 ) -> Array:
-    """`scipy.optimize.fixed_point`: x with ``func(x, *args) = x``, differentiable.
+    """Find x with ``func(x, *args) = x``, as `scipy.optimize.fixed_point` does.
 
+    Parameters
+    ----------
+    func
+        ``func(x, *args)``, of the shape of x; it may read Tensors.
+    x0
+        Where the search starts; the fixed point does not depend on it.
+    args
+        Further arguments of ``func``: nests of arrays, differentiable.
+    xtol, maxiter, method
+        As for SciPy.
+
+    Returns
+    -------
+    The fixed point, with derivatives of any order, in both modes.
+
+    Raises
+    ------
+    ConvergenceError
+        If no fixed point was found.
+
+    Examples
+    --------
     >>> import numpy as np, workbench as wb
     >>> from workbench.scipy.optimize import fixed_point
     >>> f = lambda a: fixed_point(lambda x, a: (x + a / x) / 2, 1.0, a)
     >>> round(float(wb.grad(f)(4.0)), 6)
     0.25
     """
-    args = _tuple(args)
+    args = _to_tuple(args)
     if not traces.has_open_trace():
         return _scipy().fixed_point(func, x0, args, xtol, maxiter, method)
 
@@ -255,7 +279,7 @@ def fixed_point(
             ) from error
         return np.reshape(found, np.shape(x))
 
-    x0 = _array(x0).astype(float)
+    x0 = _to_array(x0).astype(float)
     return implicit(lambda x: func(x, *args) - x, x0, solve, None, "fixed_point")
 
 
@@ -269,7 +293,7 @@ def minimize(
     options: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Any:
-    """`scipy.optimize.minimize`, whose minimum is a function of what ``fun`` reads.
+    """Find a minimum, differentiable by what ``fun`` reads.
 
     Parameters
     ----------
@@ -280,7 +304,8 @@ def minimize(
     args
         Further arguments of ``fun``: nests of arrays, differentiable.
     method, tol, options
-        As for SciPy; inside a derivative the solver gets the true gradient.
+        As for `scipy.optimize.minimize`; inside a derivative the solver gets the true
+        gradient.
         Constraints and bounds are refused there.
 
     Returns
@@ -306,14 +331,14 @@ def minimize(
     array([[ 1.333333, -0.666667],
            [-0.666667,  1.333333]])
     """
-    args = _tuple(args)
+    args = _to_tuple(args)
     given = {"method": method, "tol": tol, "options": options}
     if not traces.has_open_trace():
         return _scipy().minimize(fun, x0, args, jac=jac, **given, **settings)
-    _refuse("minimize", settings, *settings)
+    _refuse_settings("minimize", settings, *settings)
     if jac is True:
         both, fun = fun, lambda x, *a: both(x, *a)[0]
-    kept: list[Any] = []
+    results: list[Any] = []
 
     def value(x: ArrayLike) -> Array:
         return np.reshape(fun(x, *args), ())
@@ -327,36 +352,36 @@ def minimize(
         slopes = np.abs(objective(found.x)[1])
         steep = float(np.max(slopes, initial=0.0))  # host array: SciPy's own
         if not steep <= FLAT * (1 + abs(float(found.fun))):
-            _arrived("minimize", found)
+            _check_convergence("minimize", found)
             raise ConvergenceError(
                 f"minimize{blame.user_line()}: the gradient at the point found is"
                 f" {steep:.2g}, and not 0. Give a smaller tol, or another method."
             )
-        kept[:] = [found]
+        results[:] = [found]
         return found.x
 
-    x0 = np.atleast_1d(_array(x0).astype(float))
+    x0 = np.atleast_1d(_to_array(x0).astype(float))
     x = implicit(grad(value), x0, solve, None, "minimize", beside=value)
-    report = {**(kept[0] if kept else {}), "x": x, "fun": value(x)}
+    report = {**(results[0] if results else {}), "x": x, "fun": value(x)}
     return _scipy().OptimizeResult(report)
 
 
-def _array(x: ArrayLike) -> Array:
+def _to_array(x: ArrayLike) -> Array:
     x = admit(x)
     return x if hasattr(x, "shape") else np.asarray(x)
 
 
-def _stacked(made: ArrayLike) -> Array:
+def _to_vector(made: ArrayLike) -> Array:
     """Return what a function returned as one vector."""
-    return np.atleast_1d(_array(made))
+    return np.atleast_1d(_to_array(made))
 
 
-def _known(x: Any) -> float:
+def _require_number(x: Any) -> float:
     """Return a start as a number: the root does not depend on it."""
-    held = value_of(x)
-    if held is None:
+    value = value_of(x)
+    if value is None:
         raise UsageError(
             f"where the search starts has no value while tracing without values"
             f"{blame.user_line()}. Give plain numbers."
         )
-    return float(held)
+    return float(value)

@@ -57,7 +57,7 @@ def lfilter(
     axis: int = -1,
     zi: ArrayLike | None = None,
 ) -> Array | tuple[Array, Array]:
-    """`scipy.signal.lfilter`: a rational filter along one axis.
+    """Filter along an axis by a rational filter, as `scipy.signal.lfilter` does.
 
     ``a[0] y[t] = b[0] x[t] + b[1] x[t-1] + ... - a[1] y[t-1] - ...``, differentiable by
     ``b``, ``a``, ``x`` and ``zi``. The part with ``b`` is a convolution, the part with
@@ -111,7 +111,7 @@ def lfilter(
     signal: Any = x
     signal = np.moveaxis(signal, axis, -1)
     length, order = shape_of(signal)[-1], max(shape_of(a)[0], shape_of(b)[0]) - 1
-    moving = _moving(b, signal)
+    moving = _convolve_lines(b, signal)
     if zi is None:
         driven = moving[..., :length]
     else:
@@ -123,31 +123,31 @@ def lfilter(
                 f" and otherwise the shape of x, not {shape_of(zi)}"
             )
         state = state if dtype_of(state) == dtype else state.astype(dtype)
-        moving = _extended(moving, length + order)
+        moving = _extend(moving, length + order)
         # The state is that of the filter with a[0] = 1.
-        moving = moving + np.pad(state * a[0], _ahead(state, 0, length))
+        moving = moving + np.pad(state * a[0], _pad_width(state, 0, length))
         driven = moving[..., :length]
     y = recursive(a, driven) if length else driven
     if zi is None:
         return moveaxis(y, -1, axis)
-    left = moving - _extended(_moving(a, y), length + order)
+    left = moving - _extend(_convolve_lines(a, y), length + order)
     return moveaxis(y, -1, axis), moveaxis(left[..., length:], -1, axis) / a[0]
 
 
-def _ahead(x: Array, before: int, after: int) -> list[tuple[int, int]]:
+def _pad_width(x: Array, before: int, after: int) -> list[tuple[int, int]]:
     return [(0, 0)] * (len(shape_of(x)) - 1) + [(before, after)]
 
 
-def _moving(b: Array, x: Array) -> Array:
+def _convolve_lines(b: Array, x: Array) -> Array:
     """Return the full convolution of each line of ``x`` with ``b``."""
     line = np.reshape(b, (1,) * (len(shape_of(x)) - 1) + shape_of(b))
     if 0 in shape_of(x):
-        return np.pad(x, _ahead(x, 0, shape_of(b)[0] - 1))
+        return np.pad(x, _pad_width(x, 0, shape_of(b)[0] - 1))
     return convolved(x, line, "full")
 
 
-def _extended(x: Array, length: int) -> Array:
-    return np.pad(x, _ahead(x, 0, length - shape_of(x)[-1]))
+def _extend(x: Array, length: int) -> Array:
+    return np.pad(x, _pad_width(x, 0, length - shape_of(x)[-1]))
 
 
 # What the functions of two arrays in `scipy.signal` check, and how they say no.
@@ -156,7 +156,7 @@ def _extended(x: Array, length: int) -> Array:
 MODES = ("full", "valid", "same")
 
 
-def checked(
+def check_choice(
     name: str, value: object, known: tuple[str, ...], what: str = "mode"
 ) -> str:
     """Return a word that an argument can be; an error lists those that it can."""
@@ -169,7 +169,7 @@ def checked(
     return str(value)
 
 
-def pair(name: str, a: ArrayLike, b: ArrayLike) -> tuple[Array, Array]:
+def admit_pair(name: str, a: ArrayLike, b: ArrayLike) -> tuple[Array, Array]:
     """Return the two arrays, which have as many axes as each other."""
     a, b = admit(a), admit(b)
     if len(shape_of(a)) != len(shape_of(b)):
@@ -181,7 +181,9 @@ def pair(name: str, a: ArrayLike, b: ArrayLike) -> tuple[Array, Array]:
     return a, b
 
 
-def swapped(name: str, a: Shape, b: Shape, axes: Iterable[int] | None = None) -> bool:
+def is_swapped(
+    name: str, a: Shape, b: Shape, axes: Iterable[int] | None = None
+) -> bool:
     """Return whether a valid convolution slides ``a`` over ``b``."""
     axes = range(len(a)) if axes is None else axes
     if all(a[i] >= b[i] for i in axes):
@@ -194,8 +196,8 @@ def swapped(name: str, a: Shape, b: Shape, axes: Iterable[int] | None = None) ->
     )
 
 
-def nothing(name: str, a: Array, b: Array, mode: str) -> Array:
-    """The sums over no product, where an array has no entry, in SciPy's shapes."""
+def make_empty(name: str, a: Array, b: Array, mode: str) -> Array:
+    """Return zeros in SciPy's shapes, as an array has no entry and a sum no term."""
     n, m = shape_of(a), shape_of(b)
     shape = n
     if mode == "full":
@@ -220,7 +222,7 @@ def convolve2d(
     boundary: str = "fill",
     fillvalue: ArrayLike = 0,
 ) -> Array:
-    """`scipy.signal.convolve2d`: of two matrices, with a choice of boundary.
+    """Convolve two matrices, with a choice of boundary: `scipy.signal.convolve2d`.
 
     Parameters
     ----------
@@ -246,7 +248,7 @@ def convolve2d(
     array([[6., 6.],
            [6., 6.]])
     """
-    return _bounded("convolve2d", in1, in2, mode, boundary, fillvalue)
+    return _convolve_bounded("convolve2d", in1, in2, mode, boundary, fillvalue)
 
 
 def correlate2d(
@@ -256,7 +258,7 @@ def correlate2d(
     boundary: str = "fill",
     fillvalue: ArrayLike = 0,
 ) -> Array:
-    """`scipy.signal.correlate2d`: of two matrices, with a choice of boundary.
+    """Correlate two matrices, with a choice of boundary: `scipy.signal.correlate2d`.
 
     Parameters
     ----------
@@ -274,11 +276,11 @@ def correlate2d(
     >>> correlate2d(x, x, mode="valid")
     array([[14.]])
     """
-    a, b = pair("correlate2d", in1, in2)
-    swap = mode == "valid" and swapped("correlate2d", shape_of(a), shape_of(b))
+    a, b = admit_pair("correlate2d", in1, in2)
+    swap = mode == "valid" and is_swapped("correlate2d", shape_of(a), shape_of(b))
     if swap:
         a, b = b, a
-    y = _bounded(
+    y = _convolve_bounded(
         "correlate2d", a, turned(conjugate(b)), mode, boundary, fillvalue, late=True
     )  # fmt: skip
     # Unlike `correlate`, SciPy's takes no conjugate of a result that it turns.
@@ -289,7 +291,7 @@ def correlate2d(
 BOUNDARIES = {"fill": "constant", "symm": "symmetric", "wrap": "wrap"}
 
 
-def _bounded(
+def _convolve_bounded(
     name: str,
     in1: ArrayLike,
     in2: ArrayLike,
@@ -298,33 +300,33 @@ def _bounded(
     fillvalue: Any,
     late: bool = False,
 ) -> Array:
-    a, b = pair(name, in1, in2)
+    a, b = admit_pair(name, in1, in2)
     if len(shape_of(a)) != 2:
         raise ValueError(
             f"{name}{blame.user_line()}: inputs must both be 2-D arrays, not of"
             f" {len(shape_of(a))} axes; workbench.scipy.signal.convolve takes any"
         )
-    checked(name, mode, MODES)
-    checked(name, boundary, ("fill", "wrap", "symm"), "boundary")
-    if mode == "valid" and swapped(name, shape_of(a), shape_of(b)):
+    check_choice(name, mode, MODES)
+    check_choice(name, boundary, ("fill", "wrap", "symm"), "boundary")
+    if mode == "valid" and is_swapped(name, shape_of(a), shape_of(b)):
         a, b = b, a
     if 0 in shape_of(a) + shape_of(b):
-        return nothing(name, a, b, mode)
+        return make_empty(name, a, b, mode)
     named: Any = BOUNDARIES[boundary]
     plain = boundary == "fill" and type(fillvalue) in (int, float) and fillvalue == 0
     if mode == "valid":
         return convolved(a, b, mode)
     if plain:
-        return _middle(convolved(a, b, "full"), a, b, mode, late)
+        return _crop_middle(convolved(a, b, "full"), a, b, mode, late)
     width = [(n - 1, n - 1) for n in shape_of(b)]
     if boundary == "fill":
         around = pad(a, width, constant_values=fillvalue)  # it may be a Tensor
     else:
         around = np.pad(a, width, mode=named)
-    return _middle(convolved(around, b, "valid"), a, b, mode, late)
+    return _crop_middle(convolved(around, b, "valid"), a, b, mode, late)
 
 
-def _middle(y: Array, a: Array, b: Array, mode: str, late: bool) -> Array:
+def _crop_middle(y: Array, a: Array, b: Array, mode: str, late: bool) -> Array:
     """Return what of the full result lies over ``a``; one later for a correlation."""
     if mode != "same":
         return y
@@ -338,14 +340,14 @@ def _middle(y: Array, a: Array, b: Array, mode: str, late: bool) -> Array:
 def choose_conv_method(
     in1: ArrayLike, in2: ArrayLike, mode: str = "full", measure: bool = False
 ) -> str:
-    """`scipy.signal.choose_conv_method`: ``"direct"`` or ``"fft"``, by SciPy's rule.
+    """Return ``"direct"`` or ``"fft"``, by the rule of `scipy.signal`.
 
     Parameters
     ----------
     in1, in2, mode
         As of `convolve`; only shapes and dtypes count.
     measure
-        Refused: which is faster on this machine is no part of a program.
+        Must be false: which is faster on this machine is no part of a program.
 
     Examples
     --------
@@ -360,11 +362,11 @@ def choose_conv_method(
             " program does not depend on time. Leave measure out."
         )
     choose: Any = scipy.signal.choose_conv_method
-    found: str = choose(_example(in1), _example(in2), mode)
+    found: str = choose(_make_example(in1), _make_example(in2), mode)
     return found
 
 
-def _example(x: ArrayLike) -> Array:
+def _make_example(x: ArrayLike) -> Array:
     """Return an array of NumPy with the shape and the dtype of ``x``."""
     if isinstance(x, np.ndarray):
         return x
@@ -375,7 +377,7 @@ def _example(x: ArrayLike) -> Array:
 def convolve(
     in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = "auto"
 ) -> Array:
-    """`scipy.signal.convolve`: of two arrays with as many axes.
+    """Convolve two arrays of the same rank: `scipy.signal.convolve`.
 
     Parameters
     ----------
@@ -397,17 +399,17 @@ def convolve(
     >>> convolve(np.array([1.0, 2.0, 3.0]), np.array([1.0, 1.0]))
     array([1., 3., 5., 3.])
     """
-    a, b = pair("convolve", in1, in2)
-    checked("convolve", mode, MODES)
+    a, b = admit_pair("convolve", in1, in2)
+    check_choice("convolve", mode, MODES)
     if not shape_of(a):
         return a * b
-    if mode == "valid" and swapped("convolve", shape_of(a), shape_of(b)):
+    if mode == "valid" and is_swapped("convolve", shape_of(a), shape_of(b)):
         a, b = b, a
-    checked("convolve", method, ("auto", "direct", "fft"), "method")
+    check_choice("convolve", method, ("auto", "direct", "fft"), "method")
     if 0 in shape_of(a) + shape_of(b):
         if method == "fft":
             return np.zeros_like(a, shape=(0,))
-        return nothing("convolve", a, b, mode)
+        return make_empty("convolve", a, b, mode)
     if method == "auto":
         method = choose_conv_method(a, b, mode)
     return convolved(a, b, mode, method)
@@ -416,7 +418,7 @@ def convolve(
 def correlate(
     in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = "auto"
 ) -> Array:
-    """`scipy.signal.correlate`: `convolve` with ``conj(in2)`` turned round.
+    """Return `convolve` with ``conj(in2)`` reversed: `scipy.signal.correlate`.
 
     Parameters
     ----------
@@ -433,18 +435,25 @@ def correlate(
     >>> correlate(np.array([1.0, 2.0, 3.0]), np.array([0.0, 1.0]), mode="valid")
     array([2., 3.])
     """
-    a, b = pair("correlate", in1, in2)
-    checked("correlate", mode, MODES)
+    a, b = admit_pair("correlate", in1, in2)
+    check_choice("correlate", mode, MODES)
     if not shape_of(a):
         return a * conjugate(b)
-    if mode == "valid" and swapped("correlate", shape_of(a), shape_of(b)):
+    if mode == "valid" and is_swapped("correlate", shape_of(a), shape_of(b)):
         # SciPy slides the smaller array, and turns the result round.
         return turned(conjugate(convolve(b, turned(conjugate(a)), mode, method)))
     return convolve(a, turned(conjugate(b)), mode, method)
 
 
 def correlation_lags(in1_len: int, in2_len: int, mode: str = "full") -> Array:
-    """`scipy.signal.correlation_lags`: plain integers.
+    """Return the lags of `correlate`, integers: `scipy.signal.correlation_lags`.
+
+    Parameters
+    ----------
+    in1_len, in2_len
+        The lengths of the two arrays.
+    mode
+        As of `convolve`.
 
     Examples
     --------
@@ -463,7 +472,7 @@ def fftconvolve(
     mode: str = "full",
     axes: int | Sequence[int] | None = None,
 ) -> Array:
-    """`scipy.signal.fftconvolve`: by Fourier transforms, along some axes.
+    """Convolve by Fourier transforms along some axes: `scipy.signal.fftconvolve`.
 
     Parameters
     ----------
@@ -483,7 +492,7 @@ def fftconvolve(
     array([[1., 2., 2., 1.],
            [1., 2., 2., 1.]])
     """
-    return _by_fft("fftconvolve", in1, in2, mode, axes)
+    return _convolve_by_fft("fftconvolve", in1, in2, mode, axes)
 
 
 def oaconvolve(
@@ -492,7 +501,7 @@ def oaconvolve(
     mode: str = "full",
     axes: int | Sequence[int] | None = None,
 ) -> Array:
-    """`scipy.signal.oaconvolve`: the values of `fftconvolve`, which computes them.
+    """Return `fftconvolve`, which has the values of `scipy.signal.oaconvolve`.
 
     SciPy adds overlapping pieces here, to save memory where one array is much longer;
     this takes one transform of the whole.
@@ -502,18 +511,18 @@ def oaconvolve(
     >>> oaconvolve(np.ones(3), np.ones(2), mode="valid").round(12)
     array([2., 2.])
     """
-    return _by_fft("oaconvolve", in1, in2, mode, axes)
+    return _convolve_by_fft("oaconvolve", in1, in2, mode, axes)
 
 
-def _by_fft(
+def _convolve_by_fft(
     name: str,
     in1: ArrayLike,
     in2: ArrayLike,
     mode: str,
     axes: int | Sequence[int] | None,
 ) -> Array:
-    a, b = pair(name, in1, in2)
-    checked(name, mode, MODES)
+    a, b = admit_pair(name, in1, in2)
+    check_choice(name, mode, MODES)
     rank = len(shape_of(a))
     if not rank:
         return a * b
@@ -529,7 +538,7 @@ def _by_fft(
     spatial = tuple(i for i in spatial if 1 not in lengths[i])
     others = [i for i in range(rank) if i not in spatial]
     loop = broadcast_shapes(*(tuple(shape_of(x)[i] for i in others) for x in (a, b)))
-    if mode == "valid" and swapped(name, shape_of(a), shape_of(b), spatial):
+    if mode == "valid" and is_swapped(name, shape_of(a), shape_of(b), spatial):
         a, b = b, a
     if spatial and dtype_of(a).kind in "biu" and dtype_of(b).kind in "biu":
         a = a.astype(float)  # as SciPy's, which rounds only in `convolve`
@@ -549,7 +558,7 @@ def _by_fft(
     return centred(y, tuple(n for n, _ in lengths)) if mode == "same" else y
 
 
-def _lengths(
+def _infer_lengths(
     in1: Array,
     in2: Array,
     mode: str = "full",
@@ -571,4 +580,4 @@ def _lengths(
 _CONVOLUTIONS = (
     "convolve convolve2d correlate correlate2d fftconvolve oaconvolve"
 ).split()
-delay(globals(), __all__, dict.fromkeys(_CONVOLUTIONS, _lengths))
+delay(globals(), __all__, dict.fromkeys(_CONVOLUTIONS, _infer_lengths))

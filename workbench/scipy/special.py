@@ -93,14 +93,14 @@ def __dir__() -> list[str]:
 # Exponentials that are summed
 
 
-def _shifted(x: ArrayLike, axis: Axis) -> Array:
+def _shift_peak(x: ArrayLike, axis: Axis) -> Array:
     x = admit(x)
     largest = stop_gradient(np.max(x, axis=axis, keepdims=True))
     return x - np.where(np.isfinite(largest), largest, 0)
 
 
 def softmax(x: ArrayLike, axis: Axis = None) -> Array:
-    """``exp(x) / sum(exp(x))`` without overflow, as `scipy.special.softmax`.
+    """Return ``exp(x) / sum(exp(x))`` without overflow, as `scipy.special.softmax`.
 
     Parameters
     ----------
@@ -115,13 +115,13 @@ def softmax(x: ArrayLike, axis: Axis = None) -> Array:
     >>> softmax(np.array([1000.0, 1000.0]))
     array([0.5, 0.5])
     """
-    powers = np.exp(_shifted(x, axis))
+    powers = np.exp(_shift_peak(x, axis))
     total = np.sum(powers, axis=axis, keepdims=True, dtype=wide_dtype(powers))
     return (powers / total).astype(dtype_of(powers))
 
 
 def log_softmax(x: ArrayLike, axis: Axis = None) -> Array:
-    """``log(softmax(x))`` with all its digits, as `scipy.special.log_softmax`.
+    """Return ``log(softmax(x))`` with all its digits, as `scipy.special.log_softmax`.
 
     Parameters
     ----------
@@ -136,12 +136,12 @@ def log_softmax(x: ArrayLike, axis: Axis = None) -> Array:
     >>> log_softmax(np.array([1000.0, 0.0]))
     array([    0., -1000.])
     """
-    moved = _shifted(x, axis)
+    moved = _shift_peak(x, axis)
     return moved - logsumexp(moved, axis=axis, keepdims=True)
 
 
 def softplus(x: ArrayLike) -> Array:
-    """``log(1 + exp(x))`` without overflow, as `scipy.special.softplus`.
+    """Return ``log(1 + exp(x))`` without overflow, as `scipy.special.softplus`.
 
     >>> float(softplus(-800.0)), float(softplus(800.0))
     (0.0, 800.0)
@@ -153,14 +153,18 @@ def softplus(x: ArrayLike) -> Array:
 
 
 def polygamma(n: Any, x: ArrayLike) -> Array:
-    """The n-th derivative of `digamma`: (-1)**(n+1) n! zeta(n + 1, x), DLMF 25.11.12.
+    """Return the n-th derivative of `digamma`.
 
     Parameters
     ----------
     n
         The order, an integer or an array of them; it does not vary.
     x
-        Where, an array or Tensor; broadcast against ``n``.
+        An array or Tensor, which broadcasts with ``n``.
+
+    Notes
+    -----
+    It is ``(-1)**(n + 1) * n! * zeta(n + 1, x)``: DLMF 25.11.12.
 
     Examples
     --------
@@ -210,8 +214,17 @@ def multigammaln(a: ArrayLike, d: int) -> Any:
 
 
 def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
-    """`scipy.special.zeta`; its derivative is known by ``q``.
+    """Return the Riemann zeta function, or Hurwitz' of ``x`` and ``q``.
 
+    Parameters
+    ----------
+    x
+        The exponent, by which no derivative is known.
+    q
+        The shift, by which there is a derivative; by default 1.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> bool(np.isclose(zeta(2.0), np.pi**2 / 6))
     True
@@ -220,7 +233,7 @@ def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
 
 
 def lambertw(z: ArrayLike, k: ArrayLike = 0, tol: float = 1e-8) -> Array:
-    """`scipy.special.lambertw`: w with ``w * exp(w) = z``, complex.
+    """Return the complex w with ``w * exp(w) = z``, as `scipy.special.lambertw` does.
 
     >>> float(lambertw(0.0).real)
     0.0
@@ -232,7 +245,7 @@ def lambertw(z: ArrayLike, k: ArrayLike = 0, tol: float = 1e-8) -> Array:
 
 
 def factorial(n: ArrayLike) -> Array:
-    """``gamma(n + 1)``, and 0 for negative n, as `scipy.special.factorial`.
+    """Return ``gamma(n + 1)``, and 0 for negative n, as `scipy.special.factorial`.
 
     >>> float(factorial(4.0))
     24.0
@@ -243,7 +256,7 @@ def factorial(n: ArrayLike) -> Array:
 
 
 def comb(N: ArrayLike, k: ArrayLike) -> Array:
-    """``binom(N, k)``, and 0 unless ``0 <= k <= N``, as `scipy.special.comb`.
+    """Return ``binom(N, k)``, and 0 unless ``0 <= k <= N``, as `scipy.special.comb`.
 
     >>> float(comb(5.0, 2.0))
     10.0
@@ -254,7 +267,7 @@ def comb(N: ArrayLike, k: ArrayLike) -> Array:
 
 
 def perm(N: ArrayLike, k: ArrayLike) -> Array:
-    """``poch(N - k + 1, k)``, and 0 unless ``0 <= k <= N``, as `scipy.special.perm`.
+    """Return ``poch(N - k + 1, k)``, 0 unless ``0 <= k <= N``: `scipy.special.perm`.
 
     >>> float(perm(5.0, 2.0))
     20.0
@@ -266,7 +279,7 @@ def perm(N: ArrayLike, k: ArrayLike) -> Array:
 
 
 def diric(x: ArrayLike, n: int) -> Any:
-    """``sin(n x / 2) / (n sin(x / 2))``, as `scipy.special.diric`.
+    """Return ``sin(n x / 2) / (n sin(x / 2))``, as `scipy.special.diric`.
 
     A sum of cosines, which has no special points: DLMF 1.15.12.
 
@@ -285,45 +298,47 @@ def diric(x: ArrayLike, n: int) -> Any:
 # Spherical Bessel functions
 
 
-def _spherical(name: str, n: ArrayLike, z: ArrayLike, derivative: bool) -> Array:
+def _compute_spherical(
+    name: str, n: ArrayLike, z: ArrayLike, derivative: bool
+) -> Array:
     n = np.asarray(n, dtype=np.dtype("long"))[()]
     return getattr(_F, f"{name}_d" if derivative else name)(n, z)
 
 
 def spherical_jn(n: ArrayLike, z: ArrayLike, derivative: bool = False) -> Array:
-    """`scipy.special.spherical_jn`; the order ``n`` does not vary.
+    """Return the spherical Bessel function of the first kind, of integer order ``n``.
 
     >>> float(spherical_jn(0, 0.0))
     1.0
     """
-    return _spherical("spherical_jn", n, z, derivative)
+    return _compute_spherical("spherical_jn", n, z, derivative)
 
 
 def spherical_yn(n: ArrayLike, z: ArrayLike, derivative: bool = False) -> Array:
-    """`scipy.special.spherical_yn`; the order ``n`` does not vary.
+    """Return the spherical Bessel function of the second kind, of integer order ``n``.
 
     >>> bool(np.isclose(spherical_yn(0, 2.0), -np.cos(2.0) / 2))
     True
     """
-    return _spherical("spherical_yn", n, z, derivative)
+    return _compute_spherical("spherical_yn", n, z, derivative)
 
 
 def spherical_in(n: ArrayLike, z: ArrayLike, derivative: bool = False) -> Array:
-    """`scipy.special.spherical_in`; the order ``n`` does not vary.
+    """Return the modified spherical Bessel function of the first kind, of order ``n``.
 
     >>> bool(np.isclose(spherical_in(0, 2.0), np.sinh(2.0) / 2))
     True
     """
-    return _spherical("spherical_in", n, z, derivative)
+    return _compute_spherical("spherical_in", n, z, derivative)
 
 
 def spherical_kn(n: ArrayLike, z: ArrayLike, derivative: bool = False) -> Array:
-    """`scipy.special.spherical_kn`; the order ``n`` does not vary.
+    """Return the modified spherical Bessel function of the second kind, of order ``n``.
 
     >>> bool(np.isclose(spherical_kn(0, 2.0), np.pi / 4 * np.exp(-2.0)))
     True
     """
-    return _spherical("spherical_kn", n, z, derivative)
+    return _compute_spherical("spherical_kn", n, z, derivative)
 
 
 delay(globals(), __all__)

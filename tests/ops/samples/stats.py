@@ -80,7 +80,7 @@ for _name, (_points, _shapes) in FAMILIES.items():
     _numbers = NUMBERS.get(
         _name, [float(s(np.random.default_rng(1))[0]) for s in _shapes]
     )
-    if not (_ours.has("cdf") or _ours.has("logcdf")):
+    if not (_ours.has_function("cdf") or _ours.has_function("logcdf")):
         continue
     for _method in ("cdf", "logcdf", "sf", "logsf"):
         _f, _truth = getattr(_ours, _method), getattr(_theirs, _method)
@@ -97,7 +97,7 @@ for _name, (_points, _shapes) in FAMILIES.items():
                 truth=kept(fixed(_truth, _numbers)),
             )
     for _method in ("ppf", "isf"):
-        if _ours.has(_method):
+        if _ours.has_function(_method):
             row(
                 f"{_name}.{_method}",
                 fixed(getattr(_ours, _method), _numbers),
@@ -107,7 +107,10 @@ for _name, (_points, _shapes) in FAMILIES.items():
                 truth=kept(fixed(getattr(_theirs, _method), _numbers)),
             )
     for _method in ("mean", "var", "std", "entropy"):
-        if _ours.has({"std": "var"}.get(_method, _method)) and _name != "cauchy":
+        if (
+            _ours.has_function({"std": "var"}.get(_method, _method))
+            and _name != "cauchy"
+        ):
             if (_name, _method) in (("vonmises", "mean"), ("halfcauchy", "mean"),
                 ("halfcauchy", "var"), ("halfcauchy", "std"), ("t", "var"),
                 ("t", "std"), ("pareto", "var"), ("pareto", "std")):  # fmt: skip

@@ -29,7 +29,7 @@ from workbench.errors import (
 from workbench.ops.define import shape_of
 from workbench.ops.lengths import delay
 from workbench.scipy.integrate.initial import Problem
-from workbench.scipy.integrate.initial import integrate as states
+from workbench.scipy.integrate.initial import integrate as integrate_states
 from workbench.scipy.integrate.quadrature import (
     Integrand,
     cumulative_trapezoid,
@@ -51,7 +51,7 @@ Function = Callable[..., Any]
 
 
 def _scipy() -> ModuleType:
-    """SciPy's module, loaded when one of its solvers is first needed."""
+    """Return SciPy's module, loaded when one of its solvers is first needed."""
     return import_module("scipy.integrate")
 
 
@@ -66,7 +66,7 @@ def odeint(
     tfirst: bool = False,
     **settings: Any,
 ) -> Array:
-    """`scipy.integrate.odeint` with derivatives by the adjoint method.
+    """Solve a differential equation as `scipy.integrate.odeint` does.
 
     Parameters
     ----------
@@ -116,16 +116,16 @@ def odeint(
                 " known inside a derivative. Leave it out."
             )
     rate = func if tfirst else lambda t, y, *rest: func(y, t, *rest)
-    y0, t = _state(y0), _times(t)
-    closed = _closed(rate, t[0], y0, args, "odeint")
-    problem = Problem(closed.run, _lsoda, settings)
-    return states(problem, closed.inputs[:-2], t, y0)
+    y0, t = _convert_state(y0), _convert_times(t)
+    closed = _record_rate(rate, t[0], y0, args, "odeint")
+    problem = Problem(closed.run, _solve_lsoda, settings)
+    return integrate_states(problem, closed.inputs[:-2], t, y0)
 
 
-def _lsoda(
+def _solve_lsoda(
     function: Function, times: Array, y0: Array, settings: dict[str, Any]
 ) -> tuple[Any, Any]:
-    """SciPy's `odeint`; what it could not solve is told by a warning."""
+    """Solve by SciPy's `odeint`, whose warnings become errors."""
     import warnings
 
     integrate = _scipy()
@@ -152,8 +152,8 @@ def solve_ivp(
     vectorized: bool = False,
     args: tuple[Any, ...] | None = None,
     **options: Any,
-) -> Array:
-    """`scipy.integrate.solve_ivp` with derivatives by the adjoint method.
+) -> Any:
+    """Solve a differential equation as `scipy.integrate.solve_ivp` does.
 
     Parameters
     ----------
@@ -210,19 +210,19 @@ def solve_ivp(
                 f"solve_ivp(..., {name}=...){blame.user_line()} is not known inside a"
                 " derivative. Ask for the states at t_eval."
             )
-    y0 = _state(y0)
-    first, last = (_times(t) for t in t_span)
-    closed = _closed(fun, first, y0, args or (), "solve_ivp")
+    y0 = _convert_state(y0)
+    first, last = (_convert_times(t) for t in t_span)
+    closed = _record_rate(fun, first, y0, args or (), "solve_ivp")
     settings = {"method": method, **options}
     if t_eval is None:
-        held = [value_of(x) for x in (first, last, y0, *closed.inputs[:-2])]
-        if any(x is None for x in held):
+        values = [value_of(x) for x in (first, last, y0, *closed.inputs[:-2])]
+        if any(x is None for x in values):
             raise UsageError(
                 f"solve_ivp{blame.user_line()}: at which times the solver stops depends"
                 " on values, and there are none while tracing without values. Give"
                 " t_eval."
             )
-        start, stop, y, *parameters = held
+        start, stop, y, *parameters = values
         found = integrate.solve_ivp(
             lambda t, y: closed.run([*parameters, np.float64(t), y])[0],
             (start, stop), y, **settings,
@@ -233,30 +233,30 @@ def solve_ivp(
         shown = slice(None)
     else:
         times = np.concatenate(
-            [np.reshape(first, 1), _times(t_eval), np.reshape(last, 1)]
+            [np.reshape(first, 1), _convert_times(t_eval), np.reshape(last, 1)]
         )
         shown = slice(1, -1)
-    problem = Problem(closed.run, _stepwise, settings)
-    rows = states(problem, closed.inputs[:-2], times, y0)
+    problem = Problem(closed.run, _solve_stepwise, settings)
+    rows = integrate_states(problem, closed.inputs[:-2], times, y0)
     optimize: Any = import_module("scipy.optimize")
     report = {**(problem.report or {}), "t": times[shown], "y": rows[shown].T}
     return optimize.OptimizeResult(report)
 
 
-def _stepwise(
+def _solve_stepwise(
     function: Function, times: Array, y0: Array, settings: dict[str, Any]
 ) -> tuple[Any, Any]:
-    """SciPy's `solve_ivp`, with one row per time."""
+    """Solve by SciPy's `solve_ivp`, with one row per time."""
     made = _scipy().solve_ivp(
         function, (times[0], times[-1]), y0, t_eval=times[1:], **settings
     )
     return np.concatenate([y0[None], made.y.T]), made
 
 
-def _closed(rate: Function, t: Array, y0: Array, args: Any, name: str) -> Recorder:
-    """The rate of change as a program of what it reads, the time and the state."""
+def _record_rate(rate: Function, t: Array, y0: Array, args: Any, name: str) -> Recorder:
+    """Record the rate of change as a program of its closure, the time, the state."""
 
-    def flat(args: Any, t: Array, y: Array) -> Array:
+    def compute_rate(args: Any, t: Array, y: Array) -> Array:
         made = admit(rate(t, y, *args))
         if not hasattr(made, "shape"):
             made = np.asarray(made)
@@ -270,10 +270,10 @@ def _closed(rate: Function, t: Array, y0: Array, args: Any, name: str) -> Record
             )
         return np.reshape(made.astype(y0.dtype), shape_of(y0))
 
-    return Recorder(flat, args, t, y0, dynamic=True)
+    return Recorder(compute_rate, args, t, y0, dynamic=True)
 
 
-def _state(y0: ArrayLike) -> Array:
+def _convert_state(y0: ArrayLike) -> Array:
     """Return a state as SciPy takes it: one axis, float64 or complex."""
     y0 = admit(y0)
     if not hasattr(y0, "shape"):
@@ -287,8 +287,8 @@ def _state(y0: ArrayLike) -> Array:
     return np.reshape(y0.astype(kind), (-1,))
 
 
-def _times(t: ArrayLike) -> Array:
-    """Times as float64."""
+def _convert_times(t: ArrayLike) -> Array:
+    """Return times as float64."""
     t = admit(t)
     return (t if hasattr(t, "shape") else np.asarray(t)).astype(float)
 
@@ -303,7 +303,7 @@ def quad(
     args: Any = (),
     **settings: Any,
 ) -> tuple[Any, Any]:
-    """`scipy.integrate.quad` with derivatives by Leibniz's rule.
+    """Integrate a function over an interval as `scipy.integrate.quad` does.
 
     Parameters
     ----------
@@ -340,7 +340,7 @@ def quad(
                 f"quad(..., {name}={settings[name]!r}){blame.user_line()} is not known"
                 " inside a derivative. Leave it out."
             )
-    middle = np.float64(_between(value_of(a), value_of(b)))
+    middle = np.float64(_choose_middle(value_of(a), value_of(b)))
     closed = Recorder(lambda args, x: func(x, *args), args, middle, dynamic=True)
     if closed.graph.tree != tree.flatten(0.0)[1]:
         raise ShapeError(
@@ -348,15 +348,15 @@ def quad(
             " return one number."
         )
     integrand = Integrand(closed.run, closed.specs[0], settings)
-    made = integral(integrand, closed.inputs[:-1], _limit(a), _limit(b))
+    made = integral(integrand, closed.inputs[:-1], _convert_limit(a), _convert_limit(b))
     return made, integrand.report[0] if integrand.report else np.nan
 
 
-def _limit(x: Any) -> Any:
+def _convert_limit(x: Any) -> Any:
     return float(x) if types.is_weak(x) else x
 
 
-def _between(a: Any, b: Any) -> float:
+def _choose_middle(a: Any, b: Any) -> float:
     """Return a point at which a function may be recorded, should it look at x."""
     if a is None or b is None:
         return 0.5
@@ -364,7 +364,9 @@ def _between(a: Any, b: Any) -> float:
     return low + 0.5 * (high - low)
 
 
-def _less(y: Array, *rest: Any, axis: int = -1, **settings: Any) -> tuple[Any, ...]:
+def _drop_axis(
+    y: Array, *rest: Any, axis: int = -1, **settings: Any
+) -> tuple[Any, ...]:
     """Return the shape of samples without their axis."""
     if rest[1:]:
         raise UnknownLengthError("measured when it runs")
@@ -376,5 +378,5 @@ def _less(y: Array, *rest: Any, axis: int = -1, **settings: Any) -> tuple[Any, .
 delay(
     globals(),
     ("cumulative_trapezoid", "simpson", "trapezoid"),
-    {"simpson": _less, "trapezoid": _less},
+    {"simpson": _drop_axis, "trapezoid": _drop_axis},
 )

@@ -67,7 +67,7 @@ class Problem:
         self.rate = rate
         self.solver = solver
         self.settings = settings
-        #: What the solver said of its last run.
+        #: What the solver message of its last run.
         self.report: Any = None
         #: How many states of an adjoint problem run backward: they must arrive at
         #: what the last parameter says.
@@ -80,7 +80,7 @@ class Problem:
     def _set_to(self) -> str:
         return ", ".join(f"{name}={x!r}" for name, x in self.settings.items())
 
-    def derived(self, key: Any, rate: Rate, inputs: Sequence[Any], n: int) -> Problem:
+    def derive(self, key: Any, rate: Rate, inputs: Sequence[Any], n: int) -> Problem:
         """Return a larger system made of this one, recorded once for each ``key``."""
         if key not in self._derived:
             t = Spec((), np.dtype(float))
@@ -118,10 +118,11 @@ def _compute(*inputs: Any, problem: Problem) -> Array:
             function, distinct, np.asarray(y0), problem.settings
         )
         if made.shape[0] != len(distinct) or not np.all(np.isfinite(made)):
-            said = getattr(problem.report, "message", "values that are not finite")
+            message = getattr(problem.report, "message", "values that are not finite")
             raise ConvergenceError(
                 f"the differential equation was not solved up to t = {times[-1]:g}"
-                f"{blame.user_line()}: {said} Try other tolerances or another method."
+                f"{blame.user_line()}: {message} Try other tolerances or another"
+                " method."
             )
         if problem.backward:
             check_return(made[-1, : problem.backward], parameters[-1], problem.settings)
@@ -137,7 +138,7 @@ def _infer(*inputs: Any, problem: Problem) -> Spec:
     return Spec((*shape_of(times), *shape_of(y0)), np.dtype(y0.dtype))
 
 
-def _rates(
+def _compute_rates(
     problem: Problem, parameters: Sequence[Any], times: Array, y: Array
 ) -> Array:
     """Return the rate of change at all times."""
@@ -155,7 +156,7 @@ def _push(
     n, count = shape_of(y0)[0], len(parameters)
     which = tuple([i for i, t in enumerate(moving) if t is not None])
     start = np.zeros_like(y0) if dy0 is None else dy0
-    rates = None if dt is None else _rates(problem, parameters, times, y)
+    rates = None if dt is None else _compute_rates(problem, parameters, times, y)
     if rates is not None:
         start = start - rates[0] * dt[0]
     if dy0 is None and dt is None and not which:
@@ -165,18 +166,18 @@ def _push(
         fixed, along, (t, z) = xs[:count], xs[count:-2], xs[-2:]
         given = dict(zip(which, along, strict=True))
 
-        def at(ps: Sequence[Any]) -> Sequence[Any]:
+        def evaluate(ps: Sequence[Any]) -> Sequence[Any]:
             return problem.rate([*ps[:-1], t, ps[-1]])
 
         point = [*fixed, z[:n]]
         motion = [*[given.get(i) for i in range(count)], z[n:]]
-        (moved,) = push_through(at, point, motion)
+        (moved,) = push_through(evaluate, point, motion)
         if moved is None:
             moved = np.zeros_like(z[n:])
-        return [np.concatenate([at(point)[0], moved])]
+        return [np.concatenate([evaluate(point)[0], moved])]
 
     extended = [*parameters, *[moving[i] for i in which]]
-    larger = problem.derived(("push", which), rate, [*extended, times, y0], 2 * n)
+    larger = problem.derive(("push", which), rate, [*extended, times, y0], 2 * n)
     z = integrate(larger, extended, times, np.concatenate([y0, start]))
     made = z[:, n:]
     return made if rates is None else made + rates * dt[:, None]
@@ -202,14 +203,14 @@ def _pull(
     def rate(xs: Sequence[Any]) -> list[Any]:
         fixed, (t, z) = xs[:count], xs[-2:]
 
-        def at(ps: Sequence[Any]) -> Sequence[Any]:
+        def evaluate(ps: Sequence[Any]) -> Sequence[Any]:
             filled = list(fixed)
             for i, p in zip(which, ps, strict=False):
                 filled[i] = p
             return problem.rate([*filled, t, ps[-1]])
 
         point = [*[fixed[i] for i in which], z[:n]]
-        (f,), back = run_and_pull(at, point, [z[n : 2 * n]])
+        (f,), back = run_and_pull(evaluate, point, [z[n : 2 * n]])
         rows = [f]
         for c, p in zip([back[-1], *back[:-1]], [point[-1], *point[:-1]], strict=True):
             flat = np.zeros_like(p) if c is None else -c
@@ -220,7 +221,7 @@ def _pull(
     # What is known of where the states come from, for the solver to be judged by.
     known = stop_gradient(y)
     inputs = (*parameters, known[0], times, y0)
-    larger = problem.derived(("pull", which), rate, inputs, size)
+    larger = problem.derive(("pull", which), rate, inputs, size)
     larger.backward = n
     adjoint, total = g[-1], np.zeros_like(y0, shape=(sum(sizes),))
     for i in range(steps - 1, 0, -1):
@@ -235,7 +236,7 @@ def _pull(
         made[i] = np.reshape(total[end - m : end], shape)
     by_times = None
     if mask >> count & 1:
-        by_times = np.sum(g * _rates(problem, parameters, times, y), axis=1)
+        by_times = np.sum(g * _compute_rates(problem, parameters, times, y), axis=1)
         # The first state is y0 at any time; the others depend on when it was.
         lost = adjoint - g[0]
         first = -np.sum(lost * problem.rate([*parameters, times[0], y[0]])[0])

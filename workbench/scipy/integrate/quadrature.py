@@ -50,7 +50,7 @@ class Integrand:
     def __repr__(self) -> str:
         return f"<a function of x to {self.spec}>"
 
-    def derived(self, key: Any, value: Rate, parameters: Sequence[Any]) -> Integrand:
+    def derive(self, key: Any, value: Rate, parameters: Sequence[Any]) -> Integrand:
         """Return another integrand made of this one, recorded once for each ``key``."""
         if key not in self._derived:
             x = Spec((), np.dtype(float))
@@ -113,18 +113,18 @@ def _push(
         def value(xs: Sequence[Any]) -> list[Any]:
             fixed, along, x = xs[:count], xs[count:-1], xs[-1]
             given = dict(zip(which, along, strict=True))
-            (moved,) = push_through(
+            (tangent,) = push_through(
                 lambda ps: integrand.value([*ps, x]),
                 fixed,
                 [given.get(i) for i in range(count)],
             )
-            if moved is None:
-                moved = np.zeros_like(integrand.value([*fixed, x])[0])
-            return [moved]
+            if tangent is None:
+                tangent = np.zeros_like(integrand.value([*fixed, x])[0])
+            return [tangent]
 
         extended = [*parameters, *[moving[i] for i in which]]
-        moved = integrand.derived(("push", which), value, extended)
-        total = integral(moved, extended, a, b)
+        tangent = integrand.derive(("push", which), value, extended)
+        total = integral(tangent, extended, a, b)
     for end, t, sign in ((a, da, -1), (b, db, 1)):
         if t is not None:
             term = sign * t * integrand.value([*parameters, end])[0]
@@ -151,20 +151,20 @@ def _pull(
         def value(xs: Sequence[Any]) -> list[Any]:
             fixed, c, x = list(xs[:count]), xs[-2], xs[-1]
 
-            def at(ps: Sequence[Any]) -> Sequence[Any]:
+            def evaluate(ps: Sequence[Any]) -> Sequence[Any]:
                 filled = list(fixed)
                 for i, p in zip(which, ps, strict=True):
                     filled[i] = p
                 return integrand.value([*filled, x])
 
-            back = pull_through(at, [fixed[i] for i in which], [c])
+            back = pull_through(evaluate, [fixed[i] for i in which], [c])
             rows = [
                 np.reshape(np.zeros_like(fixed[i]) if m is None else m, -1)
                 for i, m in zip(which, back, strict=True)
             ]
             return [np.concatenate(rows)]
 
-        lower = integrand.derived(("pull", which), value, [*parameters, g])
+        lower = integrand.derive(("pull", which), value, [*parameters, g])
         total = integral(lower, [*parameters, g], a, b)
         start = 0
         for i in which:
@@ -195,14 +195,14 @@ INTEGRAL.reads = None
 def trapezoid(
     y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1
 ) -> Array:
-    """`scipy.integrate.trapezoid`: the integral of samples, joined by lines.
+    """Integrate samples that are joined by lines: `scipy.integrate.trapezoid`.
 
     >>> import numpy as np, workbench as wb
     >>> from workbench.scipy.integrate import trapezoid
     >>> wb.grad(trapezoid)(np.array([1.0, 2.0, 4.0]))
     array([0.5, 1. , 0.5])
     """
-    y, step = _samples(y, x, dx, axis)
+    y, step = _arrange_samples(y, x, dx, axis)
     return np.sum(step * (y[..., 1:] + y[..., :-1]) / 2, axis=-1)
 
 
@@ -213,7 +213,7 @@ def cumulative_trapezoid(
     axis: int = -1,
     initial: float | None = None,
 ) -> Array:
-    """`scipy.integrate.cumulative_trapezoid`: the integral up to each sample.
+    """Integrate up to each sample: `scipy.integrate.cumulative_trapezoid`.
 
     >>> import numpy as np
     >>> from workbench.scipy.integrate import cumulative_trapezoid
@@ -225,8 +225,8 @@ def cumulative_trapezoid(
             f"cumulative_trapezoid: initial={initial!r}{blame.user_line()}. It is 0 or"
             " None."
         )
-    rank = len(shape_of(_array(y)))
-    y, step = _samples(y, x, dx, axis)
+    rank = len(shape_of(_to_array(y)))
+    y, step = _arrange_samples(y, x, dx, axis)
     made = np.cumsum(step * (y[..., 1:] + y[..., :-1]) / 2, axis=-1)
     if initial is not None:
         made = np.concatenate([np.zeros_like(y[..., :1]), made], axis=-1)
@@ -236,7 +236,7 @@ def cumulative_trapezoid(
 def simpson(
     y: ArrayLike, x: ArrayLike | None = None, *, dx: ArrayLike = 1.0, axis: int = -1
 ) -> Array:
-    """`scipy.integrate.simpson`: the integral of samples, joined by parabolas.
+    """Integrate samples that are joined by parabolas: `scipy.integrate.simpson`.
 
     For an even number of samples the last interval is that of the parabola
     through the last three (Cartwright, *Simpson's rule cumulative integration with
@@ -247,14 +247,14 @@ def simpson(
     >>> 3 * wb.grad(simpson)(np.ones(5))
     array([1., 4., 2., 4., 1.])
     """
-    y, step = _samples(y, x, dx, axis)
+    y, step = _arrange_samples(y, x, dx, axis)
     count = shape_of(y)[-1]
     if count == 1:
         return 0 * y[..., 0]
     if count == 2:
-        return _part(step, 0) * (y[..., 0] + y[..., 1]) / 2
+        return _select_steps(step, 0) * (y[..., 0] + y[..., 1]) / 2
     pairs = (count - 1) // 2
-    h0, h1 = (_part(step, slice(i, 2 * pairs, 2)) for i in range(2))
+    h0, h1 = (_select_steps(step, slice(i, 2 * pairs, 2)) for i in range(2))
     left, middle, right = (y[..., i : i + 2 * pairs - 1 : 2] for i in range(3))
     both = h0 + h1
     total = np.sum(
@@ -265,7 +265,7 @@ def simpson(
         axis=-1,
     )  # fmt: skip
     if count % 2 == 0:
-        h0, h1 = _part(step, -2), _part(step, -1)
+        h0, h1 = _select_steps(step, -2), _select_steps(step, -1)
         both = h0 + h1
         total = (
             total
@@ -276,16 +276,16 @@ def simpson(
     return total
 
 
-def _samples(y: Any, x: Any, dx: Any, axis: int) -> tuple[Array, Any]:
+def _arrange_samples(y: Any, x: Any, dx: Any, axis: int) -> tuple[Array, Any]:
     """Return the samples with their axis last, and the steps between them."""
-    y = _array(y)
+    y = _to_array(y)
     rank = len(shape_of(y))
     axis = normal_axis(axis, rank)
     y = np.moveaxis(y, axis, -1)
     count = shape_of(y)[-1]
     if x is None:
-        return y, dx if types.is_weak(dx) else _array(dx)
-    x = _array(x)
+        return y, dx if types.is_weak(dx) else _to_array(dx)
+    x = _to_array(x)
     if len(shape_of(x)) > 1:
         x = np.moveaxis(x, axis, -1)
     if shape_of(x)[-1] != count:
@@ -296,11 +296,11 @@ def _samples(y: Any, x: Any, dx: Any, axis: int) -> tuple[Array, Any]:
     return y, x[..., 1:] - x[..., :-1]
 
 
-def _part(step: Any, index: Any) -> Array:
-    """Some of the steps; a number where all are alike."""
+def _select_steps(step: Any, index: Any) -> Array:
+    """Return some of the steps; the number itself where all are equal."""
     return step[..., index] if shape_of(step) else step
 
 
-def _array(x: ArrayLike) -> Any:
+def _to_array(x: ArrayLike) -> Any:
     x = admit(x)
     return x if hasattr(x, "shape") else np.asarray(x)

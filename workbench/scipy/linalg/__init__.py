@@ -153,7 +153,7 @@ def _lstsq_lengths(a: Array, b: Array, *settings: Any, **more: Any) -> Any:
 def _right_lengths(
     a: Array | tuple[Array, Array], b: Array, *settings: Any, **more: Any
 ) -> Shape:
-    """The shape of a solution for one matrix, which that of its right side is."""
+    """Return the shape of a solution for one matrix: that of its right side."""
     if len(operand_shape(a[0] if isinstance(a, tuple) else a)) > 1:
         raise UnknownLengthError("measured when it runs")
     return operand_shape(b)

@@ -14,8 +14,14 @@ from workbench.errors import TraceError
 from workbench.ops.define import dtype_of, shape_of
 
 
-def floating(x: ArrayLike, check_finite: bool = False) -> Array:
-    """An array or Tensor of floats; ValueError if it must be finite and is not."""
+def require_floats(x: ArrayLike, check_finite: bool = False) -> Array:
+    """Return an array or Tensor of floats.
+
+    Raises
+    ------
+    ValueError
+        If it must be finite and is not.
+    """
     array: Any = admit(x)
     if dtype_of(array).kind not in "fc":
         array = array.astype(float) if hasattr(array, "dtype") else np.float64(array)
@@ -25,9 +31,11 @@ def floating(x: ArrayLike, check_finite: bool = False) -> Array:
     return array
 
 
-def matrix(x: ArrayLike, check_finite: bool = False, *, square: bool = False) -> Array:
+def require_matrix(
+    x: ArrayLike, check_finite: bool = False, *, square: bool = False
+) -> Array:
     """Return a stack of matrices of floats."""
-    x = floating(x, check_finite)
+    x = require_floats(x, check_finite)
     shape = shape_of(x)
     if len(shape) < 2:
         raise ValueError(f"expected a matrix, with two axes or more; shape {shape}")
@@ -36,14 +44,14 @@ def matrix(x: ArrayLike, check_finite: bool = False, *, square: bool = False) ->
     return x
 
 
-def right_side(b: ArrayLike, check_finite: bool = False) -> tuple[Array, bool]:
+def require_right_side(b: ArrayLike, check_finite: bool = False) -> tuple[Array, bool]:
     """Return a right side as a matrix, and whether it was a vector."""
-    b = floating(b, check_finite)
+    b = require_floats(b, check_finite)
     vector = len(shape_of(b)) == 1
     return (b[:, None] if vector else b), vector
 
 
-def with_values(x: ArrayLike, what: str) -> Array:
+def require_value(x: ArrayLike, what: str) -> Array:
     """Return the value of an argument that decides a shape."""
     value = value_of(x)
     if value is None:
@@ -55,6 +63,6 @@ def with_values(x: ArrayLike, what: str) -> Array:
     return value
 
 
-def number(x: ArrayLike) -> float | None:
+def to_number(x: ArrayLike) -> float | None:
     """Return a tolerance: a plain number, through which nothing flows."""
     return None if x is None else float(value_of(x))

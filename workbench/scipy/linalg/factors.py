@@ -24,7 +24,12 @@ from workbench.ops.linalg.spectra import eigvals as _eigvals
 from workbench.ops.linalg.spectra import eigvalsh as _eigvalsh
 from workbench.ops.linalg.spectra import singular_values
 from workbench.ops.linalg.spectra import svd as _svd
-from workbench.scipy.linalg.arguments import floating, matrix, right_side, with_values
+from workbench.scipy.linalg.arguments import (
+    require_floats,
+    require_matrix,
+    require_right_side,
+    require_value,
+)
 
 __all__ = [
     "cho_factor",
@@ -53,8 +58,25 @@ def cholesky(
     overwrite_a: bool = False,
     check_finite: bool = True,
 ) -> Array:
-    """`scipy.linalg.cholesky`; the gradient lies in the triangle that it reads."""
-    a = matrix(a, check_finite, square=True)
+    """Return the Cholesky factor of a positive definite matrix.
+
+    Parameters
+    ----------
+    a
+        A Hermitian matrix; the gradient lies in the triangle that is read.
+    lower
+        Whether to read the lower triangle and return the lower factor.
+    overwrite_a
+        Accepted; nothing is overwritten.
+    check_finite
+        Whether to refuse NaN and infinity.
+
+    Raises
+    ------
+    MatrixError
+        If the matrix is not positive definite.
+    """
+    a = require_matrix(a, check_finite, square=True)
     return factors.cholesky(a, upper=not lower)
 
 
@@ -64,8 +86,11 @@ def cho_factor(
     overwrite_a: bool = False,
     check_finite: bool = True,
 ) -> tuple[Array, bool]:
-    """`scipy.linalg.cho_factor`: the factor, beside what ``a`` holds there."""
-    a = matrix(a, check_finite, square=True)
+    """Return the Cholesky factor for `cho_solve`, and which triangle it is in.
+
+    The other triangle holds the entries of ``a``, as in SciPy.
+    """
+    a = require_matrix(a, check_finite, square=True)
     c = factors.cholesky(a, upper=not lower)
     return c + (np.triu(a, 1) if lower else np.tril(a, -1)), lower
 
@@ -76,7 +101,7 @@ def cho_solve(
     overwrite_b: bool = False,
     check_finite: bool = True,
 ) -> Array:
-    """`scipy.linalg.cho_solve`, by the result of `cho_factor`.
+    """Solve a system by the result of `cho_factor`: `scipy.linalg.cho_solve`.
 
     Examples
     --------
@@ -86,8 +111,8 @@ def cho_solve(
     array([0.5 , 0.25])
     """
     c, lower = c_and_lower
-    c = matrix(c, check_finite, square=True)
-    b, vector = right_side(b, check_finite)
+    c = require_matrix(c, check_finite, square=True)
+    b, vector = require_right_side(b, check_finite)
     first = c if lower else hermitian(c)
     y = systems.triangular(first, b, True)
     y = systems.triangular(hermitian(first), y, False)
@@ -101,7 +126,20 @@ def lu(
     check_finite: bool = True,
     p_indices: bool = False,
 ) -> tuple[Array, ...]:
-    """`scipy.linalg.lu`, of matrices of any shape whose leading blocks have inverses.
+    """Return the factors of ``a = p @ l @ u``, as `scipy.linalg.lu` does.
+
+    Parameters
+    ----------
+    a
+        A matrix of any shape whose leading blocks have inverses.
+    permute_l
+        Whether to return ``(p @ l, u)``.
+    overwrite_a
+        Accepted; nothing is overwritten.
+    check_finite
+        Whether to refuse NaN and infinity.
+    p_indices
+        Whether to return the rows' order as integers in place of ``p``.
 
     Examples
     --------
@@ -111,7 +149,7 @@ def lu(
     array([[ 0.25, -0.5 ],
            [-0.5 ,  1.  ]])
     """
-    p, low, up = systems.lu(matrix(a, check_finite))
+    p, low, up = systems.lu(require_matrix(a, check_finite))
     if permute_l:
         return p @ low, up
     if p_indices:
@@ -122,8 +160,8 @@ def lu(
 def lu_factor(
     a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True
 ) -> tuple[Array, Array]:
-    """`scipy.linalg.lu_factor`: both factors in one matrix, and the row swaps."""
-    p, low, up = systems.lu(matrix(a, check_finite))
+    """Return both LU factors in one matrix, and the row swaps, for `lu_solve`."""
+    p, low, up = systems.lu(require_matrix(a, check_finite))
     (*loop, rows, few), columns = shape_of(low), shape_of(up)[-1]
     below = np.tril(low, -1)
     if columns > few:
@@ -142,10 +180,10 @@ def lu_solve(
     overwrite_b: bool = False,
     check_finite: bool = True,
 ) -> Array:
-    """`scipy.linalg.lu_solve`, by the result of `lu_factor` of one matrix."""
+    """Solve a system by the result of `lu_factor` of one matrix."""
     whole, swaps = lu_and_piv
-    whole = matrix(whole, check_finite, square=True)
-    b, vector = right_side(b, check_finite)
+    whole = require_matrix(whole, check_finite, square=True)
+    b, vector = require_right_side(b, check_finite)
     if len(shape_of(whole)) != 2:
         raise ValueError(
             f"lu_solve: the factors have shape {shape_of(whole)}; write it for one"
@@ -162,8 +200,8 @@ def lu_solve(
             False,
         )
     else:
-        turned = swap(whole) if trans == 1 else hermitian(whole)
-        y = solve(turned, solve(turned, b, True), False, True)
+        opposite = swap(whole) if trans == 1 else hermitian(whole)
+        y = solve(opposite, solve(opposite, b, True), False, True)
         y = np.take_along_axis(y, np.argsort(order)[:, None], axis=0)
     return y[..., 0] if vector else y
 
@@ -171,13 +209,13 @@ def lu_solve(
 # The order of columns that pivoting finds; integers, through which nothing flows
 
 
-def _column_order(x: Array) -> Array:
+def _order_columns(x: Array) -> Array:
     flat = np.reshape(x, (-1, *x.shape[-2:]))
     rows = [scipy.linalg.qr(m, mode="r", pivoting=True)[1] for m in flat]
     return np.reshape(np.stack(rows), (*x.shape[:-2], x.shape[-1]))
 
 
-def _column_order_infer(x: Array) -> Spec:
+def _infer_column_order(x: Array) -> Spec:
     spec = matrices(x)
     return Spec((*spec.shape[:-2], spec.shape[-1]), np.dtype(np.int32))
 
@@ -191,7 +229,7 @@ def pivoted_columns(x):
         orders[at] = linalg.qr(x[at], mode="r", pivoting=True)[1]
     return orders
 '''
-ORDER.compute, ORDER.infer = _column_order, _column_order_infer
+ORDER.compute, ORDER.infer = _order_columns, _infer_column_order
 
 
 def qr(
@@ -202,14 +240,27 @@ def qr(
     pivoting: bool = False,
     check_finite: bool = True,
 ) -> tuple[Array, ...]:
-    """`scipy.linalg.qr`, of a matrix of full rank; see `numpy.linalg.qr`.
+    """Return the factors of ``a = q @ r``, as `scipy.linalg.qr` does.
+
+    Parameters
+    ----------
+    a
+        A matrix of full rank.
+    overwrite_a, lwork
+        Accepted; nothing is overwritten.
+    mode
+        ``"full"``, ``"economic"``, or ``"r"`` for ``r`` alone.
+    pivoting
+        Whether columns change places, and their order is returned too.
+    check_finite
+        Whether to refuse NaN and infinity.
 
     Raises
     ------
     ValueError
         For ``mode="raw"``, whose Householder vectors have no derivative here.
     """
-    a = matrix(a, check_finite)
+    a = require_matrix(a, check_finite)
     if mode not in ("full", "r", "economic"):
         raise ValueError(
             f"qr: mode {mode!r}; write 'full', 'r' or 'economic' ('raw' has no"
@@ -224,12 +275,12 @@ def qr(
 
 
 def polar(a: ArrayLike, side: str = "right") -> tuple[Array, Array]:
-    """`scipy.linalg.polar`: the nearest matrix with orthonormal columns, and the rest.
+    """Return the nearest matrix with orthonormal columns, and the other polar factor.
 
     Right for repeated singular values too; NaN for a square matrix of less than full
     rank, whose polar factor is not determined.
     """
-    a = matrix(a)
+    a = require_matrix(a)
     if side not in ("right", "left"):
         raise ValueError("`side` must be either 'right' or 'left'")
     u, _, vh = np.linalg.svd(a, full_matrices=False)
@@ -241,8 +292,11 @@ def polar(a: ArrayLike, side: str = "right") -> tuple[Array, Array]:
 def orthogonal_procrustes(
     A: ArrayLike, B: ArrayLike, check_finite: bool = True
 ) -> tuple[Array, Array]:
-    """`scipy.linalg.orthogonal_procrustes`."""
-    A, B = floating(A, check_finite), floating(B, check_finite)
+    """Return the orthogonal R with ``A @ R`` nearest to ``B``, and the scale.
+
+    The scale is the sum of the singular values of ``A.T @ B``.
+    """
+    A, B = require_floats(A, check_finite), require_floats(B, check_finite)
     if len(shape_of(A)) != 2 or shape_of(A) != shape_of(B):
         raise ValueError(
             f"the shapes of A and B differ or are not those of matrices: {shape_of(A)}"
@@ -258,15 +312,15 @@ def orthogonal_procrustes(
 # and `svd` as this library has them.
 
 
-def _pencil(a: ArrayLike, b: ArrayLike | None, check_finite: bool) -> Array:
+def _reduce_pencil(a: ArrayLike, b: ArrayLike | None, check_finite: bool) -> Array:
     """Return the matrix whose eigenvalues are those of ``a v = w b v``."""
-    a = matrix(a, check_finite, square=True)
+    a = require_matrix(a, check_finite, square=True)
     if b is None:
         return a
-    return np.linalg.solve(matrix(b, check_finite, square=True), a)
+    return np.linalg.solve(require_matrix(b, check_finite, square=True), a)
 
 
-def _complex(x: Array) -> Array:
+def _to_complex(x: Array) -> Array:
     kind = np.result_type(dtype_of(x), np.complex64)
     return x if dtype_of(x) == kind else x.astype(kind)
 
@@ -278,9 +332,9 @@ def eigvals(
     check_finite: bool = True,
     homogeneous_eigvals: bool = False,
 ) -> Array:
-    """`scipy.linalg.eigvals`, always complex; with ``b`` those of ``b⁻¹ a``."""
-    _refuse("homogeneous_eigvals=True", "w, with b", homogeneous_eigvals)
-    return _complex(_eigvals(_pencil(a, b, check_finite)))
+    """Return the eigenvalues, always complex; with ``b`` those of ``b⁻¹ a``."""
+    _refuse_option("homogeneous_eigvals=True", "w, with b", homogeneous_eigvals)
+    return _to_complex(_eigvals(_reduce_pencil(a, b, check_finite)))
 
 
 def eig(
@@ -293,24 +347,24 @@ def eig(
     check_finite: bool = True,
     homogeneous_eigvals: bool = False,
 ) -> Array | tuple[Array, Array]:
-    """`scipy.linalg.eig`; with ``b`` those of ``b⁻¹ a``, in the order of these.
+    """Return eigenvalues and right eigenvectors; with ``b`` those of ``b⁻¹ a``.
 
     Raises
     ------
     NotDifferentiableError
         For left eigenvectors, whose phases LAPACK chooses apart.
     """
-    _refuse("left=True", "np.linalg.inv(vr).conj().T", left)
-    _refuse("homogeneous_eigvals=True", "w, with b", homogeneous_eigvals)
-    whole = _pencil(a, b, check_finite)
+    _refuse_option("left=True", "np.linalg.inv(vr).conj().T", left)
+    _refuse_option("homogeneous_eigvals=True", "w, with b", homogeneous_eigvals)
+    whole = _reduce_pencil(a, b, check_finite)
     if not right:
-        return _complex(_eigvals(whole))
+        return _to_complex(_eigvals(whole))
     values, vectors = _eig(whole)
-    return _complex(values), vectors
+    return _to_complex(values), vectors
 
 
-def _refuse(what: str, cure: str, asked: bool) -> None:
-    if asked:
+def _refuse_option(what: str, cure: str, given: bool) -> None:
+    if given:
         raise NotDifferentiableError(
             f"scipy.linalg.eig(..., {what}){blame.user_line()} has no derivative here."
             f" Write {cure}."
@@ -331,10 +385,27 @@ def eigh(
     subset_by_value: Sequence[float] | None = None,
     driver: str | None = None,
 ) -> Any:
-    """`scipy.linalg.eigh`, the generalised problem included (by Cholesky of ``b``).
+    """Return eigenvalues and eigenvectors of a Hermitian matrix: `scipy.linalg.eigh`.
 
-    The gradient lies in the triangle that ``lower`` names. A subset is taken from the
-    whole spectrum.
+    Parameters
+    ----------
+    a
+        A Hermitian matrix; the gradient lies in the triangle that is read.
+    b
+        A positive definite matrix, for ``a v = w b v``; solved by its Cholesky factor.
+    lower
+        Whether the lower triangle is read.
+    eigvals_only
+        Whether to return the eigenvalues alone.
+    overwrite_a, overwrite_b, driver
+        Accepted; nothing is overwritten.
+    type
+        1 for ``a v = w b v``, 2 for ``a b v = w v``, 3 for ``b a v = w v``.
+    check_finite
+        Whether to refuse NaN and infinity.
+    subset_by_index, subset_by_value
+        The first and last index, or the interval, of the eigenvalues to return. They
+        are taken from the whole spectrum.
 
     Examples
     --------
@@ -344,19 +415,19 @@ def eigh(
     array([[ 0. ,  0. ],
            [ 0. , -1.5]])
     """
-    a = matrix(a, check_finite, square=True)
+    a = require_matrix(a, check_finite, square=True)
     if subset_by_index is not None and subset_by_value is not None:
         raise ValueError("Either index or value subset can be requested.")
     root = None
     if b is not None:
-        b = matrix(b, check_finite, square=True)
+        b = require_matrix(b, check_finite, square=True)
         root = factors.cholesky(b if lower else complete(b, False))
-        a = _reduced(complete(a, lower), root, type)
+        a = _reduce_generalised(complete(a, lower), root, type)
         lower = True
     which = "L" if lower else "U"
     if eigvals_only:
         values = _eigvalsh(a, which)
-        return values[..., _subset(values, subset_by_index, subset_by_value)]
+        return values[..., _select_subset(values, subset_by_index, subset_by_value)]
     values, vectors = _eigh(a, which)
     if root is not None:
         if type == 3:
@@ -365,11 +436,11 @@ def eigh(
             vectors = systems.triangular(hermitian(root), vectors, False)
     if subset_by_index is None and subset_by_value is None:
         return values, vectors
-    chosen = _subset(values, subset_by_index, subset_by_value)
+    chosen = _select_subset(values, subset_by_index, subset_by_value)
     return values[..., chosen], vectors[..., chosen]
 
 
-def _reduced(a: Array, root: Array, type: int) -> Array:
+def _reduce_generalised(a: Array, root: Array, type: int) -> Array:
     """Return the Hermitian matrix with the eigenvalues of a generalised problem."""
     if type not in (1, 2, 3):
         raise ValueError('"type" keyword only accepts 1, 2, and 3.')
@@ -379,7 +450,7 @@ def _reduced(a: Array, root: Array, type: int) -> Array:
     return hermitian(systems.triangular(root, hermitian(half), True))
 
 
-def _subset(
+def _select_subset(
     values: Array, by_index: Sequence[int] | None, by_value: Sequence[float] | None
 ) -> slice:
     if by_index is not None:
@@ -393,7 +464,7 @@ def _subset(
         return slice(first, last + 1)
     if by_value is not None:
         low, high = by_value
-        known = with_values(values, "eigh(..., subset_by_value=...)")
+        known = require_value(values, "eigh(..., subset_by_value=...)")
         inside = np.flatnonzero((known > low) & (known <= high))
         if not len(inside):
             return slice(0, 0)
@@ -414,7 +485,7 @@ def eigvalsh(
     subset_by_value: Sequence[float] | None = None,
     driver: str | None = None,
 ) -> Array:
-    """`scipy.linalg.eigvalsh`, the generalised problem included."""
+    """Return the eigenvalues of a Hermitian matrix; its parameters are `eigh`'s."""
     return eigh(
         a,
         b,
@@ -437,7 +508,7 @@ def eigh_tridiagonal(
     tol: float = 0.0,
     lapack_driver: str = "auto",
 ) -> Any:
-    """`scipy.linalg.eigh_tridiagonal`, by the whole matrix.
+    """Return eigenvalues and eigenvectors of a tridiagonal matrix, which is formed.
 
     Raises
     ------
@@ -446,7 +517,7 @@ def eigh_tridiagonal(
     """
     if select not in ("a", "i"):
         raise ValueError(f"select={select!r}; write 'a' or 'i' and take a slice")
-    d, e = floating(d, check_finite), floating(e, check_finite)
+    d, e = require_floats(d, check_finite), require_floats(e, check_finite)
     subset = select_range if select == "i" else None
     whole = np.diag(d) + np.diag(e, -1)
     return eigh(whole, eigvals_only=eigvals_only, subset_by_index=subset)
@@ -461,7 +532,7 @@ def eigvalsh_tridiagonal(
     tol: float = 0.0,
     lapack_driver: str = "auto",
 ) -> Array:
-    """`scipy.linalg.eigvalsh_tridiagonal`, by the whole matrix."""
+    """Return the eigenvalues of a tridiagonal matrix, which is formed."""
     return eigh_tridiagonal(d, e, True, select, select_range, check_finite)
 
 
@@ -473,13 +544,27 @@ def svd(
     check_finite: bool = True,
     lapack_driver: str = "gesdd",
 ) -> Array | tuple[Array, ...]:
-    """`scipy.linalg.svd`."""
-    made = _svd(matrix(a, check_finite), full_matrices, compute_uv)
+    """Return the singular value decomposition, as `scipy.linalg.svd` does.
+
+    Parameters
+    ----------
+    a
+        A matrix.
+    full_matrices
+        Whether the factors are square.
+    compute_uv
+        Whether to return them: ``(u, s, vh)``, else ``s``.
+    overwrite_a, lapack_driver
+        Accepted; nothing is overwritten.
+    check_finite
+        Whether to refuse NaN and infinity.
+    """
+    made = _svd(require_matrix(a, check_finite), full_matrices, compute_uv)
     return tuple(made) if compute_uv else made
 
 
 def svdvals(
     a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True
 ) -> Array:
-    """`scipy.linalg.svdvals`."""
-    return singular_values(matrix(a, check_finite))
+    """Return the singular values of a matrix, the largest first."""
+    return singular_values(require_matrix(a, check_finite))

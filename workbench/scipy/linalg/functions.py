@@ -15,7 +15,7 @@ from workbench.core.tensor import Tensor, apply
 from workbench.core.types import Array, ArrayLike, is_differentiable
 from workbench.errors import TraceError
 from workbench.ops.linalg.functions import FUNCTIONS_OF_MATRICES, along
-from workbench.scipy.linalg.arguments import matrix
+from workbench.scipy.linalg.arguments import require_matrix
 
 __all__ = [
     "coshm",
@@ -32,12 +32,12 @@ __all__ = [
 ]
 
 
-def _apply(name: str, a: ArrayLike, **params: Any) -> Array:
-    return apply(FUNCTIONS_OF_MATRICES[name], (matrix(a, square=True),), params)
+def _apply_function(name: str, a: ArrayLike, **params: Any) -> Array:
+    return apply(FUNCTIONS_OF_MATRICES[name], (require_matrix(a, square=True),), params)
 
 
 def expm(A: ArrayLike) -> Array:
-    """`scipy.linalg.expm`.
+    """Return the exponential of a matrix, as `scipy.linalg.expm` does.
 
     Examples
     --------
@@ -46,51 +46,61 @@ def expm(A: ArrayLike) -> Array:
     array([[0., 1.],
            [0., 0.]])
     """
-    return _apply("expm", A)
+    return _apply_function("expm", A)
 
 
 def logm(A: ArrayLike) -> Array:
-    """`scipy.linalg.logm`, the principal logarithm; float32 stays."""
-    return _apply("logm", A)
+    """Return the principal logarithm of a matrix: `scipy.linalg.logm`."""
+    return _apply_function("logm", A)
 
 
 def sqrtm(A: ArrayLike) -> Array:
-    """`scipy.linalg.sqrtm`, the principal square root; no derivative if singular."""
-    return _apply("sqrtm", A)
+    """Return the principal square root of a matrix: `scipy.linalg.sqrtm`.
+
+    It has no derivative at a singular matrix.
+    """
+    return _apply_function("sqrtm", A)
 
 
 def sinm(A: ArrayLike) -> Array:
-    """`scipy.linalg.sinm`."""
-    return _apply("sinm", A)
+    """Return the sine of a matrix: `scipy.linalg.sinm`."""
+    return _apply_function("sinm", A)
 
 
 def cosm(A: ArrayLike) -> Array:
-    """`scipy.linalg.cosm`."""
-    return _apply("cosm", A)
+    """Return the cosine of a matrix: `scipy.linalg.cosm`."""
+    return _apply_function("cosm", A)
 
 
 def tanm(A: ArrayLike) -> Array:
-    """`scipy.linalg.tanm`."""
-    return _apply("tanm", A)
+    """Return the tangent of a matrix: `scipy.linalg.tanm`."""
+    return _apply_function("tanm", A)
 
 
 def sinhm(A: ArrayLike) -> Array:
-    """`scipy.linalg.sinhm`."""
-    return _apply("sinhm", A)
+    """Return the hyperbolic sine of a matrix: `scipy.linalg.sinhm`."""
+    return _apply_function("sinhm", A)
 
 
 def coshm(A: ArrayLike) -> Array:
-    """`scipy.linalg.coshm`."""
-    return _apply("coshm", A)
+    """Return the hyperbolic cosine of a matrix: `scipy.linalg.coshm`."""
+    return _apply_function("coshm", A)
 
 
 def tanhm(A: ArrayLike) -> Array:
-    """`scipy.linalg.tanhm`."""
-    return _apply("tanhm", A)
+    """Return the hyperbolic tangent of a matrix: `scipy.linalg.tanhm`."""
+    return _apply_function("tanhm", A)
 
 
 def fractional_matrix_power(A: ArrayLike, t: Any) -> Array:
-    """`scipy.linalg.fractional_matrix_power`, by the matrix; ``t`` is a plain number.
+    """Return the power of a matrix, as `scipy.linalg.fractional_matrix_power` does.
+
+    Parameters
+    ----------
+    A
+        A square matrix.
+    t
+        The exponent, a plain number.
 
     Raises
     ------
@@ -103,7 +113,7 @@ def fractional_matrix_power(A: ArrayLike, t: Any) -> Array:
             " and the derivative by it is not known. Write expm(t * logm(A)), or"
             " t.value."
         )
-    return _apply("fractional_matrix_power", A, t=float(t))
+    return _apply_function("fractional_matrix_power", A, t=float(t))
 
 
 def expm_frechet(
@@ -113,13 +123,29 @@ def expm_frechet(
     compute_expm: bool = True,
     check_finite: bool = True,
 ) -> Array | tuple[Array, Array]:
-    """`scipy.linalg.expm_frechet`: ``expm(A)`` and its derivative along ``E``.
+    """Return ``expm(A)`` and its derivative along ``E``: `scipy.linalg.expm_frechet`.
 
-    Each ``method`` is answered by the block matrix of N. J. Higham, "Functions of
-    Matrices" (2008), theorem 3.6.
+    Parameters
+    ----------
+    A, E
+        Square matrices of one shape.
+    method
+        Accepted as in SciPy; both methods compute alike here.
+    compute_expm
+        Whether to return ``expm(A)`` too, in front.
+    check_finite
+        Whether to refuse NaN and infinity.
+
+    Notes
+    -----
+    Both come from one block matrix: N. J. Higham, "Functions of Matrices" (2008),
+    theorem 3.6.
     """
-    A, E = matrix(A, check_finite, square=True), matrix(E, check_finite, square=True)
+    A, E = (
+        require_matrix(A, check_finite, square=True),
+        require_matrix(E, check_finite, square=True),
+    )
     if np.shape(A) != np.shape(E):
         raise ValueError("expected A and E to be the same shape")
-    value, moved = along(FUNCTIONS_OF_MATRICES["expm"], A, E, {})
-    return (value, moved) if compute_expm else moved
+    value, tangent = along(FUNCTIONS_OF_MATRICES["expm"], A, E, {})
+    return (value, tangent) if compute_expm else tangent

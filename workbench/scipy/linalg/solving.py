@@ -16,7 +16,12 @@ from workbench.ops.linalg.inverses import det as _det
 from workbench.ops.linalg.shared import complete, eye_like, hermitian, peak
 from workbench.ops.linalg.systems import banded, triangular
 from workbench.ops.linalg.systems import sylvester as _sylvester
-from workbench.scipy.linalg.arguments import floating, matrix, number, right_side
+from workbench.scipy.linalg.arguments import (
+    require_floats,
+    require_matrix,
+    require_right_side,
+    to_number,
+)
 from workbench.scipy.linalg.structured import circulant, toeplitz
 
 __all__ = [
@@ -43,8 +48,8 @@ _SHORT = {"gen": "general", "sym": "symmetric", "her": "hermitian",
 _HALVES = ("symmetric", "hermitian", "positive definite")
 
 
-def _seen(a: Array, assume_a: str | None, lower: bool) -> Array:
-    """The matrix that a solver sees which reads the part its assumption names."""
+def _mask_structure(a: Array, assume_a: str | None, lower: bool) -> Array:
+    """Return the matrix of the entries that a solver reads under an assumption."""
     kind = _SHORT.get(assume_a or "general", assume_a or "general")
     if kind in ("general", "banded"):
         return a
@@ -75,11 +80,25 @@ def solve(
     assume_a: str | None = None,
     transposed: bool = False,
 ) -> Array:
-    """`scipy.linalg.solve`; the gradient lies in the part that ``assume_a`` reads.
+    """Solve ``a @ x = b``, as `scipy.linalg.solve` does.
 
-    The entries that a structure does not name ('upper triangular', 'symmetric' with
-    ``lower``, ...) are not looked at. Nothing is overwritten, here and in all of this
-    module.
+    Parameters
+    ----------
+    a
+        A square matrix; the gradient lies in the part that ``assume_a`` reads.
+    b
+        The right side, a vector or a matrix.
+    lower
+        Which triangle is read of a symmetric or Hermitian matrix.
+    overwrite_a, overwrite_b
+        Accepted; nothing is overwritten, here and in all of this module.
+    check_finite
+        Whether to refuse NaN and infinity.
+    assume_a
+        The structure of ``a``: ``"upper triangular"``, ``"symmetric"``, ... Entries
+        outside of it are not read.
+    transposed
+        Whether to solve ``a.T @ x = b``.
 
     Raises
     ------
@@ -93,9 +112,9 @@ def solve(
     >>> wb.grad(lambda b: wl.solve(a, b)[0])(np.ones(2))
     array([ 0.5  , -0.125])
     """
-    a = matrix(a, check_finite, square=True)
-    b, vector = right_side(b, check_finite)
-    seen = _seen(a, assume_a, lower)
+    a = require_matrix(a, check_finite, square=True)
+    b, vector = require_right_side(b, check_finite)
+    seen = _mask_structure(a, assume_a, lower)
     if (assume_a or "").endswith("triangular"):
         low = (assume_a or "").startswith("lower")
         y = triangular(swap(a), b, not low) if transposed else triangular(a, b, low)
@@ -113,7 +132,24 @@ def solve_triangular(
     overwrite_b: bool = False,
     check_finite: bool = True,
 ) -> Array:
-    """`scipy.linalg.solve_triangular`; the gradient lies in the triangle it reads.
+    """Solve a triangular system, as `scipy.linalg.solve_triangular` does.
+
+    Parameters
+    ----------
+    a
+        A square matrix; the gradient lies in the triangle that is read.
+    b
+        The right side, a vector or a matrix.
+    trans
+        0 for ``a``, 1 or ``"T"`` for its transpose, 2 or ``"C"`` for the conjugate.
+    lower
+        Whether the lower triangle is read.
+    unit_diagonal
+        Whether the diagonal counts as ones, and is not read.
+    overwrite_b
+        Accepted; nothing is overwritten.
+    check_finite
+        Whether to refuse NaN and infinity.
 
     Examples
     --------
@@ -123,8 +159,8 @@ def solve_triangular(
     array([[-0.1875 , -0.125  ],
            [ 0.     ,  0.03125]])
     """
-    a = matrix(a, check_finite, square=True)
-    b, vector = right_side(b, check_finite)
+    a = require_matrix(a, check_finite, square=True)
+    b, vector = require_right_side(b, check_finite)
     turns = {0: 0, "N": 0, 1: 1, "T": 1, 2: 2, "C": 2}
     if trans not in turns:
         raise ValueError(f"trans={trans!r}; write 0, 1 or 2 (or 'N', 'T' or 'C')")
@@ -143,14 +179,14 @@ def inv(
     assume_a: str | None = None,
     lower: bool = False,
 ) -> Array:
-    """`scipy.linalg.inv`; the gradient lies in the part that ``assume_a`` reads."""
-    a = matrix(a, check_finite, square=True)
-    return inverses.inv(_seen(a, assume_a, lower))
+    """Return the inverse; its gradient lies in the part that ``assume_a`` reads."""
+    a = require_matrix(a, check_finite, square=True)
+    return inverses.inv(_mask_structure(a, assume_a, lower))
 
 
 def det(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:
-    """`scipy.linalg.det`; right for singular matrices, to second order."""
-    return _det(matrix(a, check_finite, square=True))
+    """Return the determinant; derivatives hold at singular matrices, up to second."""
+    return _det(require_matrix(a, check_finite, square=True))
 
 
 def norm(
@@ -160,8 +196,8 @@ def norm(
     keepdims: bool = False,
     check_finite: bool = True,
 ) -> Array:
-    """`scipy.linalg.norm`: as `numpy.linalg.norm`, whose docstring names the kinks."""
-    return norms.norm(floating(a, check_finite), ord, axis, keepdims)
+    """Return the norm of a vector or a matrix, as `numpy.linalg.norm` does."""
+    return norms.norm(require_floats(a, check_finite), ord, axis, keepdims)
 
 
 def lstsq(
@@ -173,15 +209,15 @@ def lstsq(
     check_finite: bool = True,
     lapack_driver: str | None = None,
 ) -> tuple[Any, Any, Any, Any]:
-    """`scipy.linalg.lstsq`: solution, residuals, rank, singular values.
+    """Return the least-squares solution, the residuals, rank and singular values.
 
-    The solution of least size, differentiated at constant rank; see
+    The solution is that of least norm, differentiated at constant rank; see
     `numpy.linalg.lstsq`.
     """
-    a, b = matrix(a, check_finite), floating(b, check_finite)
+    a, b = require_matrix(a, check_finite), require_floats(b, check_finite)
     if cond is None:
         cond = float(np.finfo(np.result_type(dtype_of(a), dtype_of(b))).eps)
-    x, rest, rank, values = inverses.lstsq(a, b, number(cond))
+    x, rest, rank, values = inverses.lstsq(a, b, to_number(cond))
     if len(shape_of(b)) == 1 and shape_of(rest) == (1,):
         rest = rest[0]
     return x, rest, rank, values
@@ -195,9 +231,9 @@ def pinv(
     return_rank: bool = False,
     check_finite: bool = True,
 ) -> Array | tuple[Array, Array | int]:
-    """`scipy.linalg.pinv`; its derivative is that at constant rank."""
-    a = matrix(a, check_finite)
-    return _pinv(a, a, number(atol), number(rtol), return_rank)
+    """Return the pseudoinverse, with the derivative at constant rank."""
+    a = require_matrix(a, check_finite)
+    return _compute_pinv(a, a, to_number(atol), to_number(rtol), return_rank)
 
 
 def pinvh(
@@ -208,12 +244,15 @@ def pinvh(
     return_rank: bool = False,
     check_finite: bool = True,
 ) -> Array | tuple[Array, Array | int]:
-    """`scipy.linalg.pinvh`; the gradient lies in the triangle it reads."""
-    a = complete(matrix(a, check_finite, square=True), lower)
-    return _pinv(a, a, number(atol), number(rtol), return_rank)
+    """Return the pseudoinverse of a Hermitian matrix.
+
+    The gradient lies in the triangle that ``lower`` names.
+    """
+    a = complete(require_matrix(a, check_finite, square=True), lower)
+    return _compute_pinv(a, a, to_number(atol), to_number(rtol), return_rank)
 
 
-def _pinv(
+def _compute_pinv(
     a: Array,
     whole: Array,
     atol: float | None,
@@ -239,7 +278,7 @@ def _pinv(
 
 
 def solve_sylvester(a: ArrayLike, b: ArrayLike, q: ArrayLike) -> Array:
-    """`scipy.linalg.solve_sylvester`: the solution of ``a x + x b = q``.
+    """Solve Sylvester's equation ``a x + x b = q``: `scipy.linalg.solve_sylvester`.
 
     Examples
     --------
@@ -249,12 +288,16 @@ def solve_sylvester(a: ArrayLike, b: ArrayLike, q: ArrayLike) -> Array:
     array([[0.33333333],
            [0.25      ]])
     """
-    return _sylvester(matrix(a, square=True), matrix(b, square=True), matrix(q))
+    return _sylvester(
+        require_matrix(a, square=True),
+        require_matrix(b, square=True),
+        require_matrix(q),
+    )
 
 
 def solve_continuous_lyapunov(a: ArrayLike, q: ArrayLike) -> Array:
-    """`scipy.linalg.solve_continuous_lyapunov`: ``a x + x aᴴ = q``."""
-    a, q = matrix(a, square=True), matrix(q, square=True)
+    """Solve the continuous Lyapunov equation ``a x + x aᴴ = q``."""
+    a, q = require_matrix(a, square=True), require_matrix(q, square=True)
     return _sylvester(a, hermitian(a), q)
 
 
@@ -265,8 +308,8 @@ solve_lyapunov = solve_continuous_lyapunov
 def solve_discrete_lyapunov(
     a: ArrayLike, q: ArrayLike, method: str | None = None
 ) -> Array:
-    """`scipy.linalg.solve_discrete_lyapunov`: ``a x aᴴ - x + q = 0``."""
-    a, q = matrix(a, square=True), matrix(q, square=True)
+    """Solve the discrete Lyapunov equation ``a x aᴴ - x + q = 0``."""
+    a, q = require_matrix(a, square=True), require_matrix(q, square=True)
     if method is None:
         method = "bilinear" if shape_of(a)[-1] >= 10 else "direct"
     if method.lower() == "direct":
@@ -275,9 +318,9 @@ def solve_discrete_lyapunov(
         return np.reshape(flat, shape_of(q))
     if method.lower() != "bilinear":
         raise ValueError(f"Unknown solver {method}; write 'direct' or 'bilinear'")
-    eye, turned = eye_like(a), hermitian(a)
-    inverse = np.linalg.inv(turned + eye)
-    b = (turned - eye) @ inverse
+    eye, adjoint = eye_like(a), hermitian(a)
+    inverse = np.linalg.inv(adjoint + eye)
+    b = (adjoint - eye) @ inverse
     c = 2 * (np.linalg.inv(a + eye) @ q @ inverse)
     return _sylvester(hermitian(b), b, -c)
 
@@ -293,9 +336,23 @@ def solve_banded(
     overwrite_b: bool = False,
     check_finite: bool = True,
 ) -> Array:
-    """`scipy.linalg.solve_banded`; the gradient has the form of the band."""
-    ab = matrix(ab, check_finite)
-    b, vector = right_side(b, check_finite)
+    """Solve a banded system, as `scipy.linalg.solve_banded` does.
+
+    Parameters
+    ----------
+    l_and_u
+        How many diagonals there are below and above the main one.
+    ab
+        The diagonals, one a row, shape (l + u + 1, n); so is the gradient.
+    b
+        The right side, a vector or a matrix.
+    overwrite_ab, overwrite_b
+        Accepted; nothing is overwritten.
+    check_finite
+        Whether to refuse NaN and infinity.
+    """
+    ab = require_matrix(ab, check_finite)
+    b, vector = require_right_side(b, check_finite)
     lower, upper = map(int, l_and_u)
     y = banded(ab, b, lower, upper)
     return y[..., 0] if vector else y
@@ -309,8 +366,8 @@ def solveh_banded(
     lower: bool = False,
     check_finite: bool = True,
 ) -> Array:
-    """`scipy.linalg.solveh_banded`; solved by LU, so it need not be definite."""
-    ab = matrix(ab, check_finite)
+    """Solve a Hermitian banded system; by LU, so that it need not be definite."""
+    ab = require_matrix(ab, check_finite)
     width = shape_of(ab)[-2] - 1
     rows = []
     for k in range(width, 0, -1):  # what lies k above the diagonal
@@ -325,11 +382,11 @@ def solveh_banded(
 
 
 def solve_toeplitz(c_or_cr: Any, b: ArrayLike, check_finite: bool = True) -> Array:
-    """`scipy.linalg.solve_toeplitz`, by the whole matrix: cubic time, stable."""
+    """Solve a Toeplitz system by the whole matrix: in cubic time, stable."""
     c, r = c_or_cr if isinstance(c_or_cr, tuple) else (c_or_cr, None)
-    c = floating(c, check_finite)
-    whole = toeplitz(c, None if r is None else floating(r, check_finite))
-    b, vector = right_side(b, check_finite)
+    c = require_floats(c, check_finite)
+    whole = toeplitz(c, None if r is None else require_floats(r, check_finite))
+    b, vector = require_right_side(b, check_finite)
     y = np.linalg.solve(whole, b)
     return y[..., 0] if vector else y
 
@@ -343,9 +400,9 @@ def solve_circulant(
     baxis: int = 0,
     outaxis: int = 0,
 ) -> Array:
-    """`scipy.linalg.solve_circulant`, of a vector ``c``, by the whole matrix."""
-    c = floating(c)
-    b, vector = right_side(b)
+    """Solve a circulant system, of a vector ``c``, by the whole matrix."""
+    c = require_floats(c)
+    b, vector = require_right_side(b)
     if len(shape_of(c)) != 1 or (caxis, baxis, outaxis) != (-1, 0, 0):
         raise ValueError(
             "solve_circulant of a stack: write it for one vector c and put"
@@ -355,5 +412,5 @@ def solve_circulant(
     if singular == "raise":
         y = np.linalg.solve(whole, b)
     else:
-        y = inverses.least_squares(whole, b, number(tol))
+        y = inverses.least_squares(whole, b, to_number(tol))
     return y[..., 0] if vector else y

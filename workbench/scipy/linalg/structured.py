@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 
-def _line(x: ArrayLike, name: str) -> Array:
+def _to_line(x: ArrayLike, name: str) -> Array:
     x = admit(x)
     shape = shape_of(x)
     if not shape:
@@ -37,15 +37,24 @@ def _line(x: ArrayLike, name: str) -> Array:
     return x
 
 
-def _spread(values: Array, rows: int, columns: int, first: int, step: int) -> Array:
-    """Entry i, j is ``values[first + step * i + j]``."""
+def _gather_entries(
+    values: Array, rows: int, columns: int, first: int, step: int
+) -> Array:
+    """Return a matrix with the entries ``values[first + step * i + j]``."""
     down = np.arange(rows)[:, None]  # host array: an index
     across = np.arange(columns)  # host array: an index
     return values[..., first + step * down + across]
 
 
 def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
-    """`scipy.linalg.toeplitz`; stacks of vectors give stacks of matrices.
+    """Return a Toeplitz matrix, as `scipy.linalg.toeplitz` does.
+
+    Parameters
+    ----------
+    c
+        The first column; stacks of vectors give stacks of matrices.
+    r
+        The first row, whose first entry is ignored; by default ``conj(c)``.
 
     Examples
     --------
@@ -53,32 +62,32 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     >>> wb.grad(lambda c: np.sum(wl.toeplitz(c)))(np.ones(3))
     array([3., 4., 2.])
     """
-    c = _line(c, "c")
-    r = conjugate(c) if r is None else _line(r, "r")
+    c = _to_line(c, "c")
+    r = conjugate(c) if r is None else _to_line(r, "r")
     rows, columns = shape_of(c)[-1], shape_of(r)[-1]
     values = np.concatenate([np.flip(c, -1), r[..., 1:]], axis=-1)
-    return _spread(values, rows, columns, rows - 1, -1)
+    return _gather_entries(values, rows, columns, rows - 1, -1)
 
 
 def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
-    """`scipy.linalg.hankel`."""
-    c = _line(c, "c")
-    r = np.zeros_like(c) if r is None else _line(r, "r")
+    """Return a Hankel matrix of first column ``c`` and last row ``r``."""
+    c = _to_line(c, "c")
+    r = np.zeros_like(c) if r is None else _to_line(r, "r")
     values = np.concatenate([c, r[..., 1:]], axis=-1)
-    return _spread(values, shape_of(c)[-1], shape_of(r)[-1], 0, 1)
+    return _gather_entries(values, shape_of(c)[-1], shape_of(r)[-1], 0, 1)
 
 
 def circulant(c: ArrayLike) -> Array:
-    """`scipy.linalg.circulant`."""
-    c = _line(c, "c")
+    """Return a circulant matrix of first column ``c``."""
+    c = _to_line(c, "c")
     n = shape_of(c)[-1]
     values = np.concatenate([np.flip(c, -1), np.flip(c, -1)[..., :-1]], axis=-1)
-    return _spread(values, n, n, n - 1, -1)
+    return _gather_entries(values, n, n, n - 1, -1)
 
 
 def companion(a: ArrayLike) -> Array:
-    """`scipy.linalg.companion`, of a polynomial's coefficients."""
-    a = _line(a, "a")
+    """Return the companion matrix of a polynomial's coefficients, the highest first."""
+    a = _to_line(a, "a")
     n = shape_of(a)[-1]
     if n < 2:
         raise ValueError(f"the length of a must be 2 or more, not {n}")
@@ -91,7 +100,7 @@ def companion(a: ArrayLike) -> Array:
 
 
 def block_diag(*arrs: Any) -> Array:
-    """`scipy.linalg.block_diag`.
+    """Return blocks along the diagonal of a matrix: `scipy.linalg.block_diag`.
 
     Examples
     --------
@@ -119,7 +128,7 @@ def block_diag(*arrs: Any) -> Array:
 
 
 def khatri_rao(a: ArrayLike, b: ArrayLike) -> Array:
-    """`scipy.linalg.khatri_rao`: Kronecker products column by column."""
+    """Return the Kronecker products of columns: `scipy.linalg.khatri_rao`."""
     a, b = admit(a), admit(b)
     (*loop, m, n), (*other, k, width) = shape_of(a), shape_of(b)
     if n != width:
@@ -129,8 +138,18 @@ def khatri_rao(a: ArrayLike, b: ArrayLike) -> Array:
 
 
 def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Array:
-    """`scipy.linalg.convolution_matrix`."""
-    a = _line(a, "a")
+    """Return the matrix whose product with a vector of length ``n`` convolves it.
+
+    Parameters
+    ----------
+    a
+        The vector, or stack of vectors, to convolve with.
+    n
+        The length of the other vector, and the number of columns.
+    mode
+        ``"full"``, ``"valid"`` or ``"same"``, as of `numpy.convolve`.
+    """
+    a = _to_line(a, "a")
     if n <= 0:
         raise ValueError("n must be a positive integer.")
     if mode not in ("full", "valid", "same"):
@@ -154,13 +173,13 @@ def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Array:
 def matmul_toeplitz(
     c_or_cr: Any, x: ArrayLike, check_finite: bool = False, workers: int | None = None
 ) -> Array:
-    """`scipy.linalg.matmul_toeplitz`, by the whole matrix."""
+    """Multiply a Toeplitz matrix, which is formed, by ``x``."""
     c, r = c_or_cr if isinstance(c_or_cr, tuple) else (c_or_cr, None)
     return toeplitz(c, r) @ admit(x)
 
 
 def diagsvd(s: ArrayLike, M: int, N: int) -> Array:
-    """`scipy.linalg.diagsvd`: singular values on the diagonal of an M by N matrix."""
+    """Return an M by N matrix with singular values on its diagonal."""
     whole = np.diag(admit(s))
     few = shape_of(whole)[-1]
     if few not in (M, N):
@@ -170,13 +189,13 @@ def diagsvd(s: ArrayLike, M: int, N: int) -> Array:
 
 
 def fiedler(a: ArrayLike) -> Array:
-    """`scipy.linalg.fiedler`: the distances of all pairs of entries."""
+    """Return the distances of all pairs of entries: `scipy.linalg.fiedler`."""
     a = np.atleast_1d(admit(a))
     return np.abs(a[..., :, None] - a[..., None, :])
 
 
 def leslie(f: ArrayLike, s: ArrayLike) -> Array:
-    """`scipy.linalg.leslie`, of fecundities and survival rates."""
+    """Return the Leslie matrix of fecundities ``f`` and survival rates ``s``."""
     f, s = np.atleast_1d(admit(f)), np.atleast_1d(admit(s))
     n = shape_of(f)[-1]
     if shape_of(s)[-1] != n - 1:

@@ -73,28 +73,36 @@ dia_matrix = stacking.constructor("dia_matrix")
 def vstack(
     blocks: Sequence[Any], format: str | None = None, dtype: npt.DTypeLike | None = None
 ) -> Any:
-    """As `scipy.sparse.vstack`."""
+    """Stack sparse arrays on top of each other, as `scipy.sparse.vstack` does."""
     return stacking.stack("vstack", blocks, format, dtype)
 
 
 def hstack(
     blocks: Sequence[Any], format: str | None = None, dtype: npt.DTypeLike | None = None
 ) -> Any:
-    """As `scipy.sparse.hstack`."""
+    """Stack sparse arrays side by side, as `scipy.sparse.hstack` does."""
     return stacking.stack("hstack", blocks, format, dtype)
 
 
 def block_array(
     blocks: Any, *, format: str | None = None, dtype: npt.DTypeLike | None = None
 ) -> Any:
-    """As `scipy.sparse.block_array`."""
+    """Make a sparse array of blocks, as `scipy.sparse.block_array` does.
+
+    Parameters
+    ----------
+    blocks
+        Rows of sparse arrays; None is a block of zeros.
+    format, dtype
+        Those of the result.
+    """
     return stacking.block_array("block_array", blocks, format, dtype)
 
 
 def bmat(
     blocks: Any, format: str | None = None, dtype: npt.DTypeLike | None = None
 ) -> Any:
-    """As `scipy.sparse.bmat`."""
+    """Make a sparse matrix of blocks, as `scipy.sparse.bmat` does."""
     return stacking.block_array("bmat", blocks, format, dtype)
 
 
@@ -107,7 +115,17 @@ def diags_array(
     format: str | None = None,
     dtype: npt.DTypeLike | None = None,
 ) -> Any:
-    """As `scipy.sparse.diags_array`, of diagonals that may be Tensors."""
+    """Make a sparse array of diagonals, which may be Tensors: `diags_array` of SciPy.
+
+    Parameters
+    ----------
+    diagonals
+        One array for each diagonal.
+    offsets
+        Which diagonals they are; 0 is the main one, positive ones lie above it.
+    shape, format, dtype
+        Those of the result.
+    """
     return stacking.diagonals("diags_array", diagonals, offsets, shape, format, dtype)
 
 
@@ -118,21 +136,21 @@ def diags(
     format: str | None = None,
     dtype: npt.DTypeLike | None = None,
 ) -> Any:
-    """As `scipy.sparse.diags`, of diagonals that may be Tensors."""
+    """Make a sparse matrix of diagonals, which may be Tensors: `diags` of SciPy."""
     return stacking.diagonals("diags", diagonals, offsets, shape, format, dtype)
 
 
 def tril(A: Any, k: int = 0, format: str | None = None) -> Any:
-    """As `scipy.sparse.tril`."""
-    return _part("tril", A, k, format)
+    """Return the entries on the ``k``-th diagonal and below it."""
+    return _select_triangle("tril", A, k, format)
 
 
 def triu(A: Any, k: int = 0, format: str | None = None) -> Any:
-    """As `scipy.sparse.triu`."""
-    return _part("triu", A, k, format)
+    """Return the entries on the ``k``-th diagonal and above it."""
+    return _select_triangle("triu", A, k, format)
 
 
-def _part(name: str, a: Any, k: int, format: str | None) -> Any:
+def _select_triangle(name: str, a: Any, k: int, format: str | None) -> Any:
     import scipy.sparse
 
     function = getattr(scipy.sparse, name)

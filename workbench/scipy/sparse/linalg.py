@@ -57,7 +57,7 @@ def spsolve(A: Any, b: Any, permc_spec: Any = None, use_umfpack: bool = True) ->
 
 
 def factorized(A: ArrayLike) -> Callable[[Any], Any]:
-    """A function ``b -> x`` that solves ``A @ x = b``; ``A`` is factored once."""
+    """Factor ``A``, and return a function ``b -> x`` that solves ``A @ x = b``."""
     return lambda b: solving.solve(A, b)
 
 

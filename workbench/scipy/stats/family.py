@@ -27,7 +27,7 @@ INF = math.inf
 
 
 def log_of(y: ArrayLike) -> Array:
-    """log(y), and -inf without complaint where y is 0."""
+    """Return log(y), and -inf without a warning where y is 0."""
     nothing = np.less_equal(y, 0)
     return np.where(nothing, -INF, np.log(np.where(nothing, 1, y)))
 
@@ -42,7 +42,7 @@ class _Functions:
     def __getattr__(self, name: str) -> Function:
         function = getattr(define.F, name)
 
-        def called(*args: ArrayLike) -> Array:
+        def call_function(*args: ArrayLike) -> Array:
             kinds = [dtype_of(x) for x in args if not is_weak(x)]
             if kinds and len(kinds) < len(args):
                 kind = np.result_type(*kinds)
@@ -50,21 +50,21 @@ class _Functions:
                     args = tuple(kind.type(x) if is_weak(x) else x for x in args)
             return function(*args)
 
-        setattr(self, name, called)
-        return called
+        setattr(self, name, call_function)
+        return call_function
 
 
 F: Any = _Functions()
 
 
-def numeral(x: Any) -> bool:
+def is_numeral(x: Any) -> bool:
     """Return whether x is a Python number, or a Tensor of one."""
-    held = getattr(x, "_value", x)
-    return bool(x.spec.weak) if held is None else is_weak(held)
+    value = getattr(x, "_value", x)
+    return bool(x.spec.weak) if value is None else is_weak(value)
 
 
-def alike(shapes: list[Any], *others: Any) -> list[Any]:
-    """Shape parameters that are Python numbers, in the float dtype of the rest."""
+def match_dtypes(shapes: list[Any], *others: Any) -> list[Any]:
+    """Return shape parameters; Python numbers in the float dtype of the others."""
     kinds = [dtype_of(x) for x in (*shapes, *others) if not is_weak(x)]
     floats = [kind for kind in kinds if kind.kind == "f"]
     if not floats or len(kinds) == len(shapes) + len(others):
@@ -73,13 +73,13 @@ def alike(shapes: list[Any], *others: Any) -> list[Any]:
     return [kind.type(s) if is_weak(s) else s for s in shapes]
 
 
-def holds(condition: ArrayLike) -> bool:
+def is_certain(condition: ArrayLike) -> bool:
     """Return whether a condition on plain parameters holds everywhere, for good."""
     plain = isinstance(condition, (bool, np.bool_, np.ndarray))
     return plain and bool(np.all(condition))
 
 
-def scalar(y: Any) -> Any:
+def unwrap_scalar(y: Any) -> Any:
     """Return an array of no axes as a number, as SciPy returns it."""
     return y[()] if isinstance(y, np.ndarray) and y.ndim == 0 else y
 
@@ -133,7 +133,7 @@ class Family:
 
     def __call__(self, *args: ArrayLike, **kwds: ArrayLike) -> Frozen:
         """Return the distribution with these parameters: ``norm(0, 2).logpdf(x)``."""
-        self.parameters(args, kwds)
+        self.bind_parameters(args, kwds)
         return Frozen(self, args, kwds)
 
     def __getattr__(self, method: str) -> Any:
@@ -146,7 +146,7 @@ class Family:
             " plain arrays: x.value."
         )
 
-    def parameters(self, args: tuple[Any, ...], kwds: dict[str, Any]) -> list[Any]:
+    def bind_parameters(self, args: tuple[Any, ...], kwds: dict[str, Any]) -> list[Any]:
         """Return the shapes and settings of a call, in order."""
         names = (*self.shapes, *self.settings)
         given = dict(zip(names, args, strict=False))
@@ -169,7 +169,9 @@ class Family:
         defaults = {"loc": 0, "scale": 1}
         return [admit(given[n] if n in given else defaults[n]) for n in names]
 
-    def checked(self, parameters: list[Any], *others: Any) -> tuple[Any, list[Any]]:
+    def check_parameters(
+        self, parameters: list[Any], *others: Any
+    ) -> tuple[Any, list[Any]]:
         """Return whether parameters are allowed, and allowed ones to compute with.
 
         A Tensor of a Python number that is looked through gets the float dtype of the
@@ -188,32 +190,34 @@ class Family:
             if name == "scale":
                 valid = valid & np.greater(parameters[-1], 0)
             typical.append(1.0 if name == "scale" else 0.0)
-        if holds(valid):
+        if is_certain(valid):
             return True, parameters
-        arrays = [dtype_of(x) for x in (*parameters, *others) if not numeral(x)]
+        arrays = [dtype_of(x) for x in (*parameters, *others) if not is_numeral(x)]
         kinds = [kind for kind in arrays if kind.kind == "f"]
 
-        def chosen(p: ArrayLike, t: float) -> Array:
+        def choose(p: ArrayLike, t: float) -> Array:
             y = np.where(valid, p, t)
-            return np.astype(y, np.result_type(*kinds)) if kinds and numeral(p) else y
+            return (
+                np.astype(y, np.result_type(*kinds)) if kinds and is_numeral(p) else y
+            )
 
         safe = [
             (t if n == "scale" and p == 0 else p)
             if n == "loc" or is_weak(p)
-            else chosen(p, t)
+            else choose(p, t)
             for n, p, t in zip(
                 (*self.shapes, *self.settings), parameters, typical, strict=True
             )
         ]
         return valid, safe
 
-    def ends(self, shapes: list[Any]) -> tuple[Any, Any]:
+    def find_ends(self, shapes: list[Any]) -> tuple[Any, Any]:
         """Return the ends of the standard support."""
         found = self._support
         low, high = found(*shapes) if callable(found) else found
         return low, high
 
-    def function(self, method: str) -> Function:
+    def find_function(self, method: str) -> Function:
         """Return a function of the standard form; an error if the family has none."""
         found: Function | None = self._functions.get(method)
         if found is None:
@@ -225,42 +229,47 @@ class Family:
             )
         return found
 
-    def has(self, method: str) -> bool:
+    def has_function(self, method: str) -> bool:
         """Return whether the family writes a function down."""
         return method in self._functions
 
-    def moment(
+    def compute_moment(
         self, method: str, args: tuple[Any, ...], kwds: dict[str, Any]
     ) -> tuple[Any, list[Any], Array]:
-        """A function of the parameters alone, in the standard form; then the rest."""
-        valid, parameters = self.checked(self.parameters(args, kwds))
-        y = self.function(method)(*parameters[: len(self.shapes)])
+        """Compute a function of the parameters alone, in the standard form.
+
+        Returns
+        -------
+        Whether the parameters are allowed, allowed ones, and the value.
+        """
+        valid, parameters = self.check_parameters(self.bind_parameters(args, kwds))
+        y = self.find_function(method)(*parameters[: len(self.shapes)])
         return valid, parameters, y
 
-    def _finish(self, valid: Any, y: Array, *like: Any) -> Array:
+    def _finish_result(self, valid: Any, y: Array, *like: Any) -> Array:
         shape = broadcast_shapes(np.shape(y), *map(np.shape, like))
         if np.shape(y) != shape:
             y = np.broadcast_to(y, shape)
-        return scalar(y if valid is True else np.where(valid, y, np.nan))
+        return unwrap_scalar(y if valid is True else np.where(valid, y, np.nan))
 
     def mean(self, *args: ArrayLike, **kwds: ArrayLike) -> Array:
         """Return the mean, in the broadcast shape of the parameters."""
-        valid, parameters, y = self.moment("mean", args, kwds)
-        loc, scale = self.place(parameters)
-        return self._finish(valid, loc + scale * y, *parameters)
+        valid, parameters, y = self.compute_moment("mean", args, kwds)
+        loc, scale = self.find_location(parameters)
+        return self._finish_result(valid, loc + scale * y, *parameters)
 
     def var(self, *args: ArrayLike, **kwds: ArrayLike) -> Array:
         """Return the variance, in the broadcast shape of the parameters."""
-        valid, parameters, y = self.moment("var", args, kwds)
-        _, scale = self.place(parameters)
-        return self._finish(valid, scale * scale * y, *parameters)
+        valid, parameters, y = self.compute_moment("var", args, kwds)
+        _, scale = self.find_location(parameters)
+        return self._finish_result(valid, scale * scale * y, *parameters)
 
     def std(self, *args: ArrayLike, **kwds: ArrayLike) -> Array:
         """Return the standard deviation, in the broadcast shape of the parameters."""
-        return scalar(np.sqrt(self.var(*args, **kwds)))
+        return unwrap_scalar(np.sqrt(self.var(*args, **kwds)))
 
-    def place(self, parameters: list[Any]) -> tuple[Any, Any]:
-        """Location and scale."""
+    def find_location(self, parameters: list[Any]) -> tuple[Any, Any]:
+        """Return location and scale."""
         found = dict(zip(self.settings, parameters[len(self.shapes) :], strict=True))
         return found["loc"], found.get("scale", 1)
 
@@ -300,16 +309,16 @@ class Frozen:
 # Outside the support a density is 0, and so are its derivatives.
 
 
-def _log(scale: Array, beside: Array) -> Array:
+def _log_like(scale: Array, like: Array) -> Array:
     """Return the logarithm; of a Python number in the dtype of what it is added to."""
     y = np.log(scale)
-    return y.astype(dtype_of(beside)) if numeral(scale) else y
+    return y.astype(dtype_of(like)) if is_numeral(scale) else y
 
 
-def _varies(x: Array, density: bool) -> bool:
-    """Whether x is a Tensor of a density, which is not looked through for infinities.
+def _is_traced_density(x: Array, density: bool) -> bool:
+    """Return whether x is a Tensor of a density, not to be searched for infinities.
 
-    That is the inner loop of most fits, and it would take as long again.
+    That is the inner loop of most fits, and the search would double its time.
     """
     return density and isinstance(x, Tensor)
 
@@ -336,21 +345,25 @@ class Continuous(Family):
         "mean", "var", "std", "entropy", "support",
     )  # fmt: skip
 
-    def _standard(
+    def _standardise(
         self, x: ArrayLike, density: bool, args: tuple[Any, ...], kwds: dict[str, Any]
     ) -> tuple[Any, ...]:
-        """The standardised x, moved inside the support where it was not; the rest."""
+        """Standardise x, and move it inside the support where it lies outside."""
         x = admit(x)
-        valid, parameters = self.checked(self.parameters(args, kwds), x)
+        valid, parameters = self.check_parameters(self.bind_parameters(args, kwds), x)
         *shapes, loc, scale = parameters
         z = (x - loc) / scale
-        shapes = alike(shapes, z)
-        low, high = self.ends(shapes)
+        shapes = match_dtypes(shapes, z)
+        low, high = self.find_ends(shapes)
         inner = self._functions.get("inner")
         whole = not callable(self._support) and (low, high) == (-INF, INF)
-        if inner is None and whole and (holds(np.isfinite(x)) or _varies(x, density)):
+        if (
+            inner is None
+            and whole
+            and (is_certain(np.isfinite(x)) or _is_traced_density(x, density))
+        ):
             return z, None, None, valid, shapes, scale
-        below = np.less_equal(z, low) if self.has("open") else np.less(z, low)
+        below = np.less_equal(z, low) if self.has_function("open") else np.less(z, low)
         below = below | np.equal(z, -INF)
         above = np.greater(z, high) | np.equal(z, INF)
         if inner is not None:
@@ -361,7 +374,7 @@ class Continuous(Family):
             point = 0.5 * (low + high) if high < INF else low + 1.0
         return np.where(below | above, point, z), below, above, valid, shapes, scale
 
-    def _at(
+    def _evaluate(
         self,
         compute: Function,
         limits: tuple[float, float],
@@ -369,43 +382,47 @@ class Continuous(Family):
         args: tuple[Any, ...],
         kwds: dict[str, Any],
     ) -> Array:
-        """A function of x: its limits outside the support, NaN for bad parameters."""
-        z, below, above, valid, shapes, scale = self._standard(
+        """Compute a function of x, with its limits outside the support."""
+        z, below, above, valid, shapes, scale = self._standardise(
             x, limits[0] == limits[1], args, kwds
         )
         y = compute(z, scale, *shapes)
         if below is not None:
             y = np.where(below, limits[0], np.where(above, limits[1], y))
-        return self._finish(valid, y)
+        return self._finish_result(valid, y)
 
     def logpdf(self, x: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Array:
         """Return the logarithm of the density; -inf outside the support."""
-        f = self.function("logpdf")
-        return self._at(
-            lambda z, scale, *s: f(z, *s) - _log(scale, z), (-INF, -INF), x, args, kwds
+        f = self.find_function("logpdf")
+        return self._evaluate(
+            lambda z, scale, *s: f(z, *s) - _log_like(scale, z),
+            (-INF, -INF),
+            x,
+            args,
+            kwds,
         )
 
     def pdf(self, x: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Array:
         """Return the density; 0 outside the support."""
-        f = self.function("logpdf")
-        return self._at(
+        f = self.find_function("logpdf")
+        return self._evaluate(
             lambda z, scale, *s: np.exp(f(z, *s)) / scale, (0.0, 0.0), x, args, kwds
         )
 
-    def _cumulative(self, method: str) -> Function:
+    def _find_cumulative(self, method: str) -> Function:
         """cdf or sf: as written, or as the exponential of its logarithm."""
-        if not self.has(method) and self.has(f"log{method}"):
-            g = self.function(f"log{method}")
+        if not self.has_function(method) and self.has_function(f"log{method}"):
+            g = self.find_function(f"log{method}")
             return lambda z, scale, *s: np.exp(g(z, *s))
-        f = self.function(method)
+        f = self.find_function(method)
         return lambda z, scale, *s: f(z, *s)
 
-    def _log_cumulative(self, method: str, other: str) -> Function:
+    def _find_log_cumulative(self, method: str, other: str) -> Function:
         """logcdf or logsf: as written, or the logarithm of whichever is small."""
-        if self.has(f"log{method}"):
-            f = self.function(f"log{method}")
+        if self.has_function(f"log{method}"):
+            f = self.find_function(f"log{method}")
             return lambda z, scale, *s: f(z, *s)
-        f, g = self._cumulative(method), self._cumulative(other)
+        f, g = self._find_cumulative(method), self._find_cumulative(other)
 
         def compute(z: Array, scale: Array, *s: Any) -> Array:
             y, rest = f(z, scale, *s), g(z, scale, *s)
@@ -416,43 +433,47 @@ class Continuous(Family):
 
     def cdf(self, x: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Array:
         """Return the distribution function, the probability of a value up to x."""
-        return self._at(self._cumulative("cdf"), (0.0, 1.0), x, args, kwds)
+        return self._evaluate(self._find_cumulative("cdf"), (0.0, 1.0), x, args, kwds)
 
     def sf(self, x: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Array:
         """Return the survival function, 1 - cdf with the digits of its small values."""
-        return self._at(self._cumulative("sf"), (1.0, 0.0), x, args, kwds)
+        return self._evaluate(self._find_cumulative("sf"), (1.0, 0.0), x, args, kwds)
 
     def logcdf(self, x: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Array:
-        """The logarithm of `cdf`, finite where that underflows if a form is known."""
-        return self._at(self._log_cumulative("cdf", "sf"), (-INF, 0.0), x, args, kwds)
+        """Return the logarithm of `cdf`, if a form is known that never underflows."""
+        return self._evaluate(
+            self._find_log_cumulative("cdf", "sf"), (-INF, 0.0), x, args, kwds
+        )
 
     def logsf(self, x: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Array:
-        """The logarithm of `sf`, finite where that underflows if a form is known."""
-        return self._at(self._log_cumulative("sf", "cdf"), (0.0, -INF), x, args, kwds)
+        """Return the logarithm of `sf`, if a form is known that never underflows."""
+        return self._evaluate(
+            self._find_log_cumulative("sf", "cdf"), (0.0, -INF), x, args, kwds
+        )
 
-    def _inverse(
+    def _invert(
         self, method: str, q: ArrayLike, args: tuple[Any, ...], kwds: dict[str, Any]
     ) -> Array:
         q = admit(q)
-        valid, parameters = self.checked(self.parameters(args, kwds), q)
+        valid, parameters = self.check_parameters(self.bind_parameters(args, kwds), q)
         *shapes, loc, scale = parameters
-        f = self.function(method)
-        shapes = alike(shapes, q, loc, scale)
+        f = self.find_function(method)
+        shapes = match_dtypes(shapes, q, loc, scale)
         inside = np.greater(q, 0) & np.less(q, 1)
         y = f(np.where(inside, q, 0.5), *shapes)
-        low, high = self.ends(shapes)
+        low, high = self.find_ends(shapes)
         first, last = (low, high) if method == "ppf" else (high, low)
         y = np.where(inside, y, np.nan)
         y = np.where(np.equal(q, 0), first, np.where(np.equal(q, 1), last, y))
-        return self._finish(valid, y * scale + loc)
+        return self._finish_result(valid, y * scale + loc)
 
     def ppf(self, q: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Array:
-        """The quantile function, the inverse of `cdf`; NaN unless 0 <= q <= 1."""
-        return self._inverse("ppf", q, args, kwds)
+        """Return the quantile, by the inverse of `cdf`; NaN unless 0 <= q <= 1."""
+        return self._invert("ppf", q, args, kwds)
 
     def isf(self, q: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Array:
         """Return the inverse of `sf`; NaN unless 0 <= q <= 1."""
-        return self._inverse("isf", q, args, kwds)
+        return self._invert("isf", q, args, kwds)
 
     def median(self, *args: ArrayLike, **kwds: ArrayLike) -> Array:
         """Return the median."""
@@ -460,17 +481,17 @@ class Continuous(Family):
 
     def entropy(self, *args: ArrayLike, **kwds: ArrayLike) -> Array:
         """Return the differential entropy, in nats."""
-        valid, parameters, y = self.moment("entropy", args, kwds)
-        return self._finish(valid, y + _log(parameters[-1], y), *parameters)
+        valid, parameters, y = self.compute_moment("entropy", args, kwds)
+        return self._finish_result(valid, y + _log_like(parameters[-1], y), *parameters)
 
     def support(self, *args: ArrayLike, **kwds: ArrayLike) -> tuple[Any, Any]:
         """Return the ends of the support."""
-        valid, parameters = self.checked(self.parameters(args, kwds))
+        valid, parameters = self.check_parameters(self.bind_parameters(args, kwds))
         *shapes, loc, scale = parameters
-        low, high = self.ends(shapes)
+        low, high = self.find_ends(shapes)
         return (
-            self._finish(valid, loc + scale * low),
-            self._finish(valid, loc + scale * high),
+            self._finish_result(valid, loc + scale * low),
+            self._finish_result(valid, loc + scale * high),
         )
 
 
@@ -494,7 +515,7 @@ class Discrete(Family):
         "entropy", "support",
     )  # fmt: skip
 
-    def _at(
+    def _evaluate(
         self,
         compute: Function,
         limits: tuple[float, float],
@@ -504,12 +525,12 @@ class Discrete(Family):
         kwds: dict[str, Any],
     ) -> Array:
         k = admit(k)
-        valid, parameters = self.checked(self.parameters(args, kwds), k)
+        valid, parameters = self.check_parameters(self.bind_parameters(args, kwds), k)
         *shapes, loc = parameters
         k = k - loc
-        shapes = alike(shapes, k)
+        shapes = match_dtypes(shapes, k)
         n = np.floor(k)  # which does not vary
-        low, high = self.ends(shapes)
+        low, high = self.find_ends(shapes)
         below = np.less(n, low)
         above = np.greater(n, high) if whole else np.greater_equal(n, high)
         outside = below | above
@@ -521,42 +542,48 @@ class Discrete(Family):
         else:
             y = np.where(below, limits[0], np.where(above, limits[1], y))
         y = np.where(np.isnan(k), np.nan, y)
-        return self._finish(valid, y)
+        return self._finish_result(valid, y)
 
     def logpmf(self, k: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Array:
-        """The logarithm of the probability of k; -inf unless k is whole and inside."""
-        f = self.function("logpmf")
-        return self._at(f, (-INF, -INF), True, k, args, kwds)
+        """Return the log probability of k; -inf unless k is whole and inside."""
+        f = self.find_function("logpmf")
+        return self._evaluate(f, (-INF, -INF), True, k, args, kwds)
 
     def pmf(self, k: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Array:
         """Return the probability of k; 0 unless k is whole and inside the support."""
-        f = self.function("logpmf")
-        return self._at(lambda *a: np.exp(f(*a)), (0.0, 0.0), True, k, args, kwds)
+        f = self.find_function("logpmf")
+        return self._evaluate(lambda *a: np.exp(f(*a)), (0.0, 0.0), True, k, args, kwds)
 
     def cdf(self, k: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Array:
         """Return the probability of a value up to k."""
-        return self._at(self.function("cdf"), (0.0, 1.0), False, k, args, kwds)
+        return self._evaluate(
+            self.find_function("cdf"), (0.0, 1.0), False, k, args, kwds
+        )
 
     def sf(self, k: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Array:
         """Return the probability of a value above k."""
-        return self._at(self.function("sf"), (1.0, 0.0), False, k, args, kwds)
+        return self._evaluate(
+            self.find_function("sf"), (1.0, 0.0), False, k, args, kwds
+        )
 
     def logcdf(self, k: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Array:
         """Return the logarithm of `cdf`."""
-        return scalar(log_of(self.cdf(k, *args, **kwds)))
+        return unwrap_scalar(log_of(self.cdf(k, *args, **kwds)))
 
     def logsf(self, k: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Array:
         """Return the logarithm of `sf`."""
-        return scalar(log_of(self.sf(k, *args, **kwds)))
+        return unwrap_scalar(log_of(self.sf(k, *args, **kwds)))
 
     def entropy(self, *args: ArrayLike, **kwds: ArrayLike) -> Array:
         """Return the entropy, in nats."""
-        valid, parameters, y = self.moment("entropy", args, kwds)
-        return self._finish(valid, y, *parameters)
+        valid, parameters, y = self.compute_moment("entropy", args, kwds)
+        return self._finish_result(valid, y, *parameters)
 
     def support(self, *args: ArrayLike, **kwds: ArrayLike) -> tuple[Any, Any]:
         """Return the first and the last whole number with a probability."""
-        valid, parameters = self.checked(self.parameters(args, kwds))
-        low, high = self.ends(parameters[:-1])
+        valid, parameters = self.check_parameters(self.bind_parameters(args, kwds))
+        low, high = self.find_ends(parameters[:-1])
         loc = parameters[-1]
-        return self._finish(valid, loc + low), self._finish(valid, loc + high)
+        return self._finish_result(valid, loc + low), self._finish_result(
+            valid, loc + high
+        )

@@ -13,7 +13,7 @@ from workbench.core.types import Array, ArrayLike, is_weak
 from workbench.errors import ShapeError
 from workbench.ops.define import dtype_of, shape_of
 from workbench.ops.lengths import delayed
-from workbench.scipy.stats.family import INF, F, scalar
+from workbench.scipy.stats.family import INF, F, unwrap_scalar
 
 __all__ = ["dirichlet", "multinomial", "multivariate_normal"]
 
@@ -31,7 +31,7 @@ class _Multivariate:
                 setattr(cls, name, delayed(method, pin=True))
 
     def __call__(self, *args: ArrayLike, **kwds: ArrayLike) -> Array:
-        """The distribution with these parameters, whose methods take the point."""
+        """Return the distribution with these parameters; its methods take the point."""
         return _Frozen(self, args, kwds)
 
     def __repr__(self) -> str:
@@ -73,7 +73,9 @@ class MultivariateNormal(_Multivariate):
     name = "multivariate_normal"
     constants = ("entropy",)
 
-    def _parameters(self, mean: Any, cov: Any, x: Any = None) -> tuple[Any, Any, int]:
+    def _resolve_parameters(
+        self, mean: Any, cov: Any, x: Any = None
+    ) -> tuple[Any, Any, int]:
         cov = admit(1.0 if cov is None else cov)
         mean = None if mean is None else admit(mean)
         shapes = [shape_of(cov)] + ([] if mean is None else [shape_of(mean)])
@@ -103,7 +105,7 @@ class MultivariateNormal(_Multivariate):
             If ``cov`` is not positive definite.
         """
         x = admit(x)
-        mean, factor, d = self._parameters(mean, cov, x)
+        mean, factor, d = self._resolve_parameters(mean, cov, x)
         rank = len(shape_of(x))
         if d == 1 and (rank == 0 or shape_of(x)[-1] != 1):
             x = np.reshape(x, (*shape_of(x), 1))  # SciPy: points of one number each
@@ -124,7 +126,7 @@ class MultivariateNormal(_Multivariate):
         self, mean: ArrayLike | None = None, cov: ArrayLike | None = None
     ) -> Array:
         """Return the differential entropy, in nats."""
-        _, matrix, d = self._parameters(mean, cov)
+        _, matrix, d = self._resolve_parameters(mean, cov)
         return 0.5 * (d * (1 + math.log(2 * math.pi)) + np.linalg.slogdet(matrix)[1])
 
 
@@ -153,7 +155,7 @@ class Dirichlet(_Multivariate):
         inside = np.all(x >= 0, axis=0) & (np.abs(np.sum(x, axis=0) - 1) < near)
         safe = np.where(inside, x, 1 / shape_of(x)[0])
         y = np.sum(F.xlogy(columns - 1, safe), axis=0) - self._log_beta(alpha)
-        return scalar(np.where(inside, y, -INF))
+        return unwrap_scalar(np.where(inside, y, -INF))
 
     def pdf(self, x: ArrayLike, alpha: ArrayLike) -> Array:
         """Return the density; 0 off the simplex."""
@@ -203,7 +205,7 @@ class Multinomial(_Multivariate):
     constants = ("mean",)
 
     def logpmf(self, x: ArrayLike, n: Any, p: ArrayLike) -> Array:
-        """The logarithm of the probability; -inf unless the counts add up to n."""
+        """Return the log probability; -inf unless the counts add up to n."""
         x, n, p = np.floor(admit(x)), admit(n), admit(p)
         inside = np.all(x >= 0, axis=-1) & np.equal(np.sum(x, axis=-1), n)
         safe = np.where(np.expand_dims(inside, -1), x, 0)
@@ -212,7 +214,7 @@ class Multinomial(_Multivariate):
         y = ways + np.sum(terms, axis=-1)
         y = np.where(inside, y, -INF)
         valid = np.all((p >= 0) & (p <= 1), axis=-1)
-        return scalar(np.where(valid, y, np.nan))
+        return unwrap_scalar(np.where(valid, y, np.nan))
 
     def pmf(self, x: ArrayLike, n: Any, p: ArrayLike) -> Array:
         """Return the probability; 0 unless the counts add up to n."""

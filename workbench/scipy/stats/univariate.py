@@ -25,12 +25,12 @@ LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
 EULER = 0.5772156649015329
 
 
-def or_inf(condition: ArrayLike, value: ArrayLike) -> Array:
+def mask_inf(condition: ArrayLike, value: ArrayLike) -> Array:
     """Return a moment, infinite where the condition fails."""
     return np.where(condition, value, INF)
 
 
-def safe(condition: ArrayLike, value: ArrayLike) -> Array:
+def mask_one(condition: ArrayLike, value: ArrayLike) -> Array:
     """Return what is divided by, 1 where the condition fails."""
     return np.where(condition, value, 1)
 
@@ -53,7 +53,7 @@ norm = Continuous(
 
 
 def _t_entropy(n: Array) -> Array:
-    """For large n by the asymptotic series of psi and gammaln: DLMF 5.11."""
+    """Return the entropy; for large n by the series of psi and gammaln: DLMF 5.11."""
     large = np.greater(n, 200)
     a, b = 1 / np.where(large, n, 1), np.where(large, 1, n)
     rest = a * (1 + a * (1 / 4 + a * (-1 / 6 + a * (-1 / 8 + a * (0.3 + a / 4)))))
@@ -71,10 +71,10 @@ t = Continuous(
     sf=lambda z, n: F.stdtr(n, -z),
     ppf=lambda q, n: F.stdtrit(n, q),
     isf=lambda q, n: -F.stdtrit(n, q),
-    mean=lambda n: or_inf(np.greater(n, 1), np.zeros_like(n)),
+    mean=lambda n: mask_inf(np.greater(n, 1), np.zeros_like(n)),
     var=lambda n: np.where(
         np.greater(n, 1),
-        or_inf(np.greater(n, 2), 1 + 2 / safe(np.greater(n, 2), n - 2)),
+        mask_inf(np.greater(n, 2), 1 + 2 / mask_one(np.greater(n, 2), n - 2)),
         np.nan,
     ),
     entropy=_t_entropy,
@@ -82,7 +82,7 @@ t = Continuous(
 
 
 def _cauchy_quantile(q: Array) -> Array:
-    """-1 / tan(pi q), from the nearer end."""
+    """Return -1 / tan(pi q), computed from the nearer end."""
     high = q > 0.5
     y = 1 / np.tan(math.pi * np.where(high, 1 - q, q))
     return np.where(high, y, -y)
@@ -172,7 +172,7 @@ skewnorm = Continuous(
     "a",
     valid=lambda a: np.isfinite(a),
     inner=lambda a: 0.0,
-    logpdf=lambda z, a: LOG_2 + norm.function("logpdf")(z) + F.log_ndtr(a * z),
+    logpdf=lambda z, a: LOG_2 + norm.find_function("logpdf")(z) + F.log_ndtr(a * z),
     cdf=lambda z, a: F.ndtr(z) - 2 * F.owens_t(z, a),
     sf=lambda z, a: F.ndtr(-z) - 2 * F.owens_t(-z, -a),
     mean=lambda a: math.sqrt(2 / math.pi) * a / np.sqrt(1 + a * a),
@@ -234,11 +234,11 @@ beta = Continuous(
 # distributions" (2005), with SciPy's names of parameters.
 
 
-def _probability(p: Array) -> Any:
+def _is_probability(p: Array) -> Any:
     return np.greater_equal(p, 0) & np.less_equal(p, 1)
 
 
-def _count(n: Array) -> Any:
+def _is_count(n: Array) -> Any:
     return np.greater_equal(n, 0) & np.equal(np.floor(n), n)
 
 
@@ -258,7 +258,7 @@ bernoulli = Discrete(
     "bernoulli",
     "p",
     support=(0, 1),
-    valid=_probability,
+    valid=_is_probability,
     typical=(0.5,),
     logpmf=lambda k, p: F.xlogy(k, p) + F.xlog1py(1 - k, -p),
     cdf=lambda k, p: 1 - p,
@@ -279,7 +279,7 @@ binom = Discrete(
     "binom",
     "n p",
     support=lambda n, p: (0, np.floor(n)),
-    valid=lambda n, p: _count(n) & _probability(p),
+    valid=lambda n, p: _is_count(n) & _is_probability(p),
     typical=(1.0, 0.5),
     logpmf=_binom_logpmf,
     cdf=lambda k, n, p: F.betaincc(k + 1, np.maximum(np.floor(n) - k, 1), p),
@@ -340,7 +340,7 @@ expon = Continuous(
 
 
 def _gamma_entropy(a: Array) -> Array:
-    """a + gammaln(a) + (1 - a) psi(a); for large a, by DLMF 5.11.1 and 5.11.2."""
+    """Return a + gammaln(a) + (1 - a) psi(a); for large a by DLMF 5.11.1, 5.11.2."""
     large = np.greater(a, 250)
     b, c = np.where(large, a, 1), np.where(large, 1, a)
     rest = -1 / (3 * b) - 1 / (12 * b**2) - 1 / (90 * b**3) + 1 / (120 * b**4)
@@ -383,7 +383,7 @@ chi2 = Continuous(
 
 
 def _f_quantile(w: Array, m: Array, n: Array) -> Array:
-    """From ``1 - w``, the part that the second degrees of freedom have."""
+    """Return the quantile, from that of the beta law of the second degrees."""
     return n * (1 - w) / (m * w)
 
 
@@ -402,10 +402,10 @@ f = Continuous(
     sf=lambda z, m, n: F.fdtrc(m, n, z),
     ppf=lambda q, m, n: F.fdtri(m, n, q),
     isf=lambda q, m, n: _f_quantile(F.betaincinv(0.5 * n, 0.5 * m, q), m, n),
-    mean=lambda m, n: or_inf(np.greater(n, 2), n / safe(np.greater(n, 2), n - 2)),
-    var=lambda m, n: or_inf(
+    mean=lambda m, n: mask_inf(np.greater(n, 2), n / mask_one(np.greater(n, 2), n - 2)),
+    var=lambda m, n: mask_inf(
         np.greater(n, 4),
-        2 * n * n * (m + n - 2) / (m * safe(n > 4, (n - 2) ** 2 * (n - 4))),
+        2 * n * n * (m + n - 2) / (m * mask_one(n > 4, (n - 2) ** 2 * (n - 4))),
     ),
     entropy=lambda m, n: (
         np.log(n) - np.log(m)
@@ -445,9 +445,9 @@ pareto = Continuous(
     sf=lambda z, b: z**-b,
     ppf=lambda q, b: (1 - q) ** (-1 / b),
     isf=lambda q, b: q ** (-1 / b),
-    mean=lambda b: or_inf(np.greater(b, 1), b / safe(np.greater(b, 1), b - 1)),
-    var=lambda b: or_inf(
-        np.greater(b, 2), b / safe(np.greater(b, 2), (b - 2) * (b - 1) ** 2)
+    mean=lambda b: mask_inf(np.greater(b, 1), b / mask_one(np.greater(b, 1), b - 1)),
+    var=lambda b: mask_inf(
+        np.greater(b, 2), b / mask_one(np.greater(b, 2), (b - 2) * (b - 1) ** 2)
     ),
     entropy=lambda b: 1 + 1 / b - np.log(b),
 )
@@ -503,9 +503,9 @@ invgamma = Continuous(
     sf=lambda z, a: F.gammainc(a, 1 / z),
     ppf=lambda q, a: 1 / F.gammainccinv(a, q),
     isf=lambda q, a: 1 / F.gammaincinv(a, q),
-    mean=lambda a: or_inf(np.greater(a, 1), 1 / safe(np.greater(a, 1), a - 1)),
-    var=lambda a: or_inf(
-        np.greater(a, 2), 1 / safe(np.greater(a, 2), (a - 1) ** 2 * (a - 2))
+    mean=lambda a: mask_inf(np.greater(a, 1), 1 / mask_one(np.greater(a, 1), a - 1)),
+    var=lambda a: mask_inf(
+        np.greater(a, 2), 1 / mask_one(np.greater(a, 2), (a - 1) ** 2 * (a - 2))
     ),
     entropy=lambda a: _gamma_entropy(a) - 2 * F.psi(a),
 )
@@ -530,27 +530,27 @@ rayleigh = Continuous(
 # The normal distribution between a and b
 
 
-def _end(x: Array) -> Array:
+def _detach_infinite(x: Array) -> Array:
     """Return an end of the interval; an infinite one stays, whatever scale divides it.
 
     Its tangent, as of ``(inf - loc) / scale``, is infinite, and 0 times that no number.
     """
     if not isinstance(x, Tensor):
         return x
-    held = np.where(np.isinf(x), stop_gradient(x), x)
-    return held.astype(x.dtype)
+    end = np.where(np.isinf(x), stop_gradient(x), x)
+    return end.astype(x.dtype)
 
 
 class _Truncated(Continuous):
     """`truncnorm`, whose ends may be infinite."""
 
-    def parameters(self, args: tuple[Any, ...], kwds: dict[str, Any]) -> list[Any]:
-        a, b, *settings = super().parameters(args, kwds)
-        return [_end(a), _end(b), *settings]
+    def bind_parameters(self, args: tuple[Any, ...], kwds: dict[str, Any]) -> list[Any]:
+        a, b, *settings = super().bind_parameters(args, kwds)
+        return [_detach_infinite(a), _detach_infinite(b), *settings]
 
 
 def _log_mass(a: Array, b: Array) -> Array:
-    """log(ndtr(b) - ndtr(a)), by the tail on whose side the interval lies."""
+    """Return log(ndtr(b) - ndtr(a)), by the tail on whose side the interval lies."""
     right = np.greater(a, 0)
     low, high = np.where(right, -b, a), np.where(right, -a, b)
     low = np.where(np.isinf(low), -1e18, low)  # no mass beyond, and a finite slope
@@ -565,8 +565,8 @@ def _log_mass(a: Array, b: Array) -> Array:
     return np.where(tail, in_tail, around)
 
 
-def _share(part: Array, rest: Array, whole: Array) -> Array:
-    """The logarithm of a part of the mass; near 0 by the rest, which is small there."""
+def _log_share(part: Array, rest: Array, whole: Array) -> Array:
+    """Return the logarithm of a share of the mass; near 0 by that of the rest."""
     direct = part - whole
     large = direct > -0.1
     return np.where(large, np.log1p(-np.exp(np.where(large, rest - whole, -1))), direct)
@@ -578,7 +578,7 @@ def _density(z: Array) -> Array:
 
 
 def _moment(z: Array) -> Array:
-    """z times the density, 0 where z is infinite."""
+    """Return z times the density, 0 where z is infinite."""
     finite = np.isfinite(z)
     safe = np.where(finite, z, 0)
     return safe * _density(safe)
@@ -614,8 +614,12 @@ truncnorm = _Truncated(
     typical=(-1.0, 1.0),
     inner=lambda a, b: np.minimum(np.maximum(a, 0.0), b),
     logpdf=lambda z, a, b: -0.5 * z * z - LOG_ROOT_TWO_PI - _log_mass(a, b),
-    logcdf=lambda z, a, b: _share(_log_mass(a, z), _log_mass(z, b), _log_mass(a, b)),
-    logsf=lambda z, a, b: _share(_log_mass(z, b), _log_mass(a, z), _log_mass(a, b)),
+    logcdf=lambda z, a, b: _log_share(
+        _log_mass(a, z), _log_mass(z, b), _log_mass(a, b)
+    ),
+    logsf=lambda z, a, b: _log_share(
+        _log_mass(z, b), _log_mass(a, z), _log_mass(a, b)
+    ),
     ppf=_truncnorm_ppf,
     isf=_truncnorm_isf,
     mean=_truncnorm_mean,
@@ -635,7 +639,7 @@ truncnorm = _Truncated(
 
 
 def _level(z: Array, c: Array) -> Array:
-    """log1p(-c z) / c, by its series where c z is near 0: no special point at c = 0."""
+    """Return log1p(-c z) / c, by its series near 0: c = 0 is no special point."""
     u = c * z
     near = np.abs(u) < 0.05
     a, b = np.where(near, u, 0), np.where(near, -1, u)
@@ -646,7 +650,7 @@ def _level(z: Array, c: Array) -> Array:
 
 
 def _extreme_quantile(y: Array, c: Array) -> Array:
-    """(1 - y**c) / c for y = -log(probability)."""
+    """Return (1 - y**c) / c for y = -log(probability)."""
     return -F.boxcox(y, c)
 
 
