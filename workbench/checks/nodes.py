@@ -85,8 +85,8 @@ def run_inner_nodes(node: Tensor) -> list[tuple[Tensor, Tensor]]:
 
 def _run_loop_step(loop: Any, args: Sequence[Any]) -> list[tuple[Tensor, Tensor]]:
     """Return the nodes of one step of a loop, with their values."""
-    _, consts, seqs, carries = loop.split(tuple(args))
-    count = loop.length(tuple(args))
+    _, consts, seqs, carries = loop.split_inputs(tuple(args))
+    count = loop.count_steps(tuple(args))
     made: list[tuple[Tensor, Tensor]] = []
     for k in range(min(count, STEPS)):
         at = -1 - k if loop.reverse else k

@@ -20,14 +20,14 @@ from workbench.autodiff.higher_order import (
 from workbench.autodiff.steps import Rules
 from workbench.backends.numpy import Function
 from workbench.control_flow import text  # noqa: F401  (how it is written)
-from workbench.control_flow.signature import check_takes, condition
+from workbench.control_flow.signature import check_callable, check_condition
 from workbench.core import blame, tree, types
 from workbench.core.graph import Graph
 from workbench.core.op import declare
 from workbench.core.recorder import Recorder, is_array
 from workbench.core.tensor import Tensor, mask_cotangent, value_of
 from workbench.core.trace import make_leaf_like
-from workbench.core.types import Params, Spec, is_differentiable
+from workbench.core.types import Array, ArrayLike, Params, Spec, is_differentiable
 from workbench.errors import DtypeError, ShapeError, TraceError, UsageError
 from workbench.ops import define
 from workbench.ops.define import shape_of
@@ -36,7 +36,7 @@ COND = declare("cond")
 
 
 def cond(
-    pred: Any,
+    pred: ArrayLike,
     on_true: Callable[..., Any],
     on_false: Callable[..., Any],
     *operands: Any,
@@ -77,25 +77,27 @@ def cond(
             raise UsageError(f"cond: a branch is {f!r}, which is no function.")
         takes = [f"operand {i}" for i in range(len(operands))]
         cure = "It gets the operands, which stand after the branches."
-        check_takes(f, takes, "cond: a branch", cure)
-    pred = condition(pred, "cond")
-    known = value_of(pred)
+        check_callable(f, takes, "cond: a branch", cure)
+    flag = check_condition(pred, "cond")
+    known = value_of(flag)
     if known is None:
-        return _node(pred, on_true, on_false, operands)
+        return _make_node(flag, on_true, on_false, operands)
     taken, other = (on_true, on_false) if bool(known) else (on_false, on_true)
     made = taken(*operands)
     flat, structure = tree.flatten(made)
     try:
-        closed = _closed(other, operands)
+        closed = _record_branch(other, operands)
     except TraceError:
         return made  # a branch that looks at values: it says nothing of its results
     sides = (flat, structure), (closed.graph.outputs, closed.graph.tree)
-    _agree(*(sides if bool(known) else sides[::-1]))
+    _check_agreement(*(sides if bool(known) else sides[::-1]))
     return made
 
 
-def _agree(first: tuple[Any, tree.Tree], second: tuple[Any, tree.Tree]) -> None:
-    """Refuse branches that return different things."""
+def _check_agreement(
+    first: tuple[Any, tree.Tree], second: tuple[Any, tree.Tree]
+) -> None:
+    """Raise an error if the branches return different things."""
     (left, one), (right, two) = first, second
     if one != two:
         raise UsageError(
@@ -126,44 +128,48 @@ def _agree(first: tuple[Any, tree.Tree], second: tuple[Any, tree.Tree]) -> None:
             raise DtypeError(f"cond: {said}. Give both one dtype, with .astype.")
 
 
-def _node(
-    pred: Any,
+def _make_node(
+    pred: Array,
     on_true: Callable[..., Any],
     on_false: Callable[..., Any],
     operands: tuple[Any, ...],
 ) -> Any:
     """Return the choice as a node."""
-    closed = [_closed(on_true, operands), _closed(on_false, operands)]
+    closed = [_record_branch(on_true, operands), _record_branch(on_false, operands)]
     sides = [(c.graph.outputs, c.graph.tree) for c in closed]
-    _agree(*sides)
+    _check_agreement(*sides)
     captured = list({x.serial: x for c in closed for x in c.captured}.values())
     given = [x for x in tree.flatten(operands)[0] if is_array(x)] or [np.zeros(())]
     dtypes = [
-        np.result_type(*(_weakly(x) for x in pair))
+        np.result_type(*(_result_type_of(x) for x in pair))
         for pair in zip(*(c.graph.outputs for c in closed), strict=True)
     ]
-    bodies = tuple(_branch(c, captured, dtypes) for c in closed)
+    bodies = tuple(_rebuild_branch(c, captured, dtypes) for c in closed)
     inputs = (pred, *captured, *given)
     made = define.several(COND, inputs, {"branches": bodies})
     return closed[0].graph.tree(made)
 
 
-def _closed(branch: Callable[..., Any], operands: tuple[Any, ...]) -> Recorder:
-    """A branch as a program; of one that takes nothing, with a leaf all the same.
+def _record_branch(branch: Callable[..., Any], operands: tuple[Any, ...]) -> Recorder:
+    """Return the program of a branch.
 
-    Draws wait for the run where there is a leaf that they hang on.
+    A branch without operands gets a leaf too, so that its draws, which depend on it,
+    wait for the run.
     """
     if any(map(is_array, tree.flatten(operands)[0])):
         return Recorder(branch, *operands)
     return Recorder(lambda _: branch(*operands), Spec((), np.dtype(float)))
 
 
-def _weakly(x: Any) -> Any:
+def _result_type_of(x: object) -> Any:
+    """Return what `np.result_type` takes for a value; a number for a weak one."""
     spec = types.spec_of(x)
     return spec.dtype.type(0).item() if spec.weak else spec.dtype
 
 
-def _branch(closed: Recorder, captured: Sequence[Tensor], dtypes: list[Any]) -> Graph:
+def _rebuild_branch(
+    closed: Recorder, captured: Sequence[Tensor], dtypes: list[Any]
+) -> Graph:
     """Return a branch on leaves for all that either branch reads."""
     heads = len(closed.captured)
     own = dict(zip(closed.captured, closed.graph.leaves, strict=False))
@@ -173,23 +179,25 @@ def _branch(closed: Recorder, captured: Sequence[Tensor], dtypes: list[Any]) -> 
         (
             y
             if types.spec_of(y).dtype == d and isinstance(y, Tensor)
-            else np.astype(_strong(y), d)
+            else np.astype(_as_array(y), d)
         )
         for y, d in zip(closed.graph.outputs, dtypes, strict=True)
     ]
     return detach_leaves(Graph(leaves, outputs))
 
 
-def _strong(y: Any) -> Any:
+def _as_array(y: ArrayLike) -> Any:
     return y if isinstance(y, Tensor) else np.asarray(y)
 
 
 # The op
 
 
-def _compute(pred: Any, *inputs: Any, branches: tuple[Graph, Graph]) -> tuple[Any, ...]:
+def _compute(
+    pred: Array, *inputs: Any, branches: tuple[Graph, Graph]
+) -> tuple[Any, ...]:
     body = branches[0] if bool(pred) else branches[1]
-    return tuple(function_of(body)(*inputs))
+    return tuple(compile_graph(body)(*inputs))
 
 
 def _unfold(values: Sequence[Any], params: Params) -> list[Any]:
@@ -198,8 +206,8 @@ def _unfold(values: Sequence[Any], params: Params) -> list[Any]:
     return body.run(inputs)
 
 
-def function_of(graph: Graph) -> Function:
-    """Return a graph as a function of arrays, made once."""
+def compile_graph(graph: Graph) -> Function:
+    """Return a graph compiled to a function of arrays, cached with the graph."""
     if "numpy" not in graph.lowered:
         graph.lowered["numpy"] = Function(graph)
     found: Function = graph.lowered["numpy"]
@@ -220,7 +228,7 @@ def _infer(pred: Any, *inputs: Any, branches: tuple[Graph, Graph]) -> tuple[Any,
 
 
 def _refuse_draws(branches: Sequence[Graph]) -> None:
-    """Refuse a derivative that would run a branch once more, and draw anew."""
+    """Raise an error for draws in a branch, which a derivative would draw again."""
     for body in branches:
         for node in steps.with_inner_nodes(body.interior):
             if is_draw(node):
@@ -231,7 +239,7 @@ def _refuse_draws(branches: Sequence[Graph]) -> None:
                 )
 
 
-def _outcomes(body: Graph) -> list[Tensor]:
+def _output_leaves(body: Graph) -> list[Tensor]:
     """Return a leaf for each output: the output itself, if it is computed."""
     own = {x.serial for x in body.leaves}
     found = []
@@ -269,7 +277,7 @@ def _pull(
     back = tuple(
         detach_leaves(
             Graph(
-                [*body.leaves, *fresh, *_outcomes(body)],
+                [*body.leaves, *fresh, *_output_leaves(body)],
                 [
                     np.zeros_like(body.leaves[wanted[k]])
                     if results[k] is None
@@ -308,7 +316,7 @@ def _push(
         return tuple(made)
     along = []
     for body, (fresh, results) in zip(branches, sides, strict=True):
-        ends = _outcomes(body)
+        ends = _output_leaves(body)
         outputs = [
             np.zeros_like(ends[k]) if results[k] is None else results[k] for k in kept
         ]
@@ -331,7 +339,7 @@ def _batch(
     pred, *values = inputs
     if not moving:
         made = [body.run(values) for body in branches]
-        made = [[_spread(y, size) for y in ys] for ys in made]
+        made = [[_broadcast_batch(y, size) for y in ys] for ys in made]
     else:
         many = [batch_graph(body, moving, size, everything)[0] for body in branches]
         if not batched[0]:
@@ -345,7 +353,7 @@ def _batch(
     )
 
 
-def _spread(y: Any, size: Any) -> Any:
+def _broadcast_batch(y: Array, size: Any) -> Array:
     return np.broadcast_to(y, (size, *shape_of(y)))
 
 

@@ -25,7 +25,7 @@ from workbench.core.dims import Length, atoms_of
 from workbench.core.graph import Graph
 from workbench.core.op import declare
 from workbench.core.tensor import Tensor, apply, value_of
-from workbench.core.types import Batched, Spec, is_differentiable
+from workbench.core.types import Array, Batched, Params, Spec, is_differentiable
 from workbench.errors import ShapeError
 from workbench.ops import define
 from workbench.ops.define import linear, shape_of
@@ -99,7 +99,7 @@ class Loop:
         self.stored: list[Tensor] = []
         stacked = len(body.outputs) - carries - until
         self.visible = stacked if visible is None else visible
-        self.body = self._hiding(body) if hide else body
+        self.body = self._add_hidden_outputs(body) if hide else body
         #: The stacked outputs that are random draws.
         self.draws = [
             i
@@ -119,22 +119,22 @@ class Loop:
         return f"<a loop of {count} op{'s' * (count != 1)} a step>"
 
     @property
-    def hidden(self) -> int:
-        """How many stacked outputs there are for reverse mode alone."""
+    def hidden_count(self) -> int:
+        """The number of stacked outputs that only reverse mode reads."""
         return len(self.body.outputs) - self.until - self.carries - self.visible
 
-    def _hiding(self, body: Graph) -> Graph:
-        """Return the body that also gives what its own reverse mode reads."""
+    def _add_hidden_outputs(self, body: Graph) -> Graph:
+        """Return the body with outputs for what its own reverse mode reads."""
         needed = needed_values(body)
         stacked = body.outputs[self.carries : len(body.outputs) - self.until]
         emitted = {y.serial for y in stacked if isinstance(y, Tensor)}
-        behind = {} if self.until else self.behind(body)
+        lags = {} if self.until else self.find_lagging(body)
         saved: list[Tensor] = []
         for i, x in enumerate(body.leaves[self.consts + self.seqs :]):
             if x.serial in needed and x.serial not in emitted:
-                (saved if i in behind else self.stored).append(x)
+                (saved if i in lags else self.stored).append(x)
         known = emitted | {x.serial for x in body.leaves}
-        self.stored += costly(
+        self.stored += find_costly(
             body, known, {x.serial for x in body.leaves[: self.consts]}
         )
         if self.every is None:
@@ -143,15 +143,15 @@ class Loop:
             # Where lengths are unknown, reverse mode may read any state for its shape.
             self.marks = list(range(self.carries))
             if knows_lengths(body):
-                self.marks = self.restart(body, needed)
+                self.marks = self.find_restart_carries(body, needed)
         # What was drawn is drawn once: no derivative may draw it again.
         saved += [x for x in body.interior if is_draw(x) and x.serial not in emitted]
         end = len(body.outputs) - self.until
         outputs = [*body.outputs[:end], *saved, *body.outputs[end:]]
         return Graph(body.leaves, outputs) if saved else body
 
-    def behind(self, body: Graph) -> dict[int, tuple[int, int]]:
-        """The carries whose values lag behind a stacked output, by how many steps.
+    def find_lagging(self, body: Graph) -> dict[int, tuple[int, int]]:
+        """Return the carries whose values lag behind a stacked output, and by how much.
 
         A carry that takes over another's value lags one step further behind.
         """
@@ -184,7 +184,7 @@ class Loop:
         """Return the leaf of a carry."""
         return self.body.leaves[self.consts + self.seqs + carry]
 
-    def restart(
+    def find_restart_carries(
         self, body: Graph | None = None, needed: set[int] | None = None
     ) -> list[int]:
         """Return the carries that a step needs to compute what reverse mode reads."""
@@ -203,8 +203,10 @@ class Loop:
                     mask |= body.reads[i]
         return [i for i in range(self.carries) if mask >> (first + i) & 1]
 
-    def split(self, xs: Sequence[Any]) -> tuple[Any, list[Any], list[Any], list[Any]]:
-        """Inputs of the op: the count, constants, sequences, first carries."""
+    def split_inputs(
+        self, xs: Sequence[Any]
+    ) -> tuple[Any, list[Any], list[Any], list[Any]]:
+        """Split inputs of the op: the count, constants, sequences, first carries."""
         start = int(self.counted)
         a = start + self.consts
         b = a + self.seqs
@@ -215,9 +217,9 @@ class Loop:
             list(xs[b:]),
         )
 
-    def length(self, inputs: Sequence[Any]) -> Any:
-        """The number of steps, or the most there can be; None where it is not known."""
-        count, _, seqs, _ = self.split(inputs)
+    def count_steps(self, inputs: Sequence[Any]) -> Any:
+        """Return the number of steps, or its upper limit; None if it is unknown."""
+        count, _, seqs, _ = self.split_inputs(inputs)
         if self.counted:
             count = value_of(count)
             return None if count is None or isinstance(count, Spec) else int(count)
@@ -233,7 +235,7 @@ CHEAP = {
 }  # fmt: skip
 
 
-def costly(body: Graph, known: set[int], consts: set[int]) -> list[Tensor]:
+def find_costly(body: Graph, known: set[int], consts: set[int]) -> list[Tensor]:
     """Return what reverse mode reads and cannot compute again by elementwise ops alone.
 
     What depends on constants alone is computed once for all steps, and no cost. What
@@ -275,12 +277,12 @@ def costly(body: Graph, known: set[int], consts: set[int]) -> list[Tensor]:
 
 
 def _is_uneven(node: Tensor, inner: set[int]) -> bool:
-    """Return whether a length of a value is that of a value of the step."""
+    """Return whether a length of a value depends on a value of the step."""
     lengths = [a for a in atoms_of(node.spec.shape) if isinstance(a, Length)]
     return any(a.tensor.serial in inner for a in lengths)
 
 
-def moving_leaves(
+def find_moving_leaves(
     loop: Loop, start: int, smooth: Mode | None, rules: Rules = None
 ) -> int:
     """Return which leaves of a step vary when those in the mask do, carries included.
@@ -308,8 +310,8 @@ WINDOW = declare("scan_window")
 PAD = declare("scan_pad")
 
 
-def window(x: Any, n: Any) -> Any:
-    """``x[:n]``, where ``n`` may be a Tensor.
+def take_window(x: Array, n: Array | int) -> Array:
+    """Return ``x[:n]``, where ``n`` may be a Tensor.
 
     Raises
     ------
@@ -319,69 +321,71 @@ def window(x: Any, n: Any) -> Any:
     return apply(WINDOW, (x, n))
 
 
-def pad(g: Any, x: Any) -> Any:
-    """``g`` and zeros after it, as many rows as ``x`` has."""
+def pad_rows(g: Array, x: Array) -> Array:
+    """Return ``g`` with zeros after it, as many rows as ``x`` has."""
     return apply(PAD, (g, x))
 
 
-def _window(x: Any, n: Any) -> Any:
-    n = int(n)
-    if n > len(x):
+def _window(x: Array, n: Any) -> Array:
+    n, rows = int(n), x.shape[0]
+    if n > rows:
         raise ShapeError(
-            f"scan: {n} steps, and a sequence has entries for {len(x)}. Give a longer"
+            f"scan: {n} steps, and a sequence has entries for {rows}. Give a longer"
             " one, or fewer steps."
         )
     return x[: max(n, 0)]
 
 
-def _pad(g: Any, x: Any) -> Any:
+def _pad(g: Array, x: Array) -> Array:
     made = np.zeros_like(g, shape=(x.shape[0], *g.shape[1:]))
-    made[: len(g)] = g
+    made[: g.shape[0]] = g
     return made
 
 
-def _short(x: Any, n: Any) -> Spec:
+def _window_spec(x: Array | Spec, n: Any) -> Spec:
     known = not isinstance(n, Spec)
     return Spec((int(n) if known else None, *shape_of(x)[1:]), x.dtype)
 
 
-def _padded(g: Any, x: Any) -> Spec:
+def _pad_spec(g: Array | Spec, x: Array | Spec) -> Spec:
     return Spec((shape_of(x)[0], *shape_of(g)[1:]), g.dtype)
 
 
-def _batch_window(inputs: tuple[Any, ...], batched: Batched, params: Any) -> Any:
-    """The first entries of many; where the numbers differ, as many as the most."""
+def _batch_window(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Array:
+    """Return the first entries for each example, as many as the longest needs."""
     (x, n), (many, uneven) = inputs, batched
     if not many:
-        made = window(x, np.max(n))
+        made: Any = take_window(x, np.max(n))
         return np.broadcast_to(made, (shape_of(n)[0], *shape_of(made)))
-    made = window(np.moveaxis(x, 0, 1), np.max(n) if uneven else n)
+    made = take_window(np.moveaxis(x, 0, 1), np.max(n) if uneven else n)
     return np.moveaxis(made, 1, 0)
 
 
-def _batch_pad(inputs: tuple[Any, ...], batched: Batched, params: Any) -> Any:
+def _batch_pad(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Array:
     (g, x), (many, like) = inputs, batched
     x = np.moveaxis(x, 0, 1) if like else x
+    made: Any
     if not many:
-        made = pad(g, x)
+        made = pad_rows(g, x)
         return np.broadcast_to(made, (shape_of(x)[1], *shape_of(made)))
-    return np.moveaxis(pad(np.moveaxis(g, 0, 1), x), 1, 0)
+    made = pad_rows(np.moveaxis(g, 0, 1), x)
+    return np.moveaxis(made, 1, 0)
 
 
 linear(
     "scan_window",
     _window,
-    lambda g, x, n: pad(g, x),
+    lambda g, x, n: pad_rows(g, x),
     rule="g, and zeros for the entries left out",
-    infer=_short,
+    infer=_window_spec,
     batch=_batch_window,
 )
 linear(
     "scan_pad",
     _pad,
-    lambda g, x, like: window(g, shape_of(x)[0]),
+    lambda g, x, like: take_window(g, shape_of(x)[0]),
     rule="the first entries of g",
-    infer=_padded,
+    infer=_pad_spec,
     batch=_batch_pad,
 )
 WINDOW.template = "{0}[:{1}]"

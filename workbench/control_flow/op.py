@@ -9,7 +9,7 @@ import numpy as np
 
 from workbench.autodiff.higher_order import outer_specs
 from workbench.control_flow.loop import Loop
-from workbench.control_flow.running import runner
+from workbench.control_flow.running import get_runner
 from workbench.core.op import declare
 from workbench.core.tensor import Tensor
 from workbench.core.types import Spec
@@ -26,13 +26,13 @@ def run_loop(loop: Loop, inputs: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _compute(*inputs: Any, loop: Loop) -> tuple[Any, ...]:
-    n = loop.length(inputs)
-    _, consts, seqs, inits = loop.split(inputs)
+    n = loop.count_steps(inputs)
+    _, consts, seqs, inits = loop.split_inputs(inputs)
     if n < 0:
         raise UsageError(
             f"scan: n_steps={n} is negative. To go backward write reverse=True."
         )
-    made = runner(loop)(n, [*consts, *seqs, *inits])
+    made = get_runner(loop)(n, [*consts, *seqs, *inits])
     if loop.limit is not None:
         loop.limit(*made[: loop.carries])
     return made
@@ -41,17 +41,17 @@ def _compute(*inputs: Any, loop: Loop) -> tuple[Any, ...]:
 def _infer(*inputs: Any, loop: Loop) -> tuple[Any, ...]:
     """Return the specs of all outputs; None for a length that only the run tells."""
     body, start = loop.body, int(loop.counted)
-    n = None if loop.until else loop.length(inputs)
+    n = None if loop.until else loop.count_steps(inputs)
     rows = range(loop.consts, loop.consts + loop.seqs)
     specs = outer_specs(body, inputs[start:], rows)[: len(body.outputs) - loop.until]
     for i in range(loop.carries):  # a carry keeps the shape of its first value
         x = inputs[start + loop.consts + loop.seqs + i]
         specs[i] = Spec(shape_of(x), specs[i].dtype)
-    return _stacked(loop, n, specs)
+    return _output_specs(loop, n, specs)
 
 
-def _stacked(loop: Loop, n: Any, specs: list[Spec]) -> tuple[Any, ...]:
-    """The specs of all outputs, from those of the step's and the number of steps."""
+def _output_specs(loop: Loop, n: Any, specs: list[Spec]) -> tuple[Any, ...]:
+    """Return the specs of all outputs, from those of a step and the number of steps."""
     rows = None if n is None or loop.every is None else -(-n // loop.every)
     return (
         *specs[: loop.carries],
@@ -90,8 +90,8 @@ def _connection(inputs: Sequence[Any], params: dict[str, Any]) -> list[list[bool
     return [count, *rows] if loop.counted else rows
 
 
-def _sources(node: Tensor) -> list[tuple[Tensor, Sequence[Any]]]:
-    """What each leaf of a step takes its values from; a carry from the step too."""
+def _leaf_sources(node: Tensor) -> list[tuple[Tensor, Sequence[Any]]]:
+    """Return the sources of each leaf of a step; for a carry the step's output too."""
     loop: Loop = node.params["loop"]
     given = node.inputs[int(loop.counted) :]
     found: list[Any] = [[x] for x in given[: len(loop.body.leaves)]]
@@ -101,7 +101,7 @@ def _sources(node: Tensor) -> list[tuple[Tensor, Sequence[Any]]]:
     return list(zip(loop.body.leaves, found, strict=False))
 
 
-SCAN.inner_sources = _sources
+SCAN.inner_sources = _leaf_sources
 SCAN.repeats = True
 SCAN.graphs = lambda inputs, params: [params["loop"].body]
 SCAN.compute = _compute

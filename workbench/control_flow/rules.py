@@ -26,16 +26,16 @@ from workbench.autodiff.higher_order import (
     smooth_reads,
 )
 from workbench.autodiff.steps import Rules
-from workbench.control_flow.loop import Loop, moving_leaves, pad, window
+from workbench.control_flow.loop import Loop, find_moving_leaves, pad_rows, take_window
 from workbench.control_flow.op import SCAN, run_loop
-from workbench.control_flow.running import Absent, runner
-from workbench.control_flow.steps import rules_in_steps
+from workbench.control_flow.running import Absent, get_runner
+from workbench.control_flow.steps import apply_step_rules
 from workbench.core import blame
 from workbench.core.graph import Graph
 from workbench.core.op import declare
 from workbench.core.tensor import Tensor, mask_cotangent, value_of
 from workbench.core.trace import make_leaf_like
-from workbench.core.types import Params, Spec, is_differentiable
+from workbench.core.types import Array, Params, Spec, is_differentiable
 from workbench.errors import TraceError
 from workbench.ops import define
 from workbench.ops.define import shape_of
@@ -44,24 +44,24 @@ from workbench.ops.define import shape_of
 
 
 class Given(NamedTuple):
-    """A leaf of a step that is to be made, and the value that the op takes for it."""
+    """A leaf of a new step, and the value that the op takes for it."""
 
     leaf: Tensor
     value: Any
 
 
-def paired(leaves: Sequence[Tensor], values: Sequence[Any]) -> list[Given]:
-    """Return the first of some leaves with their values."""
+def pair_leaves(leaves: Sequence[Tensor], values: Sequence[Any]) -> list[Given]:
+    """Return leaves paired with their values, as far as there are values."""
     return [Given(x, v) for x, v in zip(leaves, values, strict=False)]
 
 
-def leaves_of(given: Sequence[Given | Moved]) -> list[Tensor]:
-    """Return the leaves of what a step is given."""
+def list_leaves(given: Sequence[Given | NewCarry]) -> list[Tensor]:
+    """Return the leaves of some inputs of a step."""
     return [x.leaf for x in given]
 
 
-class Moved(NamedTuple):
-    """A carry of a step that is to be made."""
+class NewCarry(NamedTuple):
+    """A carry of a new step: its leaf, first value and output."""
 
     leaf: Tensor
     value: Any
@@ -79,15 +79,17 @@ class Again(NamedTuple):
     every: int
 
 
-def built(
+def build_loop(
     consts: Sequence[Given],
     seqs: Sequence[Given],
-    carries: Sequence[Moved],
+    carries: Sequence[NewCarry],
     stacked: Sequence[Any],
     again: Again | None = None,
     **settings: Any,
 ) -> tuple[list[Any], list[Any]]:
-    """Run a new loop: the last carries (None for those not wanted), the stacks.
+    """Make and run a new loop; return its last carries and its stacks.
+
+    A carry that is not wanted is None.
 
     What no wanted output depends on is left out. Sequences without value are what the
     loop ``again`` gives.
@@ -96,7 +98,7 @@ def built(
     count = settings.pop("count", None)
     if not stacked and not any(x.wanted for x in carries):
         return [None] * len(carries), []
-    leaves = [*leaves_of(consts), *leaves_of(seqs), *leaves_of(carries)]
+    leaves = [*list_leaves(consts), *list_leaves(seqs), *list_leaves(carries)]
     outs = [x.output for x in carries]
     whole = Graph(leaves, [*outs, *stacked])
     first = len(consts) + len(seqs)
@@ -117,7 +119,7 @@ def built(
     moved = [carries[i] for i in kept]
     body = detach_leaves(
         Graph(
-            [*leaves_of(kept_consts), *leaves_of(kept_seqs), *leaves_of(moved)],
+            [*list_leaves(kept_consts), *list_leaves(kept_seqs), *list_leaves(moved)],
             [*(x.output for x in moved), *stacked],
         )
     )
@@ -176,11 +178,13 @@ def _batch(
     """Return all outputs of a loop for many examples, the axis of the batch first."""
     loop: Loop = params["loop"]
     size = next(shape_of(x)[0] for x, b in zip(inputs, batched, strict=True) if b)
-    count, consts, seqs, inits = loop.split(inputs)
+    count, consts, seqs, inits = loop.split_inputs(inputs)
     start, first = int(loop.counted), loop.consts + loop.seqs
     flags = batched[start:]
     uneven = bool(start and batched[0])
-    mask = moving_leaves(loop, make_bitmask(i for i, b in enumerate(flags) if b), None)
+    mask = find_moving_leaves(
+        loop, make_bitmask(i for i, b in enumerate(flags) if b), None
+    )
     if loop.until and not uneven:
         # Whether examples stop by themselves.
         uneven = bool(loop.body.reads[-1] & mask)
@@ -196,7 +200,7 @@ def _batch(
         for i, x in enumerate(seqs)
     ]
     inits = [
-        x if flags[first + i] or i not in carried else _spread(x, size)
+        x if flags[first + i] or i not in carried else _broadcast_batch(x, size)
         for i, x in enumerate(inits)
     ]
     settings: dict[str, Any] = {
@@ -212,7 +216,7 @@ def _batch(
         head = [count] if start else []
         more = 0
     else:
-        new, count, limits, added = _uneven(
+        new, count, limits, added = _freeze_finished(
             loop, body, (size, inner), count, settings, inputs
         )
         consts, inits = [limits, *consts], [*inits, *added]
@@ -236,15 +240,15 @@ def _batch(
         elif loop.until and uneven and i == len(made) - 1:
             results.append(extra[1])  # each example's own number of steps
         else:
-            results.append(_spread(y, size))
+            results.append(_broadcast_batch(y, size))
     return tuple(results)
 
 
-def _spread(x: Any, size: Any) -> Any:
+def _broadcast_batch(x: Array, size: Any) -> Array:
     return np.broadcast_to(x, (size, *shape_of(x)))
 
 
-def _uneven(
+def _freeze_finished(
     loop: Loop,
     body: Graph,
     sizes: tuple[Any, Any],
@@ -252,7 +256,7 @@ def _uneven(
     settings: dict[str, Any],
     inputs: Sequence[Any],
 ) -> tuple[Loop, Any, Any, list[Any]]:
-    """Return a loop in which examples that have made their steps keep their state.
+    """Return a loop in which an example that has ended keeps its state.
 
     Two more carries tell who is at work, and how many steps were made; in a loop that
     goes by numbers alone the second is the place it is at. ``sizes`` are the number of
@@ -271,15 +275,15 @@ def _uneven(
     at_work = make_leaf_like(Spec((inner,), np.dtype(bool)))
     made = make_leaf_like(Spec((inner,), np.dtype(np.int64)))
     most = make_leaf_like(Spec((inner,), np.dtype(np.int64)))
-    each = np.int64(loop.length(inputs)) if count is None else count
+    each = np.int64(loop.count_steps(inputs)) if count is None else count
     limits = np.broadcast_to(each, (size,))
     top = np.max(limits)
 
-    def kept(new: Any, old: Any) -> Any:
+    def select_active(new: Array, old: Array) -> Array:
         active = np.reshape(at_work, (inner, *(1,) * (len(shape_of(old)) - 1)))
         return np.where(active, new, old)
 
-    carries = [kept(y, x) for y, x in zip(outputs, olds, strict=False)]
+    carries = [select_active(y, x) for y, x in zip(outputs, olds, strict=False)]
     stacks = outputs[loop.carries :]
     if loop.derived:
         # Carries stay as they are; tangents and cotangents come to an end.
@@ -287,7 +291,7 @@ def _uneven(
         stacks = [
             y
             if isinstance(y, Tensor) and y.serial in states
-            else kept(y, np.zeros_like(y))
+            else select_active(y, np.zeros_like(y))
             for y in stacks
         ]
     if loop.until:
@@ -339,38 +343,42 @@ class Chunks:
     def __repr__(self) -> str:
         return f"<{self.back!r}, {self.every} steps at a time>"
 
-    def split(self, inputs: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
-        """The inputs of the source, the kept carries, the inputs of the loop back."""
+    def split_inputs(
+        self, inputs: Sequence[Any]
+    ) -> tuple[list[Any], list[Any], list[Any]]:
+        """Split inputs: those of the source, kept carries, those of the loop back."""
         source = self.source
         a = source.counted + source.consts + source.seqs + source.carries
         b = a + source.carries
         return list(inputs[:a]), list(inputs[a:b]), list(inputs[b:])
 
-    def length(self, inputs: Sequence[Any]) -> Any:
+    def count_steps(self, inputs: Sequence[Any]) -> Any:
         """Return the number of steps."""
-        return self.source.length(inputs)
+        return self.source.count_steps(inputs)
 
     def run(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """Return the outputs of the loop back, on arrays."""
         source, back, k = self.source, self.back, self.every
-        given, marks, own = self.split(inputs)
-        n = self.length(inputs)
-        _, consts, seqs, inits = source.split(given)
+        given, marks, own = self.split_inputs(inputs)
+        n = self.count_steps(inputs)
+        _, consts, seqs, inits = source.split_inputs(given)
         real = back.seqs - source.visible
         fixed, rows = own[: back.consts], own[back.consts : back.consts + real]
         carries = own[back.consts + real :]
         stacks: list[Any] = []
         if n <= 0:
-            lost = runner(source)(0, [*consts, *seqs, *inits])[source.carries :]
-            return runner(back)(0, [*fixed, *rows, *lost[: source.visible], *carries])
+            lost = get_runner(source)(0, [*consts, *seqs, *inits])[source.carries :]
+            return get_runner(back)(
+                0, [*fixed, *rows, *lost[: source.visible], *carries]
+            )
         held: list[Any] = []
         for piece in reversed(range(-(-n // k))):
             a, b = piece * k, min((piece + 1) * k, n)
             starts = [x[piece] for x in marks]
             part = [*consts, *(x[a:b] for x in seqs), *starts]
-            lost = runner(source)(b - a, part)[source.carries :]
+            lost = get_runner(source)(b - a, part)[source.carries :]
             part = [*fixed, *(x[a:b] for x in rows), *lost[: source.visible], *carries]
-            made = runner(back)(b - a, part, held, final=piece == 0)
+            made = get_runner(back)(b - a, part, held, final=piece == 0)
             carries = list(made[: back.carries])
             ys = made[back.carries : back.carries + back.visible]
             if not stacks:
@@ -380,10 +388,10 @@ class Chunks:
             del lost, part, made, ys  # before the next piece stores its own
         return (*carries, *stacks)
 
-    def whole(self, inputs: Sequence[Any]) -> list[Any]:
-        """Return the same with all states at hand, as ops that have derivatives."""
+    def run_unchunked(self, inputs: Sequence[Any]) -> list[Any]:
+        """Return the same outputs by ops with derivatives, which keep all states."""
         source, back = self.source, self.back
-        given, _, own = self.split(inputs)
+        given, _, own = self.split_inputs(inputs)
         source.keep = back.keep = True
         lost = run_loop(source, given)[source.carries :][: source.visible]
         at = back.consts + back.seqs - source.visible
@@ -403,13 +411,13 @@ def _compute(*inputs: Any, chunks: Chunks) -> tuple[Any, ...]:
 
 def _infer(*inputs: Any, chunks: Chunks) -> tuple[Any, ...]:
     source, back = chunks.source, chunks.back
-    given, _, own = chunks.split(inputs)
-    n = chunks.length(inputs)
+    given, _, own = chunks.split_inputs(inputs)
+    n = chunks.count_steps(inputs)
     at = back.consts + back.seqs - source.visible
-    lost = outer_specs(source.body, given[source.counted :], _rows(source))
+    lost = outer_specs(source.body, given[source.counted :], _sequence_places(source))
     lost = [Spec((n, *s.shape), s.dtype) for s in lost[source.carries :]]
     values = [*own[:at], *lost[: source.visible], *own[at:]]
-    specs = outer_specs(back.body, values, _rows(back))
+    specs = outer_specs(back.body, values, _sequence_places(back))
     heads = [
         Spec(shape_of(x), s.dtype)
         for s, x in zip(specs, values[len(values) - back.carries :], strict=False)
@@ -418,7 +426,7 @@ def _infer(*inputs: Any, chunks: Chunks) -> tuple[Any, ...]:
     return (*heads, *(Spec((n, *s.shape), s.dtype) for s in rows))
 
 
-def _rows(loop: Loop) -> range:
+def _sequence_places(loop: Loop) -> range:
     return range(loop.consts, loop.consts + loop.seqs)
 
 
@@ -429,7 +437,7 @@ CHUNKED.graphs = lambda inputs, params: [
 CHUNKED.compute = _compute
 CHUNKED.infer = _infer
 CHUNKED.rule = "the rule of each step, which runs once more"
-derive_by_running(CHUNKED, lambda inputs, chunks: chunks.whole(inputs))
+derive_by_running(CHUNKED, lambda inputs, chunks: chunks.run_unchunked(inputs))
 
 
 # The rules of `SCAN`
@@ -447,16 +455,16 @@ def _pull(
     loop.keep = loop.pulled = True
     refuse_inner_draws(loop.body, "scan")
     body, first = loop.body, loop.consts + loop.seqs
-    count, consts, seqs, inits = loop.split(inputs)
+    count, consts, seqs, inits = loop.split_inputs(inputs)
     mask >>= int(loop.counted)
-    rules, flags_of = rules_in_steps(loop, rules, inputs, y)
+    rules, flags_of = apply_step_rules(loop, rules, inputs, y)
     flagging = [Given(*pair) for pair in flags_of]
     asked = make_bitmask(
         i
         for i, x in enumerate(body.leaves)
         if mask >> i & 1 and is_differentiable(x.spec.dtype)
     )
-    moving = moving_leaves(loop, asked, "pull", rules)
+    moving = find_moving_leaves(loop, asked, "pull", rules)
     varies = smooth_reads(body, rules, "pull")
     ends = len(body.outputs) - loop.until
     arrived = [i for i in range(ends) if g[i] is not None and varies[i] & moving]
@@ -490,30 +498,30 @@ def _pull(
         flags |= more
     for i, leaf in zip(flows, fresh, strict=False):
         name_after(leaf, body.leaves[first + i])
-    saved, again = _saved(loop, inputs, y, fresh, results)
+    saved, again = _collect_saved(loop, inputs, y, fresh, results)
     if loop.until:
         count = y[-1]
-    entries = paired(body.leaves[loop.consts :], seqs)
+    entries = pair_leaves(body.leaves[loop.consts :], seqs)
     if loop.until:
-        entries = [Given(x.leaf, window(x.value, count)) for x in entries]
+        entries = [Given(x.leaf, take_window(x.value, count)) for x in entries]
     entries += [*saved, *flagging]
     heads = len(flows)
     entries += [Given(fresh[heads + i], g[s]) for i, s in enumerate(stacks)]
     moved = []
     for i, leaf, c in zip(flows, fresh, back, strict=False):
         start = np.zeros_like(inits[i]) if g[i] is None else g[i]
-        moved.append(Moved(leaf, start, np.zeros_like(leaf) if c is None else c,
+        moved.append(NewCarry(leaf, start, np.zeros_like(leaf) if c is None else c,
                            bool(asked >> first + i & 1)))  # fmt: skip
     stacked = []
     for place, c in zip(wanted, results, strict=False):
         if place < loop.consts and c is not None:
             added = name_after(make_leaf_like(body.leaves[place]), body.leaves[place])
             value = np.zeros_like(consts[place])
-            moved.append(Moved(added, value, added + c, True))
+            moved.append(NewCarry(added, value, added + c, True))
         elif c is not None:
             stacked.append(c)
-    given = paired(body.leaves, consts)
-    lasts, ys = built(
+    given = pair_leaves(body.leaves, consts)
+    lasts, ys = build_loop(
         given, entries, moved, stacked, reverse=not loop.reverse,
         steps=None if count is not None else loop.steps,
         count=count, again=again, uneven=loop.uneven,
@@ -529,11 +537,11 @@ def _pull(
         elif c is not None:
             row = next(rows)
             x = seqs[place - loop.consts]
-            made[start + place] = pad(row, x) if loop.until else row
+            made[start + place] = pad_rows(row, x) if loop.until else row
     return made
 
 
-def _saved(
+def _collect_saved(
     loop: Loop, inputs: Sequence[Any], y: Any, fresh: Sequence[Tensor], results: Any
 ) -> tuple[list[Given], Again | None]:
     """Return the stacked values of the forward loop that its cotangents may read.
@@ -551,7 +559,7 @@ def _saved(
                 absent = True
             else:
                 found.setdefault(x.serial, Given(x, y[i]))
-    pieces = bool(loop.marks) and not absent and not _absent(y, loop)
+    pieces = bool(loop.marks) and not absent and not _has_absent(y, loop)
     known = [*body.leaves[:first], *fresh, *(x.leaf for x in found.values())]
     kept = {x.serial for x in known}
     more = [x for x in body.leaves[first:] if x.serial not in kept]
@@ -563,10 +571,10 @@ def _saved(
     lost = [x for i, x in enumerate(more, len(known)) if read >> i & 1]
     if not lost:
         return list(found.values()), None
-    count, consts, seqs, inits = loop.split(inputs)
+    count, consts, seqs, inits = loop.split_inputs(inputs)
     if loop.until:
         count = y[-1]
-        seqs = [window(x, count) for x in seqs]
+        seqs = [take_window(x, count) for x in seqs]
     drawn = [Given(body.outputs[i], y[i]) for i in loop.draws]
     if pieces:
         at = loop.marks
@@ -592,19 +600,19 @@ def _saved(
         return [*found.values(), *(Given(x, None) for x in lost)], again
     # The values before each step, computed again.
     states = [
-        Moved(x, v, out, False)
+        NewCarry(x, v, out, False)
         for x, v, out in zip(body.leaves[first:], inits, body.outputs, strict=False)
     ]
-    entries = [*paired(body.leaves[loop.consts :], seqs), *drawn]
-    _, ys = built(
-        paired(body.leaves, consts), entries, states, lost, count=count,
+    entries = [*pair_leaves(body.leaves[loop.consts :], seqs), *drawn]
+    _, ys = build_loop(
+        pair_leaves(body.leaves, consts), entries, states, lost, count=count,
         steps=None if count is not None else loop.steps, reverse=loop.reverse,
         uneven=loop.uneven,
     )  # fmt: skip
-    return [*found.values(), *paired(lost, ys)], None
+    return [*found.values(), *pair_leaves(lost, ys)], None
 
 
-def _absent(y: Any, loop: Loop) -> bool:
+def _has_absent(y: Any, loop: Loop) -> bool:
     end = len(loop.body.outputs) - loop.until
     return any(isinstance(value_of(x), Absent) for x in y[end:])
 
@@ -619,16 +627,16 @@ def _push(
     loop: Loop = params["loop"]
     refuse_inner_draws(loop.body, "scan")
     body, first = loop.body, loop.consts + loop.seqs
-    count, consts, seqs, inits = loop.split(inputs)
+    count, consts, seqs, inits = loop.split_inputs(inputs)
     given = tangents[int(loop.counted) :]
-    rules, flags_of = rules_in_steps(loop, rules, inputs, y)
+    rules, flags_of = apply_step_rules(loop, rules, inputs, y)
     flagging = [Given(*pair) for pair in flags_of]
     start = make_bitmask(
         i
         for i, (t, x) in enumerate(zip(given, body.leaves, strict=True))
         if t is not None and is_differentiable(x.spec.dtype)
     )
-    mask = moving_leaves(loop, start, "push", rules)
+    mask = find_moving_leaves(loop, start, "push", rules)
     moving = [i for i in range(len(body.leaves)) if mask >> i & 1]
     flags = {i for i in moving if is_masked(given[i])}
     while True:
@@ -650,7 +658,7 @@ def _push(
     ]
     if loop.until:
         count = y[-1]
-        seqs = [window(x, count) for x in seqs]
+        seqs = [take_window(x, count) for x in seqs]
     values = [*consts, *seqs, *inits]
     drawn = [Given(body.outputs[i], y[i]) for i in loop.draws]
 
@@ -659,12 +667,12 @@ def _push(
         for i in range(a, b):
             if i in of:
                 t = given[i]
-                t = window(t, count) if loop.until and i >= loop.consts else t
+                t = take_window(t, count) if loop.until and i >= loop.consts else t
                 found.append(Given(of[i], t))
         return found
 
     moved = [
-        Moved(body.leaves[first + i], inits[i], body.outputs[i], False)
+        NewCarry(body.leaves[first + i], inits[i], body.outputs[i], False)
         for i in range(loop.carries)
     ]
     carried = [i for i in range(loop.carries) if first + i in of]
@@ -672,8 +680,8 @@ def _push(
         x, t = of[first + i], results[i]
         value = given[first + i]
         value = np.zeros_like(inits[i]) if value is None else value
-        moved.append(Moved(x, value, np.zeros_like(x) if t is None else t, True))
-    lasts, ys = built(
+        moved.append(NewCarry(x, value, np.zeros_like(x) if t is None else t, True))
+    lasts, ys = build_loop(
         both(0, loop.consts), [*both(loop.consts, first), *drawn, *flagging], moved,
         [results[i] for i in wanted], reverse=loop.reverse, count=count,
         uneven=loop.uneven, steps=None if count is not None else loop.steps,

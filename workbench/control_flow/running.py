@@ -6,7 +6,7 @@ costs beyond NumPy is what these lines cost.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import nullcontext
 from functools import lru_cache, partial
 from itertools import count
@@ -23,6 +23,7 @@ from workbench.core import blame, dims, types
 from workbench.core.graph import Graph
 from workbench.core.source import Context
 from workbench.core.tensor import Tensor
+from workbench.core.types import Array
 from workbench.errors import ShapeError
 
 # The lines of a step: each op one line of Python.
@@ -45,8 +46,8 @@ class Code:
         self.lines.append(text)
         self.nodes.append(node)
 
-    def object(self, value: Any, key: Any = None) -> str:
-        """Return the name of something that the code cannot spell."""
+    def name_object(self, value: Any, key: Hashable = None) -> str:
+        """Return the name under which the code finds an object."""
         key = ("id", id(value)) if key is None else key
         if key not in self.objects:
             self.objects[key] = f"f{len(self.objects)}"
@@ -71,19 +72,19 @@ class Code:
         # What only hands its operand on has no line, and goes by the operand's name.
         same: dict[int, int] = {}
         for node in nodes:
-            if _silent(node):
+            if _is_silent(node):
                 serial = node.inputs[0].serial
                 same[node.serial] = same.get(serial, serial)
 
-        def behind(xs: Sequence[Any]) -> list[int]:
+        def list_sources(xs: Sequence[Any]) -> list[int]:
             return [same.get(x.serial, x.serial) for x in xs if isinstance(x, Tensor)]
 
         last: dict[int, int] = {}
-        kept = set(behind(outputs))
+        kept = set(list_sources(outputs))
         for at, node in enumerate(nodes):
             if node.serial in skipped:
-                kept.update(behind(node.inputs))
-            for serial in behind(node.inputs):
+                kept.update(list_sources(node.inputs))
+            for serial in list_sources(node.inputs):
                 last[serial] = at
         own: dict[int, str] = {}
         free: list[str] = []
@@ -96,7 +97,7 @@ class Code:
                 continue
             operands = [self.name_of(x, names) for x in node.inputs]
             text = self.expression(node, operands)
-            for serial in dict.fromkeys(behind(node.inputs)):
+            for serial in dict.fromkeys(list_sources(node.inputs)):
                 if last[serial] == at and serial in own and serial not in kept:
                     free.append(own.pop(serial))
             if free:
@@ -112,7 +113,7 @@ class Code:
         ]
 
     def name_of(self, x: Any, names: dict[int, str]) -> str:
-        """Return how the code calls an operand."""
+        """Return the code of an operand: its name, or a number."""
         if isinstance(x, Tensor):
             found = names.get(x.serial)
             if found is not None:
@@ -120,7 +121,7 @@ class Code:
             x = x._value
         if type(x) in (int, bool):
             return f"({x!r})"
-        return self.object(x)
+        return self.name_object(x)
 
     def expression(self, node: Tensor, operands: list[str]) -> str:
         """Return a node as an expression of its operands."""
@@ -130,14 +131,16 @@ class Code:
         if op.name == "item":
             return f"{operands[0]}[{params['index']}]"
         if params:
-            callee = self.object(partial(op.compute, **params), ("node", node.serial))
+            callee = self.name_object(
+                partial(op.compute, **params), ("node", node.serial)
+            )
         else:
-            callee = self.object(op.compute)
+            callee = self.name_object(op.compute)
         return f"{callee}({', '.join(operands)})"
 
 
-def _silent(node: Tensor) -> bool:
-    """Return whether a node only hands on an operand that the step computes."""
+def _is_silent(node: Tensor) -> bool:
+    """Return whether a node only passes on an operand."""
     return (
         node.op.template == "{0}"
         and len(node.inputs) == 1
@@ -147,7 +150,7 @@ def _silent(node: Tensor) -> bool:
 
 
 @lru_cache(maxsize=512)
-def compiled(text: str) -> CodeType:
+def compile_text(text: str) -> CodeType:
     """Return the code of a text, compiled once."""
     return compile(text, FILE, "exec")
 
@@ -170,22 +173,22 @@ LEAST = 8
 Places = dict[int, list[tuple[int, int]]]
 
 
-def _term(loop: Loop, carry: int) -> Tensor:
+def _find_term(loop: Loop, carry: int) -> Tensor:
     """Return what each step adds to a carry that is a sum."""
     left, right = loop.body.outputs[carry].inputs
     term: Tensor = right if left is loop.leaf(carry) else left
     return term
 
 
-def _surely_same(loop: Loop, carry: int) -> bool:
-    """Return whether a step is known to keep the shape of a carry."""
+def _keeps_shape(loop: Loop, carry: int) -> bool:
+    """Return whether a step certainly keeps the shape of a carry."""
     y, x = loop.body.outputs[carry], loop.leaf(carry)
     shape = y.spec.shape if isinstance(y, Tensor) else np.shape(y)
     return len(shape) == len(x.spec.shape) and dims.is_same_shape(shape, x.spec.shape)
 
 
-def kept_by(loop: Loop, carry: int) -> Callable[[Any, Any], None]:
-    """Return what compares a carry before and after a step.
+def make_shape_check(loop: Loop, carry: int) -> Callable[[Any, Any], None]:
+    """Return a function that compares a carry before and after a step.
 
     Raises
     ------
@@ -194,7 +197,7 @@ def kept_by(loop: Loop, carry: int) -> Callable[[Any, Any], None]:
     """
     y, x = loop.body.outputs[carry], loop.leaf(carry)
 
-    def kept(old: Any, new: Any) -> None:
+    def check_shape(old: Array, new: Array) -> None:
         if np.shape(old) != np.shape(new):
             what = repr(x.name) if x.name else "a value"
             place = blame.quote_site(y.site) if isinstance(y, Tensor) else ""
@@ -204,24 +207,24 @@ def kept_by(loop: Loop, carry: int) -> Callable[[Any, Any], None]:
                 " value of the shape that the step returns."
             )
 
-    return kept
+    return check_shape
 
 
-def _products(columns: Any, rows: Any, count: int) -> Any:
+def _sum_outer_products(columns: Array, rows: Array, count: int) -> Array:
     """Return the sum of outer products."""
     left = columns[:count].reshape(count, -1)
     return left.T @ rows[:count].reshape(count, -1)
 
 
-def rows_for(n: int, y: Any) -> Any:
+def make_buffer(n: int, y: Array) -> Array:
     """Return a buffer for n values like this one."""
     return np.empty_like(y, shape=(n, *np.shape(y)))
 
 
-def _invariants(
+def _split_invariants(
     loop: Loop,
 ) -> tuple[Graph, list[Tensor], list[Tensor], Sequence[Any]]:
-    """Return the part of the step that is the same in each, and the rest.
+    """Split a step into what is the same in each step, and the rest.
 
     Returns the graph of the former, the nodes of the latter, what they read of the
     former, and the outputs.
@@ -258,13 +261,13 @@ class Absent(np.ndarray[Any, Any]):
     """Stands for the saved values of a run that saved none: NaN, without memory."""
 
 
-def absent(shape: Sequence[int], dtype: np.dtype[Any]) -> Any:
-    """What a loop returns in the place of values that nobody is going to read."""
+def make_absent(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
+    """Return a placeholder for saved values that nothing is going to read."""
     nothing = np.nan if dtype.kind in "fc" else 0
     return np.broadcast_to(np.full((), nothing, dtype), tuple(shape)).view(Absent)
 
 
-def runner(loop: Loop) -> Callable[..., tuple[Any, ...]]:
+def get_runner(loop: Loop) -> Callable[..., tuple[Any, ...]]:
     """Return a loop as a function of arrays, which is made once; see `Runner`."""
     found = loop.runners.get(loop.keep)
     if found is None:
@@ -291,15 +294,15 @@ class Runner:
         #: of the places, the number of steps, the kept carries. ``held`` is a list for
         #: what is summed later, if the run is not the ``final`` piece of a loop.
         self.run = (
-            self._stepwise()
+            self._compile_step()
             if len(loop.body.interior) > MOST_LINES
-            else self._straight()
+            else self._compile_loop()
         )
 
     def _places(self, wanted: list[int]) -> Places:
         """Return where outputs go; those that lag behind another share its buffer."""
         loop, body = self.loop, self.loop.body
-        behind = {} if loop.until else loop.behind(body)
+        lags = {} if loop.until else loop.find_lagging(body)
         carries = {
             x.serial: i for i, x in enumerate(body.leaves[loop.consts + loop.seqs :])
         }
@@ -308,12 +311,12 @@ class Runner:
         for i in wanted:
             y = body.outputs[i]
             carry = carries.get(y.serial, -1) if isinstance(y, Tensor) else -1
-            if i >= loop.carries + loop.visible and carry in behind:
-                lagging.append((behind[carry][1], i, carry))
+            if i >= loop.carries + loop.visible and carry in lags:
+                lagging.append((lags[carry][1], i, carry))
             else:
                 places[i] = []
         for hops, i, carry in sorted(lagging):
-            late = places[behind[carry][0]]
+            late = places[lags[carry][0]]
             if len(late) == hops - 1:
                 late.append((i, carry))
             else:
@@ -322,10 +325,10 @@ class Runner:
 
     # Its code
 
-    def _straight(self) -> Callable[..., Any]:
+    def _compile_loop(self) -> Callable[..., Any]:
         """Return the whole loop as one function of Python code."""
         loop, body = self.loop, self.loop.body
-        before, inside, inputs, results = _invariants(loop)
+        before, inside, inputs, results = _split_invariants(loop)
         code = Code()
         self.nodes = code.nodes
         consts = [f"c{i}" for i in range(loop.consts)]
@@ -338,9 +341,9 @@ class Runner:
                 code.line(f"    {', '.join(names)}, = {source}")
         if seqs:
             code.line(f"    {', '.join(f'q{i}' for i in range(loop.seqs))}, = seqs")
-        uses = self._uses(inside)
-        added = self._added(uses)
-        outer = self._outer(added, inside, uses)
+        uses = self._count_uses(inside)
+        added = self._find_sums(uses)
+        outer = self._find_outer_products(added, inside, uses)
         for i in added:
             code.line(f"    if getattr(k{i}, 'ndim', 0): k{i} = k{i}.copy()")
         pairs = [f"x{i}, y{i}" for i in outer]
@@ -371,19 +374,19 @@ class Runner:
         for x, name in zip(body.leaves, leaves, strict=True):
             known_as[x.serial] = name
         skipped = {body.outputs[i].serial for i in added}
-        skipped |= {_term(loop, i).serial for i in outer}
+        skipped |= {_find_term(loop, i).serial for i in outer}
         values = code.steps(inside, known_as, pad, results, skipped)
         first = "n - 1" if loop.reverse else "0"
         chosen = [values[output] for output in self.places]
-        behind = self.places.values()
+        lags = self.places.values()
         if rows and not loop.until:
             code.line(f"{pad}if t == {first}:")
-            for name, value, late in zip(rows, chosen, behind, strict=True):
+            for name, value, late in zip(rows, chosen, lags, strict=True):
                 code.line(f"{pad}    {name} = rows(n + {len(late)}, {value})")
                 for k, (_, carry) in enumerate(late, 1):
                     row = f"n + {k - 1}" if loop.reverse else f"{len(late) - k}"
                     code.line(f"{pad}    {name}[{row}] = inits[{carry}]")
-        for name, value, late in zip(rows, chosen, behind, strict=True):
+        for name, value, late in zip(rows, chosen, lags, strict=True):
             if loop.until:
                 code.line(f"{pad}{name}.append({value})")
             else:
@@ -395,7 +398,7 @@ class Runner:
             code.line(f"{pad}    m{i}.append(k{carry})")
         for i in added:
             # The one who sums owns the sum.
-            term = _term(loop, i)
+            term = _find_term(loop, i)
             if i not in outer:
                 text = code.name_of(term, known_as)
                 code.line(f"{pad}k{i} += {text}", body.outputs[i])
@@ -412,12 +415,12 @@ class Runner:
             code.line(f"{pad}    f = 0")
         moved = [i for i in range(loop.carries) if i not in added]
         moved = [i for i in moved if values[i] != f"k{i}"]
-        unsure = [i for i in moved if not _surely_same(loop, i)]
+        unsure = [i for i in moved if not _keeps_shape(loop, i)]
         for at, i in enumerate(unsure):
             # Only the run tells whether a step changes the shape.
             if at == 0:
                 code.line(f"{pad}if t == {first}:")
-            kept_shape = code.object(kept_by(loop, i), ("kept", i))
+            kept_shape = code.name_object(make_shape_check(loop, i), ("kept", i))
             code.line(f"{pad}    {kept_shape}(k{i}, {values[i]})")
         if moved:
             left = ", ".join(f"k{i}" for i in moved)
@@ -438,12 +441,12 @@ class Runner:
         done = "t + 1" if loop.until else "n"
         saved = ", ".join(kept) + ("," if kept else "")
         code.line(f"    return ({finals}), ({made}), {done}, ({saved})")
-        code.scope.update(rows=rows_for, count=count, products=_products)
-        exec(compiled("\n".join(code.lines)), code.scope)
+        code.scope.update(rows=make_buffer, count=count, products=_sum_outer_products)
+        exec(compile_text("\n".join(code.lines)), code.scope)
         made_run: Callable[..., Any] = code.scope["run"]
         return made_run
 
-    def _uses(self, inside: Sequence[Tensor]) -> dict[int, int]:
+    def _count_uses(self, inside: Sequence[Tensor]) -> dict[int, int]:
         """Return how often each value of a step is read."""
         uses: dict[int, int] = {}
         for node in inside:
@@ -455,7 +458,7 @@ class Runner:
                 uses[y.serial] = uses.get(y.serial, 0) + 1
         return uses
 
-    def _outer(
+    def _find_outer_products(
         self, added: Sequence[int], inside: Sequence[Tensor], uses: dict[int, int]
     ) -> dict[int, tuple[Tensor, Tensor]]:
         """Return the sums of outer products, with the column and the row of each step.
@@ -464,7 +467,7 @@ class Runner:
         """
         loop, found = self.loop, {}
         for i in added:
-            term = _term(loop, i)
+            term = _find_term(loop, i)
             shape = term.spec.shape
             if (
                 term.op.name == "multiply"
@@ -482,8 +485,8 @@ class Runner:
                         break
         return found
 
-    def _added(self, uses: dict[int, int]) -> list[int]:
-        """The carries that are sums: each step adds a term, and nobody else reads."""
+    def _find_sums(self, uses: dict[int, int]) -> list[int]:
+        """Return the carries that are sums, which nothing in the step reads."""
         loop, body = self.loop, self.loop.body
         found = []
         for i in range(loop.carries):
@@ -514,18 +517,18 @@ class Runner:
         held: list[Any] | None = None,
         final: bool = True,
     ) -> tuple[Any, ...]:
-        """All outputs of the loop: last carries, stacked outputs, number of steps.
+        """Return all outputs: last carries, stacked outputs, number of steps.
 
         A loop that runs in pieces gets the same list ``held`` for each, which keeps
         what has not been summed yet, until the ``final`` one.
         """
         loop = self.loop
         # A number computes faster than an array of one, and to the same bits.
-        consts = [bare(x) for x in inputs[: loop.consts]]
+        consts = [unwrap_number(x) for x in inputs[: loop.consts]]
         seqs = inputs[loop.consts : loop.consts + loop.seqs]
-        inits = [bare(x) for x in inputs[loop.consts + loop.seqs :]]
+        inits = [unwrap_number(x) for x in inputs[loop.consts + loop.seqs :]]
         if n <= 0:
-            return self._empty(consts, seqs, inits)
+            return self._run_no_steps(consts, seqs, inits)
         held = [] if held is None else held
         if not held:  # the first piece
             held += [0, *[None] * self.held]
@@ -537,25 +540,25 @@ class Runner:
                     n, consts, seqs, inits, held, final
                 )
         except Exception as error:
-            told = self._told(error, error.__traceback__)
+            told = self._explain_error(error, error.__traceback__)
             if told is error:
                 raise
             raise told from error
         made: dict[int, Any] = {}
-        for (output, behind), rows in zip(self.places.items(), buffers, strict=True):
+        for (output, lags), rows in zip(self.places.items(), buffers, strict=True):
             if loop.until:
-                rows = stacked(rows)
-            ahead = len(behind)
-            for late, (i, _) in enumerate(behind, 1):
+                rows = stack_values(rows)
+            ahead = len(lags)
+            for late, (i, _) in enumerate(lags, 1):
                 start = late if loop.reverse else ahead - late
                 made[i] = rows[start : start + n]
             if ahead:
                 rows = rows[:n] if loop.reverse else rows[ahead:]
             made[output] = rows
-        kept = [stacked(rows) for rows in marks]
-        return self._result(carries, made, done, kept)
+        kept = [stack_values(rows) for rows in marks]
+        return self._assemble(carries, made, done, kept)
 
-    def _result(
+    def _assemble(
         self,
         carries: Sequence[Any],
         made: dict[int, Any],
@@ -566,7 +569,7 @@ class Runner:
         for i in self.hidden:
             spec = types.spec_of(outputs[i])
             shape = [m if isinstance(m, int) else 0 for m in spec.shape]
-            made[i] = absent((done, *shape), spec.dtype)
+            made[i] = make_absent((done, *shape), spec.dtype)
         ys = [made[i] for i in range(loop.carries, len(outputs) - loop.until)]
         counted = (np.int64(done),) if loop.until else ()
         if len(marks) < len(loop.marks):
@@ -574,15 +577,15 @@ class Runner:
             specs = [loop.leaf(i).spec for i in loop.marks]
             shapes = [[m if isinstance(m, int) else 0 for m in s.shape] for s in specs]
             marks = [
-                absent((rows, *shape), s.dtype)
+                make_absent((rows, *shape), s.dtype)
                 for s, shape in zip(specs, shapes, strict=True)
             ]
         return (*carries, *ys, *marks, *counted)
 
-    def _empty(
+    def _run_no_steps(
         self, consts: Sequence[Any], seqs: Sequence[Any], inits: Sequence[Any]
     ) -> tuple[Any, ...]:
-        """Return the outputs of no step at all."""
+        """Return the outputs of a loop without steps."""
         loop = self.loop
         made = {}
         for output, late in self.places.items():
@@ -590,21 +593,21 @@ class Runner:
                 spec = types.spec_of(loop.body.outputs[i])
                 shape = spec.shape
                 if not all(isinstance(m, int) for m in shape):
-                    shape = self._measured(i, consts, seqs, inits)
+                    shape = self._measure_shape(i, consts, seqs, inits)
                 like = next(iter((*inits, *seqs, *consts)), np.float64(0))
                 made[i] = np.empty_like(like, shape=(0, *shape), dtype=spec.dtype)
         marks = [inits[i] for i in loop.marks]
         marks = [np.empty_like(x, shape=(0, *np.shape(x))) for x in marks]
-        return self._result(inits, made, 0, marks)
+        return self._assemble(inits, made, 0, marks)
 
-    def _measured(
+    def _measure_shape(
         self,
         output: int,
         consts: Sequence[Any],
         seqs: Sequence[Any],
         inits: Sequence[Any],
     ) -> tuple[int, ...]:
-        """The shape of an output that only a step can tell: one step on zeros."""
+        """Return the shape of an output, measured by one step on zeros."""
         body = self.loop.body
         entries = [np.zeros_like(x, shape=x.shape[1:]) for x in seqs]
         with np.errstate(all="ignore"):
@@ -612,8 +615,10 @@ class Runner:
             (y,) = function(*consts, *entries, *inits)
         return np.shape(y)
 
-    def _told(self, error: Exception, trace: TracebackType | None) -> Exception:
-        """NumPy's refusal in a step, with the op and the user's line."""
+    def _explain_error(
+        self, error: Exception, trace: TracebackType | None
+    ) -> Exception:
+        """Return NumPy's error in a step with the op and the user's line."""
         line = None
         while trace is not None:
             if trace.tb_frame.f_code.co_filename == FILE:
@@ -630,7 +635,7 @@ class Runner:
         specs = tuple(x if not isinstance(x, Tensor) else x.spec for x in node.inputs)
         return blame.explain_refusal(node.op, specs, error, place.code, place.lasti)
 
-    def _stepwise(self) -> Callable[..., Any]:
+    def _compile_step(self) -> Callable[..., Any]:
         """Return the loop around a compiled step, for steps that are very long."""
         loop, body = self.loop, self.loop.body
         step = Function(body)
@@ -655,14 +660,14 @@ class Runner:
                     for rows, i in zip(kept, marks, strict=True):
                         rows.append(carries[i])
                 made = step(*consts, *[x[t] for x in seqs], *carries)
-                for at, (output, behind) in enumerate(places.items()):
-                    y, ahead = made[output], len(behind)
+                for at, (output, lags) in enumerate(places.items()):
+                    y, ahead = made[output], len(lags)
                     if until:
                         buffers[at].append(y)
                         continue
                     if t == first:
-                        buffers[at] = rows_for(n + ahead, y)
-                        for late, (_, carry) in enumerate(behind, 1):
+                        buffers[at] = make_buffer(n + ahead, y)
+                        for late, (_, carry) in enumerate(lags, 1):
                             row = n + late - 1 if loop.reverse else ahead - late
                             buffers[at][row] = inits[carry]
                     buffers[at][t + (0 if loop.reverse else ahead)] = y
@@ -670,7 +675,7 @@ class Runner:
                     for i, (old, new) in enumerate(
                         zip(carries, made[: loop.carries], strict=True)
                     ):
-                        kept_by(loop, i)(old, new)
+                        make_shape_check(loop, i)(old, new)
                 carries = made[: loop.carries]
                 done += 1
                 if until and made[-1]:
@@ -680,12 +685,12 @@ class Runner:
         return run
 
 
-def bare(x: Any) -> Any:
-    """Return a number for an array of one."""
+def unwrap_number(x: Array) -> Array:
+    """Return a NumPy scalar for an array of shape (); anything else as it is."""
     return x[()] if type(x) is np.ndarray and x.ndim == 0 else x
 
 
-def stacked(values: list[Any]) -> Any:
+def stack_values(values: list[Any]) -> Array:
     """Return a list of equal arrays or numbers as one array."""
     if np.ndim(values[0]):
         return np.stack(values)

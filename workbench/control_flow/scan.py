@@ -13,20 +13,20 @@ import numpy as np
 
 from workbench.autodiff.higher_order import detach_leaves
 from workbench.control_flow import rules, text  # noqa: F401  (they make the op whole)
-from workbench.control_flow.loop import Loop, window
+from workbench.control_flow.loop import Loop, take_window
 from workbench.control_flow.op import run_loop
 from workbench.control_flow.signature import (
     Recurrence,
     Returned,
     Sequenced,
     Until,
-    array,
     call_user,
-    condition,
-    listed,
-    recurrences,
-    returned,
-    sequenced,
+    check_array,
+    check_condition,
+    list_entries,
+    read_initial,
+    read_returned,
+    read_sequences,
 )
 from workbench.core import blame, dims, tree, types
 from workbench.core.dims import smallest
@@ -35,7 +35,7 @@ from workbench.core.recorder import Recorder, is_array
 from workbench.core.shared import Shared
 from workbench.core.tensor import Tensor, admit, make_leaf
 from workbench.core.trace import is_live, make_leaf_like
-from workbench.core.types import Spec
+from workbench.core.types import Array, ArrayLike, Spec
 from workbench.errors import DtypeError, ShapeError, UsageError
 from workbench.ops.define import dtype_of, shape_of
 
@@ -65,7 +65,7 @@ def run_saving(
     # Nothing is kept of a loop of arrays, which nobody differentiates.
     hide = any(isinstance(x, Tensor) for x in inputs)
     loop = make(hide=hide)
-    k = every(loop, inputs, memory)
+    k = choose_interval(loop, inputs, memory)
     if k is not None:
         loop = make(hide=hide, every=k)
     loop.keep |= any(
@@ -80,8 +80,8 @@ def run_saving(
     return list(made[: loop.carries + loop.visible])
 
 
-def every(loop: Loop, inputs: Sequence[Any], memory: int | str) -> int | None:
-    """After how many steps a state is kept; None for what is read of each step.
+def choose_interval(loop: Loop, inputs: Sequence[Any], memory: int | str) -> int | None:
+    """Return after how many steps a state is kept; None to keep all that is read.
 
     Raises
     ------
@@ -96,13 +96,13 @@ def every(loop: Loop, inputs: Sequence[Any], memory: int | str) -> int | None:
         if found is not None:
             budget = int(float(found[1]) * UNITS[found[2]])
         elif memory != "auto":
-            raise _unknown(memory)
+            raise _unknown_memory(memory)
     elif isinstance(memory, bool) or not hasattr(memory, "__index__") or memory < 1:
-        raise _unknown(memory)
+        raise _unknown_memory(memory)
     else:
         return int(memory)
-    n = loop.length(inputs)
-    kept = sum(_bytes(x.spec) for x in loop.stored)
+    n = loop.count_steps(inputs)
+    kept = sum(_count_bytes(x.spec) for x in loop.stored)
     if not kept:
         return None
     told = all(isinstance(m, int) for x in loop.stored for m in x.spec.shape)
@@ -124,11 +124,11 @@ def every(loop: Loop, inputs: Sequence[Any], memory: int | str) -> int | None:
     # An amount that is asked for is not taken to suffice where nothing shows that it
     # does. Unknown lengths count the same on both sides here, so that the least
     # memory is found without them.
-    state = sum(_bytes(loop.leaf(i).spec) for i in loop.restart())
+    state = sum(_count_bytes(loop.leaf(i).spec) for i in loop.find_restart_carries())
     return min(n, max(1, round(math.sqrt(n * state / kept))))
 
 
-def _unknown(memory: Any) -> UsageError:
+def _unknown_memory(memory: object) -> UsageError:
     return UsageError(
         f"memory={memory!r}{blame.user_line()} is none of the choices: 'all', 'auto',"
         " an amount such as '64 MB', or a number k of steps, of which the first is"
@@ -136,8 +136,8 @@ def _unknown(memory: Any) -> UsageError:
     )
 
 
-def _bytes(spec: Spec) -> int:
-    """Bytes of a value; unknown lengths count as 1."""
+def _count_bytes(spec: Spec) -> int:
+    """Return the size of a value in bytes; unknown lengths count as 1."""
     return spec.dtype.itemsize * math.prod(
         n if isinstance(n, int) else 1 for n in spec.shape
     )
@@ -184,8 +184,8 @@ class Step:
         self.trees: list[tree.Tree] = []
         self.counts: list[int] = []
 
-    def labels(self) -> list[str]:
-        """Return what each argument of the step is, as an error names it."""
+    def argument_labels(self) -> list[str]:
+        """Return the names of the step's arguments for errors."""
         entries = [(x.label, x.taps) for x in self.taken]
         entries += [(f"earlier {x.label}", x.taps) for x in self.fed if x is not None]
         made = [
@@ -195,8 +195,8 @@ class Step:
         ]
         return made + [f"non-sequence {i}" for i in range(len(self.rest))]
 
-    def arguments(self, seqs: Sequence[Sequence[Sequence[Any]]]) -> list[Any]:
-        """Return what the step is called with, as shapes and dtypes."""
+    def argument_specs(self, seqs: Sequence[Sequence[Sequence[Any]]]) -> list[Any]:
+        """Return the arguments of the step as specs."""
         made = []
         for entry, by_tap in zip(self.taken, seqs, strict=True):
             for leaves in by_tap:
@@ -211,8 +211,11 @@ class Step:
                 made += [again.tree(specs) for _ in again.taps]
         return made + self.rest
 
-    def close(self, seqs: Sequence[Sequence[Sequence[Any]]]) -> Recorder:
-        """Trace the step; again where a number that was given first is of its dtype."""
+    def trace(self, seqs: Sequence[Sequence[Sequence[Any]]]) -> Recorder:
+        """Record the step, again while the dtypes of first values change.
+
+        A Python number as a first value takes the dtype of the step's output.
+        """
 
         def call(*args: Any) -> list[Any]:
             return self.call(*args)
@@ -220,22 +223,22 @@ class Step:
         # Its leaves are called as the arguments of the user's function.
         named = wraps(self.fn)(call)
         for _ in range(3):
-            given = self.arguments(seqs)
+            given = self.argument_specs(seqs)
             if not any(is_array(x) for x in tree.flatten(given)[0]):
                 # What it draws would be drawn once for all steps: draws hang on a leaf.
-                bare = partial(_dropped, call, given)
+                bare = partial(_call_without_leaf, call, given)
                 closed = Recorder(bare, Spec((), np.dtype(float)))
             else:
                 closed = Recorder(named, *given)
-            if not self._cast(closed):
+            if not self._adopt_dtypes(closed):
                 break
         return closed
 
     def call(self, *args: Any) -> list[Any]:
-        """Return what the step returns, flat: outputs, shared values, condition."""
+        """Call the step; return its outputs, updates and condition as a flat list."""
         order = "It gets an entry of each sequence, earlier outputs, non-sequences."
-        value = call_user(self.fn, args, self.labels, "scan: the step", order)
-        found = returned(value, len(self.fed))
+        value = call_user(self.fn, args, self.argument_labels, "scan: the step", order)
+        found = read_returned(value, len(self.fed))
         if len(self.fed) == 1 and self.fed[0] is not None and len(found.outputs) != 1:
             # One output that is a tuple of arrays.
             nest = found.kind(found.outputs)
@@ -258,14 +261,14 @@ class Step:
             leaves, structure = tree.flatten(y)
             self.trees.append(structure)
             self.counts.append(len(leaves))
-            flat += [_output(x) for x in leaves]
-        flat += [_output(x) for x in found.updates.values()]
+            flat += [_check_output(x) for x in leaves]
+        flat += [_check_output(x) for x in found.updates.values()]
         if stop is not None:
-            flat.append(condition(stop, "scan"))
+            flat.append(check_condition(stop, "scan"))
         return flat
 
-    def _cast(self, closed: Recorder) -> bool:
-        """Take over the dtype of an output whose first value was a plain number."""
+    def _adopt_dtypes(self, closed: Recorder) -> bool:
+        """Give first values that are plain numbers the dtype of their output."""
         changed = False
         flat = iter(closed.graph.outputs)
         for count, again, dtypes in zip(
@@ -293,7 +296,7 @@ class Step:
         return changed
 
 
-def _output(x: Any) -> Any:
+def _check_output(x: object) -> Array:
     """Return a result of a step as a Tensor or an array."""
     if isinstance(x, Tensor):
         return np.asarray(x) if types.spec_of(x).weak and x._value is not None else x
@@ -302,13 +305,15 @@ def _output(x: Any) -> Any:
             f"scan{blame.user_line()}: wb.until(...) stands among the outputs. Return"
             " it last: return outputs, wb.until(condition)."
         )
-    return array(x, "what the step returns")
+    return check_array(x, "what the step returns")
 
 
 # The loop around it
 
 
-def _dropped(call: Callable[..., Any], given: Sequence[Any], leaf: Any) -> Any:
+def _call_without_leaf(
+    call: Callable[..., Any], given: Sequence[Any], leaf: object
+) -> object:
     return call(*given)
 
 
@@ -332,7 +337,7 @@ class Assembled:
         news = outputs[ends:]
         flat = iter(outputs[:ends])
         self.ys = [[next(flat) for _ in range(k)] for k in step.counts]
-        self.check()
+        self.check_count()
         captured = closed.captured
         places = closed.graph.leaves
         heads, tails = places[: len(captured)], iter(places[len(captured) :])
@@ -350,7 +355,7 @@ class Assembled:
             if again is None:
                 self.back.append([])
                 continue
-            self.back.append(self.fed_back(again, self.ys[k], step.dtypes[k], tails))
+            self.back.append(self.add_carries(again, self.ys[k], step.dtypes[k], tails))
         given = tree.flatten(tuple(step.rest))[0]
         given = [x for x in given if is_array(x)]
         self.consts += [(next(tails), x) for x in given]
@@ -364,14 +369,16 @@ class Assembled:
                 self.consts.append((head, x))
         self.updated = []
         for x, new in zip(found.updates, news, strict=True):
-            self.same(x.name or "a shared value", new, types.spec_of(x), True)
+            self.check_unchanged(
+                x.name or "a shared value", new, types.spec_of(x), True
+            )
             leaf = inside[x] if x in inside else make_leaf_like(x, x.name)
             self.updated.append(len(self.carries))
             self.carries.append((leaf, x, new))
         self.reverse = reverse
 
-    def check(self) -> None:
-        """Compare the outputs with the initial entries."""
+    def check_count(self) -> None:
+        """Raise an error if the outputs are not as many as the initial entries."""
         fed, outputs = self.step.fed, self.found.outputs
         if fed and len(fed) != len(outputs):
             raise UsageError(
@@ -381,10 +388,10 @@ class Assembled:
                 " None for one that is not fed back."
             )
 
-    def fed_back(
+    def add_carries(
         self, again: Recurrence, ys: list[Any], dtypes: list[Any], tails: Any
     ) -> list[int]:
-        """Return the carries of an output: one for each depth of its taps."""
+        """Add the carries of an output, one for each depth of its taps."""
         at = int(again.label.rpartition(" ")[2])
         structure = self.step.trees[at]
         if structure != again.tree:
@@ -397,7 +404,7 @@ class Assembled:
         places = []
         for i, (y, x, dtype) in enumerate(zip(ys, again.leaves, dtypes, strict=True)):
             shape = shape_of(x)[again.rows :]
-            self.same(again.label, y, Spec(shape, dtype), False)
+            self.check_unchanged(again.label, y, Spec(shape, dtype), False)
             starts = again.starts(i, None if dtype == dtype_of(x) else dtype)
             by_depth: dict[int, Tensor] = {}
             for tap, found in zip(again.taps, leaves, strict=True):
@@ -411,8 +418,8 @@ class Assembled:
                 self.carries.append((by_depth[depth], start, new))
         return places
 
-    def same(self, label: str, y: Any, want: Spec, shared: bool) -> None:
-        """Refuse a step that changes the shape or dtype of what it is fed."""
+    def check_unchanged(self, label: str, y: Array, want: Spec, shared: bool) -> None:
+        """Raise an error if a step changes the shape or dtype of a carry."""
         have = types.spec_of(y)
         place = blame.quote_site(y.site) if isinstance(y, Tensor) else ""
         first = "its value" if shared else "its initial value"
@@ -496,7 +503,7 @@ def scan(
     initial: Any = (),
     non_sequences: Any = (),
     *,
-    n_steps: Any = None,
+    n_steps: ArrayLike | None = None,
     reverse: bool = False,
     until: Callable[..., Any] | None = None,
     strict: bool = False,
@@ -582,12 +589,12 @@ def scan(
     >>> wb.grad(lambda A: np.sum(power(A, 3)))(np.array([1.0, 2.0]))
     array([ 3., 12.])
     """
-    taken = sequenced(sequences)
-    fed = recurrences(initial)
-    seqs, n, count = _cut(taken, n_steps, reverse)
-    rest = listed(non_sequences)
+    taken = read_sequences(sequences)
+    fed = read_initial(initial)
+    seqs, n, count = _cut_sequences(taken, n_steps, reverse)
+    rest = list_entries(non_sequences)
     step = Step(fn, taken, fed, rest, until)
-    closed = step.close(seqs)
+    closed = step.trace(seqs)
     found = step.found
     if strict and closed.captured:
         names = ", ".join(blame.describe(x) for x in closed.captured)
@@ -603,15 +610,15 @@ def scan(
 # How many steps
 
 
-def _cut(
+def _cut_sequences(
     taken: Sequence[Sequenced], n_steps: Any, reverse: bool
 ) -> tuple[list[list[list[Any]]], Any, Any]:
     """Return the sequences, cut and turned: for each its taps, for each tap its leaves.
 
     Beside them the number of steps where it is known, and the Tensor that tells it.
     """
-    lengths = [shape_of(x)[0] - entry.lost for entry in taken for x in entry.leaves]
-    n, count = _steps(n_steps, taken, lengths)
+    lengths = [shape_of(x)[0] - entry.left_out for entry in taken for x in entry.leaves]
+    n, count = _count_steps(n_steps, taken, lengths)
     made = []
     for entry in taken:
         first, last = -min(*entry.taps, 0), max(*entry.taps, 0)
@@ -624,7 +631,7 @@ def _cut(
                 length = shape_of(x)[0]
                 x = x[::-1] if reverse else x
                 if count is not None:
-                    x = window(x[skipped:] if skipped else x, count)
+                    x = take_window(x[skipped:] if skipped else x, count)
                 elif skipped or not dims.is_same_shape((n,), (length,)):
                     if isinstance(n, dims.Dim) and not isinstance(x, Tensor):
                         x = make_leaf(x)  # no slice of NumPy's ends at such a length
@@ -635,7 +642,7 @@ def _cut(
     return made, n, count
 
 
-def _steps(n_steps: Any, taken: Sequence[Sequenced], lengths: list[Any]) -> Any:
+def _count_steps(n_steps: Any, taken: Sequence[Sequenced], lengths: list[Any]) -> Any:
     labels = [entry.label for entry in taken for _ in entry.leaves]
     if isinstance(n_steps, Tensor):
         if n_steps.dtype.kind not in "iu" or n_steps.shape != ():
@@ -666,7 +673,7 @@ def _steps(n_steps: Any, taken: Sequence[Sequenced], lengths: list[Any]) -> Any:
             return None, admit(n_steps)
     else:
         try:
-            n_steps = _index(n_steps)
+            n_steps = _to_int(n_steps)
         except TypeError:
             raise DtypeError(
                 f"scan: n_steps={n_steps!r}{blame.user_line()} is no number of steps."
@@ -687,7 +694,7 @@ def _steps(n_steps: Any, taken: Sequence[Sequenced], lengths: list[Any]) -> Any:
     return n_steps, None
 
 
-def _index(n: Any) -> int:
+def _to_int(n: Any) -> int:
     if isinstance(n, np.ndarray) and n.ndim == 0:
         n = n[()]
     if isinstance(n, (bool, np.bool_)):

@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from workbench.core import blame, tree, types
 from workbench.core.blame import format_count
 from workbench.core.shared import Shared
 from workbench.core.tensor import Tensor, admit
+from workbench.core.types import Array, ArrayLike
 from workbench.errors import DtypeError, ShapeError, UsageError
 from workbench.ops.define import shape_of
 from workbench.overrides.rule_errors import describe_rule
@@ -26,8 +28,8 @@ class Sequenced(NamedTuple):
     taps: tuple[int, ...]
 
     @property
-    def lost(self) -> int:
-        """How many entries taps leave out at the ends."""
+    def left_out(self) -> int:
+        """The number of entries that taps leave out at the ends."""
         return max(*self.taps, 0) - min(*self.taps, 0)
 
 
@@ -43,16 +45,16 @@ class Recurrence(NamedTuple):
 
     @property
     def depth(self) -> int:
-        """How many earlier values a step may read."""
+        """The number of earlier values that a step may read."""
         return -min(self.taps)
 
     @property
     def rows(self) -> bool:
-        """Whether the first values have an axis of their own."""
+        """True if the first values have an axis of their own."""
         return self.taps != (-1,)
 
-    def starts(self, leaf: int, dtype: Any = None) -> list[Any]:
-        """The first values at the depths 1, 2, ...; as another dtype if need be."""
+    def starts(self, leaf: int, dtype: npt.DTypeLike | None = None) -> list[Any]:
+        """Return the first values at the depths 1, 2, ..., cast to a dtype if given."""
         x = self.leaves[leaf]
         if dtype is not None:
             x = np.astype(x, dtype)
@@ -61,14 +63,14 @@ class Recurrence(NamedTuple):
         return [x[self.depth - d] for d in range(1, self.depth + 1)]
 
 
-def listed(given: Any) -> list[Any]:
-    """Several entries in a list or tuple, or the one that stands alone."""
+def list_entries(given: object) -> list[Any]:
+    """Return the entries of a list or tuple, or a single entry, as a list."""
     if given is None:
         return []
     return list(given) if isinstance(given, (list, tuple)) else [given]
 
 
-def array(x: Any, what: str) -> Any:
+def check_array(x: object, what: str) -> Array:
     """Return a leaf as an array or Tensor.
 
     Raises
@@ -88,7 +90,7 @@ def array(x: Any, what: str) -> Any:
     return x
 
 
-def _taps(given: Any, what: str, settings: dict[str, Any], key: str) -> Any:
+def _read_taps(given: object, what: str, settings: dict[str, Any], key: str) -> Any:
     """Return the array and the taps of an entry that is a dict with settings."""
     known = {key, "taps", "name"}
     unknown = sorted(set(settings) - known)
@@ -97,7 +99,7 @@ def _taps(given: Any, what: str, settings: dict[str, Any], key: str) -> Any:
             f"scan: {what} has the setting {unknown[0]!r}; it takes {key}= and taps=."
         )
     taps = settings.get("taps")
-    taps = listed(taps) if taps is not None else None
+    taps = list_entries(taps) if taps is not None else None
     if taps is not None and not all(
         isinstance(k, (int, np.integer)) and not isinstance(k, bool) for k in taps
     ):
@@ -105,7 +107,7 @@ def _taps(given: Any, what: str, settings: dict[str, Any], key: str) -> Any:
     return settings.get(key), None if taps is None else tuple(int(k) for k in taps)
 
 
-def sequenced(given: Any) -> list[Sequenced]:
+def read_sequences(given: object) -> list[Sequenced]:
     """Return the sequences of a loop.
 
     Raises
@@ -114,14 +116,14 @@ def sequenced(given: Any) -> list[Sequenced]:
         If one has no axis of steps.
     """
     made = []
-    for at, entry in enumerate(listed(given)):
+    for at, entry in enumerate(list_entries(given)):
         label = f"sequence {at}"
         taps: Any = (0,)
         if isinstance(entry, dict) and "input" in entry:
-            entry, found = _taps(given, label, entry, "input")
+            entry, found = _read_taps(given, label, entry, "input")
             taps = found or (0,)
-        leaves, structure = tree.flatten(_numbers(entry))
-        leaves = [array(x, label) for x in leaves]
+        leaves, structure = tree.flatten(_join_numbers(entry))
+        leaves = [check_array(x, label) for x in leaves]
         for x in leaves:
             if not shape_of(x):
                 said = blame.describe(x) if isinstance(x, Tensor) else repr(x)
@@ -133,21 +135,21 @@ def sequenced(given: Any) -> list[Sequenced]:
     return made
 
 
-def _numbers(entry: Any) -> Any:
-    """Return a list of plain numbers is an array, and no nest."""
-    if isinstance(entry, (list, tuple)) and entry and all(map(_plain, entry)):
+def _join_numbers(entry: object) -> object:
+    """Return a list of plain numbers as an array; anything else as it is."""
+    if isinstance(entry, (list, tuple)) and entry and all(map(_is_number_nest, entry)):
         return np.asarray(entry)
     return entry
 
 
-def _plain(x: Any) -> bool:
+def _is_number_nest(x: object) -> bool:
     if isinstance(x, (list, tuple)):
-        return all(map(_plain, x))
+        return all(map(_is_number_nest, x))
     return types.is_weak(x) or isinstance(x, np.generic)
 
 
-def recurrences(given: Any) -> list[Recurrence | None]:
-    """The outputs of a loop that have first values; None for one that is not fed back.
+def read_initial(given: object) -> list[Recurrence | None]:
+    """Return the outputs that have first values; None for one that is not fed back.
 
     Raises
     ------
@@ -157,11 +159,11 @@ def recurrences(given: Any) -> list[Recurrence | None]:
         If there are too few first values for the taps.
     """
     made: list[Recurrence | None] = []
-    for at, entry in enumerate(listed(given)):
+    for at, entry in enumerate(list_entries(given)):
         label = f"output {at}"
         taps: Any = None
         if isinstance(entry, dict) and set(entry) <= {"initial", "taps", "name"}:
-            entry, taps = _taps(given, label, entry, "initial")
+            entry, taps = _read_taps(given, label, entry, "initial")
             if entry is None and taps is not None:
                 raise UsageError(
                     f"scan: {label} has taps={list(taps)} and no initial values. Give"
@@ -183,10 +185,10 @@ def recurrences(given: Any) -> list[Recurrence | None]:
                 " each once."
             )
         rows = taps != (-1,)
-        nest = _numbers(entry) if rows else entry
+        nest = _join_numbers(entry) if rows else entry
         leaves, structure = tree.flatten(nest)
         plain = list(leaves)
-        leaves = [array(x, f"the initial value of {label}") for x in leaves]
+        leaves = [check_array(x, f"the initial value of {label}") for x in leaves]
         depth = -min(taps)
         for x in leaves if rows else ():
             shape = shape_of(x)
@@ -210,18 +212,18 @@ def call_user(
     what: str,
     cure: str = "",
 ) -> Any:
-    """Call a user's function; where it does not take the arguments, say what it gets.
+    """Call a user's function; say what it gets if it does not take the arguments.
 
     ``given()`` says what each of them is; the rest as for `check_takes`.
     """
     try:
         return f(*args)
     except TypeError:
-        check_takes(f, given(), what, cure)
+        check_callable(f, given(), what, cure)
         raise
 
 
-def check_takes(
+def check_callable(
     f: Callable[..., Any], given: Sequence[str], what: str, cure: str = ""
 ) -> None:
     """Raise an error if a function does not take what a loop hands it.
@@ -267,11 +269,11 @@ class Until:
 
     __slots__ = ("condition",)
 
-    def __init__(self, condition: Any) -> None:
+    def __init__(self, condition: ArrayLike) -> None:
         self.condition = condition
 
 
-def until(condition: Any) -> Until:
+def until(condition: ArrayLike) -> Until:
     """End a :func:`workbench.scan` after the step in which a condition is true.
 
     A step returns it beside its outputs.
@@ -293,7 +295,7 @@ def until(condition: Any) -> Until:
 
 
 class Returned(NamedTuple):
-    """What a step returned, taken apart."""
+    """The parts of what a step returned."""
 
     #: The outputs, one entry each, and whether it was one bare output.
     outputs: list[Any]
@@ -304,31 +306,31 @@ class Returned(NamedTuple):
     stop: Any
 
 
-def returned(value: Any, count: int) -> Returned:
-    """Return what a step returned, in any of Theano's orders.
+def read_returned(value: object, count: int) -> Returned:
+    """Split what a step returned, in any of Theano's orders.
 
     ``count`` is the number of initial entries: where it is one, a tuple may be one
     nested output.
     """
     stop, updates = None, {}
-    rest = value
+    rest: Any = value
     if isinstance(value, Until):
         rest, stop = (), value.condition
-    elif _updates(value):
-        rest, updates = (), dict(_pairs(value))
+    elif _is_updates(value):
+        rest, updates = (), dict(_list_updates(value))
     elif isinstance(value, tuple) and len(value) in (2, 3):
         tail = value[1:]
-        if all(isinstance(x, Until) or _updates(x) for x in tail):
+        if all(isinstance(x, Until) or _is_updates(x) for x in tail):
             rest = value[0]
             for x in tail:
                 if isinstance(x, Until):
                     stop = x.condition
                 else:
-                    updates = dict(_pairs(x))
+                    updates = dict(_list_updates(x))
             if isinstance(rest, Until):
                 stop, rest = rest.condition, ()
-            elif _updates(rest):
-                updates = {**dict(_pairs(rest)), **updates}
+            elif _is_updates(rest):
+                updates = {**dict(_list_updates(rest)), **updates}
                 rest = ()
         elif isinstance(value[-1], Until):
             rest, stop = value[:-1], value[-1].condition
@@ -345,12 +347,12 @@ def returned(value: Any, count: int) -> Returned:
     return Returned(outputs, bare, kind, updates, stop)
 
 
-def _pairs(value: Any) -> Any:
+def _list_updates(value: Any) -> Any:
     return value.items() if isinstance(value, Mapping) else value
 
 
-def _updates(value: Any) -> bool:
-    """Return whether a value says what becomes of shared values."""
+def _is_updates(value: object) -> bool:
+    """Return whether a value is updates: new values of shared values."""
     if isinstance(value, Mapping):
         return all(isinstance(key, Shared) for key in value)
     return (
@@ -365,7 +367,7 @@ def _updates(value: Any) -> bool:
     )
 
 
-def condition(value: Any, name: str) -> Any:
+def check_condition(value: Any, name: str) -> Any:
     """Return a condition as one boolean.
 
     Raises

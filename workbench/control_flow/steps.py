@@ -19,7 +19,7 @@ from workbench.control_flow.loop import Loop
 from workbench.core.op import Op
 from workbench.core.tensor import Tensor, admit, apply, value_of
 from workbench.core.trace import make_leaf_like
-from workbench.core.types import Spec
+from workbench.core.types import Array, Spec
 from workbench.errors import OverrideError
 from workbench.ops import define
 from workbench.ops.define import shape_of
@@ -53,7 +53,7 @@ class StepRule:
             )
         ]
         pairs = zip_longest(here, there)
-        return [self._choose(*pair, x)
+        return [self._select(*pair, x)
                 for pair, x in zip(pairs, self.node.inputs, strict=False)]  # fmt: skip
 
     def push(self, *arguments: Any) -> Any:
@@ -68,11 +68,11 @@ class StepRule:
         ]
         parts: Any = self.node.spec
         if not isinstance(parts, tuple):
-            return self._choose(here, there, self.node)
+            return self._select(here, there, self.node)
         none = (None,) * len(parts)
-        return tuple(map(self._choose, here or none, there or none, parts))
+        return tuple(map(self._select, here or none, there or none, parts))
 
-    def _choose(self, here: Any, there: Any, x: Any) -> Any:
+    def _select(self, here: Any, there: Any, x: Any) -> Any:
         if here is None and there is None:
             return None
         if isinstance(here, define.Parts) or isinstance(there, define.Parts):
@@ -80,7 +80,7 @@ class StepRule:
             outputs: Any = define.parts(x)
             none = (None,) * len(outputs)
             rows = zip(here or none, there or none, outputs, strict=True)
-            return define.Parts(self._choose(*row) for row in rows)
+            return define.Parts(self._select(*row) for row in rows)
         parts = [
             np.zeros_like(x) if c is None else reverse.fit_cotangent(c, x)
             for c in (here, there)
@@ -88,19 +88,19 @@ class StepRule:
         return np.where(self.flag, *parts)
 
 
-def _count_steps(loop: Loop, inputs: Sequence[Any], y: Any) -> Any:
+def _count_steps(loop: Loop, inputs: Sequence[Any], y: Any) -> int | Tensor:
     """Return how many steps a loop makes, a number where that is known."""
     if loop.until:
         known = value_of(y[-1])
         return y[-1] if known is None else int(known)
-    n = loop.length(inputs)
+    n = loop.count_steps(inputs)
     return inputs[0] if n is None else n
 
 
-def rules_in_steps(
+def apply_step_rules(
     loop: Loop, rules: Rules, inputs: Sequence[Any], y: Any
 ) -> tuple[Rules, list[tuple[Tensor, Any]]]:
-    """Return rules of which those of some steps look at flags, and these flags."""
+    """Return the rules, those of some steps with a flag, and the flags."""
     # A rule for several outputs is one rule, with one flag.
     timed: dict[int, tuple[Any, list[int]]] = {}
     for x in loop.body.interior if rules else ():
@@ -112,11 +112,11 @@ def rules_in_steps(
     n = _count_steps(loop, inputs, y) if timed else None
 
     def choose(rule: Any) -> Any:
-        """Return a rule that looks at a flag, if it holds in some steps alone."""
+        """Return a rule with a flag, if it holds only in some steps."""
         if rule is None or rule.steps is None:
             return rule
         flag = make_leaf_like(Spec((), np.dtype(bool)), "flag")
-        given.append((flag, _flags(rule, loop, n)))
+        given.append((flag, _make_flags(rule, loop, n)))
         return StepRule(rule, flag, choose(rule.otherwise))
 
     for rule, serials in timed.values():
@@ -124,8 +124,8 @@ def rules_in_steps(
     return made if timed else rules, given
 
 
-def _flags(rule: Any, loop: Loop, n: Any) -> Any:
-    """Return for each of ``n`` steps whether it is one of those of a rule."""
+def _make_flags(rule: Any, loop: Loop, n: Any) -> Array:
+    """Return for each of ``n`` steps whether a rule holds in it."""
     steps = rule.steps
     parts = (steps.start, steps.stop) if isinstance(steps, slice) else (steps,)
     stride = steps.step if isinstance(steps, slice) else None
@@ -144,7 +144,7 @@ def _flags(rule: Any, loop: Loop, n: Any) -> Any:
     return apply(IN_STEPS, (admit(n),), params)
 
 
-def _mark_steps(n: Any, *, steps: Any, label: str, strict: bool) -> Any:
+def _mark_steps(n: Any, *, steps: Any, label: str, strict: bool) -> Array:
     """Return for each step whether it is named; of several loops at once a row each."""
     counts = [int(k) for k in np.ravel(n)]
     made = np.zeros((len(counts), max(counts, default=0)), bool)
@@ -163,14 +163,14 @@ def _mark_steps(n: Any, *, steps: Any, label: str, strict: bool) -> Any:
     return np.reshape(made, (*np.shape(n), made.shape[1]))
 
 
-def _marked(n: Any, **params: Any) -> Spec:
+def _flags_spec(n: Array | Spec, **params: Any) -> Spec:
     return Spec((*shape_of(n), None), np.dtype(bool))
 
 
 IN_STEPS: Op = define.op(
     "in_steps",
     _mark_steps,
-    infer=_marked,
+    infer=_flags_spec,
     batch=lambda inputs, batched, params: apply(IN_STEPS, inputs, params),
     template="in_steps({0}, {steps})",
     helper='''\

@@ -42,14 +42,14 @@ def scan_pieces(again, back, n, k, consts, seqs, first, kept, same, rows, carrie
 Measured = dict[int, tuple[str, int]]
 
 
-def _scan(node: Tensor, backend: str) -> Lowering:
+def _lower_scan(node: Tensor, backend: str) -> Lowering:
     """Return a loop, as a function of the values that its op takes."""
     loop: Loop = node.params["loop"]
     graphs = [(node.name or "scan", loop.body)]
-    return Lowering(("scan", id(loop), loop.keep), graphs, partial(_for, loop))
+    return Lowering(("scan", id(loop), loop.keep), graphs, partial(_write_loop, loop))
 
 
-def _for(
+def _write_loop(
     loop: Loop,
     lines: Lines,
     name: str,
@@ -119,10 +119,10 @@ def _for(
         stack = "None"
         if i in stacks:
             row = types.spec_of(loop.body.outputs[i])
-            stack = _stack(stacks[i], row, measured, loop.reverse, sure)
+            stack = _write_stack(stacks[i], row, measured, loop.reverse, sure)
         results.append(stack)
     results += [
-        _stack(kept, loop.leaf(i).spec, measured, False, loop.steps or 0)
+        _write_stack(kept, loop.leaf(i).spec, measured, False, loop.steps or 0)
         for kept, i in zip(marks, loop.marks, strict=True)
     ]
     results += ["None"] * (len(loop.marks) - len(marks))
@@ -131,17 +131,19 @@ def _for(
     return [*made, *format_return(format_tuple(results))]
 
 
-def _stack(rows: str, row: Spec, measured: Measured, reverse: bool, sure: Any) -> str:
+def _write_stack(
+    rows: str, row: Spec, measured: Measured, reverse: bool, sure: object
+) -> str:
     """Return the rows as one array; of no rows, one that has their shape."""
     stack = f"np.stack({rows}[::-1])" if reverse else f"np.stack({rows})"
     if sure:
         return stack
-    shape = ", ".join(["0", *(_length(n, measured) for n in row.shape)])
+    shape = ", ".join(["0", *(_write_length(n, measured) for n in row.shape)])
     shape += "," * (not row.shape)
     return f"{stack} if {rows} else np.zeros(({shape}), np.{row.dtype})"
 
 
-def _length(n: Any, measured: Measured) -> str:
+def _write_length(n: object, measured: Measured) -> str:
     """Return a length as code, where what the loop is given tells it."""
     if not isinstance(n, Dim):
         return str(n)
@@ -156,7 +158,7 @@ def _length(n: Any, measured: Measured) -> str:
     return format_dim(n, name, code=True)
 
 
-def _back(node: Tensor, backend: str) -> Lowering:
+def _lower_chunks(node: Tensor, backend: str) -> Lowering:
     """Return a loop back, some steps at a time, after the same steps forth."""
     chunks: Chunks = node.params["chunks"]
     source, back = chunks.source, chunks.back
@@ -165,11 +167,11 @@ def _back(node: Tensor, backend: str) -> Lowering:
         lines: Lines, name: str, arguments: list[str], outputs: list[str]
     ) -> list[str]:
         loop = source if name.startswith(AGAIN) else back
-        return _for(loop, lines, name, arguments, outputs, piece=True)
+        return _write_loop(loop, lines, name, arguments, outputs, piece=True)
 
     def call(functions: Sequence[str], operands: Sequence[str]) -> str:
-        given, kept, own = chunks.split(operands)
-        count, consts, seqs, inits = source.split(given)
+        given, kept, own = chunks.split_inputs(operands)
+        count, consts, seqs, inits = source.split_inputs(given)
         at = back.consts + back.seqs - source.visible
         n = str(source.steps) if count is None else count
         if count is None and source.steps is None:
@@ -183,7 +185,7 @@ def _back(node: Tensor, backend: str) -> Lowering:
     return Lowering(("scan_back", id(chunks)), graphs, frame, call, (PIECES,))
 
 
-def _cond(node: Tensor, backend: str) -> Lowering:
+def _lower_cond(node: Tensor, backend: str) -> Lowering:
     """Return a choice of two functions."""
     branches = node.params["branches"]
 
@@ -196,6 +198,6 @@ def _cond(node: Tensor, backend: str) -> Lowering:
     return Lowering(("cond", id(branches)), graphs, call=call)
 
 
-declare("scan").lower = _scan
-declare("scan_back").lower = _back
-declare("cond").lower = _cond
+declare("scan").lower = _lower_scan
+declare("scan_back").lower = _lower_chunks
+declare("cond").lower = _lower_cond

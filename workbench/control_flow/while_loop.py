@@ -11,13 +11,17 @@ import numpy as np
 from workbench.autodiff.higher_order import detach_leaves
 from workbench.control_flow.loop import ENDLESS, Loop
 from workbench.control_flow.scan import run_saving
-from workbench.control_flow.signature import array, check_takes, condition
+from workbench.control_flow.signature import (
+    check_array,
+    check_callable,
+    check_condition,
+)
 from workbench.core import blame, tree, types
 from workbench.core.graph import Graph
 from workbench.core.recorder import Recorder
 from workbench.core.tensor import Tensor, value_of
 from workbench.core.trace import make_leaf_like
-from workbench.core.types import Spec
+from workbench.core.types import Array, ArrayLike, Spec
 from workbench.errors import ConvergenceError, DtypeError, ShapeError, UsageError
 from workbench.ops.define import dtype_of, shape_of
 
@@ -70,11 +74,11 @@ def while_loop(
         if not callable(f):
             raise UsageError(f"while_loop: the {what} is {f!r}, which is no function.")
         apart = "Take a state of several parts apart inside: x, y = state."
-        check_takes(f, ["the state"], f"while_loop: the {what}", apart)
+        check_callable(f, ["the state"], f"while_loop: the {what}", apart)
     if max_steps is not None and max_steps < 0:
         raise UsageError(f"while_loop: max_steps={max_steps} is negative.")
     given, nest = tree.flatten(init)
-    starts = [array(x, "the first state") for x in given]
+    starts: list[Any] = [check_array(x, "the first state") for x in given]
     specs = [
         Spec(shape_of(x), dtype_of(x), types.is_weak(g))
         for x, g in zip(starts, given, strict=True)
@@ -89,38 +93,40 @@ def while_loop(
                 f" state's: {tree.describe_difference(nest, structure)}. Return the"
                 " same nest."
             )
-        stop = np.logical_not(condition(cond(new), "while_loop"))
-        return [*map(_array, flat), stop]
+        stop = np.logical_not(check_condition(cond(new), "while_loop"))
+        return [*map(_as_array, flat), stop]
 
     closed = Recorder(step, nest(specs))
     if any(s.weak for s in specs):
         # A plain number takes the dtype of what the step makes of it.
-        specs = [_strong(s, y) for s, y in zip(specs, closed.specs, strict=False)]
+        specs = [_strengthen(s, y) for s, y in zip(specs, closed.specs, strict=False)]
         closed = Recorder(step, nest(specs))
     starts = [
         x if dtype_of(x) == s.dtype else np.astype(x, s.dtype)
         for x, s in zip(starts, specs, strict=True)
     ]
     for i, s in enumerate(specs):
-        _same(closed.graph.outputs[i], s, f"part {i}" if len(specs) > 1 else "it")
-    go = condition(cond(nest(starts)), "while_loop")
-    finals = _run(closed, starts, go, max_steps, memory)
+        _check_unchanged(
+            closed.graph.outputs[i], s, f"part {i}" if len(specs) > 1 else "it"
+        )
+    go = check_condition(cond(nest(starts)), "while_loop")
+    finals = _run_loop(closed, starts, go, max_steps, memory)
     return nest(finals)
 
 
-def _array(x: Any) -> Any:
+def _as_array(x: ArrayLike) -> Any:
     return x if hasattr(x, "dtype") else np.asarray(x)
 
 
-def _strong(spec: Spec, y: Spec) -> Spec:
+def _strengthen(spec: Spec, y: Spec) -> Spec:
     if not spec.weak:
         return spec
     number = spec.dtype if y.weak else spec.dtype.type(0).item()
     return Spec(spec.shape, np.result_type(number, y.dtype))
 
 
-def _same(y: Any, want: Spec, what: str) -> None:
-    """Refuse a step that changes the shape or dtype of the state."""
+def _check_unchanged(y: Array, want: Spec, what: str) -> None:
+    """Raise an error if a step changes the shape or dtype of the state."""
     have = types.spec_of(y)
     place = blame.quote_site(y.site) if isinstance(y, Tensor) else ""
     if len(have.shape) != len(want.shape) or any(
@@ -140,14 +146,14 @@ def _same(y: Any, want: Spec, what: str) -> None:
         )
 
 
-def _run(
+def _run_loop(
     closed: Recorder,
     starts: list[Any],
-    go: Any,
+    go: Array,
     max_steps: int | None,
     memory: int | str,
 ) -> list[Any]:
-    """The loop as a node: it counts to the limit, or to nothing if it need not go."""
+    """Run the loop as a node: up to the limit, or for no step if it need not run."""
     *news, stop = closed.graph.outputs
     heads = len(closed.captured)
     captured, places = closed.graph.leaves[:heads], closed.graph.leaves[heads:]

@@ -33,9 +33,9 @@ class _LoopRun:
     def __init__(self, node: Tensor) -> None:
         self.loop = node.params["loop"]
         args = [value_of(x) for x in (node.args or node.inputs)]
-        _, self.consts, self.seqs, self.inits = self.loop.split(args)
+        _, self.consts, self.seqs, self.inits = self.loop.split_inputs(args)
         value = node._value
-        self.count = int(value[-1] if self.loop.until else self.loop.length(args))
+        self.count = int(value[-1] if self.loop.until else self.loop.count_steps(args))
         order = range(self.count)
         self.order = list(reversed(order) if self.loop.reverse else order)
         self.step = self.loop.body.run

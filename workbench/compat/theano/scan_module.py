@@ -13,7 +13,7 @@ from workbench.compat.theano.tensor.shapes import arange
 from workbench.compat.theano.types import as_tensor_variable
 from workbench.compat.theano.updates import OrderedUpdates
 from workbench.control_flow.scan import scan as ours
-from workbench.control_flow.signature import Until, check_takes, listed, until
+from workbench.control_flow.signature import Until, check_callable, list_entries, until
 from workbench.core.aliases import rebind_in_place
 from workbench.core.dims import smallest
 from workbench.core.tensor import Tensor
@@ -134,11 +134,11 @@ def _scanned(
     last: bool = False,
     truncate: int = -1,
 ) -> tuple[list[Any], OrderedUpdates]:
-    rest = listed(non_sequences)
+    rest = list_entries(non_sequences)
     given = _taken("sequence", sequences) + _taken("earlier output", outputs_info)
     given += [f"non-sequence {i}" for i in range(len(rest))]
     order = "It gets an entry of each sequence, earlier outputs, non-sequences."
-    check_takes(fn, given, "scan: the step", order)
+    check_callable(fn, given, "scan: the step", order)
     step = fn
     if rest and not strict:
         # Theano hands the step these variables themselves: it may differentiate one
@@ -149,7 +149,7 @@ def _scanned(
         def step(*args: Any) -> Any:
             return fn(*args, *variables)
 
-    entries = [_sequence(x) for x in listed(sequences)]
+    entries = [_sequence(x) for x in list_entries(sequences)]
     if truncate != -1:
         if reverse:  # counted from the end: the first step is the last entry
             entries, reverse = [_turned(x) for x in entries], False
@@ -157,7 +157,7 @@ def _scanned(
     stacks, updates = ours(
         rebind_in_place(step),
         entries,
-        [_first(x) for x in listed(outputs_info)],
+        [_first(x) for x in list_entries(outputs_info)],
         rest,
         n_steps=n_steps,
         reverse=bool(reverse),
@@ -166,7 +166,9 @@ def _scanned(
         return_updates=True,
         name=name,
     )
-    return [as_tensor_variable(y) for y in listed(stacks)], OrderedUpdates(updates)
+    return [as_tensor_variable(y) for y in list_entries(stacks)], OrderedUpdates(
+        updates
+    )
 
 
 def _bare(outputs: list[Any]) -> Any:
@@ -178,14 +180,14 @@ def _bare(outputs: list[Any]) -> Any:
 def _taken(what: str, entries: Any) -> list[str]:
     """Return what the step gets of some entries, one text for each argument."""
     made = []
-    for i, x in enumerate(listed(entries)):
+    for i, x in enumerate(list_entries(entries)):
         taps = None
         if isinstance(x, Mapping):
             if "input" not in x and x.get("initial") is None:
                 continue
             taps = x.get("taps")
         if x is not None:
-            many = listed(taps)
+            many = list_entries(taps)
             made += [f"{what} {i} at {tap}" for tap in many if len(many) > 1] or [
                 f"{what} {i}"
             ]
@@ -197,7 +199,7 @@ def _sequence(x: Any) -> Any:
         return as_tensor_variable(x)
     taps = x.get("taps")
     entry = {"input": as_tensor_variable(x["input"])}
-    return entry if taps is None else {**entry, "taps": listed(taps)}
+    return entry if taps is None else {**entry, "taps": list_entries(taps)}
 
 
 def _turned(x: Any) -> Any:
@@ -216,9 +218,9 @@ def _first(x: Any) -> Any:
             return None
         taps = x.get("taps")
         first = _number(x["initial"])
-        if taps is None or listed(taps) == [-1]:
+        if taps is None or list_entries(taps) == [-1]:
             return first
-        return {"initial": first, "taps": listed(taps)}
+        return {"initial": first, "taps": list_entries(taps)}
     return None if x is None else _number(x)
 
 
