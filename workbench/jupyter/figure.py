@@ -45,7 +45,7 @@ class Plot:
         What it shows, and what is to be said of it.
     matrix
         Of a heat map, which entries of which matrix its cells stand for; None of
-        another figure. `extension/src/wire/protocol.ts` says what is in it.
+        another figure. `session/wire/protocol.py` says what is in it.
     views
         The kinds of plots that there are of the same nodes.
     """

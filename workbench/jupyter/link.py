@@ -1,6 +1,6 @@
 """The kernel's end of the wire: one session, shown by the pages that ask.
 
-`extension/src/wire/protocol.ts` says what travels. Changes of the session go out as
+`session/wire/protocol.py` says what travels. Changes of the session go out as
 patches, at most twenty a second, with at most one that no page has acknowledged;
 what comes faster is folded into the next, and the last state always goes out.
 Every field of what a page asks for is looked at before it is used; long work runs as a
@@ -17,7 +17,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from workbench.checks.progress import Progress
 from workbench.errors import UsageError, WorkbenchError
@@ -32,7 +32,15 @@ from workbench.session.wire import (
     read_target,
     take,
 )
-from workbench.session.wire.header import cut
+from workbench.session.wire.protocol import (
+    CheckExpressionEvent,
+    EditEvent,
+    InspectEvent,
+    OverrideEvent,
+    PlotEvent,
+    WindowData,
+)
+from workbench.session.wire.schema import WireError, clean_text, quote, read
 
 # Long work for the page: one check or diagnosis at a time, and plots.
 #
@@ -294,10 +302,7 @@ def _interrupted(number: int, frame: Any) -> None:
     stop()
 
 
-# What a page may ask for: every field of a message is looked at before it is used.
-
-#: The longest text that is taken from the page.
-MOST_TEXT = 2000
+# What a page may ask for. Each message is checked by the schema before it is used.
 
 Message = dict[str, Any]
 
@@ -305,18 +310,11 @@ Message = dict[str, Any]
 # Plots
 
 
-def plotted(session: Session, message: Message, progress: Progress) -> Message:
+def make_plot(session: Session, message: PlotEvent, progress: Progress) -> Message:
     """Return a figure of derivatives, with what it shows of its matrix."""
-    kind, of, wrt = message.get("plot"), message.get("of"), message.get("wrt")
-    if of is not None:
-        of = integer(message, "of")
-    if not isinstance(wrt, list) or any(type(x) is not int for x in wrt):
-        raise UsageError("wrt is no list of nodes")
-    window = read_window(message.get("window"))
-    make = PLOTS.get(kind) if isinstance(kind, str) else None
-    if make is None:
-        raise UsageError(f"there is no plot {cut(repr(kind))}")
-    plot = make(session, of, wrt or None, window, progress)
+    window = read_window(message["window"])
+    make = PLOTS[message["plot"]]
+    plot = make(session, message["of"], message["wrt"] or None, window, progress)
     return {
         "type": "plot",
         "title": plot.title,
@@ -330,26 +328,18 @@ def plotted(session: Session, message: Message, progress: Progress) -> Message:
 Span = tuple[int, int]
 
 
-def read_window(window: Any) -> tuple[Span, Span] | None:
-    """Rows and columns of a matrix, each from and to; None for all of it."""
+def read_window(window: WindowData | None) -> tuple[Span, Span] | None:
+    """Return the rows and columns of a matrix, each from and to; None for all of it."""
     if window is None:
         return None
-    if not isinstance(window, dict):
-        raise UsageError("the window is neither null nor rows and columns")
-    return read_span(window, "rows"), read_span(window, "columns")
-
-
-def read_span(window: Message, which: str) -> Span:
-    """From and to, excluded; empty ones are none."""
-    span = window.get(which)
-    if (
-        not isinstance(span, list)
-        or len(span) != 2
-        or any(type(x) is not int for x in span)
-        or not 0 <= span[0] < span[1]
+    for which, (start, end) in (
+        ("rows", window["rows"]),
+        ("columns", window["columns"]),
     ):
-        raise UsageError(f"the {which} of the window are no [from, to]")
-    return span[0], span[1]
+        if not 0 <= start < end:
+            raise UsageError(f"the {which} of the window are no [from, to]")
+    (first, last), (left, right) = window["rows"], window["columns"]
+    return (first, last), (left, right)
 
 
 PLOTS: dict[str, Callable[..., Any]] = {
@@ -367,93 +357,94 @@ PLOTS: dict[str, Callable[..., Any]] = {
 # Questions
 
 
-def _inspect(session: Session, message: Message) -> Message:
-    return {"type": "detail", **detail(session, integer(message, "node"))}
+def inspect_node(session: Session, message: InspectEvent) -> Message:
+    """Return the details of a node."""
+    return {"type": "detail", **detail(session, message["node"])}
 
 
-def _check_expression(session: Session, message: Message) -> Message:
+def check_expression(session: Session, message: CheckExpressionEvent) -> Message:
+    """Return whether a rule would do, and why not."""
     try:
-        # Of an override that is there, its own target: it may be no data.
-        known = message.get("id") is not None
-        target = _attached(session, message) if known else _target(message)
-        words, ok = session.check_rule(target, _text(message, "rule")), True
+        # An override that is there keeps its own target, which may be no data.
+        known = "id" in message
+        target = (
+            find_override(session, message["id"])
+            if known
+            else read_target(message["target"])
+        )
+        words, ok = session.check_rule(target, message["rule"]), True
     except WorkbenchError as error:
         words, ok = str(error), False
-    return {"type": "expression", "ok": ok, "message": cut(words)}
+    return {"type": "expression", "ok": ok, "message": clean_text(words)}
 
 
-QUESTIONS: dict[Any, Callable[[Session, Message], Message]] = {
-    "inspect": _inspect,
-    "check-expression": _check_expression,
+QUESTIONS: dict[str, Callable[[Session, Any], Message]] = {
+    "inspect": inspect_node,
+    "check-expression": check_expression,
 }
 
 
 # Commands
 
 
-def _override(session: Session, message: Message) -> None:
-    old = _attached(session, message) if message.get("id") is not None else None
-    label = _text(message, "label").strip()
+def attach_override(session: Session, message: OverrideEvent) -> None:
+    """Attach a rule, or replace the rule and the target of an override."""
+    old = find_override(session, message["id"]) if "id" in message else None
     session.override(
-        _target(message),
-        _text(message, "rule"),
-        name=label or None,
-        steps=_loop_steps(message, old),
+        read_target(message["target"]),
+        message["rule"],
+        name=message["label"].strip() or None,
+        steps=read_loop_steps(message, old),
         replacing=old,
     )
 
 
-def _switch(session: Session, message: Message) -> None:
-    enabled = message.get("enabled")
-    if not isinstance(enabled, bool):
-        raise UsageError("enabled is neither true nor false")
-    session.switch(integer(message, "id"), enabled)
-
-
-def _remove(session: Session, message: Message) -> None:
-    session.remove(integer(message, "id"))
-
-
-def _edit(session: Session, message: Message) -> None:
-    old = _attached(session, message)
-    label = _text(message, "label").strip()
+def edit_override(session: Session, message: EditEvent) -> None:
+    """Give an override another rule."""
+    old = find_override(session, message["id"])
     session.override(
         old.override.target,
-        _text(message, "rule"),
-        name=label or None,
+        message["rule"],
+        name=message["label"].strip() or None,
         enabled=old.enabled,
-        steps=_loop_steps(message, old),
+        steps=read_loop_steps(message, old),
         replacing=old,
     )
 
 
-def _fix(session: Session, message: Message) -> None:
-    position = integer(message, "finding")
-    if position < 0:
-        raise UsageError("findings are counted from 0")
-    session.fix(position)
+def read_loop_steps(
+    message: OverrideEvent | EditEvent, old: AppliedOverride | None
+) -> int | slice | None:
+    """Return the steps of a loop that a rule holds in: as before, if it names none."""
+    if "steps" in message:
+        return read_steps(message["steps"])
+    return None if old is None else old.override.steps
 
 
-def _steps(message: Message) -> int:
-    return integer(message, "steps") if message.get("steps") is not None else 1
+def find_override(session: Session, which: int) -> AppliedOverride:
+    """Return an override by its number."""
+    for one in session.overrides:
+        if one.id == which:
+            return one
+    raise UsageError(f"there is no override {which}")
 
 
-COMMANDS: dict[Any, Callable[[Session, Message], None]] = {
-    "override": _override,
-    "switch": _switch,
-    "remove": _remove,
-    "edit": _edit,
-    "move": lambda session, m: session.move(integer(m, "id"), integer(m, "to")),
-    "undo": lambda session, message: session.undo(_steps(message)),
-    "redo": lambda session, message: session.redo(_steps(message)),
-    "fix": _fix,
+COMMANDS: dict[str, Callable[[Session, Any], object]] = {
+    "override": attach_override,
+    "switch": lambda session, m: session.switch(m["id"], m["enabled"]),
+    "remove": lambda session, m: session.remove(m["id"]),
+    "edit": edit_override,
+    "move": lambda session, m: session.move(m["id"], m["to"]),
+    "undo": lambda session, m: session.undo(m["steps"]),
+    "redo": lambda session, m: session.redo(m["steps"]),
+    "fix": lambda session, m: session.fix(m["finding"]),
 }
 
 
 # Long work: what a session keeps of it, and how it is found
 
 
-LONG: dict[Any, tuple[str, Callable[[Session, Progress], Any]]] = {
+LONG: dict[str, tuple[str, Callable[[Session, Progress], Any]]] = {
     "check": ("report", lambda session, progress: session.check(progress=progress)),
     "diagnose": (
         "findings",
@@ -462,44 +453,18 @@ LONG: dict[Any, tuple[str, Callable[[Session, Progress], Any]]] = {
 }
 
 
-# Fields
-
-
-def integer(message: Message, field: str) -> int:
-    """Return a field that is a whole number."""
-    value = message.get(field)
-    if type(value) is not int:
-        raise UsageError(f"{field} is no whole number")
-    return value
-
-
-def _text(message: Message, field: str) -> str:
-    value = message.get(field)
-    if not isinstance(value, str) or len(value) > MOST_TEXT:
-        raise UsageError(f"{field} is no text of bearable length")
-    return value
-
-
-def _loop_steps(message: Message, old: AppliedOverride | None) -> int | slice | None:
-    """The steps of a loop that a rule holds in; those of before, if it says none."""
-    if "steps" in message:
-        return read_steps(_text(message, "steps"))
-    return None if old is None else old.override.steps
-
-
-def _attached(session: Session, message: Message) -> AppliedOverride:
-    which = integer(message, "id")
-    for one in session.overrides:
-        if one.id == which:
-            return one
-    raise UsageError(f"there is no override {which}")
-
-
-def _target(message: Message) -> Any:
-    target = message.get("target")
-    if not isinstance(target, dict):
-        raise UsageError("the target is none")
-    return read_target(target)
+def read_event(message: object) -> Message:
+    """Return a message of a page; a UsageError says what is wrong with it."""
+    try:
+        event: Message = read("PageEvent", message)
+    except WireError as error:
+        if error.keys == ["event"] and isinstance(message, dict):
+            raise UsageError(
+                f"the page asks for {quote(message.get('event'))}, which this kernel"
+                " does not know: update autodiff-workbench, and reload the page"
+            ) from None
+        raise UsageError(f"this request of the page cannot be read: {error}") from None
+    return event
 
 
 # The link
@@ -508,6 +473,8 @@ def _target(message: Message) -> Any:
 PAUSE = 0.05
 #: Seconds for the effects of overrides in one patch; the others follow in the next.
 EFFECTS = 0.03
+#: The answer to all requests once the session does not exist any more.
+GONE = "The session of this picture has been deleted. Run the cell again."
 
 Send = Callable[[dict[str, Any], list[Any]], object]
 Later = Callable[[float, Callable[[], None]], object]
@@ -630,7 +597,7 @@ class Link:
         for request in finished:
             self._post({"type": "done", "request": request})
 
-    def _post(self, message: dict[str, Any], buffers: list[Any] | None = None) -> None:
+    def _post(self, message: Message, buffers: list[Any] | None = None) -> None:
         self._seq += 1
         self._send({**message, "seq": self._seq}, buffers or [])
 
@@ -640,12 +607,9 @@ class Link:
         """Answer a message of a page; whatever it is, nothing is raised."""
         request: Any = None
         try:
-            if not isinstance(message, dict) or message.get("type") != "event":
-                raise UsageError("the page sent what is no event")
-            request = message.get("request")
-            if type(request) is not int:
-                request = None
-            self._answer(message, request)
+            if isinstance(message, dict) and type(message.get("request")) is int:
+                request = message["request"]
+            self._answer(read_event(message))
         except KeyboardInterrupt as error:
             stop()  # it was meant for whatever runs
             self._fail(request, error)
@@ -660,62 +624,57 @@ class Link:
             text = f"{type(error).__name__}: {text}"
         with self._lock:
             self._answering = False
-            self._post({"type": "failure", "request": request, "message": cut(text)})
+            self._post(
+                {"type": "failure", "request": request, "message": clean_text(text)}
+            )
 
-    def _answer(self, message: dict[str, Any], request: int | None) -> None:
-        event = message.get("event")
+    def _answer(self, message: Message) -> None:
+        event = message["event"]
         session = self._session()
         if session is None:
-            raise UsageError("This session is no more. Run the cell again.")
+            raise UsageError(GONE)
         if event == "hello":
             with session.lock, self._lock:
                 self._told = None
                 self._tell(take(session, EFFECTS))
-            return
-        if event == "ack":
+        elif event == "ack":
             with self._lock:
-                if message.get("of") == self._unacknowledged:
+                if message["of"] == self._unacknowledged:
                     self._unacknowledged = None
             self._flush()
-            return
-        if request is None:
-            raise UsageError(f"{cut(repr(event))} needs a request number")
-        if not isinstance(event, str):
-            raise UsageError(f"{cut(repr(event))} is no event")
-        if event in COMMANDS or event == "stop":
+        elif event in COMMANDS or event == "stop":
             with self._lock:
                 self._answering = True
             if event == "stop":
-                self._jobs.stop(integer(message, "of"))
+                self._jobs.stop(message["of"])
             else:
                 COMMANDS[event](session, message)
             if self._answering:  # nothing that it changed has told the page yet
                 self.changed()
         elif event in QUESTIONS:
-            self._reply(request, QUESTIONS[event](session, message))
+            self._reply(message["request"], QUESTIONS[event](session, message))
         elif event == "plot":
             frozen = session.make_copy()  # it may change while the plot is made
-            self._begin(request, event, lambda job: self._plot(job, frozen, message))
-        elif event in LONG:
-            frozen = session.make_copy()
-            self._begin(request, event, lambda job: self._work(job, frozen))
+            self._begin(message, lambda job: self._plot(job, frozen, message))
         else:
-            raise UsageError(
-                f"the page asks for {cut(repr(event))}, which this kernel does not"
-                " know: update autodiff-workbench, and reload the page"
-            )
+            frozen = session.make_copy()
+            self._begin(message, lambda job: self._work(job, frozen))
 
-    def _begin(self, request: int, kind: str, work: Callable[[Job], None]) -> None:
+    def _begin(self, message: Message, work: Callable[[Job], None]) -> None:
+        request = message["request"]
+
         def guarded(job: Job) -> None:
             try:
                 work(job)
             except (Exception, KeyboardInterrupt) as error:
                 self._fail(request, error)
 
-        self._jobs.begin(request, kind, self._say, guarded)
+        self._jobs.begin(request, message["event"], self._say, guarded)
 
-    def _plot(self, job: Job, frozen: Session, message: dict[str, Any]) -> None:
-        self._reply(job.request, plotted(frozen, message, job.progress))
+    def _plot(self, job: Job, frozen: Session, message: Message) -> None:
+        self._reply(
+            job.request, make_plot(frozen, cast(PlotEvent, message), job.progress)
+        )
 
     def _work(self, job: Job, frozen: Session) -> None:
         """Check or diagnose a session; what is found is told with its state."""
@@ -724,13 +683,13 @@ class Link:
         job.over = True  # what is found is as good as told: another may begin
         session = self._session()
         if session is None:
-            raise UsageError("This session is no more. Run the cell again.")
+            raise UsageError(GONE)
         with session.lock:
             with self._lock:
                 self._finished.append(job.request)
             session.adopt(what, found, frozen)
 
-    def _say(self, message: dict[str, Any]) -> None:
+    def _say(self, message: Message) -> None:
         with self._lock:
             self._post(message)
 
@@ -757,5 +716,5 @@ def _fill(new: Snapshot, old: Snapshot) -> None:
             one["effects"] = before["effects"]
 
 
-def _nowhere(message: dict[str, Any], buffers: list[Any]) -> None:
+def _nowhere(message: Message, buffers: list[Any]) -> None:
     """Return where messages go after the end."""

@@ -9,7 +9,7 @@ import { PanelLayout, Widget } from '@lumino/widgets';
 import { Graph } from '../model/graph';
 import type { GraphPanel } from '../panels/shell/panel';
 import { element } from '../ui/dom';
-import { PictureError } from '../wire/fields';
+import { PictureError } from '../wire/schema';
 import { MIME_TYPE } from '../wire/protocol';
 import { LiveGraphs } from './live';
 

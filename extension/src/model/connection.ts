@@ -8,8 +8,7 @@ import { IDisposable } from '@lumino/disposable';
 import { ISignal, Signal } from '@lumino/signaling';
 
 import type { IChannel, IReceived } from '../wire/channel';
-import { PictureError, sequenceOf } from '../wire/fields';
-import { checkMessage } from '../wire/guards';
+import { checkMessage, sequenceOf } from '../wire/guards';
 import {
   IDetail,
   IWindow,
@@ -31,6 +30,7 @@ import {
   RequestError,
   Requests
 } from '../wire/requests';
+import { PictureError } from '../wire/schema';
 import { Graph } from './graph';
 
 /**
@@ -324,7 +324,7 @@ export class GraphConnection implements IDisposable {
     let graph: Graph;
     try {
       if (message.type === 'snapshot') {
-        graph = Graph.fromMessage(message.header, buffers);
+        graph = Graph.fromHeader(message.header, buffers);
       } else if (before === null) {
         this._startAgain();
         return;

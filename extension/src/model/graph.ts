@@ -4,11 +4,12 @@
  * what stayed the same. Nothing here knows the DOM.
  */
 
-import { IColumns, checkColumns, decodeColumns } from '../wire/columns';
+import { checkColumns, decodeColumns } from '../wire/columns';
 import { checkHeader, checkSaved } from '../wire/guards';
 import {
   ColumnName,
   IColumn,
+  IColumns,
   IFinding,
   IHeader,
   IOverride,
@@ -62,15 +63,19 @@ export class Graph {
 
   /** A snapshot: its header and its buffers in the order of `header.columns`. */
   static fromMessage(header: unknown, buffers: readonly DataView[]): Graph {
-    const checked = checkHeader(header);
-    const columns = decodeColumns(checked.columns, buffers);
-    return new Graph(checked, checkColumns(checked, columns), null);
+    return Graph.fromHeader(checkHeader(header), buffers);
+  }
+
+  /** A snapshot whose header has been checked. */
+  static fromHeader(header: IHeader, buffers: readonly DataView[]): Graph {
+    const columns = decodeColumns(header.columns, buffers);
+    return new Graph(header, checkColumns(header, columns), null);
   }
 
   /** The picture that a notebook holds. */
   static fromSaved(saved: unknown): Graph {
-    const { saved: checked, buffers } = checkSaved(saved);
-    return Graph.fromMessage(checked.header, buffers);
+    const { header, buffers } = checkSaved(saved);
+    return Graph.fromHeader(header, buffers);
   }
 
   private constructor(header: IHeader, columns: IColumns, derived: IDerived | null) {
@@ -105,7 +110,8 @@ export class Graph {
     const resized =
       merged.nodes !== this.count ||
       merged.edges !== this.edgeCount ||
-      merged.strings.length < this.header.strings.length;
+      merged.strings.length < this.header.strings.length ||
+      merged.overrides.length < this.header.overrides.length;
     const checked = checkColumns(
       merged,
       whole,

@@ -3,15 +3,19 @@
  * answer, at most so long, and after a moment it is worth a spinner.
  */
 
-import type { IDetail, KernelMessage } from './protocol';
+import type {
+  IDetail,
+  IDoneMessage,
+  IExpressionAnswer,
+  IPlotAnswer
+} from './protocol';
 
 /** The kernel said no, or cannot be asked any more: the message is for people. */
 export class RequestError extends Error {}
 
-export type ExpressionAnswer = Extract<KernelMessage, { type: 'expression' }>;
-export type PlotAnswer = Extract<KernelMessage, { type: 'plot' }>;
-export type DoneAnswer = Extract<KernelMessage, { type: 'done' }>;
-export type Answer = IDetail | ExpressionAnswer | PlotAnswer | DoneAnswer;
+export type ExpressionAnswer = IExpressionAnswer;
+export type PlotAnswer = IPlotAnswer;
+export type Answer = IDetail | ExpressionAnswer | PlotAnswer | IDoneMessage;
 
 /** A figure that was asked for. */
 export interface IPlotRequest {

@@ -27,7 +27,7 @@ const SRC = '../../src/';
 /** The text of each file, by its path from `src`. */
 const texts = new Map(
   Object.entries(
-    import.meta.glob<string>('../../src/**/*.ts', {
+    import.meta.glob<string>('../../src/**/*.{ts,json}', {
       query: '?raw',
       import: 'default',
       eager: true
@@ -41,7 +41,7 @@ const imports = new Map(
     ts
       .preProcessFile(text)
       .importedFiles.filter(({ fileName }) => fileName.startsWith('.'))
-      .map(({ fileName }) => `${resolved(path, fileName)}.ts`)
+      .map(({ fileName }) => resolved(path, fileName))
   ])
 );
 
@@ -55,7 +55,8 @@ function resolved(from: string, to: string): string {
       parts.push(part);
     }
   }
-  return parts.join('/');
+  const file = parts.join('/');
+  return file.endsWith('.json') ? file : `${file}.ts`;
 }
 
 function roomOf(path: string): string {
@@ -134,7 +135,7 @@ describe('the layers of the page', () => {
     const named = /new Worker\(new URL\('(.+)\.js', import\.meta\.url\)\)/.exec(
       texts.get('layout/runner.ts') ?? ''
     );
-    expect(texts.has(`${resolved('layout/runner.ts', named![1])}.ts`)).toBe(true);
+    expect(texts.has(resolved('layout/runner.ts', named![1]))).toBe(true);
   });
 
   it('have their tests in folders of the same names', () => {

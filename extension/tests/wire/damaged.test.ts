@@ -1,11 +1,12 @@
-/** Saved pictures with random damage: drawn, or refused in our own words. */
+/** Saved pictures with damage: drawn, or refused in our own words, as the kernel does. */
 
 import { expect, test } from 'vitest';
 
+import damaged from '../../../tests/session/wire/golden/damaged.json';
 import first from '../../../tests/session/wire/golden/schema-1.json';
 import golden from '../../../tests/session/wire/golden/snapshot.json';
 import { Graph } from '../../src/model/graph';
-import { PictureError } from '../../src/wire/fields';
+import { PictureError } from '../../src/wire/schema';
 import { random } from '../helpers/programs';
 
 const DEEP = '['.repeat(3000) + ']'.repeat(3000);
@@ -77,3 +78,39 @@ test('20,000 damaged pictures raise no error but ours', () => {
   expect(refused).toBeGreaterThan(8000);
   expect(refused).toBeLessThan(20_000);
 }, 120_000);
+
+const LONGEST = ['x'.repeat(100_001), new Array(10_001).fill(0)];
+
+test.each(Object.entries(damaged.verdicts))(
+  'the kernel and the page refuse the same at %s',
+  (path, marks) => {
+    const steps = path.split('.');
+    const last = steps.pop()!;
+    const judge = (change: (holder: Record<string, unknown>) => void): string => {
+      const picture = structuredClone(golden) as unknown as Record<string, unknown>;
+      const holder = steps.reduce((at, step) => at[step] as typeof at, picture);
+      change(holder);
+      try {
+        Graph.fromSaved(picture);
+        return '.';
+      } catch (error) {
+        return error instanceof PictureError ? 'x' : String(error);
+      }
+    };
+    const found = [
+      judge(holder => {
+        if (Array.isArray(holder)) {
+          holder.splice(Number(last), 1);
+        } else {
+          Reflect.deleteProperty(holder, last);
+        }
+      }),
+      ...[...(damaged.junk as unknown[]), ...LONGEST].map(junk =>
+        judge(holder => {
+          holder[last] = junk;
+        })
+      )
+    ];
+    expect(found.join('')).toBe(marks);
+  }
+);

@@ -177,7 +177,7 @@ describe('long requests and matrices', () => {
   test.each([
     [{ ...matrix, window: { rows: [0, 100_001], columns: [0, 6] } }, 'window.rows[1]'],
     [{ ...matrix, window: { rows: [5, 2], columns: [0, 6] } }, 'window.rows[0] is 5'],
-    [{ ...matrix, window: { rows: [5], columns: [0, 6] } }, 'rows is not a pair'],
+    [{ ...matrix, window: { rows: [5], columns: [0, 6] } }, 'rows has 1 entries; this page takes at least 2'],
     [{ ...matrix, kind: 'poem' }, 'matrix.kind is "poem", not one of'],
     [{ ...matrix, rows: 1.5 }, 'matrix.rows is not a whole number'],
     [{ ...matrix, block: [1, 2, 3] }, 'matrix.block has 3 entries']

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
 import { Graph } from '../../src/model/graph';
-import { PictureError } from '../../src/wire/fields';
+import { PictureError } from '../../src/wire/schema';
 import { checkHeader, checkMessage, checkSaved } from '../../src/wire/guards';
 import { type ColumnName, type IHeader } from '../../src/wire/protocol';
 import { encodeColumn, network } from '../helpers/programs';
@@ -52,7 +52,7 @@ describe('schema', () => {
 describe('headers', () => {
   const cases: [string, (header: IHeader) => unknown, string][] = [
     ['a list', () => [], 'the header is not an object'],
-    ['too many nodes', h => ({ ...h, nodes: 1e9 }), 'nodes is 1000000000; this page'],
+    ['too many nodes', h => ({ ...h, nodes: 1e9 }), 'nodes is 1000000000; it must be from 0 to 1000000'],
     ['negative edges', h => ({ ...h, edges: -1 }), 'edges is -1'],
     ['a number among strings', h => ({ ...h, strings: ['a', 1] }), 'strings[1] is not'],
     [
@@ -65,7 +65,12 @@ describe('headers', () => {
     [
       'a column twice',
       h => ({ ...h, columns: [h.columns[0], h.columns[0]] }),
-      'columns[1] is "kind": unknown or twice'
+      'columns[1] is "kind": twice'
+    ],
+    [
+      'a column that is not known',
+      h => ({ ...h, columns: [{ ...h.columns[0], name: 'color' }] }),
+      'columns[0].name is "color", not one of "kind"'
     ],
     [
       'a column of another type',
@@ -234,6 +239,6 @@ describe('messages', () => {
       array: null,
       gradient_array: null
     };
-    expect(() => checkMessage(detail)).toThrow('value.counts[1] is not a number');
+    expect(() => checkMessage(detail)).toThrow('value.counts[1] is not a whole number');
   });
 });

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,12 +21,11 @@ from workbench.session.wire import (
     SCHEMA,
     changes,
     failed,
-    protocol,
     read_saved,
     saved,
     take,
 )
-from workbench.session.wire.protocol import COLUMNS, KINDS, STATISTICS, STATUSES
+from workbench.session.wire.protocol import KINDS, STATISTICS
 
 PROTOCOL = Path(__file__).resolve().parents[3] / "extension/src/wire/protocol.ts"
 
@@ -74,42 +72,6 @@ def rounded(x: Any) -> Any:
     if isinstance(x, dict):
         return {key: rounded(value) for key, value in x.items()}
     return [rounded(value) for value in x] if isinstance(x, list) else x
-
-
-def test_the_types_have_the_fields_of_the_page() -> None:
-    """Each TypedDict has the names that stand in `protocol.ts`."""
-    page = PROTOCOL.read_text()
-    pairs = {
-        "IHeader": protocol.Header,
-        "IOverride": protocol.OverrideData,
-        "IEffect": protocol.EffectData,
-        "ISaved": protocol.Saved,
-        "IColumn": protocol.Column,
-        "INodeCheck": protocol.NodeCheckData,
-        "ICheck": protocol.CheckData,
-        "IGradientCheck": protocol.GradientCheckData,
-        "IFix": protocol.FixData,
-        "IFinding": protocol.FindingData,
-        "IFindings": protocol.FindingsData,
-        "IHistory": protocol.HistoryData,
-        "IMatrix": protocol.MatrixData,
-        "IWindow": protocol.WindowData,
-        "IDistribution": statistics.Distribution,
-        "IDetail": protocol.Detail,
-    }
-    for name, here in pairs.items():
-        body = re.search(rf"export interface {name} \{{(.*?)\n\}}", page, re.DOTALL)
-        assert body is not None, name
-        fields = set(re.findall(r"^  (\w+)\??:", body[1], re.MULTILINE))
-        assert fields == set(get_type_hints(here)), name
-    assert f"SCHEMA = {SCHEMA};" in page
-    assert protocol.MIME_TYPE in page
-    flat = " ".join(page.split())
-    for names in (STATISTICS, KINDS, STATUSES, protocol.OUTCOMES):
-        assert f"[ {str(list(names))[1:-1]} ]" in flat or str(list(names)) in flat
-    listed = re.search(r"export type ColumnName =(.*?);", page, re.DOTALL)
-    assert listed is not None
-    assert re.findall(r"'(\w+)'", listed[1]) == list(COLUMNS)
 
 
 # Columns

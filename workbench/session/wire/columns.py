@@ -29,7 +29,6 @@ from workbench.session.nodes import Nodes
 from workbench.session.stages import Backward, Values
 from workbench.session.wire.header import (
     checked,
-    cut,
     findings_data,
     finite_number,
     history_data,
@@ -43,6 +42,7 @@ from workbench.session.wire.protocol import (
     Column,
     Header,
 )
+from workbench.session.wire.schema import clean_text
 
 Array = np.ndarray[Any, Any]
 INPUT, CONSTANT, OP = range(len(KINDS))
@@ -150,7 +150,7 @@ def failed(
     forward = Values(graph)
     shown = blank(forward, describe(graph), name)
     at = None if node is None else forward.ids.get(node.serial)
-    shown.header["error"] = {"node": at, "message": cut(message)}
+    shown.header["error"] = {"node": at, "message": clean_text(message)}
     return shown
 
 
@@ -249,7 +249,7 @@ class Strings:
         """Return the position of a text, added if it is new; -1 for none."""
         if not text:
             return -1
-        return self.known.setdefault(cut(text), len(self.known))
+        return self.known.setdefault(clean_text(text), len(self.known))
 
 
 def describe(graph: Graph) -> Structure:

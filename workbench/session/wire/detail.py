@@ -20,8 +20,8 @@ from workbench.ops.define import shape_of
 from workbench.overrides.targets import ByNode, ByOp, ByScope, Target
 from workbench.session import Session, statistics
 from workbench.session.wire.columns import constant_text
-from workbench.session.wire.header import cut
 from workbench.session.wire.protocol import DetailBody
+from workbench.session.wire.schema import clean_text, quote
 
 #: What stands between the rules of an op by each of its inputs.
 BETWEEN = "   "
@@ -64,7 +64,7 @@ def detail(session: Session, node: int) -> DetailBody:
         node=i,
         rule=ruled(found, session),
         inputs=[said(x, session) for x in found.inputs],
-        params=[[name, cut(text)] for name, text in settings_of(found)],
+        params=[[name, clean_text(text)] for name, text in settings_of(found)],
         code=code_of(found),
         value=statistics.distribution(found._value),
         gradient=statistics.distribution(g),
@@ -94,8 +94,8 @@ def said(x: Any, session: Session) -> str:
         label = session.nodes.labels[session.nodes.find(x)]
         return (is_leaf(x) and constant_text(x)) or label
     if types.is_weak(x) or getattr(x, "shape", None) == ():
-        return cut(str(x))
-    return repr(types.spec_of(x)) if hasattr(x, "shape") else cut(repr(x))
+        return clean_text(str(x))
+    return repr(types.spec_of(x)) if hasattr(x, "shape") else clean_text(repr(x))
 
 
 def printed(x: Any) -> str | None:
@@ -106,7 +106,7 @@ def printed(x: Any) -> str | None:
         return str(x)
     if not hasattr(x, "shape") or int(np.prod(shape_of(x))) > SMALL:
         return None
-    return cut(str(x))
+    return clean_text(str(x))
 
 
 def read_target(data: Mapping[str, Any]) -> Target:
@@ -126,8 +126,8 @@ def read_target(data: Mapping[str, Any]) -> Target:
     if kind == "scope" and isinstance(value, str):
         return ByScope(value)
     raise OverrideError(
-        f"{cut(repr(dict(data)))} is no target that the page can give: a node, an op"
-        " or a scope."
+        f"{quote(dict(data))} is no target that the page can give: a node, an op or a"
+        " scope."
     )
 
 
@@ -144,8 +144,8 @@ def read_steps(text: str) -> int | slice | None:
         return None
     if len(parts) > 3 or not all(re.fullmatch(r"(-?[0-9]{1,9})?", x) for x in parts):
         raise UsageError(
-            f"{cut(text, 40)!r} names no steps of a loop: write one, 3, or -1 for the"
-            " last, or several, 10:20. An empty field means all."
+            f"{clean_text(text, 40)!r} names no steps of a loop: write one, 3, or -1"
+            " for the last, or several, 10:20. An empty field means all."
         )
     numbers = [int(part) if part else None for part in parts]
     return numbers[0] if len(numbers) == 1 else slice(*numbers)

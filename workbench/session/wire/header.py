@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from workbench.checks.doctor.finding import Finding, Findings
 from workbench.checks.report import Comparison, Identity, NodeCheck, Report
-from workbench.core.blame import shorten
 from workbench.core.tensor import Tensor
 from workbench.ops.define import shape_of
 from workbench.overrides.override import write_steps
@@ -32,12 +31,14 @@ from workbench.session.wire.protocol import (
     HistoryData,
     NodeCheckData,
     OverrideData,
+    StatusCounts,
     TargetData,
 )
+from workbench.session.wire.schema import clean_text
 
 Array = np.ndarray[Any, Any]
-#: The longest text, and the longest of a check or a finding.
-MOST_CHARACTERS, MOST_WORDS = 2000, 1000
+#: The longest text of a check or a finding.
+MOST_WORDS = 1000
 #: So many changes are told each way; a session keeps more.
 MOST_CHANGES = 200
 #: So many nodes of a check, lines of its gradients and findings are told.
@@ -76,7 +77,7 @@ def override_data(one: AppliedOverride, effects: bool = True) -> OverrideData:
     return OverrideData(
         id=one.id,
         label=one.label,
-        rule=cut(str(vjp)) if is_data(vjp) else one.rule,
+        rule=clean_text(str(vjp)) if is_data(vjp) else one.rule,
         data=one.data,
         stored=one.stored,
         target=target_data(one),
@@ -84,7 +85,7 @@ def override_data(one: AppliedOverride, effects: bool = True) -> OverrideData:
         enabled=one.enabled,
         matched=list(one.matched),
         covered=list(one.covered),
-        note=cut(one.note),
+        note=clean_text(one.note),
         effects=[
             EffectData(
                 node=e.node,
@@ -107,14 +108,14 @@ def target_data(one: AppliedOverride) -> TargetData:
         return {"kind": "op", "op": target.op}
     if isinstance(target, ByScope):
         return {"kind": "scope", "scope": target.glob.removesuffix("/*")}
-    return {"kind": "other", "text": cut(one.target)}
+    return {"kind": "other", "text": clean_text(one.target)}
 
 
 def history_data(history: History) -> HistoryData:
     """Return the last changes, and the next that could be done again."""
     return HistoryData(
-        done=[cut(text) for text in history.done[-MOST_CHANGES:]],
-        undone=[cut(text) for text in history.undone[:MOST_CHANGES]],
+        done=[clean_text(text) for text in history.done[-MOST_CHANGES:]],
+        undone=[clean_text(text) for text in history.undone[:MOST_CHANGES]],
     )
 
 
@@ -126,11 +127,6 @@ def finite_number(x: Any) -> float | None:
         return None
     number = float(x)
     return number if math.isfinite(number) else None
-
-
-def cut(text: str, most: int = MOST_CHARACTERS) -> str:
-    """Return a string of bearable length, which can be sent: no half of a character."""
-    return shorten(text, most).encode("utf-8", "backslashreplace").decode()
 
 
 # What a check and the doctor have found. Both speak of the values at which they looked,
@@ -186,11 +182,11 @@ def described(forward: Values, report: Report) -> Checked:
     data = CheckData(
         ok=report.ok,
         verdict=report.verdict,
-        changes=cut(report.changes()),
+        changes=clean_text(report.changes()),
         stopped=report.stopped,
         stale=False,
-        summary=cut(report.summary()),
-        counts=dict(zip(STATUSES, counts, strict=True)),
+        summary=clean_text(report.summary()),
+        counts=cast(StatusCounts, dict(zip(STATUSES, counts, strict=True))),
         nodes=[node_data(i, one) for i, one in told[:MOST_LINES]],
         gradients=gradients(report)[:MOST_LINES],
     )
@@ -209,11 +205,11 @@ def node_data(i: int, one: NodeCheck) -> NodeCheckData:
         node=i,
         status=one.status,
         mode=one.mode,
-        place="" if entry is None else cut(entry.place, 200),
+        place="" if entry is None else clean_text(entry.place, 200),
         expected=None if entry is None else real(entry.numeric),
         got=None if entry is None else real(entry.analytic),
         ratio=None if entry is None else finite_number(one.ratio),
-        text=cut(one.text, MOST_WORDS),
+        text=clean_text(one.text, MOST_WORDS),
     )
 
 
@@ -239,18 +235,22 @@ def gradient_data(
     by: list[str] = []
     change = None
     if verdict == "changed":
-        by = [cut(label, 200) for n in names for label in report.changers.get(n, ())]
+        by = [
+            clean_text(label, 200)
+            for n in names
+            for label in report.changers.get(n, ())
+        ]
         change = finite_number(report.changed[names[0]]) if len(names) == 1 else None
         colon = ":" if isinstance(one, Comparison) else ""
         text = f"{report.changes(*names)}; the true one{colon} {text}"
     return GradientCheckData(
-        name=cut(name, 200),
+        name=clean_text(name, 200),
         mode=mode,
         ok=verdict != "wrong",
         verdict=verdict,
         change=change,
         by=list(dict.fromkeys(by)),
-        text=cut(text, MOST_WORDS),
+        text=clean_text(text, MOST_WORDS),
     )
 
 
@@ -262,13 +262,13 @@ def compared(one: Comparison) -> str:
     if worst is None:
         return f"{which}nothing compared"
     if one.wrong:
-        return cut(
+        return clean_text(
             f"{which}{len(one.wrong)} wrong in {count}; worst {worst.place}: expected"
             f" {worst.numeric:.6g}, got {worst.analytic:.6g}, off by {worst.error:.2g}"
             f" (tolerance {worst.tolerance:.2g})",
             MOST_WORDS,
         )
-    return cut(
+    return clean_text(
         f"{which}{count} agree; worst {worst.place}: off by {worst.error:.2g}"
         f" (tolerance {worst.tolerance:.2g})",
         MOST_WORDS,
@@ -309,14 +309,14 @@ def finding_data(forward: Values, one: Finding, output: int) -> FindingData:
         node=at[0],
         path=way(forward, one.path)[:MOST_PATH],
         sweep=one.sweep,
-        title=cut(one.title, MOST_WORDS),
-        evidence=cut(one.evidence, MOST_WORDS),
-        cause=cut(one.cause, MOST_WORDS),
+        title=clean_text(one.title, MOST_WORDS),
+        evidence=clean_text(one.evidence, MOST_WORDS),
+        cause=clean_text(one.cause, MOST_WORDS),
         fix=None
         if fix is None
         else FixData(
-            text=cut(fix.text, MOST_WORDS),
-            code=cut(fix.code, MOST_WORDS),
+            text=clean_text(fix.text, MOST_WORDS),
+            code=clean_text(fix.code, MOST_WORDS),
             attachable=fix.rule is not None,
         ),
     )

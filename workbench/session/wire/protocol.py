@@ -1,13 +1,13 @@
-"""What travels between the kernel and the page: the types, nothing else.
+"""The types of all that travels between the kernel and the page, or is saved.
 
-The same shapes stand in `extension/src/wire/protocol.ts`, with what each field means,
-and what the page may ask for, which `jupyter/link.py` looks at field by field.
-`tests/session/wire/golden/snapshot.json` is read by the tests of both sides.
+They are declared here and nowhere else. `schema.py` writes them as JSON Schema and
+checks data from outside by it; `extension/wire.py` writes that schema and the types of
+the page, which checks what it gets by the same schema. A field with a default may be
+absent: older kernels, pages and notebooks do not have it.
 """
 
-from __future__ import annotations
-
-from typing import Any, Literal, NotRequired, TypedDict
+# Annotations are no strings here: it takes five times as long to read them as such.
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
 
 from workbench.session.statistics import Distribution
 
@@ -18,161 +18,297 @@ SCHEMA = 2
 #: The MIME type of a saved picture, which is drawn without a kernel.
 MIME_TYPE = "application/vnd.workbench.graph+json"
 
-#: The rows of the columns of statistics, in this order.
-STATISTICS = ("min", "max", "mean", "std", "norm", "bad")
+#: The largest things that are read; beyond them a browser would stall.
+MOST_NODES, MOST_EDGES, MOST_STRINGS = 1_000_000, 4_000_000, 1_000_000
+#: The longest text, the longest one that a program may need, and what a page may ask.
+MOST_CHARACTERS, MOST_CODE, MOST_TEXT = 20_000, 100_000, 2000
+#: The longest list, where the type says nothing else.
+MOST_ITEMS = 10_000
 
+
+class Meta:
+    """Keywords of JSON Schema that a type does not say by itself, and these of ours.
+
+    ``sizes`` names what a field counts; ``below`` and ``most`` are such a name: an
+    index below that size, a list of at most so many. ``choose`` is a default by
+    another field, which is true or false: its name, and the default for each.
+    ``encoded`` is base64, ``part`` the type that an object has some fields of.
+    """
+
+    def __init__(self, **keywords: object) -> None:
+        self.keywords = keywords
+
+
+#: The rows of the columns of statistics, in this order; ``bad`` counts the entries that
+#: are NaN or infinite: 0 is a healthy array, NaN none.
+STATISTICS = ("min", "max", "mean", "std", "norm", "bad")
 #: What a node is: its code in the column `kind`.
 KINDS = ("input", "constant", "op")
-
 #: What a check says of a node's rule: its code in the column `check`.
 STATUSES = ("unchecked", "right", "wrong", "kink", "unsure", "overridden")
-
 #: What a check says of gradients; "changed" is on purpose. Older pictures of schema 2
 #: say only whether they are wrong.
 Outcome = Literal["right", "wrong", "changed"]
 OUTCOMES: tuple[Outcome, ...] = ("right", "wrong", "changed")
+#: What the page can have drawn of derivatives: heat maps of a Jacobian and of the
+#: output's Hessian, singular values of the one and eigenvalues of the other, which
+#: entries are not zero, the errors of gradients, and the error of differences against
+#: their step.
+PLOT_KINDS = (
+    "jacobian",
+    "hessian",
+    "singular",
+    "spectrum",
+    "sparsity",
+    "check",
+    "steps",
+)
 
-#: The columns in the order in which their buffers come, with their dtypes.
-COLUMNS: dict[str, Literal["uint8", "int32", "float64"]] = {
-    "kind": "uint8",
-    "op": "int32",
-    "name": "int32",
-    "dtype": "int32",
-    "shape": "int32",
-    "scope": "int32",
-    "place": "int32",
-    "source": "int32",
-    "line": "int32",
-    "input_start": "int32",
-    "inputs": "int32",
-    "saved_start": "int32",
-    "saved": "int32",
-    "value_stats": "float64",
-    "grad_stats": "float64",
-    "true_stats": "float64",
-    "edge_norm": "float64",
-    "change": "float64",
-    "override": "int32",
-    "check": "uint8",
-    "check_ratio": "float64",
+Dtype = Literal["uint8", "int32", "float64"]
+
+
+class ColumnRule(NamedTuple):
+    """What a column holds: ``length`` entries, of ``low`` to before ``below``.
+
+    Both are numbers or names of what the header counts: ``nodes``, ``edges``,
+    ``strings``, ``overrides``; ``starts`` and ``statistics`` are one more and six times
+    as many as there are nodes. A column of any length has none.
+    """
+
+    dtype: Dtype
+    length: str | None = "nodes"
+    low: int | None = None
+    below: str | int | None = None
+    optional: bool = False
+
+
+_STRING = ColumnRule("int32", low=-1, below="strings")
+#: The columns in the order of their buffers, which are flat and little-endian. Edge e
+#: is one input of one node; the inputs of node i are those from ``input_start[i]`` to
+#: before ``input_start[i + 1]``, and all stand before it.
+COLUMN_RULES: dict[str, ColumnRule] = {
+    "kind": ColumnRule("uint8", low=0, below=len(KINDS)),
+    # Positions in `strings`, -1 for none. A shape reads "569×16", "()" for a scalar; a
+    # scope "encoder/layer1"; a place "[3]:1" or "net.py:20", whose line is `source`.
+    "op": _STRING,
+    "name": _STRING,
+    "dtype": _STRING,
+    "shape": _STRING,
+    "scope": _STRING,
+    "place": _STRING,
+    "source": _STRING,
+    # The line in the cell, from 1; -1 for none.
+    "line": ColumnRule("int32"),
+    "input_start": ColumnRule("int32", "starts"),
+    "inputs": ColumnRule("int32", "edges"),
+    # The nodes whose values the gradient rule of a node reads.
+    "saved_start": ColumnRule("int32", "starts"),
+    "saved": ColumnRule("int32", None, 0, "nodes"),
+    # NaN where there is no value, no gradient, or no number.
+    "value_stats": ColumnRule("float64", "statistics"),
+    "grad_stats": ColumnRule("float64", "statistics"),
+    # The gradient with all overrides off; absent without one.
+    "true_stats": ColumnRule("float64", "statistics", optional=True),
+    # The norm of what flows back along an edge; NaN where nothing does.
+    "edge_norm": ColumnRule("float64", "edges"),
+    # ‖g − g_true‖ / ‖g_true‖ of a node's gradient; NaN where there is none.
+    "change": ColumnRule("float64"),
+    # The override whose rule a node runs, or lies within; -1 for the true rule.
+    "override": ColumnRule("int32", low=-1, below="overrides"),
+    # Absent before the first check: a status, and the worst error in tolerances.
+    "check": ColumnRule("uint8", low=0, below=len(STATUSES), optional=True),
+    "check_ratio": ColumnRule("float64", optional=True),
 }
+#: The dtypes of the columns.
+COLUMNS = {name: rule.dtype for name, rule in COLUMN_RULES.items()}
+
+# Kinds of fields
+
+Text = Annotated[str, Meta(maxLength=MOST_CHARACTERS)]
+Code = Annotated[str, Meta(maxLength=MOST_CODE)]
+#: What a user has typed into the page.
+Typed = Annotated[str, Meta(maxLength=MOST_TEXT)]
+Count = Annotated[int, Meta(minimum=0)]
+NodeCount = Annotated[int, Meta(minimum=0, maximum=MOST_NODES)]
+Node = Annotated[int, Meta(minimum=0, below="nodes")]
+NodeList = Annotated[list[Node], Meta(maxItems=MOST_NODES)]
+Span = Annotated[list[int], Meta(minItems=2, maxItems=2)]
+Status = Annotated[str, Meta(title="Status", enum=STATUSES)]
+PlotKind = Annotated[str, Meta(title="PlotKind", enum=PLOT_KINDS)]
+ColumnName = Annotated[str, Meta(title="ColumnName", enum=tuple(COLUMNS))]
+Verdict = Annotated[
+    Outcome, Meta(title="Outcome"), Meta(choose=("ok", "right", "wrong"))
+]
 
 
 class Column(TypedDict):
-    """One buffer: which column it is, and how long."""
+    """One buffer: which column it is, and its length."""
 
-    name: str
-    dtype: str
-    length: int
+    name: ColumnName
+    dtype: Annotated[Dtype, Meta(title="ColumnDtype")]
+    length: Annotated[int, Meta(minimum=0, maximum=MOST_EDGES * len(STATISTICS))]
 
 
-class TargetData(TypedDict):
-    """What an override is attached to; one of the fields, as `kind` says."""
+ColumnList = Annotated[list[Column], Meta(maxItems=len(COLUMNS))]
 
-    kind: Literal["node", "op", "scope", "other"]
-    node: NotRequired[int]
-    op: NotRequired[str]
-    scope: NotRequired[str]
-    text: NotRequired[str]
+
+class NodeTarget(TypedDict):
+    """An override of one node."""
+
+    kind: Literal["node"]
+    node: Node
+
+
+class OpTarget(TypedDict):
+    """An override of all nodes of an op."""
+
+    kind: Literal["op"]
+    op: Text
+
+
+class ScopeTarget(TypedDict):
+    """An override of all nodes of a scope."""
+
+    kind: Literal["scope"]
+    scope: Text
+
+
+class OtherTarget(TypedDict):
+    """An override that only Python can make: of a pattern, or by a function."""
+
+    kind: Literal["other"]
+    text: Text
+
+
+TargetData = Annotated[
+    NodeTarget | OpTarget | ScopeTarget | OtherTarget, Meta(title="Target")
+]
 
 
 class EffectData(TypedDict):
-    """What an override does to the gradient by one input."""
+    """The effect of an override on the gradient by one input."""
 
-    node: int
-    name: str
+    node: Node
+    name: Text
+    #: ‖g − g_true‖ / ‖g_true‖
     relative: float | None
+    #: The angle between the two, in degrees.
     angle: float | None
 
 
 class OverrideData(TypedDict):
-    """One override of a session; ``steps`` of a loop as a subscript has them."""
+    """One override of a session."""
 
     id: int
-    label: str
-    rule: str
+    label: Text
+    #: The expression, the named rule, or the name of a Python function.
+    rule: Text
+    #: Whether the rule is a text that the page can edit.
     data: bool
-    stored: bool
+    #: Whether the rule can be saved: a text or a list of nodes.
+    stored: Annotated[bool, Meta(choose=("data", True, False))]
     target: TargetData
-    steps: str
+    #: The steps of a loop as a subscript has them: "3", "10:20"; "" for all.
+    steps: Annotated[Text, Meta(default="")]
     enabled: bool
-    matched: list[int]
-    covered: list[int]
-    note: str
-    effects: list[EffectData]
-    code: str
+    #: The nodes whose gradient it gives; of a pattern the last node of each match.
+    matched: NodeList
+    #: The other nodes of its matches: their own rules do not run.
+    covered: Annotated[NodeList, Meta(default=[])]
+    #: Why another override comes first for some of its nodes.
+    note: Annotated[Text, Meta(default="")]
+    effects: Annotated[list[EffectData], Meta(most="nodes")]
+    #: The line of Python that does the same.
+    code: Code
 
 
 class NodeCheckData(TypedDict):
     """One node of a gradient check that is worth a line."""
 
-    node: int
-    status: str
-    mode: str
-    place: str
+    node: Node
+    status: Status
+    #: "rev" or "fwd".
+    mode: Text
+    #: The worst entry, "x[3, 1]"; empty where there is none.
+    place: Text
     expected: float | None
     got: float | None
+    #: The error in tolerances.
     ratio: float | None
-    text: str
+    text: Text
 
 
 class GradientCheckData(TypedDict):
-    """The gradient of the whole program by one input, in one mode.
+    """The gradient of the whole program by one input in one mode, or an equation."""
 
-    ``change`` is what is changed on purpose, relatively to the true gradient, None
-    where nothing is, or beyond comparison; ``by`` names what changes it.
-    """
-
-    name: str
-    mode: str
+    name: Text
+    mode: Text
     ok: bool
-    verdict: Outcome
-    change: float | None
-    by: list[str]
-    text: str
+    verdict: Verdict
+    #: The change on purpose, relatively to the true gradient; None without one, or
+    #: beyond comparison.
+    change: Annotated[float | None, Meta(default=None)]
+    #: The labels of what changes it.
+    by: Annotated[list[Text], Meta(default=[])]
+    text: Text
+
+
+class StatusCounts(TypedDict):
+    """The number of nodes that have each status."""
+
+    unchecked: Annotated[NodeCount, Meta(default=0)]
+    right: Annotated[NodeCount, Meta(default=0)]
+    wrong: Annotated[NodeCount, Meta(default=0)]
+    kink: Annotated[NodeCount, Meta(default=0)]
+    unsure: Annotated[NodeCount, Meta(default=0)]
+    overridden: Annotated[NodeCount, Meta(default=0)]
 
 
 class CheckData(TypedDict):
-    """The last gradient check of a session; ``ok``: nothing is wrong.
+    """The last gradient check of a session."""
 
-    ``changes`` says in words what is changed on purpose.
-    """
-
+    #: Whether nothing is wrong.
     ok: bool
-    verdict: Outcome
-    changes: str
+    verdict: Verdict
+    #: The changes on purpose in words: by what, and how large.
+    changes: Annotated[Text, Meta(default="")]
+    #: Whether it was stopped before its end.
     stopped: bool
+    #: Whether the session has changed since.
     stale: bool
-    summary: str
-    counts: dict[str, int]
+    summary: Text
+    counts: StatusCounts
+    #: The first nodes that are not simply right, the wrong ones before the others.
     nodes: list[NodeCheckData]
     gradients: list[GradientCheckData]
 
 
 class FixData(TypedDict):
-    """What would mend a finding."""
+    """The cure of a finding."""
 
-    text: str
-    code: str
+    text: Text
+    code: Text
+    #: Whether the page can attach it; otherwise the program has to change.
     attachable: bool
 
 
 class FindingData(TypedDict):
     """One thing that the doctor found."""
 
-    kind: str
+    kind: Text
     severity: Literal["error", "warning", "note"]
-    node: int
-    path: list[int]
+    node: Node
+    #: From the node to blame to where it shows.
+    path: Annotated[list[Node], Meta(most="nodes")]
     sweep: Literal["forward", "backward"]
-    title: str
-    evidence: str
-    cause: str
+    title: Text
+    evidence: Text
+    cause: Text
     fix: FixData | None
 
 
 class FindingsData(TypedDict):
-    """What the doctor found, most important first."""
+    """The doctor's findings, most important first."""
 
     stale: bool
     stopped: bool
@@ -180,55 +316,67 @@ class FindingsData(TypedDict):
 
 
 class HistoryData(TypedDict):
-    """What was changed, oldest first, and what was undone, in the order of redo."""
+    """The changes, oldest first, and those undone, in the order of redo."""
 
-    done: list[str]
-    undone: list[str]
+    done: list[Text]
+    undone: list[Text]
 
 
 class ErrorData(TypedDict):
     """Why a cell failed half-way, and at which node if that is known."""
 
-    node: int | None
-    message: str
+    node: Node | None
+    message: Text
 
 
 class Header(TypedDict):
     """A snapshot without its buffers."""
 
     schema: int
-    version: str
-    session: str
-    nodes: int
-    edges: int
-    output: int
-    output_name: str
+    #: The version of workbench that wrote it.
+    version: Text
+    session: Text
+    nodes: Annotated[NodeCount, Meta(sizes="nodes")]
+    edges: Annotated[int, Meta(minimum=0, maximum=MOST_EDGES)]
+    #: The node that was differentiated; -1 for a cell that failed.
+    output: Annotated[int, Meta(minimum=-1, below="nodes")]
+    output_name: Text
+    #: Its value if that is a finite scalar.
     output_value: float | None
-    wrt: list[int]
-    strings: list[str]
-    columns: list[Column]
+    wrt: NodeList
+    strings: Annotated[list[Code], Meta(maxItems=MOST_STRINGS)]
+    columns: ColumnList
     overrides: list[OverrideData]
-    undo: str | None
-    redo: str | None
-    history: HistoryData
-    check: CheckData | None
-    findings: FindingsData | None
-    backend: str
+    #: The next change that undo and redo would make.
+    undo: Text | None
+    redo: Text | None
+    history: Annotated[HistoryData, Meta(default={"done": [], "undone": []})]
+    check: Annotated[CheckData | None, Meta(default=None)]
+    findings: Annotated[FindingsData | None, Meta(default=None)]
+    backend: Text
+    #: Seconds of the last forward and backward run together.
     seconds: float
     error: ErrorData | None
 
 
+Buffer = Annotated[str, Meta(encoded="base64", maxLength=2**28)]
+
+
 class Saved(TypedDict):
-    """What a notebook holds under the MIME type."""
+    """The data that a notebook holds under the MIME type."""
 
     schema: int
-    model_id: str
+    #: The live widget that it is the picture of.
+    model_id: Text
     header: Header
-    buffers: list[str]
+    buffers: Annotated[list[Buffer], Meta(maxItems=len(COLUMNS))]
+
+
+# Kernel to page. The page acknowledges each message by its number.
 
 
 class SnapshotMessage(TypedDict):
-    """Kernel to page: everything."""
+    """Everything."""
 
     type: Literal["snapshot"]
     seq: int
@@ -236,31 +384,38 @@ class SnapshotMessage(TypedDict):
 
 
 class PatchMessage(TypedDict):
-    """Kernel to page: the fields and the columns that changed."""
+    """The fields and the columns that changed, each whole."""
 
     type: Literal["patch"]
     seq: int
-    header: dict[str, Any]
-    columns: list[Column]
+    header: Annotated[dict[str, Any], Meta(part="Header")]
+    columns: ColumnList
 
 
 class DetailBody(TypedDict):
-    """What there is to say about one node."""
+    """All there is to say about one node."""
 
-    node: int
-    rule: str | None
-    inputs: list[str]
-    params: list[list[str]]
-    code: str | None
+    node: Node
+    #: The gradient rule in plain mathematics, "g · (1 − y²)".
+    rule: Text | None
+    #: The names of Tensors and the text of constants.
+    inputs: Annotated[list[Text], Meta(maxItems=MOST_STRINGS)]
+    params: Annotated[
+        list[Annotated[list[Text], Meta(minItems=2, maxItems=2)]],
+        Meta(maxItems=MOST_STRINGS),
+    ]
+    #: The code inside the op: a loop, branches, a kernel.
+    code: Annotated[Text | None, Meta(default=None)]
     value: Distribution | None
     gradient: Distribution | None
     true_gradient: Distribution | None
-    array: str | None
-    gradient_array: str | None
+    #: Small arrays in full, as NumPy prints them.
+    array: Text | None
+    gradient_array: Text | None
 
 
 class Detail(DetailBody):
-    """Kernel to page: the answer to `inspect`."""
+    """The answer to `inspect`."""
 
     type: Literal["detail"]
     seq: int
@@ -268,84 +423,245 @@ class Detail(DetailBody):
 
 
 class ExpressionAnswer(TypedDict):
-    """Kernel to page: whether an expression would do."""
+    """The answer to `check-expression`."""
 
     type: Literal["expression"]
     seq: int
     request: int
     ok: bool
-    message: str
+    message: Text
 
 
 class WindowData(TypedDict):
-    """Which entries of a matrix: rows and columns, each from and to (excluded)."""
+    """A part of a matrix: rows and columns, each from and to (excluded)."""
 
-    rows: list[int]
-    columns: list[int]
+    rows: Span
+    columns: Span
 
 
 class MatrixData(TypedDict):
-    """What a heat map shows."""
+    """The matrix of a heat map; each cell stands for ``block`` entries each way."""
 
-    kind: str
-    of: int
-    wrt: list[int]
-    path: list[int]
-    mode: str
-    rows: int
-    columns: int
+    kind: PlotKind
+    of: Node
+    wrt: NodeList
+    #: The nodes between the two, both included.
+    path: NodeList
+    mode: Literal["forward", "reverse", ""]
+    rows: Count
+    columns: Count
     window: WindowData
-    block: list[int]
+    block: Span
+
+
+class FigureData(TypedDict):
+    """A Plotly figure: the data of application/vnd.plotly.v1+json."""
+
+    data: Annotated[list[Any], Meta(maxItems=MOST_STRINGS)]
+    layout: dict[str, Any]
 
 
 class PlotAnswer(TypedDict):
-    """Kernel to page: a Plotly figure."""
+    """A figure, with the other plots of the same nodes."""
 
     type: Literal["plot"]
     seq: int
     request: int
-    title: str
-    note: str
-    figure: dict[str, Any]
-    matrix: MatrixData | None
-    views: list[str]
+    title: Text
+    note: Text
+    figure: FigureData
+    matrix: Annotated[MatrixData | None, Meta(default=None)]
+    views: Annotated[list[PlotKind], Meta(maxItems=len(PLOT_KINDS), default=[])]
 
 
-class Progress(TypedDict):
-    """Kernel to page: how far a long request is."""
+class ProgressMessage(TypedDict):
+    """The state of a long request; ``left`` are the seconds that it may take."""
 
     type: Literal["progress"]
     seq: int
     request: int
-    done: int
-    total: int
-    left: float | None
+    done: float
+    total: float
+    left: Annotated[float | None, Meta(default=None)]
 
 
-class Done(TypedDict):
-    """Kernel to page: a long command is done, or was stopped."""
+class DoneMessage(TypedDict):
+    """The end of a long command, after the state that it led to."""
 
     type: Literal["done"]
     seq: int
     request: int
 
 
-class Failure(TypedDict):
-    """Kernel to page: a request that could not be met, or a notice."""
+class FailureMessage(TypedDict):
+    """The answer to a request that could not be met, or a notice."""
 
     type: Literal["failure"]
     seq: int
     request: int | None
-    message: str
+    message: Text
 
 
-KernelMessage = (
+KernelMessage = Annotated[
     SnapshotMessage
     | PatchMessage
     | Detail
     | ExpressionAnswer
     | PlotAnswer
-    | Progress
-    | Done
-    | Failure
-)
+    | ProgressMessage
+    | DoneMessage
+    | FailureMessage,
+    Meta(title="KernelMessage"),
+]
+
+
+# Page to kernel. Events are counted from 1 in each view of the page.
+
+
+class Event(TypedDict):
+    """The fields of all events."""
+
+    type: Literal["event"]
+    seq: Annotated[int, Meta(default=0)]
+
+
+class HelloEvent(Event):
+    """The page is there: send a snapshot."""
+
+    event: Literal["hello"]
+    schema: int
+
+
+class AckEvent(Event):
+    """The message of this number has been drawn."""
+
+    event: Literal["ack"]
+    of: int
+
+
+class Request(Event):
+    """The fields of all events that are answered."""
+
+    request: int
+
+
+class InspectEvent(Request):
+    """Ask for the details of a node."""
+
+    event: Literal["inspect"]
+    node: int
+
+
+class CheckExpressionEvent(Request):
+    """Ask whether a rule would do for a target, or for that of override ``id``."""
+
+    event: Literal["check-expression"]
+    target: TargetData
+    rule: Typed
+    id: NotRequired[int]
+
+
+class OverrideEvent(Request):
+    """Attach a rule; with ``id``, in place of that override's rule and target.
+
+    Without ``steps``, those of the override that is replaced stay.
+    """
+
+    event: Literal["override"]
+    id: NotRequired[int]
+    target: TargetData
+    rule: Typed
+    label: Typed
+    steps: NotRequired[Typed]
+
+
+class SwitchEvent(Request):
+    """Switch an override on or off."""
+
+    event: Literal["switch"]
+    id: int
+    enabled: bool
+
+
+class RemoveEvent(Request):
+    """Remove an override."""
+
+    event: Literal["remove"]
+    id: int
+
+
+class EditEvent(Request):
+    """Give an override another rule, whatever its target is."""
+
+    event: Literal["edit"]
+    id: int
+    rule: Typed
+    label: Typed
+    steps: NotRequired[Typed]
+
+
+class MoveEvent(Request):
+    """Put an override at another place in the order; 0 is the first."""
+
+    event: Literal["move"]
+    id: int
+    to: int
+
+
+class UndoEvent(Request):
+    """Go some changes back or forth."""
+
+    event: Literal["undo", "redo"]
+    steps: Annotated[int, Meta(default=1)]
+
+
+class ExamineEvent(Request):
+    """Check all rules and the gradients as a whole, or ask the doctor. Long."""
+
+    event: Literal["check", "diagnose"]
+
+
+class FixEvent(Request):
+    """Attach the fix of a finding, by its position in the list."""
+
+    event: Literal["fix"]
+    finding: Count
+
+
+class StopEvent(Request):
+    """Stop a long request; what it has is kept."""
+
+    event: Literal["stop"]
+    of: int
+
+
+class PlotEvent(Request):
+    """Draw derivatives of a node by others. Long."""
+
+    event: Literal["plot"]
+    plot: PlotKind
+    #: None: the session's output.
+    of: Annotated[int | None, Meta(default=None)]
+    #: Empty: the session's ``wrt``.
+    wrt: Annotated[list[int], Meta(maxItems=MOST_NODES)]
+    #: The part of the matrix to show; None: all of it.
+    window: Annotated[WindowData | None, Meta(default=None)]
+
+
+PageEvent = Annotated[
+    HelloEvent
+    | AckEvent
+    | InspectEvent
+    | CheckExpressionEvent
+    | OverrideEvent
+    | SwitchEvent
+    | RemoveEvent
+    | EditEvent
+    | MoveEvent
+    | UndoEvent
+    | ExamineEvent
+    | FixEvent
+    | StopEvent
+    | PlotEvent,
+    Meta(title="PageEvent"),
+]

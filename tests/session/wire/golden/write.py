@@ -1,5 +1,8 @@
 """Write `snapshot.json`: the picture that the tests of kernel and page both read.
 
+Beside it, `damaged.json` says which pictures with one field damaged are refused: both
+sides must agree.
+
 ``python -m tests.session.wire.golden.write`` writes it anew, after a change of the
 wire. It is the two-layer network of the design in two scopes, as cell 3 of a
 notebook, with an override that is on, one on a scope, and one that is off, and with
@@ -9,9 +12,10 @@ would say.
 
 from __future__ import annotations
 
+import copy
 import json
 import linecache
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -24,11 +28,20 @@ from workbench.checks.report import Comparison, Entry, Identity, NodeCheck, Repo
 from workbench.core import hooks
 from workbench.core.graph import Graph
 from workbench.core.trace import ProgramTrace
-from workbench.session.wire import saved, take
+from workbench.errors import SnapshotError
+from workbench.session.wire import read_saved, saved, take
 
-__all__ = ["FILE", "examined", "picture", "session"]
+__all__ = ["DAMAGED", "FILE", "JUNK", "examined", "picture", "session", "verdicts"]
 
 FILE = Path(__file__).parent / "snapshot.json"
+DAMAGED = Path(__file__).parent / "damaged.json"
+#: The values that each field gets in turn, after it was taken away, and before the
+#: longest ones: too long a text, and too long a list.
+JUNK: list[Any] = [
+    None, True, -2, 0, 1.5, 10**9, "", "x", [], [0], ["x"], [-1, 7], {},
+    {"kind": "node", "node": 99}, {"kind": "op", "op": 1}, [[]], [{}],
+]  # fmt: skip
+LONGEST: list[Any] = ["x" * 100_001, [0] * 10_001]
 CELL = "<cell 3 of the golden notebook>"
 TEXT = """\
 with scope("encoder"):
@@ -173,5 +186,66 @@ def picture() -> dict[str, Any]:
     return made
 
 
+def verdicts() -> dict[str, str]:
+    """Return of each field of the picture what is refused: "x", and "." what is not.
+
+    Of the entries of a list the first stands for all; columns have tests of their own.
+    """
+    golden = json.loads(FILE.read_text())
+    found: dict[str, str] = {}
+    for path in list_fields(golden):
+        made = [
+            damage(golden, path),
+            *(damage(golden, path, x) for x in JUNK + LONGEST),
+        ]
+        marks = "".join("x" if is_refused(one) else "." for one in made)
+        found[".".join(map(str, path))] = marks
+    return found
+
+
+def judged() -> str:
+    """Return the junk and the verdicts as they stand in the file."""
+    lines = [f"  {json.dumps(k)}: {json.dumps(v)}" for k, v in verdicts().items()]
+    body = ",\n".join(lines)
+    return f'{{\n "junk": {json.dumps(JUNK)},\n "verdicts": {{\n{body}\n }}\n}}'
+
+
+def list_fields(
+    data: Any, path: tuple[str | int, ...] = ()
+) -> Iterator[tuple[Any, ...]]:
+    """Yield the path of every field, and of the first entry of every list."""
+    pairs: Iterable[tuple[Any, Any]] = ()
+    if isinstance(data, dict):
+        pairs = data.items()
+    elif isinstance(data, list):
+        pairs = list(enumerate(data))[:1]
+    for key, value in pairs:
+        yield (*path, key)
+        yield from list_fields(value, (*path, key))
+
+
+def damage(golden: Any, path: tuple[Any, ...], *values: Any) -> Any:
+    """Return the picture with one field replaced, or without it."""
+    made = copy.deepcopy(golden)
+    holder = made
+    for key in path[:-1]:
+        holder = holder[key]
+    if values:
+        holder[path[-1]] = values[0]
+    else:
+        del holder[path[-1]]
+    return made
+
+
+def is_refused(data: object) -> bool:
+    """Return whether a picture is refused."""
+    try:
+        read_saved(data)
+    except SnapshotError:
+        return True
+    return False
+
+
 if __name__ == "__main__":
     FILE.write_text(json.dumps(picture(), indent=1, ensure_ascii=False) + "\n")
+    DAMAGED.write_text(judged() + "\n")

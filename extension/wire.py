@@ -1,0 +1,117 @@
+"""Write the types and the schema of the wire for the page, from those of the kernel.
+
+``python extension/wire.py`` writes both anew after a change of
+`workbench/session/wire/protocol.py`; a test says when that was forgotten.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from workbench.session.wire import protocol
+from workbench.session.wire.schema import REFERENCE, Schema, definitions
+
+WIRE = Path(__file__).resolve().parent / "src/wire"
+HEAD = """\
+/**
+ * What travels between the kernel and the page, or is saved: written by
+ * `extension/wire.py` from `workbench/session/wire/protocol.py`, which says what each
+ * field means. Change that file, and run `python extension/wire.py`.
+ */
+
+"""
+ARRAYS = {"uint8": "Uint8Array", "int32": "Int32Array", "float64": "Float64Array"}
+WIDTH = 88
+
+
+def write_schema() -> str:
+    """Return the schema as JSON, each definition and each column on a line."""
+    columns = {n: rule._asdict() for n, rule in protocol.COLUMN_RULES.items()}
+    parts = {"$defs": definitions(), "columns": columns}
+    sections = []
+    for name, part in parts.items():
+        lines = [
+            f"{json.dumps(key)}: {json.dumps(value)}" for key, value in part.items()
+        ]
+        sections.append(f'"{name}": {{\n' + ",\n".join(lines) + "\n}")
+    return "{\n" + ",\n".join(sections) + "\n}\n"
+
+
+def write_types() -> str:
+    """Return the types as TypeScript."""
+    lines = [
+        f"export const SCHEMA = {protocol.SCHEMA};",
+        f"export const MIME_TYPE = '{protocol.MIME_TYPE}';",
+    ]
+    for name in ("STATISTICS", "KINDS", "STATUSES"):
+        words = [f"'{x}'" for x in getattr(protocol, name)]
+        lines += fill(f"export const {name} = [", words, ",", "] as const;")
+    columns = {
+        name + "?" * rule.optional: ARRAYS[rule.dtype]
+        for name, rule in protocol.COLUMN_RULES.items()
+    }
+    lines += write_type("IColumns", columns)
+    for name, schema in definitions().items():
+        if "properties" in schema:
+            fields = {}
+            for key, field in schema["properties"].items():
+                known = {"default", "choose"} & field.keys() or key in schema[
+                    "required"
+                ]
+                fields[key if known else f"{key}?"] = type_of(field)
+            lines += write_type(f"I{name}", fields)
+        else:
+            options = type_of(schema).split(" | ")
+            lines += fill(f"export type {name} =", options, " |", ";")
+    return HEAD + "\n".join(lines) + "\n"
+
+
+def write_type(name: str, fields: dict[str, str]) -> list[str]:
+    """Return the lines of the type of an object."""
+    words = [f"{key}: {kind}" for key, kind in fields.items()]
+    return fill(f"export type {name} = {{", words, ";", " };")
+
+
+def fill(start: str, words: list[str], separator: str, end: str) -> list[str]:
+    """Return words in lines, as many on each as fit."""
+    lines = [start]
+    for i, word in enumerate(words):
+        piece = word + (separator if i < len(words) - 1 else end)
+        if len(lines[-1]) + len(piece) + 1 > WIDTH:
+            lines.append(f"  {piece}")
+        else:
+            lines[-1] += piece if lines[-1].endswith("[") else f" {piece}"
+    return lines
+
+
+def type_of(schema: Schema) -> str:
+    """Return the type of the values of a schema."""
+    if "$ref" in schema:
+        name = schema["$ref"].removeprefix(REFERENCE)
+        return f"I{name}" if "properties" in definitions()[name] else name
+    if "part" in schema:
+        return f"Partial<I{schema['part']}>"
+    if "enum" in schema:
+        return " | ".join(f"'{x}'" for x in schema["enum"])
+    if "anyOf" in schema or "oneOf" in schema:
+        return " | ".join(map(type_of, schema.get("anyOf") or schema["oneOf"]))
+    if schema.get("type") == "array":
+        items = type_of(schema["items"])
+        pair = schema.get("minItems") == schema["maxItems"] == 2
+        return f"[{items}, {items}]" if pair else f"{items}[]"
+    kinds: dict[Any, str] = {
+        "integer": "number",
+        "object": "Record<string, unknown>",
+        None: "unknown",
+    }
+    kind = schema.get("type")
+    return kinds.get(kind, str(kind))
+
+
+if __name__ == "__main__":
+    (WIRE / "protocol.ts").write_text(write_types())
+    (WIRE / "schema.json").write_text(write_schema())
