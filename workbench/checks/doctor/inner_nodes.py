@@ -66,7 +66,7 @@ def record_inside(node: Tensor) -> Iterator[tuple[list[Any], str, str]]:
             yield inside[1], "inside", "Inside"
         return
     run = _LoopRun(node)
-    if run.count * max(1, len(run.loop.body.between)) > MOST:
+    if run.count * max(1, len(run.loop.body.interior)) > MOST:
         return
     carries = list(run.inits)
     for t in run.order:
