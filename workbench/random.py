@@ -57,7 +57,7 @@ from workbench.core.tensor import Tensor, admit, apply, value_of
 from workbench.core.types import Array, ArrayLike, Spec, is_differentiable
 from workbench.errors import NotDifferentiableError, ShapeError, TraceError
 from workbench.ops import random
-from workbench.ops.define import no_out, shape_of
+from workbench.ops.define import refuse_out, shape_of
 from workbench.ops.indexing import getitem
 from workbench.ops.random import BETA, GAMMA, beta_tail, gamma_tail
 
@@ -730,7 +730,7 @@ class Order(Drawing):
         """
         if not has_tensor(x) and random.unknown() is None:
             return super().permuted(x, axis=axis, out=out)
-        no_out("rng.permuted", out)
+        refuse_out("rng.permuted", out)
         x = admit(x)
         flat = np.reshape(x, -1) if axis is None else x
         rank = len(shape_of(flat))
@@ -858,7 +858,7 @@ class Shapes(Drawing):
                 plain: Any = super().standard_gamma
                 return plain(shape, size, dtype, out)
             return self._draw("standard_gamma", size, shape=shape, dtype=dtype)
-        no_out("rng.standard_gamma", out)
+        refuse_out("rng.standard_gamma", out)
         with source.pin_line():
             made = self._draw_gamma("rng.standard_gamma", admit(shape), size)
             return made if np.dtype(dtype) == np.float64 else made.astype(dtype)

@@ -12,7 +12,7 @@ import workbench as wb
 from workbench.backends.numpy import compile
 from workbench.core.op import OPS
 from workbench.errors import OverrideError, UsageError
-from workbench.ops.define import Parts, op, several
+from workbench.ops.define import Parts, apply_and_split, op
 from workbench.session.wire import detail, take
 
 X = np.array([0.3, -0.7])
@@ -35,14 +35,14 @@ def sincos(request: pytest.FixtureRequest) -> Iterator[Any]:
     if request.param == "push":
         more["push"] = lambda t, y, x: (t[0] * y[1], -t[0] * y[0], None)
     if request.param == "batch":
-        more["batch"] = lambda inputs, batched, params: several(made, inputs)
+        more["batch"] = lambda inputs, batched, params: apply_and_split(made, inputs)
     made = op(
         "sincos_of_test",
         lambda x: (np.sin(x), np.cos(x), np.sign(x).astype(int)),
         _pull,
         **more,
     )
-    yield lambda x: several(made, (x,))
+    yield lambda x: apply_and_split(made, (x,))
     del OPS["sincos_of_test"]
 
 

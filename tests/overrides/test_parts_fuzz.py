@@ -47,7 +47,9 @@ def passes_on(node: Any, *g: Any) -> Any:
 
 def part(draw: Any, nodes: list[Tensor]) -> wb.Override | None:
     """A part that ends with a node and goes back a few steps, at random."""
-    ends = [x for x in nodes if x.op is not IDENTITY and define.parts(x) is None]
+    ends = [
+        x for x in nodes if x.op is not IDENTITY and define.output_values(x) is None
+    ]
     if not ends:
         return None
     root = draw(st.sampled_from(ends))
@@ -70,7 +72,7 @@ def part(draw: Any, nodes: list[Tensor]) -> wb.Override | None:
             if not isinstance(x, Tensor) or x.serial in taken | seen:
                 continue
             seen.add(x.serial)
-            if define.parts(x) is not None:
+            if define.output_values(x) is not None:
                 inside.append(x)  # only what it gives is a value
             else:
                 front.append(x)

@@ -173,7 +173,7 @@ def apply_to_examples(
                 return hooks.batch_deferred(op, inputs, batched, params)
             raise
     made = apply(op, inputs, params)
-    parts = define.outputs(made) if isinstance(made, Tensor) else made
+    parts = define.split_outputs(made) if isinstance(made, Tensor) else made
     if isinstance(parts, tuple):
         return tuple(np.broadcast_to(y, (size, *shape_of(y))) for y in parts)
     return np.broadcast_to(parts, (size, *shape_of(parts)))
@@ -206,8 +206,8 @@ def _apply_in_loop(
         )
         for k in range(size)
     ]
-    if isinstance(rows[0], tuple) or define.many(rows[0]):
-        split = [define.outputs(r) if isinstance(r, Tensor) else r for r in rows]
+    if isinstance(rows[0], tuple) or define.is_tuple_tensor(rows[0]):
+        split = [define.split_outputs(r) if isinstance(r, Tensor) else r for r in rows]
         return tuple(np.stack(column) for column in zip(*split, strict=True))
     return np.stack(rows)
 

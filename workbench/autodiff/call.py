@@ -294,7 +294,7 @@ def derive_by_running(
         found = derive(params["graph"], key, rules, flags)
 
         def call(values: tuple[Any, ...]) -> list[Any]:
-            made = define.several(op, values, {"graph": found.graph})
+            made = define.apply_and_split(op, values, {"graph": found.graph})
             return [
                 mask_cotangent(c) if is_masked(y) else c
                 for c, y in zip(made, found.graph.outputs, strict=True)
@@ -314,7 +314,7 @@ def derive_by_running(
             return tuple(many(*inputs))
         graph, captured = capture(many, *inputs)
         values = (*captured, *inputs)
-        return define.several(op, values, {"graph": detach_leaves(graph)})
+        return define.apply_and_split(op, values, {"graph": detach_leaves(graph)})
 
     op.pull, op.push, op.batch, op.reads = pull, push, batch, None
 
@@ -376,7 +376,7 @@ class Call(Op):
             return self.run(inputs)
         if self.single:
             return [apply(self, inputs)]
-        return define.several(self, inputs)
+        return define.apply_and_split(self, inputs)
 
     @cached_property
     def _fact_nodes(self) -> list[Tensor]:

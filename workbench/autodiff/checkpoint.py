@@ -79,7 +79,7 @@ def checkpoint(f: Function) -> Function:
             else:
                 known, params = tuple([results[i] for i in moving]), {"graph": inner}
                 whole = apply_valued(CHECKPOINT, closed.inputs, params, lambda _: known)
-                made = tuple(define.outputs(whole))
+                made = tuple(define.split_outputs(whole))
             for i, y in zip(moving, made, strict=True):
                 results[i] = y
         return graph.tree(results)

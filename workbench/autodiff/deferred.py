@@ -176,7 +176,7 @@ def _pull_deferred(
         "given": given,
         "settings": tuple(settings.items()),
     }
-    made = iter(define.several(VJP, (*operands, *inputs), params))
+    made = iter(define.apply_and_split(VJP, (*operands, *inputs), params))
     return [next(made) if mask >> i & 1 else None for i in range(len(inputs))]
 
 
@@ -237,7 +237,7 @@ def _push_deferred(
     }
     moved = [t for t in tangents if t is not None]
     operands = (*moved, *(y if many else (y,)), *inputs)
-    made = define.several(JVP, operands, params)
+    made = define.apply_and_split(JVP, operands, params)
     return tuple(made) if many else made[0]
 
 
@@ -254,7 +254,7 @@ def _run_batch(
             of, tuple(arrays), batched, dict(settings), shape_of(first)[0]
         )
         if isinstance(made, Tensor):
-            made = define.outputs(made)
+            made = define.split_outputs(made)
     _KIND.set(made)
     return made if isinstance(made, tuple) else (made,)
 
@@ -268,7 +268,7 @@ BATCH.infer = _infer_by_tracing(_run_batch)
 def _batch_deferred(
     of: Op, inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params
 ) -> Any:
-    made = define.several(
+    made = define.apply_and_split(
         BATCH,
         inputs,
         {"of": of, "batched": batched, "settings": tuple(params.items())},
@@ -418,7 +418,7 @@ def _call_deferred(function: Any, args: Any, settings: Params) -> Any:
         "args": _as_setting(tuple(args), operands),
         "settings": _as_setting(dict(settings), operands),
     }
-    made = define.several(CALL, tuple(operands), params)
+    made = define.apply_and_split(CALL, tuple(operands), params)
     seen = _KIND.get()
     if isinstance(seen, list):
         return list(made)

@@ -41,7 +41,7 @@ from workbench.errors import (
 )
 from workbench.ops import define, gradients
 from workbench.ops.define import shape_of
-from workbench.ops.gradients import DisconnectedType, noted
+from workbench.ops.gradients import DisconnectedType, note_disconnected
 
 # What is said and done where no derivative reaches: error, warning, or nothing.
 
@@ -156,7 +156,7 @@ def find_connected(
         the op says of its connections. Or the rules themselves: with one of a part
         of the program, its inputs are reached past the nodes inside.
     cut
-        What rules have called disconnected; see `noted`.
+        What rules have called disconnected; see `note_disconnected`.
     """
     instead = parts_among(rules) if isinstance(rules, Mapping) else {}
     roots = list(outputs)
@@ -281,7 +281,7 @@ def _find_early(x: Tensor) -> Tensor:
     """Return a Tensor of the same shape that is made earlier and needs no computing."""
     while True:
         for y in x.inputs:
-            if isinstance(y, Tensor) and define.parts(y) is None:
+            if isinstance(y, Tensor) and define.output_values(y) is None:
                 if dims.is_same_shape(y.shape, x.shape):
                     x = y
                     break
@@ -364,7 +364,7 @@ def check_expression(x: Any, name: str, what: str) -> Tensor:
             f"{name}: {what} holds {shown}, which is no expression. Give Tensors:"
             " symbols (wb.scalar, wb.vector, ...), or what was computed from them."
         )
-    if define.parts(x) is not None:
+    if define.output_values(x) is not None:
         raise UsageError(
             f"{name}: {blame.describe(x)}{blame.quote_site(x.site)} has several"
             " outputs. Give one of them."
@@ -420,13 +420,13 @@ def gradient(
     ]
     made = link_results(filled, [*starts], before)
     results = []
-    for x, g, null in zip(nest.tensors, made, gradients.among(made), strict=True):
+    for x, g, null in zip(nest.tensors, made, gradients.find_nulls(made), strict=True):
         if null is not None:
             if null_gradients == "raise":
-                raise gradients.refusal(
+                raise gradients.null_error(
                     null, f"{name}: the gradient by {quote_name(x)}"
                 )
-            g = gradients.like(x, null)
+            g = gradients.copy_null(x, null)
         elif isinstance(g, Tensor) and add_names and cost is not None:
             label_gradient(g, cost, x)
         results.append(g)
@@ -463,7 +463,7 @@ def pull(
     before = next_serial()
     with source.pin_line():
         seeds = [unit_seed(x) if starts[x] is ONE else starts[x] for x in outputs]
-        with noted() as cut:
+        with note_disconnected() as cut:
             made = reverse.pull_back(
                 outputs, seeds, wrt, record=True, rules=rules, constant=stops,
                 closed=closed, nulls_pass=True,
@@ -586,7 +586,7 @@ def check_start(g: Any, x: Tensor, name: str, what: str = "the gradient") -> Any
     if g is None or isinstance(g, DisconnectedType):
         return DisconnectedType(x)
     if type(g) is gradients.NullType:
-        g = gradients.null("undefined", name, 0, x, g.why_null)
+        g = gradients.make_null("undefined", name, 0, x, g.why_null)
     g = as_expression(g)
     if g.dtype.kind not in "biufc" or (g.dtype.kind == "c" and x.dtype.kind != "c"):
         raise DtypeError(

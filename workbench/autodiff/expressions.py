@@ -98,7 +98,7 @@ class Expressions(LinearMap):
                 if all(x.op.name != "batch" for x in made):
                     return rows
             settings = {"linear": self, "mode": mode}
-            flat = define.several(BLOCKS, tuple(self.leaves), settings)
+            flat = define.apply_and_split(BLOCKS, tuple(self.leaves), settings)
             count = len(self.wrt)
             return [list(flat[i : i + count]) for i in range(0, len(flat), count)]
 
@@ -421,7 +421,7 @@ def _nest_results(
 ) -> Any:
     """Return results in their nest, or the error of one that cannot be computed."""
     found = link_results(found, of, before)
-    for null in gradients.among(found):
+    for null in gradients.find_nulls(found):
         if null is not None:
-            raise gradients.refusal(null, f"{name}: what is asked for")
+            raise gradients.null_error(null, f"{name}: what is asked for")
     return nest.tree(found)

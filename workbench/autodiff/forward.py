@@ -166,9 +166,9 @@ def transpose_rule(pull: Callable[..., Sequence[Any]]) -> Callable[..., Any]:
             opened.leaves.update(s.serial for s in seeds)
             passed = pull(mask, tuple(seeds) if many else seeds[0], y, inputs, params)
         for c, t in zip(passed, tangents, strict=False) if gradients.MADE else ():
-            for found in map(gradients.first, define.flat([c])):
+            for found in map(gradients.find_null, define.flatten_parts([c])):
                 if t is not None and found is not None:
-                    refused = [gradients.like(part, found) for part in parts]
+                    refused = [gradients.copy_null(part, found) for part in parts]
                     return tuple(refused) if many else refused[0]
         chosen = [
             pair

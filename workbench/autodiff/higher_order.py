@@ -172,7 +172,7 @@ def knows_lengths(graph: Graph) -> bool:
     """Return whether the shapes of all values of a step are known."""
     specs: list[Any] = []
     for x in (*graph.leaves, *graph.interior):
-        parts = define.parts(x)  # none of an op that gives nothing
+        parts = define.output_values(x)  # none of an op that gives nothing
         specs += (x,) if parts is None else parts
     return all(isinstance(m, int) for spec in specs for m in shape_of(spec))
 

@@ -114,7 +114,9 @@ def custom_linear_solve(
         for x, out in zip(flat, closed.specs, strict=True)
     ]
     system = System(closed.run, structure, specs, solve, transpose_solve, symmetric)
-    return structure(list(define.several(SOLVE, closed.inputs, {"system": system})))
+    return structure(
+        list(define.apply_and_split(SOLVE, closed.inputs, {"system": system}))
+    )
 
 
 def split_inputs(inputs: Sequence[Any], count: int) -> tuple[list[Any], list[Any]]:
@@ -212,7 +214,7 @@ def _solve_push(
     if any(t is not None for t in moving):
         moved = push_through(lambda p: system.product([*p, *y]), parameters, moving)
     right = [_subtract(t, m, x) for t, m, x in zip(b, moved, y, strict=True)]
-    return define.several(SOLVE, (*parameters, *right), params)
+    return define.apply_and_split(SOLVE, (*parameters, *right), params)
 
 
 def _subtract(a: Any, b: Any, like: Any) -> Any:
@@ -240,7 +242,7 @@ def apply_solve(
     system: System, parameters: Sequence[Any], b: Sequence[Any]
 ) -> tuple[Any, ...]:
     """Return the flat solution of a system, recorded where it must be."""
-    return define.several(SOLVE, (*parameters, *b), {"system": system})
+    return define.apply_and_split(SOLVE, (*parameters, *b), {"system": system})
 
 
 def _solve_infer(*inputs: Any, system: System) -> tuple[Any, ...]:
@@ -405,7 +407,7 @@ def root(
         for x, out in zip(flat, closed.specs, strict=False)
     ]
     problem = Problem(closed, structure, specs, solve, tangent_solve, name)
-    made = define.several(ROOT, closed.inputs, {"problem": problem})
+    made = define.apply_and_split(ROOT, closed.inputs, {"problem": problem})
     return structure(list(made))
 
 

@@ -290,7 +290,7 @@ def _without_nulls(mask: int, g: Any, node: Tensor) -> Any:
     rows = [row for i, row in enumerate(rows) if mask >> i & 1]
     return define.Parts(
         None if null is not None and not any(row[j] for row in rows) else c
-        for j, (c, null) in enumerate(zip(g, gradients.among(g), strict=True))
+        for j, (c, null) in enumerate(zip(g, gradients.find_nulls(g), strict=True))
     )
 
 
@@ -309,12 +309,14 @@ def needs_length(node: Tensor, error: Exception, ruled: bool) -> bool:
 
 def refuse_nulls(made: Sequence[Any], of: Sequence[Any], word: str = "by") -> None:
     """Raise an error if a derivative holds one that cannot be computed."""
-    parts = [define.flat([g]) for g in made]
+    parts = [define.flatten_parts([g]) for g in made]
     whose = [x for x, some in zip(of, parts, strict=True) for _ in some]
     flat = [part for some in parts for part in some]
-    for found, x in zip(gradients.among(flat), whose, strict=True):
+    for found, x in zip(gradients.find_nulls(flat), whose, strict=True):
         if found is not None:
-            raise gradients.refusal(found, f"the derivative {word} {blame.describe(x)}")
+            raise gradients.null_error(
+                found, f"the derivative {word} {blame.describe(x)}"
+            )
 
 
 def fit_cotangent(c: Any, x: Any, node: Tensor | None = None) -> Any:
@@ -384,7 +386,9 @@ def mark_origin(
     ``rule`` is the one that stood in for the op's own, or None.
     """
     roots = [
-        c for c in define.flat(passed) if isinstance(c, Tensor) and c.serial > before
+        c
+        for c in define.flatten_parts(passed)
+        if isinstance(c, Tensor) and c.serial > before
     ]
     if roots:
         text = node.op.rule if rule is None else rule.label

@@ -116,7 +116,7 @@ def outputs_of(node: Tensor) -> Any:
     """Return a node as a recorded rule sees it: itself, or the tuple of its outputs."""
     if isinstance(node, Part):
         return node.outputs if len(node.outputs) > 1 else node.outputs[0]
-    return define.outputs(node)
+    return define.split_outputs(node)
 
 
 def ends_of(node: Tensor) -> tuple[Tensor, ...]:

@@ -37,7 +37,7 @@ from workbench.core.op import Lowering, Op
 from workbench.core.schedule import Schedule
 from workbench.core.tensor import Tensor
 from workbench.core.types import spec_of
-from workbench.ops.define import ITEM, count_outputs, parts
+from workbench.ops.define import ITEM, count_outputs, output_values
 
 # What the functions of one text share, and what ops bring into it.
 
@@ -334,7 +334,7 @@ class Lines:
         if re.fullmatch(r"\w+", made.code):
             return
         items = self.items.get(x.serial, [])
-        if parts(x) is not None and len(items) == self.uses[x.serial] > 0:
+        if output_values(x) is not None and len(items) == self.uses[x.serial] > 0:
             self.unpack(x, made.code, items)
             return
         name = self.names.name(suggest_name(x))
@@ -535,7 +535,9 @@ def _find_inner_functions(last: Lines) -> list[list[str]]:
             known.add(brought.key)
             for code in brought.helpers:
                 module.add_helper(code)
-            form = Form(nested=format_tuple if parts(node) is not None else None)
+            form = Form(
+                nested=format_tuple if output_values(node) is not None else None
+            )
             frame = brought.frame or partial(write_unframed, form=form)
             for base, graph in brought.graphs:
                 steps = [

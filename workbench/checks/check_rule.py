@@ -200,7 +200,7 @@ def _apply_rules_twice(
         whole = apply(node.op, tuple(filled), node.params)
         if not isolated.is_tuple:
             return (whole,)
-        made = define.outputs(whole) if isinstance(whole, Tensor) else whole
+        made = define.split_outputs(whole) if isinstance(whole, Tensor) else whole
         return tuple(made[k] for k in isolated.output_indices)
 
     cotangents, at = [], 0

@@ -42,7 +42,7 @@ from workbench.core.op import Op
 from workbench.core.tensor import Tensor, apply, value_of
 from workbench.core.trace import record
 from workbench.core.types import Spec, is_weak
-from workbench.ops.define import flat, linear
+from workbench.ops.define import flatten_parts, linear
 from workbench.overrides.override_blocks import resolve_call
 
 # Derivatives as programs of arrays, for checks that evaluate them many times.
@@ -202,7 +202,8 @@ def find_nonfinite(f: Callable[..., Any], values: Sequence[Any]) -> str | None:
 def is_all_finite(cotangents: Sequence[Any]) -> bool:
     """Return whether all entries of all cotangents are finite."""
     return all(
-        c is None or bool(np.all(np.isfinite(value_of(c)))) for c in flat(cotangents)
+        c is None or bool(np.all(np.isfinite(value_of(c))))
+        for c in flatten_parts(cotangents)
     )
 
 

@@ -351,9 +351,9 @@ class IsolatedNode:
         passed = pull(self.mask, given, whole, tuple(values), self.node.params, *inside)
         if (
             gradients.MADE
-            and (found := next(map(gradients.first, passed), None)) is not None
+            and (found := next(map(gradients.find_null, passed), None)) is not None
         ):
-            raise NoGradient(str(gradients.refusal(found, "the derivative")))
+            raise NoGradient(str(gradients.null_error(found, "the derivative")))
         made = []
         for i in self.argnums:
             c = passed[i] if i < len(passed) else None
@@ -423,8 +423,8 @@ class IsolatedNode:
             if t is None:
                 rows.append(np.zeros(np.size(parts[k])))
                 continue
-            if gradients.MADE and (found := gradients.first(t)) is not None:
-                raise NoGradient(str(gradients.refusal(found, "the derivative")))
+            if gradients.MADE and (found := gradients.find_null(t)) is not None:
+                raise NoGradient(str(gradients.null_error(found, "the derivative")))
             rows.append(np.ravel(to_host(value_of(forward.fit_tangent(t, parts[k])))))
         return np.concatenate(rows) if rows else np.zeros(0)
 

@@ -140,7 +140,7 @@ def sweep_node(node: Tensor, seed: int = 0) -> Steps:
     >>> sorted(sweep_node(program.nodes[1]).errors)
     ['central', 'complex step', 'extrapolated', 'forward']
     """
-    if node._value is None or not node.args or define.many(node.inputs[0]):
+    if node._value is None or not node.args or define.is_tuple_tensor(node.inputs[0]):
         raise UsageError(
             f"{describe_node(node)} is not computed from arrays here, so there is no"
             " derivative to measure. Choose a node with inputs and a value."

@@ -146,7 +146,7 @@ def _make_node(
     ]
     bodies = tuple(_rebuild_branch(c, captured, dtypes) for c in closed)
     inputs = (pred, *captured, *given)
-    made = define.several(COND, inputs, {"branches": bodies})
+    made = define.apply_and_split(COND, inputs, {"branches": bodies})
     return closed[0].graph.tree(made)
 
 
@@ -289,7 +289,7 @@ def _pull(
         for body, (fresh, results) in zip(branches, sides, strict=True)
     )
     values = (*inputs, *(g[i] for i in arriving), *y)
-    made = define.several(COND, values, {"branches": back})
+    made = define.apply_and_split(COND, values, {"branches": back})
     passed: list[Any] = [None] * len(inputs)
     for k, c in zip(kept, made, strict=True):
         poisoned = any(is_masked(side[1][k]) for side in sides)
@@ -322,7 +322,7 @@ def _push(
         ]
         along.append(detach_leaves(Graph([*body.leaves, *fresh, *ends], outputs)))
     values = (*inputs, *(tangents[i + 1] for i in moving), *y)
-    moved = define.several(COND, values, {"branches": tuple(along)})
+    moved = define.apply_and_split(COND, values, {"branches": tuple(along)})
     for k, t in zip(kept, moved, strict=True):
         poisoned = any(is_masked(side[1][k]) for side in sides)
         made[k] = mask_cotangent(t) if poisoned else t
@@ -344,7 +344,7 @@ def _batch(
         many = [batch_graph(body, moving, size, everything)[0] for body in branches]
         if not batched[0]:
             chosen = {"branches": tuple(map(detach_leaves, many))}
-            return define.several(COND, (pred, *values), chosen)
+            return define.apply_and_split(COND, (pred, *values), chosen)
         with np.errstate(all="ignore"):  # of the branch that an example does not take
             made = [body.run(values) for body in many]
     return tuple(

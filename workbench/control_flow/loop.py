@@ -266,7 +266,7 @@ def find_costly(body: Graph, known: set[int], consts: set[int]) -> list[Tensor]:
         if (
             heavy[serial]
             and serial in read
-            and define.parts(node) is None
+            and define.output_values(node) is None
             and not is_draw(node)
             and node.op.pull is not None
             and not _is_uneven(node, inner)

@@ -22,7 +22,7 @@ SCAN = declare("scan")
 
 def run_loop(loop: Loop, inputs: Sequence[Any]) -> tuple[Any, ...]:
     """Return the outputs of a loop, as Tensors where an input is one."""
-    return define.several(SCAN, tuple(inputs), {"loop": loop})
+    return define.apply_and_split(SCAN, tuple(inputs), {"loop": loop})
 
 
 def _compute(*inputs: Any, loop: Loop) -> tuple[Any, ...]:

@@ -402,7 +402,7 @@ class Chunks:
 
 def run_chunks(chunks: Chunks, inputs: Sequence[Any]) -> tuple[Any, ...]:
     """Return the outputs of the loop back, as Tensors where an input is one."""
-    return define.several(CHUNKED, tuple(inputs), {"chunks": chunks})
+    return define.apply_and_split(CHUNKED, tuple(inputs), {"chunks": chunks})
 
 
 def _compute(*inputs: Any, chunks: Chunks) -> tuple[Any, ...]:

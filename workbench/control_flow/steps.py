@@ -77,7 +77,7 @@ class StepRule:
             return None
         if isinstance(here, define.Parts) or isinstance(there, define.Parts):
             # One of several outputs: what goes back to all of them.
-            outputs: Any = define.parts(x)
+            outputs: Any = define.output_values(x)
             none = (None,) * len(outputs)
             rows = zip(here or none, there or none, outputs, strict=True)
             return define.Parts(self._select(*row) for row in rows)

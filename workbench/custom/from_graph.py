@@ -183,7 +183,7 @@ class OpFromGraph(Call):
             return made[0] if self.single else tuple(made)
         if self.single:
             return apply(self, (*given, *self.implicit))
-        return define.several(self, (*given, *self.implicit))
+        return define.apply_and_split(self, (*given, *self.implicit))
 
     def _connection(self, inputs: Any, params: Params) -> list[list[bool]]:
         """Return the pattern of all that the op reads, for who looks for a path."""

@@ -177,7 +177,7 @@ class FunctionCall:
         """Return the result as one node of the program."""
         op = self._op = self._op or self.make_op()
         made = apply_valued(op, tuple(leaves), self.params, self._find_value)
-        found = define.outputs(made)
+        found = define.split_outputs(made)
         return self.rebuild_result(found if isinstance(found, tuple) else [found])
 
     def _find_value(self, args: tuple[Any, ...]) -> Any:

@@ -271,7 +271,7 @@ class Op:
         bound = self._bound_op
         made = tensor.apply(bound, given, bound.settings)
         if isinstance(made, Tensor):
-            return define.outputs(made)
+            return define.split_outputs(made)
         return made
 
     def _order_inputs(self, inputs: tuple[Any, ...], named: dict[str, Any]) -> Any:

@@ -452,7 +452,7 @@ def grad_undefined(op: Any, x_pos: int, x: Any, comment: str = "") -> Any:
     grad: the gradient by 'x' cannot be computed:
     the gradient of input 0 of floor is mathematically undefined (a step)
     """
-    return gradients.null("undefined", _name(op), x_pos, x, comment)
+    return gradients.make_null("undefined", _name(op), x_pos, x, comment)
 
 
 def grad_not_implemented(op: Any, x_pos: int, x: Any, comment: str = "") -> Any:
@@ -484,7 +484,7 @@ def grad_not_implemented(op: Any, x_pos: int, x: Any, comment: str = "") -> Any:
     ...     print("input 1 of fit" in str(error))
     True
     """
-    return gradients.null("not implemented", _name(op), x_pos, x, comment)
+    return gradients.make_null("not implemented", _name(op), x_pos, x, comment)
 
 
 def _name(op: Any) -> str:

@@ -32,8 +32,8 @@ from workbench.ops.define import (
     dtype_of,
     linear,
     list_positions,
-    no_out,
     op,
+    refuse_out,
     shape_of,
     shape_of_first,
 )
@@ -296,7 +296,7 @@ def trace(
     out: None = None,
 ) -> Array:
     """`numpy.trace`."""
-    no_out("np.trace", out)
+    refuse_out("np.trace", out)
     return np.sum(np.diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype)
 
 

@@ -36,10 +36,10 @@ from workbench.core.types import (
     spec_of,
 )
 from workbench.ops.define import (
-    aligned,
+    align_batch,
     list_positions,
     multilinear,
-    no_out,
+    refuse_out,
     shape_of,
     sum_to,
 )
@@ -131,7 +131,7 @@ def _matmul_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> 
         a = a[..., None, :]
     if column:
         b = b[..., None]
-    a, b = aligned((a, b), batched)
+    a, b = align_batch((a, b), batched)
     y = a @ b
     y = y[..., 0] if column else y
     return (y[..., 0] if column else y[..., 0, :]) if row else y
@@ -421,7 +421,7 @@ def einsum(
     **_: Any,
 ) -> Array:
     """`numpy.einsum`, in all its spellings."""
-    no_out("np.einsum", out)
+    refuse_out("np.einsum", out)
     subscripts, arrays = _spelt(operands)
     if dtype is not None:
         arrays = tuple(np.astype(x, dtype) for x in arrays)

@@ -66,7 +66,7 @@ def shape_of_first(x: Array, *others: Any, **params: Any) -> tuple[Any, ...]:
     return shape_of(x)
 
 
-def no_out(name: str, out: object) -> None:
+def refuse_out(name: str, out: object) -> None:
     """Refuse ``out=``: a traced value never changes in place."""
     if out is not None:
         raise TraceError(
@@ -103,7 +103,7 @@ def elementwise(
     """
     made = declare(name)
     made.compute = compute
-    _more(made, more)
+    _set_settings(made, more)
     made.elementwise = True
     if isinstance(compute, np.ufunc):
         UFUNCS[compute] = made
@@ -112,24 +112,26 @@ def elementwise(
         made.rule = "0" if partials else "no derivative"
         return made
 
-    def late() -> None:
+    def fill_rules() -> None:
         count = len(partials)
         names = ["x"] if count == 1 else [f"x{i}" for i in range(count)]
-        made.pull, made.push = _compile(name, names, partials)
-        read = {name for p in partials for name in _names(p)}
+        made.pull, made.push = _compile_rules(name, names, partials)
+        read = {name for p in partials for name in _find_names(p)}
         inputs = tuple(i for i, n in enumerate(names) if n in read)
         made.reads = inputs + (("y",) if "y" in read else ())
         made.rule = pretty_rule or "   ".join(
-            pretty(_product(p, "g")) for p in partials
+            pretty(_write_product(p, "g")) for p in partials
         )
 
-    made.fill_rules = late
+    made.fill_rules = fill_rules
     # absolute, real, ... turn complex into real and do not count.
-    made.keeps = isinstance(compute, np.ufunc) and compute.types == _same_types(compute)
+    made.keeps = isinstance(
+        compute, np.ufunc
+    ) and compute.types == _list_same_dtype_loops(compute)
     return made
 
 
-def _same_types(ufunc: np.ufunc) -> list[str]:
+def _list_same_dtype_loops(ufunc: np.ufunc) -> list[str]:
     """Return the loops of a ufunc with one input whose output has the input's dtype."""
     return [t for t in ufunc.types if len(t) == 4 and t[0] == t[3]]
 
@@ -193,7 +195,7 @@ def multilinear(
         if len(transposes) < 2
         else tuple(i for i, t in enumerate(transposes) if t is not None)
     )
-    _more(made, more)
+    _set_settings(made, more)
     return made
 
 
@@ -232,7 +234,7 @@ def op(
     if push is not None:
         forward = push
 
-        def pushed(
+        def push_tangents(
             tangents: tuple[Any, ...],
             y: Array,
             inputs: tuple[Any, ...],
@@ -240,9 +242,9 @@ def op(
         ) -> Tangent:
             return forward(tangents, y, *inputs, **params)
 
-        made.push = pushed
+        made.push = push_tangents
     made.rule = rule or ("" if made.pull else "no derivative")
-    _more(made, more)
+    _set_settings(made, more)
     return made
 
 
@@ -252,7 +254,7 @@ SETTINGS = set(
 )
 
 
-def _more(made: Op, more: dict[str, Any]) -> None:
+def _set_settings(made: Op, more: dict[str, Any]) -> None:
     for key, value in more.items():
         if key not in SETTINGS:
             raise TypeError(f"{made.name}: unknown setting {key!r}")
@@ -268,7 +270,7 @@ def sum_to(g: Array, shape: tuple[Any, ...]) -> Array:
     if dims.has_dim(have) or dims.has_dim(shape):
         if dims.is_same_shape(have, shape):
             return g
-        if not _broadcast_surely(have, shape):
+        if not _has_known_broadcast(have, shape):
             return apply(UNBROADCAST, (g,), {"shape": shape})
     extra = len(have) - len(shape)
     axes = tuple(range(extra)) + tuple(
@@ -285,7 +287,7 @@ def sum_to(g: Array, shape: tuple[Any, ...]) -> Array:
     return g if dims.is_same_shape(shape_of(g), shape) else np.reshape(g, shape)
 
 
-def _broadcast_surely(have: tuple[Any, ...], shape: tuple[Any, ...]) -> bool:
+def _has_known_broadcast(have: tuple[Any, ...], shape: tuple[Any, ...]) -> bool:
     """Return whether it is known over which axes to sum."""
     ends = zip(have[len(have) - len(shape) :], shape, strict=True)
     return all(
@@ -331,21 +333,23 @@ UNBROADCAST.batch = _unbroadcast_batch
 
 
 @lru_cache(maxsize=256)
-def _tree(partial: str) -> ast.expr:
+def _parse_partial(partial: str) -> ast.expr:
     return ast.parse(partial, mode="eval").body
 
 
 @lru_cache(maxsize=256)
-def _names(partial: str) -> frozenset[str]:
+def _find_names(partial: str) -> frozenset[str]:
     """The names in an expression; most are a name or a number, without a tree."""
     if partial.isidentifier():
         return frozenset({partial})
-    return frozenset(n.id for n in ast.walk(_tree(partial)) if isinstance(n, ast.Name))
+    return frozenset(
+        n.id for n in ast.walk(_parse_partial(partial)) if isinstance(n, ast.Name)
+    )
 
 
-def _product(partial: str, g: str) -> str:
+def _write_product(partial: str, g: str) -> str:
     """Return the text of ``g`` times a partial derivative, as one would write it."""
-    if "g" in _names(partial):
+    if "g" in _find_names(partial):
         return re.sub(r"\bg\b", g, partial)
     if partial == "1":
         return g
@@ -353,19 +357,19 @@ def _product(partial: str, g: str) -> str:
         return f"-{g}"
     if partial == "0":
         return "None"
-    tree = _tree(partial)
+    tree = _parse_partial(partial)
     simple = isinstance(tree, (ast.Name, ast.Call, ast.Constant)) or (
         isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Pow)
     )
     return f"{g} * {partial}" if simple else f"{g} * ({partial})"
 
 
-def _compile(
+def _compile_rules(
     name: str, names: list[str], partials: tuple[str, ...]
 ) -> tuple[Rule, Rule]:
     """Return the functions `pull` and `push` of an elementwise op, as straight code."""
     unpack = f"    {', '.join(names)}, = inputs\n"
-    pulled = [_product(p, "g") for p in partials]
+    pulled = [_write_product(p, "g") for p in partials]
     if len(names) == 1:
         returned = f"({pulled[0]},)"
     else:
@@ -382,7 +386,7 @@ def _compile(
         if partial != "0":
             push += (
                 f"    if {tangent} is not None:\n"
-                f"        term = {_product(partial, tangent)}\n"
+                f"        term = {_write_product(partial, tangent)}\n"
                 "        total = term if total is None else total + term\n"
             )
     push += "    return total\n"
@@ -393,14 +397,14 @@ def _compile(
         len(source), None, source.splitlines(True), filename,
     )  # fmt: skip
     scope = dict(RULE_NAMES)
-    for used in {name for partial in partials for name in _names(partial)}:
+    for used in {name for partial in partials for name in _find_names(partial)}:
         if used not in scope and hasattr(np, used):
             scope[used] = getattr(np, used)
     exec(compile(source, filename, "exec"), scope)
     return scope["pull"], scope["push"]
 
 
-def aligned(inputs: tuple[Any, ...], batched: tuple[bool, ...]) -> tuple[Any, ...]:
+def align_batch(inputs: tuple[Any, ...], batched: tuple[bool, ...]) -> tuple[Any, ...]:
     """Inputs of a batch that broadcast, with the axis of the batch in front."""
     rank = max(len(shape_of(x)) - b for x, b in zip(inputs, batched, strict=True))
     return tuple(
@@ -420,7 +424,7 @@ def _batch_whole(
 def _batch_aligned(
     op: Op, inputs: tuple[Any, ...], batched: Batched, params: dict[str, Any]
 ) -> Array:
-    return apply(op, aligned(inputs, batched), params)
+    return apply(op, align_batch(inputs, batched), params)
 
 
 def _batch_shifted(
@@ -488,55 +492,55 @@ ITEM = op(
 )
 
 
-def flat(passed: Sequence[Any]) -> list[Any]:
+def flatten_parts(passed: Sequence[Any]) -> list[Any]:
     """Return what a rule passed on, with the entries of `Parts` in their place."""
     return [c for p in passed for c in (p if isinstance(p, tuple) else (p,))]
 
 
 def count_outputs(whole: Tensor | tuple[Any, ...]) -> int:
     """Return how many outputs a tuple Tensor, or the tuple of its values, has."""
-    found = parts(whole) if isinstance(whole, Tensor) else whole
+    found = output_values(whole) if isinstance(whole, Tensor) else whole
     return len(found or ())
 
 
-def parts(node: Tensor) -> tuple[Any, ...] | None:
+def output_values(node: Tensor) -> tuple[Any, ...] | None:
     """The values of the outputs of a tuple Tensor, or their specs; None of another."""
     found: Any = node.spec if node._value is None else node._value
     return found if isinstance(found, tuple) else None
 
 
-def many(x: object) -> bool:
+def is_tuple_tensor(x: object) -> bool:
     """Return whether it is a tuple Tensor."""
-    return isinstance(x, Tensor) and parts(x) is not None
+    return isinstance(x, Tensor) and output_values(x) is not None
 
 
-def outputs(node: Tensor) -> Tensor | tuple[Any, ...]:
+def split_outputs(node: Tensor) -> Tensor | tuple[Any, ...]:
     """Return a Tensor as a rule sees it: itself, or the tuple of its outputs."""
-    found = parts(node)
+    found = output_values(node)
     if found is None:
         return node
     return tuple(apply(ITEM, (node,), {"index": i}) for i in range(len(found)))
 
 
-def several(
+def apply_and_split(
     made: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS
 ) -> tuple[Any, ...]:
     """Apply an op with several outputs: a tuple of arrays, or of their Tensors."""
     whole = apply(made, inputs, params)
-    return tuple(outputs(whole)) if isinstance(whole, Tensor) else tuple(whole)
+    return tuple(split_outputs(whole)) if isinstance(whole, Tensor) else tuple(whole)
 
 
 # Operands: values that are needed, and numbers in the library of an array.
 
 
-def beside(x: ArrayLike | None, like: ArrayLike) -> Any:
+def admit_like(x: ArrayLike | None, like: ArrayLike) -> Any:
     """`admit`, where a list becomes an array of the library of ``like``."""
     listed = isinstance(x, (list, tuple))
     x = admit(x)
-    return placed(x, like) if listed else x
+    return convert_like(x, like) if listed else x
 
 
-def placed(array: ArrayLike | None, like: object) -> Any:
+def convert_like(array: ArrayLike | None, like: object) -> Any:
     """Return a small array of NumPy in the library of another, if that is not NumPy."""
     value = value_of(like)
     if (
@@ -556,7 +560,7 @@ def list_positions(*ends: Any, like: Array) -> Array:
     return made
 
 
-def known(x: object, what: str, cure: str) -> Any:
+def require_value(x: object, what: str, cure: str) -> Any:
     """Return the plain array behind ``x``.
 
     Raises

@@ -30,8 +30,8 @@ from workbench.ops.define import (
     dtype_of,
     elementwise,
     linear,
-    no_out,
     op,
+    refuse_out,
     shape_of,
 )
 
@@ -204,7 +204,7 @@ def clip(
     max: Array | None = None,
 ) -> Array:
     """`numpy.clip`; a bound of None is no bound."""
-    no_out("np.clip", out)
+    refuse_out("np.clip", out)
     low, high = a_min if min is None else min, a_max if max is None else max
     if low is None and high is None:
         return apply(declare("positive"), (a,))
@@ -429,14 +429,14 @@ elementwise("round", _round_compute, "0")
 @implements(np.round, np.around)
 def round_(a: Array, decimals: int = 0, out: None = None) -> Array:
     """`numpy.round`, whose derivative is zero."""
-    no_out("np.round", out)
+    refuse_out("np.round", out)
     return apply(declare("round"), (a,), {"decimals": decimals} if decimals else {})
 
 
 @implements(np.fix)
 def fix(x: Array, out: None = None) -> Array:
     """`numpy.fix`."""
-    no_out("np.fix", out)
+    refuse_out("np.fix", out)
     return np.trunc(x)
 
 
@@ -576,7 +576,7 @@ def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array | np.bool | bool:
 
 
 def _signed(name: str, x: Array, out: object, sign: float) -> Array:
-    no_out(f"np.{name}", out)
+    refuse_out(f"np.{name}", out)
     if dtype_of(x).kind == "c":
         raise TypeError(
             f"This operation is not supported for {dtype_of(x)} values because it would"

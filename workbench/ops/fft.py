@@ -14,7 +14,7 @@ from workbench.core.dims import Dim, has_dim, is_same_shape, is_zero_length, sma
 from workbench.core.op import Op, implements
 from workbench.core.tensor import admit, apply
 from workbench.core.types import Array, Params, Shape, Spec, as_spec
-from workbench.ops.define import dtype_of, linear, list_positions, no_out, shape_of
+from workbench.ops.define import dtype_of, linear, list_positions, refuse_out, shape_of
 from workbench.ops.elementwise import conjugate
 from workbench.ops.shaping import normal_axes, normal_axis
 
@@ -234,7 +234,7 @@ def _along_one(name: str, transform: Callable[..., Any]) -> Callable[..., Any]:
         norm: str | None = None,
         out: None = None,
     ) -> Array:
-        no_out(f"np.fft.{name}", out)
+        refuse_out(f"np.fft.{name}", out)
         return transform(admit(a), n, axis, norm)
 
     return answer
@@ -329,7 +329,7 @@ def _along_all(name: str, transform: Callable[..., Any]) -> list[Callable[..., A
             norm: str | None = None,
             out: None = None,
         ) -> Array:
-            no_out(f"np.fft.{called}", out)
+            refuse_out(f"np.fft.{called}", out)
             return transform(admit(a), s, axes, norm)
 
         return answer

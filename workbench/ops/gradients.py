@@ -18,7 +18,7 @@ from workbench.errors import (
     GradUndefinedError,
     NullTypeGradError,
 )
-from workbench.ops.define import aligned, elementwise, op
+from workbench.ops.define import align_batch, elementwise, op
 
 
 def _first(x: Array, *settings: Any) -> Array:
@@ -83,7 +83,7 @@ def _batch(name: str) -> Callable[..., Array]:
             x = inputs[0]
             inputs = (np.broadcast_to(x, (size, *np.shape(x))), *inputs[1:])
             batched = (True, *batched[1:])
-        return apply(declare(name), aligned(inputs, batched), params)
+        return apply(declare(name), align_batch(inputs, batched), params)
 
     return batch
 
@@ -179,7 +179,7 @@ _APART: ContextVar[Apart | None] = ContextVar("apart", default=None)
 
 
 @contextmanager
-def noted() -> Iterator[Apart]:
+def note_disconnected() -> Iterator[Apart]:
     """A block whose rules note the inputs that they call disconnected."""
     found: Apart = set()
     token = _APART.set(found)
@@ -189,13 +189,13 @@ def noted() -> Iterator[Apart]:
         _APART.reset(token)
 
 
-def told(c: Any, op: Op, position: int, x: ArrayLike) -> object:
+def resolve_cotangent(c: Any, op: Op, position: int, x: ArrayLike) -> object:
     """Return what a rule gave for an input; a bare `NullType` as an expression.
 
     Of a `DisconnectedType`, which is noted, None.
     """
     if type(c) is NullType:
-        return null("undefined", op.name, position, x, c.why_null)
+        return make_null("undefined", op.name, position, x, c.why_null)
     if isinstance(c, DisconnectedType):
         found = _APART.get()
         if found is not None and isinstance(x, Tensor):
@@ -204,7 +204,9 @@ def told(c: Any, op: Op, position: int, x: ArrayLike) -> object:
     return c
 
 
-def null(kind: str, name: str, position: int, x: ArrayLike, comment: str) -> Tensor:
+def make_null(
+    kind: str, name: str, position: int, x: ArrayLike, comment: str
+) -> Tensor:
     """Return the gradient of input ``position`` of an op that there is none of.
 
     ``kind`` is "undefined" or "not implemented".
@@ -221,9 +223,9 @@ def null(kind: str, name: str, position: int, x: ArrayLike, comment: str) -> Ten
     return made
 
 
-def like(x: Array, found: Tensor) -> Tensor:
+def copy_null(x: Array, found: Tensor) -> Tensor:
     """Return the same refusal in the shape of ``x``."""
-    return null(x=x, **found.params)
+    return make_null(x=x, **found.params)
 
 
 def is_null(x: object) -> bool:
@@ -231,7 +233,7 @@ def is_null(x: object) -> bool:
     return isinstance(x, Tensor) and x.op is NULL
 
 
-def among(xs: Sequence[Any]) -> list[Tensor | None]:
+def find_nulls(xs: Sequence[Any]) -> list[Tensor | None]:
     """For each of some expressions the first null that it holds, or None.
 
     Costs nothing until a null is made somewhere; then one walk over the part of the
@@ -252,12 +254,12 @@ def among(xs: Sequence[Any]) -> list[Tensor | None]:
     return [held.get(x.serial) if isinstance(x, Tensor) else None for x in xs]
 
 
-def first(x: Array) -> Tensor | None:
+def find_null(x: Array) -> Tensor | None:
     """Return the first null that an expression holds, or None."""
-    return among([x])[0] if MADE else None
+    return find_nulls([x])[0] if MADE else None
 
 
-def refusal(found: Tensor, what: str) -> NullTypeGradError:
+def null_error(found: Tensor, what: str) -> NullTypeGradError:
     """Return the error for an expression that holds a null."""
     return _error(what, **found.params)
 
@@ -287,11 +289,11 @@ def _infer(x: Array, **params: Any) -> Spec:
 
 
 def _pull(g: Array, y: Array, x: Array, **params: Any) -> Tensor:
-    return null(x=x, **params)
+    return make_null(x=x, **params)
 
 
 def _push(tangents: tuple[Any, ...], y: Array, x: Array, **params: Any) -> Tensor:
-    return null(x=x, **params)
+    return make_null(x=x, **params)
 
 
 NULL = op(

@@ -25,7 +25,7 @@ from workbench.core.op import ViewParams, declare, implements
 from workbench.core.tensor import Tensor, admit, apply, note_view
 from workbench.core.types import Array, ArrayLike, Batched, Params, Shape, Spec, is_weak
 from workbench.errors import DtypeError, TraceError
-from workbench.ops.define import Casting, dtype_of, no_out, shape_of
+from workbench.ops.define import Casting, dtype_of, refuse_out, shape_of
 from workbench.ops.indexing import GETITEM, Slice, sliced
 from workbench.ops.shaping import integers, moveaxis, normal_axis
 
@@ -160,7 +160,7 @@ def concatenate(
     casting: Casting = "same_kind",
 ) -> Array:
     """`numpy.concatenate`."""
-    no_out("np.concatenate", out)
+    refuse_out("np.concatenate", out)
     parts = _parts(arrays)
     if axis is None:
         parts, axis = tuple(map(np.ravel, parts)), 0
@@ -191,7 +191,7 @@ def stack(
     casting: Casting = "same_kind",
 ) -> Array:
     """`numpy.stack`."""
-    no_out("np.stack", out)
+    refuse_out("np.stack", out)
     parts = _parts(arrays)
     rank = len(shape_of(parts[0])) + 1
     y = apply(declare("stack"), parts, {"axis": normal_axis(axis, rank)})

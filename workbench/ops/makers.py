@@ -33,12 +33,12 @@ from workbench.core.types import (
 )
 from workbench.errors import UnknownLengthError
 from workbench.ops.define import (
-    aligned,
+    align_batch,
+    convert_like,
     dtype_of,
     linear,
     list_positions,
     op,
-    placed,
     shape_of,
 )
 from workbench.ops.lengths import ARANGE, unvalued
@@ -477,7 +477,7 @@ def _push(tangents: tuple[Any, ...], y: Array, *ends: Any, **params: Any) -> Arr
 
 
 def _batch(inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params) -> Array:
-    return np.moveaxis(apply(LINSPACE, aligned(inputs, batched), params), 1, 0)
+    return np.moveaxis(apply(LINSPACE, align_batch(inputs, batched), params), 1, 0)
 
 
 LINSPACE = op(
@@ -539,7 +539,9 @@ def logspace(
     if len(shape_of(base)):
         rank = max(len(shape_of(x)) for x in (start, stop, base))
         start, stop, base = (
-            placed(np.reshape(x, (1,) * (rank - len(shape_of(x))) + shape_of(x)), base)
+            convert_like(
+                np.reshape(x, (1,) * (rank - len(shape_of(x))) + shape_of(x)), base
+            )
             for x in (start, stop, base)
         )
         base = np.expand_dims(base, axis)
@@ -585,4 +587,6 @@ def geomspace(
 
 def _as_array(x: Array, like: Array) -> Array:
     """Return a number as an array of the library of the other end."""
-    return x if hasattr(x, "astype") else placed(np.asarray(x), like)  # host array: no
+    return (
+        x if hasattr(x, "astype") else convert_like(np.asarray(x), like)
+    )  # host array: no

@@ -18,7 +18,7 @@ from workbench.core.op import implements
 from workbench.core.tensor import admit, apply
 from workbench.core.types import Array, ArrayLike, Shape
 from workbench.errors import UnknownLengthError
-from workbench.ops.define import dtype_of, known, list_positions, op, shape_of
+from workbench.ops.define import dtype_of, list_positions, op, require_value, shape_of
 
 
 def _coefficients(p: Any) -> Any:
@@ -29,7 +29,9 @@ def _coefficients(p: Any) -> Any:
 def _shortened(p: Any, name: str) -> Array:
     """Without the zeros in front, as `numpy.poly1d` holds them; 0 stays."""
     p = _coefficients(p)
-    value = known(p, f"np.{name}", "Write np.convolve(a, b), which cuts no zeros.")
+    value = require_value(
+        p, f"np.{name}", "Write np.convolve(a, b), which cuts no zeros."
+    )
     first = 0
     while first < shape_of(p)[0] - 1 and not bool(value[first]):
         first += 1
@@ -128,7 +130,7 @@ def polydiv(u: Array, v: Array) -> tuple[Any, Any]:
 
 
 def _remainder(r: Array) -> Array:
-    value = known(r, "the remainder in np.polydiv", "Write the division out.")
+    value = require_value(r, "the remainder in np.polydiv", "Write the division out.")
     first = 0
     while first < len(value) - 1 and bool(np.abs(value[first]) <= 1e-8):
         first += 1
@@ -216,7 +218,9 @@ def roots(p: Array) -> Array:
     p = _coefficients(p)
     if len(shape_of(p)) != 1:
         raise ValueError("Input must be a rank-1 array.")
-    known(p, "np.roots", "Trace with values (wb.grad, a %%autodiff cell), row by row.")
+    require_value(
+        p, "np.roots", "Trace with values (wb.grad, a %%autodiff cell), row by row."
+    )
     return apply(ROOTS, (p,))
 
 
@@ -243,7 +247,9 @@ def poly(seq_of_zeros: ArrayLike) -> Array | float:
         nothing = np.zeros_like(one)
         p = np.concatenate([p, nothing]) - zeros[k] * np.concatenate([nothing, p])
     if dtype_of(p).kind == "c":
-        value = known(zeros, "np.poly", "Trace with values, or give real roots.")
+        value = require_value(
+            zeros, "np.poly", "Trace with values, or give real roots."
+        )
         if bool(np.all(np.sort(value) == np.sort(np.conjugate(value)))):
             return np.real(p)
     return p

@@ -16,7 +16,7 @@ from workbench.core.op import CALLS, implements
 from workbench.core.tensor import admit
 from workbench.core.tree import is_sparse
 from workbench.core.types import Array, Axis, Shape
-from workbench.ops.define import no_out, shape_of
+from workbench.ops.define import refuse_out, shape_of
 from workbench.ops.elementwise import conjugate
 from workbench.ops.shaping import moveaxis
 
@@ -24,7 +24,7 @@ from workbench.ops.shaping import moveaxis
 @implements(np.dot)
 def dot(a: Array, b: Array, out: None = None) -> Array:
     """`numpy.dot`."""
-    no_out("np.dot", out)
+    refuse_out("np.dot", out)
     if is_sparse(a) or is_sparse(b):
         return a @ b
     a, b = admit(a), admit(b)
@@ -50,7 +50,7 @@ def inner(a: Array, b: Array, /) -> Array:
 @implements(np.outer)
 def outer(a: Array, b: Array, out: None = None) -> Array:
     """`numpy.outer`."""
-    no_out("np.outer", out)
+    refuse_out("np.outer", out)
     return np.reshape(admit(a), (-1, 1)) * np.reshape(admit(b), (1, -1))
 
 
@@ -154,7 +154,7 @@ def _multi_dot_lengths(arrays: Sequence[Array], **settings: Any) -> Shape:
 @implements(np.linalg.multi_dot, lengths=_multi_dot_lengths)
 def multi_dot(arrays: Sequence[Array], *, out: None = None) -> Array:
     """`numpy.linalg.multi_dot`, multiplied in the order that takes fewest steps."""
-    no_out("np.linalg.multi_dot", out)
+    refuse_out("np.linalg.multi_dot", out)
     arrays = list(map(admit, arrays))
     if len(arrays) < 2:
         raise ValueError(

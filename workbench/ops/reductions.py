@@ -21,7 +21,7 @@ from workbench.core.dims import largest
 from workbench.core.op import Op, implements
 from workbench.core.tensor import Tensor, admit, apply
 from workbench.core.types import Array, ArrayLike, Axis, Params, Spec
-from workbench.ops.define import dtype_of, linear, no_out, op, shape_of
+from workbench.ops.define import dtype_of, linear, op, refuse_out, shape_of
 from workbench.ops.elementwise import stop_gradient
 
 _add: Any = np.add.reduce
@@ -198,7 +198,7 @@ def sum_(
     where: Array | bool = True,
 ) -> Array:
     """`numpy.sum`."""
-    no_out("np.sum", out)
+    refuse_out("np.sum", out)
     if dtype is not None:
         a = a.astype(dtype)
     if where is not True:
@@ -239,7 +239,7 @@ def mean(
     where: Array | bool = True,
 ) -> Array:
     """`numpy.mean`."""
-    no_out("np.mean", out)
+    refuse_out("np.mean", out)
     if dtype is not None:
         a = a.astype(dtype)
     if where is not True:
@@ -303,7 +303,7 @@ def prod(
     where: Array | bool = True,
 ) -> Array:
     """`numpy.prod`; its derivative is right where entries are 0."""
-    no_out("np.prod", out)
+    refuse_out("np.prod", out)
     if dtype is not None:
         a = a.astype(dtype)
     if where is not True:
@@ -464,7 +464,7 @@ def _answer_extremum(name: str, *functions: Any) -> None:
         initial: ArrayLike | None = None,
         where: Array | bool = True,
     ) -> Array:
-        no_out(f"np.{name}", out)
+        refuse_out(f"np.{name}", out)
         if where is not True:
             if initial is None:
                 raise ValueError(
@@ -487,7 +487,7 @@ _answer_extremum("min", np.min, np.amin)
 @implements(np.ptp)
 def ptp(a: Array, axis: Axis = None, out: None = None, keepdims: bool = False) -> Array:
     """`numpy.ptp`: the largest less the smallest."""
-    no_out("np.ptp", out)
+    refuse_out("np.ptp", out)
     largest = np.max(a, axis=axis, keepdims=keepdims)
     return largest - np.min(a, axis=axis, keepdims=keepdims)
 
@@ -526,7 +526,7 @@ def _answer_without_nan(name: str, neutral: float, *, counted: bool) -> None:
         *rest: Any,
         **more: Any,
     ) -> Array:
-        no_out(f"np.{name}", out)
+        refuse_out(f"np.{name}", out)
         if counted:
             more["where"] = _present(a, more.get("where", True))
         return plain(_without(a, neutral), axis, dtype, None, *rest, **more)
@@ -575,7 +575,7 @@ def _answer_nan_extremum(name: str, worst: float) -> None:
         initial: ArrayLike | None = None,
         where: Array | bool = True,
     ) -> Array:
-        no_out(f"np.nan{name}", out)
+        refuse_out(f"np.nan{name}", out)
         if dtype_of(a).kind in "fc" and initial is None and where is True:
             # Still NaN, and yet nothing flows back to it, whatever made it.
             a = np.where(np.isnan(a), np.nan, a)

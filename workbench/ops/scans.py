@@ -19,12 +19,12 @@ from workbench.core.op import Op, implements
 from workbench.core.tensor import admit, apply
 from workbench.core.types import Array, ArrayLike, Axis
 from workbench.ops.define import (
-    beside,
+    admit_like,
+    convert_like,
     dtype_of,
     linear,
-    no_out,
     op,
-    placed,
+    refuse_out,
     shape_of,
     shape_of_first,
 )
@@ -124,7 +124,7 @@ def _answer_running(made: Op, standard: str, first: int) -> None:
         *,
         include_initial: bool = False,
     ) -> Array:
-        no_out(f"np.{made.name}", out)
+        refuse_out(f"np.{made.name}", out)
         if dtype is not None:
             a = a.astype(dtype)
         if axis is None or (shape_of(a) == () and axis in (0, -1)):
@@ -385,8 +385,8 @@ def interp(
     """
     kind = np.complex128 if dtype_of(fp := admit(fp)).kind == "c" else np.float64
     like = next((v for v in (x, xp, fp) if hasattr(v, "dtype")), fp)
-    x, xp = (_array(beside(v, like), like).astype(np.float64) for v in (x, xp))
-    fp = placed(fp, like).astype(kind)
+    x, xp = (_array(admit_like(v, like), like).astype(np.float64) for v in (x, xp))
+    fp = convert_like(fp, like).astype(kind)
     if len(shape_of(xp)) != 1 or len(shape_of(fp)) != 1:
         raise ValueError("Data points must be 1-D sequences")
     length = shape_of(xp)[0]

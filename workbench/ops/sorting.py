@@ -17,12 +17,12 @@ from workbench.core.op import Op, implements
 from workbench.core.tensor import admit, apply, value_of
 from workbench.core.types import Array, ArrayLike, Axis, Batched, Params, Spec
 from workbench.ops.define import (
-    beside,
+    admit_like,
+    convert_like,
     dtype_of,
-    known,
-    no_out,
     op,
-    placed,
+    refuse_out,
+    require_value,
     shape_of,
     shape_of_first,
 )
@@ -68,7 +68,7 @@ def _answer_counting(name: str, neutral: bool = False) -> None:
         *,
         where: Array | bool = True,
     ) -> Array:
-        no_out(f"np.{name}", out)
+        refuse_out(f"np.{name}", out)
         if where is not True:
             a = np.where(where, a, neutral)
         return apply(made, (a,), settings(axis, keepdims, a))
@@ -314,8 +314,8 @@ def intersect1d(
     """`numpy.intersect1d`; the values are those of the first array."""
     first = np.ravel(admit(ar1))
     _, i, j = np.intersect1d(
-        known(first, "np.intersect1d", _CURE),
-        known(admit(ar2), "np.intersect1d", _CURE),
+        require_value(first, "np.intersect1d", _CURE),
+        require_value(admit(ar2), "np.intersect1d", _CURE),
         assume_unique,
         return_indices=True,
     )
@@ -328,8 +328,8 @@ def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Ar
     first = np.ravel(admit(ar1))
     if not assume_unique:
         first = np.unique(first)
-    value = known(first, "np.setdiff1d", _CURE)
-    other = known(admit(ar2), "np.setdiff1d", _CURE)
+    value = require_value(first, "np.setdiff1d", _CURE)
+    other = require_value(admit(ar2), "np.setdiff1d", _CURE)
     (kept,) = np.nonzero(~np.isin(value, other))
     return first[kept]
 
@@ -341,7 +341,7 @@ def setxor1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Arr
     if not assume_unique:
         parts = [np.unique(x) for x in parts]
     both = np.concatenate(parts)
-    value = known(both, "np.setxor1d", _CURE)
+    value = require_value(both, "np.setxor1d", _CURE)
     _, index, count = np.unique(value, return_index=True, return_counts=True)
     return both[index[count == 1]]
 
@@ -370,7 +370,7 @@ def isin(
     """`numpy.isin`."""
     params = {"invert": True} if invert else {}
     return apply(
-        ISIN, (element := admit(element), beside(test_elements, element)), params
+        ISIN, (element := admit(element), admit_like(test_elements, element)), params
     )
 
 
@@ -381,7 +381,7 @@ def isin(
 def trim_zeros(filt: Array, trim: str = "fb", axis: Axis = None) -> Array:
     """`numpy.trim_zeros`."""
     filt = admit(filt)
-    value = known(filt, "np.trim_zeros", "Write x[start:stop].")
+    value = require_value(filt, "np.trim_zeros", "Write x[start:stop].")
     trim = trim.lower()
     if trim not in ("fb", "bf", "f", "b"):
         raise ValueError(f"unexpected character(s) in `trim`: {trim!r}")
@@ -425,7 +425,7 @@ def bincount(
         Where ``x`` has no values, which say how many bins there are.
     """
     cure = "Write wb.at(np.zeros(n))[x].add(weights), with n bins."
-    value = known(admit(x), "np.bincount", cure)
+    value = require_value(admit(x), "np.bincount", cure)
     counts = np.bincount(value, minlength=minlength)
     if weights is None:
         return counts
@@ -483,10 +483,10 @@ def _edges(
                 " weighted data"
             )
         cure = "Write bins=10, or the edges."
-        value = known(a, f"np.histogram with bins={bins!r}", cure)
+        value = require_value(a, f"np.histogram with bins={bins!r}", cure)
         limits = None if range is None else tuple(map(value_of, map(admit, range)))
         bins = shape_of(np.histogram_bin_edges(value, bins, limits))[0] - 1
-    bins = beside(bins, a)
+    bins = admit_like(bins, a)
     if len(shape_of(bins)) == 1:
         value = value_of(bins)
         if value is not None and bool(np.any(value[:-1] > value[1:])):
@@ -504,7 +504,7 @@ def _edges(
     kind = np.result_type(low, high, dtype_of(a))
     kind = np.result_type(kind, float) if kind.kind in "biu" else kind
     edges = np.linspace(low, high, number + 1, dtype=kind)  # host array: of numbers
-    return placed(edges, a)
+    return convert_like(edges, a)
 
 
 def _bins(a: Array, edges: Array) -> Array:
@@ -561,7 +561,7 @@ def histogram(
            [0., 1., 1.]])
     """
     a = admit(a)
-    weights = beside(weights, a)
+    weights = admit_like(weights, a)
     if weights is not None and shape_of(weights) != shape_of(a):
         raise ValueError("weights should have the same shape as a.")
     a = np.ravel(a)
@@ -588,7 +588,7 @@ def histogramdd(
     if isinstance(sample, (list, tuple)) or len(shape_of(sample)) != 2:
         sample = np.transpose(np.atleast_2d(_rows(sample)))
     rank = shape_of(sample)[1]
-    weights = beside(weights, sample)
+    weights = admit_like(weights, sample)
     try:
         several = list(bins)
     except TypeError:

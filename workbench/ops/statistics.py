@@ -17,7 +17,13 @@ from workbench.core.dims import Dim, always_differ, is_zero_length, largest
 from workbench.core.op import Op, implements
 from workbench.core.tensor import Tensor, admit, apply, value_of
 from workbench.core.types import Array, ArrayLike, Axis, Shape, is_weak
-from workbench.ops.define import beside, dtype_of, no_out, placed, shape_of
+from workbench.ops.define import (
+    admit_like,
+    convert_like,
+    dtype_of,
+    refuse_out,
+    shape_of,
+)
 from workbench.ops.elementwise import conjugate, divide_by_length, stop_gradient
 from workbench.ops.reductions import (
     count,
@@ -80,7 +86,7 @@ def _answer_moment(made: Op) -> None:
         mean: Array | None = None,
         correction: float | None = None,
     ) -> Array:
-        no_out(f"np.{made.name}", out)
+        refuse_out(f"np.{made.name}", out)
         ddof = ddof if correction is None else correction
         if dtype is not None:
             a = a.astype(dtype)
@@ -169,7 +175,7 @@ def average(
 ) -> Array | tuple[Array, Array]:
     """`numpy.average`, differentiable in the weights too."""
     a = admit(a)
-    weights = beside(weights, a)
+    weights = admit_like(weights, a)
     if weights is None:
         y = np.mean(a, axis=axis, keepdims=keepdims)
         return (y, np.full_like(y, count(a, axis))) if returned else y
@@ -205,7 +211,7 @@ def _variables(x: Array, name: str, rowvar: bool, dtype: npt.DTypeLike | None) -
 
 
 def _sample_weights(w: Array, name: str, rows: Array) -> Array:
-    w, length = beside(w, rows).astype(np.float64), shape_of(rows)[1]
+    w, length = admit_like(w, rows).astype(np.float64), shape_of(rows)[1]
     if len(shape_of(w)) > 1:
         raise RuntimeError(f"cannot handle multidimensional {name}")
     if always_differ(shape_of(w), (length,)):
@@ -423,7 +429,7 @@ def _answer_median(name: str, *, skip: bool) -> None:
         overwrite_input: bool = False,
         keepdims: bool = False,
     ) -> Array:
-        no_out(f"np.{name}", out)
+        refuse_out(f"np.{name}", out)
         a = admit(a)
         if dtype_of(a).kind in "biu":
             a = a.astype(float)
@@ -522,9 +528,9 @@ def _quantile(
     plain = shape == () and not isinstance(q, Tensor)
     flat = q if plain else np.reshape(q, (-1,))
     if shape and (skip or weights is not None):  # it meets arrays, not numbers
-        flat = placed(flat, lines.line)
+        flat = convert_like(flat, lines.line)
     if weights is not None:
-        return _weighted(lines, beside(weights, a), a, flat, shape, axis)
+        return _weighted(lines, admit_like(weights, a), a, flat, shape, axis)
     place = _position(method, lines.size, flat)
     exact = dtype_of(place).kind in "iu"  # of q = 0 or q = 1, as integers
     last = lines.size - 1
@@ -557,7 +563,7 @@ def _fitted(share: Array | float, lines: _Lines, light: bool) -> Array | float:
     if isinstance(share, (float, np.floating, np.ndarray)):
         if np.ndim(share) == 0:
             return float(share) if light else share
-        return placed(share, lines.line)
+        return convert_like(share, lines.line)
     kind = dtype_of(lines.line)
     return share.astype(kind) if light and kind.kind == "f" else share
 
@@ -614,7 +620,7 @@ def _answer_quantile(name: str, whole: int, *, skip: bool) -> None:
         *,
         weights: Array | None = None,
     ) -> Array:
-        no_out(f"np.{name}", out)
+        refuse_out(f"np.{name}", out)
         return _quantile(a, q, axis, method, keepdims, weights, whole, skip)
 
 

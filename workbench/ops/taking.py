@@ -20,7 +20,14 @@ from workbench.core.op import FUNCTIONS, CopyParams, implements
 from workbench.core.tensor import Tensor, admit, apply, value_of
 from workbench.core.types import Array, ArrayLike, Shape
 from workbench.errors import GradientLostError, ShapeError, TraceError
-from workbench.ops.define import Casting, dtype_of, list_positions, no_out, op, shape_of
+from workbench.ops.define import (
+    Casting,
+    dtype_of,
+    list_positions,
+    op,
+    refuse_out,
+    shape_of,
+)
 from workbench.ops.indexing import ARRAY, GETITEM, WHOLE, masked_by_symbols
 from workbench.ops.lengths import PLACES, is_symbolic, places
 from workbench.ops.shaping import integers, normal_axis
@@ -36,7 +43,7 @@ def take(
     mode: str = "raise",
 ) -> Array:
     """`numpy.take`."""
-    no_out("np.take", out)
+    refuse_out("np.take", out)
     a = admit(a)
     if axis is None or (shape_of(a) == () and axis in (0, -1)):
         a, axis = np.ravel(a), 0
@@ -126,7 +133,7 @@ def compress(
     condition: Array, a: Array, axis: int | None = None, out: None = None
 ) -> Array:
     """`numpy.compress`; what is left out never poisons, as in `numpy.where`."""
-    no_out("np.compress", out)
+    refuse_out("np.compress", out)
     a = admit(a)
     if axis is None:
         a, axis = np.ravel(a), 0
@@ -195,7 +202,7 @@ def choose(
     a: Any, choices: Iterable[Any], out: None = None, mode: str = "raise"
 ) -> Array:
     """`numpy.choose`; what is not chosen never poisons, as in `numpy.where`."""
-    no_out("np.choose", out)
+    refuse_out("np.choose", out)
     choices = [admit(choice) for choice in choices]
     if isinstance(a, (list, tuple)):
         a = np.asarray(a, like=choices[0])

@@ -20,7 +20,7 @@ from workbench.core.refusals import unsupported_error
 from workbench.core.tensor import admit, apply
 from workbench.core.types import Array, ArrayLike, Axis, is_weak
 from workbench.errors import TraceError
-from workbench.ops.define import no_out, shape_of
+from workbench.ops.define import refuse_out, shape_of
 from workbench.ops.elementwise import frexp, modf, sign
 from workbench.ops.reductions import logsumexp, reduced_axes
 from workbench.ops.shaping import moveaxis, normal_axes, normal_axis
@@ -312,7 +312,7 @@ def _answer(
             f"{name}.at{blame.user_line()} writes in place, and the gradient would be"
             " lost. Write x = wb.at(x)[i].add(v), or .multiply, .min, .max, .set."
         )
-    no_out(
+    refuse_out(
         name if method == "__call__" else f"{name}.{method}", settings.pop("out", None)
     )
     answer = METHODS.get(method)

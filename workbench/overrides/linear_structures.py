@@ -335,7 +335,7 @@ class Analysis:
             return DATA if self.is_data(x, leaf=True) else WEIGHT
         if isinstance(x, Tensor) and x.serial in self.wrt:
             return WEIGHT
-        made_by_several = isinstance(x, Tensor) and define.parts(x) is not None
+        made_by_several = isinstance(x, Tensor) and define.output_values(x) is not None
         # A number is a setting: it tells nothing of what is multiplied with it.
         return DATA if made_by_several or len(types.spec_of(x).shape) else 0
 
@@ -403,7 +403,7 @@ class Analysis:
     def is_bias(self, product: Tensor, addend: object, total: Tensor) -> bool:
         """Return whether an addend is a bias: of no data, no larger than the sum."""
         if self.find_dependence(addend) & DATA or (
-            isinstance(addend, Tensor) and define.parts(addend) is not None
+            isinstance(addend, Tensor) and define.output_values(addend) is not None
         ):
             return False
         a, b = types.spec_of(product).shape, types.spec_of(total).shape
@@ -563,7 +563,9 @@ def read_subscripts(node: Tensor) -> Subscripts | None:
     op, operands, params = own_op(node)
     if op.name not in ("matmul", "tensordot", "einsum") or len(operands) != 2:
         return None
-    if any(isinstance(x, Tensor) and define.parts(x) is not None for x in operands):
+    if any(
+        isinstance(x, Tensor) and define.output_values(x) is not None for x in operands
+    ):
         return None
     ranks = [len(types.spec_of(x).shape) for x in operands]
     if op.name == "einsum":

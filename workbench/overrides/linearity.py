@@ -52,8 +52,8 @@ def find_step_with_g(run: Run, likes: Sequence[Any]) -> str | None:
         # One that cannot be computed (`ops/gradients.py`) is that in every mode.
         passed = [
             c
-            for c in define.flat(run(seeds))
-            if isinstance(c, Tensor) and gradients.first(c) is None
+            for c in define.flatten_parts(run(seeds))
+            if isinstance(c, Tensor) and gradients.find_null(c) is None
         ]
         steps = plan_steps(passed, seeds)
         ones = [np.ones_like(c._value) for c in passed]
@@ -77,9 +77,9 @@ def is_additive(run: Run, likes: Sequence[Any]) -> bool:
     two = [make_example(x, 20 + i) for i, x in enumerate(likes)]
     both = [2 * a - 3 * b for a, b in zip(one, two, strict=True)]
     rows = [
-        [None if c is None or gradients.first(c) is not None
+        [None if c is None or gradients.find_null(c) is not None
          else array_of(c)
-         for c in define.flat(run(g))]
+         for c in define.flatten_parts(run(g))]
         for g in (one, two, both)
     ]  # fmt: skip
     for a, b, c in zip(*rows, strict=True):

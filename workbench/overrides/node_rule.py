@@ -224,7 +224,7 @@ def check_on_specs(rule: NodeRule) -> None:
 def make_abstract(node: Tensor) -> Any:
     """Return a Tensor like a node without its value; of several outputs a tuple."""
     made = []
-    outputs = define.parts(node)
+    outputs = define.output_values(node)
     for x in (node,) if outputs is None else outputs:
         spec = types.spec_of(x)
         made.append(make_leaf(None))

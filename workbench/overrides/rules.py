@@ -233,7 +233,7 @@ class Runner:
         made = self.compute_gradients(rule, node, cotangents, asked)
         for i, c in enumerate(made):
             if c is not None and not hasattr(c, "dtype"):
-                made[i] = gradients.told(c, self.op, i, inputs[i])
+                made[i] = gradients.resolve_cotangent(c, self.op, i, inputs[i])
         if self.declared is not None:
             self.check_connected(rule, made, self.declared(inputs, params), asked)
         fitted: list[Any] = [None] * len(inputs)

@@ -251,7 +251,7 @@ def cut_region(
         if x.serial in place:
             refuse(name, f"{blame.describe(x)} is an output and an input", "")
     for x in (*outputs, *inputs):
-        if define.parts(x) is not None:
+        if define.output_values(x) is not None:
             refuse(
                 name,
                 f"{blame.describe(x)} is several values",

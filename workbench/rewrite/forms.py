@@ -298,7 +298,7 @@ def kinds_of(nodes: Sequence[Tensor]) -> set[Kind]:
 def is_value(x: Any) -> bool:
     """Return whether a wildcard may stand for it: one array or number."""
     if isinstance(x, Tensor):
-        return define.parts(x) is None
+        return define.output_values(x) is None
     return types.is_weak(x) or (hasattr(x, "dtype") and hasattr(x, "shape"))
 
 

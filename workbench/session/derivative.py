@@ -105,7 +105,7 @@ class Endpoints:
 
 def _can_flow(x: Tensor) -> bool:
     """Return whether a derivative may flow through a node."""
-    return define.parts(x) is not None or types.is_differentiable(x.dtype)
+    return define.output_values(x) is not None or types.is_differentiable(x.dtype)
 
 
 def find_path(endpoints: Endpoints) -> list[int]:

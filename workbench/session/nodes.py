@@ -161,7 +161,7 @@ def check_one_array(
     node: Tensor, nodes: Sequence[Tensor], labels: Sequence[str]
 ) -> None:
     """Raise an error for an op with several outputs, which names them."""
-    if define.parts(node) is None:
+    if define.output_values(node) is None:
         return
     known = zip(nodes, labels, strict=True)
     names = [label for x, label in known if x.op is define.ITEM and x.inputs[0] is node]

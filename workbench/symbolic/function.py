@@ -241,9 +241,9 @@ def function(
         fit_update(new, x) for x, new in zip(changed, flat[count:], strict=True)
     ]  # fmt: skip
     program = [*flat[:count], *news]
-    for null in gradients.among(program):
+    for null in gradients.find_nulls(program):
         if null is not None:
-            raise gradients.refusal(null, f"an output of {name or 'the function'}")
+            raise gradients.null_error(null, f"an output of {name or 'the function'}")
     shared = find_shared_leaves(program, signature)
     check_unused(program, signature, on_unused_input)
     graph = Graph([*signature.symbols, *shared], program)

@@ -18,7 +18,7 @@ from workbench.autodiff import reverse
 from workbench.checks.progress import CheckStopped, Progress
 from workbench.core import types, walk
 from workbench.core.tensor import IDENTITY, Tensor, value_of
-from workbench.ops.define import flat
+from workbench.ops.define import flatten_parts
 
 #: Nodes between two reports of progress.
 REPORT_EVERY = 256
@@ -214,7 +214,7 @@ def is_finite(x: Any) -> bool:
 
 def name_nonfinite(x: Any) -> str:
     """Return ``"nan"`` if an array in a nest has a NaN, else ``"inf"``."""
-    for part in flat([x]):
+    for part in flatten_parts([x]):
         part = value_of(part)
         if _has_floats(part) and bool(np.isnan(part).any()):
             return "nan"
@@ -278,7 +278,7 @@ def _measure_strain(seen: reverse.Visit) -> float:
 def count_nonfinite(x: Any) -> str:
     """Return how many numbers are not finite, as text: ``"3 NaN and 1 inf of 12"``."""
     nans = infs = total = 0
-    for part in flat([x]):
+    for part in flatten_parts([x]):
         part = value_of(part)
         if part is None or not _has_floats(part):
             continue

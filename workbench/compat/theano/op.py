@@ -123,7 +123,7 @@ def owner(x: Tensor) -> Apply | None:
     made.outputs = [x]
     if node is not x:
         made.outputs = [x if x.params["index"] == i else y for i, y in
-                        enumerate(define.outputs(node))]  # fmt: skip
+                        enumerate(define.split_outputs(node))]  # fmt: skip
         assert len(made.outputs) == define.count_outputs(node)
     made.types = [type_of(y) for y in made.outputs]
     return made

@@ -18,7 +18,7 @@ from workbench.core.op import implements
 from workbench.core.tensor import admit, apply
 from workbench.core.types import Array, Spec
 from workbench.ops.contraction import swap
-from workbench.ops.define import Parts, op, several, shape_of
+from workbench.ops.define import Parts, apply_and_split, op, shape_of
 from workbench.ops.elementwise import conjugate
 from workbench.ops.linalg.shared import (
     half_lower,
@@ -184,10 +184,10 @@ def qr(a: Array, mode: str = "reduced") -> Array | QRResult:
     """
     a = admit(a)
     if mode == "r":
-        return several(QR, (a,), {"mode": "reduced"})[1]
+        return apply_and_split(QR, (a,), {"mode": "reduced"})[1]
     if mode not in ("reduced", "complete"):
         raise ValueError(
             f"qr: mode {mode!r}; write 'reduced', 'complete' or 'r' ('raw' holds"
             " Householder vectors, which have no derivative here)"
         )
-    return QRResult(*several(QR, (a,), {"mode": mode}))
+    return QRResult(*apply_and_split(QR, (a,), {"mode": mode}))

@@ -29,7 +29,7 @@ from workbench.core.types import (
     as_spec,
 )
 from workbench.ops.contraction import product_dtype, swap
-from workbench.ops.define import aligned, dtype_of, op, shape_of, sum_to
+from workbench.ops.define import align_batch, dtype_of, op, shape_of, sum_to
 from workbench.ops.elementwise import conjugate
 from workbench.ops.linalg.shared import (
     broadcast,
@@ -122,7 +122,7 @@ def _solve_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> A
     vector = len(shape_of(b)) - batched[1] == 1
     if vector:
         b = b[..., None]
-    y = np.linalg.solve(*aligned((a, b), batched))
+    y = np.linalg.solve(*align_batch((a, b), batched))
     return y[..., 0] if vector else y
 
 

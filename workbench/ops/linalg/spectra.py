@@ -30,7 +30,7 @@ from workbench.core.op import Op, implements
 from workbench.core.tensor import admit, apply
 from workbench.core.types import Array, Cotangent, Params, Spec, Tangent, as_spec
 from workbench.ops.contraction import swap
-from workbench.ops.define import Parts, op, several, shape_of
+from workbench.ops.define import Parts, apply_and_split, op, shape_of
 from workbench.ops.elementwise import conjugate
 from workbench.ops.linalg.shared import (
     broadcast,
@@ -270,7 +270,7 @@ def eigh(a: Array, UPLO: Literal["L", "U"] = "L") -> EighResult:
     this module says when.
     """
     params: Params = {"UPLO": "L" if _is_lower(UPLO) else "U"}
-    return EighResult(*several(EIGH, (admit(a),), params))
+    return EighResult(*apply_and_split(EIGH, (admit(a),), params))
 
 
 # eig, eigvals
@@ -391,7 +391,7 @@ def eig(a: Array) -> EigResult:
     their derivatives. A repeated eigenvalue gives NaN where the result is not
     determined; the docstring of this module says when.
     """
-    return EigResult(*several(EIG, (admit(a),)))
+    return EigResult(*apply_and_split(EIG, (admit(a),)))
 
 
 # Singular values and vectors.
@@ -723,7 +723,7 @@ def svd(
     params: Params = {"full_matrices": full_matrices}
     if hermitian:
         params["hermitian"] = True
-    return SVDResult(*several(SVD, (a,), params))
+    return SVDResult(*apply_and_split(SVD, (a,), params))
 
 
 @implements(np.linalg.svdvals)

@@ -21,7 +21,7 @@ from workbench.core.op import declare
 from workbench.core.tensor import apply
 from workbench.core.types import Array, Params, Spec, Tangent, as_spec
 from workbench.ops.contraction import product_dtype, swap
-from workbench.ops.define import Parts, op, several, shape_of, sum_to
+from workbench.ops.define import Parts, apply_and_split, op, shape_of, sum_to
 from workbench.ops.elementwise import conjugate
 from workbench.ops.linalg.shared import (
     eye_like,
@@ -187,7 +187,7 @@ LU = stacked(
 
 def lu(a: Array) -> tuple[Any, ...]:
     """``P``, ``L`` and ``U``."""
-    return several(LU, (a,))
+    return apply_and_split(LU, (a,))
 
 
 # Row swaps as LAPACK counts them; integers, through which nothing flows

@@ -16,7 +16,7 @@ from workbench.core import blame
 from workbench.core.types import Array
 from workbench.errors import NotDifferentiableError
 from workbench.ops.define import RULE_NAMES, dtype_of
-from workbench.ops.special.define import F, by_x, helper, many, special
+from workbench.ops.special.define import F, by_x, helper, special, special_tuple
 
 # DLMF 10.6.1 and 10.29.1; the orders 0 and 1 have functions of their own
 
@@ -87,7 +87,7 @@ for _name, _signs in (("jn", "+-"), ("yn", "+-"), ("in", "++"), ("kn", "--")):
 
 # Airy functions and their derivatives: y'' = x y, DLMF 9.2.1
 
-many(
+special_tuple(
     "airy",
     (
         lambda y, x: y[1],
@@ -104,7 +104,7 @@ def _root(x: Array) -> Array:
     return np.sqrt(np.maximum(of_real(x, "airye"), 0))
 
 
-many(
+special_tuple(
     "airye",
     (
         lambda y, x: y[1] + _root(x) * y[0],
@@ -153,7 +153,7 @@ special("berp", "-bei(x) - by_x(y, x, 0.0)")
 special("beip", "ber(x) - by_x(y, x, 0.5)")
 special("kerp", "-kei(x) - y / x")
 special("keip", "ker(x) - y / x")
-many(
+special_tuple(
     "kelvin",
     (
         lambda y, x: y[2],
@@ -172,13 +172,13 @@ def _parabolic(energy: Any) -> tuple[Callable[..., Any], ...]:
 
 
 for _name in ("pbdv", "pbvv"):
-    many(
+    special_tuple(
         _name,
         None,
         _parabolic(lambda v, x: 0.25 * x * x - v - 0.5),
         rule="not known   g₀ · y₁ + g₁ · (x₁² / 4 − x₀ − ½) · y₀",
     )
-many(
+special_tuple(
     "pbwa",
     None,
     _parabolic(lambda a, x: a - 0.25 * x * x),

@@ -24,10 +24,10 @@ from workbench.errors import NotDifferentiableError, TraceError
 from workbench.ops.define import (
     RULE_NAMES,
     Parts,
+    apply_and_split,
     dtype_of,
     elementwise,
     op,
-    several,
     shape_of,
 )
 
@@ -141,7 +141,7 @@ def special(
 
 
 @helper
-def unknown(g: Array, x: Array, name: str, place: int) -> Array:
+def refuse_derivative(g: Array, x: Array, name: str, place: int) -> Array:
     """Refuse the derivative by an input; nothing flows back to integers."""
     if not is_differentiable(dtype_of(x)):
         return 0 * g
@@ -159,7 +159,7 @@ def _refuse(name: str, place: int) -> NoReturn:
     )
 
 
-def many(name: str, *slopes: Sequence[Slope] | None, **more: Any) -> Op:
+def special_tuple(name: str, *slopes: Sequence[Slope] | None, **more: Any) -> Op:
     """Declare a ufunc with several outputs.
 
     ``slopes[i][k](y, *inputs)`` gives the derivative of output k by input i, from the
@@ -171,7 +171,9 @@ def many(name: str, *slopes: Sequence[Slope] | None, **more: Any) -> Op:
         def pulled(g: Parts, y: tuple[Any, ...], *inputs: Any) -> Array:
             known = slopes[i]
             if known is None:
-                return unknown(next(c for c in g if c is not None), inputs[i], name, i)
+                return refuse_derivative(
+                    next(c for c in g if c is not None), inputs[i], name, i
+                )
             terms = [
                 c * slope(y, *inputs)
                 for c, slope in zip(g, known, strict=True)
@@ -189,7 +191,7 @@ def many(name: str, *slopes: Sequence[Slope] | None, **more: Any) -> Op:
             known = slopes[i]
             if t is not None:
                 moving.append(
-                    [unknown(t, inputs[i], name, i)] * len(y)
+                    [refuse_derivative(t, inputs[i], name, i)] * len(y)
                     if known is None
                     else [t * slope(y, *inputs) for slope in known]
                 )
@@ -200,7 +202,7 @@ def many(name: str, *slopes: Sequence[Slope] | None, **more: Any) -> Op:
     made.lengths = lambda *inputs: (
         (broadcast_shapes(*map(shape_of, inputs)),) * function.ufunc.nout
     )
-    CALLS[function.ufunc] = lambda *inputs: several(made, inputs)
+    CALLS[function.ufunc] = lambda *inputs: apply_and_split(made, inputs)
     return made
 
 

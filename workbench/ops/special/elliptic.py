@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core.types import Array
-from workbench.ops.special.define import F, helper, many, special
+from workbench.ops.special.define import F, helper, special, special_tuple
 
 # Complete integrals: DLMF 19.4.1 and 19.4.2; near m = 0 the hypergeometric series
 # 19.5.1 and 19.5.2, differentiated
@@ -94,7 +94,7 @@ def _dn_by_m(y: tuple[Any, ...], u: Array, m: Array) -> Array:
     return -sn * (sn + 2 * m * cn * _amplitude_by_m(y, u, m)) / (2 * dn)
 
 
-many(
+special_tuple(
     "ellipj",
     (
         lambda y, u, m: y[1] * y[2],

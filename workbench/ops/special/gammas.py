@@ -14,7 +14,14 @@ from workbench.core import blame
 from workbench.core.types import Array
 from workbench.errors import NotDifferentiableError
 from workbench.ops.define import dtype_of
-from workbench.ops.special.define import F, helper, many, series, special, where
+from workbench.ops.special.define import (
+    F,
+    helper,
+    series,
+    special,
+    special_tuple,
+    where,
+)
 
 
 @helper
@@ -314,7 +321,7 @@ special(
 
 # Fresnel's integrals: DLMF 7.2.7 and 7.2.8
 
-many(
+special_tuple(
     "fresnel",
     (
         lambda y, x: np.sin(math.pi / 2 * x * x),

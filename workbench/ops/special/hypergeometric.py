@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core.types import Array
-from workbench.ops.special.define import F, helper, many, series, special
+from workbench.ops.special.define import F, helper, series, special, special_tuple
 
 # Exponential integrals: DLMF 6.2 and 8.19.13
 
@@ -43,12 +43,12 @@ def _sinhc(x: Array) -> Array:
     )
 
 
-many(
+special_tuple(
     "sici",
     (lambda y, x: np.sinc(x / math.pi), lambda y, x: np.cos(x) / x),
     rule="g₀ · sin(x) / x + g₁ · cos(x) / x",
 )
-many(
+special_tuple(
     "shichi",
     (lambda y, x: _sinhc(x), lambda y, x: np.cosh(x) / x),
     rule="g₀ · sinh(x) / x + g₁ · cosh(x) / x",
@@ -88,17 +88,17 @@ def by_x_squares(y: Array, x: Array, *terms: float) -> Array:
 _J0 = [(-1) ** k / (math.factorial(k + 1) ** 2 * 4 ** (k + 1)) for k in range(7)]
 _I0 = [abs(c) for c in _J0]
 
-many(
+special_tuple(
     "itj0y0",
     (lambda y, x: F.j0(x), lambda y, x: F.y0(x)),
     rule="g₀ · j0(x) + g₁ · y0(x)",
 )
-many(
+special_tuple(
     "iti0k0",
     (lambda y, x: F.i0(x), lambda y, x: F.k0(x)),
     rule="g₀ · i0(x) + g₁ · k0(x)",
 )
-many(
+special_tuple(
     "it2j0y0",
     (
         lambda y, x: by_x_squares(1 - F.j0(x), x, *_J0),
@@ -106,7 +106,7 @@ many(
     ),
     rule="g₀ · (1 − j0(x)) / x − g₁ · y0(x) / x",
 )
-many(
+special_tuple(
     "it2i0k0",
     (
         lambda y, x: by_x_squares(F.i0(x) - 1, x, *_I0),
@@ -116,7 +116,7 @@ many(
 )
 
 
-many(
+special_tuple(
     "itairy",
     (
         lambda y, x: F.airy(x)[0],
