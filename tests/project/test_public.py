@@ -6,9 +6,12 @@ The examples themselves run as doctests (`--doctest-modules workbench`).
 import ast
 import importlib
 import inspect
+import itertools
 import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -120,3 +123,61 @@ def test_the_tree_of_errors_is_the_one_drawn() -> None:
         kind = getattr(errors, name)
         assert issubclass(kind, errors.WorkbenchError)
         assert name in (errors.__doc__ or "")
+
+
+#: The faces whose names users type, and whose docstrings open with a verb.
+FACES = [
+    "workbench",
+    "workbench.errors",
+    "workbench.gradient",
+    "workbench.numpy",
+    "workbench.numpy.fft",
+    "workbench.numpy.linalg",
+    "workbench.patterns",
+    "workbench.plots",
+    "workbench.random",
+    "workbench.rules",
+    *(f"workbench.scipy.{name}" for name in wb.scipy.__all__),
+    "workbench.scipy.sparse.linalg",
+]
+
+#: The sections of numpydoc that are used here, in its order.
+SECTIONS = ["Parameters", "Attributes", "Returns", "Raises", "Notes", "Examples"]
+
+#: First words that are no imperative; pydocstyle's D401 takes unknown words for verbs.
+NO_VERBS = set(
+    "A An As At For From How If In It No Of On Same See Several Some Such That The"
+    " Their These This To What When Where Whether Which Who With".split()
+)
+
+
+def public_functions(face: str) -> Iterator[tuple[str, Callable[..., Any]]]:
+    """Yield the functions and methods of a face that are written here."""
+    module = importlib.import_module(face)
+    for name in module.__all__:
+        value = getattr(module, name)
+        members = {name: value}
+        if inspect.isclass(value):
+            keys = [key for key in dir(value) if not key.startswith("_")]
+            members = {f"{name}.{key}": getattr(value, key) for key in keys}
+        for key, member in members.items():
+            home = getattr(member, "__module__", None) or ""
+            if inspect.isroutine(member) and home.startswith("workbench"):
+                yield f"{face}.{key}", member
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_public_docstrings_open_with_a_verb(face: str) -> None:
+    """First lines are imperative, and sections are numpydoc's, in its order."""
+    for name, function in public_functions(face):
+        lines = (inspect.getdoc(function) or "").splitlines() or [""]
+        verb = lines[0].partition(" ")[0]
+        assert re.fullmatch("[A-Z][a-z]*", verb), f"{name}: {lines[0]}"
+        assert not re.search("[^s]s$|ed$|ing$", verb), f"{name}: {lines[0]}"
+        assert verb not in NO_VERBS, f"{name}: {lines[0]}"
+        titles = [
+            title
+            for title, rule in itertools.pairwise(lines)
+            if title and rule == "-" * len(title)
+        ]
+        assert titles == [s for s in SECTIONS if s in titles], f"{name}: {titles}"

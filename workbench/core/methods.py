@@ -79,13 +79,13 @@ class ArrayMethods:
         return np.ravel(cast(Any, self))
 
     def reshape(self, *shape: Any, order: str = "C") -> Any:
-        """As `numpy.ndarray.reshape`."""
+        """Return the entries in another shape, given as one tuple or as its lengths."""
         if len(shape) == 1:
             shape = shape[0]
         return np.reshape(cast(Any, self), shape, order=cast(Any, order))
 
     def transpose(self, *axes: Any) -> Any:
-        """As `numpy.ndarray.transpose`."""
+        """Return a view with the axes in another order; reversed if none is given."""
         if len(axes) == 1:
             axes = axes[0]
         return np.transpose(self, axes or None)

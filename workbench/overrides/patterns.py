@@ -311,6 +311,13 @@ def pattern(
         parameters, ``node.vjp(g)`` gives their true gradients, ``node.op.name`` is
         the pattern's text. In an expression they are ``x0``, ``x1``, ...
 
+    Raises
+    ------
+    OverrideError
+        If the function cannot be a pattern: it ignores a parameter, returns a
+        parameter, a constant or several values, or fails for arrays of all ranks. When
+        it is used, for a part that can be read in two ways.
+
     Notes
     -----
     A part matches if NumPy records the same ops for it, with the same settings; what
@@ -331,13 +338,6 @@ def pattern(
     share inner values all count; where one ends inside another, the one that ends
     later in the program counts. A match gives way to an override of a node in it, and
     to a later pattern that it overlaps; `Session.overrides` says so.
-
-    Raises
-    ------
-    OverrideError
-        If the function cannot be a pattern: it ignores a parameter, returns a
-        parameter, a constant or several values, or fails for arrays of all ranks. When
-        it is used, for a part that can be read in two ways.
 
     Examples
     --------

@@ -137,11 +137,6 @@ def subgraph(
         part, and gets one cotangent for each output (zeros where nothing arrives);
         ``node.vjp`` gives the true gradients.
 
-    Notes
-    -----
-    What is read besides and is no input is a constant of the part. An inner value that
-    is read elsewhere too keeps its true rule there.
-
     Raises
     ------
     OverrideError
@@ -149,6 +144,11 @@ def subgraph(
         inputs, or an input is not needed; if the gradient is asked for by a value that
         reaches the part past its inputs; if, of several outputs, one comes before an
         input, so that no order of the sweep fits.
+
+    Notes
+    -----
+    What is read besides and is no input is a constant of the part. An inner value that
+    is read elsewhere too keeps its true rule there.
 
     Examples
     --------
