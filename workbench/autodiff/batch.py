@@ -246,7 +246,7 @@ def _mark_helpers(out: Tensor, op: Op, before: int) -> None:
 
 
 def _count_value_bytes(x: Tensor) -> int:
-    """Bytes of one value of a Tensor of a program traced on specs."""
+    """Return the bytes of a Tensor's value, in a program traced on specs."""
     spec: Any = x.spec
     specs = spec if isinstance(spec, tuple) else (spec,)
     shapes = [[n if isinstance(n, int) else TYPICAL for n in s.shape] for s in specs]

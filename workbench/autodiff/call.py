@@ -380,7 +380,7 @@ class Call(Op):
 
     @cached_property
     def _fact_nodes(self) -> list[Tensor]:
-        """What is inside and needs lengths to be equal."""
+        """The inner nodes that need lengths to be equal."""
         return [x for x in self.graph.interior if x.facts]
 
     def differentiated_op(self, inputs: Sequence[Any]) -> Call | None:

@@ -36,7 +36,7 @@ _KIND: ContextVar[Any] = ContextVar("kind", default=None)
 
 @contextmanager
 def _keep_kind() -> Iterator[None]:
-    """What is called inside leaves `_KIND` as it was, though it should fail."""
+    """Leave `_KIND` as it was after the block, also where the block fails."""
     token = _KIND.set(None)
     try:
         yield

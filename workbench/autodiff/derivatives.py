@@ -109,7 +109,7 @@ def check_option(name: str, option: str, value: Any, known: Sequence[str]) -> No
 def link_results(
     results: Sequence[Any], of: Sequence[Tensor], before: int
 ) -> list[Any]:
-    """Derivatives that hold what they are derivatives of; None stays None.
+    """Return derivatives that know what they are derivatives of; None stays None.
 
     What was there ``before`` (a serial), such as the other factor of a product, is
     handed on: it is no derivative itself.
@@ -347,7 +347,7 @@ def flatten_entries(nest: Any) -> list[Any]:
 
 
 def _as_dicts(nest: Any) -> Any:
-    """Mappings of other classes as dicts, which `tree` knows; order is kept."""
+    """Return a nest with each mapping of another class as a dict, in the same order."""
     if isinstance(nest, Mapping):
         return {key: _as_dicts(value) for key, value in nest.items()}
     if type(nest) in (list, tuple):

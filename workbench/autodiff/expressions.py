@@ -106,7 +106,7 @@ class Expressions(LinearMap):
 
     @cached_property
     def leaves(self) -> list[Tensor]:
-        """What the program is computed from, and has no value yet."""
+        """The leaves of the program that have no value yet."""
         return [
             x
             for x in walk.order_nodes([*self.outputs, *self.wrt])

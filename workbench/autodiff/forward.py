@@ -146,7 +146,7 @@ def push_of(op: Op) -> Callable[..., Any] | None:
 
 
 def transpose_rule(pull: Callable[..., Sequence[Any]]) -> Callable[..., Any]:
-    """Forward mode from reverse mode: a rule is linear in ``g``, so transpose it.
+    """Return the forward rule that is the transpose of a reverse rule, linear in ``g``.
 
     ``<push(t), g> = <t, pull(g)>`` for all ``g`` (the double-vjp of Townsend).
     """

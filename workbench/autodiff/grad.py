@@ -379,7 +379,7 @@ def _find_argument(
     kwargs: dict[str, Any],
     name: str,
 ) -> int | str:
-    """Where the argument of this name stands in a call."""
+    """Return the position or the keyword of the argument of this name in a call."""
     if label in kwargs:
         return label
     parameters = [one.name for one in parameters_of(f)]

@@ -35,7 +35,7 @@ def make_bitmask(places: Iterable[int]) -> int:
 
 
 def smooth_reads(graph: Graph, rules: Rules, mode: steps.Mode) -> Sequence[int]:
-    """For each output, the leaves that it depends on through derivatives, as a mask.
+    """Return for each output a mask of the leaves it depends on through derivatives.
 
     An override may give one to a node whose op has none.
     """

@@ -386,7 +386,7 @@ def root(
     name: str,
     beside: Function | None = None,
 ) -> Any:
-    """`custom_root`, under the name that its errors bear.
+    """Return a root as `custom_root` does; ``name`` is what errors call it.
 
     With ``beside`` the solver gets a function that returns a pair: what is to
     vanish, and ``beside(x)``, which has no part in the derivative.
@@ -465,7 +465,7 @@ class Problem:
     def _dense(
         self, parameters: Sequence[Any], x: Sequence[Any], b: Sequence[Any], back: bool
     ) -> list[Any]:
-        """By the matrix of the derivative."""
+        """Solve a linear system by the matrix of the derivative."""
         made = record(lambda z: self.residual([*parameters, *z]), x)
         rows = LinearMap(made.outputs, made.leaves).blocks("forward")
         sizes = [prod(s.shape) for s in self.specs]

@@ -83,7 +83,7 @@ class Diagonal(Structured):
     def advance(
         self, node: Tensor, inputs: tuple[Any, ...], batched: tuple[bool, ...]
     ) -> Any | None:
-        """See `Structured.advance`."""
+        """Return the result of a node as a diagonal; None: use the array."""
         name = node.op.name
         if name in ("matmul", "matmul0"):
             return _scaled_rows(inputs, "mul0" if name == "matmul0" else "multiply")
@@ -466,7 +466,7 @@ class Sweep:
 
     @property
     def chunk_size(self) -> int:
-        """How many vectors run at once."""
+        """The number of vectors that run at once."""
         if self.one_by_one:
             return BUDGET // APART
         size: int = sum(8 * prod(shape_of(x)) for x in self.ends)

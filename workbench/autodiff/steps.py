@@ -73,15 +73,15 @@ class Rule(Protocol):
 
     @property
     def label(self) -> str:
-        """What the provenance of a gradient says."""
+        """The name of the rule in the provenance of a gradient."""
 
     @property
     def steps(self) -> int | slice | None:
-        """In which iterations of the loop around the node it holds; None: in all."""
+        """The iterations of the loop around the node in which it holds; None: all."""
 
     @property
     def otherwise(self) -> Rule | None:
-        """What holds in the other iterations; None: the true rules."""
+        """The rule for the other iterations; None: the true rules."""
 
     @property
     def pull(self) -> Callable[..., Any] | None:

@@ -185,7 +185,7 @@ def _mismatch_error(node: Tensor, spec: Any, shape: Any, known: Known) -> ShapeE
 
 
 def describe_operands(node: Tensor) -> str:
-    """What the operands of a node were declared as, where lengths were unknown."""
+    """Return in words what operands of unknown lengths were declared as."""
     shown = []
     for x in node.inputs:
         if (

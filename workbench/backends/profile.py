@@ -110,7 +110,7 @@ class Profile:
 
     @property
     def rows(self) -> list[Row]:
-        """What each node has cost, the dearest first."""
+        """The cost of each node, the dearest first."""
         total = self.time or 1.0
         rows = [
             Row(

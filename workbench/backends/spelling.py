@@ -54,7 +54,7 @@ def add_brackets(x: Expression, least: int) -> str:
 
 @lru_cache(maxsize=1024)
 def parse_code(code: str) -> Expression:
-    """Code, and how tightly it binds; not at all where it is no expression.
+    """Return code with its binding strength: 0 where it is not an expression.
 
     >>> parse_code("a + b"), parse_code("f(a)")
     (Expression(code='a + b', binding=13), Expression(code='f(a)', binding=20))
@@ -155,7 +155,7 @@ def _least_binding(node: ast.AST, kid: ast.AST) -> int:
 
 
 def fill_names(code: str, given: Mapping[str, Expression]) -> Expression:
-    """Code with expressions in place of names, in brackets where they need them.
+    """Return code with expressions in place of names, in brackets where needed.
 
     >>> fill_names("a * b - c", {"a": parse_code("x + y"), "c": parse_code("-z")}).code
     '(x + y) * b - -z'
@@ -221,7 +221,7 @@ OPERATOR = re.compile(r"-?\{0\}|\{0\} \S+ \{1\}")
 
 
 def operator_of(node: Tensor) -> str | None:
-    """The template of a node that is an operator of Python, or hands its operand on.
+    """Return the template of a node that is an operator of Python, or its operand.
 
     >>> import workbench as wb
     >>> operator_of(wb.scalar("x") + 1)

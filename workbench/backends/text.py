@@ -109,7 +109,7 @@ def spell_lengths(
     shape: Callable[[Tensor], str],
     local: Callable[[str], str],
 ) -> dict[str, Any]:
-    """Settings of a node with code for lengths.
+    """Return the settings of a node with code in place of lengths.
 
     ``shape(x)`` is the code of the shape of an operand; ``local(code)`` the name of a
     local variable that holds what the code gives.
@@ -210,7 +210,7 @@ class Names:
 
 
 def suggest_name(x: Tensor) -> str:
-    """A name for a value: the user's, or that of the value it is a gradient of."""
+    """Return a name for a value: the user's, or ``d_`` and that of its primal."""
     if x.name:
         return x.name
     origin = x.origin
@@ -308,7 +308,7 @@ class Lines:
         ]
 
     def step(self, node: Tensor) -> None:
-        """One node: into the line of its only reader, or a line of its own."""
+        """Write one node into the line of its only reader, or a line of its own."""
         if node.serial in self.known:
             return  # unpacked with the other outputs of its op
         made = self.expression(node)
@@ -344,7 +344,7 @@ class Lines:
         self.known[x.serial] = Expression(name, ATOM)
 
     def unpack(self, node: Tensor, code: str, items: list[Tensor]) -> None:
-        """Several outputs: a name for each that somebody reads."""
+        """Unpack several outputs: each that is read gets a name."""
         usual = node.op.output_names
         names = ["_"] * count_outputs(node)
         for item in items:
@@ -388,7 +388,7 @@ class Lines:
         return f"{self.operand(x).code}.shape"
 
     def length(self, node: Tensor, code: str) -> str:
-        """The name of a local length, which gets a line where a node first wants it."""
+        """Return the name of a local length; its first use writes a line for it."""
         name = self.lengths.get(code)
         if name is None:
             if self.backward is None and node.origin is not None:
@@ -398,7 +398,7 @@ class Lines:
         return name
 
     def simplify_operands(self, node: Tensor) -> Sequence[Any]:
-        """The operands of a node, a constant as a Python number if that is equal.
+        """Return the operands of a node, constants as equal Python numbers if possible.
 
         It is in arithmetic beside an operand of its dtype and of the result's shape.
         """
@@ -423,7 +423,7 @@ class Lines:
         return inputs
 
     def operand(self, x: Any) -> Expression:
-        """The code of what a node reads: a name, what waits for it, or a constant."""
+        """Return the code of an operand: a name, a pending expression or a constant."""
         if isinstance(x, Tensor):
             known = self.known.get(x.serial)
             if known is not None:
@@ -498,7 +498,7 @@ class Text(NamedTuple):
 
 
 def write_text(graph: Graph, nodes: Sequence[Tensor], form: Form | None = None) -> Text:
-    """The code of ``nodes``, which are the steps from a graph's inputs to outputs."""
+    """Return the code of ``nodes``, the steps from a graph's inputs to its outputs."""
     form = Form() if form is None else form
     module = Module()
     last = Lines(graph, nodes, module)

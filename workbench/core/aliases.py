@@ -166,7 +166,7 @@ def _find_memory_path(x: Tensor) -> tuple[Tensor, list[Tensor]]:
 
 
 def _find_sharing(x: Tensor, base: Tensor) -> list[Tensor]:
-    """All Tensors that show something of what ``x`` shows of its base's memory."""
+    """Return all Tensors that share memory with ``x``, itself too."""
     found, stack = [], [base]
     while stack:
         member = stack.pop()

@@ -59,7 +59,7 @@ def find_library_call(frame: FrameType | None) -> str | None:
 
 
 def find_numpy_call(frame: FrameType | None) -> str | None:
-    """The function of NumPy that the user called and that runs; None: none does."""
+    """Return the function of NumPy that the user called and that runs, or None."""
     found: str | None = None
     while frame is not None:
         home: str = frame.f_globals.get("__name__", "")
@@ -122,7 +122,7 @@ def _public_name(frame: FrameType, home: str) -> str | None:
 
 
 def _decorated_name(names: Iterable[str], home: object, frame: FrameType) -> str | None:
-    """Under which of these names of a module or class a frame's function stands.
+    """Return the name in a module or class of the function that a frame runs.
 
     That of a decorator runs the same code for all that it decorates; they differ by
     what that code closes over.
@@ -228,7 +228,7 @@ _DRAW = re.compile(
 
 
 def _find_random_draw() -> tuple[str, str] | None:
-    """The draw on the user's line and what to write for it, if it looks like one."""
+    """Return the random draw on the user's line, if any, and what to write for it."""
     site = source.decode(*source.caller())
     if site is None:
         return None
@@ -246,7 +246,7 @@ def _find_random_draw() -> tuple[str, str] | None:
 
 
 def _math_call(home: str = "np") -> str:
-    """A function of Python's `math` on the user's line, here or as NumPy has it."""
+    """Return the call of `math` on the user's line, with ``home`` for its module."""
     site = source.decode(*source.caller())
     found = None if site is None else re.search(r"\bmath\.(\w+)\(", site.text)
     name = found[1] if found is not None and hasattr(np, found[1]) else "sin"
@@ -353,7 +353,7 @@ def timedelta_error(x: Any) -> DtypeError:
 def locate_user_error(
     error: Exception, name: str, args: tuple[Any, ...], settings: dict[str, Any]
 ) -> Exception:
-    """The error of a call that the user made; one made within another stays plain."""
+    """Return the error of the user's own call with its line, of others as it is."""
     context = source.CONTEXT.get()
     if context is not None and context.code is not None:
         return error
@@ -367,7 +367,7 @@ def locate_error(
     settings: dict[str, Any],
     place: str | None = None,
 ) -> Exception:
-    """NumPy's own exception, of the same type, with the call and the user's line.
+    """Return NumPy's exception, of the same type, with the call and the user's line.
 
     Of another type, or if it tells the line already, it stays as it is.
     """
@@ -405,7 +405,7 @@ def _format_argument(x: Any) -> str:
 
 
 def find_numpy_caller() -> str | None:
-    """The function of NumPy that the user called and that asks; None: none does."""
+    """Return the function of NumPy that asks a Tensor for numbers; None: none does."""
     return find_numpy_call(_outer_frame())
 
 
@@ -423,7 +423,7 @@ def _outer_frame() -> FrameType | None:
 def explain_refusal(
     op: Op, args: tuple[Any, ...], error: Exception, code: Any, lasti: int
 ) -> Exception:
-    """NumPy's refusal, with the op, the operands and the user's line.
+    """Return NumPy's error with the op, the operands and the user's line.
 
     What is no refusal of NumPy's, our own errors among it, stays as it is.
     """

@@ -72,7 +72,7 @@ class DeferredOp(Op):
     def measure_lengths(
         self, inputs: Sequence[Any], params: Params
     ) -> tuple[Op, tuple[Any, ...], Params]:
-        """The op itself, its own operands, and settings with lengths for places."""
+        """Return the op, its own operands, and settings with lengths for places."""
 
         def length(atom: Atom) -> Any:
             if isinstance(atom, Place):
@@ -147,7 +147,7 @@ def place_lengths(
 
 
 def _place_length(x: Any, known: dict[Any, Place], place: Callable[[Atom], Any]) -> Any:
-    """A setting with places for lengths: a whole length first, then its parts."""
+    """Return a setting with places for lengths: whole lengths first, then parts."""
     if isinstance(x, Dim):
         at = known.get(x.key)
         return x.replace(place) if at is None else dim_of_atom(at)
@@ -189,7 +189,7 @@ def unwrap_deferred(node: Any) -> tuple[Op, tuple[Any, ...], Params]:
 
 
 def fill_own_lengths(node: Any, spec: Any) -> Any:
-    """A spec in which the lengths that are None are lengths of the node itself."""
+    """Return a spec in which each length that is None is one of the node itself."""
     if isinstance(spec, tuple):
         return tuple(_fill_own_lengths(node, s, part) for part, s in enumerate(spec))
     return _fill_own_lengths(node, spec, None)

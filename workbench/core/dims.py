@@ -130,7 +130,7 @@ def _multiply_bounds(ends: Bounds, others: Bounds) -> Bounds:
 
 
 def atoms_of(x: Any) -> Iterator[Atom]:
-    """All atoms in a length, a shape or settings, those inside others too."""
+    """Yield all atoms in a length, a shape or settings, those inside others too."""
     stack = [x]
     while stack:
         y = stack.pop()
@@ -589,7 +589,7 @@ def broadcast_lengths(*lengths: Any) -> Any:
 
 
 def broadcast_shapes(*shapes: tuple[Any, ...]) -> tuple[Any, ...]:
-    """As `numpy.broadcast_shapes`, of shapes with unknown lengths.
+    """Return what shapes broadcast to, also where lengths are unknown.
 
     Raises
     ------
@@ -682,7 +682,7 @@ SIGNS = {"floordiv": "//", "mod": "%"}
 
 
 def format_dim(x: Any, name: Callable[[Atom], str], *, code: bool = False) -> str:
-    """A length as text, with the names of its atoms; ``code`` as Python runs it."""
+    """Return a length as text with the names of its atoms; ``code``: as Python."""
     if not isinstance(x, Dim):
         return str(x)
     order = sorted(
@@ -727,7 +727,7 @@ _LIKE = {"zeros": "np.zeros_like(x, shape=...)", "empty": "np.empty_like(x, shap
 
 
 def unknown_length_error(what: str, length: Dim) -> UnknownLengthError:
-    """The error for a number that is not known yet, with what to write instead."""
+    """Return the error for a length that is not known yet, with the cure."""
     site = source.decode(*source.caller())
     where = "" if site is None else f" (at {site.place}: {site.text})"
     text = "" if site is None else site.text

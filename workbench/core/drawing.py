@@ -31,7 +31,7 @@ class Drawable(Protocol):
 
     @property
     def outputs(self) -> Sequence[Any]:
-        """What it computes."""
+        """The Tensors or constants that it computes."""
 
     @property
     def nodes(self) -> list[Tensor]:
@@ -85,7 +85,7 @@ class NodeText(NamedTuple):
 
     @property
     def overridden(self) -> bool:
-        """Whether an override made it."""
+        """True if an override made it."""
         return self.node.origin is not None and self.node.origin.overridden
 
 
@@ -278,7 +278,7 @@ def _position_places(
     width: list[float],
     gap: float,
 ) -> list[float]:
-    """An x for each place: near its neighbours, in an order with few crossings."""
+    """Return an x for each place: near its neighbours, with few crossings."""
     x = [0.0] * len(width)
     for line in lines:
         _pack(line, [float(k) for k in range(len(line))], x, width, gap)
@@ -414,7 +414,7 @@ _LOOKS = {
 
 
 def write_dot(graph: Drawable) -> str:
-    """Forward and backward each in a cluster; derivative links dashed."""
+    """Return a graph in the DOT language, its gradient in a cluster of its own."""
     return "\n".join(_write_dot_lines(describe_nodes(graph)))
 
 
@@ -661,7 +661,7 @@ def _draw_curve_between_cards(
     passages: list[tuple[float, float]],
     upward: bool,
 ) -> str:
-    """A curve from one card to the next, between the cards of the lines it crosses."""
+    """Return a curve from one card to another, between the cards of crossed lines."""
     x, y = start
     parts = [f"M{x:.1f} {y:.1f}"]
     for px, top in passages:

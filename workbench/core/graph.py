@@ -90,7 +90,7 @@ class Graph:
 
     @property
     def tree(self) -> tree.Tree:
-        """How the outputs nest, where a function returned them; else a list."""
+        """The nest of the outputs that a function returned; else a list."""
         return tree.flatten([*self.outputs])[1] if self._tree is None else self._tree
 
     @cached_property
@@ -101,7 +101,7 @@ class Graph:
 
     @cached_property
     def interior(self) -> list[Tensor]:
-        """What lies between the leaves and the outputs, ascending; no leaf itself."""
+        """The nodes between the leaves and the outputs, ascending, without leaves."""
         stop = {x.serial for x in self.leaves}
         roots = [x for x in self.outputs if isinstance(x, Tensor)]
         return [x for x in walk.order_nodes(roots, stop=stop) if x.serial not in stop]
@@ -286,7 +286,7 @@ def copy_onto(graph: Graph, fresh: Mapping[Tensor, Tensor]) -> Graph:
 
 
 def inline(graph: Graph) -> Graph:
-    """The graph with the ops inside in place of every node that is to be inlined.
+    """Return the graph with each node that is to be inlined replaced by its ops.
 
     Each stands on the line where it was written. The same graph if there is none.
 

@@ -92,15 +92,15 @@ class Override(Protocol):
 
     @property
     def enabled(self) -> bool:
-        """Whether it is applied."""
+        """True if it is applied."""
 
     @property
     def steps(self) -> int | slice | None:
-        """In which iterations of a loop it holds; None: in all."""
+        """The iterations of a loop in which it holds; None: all."""
 
     @property
     def linear(self) -> set[Any]:
-        """Which of its rules are known to be linear."""
+        """The rules of it that are known to be linear."""
 
 
 class OverrideRules(Protocol):
@@ -116,7 +116,7 @@ class CallOverrides(Protocol):
 
     @property
     def means_parts(self) -> bool:
-        """Whether one means parts of programs, which are then recorded whole."""
+        """True if one means parts of programs, which are then recorded whole."""
 
     def resolve(
         self, outputs: Sequence[Any], wrt: Sequence[Any], name: str

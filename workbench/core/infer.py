@@ -34,7 +34,7 @@ from workbench.errors import DtypeError, ShapeError, TraceError, UnknownLengthEr
 def infer_with_facts(
     op: Op, inputs: Sequence[Any], params: dict[str, Any]
 ) -> tuple[Any, Any]:
-    """The spec, and the facts that it rests on: None where all lengths are known.
+    """Return the spec, and the facts it rests on: None where all lengths are known.
 
     Operands are Tensors, values or specs; a length that only the result itself can
     tell is None.
@@ -123,7 +123,7 @@ def _infer_elementwise(op: Op, specs: list[Any], params: dict[str, Any]) -> Spec
 
 
 def _run_on_entries(op: Op, specs: list[Any], params: dict[str, Any]) -> Spec | None:
-    """The spec of what an op makes of one entry of each operand, if it is one."""
+    """Return the spec of an op's one result on one entry of each operand, or None."""
     entries = []
     for x in specs:
         if isinstance(x, Spec) and x.weak:
@@ -185,7 +185,7 @@ def _infer_unknown(
 
 
 def _typed(op: Op, specs: list[Any], params: dict[str, Any], made: Any) -> Any:
-    """Specs for what a rule gives: specs, or shapes alone, one or several."""
+    """Return specs for what a rule gives: specs, or shapes alone, one or several."""
     parts = made if isinstance(made, tuple) else (made,)
     if any(isinstance(y, Spec) for y in parts):
         return made
@@ -303,7 +303,7 @@ def _infer_at_stand_ins(
 
 
 def _stand_ins(specs: list[Any], count: int) -> tuple[Iterable[Any], Iterable[Any]]:
-    """Numbers for so many lengths: at which most ops answer, and some more."""
+    """Return small numbers for ``count`` lengths: the usual ones, and some more."""
     known = sorted({n for n in _shapes(specs) if not isinstance(n, Dim)})
     most = max((len(_shapes(x)) for x in specs), default=1) or 1
     far = [4**k for k in range(2, 9) if 4 ** (k * most) <= MOST_ENTRIES]

@@ -216,7 +216,7 @@ class Op:
 
     @property
     def has_own_rule(self) -> bool:
-        """Whether a rule of its own stands in for the derivatives of its graphs.
+        """True if a rule of its own stands in for the derivatives of its graphs.
 
         Overrides of nodes in there mean nothing then.
         """
@@ -240,7 +240,7 @@ def is_always_view(params: dict[str, Any]) -> bool:
 def connect_nothing(
     inputs: tuple[Any, ...], params: dict[str, Any]
 ) -> list[list[bool]]:
-    """The ``connection`` of an op whose one output needs no value of its inputs."""
+    """Return the ``connection`` of an op whose output needs no value of its inputs."""
     return [[False] for _ in inputs]
 
 

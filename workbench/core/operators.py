@@ -87,7 +87,7 @@ def _make_operator(name: str, compute: Callable[[Any, Any], Any]) -> tuple[Any, 
 
 
 def _make_unary(name: str, compute: Callable[[Any], Any]) -> Any:
-    """The method of a unary operator; it keeps a Python number a Python number."""
+    """Return the method of a unary operator; of a Python number it makes another."""
     op = declare(name)
 
     def method(self: Tensor) -> Any:

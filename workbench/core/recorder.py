@@ -134,7 +134,7 @@ class Recorder:
 
     @property
     def inputs(self) -> tuple[Any, ...]:
-        """What an op built on it takes: what was captured, then the arguments."""
+        """The operands of an op built on it: what was captured, then the arguments."""
         return (*self.captured, *self.arguments)
 
     def run(self, values: Sequence[Any]) -> list[Any]:

@@ -55,7 +55,7 @@ def name_of(function: Any) -> str:
 
 
 def supported_functions() -> dict[str, Any]:
-    """Every function of NumPy, and of SciPy once it is loaded, that takes Tensors.
+    """Return the functions of NumPy, and of a loaded SciPy, that take Tensors.
 
     Loads all ops that are not loaded yet, but does not load SciPy for its own.
     """

@@ -152,7 +152,7 @@ class Shared(Tensor):
         return new if new.dtype == spec.dtype else new.astype(spec.dtype)
 
     def _plain(self, new: Any) -> Any:
-        """Python's numbers, or lists of them, as an array."""
+        """Return Python's numbers, or lists of them, as an array."""
         try:
             made = np.asarray(new)
         except ValueError as error:
@@ -202,7 +202,7 @@ def refuse_sparse(x: Any, what: str) -> None:
 
 
 def fits_dtype(x: Any, dtype: np.dtype[Any]) -> bool:
-    """Whether a dtype holds integers as they are; others are no matter of range."""
+    """Return whether integers are in the range of a dtype; True for other values."""
     if dtype.kind not in "iu" or not np.can_cast(x.dtype, dtype, "same_kind"):
         return True
     return bool(np.all(x.astype(dtype) == x))

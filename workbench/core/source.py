@@ -364,7 +364,7 @@ def is_assignment() -> bool:
 
 
 def dotted_call_name(code: CodeType, lasti: int) -> tuple[str, ...]:
-    """The dotted name of the method that an instruction calls, as far as attributes go.
+    """Return the parts of the dotted name that an instruction calls.
 
     They start where the call does: those of its arguments start later.
     """

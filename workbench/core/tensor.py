@@ -318,7 +318,7 @@ def make_leaf(
     inputs: tuple[Any, ...] = (),
     line: tuple[Any, int] | None = None,
 ) -> Tensor:
-    """A fresh input that holds ``value``, or that wraps the Tensor in ``inputs``.
+    """Return a fresh input that holds ``value``, or wraps the Tensor in ``inputs``.
 
     ``line`` is the user's, as `source.caller` gives it.
     """

@@ -99,7 +99,7 @@ def explain_error(error: Exception, locked: bool) -> Exception | None:
 
 
 def _traceback_steps(error: BaseException) -> Iterator[TracebackType]:
-    """A traceback, from the outermost call to where the error arose."""
+    """Yield the steps of a traceback, from the outermost call to the error."""
     step = error.__traceback__
     while step is not None:
         yield step
@@ -121,7 +121,7 @@ def _find_library(error: BaseException) -> str | None:
 
 
 def _was_given_tensors(error: BaseException) -> bool:
-    """Whether a function of the library in which an error arose was given Tensors."""
+    """Return whether the library function in which an error arose was given Tensors."""
     return any(
         _holds_tensor(value)
         for step in _traceback_steps(error)
@@ -131,7 +131,7 @@ def _was_given_tensors(error: BaseException) -> bool:
 
 
 def _holds_tensor(value: Any) -> bool:
-    """Whether a value is a Tensor, an array of them, or a tuple or list with one."""
+    """Return whether a value is a Tensor, or an array, tuple or list with one."""
     if isinstance(value, np.ndarray) and value.dtype == object:
         return any(isinstance(x, Tensor) for x in value.flat)
     if isinstance(value, (list, tuple)):
@@ -160,7 +160,7 @@ def detach(x: Any) -> Any:
 def wrap(
     value: Any, name: str | None = None, line: tuple[Any, int] | None = None
 ) -> Tensor:
-    """A fresh identity Tensor around an argument: an array, a Tensor or a Spec."""
+    """Return a fresh identity Tensor around an argument: an array, Tensor or Spec."""
     if isinstance(value, Spec):
         made = make_leaf(None, name, line=line)
         made.spec = value

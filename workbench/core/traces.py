@@ -350,7 +350,7 @@ def has_open_trace() -> bool:
 
 
 def checksum(array: Array) -> int:
-    """A number that changes when an entry does; of a large array, an entry it sees."""
+    """Return a number that changes with an entry (of a large array with some only)."""
     if array.nbytes > MOST_SUMMED:
         most = int(ENTRIES_SUMMED ** (1 / array.ndim))
         steps = [max(1, n // most) for n in array.shape]
@@ -390,5 +390,5 @@ def reopen_trace(values: Iterable[Any]) -> AbstractContextManager[Any]:
 
 
 def is_active(tensor: Any) -> bool:
-    """Whether a Tensor depends on a leaf of a trace that is open in any thread."""
+    """Return whether a Tensor depends on a leaf of an open trace of any thread."""
     return any(trace.reaches(tensor) for trace in tuple(OPEN))

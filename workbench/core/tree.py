@@ -260,7 +260,7 @@ def _build_dict(tree: Tree, parts: list[Any]) -> Any:
 
 
 def _sort_keys(keys: Iterable[Any]) -> list[Any]:
-    """Keys in a fixed order: by class where they do not compare; else as they come."""
+    """Return keys in a fixed order: sorted, else by class, else as they come."""
     try:
         return sorted(keys)
     except TypeError:
@@ -278,7 +278,7 @@ def _take_sparse(value: Any) -> tuple[Iterable[Any], Iterable[Any], Any]:
 
 
 def _kind_of_fields(names: Sequence[str], build: Callable[[Any, Any], Any]) -> Kind:
-    """The kind of a class with fields; ``build`` makes a nest of class and parts."""
+    """Return the kind of a class with fields; ``build`` makes a nest from parts."""
 
     def take(value: Any) -> tuple[Iterable[Any], Iterable[Any], Any]:
         return [getattr(value, name) for name in names], names, None
@@ -299,7 +299,7 @@ def _kind_of_dataclass(cls: type) -> Kind:
 
 
 def _kind_of_registered(value: Any) -> Kind | None:
-    """The kind of a class that is registered with optree, which is then loaded."""
+    """Return the kind of a class that is registered with optree, if that is loaded."""
     optree = sys.modules.get("optree")
     if optree is None or optree.tree_is_leaf(value, namespace=_NAMESPACE):
         return None

@@ -155,7 +155,7 @@ def as_spec(x: Any) -> Any:
 
 
 def strip_subclass(array: Any) -> Any:
-    """An array of a subclass of NumPy's as NumPy's own: a view of the same memory.
+    """Return an array of a subclass as a plain array of the same memory.
 
     Raises
     ------

@@ -39,7 +39,7 @@ def order_nodes(
 
 
 def find_dependents(nodes: Sequence[Tensor], sources: Iterable[Tensor]) -> set[int]:
-    """The serials of those nodes (ascending) that depend on a source, or are one."""
+    """Return the serials of those nodes (ascending) that are or depend on a source."""
     found = {x.serial for x in sources}
     for node in nodes:
         for x in node.inputs:
@@ -74,7 +74,7 @@ def substitute(outputs: Sequence[Any], new: Mapping[Tensor, Any]) -> list[Any]:
 def copy_node(
     node: Tensor, inputs: tuple[Any, ...], args: tuple[Any, ...], value: Any
 ) -> Tensor:
-    """The same node with other inputs and another value: its line, name and origin.
+    """Return a copy of a node with other inputs and value, on its line, with its name.
 
     Of a shared variable that is a leaf of its name: what it holds is its own.
     """

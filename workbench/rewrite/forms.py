@@ -72,7 +72,7 @@ class Form:
 
     @property
     def structure(self) -> Any:
-        """Which op reads what; settings and constants left out."""
+        """The ops and what each reads, without settings and constants."""
         place = {x.serial: i for i, x in enumerate([*self.leaves, *self.nodes])}
         return tuple(
             (
@@ -174,7 +174,7 @@ class Forms:
         return self.known[key]
 
     def combinations(self, kinds: Sequence[Kind]) -> Iterator[tuple[Kind, ...]]:
-        """Kinds for all wildcards: every combination, or of floats every one."""
+        """Return the kinds to try: all combinations, or those of floats."""
         count = len(self.names)
         if len(kinds) ** count <= MOST_FORMS:
             return product(kinds, repeat=count)
@@ -189,7 +189,7 @@ class Forms:
         return product(floats, repeat=count)
 
     def form_at(self, bound: Sequence[Any]) -> Form | None:
-        """The form for the very shapes and dtypes of what the wildcards stand for."""
+        """Return the form for the exact shapes and dtypes of the wildcards' values."""
         specs = [types.spec_of(x) for x in bound]
         key = tuple([(s.shape, s.dtype, s.weak) for s in specs])
         if not all(isinstance(n, int) for s in specs for n in s.shape):
@@ -245,7 +245,7 @@ def find_wildcards(function: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def make_spec(kind: Kind) -> Spec:
-    """Shape and dtype for a rank and a kind of numbers."""
+    """Return an example spec for a rank and a kind of numbers."""
     return Spec((LENGTH,) * kind[0], np.dtype(DTYPES.get(kind[1], "f8")))
 
 
@@ -310,7 +310,7 @@ def is_same_value(a: Any, b: Any) -> bool:
 
 
 def is_equal_constant(a: Any, b: Any) -> bool:
-    """Whether two constants are equal: numbers and arrays by shape and entries."""
+    """Return whether two constants are equal, numbers and arrays by their entries."""
     if a is b:
         return True
     if not (is_value(a) and is_value(b)):

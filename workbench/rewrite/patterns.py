@@ -105,7 +105,7 @@ def find_matches(
     where: Callable[[Mapping[str, Any]], Any] | None = None,
     ranks: Ranks | None = None,
 ) -> Matches:
-    """Every place of a program where a pattern stands.
+    """Return every place of a program where a pattern stands.
 
     Parameters
     ----------
@@ -197,7 +197,7 @@ class Exact:
         return self.forms.form_at(bound)
 
     def match(self, root: Tensor, bound: tuple[Any, ...]) -> Match | None:
-        """A match whose settings and constants are the pattern's too, or None."""
+        """Return the match with the pattern's settings and constants, or None."""
         form = self.form(bound)
         if form is None or form.root.op.name != root.op.name:
             return None
@@ -300,7 +300,7 @@ class Search:
         return fitting
 
     def check_known(self, p: Any, x: Any) -> bool | None:
-        """Whether a pair fits, as far as one look tells; None if that is not far."""
+        """Return whether a pair fits; None if that depends on unchecked pairs."""
         if not isinstance(p, Tensor) or p.serial not in self.form.own:
             return self.constant(p, x)
         if p.serial in self.wild:
@@ -363,7 +363,7 @@ class Search:
         return is_same_value(binding.get(p.serial, MISSING), y)
 
     def other_readings(self, root: Tensor, first: Match) -> Iterator[tuple[Any, ...]]:
-        """What else the wildcards may be at a node, where other nodes are inside then.
+        """Yield other values of the wildcards at a node, with other nodes in the match.
 
         Of a product of two wildcards each is what stands in its place: the other order
         is no reading of its own.
@@ -382,7 +382,7 @@ class Search:
         fixed: Mapping[int, Any] | None = None,
         most: int | None = None,
     ) -> Iterator[dict[int, Any]]:
-        """What each part of the pattern may be where it ends at a node, by serial."""
+        """Yield each way to lay the pattern over a node: values of parts by serial."""
         bound: dict[int, Any] = dict(fixed or {})
         trail: list[int] = []
         choices: list[tuple[Todo, int]] = [((self.form.root, root, None), 0)]

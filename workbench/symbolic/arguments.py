@@ -50,7 +50,7 @@ def quote_symbol(x: Tensor, position: int | None = None) -> str:
 
 
 def as_pairs(given: Any, what: str, example: str) -> Iterator[tuple[Any, Any]]:
-    """The items of a mapping, or of a sequence of pairs."""
+    """Return the items of a mapping, or of a sequence of pairs."""
     if given is None:
         return
     if isinstance(given, Mapping):
@@ -246,7 +246,7 @@ def _describe_argument(x: Any) -> str:
 
 
 def _make_checker(x: Tensor, position: int) -> Callable[[Any], Any]:
-    """What turns an argument into an array that fits a symbol; quick where it fits."""
+    """Return a function that turns an argument into an array that fits a symbol."""
     spec: Spec = types.spec_of(x)
     dtype, shape = spec.dtype, spec.shape
     if not shape and dtype.isnative and dtype.kind in "biufc":
@@ -265,7 +265,7 @@ def _make_checker(x: Tensor, position: int) -> Callable[[Any], Any]:
 
 
 def _defer_symbol(value: Tensor, spec: Spec, name: str) -> Any:
-    """A Tensor of unknown lengths for a symbol of known ones: checked when it runs."""
+    """Return a Tensor for a symbol whose known lengths are checked at run time."""
     have, want = value.shape, spec.shape
     late = [i for i, n in enumerate(have) if not isinstance(n, int)]
     if not late or len(have) != len(want) or dims.has_dim(want):
@@ -283,7 +283,7 @@ def _defer_symbol(value: Tensor, spec: Spec, name: str) -> Any:
 
 
 def _make_number_checker(x: Tensor, position: int) -> Callable[[Any], Any]:
-    """As `_make_checker`, for a symbol without axes."""
+    """Return a function that turns an argument into a number for a symbol."""
     dtype = types.spec_of(x).dtype
     kind = dtype.type
     # Python's numbers that are of its kind and that it holds as they are.

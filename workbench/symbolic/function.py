@@ -328,7 +328,7 @@ class Function:
 
     @cached_property
     def profile(self) -> Profile:
-        """What each node has cost in the calls that were measured; print it."""
+        """The cost of each node in the calls that were measured; print it."""
         return Profile(self._compiled)
 
     def _run_and_update(
@@ -354,7 +354,7 @@ class Function:
         return None if self._tree is None else self._tree(copy_aliases(results, others))
 
     def _new_states(self, news: list[Any], others: list[Any]) -> list[Any]:
-        """What shared values shall hold: arrays that nobody else has, of their shape.
+        """Return the new values of shared ones, as arrays that nobody else holds.
 
         Their lengths may have been unknown before the run.
         """
@@ -375,7 +375,7 @@ class Function:
         return copy_aliases(news, others)
 
     def _record_call(self, arrays: list[Any]) -> Any:
-        """The outputs as Tensors, for a function that is called inside a trace."""
+        """Return the outputs as Tensors, for a call inside a trace."""
         if self._changed:
             raise TraceError(
                 f"{self.name or 'a function'} with updates{blame.user_line()} is called"
@@ -445,7 +445,7 @@ class Function:
 
     @property
     def defaults(self) -> dict[Tensor, Any]:
-        """What stands for arguments that a call leaves out, by symbol."""
+        """The values of arguments that a call may leave out, by symbol."""
         return {x: copy_state(value) for x, value in self._signature.defaults.items()}
 
     @property
@@ -511,7 +511,7 @@ def _as_list(names: Any) -> str:
 
 
 def evaluate(y: Tensor, values: Any, named: Mapping[str, Any]) -> Any:
-    """See `Tensor.eval`."""
+    """Return the value of an expression, as `Tensor.eval` describes."""
     if y._value is not None:
         return y.value
     if isinstance(y, Shared):

@@ -28,7 +28,7 @@ from workbench.symbolic.variables import as_numbers
 
 
 def is_leaf(x: Tensor) -> bool:
-    """Whether a Tensor gets its value from outside: a symbol, or a shared value."""
+    """Return whether a Tensor gets its value from outside: a symbol or shared value."""
     return x.op is IDENTITY and not x.inputs and x._value is None
 
 
@@ -113,7 +113,7 @@ def replace_symbols(outputs: list[Any], givens: Any) -> list[Any]:
 
 
 def check_swaps(swap: Any, known: set[Shared]) -> dict[Tensor, Any]:
-    """Shared values, and those that take their place."""
+    """Return the pairs of shared values and their replacements, checked."""
     found: dict[Tensor, Any] = {}
     for x, other in as_pairs(swap, "swap", "{w: other}"):
         for one in (x, other):
@@ -157,7 +157,7 @@ def _fit_replacement(value: Any, x: Tensor) -> Any:
 
 
 def find_shared_leaves(outputs: list[Any], signature: Signature) -> list[Shared]:
-    """The shared values that the outputs need; every other symbol must be an input."""
+    """Return the shared values that outputs need; other symbols must be inputs."""
     given = {x.serial for x in signature.symbols}
     shared, missing = [], []
     for x in walk.order_nodes([y for y in outputs if isinstance(y, Tensor)]):
@@ -173,7 +173,7 @@ def find_shared_leaves(outputs: list[Any], signature: Signature) -> list[Shared]
 def missing_symbols_error(
     missing: list[Tensor], what: str, cure: str = ""
 ) -> MissingInputError:
-    """The error that names symbols without a value, and the lines that made them."""
+    """Return the error that names symbols without a value, and their lines."""
     shown = ", ".join(
         f"{x.name!r} {types.spec_of(x)}{blame.quote_site(x.site)}"
         if x.name

@@ -93,7 +93,7 @@ def _dtype(dtype: Any, name: str | None) -> np.dtype[Any]:
 
 
 def as_shape(made: Tensor, shape: Shape) -> tuple[Any, ...]:
-    """The shape of a symbol from what the user gave, None for a length unknown."""
+    """Return the shape of a symbol as the user gave it, None for an unknown length."""
     if isinstance(shape, int) or not isinstance(shape, Sequence):
         raise ShapeError(f"shape={shape!r} is no tuple of lengths. Write ({shape!r},).")
     for n in shape:
