@@ -6,7 +6,7 @@ export default defineConfig(
   { ignores: ['lib/', '**/node_modules/', '**/*.js'] },
   eslint.configs.recommended,
   {
-    files: ['src/**/*.ts', 'tests/**/*.ts'],
+    files: ['src/**/*.{ts,tsx}', 'tests/**/*.ts'],
     extends: [tseslint.configs.strictTypeChecked],
     languageOptions: { parserOptions: { projectService: true } },
     rules: {
@@ -17,6 +17,11 @@ export default defineConfig(
       '@typescript-eslint/restrict-template-expressions': [
         'error',
         { allowNumber: true }
+      ],
+      // What a handler calls may stand behind its arrow, where nothing is expected of it.
+      '@typescript-eslint/no-confusing-void-expression': [
+        'error',
+        { ignoreVoidReturningFunctions: true }
       ],
       eqeqeq: 'error',
       'no-console': 'error'

@@ -7,227 +7,120 @@ import { ISignal, Signal } from '@lumino/signaling';
 
 import type { GraphPanel } from '../panels/shell/panel';
 
-// A namespace, as JupyterLab's extensions name their commands.
-// eslint-disable-next-line @typescript-eslint/no-namespace
-export namespace CommandIDs {
-  /** Fit the graph into view. */
-  export const fit = 'workbench:fit';
-
-  /** Undo the last change of an override. */
-  export const undo = 'workbench:undo';
-
-  /** Redo it. */
-  export const redo = 'workbench:redo';
-
-  /** Put the keyboard into the search field. */
-  export const search = 'workbench:search';
-
-  /** Attach a gradient rule to the selected node. */
-  export const override = 'workbench:override';
-
-  /** Put the selected node aside for the derivative between it and another. */
-  export const mark = 'workbench:mark';
-
-  /** Draw the derivative between the two chosen nodes. */
-  export const derivative = 'workbench:derivative';
-
-  /** Check the rules of all nodes, and the gradients, against differences. */
-  export const check = 'workbench:check';
-
-  /** Ask the doctor what is wrong. */
-  export const diagnose = 'workbench:diagnose';
-
-  /** Stop the check or the diagnosis that runs. */
-  export const stop = 'workbench:stop';
-
-  /** Show what checks and the doctor found. */
-  export const checks = 'workbench:checks';
-
-  /** Show all overrides. */
-  export const overrides = 'workbench:overrides';
-
-  /** One step on in the sweeps. */
-  export const stepForward = 'workbench:step-forward';
-
-  /** One step back. */
-  export const stepBack = 'workbench:step-back';
-
-  /** Play the sweeps, or pause. */
-  export const play = 'workbench:play';
-
-  /** Open or close the drawer with the plots. */
-  export const plots = 'workbench:plots';
-
-  /** Open or close the inspector. */
-  export const inspector = 'workbench:inspector';
-
-  /** Hand a key to the picture: notebooks take arrows and others for their cells. */
-  export const key = 'workbench:key';
-
-  /** Press the button that has the keyboard: notebooks take Enter for themselves. */
-  export const press = 'workbench:press';
-}
-
 interface ICommand {
-  id: string;
   label: string;
   caption: string;
   execute: (panel: GraphPanel) => void;
   enabled?: (panel: GraphPanel) => boolean;
 }
 
-const COMMANDS: readonly ICommand[] = [
-  {
-    id: CommandIDs.fit,
+/** Commands on a graph, under the last part of their ids. */
+const COMMANDS: Readonly<Record<string, ICommand>> = {
+  fit: {
     label: 'Fit Graph',
     caption: 'Fit the graph into view',
-    execute: panel => {
-      panel.fitGraph();
-    }
+    execute: panel => panel.fitGraph()
   },
-  {
-    id: CommandIDs.undo,
+  undo: {
     label: 'Undo Override',
     caption: 'Undo the last change of a gradient override',
-    execute: panel => {
-      panel.asking.undo();
-    },
+    execute: panel => panel.asking.undo(),
     enabled: panel => panel.canUndo
   },
-  {
-    id: CommandIDs.redo,
+  redo: {
     label: 'Redo Override',
     caption: 'Redo the last change of a gradient override',
-    execute: panel => {
-      panel.asking.redo();
-    },
+    execute: panel => panel.asking.redo(),
     enabled: panel => panel.canRedo
   },
-  {
-    id: CommandIDs.search,
+  search: {
     label: 'Search Nodes',
     caption: 'Search the graph by name, op, shape, scope or line',
-    execute: panel => {
-      panel.focusSearch();
-    }
+    execute: panel => panel.focusSearch()
   },
-  {
-    id: CommandIDs.override,
+  override: {
     label: 'Override Gradient of Node',
     caption: 'Attach a gradient rule to the selected node',
-    execute: panel => {
-      panel.startOverride();
-    },
+    execute: panel => panel.startOverride(),
     enabled: panel => panel.state.selected !== null
   },
-  {
-    id: CommandIDs.mark,
+  mark: {
     label: 'Mark Node for Derivative',
     caption: 'The derivative between the marked node and one that is selected then',
-    execute: panel => {
-      panel.markNode();
-    },
+    execute: panel => panel.markNode(),
     enabled: panel => panel.state.selected !== null
   },
-  {
-    id: CommandIDs.derivative,
+  derivative: {
     label: 'Derivative Between Two Nodes',
     caption: 'Draw the derivative between the marked and the selected node',
-    execute: panel => {
-      panel.showDerivative();
-    },
+    execute: panel => panel.showDerivative(),
     enabled: panel => panel.state.pair !== null
   },
-  {
-    id: CommandIDs.check,
+  check: {
     label: 'Check Gradients',
     caption: 'Compare the rule of each node, and all gradients, with differences',
-    execute: panel => {
-      panel.run('check');
-    }
+    execute: panel => panel.run('check')
   },
-  {
-    id: CommandIDs.diagnose,
+  diagnose: {
     label: 'Diagnose Gradients',
     caption: 'Find the node to blame for what is wrong in either pass',
-    execute: panel => {
-      panel.run('diagnose');
-    }
+    execute: panel => panel.run('diagnose')
   },
-  {
-    id: CommandIDs.stop,
+  stop: {
     label: 'Stop Check or Diagnosis',
     caption: 'Keep what was found until now',
-    execute: panel => {
-      panel.asking.stop();
-    },
+    execute: panel => panel.asking.stop(),
     enabled: panel => (panel.connection?.job ?? null) !== null
   },
-  {
-    id: CommandIDs.checks,
+  checks: {
     label: 'Show Checks of Graph',
     caption: 'What the doctor and the gradient check found',
-    execute: panel => {
-      panel.showChecks();
-    }
+    execute: panel => panel.showChecks()
   },
-  {
-    id: CommandIDs.overrides,
+  overrides: {
     label: 'Show Overrides of Graph',
     caption: 'All overrides: switch, order, edit, undo, copy as code',
-    execute: panel => {
-      panel.showOverrides();
-    }
+    execute: panel => panel.showOverrides()
   },
-  {
-    id: CommandIDs.stepForward,
+  'step-forward': {
     label: 'Step Forward in Sweeps',
     caption: 'One step on: forward to the output, then backward',
-    execute: panel => {
-      panel.step(1);
-    }
+    execute: panel => panel.step(1)
   },
-  {
-    id: CommandIDs.stepBack,
+  'step-back': {
     label: 'Step Back in Sweeps',
     caption: 'One step back',
-    execute: panel => {
-      panel.step(-1);
-    }
+    execute: panel => panel.step(-1)
   },
-  {
-    id: CommandIDs.play,
+  play: {
     label: 'Play or Pause Sweeps',
     caption: 'Play the forward and the backward sweep',
-    execute: panel => {
-      panel.togglePlay();
-    }
+    execute: panel => panel.togglePlay()
   },
-  {
-    id: CommandIDs.plots,
+  plots: {
     label: 'Show Plots of Graph',
     caption: 'Jacobian, Hessian and gradient check',
-    execute: panel => {
-      panel.toggleDrawer();
-    }
+    execute: panel => panel.toggleDrawer()
   },
-  {
-    id: CommandIDs.inspector,
+  inspector: {
     label: 'Show Inspector of Graph',
     caption: 'Node, overrides and checks beside the graph',
-    execute: panel => {
-      panel.toggleInspector();
-    }
+    execute: panel => panel.toggleInspector()
   }
-];
+};
+
+function idOf(name: string): string {
+  return `workbench:${name}`;
+}
 
 export function addCommands(
   commands: CommandRegistry,
   tracker: PanelTracker,
   palette: ICommandPalette | null
 ): void {
-  for (const { id, label, caption, execute, enabled } of COMMANDS) {
-    commands.addCommand(id, {
+  for (const [name, command] of Object.entries(COMMANDS)) {
+    const { label, caption, execute, enabled } = command;
+    commands.addCommand(idOf(name), {
       label,
       caption,
       isEnabled: () => {
@@ -240,9 +133,10 @@ export function addCommands(
         }
       }
     });
-    palette?.addItem({ command: id, category: 'Workbench' });
+    palette?.addItem({ command: idOf(name), category: 'Workbench' });
   }
-  commands.addCommand(CommandIDs.press, {
+  // Press the button that has the keyboard: notebooks take Enter for themselves.
+  commands.addCommand(idOf('press'), {
     label: 'Press the Focused Button',
     execute: () => {
       if (document.activeElement instanceof HTMLElement) {
@@ -250,7 +144,8 @@ export function addCommands(
       }
     }
   });
-  commands.addCommand(CommandIDs.key, {
+  // Hand a key to the picture: notebooks take arrows and others for their cells.
+  commands.addCommand(idOf('key'), {
     label: args => `Key ${keyOf(args)} in the Graph`,
     execute: args => {
       const event = new KeyboardEvent('keydown', {
@@ -263,8 +158,8 @@ export function addCommands(
     }
   });
   tracker.changed.connect(() => {
-    for (const { id } of COMMANDS) {
-      commands.notifyCommandChanged(id);
+    for (const name of Object.keys(COMMANDS)) {
+      commands.notifyCommandChanged(idOf(name));
     }
   });
 }
