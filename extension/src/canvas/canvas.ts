@@ -18,9 +18,6 @@ import { Picture } from './surface';
 import { Tooltip } from './tooltip';
 import { type IRect, toPage } from './viewport';
 
-/** Like the wheel, a finger moves the page until the picture has the focus. */
-const UNFOCUSED = 'pan-y';
-
 export class GraphCanvas extends Widget {
   constructor(options: { state: GraphState }) {
     super({ node: document.createElement('div') });
@@ -30,37 +27,19 @@ export class GraphCanvas extends Widget {
     this._prepareNode();
     const { camera } = this._picture;
     this._gestures = new Gestures(this._picture.surface, {
-      pan: (dx, dy) => {
-        camera.pan(dx, dy);
-      },
+      pan: (dx, dy) => camera.pan(dx, dy),
       scroll: (dx, dy) => camera.scroll(dx, dy),
-      zoom: (factor, x, y) => {
-        camera.zoomAt(factor, x, y);
-      },
-      point: (x, y) => {
-        this._point(x, y);
-      },
-      leave: () => {
-        this._state.hover(null);
-      },
-      click: (x, y, also) => {
-        this._click(x, y, also);
-      },
-      open: (x, y) => {
-        this._open(x, y);
-      },
+      zoom: (factor, x, y) => camera.zoomAt(factor, x, y),
+      point: (x, y) => this._point(x, y),
+      leave: () => this._state.hover(null),
+      click: (x, y, also) => this._click(x, y, also),
+      open: (x, y) => this._open(x, y),
       focused: () => this.node.contains(document.activeElement)
     });
     this._keyboard = new Keyboard(this._state, this._picture, {
-      activate: (item, x, y) => {
-        this._activate(item, x, y);
-      },
-      override: node => {
-        this._overrideRequested.emit(node);
-      },
-      derivative: () => {
-        this._derivativeRequested.emit();
-      }
+      activate: (item, x, y) => this._activate(item, x, y),
+      override: node => this._overrideRequested.emit(node),
+      derivative: () => this._derivativeRequested.emit()
     });
     this._state.changed.connect(this._onChange, this);
     this._update();
@@ -148,11 +127,9 @@ export class GraphCanvas extends Widget {
         break;
       case 'focus':
         this._picture.focusRing(this.node.matches(':focus-visible'));
-        this.node.style.touchAction = 'none';
         break;
       case 'blur':
         this._picture.focusRing(false);
-        this.node.style.touchAction = UNFOCUSED;
         break;
     }
   }
@@ -178,7 +155,6 @@ export class GraphCanvas extends Widget {
 
   private _prepareNode(): void {
     this.node.tabIndex = 0;
-    this.node.style.touchAction = UNFOCUSED;
     this.node.setAttribute('role', 'application');
     this.node.append(this._tooltip.node);
     attachProbe(this.node, this, () => this._picture.frames);

@@ -22,17 +22,7 @@ export class Minimap {
     this.node = document.createElement('canvas');
     this.node.className = 'workbench-Canvas-minimap';
     this.node.setAttribute('aria-hidden', 'true');
-    Object.assign(this.node.style, {
-      position: 'absolute',
-      right: '10px',
-      bottom: '10px',
-      display: 'none',
-      cursor: 'pointer',
-      border: '1px solid var(--jp-border-color2)',
-      borderRadius: 'calc(2 * var(--jp-border-radius))',
-      background: 'var(--jp-layout-color1)',
-      touchAction: 'none'
-    });
+    this.hide();
     this.node.addEventListener('pointerdown', event => {
       event.preventDefault();
       this.node.setPointerCapture(event.pointerId);
@@ -46,7 +36,7 @@ export class Minimap {
   }
 
   hide(): void {
-    this.node.style.display = 'none';
+    this.node.hidden = true;
   }
 
   /** Draw it; the shapes are kept until scene or theme are others. */
@@ -98,7 +88,7 @@ export class Minimap {
     context.fillRect(...frame);
     context.globalAlpha = 1;
     context.strokeRect(...frame);
-    this.node.style.display = 'block';
+    this.node.hidden = false;
   }
 
   /** What is wrong, as dots that no distance hides. */

@@ -33,45 +33,18 @@ export class Picture {
     private readonly _state: () => GraphState
   ) {
     this.surface = document.createElement('canvas');
+    this.surface.className = 'workbench-Canvas-surface';
     this.surface.setAttribute('aria-hidden', 'true');
-    Object.assign(this.surface.style, {
-      position: 'absolute',
-      left: '0',
-      top: '0',
-      width: '100%',
-      height: '100%',
-      display: 'block'
-    });
     this._ring = document.createElement('div');
-    Object.assign(this._ring.style, {
-      position: 'absolute',
-      inset: '1px',
-      display: 'none',
-      pointerEvents: 'none',
-      border: '2px solid var(--jp-brand-color1)',
-      borderRadius: 'var(--jp-border-radius)'
-    });
-    Object.assign(_node.style, {
-      position: 'relative',
-      overflow: 'hidden',
-      outline: 'none',
-      userSelect: 'none',
-      fontSize: 'var(--jp-ui-font-size1)',
-      background: 'var(--jp-layout-color0)'
-    });
+    this._ring.className = 'workbench-Canvas-focus';
+    this._ring.hidden = true;
     this.camera = new Camera(
       () => this._moves(),
-      () => {
-        this._schedule();
-      }
+      () => this._schedule()
     );
-    this._minimap = new Minimap((x, y) => {
-      this.camera.jump(x, y);
-    });
+    this._minimap = new Minimap((x, y) => this.camera.jump(x, y));
     _node.append(this.surface, this._minimap.node, this._ring);
-    this._observer = new ResizeObserver(() => {
-      this._resize();
-    });
+    this._observer = new ResizeObserver(() => this._resize());
   }
 
   get scene(): Scene | null {
@@ -114,7 +87,7 @@ export class Picture {
   }
 
   focusRing(shown: boolean): void {
-    this._ring.style.display = shown ? 'block' : 'none';
+    this._ring.hidden = !shown;
   }
 
   /** Another layout is on its way: not ready until it is drawn and at rest. */

@@ -124,8 +124,7 @@ export function watchTheme(changed: () => void): () => void {
   // JupyterLab names its theme in attributes of the body once its style is there.
   const observer = new MutationObserver(changed);
   observer.observe(document.body, {
-    attributes: true,
-    attributeFilter: ['data-jp-theme-name', 'data-jp-theme-light', 'class']
+    attributeFilter: ['data-jp-theme-name', 'data-jp-theme-light']
   });
   return () => {
     observer.disconnect();

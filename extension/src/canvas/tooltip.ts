@@ -17,23 +17,7 @@ export class Tooltip {
     this.node = document.createElement('div');
     this.node.className = 'workbench-Canvas-tooltip';
     this.node.setAttribute('role', 'tooltip');
-    Object.assign(this.node.style, {
-      position: 'absolute',
-      display: 'none',
-      left: '0',
-      top: '0',
-      maxWidth: '320px',
-      padding: '6px 9px',
-      pointerEvents: 'none',
-      whiteSpace: 'pre-wrap',
-      overflowWrap: 'anywhere',
-      font: 'var(--jp-ui-font-size0) / 1.5 var(--jp-ui-font-family)',
-      color: 'var(--jp-ui-font-color1)',
-      background: 'var(--jp-layout-color1)',
-      border: '1px solid var(--jp-border-color2)',
-      borderRadius: 'calc(2 * var(--jp-border-radius))',
-      boxShadow: 'var(--jp-elevation-z4)'
-    });
+    this.node.hidden = true;
   }
 
   /** Say what an item is, once the pointer has rested on it. */
@@ -47,28 +31,26 @@ export class Tooltip {
 
   hide(): void {
     window.clearTimeout(this._timer);
-    this.node.style.display = 'none';
+    this.node.hidden = true;
   }
 
   private _fill(lines: string[]): void {
     this.node.replaceChildren(
-      ...lines.map((line, i) => {
+      ...lines.map(line => {
         const element = document.createElement('div');
         element.textContent = line;
-        element.style.fontWeight = i === 0 ? '600' : 'normal';
         return element;
       })
     );
   }
 
   private _put({ card, page }: { card: IRect; page: ISize }): void {
-    const { style } = this.node;
-    style.display = 'block';
+    this.node.hidden = false;
     const { offsetWidth: width, offsetHeight: height } = this.node;
     const below = card.y + card.height + 8;
     const x = Math.max(4, Math.min(card.x, page.width - width - 4));
     const y = below + height < page.height ? below : card.y - height - 8;
-    style.transform = `translate(${Math.round(x)}px, ${Math.round(Math.max(4, y))}px)`;
+    this.node.style.transform = `translate(${Math.round(x)}px, ${Math.round(Math.max(4, y))}px)`;
   }
 
   private _timer = 0;
