@@ -169,54 +169,9 @@ export class GraphConnection implements IDisposable {
     };
   }
 
-  /** Attach a rule, or with `id` replace that of an override; `steps` as shown. */
-  async override(
-    target: Target,
-    rule: string,
-    label: string,
-    id?: number,
-    steps = ''
-  ): Promise<void> {
-    const known = id === undefined ? {} : { id };
-    const event = { event: 'override', target, rule, label, steps, ...known } as const;
+  /** Change what is overridden; refused, it rejects with the reason. */
+  async command(event: Bare<PageEvent>): Promise<void> {
     await this._request(event, null);
-  }
-
-  async switchOverride(id: number, enabled: boolean): Promise<void> {
-    await this._request({ event: 'switch', id, enabled }, null);
-  }
-
-  async removeOverride(id: number): Promise<void> {
-    await this._request({ event: 'remove', id }, null);
-  }
-
-  /** Another rule for an override, whatever its target is. */
-  async editOverride(
-    id: number,
-    rule: string,
-    label: string,
-    steps: string
-  ): Promise<void> {
-    const event = { event: 'edit', id, rule, label, steps } as const;
-    await this._request(event, null);
-  }
-
-  /** Put an override at another place in the order; 0 is the first. */
-  async moveOverride(id: number, to: number): Promise<void> {
-    await this._request({ event: 'move', id, to }, null);
-  }
-
-  async undo(steps = 1): Promise<void> {
-    await this._request({ event: 'undo', steps }, null);
-  }
-
-  async redo(steps = 1): Promise<void> {
-    await this._request({ event: 'redo', steps }, null);
-  }
-
-  /** Attach the fix of a finding, by its position in the list. */
-  async fix(finding: number): Promise<void> {
-    await this._request({ event: 'fix', finding }, null);
   }
 
   /** Check all rules and gradients, or ask the doctor; `job` tells how far it is. */

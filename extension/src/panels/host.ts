@@ -2,6 +2,7 @@
 
 import type { GraphConnection } from '../model/connection';
 import type { Change, GraphState } from '../model/state';
+import { errorText } from '../ui/words';
 import type { IOverride, PlotKind } from '../wire/protocol';
 import type { JobKind } from '../wire/requests';
 import { labelOf } from './presets';
@@ -54,24 +55,24 @@ export class Asking {
   constructor(private readonly _options: IAskingOptions) {}
 
   undo(steps = 1): void {
-    this._command(kernel => kernel.undo(steps));
+    this._command(kernel => kernel.command({ event: 'undo', steps }));
   }
 
   redo(steps = 1): void {
-    this._command(kernel => kernel.redo(steps));
+    this._command(kernel => kernel.command({ event: 'redo', steps }));
   }
 
-  enable(override: IOverride, enabled: boolean): void {
-    this._command(kernel => kernel.switchOverride(override.id, enabled));
+  enable({ id }: IOverride, enabled: boolean): void {
+    this._command(kernel => kernel.command({ event: 'switch', id, enabled }));
   }
 
-  remove(override: IOverride): void {
-    this._command(kernel => kernel.removeOverride(override.id));
+  remove({ id }: IOverride): void {
+    this._command(kernel => kernel.command({ event: 'remove', id }));
   }
 
   /** Put an override at another place in the order. */
-  move(override: IOverride, to: number): void {
-    this._command(kernel => kernel.moveOverride(override.id, to));
+  move({ id }: IOverride, to: number): void {
+    this._command(kernel => kernel.command({ event: 'move', id, to }));
   }
 
   /** Give an override another rule and steps; rejects with the reason where it is refused. */
@@ -82,12 +83,8 @@ export class Asking {
       // A label that somebody wrote stays; one that tells of the rule is told anew.
       const told = override.label === labelOf(override.rule);
       const named = / name=/.test(override.code);
-      await kernel.editOverride(
-        override.id,
-        rule,
-        named && !told ? override.label : '',
-        steps
-      );
+      const label = named && !told ? override.label : '';
+      await kernel.command({ event: 'edit', id: override.id, rule, label, steps });
     }
   }
 
@@ -104,7 +101,7 @@ export class Asking {
   /** Attach the fix of a finding, and look again at what is left to find. */
   fix(finding: number): void {
     this._command(async kernel => {
-      await kernel.fix(finding);
+      await kernel.command({ event: 'fix', finding });
       await kernel.run('diagnose');
     });
   }
@@ -117,7 +114,7 @@ export class Asking {
     }
     clear();
     ask(kernel).catch((error: unknown) => {
-      say(error instanceof Error ? error.message : String(error), 'error');
+      say(errorText(error), 'error');
     });
   }
 }

@@ -6,196 +6,147 @@
 
 import { spellNumber } from '../ui/numbers';
 
-export type PresetName =
-  | 'true'
-  | 'clip'
-  | 'clip norm'
-  | 'scale'
-  | 'normalise'
-  | 'stop'
-  | 'reverse'
-  | 'straight-through'
-  | 'sanitise'
-  | 'noise'
-  | SafeName
-  | 'expression';
-
-type SafeName =
-  | 'safe sqrt'
-  | 'safe log'
-  | 'safe divide'
-  | 'safe power'
-  | 'safe norm'
-  | 'safe exp'
-  | 'safe atan2'
-  | 'safe arcsin'
-  | 'safe arccos';
-
 /** A number of a preset that can be edited beside the expression. */
 export interface IPresetNumber {
   label: string;
-  /** What it begins with, where the largest entry of the gradient is so large. */
-  standard: (largest: number) => number;
+  /** What it begins with; it may depend on the largest entry of the gradient. */
+  standard: number | ((largest: number) => number);
 }
 
 interface IPreset {
-  name: PresetName;
+  name: string;
   /** What it does, in a few words. */
   title: string;
+  /** The expression, with `{0}` and `{1}` for its numbers; absent: any. */
+  rule?: string;
+  /** The expression where its number is the standard one. */
+  short?: string;
+  numbers?: readonly IPresetNumber[];
+  /** What the pill beside the node reads, if it is not the name. */
+  label?: string;
   /** The ops that it is for; absent where it is for all. */
   ops?: readonly string[];
-  numbers: readonly IPresetNumber[];
-  write: (numbers: readonly number[]) => string;
-  /** Recognises the expression; its groups are the numbers. */
-  pattern: RegExp | null;
-  /** What the pill beside the node reads. */
-  label: (numbers: readonly number[]) => string;
 }
-
-const NUMBER = String.raw`([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)`;
 
 /** The bound of a clip where there is no gradient to measure. */
 const BOUND = 0.1;
 
+/** Half of the largest entry, to one digit: it cuts something, but not all. */
+function clipBound(largest: number): number {
+  const bound = Number((largest / 2).toPrecision(1));
+  return bound > 0 && Number.isFinite(bound) ? bound : BOUND;
+}
+
 /** A named rule that is finite at the singular point of an op, and its one setting. */
-function safe(
-  name: SafeName,
+function safe<Name extends string>(
+  name: Name,
   title: string,
   ops: readonly string[],
-  setting = { name: 'eps', standard: 1e-12 }
-): IPreset {
-  const rule = name.replace(' ', '_');
-  return {
-    name,
-    title,
-    ops,
-    numbers: [{ label: setting.name, standard: () => setting.standard }],
-    write: ([number]) =>
-      number === setting.standard
-        ? rule
-        : `${rule}(${setting.name}=${spellNumber(number)})`,
-    pattern: new RegExp(`^${rule}(?:\\(${setting.name}=${NUMBER}\\))?$`),
-    label: ([number]) =>
-      setting.name === 'eps' ? name : `exp slope ≤ ${spellNumber(number)}`
-  };
+  standard = 1e-12,
+  setting = 'eps'
+) {
+  const short = name.replace(' ', '_');
+  const rule = `${short}(${setting}={0})`;
+  return { name, title, rule, short, ops, numbers: [{ label: setting, standard }] };
 }
 
 /** In the order in which the form shows them. */
-export const PRESETS: readonly IPreset[] = [
-  {
-    name: 'true',
-    title: 'The true gradient',
-    numbers: [],
-    write: () => 'd',
-    pattern: /^d$/,
-    label: () => 'true'
-  },
+const TABLE = [
+  { name: 'true', title: 'The true gradient', rule: 'd' },
   {
     name: 'clip',
     title: 'Keep each entry between two bounds',
+    rule: 'clip(d, {0}, {1})',
     numbers: [
-      { label: 'from', standard: largest => -clipBound(largest) },
+      { label: 'from', standard: (largest: number) => -clipBound(largest) },
       { label: 'to', standard: clipBound }
     ],
-    write: ([low, high]) => `clip(d, ${spellNumber(low)}, ${spellNumber(high)})`,
-    pattern: new RegExp(`^clip\\(d,${NUMBER},${NUMBER}\\)$`),
-    label: ([low, high]) =>
-      low === -high
-        ? `clip ±${spellNumber(Math.abs(high))}`
-        : `clip ${spellNumber(low)} … ${spellNumber(high)}`
+    label: 'clip {0} … {1}'
   },
   {
     name: 'clip norm',
     title: 'Shorten the gradient where its norm is larger',
-    numbers: [{ label: 'at most', standard: () => 1 }],
-    write: ([most]) =>
-      `d * (${spellNumber(most)} / maximum(${spellNumber(most)}, norm(d)))`,
-    pattern: new RegExp(`^d\\*\\(${NUMBER}/maximum\\(\\1,norm\\(d\\)\\)\\)$`),
-    label: ([most]) => `norm ≤ ${spellNumber(most)}`
+    rule: 'd * ({0} / maximum({0}, norm(d)))',
+    numbers: [{ label: 'at most', standard: 1 }],
+    label: 'norm ≤ {0}'
   },
   {
     name: 'scale',
     title: 'Multiply by a number',
-    numbers: [{ label: 'by', standard: () => 0.5 }],
-    write: ([factor]) => `${spellNumber(factor)} * d`,
-    pattern: new RegExp(`^${NUMBER}\\*d$`),
-    label: ([factor]) => `scale ×${spellNumber(factor)}`
+    rule: '{0} * d',
+    numbers: [{ label: 'by', standard: 0.5 }],
+    label: 'scale ×{0}'
   },
   {
     name: 'normalise',
     title: 'Give the gradient the norm 1; a zero stays zero',
-    numbers: [],
-    write: () => 'd / where(norm(d) == 0, 1, norm(d))',
-    pattern: /^d\/where\(norm\(d\)==0,1,norm\(d\)\)$/,
-    label: () => 'normalise'
+    rule: 'd / where(norm(d) == 0, 1, norm(d))'
   },
-  {
-    name: 'stop',
-    title: 'Let nothing through',
-    numbers: [],
-    write: () => 'zeros_like(d)',
-    pattern: /^zeros_like\(d\)$/,
-    label: () => 'stop'
-  },
-  {
-    name: 'reverse',
-    title: 'Turn the gradient round',
-    numbers: [],
-    write: () => '-d',
-    pattern: /^-d$/,
-    label: () => 'reverse'
-  },
+  { name: 'stop', title: 'Let nothing through', rule: 'zeros_like(d)' },
+  { name: 'reverse', title: 'Turn the gradient round', rule: '-d' },
   {
     name: 'straight-through',
     title: 'Pass on what arrives, as if the op were not there',
-    numbers: [],
-    write: () => 'g',
-    pattern: /^g$/,
-    label: () => 'straight-through'
+    rule: 'g'
   },
   {
     name: 'sanitise',
     title: 'Zero in place of NaN and infinity',
-    numbers: [],
-    write: () => 'where(isfinite(d), d, 0)',
-    pattern: /^where\(isfinite\(d\),d,0\)$/,
-    label: () => 'sanitise'
+    rule: 'where(isfinite(d), d, 0)'
   },
   {
     name: 'noise',
     title: 'Add Gaussian noise, the same at each run',
-    numbers: [{ label: 'deviation', standard: () => BOUND }],
-    write: ([scale]) => `noise(scale=${spellNumber(scale)})`,
-    pattern: new RegExp(`^noise\\(scale=${NUMBER}\\)$`),
-    label: ([scale]) => `noise ${spellNumber(scale)}`
+    rule: 'noise(scale={0})',
+    numbers: [{ label: 'deviation', standard: BOUND }],
+    label: 'noise {0}'
   },
-  safe('safe sqrt', 'Finite where the root is 0', ['sqrt'], {
-    name: 'eps',
-    standard: 1e-6
-  }),
+  safe('safe sqrt', 'Finite where the root is 0', ['sqrt'], 1e-6),
   safe('safe log', 'Finite where the argument is 0', ['log', 'log2', 'log10', 'log1p']),
   safe('safe divide', 'Finite where the divisor is 0', ['divide', 'reciprocal']),
   safe('safe power', 'Finite where the base is 0', ['power', 'float_power']),
-  safe('safe norm', 'Zero where the norm is 0', ['norm', 'hypot'], {
-    name: 'eps',
-    standard: 1e-6
-  }),
-  safe('safe exp', 'A slope of bounded size', ['exp', 'exp2', 'expm1'], {
-    name: 'limit',
-    standard: 1e6
-  }),
+  safe('safe norm', 'Zero where the norm is 0', ['norm', 'hypot'], 1e-6),
+  {
+    ...safe(
+      'safe exp',
+      'A slope of bounded size',
+      ['exp', 'exp2', 'expm1'],
+      1e6,
+      'limit'
+    ),
+    label: 'exp slope ≤ {0}'
+  },
   safe('safe atan2', 'Zero at the origin', ['arctan2']),
   safe('safe arcsin', 'Finite at −1 and 1', ['arcsin']),
   safe('safe arccos', 'Finite at −1 and 1', ['arccos']),
-  {
-    name: 'expression',
-    title: 'A formula of your own',
-    numbers: [],
-    write: () => '',
-    pattern: null,
-    label: () => 'expression'
-  }
-];
+  { name: 'expression', title: 'A formula of your own' }
+] as const satisfies readonly IPreset[];
+
+export type PresetName = (typeof TABLE)[number]['name'];
+
+export const PRESETS: readonly (IPreset & { name: PresetName })[] = TABLE;
+
+const NUMBER = String.raw`([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)`;
+
+/** Recognises the expressions of a preset; the groups are the numbers. */
+function patternOf({ rule, short }: IPreset): RegExp {
+  const text = (rule ?? '').replace(/\s/g, '').replace(/[-()*/+.]/g, String.raw`\$&`);
+  // A number that stands twice is the same one.
+  const numbered = text
+    .replace('{0}', NUMBER)
+    .replace('{1}', NUMBER)
+    .replaceAll('{0}', String.raw`\1`);
+  return new RegExp(`^(?:${[...(short ? [short] : []), numbered].join('|')})$`);
+}
+
+const PATTERNS = PRESETS.filter(({ rule }) => rule !== undefined).map(
+  entry => [entry, patternOf(entry)] as const
+);
+
+/** Put numbers into a text. */
+function fillIn(text: string, numbers: readonly number[]): string {
+  return text.replace(/\{(\d)\}/g, (_, i: string) => spellNumber(numbers[Number(i)]));
+}
 
 /** What an expression is: a preset with its numbers, or a formula. */
 export interface IRecognised {
@@ -204,39 +155,49 @@ export interface IRecognised {
 }
 
 /** Those that fit an op, in the order in which the form shows them. */
-export function presetsFor(op: string): readonly IPreset[] {
+export function presetsFor(op: string): typeof PRESETS {
   return PRESETS.filter(({ ops }) => ops === undefined || ops.includes(op));
 }
 
-export function preset(name: PresetName): IPreset {
+function preset(name: PresetName): IPreset {
   return PRESETS.find(entry => entry.name === name)!;
+}
+
+/** The numbers of a preset that can be edited. */
+export function numbersOf(name: PresetName): readonly IPresetNumber[] {
+  return preset(name).numbers ?? [];
+}
+
+/** The numbers that suit a gradient whose largest entry is so large. */
+function standardNumbers({ numbers = [] }: IPreset, largest = NaN): number[] {
+  return numbers.map(({ standard }) =>
+    typeof standard === 'number' ? standard : standard(largest)
+  );
+}
+
+/** The expression of a preset with these numbers. */
+export function writePreset(name: PresetName, numbers: readonly number[]): string {
+  const { rule = '', short, ...rest } = preset(name);
+  const usual = standardNumbers(rest).every((number, i) => number === numbers[i]);
+  return short !== undefined && usual ? short : fillIn(rule, numbers);
 }
 
 /** The expression of a preset with the numbers that suit a gradient's largest entry. */
 export function standardExpression(name: PresetName, largest = NaN): string {
-  const { numbers, write } = preset(name);
-  return write(numbers.map(({ standard }) => standard(largest)));
-}
-
-/** Half of the largest entry, to one digit: it cuts something, but not all. */
-function clipBound(largest: number): number {
-  const bound = Number((largest / 2).toPrecision(1));
-  return bound > 0 && Number.isFinite(bound) ? bound : BOUND;
+  return writePreset(name, standardNumbers(preset(name), largest));
 }
 
 /** Which preset an expression spells, spaces aside. */
 export function recognise(expression: string): IRecognised {
   const text = expression.replace(/\s+/g, '');
-  for (const { name, pattern, numbers } of PRESETS) {
-    const match = pattern?.exec(text);
+  for (const [entry, pattern] of PATTERNS) {
+    const match = pattern.exec(text);
     if (match) {
       // A setting that is not written has its standard value.
-      return {
-        preset: name,
-        numbers: numbers.map(({ standard }, i) =>
-          match[i + 1] ? Number(match[i + 1]) : standard(NaN)
-        )
-      };
+      const numbers = standardNumbers(entry).map((standard, i) =>
+        match[i + 1] ? Number(match[i + 1]) : standard
+      );
+      return { preset: entry.name, numbers };
     }
   }
   return { preset: 'expression', numbers: [] };
@@ -245,11 +206,14 @@ export function recognise(expression: string): IRecognised {
 /** A short label for an override that runs this expression. */
 export function labelOf(expression: string): string {
   const { preset: name, numbers } = recognise(expression);
-  if (name !== 'expression') {
-    return preset(name)
-      .label(numbers)
-      .replace(/-(?=[\d.])/g, '−');
+  if (name === 'expression') {
+    const text = expression.trim().replace(/\s+/g, ' ');
+    return text.length <= 28 ? text : `${text.slice(0, 27)}…`;
   }
-  const text = expression.trim().replace(/\s+/g, ' ');
-  return text.length <= 28 ? text : `${text.slice(0, 27)}…`;
+  const [low, high] = numbers;
+  const text =
+    name === 'clip' && low === -high
+      ? fillIn('clip ±{0}', [Math.abs(high)])
+      : fillIn(preset(name).label ?? name, numbers);
+  return text.replace(/-(?=[\d.])/g, '−');
 }

@@ -22,6 +22,11 @@ import {
 /** At most so many terms of a sum of the chain rule are written out. */
 const TERMS = 3;
 
+/** What an error says, of whatever was thrown. */
+export function errorText(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
 /** "569×30" as it is read: with spaces, a scalar by name. */
 export function shapeText(shape: string): string {
   return shape === '()' ? 'scalar' : shape.replace(/×/g, ' × ');
@@ -125,7 +130,9 @@ export function targetText(graph: Graph, target: Target): string {
 /** What an override is on: its target, and the steps of a loop if it names some. */
 export function whereText(graph: Graph, { target, steps }: IOverride): string {
   const several = steps.includes(':') ? 's' : '';
-  return targetText(graph, target) + (steps === '' ? '' : ` in step${several} ${steps}`);
+  return (
+    targetText(graph, target) + (steps === '' ? '' : ` in step${several} ${steps}`)
+  );
 }
 
 /** "12 %", with the angle if the direction changed: "12 %, 3.1°". */
@@ -191,9 +198,7 @@ export function verdictLines(verdict: IVerdict): string[] {
     lines.push(several(counts.kink, 'checked at a kink') + when);
   }
   if (counts.overridden) {
-    lines.push(
-      several(counts.overridden, 'rule changed on purpose') + when
-    );
+    lines.push(several(counts.overridden, 'rule changed on purpose') + when);
   }
   if (counts.unsure) {
     lines.push(several(counts.unsure, 'check unsure') + when);

@@ -65,7 +65,7 @@ describe('GraphConnection', () => {
   it('numbers what it sends without gaps', () => {
     kernel.snapshot(network());
     connection.inspect(H).catch(() => undefined);
-    connection.undo().catch(() => undefined);
+    connection.command({ event: 'undo', steps: 1 }).catch(() => undefined);
     expect(kernel.sent.map(event => event.seq)).toEqual([1, 2, 3, 4]);
   });
 
@@ -147,11 +147,12 @@ describe('GraphConnection', () => {
 
   it('takes a command as done when its patch comes', async () => {
     kernel.snapshot(network());
-    const done = connection.override(
-      { kind: 'node', node: H },
-      '0.5 * d',
-      'scale ×0.5'
-    );
+    const done = connection.command({
+      event: 'override',
+      target: { kind: 'node', node: H },
+      rule: '0.5 * d',
+      label: 'scale ×0.5'
+    });
     const event = kernel.last('override');
     expect(event).toMatchObject({ rule: '0.5 * d', label: 'scale ×0.5' });
     expect('id' in event).toBe(false);
@@ -164,7 +165,13 @@ describe('GraphConnection', () => {
   });
 
   it('takes a command as done when the next question is answered', async () => {
-    const done = connection.override({ kind: 'op', op: 'tanh' }, 'd', 'true', 7);
+    const done = connection.command({
+      event: 'override',
+      target: { kind: 'op', op: 'tanh' },
+      rule: 'd',
+      label: 'true',
+      id: 7
+    });
     expect(kernel.last('override').id).toBe(7);
     void connection.inspect(H);
     kernel.tell(detail(kernel.last('inspect').request, H));
@@ -172,7 +179,7 @@ describe('GraphConnection', () => {
   });
 
   it('rejects a command that fails, and tells of one that fails too late', async () => {
-    const failing = connection.removeOverride(99);
+    const failing = connection.command({ event: 'remove', id: 99 });
     const notices: string[] = [];
     connection.noticed.connect((_, message) => notices.push(message));
     kernel.tell({
@@ -207,7 +214,7 @@ describe('GraphConnection', () => {
 
   it('tells all that wait when the kernel goes', async () => {
     const answer = connection.inspect(H);
-    const command = connection.undo();
+    const command = connection.command({ event: 'undo', steps: 1 });
     connection.dispose();
     expect(changes.at(-1)).toBe('closed');
     await expect(answer).rejects.toThrow('run the cell again');

@@ -27,7 +27,7 @@ const SRC = '../../src/';
 /** The text of each file, by its path from `src`. */
 const texts = new Map(
   Object.entries(
-    import.meta.glob<string>('../../src/**/*.{ts,json}', {
+    import.meta.glob<string>('../../src/**/*.{ts,tsx,json}', {
       query: '?raw',
       import: 'default',
       eager: true
@@ -56,7 +56,8 @@ function resolved(from: string, to: string): string {
     }
   }
   const file = parts.join('/');
-  return file.endsWith('.json') ? file : `${file}.ts`;
+  const known = [file, `${file}.tsx`].find(path => texts.has(path));
+  return known ?? `${file}.ts`;
 }
 
 function roomOf(path: string): string {

@@ -2,6 +2,7 @@
 
 import type { GraphConnection } from '../../model/connection';
 import type { Graph } from '../../model/graph';
+import { errorText } from '../../ui/words';
 import type { IWindow, PlotKind } from '../../wire/protocol';
 import type { IPlotRequest, IProgress, PlotAnswer } from '../../wire/requests';
 
@@ -107,7 +108,7 @@ export class Plot {
       },
       (error: unknown) => {
         if (asked === this._asked) {
-          this._refuse(error instanceof Error ? error.message : String(error));
+          this._refuse(errorText(error));
           onSettled();
         }
       }

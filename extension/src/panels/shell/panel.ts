@@ -8,6 +8,7 @@ import { MessageLoop } from '@lumino/messaging';
 import { PanelLayout, Widget } from '@lumino/widgets';
 
 import { GraphCanvas } from '../../canvas/canvas';
+import { watchTheme } from '../../canvas/theme';
 import type { ConnectionChange, GraphConnection } from '../../model/connection';
 import type { Graph } from '../../model/graph';
 import { type Change, type Colouring, GraphState } from '../../model/state';
@@ -54,26 +55,7 @@ export class GraphPanel extends Widget implements IHost {
     this._tree = new GraphTree(this);
     this._drawer = new Drawer(this, options.rendermime ?? null);
     this._inspector = new Inspector(this);
-    layOut(
-      this,
-      {
-        topBar: this._topBar,
-        banner: this._banner,
-        stage: [
-          this.canvas,
-          new Widget({ node: this._empty }),
-          this._legend,
-          this._tree
-        ],
-        foot: this._pair,
-        inspector: this._inspector,
-        stepper: this._stepper,
-        drawer: this._drawer
-      },
-      () => {
-        this._announceSize();
-      }
-    );
+    this.layout = this._layOut();
     this.setHeight(settings.height);
 
     this.state.changed.connect(this._onState, this);
@@ -154,7 +136,7 @@ export class GraphPanel extends Widget implements IHost {
   }
 
   setHeight(height: number): void {
-    setHeight(this, height);
+    this.node.style.setProperty('--workbench-height', `${Math.round(height)}px`);
     this._announceSize();
   }
 
@@ -272,17 +254,22 @@ export class GraphPanel extends Widget implements IHost {
       return;
     }
     this._release();
-    this._surroundings.leave();
     super.dispose();
   }
 
   protected override onAfterAttach(): void {
-    this._surroundings.watch();
+    this._sizes.observe(this.node);
+    this._unwatch = watchTheme(() => {
+      // Figures carry colours in their data; the rest follows the theme by itself.
+      this._drawer.redraw();
+      this._legend.refresh('view');
+    });
     this._legend.refresh('view');
   }
 
   protected override onBeforeDetach(): void {
-    this._surroundings.leave();
+    this._sizes.disconnect();
+    this._unwatch();
   }
 
   private _onState(_: GraphState, change: Change): void {
@@ -374,6 +361,59 @@ export class GraphPanel extends Widget implements IHost {
     this._announceSize();
   }
 
+  /** Where the parts stand; the splitters between them say how large they are. */
+  private _layOut(): PanelLayout {
+    const inspectorWidth = splitter({
+      label: 'Width of the inspector',
+      along: 'x',
+      sign: -1,
+      size: () => this._inspector.node.offsetWidth,
+      resize: size => {
+        const room = this.node.offsetWidth - INSPECTOR.spared;
+        const width = Math.max(INSPECTOR.least, Math.min(size, room));
+        this.node.style.setProperty('--workbench-inspector', `${width}px`);
+        this._announceSize();
+      }
+    });
+    const picture = [
+      this.canvas,
+      new Widget({ node: this._empty }),
+      this._legend,
+      this._tree
+    ];
+    const main = box('workbench-Main', [
+      box('workbench-Stage', [box('workbench-Picture', picture), this._pair]),
+      new Widget({ node: inspectorWidth }),
+      this._inspector
+    ]);
+    const height = splitter({
+      label: 'Height of the graph',
+      along: 'y',
+      sign: 1,
+      size: () => main.node.offsetHeight,
+      resize: size =>
+        this.setHeight(Math.min(Math.max(size, HEIGHT.least), HEIGHT.most))
+    });
+    return stack([
+      this._topBar,
+      this._banner,
+      main,
+      this._stepper,
+      new Widget({ node: height }),
+      this._drawer
+    ]);
+  }
+
+  /** Put parts away that a width has no room for. */
+  private _fitWidth(width: number): void {
+    if (width > 0) {
+      this.toggleClass('workbench-mod-roomy', width >= ROOMY);
+      this.toggleClass('workbench-mod-medium', width < MEDIUM);
+      this.toggleClass('workbench-mod-narrow', width < NARROW);
+      this._announceSize();
+    }
+  }
+
   /** Lumino tells widgets of windows and tabs, not of what moves inside a view. */
   private _announceSize(): void {
     if (this.isAttached) {
@@ -390,21 +430,14 @@ export class GraphPanel extends Widget implements IHost {
   private readonly _drawer: Drawer;
   private readonly _inspector: Inspector;
   private readonly _reveal: IPanelOptions['reveal'] & (object | null);
-  private readonly _banner = new Banner();
+  private readonly _banner = new Banner(this);
   private readonly _empty = element('div', { class: 'workbench-Empty', text: EMPTY });
   private _connection: GraphConnection | null = null;
   private _savedProblem: string | null = null;
-  private readonly _surroundings = new Surroundings(this.node, {
-    resized: width => {
-      setWidth(this, width);
-      this._announceSize();
-    },
-    // Figures carry colours in their data; the rest follows the theme by itself.
-    themed: () => {
-      this._drawer.redraw();
-      this._legend.refresh('view');
-    }
+  private readonly _sizes = new ResizeObserver(([entry]) => {
+    this._fitWidth(entry.contentRect.width);
   });
+  private _unwatch: () => void = () => undefined;
 }
 
 // Where the parts of a graph panel stand, and how wide and high they are.
@@ -422,122 +455,19 @@ const NARROW = 760;
 const HEIGHT = { least: 240, most: 1600 } as const;
 const INSPECTOR = { least: 220, spared: 240 } as const;
 
-export interface IParts {
-  topBar: Widget;
-  banner: Widget;
-  /** The picture, and what lies over it. */
-  stage: readonly Widget[];
-  /** What stands at its foot. */
-  foot: Widget;
-  inspector: Widget;
-  stepper: Widget;
-  drawer: Widget;
-}
-
-/** Lay the parts out in a panel; `resized` is called when the splitters move. */
-export function layOut(panel: Widget, parts: IParts, resized: () => void): void {
-  const { topBar, banner, inspector, stepper, drawer } = parts;
-  const inspectorWidth = splitter({
-    label: 'Width of the inspector',
-    along: 'x',
-    sign: -1,
-    size: () => inspector.node.offsetWidth,
-    resize: size => {
-      const room = panel.node.offsetWidth - INSPECTOR.spared;
-      const width = Math.max(INSPECTOR.least, Math.min(size, room));
-      panel.node.style.setProperty('--workbench-inspector', `${width}px`);
-      resized();
-    }
-  });
-  const main = box('workbench-Main', [
-    box('workbench-Stage', [box('workbench-Picture', parts.stage), parts.foot]),
-    new Widget({ node: inspectorWidth }),
-    inspector
-  ]);
-  const height = splitter({
-    label: 'Height of the graph',
-    along: 'y',
-    sign: 1,
-    size: () => main.node.offsetHeight,
-    resize: size => {
-      setHeight(panel, Math.min(Math.max(size, HEIGHT.least), HEIGHT.most));
-      resized();
-    }
-  });
-  const layout = new PanelLayout();
-  panel.layout = layout;
-  for (const part of [
-    topBar,
-    banner,
-    main,
-    stepper,
-    new Widget({ node: height }),
-    drawer
-  ]) {
-    layout.addWidget(part);
-  }
-}
-
-/** The height of graph and inspector in pixels. */
-export function setHeight(panel: Widget, height: number): void {
-  panel.node.style.setProperty('--workbench-height', `${Math.round(height)}px`);
-}
-
-/** Put parts away that a width has no room for. */
-function setWidth(panel: Widget, width: number): void {
-  if (width > 0) {
-    panel.toggleClass('workbench-mod-roomy', width >= ROOMY);
-    panel.toggleClass('workbench-mod-medium', width < MEDIUM);
-    panel.toggleClass('workbench-mod-narrow', width < NARROW);
-  }
-}
-
-function box(name: string, children: readonly Widget[]): Widget {
+function box(className: string, children: readonly Widget[]): Widget {
   const widget = new Widget();
-  widget.addClass(name);
-  const layout = new PanelLayout();
-  widget.layout = layout;
-  for (const child of children) {
-    layout.addWidget(child);
-  }
+  widget.addClass(className);
+  widget.layout = stack(children);
   return widget;
 }
 
-// What a view is shown in: how wide it is, and in which theme.
-
-export interface ISurroundingsOptions {
-  resized: (width: number) => void;
-  themed: () => void;
-}
-
-class Surroundings {
-  constructor(
-    private readonly _node: HTMLElement,
-    private readonly _options: ISurroundingsOptions
-  ) {}
-
-  /** Tell of what changes, while the view is on the page. */
-  watch(): void {
-    this._sizes ??= new ResizeObserver(([entry]) => {
-      this._options.resized(entry.contentRect.width);
-    });
-    this._sizes.observe(this._node);
-    this._themes ??= new MutationObserver(() => {
-      this._options.themed();
-    });
-    this._themes.observe(document.body, {
-      attributeFilter: ['data-jp-theme-name', 'data-jp-theme-light']
-    });
+function stack(children: readonly Widget[]): PanelLayout {
+  const layout = new PanelLayout();
+  for (const child of children) {
+    layout.addWidget(child);
   }
-
-  /** Tell no more, until it is on the page again. */
-  leave(): void {
-    this._sizes?.disconnect();
-    this._themes?.disconnect();
-  }
-
-  private _sizes: ResizeObserver | null = null;
-  private _themes: MutationObserver | null = null;
+  return layout;
 }
 
 // How a graph panel begins, before anybody has touched it.

@@ -33,7 +33,7 @@ describe('the panel of checks', () => {
     document.body.append(checks.node);
     connection.changed.connect((_, change) => {
       if (change === 'job') {
-        checks.refreshJob();
+        checks.refresh('connection');
       }
     });
     checks.refresh('graph');

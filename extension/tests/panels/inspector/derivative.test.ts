@@ -35,7 +35,7 @@ describe('DerivativeMenu', () => {
       'by h of': ['∂ loss / ∂ h']
     });
     choice().value = String(W);
-    choice().dispatchEvent(new Event('change'));
+    choice().dispatchEvent(new Event('change', { bubbles: true }));
     expect(host.plots).toEqual([['jacobian', H, [W]]]);
     expect(host.state.pair).toMatchObject({ of: H, wrt: W });
     expect(choice().selectedIndex).toBe(0);
@@ -46,7 +46,7 @@ describe('DerivativeMenu', () => {
     menu.refresh('selection');
     expect(groups()).toEqual({ 'by W of': ['∂ h / ∂ W', '∂ loss / ∂ W'] });
     choice().value = String(LOSS);
-    choice().dispatchEvent(new Event('change'));
+    choice().dispatchEvent(new Event('change', { bubbles: true }));
     expect(host.plots).toEqual([['jacobian', LOSS, [W]]]);
   });
 

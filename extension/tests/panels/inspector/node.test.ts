@@ -4,14 +4,15 @@ import '../../helpers/browser';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import {
+  Histogram,
   NodeDetail,
   NodeNumbers,
   NodeSummary,
-  histogram,
-  oddities
+  Oddities
 } from '../../../src/panels/inspector/node';
 import type { IDistribution } from '../../../src/wire/protocol';
 import { TestKernel } from '../../helpers/channel';
+import { drawn } from '../../helpers/drawn';
 import { RecordingHost } from '../../helpers/host';
 import { H, LOSS, PRODUCT, SCALED, W, clipOfH, network } from '../../helpers/network';
 
@@ -141,8 +142,8 @@ describe('the selected node', () => {
     });
     const summary = new NodeSummary(host, detail);
     const numbers = new NodeNumbers(host, detail);
-    summary.refresh();
-    numbers.refresh();
+    summary.refresh('values');
+    numbers.refresh('values');
     const text = summary.node.textContent;
     for (const part of ['h', 'tanh', '[3]:1', 'np.tanh(X @ W)', '5 × 2 · float64']) {
       expect(text).toContain(part);
@@ -171,7 +172,7 @@ describe('the selected node', () => {
       expect(detail.detail).not.toBeNull();
     });
     const summary = new NodeSummary(host, detail);
-    summary.refresh();
+    summary.refresh('values');
     const lines = summary.node.querySelectorAll('.workbench-Facts dd:last-child div');
     const texts = [...lines].map(({ textContent }) => textContent);
     expect(texts).toEqual(['by h: g · x₁', 'by t: g · x₀']);
@@ -185,7 +186,7 @@ describe('the selected node', () => {
     const summary = new NodeSummary(host, new NodeDetail(host, () => undefined));
     const told = (node: number): string => {
       host.state.select(node);
-      summary.refresh();
+      summary.refresh('values');
       return summary.node.textContent;
     };
     expect(told(H)).toContain('hof matmul');
@@ -199,7 +200,7 @@ describe('the selected node', () => {
     host.show({ header: { ...header, strings }, buffers });
     host.state.select(H);
     const numbers = new NodeNumbers(host, new NodeDetail(host, () => undefined));
-    numbers.refresh();
+    numbers.refresh('values');
     expect(numbers.node.querySelectorAll('button')).toHaveLength(0);
   });
 
@@ -212,7 +213,7 @@ describe('the selected node', () => {
     host.show({ header: { ...header, strings }, buffers });
     host.state.select(H);
     const numbers = new NodeNumbers(host, new NodeDetail(host, () => undefined));
-    numbers.refresh();
+    numbers.refresh('values');
     const heads = numbers.node.querySelector('thead')?.textContent;
     expect(heads).toBe('|value||gradient|');
   });
@@ -228,14 +229,14 @@ describe('the selected node', () => {
       expect(detail.detail).not.toBeNull();
     });
     const numbers = new NodeNumbers(host, detail);
-    numbers.refresh();
+    numbers.refresh('values');
     const shown = numbers.node.querySelector('.workbench-Code pre');
     expect(shown?.textContent).toBe('for h in <b>hs</b>:\n    pass');
-    numbers.refresh();
+    numbers.refresh('values');
     expect(numbers.node.querySelector('.workbench-Code pre')).toBe(shown);
     host.state.select(W);
     detail.refresh('selection');
-    numbers.refresh();
+    numbers.refresh('values');
     expect(numbers.node.querySelector('.workbench-Code pre')).toBeNull();
     detail.dispose();
   });
@@ -244,7 +245,7 @@ describe('the selected node', () => {
     const host = new RecordingHost(new TestKernel().connect());
     host.state.select(H);
     const numbers = new NodeNumbers(host, new NodeDetail(host, () => undefined));
-    numbers.refresh();
+    numbers.refresh('values');
     for (const link of numbers.node.querySelectorAll('button')) {
       link.click();
     }
@@ -253,18 +254,24 @@ describe('the selected node', () => {
       ['hessian', null, [H]]
     ]);
     host.state.select(LOSS);
-    numbers.refresh();
+    numbers.refresh('values');
     expect(numbers.node.textContent).not.toContain('Hessian');
   });
 });
 
 describe('histogram', () => {
+  const histogram = (
+    shown: IDistribution,
+    look: 'value' | 'gradient',
+    behind?: IDistribution
+  ): HTMLElement =>
+    drawn(Histogram, { shown, look, behind }).querySelector('.workbench-Histogram')!;
   const bars = (node: HTMLElement, look: string): string =>
     node.querySelector(`path.workbench-mod-${look}`)?.getAttribute('d') ?? '';
 
   it('draws a bar for each bin that is not empty', () => {
-    const drawn = bars(histogram(bell(), 'value'), 'value');
-    expect(drawn.match(/M/g)).toHaveLength(4);
+    const path = bars(histogram(bell(), 'value'), 'value');
+    expect(path.match(/M/g)).toHaveLength(4);
   });
 
   it('draws the tallest bin as high as there is room, others by their root', () => {
@@ -291,7 +298,10 @@ describe('histogram', () => {
   });
 
   it('counts what is odd, and only that', () => {
-    const shown = oddities(bell({ zeros: 2, nan: 1 }));
-    expect(shown.map(({ textContent }) => textContent)).toEqual(['zeros 2', 'NaN 1']);
+    const shown = drawn(Oddities, { of: bell({ zeros: 2, nan: 1 }) }).children;
+    expect([...shown].map(({ textContent }) => textContent)).toEqual([
+      'zeros 2',
+      'NaN 1'
+    ]);
   });
 });

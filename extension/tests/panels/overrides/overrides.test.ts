@@ -136,8 +136,7 @@ describe('the panel of overrides', () => {
   it('switches and removes', () => {
     show([clip]);
     const box = rows()[0].querySelector('input')!;
-    box.checked = false;
-    box.dispatchEvent(new Event('change'));
+    box.click();
     expect(kernel.last('switch')).toMatchObject({ id: 7, enabled: false });
     button('Remove').click();
     expect(kernel.last('remove').id).toBe(7);
@@ -198,7 +197,7 @@ describe('the panel of overrides', () => {
     expect(document.activeElement).toBe(field);
     expect(field.value).toBe('clip(d, -0.1, 0.1)');
     field.value = 'clip(q, -1, 1)';
-    field.dispatchEvent(new Event('input'));
+    field.dispatchEvent(new Event('input', { bubbles: true }));
     vi.advanceTimersByTime(200);
     const { request, rule, target } = kernel.last('check-expression');
     expect([rule, target]).toEqual(['clip(q, -1, 1)', { kind: 'node', node: H }]);
@@ -209,7 +208,7 @@ describe('the panel of overrides', () => {
     expect(kernel.events('edit')).toEqual([]);
 
     field.value = '2 * d';
-    field.dispatchEvent(new Event('input'));
+    field.dispatchEvent(new Event('input', { bubbles: true }));
     // Values stream meanwhile: what is written stays.
     show([clipOfH({ effects: [{ node: W, name: 'W', relative: 9, angle: 0 }] })]);
     expect(rows()[0].querySelector('.workbench-Input')).toBe(field);
@@ -227,7 +226,7 @@ describe('the panel of overrides', () => {
     button('Edit').click();
     const field = rows()[0].querySelector<HTMLInputElement>('.workbench-Input')!;
     field.value = 'd[0]';
-    field.dispatchEvent(new Event('input'));
+    field.dispatchEvent(new Event('input', { bubbles: true }));
     key(field, 'Enter');
     const { request } = kernel.last('edit');
     kernel.tell({ type: 'failure', request, message: 'shape () is not 5×2' });
@@ -244,7 +243,7 @@ describe('the panel of overrides', () => {
     button('Edit').click();
     const field = rows()[0].querySelector<HTMLInputElement>('.workbench-Input')!;
     field.value = '3 * d';
-    field.dispatchEvent(new Event('input'));
+    field.dispatchEvent(new Event('input', { bubbles: true }));
     vi.advanceTimersByTime(200);
     expect(kernel.last('check-expression')).toMatchObject({ id: 7, rule: '3 * d' });
   });
@@ -310,19 +309,22 @@ describe('the panel of overrides', () => {
     expect(() => button('Undo')).toThrow('no button');
   });
 
-  it('code out of a saved picture is seen as it is copied', () => {
+  it('code out of a saved picture is seen as it is copied', async () => {
     open(new RecordingHost(null));
     const code = `model.override("h", "d")${' '.repeat(300)}; hostile()`;
     show([clip, clipOfH({ id: 9, code })]);
     expect(list.node.textContent).not.toContain('hostile');
     button('Copy all as code').click();
+    await settled();
     expect(host.copied).toEqual([`${clip.code}\n${code}`]);
     expect(list.node.querySelector('pre')!.textContent).toBe(host.copied[0]);
     expect(list.node.textContent).toContain('which anyone may have written');
     button('Copy as code', rows()[1]).click();
+    await settled();
     expect(rows()[1].querySelector('pre')!.textContent).toBe(code);
     // Copied again, it stands there once.
-    button('Copy all as code').click();
+    button('Copied').click();
+    await settled();
     expect(list.node.querySelectorAll('pre')).toHaveLength(2);
   });
 

@@ -39,10 +39,12 @@ function open(overrides: IOverride[] = [], node = H, program = network(overrides
     },
     type: (text: string): void => {
       field.value = text;
-      field.dispatchEvent(new Event('input'));
+      field.dispatchEvent(new Event('input', { bubbles: true }));
     },
     submit: (): void => {
-      form.node.dispatchEvent(new Event('submit', { cancelable: true }));
+      find('form').dispatchEvent(
+        new Event('submit', { bubbles: true, cancelable: true })
+      );
     },
     chosen: (): string[] =>
       [...form.node.querySelectorAll('.workbench-mod-chosen')].map(
@@ -92,7 +94,7 @@ describe('RuleForm', () => {
       form.node.querySelectorAll<HTMLInputElement>('.workbench-Number');
     expect([low.value, high.value]).toEqual(['-0.3', '0.3']);
     high.value = '0.25';
-    high.dispatchEvent(new Event('input'));
+    high.dispatchEvent(new Event('input', { bubbles: true }));
     expect(field.value).toBe('clip(d, -0.3, 0.25)');
     type('clip(d, -3, 0.25)');
     expect(low.value).toBe('-3');

@@ -209,7 +209,9 @@ describe('Drawer', () => {
     ]);
     kind.value = 'jacobian';
     by.value = String(W);
-    drawer.node.querySelector('form')!.dispatchEvent(new Event('submit'));
+    drawer.node
+      .querySelector('form')!
+      .dispatchEvent(new Event('submit', { bubbles: true, cancelable: true }));
     expect(host.plots).toEqual([['jacobian', H, [W]]]);
   });
 

@@ -6,14 +6,16 @@
 
 import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { PanelLayout, Widget } from '@lumino/widgets';
+import type { JSX, ReactNode } from 'react';
 
 import type { Graph } from '../../model/graph';
-import { Segments, button, element, icon } from '../../ui/dom';
+import { Button, type IChoice, IconButton, Segments } from '../../ui/controls';
 import { splitter } from '../../ui/splitter';
 import { shapeText } from '../../ui/words';
-import type { IMatrix, IWindow, PlotKind } from '../../wire/protocol';
+import type { IWindow, PlotKind } from '../../wire/protocol';
 import type { PlotAnswer } from '../../wire/requests';
 import type { IHost, Reason } from '../host';
+import { Part } from '../part';
 import { Caption } from './caption';
 import { Explorer } from './explorer';
 import { FigurePicture } from './figure';
@@ -48,34 +50,39 @@ export class Drawer extends Widget {
     super();
     this.addClass('workbench-Drawer');
     this.hide();
-    this._tabs = new Segments<string>('Plots', 'tabs', key => {
-      this._show(key);
-    });
-    this._form = new PlotForm(_host);
-    this._picture = new FigurePicture(rendermime, {
-      zoomed: range => {
-        this._explorer.zoomed(range);
+    this._caption = new Caption(_host, {
+      view: kind => this._askAgain(kind),
+      whole: () => this._explorer.whole(),
+      again: () => this._askAgain(),
+      stop: () => {
+        this._plot?.cancel();
+        this._showCaption();
       },
-      clicked: (row, column) => {
-        this._explorer.clicked(row, column);
-      },
-      pressed: key => this._explorer.pressed(key),
-      failed: why => {
-        this._caption.say(why);
+      showWay: ({ path, of }) => {
+        _host.state.showTrail(path);
+        _host.find(of);
       }
+    });
+    this._head = new DrawerHead(_host, {
+      tabs: () => ({
+        choices: this._plots.map(({ key, answer, kind }) => {
+          const title = answer?.title ?? NAMES[kind];
+          return { value: key, label: title, title };
+        }),
+        chosen: this._shown
+      }),
+      onChoose: key => this._show(key),
+      onClose: () => this._close()
+    });
+    this._picture = new FigurePicture(rendermime, {
+      zoomed: range => this._explorer.zoomed(range),
+      clicked: (row, column) => this._explorer.clicked(row, column),
+      pressed: key => this._explorer.pressed(key),
+      failed: why => this._caption.say(why)
     });
     this._explorer = new Explorer(this._picture, this._caption, (plot, kind, part) => {
       this._ask(plot, kind, part);
     });
-    const close = button('icon', 'Close', () => {
-      this._close();
-    });
-    close.append(icon('close'));
-    const head = element('div', { class: 'workbench-DrawerHead' }, [
-      this._tabs.node,
-      this._form.node,
-      close
-    ]);
     const sizes = splitter({
       label: 'Height of the plots',
       along: 'y',
@@ -89,7 +96,7 @@ export class Drawer extends Widget {
     const layout = new PanelLayout();
     this.layout = layout;
     for (const part of [
-      new Widget({ node: head }),
+      this._head,
       this._caption,
       this._picture,
       new Widget({ node: sizes })
@@ -119,8 +126,7 @@ export class Drawer extends Widget {
     if (known === undefined) {
       this._add(plot);
     }
-    this._form.choose(kind, of, wrt);
-    this._showTabs();
+    this._head.choose(kind, of, wrt);
     this._show(plot.key);
   }
 
@@ -134,7 +140,6 @@ export class Drawer extends Widget {
     const plot = new Plot(key, familyOf(kind, of), kind, second ? null : of, wrt);
     plot.receive(answer, this._host.state.graph);
     this._add(plot);
-    this._showTabs();
     this._show(key);
   }
 
@@ -148,7 +153,7 @@ export class Drawer extends Widget {
       this._showCaption();
     }
     if (reason !== 'values' && !this.isHidden) {
-      this._form.fill();
+      this._head.chooseSelected();
     }
   }
 
@@ -163,7 +168,7 @@ export class Drawer extends Widget {
   }
 
   protected override onAfterShow(): void {
-    this._form.fill();
+    this._head.chooseSelected();
     this._draw();
   }
 
@@ -183,7 +188,7 @@ export class Drawer extends Widget {
     }
     this._plots = [];
     this._shown = null;
-    this._showTabs();
+    this._head.refresh('graph');
     this._draw();
   }
 
@@ -205,21 +210,24 @@ export class Drawer extends Widget {
     // A figure of its own is to be seen; a finer one takes the place of another.
     const first = plot.answer === null;
     plot.ask(connection, state.graph, kind, window, {
-      onProgress: () => {
-        this._showCaption();
-      },
-      onSettled: () => {
-        this._settled(plot, first);
-      }
+      onProgress: () => this._showCaption(),
+      onSettled: () => this._settled(plot, first)
     });
     this._showCaption();
+  }
+
+  /** Ask for the plot that is shown again, or for another view of it. */
+  private _askAgain(kind = this._plot?.kind): void {
+    if (this._plot !== null && kind !== undefined) {
+      this._ask(this._plot, kind, this._plot.window);
+    }
   }
 
   private _settled(plot: Plot, first: boolean): void {
     if (!this._plots.includes(plot) || this.isDisposed) {
       return;
     }
-    this._showTabs();
+    this._head.refresh('values');
     if (this._shown === plot.key) {
       if (plot.failure !== null) {
         this._showCaption();
@@ -236,18 +244,8 @@ export class Drawer extends Widget {
 
   private _show(key: string): void {
     this._shown = key;
-    this._tabs.choose(key);
+    this._head.refresh('values');
     this._draw();
-  }
-
-  private _showTabs(): void {
-    this._tabs.setChoices(
-      this._plots.map(plot => {
-        const title = plot.answer?.title ?? NAMES[plot.kind];
-        return { value: plot.key, label: title, title };
-      })
-    );
-    this._tabs.choose(this._shown);
   }
 
   /** Draw the plot that is shown; calls back when its figure is there. */
@@ -279,212 +277,226 @@ export class Drawer extends Widget {
     if (plot === null) {
       this._caption.say('Choose what to differentiate, and by what.');
     } else {
-      const { connection, state } = this._host;
-      this._caption.tell(plot, connection !== null, plot.isStale(state.graph));
+      this._caption.tell(plot, plot.isStale(this._host.state.graph));
     }
-  }
-
-  private _showWay({ path, of }: IMatrix): void {
-    this._host.state.showTrail(path);
-    this._host.find(of);
   }
 
   private _setHeight(): void {
     this.node.style.setProperty('--workbench-figure', `${height}px`);
   }
 
-  private readonly _tabs: Segments<string>;
-  private readonly _form: PlotForm;
+  private readonly _head: DrawerHead;
+  private readonly _caption: Caption;
   private readonly _picture: FigurePicture;
   private readonly _explorer: Explorer;
-  private readonly _caption = new Caption({
-    view: kind => {
-      if (this._plot !== null) {
-        this._ask(this._plot, kind, this._plot.window);
-      }
-    },
-    whole: () => {
-      this._explorer.whole();
-    },
-    again: () => {
-      const plot = this._plot;
-      if (plot !== null) {
-        this._ask(plot, plot.kind, plot.window);
-      }
-    },
-    stop: () => {
-      this._plot?.cancel();
-      this._showCaption();
-    },
-    showWay: matrix => {
-      this._showWay(matrix);
-    }
-  });
   private _plots: Plot[] = [];
   private _shown: string | null = null;
 }
 
-// What to differentiate, and by what: the form at the head of the drawer.
+// The head of the drawer: its tabs, and what to differentiate by what.
 
 /** So many nodes are offered to choose from. */
 const OFFERED = 200;
 
 /** What the form offers; the other kinds are views of these. */
-const KINDS: readonly { value: PlotKind; label: string }[] = [
+const KINDS: readonly IOption[] = [
   { value: 'jacobian', label: 'Jacobian' },
   { value: 'hessian', label: 'Hessian' },
   { value: 'check', label: 'Gradient check' }
 ];
 
-class PlotForm {
-  readonly node: HTMLFormElement;
+interface IOption {
+  value: string;
+  label: string;
+}
 
-  constructor(private readonly _host: IHost) {
-    this._kind.addEventListener('change', () => {
-      this._show();
-    });
-    this.node = element('form', { class: 'workbench-PlotForm' }, [
-      this._kind,
-      this._ofLabel,
-      this._byLabel,
-      this._submit
-    ]);
-    this.node.addEventListener('submit', event => {
-      event.preventDefault();
-      this._host.plot(
-        this._kind.value as PlotKind,
-        this._kind.value === 'jacobian' ? Number(this._of.value) : null,
-        this._by.value === '' ? [] : [Number(this._by.value)]
-      );
-    });
+/** What is chosen in the form; nodes by their ids, '' for all. */
+interface IChosen {
+  kind: string;
+  of: string;
+  by: string;
+}
+
+interface IHeadOptions {
+  tabs: () => { choices: IChoice<string>[]; chosen: string | null };
+  onChoose: (key: string) => void;
+  onClose: () => void;
+}
+
+class DrawerHead extends Part {
+  constructor(
+    host: IHost,
+    private readonly _options: IHeadOptions
+  ) {
+    super(host, 'workbench-DrawerHead');
+    this.draw();
   }
 
   /** Show what was asked for, as far as the form has it. */
   choose(kind: PlotKind, of: number | null, wrt: readonly number[]): void {
     if (KINDS.some(({ value }) => value === kind)) {
-      this._kind.value = kind;
+      this._chosen.kind = kind;
     }
     this._asked = [of, ...wrt].filter(node => node !== null);
-    this.fill();
+    this.chooseSelected();
     if (of !== null) {
-      this._of.value = String(of);
+      this._chosen.of = String(of);
     }
     if (wrt.length < 2) {
-      this._by.value = wrt.map(String).join();
+      this._chosen.by = wrt.join();
     }
+    this.draw();
   }
 
-  /** Offer the nodes that there are; keeps the choice if it is still there. */
-  fill(): void {
-    const { graph } = this._host.state;
-    const live = this._host.connection !== null;
-    this._show();
-    this._submit.disabled = !live || graph === null;
+  /** Choose the nodes that are selected in the picture, as far as they fit. */
+  chooseSelected(): void {
+    const { graph, pair } = this.host.state;
+    const node = this._selected();
     if (graph === null) {
       return;
     }
-    const { output, wrt } = graph.header;
-    const { pair } = this._host.state;
-    const selected = this._selected(graph);
-    const wanted = new Set(this._asked);
-    if (selected !== null) {
-      wanted.add(selected);
+    const output = String(graph.header.output);
+    const { of } = this._chosen;
+    if (pair !== null && pair.way !== null) {
+      this._take({ of: String(pair.of), by: String(pair.wrt) });
+    } else if (node !== null && graph.kind(node) === 'op') {
+      this._take({ of: String(node) });
+    } else if (node !== null && graph.hasGradient(node)) {
+      this._take({ of: output, by: String(node) });
+    } else if (!this._ofOptions(graph).some(({ value }) => value === of)) {
+      this._take({ of: output });
+    } else {
+      this.draw();
     }
-    const nodes = offered(graph, wanted);
-    const all = wrt.map(node => graph.label(node)).join(', ');
-    fill(this._of, [
-      ...nodes
-        .filter(node => graph.kind(node) === 'op')
-        .map(node => option(graph, node))
-    ]);
-    fill(this._by, [
-      { value: '', label: `all (${all})` },
-      ...nodes
+  }
+
+  protected render(): ReactNode {
+    const { graph } = this.host.state;
+    const { kind, of, by } = this._chosen;
+    const live = this.host.connection !== null;
+    return (
+      <>
+        <Segments
+          label="Plots"
+          look="tabs"
+          {...this._options.tabs()}
+          onChoose={this._options.onChoose}
+        />
+        <form
+          className="workbench-PlotForm"
+          onSubmit={event => {
+            event.preventDefault();
+            const [wanted, node, wrt] = [
+              ...event.currentTarget.querySelectorAll('select')
+            ].map(({ value }) => value);
+            this.host.plot(
+              wanted as PlotKind,
+              wanted === 'jacobian' ? Number(node) : null,
+              wrt === '' ? [] : [Number(wrt)]
+            );
+          }}
+        >
+          {this._select('kind', 'Plot', KINDS, kind)}
+          <label hidden={kind !== 'jacobian'}>
+            {'of '}
+            {this._select('of', 'of', graph === null ? [] : this._ofOptions(graph), of)}
+          </label>
+          <label>
+            {'by '}
+            {this._select('by', 'by', graph === null ? [] : this._byOptions(graph), by)}
+          </label>
+          <Button look="primary" type="submit" disabled={!live || graph === null}>
+            Draw
+          </Button>
+        </form>
+        <IconButton icon="close" label="Close" onClick={this._options.onClose} />
+      </>
+    );
+  }
+
+  private _select(
+    name: keyof IChosen,
+    label: string,
+    options: readonly IOption[],
+    value: string
+  ): JSX.Element {
+    return (
+      <select
+        className="workbench-Select"
+        aria-label={label}
+        data-lm-suppress-shortcuts="true"
+        value={value}
+        onChange={event => this._take({ [name]: event.currentTarget.value })}
+      >
+        {options.map(option => (
+          <option key={option.value} value={option.value}>
+            {option.label}
+          </option>
+        ))}
+      </select>
+    );
+  }
+
+  private _take(chosen: Partial<IChosen>): void {
+    Object.assign(this._chosen, chosen);
+    this.draw();
+  }
+
+  private _ofOptions(graph: Graph): IOption[] {
+    return this._nodes(graph)
+      .filter(node => graph.kind(node) === 'op')
+      .map(node => optionOf(graph, node));
+  }
+
+  private _byOptions(graph: Graph): IOption[] {
+    const { output, wrt } = graph.header;
+    const wanted = this._wanted();
+    return [
+      { value: '', label: `all (${wrt.map(node => graph.label(node)).join(', ')})` },
+      ...this._nodes(graph)
         .filter(node => wanted.has(node) || graph.hasGradient(node))
         .filter(node => node !== output)
-        .map(node => option(graph, node))
-    ]);
-    if (pair !== null && pair.way !== null) {
-      this._of.value = String(pair.of);
-      this._by.value = String(pair.wrt);
-    } else if (selected !== null && graph.kind(selected) === 'op') {
-      this._of.value = String(selected);
-    } else if (selected !== null && graph.hasGradient(selected)) {
-      this._of.value = String(output);
-      this._by.value = String(selected);
-    } else if (this._of.value === '') {
-      this._of.value = String(output);
-    }
+        .map(node => optionOf(graph, node))
+    ];
   }
 
   /** The selected node, if a derivative can be of it or by it: one array. */
-  private _selected(graph: Graph): number | null {
-    const { selected } = this._host.state;
-    return selected !== null && graph.isArray(selected) ? selected : null;
+  private _selected(): number | null {
+    const { graph, selected } = this.host.state;
+    return selected !== null && graph?.isArray(selected) === true ? selected : null;
   }
 
-  private _show(): void {
-    this._ofLabel.hidden = this._kind.value !== 'jacobian';
+  /** The nodes that can be chosen whether they have a name or not. */
+  private _wanted(): Set<number> {
+    const selected = this._selected();
+    return new Set(selected === null ? this._asked : [...this._asked, selected]);
   }
 
-  /** The nodes of what was asked for last: they can be chosen, named or not. */
+  /** Nodes that have a name, and those wanted; the last ones if there are many. */
+  private _nodes(graph: Graph): number[] {
+    const wanted = this._wanted();
+    const nodes: number[] = [];
+    for (let node = graph.count - 1; node >= 0; node--) {
+      const named =
+        nodes.length < OFFERED &&
+        graph.name(node) !== '' &&
+        graph.kind(node) !== 'constant';
+      const chosen = wanted.has(node) || node === graph.header.output;
+      if ((named || chosen) && graph.isArray(node)) {
+        nodes.push(node);
+      }
+    }
+    return nodes.reverse();
+  }
+
+  /** The nodes of what was asked for last. */
   private _asked: number[] = [];
-  private readonly _kind = select('Plot', KINDS);
-  private readonly _of = select('of', []);
-  private readonly _by = select('by', []);
-  private readonly _ofLabel = element('label', {}, ['of ', this._of]);
-  private readonly _byLabel = element('label', {}, ['by ', this._by]);
-  private readonly _submit = button('primary', 'Draw', () => undefined, {
-    attributes: { type: 'submit' }
-  });
+  private readonly _chosen: IChosen = { kind: 'jacobian', of: '', by: '' };
 }
 
-function select(
-  label: string,
-  options: readonly { value: string; label: string }[]
-): HTMLSelectElement {
-  const node = element('select', {
-    class: 'workbench-Select',
-    attributes: { 'aria-label': label, 'data-lm-suppress-shortcuts': 'true' }
-  });
-  fill(node, options);
-  return node;
-}
-
-function fill(
-  node: HTMLSelectElement,
-  options: readonly { value: string; label: string }[]
-): void {
-  const before = node.value;
-  node.replaceChildren(
-    ...options.map(({ value, label }) =>
-      element('option', { text: label, attributes: { value } })
-    )
-  );
-  if (options.some(({ value }) => value === before)) {
-    node.value = before;
-  }
-}
-
-function option(graph: Graph, node: number): { value: string; label: string } {
+function optionOf(graph: Graph, node: number): IOption {
   return {
     value: String(node),
     label: `${graph.label(node)} · ${shapeText(graph.shape(node))}`
   };
-}
-
-/** Nodes that have a name, and those wanted; the last ones if there are many. */
-function offered(graph: Graph, wanted: ReadonlySet<number>): number[] {
-  const nodes: number[] = [];
-  for (let node = graph.count - 1; node >= 0; node--) {
-    const named =
-      nodes.length < OFFERED &&
-      graph.name(node) !== '' &&
-      graph.kind(node) !== 'constant';
-    const chosen = wanted.has(node) || node === graph.header.output;
-    if ((named || chosen) && graph.isArray(node)) {
-      nodes.push(node);
-    }
-  }
-  return nodes.reverse();
 }

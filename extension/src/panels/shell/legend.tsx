@@ -1,13 +1,13 @@
 /** What the colours of the picture mean: a scale in a corner of it. */
 
-import { Widget } from '@lumino/widgets';
+import type { ReactNode } from 'react';
 
 import { scaleOf, shortNumber } from '../../canvas/looks';
 import { type IScale, type ITheme, readTheme } from '../../canvas/theme';
 import type { Graph } from '../../model/graph';
 import type { Colouring } from '../../model/state';
-import { Keyed, element } from '../../ui/dom';
 import type { IHost, Reason } from '../host';
+import { Part } from '../part';
 
 /** A scale with the words at its ends. */
 interface ILegend {
@@ -17,50 +17,44 @@ interface ILegend {
   scale: (theme: ITheme) => IScale;
 }
 
-export class Legend extends Widget {
-  constructor(private readonly _host: IHost) {
-    super();
-    this.addClass('workbench-Legend');
-    this._scale.append(this._title, this._low, this._bar, this._high);
-    this.node.append(this._scale, this._marks.node);
+export class Legend extends Part {
+  constructor(host: IHost) {
+    super(host, 'workbench-Legend');
   }
 
-  refresh(reason: Reason): void {
-    if (reason === 'hover' || reason === 'selection') {
-      return;
+  override refresh(reason: Reason): void {
+    if (reason !== 'hover' && reason !== 'selection') {
+      this.draw();
     }
-    const { graph, colouring, stage } = this._host.state;
-    const legend =
-      graph === null ? null : legendOf(graph, colouring, stage === 'traced');
+  }
+
+  protected render(): ReactNode {
+    const { graph, colouring, stage } = this.host.state;
+    const legend = graph && legendOf(graph, colouring, stage === 'traced');
     const marks = graph === null ? [] : marksOf(graph);
     this.setHidden(legend === null && marks.length === 0);
-    this._scale.hidden = legend === null;
-    this._marks.fill(marks, () =>
-      marks.map(({ look, words }) =>
-        element('span', { class: `workbench-LegendMark workbench-mod-${look}` }, [
-          words
-        ])
-      )
+    const fill = this.isAttached ? legend?.scale(readTheme(this.node)).fill : undefined;
+    const background = fill && `linear-gradient(to right, ${fill.join(', ')})`;
+    return (
+      <>
+        {legend !== null && (
+          <span className="workbench-LegendScale">
+            <span>{legend.title}</span>
+            <span>{legend.low}</span>
+            <span className="workbench-LegendBar" style={{ background }} />
+            <span>{legend.high}</span>
+          </span>
+        )}
+        <span className="workbench-LegendScale">
+          {marks.map(({ look, words }) => (
+            <span key={look} className={`workbench-LegendMark workbench-mod-${look}`}>
+              {words}
+            </span>
+          ))}
+        </span>
+      </>
     );
-    if (legend !== null) {
-      this._title.textContent = legend.title;
-      this._low.textContent = legend.low;
-      this._high.textContent = legend.high;
-      if (this.isAttached) {
-        const { fill } = legend.scale(readTheme(this.node));
-        this._bar.style.background = `linear-gradient(to right, ${fill.join(', ')})`;
-      }
-    }
   }
-
-  private readonly _scale = element('span', { class: 'workbench-LegendScale' });
-  private readonly _marks = new Keyed(
-    element('span', { class: 'workbench-LegendScale' })
-  );
-  private readonly _title = element('span');
-  private readonly _low = element('span');
-  private readonly _bar = element('span', { class: 'workbench-LegendBar' });
-  private readonly _high = element('span');
 }
 
 /** The marks of checks and the doctor that are to be seen in the picture. */

@@ -1,10 +1,12 @@
 /** The one line under the bar: an error of the cell or of the wire, or a note. */
 
-import { Widget } from '@lumino/widgets';
+import type { ReactNode } from 'react';
 
 import type { GraphConnection } from '../../model/connection';
 import type { Graph } from '../../model/graph';
-import { button, element, icon } from '../../ui/dom';
+import { IconButton } from '../../ui/controls';
+import type { IHost } from '../host';
+import { Part } from '../part';
 
 /** What is said of a picture that no kernel answers. */
 export const SAVED = 'saved picture · run the cell to make it live';
@@ -12,43 +14,36 @@ export const SAVED = 'saved picture · run the cell to make it live';
 /** Milliseconds until a note that is no error goes by itself. */
 const FADE = 6000;
 
-export class Banner extends Widget {
-  constructor() {
-    super();
-    this.addClass('workbench-Banner');
-    const close = button('icon', 'Dismiss', () => {
-      this.clear();
-    });
-    close.append(icon('close'));
-    this._close = close;
-    this.node.append(this._text, this._close);
-    this._write();
+export class Banner extends Part {
+  constructor(host: IHost) {
+    super(host, 'workbench-Banner');
+    this.draw();
   }
 
   /** What is to be read as long as it is so; a problem before a note. */
   inform(problem: string | null, note: string): void {
     this._problem = problem;
     this._note = note;
-    this._write();
+    this.draw();
   }
 
   /** What just happened: a note goes by itself, an error when it is dismissed. */
   say(message: string, tone: 'quiet' | 'error'): void {
-    clearTimeout(this._timer);
-    this._said = { message, tone };
+    this.clear();
+    this._said = { message, bad: tone === 'error' };
     if (tone === 'quiet') {
       this._timer = setTimeout(() => {
         this.clear();
       }, FADE);
     }
-    this._write();
+    this.draw();
   }
 
   /** Forget what was said. */
   clear(): void {
     clearTimeout(this._timer);
     this._said = null;
-    this._write();
+    this.draw();
   }
 
   override dispose(): void {
@@ -56,21 +51,25 @@ export class Banner extends Widget {
     super.dispose();
   }
 
-  private _write(): void {
+  protected render(): ReactNode {
     const text = this._said?.message ?? this._problem ?? this._note;
-    const bad = this._said ? this._said.tone === 'error' : this._problem !== null;
-    this._text.textContent = text;
-    this._close.hidden = this._said === null;
+    const bad = this._said?.bad ?? this._problem !== null;
     this.setHidden(text === '');
     this.toggleClass('workbench-mod-bad', bad);
     this.node.setAttribute('role', bad ? 'alert' : 'status');
+    return (
+      <>
+        <span>{text}</span>
+        {this._said && (
+          <IconButton icon="close" label="Dismiss" onClick={() => this.clear()} />
+        )}
+      </>
+    );
   }
 
-  private readonly _text = element('span');
-  private readonly _close: HTMLButtonElement;
   private _problem: string | null = null;
   private _note = '';
-  private _said: { message: string; tone: 'quiet' | 'error' } | null = null;
+  private _said: { message: string; bad: boolean } | null = null;
   private _timer: ReturnType<typeof setTimeout> | undefined;
 }
 

@@ -1,0 +1,164 @@
+/** The panel beside the graph, in tabs: the node, the overrides, the checks. */
+
+import { PanelLayout, Widget } from '@lumino/widgets';
+import type { ReactNode } from 'react';
+
+import { Segments } from '../../ui/controls';
+import { element } from '../../ui/dom';
+import { Checks } from '../checks/checks';
+import { NodeVerdict } from '../checks/findings';
+import type { IHost, Reason } from '../host';
+import { OverrideList } from '../overrides/overrides';
+import { RuleForm } from '../overrides/rule';
+import { Part } from '../part';
+import { NodeDetail, NodeNumbers, NodeSummary } from './node';
+import { DerivativeMenu } from './pair';
+
+export type Tab = 'node' | 'overrides' | 'checks';
+
+export class Inspector extends Widget {
+  constructor(host: IHost) {
+    super({ node: element('aside', { attributes: { 'aria-label': 'Inspector' } }) });
+    this.addClass('workbench-Inspector');
+    const layout = new PanelLayout();
+    this.layout = layout;
+    this._tabs = new Tabs(host, tab => this.showTab(tab));
+    this._detail = new NodeDetail(host, () => {
+      this._summary.refresh('values');
+      this._numbers.refresh('values');
+    });
+    this._summary = new NodeSummary(host, this._detail);
+    this._form = new RuleForm(host);
+    this._numbers = new NodeNumbers(host, this._detail);
+    this._node = [
+      this._summary,
+      new NodeVerdict(host),
+      this._form,
+      new DerivativeMenu(host),
+      this._numbers
+    ];
+    this._lists = { overrides: new OverrideList(host), checks: new Checks(host) };
+    this._panes = {
+      node: pane('Node', this._node),
+      overrides: pane('Overrides', [this._lists.overrides]),
+      checks: pane('Checks', [this._lists.checks])
+    };
+    layout.addWidget(this._tabs);
+    for (const one of Object.values(this._panes)) {
+      layout.addWidget(one);
+    }
+    this.showTab('node');
+  }
+
+  get tab(): Tab {
+    return this._tabs.tab;
+  }
+
+  /** Show a tab. */
+  showTab(tab: Tab): void {
+    this._tabs.choose(tab);
+    this._list?.refresh('graph');
+    for (const [name, one] of Object.entries(this._panes)) {
+      one.setHidden(name !== tab);
+    }
+  }
+
+  /** Begin to override the selected node. */
+  startOverride(): void {
+    this.showTab('node');
+    this._form.focusField();
+  }
+
+  /** Put the keyboard on the tab that is shown. */
+  focusTab(): void {
+    this._tabs.focus();
+  }
+
+  /** A check or the doctor began, is further, or is done. */
+  refreshJob(): void {
+    this._list?.refresh('connection');
+  }
+
+  refresh(reason: Reason): void {
+    this._detail.refresh(reason);
+    for (const part of this._node) {
+      part.refresh(reason);
+    }
+    this._list?.refresh(reason);
+    this._tabs.refresh(reason);
+  }
+
+  override dispose(): void {
+    this._detail.dispose();
+    super.dispose();
+  }
+
+  /** The list that is shown: one that is not is drawn when it is. */
+  private get _list(): Part | null {
+    return this.tab === 'node' ? null : this._lists[this.tab];
+  }
+
+  private readonly _tabs: Tabs;
+  private readonly _detail: NodeDetail;
+  private readonly _summary: NodeSummary;
+  private readonly _form: RuleForm;
+  private readonly _numbers: NodeNumbers;
+  private readonly _node: readonly Part[];
+  private readonly _lists: Record<Exclude<Tab, 'node'>, Part>;
+  private readonly _panes: Record<Tab, Widget>;
+}
+
+/** The tabs, with how many there are of what they show. */
+class Tabs extends Part {
+  constructor(
+    host: IHost,
+    private readonly _onChoose: (tab: Tab) => void
+  ) {
+    super(host, 'workbench-Tabs');
+  }
+
+  tab: Tab = 'node';
+
+  choose(tab: Tab): void {
+    this.tab = tab;
+    this.draw();
+  }
+
+  /** Put the keyboard on the tab that is shown. */
+  focus(): void {
+    this.node.querySelector<HTMLElement>('[aria-selected=true]')?.focus();
+  }
+
+  protected render(): ReactNode {
+    const { overrides = [], check, findings } = this.host.state.graph?.header ?? {};
+    const found = (check?.counts.wrong ?? 0) + (findings?.list.length ?? 0);
+    const counted = (label: string, count: number): string =>
+      count > 0 ? `${label} ${count}` : label;
+    return (
+      <Segments<Tab>
+        label="Inspector"
+        look="tabs"
+        choices={[
+          { value: 'node', label: 'Node' },
+          { value: 'overrides', label: counted('Overrides', overrides.length) },
+          { value: 'checks', label: counted('Checks', found) }
+        ]}
+        chosen={this.tab}
+        onChoose={this._onChoose}
+      />
+    );
+  }
+}
+
+function pane(label: string, widgets: readonly Widget[]): Widget {
+  const one = new Widget({
+    node: element('div', { role: 'tabpanel', attributes: { 'aria-label': label } })
+  });
+  one.addClass('workbench-Pane');
+  const layout = new PanelLayout();
+  one.layout = layout;
+  for (const widget of widgets) {
+    layout.addWidget(widget);
+  }
+  return one;
+}

@@ -1,0 +1,472 @@
+/** The selected node: what it is, where it comes from, and its numbers. */
+
+import { Fragment, type JSX, type ReactNode } from 'react';
+
+import type { Graph, IStatistics } from '../../model/graph';
+import { Button, classes } from '../../ui/controls';
+import { formatCount, formatNumber } from '../../ui/numbers';
+import { errorText, shapeText } from '../../ui/words';
+import { type IDetail, type IDistribution, STATISTICS } from '../../wire/protocol';
+import type { IHost, Reason } from '../host';
+import { SourceLine } from '../links';
+import { Part } from '../part';
+
+/** While values stream, a node is asked about at most this often. */
+const RHYTHM = 400;
+
+/**
+ * What the kernel says about the selected node. While values stream it is asked
+ * again and again, but never twice at once: a busy kernel finds one question.
+ */
+export class NodeDetail {
+  constructor(
+    private readonly _host: IHost,
+    private readonly _onChange: () => void
+  ) {}
+
+  /** The kernel's answer about the selected node; null until it comes. */
+  get detail(): IDetail | null {
+    return this._detail;
+  }
+
+  refresh(reason: Reason): void {
+    if (reason === 'hover' || reason === 'view') {
+      return;
+    }
+    const { selected } = this._host.state;
+    if (selected !== this._node || reason !== 'values') {
+      this._node = selected;
+      this._detail = null;
+      this._asking = null;
+      this._ask();
+    } else if (this._asking !== null) {
+      this._again = true;
+    } else {
+      this._askLater();
+    }
+  }
+
+  dispose(): void {
+    clearTimeout(this._timer);
+    this._asking = null;
+    this._node = null;
+  }
+
+  private _askLater(): void {
+    clearTimeout(this._timer);
+    const wait = Math.max(0, this._asked + RHYTHM - Date.now());
+    this._timer = setTimeout(() => {
+      this._ask();
+    }, wait);
+  }
+
+  private _ask(): void {
+    clearTimeout(this._timer);
+    const { connection } = this._host;
+    if (this._node === null || connection === null) {
+      return;
+    }
+    this._asked = Date.now();
+    this._again = false;
+    const asking = connection.inspect(this._node);
+    this._asking = asking;
+    asking.then(
+      detail => {
+        if (asking === this._asking) {
+          this._detail = detail;
+          this._onChange();
+          this._settle();
+        }
+      },
+      (error: unknown) => {
+        if (asking === this._asking && this._host.connection !== null) {
+          this._host.say(errorText(error), 'error');
+          this._settle();
+        }
+      }
+    );
+  }
+
+  private _settle(): void {
+    this._asking = null;
+    if (this._again) {
+      this._askLater();
+    }
+  }
+
+  private _detail: IDetail | null = null;
+  private _node: number | null = null;
+  private _asking: Promise<IDetail> | null = null;
+  private _again = false;
+  private _asked = 0;
+  private _timer: ReturnType<typeof setTimeout> | undefined;
+}
+
+/** Name, line, shape, rule, and how values and gradients are distributed. */
+export class NodeSummary extends Part {
+  constructor(
+    host: IHost,
+    private readonly _detail: NodeDetail
+  ) {
+    super(host, 'workbench-NodeSummary');
+  }
+
+  protected render(): ReactNode {
+    const { graph, selected: node } = this.host.state;
+    if (graph === null || node === null) {
+      return (
+        graph !== null && (
+          <p className="workbench-Hint">
+            Click a node to see its values and gradients, and to override its rule.
+          </p>
+        )
+      );
+    }
+    const { detail } = this._detail;
+    const kind = graph.maker(node);
+    const titles = ['value', 'gradient'].map(what => titleOf(what, graph, node));
+    const live = this.host.connection !== null && graph.hasValue(node);
+    const changed = graph.trueStatistics(node) !== null && graph.change(node) > 0;
+    return (
+      <>
+        <h3 className="workbench-NodeName">
+          <span>{graph.label(node)}</span>
+          {kind !== graph.label(node) && <small>{kind}</small>}
+        </h3>
+        <SourceLine host={this.host} graph={graph} node={node} />
+        {drawFacts(graph, node, detail)}
+        <div
+          className={classes('workbench-Distributions', live && 'workbench-mod-live')}
+        >
+          {detail?.value && (
+            <Distribution title={titles[0]} shown={detail.value} look="value" />
+          )}
+          {detail?.gradient && (
+            <Distribution
+              title={titles[1]}
+              shown={detail.gradient}
+              look="gradient"
+              behind={changed ? detail.true_gradient : null}
+            />
+          )}
+        </div>
+      </>
+    );
+  }
+}
+
+/** What numbers are of: complex entries count by their magnitudes. */
+function titleOf(what: string, graph: Graph, node: number): string {
+  return graph.isComplex(node) ? `|${what}|` : what;
+}
+
+/** Statistics as a table, small arrays in full, and what to plot. */
+export class NodeNumbers extends Part {
+  constructor(
+    host: IHost,
+    private readonly _detail: NodeDetail
+  ) {
+    super(host, 'workbench-NodeNumbers');
+  }
+
+  protected render(): ReactNode {
+    const { graph, selected: node } = this.host.state;
+    this.setHidden(graph === null || node === null);
+    if (graph === null || node === null) {
+      return null;
+    }
+    const { detail } = this._detail;
+    return (
+      <>
+        <div className="workbench-Code">{drawText('inside', detail?.code)}</div>
+        {this.host.connection !== null &&
+          graph.hasGradient(node) &&
+          graph.isArray(node) &&
+          drawPlots(this.host, graph, node)}
+        {drawStatistics(graph, node)}
+        {drawText('value', detail?.array)}
+        {drawText('gradient', detail?.gradient_array)}
+      </>
+    );
+  }
+}
+
+function drawPlots(host: IHost, graph: Graph, node: number): JSX.Element {
+  const label = graph.label(node);
+  return (
+    <div className="workbench-Links">
+      {graph.kind(node) === 'op' && (
+        <Button
+          look="link"
+          title="How each entry depends on what is differentiated by"
+          onClick={() => host.plot('jacobian', node, [])}
+        >
+          Jacobian of {label}
+        </Button>
+      )}
+      {node !== graph.header.output && (
+        <Button
+          look="link"
+          title="How the gradient of this node changes with it"
+          onClick={() => host.plot('hessian', null, [node])}
+        >
+          Hessian by {label}
+        </Button>
+      )}
+    </div>
+  );
+}
+
+function drawFacts(graph: Graph, node: number, detail: IDetail | null): JSX.Element {
+  const outputs = [...graph.outputs(node)];
+  const inputs =
+    detail?.inputs ?? [...graph.inputs(node)].map(input => graph.label(input));
+  const scope = graph.scope(node);
+  const rows: [string, string[]][] = [
+    outputs.length === 0
+      ? ['shape', [shapeAndDtype(graph, node)]]
+      : [
+          'outputs',
+          outputs.map(one => `${graph.label(one)}: ${shapeAndDtype(graph, one)}`)
+        ]
+  ];
+  if (inputs.length > 0) {
+    rows.push([inputs.length === 1 ? 'input' : 'inputs', [inputs.join(', ')]]);
+  }
+  for (const [name, value] of detail?.params ?? []) {
+    rows.push([name, [value]]);
+  }
+  if (scope !== '') {
+    rows.push(['scope', [scope]]);
+  }
+  if (detail?.rule) {
+    rows.push(['rule', detail.rule.split(BETWEEN_RULES)]);
+  }
+  return (
+    <dl className="workbench-Facts">
+      {rows.map(([name, lines], i) => (
+        <Fragment key={i}>
+          <dt>{name}</dt>
+          <dd title={lines.join('\n')}>
+            {lines.map(text => (
+              <div key={text}>{text}</div>
+            ))}
+          </dd>
+        </Fragment>
+      ))}
+    </dl>
+  );
+}
+
+/** Between the rules of an op by its inputs, as the kernel writes them. */
+const BETWEEN_RULES = '   ';
+
+/** "6 × 4 · float64"; of an op with several outputs how many. */
+function shapeAndDtype(graph: Graph, node: number): string {
+  return [shapeText(graph.shape(node)), graph.dtype(node)].filter(Boolean).join(' · ');
+}
+
+const NAMES: Record<(typeof STATISTICS)[number], string> = {
+  min: 'min',
+  max: 'max',
+  mean: 'mean',
+  std: 'std',
+  norm: '‖·‖',
+  bad: 'NaN, inf'
+};
+
+function drawStatistics(graph: Graph, node: number): JSX.Element | null {
+  const changed = graph.change(node) > 0;
+  const columns: [string, IStatistics | null][] = [
+    [titleOf('value', graph, node), graph.valueStatistics(node)],
+    [titleOf('gradient', graph, node), graph.gradientStatistics(node)],
+    [titleOf('true gradient', graph, node), changed ? graph.trueStatistics(node) : null]
+  ];
+  const present = columns.filter(
+    (column): column is [string, IStatistics] => column[1] !== null
+  );
+  const rows = STATISTICS.filter(
+    name => name !== 'bad' || present.some(([, { bad }]) => bad > 0)
+  );
+  return present.length === 0 ? null : (
+    <table className="workbench-Table">
+      <thead>
+        <tr>
+          <td />
+          {present.map(([title]) => (
+            <th key={title}>{title}</th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {rows.map(name => (
+          <tr key={name}>
+            <th>{NAMES[name]}</th>
+            {present.map(([title, { [name]: number }]) =>
+              name === 'bad' ? (
+                <td key={title} className={number > 0 ? 'workbench-mod-bad' : ''}>
+                  {formatCount(number)}
+                </td>
+              ) : (
+                <td key={title}>{formatNumber(number, 4)}</td>
+              )
+            )}
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+/** Text as it stands, under a title: an array, code; nothing where there is none. */
+function drawText(title: string, text?: string | null): JSX.Element | null {
+  return typeof text !== 'string' ? null : (
+    <div className="workbench-Array">
+      <div className="workbench-Quiet">{title}</div>
+      <pre tabIndex={0}>{text}</pre>
+    </div>
+  );
+}
+
+// A small histogram, with a second one behind it on the same axes.
+
+interface IHistogramProps {
+  shown: IDistribution;
+  look: 'value' | 'gradient';
+  /** Drawn first and paler: the true gradient behind the overridden one. */
+  behind?: IDistribution | null;
+}
+
+/** A histogram under its title, with what is odd in the array. */
+function Distribution({
+  title,
+  ...shown
+}: IHistogramProps & { title: string }): JSX.Element {
+  const odd = <Oddities of={shown.shown} />;
+  return (
+    <figure>
+      <figcaption>
+        <span>{title}</span>
+        {shown.behind ? <span className="workbench-mod-behind">true behind</span> : odd}
+      </figcaption>
+      <Histogram {...shown} />
+      {shown.behind && <div className="workbench-Axis">{odd}</div>}
+    </figure>
+  );
+}
+
+const WIDTH = 160;
+const HEIGHT = 40;
+
+/** The distribution of an array. */
+export function Histogram({ shown, look, behind }: IHistogramProps): JSX.Element {
+  const all = behind ? [behind, shown] : [shown];
+  const low = Math.min(...all.map(one => one.low));
+  const high = Math.max(...all.map(one => one.high));
+  const tallest = Math.max(...all.flatMap(one => one.counts.map(density(one))), 1e-300);
+  return (
+    <div className="workbench-Histogram" role="img" aria-label={sentence(shown)}>
+      <svg
+        viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
+        preserveAspectRatio="none"
+        className="workbench-Bars"
+      >
+        {all.map(one => (
+          <path
+            key={one === shown ? look : 'behind'}
+            d={bars(one, low, high, tallest)}
+            className={`workbench-mod-${one === shown ? look : 'behind'}`}
+          />
+        ))}
+        {low < 0 && high > 0 && (
+          <path
+            d={`M${round((-low / (high - low)) * WIDTH)} 0V${HEIGHT}`}
+            className="workbench-mod-zero"
+          />
+        )}
+      </svg>
+      <div className="workbench-Axis">
+        <span>{formatNumber(low, 2)}</span>
+        {low < high && <span>{formatNumber(high, 2)}</span>}
+      </div>
+    </div>
+  );
+}
+
+/** "zeros 12", "NaN 3": only what there is. */
+export function Oddities({
+  of: { zeros, nan, inf }
+}: {
+  of: IDistribution;
+}): JSX.Element {
+  const bad = 'workbench-mod-bad';
+  return (
+    <>
+      {zeros > 0 && <span>zeros {formatCount(zeros)}</span>}
+      {nan > 0 && <span className={bad}>NaN {formatCount(nan)}</span>}
+      {inf > 0 && <span className={bad}>inf {formatCount(inf)}</span>}
+    </>
+  );
+}
+
+/** "−0.98 … 0.97" */
+function rangeText(distribution: IDistribution): string {
+  const { low, high, nan, inf, size } = distribution;
+  if (size === 0) {
+    return 'empty';
+  }
+  if (nan + inf >= size) {
+    return 'nothing finite';
+  }
+  return low === high
+    ? formatNumber(low)
+    : `${formatNumber(low, 2)} … ${formatNumber(high, 2)}`;
+}
+
+/**
+ * What a bin's height means: the square root of entries per width of the axis.
+ * Per width, so that arrays with bins of different width compare; the root (a
+ * rootogram: Tukey, Exploratory Data Analysis, 1977, ch. 17), so that tails stay
+ * to be seen beside a spike at zero.
+ */
+function density(one: IDistribution): (count: number) => number {
+  const width = (one.high - one.low) / Math.max(one.counts.length, 1);
+  return count => Math.sqrt(width > 0 ? count / width : count);
+}
+
+function bars(one: IDistribution, low: number, high: number, tallest: number): string {
+  const span = high - low;
+  const scale = (value: number): number =>
+    span > 0 ? ((value - low) / span) * WIDTH : WIDTH / 2;
+  const height = density(one);
+  if (!(one.high > one.low)) {
+    const x = scale(one.low);
+    const some = one.counts.some(count => count > 0);
+    return some ? `M${round(x - 2)} ${HEIGHT}V0h4V${HEIGHT}z` : '';
+  }
+  const width = (one.high - one.low) / one.counts.length;
+  return one.counts
+    .map((count, bin) => {
+      if (count === 0) {
+        return '';
+      }
+      const left = scale(one.low + bin * width);
+      const right = scale(one.low + (bin + 1) * width);
+      const gap = right - left > 3 ? 0.8 : 0;
+      // A bin that is not empty never vanishes.
+      const top = HEIGHT - Math.max(1, (height(count) / tallest) * (HEIGHT - 1));
+      const drawn = Math.max(right - left - gap, 0.8);
+      return `M${round(left)} ${HEIGHT}V${round(top)}h${round(drawn)}V${HEIGHT}z`;
+    })
+    .join('');
+}
+
+function round(value: number): string {
+  return value.toFixed(2);
+}
+
+function sentence(one: IDistribution): string {
+  const bad = one.nan + one.inf;
+  const more = bad > 0 ? `, ${formatCount(bad)} not finite` : '';
+  return `${formatCount(one.size)} entries, ${rangeText(one)}${more}`;
+}

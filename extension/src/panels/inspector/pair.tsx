@@ -1,0 +1,254 @@
+/**
+ * What two chosen nodes have to do with each other: a strip over the graph, with
+ * the derivative of the later one by the earlier one behind a button; and the menu of
+ * such derivatives for one node.
+ */
+
+import type { JSX, ReactNode } from 'react';
+
+import type { Graph } from '../../model/graph';
+import { type IPair, reachedFrom, readBy } from '../../model/paths';
+import { Button, IconButton } from '../../ui/controls';
+import { derivativeText, entries, inForce } from '../../ui/words';
+import type { IHost, Reason } from '../host';
+import { Part } from '../part';
+
+/** Ask for the derivative of a pair; say why where there is none. */
+export function showDerivative(host: IHost): void {
+  const { graph, pair } = host.state;
+  if (graph === null || pair === null) {
+    host.say('Mark a node with m, then select a second one.');
+    return;
+  }
+  const refusal = host.connection === null ? OFFLINE : refusalOf(graph, pair);
+  if (refusal === null) {
+    host.plot('jacobian', pair.of, [pair.wrt]);
+  } else {
+    host.say(refusal);
+  }
+}
+
+/** Why there is no derivative between two nodes; null if there is one. */
+function refusalOf(graph: Graph, { of, wrt, way }: IPair): string | null {
+  if (way === null) {
+    return (
+      `Neither ${graph.label(of)} nor ${graph.label(wrt)} is computed from the ` +
+      'other: there is no derivative between them.'
+    );
+  }
+  for (const node of [of, wrt]) {
+    if (!graph.isArray(node)) {
+      return `${graph.label(node)} has several outputs: choose one of them.`;
+    }
+    if (!FLOATING.test(graph.dtype(node))) {
+      return (
+        `${graph.label(node)} is ${graph.dtype(node)}: only floating and complex ` +
+        'numbers have derivatives.'
+      );
+    }
+  }
+  return null;
+}
+
+const OFFLINE = 'A saved picture has no derivatives: run the cell again.';
+
+const FLOATING = /^(float|complex)/;
+
+export class PairBar extends Part {
+  constructor(host: IHost) {
+    super(host, 'workbench-Pair');
+  }
+
+  protected render(): ReactNode {
+    const { graph, marked, pair } = this.host.state;
+    const refusal = graph !== null && pair !== null ? refusalOf(graph, pair) : null;
+    const force =
+      graph !== null && pair !== null ? forceText(inForce(graph, pair)) : '';
+    const { state } = this.host;
+    return (
+      <>
+        <div
+          className="workbench-PairStrip"
+          role="group"
+          aria-label="Two nodes"
+          hidden={graph === null || marked === null}
+        >
+          {graph !== null &&
+            marked !== null &&
+            (pair === null ? (
+              <>
+                <span className="workbench-PairTitle">
+                  {graph.label(marked)} is marked
+                </span>
+                <span className="workbench-Quiet">choose a second node</span>
+              </>
+            ) : refusal === null ? (
+              drawOffer(this.host, graph, pair, force)
+            ) : (
+              <span className="workbench-PairRefusal">{refusal}</span>
+            ))}
+          <IconButton
+            icon="close"
+            label="Let go of the pair"
+            onClick={() => {
+              state.selectAlone(state.selected);
+              this.host.focusGraph();
+            }}
+          />
+        </div>
+        {/* Told to a screen reader, once for each choice. */}
+        <div className="workbench-Offstage" role="status">
+          {graph === null || marked === null
+            ? ''
+            : pair === null
+              ? `${graph.label(marked)} is marked. Select a second node for the ` +
+                'derivative between the two; Escape lets go.'
+              : (refusal ??
+                `${graph.label(pair.of)} is computed from ${graph.label(pair.wrt)}. ` +
+                  (force === '' ? '' : `${force}. `) +
+                  'Enter shows the derivative; Escape lets go.')}
+        </div>
+      </>
+    );
+  }
+}
+
+/** The derivative between two nodes, and what is second to it. */
+function drawOffer(host: IHost, graph: Graph, pair: IPair, force: string): JSX.Element {
+  const both = [pair.of, pair.wrt];
+  const { output } = graph.header;
+  const second = !both.includes(output) && both.every(node => graph.hasGradient(node));
+  return (
+    <>
+      <span className="workbench-PairTitle">{derivativeText(graph, pair)}</span>
+      <span className="workbench-Quiet">{sizeText(graph, pair)}</span>
+      {force !== '' && (
+        <span className="workbench-PairForce" title={force}>
+          {force.replace('Overrides in', 'in')}
+        </span>
+      )}
+      {host.connection !== null && (
+        <Button
+          look="primary"
+          title="A heat map of every entry by every entry (Enter)"
+          onClick={() => showDerivative(host)}
+        >
+          Derivative
+        </Button>
+      )}
+      {host.connection !== null && second && (
+        <Button
+          look="link"
+          title={`Second derivatives of ${graph.label(output)} by both nodes`}
+          onClick={() => host.plot('hessian', null, [pair.wrt, pair.of])}
+        >
+          Hessian
+        </Button>
+      )}
+    </>
+  );
+}
+
+/** "Overrides in force: stop, clip ±1"; as the caption of the plot says it. */
+function forceText(labels: readonly string[]): string {
+  const more = labels.length > NAMED ? ` and ${labels.length - NAMED} more` : '';
+  return labels.length === 0
+    ? ''
+    : `Overrides in force: ${labels.slice(0, NAMED).join(', ')}${more}`;
+}
+
+/** So many overrides are named. */
+const NAMED = 6;
+
+/** "8 × 6": how many entries the two have. */
+function sizeText(graph: Graph, { of, wrt }: IPair): string {
+  const [rows, columns] = [entries(graph.shape(of)), entries(graph.shape(wrt))];
+  return rows === null || columns === null ? '' : `${rows} × ${columns}`;
+}
+
+// The derivatives between the selected node and others, by name.
+
+/** So many names are offered each way: those nearest to the node. */
+const OFFERED = 100;
+
+export class DerivativeMenu extends Part {
+  constructor(host: IHost) {
+    super(host, 'workbench-DerivativeMenu');
+    this.hide();
+  }
+
+  override refresh(reason: Reason): void {
+    // Which nodes there are does not change with their numbers.
+    if (reason !== 'values') {
+      super.refresh(reason);
+    }
+  }
+
+  protected render(): ReactNode {
+    const { graph, selected: node } = this.host.state;
+    const live = this.host.connection !== null;
+    const groups =
+      !live || graph === null || node === null ? [] : groupsOf(graph, node);
+    this.setHidden(groups.length === 0);
+    return (
+      <select
+        className="workbench-Select"
+        title="Or click a second node with shift, or mark this one with m"
+        aria-label="Derivative between this node and another"
+        data-lm-suppress-shortcuts="true"
+        value=""
+        onChange={event => {
+          this.host.state.mark(Number(event.currentTarget.value));
+          showDerivative(this.host);
+        }}
+      >
+        <option value="">Derivative with …</option>
+        {groups.map(({ title, options }) => (
+          <optgroup key={title} label={title}>
+            {options.map(({ other, text }) => (
+              <option key={other} value={other}>
+                {text}
+              </option>
+            ))}
+          </optgroup>
+        ))}
+      </select>
+    );
+  }
+}
+
+/** Of this node by those that it is computed from, and of those computed from it. */
+function groupsOf(
+  graph: Graph,
+  node: number
+): { title: string; options: { other: number; text: string }[] }[] {
+  const optionsOf = (
+    way: Uint8Array,
+    step: 1 | -1
+  ): { other: number; text: string }[] => {
+    const options = [];
+    for (let at = node + step; at in way && options.length < OFFERED; at += step) {
+      if (way[at] === 1 && isOffered(graph, node, at)) {
+        const [wrt, of] = step < 0 ? [at, node] : [node, at];
+        options.push({ other: at, text: derivativeText(graph, { of, wrt }) });
+      }
+    }
+    return options;
+  };
+  const label = graph.label(node);
+  return [
+    { title: `of ${label} by`, options: optionsOf(readBy(graph, node), -1) },
+    { title: `by ${label} of`, options: optionsOf(reachedFrom(graph, node), 1) }
+  ].filter(({ options }) => options.length > 0);
+}
+
+/** Whether a node has a name to be chosen by, and a derivative with another. */
+function isOffered(graph: Graph, node: number, other: number): boolean {
+  const named = graph.name(other) !== '' || other === graph.header.output;
+  const constant = graph.kind(other) === 'constant';
+  const one = { of: node, wrt: other, way: NO_WAY };
+  return named && !constant && refusalOf(graph, one) === null;
+}
+
+/** It is known already that there is one: nothing looks at it. */
+const NO_WAY = new Uint8Array(0);

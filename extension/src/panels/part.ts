@@ -1,0 +1,50 @@
+/** A part of a panel that React draws. */
+
+import { Widget } from '@lumino/widgets';
+import type { ReactNode } from 'react';
+import { flushSync } from 'react-dom';
+import { createRoot } from 'react-dom/client';
+
+import type { IHost, Reason } from './host';
+
+/**
+ * Other than a `ReactWidget` of JupyterLab it is drawn when `draw` returns, so that
+ * the keyboard can be put into it, and what was written in it stays while a notebook
+ * takes its cell off the page.
+ */
+export abstract class Part extends Widget {
+  constructor(
+    protected readonly host: IHost,
+    className: string,
+    node?: HTMLElement
+  ) {
+    super({ node });
+    this.addClass(className);
+  }
+
+  /** Draw what has changed; where the pointer is and how the view lies is no change. */
+  refresh(reason: Reason): void {
+    if (reason !== 'hover' && reason !== 'view') {
+      this.draw();
+    }
+  }
+
+  override dispose(): void {
+    if (!this.isDisposed) {
+      super.dispose();
+      this._root.unmount();
+    }
+  }
+
+  protected draw(): void {
+    if (!this.isDisposed) {
+      flushSync(() => {
+        this._root.render(this.render());
+      });
+    }
+  }
+
+  protected abstract render(): ReactNode;
+
+  private readonly _root = createRoot(this.node);
+}

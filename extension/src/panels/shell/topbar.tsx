@@ -1,0 +1,251 @@
+/**
+ * The bar above the graph: what it is, what is drawn, and what can be done with
+ * the whole of it.
+ */
+
+import type { JSX, KeyboardEvent, ReactNode } from 'react';
+
+import type { Graph } from '../../model/graph';
+import type { Colouring, Stage } from '../../model/state';
+import { Icon, IconButton, Segments, classes } from '../../ui/controls';
+import { formatNumber, formatPlural, formatSeconds } from '../../ui/numbers';
+import { summaryOf } from '../../ui/words';
+import type { IHost, Reason } from '../host';
+import { Part } from '../part';
+
+const STAGES = [
+  { value: 'traced', label: 'Traced', title: 'The forward graph as the cell ran' },
+  { value: 'derivative', label: 'Derivative', title: 'With the gradient of each node' }
+] as const;
+
+const COLOURINGS: readonly Colouring[] = ['gradient', 'value', 'change', 'none'];
+
+export class TopBar extends Part {
+  constructor(host: IHost) {
+    super(host, 'workbench-TopBar');
+    this.node.setAttribute('role', 'toolbar');
+    this.node.setAttribute('aria-label', 'Graph');
+  }
+
+  /** Put the keyboard into the search field. */
+  focusSearch(): void {
+    this._search?.focus();
+    this._search?.select();
+  }
+
+  override refresh(reason: Reason): void {
+    if (reason === 'hover') {
+      return;
+    }
+    const active = document.activeElement;
+    this.draw();
+    if (active instanceof HTMLButtonElement && active.disabled) {
+      // A disabled button would drop the keyboard out of the graph.
+      if (this.node.contains(active)) {
+        this.host.focusGraph();
+      }
+    }
+    const search = this._search;
+    if (this.host.state.query === '' && search !== null && search !== active) {
+      search.value = '';
+    }
+  }
+
+  protected render(): ReactNode {
+    const { asking, connection, state } = this.host;
+    const { header = null } = state.graph ?? {};
+    const live = connection !== null;
+    const value =
+      header !== null && header.output_value !== null
+        ? `${header.output_name} = ${formatNumber(header.output_value, 4)}`
+        : header?.output_name;
+    return (
+      <>
+        <div className="workbench-Group workbench-Title">
+          <span className="workbench-Name" title={header?.session}>
+            {header?.session}
+          </span>
+          <span className="workbench-Quiet" title={value}>
+            {value}
+          </span>
+        </div>
+        <Segments<Stage>
+          label="Stage"
+          look="segments"
+          choices={STAGES}
+          chosen={state.stage}
+          onChoose={stage => state.setStage(stage)}
+        />
+        <div className="workbench-SearchField">
+          <input
+            ref={search => (this._search = search)}
+            className="workbench-Input workbench-Search"
+            title="Search nodes ( / )"
+            type="search"
+            placeholder="Search"
+            aria-label="Search nodes by name, op, shape, scope or line"
+            spellCheck={false}
+            autoComplete="off"
+            onInput={event => state.search(event.currentTarget.value)}
+            onKeyDown={event => this._onSearchKey(event)}
+          />
+          <span className="workbench-Hits" aria-live="polite">
+            {this._hits()}
+          </span>
+        </div>
+        <label className="workbench-Group workbench-Quiet">
+          <span className="workbench-WideOnly">Colour:</span>
+          <select
+            className="workbench-Select workbench-mod-quiet workbench-Colour"
+            aria-label="Colour"
+            data-lm-suppress-shortcuts="true"
+            value={state.colouring}
+            onChange={event =>
+              state.setColouring(event.currentTarget.value as Colouring)
+            }
+          >
+            {COLOURINGS.map(colouring => (
+              <option key={colouring}>{colouring}</option>
+            ))}
+          </select>
+        </label>
+        {state.graph !== null && <Found host={this.host} graph={state.graph} />}
+        <div className="workbench-Space" />
+        <div className="workbench-Group workbench-Buttons">
+          <IconButton
+            icon="undo"
+            {...this._undoable('Undo', live ? header?.undo : null)}
+            onClick={() => asking.undo()}
+          />
+          <IconButton
+            icon="redo"
+            {...this._undoable('Redo', live ? header?.redo : null)}
+            onClick={() => asking.redo()}
+          />
+          <IconButton
+            icon="fit"
+            label="Fit the graph into view"
+            onClick={() => this.host.fitGraph()}
+          />
+          <IconButton
+            icon="steps"
+            label="Step through both sweeps"
+            aria-pressed={state.step !== null}
+            disabled={(state.graph?.count ?? 0) === 0}
+            onClick={() => state.setStep(state.step === null ? 0 : null)}
+          />
+          <IconButton
+            icon="plot"
+            label="Jacobian, Hessian, gradient check"
+            aria-pressed={this.host.drawerOpen}
+            onClick={() => this.host.toggleDrawer()}
+          />
+          <IconButton
+            icon="panel"
+            label="Inspector"
+            aria-pressed={this.host.inspectorOpen}
+            onClick={() => this.host.toggleInspector()}
+          />
+        </div>
+        <div className="workbench-Group workbench-Quiet">
+          <span
+            className="workbench-Spinner"
+            title="The kernel is busy; it answers when it is done"
+            role="status"
+            aria-label="The kernel is busy"
+            hidden={connection?.busy !== true}
+          />
+          <span>{header && formatPlural(header.nodes, 'node')}</span>
+          <span
+            className="workbench-WideOnly"
+            title="Forward and backward run together"
+          >
+            {header && `· ${formatSeconds(header.seconds)}`}
+          </span>
+          <span
+            className={classes('workbench-Backend', live && 'workbench-mod-live')}
+            title={
+              live
+                ? `Computed by the backend “${header?.backend ?? ''}”`
+                : 'A saved picture: run the cell to make it live'
+            }
+          >
+            {live ? header?.backend : 'saved'}
+          </span>
+        </div>
+      </>
+    );
+  }
+
+  /** What a button would take back; it has no use where that is nothing. */
+  private _undoable(
+    verb: string,
+    what: string | null = null
+  ): { label: string; disabled: boolean } {
+    return {
+      label: what === null ? `Nothing to ${verb.toLowerCase()}` : `${verb}: ${what}`,
+      disabled: what === null
+    };
+  }
+
+  /** How many nodes were found, and at which one the selection is. */
+  private _hits(): string {
+    const { query, matches, selected } = this.host.state;
+    const hits = [...matches];
+    const at = selected === null ? -1 : hits.indexOf(selected);
+    return query === ''
+      ? ''
+      : hits.length === 0
+        ? 'none'
+        : at < 0
+          ? formatPlural(hits.length, 'hit')
+          : `${at + 1}/${hits.length}`;
+  }
+
+  private _onSearchKey(event: KeyboardEvent<HTMLInputElement>): void {
+    const { state } = this.host;
+    if (event.key === 'Enter') {
+      event.preventDefault();
+      event.stopPropagation();
+      const node = state.nextMatch(event.shiftKey);
+      if (node !== null) {
+        this.host.find(node);
+        this.draw();
+      }
+    } else if (event.key === 'Escape') {
+      event.preventDefault();
+      event.stopPropagation();
+      event.currentTarget.value = '';
+      state.search('');
+      this.host.focusGraph();
+    }
+  }
+
+  private _search: HTMLInputElement | null = null;
+}
+
+/** What checks and the doctor found, in a few words; nothing if it is nothing. */
+function Found({ host, graph }: { host: IHost; graph: Graph }): JSX.Element | null {
+  const found = summaryOf(graph);
+  if (found === null) {
+    return null;
+  }
+  const { text, count, severity, stale } = found;
+  const label = `${text}: show checks${stale ? ' (before the last change)' : ''}`;
+  return (
+    <button
+      type="button"
+      className={classes(
+        `workbench-Button workbench-Found workbench-mod-${severity}`,
+        stale && 'workbench-mod-stale'
+      )}
+      title={label}
+      aria-label={label}
+      onClick={() => host.showChecks()}
+    >
+      <Icon name={severity} />
+      <span className="workbench-FoundText">{text}</span>
+      <span className="workbench-FoundCount">{count}</span>
+    </button>
+  );
+}
