@@ -52,8 +52,8 @@ def places(session: Session) -> dict[str, tuple[str, int]]:
     [
         ("los", "loss = w.sum()", "the cell does not assign los, did you mean loss?"),
         ("", "loss = w.sum()", "as in %%autodiff loss, or end the cell with an expr"),
-        ("loss --wrt W", "loss = w.sum()", "--wrt W is no variable of the notebook, did"
-         " you mean w?"),
+        ("loss --wrt W", "loss = w.sum()", "--wrt W is not a variable of the notebook,"
+         " did you mean w?"),
         ("loss --wrt n", "loss = w.sum() * n", "of dtype int, and only floats and"
          " complex numbers have derivatives. Write n = 3.0 before the cell."),
         ("loss --wrt labels", "loss = w.sum()", "Write labels ="
@@ -68,8 +68,8 @@ def places(session: Session) -> dict[str, tuple[str, int]]:
         ("loss --name a b", "loss = w.sum()", "the output is one name, not loss b"),
         ("loss --name X", "loss = w.sum()", "X is a variable of the notebook"),
         ("loss --name loss", "loss = w.sum()", "loss is a variable of the notebook"),
-        ("loss --name 2x", "loss = w.sum()", "'2x' is no name of a variable"),
-        ("loss --wrt w --wrt X", "loss = w.sum()", "--wrt stands there twice"),
+        ("loss --name 2x", "loss = w.sum()", "'2x' is not the name of a variable"),
+        ("loss --wrt w --wrt X", "loss = w.sum()", "--wrt is given twice"),
         ("loss 'x", "loss = w.sum()", "No closing quotation"),
         ("loss", "# nothing", "the cell is empty"),
     ],
@@ -267,7 +267,7 @@ def test_what_is_displayed_is_what_it_is_without_the_magic(cells: Notebook) -> N
 @pytest.mark.parametrize(
     ("body", "line", "said"),
     [
-        ("w[0] = s\nw.sum()", 2, "older than this cell: the graph would not know its"
+        ("w[0] = s\nw.sum()", 2, "older than this cell, so the graph would miss its"
          " new value. Write w = w.copy() before"),
         ("w *= 2\nw.sum()", 2, "Write w = w.copy() before"),
         ("v = w\nv[0] = s\nv.sum()", 3, "Write v = v.copy()"),
@@ -282,11 +282,11 @@ def test_what_is_displayed_is_what_it_is_without_the_magic(cells: Notebook) -> N
         ("def f(row):\n    row[0] = s\nA = X * 2\nf(A[1])\nA.sum()", 3,
          "row is a view of A"),
         ("y = w * 2\nv = y[1:]\ny[1] = s\nv.sum()", 5,
-         "reads an array as it was before y"),
+         "reads an old array, from before y"),
         ("y = np.zeros(2)\npair = (y, 1)\ny[0] = s\npair[0].sum() + s", 4,
          "a tuple holds it"),
         ("y = w * 2\npair = (y, 1)\ny[0] = s\npair[0].sum()", 5,
-         "was before y changed"),
+         "from before y changed"),
     ],
 )  # fmt: skip
 def test_what_numpy_would_change_elsewhere_is_an_error(

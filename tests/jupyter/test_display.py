@@ -12,7 +12,7 @@ import pytest
 import workbench as wb
 from workbench.errors import UsageError
 from workbench.jupyter import display
-from workbench.jupyter.display import Shown
+from workbench.jupyter.display import SessionOutput
 from workbench.session import Session
 from workbench.session.wire import MIME_TYPE
 
@@ -64,7 +64,7 @@ def test_the_saved_output_follows_when_it_is_calm(
     session: Session, handle: Handle
 ) -> None:
     timers = Timers()
-    shown = Shown(session, clock=lambda: timers.now, later=timers.later)
+    shown = SessionOutput(session, clock=lambda: timers.now, later=timers.later)
     for k in range(500):  # a training loop: five seconds without rest
         session.run(x=np.full(3, 1.0 + k / 500))
         timers.wait(0.01)
@@ -102,9 +102,9 @@ def test_a_cell_that_changes_it_brings_it_up_to_date(notebook: Notebook) -> None
 
 def test_a_closed_session_is_not_refreshed(session: Session, handle: Handle) -> None:
     timers = Timers()
-    shown = Shown(session, clock=lambda: timers.now, later=timers.later)
+    shown = SessionOutput(session, clock=lambda: timers.now, later=timers.later)
     session.override("tanh", "2 * d")
-    display.widget_of(session).close()
+    display.load_widget(session).close()
     timers.wait(2)
     assert handle.updates == []
     shown.close()
@@ -201,13 +201,13 @@ def test_a_cell_run_again_has_one_live_picture(notebook: Notebook) -> None:
     notebook.run("w = np.array([0.5, 1.0])")
     notebook.run("%%autodiff\nnp.sum(w)")
     first = notebook.names["ad"]
-    widget = display.widget_of(first)
+    widget = display.load_widget(first)
     notebook.run("%%autodiff\nnp.sum(w) * 2")
     assert widget.comm is None
-    assert display.widget_of(notebook.names["ad"]).comm is not None
+    assert display.load_widget(notebook.names["ad"]).comm is not None
     notebook.names["keep"] = first
     notebook.run("keep.show()")
-    assert display.widget_of(first).comm is not None
+    assert display.load_widget(first).comm is not None
 
 
 @pytest.mark.parametrize("routes", [True, False])
@@ -224,7 +224,7 @@ def test_what_a_page_says_goes_where_it_asks(
             return None  # where the kernel has written last: the main shell
 
     monkeypatch.setattr(comm, "create_comm", Routing if routes else Plain)
-    widget = display.widget_of(session)
+    widget = display.load_widget(session)
     if routes:
         assert widget.comm._reply_subshell_for({}, "lane") == "lane"
         assert widget.comm._reply_subshell_for({}, None) is None
@@ -234,4 +234,4 @@ def test_what_a_page_says_goes_where_it_asks(
     monkeypatch.setattr(widget._link, "_send", lambda said, _: sent.append(said))
     widget._handle_custom_msg({"type": "event", "event": "hello", "schema": 2}, [])
     assert [said["type"] for said in sent] == ["snapshot"]
-    display.close(session)
+    display.close_picture(session)

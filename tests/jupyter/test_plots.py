@@ -13,7 +13,7 @@ from workbench.errors import UsageError
 from workbench.jupyter import plots
 
 
-def session_of(f: Callable[..., Any], *args: Any, **settings: Any) -> wb.Session:
+def make_session(f: Callable[..., Any], *args: Any, **settings: Any) -> wb.Session:
     return wb.Session(wb.trace(f)(*args), **settings)
 
 
@@ -23,7 +23,7 @@ def dots(plot: Any, name: str) -> Any:
 
 def test_a_jacobian_is_drawn_entry_by_entry() -> None:
     A = np.array([[1.0, -2.0, 0.0], [0.5, 0.0, 4.0]])
-    session = session_of(lambda x: A @ x, np.ones(3), seed=np.ones(2))
+    session = make_session(lambda x: A @ x, np.ones(3), seed=np.ones(2))
     plot = plots.jacobian_plot(session)
     (heat,) = plot.figure.data
     np.testing.assert_allclose(heat.z, A)
@@ -33,14 +33,14 @@ def test_a_jacobian_is_drawn_entry_by_entry() -> None:
 
 
 def test_a_hessian_has_its_cross_blocks() -> None:
-    session = session_of(lambda x, y: x * x * y, 3.0, 5.0)
+    session = make_session(lambda x, y: x * x * y, 3.0, 5.0)
     plot = plots.hessian_plot(session)
     np.testing.assert_allclose(plot.figure.data[0].z, [[10.0, 6.0], [6.0, 0.0]])
     assert list(plot.figure.layout.xaxis.ticktext) == ["x", "y"]
 
 
 def test_a_pooled_plot_is_small_and_says_so() -> None:
-    session = session_of(np.tanh, np.ones(900), seed=np.ones(900))
+    session = make_session(np.tanh, np.ones(900), seed=np.ones(900))
     plot = plots.jacobian_plot(session)
     assert "the largest magnitude of its block (5 × 5)" in plot.note
     assert len(json.dumps(plot.data)) < 1_000_000
@@ -48,7 +48,7 @@ def test_a_pooled_plot_is_small_and_says_so() -> None:
 
 def test_infinity_is_drawn_apart_and_counted() -> None:
     with np.errstate(all="ignore"):
-        session = session_of(np.sqrt, np.array([0.0, 4.0]), seed=np.ones(2))
+        session = make_session(np.sqrt, np.array([0.0, 4.0]), seed=np.ones(2))
         plot = plots.jacobian_plot(session)
     assert plot.figure.data[0].z[1][1] == 0.25
     assert "not finite" in plot.note
@@ -58,7 +58,7 @@ def test_infinity_is_drawn_apart_and_counted() -> None:
 
 def test_complex_entries_are_drawn_as_magnitudes_from_zero_on() -> None:
     x = np.array([1.0, 2.0, 3.0])
-    session = session_of(np.fft.fft, x, seed=np.ones(3, complex))
+    session = make_session(np.fft.fft, x, seed=np.ones(3, complex))
     plot = plots.jacobian_plot(session)
     (heat,) = plot.figure.data
     np.testing.assert_allclose(heat.z, 1.0)
@@ -78,7 +78,7 @@ def test_names_are_text_and_never_markup() -> None:
 
 
 def test_a_check_draws_errors_and_tolerance_and_names_the_wrong() -> None:
-    session = session_of(lambda x, y: np.sum(x * x) + y, np.array([1.0, 2.0]), 1.0)
+    session = make_session(lambda x, y: np.sum(x * x) + y, np.array([1.0, 2.0]), 1.0)
     good = plots.check_plot(session)
     assert len(dots(good, "agrees").x) == 3
     assert dots(good, "tolerance").line.dash == "dot"
@@ -91,7 +91,7 @@ def test_a_check_draws_errors_and_tolerance_and_names_the_wrong() -> None:
     assert dots(changed, "rule changed on purpose").y == pytest.approx([2.0])
     double = wb.custom_vjp(lambda x: x * x, vjp=lambda node, g: 4 * g * node.inputs[0])
     bad = plots.check_plot(
-        session_of(lambda x: np.sum(double(x)), np.array([1.0, 2.0]))
+        make_session(lambda x: np.sum(double(x)), np.array([1.0, 2.0]))
     )
     # The true gradient is 2x, the rule doubles it: off by 2x.
     assert dots(bad, "wrong").y == pytest.approx([2.0, 4.0])
@@ -100,7 +100,7 @@ def test_a_check_draws_errors_and_tolerance_and_names_the_wrong() -> None:
 
 
 def test_the_errors_of_steps_are_drawn_as_a_v() -> None:
-    session = session_of(lambda x: np.sum(np.tanh(x)), np.linspace(0.3, 1, 5))
+    session = make_session(lambda x: np.sum(np.tanh(x)), np.linspace(0.3, 1, 5))
     plot = plots.steps_plot(session, "tanh 1")
     central = [e for e in dots(plot, "central").y if e is not None]
     lowest = int(np.argmin(central))
@@ -113,14 +113,14 @@ def test_the_errors_of_steps_are_drawn_as_a_v() -> None:
 
 
 def test_a_kink_is_named() -> None:
-    session = session_of(lambda x: np.sum(np.abs(x)), np.array([0.0, 1.0]))
+    session = make_session(lambda x: np.sum(np.abs(x)), np.array([0.0, 1.0]))
     plot = plots.check_plot(session)
     assert len(dots(plot, "kink").x) == 1
     assert "x[0]: kink" in [note.text for note in plot.figure.layout.annotations]
 
 
 def test_python_gets_plotly_figures_that_carry_no_javascript() -> None:
-    session = session_of(lambda x: np.sum(x**3), np.ones(2))
+    session = make_session(lambda x: np.sum(x**3), np.ones(2))
     for figure in (
         wb.plots.jacobian(session),
         wb.plots.hessian(session),

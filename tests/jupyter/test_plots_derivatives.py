@@ -17,13 +17,13 @@ from workbench.jupyter import link, plots
 from workbench.jupyter.heat import Axis
 
 
-def session_of(f: Callable[..., Any], *args: Any, **settings: Any) -> wb.Session:
+def make_session(f: Callable[..., Any], *args: Any, **settings: Any) -> wb.Session:
     return wb.Session(wb.trace(f)(*args), **settings)
 
 
 def linear(A: Any) -> wb.Session:
     """A session whose Jacobian is a matrix."""
-    return session_of(lambda x: A @ x, np.ones(A.shape[1]), seed=np.ones(A.shape[0]))
+    return make_session(lambda x: A @ x, np.ones(A.shape[1]), seed=np.ones(A.shape[0]))
 
 
 def text_of(plot: Any) -> str:
@@ -39,21 +39,21 @@ def test_an_axis_names_entries_cells_and_groups() -> None:
     assert (axis.size, axis.block) == (608, 4)
     assert axis.labels[0] == "W[0, 0] … W[0, 3]"
     assert axis.labels[150:] == ["b[0] … b[3]", "b[4] … b[6]", "s"]
-    assert axis.edges() == [0, 150, 152, 153]
-    assert axis.settings(600, across=True)["ticktext"] == ["W"]
+    assert axis.find_edges() == [0, 150, 152, 153]
+    assert axis.make_settings(600, across=True)["ticktext"] == ["W"]
     part = Axis([("W", (30, 20)), ("b", (7,)), ("s", ())], (598, 603))
     assert part.labels == ["W[29, 18]", "W[29, 19]", "b[0]", "b[1]", "b[2]"]
-    assert part.edges() == [0, 2, 5]
-    assert part.settings(600, across=True)["ticktext"] == part.labels
+    assert part.find_edges() == [0, 2, 5]
+    assert part.make_settings(600, across=True)["ticktext"] == part.labels
     twice = Axis([("x", ()), ("x", ())])
     assert twice.labels == ["x (1)", "x (2)"]
 
 
 def test_labels_that_stand_side_by_side_have_room() -> None:
     axis = Axis([("a_name_that_is_long", (150, 150))], (0, 180))
-    made = axis.settings(560, across=True)
+    made = axis.make_settings(560, across=True)
     assert len(made["tickvals"]) * len("a_name_that_is_long[0, 100]") * 6 < 560
-    long = Axis([("x" * 60, (4,))]).settings(560, across=False)
+    long = Axis([("x" * 60, (4,))]).make_settings(560, across=False)
     assert all(len(text) < 40 for text in long["ticktext"])
 
 
@@ -115,7 +115,7 @@ def test_zooming_does_not_record_the_program_again() -> None:
         calls += 1
         return g * np.cos(node.inputs[0])
 
-    session = session_of(lambda x: np.sin(x), np.arange(4.0), seed=np.ones(4))
+    session = make_session(lambda x: np.sin(x), np.arange(4.0), seed=np.ones(4))
     session.override("sin", rule)
     plots.jacobian_plot(session, session.output, "x")
     before = calls
@@ -133,7 +133,7 @@ def test_zooming_does_not_record_the_program_again() -> None:
 def test_a_jacobian_larger_than_memory_is_drawn() -> None:
     n = 9104
     x = np.linspace(-2, 2, n)
-    session = session_of(np.tanh, x, seed=np.ones(n))
+    session = make_session(np.tanh, x, seed=np.ones(n))
     plot = plots.jacobian_plot(session)
     (heat,) = plot.figure.data
     slopes = 1 - np.tanh(x) ** 2
@@ -154,7 +154,7 @@ def test_a_robust_scale_says_what_lies_beyond() -> None:
 
 
 def test_complex_entries_can_be_read() -> None:
-    session = session_of(lambda x: 1j * x + x, np.ones(2), seed=np.ones(2, complex))
+    session = make_session(lambda x: 1j * x + x, np.ones(2), seed=np.ones(2, complex))
     heat = plots.jacobian_plot(session).figure.data[0]
     assert_allclose(heat.z, np.sqrt(2) * np.eye(2))
     assert heat.text[0, 0] == " = |1+1j|"
@@ -170,13 +170,15 @@ def test_bad_windows_are_refused_with_what_to_write() -> None:
 
 
 def test_no_path_is_a_sentence() -> None:
-    session = session_of(lambda x: np.sum(np.tanh(x)), np.ones(2))
+    session = make_session(lambda x: np.sum(np.tanh(x)), np.ones(2))
     with pytest.raises(DisconnectedInputError, match="Swap them"):
         plots.jacobian_plot(session, "x", session.output)
 
 
 def test_an_empty_matrix_is_an_empty_figure() -> None:
-    session = session_of(lambda x: x.sum() + np.zeros(3), np.zeros(0), seed=np.ones(3))
+    session = make_session(
+        lambda x: x.sum() + np.zeros(3), np.zeros(0), seed=np.ones(3)
+    )
     for plot in (
         plots.jacobian_plot(session),
         plots.singular_plot(session),
@@ -199,7 +201,7 @@ def test_a_derivative_draws_itself() -> None:
 
 def test_a_spectrum_is_sorted_signed_and_has_a_condition_number() -> None:
     A = np.diag([3.0, -0.5, 0.0, 1e-3])
-    session = session_of(lambda x: x @ A @ x / 2, np.ones(4))
+    session = make_session(lambda x: x @ A @ x / 2, np.ones(4))
     plot = plots.spectrum_plot(session)
     by_name = {trace.name: trace for trace in plot.figure.data}
     assert_allclose(by_name["positive"].customdata, [3.0, 1e-3])
@@ -218,14 +220,14 @@ def test_a_spectrum_is_sorted_signed_and_has_a_condition_number() -> None:
 def test_the_condition_number_is_that_of_numpy(rng: np.random.Generator) -> None:
     A = rng.normal(size=(6, 6))
     A = A + A.T
-    session = session_of(lambda x: x @ A @ x / 2, np.ones(6))
+    session = make_session(lambda x: x @ A @ x / 2, np.ones(6))
     note = plots.spectrum_plot(session).note
     assert f"condition number {np.linalg.cond(A):.3g}" in note
     assert "differs from its transpose" not in note
 
 
 def test_an_asymmetric_hessian_is_said_to_be_so() -> None:
-    session = session_of(lambda x, y: np.sin(x) * y * y, 0.3, 2.0)
+    session = make_session(lambda x, y: np.sin(x) * y * y, 0.3, 2.0)
     session.override("multiply", "d * (1 + x0)")
     note = plots.spectrum_plot(session).note
     found = session.hessian()
@@ -236,13 +238,13 @@ def test_an_asymmetric_hessian_is_said_to_be_so() -> None:
 
 def test_what_has_no_spectrum_is_said() -> None:
     with np.errstate(all="ignore"):
-        session = session_of(lambda x: np.sum(np.sqrt(x)), np.array([0.0, 1.0]))
+        session = make_session(lambda x: np.sum(np.sqrt(x)), np.array([0.0, 1.0]))
     with pytest.raises(UsageError, match=r"not finite, the first .*session\.diagnose"):
         plots.spectrum_plot(session)
     assert "not finite" in plots.hessian_plot(session).note
     with pytest.raises(UsageError, match="complex"):
-        plots.spectrum_plot(session_of(lambda z: np.sum(z**3), np.array([1j, 2.0])))
-    zero = session_of(lambda x: np.sum(x), np.ones(3))
+        plots.spectrum_plot(make_session(lambda z: np.sum(z**3), np.array([1j, 2.0])))
+    zero = make_session(lambda x: np.sum(x), np.ones(3))
     assert "every eigenvalue is zero" in plots.spectrum_plot(zero).note
     text_of(plots.spectrum_plot(zero))
 
@@ -276,7 +278,7 @@ def test_a_pattern_counts_its_band_and_its_blocks() -> None:
     def f(x: Any) -> Any:
         return np.concatenate([x[1:] - x[:-1], x[-1:]])
 
-    session = session_of(f, np.arange(50.0), seed=np.ones(50))
+    session = make_session(f, np.arange(50.0), seed=np.ones(50))
     plot = plots.sparsity_plot(session, session.output)
     z = plot.figure.data[0].z
     assert_array_equal(~np.isnan(z), np.eye(50) + np.eye(50, k=1) > 0)
@@ -296,7 +298,7 @@ def test_a_pattern_counts_its_band_and_its_blocks() -> None:
 
 
 def test_a_pattern_without_a_node_is_that_of_the_hessian() -> None:
-    session = session_of(lambda x, y: np.sum(x * x) + y * y, np.ones(3), 1.0)
+    session = make_session(lambda x, y: np.sum(x * x) + y * y, np.ones(3), 1.0)
     plot = plots.sparsity_plot(session)
     assert_array_equal(~np.isnan(plot.figure.data[0].z), np.eye(4, dtype=bool))
     assert plot.views == ("hessian", "spectrum", "sparsity")
@@ -307,7 +309,7 @@ def test_a_pattern_without_a_node_is_that_of_the_hessian() -> None:
 
 def test_a_large_pattern_shows_how_full_each_block_is() -> None:
     n = 1000
-    session = session_of(np.sin, np.ones(n), seed=np.ones(n))
+    session = make_session(np.sin, np.ones(n), seed=np.ones(n))
     plot = plots.sparsity_plot(session, session.output)
     z = plot.figure.data[0].z
     assert z.shape == (200, 200)
@@ -326,7 +328,7 @@ def test_progress_is_passed_on_and_stops() -> None:
 
 
 def test_stop_ends_a_long_plot_and_the_next_one_is_right() -> None:
-    session = session_of(np.tanh, np.zeros(30_000), seed=np.ones(30_000))
+    session = make_session(np.tanh, np.zeros(30_000), seed=np.ones(30_000))
     begun, ended = threading.Event(), threading.Event()
     seen: list[BaseException] = []
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 import workbench as wb
-from workbench.jupyter.display import session_of
+from workbench.jupyter.display import make_session
 from workbench.session.wire import take
 from workbench.session.wire.detail import detail
 
 
 def test_a_constant_is_no_input_and_bears_its_value() -> None:
     x = wb.scalar("x")
-    session = session_of(wb.grad(x * x + x, x))
+    session = make_session(wb.grad(x * x + x, x))
     assert [session.nodes.labels[i] for i in session.wrt] == ["x"]
     shown = take(session)
     (i,) = np.flatnonzero(shown.columns["kind"] == 1)
@@ -22,7 +22,7 @@ def test_a_constant_is_no_input_and_bears_its_value() -> None:
 
 def test_shared_variables_are_inputs_beside_symbols() -> None:
     x, n = wb.scalar("x"), wb.shared(1.5, "n")
-    session = session_of(x * n * wb.constant(3.0))
+    session = make_session(x * n * wb.constant(3.0))
     assert [session.nodes.labels[i] for i in session.wrt] == ["x", "n"]
     session.run(x=2.0, n=5.0)
     assert float(session.value) == 30.0
@@ -31,5 +31,5 @@ def test_shared_variables_are_inputs_beside_symbols() -> None:
 
 
 def test_constants_alone_are_what_it_is_a_function_of() -> None:
-    session = session_of(np.sin(wb.constant([0.0, 0.0])))
+    session = make_session(np.sin(wb.constant([0.0, 0.0])))
     np.testing.assert_allclose(session.grads[0], [1.0, 1.0])

@@ -93,7 +93,7 @@ def test_arguments_that_are_missing_are_named_with_the_line_to_write() -> None:
         (lambda: wb.check_grads(loss, [1.0, 2.0]), r"given 1 argument\. A list is one"
          r" argument; a tuple holds one for each parameter\. Write"
          r" wb\.check_grads\(f, \(W, x\)\)"),
-        (lambda: wb.check_grads(loss, X, X), r"stand in one tuple\. Write"
+        (lambda: wb.check_grads(loss, X, X), r"go into one tuple\. Write"
          r" wb\.check_grads\(f, \(x, y\)\)"),
         (lambda: verify_grad(loss, [X]), r"verify_grad\(f, \[W, x\]\)"),
         (lambda: wb.vjp(loss), r"given no arguments\. Write wb\.vjp\(f, x\)"),

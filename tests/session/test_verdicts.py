@@ -15,7 +15,7 @@ from workbench.core.op import declare
 from workbench.core.tensor import apply
 from workbench.errors import GradientError
 from workbench.jupyter import plots
-from workbench.jupyter.picture import MOST_NODES, picture
+from workbench.jupyter.picture import MOST_NODES, draw_picture
 from workbench.session import derivative as derivatives
 from workbench.session.wire import take
 
@@ -232,7 +232,7 @@ def test_the_page_is_told_the_verdict_by_what_and_by_how_much(
 def test_the_still_picture_says_it_too(model: wb.Session) -> None:
     model.override("h", "0 * d", name="stop")
     model.check()
-    assert "which changes what it passes on by 100 %" in picture(take(model))
+    assert "which changes what it passes on by 100 %" in draw_picture(take(model))
 
     def long(x: Any) -> Any:
         for _ in range(MOST_NODES):
@@ -242,7 +242,7 @@ def test_the_still_picture_says_it_too(model: wb.Session) -> None:
     session = wb.Session(wb.trace(long)(0.5))
     session.override(MOST_NODES // 2, "0 * d", name="stop")
     session.check()
-    told = picture(take(session))
+    told = draw_picture(take(session))
     assert "no rule wrong; overrides (stop) change x by 100 % on purpose" in told
 
 

@@ -389,8 +389,8 @@ class Check:
             line, scale = perturb_entry(flat, arrays, which, k, 1j)
             turned = Truth(slope(line, scale, analytic=False), weights, True)
             for part in ("numeric", "left", "right"):
-                along, across = getattr(truth, part), getattr(turned, part)
-                setattr(truth, part, complex(along).real - 1j * across)
+                evaluate, across = getattr(truth, part), getattr(turned, part)
+                setattr(truth, part, complex(evaluate).real - 1j * across)
             truth.uncertainty += turned.uncertainty
         return truth
 
@@ -502,7 +502,7 @@ class Check:
             return
         direction = tuple(self.draw_like(x) for x in values)
 
-        def along(t: complex) -> Array:
+        def evaluate(t: complex) -> Array:
             moved = [
                 x.astype(float) + t * v for x, v in zip(arrays, direction, strict=True)
             ]
@@ -518,7 +518,7 @@ class Check:
         (got,) = push(direction)
         if got.dtype.kind == "c":
             return
-        expected, error = curvature(along)
+        expected, error = curvature(evaluate)
         # Where the values are too noisy, or the derivative has a kink, they say
         # nothing.
         known = error <= 0.01 * np.abs(expected) + 1e-8

@@ -1,19 +1,19 @@
 """The cell, the widget and the plots.
 
-The cell: `magic.py` registers it, `cell.py` reads its line and runs it. `rewrite.py`
-changes its code; `memory.py` lets all that held an array follow its item assignments,
-and takes the Tensors out of the notebook again.
+The cell: `magic.py` registers it, `cell.py` parses its line and runs it. `rewrite.py`
+changes its code; `memory.py` replaces arrays after item assignments, and makes the
+values of the notebook plain again.
 
-The picture: `display.py` puts a session into an output, `picture.py` draws it still,
-`widget.py` is its live model, `link.py` what it says to the page and what the page may
-ask for, long answers among it.
+The picture: `display.py` puts a session into an output, `picture.py` draws it as SVG,
+`widget.py` is its live model, `link.py` handles the messages of the page, including
+long work.
 
 The plots: `plots.py` has their functions, `heat.py` draws matrices and their patterns,
-`spectrum.py` eigenvalues and singular values, `gradient_errors.py` checks, in the looks
-of `figure.py`.
+`spectrum.py` eigenvalues and singular values, `gradient_errors.py` checks, with the
+layout of `figure.py`.
 
-Nothing is loaded before it is used: the cell needs IPython, pictures and plots need
-ipywidgets and Plotly.
+Modules load at first use: the cell needs IPython, pictures and plots need ipywidgets
+and Plotly.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from workbench.session.derivative import Derivative
 __all__ = ["show"]
 
 
-def show(x: Any) -> None:
+def show(x: object) -> None:
     """Show a session, a graph or a traced value as a live picture.
 
     Parameters
@@ -34,17 +34,17 @@ def show(x: Any) -> None:
     x
         A `Session`; a `Graph`, from :func:`workbench.trace`; or a Tensor, an
         expression of symbols too. An output of many numbers is shown with the gradient
-        of their sum. A `Function` is shown as a still picture of its graph, in which
-        its gradients stand beside what they come from.
+        of their sum. A `Function` is shown as a static picture of its graph, with its
+        gradients beside the forward nodes.
 
     Raises
     ------
     UsageError
-        If it is none of these.
+        If ``x`` is something else.
 
     Examples
     --------
-    Outside a notebook, in words:
+    Outside a notebook, as text:
 
     >>> import numpy as np, workbench as wb
     >>> wb.show(wb.trace(lambda x: np.sum(x**2))(np.ones(3)))
@@ -57,10 +57,10 @@ def show(x: Any) -> None:
 
 
 @hooks.show.set
-def _show(x: Any, window: Any) -> Any:
-    """Show a session, or draw a derivative: what these know no notebook for."""
+def _show(x: object, window: Any) -> Any:
+    """Show a session or draw a derivative, for modules that know no notebook."""
     if isinstance(x, Derivative):
         from workbench.jupyter import plots
 
-        return plots.drawn(x, window)
+        return plots.plot_derivative(x, window)
     return show(x)

@@ -2,10 +2,10 @@
 
 While the cell runs, the notebook's names hold Tensors, in the notebook's real
 namespace, so functions that the user has defined in other cells see them too.
-Afterwards the notebook is as the same cell without the magic would have left it.
+Afterwards the notebook holds what the same cell without the magic would have left.
 
-Line numbers are those that the notebook's editor shows: the magic's own line is
-line 1. So are those of tracebacks, of ``place`` (``[3]:2``) and on the wire.
+Line numbers are those of the notebook's editor: the magic's own line is line 1. This
+holds for tracebacks, for ``place`` (``[3]:2``) and on the wire.
 """
 
 from __future__ import annotations
@@ -43,17 +43,24 @@ from workbench.errors import (
     wrap_lines,
 )
 from workbench.jupyter import rewrite
-from workbench.jupyter.memory import Memory, Plain, is_array, is_buffer, plain, root
+from workbench.jupyter.memory import (
+    Memory,
+    PlainConverter,
+    find_owner,
+    is_array,
+    is_buffer,
+    make_plain,
+)
 from workbench.jupyter.rewrite import Runtime
 from workbench.session import Session
 
-# What surrounds the run of a cell: its number, its warnings, interrupts.
+# Around the run of a cell: its number, its warnings, interrupts.
 
 _NUMBER = re.compile(r"\d+")
 
 
 def cell_number(shell: Any) -> int:
-    """Return the number that the notebook shows at the cell that runs now."""
+    """Return the number that the notebook shows at the running cell."""
     frame = sys._getframe(1)
     while frame is not None:
         label = shell.compile.format_code_name(frame.f_code.co_filename)
@@ -67,8 +74,8 @@ def cell_number(shell: Any) -> int:
 
 
 @contextmanager
-def warning_at_lines() -> Iterator[None]:
-    """Let NumPy's warnings name the user's line, not the one where an op computes."""
+def warn_at_lines() -> Iterator[None]:
+    """Make NumPy's warnings name the user's line, not the line of an op."""
 
     def warn(what: str, _: int) -> None:
         frame = sys._getframe(1)
@@ -93,27 +100,27 @@ def warning_at_lines() -> Iterator[None]:
 
 
 @contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Hold an interrupt back until the block is done."""
+def hold_interrupts() -> Iterator[None]:
+    """Delay an interrupt until the block is done."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    held: list[Any] = []
-    old = signal.signal(signal.SIGINT, lambda *args: held.append(args))
+    interrupts: list[Any] = []
+    old = signal.signal(signal.SIGINT, lambda *args: interrupts.append(args))
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, old)
-    if held and callable(old):
-        old(*held[0])
+    if interrupts and callable(old):
+        old(*interrupts[0])
 
 
-#: The shells whose cells are called by their numbers.
+#: The shells whose cells are named by their numbers.
 _SHELLS: list[Any] = []
 
 
 def name_cells(shell: Any) -> None:
-    """Let every place in a cell of this notebook read ``[3]:1``."""
+    """Name every place in a cell of this notebook like ``[3]:1``."""
     if shell not in _SHELLS:
         _SHELLS.append(shell)
 
@@ -128,41 +135,41 @@ def cell_name(filename: str) -> str | None:
     return None
 
 
-# An exception of a cell as the notebook shows it: the user's frames, no others.
+# An exception of a cell as the notebook shows it: the user's frames only.
 #
-# The exception itself stays as it is, with its whole traceback for a debugger;
-# only what IPython displays is cut.
+# The exception itself keeps its whole traceback for a debugger; only IPython's display
+# of it is cut.
 
 
-def shown(error: BaseException, shell: Any, filename: str) -> BaseException:
-    """Return the exception to raise out of the magic, so that IPython shows it well.
+def make_displayable(error: BaseException, shell: Any, filename: str) -> BaseException:
+    """Return the exception to raise from the magic, whose display IPython cuts.
 
     Parameters
     ----------
     error
-        What the cell has raised.
+        The exception of the cell.
     shell
         The IPython shell, which renders it.
     filename
         The name under which the cell was compiled.
     """
-    frames = _users(error, filename)
+    frames = _cut_to_user_frames(error, filename)
     if isinstance(error, SyntaxError):
         # IPython would list all frames above a SyntaxError that a magic raises.
         listed = traceback.extract_tb(frames)
         lines = shell.SyntaxTB.structured_traceback(type(error), error, listed)
-        made: BaseException = type(type(error).__name__, (_Shown,), {})(error)
-        _render(made, lambda: lines)
+        made: BaseException = type(type(error).__name__, (_DisplayedError,), {})(error)
+        _set_traceback(made, lambda: lines)
         return made
 
     def render() -> list[str]:
         cause, suppress = error.__cause__, error.__suppress_context__
-        if isinstance(error, WorkbenchError) or _raised_here(error):
-            # Its text holds all that is worth reading of the cause.
+        if isinstance(error, WorkbenchError) or _is_raised_by_workbench(error):
+            # Its text has all the useful information of the cause.
             error.__cause__, error.__suppress_context__ = None, True
         try:
             lines: list[str] = shell.InteractiveTB.structured_traceback(
-                # No line of the user: our own mistake, shown whole.
+                # Without a user's line it is a bug of ours: show all.
                 type(error),
                 error,
                 frames or error.__traceback__,
@@ -172,12 +179,12 @@ def shown(error: BaseException, shell: Any, filename: str) -> BaseException:
             error.__cause__, error.__suppress_context__ = cause, suppress
         return wrap_lines(lines) if isinstance(error, WorkbenchError) else lines
 
-    _render(error, render)
+    _set_traceback(error, render)
     return error
 
 
-def _raised_here(error: BaseException) -> bool:
-    """Whether Workbench raised it, such as an IndexError that tells the user's line."""
+def _is_raised_by_workbench(error: BaseException) -> bool:
+    """Return whether Workbench raised an error, such as an IndexError with a line."""
     step, name = error.__traceback__, ""
     while step is not None:
         name = step.tb_frame.f_globals.get("__name__", "")
@@ -185,24 +192,24 @@ def _raised_here(error: BaseException) -> bool:
     return name.startswith("workbench.")
 
 
-class _Shown(Exception):
-    """Stands in for an error that IPython would show with all its frames."""
+class _DisplayedError(Exception):
+    """A replacement for an error that IPython would show with all its frames."""
 
     def __str__(self) -> str:
         return str(self.args[0])
 
 
-def _render(error: BaseException, render: Any) -> None:
-    """What IPython asks an exception for before it makes a traceback itself."""
+def _set_traceback(error: BaseException, render: Callable[[], list[str]]) -> None:
+    """Set the method that IPython calls for the traceback of an exception."""
     error._render_traceback_ = render  # type: ignore[attr-defined]
 
 
-def _users(error: BaseException, filename: str) -> TracebackType | None:
+def _cut_to_user_frames(error: BaseException, filename: str) -> TracebackType | None:
     """Return the traceback from the cell on, without Workbench's frames."""
     found: list[TracebackType] = []
     raised: BaseException | None = error
     while raised is not None and not found:
-        # What a closing trace has put in other words still knows the line.
+        # The cause of an error that was reworded still has the line.
         step = raised.__traceback__
         inside = False
         while step is not None:
@@ -219,7 +226,7 @@ def _users(error: BaseException, filename: str) -> TracebackType | None:
     return made
 
 
-# The line after ``%%autodiff``: what it says, and what Tab offers.
+# The line after ``%%autodiff``: its options, and its completions.
 
 #: What ``--show`` can name.
 PARTS = {
@@ -231,7 +238,7 @@ PARTS = {
 }
 _FLAGS = {
     "--wrt": "differentiate by these variables",
-    "--name": "call the session so",
+    "--name": "the name of the session",
     "--show": "show these parts",
     "--seed": "the variable that holds the cotangent of an output of many numbers",
 }
@@ -239,14 +246,14 @@ _FLAGS = {
 
 @dataclass(frozen=True)
 class Options:
-    """What the user asked for.
+    """The options of the magic's line.
 
     Attributes
     ----------
     output
         The variable to differentiate; None: the cell's last expression.
     wrt
-        What to differentiate by; empty: every input that reaches the output.
+        The variables to differentiate by; empty: every input that reaches the output.
     name
         The session's name in the notebook.
     show
@@ -268,7 +275,7 @@ def parse_line(line: str) -> Options:
     Raises
     ------
     UsageError
-        In one line: what is wrong and what to write.
+        If the line is wrong; the text is one line with the cure.
     """
     try:
         words = shlex.split(line.replace(",", " "), comments=True)
@@ -285,11 +292,11 @@ def parse_line(line: str) -> Options:
         flag, equals, rest = word.partition("=")
         if flag not in _FLAGS:
             raise UsageError(
-                f"%%autodiff has no option {flag}{close(flag, _FLAGS)};"
+                f"%%autodiff has no option {flag}{suggest_name(flag, _FLAGS)};"
                 f" there are {', '.join(_FLAGS)}"
             )
         if flag in given:
-            raise UsageError(f"%%autodiff: {flag} stands there twice")
+            raise UsageError(f"%%autodiff: {flag} is given twice; write it once")
         given[flag] = [rest] if equals else []
     for flag, values in given.items():
         if flag and not values:
@@ -304,7 +311,7 @@ def parse_line(line: str) -> Options:
     for part in shown:
         if part not in PARTS:
             raise UsageError(
-                f"%%autodiff: --show has no {part!r}{close(part, PARTS)};"
+                f"%%autodiff: --show has no {part!r}{suggest_name(part, PARTS)};"
                 f" there are {', '.join(PARTS)}"
             )
     made = Options(
@@ -316,7 +323,7 @@ def parse_line(line: str) -> Options:
     )
     for name in (made.output, *made.wrt, made.name, made.seed):
         if name is not None and (not name.isidentifier() or iskeyword(name)):
-            raise UsageError(f"%%autodiff: {name!r} is no name of a variable")
+            raise UsageError(f"%%autodiff: {name!r} is not the name of a variable")
     return made
 
 
@@ -324,8 +331,8 @@ def _unique(words: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(words))
 
 
-def close(word: str, known: Iterable[str]) -> str:
-    """``", did you mean W1?"``, or nothing where no name is close."""
+def suggest_name(word: str, known: Iterable[str]) -> str:
+    """Return ``", did you mean W1?"``, or nothing if no name is similar."""
     found = difflib.get_close_matches(word, list(known), 1, 0.5)
     if not found:
         lower = {name.lower(): name for name in known}
@@ -333,8 +340,8 @@ def close(word: str, known: Iterable[str]) -> str:
     return f", did you mean {found[0]}?" if found else ""
 
 
-def is_input(value: Any) -> bool:
-    """Whether a variable of the notebook becomes an input: float arrays, numbers."""
+def is_input(value: object) -> bool:
+    """Return whether a variable can be an input: a float array or number."""
     if type(value) in (float, complex):
         return True
     kind = getattr(getattr(value, "dtype", None), "kind", "")
@@ -346,7 +353,7 @@ def is_input(value: Any) -> bool:
 
 
 def complete_line(text: str, names: Mapping[str, Any]) -> list[str]:
-    """Return what Tab offers after ``text``, the line up to the cursor."""
+    """Return the completions after ``text``, the line up to the cursor."""
     words = text.split()
     if text[-1:].isspace() or not words:
         words.append("")
@@ -379,10 +386,10 @@ def complete_line(text: str, names: Mapping[str, Any]) -> list[str]:
 
 Names = dict[str, Any]
 
-#: The output of a cell that did not get to it.
+#: The output of a cell that did not assign it.
 MISSING = object()
 
-#: What all rewritten code calls; functions of a cell may outlive it.
+#: The object that all rewritten code calls; functions of a cell may outlive it.
 RUNTIME = Runtime()
 
 
@@ -394,7 +401,7 @@ class Cell:
     shell
         The IPython shell whose namespace the cell runs in.
     options
-        What the magic's line says.
+        The options of the magic's line.
     line, body
         The text of that line after ``%%autodiff``, and of the lines after it.
     raw
@@ -410,7 +417,7 @@ class Cell:
         head = f"%%autodiff {line}\n"
         if raw is not None and raw.rstrip("\n").endswith(body.rstrip("\n")):
             head = raw[: raw.rstrip("\n").rindex(body.rstrip("\n"))]
-        # IPython takes blank lines at the start away; the editor counts them.
+        # IPython strips blank lines at the start; the editor counts them.
         blank = len(body) - len(body.lstrip("\n"))
         offset = head.count("\n") + body[:blank].count("\n")
         text = shell.transform_cell(body)
@@ -426,49 +433,49 @@ class Cell:
         #: The names that the cell binds.
         self.made: list[str] = []
         #: The arrays that the notebook holds after the cell.
-        self.handed: list[Any] = []
+        self.lent_arrays: list[Any] = []
 
     def run(self) -> tuple[Session, Any]:
-        """Run the cell; its session, and the value of its last expression.
+        """Run the cell; return its session, and the value of its last expression.
 
         Raises
         ------
         UsageError
-            In one line, if the options do not fit the cell; nothing has run.
+            If the options do not fit the cell; then nothing has run.
         BaseException
-            What the cell raises, shown with the user's lines alone. The notebook
-            then holds what the cell has done so far, and the session it held.
+            The error of the cell, displayed with the user's lines only. The notebook
+            then holds the results of the cell so far, and the old session.
         """
-        with self._showing():
+        with self._cut_errors():
             tree = self.shell.compile.ast_parse(self.source, self.filename)
             tree = self.shell.transform_ast(tree)
         if not tree.body:
             raise UsageError("%%autodiff: the cell is empty")
-        inputs = self._inputs(tree)
-        with self._showing():
-            output, value = self._traced(tree, inputs)
-            session: Session = self._at_line(1, lambda: self._session(output))
+        inputs = self._find_inputs(tree)
+        with self._cut_errors():
+            output, value = self._trace(tree, inputs)
+            session: Session = self._run_at_line(1, lambda: self._make_session(output))
         self.names[self.options.name] = session
         return session, value
 
-    def then(self, step: Callable[[], Any]) -> None:
-        """Do something with the session, as if the magic's line did it."""
-        with self._showing():
-            self._at_line(1, step)
+    def run_after(self, step: Callable[[], object]) -> None:
+        """Call a function after the run, as if the magic's line did it."""
+        with self._cut_errors():
+            self._run_at_line(1, step)
 
     @contextmanager
-    def _showing(self) -> Iterator[None]:
-        """Let what is raised in the block be shown with the user's lines alone."""
+    def _cut_errors(self) -> Iterator[None]:
+        """Display errors of the block with the user's lines only."""
         try:
             yield
         except BaseException as error:
-            made = shown(error, self.shell, self.filename)
+            made = make_displayable(error, self.shell, self.filename)
             if made is error:
                 raise
             raise made from None
 
-    def _at_line(self, line: int, make: Callable[[], Any]) -> Any:
-        """Run something as if it stood in that line, so that an error shows it."""
+    def _run_at_line(self, line: int, make: Callable[[], Any]) -> Any:
+        """Call a function as if it stood in this line, which an error then shows."""
         code = compile("\n" * (line - 1) + "made = make()", self.filename, "exec")
         frame: Names = {"make": make}
         exec(code, frame)
@@ -476,21 +483,21 @@ class Cell:
 
     # Before
 
-    def _inputs(self, tree: ast.Module) -> Names:
+    def _find_inputs(self, tree: ast.Module) -> Names:
         """Return the variables that become inputs, in the order of their reading."""
         options, names = self.options, self.names
-        made = self.made = rewrite.assigned(tree)
-        read = rewrite.names_read(self.source, tree)
+        made = self.made = rewrite.find_assigned(tree)
+        read = rewrite.find_read(self.source, tree)
         if options.output is None and not isinstance(tree.body[-1], ast.Expr):
             last = f", as in %%autodiff {made[-1]}" if made else ""
             raise UsageError(
-                "%%autodiff: what is to be differentiated? Name it after"
+                "%%autodiff: the cell names no output to differentiate. Name it after"
                 f" %%autodiff{last}, or end the cell with an expression"
             )
         if options.output is not None and options.output not in made:
             raise UsageError(
                 f"%%autodiff {options.output}: the cell does not assign"
-                f" {options.output}{close(options.output, made)}"
+                f" {options.output}{suggest_name(options.output, made)}"
             )
         taken = names.get(options.name)
         if options.name in made or not (taken is None or isinstance(taken, Session)):
@@ -504,11 +511,11 @@ class Cell:
             if name not in names:
                 known = {*made, *(n for n, v in names.items() if is_input(v))}
                 raise UsageError(
-                    f"%%autodiff: --wrt {name} is no variable of the notebook"
-                    f"{close(name, known)}"
+                    f"%%autodiff: --wrt {name} is not a variable of the notebook"
+                    f"{suggest_name(name, known)}"
                 )
             check_wrt(names[name], name)
-        # What the cell makes anew is no input, whatever it was in an earlier run.
+        # A name that the cell assigns is not an input, even if it was one before.
         wanted = dict.fromkeys([*read, *(n for n in options.wrt if n not in made)])
         hidden = self.shell.user_ns_hidden
         return {
@@ -519,15 +526,15 @@ class Cell:
 
     # While it runs
 
-    def _traced(self, tree: ast.Module, inputs: Names) -> tuple[Any, Any]:
-        """Run the cell; the output, and the last expression's value, made plain."""
+    def _trace(self, tree: ast.Module, inputs: Names) -> tuple[object, Any]:
+        """Run the cell; return its output, and the plain value of the last line."""
         last = tree.body[-1]
         stores = any(
             isinstance(x, ast.AugAssign)
             or (isinstance(x, ast.Subscript) and isinstance(x.ctx, ast.Store))
             for x in ast.walk(tree)
         )
-        older = [*inputs.values(), *self._arrays(inside=stores)]
+        older = [*inputs.values(), *self._find_arrays(inside=stores)]
         tree = rewrite.rewrite(tree)
         shows = isinstance(last, ast.Expr)
         body = tree.body[:-1] if shows else tree.body
@@ -548,46 +555,46 @@ class Cell:
                 leaves = opening.open_leaves(list(inputs.values()), list(inputs))
                 self.leaves = dict(zip(inputs, leaves, strict=True))
                 for leaf in leaves:
-                    leaf.code = None  # an input comes from no line of this cell
+                    leaf.code = None  # an input has no line in this cell
                 if known:
-                    # What depends on the others alone converts freely.
+                    # Tensors that depend only on the others convert freely.
                     opening.leaves = {self.leaves[n].serial for n in wrt}
                 self.names.update(self.leaves)
                 try:
-                    with warning_at_lines():
+                    with warn_at_lines():
                         exec(code, self.names)
                         if end is not None:
                             value = eval(end, self.names)
                 finally:
                     memory.note_changes(opening.changes)
                     locked = opening.arrays.values()
-                    memory.locked = {id(root(x)): x for x in locked}
-                output = self._output(value)
+                    memory.locked = {id(find_owner(x)): x for x in locked}
+                output = self._get_output(value)
                 aliases.check_read([output], "is the output of the cell")
             self._check_reads(memory, output)
         finally:
-            with uninterrupted():
+            with hold_interrupts():
                 RUNTIME.memory = outer
-                value = self._restored(memory, value, tree)
+                value = self._restore(memory, value, tree)
         if memory.problem is not None:
             self._refuse(1, memory.problem)
         return output, value
 
-    def _arrays(self, inside: bool) -> list[Any]:
-        """Return the arrays that are there before the cell."""
+    def _find_arrays(self, inside: bool) -> list[Any]:
+        """Return the arrays that exist before the cell."""
         if not inside:
             return [x for x in self.names.values() if is_array(x)]
         found: list[Any] = []
 
-        def note(x: Any) -> Any:
+        def note(x: object) -> object:
             if is_array(x):
                 found.append(x)
             return x
 
-        Plain(note).names(self.names, self.shell.user_ns_hidden)
+        PlainConverter(note).convert_names(self.names, self.shell.user_ns_hidden)
         return found
 
-    def _output(self, value: Any) -> Any:
+    def _get_output(self, value: object) -> object:
         name = self.options.output
         if name is None:
             return value
@@ -596,15 +603,15 @@ class Cell:
             output.name = name
         return output
 
-    def _nodes(self, output: Any) -> list[Tensor]:
+    def _find_nodes(self, output: object) -> list[Tensor]:
         if not isinstance(output, Tensor) or not self.leaves:
             return []
         first = min(x.serial for x in self.leaves.values())
         return walk.order_nodes([output], first)
 
-    def _check_reads(self, memory: Memory, output: Any) -> None:
-        """Refuse a program that has read what an item assignment had changed."""
-        found = memory.stale_read(self._nodes(output))
+    def _check_reads(self, memory: Memory, output: object) -> None:
+        """Raise an error for a program that read an array after its replacement."""
+        found = memory.find_stale_read(self._find_nodes(output))
         if found is not None:
             node, message = found
             site = node.site
@@ -615,57 +622,58 @@ class Cell:
         def refuse() -> None:
             raise TraceError(message)
 
-        self._at_line(line, refuse)
+        self._run_at_line(line, refuse)
 
     # After
 
-    def _restored(self, memory: Memory, value: Any, tree: ast.Module) -> Any:
-        """Make the notebook plain again, and the last expression's value too."""
+    def _restore(self, memory: Memory, value: Any, tree: ast.Module) -> Any:
+        """Make all values of the notebook plain, and that of the last expression."""
         for name in self.made:
-            RUNTIME.named(self.names.get(name), name)
+            RUNTIME.name_value(self.names.get(name), name)
 
-        def handed(x: Any) -> Any:
-            found = plain(x, memory, self.start)
+        def to_plain(x: Any) -> Any:
+            found = make_plain(x, memory, self.start)
             if is_buffer(found):
-                self.handed.append(found)
+                self.lent_arrays.append(found)
             return found
 
-        made = Plain(handed)
-        made.names(self.names, self.shell.user_ns_hidden)
+        made = PlainConverter(to_plain)
+        made.convert_names(self.names, self.shell.user_ns_hidden)
         for node in ast.walk(tree):
-            # Of objects that the notebook has not defined, those that the cell names.
+            # Objects of foreign classes are converted where the cell assigns to them.
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
                 base = node.value
                 while isinstance(base, (ast.Attribute, ast.Subscript)):
                     base = base.value
                 if isinstance(base, ast.Name) and base.id in self.names:
-                    made.inside(self.names[base.id])
-        return made.one(value)
+                    made.convert_attributes(self.names[base.id])
+        return made.convert(value)
 
-    def _session(self, output: Any) -> Session:
+    def _make_session(self, output: Any) -> Session:
         options = self.options
         what = options.output or "the last expression"
         if output is MISSING:
             raise UsageError(
-                f"the cell has not assigned {what}: the lines that do have not run."
+                f"the cell has not assigned {what}, since the lines that assign it did"
+                " not run."
             )
         if not isinstance(output, Tensor):
             text = repr(output) if np.ndim(output) == 0 else types.spec_of(output)
             reads = ", ".join(self.leaves)
             raise DisconnectedInputError(
                 f"{what} is {text}, which depends on no float variable of the notebook"
-                f" (the cell reads {reads or 'none'}). Compute it from one with NumPy;"
-                " a variable that only a function reads is named with --wrt."
+                f" (the cell reads {reads or 'no variable'}). Compute it from one with"
+                " NumPy; a variable that only a function reads is named with --wrt."
             )
         if output._value is None:
-            symbols = [x.name or "a symbol" for x in open_leaves(output)]
+            symbols = [x.name or "a symbol" for x in find_symbols(output)]
             raise UsageError(
-                f"{what} depends on {', '.join(symbols)}, without a value. A cell"
-                " computes with numbers: give the name an array before the cell. Of"
-                " an expression, outside %%autodiff, wb.grad(expression, wrt) is"
-                " the derivative, and wb.show(expression) the picture."
+                f"{what} depends on {', '.join(symbols)}, which has no value. A cell"
+                " computes with numbers: assign an array to the name before the cell."
+                " For an expression, use wb.grad(expression, wrt) and"
+                " wb.show(expression) outside %%autodiff."
             )
-        nodes = {x.serial for x in self._nodes(output)}
+        nodes = {x.serial for x in self._find_nodes(output)}
         inputs = [x for x in self.leaves.values() if x.serial in nodes]
         wrt: list[Any] = []
         for name in options.wrt:
@@ -680,8 +688,8 @@ class Cell:
         if options.seed is not None:
             if options.seed not in self.names:
                 raise UsageError(
-                    f"--seed {options.seed} is no variable of the notebook"
-                    f"{close(options.seed, self.names)}"
+                    f"--seed {options.seed} is not a variable of the notebook"
+                    f"{suggest_name(options.seed, self.names)}"
                 )
             seed = self.names[options.seed]
         session = Session(
@@ -690,19 +698,19 @@ class Cell:
             wrt or None,
             name=options.name,
             seed=seed,
-            lent=self.handed,
+            lent=self.lent_arrays,
         )
-        session.require_backward()  # what a derivative has to say belongs to this cell
+        session.require_backward()  # so that errors of derivatives belong to this cell
         return session
 
 
-def open_leaves(output: Tensor) -> list[Tensor]:
+def find_symbols(output: Tensor) -> list[Tensor]:
     """Return the symbols and shared variables of an expression."""
     return [x for x in walk.order_nodes([output]) if not x.inputs and x._value is None]
 
 
-def check_wrt(value: Any, name: str) -> None:
-    """Refuse a variable that has no derivative, in one line."""
+def check_wrt(value: object, name: str) -> None:
+    """Raise an error of one line for a variable that has no derivative."""
     if is_input(value):
         return
     if is_sparse(value):

@@ -3,7 +3,7 @@
 The output holds three forms of the same picture: our own data, which the page
 draws and joins to the live session; an SVG for pages without the extension; text
 for those without pictures. After a change of the session the saved output is
-brought up to date, so that the notebook keeps what was last seen.
+refreshed, so that the notebook keeps the latest picture.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from workbench.core.tensor import Tensor
 from workbench.core.walk import is_leaf
 from workbench.jupyter import plots
 from workbench.jupyter.link import Later, after
-from workbench.jupyter.picture import picture
+from workbench.jupyter.picture import draw_picture
 from workbench.session import Session
 from workbench.session.matrix import to_host
 from workbench.session.wire import MIME_TYPE, failed, saved, take
@@ -32,10 +32,10 @@ from workbench.symbolic.function import Function
 if TYPE_CHECKING:
     from workbench.jupyter.widget import GraphWidget
 
-#: Seconds without a change after which the saved output is brought up to date.
+#: Seconds without a change after which the saved output is refreshed.
 CALM = 1.0
 
-# What goes into the output of a cell.
+# The output of a cell.
 
 
 def publish(bundle: dict[str, Any], *, keep: bool = False) -> Any:
@@ -57,24 +57,28 @@ def in_notebook() -> bool:
     return current_shell() is not None
 
 
-def bundle(session: Session, model_id: str = "") -> dict[str, Any]:
+def make_bundle(session: Session, model_id: str = "") -> dict[str, Any]:
     """Return a session as the output of a cell: our data, SVG and text."""
     with session.lock:
         snapshot = take(session)
-        text = in_words(session)
+        text = format_session(session)
     kept = saved(snapshot, model_id)
     if kept is None:
         nodes = snapshot.header["nodes"]
         message = (
-            f"{nodes:,} nodes are too many to be saved in a notebook. Run the cell"
+            f"{nodes:,} nodes are too many to save in a notebook. Run the cell"
             " again to see them."
         )
         kept = saved(failed(Graph([], []), session.name, message), model_id)
-    return {MIME_TYPE: kept, "image/svg+xml": picture(snapshot), "text/plain": text}
+    return {
+        MIME_TYPE: kept,
+        "image/svg+xml": draw_picture(snapshot),
+        "text/plain": text,
+    }
 
 
-def in_words(session: Session) -> str:
-    """Return a session as text: what it is, and how large each gradient is."""
+def format_session(session: Session) -> str:
+    """Return a session as text: its summary, and the norm of each gradient."""
     lines = [repr(session)]
     if session.backward is not None:
         for name, g in session.grads.items():
@@ -84,8 +88,8 @@ def in_words(session: Session) -> str:
     return "\n".join(lines)
 
 
-class Shown:
-    """One output of one session: refreshed a moment after it has changed."""
+class SessionOutput:
+    """One output of one session, refreshed a moment after each change."""
 
     def __init__(
         self,
@@ -95,72 +99,72 @@ class Shown:
         later: Later = after,
     ) -> None:
         self._session = weakref.ref(session)
-        self._widget = widget_of(session)
+        self._widget = load_widget(session)
         self._clock = clock
         self._later = later
         self._changed: float | None = None
-        self._handle = publish(bundle(session, self._widget.model_id), keep=True)
-        self._end = session.subscribe(_notifier(weakref.ref(self)))
-        settle_after_cells()
+        self._handle = publish(make_bundle(session, self._widget.model_id), keep=True)
+        self._end = session.subscribe(_make_notifier(weakref.ref(self)))
+        refresh_after_cells()
 
-    def changed(self) -> None:
-        """Refresh once nothing has changed for a moment; with one timer at most."""
+    def schedule_refresh(self) -> None:
+        """Refresh after a moment without changes; with at most one timer."""
         waits = self._changed is not None
         self._changed = self._clock()
         if not waits:
-            self._later(CALM, self._look)
+            self._later(CALM, self._refresh_when_calm)
 
-    def _look(self) -> None:
+    def _refresh_when_calm(self) -> None:
         changed = self._changed
         if changed is None:
             return
-        left = changed + CALM - self._clock()
-        if left > 0:
-            self._later(left, self._look)
+        remaining = changed + CALM - self._clock()
+        if remaining > 0:
+            self._later(remaining, self._refresh_when_calm)
         else:
-            self.settle()
+            self.refresh()
 
-    def settle(self) -> None:
-        """Refresh now, if something has changed."""
+    def refresh(self) -> None:
+        """Refresh now, if the session has changed."""
         session = self._session()
         if self._changed is None or session is None or self._widget.comm is None:
             return
         self._changed = None
-        self._handle.update(bundle(session, self._widget.model_id), raw=True)
+        self._handle.update(make_bundle(session, self._widget.model_id), raw=True)
 
     def close(self) -> None:
-        """Leave the output as it is."""
+        """Stop refreshing; the output stays as it is."""
         self._changed = None
         self._end()
 
 
-def settle_all(*_: object) -> None:
-    """Bring every output up to date: a cell has run, and nobody may come after."""
+def refresh_all(*_: object) -> None:
+    """Refresh every output after a cell, since it may be the last one."""
     for outputs in list(_outputs.values()):
         for shown in outputs:
-            shown.settle()
+            shown.refresh()
 
 
-def settle_after_cells() -> None:
-    """Have `settle_all` called after each cell of this notebook."""
+def refresh_after_cells() -> None:
+    """Register `refresh_all` to run after each cell of this notebook."""
     shell = current_shell()
     known = getattr(shell, "events", None)
-    if known is not None and settle_all not in known.callbacks["post_run_cell"]:
-        known.register("post_run_cell", settle_all)
+    if known is not None and refresh_all not in known.callbacks["post_run_cell"]:
+        known.register("post_run_cell", refresh_all)
 
 
-def widget_of(session: Session) -> GraphWidget:
-    """Return the widget of a session; ipywidgets are loaded with the first."""
-    from workbench.jupyter.widget import widget_for
+def load_widget(session: Session) -> GraphWidget:
+    """Return the widget of a session; load ipywidgets with the first."""
+    from workbench.jupyter.widget import get_widget
 
-    return widget_for(session)
+    return get_widget(session)
 
 
-def _notifier(shown: weakref.ref[Shown]) -> Any:
+def _make_notifier(shown: weakref.ref[SessionOutput]) -> Callable[[str], None]:
     def notify(_: str) -> None:
         found = shown()
         if found is not None:
-            found.changed()
+            found.schedule_refresh()
 
     return notify
 
@@ -170,12 +174,14 @@ _FIGURES: dict[str, Callable[[Session], Any]] = {
     "hessian": plots.hessian,
     "jacobian": plots.jacobian,
 }
-_outputs: weakref.WeakKeyDictionary[Session, list[Shown]] = weakref.WeakKeyDictionary()
-#: Sessions that nothing but their picture refers to.
+_outputs: weakref.WeakKeyDictionary[Session, list[SessionOutput]] = (
+    weakref.WeakKeyDictionary()
+)
+#: Sessions that only their picture refers to.
 _kept: list[Session] = []
 
 
-def show(x: Any) -> None:
+def show(x: object) -> None:
     """See `workbench.show`."""
     if isinstance(x, Function):
         # Its gradients are nodes already; a session would add others.
@@ -184,39 +190,39 @@ def show(x: Any) -> None:
         else:
             print(x.graph)
         return
-    session = x if isinstance(x, Session) else session_of(x)
+    session = x if isinstance(x, Session) else make_session(x)
     if not in_notebook():
-        print(in_words(session))
+        print(format_session(session))
         return
     _kept.append(session)
-    _outputs.setdefault(session, []).append(Shown(session))
+    _outputs.setdefault(session, []).append(SessionOutput(session))
 
 
 def show_parts(session: Session, parts: Iterable[str]) -> None:
-    """Show what ``--show`` names, in its order."""
+    """Show the parts that ``--show`` names, in its order."""
     for part in parts:
         if part == "graph":
             if in_notebook():
-                _outputs.setdefault(session, []).append(Shown(session))
+                _outputs.setdefault(session, []).append(SessionOutput(session))
             else:
-                print(in_words(session))
+                print(format_session(session))
             continue
         _FIGURES[part](session)._ipython_display_()
 
 
-def close(session: Session) -> None:
-    """Close the live picture of a session; what is saved of it stays."""
+def close_picture(session: Session) -> None:
+    """Close the live picture of a session; the saved picture stays."""
     from workbench.jupyter import widget
 
     for shown in _outputs.pop(session, []):
         shown.close()
-    widget.close(session)
+    widget.close_widget(session)
 
 
-def session_of(x: Any) -> Session:
+def make_session(x: Any) -> Session:
     """Return a session of a graph, or of the program behind a Tensor."""
     if isinstance(x, Tensor):
-        x = Graph(inputs_of(x), [x])
+        x = Graph(find_inputs(x), [x])
     check_graph(x, "a picture", "wb.show({})")
     output = x.outputs[-1] if x.outputs else None
     seed = None
@@ -226,10 +232,10 @@ def session_of(x: Any) -> Session:
     return Session(x, seed=seed)
 
 
-def inputs_of(x: Tensor) -> list[Tensor]:
-    """The leaves that a Tensor is a function of: its symbols, or those of a trace.
+def find_inputs(x: Tensor) -> list[Tensor]:
+    """Return the leaves that a Tensor is a function of: symbols, or those of a trace.
 
-    Beside a symbol a leaf with a value is a constant; in a trace one without a name.
+    With symbols, leaves with values are constants; in a trace, leaves without names.
     """
     leaves = [node for node in walk.order_nodes([x]) if is_leaf(node)]
     symbols = [node for node in leaves if node._value is None]

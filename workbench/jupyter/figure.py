@@ -9,11 +9,11 @@ from typing import Any
 
 from plotly import graph_objects as go
 
-#: JupyterLab draws this by itself.
+#: JupyterLab renders this type itself.
 PLOTLY = "application/vnd.plotly.v1+json"
 #: No button sends the data to a server.
 CONFIG = {"displaylogo": False, "showSendToCloud": False}
-#: Read on white and on black alike.
+#: Readable on white and on black.
 INK, GRID, BAD = "#7d8794", "rgba(128, 128, 128, 0.25)", "#c2185b"
 
 
@@ -37,17 +37,17 @@ class Figure(go.Figure):  # type: ignore[misc]
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure with what the page writes above it.
+    """A figure with the texts that the page writes above it.
 
     Attributes
     ----------
     title, note
-        What it shows, and what is to be said of it.
+        The title of the figure, and a note on it.
     matrix
-        Of a heat map, which entries of which matrix its cells stand for; None of
-        another figure. `session/wire/protocol.py` says what is in it.
+        For a heat map, the matrix and the entries of its cells; None for another
+        figure. `extension/src/wire/protocol.ts` lists its keys.
     views
-        The kinds of plots that there are of the same nodes.
+        The kinds of plots of the same nodes.
     """
 
     title: str
@@ -65,13 +65,13 @@ class Plot:
         return made
 
 
-def layout(title: str, note: str) -> dict[str, Any]:
-    """Return the layout of a figure: title, note, and nothing behind it."""
-    lines = [plain_text(line) for line in textwrap.wrap(note, 92)]
+def make_layout(title: str, note: str) -> dict[str, Any]:
+    """Return the layout of a figure: title, note, transparent background."""
+    lines = [escape_text(line) for line in textwrap.wrap(note, 92)]
     return {
         "template": go.layout.Template(),
         "title": {
-            "text": plain_text(title),
+            "text": escape_text(title),
             "subtitle": {"text": "<br>".join(lines), "font": {"size": 11}},
             "font": {"size": 14},
             "x": 0.01,
@@ -89,6 +89,6 @@ def layout(title: str, note: str) -> dict[str, Any]:
     }
 
 
-def plain_text(text: str) -> str:
-    """Return a text that Plotly does not read as markup."""
+def escape_text(text: str) -> str:
+    """Escape a text, so that Plotly does not read it as markup."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

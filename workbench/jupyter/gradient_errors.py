@@ -12,7 +12,7 @@ from plotly import graph_objects as go
 from workbench.checks.report import Entry, Report
 from workbench.checks.step_sweep import METHODS, Steps, sweep_node
 from workbench.core.tensor import Tensor
-from workbench.jupyter.figure import GRID, INK, Figure, Plot, layout, plain_text
+from workbench.jupyter.figure import GRID, INK, Figure, Plot, escape_text, make_layout
 
 #: Readable on light and on dark pages.
 PURPLE = "#9575cd"
@@ -41,7 +41,7 @@ def report_plot(report: Report, label: str) -> Plot:
         for e in entries
     ]
     tolerances = [e.tolerance for e in entries]
-    verdicts = [_verdict(report, e) for e in entries]
+    verdicts = [_choose_verdict(report, e) for e in entries]
     traces = []
     for verdict, (text, colour, symbol) in VERDICTS.items():
         chosen = [k for k, found in enumerate(verdicts) if found == verdict]
@@ -53,7 +53,7 @@ def report_plot(report: Report, label: str) -> Plot:
                     mode="markers",
                     name=text,
                     marker={"color": colour, "symbol": symbol, "size": 7},
-                    text=[_hover(report, entries[k]) for k in chosen],
+                    text=[_format_hover(report, entries[k]) for k in chosen],
                     hovertemplate="%{text}<extra></extra>",
                 )
             )
@@ -67,12 +67,12 @@ def report_plot(report: Report, label: str) -> Plot:
             hovertemplate="tolerance %{y:.2g}<extra></extra>",
         )
     )
-    told = [c for c in report.nodes if c.status in RULES and c.entry is not None]
+    rules = [c for c in report.nodes if c.status in RULES and c.entry is not None]
     for status, (text, colour, symbol) in RULES.items():
-        chosen = [k for k, c in enumerate(told) if c.status == status]
+        chosen = [k for k, c in enumerate(rules) if c.status == status]
         if not chosen:
             continue
-        errors = [told[k].entry.error for k in chosen]  # type: ignore[union-attr]
+        errors = [rules[k].entry.error for k in chosen]  # type: ignore[union-attr]
         places = [len(entries) + k for k in chosen]
         traces.append(
             go.Scatter(
@@ -81,42 +81,40 @@ def report_plot(report: Report, label: str) -> Plot:
                 mode="markers",
                 name=text,
                 marker={"color": colour, "symbol": symbol, "size": 9},
-                text=[
-                    "<br>".join(map(plain_text, wrap(told[k].text, 80))) for k in chosen
-                ],
+                text=[_wrap_html(rules[k].text) for k in chosen],
                 hovertemplate="%{text}<extra></extra>",
             )
         )  # fmt: skip
         shown += [min(max(e, floor), 1e300) if e == e else floor for e in errors]
     title = f"Gradient check of {label}"
     note = report.summary()
-    looks = layout(title, note)
+    settings = make_layout(title, note)
     middles, texts, lines, start = [], [], [], 0
     for c in groups:
         middles.append(start + (len(c.entries) - 1) / 2)
-        texts.append(plain_text(c.argument))
+        texts.append(escape_text(c.argument))
         start += len(c.entries)
         lines.append(start - 0.5)
-    if told:
-        middles.append(start + (len(told) - 1) / 2)
+    if rules:
+        middles.append(start + (len(rules) - 1) / 2)
         texts.append("rules")
-        lines.append(start + len(told) - 0.5)
-    looks["xaxis"] = {
+        lines.append(start + len(rules) - 0.5)
+    settings["xaxis"] = {
         "tickvals": middles,
         "ticktext": texts,
         "showgrid": False,
         "zeroline": False,
     }
-    looks["yaxis"] = {
+    settings["yaxis"] = {
         "type": "log",
         "title": {"text": "error"},
         "exponentformat": "power",
         "tickfont": {"size": 11},
         "gridcolor": GRID,
         "dtick": 2,
-        "range": _decades([*shown, *tolerances], min(shown, default=floor)),
+        "range": _choose_range([*shown, *tolerances], min(shown, default=floor)),
     }
-    looks["shapes"] = [
+    settings["shapes"] = [
         {
             "type": "line",
             "x0": x,
@@ -128,33 +126,38 @@ def report_plot(report: Report, label: str) -> Plot:
         }
         for x in lines[:-1]
     ]
-    looks["annotations"] = _marks(entries, shown)
-    looks["legend"] = {"orientation": "h", "y": -0.12, "x": 0}
-    return Plot(title, note, Figure(data=traces, layout=looks))
+    settings["annotations"] = _annotate(entries, shown)
+    settings["legend"] = {"orientation": "h", "y": -0.12, "x": 0}
+    return Plot(title, note, Figure(data=traces, layout=settings))
 
 
-def _decades(errors: Sequence[float], low: float) -> list[float]:
+def _choose_range(errors: Sequence[float], low: float) -> list[float]:
     """Return the range of the axis of errors, with room for words."""
     known = [x for x in errors if 0 < x < np.inf]
     return [float(np.log10(low)) - 0.7, float(np.log10(max(known, default=1))) + 1.3]
 
 
-def _verdict(report: Report, e: Entry) -> str:
-    """What is said of an entry: of the true gradient, where nothing is changed."""
+def _choose_verdict(report: Report, e: Entry) -> str:
+    """Return the verdict on an entry, or "changed" for a right one that is changed."""
     changed = e.verdict == "right" and report.changed.get(e.argument, 0) != 0
     return "changed" if changed else e.verdict
 
 
-def _hover(report: Report, e: Entry) -> str:
+def _format_hover(report: Report, e: Entry) -> str:
     words = VERDICTS[e.verdict][0]
-    told = f"{e.place}: {words}, error {e.error:.2g} (tolerance {e.tolerance:.2g})"
+    text = f"{e.place}: {words}, error {e.error:.2g} (tolerance {e.tolerance:.2g})"
     if report.changed.get(e.argument, 0) != 0:
-        told = f"{report.changes(e.argument)}. The true one at {told}"
-    return "<br>".join(map(plain_text, wrap(told, 80)))
+        text = f"{report.changes(e.argument)}. The true one at {text}"
+    return _wrap_html(text)
 
 
-def _marks(entries: Sequence[Entry], shown: Sequence[float]) -> list[dict[str, Any]]:
-    """Return the worst entry and the kinks in words, a few of them."""
+def _wrap_html(text: str) -> str:
+    """Return a text in escaped lines of at most 80 characters."""
+    return "<br>".join(map(escape_text, wrap(text, 80)))
+
+
+def _annotate(entries: Sequence[Entry], shown: Sequence[float]) -> list[dict[str, Any]]:
+    """Return annotations for the worst entry and for a few kinks."""
     worst = max(range(len(entries)), key=lambda k: entries[k].badness, default=None)
     kinks = [k for k, e in enumerate(entries) if e.verdict == "kink"][:6]
     made = []
@@ -165,7 +168,7 @@ def _marks(entries: Sequence[Entry], shown: Sequence[float]) -> list[dict[str, A
             {
                 "x": k,
                 "y": float(np.log10(shown[k])),
-                "text": plain_text(f"{e.place}: {word}"),
+                "text": escape_text(f"{e.place}: {word}"),
                 "showarrow": True,
                 "arrowhead": 0,
                 "arrowcolor": INK,
@@ -185,21 +188,21 @@ COLOURS = {
     "extrapolated": "#ef8f00",
     "complex step": "#388e3c",
 }
-#: What lies below a rounding is drawn at a quarter of one.
+#: Errors below a rounding are drawn at a quarter of one.
 FLOOR = 2.0**-54
 
 
-def stepped_plot(node: Tensor, label: str) -> Plot:
+def plot_steps(node: Tensor, label: str) -> Plot:
     """Return the sweep over steps of one node as a figure."""
-    return drawn(sweep_node(node), label)
+    return plot_sweep(sweep_node(node), label)
 
 
-def drawn(found: Steps, label: str) -> Plot:
+def plot_sweep(found: Steps, label: str) -> Plot:
     """Return a sweep as a figure, log by log."""
     traces = [
         go.Scatter(
             x=found.steps.tolist(),
-            y=_floored(errors),
+            y=_clip_to_floor(errors),
             mode="lines+markers",
             name=way,
             line={"color": COLOURS[way], "width": 1.5},
@@ -208,7 +211,9 @@ def drawn(found: Steps, label: str) -> Plot:
         )
         for way, errors in found.errors.items()
     ]
-    traces += [_slope(found, way) for way in found.errors if way != "complex step"]
+    traces += [
+        _draw_truncation(found, way) for way in found.errors if way != "complex step"
+    ]
     traces.append(
         go.Scatter(
             x=found.steps.tolist(),
@@ -225,7 +230,7 @@ def drawn(found: Steps, label: str) -> Plot:
         f"derivative {found.value:.6g} along a direction ({found.method}); a check"
         f" takes {way}, here with a step of {step:.1e}"
     )
-    looks = layout(title, note)
+    settings = make_layout(title, note)
     log: dict[str, Any] = {
         "type": "log",
         "exponentformat": "power",
@@ -233,17 +238,17 @@ def drawn(found: Steps, label: str) -> Plot:
         "tickfont": {"size": 11},
     }
     lowest = float(np.log10(found.steps.min()))
-    looks["xaxis"] = log | {
+    settings["xaxis"] = log | {
         "title": {"text": "step, relatively to the variable"},
         "range": [min(lowest, np.log10(max(step, 1e-22))) - 0.5, 0.3],
         "dtick": 2,
     }
-    looks["yaxis"] = log | {
+    settings["yaxis"] = log | {
         "title": {"text": "relative error"},
         "range": [np.log10(FLOOR) - 0.5, 2],
         "dtick": 2,
     }
-    looks["shapes"] = [
+    settings["shapes"] = [
         {
             "type": "line",
             "x0": step,
@@ -254,12 +259,12 @@ def drawn(found: Steps, label: str) -> Plot:
             "line": {"color": COLOURS[way], "width": 1, "dash": "dash"},
         }
     ]
-    looks["annotations"] = [
+    settings["annotations"] = [
         {
             "x": float(np.log10(step)) if step > 0 else lowest,
             "y": 1,
             "yref": "paper",
-            "text": plain_text(f"{way}: {step:.0e}"),
+            "text": escape_text(f"{way}: {step:.0e}"),
             "showarrow": False,
             "xanchor": "left",
             "xshift": 4,
@@ -267,12 +272,12 @@ def drawn(found: Steps, label: str) -> Plot:
             "font": {"size": 11, "color": INK},
         }
     ]
-    looks["legend"] = {"orientation": "h", "y": -0.2, "x": 0}
-    return Plot(title, note, Figure(data=traces, layout=looks), views=("check",))
+    settings["legend"] = {"orientation": "h", "y": -0.2, "x": 0}
+    return Plot(title, note, Figure(data=traces, layout=settings), views=("check",))
 
 
-def _slope(found: Steps, way: str) -> Any:
-    """How the error falls while the series is what is cut off: a power of the step."""
+def _draw_truncation(found: Steps, way: str) -> go.Scatter:
+    """Return the line of the truncation error, a power of the step."""
     power, errors = METHODS[way], found.errors[way]
     large = slice(1, 6)
     known = np.where(errors[large] > 0, errors[large], np.nan)
@@ -285,7 +290,7 @@ def _slope(found: Steps, way: str) -> Any:
         x=found.steps[line > FLOOR].tolist(),
         y=line[line > FLOOR].tolist(),
         mode="lines",
-        name=f"cut off, h{SUPER.get(power, '')}",
+        name=f"truncation, h{SUPER.get(power, '')}",
         showlegend=False,
         line={"color": COLOURS[way], "dash": "dot", "width": 1},
         hoverinfo="skip",
@@ -295,5 +300,5 @@ def _slope(found: Steps, way: str) -> Any:
 SUPER = {2: "²", 4: "⁴"}
 
 
-def _floored(errors: Any) -> list[float | None]:
+def _clip_to_floor(errors: np.ndarray[Any, Any]) -> list[float | None]:
     return [max(float(e), FLOOR) if np.isfinite(e) else None for e in errors]

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from plotly import graph_objects as go
 
+from workbench.checks.progress import Progress
 from workbench.core.blame import format_count, shorten
-from workbench.jupyter.figure import BAD, Figure, Plot, layout, plain_text
+from workbench.jupyter.figure import BAD, Figure, Plot, escape_text, make_layout
 from workbench.session.derivative import Derivative, SecondDerivative
 from workbench.session.matrix import Matrix, Pattern, PooledView, find_cell_starts
 
@@ -50,47 +51,47 @@ class Axis:
 
     @property
     def cells(self) -> int:
-        """How many cells the figure has along it."""
+        """The number of cells of the figure along the axis."""
         return len(self.starts) - 1
 
-    def _part(self, flat: int) -> int:
+    def _find_part(self, flat: int) -> int:
         return int(np.searchsorted(self._edges, flat, "right")) - 1
 
-    def index(self, flat: int) -> str:
-        """The index of an entry within its node: ``[3, 1]``; empty of one number."""
-        part = self._part(flat)
+    def format_index(self, flat: int) -> str:
+        """Return the index of an entry in its node: ``[3, 1]``; empty for a number."""
+        part = self._find_part(flat)
         shape = self.parts[part][1]
         if not shape:
             return ""
         found = np.unravel_index(flat - self._edges[part], shape)
         return f"[{', '.join(str(int(i)) for i in found)}]"
 
-    def entry(self, flat: int) -> str:
-        """Return how one writes an entry: ``W1[3, 1]``."""
-        return self.parts[self._part(flat)][0] + self.index(flat)
+    def format_entry(self, flat: int) -> str:
+        """Return an entry as text: ``W1[3, 1]``."""
+        return self.parts[self._find_part(flat)][0] + self.format_index(flat)
 
     @property
     def labels(self) -> list[str]:
         """One text for each cell."""
         found = []
         for begin, end in pairwise(self.starts):
-            label = self.entry(begin)
+            label = self.format_entry(begin)
             if end - begin > 1:
-                label += f" … {self.entry(end - 1)}"
+                label += f" … {self.format_entry(end - 1)}"
             found.append(label)
         return found
 
-    def edges(self) -> list[int]:
+    def find_edges(self) -> list[int]:
         """Return the cells at which groups begin, within the window, and the end."""
         low, high = self.window
         inside = [low, *(e for e in self._edges if low < e < high), high]
         places = np.searchsorted(self.starts, inside)
         return sorted({int(k) for k in places})
 
-    def settings(self, pixels: int, *, across: bool) -> dict[str, Any]:
+    def make_settings(self, pixels: int, *, across: bool) -> dict[str, Any]:
         """Return the axis of the figure: names at their middles, or single entries.
 
-        ``pixels``: about how long it is drawn; ``across``: labels stand side by side.
+        ``pixels`` is about its length; ``across`` means that labels stand side by side.
         """
         made: dict[str, Any] = {
             "type": "category",
@@ -105,25 +106,27 @@ class Axis:
             made["tickangle"] = 0  # across a narrow page they stand upright
         if not self.cells:
             return made | {"tickvals": [], "ticktext": []}
-        names = list(pairwise(self.edges()))
+        names = list(pairwise(self.find_edges()))
         longest = max(
-            self.entry(self.starts[0]), self.entry(self.starts[-2]), key=len
+            self.format_entry(self.starts[0]),
+            self.format_entry(self.starts[-2]),
+            key=len,
         )  # of each group, about
         middles: list[float]
         need = (len(longest) + 2) * LETTER if across else LINE
         fits = max(1, int(pixels // need))
         if len(names) == 1 or self.cells <= fits:
             middles = list(range(0, self.cells, -(-self.cells // min(fits, 16))))
-            texts = [self.entry(self.starts[int(k)]) for k in middles]
+            texts = [self.format_entry(self.starts[int(k)]) for k in middles]
         else:
             middles, texts = [], []
             for a, b in names:
-                name = self.parts[self._part(self.starts[a])][0]
+                name = self.parts[self._find_part(self.starts[a])][0]
                 room = (b - a) / self.cells * pixels
                 if room >= ((len(name) + 1) * LETTER if across else LINE):
                     middles.append((a + b - 1) / 2)
                     texts.append(name)
-        texts = [plain_text(shorten(text, 32, tail=16)) for text in texts]
+        texts = [escape_text(shorten(text, 32, tail=16)) for text in texts]
         return made | {"tickvals": middles, "ticktext": texts}
 
 
@@ -133,7 +136,7 @@ Array = np.ndarray[Any, Any]
 #: Rows and columns, each from and to; None for all.
 Window = Any
 
-#: Blue below zero, orange above, nothing at zero: on a light and on a dark page.
+#: Blue below zero, orange above, transparent at zero, for light and dark pages.
 #: Colours fade out rather than into grey, so that small entries keep their sign.
 DIVERGING: list[tuple[float, str]] = [
     (0.0, "rgb(21, 101, 192)"),
@@ -146,19 +149,19 @@ DIVERGING: list[tuple[float, str]] = [
 ]
 #: The same from zero on, for magnitudes.
 RISING = [(2 * place - 1, colour) for place, colour in DIVERGING if place >= 0.5]
-#: Between groups: seen on cells of any colour.
+#: The line between groups, visible on cells of any colour.
 BORDER = "rgba(128, 128, 128, 0.65)"
-#: The share of cells whose colours a robust scale tells apart.
+#: The share of cells that a robust colour scale covers.
 ROBUST = 0.98
 
 
-def axes_of(found: Matrix, window: Window) -> tuple[Axis, Axis]:
+def make_axes(found: Matrix, window: Window) -> tuple[Axis, Axis]:
     """Return the axes of a figure of a matrix, or of a window of it.
 
     Raises
     ------
     UsageError
-        If the window is none, or reaches out of the matrix.
+        If it is not a window, or reaches out of the matrix.
     """
     if window is None:
         rows = columns = None
@@ -168,7 +171,7 @@ def axes_of(found: Matrix, window: Window) -> tuple[Axis, Axis]:
         try:
             rows, columns = window
         except (TypeError, ValueError):
-            rows = window  # which is said to be no part
+            rows = window  # refused below, since it is not a part
             columns = None
     if 0 in (found.rows, found.columns):
         return Axis(found.row_parts), Axis(found.column_parts)
@@ -176,10 +179,10 @@ def axes_of(found: Matrix, window: Window) -> tuple[Axis, Axis]:
     return Axis(found.row_parts, across), Axis(found.column_parts, down)
 
 
-def told(
+def describe_matrix(
     found: Derivative | SecondDerivative, rows: Axis, columns: Axis, kind: str
 ) -> dict[str, Any]:
-    """Return what the page is told of a heat map: which entries its cells stand for."""
+    """Return the data for the page about a heat map: the entries of its cells."""
     some = found.rows and found.columns
     return {
         "kind": kind,
@@ -194,21 +197,24 @@ def told(
     }
 
 
-def size_note(found: Matrix, rows: Axis, columns: Axis) -> list[str]:
-    """Return how large a matrix is, and what of it is shown."""
+def describe_size(found: Matrix, rows: Axis, columns: Axis) -> list[str]:
+    """Return notes on the size of a matrix, and on the part that is shown."""
     notes = [f"{found.rows:,} × {found.columns:,}", *filter(None, [found.caption])]
     if (rows.window, columns.window) != ((0, found.rows), (0, found.columns)):
-        down, over = _part("row", rows.window), _part("column", columns.window)
+        down, over = (
+            _format_span("row", rows.window),
+            _format_span("column", columns.window),
+        )
         notes.append(f"{down}, {over} of it")
     return notes
 
 
-def _part(what: str, span: tuple[int, int]) -> str:
+def _format_span(what: str, span: tuple[int, int]) -> str:
     first, last = span[0], span[1] - 1
     return f"{what} {first:,}" if first == last else f"{what}s {first:,} to {last:,}"
 
 
-def heat_map(
+def plot_heat_map(
     found: Matrix,
     rows: Axis,
     columns: Axis,
@@ -217,17 +223,17 @@ def heat_map(
     *,
     notes: Sequence[str] = (),
     robust: bool = False,
-    progress: Any = None,
+    progress: Progress | None = None,
 ) -> Plot:
     """Return a matrix as a heat map around zero.
 
-    ``what`` is its name: "Jacobian" or "Hessian". ``robust``: colours are spread over
-    the smallest 98 % of the cells, and the rest have the last one.
+    ``what`` is its name, "Jacobian" or "Hessian". With ``robust`` the colours cover the
+    smallest 98 % of the cells, and the others have the last colour.
     """
     pooled = found.pool(
         rows.window, columns.window, (rows.block, columns.block), progress
     )
-    said = size_note(found, rows, columns)
+    said = describe_size(found, rows, columns)
     if found.rows and found.columns:
         said.append(f"{found.choose_mode(rows.window, columns.window)} mode")
     cells, single = pooled.values, pooled.size == pooled.values.size
@@ -240,9 +246,9 @@ def heat_map(
         largest = "each cell shows the largest magnitude of its block"
         said.append(f"{largest} ({rows.block} × {columns.block})")
     if pooled.zeros:
-        said.append(f"{_share(pooled.zeros / pooled.size)} zeros")
+        said.append(f"{_format_share(pooled.zeros / pooled.size)} zeros")
     finite = np.isfinite(shown)
-    limit, beyond = _limit(np.abs(shown[finite]), robust)
+    limit, beyond = _choose_limit(np.abs(shown[finite]), robust)
     if beyond:
         said.append(
             f"colours end at {limit:.3g}: {beyond:,}"
@@ -252,8 +258,8 @@ def heat_map(
     entry = "∂² / ∂ %{y} ∂ %{x}" if second else "∂ %{y} / ∂ %{x}"
     heat = go.Heatmap(
         z=np.where(finite, shown, np.nan),
-        x=[plain_text(text) for text in columns.labels],
-        y=[plain_text(text) for text in rows.labels],
+        x=[escape_text(text) for text in columns.labels],
+        y=[escape_text(text) for text in rows.labels],
         colorscale=RISING if magnitudes else DIVERGING,
         zmin=0.0 if magnitudes else -limit,
         zmax=limit,
@@ -264,13 +270,13 @@ def heat_map(
     if single and not magnitudes:
         heat.hovertemplate = f"{entry}<br>%{{z:.8~g}}<extra></extra>"
     else:
-        heat.text = _texts(pooled, rows, columns, single)
+        heat.text = _format_cells(pooled, rows, columns, single)
     traces = [heat]
     if pooled.bad:
         one = pooled.bad == 1
         i, j = np.argwhere(~finite)[0]
         row, column = (x[i, j] for x in pooled.positions)
-        at = f"{rows.entry(row)}, {columns.entry(column)}"
+        at = f"{rows.format_entry(row)}, {columns.format_entry(column)}"
         said.append(
             f"1 entry is not finite, at {at}"
             if one
@@ -279,7 +285,7 @@ def heat_map(
         words = np.where(
             np.isnan(cells), "NaN", np.where(shown < 0, "−infinity", "infinity")
         ).astype(object)
-        places = _texts(pooled, rows, columns, single, values=False)
+        places = _format_cells(pooled, rows, columns, single, values=False)
         traces.append(
             go.Heatmap(
                 z=np.where(finite, np.nan, 1.0).astype(np.float32),
@@ -295,11 +301,15 @@ def heat_map(
     said += notes
     note = "; ".join(said)
     return Plot(
-        title, note, Figure(data=traces, layout=looks_of(title, note, rows, columns))
+        title,
+        note,
+        Figure(data=traces, layout=make_matrix_layout(title, note, rows, columns)),
     )
 
 
-def looks_of(title: str, note: str, rows: Axis, columns: Axis) -> dict[str, Any]:
+def make_matrix_layout(
+    title: str, note: str, rows: Axis, columns: Axis
+) -> dict[str, Any]:
     """Return the layout of a figure of a matrix: named axes, a line between groups."""
     lines = [
         {
@@ -312,17 +322,17 @@ def looks_of(title: str, note: str, rows: Axis, columns: Axis) -> dict[str, Any]
             "line": {"color": BORDER, "width": 1},
         }
         for axis, across, along in ((columns, "x", "y"), (rows, "y", "x"))
-        for edge in axis.edges()[1:-1]
+        for edge in axis.find_edges()[1:-1]
     ]
-    made = layout(title, note)
-    made["xaxis"] = columns.settings(560, across=True)
-    made["yaxis"] = rows.settings(320, across=False) | {"autorange": "reversed"}
+    made = make_layout(title, note)
+    made["xaxis"] = columns.make_settings(560, across=True)
+    made["yaxis"] = rows.make_settings(320, across=False) | {"autorange": "reversed"}
     made["shapes"] = lines
     return made
 
 
-def _limit(magnitudes: Array, robust: bool) -> tuple[float, int]:
-    """Return where the colours end, and how many cells are beyond."""
+def _choose_limit(magnitudes: Array, robust: bool) -> tuple[float, int]:
+    """Return the limit of the colours, and how many cells are beyond it."""
     largest = float(np.max(magnitudes, initial=0.0)) or 1.0
     nonzero = magnitudes[magnitudes > 0]
     if not robust or not nonzero.size:
@@ -331,19 +341,19 @@ def _limit(magnitudes: Array, robust: bool) -> tuple[float, int]:
     return limit, int(np.count_nonzero(magnitudes > limit))
 
 
-def _texts(
+def _format_cells(
     pooled: PooledView, rows: Axis, columns: Axis, single: bool, values: bool = True
 ) -> Array:
-    """For each cell the place of the entry that it shows; of complex ones the entry.
+    """Return for each cell the place of its entry; for complex ones also the entry.
 
-    Nothing of a cell that is all zero.
+    The text is empty for a cell that is all zero.
     """
     cells = pooled.values
     made = np.full(cells.shape, "", object)  # host array: of texts
     complex_ = values and cells.dtype.kind == "c"
-    # Indices along one axis come again and again.
-    down = {k: rows.index(k) for k in np.unique(pooled.positions[0]).tolist()}
-    over = {k: columns.index(k) for k in np.unique(pooled.positions[1]).tolist()}
+    # The same indices along one axis occur many times.
+    down = {k: rows.format_index(k) for k in np.unique(pooled.positions[0]).tolist()}
+    over = {k: columns.format_index(k) for k in np.unique(pooled.positions[1]).tolist()}
     for i, j in np.argwhere(cells != 0).tolist():
         text = f" = |{cells[i, j]:.6g}|" if complex_ else ""
         if not single:
@@ -354,26 +364,30 @@ def _texts(
     return made
 
 
-def _share(part: float) -> str:
-    """A share in percent: never 100 % of what is not all, nor 0 % of something."""
+def _format_share(part: float) -> str:
+    """Return a share in percent, with 100 % only for all and 0 % only for none."""
     text = f"{part:.0%}"
     if part < 1 and text == "100%":
         return "over 99%"
     return "under 1%" if part > 0 and text == "0%" else text
 
 
-# Which entries of a matrix are not zero, as a figure.
+# The pattern of nonzero entries of a matrix, as a figure.
 
-#: From few entries of a block to all of it: read on white and on black alike.
+#: From few entries of a block to all, readable on white and on black.
 SHADES = [(0.0, "rgba(98, 128, 164, 0.6)"), (1.0, "rgba(98, 128, 164, 1)")]
-#: The most entries of which the blocks are counted.
+#: The most entries for which independent blocks are counted.
 MOST_JOINED = 2**22
 
 
-def sparsity_map(
-    found: Matrix, rows: Axis, columns: Axis, title: str, progress: Any = None
+def plot_sparsity(
+    found: Matrix,
+    rows: Axis,
+    columns: Axis,
+    title: str,
+    progress: Progress | None = None,
 ) -> Plot:
-    """The pattern of a matrix: a mark for each entry, or block, that is not zero."""
+    """Return the pattern of a matrix: a mark for each nonzero entry or block."""
     blocks = (rows.block, columns.block)
     pattern = found.find_pattern(rows.window, columns.window, blocks, progress)
     sizes = np.outer(np.diff(rows.starts), np.diff(columns.starts))
@@ -381,8 +395,8 @@ def sparsity_map(
     single = pattern.size == pattern.counts.size
     marks = go.Heatmap(
         z=np.where(pattern.counts > 0, share, np.nan).astype(np.float32),
-        x=[plain_text(text) for text in columns.labels],
-        y=[plain_text(text) for text in rows.labels],
+        x=[escape_text(text) for text in columns.labels],
+        y=[escape_text(text) for text in rows.labels],
         colorscale=[[0, SHADES[1][1]], [1, SHADES[1][1]]] if single else SHADES,
         zmin=0.0,
         zmax=1.0,
@@ -397,23 +411,23 @@ def sparsity_map(
         + ("" if single else "<br>%{z:.2~p} of the block")
         + "<extra></extra>",
         name="not zero",
-        # Marks that touch grow into one: a gap keeps single entries apart.
+        # A gap keeps the marks of single entries apart.
         xgap=1 if columns.cells <= 40 else 0,
         ygap=1 if rows.cells <= 40 else 0,
     )
-    said = size_note(found, rows, columns) + _words(pattern)
+    said = describe_size(found, rows, columns) + _describe_pattern(pattern)
     if not single:
         said.append(f"each cell is a block ({rows.block} × {columns.block})")
     if found.rows == found.columns and rows.window == columns.window:
-        said += _band(pattern)
+        said += _describe_band(pattern)
     if pattern.size == found.rows * found.columns:
-        said += _joined(pattern, found)
+        said += _describe_blocks(pattern, found)
     note = "; ".join(said)
-    looks = looks_of(title, note, rows, columns)
-    return Plot(title, note, Figure(data=[marks], layout=looks))
+    settings = make_matrix_layout(title, note, rows, columns)
+    return Plot(title, note, Figure(data=[marks], layout=settings))
 
 
-def _words(pattern: Pattern) -> list[str]:
+def _describe_pattern(pattern: Pattern) -> list[str]:
     total = pattern.total
     if not total:
         return ["every entry is zero"]
@@ -423,8 +437,8 @@ def _words(pattern: Pattern) -> list[str]:
     return [f"{total:,} of {pattern.size:,} entries {verb} not zero ({percent})"]
 
 
-def _band(pattern: Pattern) -> list[str]:
-    """Return how far entries reach from the diagonal, if that is less than all."""
+def _describe_band(pattern: Pattern) -> list[str]:
+    """Return the bandwidth, if it is less than that of a full matrix."""
     if not pattern.total:
         return []
     if pattern.below == pattern.above == 0:
@@ -437,8 +451,8 @@ def _band(pattern: Pattern) -> list[str]:
     return [f"bandwidth {below:,} below the diagonal, {above:,} above"]
 
 
-def _joined(pattern: Pattern, found: Matrix) -> list[str]:
-    """Into how many blocks the matrix falls when rows and columns are sorted."""
+def _describe_blocks(pattern: Pattern, found: Matrix) -> list[str]:
+    """Return the number of independent blocks after sorting rows and columns."""
     if pattern.places is None or not 0 < pattern.total <= MOST_JOINED:
         return []
     from scipy import sparse
@@ -451,7 +465,7 @@ def _joined(pattern: Pattern, found: Matrix) -> list[str]:
         (true, (rows, columns.astype(np.int64) + found.rows)), shape=(count, count)
     )
     _, names = csgraph.connected_components(links, directed=False)
-    # A row or column of zeros is joined to nothing.
+    # A row or column of zeros belongs to no block.
     used = np.unique(names[rows])
     said = []
     if len(used) > 1:

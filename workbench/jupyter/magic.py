@@ -66,8 +66,8 @@ class AutodiffMagics(magic.Magics):
         from workbench.jupyter import display
 
         if isinstance(old, Session):
-            display.close(old)
-        run.then(lambda: display.show_parts(session, chosen.show))
+            display.close_picture(old)
+        run.run_after(lambda: display.show_parts(session, chosen.show))
         return value
 
 

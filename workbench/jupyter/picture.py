@@ -3,9 +3,8 @@
 Forward values are cards, data flows down; the gradient of each is a tile at its
 right side, and flows up along its own edges, wider and warmer where it is larger.
 The picture has a light background of its own, so it can be read on a dark page. A
-node whose rule a check found wrong has a red frame, one that the doctor names a mark,
-one that lies within what an override replaces a dashed frame. Names are text wherever
-they stand, never markup.
+node with a wrong rule has a red frame, one with a finding of the doctor a mark, and one
+that an override covers a dashed frame. Names are always text, never markup.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from workbench.ops import define
 from workbench.session.wire import Snapshot
 from workbench.session.wire.protocol import STATISTICS, STATUSES
 
-#: A larger graph is told in words.
+#: A larger graph is described in words.
 MOST_NODES = 300
 MOST_TITLE = 400
 CARD, TILE, HIGH = 104.0, 36.0, 34.0
@@ -34,7 +33,7 @@ PAPER, CARD_FILL = "#f7f9fc", "#ffffff"
 OVERRIDE, OVERRIDE_FILL = "#5b32a3", "#ece5f8"
 NOTHING, BAD = "#e3e7ed", "#b3261e"
 WARM = ((255, 224, 178), (255, 152, 0), (230, 81, 0))
-#: The marks of findings, and of what a check says besides that a rule is right.
+#: The marks of findings by severity: sign and colour.
 FOUND = {"error": ("!", BAD), "warning": ("!", "#b26a00"), "note": ("i", SOFT)}
 WRONG, KINK = STATUSES.index("wrong"), STATUSES.index("kink")
 OVERRIDDEN = STATUSES.index("overridden")
@@ -42,15 +41,15 @@ _NORM = STATISTICS.index("norm")
 _BAD = STATISTICS.index("bad")
 
 
-def picture(snapshot: Snapshot) -> str:
+def draw_picture(snapshot: Snapshot) -> str:
     """Return a snapshot as SVG."""
     if snapshot.header["nodes"] > MOST_NODES:
-        return _in_words(snapshot)
-    return _drawn(snapshot)
+        return _draw_summary(snapshot)
+    return _draw_graph(snapshot)
 
 
-class _Shown:
-    """What the picture says of each node."""
+class _NodeTexts:
+    """The texts and numbers of each node in the picture."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.header = snapshot.header
@@ -84,26 +83,26 @@ class _Shown:
     def label(self, node: int) -> str:
         return self.string("name", node) or self.string("op", node) or "input"
 
-    def maker(self, node: int) -> str:
-        """What stands beside a name: its op, or the op that it is an output of."""
+    def describe_op(self, node: int) -> str:
+        """Return the op of a named node, or the op that it is an output of."""
         op = self.string("op", node)
         if op == define.ITEM.name:
             return f"of {self.string('op', self.inputs[node][0])}"
         return op if self.string("name", node) else ""
 
-    def covered(self, node: int) -> bool:
-        """Return whether an override runs in the place of more than this node."""
+    def is_covered(self, node: int) -> bool:
+        """Return whether an override replaces this node together with others."""
         k = int(self.columns["override"][node])
         return k >= 0 and node not in self.matched[k]
 
-    def pill(self, node: int) -> str:
+    def override_label(self, node: int) -> str:
         k = int(self.columns["override"][node])
-        if k < 0 or self.covered(node):
+        if k < 0 or self.is_covered(node):
             return ""
         return self.header["overrides"][k]["label"]
 
-    def told(self, node: int) -> list[str]:
-        """Return what a check and the doctor found of a node, for who points at it."""
+    def describe_checks(self, node: int) -> list[str]:
+        """Return what a check and the doctor found at a node, for its tooltip."""
         lines = []
         if self.check[node] in (WRONG, KINK, OVERRIDDEN):
             checked = self.header["check"]
@@ -116,8 +115,8 @@ class _Shown:
             lines.append(self.header["findings"]["list"][self.found[node]]["title"])
         return lines
 
-    def warmth(self, norm: float) -> float:
-        """From 0, the smallest gradient of the picture, to 1, the largest."""
+    def compute_warmth(self, norm: float) -> float:
+        """Return the place of a norm between the smallest, 0, and the largest, 1."""
         if not (norm > 0 and math.isfinite(norm)) or self.high - self.low < 1e-9:
             return 0.5
         return (math.log10(norm) - self.low) / (self.high - self.low)
@@ -127,7 +126,7 @@ class _Shown:
             return BAD
         if norm == 0:
             return NOTHING
-        t = 2 * self.warmth(norm)
+        t = 2 * self.compute_warmth(norm)
         a, b = (WARM[0], WARM[1]) if t <= 1 else (WARM[1], WARM[2])
         mixed = (
             round(u + (v - u) * (t if t <= 1 else t - 1))
@@ -136,9 +135,9 @@ class _Shown:
         return "#" + "".join(f"{c:02x}" for c in mixed)
 
 
-def _drawn(snapshot: Snapshot) -> str:
-    shown = _Shown(snapshot)
-    pills = [shorten(shown.pill(i), 22) for i in range(shown.count)]
+def _draw_graph(snapshot: Snapshot) -> str:
+    shown = _NodeTexts(snapshot)
+    pills = [shorten(shown.override_label(i), 22) for i in range(shown.count)]
     tiles = [TILE if n == n else 0.0 for n in shown.norm]
     widths = [
         CARD + t + (7.0 * len(p) + 14 if p else 0.0)
@@ -147,18 +146,18 @@ def _drawn(snapshot: Snapshot) -> str:
     rows = lay_out(shown.inputs, widths, GAP)
     left = [x - w / 2 + EDGE for x, w in zip(rows.x, widths, strict=True)]
     top = [HEAD + r * ROW for r in rows.row]
-    parts = [*_edges(shown, rows.passages, left, top)]
+    parts = [*_draw_edges(shown, rows.passages, left, top)]
     for i in range(shown.count):
-        parts += _card(shown, i, left[i], top[i], pills[i])
+        parts += _draw_card(shown, i, left[i], top[i], pills[i])
     width = max(rows.width + 2 * EDGE, 320.0)
     height = HEAD + ROW * (max(rows.row, default=0) + 1)
-    return _framed(shown, parts, width, height)
+    return _draw_frame(shown, parts, width, height)
 
 
-def _edges(
-    shown: _Shown, passages: list[list[float]], left: list[float], top: list[float]
+def _draw_edges(
+    shown: _NodeTexts, passages: list[list[float]], left: list[float], top: list[float]
 ) -> Iterator[str]:
-    """Forward edges, then the gradient's edges over them, the widest last."""
+    """Draw forward edges, then the gradient's edges over them, the widest last."""
     back: list[tuple[float, str]] = []
     edge = 0
     for i, read in enumerate(shown.inputs):
@@ -167,14 +166,14 @@ def _edges(
             ys = [top[source] + (k + 1) * ROW for k in range(len(between))]
             start = left[source] + CARD / 2, top[source] + HIGH
             end = left[i] + CARD / 2, top[i]
-            path = _path(start, end, between, ys)
+            path = _draw_path(start, end, between, ys)
             yield f'<path d="{path}" fill="none" stroke="{LINE}" stroke-width="1.2"/>'
             norm = shown.edge_norm[edge]
             if norm == norm and shown.norm[source] == shown.norm[source]:
                 start = left[source] + CARD + TILE / 2, top[source] + HIGH
                 end = left[i] + CARD + TILE / 2, top[i]
-                path = _path(start, end, [x + 6 for x in between], ys)
-                wide = 1.2 + 2.8 * shown.warmth(norm) if norm else 1.0
+                path = _draw_path(start, end, [x + 6 for x in between], ys)
+                wide = 1.2 + 2.8 * shown.compute_warmth(norm) if norm else 1.0
                 back.append(
                     (
                         wide,
@@ -187,7 +186,7 @@ def _edges(
         yield text
 
 
-def _path(
+def _draw_path(
     start: tuple[float, float],
     end: tuple[float, float],
     between: list[float],
@@ -206,16 +205,18 @@ def _path(
     return "".join(parts)
 
 
-def _card(shown: _Shown, i: int, x: float, y: float, pill: str) -> Iterator[str]:
-    op, maker = shown.string("op", i), shown.maker(i)
+def _draw_card(
+    shown: _NodeTexts, i: int, x: float, y: float, pill: str
+) -> Iterator[str]:
+    op, op_text = shown.string("op", i), shown.describe_op(i)
     round_ = HIGH / 2 if not op else 5
     frame = f'stroke="{LINE}"'
     if shown.check[i] == WRONG:
         frame = f'stroke="{BAD}" stroke-width="2"'
-    elif shown.covered(i):
+    elif shown.is_covered(i):
         frame = f'stroke="{OVERRIDE}" stroke-dasharray="4 3"'
-    words = shown.told(i)
-    # A tooltip where the page shows one, and words for who listens.
+    words = shown.describe_checks(i)
+    # A tooltip, and words for a screen reader.
     title = (
         f"<title>{escape_xml('; '.join(words)[:MOST_TITLE])}</title>" if words else ""
     )
@@ -224,13 +225,15 @@ def _card(shown: _Shown, i: int, x: float, y: float, pill: str) -> Iterator[str]
         f' fill="{CARD_FILL}" {frame}' + (f">{title}</rect>" if title else "/>")
     )
     if i in shown.found:
-        yield from _mark(shown, i, x, y)
+        yield from _draw_mark(shown, i, x, y)
     inset = 12 if not op else 8
-    yield _text(x + inset, y + 15, shorten(shown.label(i), 12), size=11, bold=True)
-    yield _text(x + inset, y + 28, shorten(shown.string("shape", i), 16), fill=SOFT)
-    if maker:
-        told = shorten(maker, max(3, 13 - len(shorten(shown.label(i), 12))))
-        yield _text(x + CARD - 7, y + 15, told, fill=SOFT, anchor="end")
+    yield _draw_text(x + inset, y + 15, shorten(shown.label(i), 12), size=11, bold=True)
+    yield _draw_text(
+        x + inset, y + 28, shorten(shown.string("shape", i), 16), fill=SOFT
+    )
+    if op_text:
+        shown_op = shorten(op_text, max(3, 13 - len(shorten(shown.label(i), 12))))
+        yield _draw_text(x + CARD - 7, y + 15, shown_op, fill=SOFT, anchor="end")
     norm = shown.norm[i]
     if norm == norm or shown.bad[i] > 0:
         tile = x + CARD + 2
@@ -239,11 +242,11 @@ def _card(shown: _Shown, i: int, x: float, y: float, pill: str) -> Iterator[str]
             f'<rect x="{tile:.1f}" y="{y + 3:.1f}" width="{TILE - 2}"'
             f' height="{HIGH - 6}" rx="4" fill="{colour}"/>'
         )
-        light = colour == BAD or (norm > 0 and shown.warmth(norm) > 0.75)
-        yield _text(
+        light = colour == BAD or (norm > 0 and shown.compute_warmth(norm) > 0.75)
+        yield _draw_text(
             tile + TILE / 2 - 1,
             y + 21,
-            "NaN" if shown.bad[i] > 0 else _number(norm),
+            "NaN" if shown.bad[i] > 0 else _format_number(norm),
             fill="#ffffff" if light else TEXT,
             anchor="middle",
         )
@@ -253,43 +256,43 @@ def _card(shown: _Shown, i: int, x: float, y: float, pill: str) -> Iterator[str]
             f'<rect x="{start:.1f}" y="{y + 8:.1f}" width="{7 * len(pill) + 8}"'
             f' height="18" rx="9" fill="{OVERRIDE_FILL}"/>'
         )
-        yield _text(start + 8, y + 21, pill, fill=OVERRIDE)
+        yield _draw_text(start + 8, y + 21, pill, fill=OVERRIDE)
 
 
-def _mark(shown: _Shown, i: int, x: float, y: float) -> Iterator[str]:
-    """A small disc at the corner of a card: the doctor names it."""
+def _draw_mark(shown: _NodeTexts, i: int, x: float, y: float) -> Iterator[str]:
+    """Draw a small disc at the corner of a card with a finding."""
     findings = shown.header["findings"]
     assert findings is not None
     sign, colour = FOUND[findings["list"][shown.found[i]]["severity"]]
     yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="6" fill="{colour}"/>'
-    yield _text(x, y + 3, sign, fill="#ffffff", bold=True, anchor="middle")
+    yield _draw_text(x, y + 3, sign, fill="#ffffff", bold=True, anchor="middle")
 
 
-def _in_words(snapshot: Snapshot) -> str:
-    """Return what there is to say of a graph that is too large to draw."""
-    shown = _Shown(snapshot)
+def _draw_summary(snapshot: Snapshot) -> str:
+    """Draw a summary in words of a graph that is too large to draw."""
+    shown = _NodeTexts(snapshot)
     ops = Counter(shown.string("op", i) or "input" for i in range(shown.count))
     common = ", ".join(f"{n} × {op}" for op, n in ops.most_common(8))
     lines = [
         f"{shown.count} nodes, {shown.header['edges']} edges: too many to draw here.",
         common + (", …" if len(ops) > 8 else ""),
-        *_findings_in_words(shown),
+        *_list_findings(shown),
         "Gradients:",
         *(
             f"{shorten(shown.label(i), 30)} {shown.string('shape', i)}:"
-            f" norm {_number(shown.norm[i])}"
+            f" norm {_format_number(shown.norm[i])}"
             for i in shown.header["wrt"][:20]
         ),
     ]
     parts = [
-        _text(EDGE, HEAD + 18 * k + 8, shorten(line, 110), fill=TEXT)
+        _draw_text(EDGE, HEAD + 18 * k + 8, shorten(line, 110), fill=TEXT)
         for k, line in enumerate(lines)
     ]
-    return _framed(shown, parts, 680.0, HEAD + 18.0 * len(lines) + 12)
+    return _draw_frame(shown, parts, 680.0, HEAD + 18.0 * len(lines) + 12)
 
 
-def _findings_in_words(shown: _Shown) -> Iterator[str]:
-    """What a check and the doctor have found, a line for each of the first."""
+def _list_findings(shown: _NodeTexts) -> Iterator[str]:
+    """Yield lines on the last check and on the first findings."""
     check, findings = shown.header["check"], shown.header["findings"]
     if check is not None:
         wrong = check["counts"].get("wrong", 0)
@@ -301,7 +304,9 @@ def _findings_in_words(shown: _Shown) -> Iterator[str]:
         yield f"{one['severity']}: {one['title']}"
 
 
-def _framed(shown: _Shown, parts: list[str], width: float, height: float) -> str:
+def _draw_frame(
+    shown: _NodeTexts, parts: list[str], width: float, height: float
+) -> str:
     header = shown.header
     title = header["session"]
     value = header["output_value"]
@@ -312,7 +317,7 @@ def _framed(shown: _Shown, parts: list[str], width: float, height: float) -> str
         f'<rect width="{width:.0f}" height="{height:.0f}" rx="6" fill="{PAPER}"'
         f' stroke="{NOTHING}"/>'
     )
-    head = _text(EDGE, 24, shorten(title, 80), size=13, bold=True)
+    head = _draw_text(EDGE, 24, shorten(title, 80), size=13, bold=True)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}"'
         f' height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}" role="img"'
@@ -321,7 +326,7 @@ def _framed(shown: _Shown, parts: list[str], width: float, height: float) -> str
     )
 
 
-def _text(
+def _draw_text(
     x: float,
     y: float,
     text: str,
@@ -339,8 +344,8 @@ def _text(
     )
 
 
-def _number(x: float) -> str:
-    """Return a number as a tile has room for: ``0.31``, ``4e-2``."""
+def _format_number(x: float) -> str:
+    """Return a number as a short text for a tile: ``0.31``, ``4e-2``."""
     if x != x:
         return "–"
     if x == 0 or 0.1 <= abs(x) < 1000:

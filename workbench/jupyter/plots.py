@@ -29,28 +29,28 @@ from workbench.session.stages import Values
 if TYPE_CHECKING:
     from workbench.jupyter.figure import Figure, Plot
 
-# How the figures are made, with what the page asks of them besides.
+# Figures with the data that the page needs besides.
 #
-# Each function returns a `Plot`: the figure, what it says, the other views of the same
-# matrix, and which part of it was drawn.
+# Each function returns a `Plot`: the figure, its texts, the other views of the same
+# matrix, and the part of it that was drawn.
 
 Wrt = Iterable[Node] | Node | None
 #: Rows and columns, each from and to (excluded): ``((0, 10), (40, 60))``.
 Window = Any
 Progress = Callable[[int, int], object] | None
 
-#: The other plots of what a Jacobian, or a Hessian, is of.
+#: The plots of the same nodes as a Jacobian, or a Hessian.
 JACOBIAN = ("jacobian", "singular", "sparsity")
 HESSIAN = ("hessian", "spectrum", "sparsity")
 
-#: What was asked of a session last, so that zooming need not record it again.
+#: The last derivatives of a session, so that a zoom need not record them again.
 _KEPT: WeakKeyDictionary[Values, dict[Any, Any]] = WeakKeyDictionary()
-#: How many of them are kept.
+#: The most derivatives that are kept.
 MOST_KEPT = 4
 
 
-def last_array(session: Session) -> int:
-    """The output; where that is one number, the last named array on the way to it."""
+def find_last_array(session: Session) -> int:
+    """Return the output; if it is one number, the last named array on the way to it."""
     nodes = session.graph.nodes
     if nodes[session.output].size > 1:
         return session.output
@@ -63,34 +63,36 @@ def last_array(session: Session) -> int:
     return session.output
 
 
-def _first(session: Session, of: Node | None, wrt: Wrt) -> Derivative:
-    row = last_array(session) if of is None else session.nodes.find(of)
-    by = _ids(session, wrt)
-    found: Derivative = _kept(session, (row, *by), lambda: derivative(session, row, by))
+def _get_jacobian(session: Session, of: Node | None, wrt: Wrt) -> Derivative:
+    row = find_last_array(session) if of is None else session.nodes.find(of)
+    by = _find_ids(session, wrt)
+    found: Derivative = _reuse(
+        session, (row, *by), lambda: derivative(session, row, by)
+    )
     return found
 
 
-def _second(session: Session, wrt: Wrt) -> SecondDerivative:
-    by = _ids(session, wrt)
-    found: SecondDerivative = _kept(
+def _get_hessian(session: Session, wrt: Wrt) -> SecondDerivative:
+    by = _find_ids(session, wrt)
+    found: SecondDerivative = _reuse(
         session, (None, *by), lambda: make_second_derivative(session, by)
     )
     return found
 
 
-def _ids(session: Session, wrt: Wrt) -> list[int]:
+def _find_ids(session: Session, wrt: Wrt) -> list[int]:
     given = session.wrt if wrt is None else to_list(wrt)
     return [session.nodes.find(x) for x in given]
 
 
-def _kept(session: Session, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
-    """What was made of the same nodes, values and overrides before, or is made now."""
+def _reuse(session: Session, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+    """Return the derivative of the same nodes, values and overrides; make it if new."""
     forward, resolution = session.forward, session.resolution
     known = _KEPT.setdefault(forward, {})
     found = known.pop(key, None)
     if found is None or found[0] is not resolution:
         found = resolution, make()
-    known[key] = found  # the last one used is the last to be let go
+    known[key] = found  # the last one used is the last to be dropped
     for old in list(known)[:-MOST_KEPT]:
         known.pop(old, None)
     return found[1]
@@ -108,14 +110,14 @@ def jacobian_plot(
     """See `plots.jacobian`."""
     from workbench.jupyter import heat
 
-    found = _first(session, of, wrt)
-    rows, columns = heat.axes_of(found, window)
-    made = heat.heat_map(
+    found = _get_jacobian(session, of, wrt)
+    rows, columns = heat.make_axes(found, window)
+    made = heat.plot_heat_map(
         found, rows, columns, _title(found), "Jacobian",
         notes=found.notes, robust=robust, progress=progress,
     )  # fmt: skip
-    said = heat.told(found, rows, columns, "jacobian")
-    return replace(made, matrix=said, views=JACOBIAN)
+    matrix = heat.describe_matrix(found, rows, columns, "jacobian")
+    return replace(made, matrix=matrix, views=JACOBIAN)
 
 
 def hessian_plot(
@@ -129,21 +131,21 @@ def hessian_plot(
     """See `plots.hessian`."""
     from workbench.jupyter import heat
 
-    found = _second(session, wrt)
-    rows, columns = heat.axes_of(found, window)
-    made = heat.heat_map(
+    found = _get_hessian(session, wrt)
+    rows, columns = heat.make_axes(found, window)
+    made = heat.plot_heat_map(
         found, rows, columns, _title(found), "Hessian",
         robust=robust, progress=progress,
     )  # fmt: skip
-    said = heat.told(found, rows, columns, "hessian")
-    return replace(made, matrix=said, views=HESSIAN)
+    matrix = heat.describe_matrix(found, rows, columns, "hessian")
+    return replace(made, matrix=matrix, views=HESSIAN)
 
 
 def spectrum_plot(session: Session, wrt: Wrt = None, progress: Progress = None) -> Plot:
     """See `plots.spectrum`."""
     from workbench.jupyter.spectrum import eigenvalue_plot
 
-    found = _second(session, wrt)
+    found = _get_hessian(session, wrt)
     made = eigenvalue_plot(found, f"Eigenvalues of the {_title(found)}", progress)
     return replace(made, views=HESSIAN)
 
@@ -154,7 +156,7 @@ def singular_plot(
     """See `plots.singular`."""
     from workbench.jupyter.spectrum import singular_value_plot
 
-    found = _first(session, of, wrt)
+    found = _get_jacobian(session, of, wrt)
     title = f"Singular values of the {_title(found)}"
     return replace(singular_value_plot(found, title, progress), views=JACOBIAN)
 
@@ -169,12 +171,14 @@ def sparsity_plot(
     """See `plots.sparsity`."""
     from workbench.jupyter import heat
 
-    found: Any = _second(session, wrt) if of is None else _first(session, of, wrt)
-    rows, columns = heat.axes_of(found, window)
+    found: Any = (
+        _get_hessian(session, wrt) if of is None else _get_jacobian(session, of, wrt)
+    )
+    rows, columns = heat.make_axes(found, window)
     title = f"Sparsity of the {_title(found)}"
-    made = heat.sparsity_map(found, rows, columns, title, progress)
-    said = heat.told(found, rows, columns, "sparsity")
-    return replace(made, matrix=said, views=HESSIAN if of is None else JACOBIAN)
+    made = heat.plot_sparsity(found, rows, columns, title, progress)
+    matrix = heat.describe_matrix(found, rows, columns, "sparsity")
+    return replace(made, matrix=matrix, views=HESSIAN if of is None else JACOBIAN)
 
 
 def _title(found: Derivative | SecondDerivative) -> str:
@@ -191,26 +195,28 @@ def check_plot(session: Session, wrt: Wrt = None) -> Plot:
 
     report = None if wrt is not None or "report" in session.stale else session.report
     if report is None:
-        report = session.check(_ids(session, wrt))
+        report = session.check(_find_ids(session, wrt))
     return report_plot(report, session.nodes.labels[session.output])
 
 
 def steps_plot(session: Session, node: Node | None = None) -> Plot:
     """See `plots.steps`."""
-    from workbench.jupyter.gradient_errors import stepped_plot
+    from workbench.jupyter.gradient_errors import plot_steps
 
     i = session.output if node is None else session.nodes.find(node)
-    session.require_backward()  # or the error that says that there are no values
-    return stepped_plot(session.graph.nodes[i], session.nodes.labels[i])
+    session.require_backward()  # raises the error for a session without values
+    return plot_steps(session.graph.nodes[i], session.nodes.labels[i])
 
 
-def drawn(found: Derivative, window: Window) -> Figure:
-    """Return a derivative that somebody holds, as a heat map."""
+def plot_derivative(found: Derivative, window: Window) -> Figure:
+    """Return the heat map of a given derivative."""
     from workbench.jupyter import heat
 
-    rows, columns = heat.axes_of(found, window)
+    rows, columns = heat.make_axes(found, window)
     title = _title(found)
-    made = heat.heat_map(found, rows, columns, title, "Jacobian", notes=found.notes)
+    made = heat.plot_heat_map(
+        found, rows, columns, title, "Jacobian", notes=found.notes
+    )
     return made.figure
 
 
@@ -301,10 +307,10 @@ def hessian(
 def spectrum(session: Session, wrt: Wrt = None) -> Figure:
     """Return the eigenvalues of the output's Hessian: magnitudes, coloured by sign.
 
-    The note says how many are positive, negative and zero (up to rounding: the
-    largest times their number times the machine epsilon), and the condition number.
-    A Hessian that overrides have made asymmetric is replaced by the mean of itself
-    and its transpose; how far it is from that is said.
+    The note counts positive, negative and zero ones (up to rounding: the largest times
+    their number times the machine epsilon), and has the condition number. A Hessian
+    that overrides have made asymmetric is replaced by the mean of itself and its
+    transpose; the note says how much they differ.
 
     Parameters
     ----------
@@ -367,10 +373,10 @@ def sparsity(
     *,
     window: Window = None,
 ) -> Figure:
-    """Show which entries of a Jacobian, or without ``of`` of the Hessian, are not 0.
+    """Return the nonzero entries of a Jacobian, or without ``of`` of the Hessian.
 
-    The note counts them, and says how far they reach from the diagonal of a square
-    matrix and into how many independent blocks it falls. NaN is not zero.
+    The note counts them, and has the bandwidth of a square matrix and the number of
+    its independent blocks. NaN is not zero.
 
     Parameters
     ----------
@@ -403,7 +409,7 @@ def check(session: Session, wrt: Wrt = None) -> Figure:
     Parameters
     ----------
     session
-        The program. A check that is current is drawn as it is; else one is made.
+        The program. An up-to-date report is reused, else a check runs.
     wrt
         Some of the session's ``wrt``; by default all.
 
@@ -424,10 +430,10 @@ def check(session: Session, wrt: Wrt = None) -> Figure:
 
 
 def steps(session: Session, node: Node | None = None) -> Figure:
-    """Return the error of differences of one node against their step, in each way.
+    """Return the error of differences of one node against their step, by each method.
 
-    What a step cuts off falls to the right, what rounding leaves rises: a V, but for
-    the complex step. The step that a check takes is marked.
+    Truncation falls with the step, rounding rises: a V, except for the complex step.
+    The step that a check takes is marked.
 
     Parameters
     ----------
@@ -453,13 +459,13 @@ def steps(session: Session, node: Node | None = None) -> Figure:
     return steps_plot(session, node).figure
 
 
-def check_session(x: Any, name: str) -> None:
+def check_session(x: object, name: str) -> None:
     """Raise an error if what should be a session is a function or something else."""
     if isinstance(x, Session):
         return
     line = f"wb.plots.{name}(wb.Session({{}}))"
     check_graph(x, "what wb.plots draws", line)
     raise UsageError(
-        f"wb.plots.{name} draws a Session, and this is a Graph. Write"
+        f"wb.plots.{name} draws a Session, but this is a Graph. Write"
         f" {line.format('graph')}."
     )

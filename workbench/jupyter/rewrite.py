@@ -1,15 +1,15 @@
-"""What a cell says, changed as little as a trace needs.
+"""The rewriting of a cell's code for the trace, as little as possible.
 
 Every line stays where it is. Five things change, each into a call of the object
 under `RUNTIME`, a `Runtime`:
 
-- ``out[i] = v``, in any target: ``RUNTIME.name(out, "out")[i] = v``, whose item
+- ``out[i] = v``, in any target: ``RUNTIME.make_place(out, "out")[i] = v``, whose item
   assignment is a functional update where a Tensor takes part;
 - ``h += v``: ``h = RUNTIME.augment("iadd", h, v, "h")``;
-- ``np.array(...)`` and its kin: ``RUNTIME.maker(np.array)(...)``;
-- ``rng.normal(...)`` and its kin: ``RUNTIME.drawer(rng.normal)(...)``;
-- ``h = value``: ``h = RUNTIME.named(value, "h")``, so that the node is called h;
-  ``U, S = value``: ``U, S = RUNTIME.each_named(value, ("U", "S"))``.
+- ``np.array(...)`` and its kin: ``RUNTIME.wrap_maker(np.array)(...)``;
+- ``rng.normal(...)`` and its kin: ``RUNTIME.wrap_draw(rng.normal)(...)``;
+- ``h = value``: ``h = RUNTIME.name_value(value, "h")``, so that the node is called h;
+  ``U, S = value``: ``U, S = RUNTIME.name_each(value, ("U", "S"))``.
 
 On plain arrays each of them does what Python would have done.
 """
@@ -26,7 +26,13 @@ from typing import Any, cast
 import numpy as np
 
 from workbench.core.tensor import Tensor, value_of
-from workbench.jupyter.memory import Memory, is_array, is_buffer, older, overlap
+from workbench.jupyter.memory import (
+    Memory,
+    is_array,
+    is_buffer,
+    make_older_error,
+    may_overlap,
+)
 from workbench.ops.updates import at
 
 #: The name under which the rewritten code finds the `Runtime`, among the builtins.
@@ -83,22 +89,22 @@ class _Rewriter(ast.NodeTransformer):
         target = node.targets[0]
         self.generic_visit(node)
         if isinstance(target, ast.Name):
-            node.value = _named(node.value, target.id)
+            node.value = _wrap_named(node.value, target.id)
         elif isinstance(target, (ast.Tuple, ast.List)):
             names = [x.id if isinstance(x, ast.Name) else "" for x in target.elts]
             listed = ast.Tuple([ast.Constant(name) for name in names], ast.Load())
-            node.value = _call("each_named", node.value, node.value, listed)
+            node.value = _make_call("name_each", node.value, node.value, listed)
         return node
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
         self.generic_visit(node)
         if isinstance(node.target, ast.Name) and node.value is not None:
-            node.value = _named(node.value, node.target.id)
+            node.value = _wrap_named(node.value, node.target.id)
         return node
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> ast.AST:
         self.generic_visit(node)
-        node.value = _named(node.value, node.target.id)
+        node.value = _wrap_named(node.value, node.target.id)
         return node
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
@@ -107,34 +113,38 @@ class _Rewriter(ast.NodeTransformer):
             method = ast.Constant(_METHODS[type(node.op)])
             old = ast.copy_location(ast.Name(target.id, ast.Load()), target)
             value = self.visit(node.value)
-            made = _call("augment", node, method, old, value, ast.Constant(target.id))
+            made = _make_call(
+                "augment", node, method, old, value, ast.Constant(target.id)
+            )
             return ast.copy_location(ast.Assign([target], made), node)
         if isinstance(target, ast.Attribute):
             text = ast.Constant(ast.unparse(target))
             self.generic_visit(node)
-            target.value = _call("owner", target.value, target.value, text)
+            target.value = _make_call("wrap_owner", target.value, target.value, text)
             return node
         return self.generic_visit(node)
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         if isinstance(node.ctx, ast.Store):
-            node.value = self._place(node.value)
+            node.value = self._make_place(node.value)
             node.slice = self.visit(node.slice)
             return node
         return self.generic_visit(node)
 
-    def _place(self, node: ast.expr) -> ast.expr:
-        """Return an expression whose items are assigned to, as a `Place`."""
+    def _make_place(self, node: ast.expr) -> ast.expr:
+        """Return the code of a `Place` for an expression whose items are assigned."""
         text = ast.Constant(ast.unparse(node))
         if isinstance(node, ast.Subscript):
             place = ast.Subscript(
-                self._place(node.value), self.visit(node.slice), ast.Load()
+                self._make_place(node.value), self.visit(node.slice), ast.Load()
             )
             return ast.copy_location(place, node)
         if isinstance(node, ast.Attribute):
             owner = self.visit(node.value)
-            return _call("attribute", node, owner, ast.Constant(node.attr), text)
-        return _call("name", node, self.visit(node), text)
+            return _make_call(
+                "place_attribute", node, owner, ast.Constant(node.attr), text
+            )
+        return _make_call("make_place", node, self.visit(node), text)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
@@ -146,26 +156,26 @@ class _Rewriter(ast.NodeTransformer):
         else:
             return node
         if name in MAKERS:
-            node.func = _call("maker", function, function)
+            node.func = _make_call("wrap_maker", function, function)
         elif name in DRAWS and isinstance(function, ast.Attribute):
-            node.func = _call("drawer", function, function)
+            node.func = _make_call("wrap_draw", function, function)
         return node
 
 
-def _named(value: ast.expr, name: str) -> ast.expr:
+def _wrap_named(value: ast.expr, name: str) -> ast.expr:
     if isinstance(value, (ast.Constant, ast.Lambda)):
         return value
-    return _call("named", value, value, ast.Constant(name))
+    return _make_call("name_value", value, value, ast.Constant(name))
 
 
-def _call(method: str, at: ast.AST, *args: ast.expr) -> ast.Call:
-    """``RUNTIME.method(*args)``, on the line of ``at``."""
+def _make_call(method: str, at: ast.AST, *args: ast.expr) -> ast.Call:
+    """Return the code ``RUNTIME.method(*args)``, on the line of ``at``."""
     runtime = ast.Name(RUNTIME, ast.Load())
     made = ast.Call(ast.Attribute(runtime, method, ast.Load()), list(args), [])
-    return _located(made, at)
+    return _copy_location(made, at)
 
 
-def _located(made: ast.Call, at: ast.AST) -> ast.Call:
+def _copy_location(made: ast.Call, at: ast.AST) -> ast.Call:
     ast.copy_location(made, at)
     for part in (made.func, *ast.walk(made.func), *made.args):
         if not hasattr(part, "lineno") and isinstance(part, ast.expr):
@@ -173,12 +183,12 @@ def _located(made: ast.Call, at: ast.AST) -> ast.Call:
     return made
 
 
-def names_read(source: str, tree: ast.Module) -> list[str]:
+def find_read(source: str, tree: ast.Module) -> list[str]:
     """Return the global names that a cell's own code reads, in order of appearance.
 
     Names that only functions of other cells read are not seen here.
     """
-    read = set(_referenced(symtable.symtable(source, "<cell>", "exec")))
+    read = set(_iterate_referenced(symtable.symtable(source, "<cell>", "exec")))
     for node in ast.walk(tree):
         if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
             read.add(node.target.id)
@@ -187,16 +197,16 @@ def names_read(source: str, tree: ast.Module) -> list[str]:
     return list(dict.fromkeys(x.id for x in names))
 
 
-def _referenced(table: symtable.SymbolTable) -> Iterator[str]:
+def _iterate_referenced(table: symtable.SymbolTable) -> Iterator[str]:
     top = table.get_type() == "module"
     for symbol in table.get_symbols():
         if symbol.is_referenced() and (top or symbol.is_global()):
             yield symbol.get_name()
     for child in table.get_children():
-        yield from _referenced(child)
+        yield from _iterate_referenced(child)
 
 
-def assigned(tree: ast.Module) -> list[str]:
+def find_assigned(tree: ast.Module) -> list[str]:
     """Return the names that the cell binds at its top level, in order of appearance."""
     found: list[ast.Name] = []
     stack: list[ast.AST] = [tree]
@@ -215,68 +225,68 @@ def assigned(tree: ast.Module) -> list[str]:
     return list(dict.fromkeys([x.id for x in found] + names))
 
 
-# What the rewritten code of a cell calls: stores, makers and names.
+# The functions for the rewritten code of a cell: stores, makers and names.
 #
-# On plain arrays everything here does what Python does, inside a cell or not. Where
-# a Tensor takes part, ``out[i] = v`` and ``out += v`` are functional updates, which
-# `memory.py` makes known to all that held the old value.
+# On plain arrays they all do what Python does, inside a cell or not. With a Tensor
+# ``out[i] = v`` and ``out += v`` are functional updates, and `memory.py` replaces the
+# old value everywhere.
 
 
 class Runtime:
-    """What rewritten code finds under `RUNTIME`."""
+    """The object that rewritten code finds under `RUNTIME`."""
 
     def __init__(self) -> None:
         #: The memory of the cell that runs now.
         self.memory: Memory | None = None
 
-    # What the code calls
+    # Called by rewritten code
 
-    def name(self, value: Any, text: str) -> Place:
+    def make_place(self, value: object, text: str) -> Place:
         """Return the place behind a name, or any other expression."""
         return Place(self, value, text)
 
-    def attribute(self, owner: Any, name: str, text: str) -> Place:
+    def place_attribute(self, owner: object, name: str, text: str) -> Place:
         """Return the place behind ``owner.name``."""
         return Place(self, getattr(owner, name), text, owner=owner, key=name)
 
-    def owner(self, owner: Any, text: str) -> Owner:
-        """Return an object one of whose attributes is changed by ``+=``."""
+    def wrap_owner(self, owner: object, text: str) -> Owner:
+        """Return a wrapper of an object, one of whose attributes ``+=`` changes."""
         return Owner(self, owner, text)
 
-    def named(self, value: Any, name: str) -> Any:
-        """Return the value itself; a node that had no name has this one."""
+    def name_value(self, value: Any, name: str) -> Any:
+        """Return the value itself, after naming it if it is a node without a name."""
         if type(value) is Tensor and value.name is None:
             value.name = name
         return value
 
-    def each_named(self, value: Any, names: tuple[str, ...]) -> Any:
-        """The value itself; the entries of a tuple of so many have these names."""
+    def name_each(self, value: Any, names: tuple[str, ...]) -> Any:
+        """Return the value itself, after naming the entries of such a tuple."""
         if isinstance(value, tuple) and len(value) == len(names):
             for x, name in zip(value, names, strict=True):
                 if name:
-                    self.named(x, name)
+                    self.name_value(x, name)
         return value
 
     def augment(self, method: str, old: Any, operand: Any, text: str) -> Any:
-        """``old += operand`` and its kin."""
+        """Return the result of ``old += operand`` or another such operator."""
         change = getattr(operator, method)
         plain = not isinstance(old, Tensor) and not isinstance(operand, Tensor)
         memory = self.memory
-        if memory is None or not is_array(old) or (plain and _writeable(old)):
-            return self.named(change(old, operand), text)
+        if memory is None or not is_array(old) or (plain and _is_writeable(old)):
+            return self.name_value(change(old, operand), text)
         place = Place(self, old, text)
         del old
         memory.check(place.value, text)
-        held = [] if isinstance(place.value, Tensor) else memory.holders(place)
+        held = [] if isinstance(place.value, Tensor) else memory.find_holders(place)
         if plain:
             new = change(np.copy(place.value), operand)
         else:
-            new = _in_dtype(method, place.value, operand)
+            new = _augment_in_dtype(method, place.value, operand)
         memory.replace(place, new, None, held)
         return new
 
-    def maker(self, function: Any) -> Any:
-        """``np.array`` and its kin as they are, or one that keeps Tensors."""
+    def wrap_maker(self, function: Any) -> Any:
+        """Return a version of ``np.array`` or its like that keeps Tensors."""
         known = getattr(function, "__name__", "")
         numpys: Callable[..., Any] = function
         if known not in MAKERS or function is not vars(np)[known]:
@@ -289,8 +299,8 @@ class Runtime:
 
         return make
 
-    def drawer(self, function: Any) -> Any:
-        """A draw of a generator of NumPy's as a node of the program, or it itself."""
+    def wrap_draw(self, function: Any) -> Any:
+        """Return a draw method of a NumPy generator whose draws are nodes."""
         owner = getattr(function, "__self__", None)
         if type(owner) is not np.random.Generator:
             return function
@@ -300,10 +310,10 @@ class Runtime:
 
 
 class Place:
-    """Where ``...[key] = value`` writes to.
+    """The target of ``...[key] = value``.
 
-    ``value`` is the array or container; ``owner`` and ``key`` tell where it was
-    found: an attribute of an object, or an item of another place.
+    ``value`` is the array or container; ``owner`` and ``key`` say where it is: an
+    attribute of an object, or an item of another place.
     """
 
     __slots__ = ("key", "owner", "runtime", "text", "value")
@@ -331,57 +341,57 @@ class Place:
         if (
             memory is None
             or not is_array(self.value)
-            or (not tensors and _writeable(self.value))
+            or (not tensors and _is_writeable(self.value))
         ):
             self.value[key] = value
             return
         owner, held = self.owner, []
-        inside = isinstance(owner, Place) and is_array(owner.value)
-        if not inside:
+        nested = isinstance(owner, Place) and is_array(owner.value)
+        if not nested:
             if not isinstance(self.value, Tensor) and _is_foreign(owner):
-                raise older(self.text)
+                raise make_older_error(self.text)
             memory.check(self.value, self.text)
             if not isinstance(self.value, Tensor):
-                held = memory.holders(self)
+                held = memory.find_holders(self)
         if tensors:
             new = at(self.value)[key].set(value)
         else:
             new = np.copy(self.value)
             new[key] = value
-        if not inside:
+        if not nested:
             memory.replace(self, new, key, held)
             if isinstance(owner, Place):
                 owner.value[self.key] = new
             elif owner is not None:
                 setattr(owner, self.key, new)
-        elif overlap(value_of(self.value), value_of(owner.value)):
-            # `out[0][1] = v`: the middle is a view that nobody else has. (Of an
-            # index that copies, NumPy too changes only the copy.)
+        elif may_overlap(value_of(self.value), value_of(owner.value)):
+            # `out[0][1] = v`: the inner array is a view that nothing else holds. (With
+            # an index that copies, NumPy too changes only the copy.)
             owner[self.key] = new
 
-    def _augmented(self, method: str, operand: Any) -> Any:
+    def _augment(self, method: str, operand: Any) -> Any:
         owner = self.owner
-        inside = isinstance(owner, Place) and is_array(owner.value)
+        nested = isinstance(owner, Place) and is_array(owner.value)
         tensors = isinstance(self.value, Tensor) or isinstance(operand, Tensor)
-        if not inside:
+        if not nested:
             return self.runtime.augment(method, self.value, operand, self.text)
         if tensors and is_array(self.value):
-            return _in_dtype(method, self.value, operand)
-        if is_array(self.value) and not _writeable(self.value):
+            return _augment_in_dtype(method, self.value, operand)
+        if is_array(self.value) and not _is_writeable(self.value):
             return getattr(operator, method)(np.copy(self.value), operand)
         return getattr(operator, method)(self.value, operand)
 
 
-def _augmenting(method: str) -> Callable[[Place, Any], Any]:
+def _make_augment(method: str) -> Callable[[Place, Any], Any]:
     def augmented(self: Place, operand: Any) -> Any:
-        return self._augmented(method, operand)
+        return self._augment(method, operand)
 
     return augmented
 
 
 _OPERATORS = "add and floordiv lshift matmul mod mul or pow rshift sub truediv xor"
 for _name in _OPERATORS.split():
-    setattr(Place, f"__i{_name}__", _augmenting(f"i{_name}"))
+    setattr(Place, f"__i{_name}__", _make_augment(f"i{_name}"))
 
 
 class Owner:
@@ -393,7 +403,7 @@ class Owner:
     _runtime: Runtime
     _text: str
 
-    def __init__(self, runtime: Runtime, owner: Any, text: str) -> None:
+    def __init__(self, runtime: Runtime, owner: object, text: str) -> None:
         object.__setattr__(self, "_runtime", runtime)
         object.__setattr__(self, "_object", owner)
         object.__setattr__(self, "_text", text)
@@ -401,12 +411,12 @@ class Owner:
     def __getattr__(self, name: str) -> Place:
         return Place(self._runtime, getattr(self._object, name), self._text)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         setattr(self._object, name, value)
 
 
-def _is_foreign(owner: Any) -> bool:
-    """Return whether an array that this has for an attribute may be anybody's."""
+def _is_foreign(owner: object) -> bool:
+    """Return whether other code may share an array that is this object's attribute."""
     return (
         owner is not None
         and not isinstance(owner, (Place, SimpleNamespace))
@@ -414,10 +424,10 @@ def _is_foreign(owner: Any) -> bool:
     )
 
 
-def _writeable(array: Any) -> bool:
-    """Return whether no trace has caught an array, nor what it is a view of.
+def _is_writeable(array: object) -> bool:
+    """Return whether no trace has made an array read-only, nor one that it views.
 
-    Of another library's arrays that is not known.
+    False for arrays of another library, where it is unknown.
     """
     while type(array) is np.ndarray:
         if not array.flags.writeable:
@@ -428,7 +438,7 @@ def _writeable(array: Any) -> bool:
     return isinstance(array, np.ndarray) or not is_buffer(array)
 
 
-def _in_dtype(method: str, old: Any, operand: Any) -> Any:
+def _augment_in_dtype(method: str, old: Any, operand: Any) -> Any:
     """Return the result of an in-place operator: in the shape and dtype of ``old``."""
     name = method[1:]
     binary = getattr(operator, f"{name}_" if name in ("and", "or") else name)
@@ -441,7 +451,7 @@ def _in_dtype(method: str, old: Any, operand: Any) -> Any:
     return new
 
 
-def _holds_tensor(values: Sequence[Any]) -> bool:
+def _holds_tensor(values: Sequence[object]) -> bool:
     """Return whether a Tensor is among the values, or in lists and tuples there."""
     stack: list[Any] = list(values)
     while stack:
@@ -453,7 +463,7 @@ def _holds_tensor(values: Sequence[Any]) -> bool:
     return False
 
 
-def _array(
+def _make_array(
     values: Any,
     dtype: Any = None,
     *,
@@ -461,32 +471,34 @@ def _array(
     ndmin: int = 0,
     **settings: Any,
 ) -> Any:
-    made = np.copy(values) if isinstance(values, Tensor) and copy else _stacked(values)
+    made = np.copy(values) if isinstance(values, Tensor) and copy else _stack(values)
     if dtype is not None and made.dtype != np.dtype(dtype):
         made = made.astype(dtype)
     return made.reshape((1,) * (ndmin - made.ndim) + made.shape) if ndmin else made
 
 
-def _asarray(values: Any, dtype: Any = None, order: Any = None, **settings: Any) -> Any:
-    return _array(values, dtype, copy=settings.get("copy"))
+def _make_asarray(
+    values: Any, dtype: Any = None, order: Any = None, **settings: Any
+) -> Any:
+    return _make_array(values, dtype, copy=settings.get("copy"))
 
 
-def _stacked(values: Any) -> Any:
-    """Nested lists with Tensors inside as one Tensor."""
+def _stack(values: Any) -> Any:
+    """Return nested lists with Tensors inside as one Tensor."""
     if not isinstance(values, (list, tuple)):
         return values
     if not _holds_tensor(values):
         return np.array(values)
-    return np.stack([_stacked(x) for x in values])
+    return np.stack([_stack(x) for x in values])
 
 
-def _full(shape: Any, fill_value: Any, dtype: Any = None, **settings: Any) -> Any:
+def _make_full(shape: Any, fill_value: Any, dtype: Any = None, **settings: Any) -> Any:
     made = np.copy(np.broadcast_to(fill_value, shape))
     return made if dtype is None else made.astype(dtype)
 
 
-_MAKERS: dict[str, Callable[..., Any]] = dict.fromkeys(MAKERS, _asarray) | {
-    "array": _array,
-    "full": _full,
+_MAKERS: dict[str, Callable[..., Any]] = dict.fromkeys(MAKERS, _make_asarray) | {
+    "array": _make_array,
+    "full": _make_full,
     "full_like": cast(Any, np.full_like),
 }

@@ -7,19 +7,22 @@ from typing import Any
 import numpy as np
 from plotly import graph_objects as go
 
-from workbench.jupyter.figure import GRID, INK, Figure, Plot, layout
+from workbench.checks.progress import Progress
+from workbench.jupyter.figure import GRID, INK, Figure, Plot, make_layout
 from workbench.session.derivative import SecondDerivative
 from workbench.session.matrix import Matrix
 
 Array = np.ndarray[Any, Any]
 
-#: Of eigenvalues: above zero, below, and what counts as zero.
+#: The colours of eigenvalues above zero, below zero, and of zero ones.
 WARM, COLD, NONE = "rgb(216, 92, 0)", "rgb(33, 118, 212)", "#9aa3ad"
-#: An asymmetry, by the largest entry, that is rounding and no worth a word.
+#: The relative asymmetry that is only rounding.
 ROUNDING = 1e-6
 
 
-def eigenvalue_plot(found: SecondDerivative, title: str, progress: Any = None) -> Plot:
+def eigenvalue_plot(
+    found: SecondDerivative, title: str, progress: Progress | None = None
+) -> Plot:
     """Return the eigenvalues from the largest down, their magnitudes on a log scale."""
     values, asymmetry = found.eigenvalues(progress)
     values = values[::-1]
@@ -40,17 +43,19 @@ def eigenvalue_plot(found: SecondDerivative, title: str, progress: Any = None) -
     ]
     if largest:
         said.append(
-            f"from {_number(values[-1])} to {_number(values[0])}; condition number"
-            f" {_condition(largest, float(np.min(sizes)), bool(zero.any()))}"
+            f"from {_format_number(values[-1])} to {_format_number(values[0])};"
+            " condition number"
+            f" {_format_condition(largest, float(np.min(sizes)), bool(zero.any()))}"
         )
     else:
         said.append("every eigenvalue is zero")
     if asymmetry > ROUNDING:
         said.append(
             f"the matrix differs from its transpose by {asymmetry:.1%} of its largest"
-            " entry, as overrides make it: these are of its symmetric part"
+            " entry, as overrides make it: the eigenvalues are those of its symmetric"
+            " part"
         )
-    shown = _shown(sizes, tolerance)
+    shown = _clip_zeros(sizes, tolerance)
     traces = [
         go.Scatter(
             x=np.flatnonzero(chosen) + 1,
@@ -58,22 +63,28 @@ def eigenvalue_plot(found: SecondDerivative, title: str, progress: Any = None) -
             customdata=values[chosen],
             mode="markers",
             name=name,
-            marker={"color": colour, "symbol": symbol, "size": _marker(len(values))},
+            marker={
+                "color": colour,
+                "symbol": symbol,
+                "size": _choose_size(len(values)),
+            },
             hovertemplate="eigenvalue %{x}: %{customdata:.6~g}<extra></extra>",
         )
         for name, chosen, colour, symbol in groups
         if chosen.any()
     ]
     note = "; ".join([*said[:1], *filter(None, [found.caption]), *said[1:]])
-    looks = _looks(title, note, "|eigenvalue|", shown, len(values))
+    settings = _make_settings(title, note, "|eigenvalue|", shown, len(values))
     if zero.any() and largest:
-        traces.append(_line(len(values), tolerance, "zero by rounding below"))
-        _reach(looks, tolerance)
-    return Plot(title, note, Figure(data=traces, layout=looks))
+        traces.append(_draw_line(len(values), tolerance, "zero by rounding below"))
+        _extend_range(settings, tolerance)
+    return Plot(title, note, Figure(data=traces, layout=settings))
 
 
-def singular_value_plot(found: Matrix, title: str, progress: Any = None) -> Plot:
-    """Return the singular values on a log scale, and below what they count as zero."""
+def singular_value_plot(
+    found: Matrix, title: str, progress: Progress | None = None
+) -> Plot:
+    """Return the singular values on a log scale, with the limit that counts as zero."""
     values = found.compute_singular_values(progress)
     rank, tolerance = found.rank, found.tolerance
     said = [
@@ -83,12 +94,13 @@ def singular_value_plot(found: Matrix, title: str, progress: Any = None) -> Plot
     if len(values) and values[0]:
         smallest = float(values[-1])
         said.append(
-            f"from {_number(values[-1])} to {_number(values[0])}; condition number"
-            f" {_condition(float(values[0]), smallest, rank < len(values))}"
+            f"from {_format_number(values[-1])} to {_format_number(values[0])};"
+            " condition number"
+            f" {_format_condition(float(values[0]), smallest, rank < len(values))}"
         )
     elif len(values):
         said.append("every singular value is zero")
-    shown = _shown(values, tolerance)
+    shown = _clip_zeros(values, tolerance)
     counts = np.arange(len(values))  # host array: a figure's
     traces = [
         go.Scatter(
@@ -97,7 +109,11 @@ def singular_value_plot(found: Matrix, title: str, progress: Any = None) -> Plot
             customdata=values[chosen],
             mode="markers",
             name=name,
-            marker={"color": colour, "symbol": symbol, "size": _marker(len(values))},
+            marker={
+                "color": colour,
+                "symbol": symbol,
+                "size": _choose_size(len(values)),
+            },
             hovertemplate="singular value %{x}: %{customdata:.6~g}<extra></extra>",
         )
         for name, chosen, colour, symbol in (
@@ -107,25 +123,25 @@ def singular_value_plot(found: Matrix, title: str, progress: Any = None) -> Plot
         if chosen.any()
     ]
     note = "; ".join([*said[:1], *filter(None, [found.caption]), *said[1:]])
-    looks = _looks(title, note, "singular value", shown, len(values))
+    settings = _make_settings(title, note, "singular value", shown, len(values))
     if 0 < rank < len(values):
-        traces.append(_line(len(values), tolerance, "zero by rounding below"))
-        _reach(looks, tolerance)
-    return Plot(title, note, Figure(data=traces, layout=looks))
+        traces.append(_draw_line(len(values), tolerance, "zero by rounding below"))
+        _extend_range(settings, tolerance)
+    return Plot(title, note, Figure(data=traces, layout=settings))
 
 
-def _number(x: Any) -> str:
+def _format_number(x: float) -> str:
     return f"{float(x):.4g}"
 
 
-def _condition(largest: float, smallest: float, deficient: bool) -> str:
-    """The quotient; of a matrix that is singular up to rounding, that it is so."""
+def _format_condition(largest: float, smallest: float, deficient: bool) -> str:
+    """Return the condition number as text, with a note on singular matrices."""
     number = f"{largest / smallest:.3g}" if smallest else "infinite"
     return f"{number} (singular up to rounding)" if deficient else number
 
 
-def _shown(sizes: Array, tolerance: float) -> Array:
-    """Return where a log scale can show values: exact zeros stand at its lower end."""
+def _clip_zeros(sizes: Array, tolerance: float) -> Array:
+    """Return values for a log scale, with exact zeros at its lower end."""
     positive = sizes[sizes > 0]
     floor = float(np.min(positive, initial=1.0 if not positive.size else np.inf))
     if tolerance:
@@ -133,11 +149,11 @@ def _shown(sizes: Array, tolerance: float) -> Array:
     return np.maximum(sizes, max(floor, 1e-300))
 
 
-def _marker(count: int) -> int:
+def _choose_size(count: int) -> int:
     return 8 if count <= 40 else 6 if count <= 200 else 4
 
 
-def _line(count: int, height: float, name: str) -> Any:
+def _draw_line(count: int, height: float, name: str) -> go.Scatter:
     return go.Scatter(
         x=[0.5, count + 0.5],
         y=[height, height],
@@ -148,10 +164,10 @@ def _line(count: int, height: float, name: str) -> Any:
     )
 
 
-def _looks(
+def _make_settings(
     title: str, note: str, what: str, shown: Array, count: int
 ) -> dict[str, Any]:
-    made = layout(title, note)
+    made = make_layout(title, note)
     low, high = (0.0, 0.0)
     if shown.size:
         low, high = (float(np.log10(x)) for x in (shown.min(), shown.max()))
@@ -178,7 +194,7 @@ def _looks(
         "range": [low - pad, high + pad],
         "automargin": True,
     }
-    _ticks(made["yaxis"], decades)
+    _set_ticks(made["yaxis"], decades)
     made["legend"] = {
         "orientation": "h",
         "y": -0.1,
@@ -189,21 +205,21 @@ def _looks(
     return made
 
 
-def _ticks(axis: dict[str, Any], decades: float) -> None:
-    """Whole powers of ten where there are several, at most eight of them."""
+def _set_ticks(axis: dict[str, Any], decades: float) -> None:
+    """Set ticks at whole powers of ten where there are several, at most eight."""
     for key in ("dtick", "nticks", "tickformat"):
         axis.pop(key, None)
     if decades >= 2:
         axis["dtick"] = max(1, int(np.ceil(decades / 8)))
     else:
-        # Without it, digits between powers of ten stand alone, in a smaller type.
+        # Without it, digits between powers of ten are labelled alone, in small type.
         axis |= {"nticks": 6, "tickformat": ".3~g"}
 
 
-def _reach(looks: dict[str, Any], height: float) -> None:
-    """Let a line be seen."""
-    axis = looks["yaxis"]
+def _extend_range(settings: dict[str, Any], height: float) -> None:
+    """Extend the range of the axis, so that a line is visible."""
+    axis = settings["yaxis"]
     low, high = axis["range"]
     at = float(np.log10(max(height, 1e-300)))
     axis["range"] = [min(low, at - 0.3), max(high, at + 0.3)]
-    _ticks(axis, axis["range"][1] - axis["range"][0])
+    _set_ticks(axis, axis["range"][1] - axis["range"][0])

@@ -18,10 +18,10 @@ MODULE_VERSION = "0.1.0"
 
 
 class GraphWidget(DOMWidget):  # type: ignore[misc]
-    """The live graph of a session: what the page draws and changes.
+    """The live graph of a session, which the page draws and changes.
 
-    Made by `workbench.jupyter.show`; any number of views share it. It refers to
-    the session weakly, and closes when that is gone.
+    Made by `workbench.jupyter.show`; any number of views share it. It has a weak
+    reference to the session, and closes when the session is deleted.
     """
 
     _model_name = Unicode("GraphModel").tag(sync=True)
@@ -36,15 +36,15 @@ class GraphWidget(DOMWidget):  # type: ignore[misc]
         super().__init__(**settings)
         self._link = Link(session, self.send)
         link.listen()
-        weakref.finalize(session, _close, weakref.ref(self)).atexit = False
+        weakref.finalize(session, _close_reference, weakref.ref(self)).atexit = False
 
     def open(self) -> None:
-        """Open the line to the page; what comes on it is handled where it asks."""
+        """Open the line to the page, so that its messages use its own subshell."""
         super().open()
-        # ipykernel 7.4 sends what a page says to where its comm was last written
-        # from: once a cell has written there, to the end of all cells. The page names
-        # a subshell of its own, which hears it while a cell runs. The name is private:
-        # where it is missing, the kernel does what the page asks for.
+        # ipykernel 7.4 sends a page's messages to the subshell that last wrote to its
+        # comm; after a cell has written, they wait until all cells have run. The page
+        # names a subshell of its own, which answers while a cell runs. The attribute
+        # is private: without it, messages wait for the running cells.
         if hasattr(self.comm, "_reply_subshell_for"):
             self.comm._reply_subshell_for = _keep_subshell
 
@@ -52,11 +52,11 @@ class GraphWidget(DOMWidget):  # type: ignore[misc]
         self._link.receive(content)
 
     def set_state(self, sync_data: dict[str, Any]) -> None:
-        """Take from the page what is the page's to say."""
+        """Accept only the part of the state that the page owns."""
         super().set_state({k: v for k, v in sync_data.items() if k == "layout"})
 
     def close(self) -> None:
-        """Close the line to the page; the picture that is saved stays."""
+        """Close the line to the page; the saved picture stays."""
         link = getattr(self, "_link", None)
         if link is not None:
             link.close()
@@ -64,11 +64,11 @@ class GraphWidget(DOMWidget):  # type: ignore[misc]
 
 
 def _keep_subshell(data: object, subshell: str | None) -> str | None:
-    """Return the subshell that the page names, whatever it says there."""
+    """Return the subshell that the page names."""
     return subshell
 
 
-def _close(widget: weakref.ref[GraphWidget]) -> None:
+def _close_reference(widget: weakref.ref[GraphWidget]) -> None:
     found = widget()
     if found is not None:
         found.close()
@@ -77,15 +77,15 @@ def _close(widget: weakref.ref[GraphWidget]) -> None:
 _widgets: weakref.WeakKeyDictionary[Session, GraphWidget] = weakref.WeakKeyDictionary()
 
 
-def widget_for(session: Session) -> GraphWidget:
-    """Return the widget of a session, made when first asked for."""
+def get_widget(session: Session) -> GraphWidget:
+    """Return the widget of a session; make it at the first call."""
     found = _widgets.get(session)
     if found is None or found.comm is None:
         found = _widgets[session] = GraphWidget(session)
     return found
 
 
-def close(session: Session) -> None:
+def close_widget(session: Session) -> None:
     """Close the widget of a session, if it has one."""
     found = _widgets.pop(session, None)
     if found is not None:
