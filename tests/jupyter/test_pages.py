@@ -21,7 +21,7 @@ README = ROOT / "README.md"
 PAGES = [README, *sorted((ROOT / "notebooks" / "guide").rglob("*.md"))]
 #: Python on a forge, or what the site runs too, with its options.
 CELL = re.compile(
-    r"^```(?:python|\{code-cell\} ipython3)\n(?::\w.*\n)*(.*?)^```", re.M | re.S
+    r"^```(?:python|\{code-cell\} ipython3)\n(?::\w.*\n\n?)*(.*?)^```", re.M | re.S
 )
 WITH_CODE = [page for page in PAGES if CELL.search(page.read_text("utf-8"))]
 

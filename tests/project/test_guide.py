@@ -167,7 +167,7 @@ def test_every_function_of_formulas_is_listed() -> None:
     (names,) = re.findall(r"The functions are NumPy's:\s(.*?)\.\n\n", text, re.S)
     assert re.findall(r"`(\w+)`", names) == sorted(expression.FUNCTIONS)
     limits = expression.MOST_CHARACTERS, expression.MOST_NESTING
-    assert "{:,} characters and {} levels".format(*limits) in text
+    assert "{:,} characters and {}\nlevels".format(*limits) in text
 
 
 # The site
