@@ -189,7 +189,7 @@ class Drawing(np.random.Generator):
     def _draw(self, name: str, size: Any, **settings: Any) -> Array:
         """Draw from a law of NumPy's whose parameters are constants."""
         with source.pin_line():
-            return random.drawn(self, name, size, settings)
+            return random.draw_sample(self, name, size, settings)
 
 
 def defer_draws(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -197,11 +197,11 @@ def defer_draws(method: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(method)
     def draw(self: Drawing, *args: Any, **named: Any) -> object:
-        if random.unknown() is None and (
+        if random.find_anchor() is None and (
             (self.always and not traces.has_open_trace())
             or any(_has_unknown(x) for x in (*args, *named.values()))
         ):
-            with source.pin_line(), random.anchored(self.shared):
+            with source.pin_line(), random.anchor_draws(self.shared):
                 return method(self, *args, **named)
         return method(self, *args, **named)
 
@@ -573,7 +573,7 @@ def _make_plain(name: str, summary: str) -> Callable[..., Any]:
     numpys = getattr(np.random.Generator, name)
 
     def method(self: Drawing, size: Size = None, *rest: Any, **more: Any) -> Any:
-        if rest or more.get("out") is not None or not random.inside():
+        if rest or more.get("out") is not None or not random.is_recording_draws():
             return numpys(self, size, *rest, **more)
         return self._draw(name, size, **more)
 
@@ -598,7 +598,7 @@ def _make_counting(
     names = list(texts)
 
     def method(self: Drawing, *given: Any, **named: Any) -> Any:
-        if not random.inside():
+        if not random.is_recording_draws():
             return numpys(self, *given, **named)
         settings = defaults | dict(zip((*names, "size"), given, strict=False)) | named
         if len(given) > len(names) + 1:
@@ -701,7 +701,7 @@ class Order(Drawing):
             The axis whose slices change places.
         """
         if not has_tensor(x):
-            if random.unknown() is None:
+            if random.find_anchor() is None:
                 return super().permutation(x, axis)
             if np.ndim(x) == 0:
                 return self._draw("permutation", None, n=int(np.asarray(x)))
@@ -728,7 +728,7 @@ class Order(Drawing):
         out
             A plain array for the result of a plain ``x``.
         """
-        if not has_tensor(x) and random.unknown() is None:
+        if not has_tensor(x) and random.find_anchor() is None:
             return super().permuted(x, axis=axis, out=out)
         refuse_out("rng.permuted", out)
         x = admit(x)
@@ -797,7 +797,7 @@ class Order(Drawing):
             If ``p`` is a Tensor that is differentiated by.
         """
         p = require_constant(p, "rng.choice(p=x)")
-        inside = random.unknown() is not None
+        inside = random.find_anchor() is not None
         if not has_tensor(a, p) and not inside:
             plain: Any = super().choice
             return plain(a, size, replace, p, axis, shuffle)
@@ -870,7 +870,7 @@ class Shapes(Drawing):
         check_range(call, lambda v: v >= 0, shape=a)
         size = broadcast_size(call, size, a)
         value = value_of(a)
-        if value is None or random.unknown() is not None:
+        if value is None or random.find_anchor() is not None:
             return apply(GAMMA, (a, self._draw("random", size) - 0.5))
         y: Any = super().standard_gamma(value, size) if drawn is None else drawn
         return self._record_draw(GAMMA, (a,), gamma_tail(value, y), y)
@@ -879,8 +879,8 @@ class Shapes(Drawing):
         self, op: Op, shapes: tuple[Array, ...], tail: Array, y: Array
     ) -> Tensor:
         """Record a draw ``y`` that NumPy has made as the quantile at its ``tail``."""
-        noise = random.node(OPS["random_uniform"], (tail,), tail)
-        return random.node(op, (*shapes, noise), y)
+        noise = random.record_draw(OPS["random_uniform"], (tail,), tail)
+        return random.record_draw(op, (*shapes, noise), y)
 
     def gamma(self, shape: ArrayLike, scale: ArrayLike = 1.0, size: Size = None) -> Any:
         """Draw from a gamma distribution: ``scale * standard_gamma(shape)``.
@@ -935,7 +935,7 @@ class Shapes(Drawing):
             check_range("rng.beta", lambda v: v > 0, a=a, b=b)
             shape: Any = broadcast_size("rng.beta", size, a, b)
             p, q = value_of(a), value_of(b)
-            if p is None or q is None or random.unknown() is not None:
+            if p is None or q is None or random.find_anchor() is not None:
                 return apply(BETA, (a, b, self._draw("random", shape) - 0.5))
             y = super().beta(p, q, shape)
             return self._record_draw(BETA, (a, b), beta_tail(p, q, y), y)
@@ -978,7 +978,7 @@ class Shapes(Drawing):
         self, call: str, kinds: list[Any], size: tuple[Any, ...] | None
     ) -> list[Array]:
         """Draw from several laws: a shape is for a gamma law, None for a normal one."""
-        known = random.unknown() is None and all(
+        known = random.find_anchor() is None and all(
             a is None or value_of(a) is not None for a in kinds
         )
         if not known:
@@ -1004,7 +1004,7 @@ class Shapes(Drawing):
                 made.append(self._draw_gamma(call, a, size, row))
             else:
                 name = "standard_normal" if a is None else "standard_gamma"
-                made.append(random.node(OPS[f"random_{name}"], (row,), row))
+                made.append(random.record_draw(OPS[f"random_{name}"], (row,), row))
         return made
 
     def _draw_gamma_of(self, call: str, a: Array, size: Size) -> Array:

@@ -368,7 +368,7 @@ def test_cosine_transforms_without_the_setting_that_cupy_lacks(
     def cupy(x: Any, type: int, *, axis: int, norm: str) -> Any:
         return getattr(fft, kind)(x, type, axis=axis, norm=norm)
 
-    made = filters._without_setting(
+    made = filters._transform_on_cupy(
         cupy, x, kind, {**settings, "orthogonalize": orthogonal}
     )
     expected = getattr(fft, kind)(x, **settings, orthogonalize=orthogonal)

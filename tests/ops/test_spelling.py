@@ -9,7 +9,7 @@ import pytest
 
 from workbench.core.hooks import OP_MODULES
 from workbench.core.op import OPS
-from workbench.ops.spelling import pretty
+from workbench.ops.spelling import format_rule
 
 #: What only code has: operators, names with a line below, numbers beside a name.
 CODE = re.compile(r"\*|_|\bx\d|\bsqrt\b|None|==|!=|\bnp\.|\d\.\d|-\d")
@@ -41,7 +41,7 @@ WRITTEN = {
 
 @pytest.mark.parametrize("code", WRITTEN)
 def test_an_expression_is_written_as_in_a_book(code: str) -> None:
-    assert pretty(code) == WRITTEN[code]
+    assert format_rule(code) == WRITTEN[code]
 
 
 def test_the_rules_of_all_ops_are_mathematics() -> None:

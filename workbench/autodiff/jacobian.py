@@ -33,7 +33,7 @@ from workbench.core.tensor import Tensor, admit
 from workbench.core.trace import detach
 from workbench.errors import DtypeError, ShapeError, UsageError
 from workbench.ops.define import shape_of
-from workbench.ops.lengths import delayed
+from workbench.ops.lengths import defer_function
 
 Function = Callable[..., Any]
 
@@ -292,7 +292,7 @@ def jacobian(
         made = _matrix(call, MODES[mode])
         return call.with_aux(made) if has_aux else made
 
-    return delayed(dense)
+    return defer_function(dense)
 
 
 def jacrev(f: Function, argnums: Argnums = None, **settings: Any) -> Any:
@@ -407,7 +407,7 @@ def hessian(
         made = _matrix(call, "forward", optional=True)
         return call.with_aux(made) if has_aux else made
 
-    return delayed(dense)
+    return defer_function(dense)
 
 
 def _matrix(call: RecordedCall, mode: Mode | None, optional: bool = False) -> Any:

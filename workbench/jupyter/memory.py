@@ -465,10 +465,10 @@ class PlainConverter:
         if kind is np.ndarray:
             return self._convert_array(x)
         if is_sparse(x) and isinstance(x.data, Tensor):
-            from workbench.ops.sparse.pattern import taken
+            from workbench.ops.sparse.pattern import split_sparse
             from workbench.ops.sparse.tensor import build
 
-            data, pattern = taken(x)
+            data, pattern = split_sparse(x)
             made = self._value(data)
             return x if made is data else build(made, pattern)
         if isinstance(x, (tuple, frozenset)):

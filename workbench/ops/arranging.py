@@ -39,9 +39,9 @@ from workbench.ops.define import (
 )
 from workbench.ops.indexing import ARRAY, GETITEM, SCATTER
 from workbench.ops.shaping import (
+    as_integer,
+    as_integers,
     distinct_axes,
-    integer,
-    integers,
     moveaxis,
     normal_axes,
     normal_axis,
@@ -114,7 +114,7 @@ def roll(a: Array, shift: int | Sequence[int], axis: Axis = None) -> Array:
     """`numpy.roll`."""
     if axis is None:
         return np.reshape(np.roll(np.ravel(a), shift, 0), shape_of(a))
-    shifts, axes = np.broadcast_arrays(integers(shift), integers(axis))
+    shifts, axes = np.broadcast_arrays(as_integers(shift), as_integers(axis))
     params = {
         "shift": tuple(shifts.tolist()),
         "axis": normal_axes(tuple(axes.tolist()), len(shape_of(a))),
@@ -162,7 +162,7 @@ TILE = linear(
 @implements(np.tile)
 def tile(A: Array, reps: int | Sequence[int]) -> Array:
     """`numpy.tile`."""
-    return apply(TILE, (A,), {"reps": integers(reps)})
+    return apply(TILE, (A,), {"reps": as_integers(reps)})
 
 
 def _repeat_compute(x: Array, *, repeats: int, axis: tuple[int]) -> Array:
@@ -221,16 +221,16 @@ TRIL, TRIU = _triangle("tril", np.tril), _triangle("triu", np.triu)
 @implements(np.tril)
 def tril(m: Array, k: int = 0) -> Array:
     """`numpy.tril`."""
-    return apply(TRIL, (_matrix(m),), {"k": operator.index(k)})
+    return apply(TRIL, (_broadcast_to_matrix(m),), {"k": operator.index(k)})
 
 
 @implements(np.triu)
 def triu(m: Array, k: int = 0) -> Array:
     """`numpy.triu`."""
-    return apply(TRIU, (_matrix(m),), {"k": operator.index(k)})
+    return apply(TRIU, (_broadcast_to_matrix(m),), {"k": operator.index(k)})
 
 
-def _matrix(m: Array) -> Array:
+def _broadcast_to_matrix(m: Array) -> Array:
     shape = shape_of(m)
     return np.broadcast_to(m, shape * 2) if len(shape) == 1 else m
 
@@ -238,7 +238,7 @@ def _matrix(m: Array) -> Array:
 def _diagonal_places(
     like: Array, offset: int, rows: int, columns: int
 ) -> tuple[Any, Any]:
-    """Row and column of each entry on a diagonal."""
+    """Return the row and the column of each entry on a diagonal."""
     start = max(-offset, 0), max(offset, 0)
     length = largest(smallest(rows - start[0], columns - start[1]), 0)
     line = list_positions(length, like=like)
@@ -366,19 +366,19 @@ PAD = op(
 )
 
 
-def _constant(x: Array, width: Widths, constant_values: object = 0) -> Array:
+def _pad_constant(x: Array, width: Widths, constant_values: object = 0) -> Array:
     fill = constant_values
     params: Params = {"width": width}
     if isinstance(fill, (int, float, complex)):
         return apply(PAD, (x,), params | ({"fill": fill} if fill else {}))
     if not isinstance(fill, Tensor) and not _holds_tensor(fill):
-        pairs = _pairs(fill, len(width))
+        pairs = _list_pairs(fill, len(width))
         made = tuple(tuple(0 if v is None else v for v in pair) for pair in pairs)
         return apply(PAD, (x,), {**params, "fill": made})
     if isinstance(fill, Tensor) and shape_of(fill) == ():
         inside = apply(PAD, (np.ones_like(x, dtype=bool),), params)
         return np.where(inside, apply(PAD, (x,), params), fill.astype(dtype_of(x)))
-    pairs = _pairs(fill, len(width))
+    pairs = _list_pairs(fill, len(width))
     for axis, pair in enumerate(width):
 
         def filled(side: int, like: Array = x, i: int = axis) -> Array:
@@ -387,14 +387,14 @@ def _constant(x: Array, width: Widths, constant_values: object = 0) -> Array:
                 return np.full_like(like, value, shape=())
             return value.astype(dtype_of(like))
 
-        x = _joined(x, axis, pair, filled)
+        x = _join_margins(x, axis, pair, filled)
     return x
 
 
 # Margins that hold copies
 
 
-def _copied(x: Array, width: Widths, mode: Any) -> Array:
+def _pad_copies(x: Array, width: Widths, mode: Any) -> Array:
     for axis, (before, after) in enumerate(width):
         if before or after:
             n = shape_of(x)[axis]
@@ -422,8 +422,10 @@ def _padded_places(x: Array, n: Dim, before: int, after: int, mode: str) -> Arra
 # Margins that are computed
 
 
-def _joined(x: Array, axis: int, pair: Pair, made: Callable[[int], Array]) -> Array:
-    """``x`` between ``made(0)`` and ``made(1)``, each as wide as its margin."""
+def _join_margins(
+    x: Array, axis: int, pair: Pair, made: Callable[[int], Array]
+) -> Array:
+    """Join ``made(0)``, ``x`` and ``made(1)``; each margin has its width."""
     parts = [x]
     for side in (0, 1):
         if pair[side]:
@@ -434,11 +436,11 @@ def _joined(x: Array, axis: int, pair: Pair, made: Callable[[int], Array]) -> Ar
     return np.concatenate(parts, axis) if len(parts) > 1 else x
 
 
-def _window(x: Array, axis: int, where: slice) -> Array:
+def _take_window(x: Array, axis: int, where: slice) -> Array:
     return x[(slice(None),) * axis + (where,)]
 
 
-def _pairs(given: Any, rank: int) -> list[Any]:
+def _list_pairs(given: Any, rank: int) -> list[Any]:
     """Return a setting per axis and side, from all the ways to write it."""
     if given is None:
         return [(None, None)] * rank
@@ -465,8 +467,8 @@ def _holds_tensor(given: object) -> bool:
     return isinstance(given, Tensor)
 
 
-def _rounded(x: Array, dtype: np.dtype[Any]) -> Array:
-    """Whole numbers for an array of integers, as NumPy rounds them."""
+def _round_to_dtype(x: Array, dtype: np.dtype[Any]) -> Array:
+    """Cast to a dtype; for integers round first, as NumPy does."""
     if dtype.kind in "iu":
         x = np.rint(x)
     return x if dtype_of(x) == dtype else x.astype(dtype)
@@ -480,9 +482,11 @@ STATISTICS: dict[str, Any] = {
 }
 
 
-def _statistic(x: Array, width: Widths, mode: str, stat_length: object = None) -> Array:
+def _pad_statistic(
+    x: Array, width: Widths, mode: str, stat_length: object = None
+) -> Array:
     find = STATISTICS[mode]
-    lengths = _pairs(stat_length, len(width))
+    lengths = _list_pairs(stat_length, len(width))
     for axis, (pair, reach) in enumerate(zip(width, lengths, strict=True)):
         size = shape_of(x)[axis]
         ends = [size if n is None else min(int(n), size) for n in reach]
@@ -491,17 +495,20 @@ def _statistic(x: Array, width: Widths, mode: str, stat_length: object = None) -
         windows = slice(0, ends[0]), slice(size - ends[1], size)
 
         def margin(side: int, y: Array = x, i: int = axis, at: Any = windows) -> Array:
-            values = find(_window(y, i, at[side]), axis=i, keepdims=True)
-            return _rounded(values, dtype_of(y))
+            values = find(_take_window(y, i, at[side]), axis=i, keepdims=True)
+            return _round_to_dtype(values, dtype_of(y))
 
-        x = _joined(x, axis, pair, margin)
+        x = _join_margins(x, axis, pair, margin)
     return x
 
 
-def _ramp(x: Array, width: Widths, end_values: object = 0) -> Array:
-    ends = _pairs(0 if end_values is None else end_values, len(width))
+def _pad_ramp(x: Array, width: Widths, end_values: object = 0) -> Array:
+    ends = _list_pairs(0 if end_values is None else end_values, len(width))
     for axis, pair in enumerate(width):
-        edges = _window(x, axis, slice(0, 1)), _window(x, axis, slice(-1, None))
+        edges = (
+            _take_window(x, axis, slice(0, 1)),
+            _take_window(x, axis, slice(-1, None)),
+        )
 
         def margin(
             side: int, at: Any = edges, i: int = axis, n: Pair = pair, y: Array = x
@@ -518,12 +525,12 @@ def _ramp(x: Array, width: Widths, end_values: object = 0) -> Array:
             made = np.floor(made) if whole else made
             return made if dtype_of(made) == dtype_of(y) else made.astype(dtype_of(y))
 
-        x = _joined(x, axis, pair, margin)
+        x = _join_margins(x, axis, pair, margin)
     return x
 
 
-def _odd(x: Array, width: Widths, mode: str) -> Array:
-    """Reflected at the edges, and turned round: twice the edge minus the copy."""
+def _pad_odd(x: Array, width: Widths, mode: str) -> Array:
+    """Pad by odd reflection: twice the edge minus the reflected copy."""
     own = 1 if mode == "symmetric" else 0
     for axis, (before, after) in enumerate(width):
         period = shape_of(x)[axis]
@@ -533,7 +540,7 @@ def _odd(x: Array, width: Widths, mode: str) -> Array:
             def repeated(side: int, edge: Any = edges) -> Array:
                 return edge
 
-            x = _joined(x, axis, (before, after), repeated)
+            x = _join_margins(x, axis, (before, after), repeated)
             continue
         while before or after:
             size = shape_of(x)[axis]
@@ -545,13 +552,13 @@ def _odd(x: Array, width: Widths, mode: str) -> Array:
             first, last = min(reach, before), min(reach, after)
             start = 1 - own
             if first:
-                copy = np.flip(_window(x, axis, slice(start, start + first)), axis)
-                edge = _window(x, axis, slice(0, 1))
+                copy = np.flip(_take_window(x, axis, slice(start, start + first)), axis)
+                edge = _take_window(x, axis, slice(0, 1))
                 x = np.concatenate([2 * edge - copy, x], axis)
             if last:
                 stop = shape_of(x)[axis] - start
-                copy = np.flip(_window(x, axis, slice(stop - last, stop)), axis)
-                edge = _window(x, axis, slice(-1, None))
+                copy = np.flip(_take_window(x, axis, slice(stop - last, stop)), axis)
+                edge = _take_window(x, axis, slice(-1, None))
                 x = np.concatenate([x, 2 * edge - copy], axis)
             before, after = before - first, after - last
     return x
@@ -578,7 +585,7 @@ SETTINGS = {
 def _padded_lengths(
     array: Array, pad_width: object, *args: Any, **settings: Any
 ) -> Shape:
-    return _pad_lengths(array, width=_widths(pad_width, len(operand_shape(array))))
+    return _pad_lengths(array, width=_as_widths(pad_width, len(operand_shape(array))))
 
 
 @implements(np.pad, lengths=_padded_lengths)
@@ -602,11 +609,11 @@ def pad(
     array = admit(array)
     if not shape_of(array):
         return array
-    width = _widths(pad_width, len(shape_of(array)))
+    width = _as_widths(pad_width, len(shape_of(array)))
     if mode == "constant":
-        return _constant(array, width, **settings)
+        return _pad_constant(array, width, **settings)
     if mode == "empty":
-        return _constant(array, width)
+        return _pad_constant(array, width)
     if any(
         is_zero_length(n) and any(w)
         for n, w in zip(shape_of(array), width, strict=True)
@@ -616,15 +623,15 @@ def pad(
             f" {mode!r}; 'constant' and 'empty' do it"
         )
     if mode == "linear_ramp":
-        return _ramp(array, width, **settings)
+        return _pad_ramp(array, width, **settings)
     if mode in ("maximum", "mean", "median", "minimum"):
-        return _statistic(array, width, mode, **settings)
+        return _pad_statistic(array, width, mode, **settings)
     if settings.get("reflect_type", "even") == "odd":
-        return _odd(array, width, mode)
-    return _copied(array, width, mode)
+        return _pad_odd(array, width, mode)
+    return _pad_copies(array, width, mode)
 
 
-def _widths(pad_width: Any, rank: int) -> Widths:
+def _as_widths(pad_width: Any, rank: int) -> Widths:
     if isinstance(pad_width, dict):
         given = {normal_axis(n, rank): w for n, w in pad_width.items()}
         pad_width = [
@@ -644,4 +651,4 @@ def _widths(pad_width: Any, rank: int) -> Widths:
         ) from None
     if any(n < 0 for pair in pairs for n in pair):
         raise ValueError(f"index can't contain negative values{blame.user_line()}")
-    return tuple((integer(a), integer(b)) for a, b in pairs)
+    return tuple((as_integer(a), as_integer(b)) for a, b in pairs)

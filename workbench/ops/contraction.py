@@ -155,7 +155,7 @@ UFUNCS[np.matmul] = MATMUL
 # tensordot
 
 
-def _free(rank: int, used: tuple[int, ...]) -> list[int]:
+def _list_free_axes(rank: int, used: tuple[int, ...]) -> list[int]:
     return [n for n in range(rank) if n not in used]
 
 
@@ -172,14 +172,14 @@ def _tensordot_infer(a: Array, b: Array, *, axes: AxisPairs) -> Spec:
             f"axis {i} of {a.shape} has length {a.shape[i]}, axis {j} of"
             f" {b.shape} has {b.shape[j]}",
         )
-    shape = [a.shape[n] for n in _free(len(a.shape), axes[0])]
-    shape += [b.shape[n] for n in _free(len(b.shape), axes[1])]
+    shape = [a.shape[n] for n in _list_free_axes(len(a.shape), axes[0])]
+    shape += [b.shape[n] for n in _list_free_axes(len(b.shape), axes[1])]
     return Spec(tuple(shape), product_dtype(a, b))
 
 
 def _tensordot_left(g: Array, a: Array, b: Array, *, axes: AxisPairs) -> Array:
     rank, (left, right) = len(shape_of(a)), axes
-    free, other = _free(rank, left), _free(len(shape_of(b)), right)
+    free, other = _list_free_axes(rank, left), _list_free_axes(len(shape_of(b)), right)
     outer = tuple(range(len(free), len(free) + len(other)))
     # The axes come out as: free ones of a, then the summed ones in the order of b.
     passed = np.tensordot(g, b, (outer, tuple(other)))
@@ -189,7 +189,7 @@ def _tensordot_left(g: Array, a: Array, b: Array, *, axes: AxisPairs) -> Array:
 
 def _tensordot_right(g: Array, a: Array, b: Array, *, axes: AxisPairs) -> Array:
     rank, (left, right) = len(shape_of(b)), axes
-    other, free = _free(len(shape_of(a)), left), _free(rank, right)
+    other, free = _list_free_axes(len(shape_of(a)), left), _list_free_axes(rank, right)
     outer = tuple(range(len(other)))
     passed = np.tensordot(a, g, (tuple(other), outer))
     order = [*(right[left.index(n)] for n in sorted(left)), *free]
@@ -222,8 +222,8 @@ def tensordot_subscripts(
     second = list(LETTERS[ranks[0] : sum(ranks)])
     for i, j in zip(left, right, strict=True):
         second[j] = first[i]
-    output = [first[n] for n in _free(ranks[0], left)]
-    output += [second[n] for n in _free(ranks[1], right)]
+    output = [first[n] for n in _list_free_axes(ranks[0], left)]
+    output += [second[n] for n in _list_free_axes(ranks[1], right)]
     return f"{first},{''.join(second)}->{''.join(output)}"
 
 
@@ -274,15 +274,18 @@ def _einsum_compute(
         # Looking for products that BLAS can do pays only for large operands.
         optimize = len(operands) > 1 and sum(map(math.prod, shapes)) > 4096
         if len(operands) > 2 and not optimize:
-            optimize = math.prod(_lengths(parse(subscripts)[0], shapes).values()) > 4096
+            optimize = (
+                math.prod(_lengths(parse_subscripts(subscripts)[0], shapes).values())
+                > 4096
+            )
     if len(operands) > 2 and (optimize is True or isinstance(optimize, str)):
         how = "auto" if optimize is True else optimize
-        optimize = _path(subscripts, shapes, how)
+        optimize = _find_path(subscripts, shapes, how)
     return np.einsum(subscripts, *operands, optimize=optimize)
 
 
 @lru_cache(maxsize=1024)
-def _path(subscripts: str, shapes: tuple[Shape, ...], how: str) -> list[Any]:
+def _find_path(subscripts: str, shapes: tuple[Shape, ...], how: str) -> list[Any]:
     """Return the order of pairwise products, by opt_einsum; looked for once."""
     # Loaded here: a program without such products needs no search for paths.
     from opt_einsum import contract_path
@@ -291,7 +294,7 @@ def _path(subscripts: str, shapes: tuple[Shape, ...], how: str) -> list[Any]:
     return ["einsum_path", *path]
 
 
-def parse(subscripts: str) -> tuple[list[str], str]:
+def parse_subscripts(subscripts: str) -> tuple[list[str], str]:
     """Return the terms of the operands, and that of the output."""
     inputs, output = subscripts.split("->")
     return inputs.split(","), output
@@ -318,7 +321,7 @@ def _lengths(terms: list[str], shapes: Sequence[Shape]) -> dict[str, int]:
 
 def _einsum_infer(*operands: Any, subscripts: str, **_: Any) -> Spec:
     specs = [as_spec(x) for x in operands]
-    terms, output = parse(subscripts)
+    terms, output = parse_subscripts(subscripts)
     lengths = _lengths(terms, [s.shape for s in specs])
     if missing := set(output) - set(lengths):
         raise ValueError(f"the output names {sorted(missing)}, which no operand has")
@@ -329,7 +332,7 @@ def _einsum_transpose(
     k: int, g: Array, operands: tuple[Any, ...], subscripts: str
 ) -> Array:
     """Return the cotangent of operand ``k``: an einsum of ``g`` and the others."""
-    terms, output = parse(subscripts)
+    terms, output = parse_subscripts(subscripts)
     term, shape = terms[k], shape_of(operands[k])
     others = [i for i in range(len(terms)) if i != k]
     letters = "".join(dict.fromkeys(term))
@@ -390,7 +393,7 @@ def _einsum_push(
 
 
 def _einsum_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Array:
-    terms, output = parse(params["subscripts"])
+    terms, output = parse_subscripts(params["subscripts"])
     batch = next(c for c in LETTERS if c not in params["subscripts"])
     terms = [batch + t if b else t for t, b in zip(terms, batched, strict=True)]
     subscripts = f"{','.join(terms)}->{batch}{output}"
@@ -398,8 +401,8 @@ def _einsum_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> 
 
 
 def _einsum_view(params: Params) -> bool:
-    """Whether NumPy gives a view: axes of one operand in another order, a diagonal."""
-    terms, output = parse(params["subscripts"])
+    """Return whether NumPy gives a view: of one operand, no axis summed."""
+    terms, output = parse_subscripts(params["subscripts"])
     return len(terms) == 1 and set(terms[0]) == set(output)
 
 
@@ -422,23 +425,23 @@ def einsum(
 ) -> Array:
     """`numpy.einsum`, in all its spellings."""
     refuse_out("np.einsum", out)
-    subscripts, arrays = _spelt(operands)
+    subscripts, arrays = _read_operands(operands)
     if dtype is not None:
         arrays = tuple(np.astype(x, dtype) for x in arrays)
     params: Params = {
-        "subscripts": _explicit(subscripts, [shape_of(x) for x in arrays])
+        "subscripts": _make_explicit(subscripts, [shape_of(x) for x in arrays])
     }
     if optimize is not None:
         hashable = isinstance(optimize, (bool, str))
-        params["optimize"] = optimize if hashable else _frozen(optimize)
+        params["optimize"] = optimize if hashable else _freeze_path(optimize)
     return apply(EINSUM, arrays, params)
 
 
-def _frozen(path: object) -> object:
-    return tuple(map(_frozen, path)) if isinstance(path, (list, tuple)) else path
+def _freeze_path(path: object) -> object:
+    return tuple(map(_freeze_path, path)) if isinstance(path, (list, tuple)) else path
 
 
-def _spelt(operands: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
+def _read_operands(operands: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
     """Return the subscripts as text, from ``("ij->i", x)`` or ``(x, [0, 1], [0])``."""
     if isinstance(operands[0], str):
         return operands[0].replace(" ", ""), tuple(map(admit, operands[1:]))
@@ -454,8 +457,8 @@ def _spelt(operands: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
     return text, tuple(map(admit, arrays))
 
 
-def _explicit(subscripts: str, shapes: list[Shape]) -> str:
-    """Subscripts with an output and letters in place of each ellipsis."""
+def _make_explicit(subscripts: str, shapes: list[Shape]) -> str:
+    """Write subscripts with an output, and letters in place of each ellipsis."""
     inputs, arrow, output = subscripts.partition("->")
     terms = inputs.split(",")
     if len(terms) != len(shapes):
@@ -520,7 +523,7 @@ def einsum0(subscripts, *arrays):
 '''
 
 
-def _with_zeros(base: Op, spell: Callable[..., str]) -> None:
+def _declare_masked(base: Op, spell: Callable[..., str]) -> None:
     """Declare the op that stands in for a contraction of masked cotangents.
 
     ``spell(arrays, **params)`` gives its subscripts as an einsum.
@@ -533,7 +536,7 @@ def _with_zeros(base: Op, spell: Callable[..., str]) -> None:
         # 0 * inf would show as NaN; nearly always there is none.
         if bool(np.all(np.isfinite(y))):
             return y
-        return _entry_by_entry(spell(arrays, **params), arrays)
+        return _multiply_entries(spell(arrays, **params), arrays)
 
     def pull(
         mask: int, g: Array, y: Array, inputs: tuple[Any, ...], params: Params
@@ -561,9 +564,9 @@ def _with_zeros(base: Op, spell: Callable[..., str]) -> None:
     made.rule, made.reads = base.rule, base.reads
 
 
-def _entry_by_entry(subscripts: str, arrays: tuple[Any, ...]) -> Array:
+def _multiply_entries(subscripts: str, arrays: tuple[Any, ...]) -> Array:
     """Return an einsum whose every product is 0 where a factor is 0."""
-    terms, output = parse(subscripts)
+    terms, output = parse_subscripts(subscripts)
     letters = output + "".join(sorted(set("".join(terms)) - set(output)))
     nothing: Any = False
     product: Any = 1
@@ -579,7 +582,7 @@ def _entry_by_entry(subscripts: str, arrays: tuple[Any, ...]) -> Array:
     return np.sum(safe, axis=tuple(range(len(output), len(letters))))
 
 
-def _matmul_spelt(arrays: tuple[Any, ...]) -> str:
+def _matmul_subscripts(arrays: tuple[Any, ...]) -> str:
     ranks = [len(shape_of(x)) for x in arrays]
     loops = [LETTERS[: max(n - 2, 0)] for n in ranks]
     widest = LETTERS[: max(map(len, loops))]
@@ -588,11 +591,11 @@ def _matmul_spelt(arrays: tuple[Any, ...]) -> str:
     return f"{left}{row}X,{right}X{column}->{widest}{row}{column}"
 
 
-def _tensordot_spelt(arrays: tuple[Any, ...], *, axes: AxisPairs) -> str:
+def _masked_tensordot_subscripts(arrays: tuple[Any, ...], *, axes: AxisPairs) -> str:
     a, b = arrays
     return tensordot_subscripts((len(shape_of(a)), len(shape_of(b))), *axes)
 
 
-_with_zeros(MATMUL, _matmul_spelt)
-_with_zeros(TENSORDOT, _tensordot_spelt)
-_with_zeros(EINSUM, lambda arrays, *, subscripts, **_: subscripts)
+_declare_masked(MATMUL, _matmul_subscripts)
+_declare_masked(TENSORDOT, _masked_tensordot_subscripts)
+_declare_masked(EINSUM, lambda arrays, *, subscripts, **_: subscripts)

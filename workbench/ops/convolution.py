@@ -36,15 +36,15 @@ from workbench.ops.elementwise import conjugate
 
 def _compute(a: Array, b: Array, *, mode: str, method: str, batch: int) -> Array:
     if method == "fft":
-        return _by_fft(a, b, mode, batch)
+        return _convolve_by_fft(a, b, mode, batch)
     if batch == 0 and len(shape_of(a)) == 1:
-        return np.convolve(a, b, mode=_mode(mode))
+        return np.convolve(a, b, mode=_as_mode(mode))
     if mode == "full":
-        return _full(a, b, batch)
-    return _valid(a, b, batch)
+        return _convolve_full(a, b, batch)
+    return _convolve_valid(a, b, batch)
 
 
-def _mode(mode: str) -> Any:
+def _as_mode(mode: str) -> Any:
     return mode
 
 
@@ -62,7 +62,7 @@ def _lengths(mode: str, a: Shape, b: Shape, batch: int) -> Shape:
     return (*a[:batch], *spatial)
 
 
-def _at(
+def _index_window(
     rank: int, axes: list[int], starts: Shape, lengths: list[int]
 ) -> tuple[slice, ...]:
     """Return an index: a window along some axes, all along the others."""
@@ -72,7 +72,7 @@ def _at(
     return tuple(index)
 
 
-def _full(a: Array, b: Array, batch: int) -> Array:
+def _convolve_full(a: Array, b: Array, batch: int) -> Array:
     """Return one multiple of ``a`` for each entry of ``b``, shifted and added."""
     if math.prod(shape_of(b)) > math.prod(shape_of(a)):
         a, b = b, a
@@ -82,12 +82,14 @@ def _full(a: Array, b: Array, batch: int) -> Array:
     out = np.zeros_like(a, dtype=product_dtype(a, b), shape=shape)
     ones, widths = [1] * len(axes), [n[i] for i in axes]
     for j in np.ndindex(*(m[i] for i in axes)):
-        out[_at(rank, axes, j, widths)] += a * b[_at(rank, axes, j, ones)]
+        out[_index_window(rank, axes, j, widths)] += (
+            a * b[_index_window(rank, axes, j, ones)]
+        )
     return out
 
 
-def _valid(a: Array, b: Array, batch: int) -> Array:
-    """As `_full`, or one sum for each entry of the result, whichever are fewer."""
+def _convolve_valid(a: Array, b: Array, batch: int) -> Array:
+    """Return the entries of a convolution where both operands overlap in full."""
     n, m, rank = shape_of(a), shape_of(b), len(shape_of(a))
     axes = [i for i in range(batch, rank) if m[i] > 1]
     shape = _lengths("valid", n, m, batch)
@@ -97,18 +99,21 @@ def _valid(a: Array, b: Array, batch: int) -> Array:
     back = np.flip(b, tuple(axes))
     if math.prod(kernel) <= math.prod(lengths):
         for j in np.ndindex(*kernel):
-            out += a[_at(rank, axes, j, lengths)] * back[_at(rank, axes, j, ones)]
+            out += (
+                a[_index_window(rank, axes, j, lengths)]
+                * back[_index_window(rank, axes, j, ones)]
+            )
         return out
     for i in np.ndindex(*lengths):
-        window = a[_at(rank, axes, i, kernel)] * back
-        out[_at(rank, axes, i, ones)] = np.sum(
+        window = a[_index_window(rank, axes, i, kernel)] * back
+        out[_index_window(rank, axes, i, ones)] = np.sum(
             window, axis=tuple(axes), keepdims=True
         )  # fmt: skip
     return out
 
 
 @lru_cache(maxsize=1024)
-def _fast(n: int) -> int:
+def _find_fast_length(n: int) -> int:
     """Return the least length of at least ``n`` without prime factors beyond 5.
 
     >>> [_fast(n) for n in (1, 7, 17, 1001)]
@@ -125,7 +130,7 @@ def _fast(n: int) -> int:
     return best
 
 
-def _by_fft(a: Array, b: Array, mode: str, batch: int) -> Array:
+def _convolve_by_fft(a: Array, b: Array, mode: str, batch: int) -> Array:
     """Return the product of both spectra, by the convolution theorem.
 
     Axes of length 1 need no transform, and where a valid convolution leaves a single
@@ -143,7 +148,7 @@ def _by_fft(a: Array, b: Array, mode: str, batch: int) -> Array:
     a, b = (x if dtype_of(x) == dtype else x.astype(dtype) for x in (a, b))
     b = np.flip(b, tuple(summed))
     # A circular convolution of length n has all that does not wrap round.
-    sizes = [_fast(n[i] + m[i] - 1 if full else n[i]) for i in axes]
+    sizes = [_find_fast_length(n[i] + m[i] - 1 if full else n[i]) for i in axes]
     real = dtype.kind != "c"
     ahead: Any = np.fft.rfftn if real else np.fft.fftn
     back: Any = np.fft.irfftn if real else np.fft.ifftn
@@ -153,7 +158,7 @@ def _by_fft(a: Array, b: Array, mode: str, batch: int) -> Array:
     if axes:
         y = back(y, sizes, axes)
         starts = tuple(0 if full else m[i] - 1 for i in axes)
-        y = y[_at(rank, axes, starts, [shape[i] for i in axes])]
+        y = y[_index_window(rank, axes, starts, [shape[i] for i in axes])]
     if dtype.kind in "biu":
         y = np.rint(y)
     return y.astype(dtype) if dtype_of(y) != dtype else y
@@ -162,31 +167,33 @@ def _by_fft(a: Array, b: Array, mode: str, batch: int) -> Array:
 # The op, and the one of NumPy's name for a single axis
 
 
-def turned(x: Array, batch: int = 0) -> Array:
-    """``x`` backwards along every axis but the first ``batch``."""
+def flip_axes(x: Array, batch: int = 0) -> Array:
+    """Reverse ``x`` along every axis but the first ``batch``."""
     return np.flip(x, tuple(range(batch, len(shape_of(x)))))
 
 
-def _apply(a: Array, b: Array, mode: str, method: str, batch: int) -> Array:
+def _apply_convolution(a: Array, b: Array, mode: str, method: str, batch: int) -> Array:
     if batch == 0 and method == "direct" and len(shape_of(a)) == 1:
         return apply(CONVOLVE, (a, b), {"mode": mode})
     params = {"mode": mode, "method": method, "batch": batch}
     return apply(CONVOLVE_ND, (a, b), params)
 
 
-def _left(
+def _transpose_left(
     g: Array, a: Array, b: Array, *, mode: str, method: str = "direct", batch: int = 0
 ) -> Array:
     other = "valid" if mode == "full" else "full"
-    return _apply(g, turned(b, batch), other, method, batch)
+    return _apply_convolution(g, flip_axes(b, batch), other, method, batch)
 
 
-def _right(
+def _transpose_right(
     g: Array, a: Array, b: Array, *, mode: str, method: str = "direct", batch: int = 0
 ) -> Array:
     if mode == "full":
-        return _apply(g, turned(a, batch), "valid", method, batch)
-    return turned(_apply(a, turned(g, batch), "valid", method, batch), batch)
+        return _apply_convolution(g, flip_axes(a, batch), "valid", method, batch)
+    return flip_axes(
+        _apply_convolution(a, flip_axes(g, batch), "valid", method, batch), batch
+    )
 
 
 def _batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Array:
@@ -194,20 +201,20 @@ def _batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Array:
     mode, method = params["mode"], params.get("method", "direct")
     batch = params.get("batch", 0)
     if all(batched):
-        return _apply(a, b, mode, method, batch + 1)
+        return _apply_convolution(a, b, mode, method, batch + 1)
     if batch or (mode == "valid" and batched[1]):
         size = shape_of(a if batched[0] else b)[0]
         a, b = (
             x if k else np.broadcast_to(x, (size, *shape_of(x)))
             for x, k in zip(inputs, batched, strict=True)
         )
-        return _apply(a, b, mode, method, batch + 1)
+        return _apply_convolution(a, b, mode, method, batch + 1)
     # What is the same for all examples has length 1 along one axis more.
     a, b = (
         x if k else np.reshape(x, (1, *shape_of(x)))
         for x, k in zip(inputs, batched, strict=True)
     )
-    return _apply(a, b, mode, method, 0)
+    return _apply_convolution(a, b, mode, method, 0)
 
 
 def _infer(
@@ -217,12 +224,12 @@ def _infer(
     return Spec(_lengths(mode, a.shape, b.shape, batch), product_dtype(a, b))
 
 
-def _declared(name: str, compute: Callable[..., Any]) -> Op:
+def _declare_convolution(name: str, compute: Callable[..., Any]) -> Op:
     return multilinear(
         name,
         compute,
-        _left,
-        _right,
+        _transpose_left,
+        _transpose_right,
         rule="g with x₁ turned round   g with x₀ turned round",
         batch=_batch,
         infer=_infer,
@@ -231,8 +238,8 @@ def _declared(name: str, compute: Callable[..., Any]) -> Op:
     )
 
 
-CONVOLVE = _declared("convolve", np.convolve)
-CONVOLVE_ND = _declared("convolve_nd", _compute)
+CONVOLVE = _declare_convolution("convolve", np.convolve)
+CONVOLVE_ND = _declare_convolution("convolve_nd", _compute)
 
 
 def _text(node: Tensor) -> str:
@@ -257,7 +264,7 @@ def convolve_each(a, b, mode, axes):
 '''
 
 
-def convolved(
+def convolve_arrays(
     a: Array, b: Array, mode: str, method: str = "direct", batch: int = 0
 ) -> Array:
     """Return the convolution of two arrays with as many axes.
@@ -280,12 +287,12 @@ def convolved(
         If the shapes do not fit.
     """
     if mode == "same":
-        y = _apply(a, b, "full", method, batch)
-        return centred(y, shape_of(a), batch)
-    return _apply(a, b, mode, method, batch)
+        y = _apply_convolution(a, b, "full", method, batch)
+        return crop_to_center(y, shape_of(a), batch)
+    return _apply_convolution(a, b, mode, method, batch)
 
 
-def centred(x: Array, shape: Shape, batch: int = 0) -> Array:
+def crop_to_center(x: Array, shape: Shape, batch: int = 0) -> Array:
     """Return the middle of ``x``, in a smaller shape."""
     return x[
         tuple(
@@ -298,7 +305,7 @@ def centred(x: Array, shape: Shape, batch: int = 0) -> Array:
 # NumPy's names, for one axis
 
 
-def _line(x: Array, name: str, argument: str) -> Array:
+def _check_line(x: Array, name: str, argument: str) -> Array:
     x = admit(x)
     if not shape_of(x):
         x = np.reshape(x, (1,))
@@ -312,7 +319,7 @@ def _line(x: Array, name: str, argument: str) -> Array:
     return x
 
 
-def _checked(mode: str, name: str) -> str:
+def _check_mode(mode: str, name: str) -> str:
     if mode not in ("full", "same", "valid"):
         raise ValueError(
             f"np.{name}(..., mode={mode!r}){blame.user_line()}: mode is 'full', 'same'"
@@ -331,20 +338,20 @@ def _line_lengths(a: Array, v: Array, mode: str = "valid") -> Shape:
 @implements(np.convolve, lengths=_line_lengths)
 def convolve(a: Array, v: Array, mode: str = "full") -> Array:
     """`numpy.convolve`."""
-    a, v = _line(a, "convolve", "a"), _line(v, "convolve", "v")
+    a, v = _check_line(a, "convolve", "a"), _check_line(v, "convolve", "v")
     n, m = shape_of(a)[0], shape_of(v)[0]
     # In full, the order decides nothing: the lengths may be unknown.
-    if is_always_less(n, m) if _checked(mode, "convolve") == "full" else m > n:
+    if is_always_less(n, m) if _check_mode(mode, "convolve") == "full" else m > n:
         a, v = v, a
-    return convolved(a, v, mode)
+    return convolve_arrays(a, v, mode)
 
 
 @implements(np.correlate, lengths=_line_lengths)
 def correlate(a: Array, v: Array, mode: str = "valid") -> Array:
     """`numpy.correlate`; of complex ``v`` it takes the conjugate, as NumPy does."""
-    a, v = _line(a, "correlate", "a"), _line(v, "correlate", "v")
-    mode = _checked(mode, "correlate")
+    a, v = _check_line(a, "correlate", "a"), _check_line(v, "correlate", "v")
+    mode = _check_mode(mode, "correlate")
     if shape_of(v)[0] <= shape_of(a)[0]:
-        return convolved(a, np.flip(conjugate(v)), mode)
+        return convolve_arrays(a, np.flip(conjugate(v)), mode)
     # NumPy slides the shorter one, and turns the result round.
-    return np.flip(convolved(conjugate(v), np.flip(a), mode))
+    return np.flip(convolve_arrays(conjugate(v), np.flip(a), mode))

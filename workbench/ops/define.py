@@ -39,7 +39,7 @@ from workbench.core.types import (
     is_weak,
 )
 from workbench.errors import TraceError
-from workbench.ops.spelling import pretty
+from workbench.ops.spelling import format_rule
 
 #: A derivative rule: of what flows, the operands and the settings.
 Rule = Callable[..., Any]
@@ -120,7 +120,7 @@ def elementwise(
         inputs = tuple(i for i, n in enumerate(names) if n in read)
         made.reads = inputs + (("y",) if "y" in read else ())
         made.rule = pretty_rule or "   ".join(
-            pretty(_write_product(p, "g")) for p in partials
+            format_rule(_write_product(p, "g")) for p in partials
         )
 
     made.fill_rules = fill_rules
@@ -339,7 +339,7 @@ def _parse_partial(partial: str) -> ast.expr:
 
 @lru_cache(maxsize=256)
 def _find_names(partial: str) -> frozenset[str]:
-    """The names in an expression; most are a name or a number, without a tree."""
+    """Return the names in an expression; a bare name needs no syntax tree."""
     if partial.isidentifier():
         return frozenset({partial})
     return frozenset(
@@ -405,7 +405,7 @@ def _compile_rules(
 
 
 def align_batch(inputs: tuple[Any, ...], batched: tuple[bool, ...]) -> tuple[Any, ...]:
-    """Inputs of a batch that broadcast, with the axis of the batch in front."""
+    """Return the operands of a batch, which broadcast, with the batch axis in front."""
     rank = max(len(shape_of(x)) - b for x, b in zip(inputs, batched, strict=True))
     return tuple(
         np.reshape(x, (shape_of(x)[0], *(1,) * short, *shape_of(x)[1:]))
@@ -504,7 +504,7 @@ def count_outputs(whole: Tensor | tuple[Any, ...]) -> int:
 
 
 def output_values(node: Tensor) -> tuple[Any, ...] | None:
-    """The values of the outputs of a tuple Tensor, or their specs; None of another."""
+    """Return the output values of a tuple Tensor, or their specs; None of another."""
     found: Any = node.spec if node._value is None else node._value
     return found if isinstance(found, tuple) else None
 
@@ -534,7 +534,7 @@ def apply_and_split(
 
 
 def admit_like(x: ArrayLike | None, like: ArrayLike) -> Any:
-    """`admit`, where a list becomes an array of the library of ``like``."""
+    """Admit an operand; a list becomes an array of the library of ``like``."""
     listed = isinstance(x, (list, tuple))
     x = admit(x)
     return convert_like(x, like) if listed else x

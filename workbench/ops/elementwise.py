@@ -269,12 +269,12 @@ def where(
 
 
 def mul0(a: Array, b: Array) -> Array:
-    """``a * b``, and 0 where either is 0, be the other infinite or NaN."""
+    """Return ``a * b``, and 0 where a factor is 0, even times infinity or NaN."""
     return apply(declare("mul0"), (a, b))
 
 
 def div0(a: Array, b: Array) -> Array:
-    """``a / b``, and 0 where ``a`` is 0."""
+    """Return ``a / b``, and 0 where ``a`` is 0."""
     return apply(declare("div0"), (a, b))
 
 
@@ -291,12 +291,12 @@ def _choose(
 
 
 def _one_minus_square(x: Array) -> Array:
-    """``1 - x**2``, exact near 1 too."""
+    """Return ``1 - x**2``, exact near 1 too."""
     return apply(declare("one_minus_square"), (x,))
 
 
 def _root_of_one_minus_square(x: Array) -> Array:
-    """``sqrt(1 - x**2)``, on the side of the branch cut that the sign of 0 says.
+    """Return ``sqrt(1 - x**2)``, on the side of the cut that the sign of 0 says.
 
     ``1 - x`` and ``1 + x`` would lose that sign, ``-(x - 1)`` keeps it.
     """
@@ -306,7 +306,7 @@ def _root_of_one_minus_square(x: Array) -> Array:
 
 
 def _by_length_twice(x: Array, a: Array, b: Array) -> Array:
-    """``x / (a**2 + b**2)``, with one length for both divisions."""
+    """Return ``x / (a**2 + b**2)``, with one length for both divisions."""
     length = np.hypot(a, b)
     return x / length / length
 
@@ -314,7 +314,7 @@ def _by_length_twice(x: Array, a: Array, b: Array) -> Array:
 def _power_less(
     x: Array | complex, p: Array | complex, power: Callable[[Any, Any], Any] = _power
 ) -> Array:
-    """``p * x ** (p - 1)``, and 0 where both are 0.
+    """Return ``p * x ** (p - 1)``, and 0 where both are 0.
 
     An exponent that varies is kept as it is, for the mixed derivative ``1 / x`` at
     ``p = 0``: there the base gives way. A whole one is a constant.
@@ -361,7 +361,7 @@ declare("divide").masked = declare("div0")
 
 
 def _zero_wins(a: Array, b: Array, compute: Callable[..., Any]) -> Array:
-    """``a * b`` or ``a / b``, 0 where ``a`` (in a product, either) is 0."""
+    """Return ``a * b`` or ``a / b``; 0 where ``a`` (of a product, either) is 0."""
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         out = compute(a, b)
         zero = (a == 0) | (b == 0) if compute is operator.mul else a == 0

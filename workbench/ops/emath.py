@@ -16,16 +16,16 @@ from workbench.core.types import Array, ArrayLike, is_weak
 from workbench.ops.define import dtype_of
 
 
-def _negative(x: Array) -> Array:
+def _is_negative(x: Array) -> Array:
     return x < 0
 
 
-def _beyond_one(x: Array) -> Array:
+def _is_beyond_one(x: Array) -> Array:
     return np.abs(x) > 1
 
 
-def _widened(x: ArrayLike, outside: Callable[[Any], Any]) -> Any:
-    """``x``, as complex numbers if an entry is outside the real domain."""
+def _widen_to_complex(x: ArrayLike, outside: Callable[[Any], Any]) -> Any:
+    """Return ``x``; as complex numbers if an entry is outside the real domain."""
     x = admit(x)
     if dtype_of(x).kind == "c" or not bool(np.any(outside(x))):
         return x
@@ -37,19 +37,21 @@ def _define(
 ) -> None:
     @implements(function)
     def answer(x: Array) -> Array:
-        return plain(_widened(x, outside))
+        return plain(_widen_to_complex(x, outside))
 
 
 for _name in ("sqrt", "log", "log2", "log10"):
-    _define(getattr(np.emath, _name), getattr(np, _name), _negative)
+    _define(getattr(np.emath, _name), getattr(np, _name), _is_negative)
 for _name in ("arccos", "arcsin", "arctanh"):
-    _define(getattr(np.emath, _name), getattr(np, _name), _beyond_one)
+    _define(getattr(np.emath, _name), getattr(np, _name), _is_beyond_one)
 
 
 @implements(np.emath.logn)
 def logn(n: ArrayLike, x: Array) -> Array:
     """`numpy.emath.logn`."""
-    return np.log(_widened(x, _negative)) / np.log(_widened(n, _negative))
+    return np.log(_widen_to_complex(x, _is_negative)) / np.log(
+        _widen_to_complex(n, _is_negative)
+    )
 
 
 @implements(np.emath.power)
@@ -59,4 +61,4 @@ def power(x: Array, p: Array) -> Array:
     p = np.result_type(type(p)).type(p) if is_weak(p) else admit(p)
     if dtype_of(p).kind in "iu" and bool(np.any(p < 0)):
         p = p * 1.0
-    return np.power(_widened(x, _negative), p)
+    return np.power(_widen_to_complex(x, _is_negative), p)

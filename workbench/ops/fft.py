@@ -31,7 +31,7 @@ from workbench.ops.shaping import normal_axes, normal_axis
 SWAPPED = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 
 
-def normed(norm: str | None) -> str:
+def norm_name(norm: str | None) -> str:
     """Return a ``norm`` by its name, the usual one for None."""
     norm = "backward" if norm is None else norm
     if norm not in SWAPPED:
@@ -45,16 +45,16 @@ def normed(norm: str | None) -> str:
 def settings(n: int | Dim, axis: int, norm: str | None) -> Params:
     """Return what a transform along one axis is set to; the usual norm is left out."""
     params: Params = {"n": n, "axis": axis}
-    return params if normed(norm) == "backward" else {**params, "norm": norm}
+    return params if norm_name(norm) == "backward" else {**params, "norm": norm}
 
 
-def resized(x: Array, lengths: dict[int, int]) -> Array:
-    """Cut off, or filled up with zeros, to a length per axis."""
+def resize_axes(x: Array, lengths: dict[int, int]) -> Array:
+    """Cut off axes, or fill them up with zeros, to a length per axis."""
     shape = shape_of(x)
     lengths = {axis % len(shape): n for axis, n in lengths.items()}
     lengths = {i: n for i, n in lengths.items() if not is_same_shape((n,), (shape[i],))}
     if has_dim([shape, *lengths.values()]):
-        return _resized_later(x, lengths)
+        return _resize_unknown(x, lengths)
     if any(n < shape[axis] for axis, n in lengths.items()):
         x = x[tuple(slice(lengths.get(i)) for i in range(len(shape)))]
     if any(n > shape[axis] for axis, n in lengths.items()):
@@ -62,8 +62,8 @@ def resized(x: Array, lengths: dict[int, int]) -> Array:
     return x
 
 
-def _resized_later(x: Array, lengths: dict[int, Any]) -> Array:
-    """As `resized`, where nobody knows yet which is longer: cut, then filled up."""
+def _resize_unknown(x: Array, lengths: dict[int, Any]) -> Array:
+    """Resize axes of unknown length: cut off first, then fill up with zeros."""
     for axis, n in lengths.items():
         x = x[(slice(None),) * axis + (slice(smallest(n, shape_of(x)[axis])),)]
         shape = list(shape_of(x))
@@ -85,7 +85,9 @@ def _result_dtype(name: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
 # The axes of all ops count from the end, so a batch axis in front changes nothing.
 
 
-def _grown(spec: Spec, lengths: Any, axes: tuple[int, ...], name: str) -> Spec:
+def _infer_transform(
+    spec: Spec, lengths: Any, axes: tuple[int, ...], name: str
+) -> Spec:
     shape = list(spec.shape)
     for axis, n in zip(axes, lengths, strict=True):
         shape[axis] = n
@@ -104,11 +106,11 @@ def _complex_op(name: str) -> Op:
         if dtype_of(x).kind != "c":
             passed = np.real(passed)
         shape = shape_of(x)
-        return resized(passed, {axis: shape[axis] for axis in axes_of(params)})
+        return resize_axes(passed, {axis: shape[axis] for axis in axes_of(params)})
 
     def infer(x: Array, **params: Any) -> Spec:
         lengths = params["s"] if many else (params["n"],)
-        return _grown(as_spec(x), lengths, axes_of(params), "fft")
+        return _infer_transform(as_spec(x), lengths, axes_of(params), "fft")
 
     made = linear(
         name,
@@ -135,23 +137,23 @@ def _counts(like: Array, length: int) -> Array:
     return np.where(once, 1, 2).astype(np.finfo(dtype_of(like)).dtype)
 
 
-def _weighted(x: Array, weights: Array, axis: int) -> Array:
+def _weigh_frequencies(x: Array, weights: Array, axis: int) -> Array:
     return x * np.reshape(weights, (-1, *(1,) * (-axis - 1)))
 
 
 def _rfft_transpose(
     g: Array, x: Array, *, n: int, axis: int, norm: str | None = None
 ) -> Array:
-    spectrum = _weighted(np.conjugate(g), 1 / _counts(g, n), axis)
-    passed = apply(IRFFT, (spectrum,), settings(n, axis, SWAPPED[normed(norm)]))
-    return resized(passed, {axis: shape_of(x)[axis]})
+    spectrum = _weigh_frequencies(np.conjugate(g), 1 / _counts(g, n), axis)
+    passed = apply(IRFFT, (spectrum,), settings(n, axis, SWAPPED[norm_name(norm)]))
+    return resize_axes(passed, {axis: shape_of(x)[axis]})
 
 
 def _rfft_infer(x: Array, *, n: int, axis: int, norm: str | None = None) -> Spec:
     spec = as_spec(x)
     if spec.dtype.kind == "c":
         raise TypeError("a real transform of complex entries; np.fft.fft takes them")
-    return _grown(spec, (n // 2 + 1,), (axis,), "rfft")
+    return _infer_transform(spec, (n // 2 + 1,), (axis,), "rfft")
 
 
 RFFT = linear(
@@ -166,13 +168,13 @@ RFFT = linear(
 def _irfft_transpose(
     g: Array, x: Array, *, n: int, axis: int, norm: str | None = None
 ) -> Array:
-    passed = apply(RFFT, (g,), settings(n, axis, SWAPPED[normed(norm)]))
-    passed = _weighted(np.conjugate(passed), _counts(g, n), axis)
-    return resized(passed, {axis: shape_of(x)[axis]})
+    passed = apply(RFFT, (g,), settings(n, axis, SWAPPED[norm_name(norm)]))
+    passed = _weigh_frequencies(np.conjugate(passed), _counts(g, n), axis)
+    return resize_axes(passed, {axis: shape_of(x)[axis]})
 
 
 def _irfft_infer(x: Array, *, n: int, axis: int, norm: str | None = None) -> Spec:
-    return _grown(as_spec(x), (n,), (axis,), "irfft")
+    return _infer_transform(as_spec(x), (n,), (axis,), "irfft")
 
 
 IRFFT = linear(
@@ -199,13 +201,13 @@ def _length(given: SupportsIndex | Dim) -> int | Dim:
     return n
 
 
-def _last(axis: int, rank: int) -> int:
+def _axis_from_end(axis: int, rank: int) -> int:
     """Return an axis counted from the end."""
     return normal_axis(axis, rank) - rank
 
 
 def _transform(made: Op, a: Array, n: int | None, axis: int, norm: str | None) -> Array:
-    axis = _last(axis, len(shape_of(a)))
+    axis = _axis_from_end(axis, len(shape_of(a)))
     length = _length(_default(made, shape_of(a)[axis]) if n is None else n)
     return apply(made, (a,), settings(length, axis, norm))
 
@@ -216,14 +218,14 @@ def _default(made: Op, length: int | Dim) -> int | Dim:
 
 def _hermitian(a: Array, n: int | None, axis: int, norm: str | None) -> Array:
     """Return the transform of a signal that is Hermitian in time."""
-    return _transform(IRFFT, conjugate(a), n, axis, SWAPPED[normed(norm)])
+    return _transform(IRFFT, conjugate(a), n, axis, SWAPPED[norm_name(norm)])
 
 
-def _to_hermitian(a: Array, n: int | None, axis: int, norm: str | None) -> Array:
-    return np.conjugate(_transform(RFFT, a, n, axis, SWAPPED[normed(norm)]))
+def _inverse_hermitian(a: Array, n: int | None, axis: int, norm: str | None) -> Array:
+    return np.conjugate(_transform(RFFT, a, n, axis, SWAPPED[norm_name(norm)]))
 
 
-def _along_one(name: str, transform: Callable[..., Any]) -> Callable[..., Any]:
+def _answer_along_one(name: str, transform: Callable[..., Any]) -> Callable[..., Any]:
     """Answer a transform of `numpy.fft` along one axis."""
 
     @implements(getattr(np.fft, name))
@@ -241,10 +243,13 @@ def _along_one(name: str, transform: Callable[..., Any]) -> Callable[..., Any]:
 
 
 fft, ifft, rfft, irfft = (
-    _along_one(made.name, partial(_transform, made))
+    _answer_along_one(made.name, partial(_transform, made))
     for made in (FFT, IFFT, RFFT, IRFFT)
 )
-hfft, ihfft = _along_one("hfft", _hermitian), _along_one("ihfft", _to_hermitian)
+hfft, ihfft = (
+    _answer_along_one("hfft", _hermitian),
+    _answer_along_one("ihfft", _inverse_hermitian),
+)
 
 
 # Several axes
@@ -290,7 +295,7 @@ def _transform_all(
     lengths, axes = _grid(a, s, axes)
     if len(set(axes)) == len(axes) > 1:
         params: Params = {"s": tuple(lengths), "axes": tuple(axes)}
-        params |= {} if normed(norm) == "backward" else {"norm": norm}
+        params |= {} if norm_name(norm) == "backward" else {"norm": norm}
         return apply(IFFTN if inverse else FFTN, (a,), params)
     # An axis named twice is transformed twice.
     for n, axis in zip(lengths[::-1], axes[::-1], strict=True):
@@ -317,7 +322,9 @@ def _to_real(
     return irfft(a, lengths[-1], axes[-1], norm)
 
 
-def _along_all(name: str, transform: Callable[..., Any]) -> list[Callable[..., Any]]:
+def _answer_along_all(
+    name: str, transform: Callable[..., Any]
+) -> list[Callable[..., Any]]:
     """Answer a transform of `numpy.fft` along several axes, and that along two."""
 
     def answered(called: str, default: tuple[int, int] | None) -> Callable[..., Any]:
@@ -337,10 +344,10 @@ def _along_all(name: str, transform: Callable[..., Any]) -> list[Callable[..., A
     return [answered(f"{name}n", None), answered(f"{name}2", (-2, -1))]
 
 
-fftn, fft2 = _along_all("fft", partial(_transform_all, inverse=False))
-ifftn, ifft2 = _along_all("ifft", partial(_transform_all, inverse=True))
-rfftn, rfft2 = _along_all("rfft", _from_real)
-irfftn, irfft2 = _along_all("irfft", _to_real)
+fftn, fft2 = _answer_along_all("fft", partial(_transform_all, inverse=False))
+ifftn, ifft2 = _answer_along_all("ifft", partial(_transform_all, inverse=True))
+rfftn, rfft2 = _answer_along_all("rfft", _from_real)
+irfftn, irfft2 = _answer_along_all("irfft", _to_real)
 
 
 # Shifts: rolls by half a turn

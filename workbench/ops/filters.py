@@ -20,7 +20,7 @@ from workbench.ops.define import dtype_of, linear, list_positions, op, shape_of,
 
 
 def _library(x: object, module: str) -> Any:
-    """The module of SciPy, or of CuPy's copy of it, for the library of an array."""
+    """Return the module of SciPy, or of CuPy's copy of it, that takes an array."""
     own = type(x).__module__.partition(".")[0]
     return import_module(f"{'cupyx.scipy' if own == 'cupy' else 'scipy'}.{module}")
 
@@ -40,11 +40,11 @@ def _transform(x: Array, kind: str, params: Params) -> Array:
         return next(parts) + 1j * next(parts)
     library = _library(x, "fft")
     if library.__name__.startswith("cupyx"):
-        return _without_setting(getattr(library, kind), x, kind, params)
+        return _transform_on_cupy(getattr(library, kind), x, kind, params)
     return getattr(library, kind)(x, **params)
 
 
-def _without_setting(
+def _transform_on_cupy(
     transform: Callable[..., Any], x: Array, kind: str, params: Params
 ) -> Array:
     """Return the transform by a function without ``orthogonalize=``, as CuPy has it.
@@ -65,12 +65,12 @@ def _without_setting(
         elif number == 3:
             before = (root, 1.0) if kind == "dct" else (1.0, root)
     if before != (1.0, 1.0):
-        x = _weighted(x, axis, before)
+        x = _weigh_ends(x, axis, before)
     y = transform(x, **params)
-    return y if after == (1.0, 1.0) else _weighted(y, axis, after)
+    return y if after == (1.0, 1.0) else _weigh_ends(y, axis, after)
 
 
-def _weighted(x: Array, axis: int, ends: tuple[float, float]) -> Array:
+def _weigh_ends(x: Array, axis: int, ends: tuple[float, float]) -> Array:
     """Return the first and the last entry along an axis times these weights."""
     n = shape_of(x)[axis]
     k = list_positions(n, like=x)
@@ -93,10 +93,10 @@ def _trigonometric(kind: str) -> Op:
         elif not even and number == 3:
             after = (0.5, 1.0) if kind == "dct" else (1.0, 0.5)
         if before != (1.0, 1.0):
-            g = _weighted(g, axis, before)
+            g = _weigh_ends(g, axis, before)
         turned = {**params, "type": {2: 3, 3: 2}.get(number, number)}
         y = apply(made, (g,), turned)
-        return y if after == (1.0, 1.0) else _weighted(y, axis, after)
+        return y if after == (1.0, 1.0) else _weigh_ends(y, axis, after)
 
     def infer(x: Array, **params: Any) -> Spec:
         spec = as_spec(x)
@@ -132,7 +132,7 @@ TRIGONOMETRIC = {kind: _trigonometric(kind) for kind in ("dct", "dst")}
 def trigonometric(
     kind: str, x: Array, number: int, axis: int, norm: str, orthogonalize: bool
 ) -> Array:
-    """`scipy.fft.dct` or ``dst`` along an axis counted from the end."""
+    """Apply `scipy.fft.dct` or ``dst`` along an axis counted from the end."""
     params = {
         "type": number,
         "axis": axis,
@@ -163,11 +163,11 @@ def _recursive_right(g: Array, y: Array, a: Array, x: Array) -> Array:
 def _recursive_left(g: Array, y: Array, a: Array, x: Array) -> Array:
     back = _recursive_transposed(a, g)
     return -np.stack(
-        [_lagged(back, y, k) for k in range(shape_of(a)[0])]
+        [_correlate_at_lag(back, y, k) for k in range(shape_of(a)[0])]
     )  # fmt: skip
 
 
-def _lagged(u: Array, y: Array, lag: int) -> Array:
+def _correlate_at_lag(u: Array, y: Array, lag: int) -> Array:
     """Return the sum of u_t y_{t - lag} over time and examples."""
     length = shape_of(y)[-1]
     return np.sum(u[..., min(lag, length) :] * y[..., : max(length - lag, 0)])
@@ -216,5 +216,5 @@ RECURSIVE = op(
 
 
 def recursive(a: Array, x: Array) -> Array:
-    """``y`` with ``a[0] y[t] + a[1] y[t - 1] + ... = x[t]`` along the last axis."""
+    """Solve ``a[0] y[t] + a[1] y[t - 1] + ... = x[t]`` along the last axis."""
     return apply(RECURSIVE, (a, x))

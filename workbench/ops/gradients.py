@@ -180,7 +180,7 @@ _APART: ContextVar[Apart | None] = ContextVar("apart", default=None)
 
 @contextmanager
 def note_disconnected() -> Iterator[Apart]:
-    """A block whose rules note the inputs that they call disconnected."""
+    """Collect the inputs that rules in the block call disconnected."""
     found: Apart = set()
     token = _APART.set(found)
     try:
@@ -234,7 +234,7 @@ def is_null(x: object) -> bool:
 
 
 def find_nulls(xs: Sequence[Any]) -> list[Tensor | None]:
-    """For each of some expressions the first null that it holds, or None.
+    """Return for each expression the first null that it holds, or None.
 
     Costs nothing until a null is made somewhere; then one walk over the part of the
     expressions that is younger.
@@ -261,10 +261,10 @@ def find_null(x: Array) -> Tensor | None:
 
 def null_error(found: Tensor, what: str) -> NullTypeGradError:
     """Return the error for an expression that holds a null."""
-    return _error(what, **found.params)
+    return _make_error(what, **found.params)
 
 
-def _error(
+def _make_error(
     what: str, kind: str, name: str, position: int, comment: str
 ) -> NullTypeGradError:
     error, says = ERRORS[kind]
@@ -278,7 +278,7 @@ def _error(
 
 
 def _compute(x: Array, **params: Any) -> Array:
-    raise _error("this expression", **params)
+    raise _make_error("this expression", **params)
 
 
 def _infer(x: Array, **params: Any) -> Spec:

@@ -28,7 +28,13 @@ from workbench.core.tensor import (
 from workbench.core.types import Array, Batched, Params, Shape, Spec
 from workbench.errors import TraceError, UnknownLengthError
 from workbench.ops.define import dtype_of, linear, list_positions, shape_of
-from workbench.ops.lengths import cut, is_mask, positions, unmasked, unvalued
+from workbench.ops.lengths import (
+    has_no_value,
+    index_positions,
+    is_mask,
+    replace_masks,
+    slice_by_tensors,
+)
 from workbench.ops.shaping import moveaxis
 
 # The key of an index: what of ``x[1:, i, None]`` is a setting of an op.
@@ -75,7 +81,13 @@ def split_index(index: object) -> tuple[Key, tuple[Any, ...]]:
         if kind is int or part is None or part is Ellipsis:
             key.append(part)
         elif kind is slice:
-            key.append(Slice(_bound(part.start), _bound(part.stop), _bound(part.step)))
+            key.append(
+                Slice(
+                    _slice_bound(part.start),
+                    _slice_bound(part.stop),
+                    _slice_bound(part.step),
+                )
+            )
         elif isinstance(part, (np.integer, int)) and not isinstance(part, bool):
             key.append(operator.index(part))
         elif isinstance(part, Dim):
@@ -98,37 +110,38 @@ class Unvalued(Exception):
     """A slice ends at a Tensor without a value: `lengths.py` knows what to do."""
 
 
-def _bound(part: Any) -> int | Dim | None:
+def _slice_bound(part: Any) -> int | Dim | None:
     if part is None or type(part) is int or isinstance(part, Dim):
         return part
-    if unvalued(part):
+    if has_no_value(part):
         raise Unvalued
     return operator.index(part)
 
 
-def split_place(x: Array, index: object) -> tuple[Key, tuple[Any, ...], bool]:
-    """As `split_index`, of a place that is written: slices may end at Tensors.
+def split_target_index(x: Array, index: object) -> tuple[Key, tuple[Any, ...], bool]:
+    """Split the index of entries that are replaced; slices may end at Tensors.
 
     The last is whether a mask was made into the numbers of its entries.
     """
     try:
         key, arrays = split_index(index)
     except Unvalued:
-        return *split_index(positions(x, index)), False
-    if arrays and masked_by_symbols(arrays):
-        return *split_index(unmasked(index)), True
+        return *split_index(index_positions(x, index)), False
+    if arrays and has_symbolic_mask(arrays):
+        return *split_index(replace_masks(index)), True
     return key, arrays, False
 
 
-def masked_by_symbols(arrays: tuple[Any, ...]) -> bool:
-    """Whether a mask of an expression of symbols is among the arrays of an index."""
+def has_symbolic_mask(arrays: tuple[Any, ...]) -> bool:
+    """Return whether a mask among the arrays is an expression of symbols."""
     return (
-        any(is_mask(a) and unvalued(a) for a in arrays) and not traces.has_open_trace()
+        any(is_mask(a) and has_no_value(a) for a in arrays)
+        and not traces.has_open_trace()
     )
 
 
 @lru_cache(maxsize=4096)
-def _static(key: Key) -> object:
+def _index_of_key(key: Key) -> object:
     """Return the index of a key without arrays."""
     parts = tuple(slice(*p) if type(p) is Slice else p for p in key)
     return parts[0] if len(parts) == 1 else parts
@@ -137,7 +150,7 @@ def _static(key: Key) -> object:
 def as_index(key: Key, arrays: tuple[Any, ...]) -> Any:
     """Return the index that `split_index` took apart."""
     if not arrays:
-        return _static(key)
+        return _index_of_key(key)
     rest = iter(arrays)
     parts = tuple(
         next(rest) if p is ARRAY else slice(*p) if type(p) is Slice else p for p in key
@@ -145,7 +158,7 @@ def as_index(key: Key, arrays: tuple[Any, ...]) -> Any:
     return parts[0] if len(parts) == 1 else parts
 
 
-def known_masks(x: Array, arrays: tuple[Any, ...]) -> None:
+def check_masks(x: Array, arrays: tuple[Any, ...]) -> None:
     """Refuse a boolean index whose values are not known."""
     for a in arrays:
         if isinstance(a, Tensor) and a._value is None and is_mask(a):
@@ -160,7 +173,7 @@ def known_masks(x: Array, arrays: tuple[Any, ...]) -> None:
 # The shape of what an index takes
 
 
-def indexed(shape: tuple[Any, ...], key: Key, arrays: tuple[Any, ...]) -> Shape:
+def indexed_shape(shape: tuple[Any, ...], key: Key, arrays: tuple[Any, ...]) -> Shape:
     """Return the shape of what an index takes, of lengths that may be unknown.
 
     Raises
@@ -197,7 +210,7 @@ def indexed(shape: tuple[Any, ...], key: Key, arrays: tuple[Any, ...]) -> Shape:
         if part is None:
             found.append(1)
         elif type(part) is Slice:
-            found.append(sliced(next(lengths), part))
+            found.append(sliced_length(next(lengths), part))
         else:
             next(lengths)
             places.append(i)
@@ -214,7 +227,7 @@ def indexed(shape: tuple[Any, ...], key: Key, arrays: tuple[Any, ...]) -> Shape:
     return (*found[:start], *broadcast_shapes(*chosen), *found[start:])
 
 
-def sliced(n: int | Dim, part: Slice) -> int | Dim:
+def sliced_length(n: int | Dim, part: Slice) -> int | Dim:
     """Return the length of a slice of an axis, by Python's rules."""
     start, stop, step = part.start, part.stop, 1 if part.step is None else part.step
     if isinstance(step, Dim):
@@ -260,7 +273,7 @@ def _from_end(edge: Any) -> bool:
 
 
 def without_ellipsis(key: Key, rank: int) -> Key:
-    """The key with its ellipsis spelt out; an empty one stays, as it sets apart."""
+    """Return the key with its ellipsis as slices; an empty one stays."""
     used = sum(p is not None and p is not Ellipsis for p in key)
     if Ellipsis not in key:
         return key
@@ -272,7 +285,7 @@ def without_ellipsis(key: Key, rank: int) -> Key:
 def without_masks(
     key: Key, arrays: tuple[Any, ...], batched: Batched
 ) -> tuple[Key, tuple[Any, ...], Batched]:
-    """Boolean arrays replaced by the integers where they are true."""
+    """Replace boolean arrays by the integers where they are true."""
     if not any(map(is_mask, arrays)):
         return key, arrays, batched
     new_key: list[Any] = []
@@ -345,41 +358,41 @@ class Scattered:
         return _scatter(self.g, *self.arrays, key=self.key, shape=self._shape)
 
     def into(self, total: Any) -> Array:
-        """``total`` with this added to it, in place."""
+        """Add this to ``total``, in place."""
         index = as_index(self.key, self.arrays)
-        if distinct(self.arrays):
+        if has_distinct_entries(self.arrays):
             total[index] += self.g
         else:
-            own_ufunc("add", total).at(total, index, self.g)
+            find_library_ufunc("add", total).at(total, index, self.g)
         return total
 
 
 def _scatter(g: Array, *arrays: Any, key: Key, shape: tuple[int, ...]) -> Array:
     out = np.zeros_like(g, shape=shape)
-    if distinct(arrays):
+    if has_distinct_entries(arrays):
         out[as_index(key, arrays)] = g
     else:
-        own_ufunc("add", out).at(out, as_index(key, arrays), g)
+        find_library_ufunc("add", out).at(out, as_index(key, arrays), g)
     return out
 
 
-def own_ufunc(name: str, array: object) -> Any:
-    """The ufunc of the array's own library: NumPy's do not pass on ``ufunc.at``."""
+def find_library_ufunc(name: str, array: object) -> Any:
+    """Return the ufunc of the array's library: NumPy's do not pass on ``ufunc.at``."""
     library = sys.modules.get(type(array).__module__.partition(".")[0], np)
     return getattr(library, name)
 
 
-def distinct(arrays: tuple[Any, ...]) -> bool:
-    """Whether an index surely names no entry twice, by the look of its arrays."""
+def has_distinct_entries(arrays: tuple[Any, ...]) -> bool:
+    """Return whether an index surely names no entry twice."""
     return all(is_mask(a) or dims.is_same_shape((a.size,), (1,)) for a in arrays)
 
 
 def _take_lengths(x: Array, *arrays: Any, key: Key) -> Spec:
-    return Spec(indexed(shape_of(x), key, arrays), dtype_of(x))
+    return Spec(indexed_shape(shape_of(x), key, arrays), dtype_of(x))
 
 
 def _take_view(params: Params) -> bool:
-    """Whether NumPy gives a view: for an index without arrays, and a diagonal."""
+    """Return whether NumPy gives a view: no array in the index, or a diagonal."""
     return (
         all(part is not ARRAY for part in params["key"]) or type(params) is ViewParams
     )
@@ -412,27 +425,27 @@ def scatter(g, index, shape):
 
 
 def getitem(x: Array, index: object) -> Array:
-    """``x[index]``."""
+    """Return ``x[index]``."""
     try:
         key, arrays = split_index(index)
     except Unvalued:
         return _spanned(x, index)
-    if arrays and masked_by_symbols(arrays):
-        key, arrays = split_index(unmasked(index))
+    if arrays and has_symbolic_mask(arrays):
+        key, arrays = split_index(replace_masks(index))
         # Numbers of the entries now: that they were a mask is said of the array.
         x = apply(declare("mask"), (x,))
-    known_masks(x, arrays)
+    check_masks(x, arrays)
     return apply(GETITEM, (x, *arrays), {"key": key})
 
 
 def _spanned(x: Array, index: object) -> Array:
-    """``x[index]``, where slices end at Tensors without a value."""
-    x, rest = cut(x, index)
+    """Return ``x[index]``, where slices end at Tensors without a value."""
+    x, rest = slice_by_tensors(x, index)
     return getitem(x, rest) if rest else x
 
 
 def _refusal(x: Array, error: Exception) -> Exception:
-    """NumPy's refusal of an index, with the shape and the user's line."""
+    """Return NumPy's error for an index, with the shape and the user's line."""
     return type(error)(f"x[...] of shape {shape_of(x)}{blame.user_line()}: {error}")
 
 

@@ -26,17 +26,19 @@ from workbench.core.tensor import Tensor, admit, apply, note_view
 from workbench.core.types import Array, ArrayLike, Batched, Params, Shape, Spec, is_weak
 from workbench.errors import DtypeError, TraceError
 from workbench.ops.define import Casting, dtype_of, refuse_out, shape_of
-from workbench.ops.indexing import GETITEM, Slice, sliced
-from workbench.ops.shaping import integers, moveaxis, normal_axis
+from workbench.ops.indexing import GETITEM, Slice, sliced_length
+from workbench.ops.shaping import as_integers, moveaxis, normal_axis
 
 
-def _parts(arrays: Iterable[Any]) -> tuple[Any, ...]:
+def _admit_parts(arrays: Iterable[Any]) -> tuple[Any, ...]:
     if not isinstance(arrays, (tuple, list)):
         arrays = list(arrays)  # a Tensor or an array: its rows
     return tuple(map(admit, arrays))
 
 
-def _filled(tangents: tuple[Any, ...], inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+def _fill_tangents(
+    tangents: tuple[Any, ...], inputs: tuple[Any, ...]
+) -> tuple[Any, ...]:
     """Return the tangents, with zeros for inputs that do not vary."""
     return tuple(
         np.zeros_like(x) if t is None else t
@@ -44,7 +46,7 @@ def _filled(tangents: tuple[Any, ...], inputs: tuple[Any, ...]) -> tuple[Any, ..
     )
 
 
-def spread(inputs: tuple[Any, ...], batched: Batched) -> tuple[Any, ...]:
+def batch_all(inputs: tuple[Any, ...], batched: Batched) -> tuple[Any, ...]:
     """Return all inputs with the batch axis."""
     size = next(shape_of(x)[0] for x, b in zip(inputs, batched, strict=True) if b)
     return tuple(
@@ -53,7 +55,7 @@ def spread(inputs: tuple[Any, ...], batched: Batched) -> tuple[Any, ...]:
     )
 
 
-def _joined(
+def _declare_joining(
     name: str, compute: Callable[..., Any], part: Callable[..., list[Any]]
 ) -> None:
     """Declare an op that puts its inputs side by side along ``axis``."""
@@ -67,10 +69,10 @@ def _joined(
     def push(
         tangents: tuple[Any, ...], y: Array, inputs: tuple[Any, ...], params: Params
     ) -> Array:
-        return apply(made, _filled(tangents, inputs), params)
+        return apply(made, _fill_tangents(tangents, inputs), params)
 
     def batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Array:
-        return apply(made, spread(inputs, batched), {"axis": params["axis"] + 1})
+        return apply(made, batch_all(inputs, batched), {"axis": params["axis"] + 1})
 
     made.compute, made.pull, made.push, made.batch = compute, pull, push, batch
     made.rule, made.reads = "to each input its part of g", ()
@@ -104,25 +106,25 @@ def _stack_parts(mask: int, g: Array, inputs: tuple[Any, ...], axis: int) -> lis
 
 def _concatenate_lengths(*arrays: Any, axis: int) -> Spec:
     shapes = [shape_of(x) for x in arrays]
-    found = _agreed(shapes, axis)
+    found = _unify_shapes(shapes, axis)
     found[axis] = sum(s[axis] for s in shapes)
     return Spec(tuple(found), np.result_type(*map(dtype_of, arrays)))
 
 
 def _stack_lengths(*arrays: Any, axis: int) -> Spec:
-    found = _agreed([shape_of(x) for x in arrays])
+    found = _unify_shapes([shape_of(x) for x in arrays])
     found.insert(axis, len(arrays))
-    return Spec(tuple(found), np.result_type(*map(_entry, arrays)))
+    return Spec(tuple(found), np.result_type(*map(_dtype_source, arrays)))
 
 
-def _entry(x: Any) -> Any:
+def _dtype_source(x: Any) -> Any:
     """Return what decides a dtype: a Python number does not."""
     return (
         x.example() if isinstance(x, Spec) and x.weak else x if is_weak(x) else x.dtype
     )
 
 
-def _agreed(shapes: list[tuple[Any, ...]], but: int = -1) -> list[Any]:
+def _unify_shapes(shapes: list[tuple[Any, ...]], but: int = -1) -> list[Any]:
     """Return the lengths that all shapes share, one of them apart."""
     found = list(shapes[0])
     for shape in shapes[1:]:
@@ -136,8 +138,8 @@ def _agreed(shapes: list[tuple[Any, ...]], but: int = -1) -> list[Any]:
     return found
 
 
-_joined("concatenate", _concatenate_compute, _concatenate_parts)
-_joined("stack", _stack_compute, _stack_parts)
+_declare_joining("concatenate", _concatenate_compute, _concatenate_parts)
+_declare_joining("stack", _stack_compute, _stack_parts)
 declare("concatenate").template = "np.concatenate([{all}]{more})"
 declare("stack").template = "np.stack([{all}]{more})"
 declare("concatenate").lengths = _concatenate_lengths
@@ -161,7 +163,7 @@ def concatenate(
 ) -> Array:
     """`numpy.concatenate`."""
     refuse_out("np.concatenate", out)
-    parts = _parts(arrays)
+    parts = _admit_parts(arrays)
     if axis is None:
         parts, axis = tuple(map(np.ravel, parts)), 0
     rank = len(shape_of(parts[0]))
@@ -192,7 +194,7 @@ def stack(
 ) -> Array:
     """`numpy.stack`."""
     refuse_out("np.stack", out)
-    parts = _parts(arrays)
+    parts = _admit_parts(arrays)
     rank = len(shape_of(parts[0])) + 1
     y = apply(declare("stack"), parts, {"axis": normal_axis(axis, rank)})
     return _cast(y, dtype, casting)
@@ -206,7 +208,7 @@ def vstack(
     casting: Casting = "same_kind",
 ) -> Array:
     """`numpy.vstack`."""
-    parts = [np.atleast_2d(x) for x in _parts(tup)]
+    parts = [np.atleast_2d(x) for x in _admit_parts(tup)]
     return _cast(np.concatenate(parts, 0), dtype, casting)
 
 
@@ -218,7 +220,7 @@ def hstack(
     casting: Casting = "same_kind",
 ) -> Array:
     """`numpy.hstack`."""
-    parts = [np.atleast_1d(x) for x in _parts(tup)]
+    parts = [np.atleast_1d(x) for x in _admit_parts(tup)]
     y = np.concatenate(parts, 0 if len(shape_of(parts[0])) == 1 else 1)
     return _cast(y, dtype, casting)
 
@@ -226,14 +228,17 @@ def hstack(
 @implements(np.dstack)
 def dstack(tup: Iterable[Any]) -> Array:
     """`numpy.dstack`."""
-    return np.concatenate([np.atleast_3d(x) for x in _parts(tup)], 2)
+    return np.concatenate([np.atleast_3d(x) for x in _admit_parts(tup)], 2)
 
 
 @implements(np.column_stack)
 def column_stack(tup: Iterable[Any]) -> Array:
     """`numpy.column_stack`."""
     return np.concatenate(
-        [np.reshape(x, (-1, 1)) if len(shape_of(x)) < 2 else x for x in _parts(tup)],
+        [
+            np.reshape(x, (-1, 1)) if len(shape_of(x)) < 2 else x
+            for x in _admit_parts(tup)
+        ],
         1,
     )
 
@@ -268,7 +273,7 @@ def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
 
 
 def _shape_along(x: ArrayLike, axis: int | None, change: Callable[[Any], Any]) -> Shape:
-    """The shape of ``x`` with another length along an axis; of one axis for None."""
+    """Return the shape of ``x`` with another length along an axis; None: flat."""
     shape = operand_shape(x)
     if axis is None:
         shape, axis = (math.prod(shape),), 0
@@ -277,17 +282,17 @@ def _shape_along(x: ArrayLike, axis: int | None, change: Callable[[Any], Any]) -
 
 
 def _delete_lengths(arr: Array, obj: object, axis: int | None = None) -> Shape:
-    def left(n: int | Dim) -> int | Dim | None:
+    def remaining_length(n: int | Dim) -> int | Dim | None:
         if isinstance(obj, slice):
-            return n - sliced(n, Slice(obj.start, obj.stop, obj.step))
-        places = np.asarray(_plain_index(obj))  # host array: a plain index
+            return n - sliced_length(n, Slice(obj.start, obj.stop, obj.step))
+        places = np.asarray(_require_index(obj))  # host array: a plain index
         if places.dtype == bool:
             return n - int(np.count_nonzero(places))
         ends = {bool(k < 0) for k in places.flat}
         # Whether -1 and 3 are one place, the length decides.
         return n - len({*places.flat}) if len(ends) < 2 else None
 
-    return _shape_along(arr, axis, left)
+    return _shape_along(arr, axis, remaining_length)
 
 
 @implements(np.delete, lengths=_delete_lengths)
@@ -298,7 +303,7 @@ def delete(arr: Array, obj: Any, axis: int | None = None) -> Array:
         arr, axis = np.ravel(arr), 0
     axis = normal_axis(axis, len(shape_of(arr)))
     line = np.arange(shape_of(arr)[axis])  # host array: positions, an index
-    obj = _plain_index(obj)
+    obj = _require_index(obj)
     kept = np.delete(line, obj)
     if np.asarray(obj).dtype == bool:  # host array: a plain index
         return arr[(slice(None),) * axis + (np.isin(line, kept),)]
@@ -308,11 +313,11 @@ def delete(arr: Array, obj: Any, axis: int | None = None) -> Array:
 def _insert_lengths(
     arr: Array, obj: object, values: ArrayLike, axis: int | None = None
 ) -> Shape:
-    def longer(n: int | Dim) -> int | Dim | None:
+    def extended_length(n: int | Dim) -> int | Dim | None:
         if isinstance(obj, slice):
-            added = sliced(n, Slice(obj.start, obj.stop, obj.step))
+            added = sliced_length(n, Slice(obj.start, obj.stop, obj.step))
             return n + added if isinstance(added, int) and added != 1 else None
-        places = np.asarray(_plain_index(obj))  # host array: positions
+        places = np.asarray(_require_index(obj))  # host array: positions
         if places.dtype == bool:
             places = np.flatnonzero(places)
         if places.size != 1:
@@ -322,13 +327,13 @@ def _insert_lengths(
         at = 0 if places.ndim == 0 else normal_axis(axis or 0, rank)
         return n + lengths[at]
 
-    return _shape_along(arr, axis, longer)
+    return _shape_along(arr, axis, extended_length)
 
 
 @implements(np.insert, lengths=_insert_lengths)
 def insert(arr: Array, obj: Any, values: ArrayLike, axis: int | None = None) -> Array:
     """`numpy.insert`: both are joined, and then taken in the new order."""
-    arr, number, obj = admit(arr), admit(values), _plain_index(obj)
+    arr, number, obj = admit(arr), admit(values), _require_index(obj)
     if axis is None:
         arr, axis = np.ravel(arr), 0
     rank = len(shape_of(arr))
@@ -358,7 +363,7 @@ def insert(arr: Array, obj: Any, values: ArrayLike, axis: int | None = None) -> 
     return np.take(np.concatenate([arr, new], axis), order, axis)
 
 
-def _plain_index(obj: object) -> Any:
+def _require_index(obj: object) -> Any:
     """Return where to insert or delete: plain, because the shape depends on it."""
     if isinstance(obj, Tensor):
         if obj._value is None:
@@ -371,10 +376,10 @@ def _plain_index(obj: object) -> Any:
     return obj
 
 
-@implements(np.resize, lengths=lambda a, new_shape: integers(new_shape))
+@implements(np.resize, lengths=lambda a, new_shape: as_integers(new_shape))
 def resize(a: Array, new_shape: int | Shape) -> Array:
     """`numpy.resize`: the entries, over and over."""
-    a, shape = np.ravel(admit(a)), integers(new_shape)
+    a, shape = np.ravel(admit(a)), as_integers(new_shape)
     if any(n < 0 for n in shape):
         raise ValueError(
             f"all elements of `new_shape` must be non-negative{blame.user_line()}"
@@ -423,11 +428,11 @@ def vsplit(
     ary: Array, indices_or_sections: SupportsIndex | Sequence[SupportsIndex]
 ) -> list[Any]:
     """`numpy.vsplit`."""
-    _ranked(ary, 2, "vsplit")
+    _check_rank(ary, 2, "vsplit")
     return _split(ary, indices_or_sections, 0, even=True)
 
 
-def _ranked(x: Array, rank: int, name: str) -> None:
+def _check_rank(x: Array, rank: int, name: str) -> None:
     if len(shape_of(x)) < rank:
         raise ValueError(
             f"np.{name}{blame.user_line()} only works on arrays of {rank} or more"
@@ -444,7 +449,7 @@ def hsplit(
     ary: Array, indices_or_sections: SupportsIndex | Sequence[SupportsIndex]
 ) -> list[Any]:
     """`numpy.hsplit`."""
-    _ranked(ary, 1, "hsplit")
+    _check_rank(ary, 1, "hsplit")
     axis = 1 if len(shape_of(ary)) > 1 else 0
     return _split(ary, indices_or_sections, axis, even=True)
 
@@ -454,7 +459,7 @@ def dsplit(
     ary: Array, indices_or_sections: SupportsIndex | Sequence[SupportsIndex]
 ) -> list[Any]:
     """`numpy.dsplit`."""
-    _ranked(ary, 3, "dsplit")
+    _check_rank(ary, 3, "dsplit")
     return _split(ary, indices_or_sections, 2, even=True)
 
 
@@ -529,7 +534,7 @@ def _entries(x: Tensor, copy: bool | None = None) -> np.ndarray[Any, Any]:
     if called is not None and not sparse and called not in BY_ENTRIES:
         raise blame.lost_gradient_error(x, called, called)
     if sparse:
-        by_operator(frame)
+        refuse_sparse_method(frame)
     # Of lengths not known, NumPy gets the Tensor whole.
     apart = shape != () and not sparse and not dims.has_dim(shape)
     if apart and x.size > LIMIT:
@@ -553,7 +558,7 @@ def _entries(x: Tensor, copy: bool | None = None) -> np.ndarray[Any, Any]:
     return holder
 
 
-def by_operator(frame: FrameType) -> None:
+def refuse_sparse_method(frame: FrameType) -> None:
     """Refuse a method of SciPy's sparse arrays that would return NotImplemented.
 
     Of an operator, Python hears that and asks the Tensor; of ``S.multiply(x)`` the
@@ -583,7 +588,7 @@ def _gather(array: np.ndarray[Any, Any]) -> Array:
             f"an object array of shape {array.shape} has no derivative"
             f"{blame.user_line()}. Make it a float array with .astype(float)."
         )
-    wholes = _wholes(flat)
+    wholes = _find_sources(flat)
     if wholes is None:
         return np.reshape(np.stack(flat), array.shape + example.shape)
     if len(wholes) == 1 and wholes[0].shape == array.shape:
@@ -591,8 +596,8 @@ def _gather(array: np.ndarray[Any, Any]) -> Array:
     return np.reshape(np.stack(wholes), array.shape)
 
 
-def _wholes(flat: list[Any]) -> list[Tensor] | None:
-    """The Tensors whose entries, all and in order, these are; None if they are not."""
+def _find_sources(flat: list[Any]) -> list[Tensor] | None:
+    """Return the Tensors that these entries are, all and in order; else None."""
     found: list[Tensor] = []
     at = 0
     while at < len(flat):

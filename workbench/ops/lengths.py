@@ -47,13 +47,13 @@ def _length(n: Dim) -> Tensor:
     return made
 
 
-def delayed(
+def defer_function(
     function: Callable[..., Any],
     *,
     pin: bool = False,
     lengths: Callable[..., Any] | None = None,
 ) -> Callable[..., Any]:
-    """Return the same function; called when the program runs, where it needs a length.
+    """Return the function; it is called when the program runs, where it needs a length.
 
     NumPy's own functions do so by themselves. This is for functions of ours that
     NumPy does not hand to Tensors. With ``pin`` all ops that it makes stand on the
@@ -62,34 +62,34 @@ def delayed(
     """
 
     @wraps(function)
-    def called(*args: Any, **settings: Any) -> Array:
+    def wrapper(*args: Any, **settings: Any) -> Array:
         try:
             if not pin:
                 return function(*args, **settings)
             with source.pin_line():
                 return function(*args, **settings)
         except blame.PLAIN as error:
-            if can_defer(error, called, args, settings):
-                return defer_call(error, called, args, settings)
+            if can_defer(error, wrapper, args, settings):
+                return defer_call(error, wrapper, args, settings)
             told = blame.locate_user_error(error, function.__name__, args, settings)
             if not pin or told is error:
                 raise
             raise told from error
 
     if lengths is not None:
-        LENGTHS[called] = lengths
-    return called
+        LENGTHS[wrapper] = lengths
+    return wrapper
 
 
-def delay(
+def defer_functions(
     namespace: dict[str, Any],
     names: Iterable[str],
     lengths: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
 ) -> None:
-    """Make the functions of a module `delayed`; ``lengths`` holds rules of some."""
+    """Apply `defer_function` to functions of a module, some with rules of lengths."""
     for name in names:
         if isinstance(namespace.get(name), FunctionType):
-            namespace[name] = delayed(
+            namespace[name] = defer_function(
                 namespace[name], pin=True, lengths=lengths.get(name)
             )
 
@@ -106,7 +106,7 @@ Key = tuple[Any, ...]
 GIVEN = "given"
 
 
-def unvalued(x: object) -> bool:
+def has_no_value(x: object) -> bool:
     """Return whether it is a Tensor without a value."""
     return isinstance(x, Tensor) and x._value is None
 
@@ -119,14 +119,14 @@ def is_mask(array: object) -> bool:
 # x[start:stop:step] along one axis
 
 
-def _place(key: Key, bounds: tuple[Any, ...], axis: int) -> tuple[slice, ...]:
+def _index_span(key: Key, bounds: tuple[Any, ...], axis: int) -> tuple[slice, ...]:
     rest = iter(bounds)
     ends = [int(next(rest)) if type(b) is str else b for b in key]
     return (*(slice(None),) * axis, slice(*ends))
 
 
 def _span(x: Array, *bounds: Any, axis: int, key: Key) -> Array:
-    return x[_place(key, bounds, axis)]
+    return x[_index_span(key, bounds, axis)]
 
 
 def _span_transpose(g: Array, x: Array, *bounds: Any, axis: int, key: Key) -> Array:
@@ -137,7 +137,7 @@ def _span_transpose(g: Array, x: Array, *bounds: Any, axis: int, key: Key) -> Ar
 def _unspan(g: Array, *bounds: Any, axis: int, key: Key, length: int | Dim) -> Array:
     shape = (*g.shape[:axis], length, *g.shape[axis + 1 :])
     out = np.zeros_like(g, shape=shape)
-    out[_place(key, bounds, axis)] = g
+    out[_index_span(key, bounds, axis)] = g
     return out
 
 
@@ -201,8 +201,8 @@ def unspan(g, *ends, axis, key, length):
 )
 
 
-def _cut(x: Array, part: slice, axis: int) -> Array:
-    """``x`` between the ends of a slice along an axis."""
+def _slice_axis(x: Array, part: slice, axis: int) -> Array:
+    """Take ``x`` between the ends of a slice along an axis."""
     key, bounds = [], []
     for bound in (part.start, part.stop, part.step):
         if isinstance(bound, Tensor):
@@ -218,13 +218,13 @@ def _cut(x: Array, part: slice, axis: int) -> Array:
     return apply(SPAN, (x, *bounds), {"axis": axis, "key": tuple(key)})
 
 
-def _moves(part: Any) -> bool:
+def _has_tensor_end(part: Any) -> bool:
     return isinstance(part, slice) and any(
-        map(unvalued, (part.start, part.stop, part.step))
+        map(has_no_value, (part.start, part.stop, part.step))
     )
 
 
-def _spelt(x: Array, index: object) -> list[tuple[Any, int]]:
+def _list_index_parts(x: Array, index: object) -> list[tuple[Any, int]]:
     """Return the parts of an index, each with the axis that it begins at."""
     parts = index if type(index) is tuple else (index,)
     widths = [
@@ -238,30 +238,30 @@ def _spelt(x: Array, index: object) -> list[tuple[Any, int]]:
     return found
 
 
-def cut(x: Array, index: object) -> tuple[Any, tuple[Any, ...]]:
+def slice_by_tensors(x: Array, index: object) -> tuple[Any, tuple[Any, ...]]:
     """Return ``x`` between those ends of slices that are Tensors, and what remains.
 
     The second is the index of what is still to be taken; ``()`` where that is all.
     """
     rest = []
-    for part, axis in _spelt(x, index):
-        if _moves(part):
-            x, part = _cut(x, part, axis), slice(None)
+    for part, axis in _list_index_parts(x, index):
+        if _has_tensor_end(part):
+            x, part = _slice_axis(x, part, axis), slice(None)
         rest.append(part)
     if all(isinstance(p, slice) and p == slice(None) for p in rest):
         return x, ()
     return x, tuple(rest)
 
 
-def positions(x: Array, index: object) -> tuple[Any, ...]:
+def index_positions(x: Array, index: object) -> tuple[Any, ...]:
     """Return the same index with arrays of positions, for who writes there."""
-    parts = _spelt(x, index)
+    parts = _list_index_parts(x, index)
     made = []
     for part, axis in parts:
-        if _moves(part):
+        if _has_tensor_end(part):
             others = [p for p, _ in parts if p is not part]
             if not all(p is Ellipsis or isinstance(p, slice) for p in others) or any(
-                map(_moves, others)
+                map(_has_tensor_end, others)
             ):
                 raise TraceError(
                     f"at(x)[...] of {blame.describe(x)}{blame.user_line()}: a slice"
@@ -270,7 +270,7 @@ def positions(x: Array, index: object) -> tuple[Any, ...]:
                     " at(x)[i].set(row)."
                 )
             n = shape_of(x)[axis]
-            part = _cut(list_positions(n, like=x), part, 0)
+            part = _slice_axis(list_positions(n, like=x), part, 0)
         made.append(part)
     return tuple(made)
 
@@ -328,21 +328,21 @@ PLACES.connection = connect_nothing
 
 def is_symbolic(x: object) -> bool:
     """Return whether it is part of an expression of symbols, outside of every trace."""
-    return unvalued(x) and not traces.has_open_trace() and bool(shape_of(x))
+    return has_no_value(x) and not traces.has_open_trace() and bool(shape_of(x))
 
 
-def places(x: Array) -> tuple[Any, ...]:
+def nonzero_places(x: Array) -> tuple[Any, ...]:
     """Return where a Tensor is not 0, an array of positions for each axis."""
     found = apply(PLACES, (x,))
     return tuple(found[i] for i in range(len(shape_of(x))))
 
 
-def unmasked(index: object) -> tuple[Any, ...]:
-    """An index whose masks without a value are the places where they are true."""
+def replace_masks(index: object) -> tuple[Any, ...]:
+    """Replace the masks of an index that have no value by their true places."""
     parts: list[Any] = []
     for part in index if type(index) is tuple else (index,):
         if is_mask(part) and is_symbolic(part):
-            parts += places(part)
+            parts += nonzero_places(part)
         else:
             parts.append(part)
     return tuple(parts)

@@ -41,9 +41,9 @@ from workbench.ops.define import (
     op,
     shape_of,
 )
-from workbench.ops.lengths import ARANGE, unvalued
+from workbench.ops.lengths import ARANGE, has_no_value
 from workbench.ops.reductions import promote_half, wide_dtype
-from workbench.ops.shaping import integers, normal_axes
+from workbench.ops.shaping import as_integers, normal_axes
 
 # full_like: a constant in the shape of another array
 
@@ -88,14 +88,14 @@ FULL_LIKE = op(
 FULL_LIKE.connection = connect_nothing
 
 
-def _filled(
+def _make_filled(
     a: Array, fill: ArrayLike, dtype: npt.DTypeLike | None, shape: Shape | None
 ) -> Array:
     params: Params = {"fill": fill}
     if dtype is not None:
         params["dtype"] = np.dtype(dtype)
     if shape is not None:
-        params["shape"] = integers(shape)
+        params["shape"] = as_integers(shape)
     value = value_of(a)
     return apply(FULL_LIKE, (a if value is None else value,), params)
 
@@ -113,7 +113,7 @@ def _answer_filled(fill: int, *functions: Any) -> None:
         *,
         device: object = None,
     ) -> Array:
-        return _filled(a, fill, dtype, shape)
+        return _make_filled(a, fill, dtype, shape)
 
 
 _answer_filled(0, np.zeros_like, np.empty_like)
@@ -133,7 +133,7 @@ def full_like(
 ) -> Array:
     """`numpy.full_like`; a fill value that is a Tensor keeps its gradient."""
     if is_weak(fill_value):
-        return _filled(a, fill_value, dtype, shape)
+        return _make_filled(a, fill_value, dtype, shape)
     filled = np.broadcast_to(fill_value, shape_of(a) if shape is None else shape)
     return filled.astype(a.dtype if dtype is None else dtype)
 
@@ -153,7 +153,7 @@ def _like_compute(x: Array, *, maker: str, settings: tuple[Any, ...]) -> Array:
 # NumPy passes device= on to these, which CuPy's functions do not know.
 
 
-def _ones_elsewhere(
+def _ones_like(
     x: Array, shape: Shape, dtype: npt.DTypeLike | None = float, **_: Any
 ) -> Array:
     return np.ones_like(x, dtype=dtype, shape=shape)
@@ -180,7 +180,7 @@ def _eye_elsewhere(
 
 
 _ELSEWHERE: dict[str, Callable[..., Any]] = {
-    "ones": _ones_elsewhere,
+    "ones": _ones_like,
     "full": _full_elsewhere,
     "eye": _eye_elsewhere,
 }
@@ -234,8 +234,10 @@ def make_like(x, maker, args, settings):
 MAKE_LIKE.connection = connect_nothing
 
 
-def _made(name: str, like: Array | None, args: tuple[Any, ...], more: Params) -> Array:
-    """``np.name(*args, like=like, **more)``, or a node that makes it."""
+def _make_like(
+    name: str, like: Array | None, args: tuple[Any, ...], more: Params
+) -> Array:
+    """Call ``np.name(*args, like=like, **more)``, or record a node that does."""
     settings = tuple(
         (k, v)
         for k, v in more.items()
@@ -245,19 +247,19 @@ def _made(name: str, like: Array | None, args: tuple[Any, ...], more: Params) ->
     return apply(
         MAKE_LIKE,
         (like if value is None else value,),
-        {"maker": name, "settings": (tuple(map(_hashable, args)), settings)},
+        {"maker": name, "settings": (tuple(map(_as_hashable, args)), settings)},
     )
 
 
-def _hashable(setting: object) -> object:
+def _as_hashable(setting: object) -> object:
     if isinstance(setting, (list, tuple)):
-        return integers(setting)
+        return as_integers(setting)
     return operator.index(setting) if isinstance(setting, Tensor) else setting
 
 
-def _maker(name: str) -> Callable[..., Array]:
+def _answer_maker(name: str) -> Callable[..., Array]:
     def answer(*args: Any, like: Array, **more: Any) -> Array:
-        return _made(name, like, args, more)
+        return _make_like(name, like, args, more)
 
     return answer
 
@@ -271,15 +273,17 @@ def arange(
 ) -> Array:
     """`numpy.arange` with ``like=``; its ends may be Tensors without a value."""
     ends = (*ends, *[more.pop(k) for k in ("start", "stop", "step") if k in more])
-    if any(map(unvalued, ends)):
+    if any(map(has_no_value, ends)):
         return apply(ARANGE, ends, {} if dtype is None else {"dtype": np.dtype(dtype)})
-    return _made("arange", like, tuple(map(value_of, ends)), {"dtype": dtype, **more})
+    return _make_like(
+        "arange", like, tuple(map(value_of, ends)), {"dtype": dtype, **more}
+    )
 
 
 MAKERS.add(np.arange)
 
 for _name in ("empty", "eye", "identity", "ones", "tri", "zeros"):
-    implements(getattr(np, _name))(_maker(_name))
+    implements(getattr(np, _name))(_answer_maker(_name))
     MAKERS.add(getattr(np, _name))
 
 
@@ -294,7 +298,7 @@ def full(
 ) -> Array:
     """`numpy.full` with ``like=``; a fill value that is a Tensor keeps its gradient."""
     if is_weak(fill_value):
-        return _made("full", like, (shape, fill_value), {"dtype": dtype})
+        return _make_like("full", like, (shape, fill_value), {"dtype": dtype})
     filled = np.broadcast_to(fill_value, shape)
     return filled if dtype is None else filled.astype(dtype)
 
@@ -302,7 +306,7 @@ def full(
 MAKERS.add(np.full)
 
 
-def _array(name: str) -> Callable[..., Array]:
+def _answer_array(name: str) -> Callable[..., Array]:
     def answer(
         a: Array,
         dtype: npt.DTypeLike | None = None,
@@ -321,7 +325,7 @@ def _array(name: str) -> Callable[..., Array]:
 
 
 for _name in ("array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray"):
-    implements(getattr(np, _name))(_array(_name))
+    implements(getattr(np, _name))(_answer_array(_name))
     MAKERS.add(getattr(np, _name))
 
 
@@ -406,10 +410,10 @@ def size(a: Array, axis: Axis = None) -> int | Dim:
 @implements(np.result_type)
 def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
     """`numpy.result_type`."""
-    return np.result_type(*map(_example, arrays_and_dtypes))
+    return np.result_type(*map(_dtype_stand_in, arrays_and_dtypes))
 
 
-def _example(x: object) -> Any:
+def _dtype_stand_in(x: object) -> Any:
     """Return a stand-in for a Tensor that has its dtype, and is weak where it is."""
     if not isinstance(x, Tensor):
         return x
@@ -440,7 +444,7 @@ def array_text(a: Array, *args: Any, **settings: Any) -> str:
 # linspace: linear in both ends, with NumPy's own values
 
 
-def _shares(num: int, endpoint: bool, like: Array, rank: int) -> Array:
+def _line_shares(num: int, endpoint: bool, like: Array, rank: int) -> Array:
     """Return how much of the way to the stop each number has gone."""
     parts = num - 1 if endpoint else num
     line = list_positions(num, like=like).astype(wide_dtype(like)) / max(parts, 1)
@@ -461,7 +465,7 @@ def _pull(part: int) -> Callable[..., Array]:
         num: int,
         endpoint: bool = True,
     ) -> Array:
-        share = _shares(num, endpoint, g, len(shape_of(g)) - 1)
+        share = _line_shares(num, endpoint, g, len(shape_of(g)) - 1)
         # Summed over the line; the sweep sums over what was broadcast.
         return np.sum(g * (share if part else 1 - share), axis=0)
 

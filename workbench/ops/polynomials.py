@@ -26,8 +26,8 @@ def _coefficients(p: Any) -> Any:
     return np.atleast_1d(admit(p.coeffs if isinstance(p, np.poly1d) else p))
 
 
-def _shortened(p: Any, name: str) -> Array:
-    """Without the zeros in front, as `numpy.poly1d` holds them; 0 stays."""
+def _strip_leading_zeros(p: Any, name: str) -> Array:
+    """Cut off the zeros in front, as `numpy.poly1d` does; a single 0 stays."""
     p = _coefficients(p)
     value = require_value(
         p, f"np.{name}", "Write np.convolve(a, b), which cuts no zeros."
@@ -64,7 +64,7 @@ def polyval(p: Any, x: Array | np.poly1d) -> Array:
     return y
 
 
-def _aligned(a: Any, b: Any) -> tuple[Any, Any]:
+def _align_coefficients(a: Any, b: Any) -> tuple[Any, Any]:
     """Return two polynomials with as many coefficients."""
     a, b = _coefficients(a), _coefficients(b)
     length = largest(shape_of(a)[0], shape_of(b)[0])
@@ -79,14 +79,14 @@ def _aligned(a: Any, b: Any) -> tuple[Any, Any]:
 @implements(np.polyadd)
 def polyadd(a1: Array, a2: Array) -> Array:
     """`numpy.polyadd`."""
-    a, b = _aligned(a1, a2)
+    a, b = _align_coefficients(a1, a2)
     return a + b
 
 
 @implements(np.polysub)
 def polysub(a1: Array, a2: Array) -> Array:
     """`numpy.polysub`."""
-    a, b = _aligned(a1, a2)
+    a, b = _align_coefficients(a1, a2)
     return a - b
 
 
@@ -105,7 +105,9 @@ def _product(a: Array, b: Array) -> Array:
 @implements(np.polymul)
 def polymul(a1: Array, a2: Array) -> Array:
     """`numpy.polymul`; zeros in front are cut, so it needs values."""
-    return _product(_shortened(a1, "polymul"), _shortened(a2, "polymul"))
+    return _product(
+        _strip_leading_zeros(a1, "polymul"), _strip_leading_zeros(a2, "polymul")
+    )
 
 
 @implements(np.polydiv)
@@ -116,7 +118,7 @@ def polydiv(u: Array, v: Array) -> tuple[Any, Any]:
     dtype = np.result_type(dtype_of(u), dtype_of(v))
     rest = u.astype(dtype)
     if m < n:
-        return np.zeros_like(rest[:1]), _remainder(rest)
+        return np.zeros_like(rest[:1]), _strip_remainder(rest)
     scale = 1.0 / v[0]
     found, cleared = [], []
     for _ in range(m - n + 1):
@@ -126,10 +128,10 @@ def polydiv(u: Array, v: Array) -> tuple[Any, Any]:
         # The first is 0 but for rounding, by which NumPy decides what to cut.
         cleared.append(kept[:1])
         rest = np.concatenate([kept[1:], rest[n + 1 :]])
-    return np.stack(found), _remainder(np.concatenate([*cleared, rest]))
+    return np.stack(found), _strip_remainder(np.concatenate([*cleared, rest]))
 
 
-def _remainder(r: Array) -> Array:
+def _strip_remainder(r: Array) -> Array:
     value = require_value(r, "the remainder in np.polydiv", "Write the division out.")
     first = 0
     while first < len(value) - 1 and bool(np.abs(value[first]) <= 1e-8):
@@ -179,16 +181,18 @@ def polyint(p: Array, m: int = 1, k: ArrayLike | None = None) -> Array:
 
 
 def _roots_pull(g: Array, y: Array, p: Array) -> Array:
-    return np.sum((g * _moved(y, p))[:, None] * _powers(y, shape_of(p)[0]), axis=0)
+    return np.sum(
+        (g * _root_derivative(y, p))[:, None] * _powers(y, shape_of(p)[0]), axis=0
+    )
 
 
 def _roots_push(tangents: tuple[Any, ...], y: Array, p: Array) -> Array:
     moved = tangents[0].astype(np.result_type(dtype_of(y), dtype_of(p)))
-    return _moved(y, p) * (_powers(y, shape_of(p)[0]) @ moved)
+    return _root_derivative(y, p) * (_powers(y, shape_of(p)[0]) @ moved)
 
 
-def _moved(y: Array, p: Array) -> Array:
-    """``-1 / p'(y)``."""
+def _root_derivative(y: Array, p: Array) -> Array:
+    """Return ``-1 / p'(y)``."""
     return -1 / polyval(polyder(p), y)
 
 
@@ -265,11 +269,13 @@ def vander(x: Array, N: int | None = None, increasing: bool = False) -> Array:
         raise ValueError("x must be a one-dimensional array or sequence.")
     count = shape_of(x)[0] if N is None else int(N)
     wide = x.astype(np.promote_types(dtype_of(x), int))
-    powers = list_positions(count, like=x) if increasing else _descending(count, x)
+    powers = (
+        list_positions(count, like=x) if increasing else _descending_powers(count, x)
+    )
     return wide[:, None] ** powers
 
 
-def _descending(count: int, like: Array) -> Array:
+def _descending_powers(count: int, like: Array) -> Array:
     return list_positions(count - 1, -1, -1, like=like)
 
 

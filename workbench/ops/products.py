@@ -194,7 +194,7 @@ def matrix_power(a: Array, n: int) -> Array:
 
 
 def mul_without_zeros(a: Array, b: Array) -> Array:
-    """``a * b`` entry by entry, where a factor that is 0 counts as 1.
+    """Multiply entry by entry; a factor that is 0 counts as 1.
 
     What counts as 1 does not vary: its derivative is 0, that of the other factor 1.
 

@@ -82,8 +82,8 @@ def _sample(
     return getattr(np.random.Generator, name)(generator, **settings, size=size)
 
 
-def _computing() -> Callable[..., Any]:
-    """What one op computes; each has its own, for the text of a program names it."""
+def _make_compute() -> Callable[..., Any]:
+    """Make the ``compute`` of one op: each has its own, as texts name it."""
 
     def compute(
         held: Array, *given: Any, draw: _Draw | None = None, **lengths: Any
@@ -172,7 +172,7 @@ def _batch(inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params) -
     given, marked = inputs[1:], batched[1:]
     if draw.name in SAMPLERS:
         rows = [
-            _emitted(
+            _emit_draw(
                 draw,
                 [x[k] if b else x for x, b in zip(given, marked, strict=True)],
                 lengths,
@@ -188,12 +188,12 @@ def _batch(inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params) -
         aligned.append(x)
     if "size" in lengths:
         lengths["size"] = (count, *lengths["size"])
-    return _emitted(draw.many(count), aligned, lengths)
+    return _emit_draw(draw.many(count), aligned, lengths)
 
 
-def _emitted(draw: _Draw, given: Sequence[Any], lengths: Params) -> Any:
+def _emit_draw(draw: _Draw, given: Sequence[Any], lengths: Params) -> Any:
     """Return a node for the draw, or the draw itself where every value is known."""
-    anchor = unknown()
+    anchor = find_anchor()
     if anchor is None:
         return draw([value_of(x) for x in given], lengths)
     params = {"draw": draw, **lengths}
@@ -223,18 +223,18 @@ NAMES = [f"random_{name}" for name in (*FAMILIES, *SAMPLERS)]
 for _name in NAMES:
     op(
         _name,
-        _computing(),
+        _make_compute(),
         batch=_batch,
         infer=_infer,
         template=_text,
     )
 
 
-def unknown() -> Tensor | Shared | None:
+def find_anchor() -> Tensor | Shared | None:
     """Return what a draw hangs on that waits for the program to run; None: draw now.
 
     A leaf without a value of the innermost open trace that has one, or the shared
-    value of `anchored`.
+    value of `anchor_draws`.
     """
     for opened in reversed(traces.LOCAL.stack):
         if opened.unknown is not None:
@@ -247,7 +247,7 @@ _ANCHOR: ContextVar[Shared | None] = ContextVar("_ANCHOR", default=None)
 
 
 @contextmanager
-def anchored(holder: Shared) -> Iterator[None]:
+def anchor_draws(holder: Shared) -> Iterator[None]:
     """Make the draws of the block wait for the program to run."""
     token = _ANCHOR.set(holder)
     try:
@@ -256,12 +256,12 @@ def anchored(holder: Shared) -> Iterator[None]:
         _ANCHOR.reset(token)
 
 
-def inside() -> bool:
+def is_recording_draws() -> bool:
     """Return whether draws are nodes here."""
     return traces.has_open_trace() or _ANCHOR.get() is not None
 
 
-def node(made: Op, inputs: tuple[Any, ...], value: object) -> Tensor:
+def record_draw(made: Op, inputs: tuple[Any, ...], value: object) -> Tensor:
     """Return a node whose value is known already."""
     context = source.current_context()
     if context is not None and context.code is not None:
@@ -273,7 +273,7 @@ def node(made: Op, inputs: tuple[Any, ...], value: object) -> Tensor:
     )
 
 
-def drawn(
+def draw_sample(
     generator: Any,
     name: str,
     size: Shape | int | None,
@@ -284,13 +284,13 @@ def drawn(
     Whole numbers are plain wherever they are known: they have no gradient to lose,
     and count, index and look up.
     """
-    anchor = unknown()
+    anchor = find_anchor()
     if anchor is None:
         plain = {k: value_of(x) for k, x in settings.items()}
         value = _sample(name, generator, size, plain)
         if not traces.has_open_trace() or spec_of(value).dtype.kind != "f":
             return value
-        return node(OPS[f"random_{name}"], (value,), value)
+        return record_draw(OPS[f"random_{name}"], (value,), value)
     operands = {
         k: x for k, x in settings.items() if isinstance(x, (Tensor, np.ndarray))
     }
@@ -302,8 +302,10 @@ def drawn(
         size = (size,)
     # NumPy tells the dtype, and the shape where nothing unknown is in it.
     trial = np.random.default_rng(0)
-    examples = {k: _example(x) for k, x in operands.items()}
-    spec = spec_of(_sample(name, trial, _known(size), _known(rest) | examples))
+    examples = {k: _trial_value(x) for k, x in operands.items()}
+    spec = spec_of(
+        _sample(name, trial, _replace_lengths(size), _replace_lengths(rest) | examples)
+    )
     lengths = {k: x for k, x in {**rest, "size": size}.items() if dims.has_dim(x)}
     rest = {k: x for k, x in rest.items() if k not in lengths}
     if name not in SAMPLERS and not lengths:
@@ -317,20 +319,20 @@ def drawn(
         operands[HOLDER] = generator.shared
     size = None if "size" in lengths else size
     draw = _Draw(name, origin, size, tuple(operands), rest, spec)
-    return _emitted(draw, list(operands.values()), lengths)
+    return _emit_draw(draw, list(operands.values()), lengths)
 
 
-def _known(x: Any) -> Any:
+def _replace_lengths(x: Any) -> Any:
     """Return a setting with some length in the place of each that is not known."""
     return dims.replace_dims(x, lambda atom: 2)
 
 
-def _example(x: object) -> Any:
+def _trial_value(x: object) -> Any:
     """Return a value of an operand for a trial."""
     if value_of(x) is not None:
         return value_of(x)
     spec: Spec = spec_of(x)
-    return Spec(_known(spec.shape), spec.dtype).example()
+    return Spec(_replace_lengths(spec.shape), spec.dtype).example()
 
 
 # How a gamma or beta draw moves with its shape, at a fixed quantile.
@@ -356,8 +358,8 @@ STEPS = 14
 MOST = 2**17
 
 
-def _last(condition: Function, low: HostArray) -> HostArray:
-    """The last logarithm, from ``low`` on, at which a condition holds, roughly."""
+def _find_last(condition: Function, low: HostArray) -> HostArray:
+    """Return the last logarithm from ``low`` on at which a condition holds, roughly."""
     high = np.full_like(low, 110.0)
     for _ in range(STEPS):
         middle = (low + high) / 2
@@ -373,9 +375,9 @@ def _integrals(exponent: Function, weights: Function, like: HostArray) -> HostAr
     ``exponent`` falls from 0; ``weights`` gives an array with an axis of weights in
     front. ``like`` is a column, and both take a row of points for each entry.
     """
-    start = _last(lambda w: exponent(np.exp(w)) > -1, np.full_like(like, -90.0))
+    start = _find_last(lambda w: exponent(np.exp(w)) > -1, np.full_like(like, -90.0))
     # What a slow decay spreads over many decades counts by its width.
-    stop = _last(lambda w: exponent(np.exp(w)) + w > start - 42, start)
+    stop = _find_last(lambda w: exponent(np.exp(w)) + w > start - 42, start)
     last = np.maximum(stop - start, 1.0) + 0.1
     step = (last + 3.7) / (NODES - 1)
     count = np.arange(NODES)  # host array: the rule's nodes
@@ -387,7 +389,7 @@ def _integrals(exponent: Function, weights: Function, like: HostArray) -> HostAr
     return made
 
 
-def _swept(
+def _evaluate_columns(
     function: Callable[..., HostArray], count: int, arguments: Sequence[HostArray]
 ) -> HostArray:
     """Return a function of columns, for entries of any shape, some at a time."""
@@ -403,11 +405,11 @@ def _swept(
 
 
 def gamma_moments(a: HostArray, x: HostArray, count: int = 2) -> HostArray:
-    """dF/da and d²F/da² over the density, of the gamma distribution at ``x``.
+    """Return dF/da and d²F/da² over the density of the gamma law at ``x``.
 
     ``count`` is 1 for the first alone, which takes two thirds of the time.
     """
-    return _swept(partial(_gamma_moments, count=count), count, (a, x))
+    return _evaluate_columns(partial(_gamma_moments, count=count), count, (a, x))
 
 
 def _gamma_moments(a: HostArray, x: HostArray, *, count: int) -> HostArray:
@@ -451,12 +453,12 @@ def _gamma_moments(a: HostArray, x: HostArray, *, count: int) -> HostArray:
 def beta_moments(
     a: HostArray, b: HostArray, x: HostArray, y: HostArray, count: int = 3
 ) -> HostArray:
-    """dF/da, d²F/da² and d²F/dadb over the density, of the beta law at ``x``.
+    """Return dF/da, d²F/da² and d²F/dadb over the density of the beta law at ``x``.
 
     ``y`` is ``1 - x``, given apart so that both may be small; ``count`` is 1 for the
     first alone.
     """
-    return _swept(partial(_beta_moments, count=count), count, (a, b, x, y))
+    return _evaluate_columns(partial(_beta_moments, count=count), count, (a, b, x, y))
 
 
 def _beta_moments(
@@ -512,7 +514,7 @@ QUANTILES = [
 ]
 
 
-def _tail(below: Any, above: Any) -> HostArray:
+def _signed_quantile(below: Any, above: Any) -> HostArray:
     return np.where(below <= 0.5, below, -above)
 
 
@@ -520,24 +522,24 @@ def gamma_tail(a: HostArray, x: HostArray) -> HostArray:
     """Return the signed quantile of a draw ``x`` of the gamma law of shape ``a``."""
     from scipy.special import gammainc, gammaincc
 
-    return _tail(gammainc(a, x), gammaincc(a, x))
+    return _signed_quantile(gammainc(a, x), gammaincc(a, x))
 
 
 def beta_tail(a: HostArray, b: HostArray, x: HostArray) -> HostArray:
     """Return the signed quantile of a draw ``x`` of the beta law."""
     from scipy.special import betainc, betaincc
 
-    return _tail(betainc(a, b, x), betaincc(a, b, x))
+    return _signed_quantile(betainc(a, b, x), betaincc(a, b, x))
 
 
-def _third(*_: Any, **__: Any) -> Array:
+def _refuse_third(*_: Any, **__: Any) -> Array:
     raise NotDifferentiableError(
         "the third derivative of a gamma or beta draw by its shape is not known; two"
         " are. Cut it with stop_gradient where it is not wanted."
     )
 
 
-def _entrywise(made: Op) -> Op:
+def _mark_elementwise(made: Op) -> Op:
     made.elementwise = True
     return made
 
@@ -572,7 +574,7 @@ def _gamma_slope_by_x(y: HostArray, a: HostArray, x: HostArray) -> HostArray:
     return np.where(x > 0, whole, 0)
 
 
-GAMMA: Op = _entrywise(
+GAMMA: Op = _mark_elementwise(
     op(
         "random_gamma_quantile",
         _gamma,
@@ -591,7 +593,7 @@ def gamma_quantile(a, q):
         reads=(0, "y"),
     )
 )
-GAMMA_SLOPE: Op = _entrywise(
+GAMMA_SLOPE: Op = _mark_elementwise(
     op(
         "random_gamma_slope",
         _gamma_slope,
@@ -601,7 +603,9 @@ GAMMA_SLOPE: Op = _entrywise(
         reads=(0, 1, "y"),
     )
 )
-GAMMA_BEND: Op = _entrywise(op("random_gamma_bend", _gamma_bend, _third, _third))
+GAMMA_BEND: Op = _mark_elementwise(
+    op("random_gamma_bend", _gamma_bend, _refuse_third, _refuse_third)
+)
 
 
 # Beta
@@ -614,8 +618,8 @@ def _beta(a: HostArray, b: HostArray, q: HostArray) -> HostArray:
     return np.where(q >= 0, betaincinv(a, b, size), betainccinv(a, b, size))
 
 
-def _inside(x: HostArray) -> tuple[Any, Any]:
-    """Where a beta draw is no end of the interval, and a point to use at the ends."""
+def _find_interior(x: HostArray) -> tuple[Any, Any]:
+    """Return where ``x`` is inside (0, 1), and ``x`` with 0.5 elsewhere."""
     inside = (x > 0) & (x < 1)
     return inside, np.where(inside, x, 0.5)
 
@@ -623,7 +627,7 @@ def _inside(x: HostArray) -> tuple[Any, Any]:
 def _moments(
     a: HostArray, b: HostArray, x: HostArray, by: str, count: int = 3
 ) -> HostArray:
-    """F', F'' and the mixed F'' over the density; of ``1 - x`` with shapes swapped."""
+    """Return F', F'' and the mixed F'' over the density, by the shape ``by``."""
     if by == "a":
         return beta_moments(a, b, x, 1 - x, count)
     return -beta_moments(b, a, 1 - x, x, count)
@@ -638,14 +642,14 @@ def _score(a: HostArray, b: HostArray, x: HostArray, by: str) -> HostArray:
 
 
 def _beta_slope(a: HostArray, b: HostArray, x: HostArray, *, by: str) -> HostArray:
-    inside, safe = _inside(x)
+    inside, safe = _find_interior(x)
     return np.where(inside, -_moments(a, b, safe, by, 1)[0], 0.0)
 
 
 def _beta_bend(
     a: HostArray, b: HostArray, x: HostArray, *, by: str, wrt: str
 ) -> HostArray:
-    inside, safe = _inside(x)
+    inside, safe = _find_interior(x)
     first, second, mixed = _moments(a, b, safe, by)
     bend = first * _score(a, b, safe, wrt) - (second if by == wrt else mixed)
     return np.where(inside, bend, 0.0)
@@ -654,7 +658,7 @@ def _beta_bend(
 def _beta_slope_by_x(
     y: HostArray, a: HostArray, b: HostArray, x: HostArray, by: str
 ) -> HostArray:
-    inside, safe = _inside(x)
+    inside, safe = _find_interior(x)
     bent = (a - 1) / safe - (b - 1) / (1 - safe)
     return np.where(inside, -_score(a, b, safe, by) - y * bent, 0)
 
@@ -678,7 +682,7 @@ def _beta_push(
     return total
 
 
-BETA: Op = _entrywise(
+BETA: Op = _mark_elementwise(
     op(
         "random_beta_quantile",
         _beta,
@@ -698,7 +702,7 @@ def beta_quantile(a, b, q):
         reads=(0, 1, "y"),
     )
 )
-BETA_SLOPE: Op = _entrywise(
+BETA_SLOPE: Op = _mark_elementwise(
     op(
         "random_beta_slope",
         _beta_slope,
@@ -709,4 +713,6 @@ BETA_SLOPE: Op = _entrywise(
         reads=(0, 1, 2, "y"),
     )
 )
-BETA_BEND: Op = _entrywise(op("random_beta_bend", _beta_bend, _third, _third, _third))
+BETA_BEND: Op = _mark_elementwise(
+    op("random_beta_bend", _beta_bend, _refuse_third, _refuse_third, _refuse_third)
+)

@@ -43,7 +43,7 @@ def reduced_axes(axis: Axis, rank: int) -> tuple[int, ...]:
 
 
 def settings(axis: Axis, keepdims: Any = False, of: Any = None, **more: Any) -> Params:
-    """The params of a reduction, hashable; those that are NumPy's defaults left out.
+    """Return the params of a reduction, hashable, without NumPy's defaults.
 
     ``of`` is what is reduced: a number has an axis 0, as NumPy sees it.
     """
@@ -65,7 +65,7 @@ def settings(axis: Axis, keepdims: Any = False, of: Any = None, **more: Any) -> 
 def expand(
     g: Array, x: Array, *, axis: Axis = None, keepdims: bool = False, **_: Any
 ) -> Array:
-    """A result of a reduction of ``x``, with the reduced axes back, of length 1."""
+    """Put the reduced axes back, of length 1, into a result of a reduction of ``x``."""
     if keepdims or shape_of(g) == ():
         return g
     shape = shape_of(x)
@@ -245,13 +245,13 @@ def mean(
     if where is not True:
         wide = promote_half(a)
         total = np.sum(wide, axis=axis, keepdims=keepdims, where=where)  # a Tensor: so
-        y = total / taken(wide, where, axis, keepdims)
+        y = total / count_chosen(wide, where, axis, keepdims)
         return y if wide is a else y.astype(a.dtype)
     return apply(_mean_op, (a,), settings(axis, keepdims, a))
 
 
-def taken(a: Array, where: Array | bool, axis: Axis, keepdims: bool) -> Array:
-    """How many entries ``where`` lets through, in the real float dtype of ``a``."""
+def count_chosen(a: Array, where: Array | bool, axis: Axis, keepdims: bool) -> Array:
+    """Count the entries that ``where`` lets through, in the real dtype of ``a``."""
     dtype = np.finfo(a.dtype).dtype if a.dtype.kind in "fc" else float
     chosen = np.broadcast_to(where, shape_of(a))
     return np.sum(chosen, axis=axis, keepdims=keepdims, dtype=dtype)
@@ -261,7 +261,7 @@ def taken(a: Array, where: Array | bool, axis: Axis, keepdims: bool) -> Array:
 
 
 def _product_of_others(y: Array, x: Array, *, axis: Axis = None, **_: Any) -> Array:
-    """For each entry the product of all others; right where some are 0 too."""
+    """Return for each entry the product of all others; right where some are 0."""
     shape = shape_of(x)
     axes = reduced_axes(axis, len(shape))
     if not axes:
@@ -498,14 +498,14 @@ def ptp(a: Array, axis: Axis = None, out: None = None, keepdims: bool = False) -
 # `where` is masked.
 
 
-def _without(a: Array, neutral: float) -> Array:
+def _replace_nan(a: Array, neutral: float) -> Array:
     """Return the array with its NaN replaced; integers have none."""
     if dtype_of(a).kind not in "fc":
         return a
     return np.where(np.isnan(a), neutral, a)
 
 
-def _present(a: Array, where: Array | bool) -> Array:
+def _mask_present(a: Array, where: Array | bool) -> Array:
     """Return where an entry counts."""
     return ~np.isnan(a) if where is True else ~np.isnan(a) & where
 
@@ -528,8 +528,8 @@ def _answer_without_nan(name: str, neutral: float, *, counted: bool) -> None:
     ) -> Array:
         refuse_out(f"np.{name}", out)
         if counted:
-            more["where"] = _present(a, more.get("where", True))
-        return plain(_without(a, neutral), axis, dtype, None, *rest, **more)
+            more["where"] = _mask_present(a, more.get("where", True))
+        return plain(_replace_nan(a, neutral), axis, dtype, None, *rest, **more)
 
 
 for _name in ("nansum", "nanprod", "nancumsum", "nancumprod"):
@@ -539,7 +539,7 @@ for _name in ("nanmean", "nanvar", "nanstd"):
 
 
 def _present_extremum(name: str, fast: np.ufunc, function: Callable[..., Any]) -> Op:
-    """The largest or smallest of the entries that are no NaN; NaN where none is."""
+    """Declare the largest or smallest entry that is not NaN; NaN where none is."""
 
     def compute(x: Array, *, axis: Axis = None, keepdims: bool = False) -> Array:
         if type(x) is np.ndarray:  # and no warning of what the docstring tells
@@ -581,7 +581,9 @@ def _answer_nan_extremum(name: str, worst: float) -> None:
             a = np.where(np.isnan(a), np.nan, a)
             return apply(_nan_extrema[name], (a,), settings(axis, keepdims, a))
         given = {} if initial is None else {"initial": initial}
-        return plain(_without(a, worst), axis, keepdims=keepdims, where=where, **given)
+        return plain(
+            _replace_nan(a, worst), axis, keepdims=keepdims, where=where, **given
+        )
 
 
 _answer_nan_extremum("max", -np.inf)

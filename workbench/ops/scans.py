@@ -33,7 +33,7 @@ from workbench.ops.shaping import moveaxis, normal_axes, normal_axis
 from workbench.ops.taking import take
 
 
-def _backwards(function: Callable[..., Any], g: Array, axis: int) -> Array:
+def _run_backwards(function: Callable[..., Any], g: Array, axis: int) -> Array:
     """Return the same running function, from the end to the start."""
     return np.flip(function(np.flip(g, axis), axis=axis), axis)
 
@@ -44,7 +44,7 @@ def _backwards(function: Callable[..., Any], g: Array, axis: int) -> Array:
 CUMSUM = linear(
     "cumsum",
     np.cumsum,
-    lambda g, x, *, axis: _backwards(np.cumsum, g, axis),
+    lambda g, x, *, axis: _run_backwards(np.cumsum, g, axis),
     rule="g summed from the end",
 )
 CUMSUM.batch, CUMSUM.lengths = "shifted", shape_of_first
@@ -54,7 +54,7 @@ CUMSUM.batch, CUMSUM.lengths = "shifted", shape_of_first
 
 
 def _cumprod_pull(g: Array, y: Array, x: Array, *, axis: int) -> Array:
-    """``before[i] * later[i]`` with ``later[i] = g[i] + x[i + 1] * later[i + 1]``."""
+    """Return ``before * later``: ``later[i] = g[i] + x[i + 1] * later[i + 1]``."""
     line, up = moveaxis(x, axis, 0), moveaxis(g, axis, 0)
     length = shape_of(line)[0]
     if length == 0:
@@ -73,7 +73,7 @@ def _cumprod_pull(g: Array, y: Array, x: Array, *, axis: int) -> Array:
 
 
 def _cumprod_push(tangents: tuple[Any, ...], y: Array, x: Array, *, axis: int) -> Array:
-    """``t[i] = t[i - 1] * x[i] + y[i - 1] * moved[i]``, doubled likewise."""
+    """Solve ``t[i] = t[i - 1] * x[i] + y[i - 1] * moved[i]`` by doubling."""
     line, moved = moveaxis(x, axis, 0), moveaxis(tangents[0], axis, 0)
     length = shape_of(line)[0]
     if length == 0:
@@ -99,8 +99,8 @@ CUMPROD = op(
 CUMPROD.batch, CUMPROD.lengths = "shifted", shape_of_first
 
 
-def _single(x: Array, axis: int | None) -> Array:
-    """Of many axes one must be named, where the standard's functions ask for it."""
+def _check_single_axis(x: Array, axis: int | None) -> Array:
+    """Require an axis where there are several, as the array API does."""
     x = admit(x)
     if len(shape_of(x)) == 0:
         x = np.reshape(x, (1,))
@@ -138,7 +138,7 @@ def _answer_running(made: Op, standard: str, first: int) -> None:
 
     @implements(getattr(np, standard))
     def single(x: Array, /, *, axis: int | None = None, **settings: Any) -> Array:
-        return running(_single(x, axis), axis, **settings)
+        return running(_check_single_axis(x, axis), axis, **settings)
 
 
 _answer_running(CUMSUM, "cumulative_sum", 0)
@@ -151,12 +151,12 @@ _answer_running(CUMPROD, "cumulative_prod", 1)
 # has the slope of the piece that NumPy takes, the one to the right.
 
 
-def _along(axis: int, part: Any) -> tuple[Any, ...]:
+def _index_along(axis: int, part: Any) -> tuple[Any, ...]:
     """Return the index that takes ``part`` of one axis."""
     return (slice(None),) * axis + (part,)
 
 
-def _shaped(x: Array, axis: int, rank: int) -> Array:
+def _lay_along(x: Array, axis: int, rank: int) -> Array:
     """Return a vector that lies along one axis of an array."""
     return np.reshape(x, tuple(-1 if i == axis else 1 for i in range(rank)))
 
@@ -180,18 +180,20 @@ def diff(
     axis = normal_axis(axis, rank)
     one = tuple(1 if i == axis else k for i, k in enumerate(shape_of(a)))
     ends = [
-        x if x is None or shape_of(x) else np.broadcast_to(_array(x, a), one)
+        x if x is None or shape_of(x) else np.broadcast_to(_as_array(x, a), one)
         for x in (prepend, append)
     ]
     parts = [x for x in (ends[0], a, ends[1]) if x is not None]
     y = parts[0] if len(parts) == 1 else np.concatenate(parts, axis)
     differ = np.not_equal if dtype_of(y).kind == "b" else np.subtract
     for _ in range(n):
-        y = differ(y[_along(axis, slice(1, None))], y[_along(axis, slice(-1))])
+        y = differ(
+            y[_index_along(axis, slice(1, None))], y[_index_along(axis, slice(-1))]
+        )
     return y
 
 
-def _array(x: Any, like: Any) -> Array:
+def _as_array(x: Any, like: Any) -> Array:
     """Return a number as an array of the dtype that NumPy gives it."""
     return x if hasattr(x, "dtype") else np.asarray(x, like=like)
 
@@ -207,7 +209,7 @@ def ediff1d(
     for name, x in (("to_begin", to_begin), ("to_end", to_end)):
         if x is None:
             continue
-        x = np.ravel(_array(admit(x), line))
+        x = np.ravel(_as_array(admit(x), line))
         if not np.can_cast(dtype_of(x), dtype_of(line), casting="same_kind"):
             raise TypeError(
                 f"dtype of `{name}` must be compatible with input `ary` under the"
@@ -243,8 +245,8 @@ def unwrap(
     if ambiguous:  # half a period up stays up
         inside = np.where((inside == -high) & (step > 0), high, inside)
     turns = np.where(np.abs(step) < discont, 0, inside - step)
-    first = p[_along(axis, slice(1))]
-    rest = p[_along(axis, slice(1, None))] + np.cumsum(turns, axis=axis)
+    first = p[_index_along(axis, slice(1))]
+    rest = p[_index_along(axis, slice(1, None))] + np.cumsum(turns, axis=axis)
     return np.concatenate([first.astype(dtype_of(rest)), rest], axis)
 
 
@@ -252,7 +254,7 @@ def unwrap(
 
 
 def _slopes(f: Array, axis: int, step: Any, edge_order: int) -> Array:
-    """Second-order differences along one axis, one-sided at its ends.
+    """Return second-order differences along one axis, one-sided at its ends.
 
     Of three points with steps a and b the derivative of the parabola: at the middle
     ``(a**2 f2 + (b**2 - a**2) f1 - b**2 f0) / (a b (a + b))``. B. Fornberg,
@@ -261,16 +263,16 @@ def _slopes(f: Array, axis: int, step: Any, edge_order: int) -> Array:
     rank = len(shape_of(f))
 
     def part(start: int | None, stop: int | None) -> Array:
-        return f[_along(axis, slice(start, stop))]
+        return f[_index_along(axis, slice(start, stop))]
 
     if np.ndim(step) == 0:
         middle = (part(2, None) - part(None, -2)) / (2.0 * step)
         a = b = c = d = step
     else:
-        step = _shaped(step, axis, rank)
+        step = _lay_along(step, axis, rank)
 
         def cut(start: int | None, stop: int | None) -> Array:
-            return step[_along(axis, slice(start, stop))]
+            return step[_index_along(axis, slice(start, stop))]
 
         a, b = cut(None, -1), cut(1, None)
         middle = (
@@ -360,7 +362,9 @@ def trapezoid(
         step = np.reshape(step, (*shape_of(step), *below))
     else:
         step = np.diff(x, axis=axis)
-    middle = (y[_along(axis, slice(1, None))] + y[_along(axis, slice(-1))]) / 2
+    middle = (
+        y[_index_along(axis, slice(1, None))] + y[_index_along(axis, slice(-1))]
+    ) / 2
     return np.sum(step * middle, axis=axis)
 
 
@@ -385,7 +389,7 @@ def interp(
     """
     kind = np.complex128 if dtype_of(fp := admit(fp)).kind == "c" else np.float64
     like = next((v for v in (x, xp, fp) if hasattr(v, "dtype")), fp)
-    x, xp = (_array(admit_like(v, like), like).astype(np.float64) for v in (x, xp))
+    x, xp = (_as_array(admit_like(v, like), like).astype(np.float64) for v in (x, xp))
     fp = convert_like(fp, like).astype(kind)
     if len(shape_of(xp)) != 1 or len(shape_of(fp)) != 1:
         raise ValueError("Data points must be 1-D sequences")

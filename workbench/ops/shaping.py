@@ -34,7 +34,7 @@ def normal_axis(axis: SupportsIndex, rank: int) -> int:
 def normal_axes(
     axes: SupportsIndex | Sequence[SupportsIndex], rank: int
 ) -> tuple[int, ...]:
-    """Axes counted from 0, in the order given."""
+    """Return axes counted from 0, in the order given."""
     several = axes if isinstance(axes, (tuple, list)) else (axes,)
     return tuple(normal_axis(n, rank) for n in several)
 
@@ -42,21 +42,21 @@ def normal_axes(
 def distinct_axes(
     axes: SupportsIndex | Sequence[SupportsIndex], rank: int
 ) -> tuple[int, ...]:
-    """As `normal_axes`, and none of them twice."""
+    """Return axes counted from 0; refuse an axis that is named twice."""
     found = normal_axes(axes, rank)
     if len(set(found)) < len(found):
         raise ValueError(f"repeated axis in {axes}{blame.user_line()}")
     return found
 
 
-def integers(shape: object) -> tuple[Any, ...]:
+def as_integers(shape: object) -> tuple[Any, ...]:
     """Return a shape or axes as a tuple of integers, hashable; unknown lengths stay."""
     if isinstance(shape, (tuple, list, np.ndarray)):
-        return tuple(map(integer, shape))
-    return (integer(shape),)
+        return tuple(map(as_integer, shape))
+    return (as_integer(shape),)
 
 
-def integer(n: Any) -> int | Dim:
+def as_integer(n: Any) -> int | Dim:
     """Return a length: a Python integer, or one that is not known yet."""
     if type(n) is int:
         return n
@@ -83,7 +83,7 @@ def _reshape_transpose(
 def _reshape_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Array:
     x = inputs[0]
     size, *rest = shape_of(x)
-    shape = _known(params["shape"], math.prod(rest))
+    shape = _fill_free_length(params["shape"], math.prod(rest))
     if params.get("order", "C") == "C":
         return np.reshape(x, (size, *shape))
     # In Fortran order the batch axis varies slowest where it comes last.
@@ -91,7 +91,9 @@ def _reshape_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) ->
     return moveaxis(np.reshape(turned, (*shape, size), order="F"), -1, 0)
 
 
-def _known(shape: tuple[Any, ...], size: Shape | int | None) -> tuple[Any, ...]:
+def _fill_free_length(
+    shape: tuple[Any, ...], size: Shape | int | None
+) -> tuple[Any, ...]:
     """Return a shape with its -1 replaced by the length that it stands for."""
     if not any(dims.is_same_shape((n,), (-1,)) for n in shape):
         return shape
@@ -109,7 +111,7 @@ def _reshape_lengths(
     if sum(not isinstance(n, Dim) and n == -1 for n in shape) > 1:
         raise ValueError("can only specify one unknown dimension")
     entries = math.prod(shape_of(x))
-    return Spec(_known(shape, entries), dtype_of(x))
+    return Spec(_fill_free_length(shape, entries), dtype_of(x))
 
 
 linear(
@@ -136,24 +138,24 @@ def reshape(
 ) -> Array:
     """`numpy.reshape`."""
     kind = CopyParams if copy else dict
-    params: Params = kind(shape=tuple(map(_open, integers(shape))))
-    if _reading(a, order) == "F":
+    params: Params = kind(shape=tuple(map(_normalize_free_length, as_integers(shape))))
+    if _check_order(a, order) == "F":
         params["order"] = "F"
     return apply(declare("reshape"), (a,), params)
 
 
-def _open(n: int | Dim) -> int | Dim:
-    """A length, or -1 for the one that follows: NumPy takes any negative number."""
+def _normalize_free_length(n: int | Dim) -> int | Dim:
+    """Return a length, or -1 for the one to be found: NumPy takes any negative."""
     return -1 if type(n) is int and n < 0 else n
 
 
 @implements(np.ravel)
 def ravel(a: Array, order: str = "C") -> Array:
     """`numpy.ravel`."""
-    return np.reshape(a, (-1,), order=_reading(a, order))
+    return np.reshape(a, (-1,), order=_check_order(a, order))
 
 
-def _reading(a: Array, order: str) -> Literal["C", "F"]:
+def _check_order(a: Array, order: str) -> Literal["C", "F"]:
     """Return the order in which entries are read, "C" or "F"."""
     if order not in ("A", "C", "F", "K"):
         raise ValueError(
@@ -281,7 +283,7 @@ linear(
 @implements(np.transpose, np.permute_dims)
 def transpose(a: Array, axes: Sequence[SupportsIndex] | None = None) -> Array:
     """`numpy.transpose`."""
-    params = {} if axes is None else {"axes": integers(axes)}
+    params = {} if axes is None else {"axes": as_integers(axes)}
     return apply(declare("transpose"), (a,), params)
 
 
@@ -360,7 +362,7 @@ linear(
 @implements(np.broadcast_to)
 def broadcast_to(array: ArrayLike, shape: int | Shape, subok: bool = False) -> Array:
     """`numpy.broadcast_to`."""
-    return apply(declare("broadcast_to"), (array,), {"shape": integers(shape)})
+    return apply(declare("broadcast_to"), (array,), {"shape": as_integers(shape)})
 
 
 @implements(np.broadcast_arrays)
@@ -400,7 +402,7 @@ def meshgrid(
 Lengths = tuple[int | None, ...]
 
 
-def _matched(have: Sequence[int], shape: Lengths) -> None:
+def _check_lengths(have: Sequence[int], shape: Lengths) -> None:
     if len(have) != len(shape) or any(
         n is not None and m != n for m, n in zip(have, shape, strict=True)
     ):
@@ -412,14 +414,16 @@ def _matched(have: Sequence[int], shape: Lengths) -> None:
 
 
 def _compute(x: Array, *, shape: Lengths) -> Array:
-    _matched(np.shape(x), shape)
+    _check_lengths(np.shape(x), shape)
     return x
 
 
 def _infer(x: Array, *, shape: Lengths) -> Spec:
     """Return what is stated, and where nothing is, what is known; both must agree."""
     both = zip(shape_of(x), shape, strict=True)
-    _matched([n if n is not None and isinstance(m, Dim) else m for m, n in both], shape)
+    _check_lengths(
+        [n if n is not None and isinstance(m, Dim) else m for m, n in both], shape
+    )
     both = zip(shape_of(x), shape, strict=True)
     return Spec(tuple([m if n is None else n for m, n in both]), dtype_of(x))
 
@@ -478,5 +482,5 @@ def specify_shape(x: Array, shape: int | Shape) -> Array:
     """
     lengths = (shape,) if isinstance(shape, int) else tuple(shape)
     if len(lengths) != len(shape_of(x)):
-        _matched(shape_of(x), lengths)
+        _check_lengths(shape_of(x), lengths)
     return apply(_op, (x,), {"shape": lengths})

@@ -27,7 +27,7 @@ from workbench.ops.define import (
     shape_of_first,
 )
 from workbench.ops.reductions import batch_reduction, lengths_of, settings
-from workbench.ops.shaping import integers, normal_axis
+from workbench.ops.shaping import as_integers, normal_axis
 from workbench.ops.updates import at
 
 #: NumPy's algorithms of sorting.
@@ -150,7 +150,7 @@ def argpartition(
     """`numpy.argpartition`."""
     if axis is None:
         a, axis = np.ravel(a), 0
-    params = {"kth": integers(kth), "axis": normal_axis(axis, len(shape_of(a)))}
+    params = {"kth": as_integers(kth), "axis": normal_axis(axis, len(shape_of(a)))}
     return apply(ARGPARTITION, (a,), params)
 
 

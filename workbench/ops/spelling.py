@@ -74,7 +74,7 @@ BINARY = {
 }
 
 
-def pretty(rule: str) -> str:
+def format_rule(rule: str) -> str:
     """Return a rule's text in plain mathematics.
 
     >>> pretty("g * (1 - y * y)"), pretty("x**3"), pretty("g * (-sin(x))")
@@ -82,42 +82,42 @@ def pretty(rule: str) -> str:
     >>> pretty("g * (0.5 * (jv(x0 - 1, x1) - jv(x0 + 1, x1)))")
     '½ · g · (J(x₀ − 1, x₁) − J(x₀ + 1, x₁))'
     """
-    return spelled(ast.parse(rule, mode="eval").body)[0]
+    return format_expression(ast.parse(rule, mode="eval").body)[0]
 
 
-def spelled(tree: ast.expr) -> Text:
+def format_expression(tree: ast.expr) -> Text:
     """Return an expression as text, and how tightly it holds together."""
     if isinstance(tree, ast.Constant):
-        return constant(tree.value)
+        return format_constant(tree.value)
     if isinstance(tree, ast.Name):
-        return name(tree.id), ATOM
+        return format_name(tree.id), ATOM
     if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, (ast.USub, ast.UAdd)):
         sign = "−" if isinstance(tree.op, ast.USub) else ""
-        return sign + held(tree.operand, PRODUCT), SUM if sign else PRODUCT
+        return sign + format_part(tree.operand, PRODUCT), SUM if sign else PRODUCT
     if isinstance(tree, ast.BinOp):
         written = BINARIES.get(type(tree.op))
         if written is not None:
             return written(tree)
     if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name):
-        return call(tree.func.id, tree.args)
+        return format_call(tree.func.id, tree.args)
     if isinstance(tree, ast.Compare) and type(tree.ops[0]) in BINARY:
-        sides = held(tree.left, SUM), held(tree.comparators[0], SUM)
+        sides = format_part(tree.left, SUM), format_part(tree.comparators[0], SUM)
         return f"[{sides[0]} {BINARY[type(tree.ops[0])]} {sides[1]}]", ATOM
     return ast.unparse(tree), SUM
 
 
-def held(tree: ast.expr, least: int) -> str:
+def format_part(tree: ast.expr, least: int) -> str:
     """Return a part of an expression, in brackets if it would fall apart there."""
-    text, tight = spelled(tree)
+    text, tight = format_expression(tree)
     return text if tight >= least else f"({text})"
 
 
-def constant(value: object) -> Text:
+def format_constant(value: object) -> Text:
     """Return a number, by its name where it has one."""
     if value is None:  # the rule passes nothing on
         return "0", ATOM
     if isinstance(value, complex) and value.real == 0:
-        text, tight = constant(value.imag)
+        text, tight = format_constant(value.imag)
         return ("i", ATOM) if value.imag == 1 else (f"{text} i", min(tight, PRODUCT))
     if isinstance(value, float):
         for known, written in CONSTANTS.items():
@@ -128,7 +128,7 @@ def constant(value: object) -> Text:
     return str(value), ATOM
 
 
-def name(text: str) -> str:
+def format_name(text: str) -> str:
     """Return a name, with its number below the line."""
     if len(text) == 2 and text[0] in "xgt" and text[1].isdigit():
         return text[0] + SUB[int(text[1])]
@@ -148,8 +148,8 @@ def unsigned(tree: ast.expr) -> tuple[bool, ast.expr]:
     return False, tree
 
 
-def product(tree: ast.BinOp) -> Text:
-    """Factors side by side: one sign before all, then the numbers, then the others."""
+def format_product(tree: ast.BinOp) -> Text:
+    """Write factors side by side: one sign, then the numbers, then the others."""
     factors: list[ast.expr] = []
     negative = False
     stack: list[ast.expr] = [tree]
@@ -164,21 +164,21 @@ def product(tree: ast.BinOp) -> Text:
     texts: list[Text] = []
     for k, factor in enumerate(factors):
         if k and ast.dump(factor) == ast.dump(factors[k - 1]):
-            texts[-1] = held(factor, ATOM) + "²", POWER
+            texts[-1] = format_part(factor, ATOM) + "²", POWER
         else:
-            texts.append((held(factor, PRODUCT), spelled(factor)[1]))
+            texts.append((format_part(factor, PRODUCT), format_expression(factor)[1]))
     tight = texts[0][1] if len(texts) == 1 else PRODUCT
     text = " · ".join(text for text, _ in texts)
     return (f"−{text}", SUM) if negative else (text, tight)
 
 
-def quotient(tree: ast.BinOp) -> Text:
+def format_quotient(tree: ast.BinOp) -> Text:
     """Return a fraction on one line, its sign before it."""
     negative, part = unsigned(tree.left)
-    above = held(part, PRODUCT)
+    above = format_part(part, PRODUCT)
     if above.startswith("(−") and isinstance(part, ast.BinOp) and is_product(part):
         negative, above = not negative, above[2:-1]
-    text = f"{above} / {held(tree.right, POWER)}"
+    text = f"{above} / {format_part(tree.right, POWER)}"
     return (f"−{text}", SUM) if negative else (text, PRODUCT)
 
 
@@ -187,67 +187,70 @@ def is_product(tree: ast.BinOp) -> bool:
     return isinstance(tree.op, (ast.Mult, ast.Div))
 
 
-def plus(tree: ast.BinOp) -> Text:
+def format_sum(tree: ast.BinOp) -> Text:
     """Return a sum; a negative part of it is taken away."""
-    left, right = held(tree.left, SUM), held(tree.right, SUM)
+    left, right = format_part(tree.left, SUM), format_part(tree.right, SUM)
     if right.startswith("−"):
         return f"{left} − {right[1:]}", SUM
     return f"{left} + {right}", SUM
 
 
-def minus(tree: ast.BinOp) -> Text:
+def format_difference(tree: ast.BinOp) -> Text:
     """Return a difference."""
-    return f"{held(tree.left, SUM)} − {held(tree.right, PRODUCT)}", SUM
+    return f"{format_part(tree.left, SUM)} − {format_part(tree.right, PRODUCT)}", SUM
 
 
-def power(tree: ast.BinOp) -> Text:
+def format_power(tree: ast.BinOp) -> Text:
     """Return a power, with whole exponents above the line."""
-    base = held(tree.left, ATOM)
-    exponent = spelled(tree.right)[0].replace("−", "-")
+    base = format_part(tree.left, ATOM)
+    exponent = format_expression(tree.right)[0].replace("−", "-")
     if exponent.lstrip("-").isdigit():
         return base + exponent.translate(SUPER), POWER
-    return f"{base}^{held(tree.right, ATOM)}", POWER
+    return f"{base}^{format_part(tree.right, ATOM)}", POWER
 
 
 BINARIES: dict[type[ast.operator], Callable[[ast.BinOp], Text]] = {
-    ast.Add: plus,
-    ast.Sub: minus,
-    ast.Mult: product,
-    ast.Div: quotient,
-    ast.Pow: power,
+    ast.Add: format_sum,
+    ast.Sub: format_difference,
+    ast.Mult: format_product,
+    ast.Div: format_quotient,
+    ast.Pow: format_power,
 }
 
 
-def call(function: str, args: list[ast.expr]) -> Text:
+def format_call(function: str, args: list[ast.expr]) -> Text:
     """Return a function and its arguments."""
     first = args[0]
     if function == "sqrt":
-        return "√" + held(first, ATOM), ATOM
+        return "√" + format_part(first, ATOM), ATOM
     if function == "square":
-        return held(first, ATOM) + "²", POWER
+        return format_part(first, ATOM) + "²", POWER
     if function in AROUND:
-        return spelled(first)[0].join(AROUND[function]), ATOM
+        return format_expression(first)[0].join(AROUND[function]), ATOM
     if function in ("exp2", "exp10"):
-        return f"{function[3:]}^{held(first, ATOM)}", POWER
+        return f"{function[3:]}^{format_part(first, ATOM)}", POWER
     if function == "float_power":
-        return f"{held(first, ATOM)}^{held(args[1], ATOM)}", POWER
+        return f"{format_part(first, ATOM)}^{format_part(args[1], ATOM)}", POWER
     if function in ("div0", "by_x", "ratio"):  # and 0 where the divisor is 0
-        return quotient(ast.BinOp(first, ast.Div(), args[1]))
+        return format_quotient(ast.BinOp(first, ast.Div(), args[1]))
     if function == "mul0":
-        return product(ast.BinOp(first, ast.Mult(), args[1]))
+        return format_product(ast.BinOp(first, ast.Mult(), args[1]))
     if function == "floor_divide":
-        return f"⌊{held(first, PRODUCT)} / {held(args[1], POWER)}⌋", ATOM
+        return f"⌊{format_part(first, PRODUCT)} / {format_part(args[1], POWER)}⌋", ATOM
     if function == "below":  # a degree less, and not below zero
-        return f"{held(first, SUM)} − 1", SUM
+        return f"{format_part(first, SUM)} − 1", SUM
     if function in ("of_real", "masked"):  # what it guards changes nothing
-        return spelled(first)
+        return format_expression(first)
     if function == "unknown":
         return "not known", SUM
     if function == "where" and is_guard(args):
-        return spelled(args[2])
+        return format_expression(args[2])
     if function == "where":
-        kept = spelled(args[1])[0], spelled(args[2])[0]
-        return f"{kept[0]} if {spelled(args[0])[0].strip('[]')} else {kept[1]}", SUM
+        kept = format_expression(args[1])[0], format_expression(args[2])[0]
+        return (
+            f"{kept[0]} if {format_expression(args[0])[0].strip('[]')} else {kept[1]}",
+            SUM,
+        )
     if function in ("maximum", "minimum"):
         function = function[:3]
     letter = LETTERS.get(function)
@@ -257,7 +260,7 @@ def call(function: str, args: list[ast.expr]) -> Text:
         if isinstance(order, int) and 0 <= order < len(SUB):
             letter += SUB[order]
             args = args[1:]
-    listed = ", ".join(spelled(x)[0] for x in args)
+    listed = ", ".join(format_expression(x)[0] for x in args)
     if function.endswith("_slope"):
         letter = f"{function.removesuffix('_slope')}′"
     elif "_by_" in function:
@@ -266,7 +269,7 @@ def call(function: str, args: list[ast.expr]) -> Text:
 
 
 def is_guard(args: list[ast.expr]) -> bool:
-    """Whether a `where` only keeps a number away from 0, as in where(y == 0, 1, y)."""
+    """Return whether a `where` only avoids 0, as in where(y == 0, 1, y)."""
     condition, instead, kept = args
     return (
         isinstance(condition, ast.Compare)

@@ -27,11 +27,11 @@ from workbench.ops.define import (
 from workbench.ops.elementwise import conjugate, divide_by_length, stop_gradient
 from workbench.ops.reductions import (
     count,
+    count_chosen,
     promote_half,
     reduced_axes,
     reduction,
     settings,
-    taken,
 )
 from workbench.ops.shaping import moveaxis, normal_axes
 
@@ -39,15 +39,15 @@ from workbench.ops.shaping import moveaxis, normal_axes
 
 
 def _freedom(x: Array, axis: Axis, ddof: float) -> Any:
-    """The degrees of freedom: how many entries make one of the result, less some."""
+    """Return the degrees of freedom: the entries of each result, less ``ddof``."""
     left = count(x, axis) - ddof
     if isinstance(left, Tensor):  # a length less a fraction
         return np.maximum(left, 0)
     return largest(left, 0) if isinstance(left, Dim) else max(left, 0)
 
 
-def _centred(x: Array, axis: Axis, ddof: float) -> Array:
-    """The conjugate of what is left without the mean, over the degrees of freedom."""
+def _weigh_deviations(x: Array, axis: Axis, ddof: float) -> Array:
+    """Return the conjugate deviations from the mean by the degrees of freedom."""
     axes = reduced_axes(axis, len(shape_of(x)))
     x = promote_half(x)
     middle = np.mean(x, axis=axes, keepdims=True)
@@ -57,7 +57,7 @@ def _centred(x: Array, axis: Axis, ddof: float) -> Array:
 def _var_weight(
     y: Array, x: Array, *, axis: Axis = None, ddof: float = 0, **_: Any
 ) -> Array:
-    return 2 * _centred(x, axis, ddof)
+    return 2 * _weigh_deviations(x, axis, ddof)
 
 
 def _std_weight(
@@ -67,7 +67,7 @@ def _std_weight(
     if wide is not x:  # in float16 NumPy's sum of squares may be infinite
         axes = reduced_axes(axis, len(shape_of(x)))
         y = np.std(wide, axis=axes, ddof=ddof, keepdims=True)
-    return divide_by_length(_centred(x, axis, ddof), y)
+    return divide_by_length(_weigh_deviations(x, axis, ddof), y)
 
 
 def _answer_moment(made: Op) -> None:
@@ -122,7 +122,7 @@ def _variance(
     total = np.sum(squares, axis=axis, keepdims=keepdims, where=where)  # a Tensor: so
     if where is True:
         return total / _freedom(a, axis, ddof)
-    return total / np.maximum(taken(a, where, axis, keepdims) - ddof, 0)
+    return total / np.maximum(count_chosen(a, where, axis, keepdims) - ddof, 0)
 
 
 _answer_moment(
@@ -140,8 +140,8 @@ _answer_moment(reduction("std", np.std, _std_weight, rule="g · (x − mean) / (
 # Averages
 
 
-def weights_along(weights: Array, a: Array, axis: Axis) -> Array:
-    """Weights in the rank of ``a``: of all its entries, or along some of its axes.
+def align_weights(weights: Array, a: Array, axis: Axis) -> Array:
+    """Return weights in the rank of ``a``: for all entries, or along some axes.
 
     Raises
     ------
@@ -179,7 +179,7 @@ def average(
     if weights is None:
         y = np.mean(a, axis=axis, keepdims=keepdims)
         return (y, np.full_like(y, count(a, axis))) if returned else y
-    weights = weights_along(weights, a, axis)
+    weights = align_weights(weights, a, axis)
     if dtype_of(a).kind in "biu":
         a = a.astype(np.float64)
     weights = np.broadcast_to(weights, shape_of(a))
@@ -303,11 +303,11 @@ def corrcoef(
     size = np.sqrt(np.real(np.diagonal(c)))
     c = c / size[:, None] / size[None, :]
     if dtype_of(c).kind == "c":
-        return _within(np.real(c)) + 1j * _within(np.imag(c))
-    return _within(c)
+        return _clip_to_unit(np.real(c)) + 1j * _clip_to_unit(np.imag(c))
+    return _clip_to_unit(c)
 
 
-def _within(c: Array) -> Array:
+def _clip_to_unit(c: Array) -> Array:
     still = stop_gradient(c)
     return c - (still - np.clip(still, -1, 1))
 
@@ -406,7 +406,7 @@ def _gather(lines: _Lines, *positions: Any) -> list[Any]:
     return found
 
 
-def _finished(y: Array, lines: _Lines, shape: tuple[int, ...]) -> Array:
+def _arrange_quantiles(y: Array, lines: _Lines, shape: tuple[int, ...]) -> Array:
     """Return the axis of the quantiles in front, in the shape of ``q``."""
     rows = shape_of(y)[:-1]
     y = np.reshape(moveaxis(y, -1, 0), shape + rows)
@@ -434,7 +434,7 @@ def _answer_median(name: str, *, skip: bool) -> None:
         if dtype_of(a).kind in "biu":
             a = a.astype(float)
         lines = _lines(a, axis, keepdims, skip)
-        return _finished(_middle(lines), lines, ())
+        return _arrange_quantiles(_middle(lines), lines, ())
 
 
 def _middle(lines: _Lines) -> Array:
@@ -481,7 +481,7 @@ def _position(method: str, n: int, q: Array) -> Array:
 
 
 def _share(method: str, part: Any) -> Array:
-    """How much of the upper entry a quantile takes, from the fraction of its place."""
+    """Return the share of the upper entry, from the fraction of the position."""
     if method == "averaged_inverted_cdf":
         return np.where(part == 0, 0.5, 1.0)
     if method == "midpoint":
@@ -489,7 +489,7 @@ def _share(method: str, part: Any) -> Array:
     return part
 
 
-def _checked(
+def _check_quantile(
     a: Array, q: Array, method: str, weights: Array | None, whole: int
 ) -> None:
     if dtype_of(a).kind == "c":
@@ -522,7 +522,7 @@ def _quantile(
     light = is_weak(value_of(q))  # a Python number decides no dtype
     if whole != 1:
         q = q / whole
-    _checked(a, q, method, weights, whole)
+    _check_quantile(a, q, method, weights, whole)
     lines = _lines(a, axis, keepdims, skip)
     shape = shape_of(q)
     plain = shape == () and not isinstance(q, Tensor)
@@ -530,15 +530,15 @@ def _quantile(
     if shape and (skip or weights is not None):  # it meets arrays, not numbers
         flat = convert_like(flat, lines.line)
     if weights is not None:
-        return _weighted(lines, admit_like(weights, a), a, flat, shape, axis)
+        return _weighted_quantile(lines, admit_like(weights, a), a, flat, shape, axis)
     place = _position(method, lines.size, flat)
     exact = dtype_of(place).kind in "iu"  # of q = 0 or q = 1, as integers
     last = lines.size - 1
     below = place if exact else np.floor(place)
     low = np.clip(below, 0, last if isinstance(last, int) else np.maximum(last, 0))
     if method in DISCRETE or exact:
-        (y,) = _gather(lines, _integers(low))
-        return _finished(y, lines, shape)
+        (y,) = _gather(lines, _as_indices(low))
+        return _arrange_quantiles(y, lines, shape)
     high = np.minimum(low + 1, np.maximum(last, 0))
     high = np.where(below < 0, low, high)
     share = _share(method, place - below)
@@ -546,20 +546,20 @@ def _quantile(
     upper = share >= 0.5
     base = np.where(upper, high, low)
     share = np.where(upper, share - 1, share)
-    first, second, start = _gather(lines, *map(_integers, (low, high, base)))
-    y = start + (second - first) * _fitted(share, lines, light)
-    return _finished(y, lines, shape)
+    first, second, start = _gather(lines, *map(_as_indices, (low, high, base)))
+    y = start + (second - first) * _cast_share(share, lines, light)
+    return _arrange_quantiles(y, lines, shape)
 
 
-def _integers(positions: Array | float) -> Array | int:
-    """Positions as indices; one that is known as a number."""
+def _as_indices(positions: Array | float) -> Array | int:
+    """Return positions as indices; a known one as a number."""
     if isinstance(positions, (float, np.generic)):
         return int(positions)
     return positions.astype(np.intp)
 
 
-def _fitted(share: Array | float, lines: _Lines, light: bool) -> Array | float:
-    """The factor of the upper entry, in a dtype that promotes as NumPy's does."""
+def _cast_share(share: Array | float, lines: _Lines, light: bool) -> Array | float:
+    """Return the factor of the upper entry in a dtype that promotes as NumPy's."""
     if isinstance(share, (float, np.floating, np.ndarray)):
         if np.ndim(share) == 0:
             return float(share) if light else share
@@ -568,7 +568,7 @@ def _fitted(share: Array | float, lines: _Lines, light: bool) -> Array | float:
     return share.astype(kind) if light and kind.kind == "f" else share
 
 
-def _weighted(
+def _weighted_quantile(
     lines: _Lines,
     weights: Array,
     a: Array,
@@ -577,7 +577,7 @@ def _weighted(
     axis: Axis,
 ) -> Array:
     """Return the first entry at which the running sum of the weights reaches ``q``."""
-    weights = np.broadcast_to(weights_along(weights, a, axis), shape_of(a))
+    weights = np.broadcast_to(align_weights(weights, a, axis), shape_of(a))
     heavy: Any = _flat(weights, lines.axes)
     value = value_of(heavy)
     if value is not None and bool(np.any(value < 0)):
@@ -597,7 +597,7 @@ def _weighted(
     wide = run[..., None, :] < bound
     place = np.minimum(np.sum(wide, axis=-1), shape_of(line)[-1] - 1)
     (y,) = _gather(lines, place)
-    return _finished(y, lines, shape)
+    return _arrange_quantiles(y, lines, shape)
 
 
 def _answer_quantile(name: str, whole: int, *, skip: bool) -> None:

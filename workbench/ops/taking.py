@@ -28,9 +28,9 @@ from workbench.ops.define import (
     refuse_out,
     shape_of,
 )
-from workbench.ops.indexing import ARRAY, GETITEM, WHOLE, masked_by_symbols
-from workbench.ops.lengths import PLACES, is_symbolic, places
-from workbench.ops.shaping import integers, normal_axis
+from workbench.ops.indexing import ARRAY, GETITEM, WHOLE, has_symbolic_mask
+from workbench.ops.lengths import PLACES, is_symbolic, nonzero_places
+from workbench.ops.shaping import as_integers, normal_axis
 from workbench.ops.updates import at
 
 
@@ -167,7 +167,7 @@ def _full_mask(condition: Array, length: int | Dim) -> Array | None:
     if dtype_of(condition).kind != "b":
         condition = np.not_equal(condition, 0)
     if value_of(condition) is None or has_dim((shape[0], length)):
-        return condition if masked_by_symbols((condition,)) else None
+        return condition if has_symbolic_mask((condition,)) else None
     if shape[0] > length:
         return None
     if shape[0] < length:
@@ -235,7 +235,7 @@ def piecewise(
     `numpy.where` chooses.
     """
     x = admit(x)
-    conditions = [np.not_equal(admit(c), 0) for c in _conditions(x, condlist)]
+    conditions = [np.not_equal(admit(c), 0) for c in _list_conditions(x, condlist)]
     if len(conditions) == len(funclist) - 1:
         conditions.append(np.logical_not(reduce(np.logical_or, conditions)))
     if len(conditions) != len(funclist):
@@ -259,7 +259,7 @@ def piecewise(
     return y
 
 
-def _conditions(x: Array, given: Any) -> list[Any]:
+def _list_conditions(x: Array, given: Any) -> list[Any]:
     """Return the conditions one by one; a single one may stand alone."""
     whole = hasattr(given, "shape")
     if whole and len(shape_of(given)) == len(shape_of(x)):
@@ -273,7 +273,7 @@ def _conditions(x: Array, given: Any) -> list[Any]:
 # What depends on values in its shape: plain arrays, or an error
 
 
-def positions(x: object, name: str) -> Any:
+def require_positions(x: object, name: str) -> Any:
     """Return the plain array to look for positions in; their number depends on it."""
     if isinstance(x, Tensor):
         if x._value is None:
@@ -287,20 +287,24 @@ def positions(x: object, name: str) -> Any:
     return x
 
 
-def _found(name: str, symbolic: Callable[[Any], Any]) -> Callable[..., Any]:
+def _answer_positions(name: str, symbolic: Callable[[Any], Any]) -> Callable[..., Any]:
     function = getattr(np, name)
 
     def answer(a: Array, *more: Any, **settings: Any) -> Any:
         if is_symbolic(a):
             return symbolic(a)
-        return function(positions(a, name), *more, **settings)
+        return function(require_positions(a, name), *more, **settings)
 
     return answer
 
 
-FUNCTIONS[np.nonzero] = _found("nonzero", places)
-FUNCTIONS[np.flatnonzero] = _found("flatnonzero", lambda a: places(np.ravel(a))[0])
-FUNCTIONS[np.argwhere] = _found("argwhere", lambda a: np.transpose(apply(PLACES, (a,))))
+FUNCTIONS[np.nonzero] = _answer_positions("nonzero", nonzero_places)
+FUNCTIONS[np.flatnonzero] = _answer_positions(
+    "flatnonzero", lambda a: nonzero_places(np.ravel(a))[0]
+)
+FUNCTIONS[np.argwhere] = _answer_positions(
+    "argwhere", lambda a: np.transpose(apply(PLACES, (a,)))
+)
 
 
 @implements(np.unique)
@@ -316,7 +320,7 @@ def unique(
     ar = admit(ar)
     find: Any = np.unique
     _, index, *more = find(
-        positions(ar, "unique"),
+        require_positions(ar, "unique"),
         True,
         return_inverse,
         return_counts,
@@ -330,7 +334,7 @@ def unique(
 # What writes in place
 
 
-def _refused(name: str, cure: str) -> Callable[..., Any]:
+def _refuse_writing(name: str, cure: str) -> Callable[..., Any]:
     def answer(*args: Any, **settings: Any) -> Any:
         raise GradientLostError(
             f"{name}{blame.user_line()} writes in place, where a traced value never"
@@ -340,7 +344,7 @@ def _refused(name: str, cure: str) -> Callable[..., Any]:
     return answer
 
 
-FUNCTIONS[np.copyto] = _refused(
+FUNCTIONS[np.copyto] = _refuse_writing(
     "np.copyto (np.full_like calls it)",
     "np.broadcast_to(x, a.shape), np.where(mask, x, a) or np.full(a.shape, x)",
 )
@@ -355,7 +359,7 @@ for _function, _cure in (
     ),
     (np.fill_diagonal, "i = np.arange(n); wb.at(x)[i, i].set(v)"),
 ):
-    FUNCTIONS[_function] = _refused(f"np.{_function.__name__}", _cure)
+    FUNCTIONS[_function] = _refuse_writing(f"np.{_function.__name__}", _cure)
 
 
 # Methods of arrays that are no functions of NumPy
@@ -372,7 +376,7 @@ for _name, _cure in {
     "resize": "np.reshape(x, shape)",
     "sort": "x = np.sort(x)",
 }.items():
-    FUNCTION_METHODS[_name] = _refused(f"x.{_name}(...)", _cure)
+    FUNCTION_METHODS[_name] = _refuse_writing(f"x.{_name}(...)", _cure)
 
 
 # Functions about positions and memory: integers, or plain answers, no derivative.
@@ -413,8 +417,8 @@ def unravel_index(
     indices: Array, shape: int | Shape, order: str = "C"
 ) -> tuple[Any, ...]:
     """`numpy.unravel_index`."""
-    indices, shape = admit(indices), integers(shape)
-    _inside(indices, math.prod(shape), "np.unravel_index")
+    indices, shape = admit(indices), as_integers(shape)
+    _check_bounds(indices, math.prod(shape), "np.unravel_index")
     return tuple(
         np.remainder(np.floor_divide(indices, stride), n)
         for stride, n in zip(_strides(shape, order), shape, strict=True)
@@ -429,7 +433,7 @@ def ravel_multi_index(
     order: str = "C",
 ) -> Array:
     """`numpy.ravel_multi_index`."""
-    dims = integers(dims)
+    dims = as_integers(dims)
     modes = mode if isinstance(mode, tuple) else (mode,) * len(dims)
     total: Any = 0
     parts = list(map(admit, multi_index))
@@ -446,12 +450,12 @@ def ravel_multi_index(
         elif how == "clip":
             part = np.clip(part, 0, n - 1)
         else:
-            _inside(part, n, "np.ravel_multi_index")
+            _check_bounds(part, n, "np.ravel_multi_index")
         total = total + part * stride
     return total
 
 
-def _inside(index: Array, size: int, name: str) -> None:
+def _check_bounds(index: Array, size: int, name: str) -> None:
     if dtype_of(index).kind not in "iu":
         raise TypeError(
             f"{name}{blame.user_line()}: only int indices permitted, not"
@@ -467,13 +471,13 @@ def _inside(index: Array, size: int, name: str) -> None:
 @implements(np.tril_indices_from)
 def tril_indices_from(arr: Array, k: int = 0) -> tuple[Any, ...]:
     """`numpy.tril_indices_from`: of the shape alone."""
-    return np.tril_indices(_matrix(arr)[0], k, _matrix(arr)[1])
+    return np.tril_indices(_check_matrix(arr)[0], k, _check_matrix(arr)[1])
 
 
 @implements(np.triu_indices_from)
 def triu_indices_from(arr: Array, k: int = 0) -> tuple[Any, ...]:
     """`numpy.triu_indices_from`: of the shape alone."""
-    return np.triu_indices(_matrix(arr)[0], k, _matrix(arr)[1])
+    return np.triu_indices(_check_matrix(arr)[0], k, _check_matrix(arr)[1])
 
 
 @implements(np.diag_indices_from)
@@ -490,7 +494,7 @@ def diag_indices_from(arr: Array) -> tuple[Any, ...]:
     return np.diag_indices(shape[0], len(shape))
 
 
-def _matrix(arr: Array) -> tuple[int, ...]:
+def _check_matrix(arr: Array) -> tuple[int, ...]:
     shape = shape_of(arr)
     if len(shape) != 2:
         raise ValueError(f"input array must be 2-d{blame.user_line()}, not {shape}")
@@ -536,16 +540,16 @@ def unpackbits(
 @implements(np.may_share_memory)
 def may_share_memory(a: Array, b: Array, max_work: int = 0) -> bool:
     """`numpy.may_share_memory`, of the arrays that Tensors hold."""
-    return _shared(np.may_share_memory, a, b, max_work)
+    return _share_memory(np.may_share_memory, a, b, max_work)
 
 
 @implements(np.shares_memory)
 def shares_memory(a: Array, b: Array, max_work: int = -1) -> bool:
     """`numpy.shares_memory`, of the arrays that Tensors hold."""
-    return _shared(np.shares_memory, a, b, max_work)
+    return _share_memory(np.shares_memory, a, b, max_work)
 
 
-def _shared(ask: Callable[..., Any], a: Array, b: Array, work: int) -> bool:
+def _share_memory(ask: Callable[..., Any], a: Array, b: Array, work: int) -> bool:
     a, b = value_of(a), value_of(b)
     return a is not None and b is not None and bool(ask(a, b, max_work=work))
 

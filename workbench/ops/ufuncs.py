@@ -60,7 +60,7 @@ LOGICAL = {np.logical_and, np.logical_or, np.logical_xor}
 INVERSES: dict[Ufunc, Ufunc] = {np.subtract: np.add, np.divide: np.multiply}
 
 
-def _prepared(ufunc: Ufunc, array: Array, dtype: npt.DTypeLike | None) -> Array:
+def _prepare_operand(ufunc: Ufunc, array: Array, dtype: npt.DTypeLike | None) -> Array:
     """Return the operand in the dtype that is asked for, flags for a logical ufunc."""
     array = admit(array)
     if dtype is not None:
@@ -82,14 +82,14 @@ def reduce(
     initial: Any = None,
     where: Array | bool = True,
 ) -> Array:
-    """``ufunc.reduce``.
+    """Apply ``ufunc.reduce``.
 
     Raises
     ------
     ValueError
         Of nothing, or with ``where=`` and no ``initial=``, where nothing is neutral.
     """
-    array = _prepared(ufunc, array, dtype)
+    array = _prepare_operand(ufunc, array, dtype)
     if ufunc in REDUCTIONS and (initial is None or ufunc not in LOGICAL):
         more = {} if initial is None else {"initial": initial}
         return REDUCTIONS[ufunc](
@@ -112,16 +112,18 @@ def reduce(
         else:
             array = np.where(where, array, initial if neutral is None else neutral)
     if ufunc in INVERSES:
-        return _inverse(ufunc, array, axis, keepdims, initial)
+        return _reduce_by_inverse(ufunc, array, axis, keepdims, initial)
     if ufunc is np.logaddexp:
         y = logsumexp(array, axis=axis, keepdims=keepdims)
     else:
         rest = initial if neutral is None else neutral
-        y = _halved(ufunc, array, axis, keepdims, rest)
+        y = _reduce_by_halves(ufunc, array, axis, keepdims, rest)
     return y if initial is None else ufunc(y, initial)
 
 
-def _halved(ufunc: Ufunc, x: Array, axis: Axis, keepdims: bool, neutral: Any) -> Array:
+def _reduce_by_halves(
+    ufunc: Ufunc, x: Array, axis: Axis, keepdims: bool, neutral: Any
+) -> Array:
     """Reduce along some axes by halves: few and large operations."""
     shape = shape_of(x)
     rank = len(shape)
@@ -146,10 +148,10 @@ def _halved(ufunc: Ufunc, x: Array, axis: Axis, keepdims: bool, neutral: Any) ->
     return np.expand_dims(y[0], axes) if keepdims else y[0]
 
 
-def _inverse(
+def _reduce_by_inverse(
     ufunc: Ufunc, x: Array, axis: Axis, keepdims: bool, initial: ArrayLike | None
 ) -> Array:
-    """``x[0] - x[1] - ...``, or the same of quotients."""
+    """Return ``x[0] - x[1] - ...``, or the same of quotients."""
     rank = len(shape_of(x))
     if axis is None:
         if rank > 1:
@@ -181,8 +183,8 @@ def accumulate(
     dtype: npt.DTypeLike | None = None,
     out: None = None,
 ) -> Array:
-    """``ufunc.accumulate``."""
-    array = _prepared(ufunc, array, dtype)
+    """Apply ``ufunc.accumulate``."""
+    array = _prepare_operand(ufunc, array, dtype)
     if ufunc is np.add:
         return np.cumsum(array, axis=axis)
     if ufunc is np.multiply:
@@ -214,14 +216,14 @@ def reduceat(
     dtype: npt.DTypeLike | None = None,
     out: None = None,
 ) -> Array:
-    """``ufunc.reduceat``: reductions of the stretches that start at ``indices``.
+    """Apply ``ufunc.reduceat``: reduce the stretches that start at ``indices``.
 
     Raises
     ------
     IndexError
         For an index that is not in the array.
     """
-    array = _prepared(ufunc, array, dtype)
+    array = _prepare_operand(ufunc, array, dtype)
     axis = normal_axis(axis, len(shape_of(array)))
     y = moveaxis(array, axis, 0)
     length = shape_of(y)[0]

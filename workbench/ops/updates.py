@@ -30,20 +30,22 @@ from workbench.ops.indexing import (
     Key,
     as_index,
     batched_index,
-    distinct,
+    check_masks,
+    find_library_ufunc,
     getitem,
-    known_masks,
-    own_ufunc,
-    split_place,
+    has_distinct_entries,
+    split_target_index,
 )
 from workbench.ops.lengths import is_mask
 
 
-def _taken(x: Array, arrays: Sequence[Any], key: Key) -> Array:
+def _take_entries(x: Array, arrays: Sequence[Any], key: Key) -> Array:
     return apply(GETITEM, (x, *arrays), {"key": key})
 
 
-def _put(made: Op, x: Array, v: ArrayLike, arrays: Sequence[Any], key: Key) -> Array:
+def _put_entries(
+    made: Op, x: Array, v: ArrayLike, arrays: Sequence[Any], key: Key
+) -> Array:
     return apply(made, (x, v, *arrays), {"key": key})
 
 
@@ -59,12 +61,12 @@ def _batch(made: Op) -> Callable[..., Any]:
         moves = batched_index(
             params["key"], tuple(arrays), batched[2:], rank, has_batch=True
         )
-        target = shape_of(moves.bring(_taken(x, moves.arrays, moves.key)))
+        target = shape_of(moves.bring(_take_entries(x, moves.arrays, moves.key)))
         if batched[1]:
             short = len(target) - len(shape_of(v))
             v = np.reshape(v, (size, *(1,) * short, *shape_of(v)[1:]))
         v = moves.send(np.broadcast_to(v, target))
-        return _put(made, x, v, moves.arrays, moves.key)
+        return _put_entries(made, x, v, moves.arrays, moves.key)
 
     return batch
 
@@ -81,7 +83,7 @@ def _set_compute(x: Array, v: Array, *arrays: Any, key: Key) -> Array:
 def _set_pull_array(
     g: Array, y: Array, x: Array, v: Array, *arrays: Any, key: Key
 ) -> Array:
-    passed = _put(SET, g, 0, arrays, key)
+    passed = _put_entries(SET, g, 0, arrays, key)
     # What a mask replaces must stay 0, whatever its derivative is, as in `where`.
     return mask_cotangent(passed) if any(map(is_mask, arrays)) else passed
 
@@ -89,14 +91,14 @@ def _set_pull_array(
 def _set_pull_values(
     g: Array, y: Array, x: Array, v: Array, *arrays: Any, key: Key
 ) -> Array:
-    passed = _taken(g, arrays, key)
-    if not distinct(arrays):
+    passed = _take_entries(g, arrays, key)
+    if not has_distinct_entries(arrays):
         # Where an entry is set twice, the last one stays, as in NumPy.
         size = passed.size
         ids = np.reshape(list_positions(size, like=passed), shape_of(passed))
         blank = np.zeros_like(ids, shape=shape_of(x))
-        owner = _put(SET, blank, ids, arrays, key)
-        passed = np.where(np.equal(_taken(owner, arrays, key), ids), passed, 0)
+        owner = _put_entries(SET, blank, ids, arrays, key)
+        passed = np.where(np.equal(_take_entries(owner, arrays, key), ids), passed, 0)
     return sum_to(passed, shape_of(v))
 
 
@@ -104,7 +106,9 @@ def _set_push(
     tangents: tuple[Any, ...], y: Array, x: Array, v: Array, *arrays: Any, key: Key
 ) -> Array:
     kept = np.zeros_like(y) if tangents[0] is None else tangents[0]
-    return _put(SET, kept, 0 if tangents[1] is None else tangents[1], arrays, key)
+    return _put_entries(
+        SET, kept, 0 if tangents[1] is None else tangents[1], arrays, key
+    )
 
 
 SET: Op = op(
@@ -140,10 +144,10 @@ def index_at(ufunc, x, index, v):
 
 def _add_compute(x: Array, v: Array, *arrays: Any, key: Key) -> Array:
     out = np.copy(x)
-    if distinct(arrays):
+    if has_distinct_entries(arrays):
         out[as_index(key, arrays)] += v
     else:
-        own_ufunc("add", out).at(out, as_index(key, arrays), v)
+        find_library_ufunc("add", out).at(out, as_index(key, arrays), v)
     return out
 
 
@@ -153,14 +157,14 @@ def _add_push(
     if tangents[1] is None:
         return tangents[0]
     kept = np.zeros_like(y) if tangents[0] is None else tangents[0]
-    return _put(ADD, kept, tangents[1], arrays, key)
+    return _put_entries(ADD, kept, tangents[1], arrays, key)
 
 
 ADD: Op = op(
     "index_add",
     _add_compute,
     lambda g, y, x, v, *arrays, key: g,
-    lambda g, y, x, v, *arrays, key: sum_to(_taken(g, arrays, key), shape_of(v)),
+    lambda g, y, x, v, *arrays, key: sum_to(_take_entries(g, arrays, key), shape_of(v)),
     push=_add_push,
     rule="g   g at the index",
     template="index_at(np.add, {0}, np.s_[{index:2}], {1})",
@@ -176,15 +180,15 @@ ADD.batch, ADD.lengths = _batch(ADD), shape_of_first
 def _limit(name: str, ufunc: str) -> Op:
     def compute(x: Array, v: Array, *arrays: Any, key: Key) -> Array:
         out = np.copy(x)
-        own_ufunc(ufunc, out).at(out, as_index(key, arrays), v)
+        find_library_ufunc(ufunc, out).at(out, as_index(key, arrays), v)
         return out
 
     def shares(
         y: Array, x: Array, v: Array, arrays: Sequence[Array], key: Key
     ) -> tuple[Any, ...]:
         kept = np.equal(x, y).astype(dtype_of(y))
-        used = np.equal(v, _taken(y, arrays, key)).astype(dtype_of(y))
-        return kept, used, _put(ADD, kept, used, arrays, key)
+        used = np.equal(v, _take_entries(y, arrays, key)).astype(dtype_of(y))
+        return kept, used, _put_entries(ADD, kept, used, arrays, key)
 
     def pull_array(
         g: Array, y: Array, x: Array, v: Array, *arrays: Any, key: Key
@@ -196,7 +200,7 @@ def _limit(name: str, ufunc: str) -> Op:
         g: Array, y: Array, x: Array, v: Array, *arrays: Any, key: Key
     ) -> Array:
         _, used, ties = shares(y, x, v, arrays, key)
-        return sum_to(_taken(g / ties, arrays, key) * used, shape_of(v))
+        return sum_to(_take_entries(g / ties, arrays, key) * used, shape_of(v))
 
     def push(
         tangents: tuple[Any, ...], y: Array, x: Array, v: Array, *arrays: Any, key: Key
@@ -204,7 +208,7 @@ def _limit(name: str, ufunc: str) -> Op:
         kept, used, ties = shares(y, x, v, arrays, key)
         moved = 0 * kept if tangents[0] is None else tangents[0] * kept
         if tangents[1] is not None:
-            moved = _put(ADD, moved, tangents[1] * used, arrays, key)
+            moved = _put_entries(ADD, moved, tangents[1] * used, arrays, key)
         return moved / ties
 
     made = op(
@@ -275,7 +279,7 @@ class at:
         )
 
 
-def _multiplied(x: Array, index: object, values: ArrayLike) -> Array:
+def _multiply_entries(x: Array, index: object, values: ArrayLike) -> Array:
     return Place(x, index).multiply(values)
 
 
@@ -287,12 +291,12 @@ class Place:
     def __init__(self, x: Array, index: object) -> None:
         self.x = x
         self.index = index
-        self.key, self.arrays, self.numbered = split_place(x, index)
+        self.key, self.arrays, self.numbered = split_target_index(x, index)
         if self._flags() is None:
-            known_masks(x, self.arrays)
+            check_masks(x, self.arrays)
 
     def _flags(self) -> Array | None:
-        """The mask that the index is, if it has one flag for each entry; or None."""
+        """Return the mask that the index is, if it has one flag per entry; or None."""
         mask = admit(self.index) if not isinstance(self.index, tuple) else None
         if not is_mask(mask) or not dims.is_same_shape(
             shape_of(mask), shape_of(self.x)
@@ -327,7 +331,7 @@ class Place:
         return self._change(SET, values)
 
     def add(self, values: ArrayLike) -> Array:
-        """A copy of ``x`` with ``values`` added; an entry named twice gets both."""
+        """Return ``x`` with ``values`` added; an entry named twice gets both."""
         return self._change(ADD, values)
 
     def min(self, values: ArrayLike) -> Array:
@@ -339,7 +343,7 @@ class Place:
         return self._change(MAX, values)
 
     def multiply(self, values: ArrayLike) -> Array:
-        """A copy of ``x`` times ``values``; an entry named twice takes both factors.
+        """Return ``x`` times ``values``; an entry named twice takes both factors.
 
         Raises
         ------
@@ -348,7 +352,7 @@ class Place:
         """
         arrays = tuple(map(value_of, self.arrays))
         place = self
-        if not all(a is not None and distinct((a,)) for a in arrays):
+        if not all(a is not None and has_distinct_entries((a,)) for a in arrays):
             if any(a is None for a in arrays):
                 raise TraceError(
                     f"at(x)[...].multiply{blame.user_line()}: whether the index names"
@@ -358,7 +362,7 @@ class Place:
                 )
             if dims.has_dim(shape_of(self.x)):
                 return hooks.call_deferred(
-                    _multiplied, (self.x, self.index, values), {}
+                    _multiply_entries, (self.x, self.index, values), {}
                 )
             values, chosen = self._factors(values, arrays)
             if chosen is not None:
@@ -394,7 +398,7 @@ class Place:
 
     def _change(self, made: Op, values: ArrayLike) -> Array:
         values = admit(values)
-        known_masks(self.x, self.arrays)
+        check_masks(self.x, self.arrays)
         have, got = dtype_of(self.x), dtype_of(values)
         if isinstance(values, Tensor) and is_differentiable(got) and have.kind in "biu":
             raise DtypeError(
@@ -405,7 +409,7 @@ class Place:
         # Numbers of the entries now: that they were a mask is said of the array.
         hidden = self.numbered and made is SET
         x = apply(declare("mask"), (self.x,)) if hidden else self.x
-        return _put(made, x, values, self.arrays, self.key)
+        return _put_entries(made, x, values, self.arrays, self.key)
 
 
 #: Said where a place is used as if it were the entries that it names.

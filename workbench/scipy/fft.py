@@ -28,9 +28,9 @@ from workbench.core.tensor import admit
 from workbench.core.types import Array, ArrayLike
 from workbench.ops import fft as transforms
 from workbench.ops.define import dtype_of, shape_of
-from workbench.ops.fft import SWAPPED, resized
+from workbench.ops.fft import SWAPPED, resize_axes
 from workbench.ops.filters import trigonometric
-from workbench.ops.lengths import delay
+from workbench.ops.lengths import defer_functions
 from workbench.ops.shaping import normal_axes, normal_axis
 
 __all__ = [
@@ -169,7 +169,7 @@ def _transform_axis(
     rank = len(shape_of(x))
     axis = normal_axis(axis, rank) - rank
     if n is not None:
-        x = resized(x, {axis: int(n)})
+        x = resize_axes(x, {axis: int(n)})
     if orthogonalize is None:
         orthogonalize = norm == "ortho"
     return trigonometric(kind, x, number, axis, norm, bool(orthogonalize))
@@ -254,4 +254,4 @@ dctn, idctn = _make_trigonometric_nd("dctn"), _make_trigonometric_nd("idctn")
 dstn, idstn = _make_trigonometric_nd("dstn"), _make_trigonometric_nd("idstn")
 
 
-delay(globals(), __all__)
+defer_functions(globals(), __all__)

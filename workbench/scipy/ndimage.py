@@ -30,10 +30,10 @@ from workbench.core.tensor import Tensor, admit, value_of
 from workbench.core.types import Array, ArrayLike
 from workbench.errors import TraceError
 from workbench.ops.arranging import pad
-from workbench.ops.convolution import convolved, turned
+from workbench.ops.convolution import convolve_arrays, flip_axes
 from workbench.ops.define import dtype_of, shape_of, shape_of_first
 from workbench.ops.elementwise import conjugate
-from workbench.ops.lengths import delay
+from workbench.ops.lengths import defer_functions
 from workbench.ops.shaping import distinct_axes
 
 __all__ = [
@@ -129,9 +129,9 @@ def _filter(
         x = x.astype(float)
     named: Any = MODES[mode]
     more = {"constant_values": cval} if named == "constant" else {}
-    y = convolved(
+    y = convolve_arrays(
         pad(x, width, named, **more),
-        turned(weights),
+        flip_axes(weights),
         "valid",
         "fft" if math.prod(lengths) > LARGE else "direct",
     )
@@ -243,7 +243,7 @@ def _convolve(
             chosen, repeat_per_axis(origin, len(chosen), name), strict=True
         )
     ]
-    return _correlate(name, x, turned(weights), output, mode, cval, origins, axes)
+    return _correlate(name, x, flip_axes(weights), output, mode, cval, origins, axes)
 
 
 def _check_rank(name: str, weights: Array, rank: int) -> tuple[int, ...]:
@@ -563,4 +563,4 @@ def uniform_filter(
     return x if output is None or dtype_of(x) == np.dtype(output) else x.astype(output)
 
 
-delay(globals(), __all__, dict.fromkeys(__all__, shape_of_first))
+defer_functions(globals(), __all__, dict.fromkeys(__all__, shape_of_first))

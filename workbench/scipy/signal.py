@@ -28,11 +28,11 @@ from workbench.core.tensor import admit, value_of
 from workbench.core.types import Array, ArrayLike, Shape, Spec, spec_of
 from workbench.errors import UnknownLengthError
 from workbench.ops.arranging import pad
-from workbench.ops.convolution import centred, convolved, turned
+from workbench.ops.convolution import convolve_arrays, crop_to_center, flip_axes
 from workbench.ops.define import dtype_of, shape_of
 from workbench.ops.elementwise import conjugate
 from workbench.ops.filters import recursive
-from workbench.ops.lengths import delay
+from workbench.ops.lengths import defer_functions
 from workbench.ops.shaping import moveaxis, normal_axes, normal_axis
 
 __all__ = [
@@ -143,7 +143,7 @@ def _convolve_lines(b: Array, x: Array) -> Array:
     line = np.reshape(b, (1,) * (len(shape_of(x)) - 1) + shape_of(b))
     if 0 in shape_of(x):
         return np.pad(x, _pad_width(x, 0, shape_of(b)[0] - 1))
-    return convolved(x, line, "full")
+    return convolve_arrays(x, line, "full")
 
 
 def _extend(x: Array, length: int) -> Array:
@@ -281,10 +281,10 @@ def correlate2d(
     if swap:
         a, b = b, a
     y = _convolve_bounded(
-        "correlate2d", a, turned(conjugate(b)), mode, boundary, fillvalue, late=True
+        "correlate2d", a, flip_axes(conjugate(b)), mode, boundary, fillvalue, late=True
     )  # fmt: skip
     # Unlike `correlate`, SciPy's takes no conjugate of a result that it turns.
-    return turned(y) if swap else y
+    return flip_axes(y) if swap else y
 
 
 #: SciPy's name of a boundary, and NumPy's.
@@ -315,15 +315,15 @@ def _convolve_bounded(
     named: Any = BOUNDARIES[boundary]
     plain = boundary == "fill" and type(fillvalue) in (int, float) and fillvalue == 0
     if mode == "valid":
-        return convolved(a, b, mode)
+        return convolve_arrays(a, b, mode)
     if plain:
-        return _crop_middle(convolved(a, b, "full"), a, b, mode, late)
+        return _crop_middle(convolve_arrays(a, b, "full"), a, b, mode, late)
     width = [(n - 1, n - 1) for n in shape_of(b)]
     if boundary == "fill":
         around = pad(a, width, constant_values=fillvalue)  # it may be a Tensor
     else:
         around = np.pad(a, width, mode=named)
-    return _crop_middle(convolved(around, b, "valid"), a, b, mode, late)
+    return _crop_middle(convolve_arrays(around, b, "valid"), a, b, mode, late)
 
 
 def _crop_middle(y: Array, a: Array, b: Array, mode: str, late: bool) -> Array:
@@ -412,7 +412,7 @@ def convolve(
         return make_empty("convolve", a, b, mode)
     if method == "auto":
         method = choose_conv_method(a, b, mode)
-    return convolved(a, b, mode, method)
+    return convolve_arrays(a, b, mode, method)
 
 
 def correlate(
@@ -441,8 +441,8 @@ def correlate(
         return a * conjugate(b)
     if mode == "valid" and is_swapped("correlate", shape_of(a), shape_of(b)):
         # SciPy slides the smaller array, and turns the result round.
-        return turned(conjugate(convolve(b, turned(conjugate(a)), mode, method)))
-    return convolve(a, turned(conjugate(b)), mode, method)
+        return flip_axes(conjugate(convolve(b, flip_axes(conjugate(a)), mode, method)))
+    return convolve(a, flip_axes(conjugate(b)), mode, method)
 
 
 def correlation_lags(in1_len: int, in2_len: int, mode: str = "full") -> Array:
@@ -552,10 +552,10 @@ def _convolve_by_fft(
             for x in (a, b)
         )
     whole = "valid" if mode == "valid" else "full"
-    y = convolved(a, b, whole, "fft", len(others)) if spatial else a * b
+    y = convolve_arrays(a, b, whole, "fft", len(others)) if spatial else a * b
     if others:
         y = np.transpose(y, np.argsort(order))
-    return centred(y, tuple(n for n, _ in lengths)) if mode == "same" else y
+    return crop_to_center(y, tuple(n for n, _ in lengths)) if mode == "same" else y
 
 
 def _infer_lengths(
@@ -580,4 +580,4 @@ def _infer_lengths(
 _CONVOLUTIONS = (
     "convolve convolve2d correlate correlate2d fftconvolve oaconvolve"
 ).split()
-delay(globals(), __all__, dict.fromkeys(_CONVOLUTIONS, _infer_lengths))
+defer_functions(globals(), __all__, dict.fromkeys(_CONVOLUTIONS, _infer_lengths))

@@ -19,7 +19,7 @@ from workbench.core.tensor import admit, value_of
 from workbench.core.types import Array, ArrayLike, Axis
 from workbench.ops.define import dtype_of
 from workbench.ops.elementwise import stop_gradient
-from workbench.ops.lengths import delay
+from workbench.ops.lengths import defer_functions
 from workbench.ops.reductions import logsumexp, wide_dtype
 from workbench.ops.special import define as _define
 
@@ -341,4 +341,4 @@ def spherical_kn(n: ArrayLike, z: ArrayLike, derivative: bool = False) -> Array:
     return _compute_spherical("spherical_kn", n, z, derivative)
 
 
-delay(globals(), __all__)
+defer_functions(globals(), __all__)

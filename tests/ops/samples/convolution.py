@@ -7,7 +7,7 @@ import scipy.ndimage
 import scipy.signal
 
 from tests.ops.samples.table import Table, apart, positive
-from workbench.ops.convolution import convolved
+from workbench.ops.convolution import convolve_arrays
 from workbench.scipy import ndimage, signal
 
 row = Table()
@@ -39,7 +39,7 @@ for _method in ("direct", "fft"):
         for _mode in ("full", "same", "valid"):
             row(
                 f"convolve_nd {_n} {_m} {_mode} {_method}",
-                lambda a, b, m=_mode, how=_method: convolved(a, b, m, how),
+                lambda a, b, m=_mode, how=_method: convolve_arrays(a, b, m, how),
                 apart(*_n),
                 apart(*_m),
                 kinds="fc" if _n == (3, 4) else "f",
@@ -47,14 +47,14 @@ for _method in ("direct", "fft"):
             )
     row(
         f"convolve_nd, a smaller first array, {_method}",
-        lambda a, b, how=_method: convolved(a, b, "full", how),
+        lambda a, b, how=_method: convolve_arrays(a, b, "full", how),
         apart(2, 1),
         apart(2, 3),
         truth=lambda a, b: scipy.signal.convolve(a, b, "full", "direct"),
     )
     row(
         f"convolve_nd {_method} of examples",
-        lambda a, b, how=_method: convolved(a, b, "full", how, 1),
+        lambda a, b, how=_method: convolve_arrays(a, b, "full", how, 1),
         apart(2, 3),
         apart(2, 2),
         truth=lambda a, b: np.stack([np.convolve(*p) for p in zip(a, b, strict=True)]),

@@ -91,13 +91,13 @@ def _qr_infer(x: Array, *, mode: str) -> tuple[Spec, Spec]:
     )
 
 
-def _solved(x: Array, r: Array) -> Array:
-    """``x r⁻¹``."""
+def _solve_right(x: Array, r: Array) -> Array:
+    """Return ``x r⁻¹``."""
     return swap(np.linalg.solve(swap(r), swap(x)))
 
 
-def _back(x: Array, r: Array) -> Array:
-    """``x r⁻ᴴ``."""
+def _solve_right_adjoint(x: Array, r: Array) -> Array:
+    """Return ``x r⁻ᴴ``."""
     return hermitian(np.linalg.solve(r, hermitian(x)))
 
 
@@ -107,7 +107,7 @@ def _qr_push(
     q, r = y
     few = smallest(*shape_of(x)[-2:])
     first, upper, t = q[..., :few], r[..., :few, :few], tangents[0]
-    over = _solved(t[..., :few], upper)
+    over = _solve_right(t[..., :few], upper)
     inner = hermitian(first) @ over
     below = np.tril(inner, -1)
     turn = below - hermitian(below) + _imaginary_diagonal(inner)
@@ -154,7 +154,7 @@ def _qr_pull(g: Parts, y: tuple[Any, ...], x: Array, *, mode: str) -> Array:
         inner = inner - to_r @ hermitian(upper)
     turn = np.tril(inner - hermitian(inner), -1) + _imaginary_diagonal(inner)
     made = first @ (turn - inner)
-    made = _back(made if to_q is None else made + to_q, upper)
+    made = _solve_right_adjoint(made if to_q is None else made + to_q, upper)
     if wide is not None:
         made = np.concatenate([made, wide], axis=-1)
     return conjugate(made)

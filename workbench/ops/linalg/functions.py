@@ -36,22 +36,22 @@ from workbench.ops.linalg.systems import sylvester
 Moved = Callable[[Any, Any, Any, Params], Any]
 
 
-def along(made: Op, a: Array, e: Array, params: Params) -> tuple[Any, Any]:
-    """``f(a)`` and its Fréchet derivative along ``e``."""
+def frechet_derivative(made: Op, a: Array, e: Array, params: Params) -> tuple[Any, Any]:
+    """Return ``f(a)`` and its Fréchet derivative along ``e``."""
     n = shape_of(a)[-1]
     # L is linear in e: an e of the size of a costs no accuracy and no squarings.
     size = stop_gradient(largest(a))
     own = stop_gradient(largest(e))
     scale = np.where(own == 0, 1, own) / np.where(size == 0, 1, size)
     scale = scale.astype(size.dtype)
-    a, e = _alike(a, e / scale)
+    a, e = _unify_operands(a, e / scale)
     top = np.concatenate([a, e], axis=-1)
     bottom = np.concatenate([np.zeros_like(a), a], axis=-1)
     y = apply(made, (np.concatenate([top, bottom], axis=-2),), params)
     return y[..., :n, :n], y[..., :n, n:] * scale
 
 
-def _alike(a: Array, e: Array) -> tuple[Any, Any]:
+def _unify_operands(a: Array, e: Array) -> tuple[Any, Any]:
     dtype = np.result_type(dtype_of(a), dtype_of(e))
     a, e = (x if x.dtype == dtype else x.astype(dtype) for x in (a, e))
     shape = broadcast_shapes(shape_of(a), shape_of(e))
@@ -91,7 +91,7 @@ def function_of_matrix(
         return f"{call}.astype(np.{node.dtype})"
 
     def by_blocks(y: Array, x: Array, e: Array, params: Params) -> Array:
-        return along(made, x, e, params)[1]
+        return frechet_derivative(made, x, e, params)[1]
 
     frechet = moved or by_blocks
 
@@ -127,16 +127,19 @@ def _root_moved(y: Array, x: Array, e: Array, params: Params) -> Array:
 def _logm_moved(y: Array, x: Array, e: Array, params: Params) -> Array:
     root = apply(FUNCTIONS_OF_MATRICES["sqrtm"], (x,))
     return (
-        2 * along(FUNCTIONS_OF_MATRICES["logm"], root, sylvester(root, root, e), {})[1]
+        2
+        * frechet_derivative(
+            FUNCTIONS_OF_MATRICES["logm"], root, sylvester(root, root, e), {}
+        )[1]
     )
 
 
 def _power_moved(y: Array, x: Array, e: Array, params: Params) -> Array:
     made, t = FUNCTIONS_OF_MATRICES["fractional_matrix_power"], params["t"]
     if t == int(t):  # which has no cut, and may meet a singular matrix
-        return along(made, x, e, params)[1]
+        return frechet_derivative(made, x, e, params)[1]
     root = apply(FUNCTIONS_OF_MATRICES["sqrtm"], (x,))
-    return along(made, root, sylvester(root, root, e), {"t": 2 * t})[1]
+    return frechet_derivative(made, root, sylvester(root, root, e), {"t": 2 * t})[1]
 
 
 _NAMES = ("expm", "sinm", "cosm", "tanm", "sinhm", "coshm", "tanhm")

@@ -44,7 +44,7 @@ from workbench.ops.linalg.shared import (
     stacked,
 )
 from workbench.ops.linalg.spectra import singular_values
-from workbench.ops.shaping import integers, normal_axis
+from workbench.ops.shaping import as_integers, normal_axis
 
 # inv
 
@@ -184,7 +184,7 @@ def _cuts(a: Array, rcond: float) -> bool:
 
 
 def cut(a: Array, limit: Callable[[Any], Any]) -> Array:
-    """The pseudoinverse of ``a`` without values up to ``limit(largest value)``."""
+    """Return the pseudoinverse without values up to ``limit(largest value)``."""
     u, s, vh = np.linalg.svd(a, full_matrices=False)
     small = s <= limit(np.max(s, axis=-1, keepdims=True))
     inverse = np.where(small, 0, 1 / np.where(small, 1, s))
@@ -372,7 +372,7 @@ def tensorsolve(a: Array, b: Array, axes: tuple[int, ...] | None = None) -> Arra
     a, b = admit(a), admit(b)
     rank = len(shape_of(a))
     if axes is not None:
-        last = [normal_axis(n, rank) for n in integers(axes)]
+        last = [normal_axis(n, rank) for n in as_integers(axes)]
         a = np.transpose(a, [n for n in range(rank) if n not in last] + last)
     shape = shape_of(a)[len(shape_of(b)) - rank :] if rank > len(shape_of(b)) else ()
     size = math.prod(shape)
@@ -415,7 +415,7 @@ class SlogdetResult(NamedTuple):
 
 
 def _products(sizes: Any) -> tuple[Any, Any, Any]:
-    """Products of the first values, of the last ones, and of all but one."""
+    """Return products of the first values, of the last, and of all but one."""
     one = np.ones_like(sizes[..., :1])
     before = np.cumprod(np.concatenate([one, sizes[..., :-1]], axis=-1), axis=-1)
     turned = np.flip(sizes, -1)
@@ -430,7 +430,7 @@ TAME = 2e-13
 
 
 def _by_inverse(x: Array) -> Array | None:
-    """The cofactors of matrices far from singular; None if one of them is not."""
+    """Return the cofactors by the inverse; None near a singular matrix."""
     if x.shape[-1] < 8 or not x.size:  # small ones gain nothing
         return None
     try:
@@ -502,7 +502,7 @@ def _first_along(x: Array, t: Array) -> Array:
 
 
 def _all_but_two(sizes: Array) -> Array:
-    """For i and j the product of all values but these two; 0 where they are one."""
+    """Return for i and j the product of all other values; 0 where i is j."""
     before, after, _ = _products(sizes)
     eye = eye_like(sizes)
     above = np.triu(np.ones_like(eye), 1)

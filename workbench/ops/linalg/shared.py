@@ -60,7 +60,7 @@ def real_dtype(dtype: npt.DTypeLike | None) -> np.dtype[Any]:
 
 
 def stacked(made: Op) -> Op:
-    """NumPy's functions work on stacks of matrices, and a batch is one more."""
+    """Let an op of matrices take stacks of them: a batch is one more axis."""
     made.batch = "whole"
     return made
 
@@ -91,7 +91,7 @@ def complete(x: Array, lower: bool) -> Array:
 
 
 def fold(full: Any, lower: bool) -> Array:
-    """The transpose of `complete`: an entry beside the diagonal stands for two."""
+    """Apply the transpose of `complete`: an entry off the diagonal counts twice."""
     whole = full + hermitian(full)
     below = half_lower(whole)
     return below if lower else hermitian(below)
@@ -127,7 +127,7 @@ def noise(x: Array, factor: float = 1000) -> Array:
 
 
 def quotient(x: Array, gap: Any, closed: Any, wrong: Any) -> Array:
-    """``x / gap``; where the gap is closed 0, or NaN where that would be wrong."""
+    """Return ``x / gap``; where the gap is 0, 0, or NaN if that would be wrong."""
     filler = np.where(wrong, np.nan, 0)
     safe = np.where(closed, 1, gap)
     return np.where(closed, filler.astype(real_dtype(dtype_of(x))), x / safe)

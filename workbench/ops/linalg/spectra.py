@@ -64,7 +64,7 @@ class EighResult(NamedTuple):
 
 
 def _differences(values: Array, factor: float = 8) -> tuple[Any, Any, Any]:
-    """``λⱼ - λᵢ``, where that is 0, and where i and j are two.
+    """Return ``λⱼ - λᵢ``, where that is 0, and where i and j differ.
 
     ``factor`` says how far apart rounding leaves equal eigenvalues: for `eigh` less
     than 2, for `eig`, whose vectors need not be orthogonal, mostly less than 50.
@@ -98,7 +98,7 @@ def _weights_compute(x: Array, w: Array, *, UPLO: Literal["L", "U"]) -> Array:
 def _weights_moved(
     full: Array, x: Array, w: Array, UPLO: Literal["L", "U"], varies: bool
 ) -> Array:
-    """Its change along a Hermitian matrix, at fixed weights; its own transpose."""
+    """Return the change along a Hermitian matrix at fixed weights; self-adjoint."""
     values, v = np.linalg.eigh(x, UPLO=UPLO)
     gap, equal, apart = _differences(values)
     inner = hermitian(v) @ full @ v
@@ -324,7 +324,7 @@ def _eig_infer(x: Array) -> tuple[Spec, Spec]:
 
 
 def _largest(v: Array) -> Array:
-    """1 at the entry of each eigenvector that LAPACK makes real, 0 elsewhere."""
+    """Return 1 at the entry of each eigenvector that LAPACK makes real, else 0."""
     size = np.where(np.imag(v) == 0, np.abs(v), 0)
     hit = np.equal(size, peak(size, axis=-2, keepdims=True))
     return hit & (np.cumsum(hit, axis=-2) == 1)
@@ -421,8 +421,8 @@ class SVDResult(NamedTuple):
     Vh: Any
 
 
-def _thin(x: Array) -> tuple[Array, Array, Array]:
-    """U, s and V."""
+def _thin_svd(x: Array) -> tuple[Array, Array, Array]:
+    """Return U, s and V of the thin decomposition."""
     u, s, vh = np.linalg.svd(x, full_matrices=False)
     return u, s, hermitian(vh)
 
@@ -460,8 +460,8 @@ def _values_infer(x: Array, **_: Any) -> Spec:
     return Spec((*loop, smallest(rows, columns)), real_dtype(spec.dtype))
 
 
-def _kinked(weight: Any, s: Array) -> Array:
-    """Weights of singular values, 0 for those that are 0: they have a kink there."""
+def _zero_at_kinks(weight: Any, s: Array) -> Array:
+    """Set weights to 0 where the singular value is 0: it has a kink there."""
     limit = noise(s[..., None, :], 8)[..., 0]
     return np.where(s <= limit, 0, weight)
 
@@ -470,8 +470,8 @@ SVDVALS = stacked(
     op(
         "svdvals",
         lambda x: np.linalg.svd(x, compute_uv=False),
-        lambda g, y, x: conjugate(_between(x, _kinked(g, y))),
-        push=lambda t, y, x: _kinked(_singular_diagonal(t[0], x), y),
+        lambda g, y, x: conjugate(apply_singular_weights(x, _zero_at_kinks(g, y))),
+        push=lambda t, y, x: _zero_at_kinks(_singular_diagonal(t[0], x), y),
         rule="U diag(g) Vᴴ",
         reads=(0, "y"),
         infer=_values_infer,
@@ -481,7 +481,7 @@ SVDVALS = stacked(
 
 def _singular_diagonal(t: Array, x: Array) -> Array:
     """Return the real diagonal of ``Uᴴ t V``."""
-    u, _, v = _thin(x)
+    u, _, v = _thin_svd(x)
     return np.real(np.sum(conjugate(u) * (t @ v), axis=-2))
 
 
@@ -496,12 +496,12 @@ def singular_values(x: Array) -> Array:
 
 
 def _between_compute(x: Array, w: Array) -> Array:
-    u, _, v = _thin(x)
+    u, _, v = _thin_svd(x)
     return (u * w[..., None, :]) @ hermitian(v)
 
 
-def _turned(inner: Any, w: Array, gaps: Gaps, varies: bool) -> Array:
-    """``Uᴴ dy V`` for ``Uᴴ dx V``, at fixed weights; it is its own transpose."""
+def _turn_basis(inner: Any, w: Array, gaps: Gaps, varies: bool) -> Array:
+    """Return ``Uᴴ dy V`` for ``Uᴴ dx V`` at fixed weights; self-adjoint."""
     row, column = w[..., None, :], w[..., :, None]
     back = hermitian(inner)
     whole, turn = (inner + back) / 2, (inner - back) / 2
@@ -517,11 +517,11 @@ def _turned(inner: Any, w: Array, gaps: Gaps, varies: bool) -> Array:
 
 def _between_moved(t: Array, x: Array, w: Array, varies: bool) -> Array:
     """Return the change of ``U diag(w) Vᴴ`` along ``t``, at fixed weights."""
-    u, s, v = _thin(x)
+    u, s, v = _thin_svd(x)
     gaps = _gaps(s)
     left, right = t @ v, hermitian(u) @ t
     inner = right @ v
-    made = u @ _turned(inner, w, gaps, varies) @ hermitian(v)
+    made = u @ _turn_basis(inner, w, gaps, varies) @ hermitian(v)
     rows, columns = shape_of(x)[-2:]
     row = w[..., None, :]
     slope = quotient(row, s[..., None, :], gaps.zero, np.abs(row) > noise(row))
@@ -552,7 +552,7 @@ def _between_push(
     if tangents[0] is not None:
         total = _between_moved(tangents[0], x, w, tangents[1] is not None)
     if tangents[1] is not None:
-        term = _between(x, tangents[1])
+        term = apply_singular_weights(x, tangents[1])
         total = term if total is None else total + term
     return total
 
@@ -574,7 +574,8 @@ BETWEEN.pull, BETWEEN.push = _between_pull, _between_push
 BETWEEN.rule, BETWEEN.reads = "(K ∘ Uᴴ g V) between U and Vᴴ   diag(Uᴴ g V)", (0, 1)
 
 
-def _between(x: Array, w: Array) -> Array:
+def apply_singular_weights(x: Array, w: Array) -> Array:
+    """Return the matrix with the singular vectors of x and the singular values w."""
     return apply(BETWEEN, (x, w))
 
 
@@ -599,8 +600,8 @@ def _svd_compute(x: Array, **params: Any) -> tuple[Any, ...]:
     return tuple(np.linalg.svd(x, **params))
 
 
-def _narrowed(g: Cotangent, whole: Array, few: int) -> Any:
-    """The cotangent of the first columns of a square basis; the others complete it.
+def _narrow_cotangent(g: Cotangent, whole: Array, few: int) -> Any:
+    """Return the cotangent of the first columns of a square basis.
 
     What is orthogonal to the first columns turns as they do: ``dW = -U dUᴴ W``.
     """
@@ -613,15 +614,15 @@ def _narrowed(g: Cotangent, whole: Array, few: int) -> Any:
 def _svd_pull(g: Parts, y: tuple[Any, ...], x: Array, **_: Any) -> Array:
     few = min(shape_of(x)[-2:])
     u, s, v = y[0], y[1], hermitian(y[2])
-    to_u = None if g[0] is None else _narrowed(conjugate(g[0]), u, few)
-    to_v = None if g[2] is None else _narrowed(swap(g[2]), v, few)
+    to_u = None if g[0] is None else _narrow_cotangent(conjugate(g[0]), u, few)
+    to_v = None if g[2] is None else _narrow_cotangent(swap(g[2]), v, few)
     u, v, inner = u[..., :few], v[..., :few], None
     if to_u is None and to_v is None:
         return conjugate((u * g[1][..., None, :]) @ hermitian(v))
     gaps = _gaps(s)
     left = None if to_u is None else hermitian(u) @ to_u
     right = None if to_v is None else hermitian(v) @ to_v
-    both = _sum(left, right)
+    both = _add_parts(left, right)
     across: Any = left if right is None else -right if left is None else left - right
     floor = noise(both) if left is None or right is None else noise(left) + noise(right)
     turn = (both - hermitian(both)) / 2
@@ -639,18 +640,18 @@ def _svd_pull(g: Parts, y: tuple[Any, ...], x: Array, **_: Any) -> Array:
     rows, columns = shape_of(x)[-2:]
     if to_u is not None and rows > few:
         rest = to_u - u @ left
-        made = made + _over(rest, s, gaps, floor) @ hermitian(v)
+        made = made + _divide_over_gaps(rest, s, gaps, floor) @ hermitian(v)
     if to_v is not None and columns > few:
         rest = to_v - v @ right
-        made = made + u @ hermitian(_over(rest, s, gaps, floor))
+        made = made + u @ hermitian(_divide_over_gaps(rest, s, gaps, floor))
     return conjugate(made)
 
 
-def _over(rest: Array, s: Array, gaps: Gaps, floor: Array) -> Array:
+def _divide_over_gaps(rest: Array, s: Array, gaps: Gaps, floor: Array) -> Array:
     return quotient(rest, s[..., None, :], gaps.zero, np.abs(rest) > floor)
 
 
-def _sum(a: Any, b: Any) -> Any:
+def _add_parts(a: Any, b: Any) -> Any:
     return b if a is None else a if b is None else a + b
 
 
@@ -670,14 +671,18 @@ def _svd_push(
     m = quotient(anti, gaps.plus, gaps.none, np.abs(anti) > floor)
     du, dv = u @ (k + m) / 2, v @ (k - m) / 2
     if shape_of(x)[-2] > few:
-        du = du + _over(left - u @ inner, s, gaps, floor)
+        du = du + _divide_over_gaps(left - u @ inner, s, gaps, floor)
     if shape_of(x)[-1] > few:
-        dv = dv + _over(right - v @ back, s, gaps, floor)
+        dv = dv + _divide_over_gaps(right - v @ back, s, gaps, floor)
     ds = np.real(np.diagonal(inner, axis1=-2, axis2=-1))
-    return _widened(du, whole_u, few), ds, hermitian(_widened(dv, whole_v, few))
+    return (
+        _widen_tangent(du, whole_u, few),
+        ds,
+        hermitian(_widen_tangent(dv, whole_v, few)),
+    )
 
 
-def _widened(moved: Array, whole: Array, few: int) -> Array:
+def _widen_tangent(moved: Array, whole: Array, few: int) -> Array:
     """Return the tangent of a square basis from that of its first columns."""
     if shape_of(whole)[-1] == few:
         return moved

@@ -96,7 +96,7 @@ TRIANGULAR.cure = "The right side has as many rows as the matrix."
 
 
 def triangular(a: Array, b: Array, lower: bool, unit: bool = False) -> Array:
-    """``a⁻¹ b`` by one triangle of ``a``; ``unit``: its diagonal counts as 1."""
+    """Return ``a⁻¹ b`` by one triangle of ``a``; ``unit``: with 1 on its diagonal."""
     return apply(TRIANGULAR, (a, b), {"lower": lower, "unit": unit})
 
 
@@ -186,7 +186,7 @@ LU = stacked(
 
 
 def lu(a: Array) -> tuple[Any, ...]:
-    """``P``, ``L`` and ``U``."""
+    """Return ``P``, ``L`` and ``U``."""
     return apply_and_split(LU, (a,))
 
 
@@ -350,7 +350,7 @@ def _banded_infer(ab: Array, b: Array, *, lower: int, upper: int) -> Spec:
 
 
 def _shifts(rows: int, lower: int, n: int) -> tuple[Any, Any]:
-    """For each row of a band and column the row of the matrix, and if it is inside."""
+    """Return the matrix row of each entry of a band, and whether there is one."""
     ahead = np.arange(rows)[:, None] - lower  # host array: an index
     index = ahead + np.arange(n)  # host array: an index
     return np.clip(index, 0, max(n - 1, 0)), (index >= 0) & (index < n)

@@ -20,21 +20,21 @@ from workbench.ops.define import shape_of
 from workbench.ops.sparse.pattern import (
     PRODUCT,
     Pattern,
-    canonical,
-    gather,
-    listed,
-    made_of,
+    gather_values,
+    list_entries,
+    make_sparse,
     pattern_of,
-    spread,
-    taken,
+    scatter_values,
+    split_sparse,
+    sum_duplicates,
 )
 
 
-def dense(s: Any) -> Array:
+def to_dense(s: Any) -> Array:
     """Return the whole array, zeros and all."""
-    values, pattern = listed(s)
+    values, pattern = list_entries(s)
     height, width = pattern.plane
-    whole = spread(values, pattern.keys, height * width)
+    whole = scatter_values(values, pattern.keys, height * width)
     return np.reshape(whole, tuple(s.shape))
 
 
@@ -42,12 +42,12 @@ def dense(s: Any) -> Array:
 
 
 def add(a: Any, b: Any) -> Any:
-    """``a + b``: sparse for two sparse arrays, else dense, as in SciPy."""
+    """Return ``a + b``: sparse for two sparse arrays, else dense, as in SciPy."""
     return _sum(a, b, np.add)
 
 
 def subtract(a: Any, b: Any) -> Any:
-    """``a - b``."""
+    """Return ``a - b``."""
     return _sum(a, b, np.subtract)
 
 
@@ -63,10 +63,12 @@ def _sum(a: Any, b: Any, together: Callable[[Any, Any], Any]) -> Any:
             " zero would become that number. Write S.toarray() + c, or add it to the"
             " stored entries alone by a sparse array of the same pattern."
         )
-    return together(dense(a) if is_sparse(a) else a, dense(b) if is_sparse(b) else b)
+    return together(
+        to_dense(a) if is_sparse(a) else a, to_dense(b) if is_sparse(b) else b
+    )
 
 
-def _same_shape(a: Any, b: Any) -> None:
+def _check_same_shape(a: Any, b: Any) -> None:
     if tuple(a.shape) != tuple(b.shape):
         raise ShapeError(
             f"sparse arrays of shapes {tuple(a.shape)} and {tuple(b.shape)}"
@@ -75,16 +77,16 @@ def _same_shape(a: Any, b: Any) -> None:
 
 
 def _sparse_sum(a: Any, b: Any, together: Callable[[Any, Any], Any]) -> Any:
-    _same_shape(a, b)
-    (left, first), (right, second) = taken(a), taken(b)
+    _check_same_shape(a, b)
+    (left, first), (right, second) = split_sparse(a), split_sparse(b)
     if first == second:
-        return made_of(together(left, right), first)
-    (left, p), (right, q) = listed(a), listed(b)
+        return make_sparse(together(left, right), first)
+    (left, p), (right, q) = list_entries(a), list_entries(b)
     pattern = _structure(p, q, lambda s, t: s + t, a.shape)
     places = np.concatenate([pattern.locate(x.rows, x.columns) for x in (p, q)])
     signed = right if together is np.add else -right
-    data = spread(np.concatenate([left, signed]), places, pattern.stored)
-    return made_of(data, pattern)
+    data = scatter_values(np.concatenate([left, signed]), places, pattern.stored)
+    return make_sparse(data, pattern)
 
 
 def _structure(
@@ -93,7 +95,7 @@ def _structure(
     function: Callable[[Any, Any], Any],
     shape: Shape | None = None,
 ) -> Pattern:
-    """The pattern that SciPy finds for two arrays of ones, where nothing cancels."""
+    """Return the pattern that SciPy finds for arrays of ones: nothing cancels."""
     ones = [
         x.matrix(np.ones(x.stored, np.int64))  # host array: a pattern
         for x in (p, q)
@@ -111,43 +113,45 @@ def _structure(
 
 
 def multiply(a: Any, b: Any) -> Any:
-    """The product entry by entry; sparse if an operand is, broadcast as in SciPy."""
+    """Multiply entry by entry; sparse if an operand is, broadcast as in SciPy."""
     if is_sparse(a) and is_sparse(b):
-        (left, p), (right, q) = canonical(a), canonical(b)
+        (left, p), (right, q) = sum_duplicates(a), sum_duplicates(b)
         shape = a.shape if len(a.shape) == len(b.shape) else None
         pattern = _structure(p, q, lambda s, t: s.multiply(t).tocsr(), shape)
-        return made_of(_at(left, p, pattern) * _at(right, q, pattern), pattern)
+        return make_sparse(
+            _gather_at(left, p, pattern) * _gather_at(right, q, pattern), pattern
+        )
     if not is_sparse(a):
         a, b = b, a
-    return _scaled(a, b, np.multiply)
+    return _scale_entries(a, b, np.multiply)
 
 
 def divide(a: Any, b: Any) -> Any:
-    """``a / b`` for a dense ``b``: the stored entries are divided."""
+    """Divide the stored entries by a dense ``b``."""
     if is_sparse(b):
         raise TraceError(
             f"division by a sparse array{blame.user_line()}: its zeros would give"
             " infinity or NaN nearly everywhere. Write x / S.toarray() if that is"
             " meant."
         )
-    return _scaled(a, b, np.true_divide)
+    return _scale_entries(a, b, np.true_divide)
 
 
-def _at(values: Array, have: Pattern, wanted: Pattern) -> Array:
-    """The entries of one pattern at the places of another; axes of 1 are stretched."""
+def _gather_at(values: Array, have: Pattern, wanted: Pattern) -> Array:
+    """Gather the entries of one pattern at the places of another; stretch axes of 1."""
     rows = wanted.rows if have.plane[0] > 1 else np.zeros_like(wanted.rows)
     columns = wanted.columns if have.plane[1] > 1 else np.zeros_like(wanted.columns)
-    return gather(values, have.locate(rows, columns))
+    return gather_values(values, have.locate(rows, columns))
 
 
-def _scaled(s: Any, x: Array, together: Callable[[Any, Any], Any]) -> Any:
+def _scale_entries(s: Any, x: Array, together: Callable[[Any, Any], Any]) -> Any:
     x = admit(x)
     shape = shape_of(x)
     if dims.is_same_shape(shape, (1,) * len(shape)):
-        data, pattern = taken(s)
+        data, pattern = split_sparse(s)
         x = x if shape == () else np.reshape(x, ())
-        return made_of(together(data, x), pattern)
-    values, pattern = listed(s)
+        return make_sparse(together(data, x), pattern)
+    values, pattern = list_entries(s)
     height, width = pattern.plane
     aligned = (1,) * (2 - len(shape)) + shape
     if dims.has_dim(aligned) and len(aligned) == 2:
@@ -165,24 +169,24 @@ def _scaled(s: Any, x: Array, together: Callable[[Any, Any], Any]) -> Any:
     rows = pattern.rows if aligned[0] > 1 else np.zeros_like(pattern.rows)
     columns = pattern.columns if aligned[1] > 1 else np.zeros_like(pattern.columns)
     flat = np.reshape(x, -1)
-    found = gather(flat, rows * aligned[1] + columns)
+    found = gather_values(flat, rows * aligned[1] + columns)
     if len(s.shape) == 1:
-        pattern = taken(s)[1]
-    return made_of(together(values, found), pattern)
+        pattern = split_sparse(s)[1]
+    return make_sparse(together(values, found), pattern)
 
 
 # Matrix products
 
 
 def matmul(a: Any, b: Any) -> Any:
-    """``a @ b``: sparse for two sparse arrays, else dense."""
+    """Return ``a @ b``: sparse for two sparse arrays, else dense."""
     if is_sparse(a) and is_sparse(b):
         return _sparse_matmul(a, b)
     if is_sparse(a):
-        values, pattern = listed(a)
+        values, pattern = list_entries(a)
         y = apply(PRODUCT, (values, admit(b)), {"pattern": pattern})
         return y[0] if len(a.shape) == 1 else y
-    values, pattern = listed(b)
+    values, pattern = list_entries(b)
     # A vector is listed as a row, which is its transpose.
     turned = pattern if len(b.shape) == 1 else pattern.T
     x = admit(a)
@@ -204,7 +208,7 @@ def _sparse_matmul(a: Any, b: Any) -> Any:
             f" {tuple(b.shape)}{blame.user_line()}: of two sparse arrays, both must"
             " have two axes. Write S @ v.toarray()."
         )
-    (left, p), (right, q) = listed(a), listed(b)
+    (left, p), (right, q) = list_entries(a), list_entries(b)
     if p.shape[1] != q.shape[0]:
         raise ShapeError(
             f"the product of sparse arrays of shapes {p.shape} and {q.shape}"
@@ -222,14 +226,14 @@ def _sparse_matmul(a: Any, b: Any) -> Any:
     second = order[np.repeat(ends[p.columns], counts) + within]
     pattern = _structure(p, q, lambda s, t: s @ t)
     places = pattern.locate(p.rows[first], q.columns[second])
-    terms = gather(left, first) * gather(right, second)
-    return made_of(spread(terms, places, pattern.stored), pattern)
+    terms = gather_values(left, first) * gather_values(right, second)
+    return make_sparse(scatter_values(terms, places, pattern.stored), pattern)
 
 
-def _times(a: Any, b: Any) -> Any:
-    """``a * b``, the matrix product for SciPy's older classes."""
+def _multiply_by_class(a: Any, b: Any) -> Any:
+    """Return ``a * b``: the matrix product for SciPy's older classes."""
     for s in (a, b):
-        if is_sparse(s) and taken(s)[1].matrixlike:
+        if is_sparse(s) and split_sparse(s)[1].matrixlike:
             other = b if s is a else a
             return multiply(a, b) if shape_of(other) == () else matmul(a, b)
     return multiply(a, b)
@@ -239,7 +243,7 @@ def _times(a: Any, b: Any) -> Any:
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "add": add,
     "subtract": subtract,
-    "multiply": _times,
+    "multiply": _multiply_by_class,
     "divide": divide,
     "matmul": matmul,
 }

@@ -24,7 +24,7 @@ from workbench.core.types import Array, Batched, Params, Spec, as_spec
 from workbench.errors import UsageError
 from workbench.ops.contraction import product_dtype
 from workbench.ops.define import multilinear, shape_of
-from workbench.ops.indexing import ARRAY, SCATTER, own_ufunc
+from workbench.ops.indexing import ARRAY, SCATTER, find_library_ufunc
 from workbench.ops.shaping import moveaxis
 
 #: The attributes that hold the indices of each format.
@@ -105,21 +105,21 @@ class Pattern:
     def _text(self) -> str:
         mark = 0
         for part in self.index:
-            mark = zlib.adler32(np.ascontiguousarray(host(part)).tobytes(), mark)
+            mark = zlib.adler32(np.ascontiguousarray(to_host(part)).tobytes(), mark)
         return f"<{self}, {mark:08x}>"
 
     @property
     def stored(self) -> int:
-        """How many values are stored."""
+        """The number of stored values."""
         return int(np.prod(self.data_shape, dtype=np.int64))
 
     @property
     def matrixlike(self) -> bool:
-        """Whether ``*`` is the matrix product: SciPy's older ``*_matrix`` classes."""
+        """True if ``*`` is the matrix product, as in SciPy's older classes."""
         return not self.kind.__name__.endswith("_array")
 
     def matrix(self, data: Array, *, own: bool = False) -> Any:
-        """An array of the class around these values; ``own``: not sharing indices."""
+        """Build the array of these values; ``own``: with indices of its own."""
         if not own and self.built is not None and self.built[0] is data:
             return self.built[1]
         kind = self.kind
@@ -137,7 +137,7 @@ class Pattern:
         return made
 
     def family(self, name: str) -> type[Any]:
-        """The class of another format, from the same library and of the same sort."""
+        """Return the class of another format, of the same library and sort."""
         from importlib import import_module
 
         library = self.kind.__module__.partition(".sparse")[0] + ".sparse"
@@ -146,7 +146,7 @@ class Pattern:
 
     @property
     def exact(self) -> bool:
-        """Whether the values are the entries, in CSR, CSC or COO."""
+        """True if the values are the entries, in CSR, CSC or COO."""
         if self.format in ("csr", "csc"):
             return self.stored == int(self.index[1][-1])
         return self.format == "coo"
@@ -156,7 +156,7 @@ class Pattern:
     @cached_property
     def _listed(self) -> tuple[Any, Any, Any]:
         """Rows and columns of all entries, and which of the values these are."""
-        parts = tuple(map(host, self.index))
+        parts = tuple(map(to_host, self.index))
         rows: Array
         if self.format in ("csr", "csc", "bsr"):
             indices, indptr = parts
@@ -205,8 +205,8 @@ class Pattern:
         return self._listed[1]
 
     @property
-    def kept(self) -> np.ndarray[Any, Any] | None:
-        """Which of the values, in C order, are entries; None: all of them."""
+    def entry_places(self) -> np.ndarray[Any, Any] | None:
+        """The places of the entries among the values, in C order; None: all of them."""
         return self._listed[2]
 
     @property
@@ -222,7 +222,7 @@ class Pattern:
 
     @cached_property
     def distinct(self) -> bool:
-        """Whether no two entries stand in the same place."""
+        """True if no two entries stand in the same place."""
         keys = self.keys
         return bool((np.diff(keys) > 0).all()) or len(np.unique(keys)) == len(keys)
 
@@ -241,7 +241,7 @@ class Pattern:
         """The pattern of the transpose; the values keep their order."""
         name = SWAPPED.get(self.format, self.format)
         if not self.exact or len(self.shape) == 1:
-            return simple(self).T
+            return flatten_pattern(self).T
         index = self.index[::-1] if self.format == "coo" else self.index
         shape = self.shape[::-1]
         made = Pattern(self.family(name), name, shape, index, self.data_shape)
@@ -249,20 +249,20 @@ class Pattern:
         return made
 
     def repeated(self, count: int) -> Pattern:
-        """The pattern of a block diagonal of ``count`` copies, one after the other."""
+        """Return the pattern of a block diagonal of ``count`` copies."""
         height, width = self.plane
         step = np.arange(count)[:, None]  # host array: indices
         rows = (self.rows + step * height).ravel()
         columns = (self.columns + step * width).ravel()
         shape = (count * height, count * width)
         if self.format == "csr":
-            pointers = (host(self.index[1])[:-1] + step * self.stored).ravel()
+            pointers = (to_host(self.index[1])[:-1] + step * self.stored).ravel()
             pointers = np.append(pointers, count * self.stored)
             return Pattern(self.kind, "csr", shape, (columns, pointers), rows.shape)
         return Pattern(self.family("coo"), "coo", shape, (rows, columns), rows.shape)
 
 
-def host(part: Any) -> np.ndarray[Any, Any]:
+def to_host(part: Any) -> np.ndarray[Any, Any]:
     """Return an index array in NumPy: that of CuPy comes from the device."""
     return part if isinstance(part, np.ndarray) else part.get()
 
@@ -290,8 +290,8 @@ def pattern_of(s: Any) -> tuple[Pattern, Any]:
     return made, s.data
 
 
-def simple(pattern: Pattern) -> Pattern:
-    """The same entries, with two axes, as a flat list of values in CSR, CSC or COO."""
+def flatten_pattern(pattern: Pattern) -> Pattern:
+    """Return the same entries with two axes, as a flat list in CSR, CSC or COO."""
     if len(pattern.shape) == 2 and pattern.exact:
         return pattern
     found: Pattern | None = pattern.__dict__.get("simple")
@@ -315,15 +315,15 @@ def simple(pattern: Pattern) -> Pattern:
 MOST_GATHERED = 2**22
 
 
-def placed(index: Any, like: Any) -> Any:
-    """An index array in the library, and on the device, of the values it is for."""
+def convert_index(index: Any, like: Any) -> Any:
+    """Return an index in the library, and on the device, of the values it is for."""
     value = getattr(like, "_value", like)
     if value is None or isinstance(value, (np.ndarray, np.generic)):
         return index
     return np.asarray(index, like=value)
 
 
-def around(data: Array, pattern: Pattern) -> Any:
+def make_array(data: Array, pattern: Pattern) -> Any:
     """Return the sparse array around these values; None if their library has none."""
     if isinstance(data, np.ndarray):
         if all(isinstance(part, np.ndarray) for part in pattern.index):
@@ -332,7 +332,7 @@ def around(data: Array, pattern: Pattern) -> Any:
         from importlib import import_module
 
         kind = getattr(import_module("cupyx.scipy.sparse"), f"{pattern.format}_matrix")
-        index = tuple(placed(part, data) for part in pattern.index)
+        index = tuple(convert_index(part, data) for part in pattern.index)
         own = Pattern(kind, pattern.format, pattern.shape, index, pattern.data_shape)
         return own.matrix(data)
     return None
@@ -342,15 +342,18 @@ def around(data: Array, pattern: Pattern) -> Any:
 
 
 def _product(data: Array, x: Array, *, pattern: Pattern) -> Array:
-    s = around(data, pattern)
+    s = make_array(data, pattern)
     if s is not None:
         # SciPy makes a number of one row in COO.
         return np.reshape(s @ x, (pattern.shape[0], *shape_of(x)[1:]))
-    rows, columns = placed(pattern.rows, data), placed(pattern.columns, data)
+    rows, columns = (
+        convert_index(pattern.rows, data),
+        convert_index(pattern.columns, data),
+    )
     wide = data if len(shape_of(x)) == 1 else data[:, None]
     terms = wide * x[columns]
     out = np.zeros_like(terms, shape=(pattern.shape[0], *shape_of(x)[1:]))
-    own_ufunc("add", out).at(out, rows, terms)
+    find_library_ufunc("add", out).at(out, rows, terms)
     return out
 
 
@@ -367,7 +370,7 @@ def _product_infer(data: Array, x: Array, *, pattern: Pattern) -> Spec:
     return Spec((pattern.shape[0], *spec.shape[1:]), product_dtype(as_spec(data), spec))
 
 
-def _folded(x: Array) -> Array:
+def _fold_batch(x: Array) -> Array:
     """Return a batch of vectors or matrices as the columns of one matrix."""
     return np.reshape(moveaxis(x, 0, -1), (shape_of(x)[1], -1))
 
@@ -391,7 +394,7 @@ def _product_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) ->
     height = pattern.shape[0]
     if not batched[0]:
         size, _, *rest = shape_of(x)
-        y = apply(PRODUCT, (data, _folded(x)), params)
+        y = apply(PRODUCT, (data, _fold_batch(x)), params)
         return moveaxis(np.reshape(y, (height, *rest, size)), -1, 0)
     tall, blocks, count = block_diagonal(inputs, batched, pattern)
     y = apply(PRODUCT, tuple(tall), {"pattern": blocks})
@@ -436,7 +439,7 @@ PRODUCT: Op = multilinear(
 
 
 def _sample(g: Array, x: Array, *, pattern: Pattern) -> Array:
-    rows, columns = placed(pattern.rows, g), placed(pattern.columns, g)
+    rows, columns = convert_index(pattern.rows, g), convert_index(pattern.columns, g)
     if len(shape_of(g)) == 1:
         return g[rows] * x[columns]
     step = max(1, MOST_GATHERED // max(1, shape_of(g)[1]))
@@ -484,7 +487,7 @@ SAMPLE: Op = multilinear(
 # are the numbers 1, 2, 3, ...; the numbers that come out say which value goes where.
 
 
-def taken(s: Any) -> tuple[Any, Pattern]:
+def split_sparse(s: Any) -> tuple[Any, Pattern]:
     """Return the stored values and the pattern of a sparse array, ours or SciPy's."""
     if isinstance(getattr(s, "pattern", None), Pattern):
         return s.data, s.pattern
@@ -492,29 +495,29 @@ def taken(s: Any) -> tuple[Any, Pattern]:
     return data, pattern
 
 
-def made_of(data: Array, pattern: Pattern) -> Any:
+def make_sparse(data: Array, pattern: Pattern) -> Any:
     """Return the sparse array of these values: ours around a Tensor, else SciPy's."""
     if isinstance(data, Tensor):
         return hooks.sparse_tensor(data, pattern)
     return pattern.matrix(data, own=True)
 
 
-def listed(s: Any) -> tuple[Any, Pattern]:
+def list_entries(s: Any) -> tuple[Any, Pattern]:
     """Return the entries of a sparse array as a vector, with a pattern of two axes."""
-    data, pattern = taken(s)
-    flat = simple(pattern)
+    data, pattern = split_sparse(s)
+    flat = flatten_pattern(pattern)
     if flat is pattern:
         return data, pattern
     if len(pattern.data_shape) > 1:
         data = np.reshape(data, -1)
-    if pattern.kept is not None:
-        data = gather(data, pattern.kept)
+    if pattern.entry_places is not None:
+        data = gather_values(data, pattern.entry_places)
     return data, flat
 
 
-def canonical(s: Any) -> tuple[Any, Pattern]:
-    """As `listed`, with entries that stand in one place added up."""
-    data, pattern = listed(s)
+def sum_duplicates(s: Any) -> tuple[Any, Pattern]:
+    """List the entries of a sparse array; add up those in one place."""
+    data, pattern = list_entries(s)
     if pattern.distinct:
         return data, pattern
     keys, where = np.unique(pattern.keys, return_inverse=True)
@@ -522,27 +525,27 @@ def canonical(s: Any) -> tuple[Any, Pattern]:
     alone = Pattern(
         pattern.family("coo"), "coo", pattern.shape, (rows, columns), keys.shape
     )
-    return spread(data, where, len(keys)), alone
+    return scatter_values(data, where, len(keys)), alone
 
 
-def gather(values: Array, index: Any) -> Array:
+def gather_values(values: Array, index: Any) -> Array:
     """Return the values at an index, which is an array on the host."""
-    return values[placed(index, values)]
+    return values[convert_index(index, values)]
 
 
-def spread(values: Array, index: Any, size: int) -> Array:
+def scatter_values(values: Array, index: Any, size: int) -> Array:
     """Return a vector with the values added up where the index says."""
     params = {"key": (ARRAY,), "shape": (size,)}
-    return apply(SCATTER, (values, placed(index, values)), params)
+    return apply(SCATTER, (values, convert_index(index, values)), params)
 
 
-def numbered(values: Array, start: int) -> Any:
+def number_values(values: Array, start: int) -> Any:
     """Return the numbers that stand for some values: ``start``, ``start + 1``, ..."""
     count = int(np.prod(shape_of(values), dtype=np.int64))
     return np.arange(start, start + count)  # host array: numbers of entries
 
 
-def restored(result: Any, values: list[Any]) -> Any:
+def restore_values(result: Any, values: list[Any]) -> Any:
     """Return what a function made of numbers, with the values that they stand for.
 
     0 stands for no value.
@@ -555,22 +558,22 @@ def restored(result: Any, values: list[Any]) -> Any:
     else:
         numbers = np.asarray(result)  # host array: numbers of entries
     if numbers.size and numbers.min() > 0:
-        found = gather(joined, numbers - 1)
+        found = gather_values(joined, numbers - 1)
     else:
         nothing = np.zeros_like(joined, shape=(1,))
-        found = gather(np.concatenate([nothing, joined]), numbers)
-    return made_of(found, pattern) if sparse else found
+        found = gather_values(np.concatenate([nothing, joined]), numbers)
+    return make_sparse(found, pattern) if sparse else found
 
 
-def carried(function: Callable[..., Any], *operands: Any) -> Any:
+def move_entries(function: Callable[..., Any], *operands: Any) -> Any:
     """Return what a function that only moves entries makes of sparse arrays."""
     values, numbers, start = [], [], 1
     for s in operands:
-        data, pattern = canonical(s)
-        whole = pattern.matrix(numbered(data, start))
+        data, pattern = sum_duplicates(s)
+        whole = pattern.matrix(number_values(data, start))
         pattern.built = None
         # What moves entries of a vector wants a vector.
         numbers.append(whole.reshape(s.shape) if len(s.shape) == 1 else whole)
         values.append(data)
         start += shape_of(data)[0]
-    return restored(function(*numbers), values)
+    return restore_values(function(*numbers), values)

@@ -19,15 +19,15 @@ from workbench.core.types import Array, Params, Spec, as_spec
 from workbench.errors import DtypeError, ShapeError
 from workbench.ops.contraction import product_dtype
 from workbench.ops.define import op, shape_of
-from workbench.ops.sparse.arithmetic import dense
+from workbench.ops.sparse.arithmetic import to_dense
 from workbench.ops.sparse.pattern import (
     PRODUCT,
     SAMPLE,
     Pattern,
-    around,
     array_text,
     block_diagonal,
-    listed,
+    list_entries,
+    make_array,
 )
 
 
@@ -38,7 +38,7 @@ def _dtype(*operands: Any) -> np.dtype[Any]:
 
 def _compute(data: Array, b: Any, *, pattern: Pattern, transposed: bool) -> Array:
     if not isinstance(data, np.ndarray):
-        return _elsewhere(data, b, pattern.T if transposed else pattern)
+        return _solve_elsewhere(data, b, pattern.T if transposed else pattern)
     splu = import_module("scipy.sparse.linalg").splu
     dtype = _dtype(data, b)
     if dtype.char not in "fdFD":
@@ -54,12 +54,12 @@ def _compute(data: Array, b: Any, *, pattern: Pattern, transposed: bool) -> Arra
     return kept[1].solve(b.astype(dtype, copy=False), "T" if transposed else "N")
 
 
-def _elsewhere(data: Array, b: Any, pattern: Pattern) -> Array:
-    """By CuPy's own solver; with a library that has none, densely."""
+def _solve_elsewhere(data: Array, b: Any, pattern: Pattern) -> Array:
+    """Solve by CuPy's own solver; with a library that has none, densely."""
     if type(data).__module__.partition(".")[0] == "cupy":
         spsolve = import_module("cupyx.scipy.sparse.linalg").spsolve
-        return spsolve(around(data, pattern).tocsr(), b)
-    return np.linalg.solve(dense(_Plain(data, pattern)), b)
+        return spsolve(make_array(data, pattern).tocsr(), b)
+    return np.linalg.solve(to_dense(_Plain(data, pattern)), b)
 
 
 class _Plain:
@@ -136,7 +136,7 @@ SOLVE.pull = _pull
 
 
 def solve(a: Any, b: Any, *, transposed: bool = False) -> Any:
-    """The solution of ``a @ x = b`` for a square sparse ``a`` and a dense ``b``."""
+    """Solve ``a @ x = b`` for a square sparse ``a`` and a dense ``b``."""
     if is_sparse(b):
         raise DtypeError(
             f"spsolve(A, b){blame.user_line()}: the right-hand side is sparse, and the"
@@ -154,7 +154,7 @@ def solve(a: Any, b: Any, *, transposed: bool = False) -> Any:
             f"spsolve(A, b){blame.user_line()}: A is of shape {shape}, b of"
             f" {shape_of(b)}. A must be square and b have as many rows."
         )
-    values, pattern = listed(a)
+    values, pattern = list_entries(a)
     column = len(shape_of(b)) == 2 and shape_of(b)[1] == 1
     params = {"pattern": pattern, "transposed": transposed}
     x = apply(SOLVE, (values, b), params)

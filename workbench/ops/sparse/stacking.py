@@ -22,14 +22,14 @@ from workbench.ops.define import shape_of
 from workbench.ops.sparse.arithmetic import add
 from workbench.ops.sparse.pattern import (
     Pattern,
-    canonical,
-    carried,
-    listed,
-    made_of,
-    numbered,
+    list_entries,
+    make_sparse,
+    move_entries,
+    number_values,
     pattern_of,
+    sum_duplicates,
 )
-from workbench.ops.sparse.pattern import restored as with_values
+from workbench.ops.sparse.pattern import restore_values as with_values
 from workbench.ops.sparse.tensor import SparseTensor
 
 
@@ -37,12 +37,12 @@ def _scipy() -> Any:
     return import_module("scipy.sparse")
 
 
-def traced(x: object) -> bool:
+def holds_tensor(x: object) -> bool:
     """Return whether a Tensor takes part in an argument."""
     if isinstance(x, (list, tuple)):
-        return any(map(traced, x))
+        return any(map(holds_tensor, x))
     if isinstance(x, np.ndarray) and x.dtype == object:
-        return any(map(traced, x.ravel().tolist()))
+        return any(map(holds_tensor, x.ravel().tolist()))
     return isinstance(x, (Tensor, SparseTensor))
 
 
@@ -57,11 +57,11 @@ def constructor(name: str) -> Callable[..., Any]:
     ) -> Any:
         scipy_sparse = _scipy()
         kind = getattr(scipy_sparse, name)
-        if not traced(arg1):
+        if not holds_tensor(arg1):
             return kind(arg1, shape=shape, dtype=dtype, copy=copy)
         if isinstance(arg1, SparseTensor):
             made = arg1.asformat(name.partition("_")[0])
-        elif isinstance(arg1, tuple) and traced(arg1[0]):
+        elif isinstance(arg1, tuple) and holds_tensor(arg1[0]):
             made = _of_parts(kind, name, admit(arg1[0]), arg1[1:], shape)
         else:
             raise TraceError(
@@ -92,7 +92,7 @@ def _of_parts(
         # One value for each place, as the run will find.
         places = rest[0][0] if name.startswith("coo") else rest[0]
         data = np.reshape(data, (len(places),))
-    numbers = np.reshape(numbered(data, 0), shape_of(data))
+    numbers = np.reshape(number_values(data, 0), shape_of(data))
     whole = kind((numbers, *rest), shape=shape)
     pattern, kept = pattern_of(whole)
     pattern.built = None
@@ -101,14 +101,14 @@ def _of_parts(
             f"{name}{blame.user_line()}: {numbers.size} values for {kept.size} places."
             " Give one value for each."
         )
-    return made_of(data, pattern)
+    return make_sparse(data, pattern)
 
 
 def _class(module: str, name: str) -> Any:
     return getattr(import_module(module), name)
 
 
-def _sparse(block: Any, array: bool = True) -> Any:
+def _as_sparse(block: Any, array: bool = True) -> Any:
     """Return a block as a sparse array; all entries of a dense one are stored."""
     scipy_sparse = _scipy()
     if is_sparse(block):
@@ -120,10 +120,10 @@ def _sparse(block: Any, array: bool = True) -> Any:
     rows, columns = map(np.ravel, np.indices((height, width)))
     kind = scipy_sparse.coo_array
     pattern = Pattern(kind, "coo", (height, width), (rows, columns), rows.shape)
-    return made_of(np.reshape(block, -1), pattern)
+    return make_sparse(np.reshape(block, -1), pattern)
 
 
-def _finished(made: Any, format: str | None, dtype: npt.DTypeLike | None) -> Any:
+def _finish_array(made: Any, format: str | None, dtype: npt.DTypeLike | None) -> Any:
     made = made if format is None else made.asformat(format)
     return made if dtype is None else made.astype(dtype)
 
@@ -131,13 +131,15 @@ def _finished(made: Any, format: str | None, dtype: npt.DTypeLike | None) -> Any
 def stack(
     name: str, blocks: Sequence[Any], format: str | None, dtype: npt.DTypeLike | None
 ) -> Any:
-    """`scipy.sparse.vstack` and `hstack`."""
+    """Stack sparse arrays, as `scipy.sparse.vstack` and `hstack` do."""
     scipy_sparse = _scipy()
     function = getattr(scipy_sparse, name)
-    if not traced(blocks):
+    if not holds_tensor(blocks):
         return function(blocks, format=format, dtype=dtype)
-    made = carried(lambda *parts: function(parts, format=format), *map(_sparse, blocks))
-    return _finished(made, None, dtype)
+    made = move_entries(
+        lambda *parts: function(parts, format=format), *map(_as_sparse, blocks)
+    )
+    return _finish_array(made, None, dtype)
 
 
 def block_array(
@@ -146,19 +148,19 @@ def block_array(
     format: str | None,
     dtype: npt.DTypeLike | None,
 ) -> Any:
-    """`scipy.sparse.block_array` and `bmat`; None is a block of zeros."""
+    """Join blocks, as `scipy.sparse.block_array` and `bmat` do; None is zeros."""
     scipy_sparse = _scipy()
     function = getattr(scipy_sparse, name)
-    if not traced(blocks):
+    if not holds_tensor(blocks):
         return function(blocks, format=format, dtype=dtype)
-    flat = [_sparse(x) for row in blocks for x in row if x is not None]
+    flat = [_as_sparse(x) for row in blocks for x in row if x is not None]
 
     def put(*parts: Any) -> Any:
         rest = iter(parts)
         grid = [[None if x is None else next(rest) for x in row] for row in blocks]
         return function(grid, format=format)
 
-    return _finished(carried(put, *flat), None, dtype)
+    return _finish_array(move_entries(put, *flat), None, dtype)
 
 
 def block_diag(
@@ -169,13 +171,13 @@ def block_diag(
     All entries of a dense Tensor are stored.
     """
     scipy_sparse = _scipy()
-    if not traced(mats):
+    if not holds_tensor(mats):
         return scipy_sparse.block_diag(mats, format=format, dtype=dtype)
-    made = carried(
+    made = move_entries(
         lambda *parts: scipy_sparse.block_diag(parts, format=format),
-        *map(_sparse, mats),
+        *map(_as_sparse, mats),
     )
-    return _finished(made, None, dtype)
+    return _finish_array(made, None, dtype)
 
 
 def kron(A: Any, B: Any, format: str | None = None) -> Any:
@@ -184,15 +186,15 @@ def kron(A: Any, B: Any, format: str | None = None) -> Any:
     That of Tensors is in COO format if no format is given.
     """
     scipy_sparse = _scipy()
-    if not traced((A, B)):
+    if not holds_tensor((A, B)):
         return scipy_sparse.kron(A, B, format=format)
-    (left, p), (right, q) = listed(_sparse(A)), listed(_sparse(B))
+    (left, p), (right, q) = list_entries(_as_sparse(A)), list_entries(_as_sparse(B))
     rows = (p.rows[:, None] * q.shape[0] + q.rows).ravel()
     columns = (p.columns[:, None] * q.shape[1] + q.columns).ravel()
     shape = (p.shape[0] * q.shape[0], p.shape[1] * q.shape[1])
     pattern = Pattern(p.family("coo"), "coo", shape, (rows, columns), rows.shape)
     data = np.reshape(left[:, None] * right, -1)
-    return _finished(made_of(data, pattern), format, None)
+    return _finish_array(make_sparse(data, pattern), format, None)
 
 
 def kronsum(A: Any, B: Any, format: str | None = None) -> Any:
@@ -201,12 +203,12 @@ def kronsum(A: Any, B: Any, format: str | None = None) -> Any:
     ``A`` and ``B`` are square.
     """
     scipy_sparse = _scipy()
-    if not traced((A, B)):
+    if not holds_tensor((A, B)):
         return scipy_sparse.kronsum(A, B, format=format)
-    a, b = _sparse(A), _sparse(B)
+    a, b = _as_sparse(A), _as_sparse(B)
     left = scipy_sparse.eye_array(b.shape[0], dtype=a.dtype)
     right = scipy_sparse.eye_array(a.shape[0], dtype=b.dtype)
-    return _finished(add(kron(left, a, None), kron(b, right, None)), format, None)
+    return _finish_array(add(kron(left, a, None), kron(b, right, None)), format, None)
 
 
 def diagonals(
@@ -217,11 +219,11 @@ def diagonals(
     format: str | None,
     dtype: npt.DTypeLike | None,
 ) -> Any:
-    """`scipy.sparse.diags_array` and `diags`."""
+    """Put vectors on diagonals, as `scipy.sparse.diags_array` and `diags` do."""
     scipy_sparse = _scipy()
     function = getattr(scipy_sparse, name)
     settings = {"offsets": offsets, "shape": shape, "format": format}
-    if not traced(diags):
+    if not holds_tensor(diags):
         more = {} if dtype is None else {"dtype": dtype}
         return function(diags, **settings, **more)
     single = np.ndim(offsets) == 0 and shape_of(admit(diags)) != ()
@@ -230,12 +232,12 @@ def diagonals(
         vectors = list(vectors[0])
     flat, numbers, start = [], [], 1
     for x in vectors:
-        count = numbered(x, start)
+        count = number_values(x, start)
         numbers.append(count)
         start += len(count)
         flat.append(np.reshape(x, -1))
     made = function(numbers[0] if single else numbers, **settings, dtype=np.int64)
-    return _finished(with_values(made, flat), None, dtype)
+    return _finish_array(with_values(made, flat), None, dtype)
 
 
 def find(A: Any) -> tuple[Any, Any, Any]:
@@ -244,8 +246,8 @@ def find(A: Any) -> tuple[Any, Any, Any]:
     Of a sparse Tensor those of every stored entry, zeros too.
     """
     scipy_sparse = _scipy()
-    if not traced(A):
+    if not holds_tensor(A):
         rows, columns, values = scipy_sparse.find(A)
         return rows, columns, values
-    data, pattern = canonical(A)
+    data, pattern = sum_duplicates(A)
     return pattern.rows, pattern.columns, data

@@ -19,17 +19,17 @@ from workbench.core.tensor import Tensor
 from workbench.core.types import Array, Axis
 from workbench.errors import TraceError, UsageError
 from workbench.ops.define import shape_of
-from workbench.ops.joining import by_operator
+from workbench.ops.joining import refuse_sparse_method
 from workbench.ops.sparse import arithmetic
 from workbench.ops.sparse.pattern import (
     INDEX,
     Pattern,
-    canonical,
-    carried,
-    listed,
-    made_of,
-    spread,
-    taken,
+    list_entries,
+    make_sparse,
+    move_entries,
+    scatter_values,
+    split_sparse,
+    sum_duplicates,
 )
 
 #: Functions with f(0) = 0, which SciPy's sparse arrays have as methods.
@@ -96,12 +96,12 @@ class SparseTensor:
 
     @property
     def nnz(self) -> int:
-        """How many values are stored."""
+        """The number of stored values."""
         return len(self.pattern.rows)
 
     @property
     def size(self) -> int:
-        """How many values are stored, as SciPy has it."""
+        """The number of stored values, as in SciPy."""
         return self.nnz
 
     @property
@@ -142,13 +142,13 @@ class SparseTensor:
     # Moving entries
 
     def transpose(self, axes: object = None, copy: bool = False) -> Any:
-        """As SciPy's."""
+        """Return the transpose, as SciPy does."""
         if self.ndim == 1:
             return self
         data, pattern = self.data, self.pattern
         if not pattern.exact:
-            data, pattern = listed(self)
-        return made_of(data, pattern.T)
+            data, pattern = list_entries(self)
+        return make_sparse(data, pattern.T)
 
     def __getitem__(self, index: object) -> Any:
         if isinstance(index, Tensor):
@@ -156,34 +156,34 @@ class SparseTensor:
         parts = index if isinstance(index, tuple) else (index,)
         index = tuple(p.value if isinstance(p, Tensor) else p for p in parts)
         key = index if len(index) > 1 else index[0]
-        return carried(
+        return move_entries(
             lambda s: (s if s.format in ("csr", "csc") else s.tocsr())[key], self
         )
 
     def reshape(self, *shape: Any, order: str = "C", copy: bool = False) -> Any:
-        """As SciPy's."""
+        """Return the entries in another shape, as SciPy does."""
         if len(shape) == 1 and not isinstance(shape[0], int):
             shape = tuple(shape[0])
-        return carried(lambda s: s.reshape(shape, order=order), self)
+        return move_entries(lambda s: s.reshape(shape, order=order), self)
 
     def asformat(self, format: str | None, copy: bool = False) -> Any:
         """Return the same array in another format of SciPy's."""
         if format is None or format == self.format:
             return self
-        return carried(lambda s: s.asformat(format), self)
+        return move_entries(lambda s: s.asformat(format), self)
 
     def toarray(self, order: object = None, out: None = None) -> Array:
         """Return the whole array as a Tensor."""
-        return arithmetic.dense(self)
+        return arithmetic.to_dense(self)
 
     todense = toarray
 
     def diagonal(self, k: int = 0) -> Array:
         """Return the ``k``-th diagonal, as a Tensor."""
-        return carried(lambda s: s.diagonal(k), self)
+        return move_entries(lambda s: s.diagonal(k), self)
 
     def copy(self) -> SparseTensor:
-        """Itself: a traced value never changes in place."""
+        """Return itself: a traced value never changes in place."""
         return self
 
     # Sums
@@ -192,7 +192,7 @@ class SparseTensor:
         self, axis: Axis = None, dtype: npt.DTypeLike | None = None, out: None = None
     ) -> Any:
         """Return the sum over an axis, or of everything, as a Tensor."""
-        values, pattern = listed(self)
+        values, pattern = list_entries(self)
         if dtype is not None:
             values = values.astype(dtype)
         elif values.dtype.kind in "bui":
@@ -204,7 +204,7 @@ class SparseTensor:
             return np.sum(values)
         (summed,) = axes
         index = pattern.columns if summed == 0 else pattern.rows
-        y = spread(values, index, self.shape[1 - summed])
+        y = scatter_values(values, index, self.shape[1 - summed])
         if not self.pattern.matrixlike:
             return y
         return y[None, :] if summed == 0 else y[:, None]
@@ -229,9 +229,9 @@ class SparseTensor:
         ``once``: entries that stand in one place are added up before.
         """
         if once and not self.pattern.distinct:
-            values, pattern = canonical(self)
-            return made_of(function(values), pattern)
-        return made_of(function(self.data), self.pattern)
+            values, pattern = sum_duplicates(self)
+            return make_sparse(function(values), pattern)
+        return make_sparse(function(self.data), self.pattern)
 
     def astype(
         self, dtype: npt.DTypeLike | None, casting: str = "unsafe", copy: bool = True
@@ -291,7 +291,7 @@ class SparseTensor:
         return arithmetic.multiply(self, other)
 
     def dot(self, other: Any) -> Any:
-        """``self @ other``, or the product with a number."""
+        """Return ``self @ other``, or the product with a number."""
         return self * other if shape_of(other) == () else self @ other
 
     # What NumPy asks
@@ -305,7 +305,7 @@ class SparseTensor:
                 f"{self!r} is to become a plain array{blame.user_line()}, and its"
                 " gradient would be lost. Write S.toarray()."
             )
-        by_operator(frame)
+        refuse_sparse_method(frame)
         holder = np.empty((), object)  # host array: SciPy's sign to step aside
         holder[()] = self
         return holder
@@ -369,11 +369,11 @@ def _method(name: str, reflected: bool) -> Callable[[SparseTensor, Any], Any]:
     return method
 
 
-def _mapped(function: Callable[[Any], Any]) -> Callable[[SparseTensor], Any]:
+def _answer_mapped(function: Callable[[Any], Any]) -> Callable[[SparseTensor], Any]:
     return lambda self: self.map(function)
 
 
-def _converted(name: str) -> Callable[..., Any]:
+def _answer_converted(name: str) -> Callable[..., Any]:
     return lambda self, copy=False: self.asformat(name)
 
 
@@ -396,9 +396,9 @@ for _name, _op in {
 }.items():
     setattr(SparseTensor, f"__{_name}__", _method(_op, False))
 for _name in KEEPING_ZERO:
-    setattr(SparseTensor, _name, _mapped(getattr(np, _name)))
+    setattr(SparseTensor, _name, _answer_mapped(getattr(np, _name)))
 for _name in ("csr", "csc", "coo", "bsr", "dia"):
-    setattr(SparseTensor, f"to{_name}", _converted(_name))
+    setattr(SparseTensor, f"to{_name}", _answer_converted(_name))
 hooks.sparse_tensor.set(SparseTensor)
 
 
@@ -412,7 +412,7 @@ def build(data: Array, pattern: Pattern) -> Any:
     """
     shape = getattr(data, "shape", None)
     if shape == pattern.data_shape:
-        return made_of(data, pattern)
+        return make_sparse(data, pattern)
     if isinstance(data, Tensor) and data.ndim < len(pattern.data_shape):
         raise UsageError(
             f"vmap over the stored entries of {pattern!r}: a batch of sparse arrays"
@@ -425,5 +425,5 @@ def build(data: Array, pattern: Pattern) -> Any:
 
 
 hooks.build_sparse.set(build)
-hooks.take_sparse.set(taken)
+hooks.take_sparse.set(split_sparse)
 hooks.operate_sparse.set(operate)

@@ -38,7 +38,7 @@ where = RULE_NAMES["where"]
 
 
 def _ufunc(name: str) -> np.ufunc | None:
-    """A public ufunc of SciPy's; with SCIPY_ARRAY_API=1 a function stands before it."""
+    """Return a public ufunc of SciPy's, also from behind its array API wrapper."""
     found = getattr(scipy_special, name, None)
     if not isinstance(found, np.ufunc):
         found = getattr(found, "__wrapped__", None)
@@ -214,7 +214,7 @@ def below(n: Array) -> Array:
 
 @helper
 def by_x(y: Array, x: Array, at_zero: Any) -> Array:
-    """``y / x``, and its limit where x is 0."""
+    """Return ``y / x``, and its limit where x is 0."""
     return where(x == 0, at_zero, y / where(x == 0, 1, x))
 
 

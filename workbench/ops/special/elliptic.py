@@ -151,7 +151,7 @@ def elliprd_share(x: Array, z: Array, other: Array) -> Array:
 
 @helper
 def elliprd_part(x: Array, z: Array, other: Array) -> Array:
-    """x times the derivative by x: 0 at x = 0, where that is infinite."""
+    """Return x times the derivative by x: 0 at x = 0, where that is infinite."""
     zero = x == 0
     return x * elliprd_share(np.where(zero, z, x), z, other)
 

@@ -31,13 +31,13 @@ def whole_up_to_zero(x: Array) -> Array:
 
 
 def in_shape_of(y: Array, *inputs: Any) -> tuple[Any, ...]:
-    """Inputs in the shape and dtype of the result, Python numbers among them."""
+    """Return inputs in the shape and dtype of the result, Python numbers too."""
     nothing = np.zeros_like(y)
     return tuple(x + nothing for x in inputs)
 
 
 def turns(x: Array) -> tuple[Any, Any]:
-    """cos(pi x) and sin(pi x) / pi, exact where x is whole."""
+    """Return cos(pi x) and sin(pi x) / pi, exact where x is whole."""
     near = np.rint(x)
     sign, angle = 1 - 2 * np.mod(near, 2), math.pi * (x - near)
     return sign * np.cos(angle), sign * np.sin(angle) / math.pi
@@ -214,7 +214,7 @@ _HALF_ROOT_PI = "0.8862269254527580"
 
 @helper
 def bell(x: Array, rate: float) -> Array:
-    """``exp(-rate * x**2)``, flat where x is infinite: there 0 times x is no number."""
+    """Return ``exp(-rate * x**2)``, flat where x is infinite (0 times x is NaN)."""
     x = np.where(np.isinf(x), 1e3, x)
     return np.exp(-rate * x * x)
 
@@ -233,7 +233,7 @@ special("erfcinv", f"-{_HALF_ROOT_PI} * exp(y * y)")
 
 @helper
 def erfcx_slope(x: Array, y: Array) -> Array:
-    """The derivative of erfcx: 2 x y - 2 / sqrt(pi), without its cancellation."""
+    """Return the derivative of erfcx: 2 x y - 2 / sqrt(pi), without cancellation."""
     far = np.real(x) > 50
     z = np.where(far, x, 100)
     u = 1 / (2 * z * z)
@@ -256,7 +256,7 @@ special("wofz", f"{_TWO_BY_ROOT_PI}j - 2 * x * y")  # DLMF 7.10.2
 
 
 def _voigt(x: Array, sigma: Array, gamma: Array) -> tuple[Any, Any, Any]:
-    """w(z) = wofz(z), w'(z), and z, of which the profile is made: DLMF 7.19.1."""
+    """Return w(z) = wofz(z), w'(z) and z, which make the profile: DLMF 7.19.1."""
     z = (x + 1j * gamma) / (math.sqrt(2) * sigma)
     w = F.wofz(z)
     return w, 2j / math.sqrt(math.pi) - 2 * z * w, z
@@ -297,7 +297,7 @@ _ROOT_TWO_PI = "2.5066282746310002"
 
 @helper
 def log_ndtr_slope(x: Array) -> Array:
-    """Density by distribution; by erfcx to the left, where both vanish."""
+    """Return density by distribution; by erfcx to the left, where both vanish."""
     right = np.real(x) > 0
     high, low = np.where(right, x, 0), np.where(right, 0, x)
     tail = F.erfcx(-0.7071067811865476 * low)
@@ -353,7 +353,7 @@ special("chdtri", None, "-2 * g / gamma_density(0.5 * x0, 0.5 * y)")
 
 @helper
 def noncentral_density(x: Array, df: Array, nc: Any) -> Array:
-    """The density of noncentral chi-square: Johnson, Kotz and Balakrishnan (29.4).
+    """Return the noncentral chi-square density: Johnson, Kotz, Balakrishnan (29.4).
 
     By 0F1, which is regular at nc = 0; where that overflows, by its Bessel function.
     """
@@ -420,7 +420,7 @@ special("fdtri", None, None, "g / f_density(x0, x1, y)")
 
 
 def log_t_density(df: Array, t: Array) -> Array:
-    """The logarithm of the density of Student's t; of infinite df, the normal one.
+    """Return the log density of Student's t; for infinite df the normal one.
 
     The constant is a ratio of gamma functions, for large df by DLMF 5.11.13; and
     df log(1 + t²/df) is t² log(1 + u)/u of u = t²/df, by its series where u is small.

@@ -34,7 +34,7 @@ special("expn", None, "expn_slope(x0, x1)", pretty_rule="not known   −g · E(x
 
 
 def _sinhc(x: Array) -> Array:
-    """sinh(x) / x; near 0 by its series, so that all its derivatives are right."""
+    """Return sinh(x) / x; near 0 by its series: all its derivatives are right."""
     near = np.abs(x) < 0.02
     b = np.where(near, 1, x)
     small = np.square(np.where(near, x, 0))
@@ -57,7 +57,7 @@ special_tuple(
 
 @helper
 def spence_slope(x: Array) -> Array:
-    """log(x) / (1 - x); near 1 by its series: DLMF 25.12.2."""
+    """Return log(x) / (1 - x); near 1 by its series: DLMF 25.12.2."""
     near = np.abs(x - 1) < 0.05
     a, b = np.where(near, x, 1) - 1, np.where(near, 2, x)
     terms = [-((-1.0) ** k) / (k + 1) for k in range(14)]
@@ -79,7 +79,7 @@ special("hyp2f1", None, None, None, "x0 * x1 / x2 * hyp2f1(x0 + 1, x1 + 1, x2 + 
 
 @helper
 def by_x_squares(y: Array, x: Array, *terms: float) -> Array:
-    """``y / x``, but near 0 an odd power series of x, whose terms are given."""
+    """Return ``y / x``; near 0 by an odd power series of x with these terms."""
     near = np.abs(x) < 0.3
     a, b = np.where(near, x, 0), np.where(near, 1, x)
     return np.where(near, a * series(a * a, *terms), y / b)

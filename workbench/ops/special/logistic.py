@@ -33,7 +33,7 @@ special("logit", "g / (x * (1 - x))")
 
 @helper
 def log_ratio(x: Array, y: Array) -> Array:
-    """log(x / y), with all digits where x is near y."""
+    """Return log(x / y), with all digits where x is near y."""
     near = np.abs(x - y) < 0.5 * np.abs(y)
     a, b = np.where(near, y, 1), np.where(near, 1, y)
     return np.where(
@@ -45,7 +45,7 @@ def log_ratio(x: Array, y: Array) -> Array:
 
 @helper
 def ratio(x: Array, y: Array) -> Array:
-    """``x / y``, and 0 where x is 0, whatever y is.
+    """Return ``x / y``, and 0 where x is 0, whatever y is.
 
     Where y is a number the quotient stays, for its derivative ``1 / y`` by x.
     """
@@ -89,7 +89,7 @@ special(
 
 @helper
 def pseudo_huber_by_delta(delta: Any, r: Array) -> Array:
-    """The derivative of pseudo_huber by delta: (h - delta)² / h, h the hypotenuse."""
+    """Return the derivative by delta: (h - delta)² / h with h the hypotenuse."""
     h = np.hypot(delta, r)
     safe = np.where(h == 0, 1, h)
     return np.square(r * r / np.where(h == 0, 1, h + delta)) / safe
@@ -108,7 +108,7 @@ special(
 
 @helper
 def power_slope(t: Array) -> Array:
-    """(1 + (t - 1) exp(t)) / t², near 0 by its series: sum of t**k / (k! (k + 2))."""
+    """Return (1 + (t - 1) exp(t)) / t²; near 0 the sum of t**k / (k! (k + 2))."""
     near = np.abs(t) < 0.5
     a, b = np.where(near, t, 0), np.where(near, 1, t)
     terms = [1 / (math.factorial(k) * (k + 2)) for k in range(15)]
@@ -117,7 +117,7 @@ def power_slope(t: Array) -> Array:
 
 @helper
 def root_slope(t: Array) -> Array:
-    """(t / (1 + t) - log1p(t)) / t², near 0 by its series."""
+    """Return (t / (1 + t) - log1p(t)) / t², near 0 by its series."""
     near = np.abs(t) < 0.1
     a, b = np.where(near, t, 0), np.where(near, 1, t)
     terms = [(-1) ** (k + 1) * (k + 1) / (k + 2) for k in range(18)]

@@ -27,7 +27,7 @@ from workbench.errors import (
     UsageError,
 )
 from workbench.ops.define import shape_of
-from workbench.ops.lengths import delay
+from workbench.ops.lengths import defer_functions
 from workbench.scipy.integrate.initial import Problem
 from workbench.scipy.integrate.initial import integrate as integrate_states
 from workbench.scipy.integrate.quadrature import (
@@ -375,7 +375,7 @@ def _drop_axis(
     return tuple(shape)
 
 
-delay(
+defer_functions(
     globals(),
     ("cumulative_trapezoid", "simpson", "trapezoid"),
     {"simpson": _drop_axis, "trapezoid": _drop_axis},

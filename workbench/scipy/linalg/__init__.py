@@ -19,7 +19,7 @@ from workbench.core.op import LENGTHS
 from workbench.core.types import Array, Shape
 from workbench.errors import UnknownLengthError
 from workbench.ops.define import shape_of_first
-from workbench.ops.lengths import delay
+from workbench.ops.lengths import defer_functions
 from workbench.scipy.linalg import factors, functions, solving, structured
 from workbench.scipy.linalg.factors import *  # noqa: F403
 from workbench.scipy.linalg.functions import *  # noqa: F403
@@ -166,7 +166,7 @@ def _pinv_lengths(a: Array, *, return_rank: bool = False, **settings: Any) -> Sh
     return (*loop, columns, rows)
 
 
-delay(
+defer_functions(
     globals(),
     __all__,
     {

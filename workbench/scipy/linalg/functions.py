@@ -14,7 +14,7 @@ from workbench.core import blame
 from workbench.core.tensor import Tensor, apply
 from workbench.core.types import Array, ArrayLike, is_differentiable
 from workbench.errors import TraceError
-from workbench.ops.linalg.functions import FUNCTIONS_OF_MATRICES, along
+from workbench.ops.linalg.functions import FUNCTIONS_OF_MATRICES, frechet_derivative
 from workbench.scipy.linalg.arguments import require_matrix
 
 __all__ = [
@@ -147,5 +147,5 @@ def expm_frechet(
     )
     if np.shape(A) != np.shape(E):
         raise ValueError("expected A and E to be the same shape")
-    value, tangent = along(FUNCTIONS_OF_MATRICES["expm"], A, E, {})
+    value, tangent = frechet_derivative(FUNCTIONS_OF_MATRICES["expm"], A, E, {})
     return (value, tangent) if compute_expm else tangent

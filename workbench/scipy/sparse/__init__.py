@@ -29,7 +29,7 @@ import numpy.typing as npt
 from workbench.core.tree import is_sparse
 from workbench.core.types import ArrayLike
 from workbench.ops.sparse import stacking
-from workbench.ops.sparse.pattern import carried
+from workbench.ops.sparse.pattern import move_entries
 from workbench.ops.sparse.stacking import block_diag, find, kron, kronsum
 
 __all__ = [
@@ -154,9 +154,9 @@ def _select_triangle(name: str, a: Any, k: int, format: str | None) -> Any:
     import scipy.sparse
 
     function = getattr(scipy.sparse, name)
-    if not stacking.traced(a):
+    if not stacking.holds_tensor(a):
         return function(a, k, format)
-    return carried(lambda s: function(s, k, format), a)
+    return move_entries(lambda s: function(s, k, format), a)
 
 
 def issparse(x: ArrayLike) -> bool:

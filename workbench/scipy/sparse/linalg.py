@@ -22,7 +22,7 @@ from workbench.core import blame
 from workbench.core.types import ArrayLike
 from workbench.errors import TraceError
 from workbench.ops.sparse import solving, stacking
-from workbench.ops.sparse.pattern import canonical
+from workbench.ops.sparse.pattern import sum_duplicates
 
 __all__ = ["factorized", "norm", "spsolve"]
 
@@ -49,7 +49,7 @@ def spsolve(A: Any, b: Any, permc_spec: Any = None, use_umfpack: bool = True) ->
     ShapeError
         If ``A`` is not square or ``b`` has another number of rows.
     """
-    if not stacking.traced((A, b)):
+    if not stacking.holds_tensor((A, b)):
         import scipy.sparse.linalg
 
         return scipy.sparse.linalg.spsolve(A, b, permc_spec, use_umfpack)
@@ -67,7 +67,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None) -> Any:
     Of a sparse Tensor ``ord`` is None or ``"fro"`` (Frobenius), 1, -1, inf or -inf
     (sums of magnitudes by column or row), and ``axis`` None.
     """
-    if not stacking.traced(x):
+    if not stacking.holds_tensor(x):
         import scipy.sparse.linalg
 
         return scipy.sparse.linalg.norm(x, ord, axis)
@@ -78,7 +78,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None) -> Any:
             " S.multiply(S)."
         )
     if ord in (None, "fro", "f"):
-        values, _ = canonical(x)
+        values, _ = sum_duplicates(x)
         return np.linalg.norm(values)
     sums = abs(x).sum(axis=0 if ord in (1, -1) else 1)
     return np.max(sums) if ord > 0 else np.min(sums)

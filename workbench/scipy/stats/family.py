@@ -19,7 +19,7 @@ from workbench.core.tensor import Tensor, admit
 from workbench.core.types import Array, ArrayLike, is_weak
 from workbench.errors import NotDifferentiableError
 from workbench.ops.define import dtype_of
-from workbench.ops.lengths import delayed
+from workbench.ops.lengths import defer_function
 from workbench.ops.special import define
 
 Function = Callable[..., Any]
@@ -109,7 +109,7 @@ class Family:
     def __init_subclass__(cls) -> None:
         for name in cls.methods:
             if name in vars(cls) or name in vars(Family):
-                setattr(cls, name, delayed(getattr(cls, name), pin=True))
+                setattr(cls, name, defer_function(getattr(cls, name), pin=True))
 
     def __init__(
         self,

@@ -12,7 +12,7 @@ from workbench.core.tensor import admit
 from workbench.core.types import Array, ArrayLike, is_weak
 from workbench.errors import ShapeError
 from workbench.ops.define import dtype_of, shape_of
-from workbench.ops.lengths import delayed
+from workbench.ops.lengths import defer_function
 from workbench.scipy.stats.family import INF, F, unwrap_scalar
 
 __all__ = ["dirichlet", "multinomial", "multivariate_normal"]
@@ -28,7 +28,7 @@ class _Multivariate:
     def __init_subclass__(cls) -> None:
         for name, method in list(vars(cls).items()):
             if callable(method) and not name.startswith("_"):
-                setattr(cls, name, delayed(method, pin=True))
+                setattr(cls, name, defer_function(method, pin=True))
 
     def __call__(self, *args: ArrayLike, **kwds: ArrayLike) -> Array:
         """Return the distribution with these parameters; its methods take the point."""

@@ -15,7 +15,7 @@ from workbench.compat.theano.types import as_tensor_variable
 from workbench.core import types
 from workbench.core.tensor import Tensor
 from workbench.errors import UsageError
-from workbench.ops.shaping import integer
+from workbench.ops.shaping import as_integer
 
 __all__ = ["Table", "axes", "documented", "lift", "lifted", "special"]
 
@@ -82,7 +82,7 @@ def axes(axis: Any) -> Any:
 
 def as_length(n: Any) -> Any:
     """Return one length: an integer, or what stands for one until the program runs."""
-    return integer(n)
+    return as_integer(n)
 
 
 def as_lengths(shape: Any, ndim: int | None = None) -> tuple[Any, ...]:
