@@ -94,7 +94,7 @@ LINEAR = wb.pattern(lambda w, h, x: w * h + x)
 
 
 def bent(node: Any, g: Any) -> Any:
-    """A rule that is no gradient, and reads all that the match takes."""
+    """A rule that is not a gradient, and reads all that the match takes."""
     w, h, x = node.inputs
     dw, dh, dx = node.vjp(g)
     return [0.5 * dw + g * x, 2 * dh * np.cos(w), dx * h]

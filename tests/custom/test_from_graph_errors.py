@@ -131,7 +131,7 @@ def test_a_list_of_another_length() -> None:
 
 
 def test_what_is_no_rule() -> None:
-    with pytest.raises(UsageError, match="vjp=3 is no rule"):
+    with pytest.raises(UsageError, match="vjp=3 is not a rule"):
         product(vjp=3)
     with pytest.raises(ExpressionError):
         product(vjp="__import__('os')")

@@ -208,7 +208,7 @@ def test_a_base_class_and_misuse() -> None:
     with pytest.raises(UsageError, match="computes nothing yet"):
         Base()
     assert wb.grad(Derived(scale=3.0))(1.0) == 3.0
-    with pytest.raises(UsageError, match="name is no setting"):
+    with pytest.raises(UsageError, match="name is not a setting"):
 
         class Named(wb.Op):
             name: str  # type: ignore[misc]
@@ -334,7 +334,7 @@ def test_rules_and_values_in_every_form_of_a_method() -> None:
     assert wb.grad(lambda x: Static()(x))(3.0) == 2
     with pytest.raises(UsageError, match="takes 1 input, not 2"):
         Static()(1.0, 2.0)
-    with pytest.raises(UsageError, match=r"vjp is '2 \* g', which is no method"):
+    with pytest.raises(UsageError, match=r"vjp is '2 \* g', which is not a method"):
         type("Textual", (wb.Op,), {"compute": lambda self, x: x, "vjp": "2 * g"})
 
 

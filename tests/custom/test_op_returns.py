@@ -54,7 +54,7 @@ def op_with(vjp: Any = None, count: int = 1, **methods: Any) -> Any:
             r"input 0 with dtype int64.*never of integers.*zeros_like",
         ),
         (lambda node, g: (g > 0, None), DtypeError, "dtype bool"),
-        (lambda node, g: ("text", None), DtypeError, "as str, which is no array"),
+        (lambda node, g: ("text", None), DtypeError, "as str, which is not an array"),
     ],
 )
 def test_a_vjp_that_returns_what_does_not_fit(vjp: Any, kind: Any, says: str) -> None:

@@ -174,7 +174,7 @@ def test_an_unknown_name_is_an_error() -> None:
         wb.register_gradient("erf")
     with pytest.raises(RegistrationError, match="give the name of an op"):
         wb.register_gradient(3)
-    with pytest.raises(RegistrationError, match="is no gradient"):
+    with pytest.raises(RegistrationError, match="is not a gradient"):
         wb.register_gradient("zero_out")("clip(d, -1, 1)")
 
 

@@ -254,7 +254,7 @@ def nodes(*given: Any) -> dict[str, Any]:
         (nodes((["dx"], "cos", [])), "at least one input"),
         (nodes({"op": "cos", "inputs": ["x"]}), "names of outputs"),
         (nodes({**GOOD, "op": "cos"}), r"node 0 has 'nodes', 'returns'"),
-        (nodes((["d x"], "cos", ["x"])), "'d x' is no name"),
+        (nodes((["d x"], "cos", ["x"])), "'d x' is not a name"),
         (nodes((["d" * 101], "cos", ["x"])), "at most 100 letters"),
         (nodes((["dx"], "multiply", ["dy", True])), "reads True"),
         (nodes((["dx"], "stack", [[["x"], "dy"]])), "which nothing makes"),
@@ -264,8 +264,8 @@ def nodes(*given: Any) -> dict[str, Any]:
         ({**GOOD, "inputs": []}, "needs inputs"),
         ({**GOOD, "returns": [None]}, "at least one gradient"),
         ({**GOOD, "inputs": ["x: T", "dy"]}, "type 'T', which is neither declared"),
-        ({**GOOD, "types": {"T": ["text"]}}, "'text' is no dtype"),
-        ({**GOOD, "types": {"T": ["object"]}}, "'object' is no dtype"),
+        ({**GOOD, "types": {"T": ["text"]}}, "'text' is not a dtype"),
+        ({**GOOD, "types": {"T": ["object"]}}, "'object' is not a dtype"),
         ({**GOOD, "types": {"T": 3}}, "the type T is 3"),
         ({**GOOD, "types": ["T"]}, "Write types"),
         (
@@ -435,13 +435,13 @@ def test_casts_and_dtypes_of_numbers_alone() -> None:
     for node, says in (
         (
             (["dx"], "sum", ["dy"], {"dtype": "object"}),
-            "'object' is no dtype of numbers",
+            "'object' is not a dtype of numbers",
         ),
         (
             (["dx"], "zeros_like", ["dy"], {"dtype": "V9"}),
-            "'V9' is no dtype of numbers",
+            "'V9' is not a dtype of numbers",
         ),
-        ((["dx"], "sum", ["dy"], {"dtype": 7}), "7 is no dtype of numbers"),
+        ((["dx"], "sum", ["dy"], {"dtype": 7}), "7 is not a dtype of numbers"),
         ((["dx"], "astype", ["dy"], {"copy": True}), "astype takes one input, and the"),
     ):
         with pytest.raises(RegistrationError, match=says):

@@ -122,7 +122,7 @@ def test_a_rule_is_written_once_for_all_spellings(name: str) -> None:
 
 
 def model(w1: Any, b1: Any, w2: Any, b2: Any, data: Any = X, target: Any = T) -> Any:
-    """Two layers that are spelled differently; the target is no bias."""
+    """Two layers that are spelled differently; the target is not a bias."""
     h = np.tanh(data @ w1.T + b1)
     return np.mean((np.einsum("nh,oh->no", h, w2) + b2 - target) ** 2)
 
@@ -269,7 +269,7 @@ def test_B3_steps_of_loops_branches_and_checkpoints() -> None:
             g = 3 * U.T @ g
         return [d_w, d_u, d_b]
 
-    # The sum of the two products is no bias of the first, since it depends on data.
+    # The sum of the two products is not a bias of the first, since it depends on data.
     for f in (unrolled, scanned, kept):
         found = wb.grad(f, (0, 1, 2), overrides=[BENT])(W1, U, B1)
         assert_same(found, by_steps())
@@ -283,7 +283,7 @@ def test_B3_steps_of_loops_branches_and_checkpoints() -> None:
     assert np.allclose(f(W1, -1.0), 4 * np.outer(np.ones(4), x))
 
 
-# What is no linear structure
+# What is not a linear structure
 
 
 def counted(
@@ -479,7 +479,7 @@ def test_what_matches_nothing_says_why() -> None:
     with pytest.raises(OverrideError, match="where= refused 2 products"):
         with wb.overrides(never):
             wb.grad(model, ALL)(*PARAMETERS)
-    with pytest.raises(OverrideError, match="is no data"):
+    with pytest.raises(OverrideError, match="is not data"):
         wb.patterns.linear(data=3)
     with pytest.raises(OverrideError, match=r'm\["weight"\]'):
         wb.patterns.linear(where="W")
@@ -500,7 +500,7 @@ def test_layers_that_differ_from_example_to_example_are_no_matrix() -> None:
     found = wb.grad(loss, overrides=[wb.override(LINEAR, rule)])(weights)
     slope = np.cos(np.einsum("noi,ni->no", weights, X))
     assert np.allclose(found, 2 * slope[:, :, None] * X[:, None, :])
-    with pytest.raises(OverrideError, match="no linear structure"):
+    with pytest.raises(OverrideError, match="not a linear structure"):
         wb.grad(np.sin, overrides=[wb.override("sin", wb.patterns.layer)])(1.0)
 
 

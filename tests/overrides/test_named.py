@@ -79,12 +79,12 @@ def test_before_the_name_was_known_it_was_read_as_an_expression() -> None:
     ("text", "words"),
     [
         ("one(1)", "settings have names"),
-        ("one(size=g)", "size is no finite number"),
-        ("one(size=1e999)", "size is no finite number"),
-        ("one(size=1j)", "size is no finite number"),
-        ("one(size=f())", "size is no finite number"),
-        ("one(size=-True)", "size is no number"),
-        ("one(size=--1)", "size is no number"),
+        ("one(size=g)", "size is not a finite number"),
+        ("one(size=1e999)", "size is not a finite number"),
+        ("one(size=1j)", "size is not a finite number"),
+        ("one(size=f())", "size is not a finite number"),
+        ("one(size=-True)", "size is not a number"),
+        ("one(size=--1)", "size is not a number"),
         ("one(size=(1))(2)", "stands alone"),
         ("one(size=1).real", "stands alone"),
         ("one(**x)", r"\*\* has no meaning"),
@@ -96,9 +96,9 @@ def test_before_the_name_was_known_it_was_read_as_an_expression() -> None:
         ("one(size='a')", "has no meaning"),
         ("one(size=1", "unknown name|not an expression|was never closed"),
         ("one(size=[1])", "has no meaning"),
-        ("one(size=__import__)", "size is no finite number"),
+        ("one(size=__import__)", "size is not a finite number"),
         ("one(size=lambda: 1)", "has no meaning"),
-        ("one(size=" + "9" * 400 + ")", "size is no finite number"),
+        ("one(size=" + "9" * 400 + ")", "size is not a finite number"),
     ],
 )
 def test_settings_are_names_with_numbers(text: str, words: str) -> None:
@@ -149,7 +149,7 @@ def test_what_is_no_rule_is_refused() -> None:
         wb.named_rule(lambda node, g: g)  # type: ignore[arg-type]
     with pytest.raises(RegistrationError, match="decorate a function"):
         wb.named_rule("mine")(3)  # type: ignore[type-var]
-    with pytest.raises(RegistrationError, match="is no forward rule"):
+    with pytest.raises(RegistrationError, match="is not a forward rule"):
         wb.named_rule("mine", jvp=3)  # type: ignore[arg-type]
     with pytest.raises(ExpressionError, match="unknown name 'q'"):
         wb.named_rule("mine", jvp="q")
@@ -333,7 +333,7 @@ def test_in_a_jvp_that_is_not_given_the_op_says_so() -> None:
         return g
 
     x = wb.vector("x")
-    with pytest.raises(UsageError, match="backwards_only says nothing of forward mode"):
+    with pytest.raises(UsageError, match="backwards_only has no rule for forward mode"):
         wb.OpFromGraph([x], [np.sin(x)], jvp="backwards_only")
 
 

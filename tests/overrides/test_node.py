@@ -67,7 +67,7 @@ def test_gradients_that_nobody_asks_for_are_true_ones() -> None:
 
 
 def test_a_function_of_numpy_that_is_no_op_is_told_so() -> None:
-    words = "NumPy's take is no op, but made of others. Its ops: "
+    words = "NumPy's take is not an op, but made of others. Its ops: "
     with pytest.raises(OverrideError, match=words):
         wb.grad(
             lambda w: np.sum(np.take(w, [0])), overrides=[wb.override("take", "d")]
@@ -83,7 +83,7 @@ def test_a_function_of_numpy_means_its_op_and_is_no_predicate() -> None:
     assert str(half.target) == "every mean"
     assert str(wb.override(np.where, "d").target) == "every where"
     for function in (np.divmod, np.amax):
-        with pytest.raises(OverrideError, match="is no op, but made of others"):
+        with pytest.raises(OverrideError, match="is not an op, but made of others"):
             wb.override(function, "d")
     for wrong in (wb.logsumexp, lambda node: np.mean(node)):
         given = [wb.override(wrong, "d")]

@@ -243,7 +243,7 @@ def test_a_block_says_at_its_end_what_matched_nothing() -> None:
     ("target", "words"),
     [
         ("sinh", ["every sinh matches nothing", "Its ops: ", "tanh"]),
-        ("cbrt", ["What is computed from plain arrays alone is no node: give such"]),
+        ("cbrt", ["What is computed from plain arrays alone is not a node: give such"]),
         ("tahn", ["scope tahn matches nothing", "did you mean", "the op 'tanh'"]),
         ("encodr/*", ["matches nothing", "the scope 'encoder'"]),
         ("nowhere/*", ["Its scopes: decoder, decoder/out, encoder"]),
@@ -367,6 +367,6 @@ def test_of_a_complex_gradient_of_a_real_input_the_real_part_counts() -> None:
 
 @pytest.mark.parametrize("name", ["\ud800", "x" * 201, 5, ["a"]])
 def test_a_name_that_no_page_could_show_is_refused(name: Any) -> None:
-    with pytest.raises(OverrideError, match="is no name of an override") as caught:
+    with pytest.raises(OverrideError, match="is not a name of an override") as caught:
         wb.override("tanh", "d", name=name)
     assert len(str(caught.value)) < 200

@@ -60,7 +60,7 @@ def true(W: Any, x: Any, b: Any, g: Any) -> tuple[Any, Any, Any]:
 
 
 def bent(W: Any, x: Any, b: Any, g: Any) -> tuple[Any, Any, Any]:
-    """A rule that is no gradient of anything, and reads every wildcard."""
+    """A rule that is not a gradient of anything, and reads every wildcard."""
     d_w, d_x, d_b = true(W, x, b, g)
     return d_w / (1 + np.sum(x**2)), np.clip(d_x, -0.5, 0.5), d_b * np.cos(b)
 
@@ -240,9 +240,9 @@ def test_ranks_that_fit_nowhere_say_so() -> None:
         wb.grad(loss, ALL, overrides=[one])(*PARAMETERS)
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"V": 2}, "it has no wildcard 'V', but x, W, b"),
-        ({"W": "2"}, "is no rank"),
-        ({"W": -1}, "is no rank"),
-        ({"W": ()}, "is no rank"),
+        ({"W": "2"}, "is not a rank"),
+        ({"W": -1}, "is not a rank"),
+        ({"W": ()}, "is not a rank"),
     ]
     for declared, told in wrong:
         with pytest.raises(OverrideError, match=told):
@@ -401,7 +401,7 @@ def test_jacobian_hvp_vmap_and_value_and_grad() -> None:
 
 
 def test_the_rule_runs_whichever_value_the_gradient_is_asked_by() -> None:
-    """Also where one factor alone would vary, and the product is no node else."""
+    """Also where one factor alone would vary, and the product is not a node else."""
     given = [wb.override(LINEAR, bent_rule)]
     whole = wb.grad(loss, ALL, overrides=given)(*PARAMETERS)
     for i in ALL:

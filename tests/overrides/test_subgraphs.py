@@ -62,7 +62,7 @@ def two_ends(x: Any, w: Any) -> tuple[Any, Any]:
 
 
 def both(node: Any, ga: Any, gb: Any) -> Any:
-    """A rule that is no gradient, of two cotangents and two inputs."""
+    """A rule that is not a gradient, of two cotangents and two inputs."""
     x, w = node.inputs
     return [ga * w - 3 * gb, np.cos(ga) * x + gb * node.outputs[1]]
 
@@ -199,7 +199,7 @@ def test_what_cuts_nothing_out_is_refused() -> None:
             wb.subgraph(outputs, inputs)
     with pytest.raises(OverrideError, match="is given twice"):
         wb.subgraph(h, [x, x])
-    with pytest.raises(OverrideError, match="is no value of a program"):
+    with pytest.raises(OverrideError, match="is not a value of a program"):
         wb.subgraph(h, [3.5])  # type: ignore[list-item]
     refused(wb.subgraph(3, 0), y, x, "ids belong to a session")
 
@@ -207,7 +207,7 @@ def test_what_cuts_nothing_out_is_refused() -> None:
 def test_what_is_no_value_is_refused() -> None:
     given: Any
     for given in (3.5, None, [3.5]):
-        with pytest.raises(OverrideError, match=r"among the outputs is no value"):
+        with pytest.raises(OverrideError, match=r"among the outputs is not a value"):
             wb.subgraph(given, "x")
 
 

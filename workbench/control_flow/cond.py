@@ -74,7 +74,7 @@ def cond(
     """
     for f in (on_true, on_false):
         if not callable(f):
-            raise UsageError(f"cond: a branch is {f!r}, which is no function.")
+            raise UsageError(f"cond: a branch is {f!r}, which is not a function.")
         takes = [f"operand {i}" for i in range(len(operands))]
         cure = "It gets the operands, which stand after the branches."
         check_callable(f, takes, "cond: a branch", cure)

@@ -253,7 +253,7 @@ def _split_invariants(
 
 # The runner: values in, values out
 
-#: Beyond so many ops the step is no straight code, whose compiling would take longer.
+#: Beyond so many ops the step is not straight code, whose compiling would take longer.
 MOST_LINES = 4000
 
 

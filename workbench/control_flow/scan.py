@@ -86,7 +86,7 @@ def choose_interval(loop: Loop, inputs: Sequence[Any], memory: int | str) -> int
     Raises
     ------
     UsageError
-        If ``memory`` is none of the choices.
+        If ``memory`` is not valid.
     """
     budget = BUDGET
     if isinstance(memory, str):
@@ -130,9 +130,8 @@ def choose_interval(loop: Loop, inputs: Sequence[Any], memory: int | str) -> int
 
 def _unknown_memory(memory: object) -> UsageError:
     return UsageError(
-        f"memory={memory!r}{blame.user_line()} is none of the choices: 'all', 'auto',"
-        " an amount such as '64 MB', or a number k of steps, of which the first is"
-        " kept."
+        f"memory={memory!r}{blame.user_line()} is not valid. Give 'all', 'auto', an"
+        " amount such as '64 MB', or a number k: of k steps the first is kept."
     )
 
 
@@ -676,8 +675,8 @@ def _count_steps(n_steps: Any, taken: Sequence[Sequenced], lengths: list[Any]) -
             n_steps = _to_int(n_steps)
         except TypeError:
             raise DtypeError(
-                f"scan: n_steps={n_steps!r}{blame.user_line()} is no number of steps."
-                " Give an integer."
+                f"scan: n_steps={n_steps!r}{blame.user_line()} is not a number of"
+                " steps. Give an integer."
             ) from None
         if n_steps < 0:
             raise UsageError(
@@ -726,7 +725,7 @@ def reduce(
     non_sequences: Any = (),
     **settings: Any,
 ) -> Any:
-    """The last of the values that a function makes of an entry and the value before.
+    """Return the last value of a function of each entry and the value before.
 
     >>> import numpy as np
     >>> float(reduce(lambda x, total: total + x, np.arange(5.0), 0.0))

@@ -72,7 +72,9 @@ def while_loop(
     """
     for what, f in (("condition", cond), ("step", body)):
         if not callable(f):
-            raise UsageError(f"while_loop: the {what} is {f!r}, which is no function.")
+            raise UsageError(
+                f"while_loop: the {what} is {f!r}, which is not a function."
+            )
         apart = "Take a state of several parts apart inside: x, y = state."
         check_callable(f, ["the state"], f"while_loop: the {what}", apart)
     if max_steps is not None and max_steps < 0:

@@ -67,7 +67,9 @@ def find_op(
     for bad in REFUSED & set(params):
         refuse(f"{where} ({name}) sets {bad!r}", "A rule does not set it.")
     if (kind := params.get("dtype")) is not None and not _is_numeric(kind):
-        refuse(f"{where} ({name}): {kind!r} is no dtype of numbers", 'Write "float64".')
+        refuse(
+            f"{where} ({name}): {kind!r} is not a dtype of numbers", 'Write "float64".'
+        )
     if name.removeprefix("np.") == "astype":
         if inputs != 1 or set(params) != {"dtype"}:
             refuse(f"{where}: astype takes one input, and the setting dtype", "")
@@ -216,7 +218,7 @@ def _check_lengths(values: Sequence[Any], refuse: Refuse, where: str) -> None:
 
 
 def check_setting(value: Any, refuse: Refuse, where: str) -> Any:
-    """Return a setting with lists as tuples, or refuse one that is no plain data."""
+    """Return a setting with lists as tuples, or refuse one that is not plain data."""
     count = 0
     stack = [(value, 0)]
     while stack:

@@ -88,9 +88,9 @@ class OpFromGraph(Call):
     UnusedInputError
         For an input that no output needs.
     MissingInputError
-        For a symbol that an output needs and that is no input.
+        For a symbol that an output needs and that is not an input.
     UsageError
-        For an input that is no symbol, or is given twice; for a ``vjp`` that takes
+        For an input that is not a symbol, or is given twice; for a ``vjp`` that takes
         or gives another number of arrays.
     ShapeError, DtypeError
         When called, for an argument that does not fit its symbol.

@@ -112,12 +112,12 @@ def trace_inputs(
 def missing_symbol_error(
     name: str, x: Tensor, inputs: Sequence[Tensor]
 ) -> MissingInputError:
-    """Return the error for a symbol that an output needs and that is no input."""
+    """Return the error for a symbol that an output needs and that is not an input."""
     given = ", ".join(name_inputs([y], i) for i, y in enumerate(inputs)) or "none"
     return MissingInputError(
         f"{name}: an output needs the symbol {types.spec_of(x)}{_quote_name(x)}"
-        f"{blame.quote_site(x.site)}, which is no input (inputs: {given}). Add it to"
-        " the inputs, or make it a wb.shared or a wb.constant value."
+        f"{blame.quote_site(x.site)}, which is not an input (inputs: {given}). Add it"
+        " to the inputs, or make it a wb.shared or a wb.constant value."
     )
 
 
@@ -255,7 +255,7 @@ def _read_rule(op: Any, rule: Any, which: str, gives: int) -> Any:
         forward = found.forward_rule() if which == "jvp" else found
         if forward is None:
             raise UsageError(
-                f"{op.name}: the rule {found.name} says nothing of forward"
+                f"{op.name}: the rule {found.name} has no rule for forward"
                 " mode. Leave jvp= out: the op's vjp is then transposed, if it"
                 " is linear."
             )
@@ -264,7 +264,7 @@ def _read_rule(op: Any, rule: Any, which: str, gives: int) -> Any:
         _check_op(op, rule, which, gives)
     elif not callable(rule):
         raise UsageError(
-            f"{op.name}: {which}={rule!r} is no rule. Give an op, a function"
+            f"{op.name}: {which}={rule!r} is not a rule. Give an op, a function"
             " rule(node, g), a text such as 'clip(d, -1, 1)', or a list of these."
         )
     return rule

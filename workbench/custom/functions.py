@@ -137,7 +137,7 @@ class FunctionCall:
             cure = f"Return two things, the value and {what}: return y, {written}"
             self.refuse(run, f"returned {type(made).__name__}", cure)
         if function.paired and not callable(made[1]):
-            told = f"returned {made[1]!r} as its gradient, which is no function"
+            told = f"returned {made[1]!r} as its gradient, which is not a function"
             self.refuse(run, told, "Return y, lambda g: ...")
         return made
 
@@ -334,7 +334,7 @@ class FunctionCall:
 
 
 def copy_view(y: Any) -> Any:
-    """Return an output as an array that is no read-only view of an input."""
+    """Return an output as an array that is not a read-only view of an input."""
     if types.is_weak(y):
         return np.asarray(y)[()]  # host array: a number
     return y.copy() if type(y) is np.ndarray and not y.flags.writeable else y
@@ -387,11 +387,11 @@ class CustomFunction:
         nondiff_argnums: int | Sequence[int] = (),
     ) -> None:
         if not callable(f):
-            raise UsageError(f"{f!r} is no function of arrays.")
+            raise UsageError(f"{f!r} is not a function of arrays.")
         for rule in (vjp, jvp):
             if rule is not None and not callable(rule):
                 raise UsageError(
-                    f"{name_of(f)}: the rule {rule!r} is no function. Write"
+                    f"{name_of(f)}: the rule {rule!r} is not a function. Write"
                     " rule(node, *cotangents), or make one of data with wb.graph_rule."
                 )
         update_wrapper(self, f)

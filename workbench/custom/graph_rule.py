@@ -116,12 +116,12 @@ class Reader:
         return found
 
     def check_name(self, name: Any, given: Any) -> None:
-        """Raise an error for a value that is no name."""
+        """Raise an error for a value that is not a name."""
         if not isinstance(name, str) or not name.isidentifier() or (
             len(name) > MOST_LETTERS
         ):  # fmt: skip
             self.refuse(
-                f"{given!r} is no name",
+                f"{given!r} is not a name",
                 f"A name is made of at most {MOST_LETTERS} letters, digits and"
                 " underscores.",
             )
@@ -178,7 +178,7 @@ class Reader:
         except TypeError:
             made = np.dtype(object)
         if not isinstance(kind, str) or made.kind not in "biufc":
-            self.refuse(f"{kind!r} is no dtype of numbers", 'Write "float64".')
+            self.refuse(f"{kind!r} is not a dtype of numbers", 'Write "float64".')
         return str(made.name)
 
     def read_step(self, node: Any, i: int) -> Step:
@@ -555,7 +555,7 @@ class graph_rule:
         Raises
         ------
         RegistrationError
-            If the text is no rule, is damaged, too large, or of a newer version.
+            If the text is not a rule, is damaged, too large, or of a newer version.
         """
         if isinstance(text, (str, bytes)):
             if len(text) > MOST_CHARACTERS:

@@ -147,7 +147,7 @@ class Op:
         for taken in ("name", "n_outputs"):
             if taken in annotated and "ClassVar" not in str(annotated[taken]):
                 raise UsageError(
-                    f"{cls.__qualname__}: {taken} is no setting but belongs to the"
+                    f"{cls.__qualname__}: {taken} is not a setting but belongs to the"
                     f" class: write {taken} = ... without an annotation, and call a"
                     " setting by another name."
                 )
@@ -166,8 +166,9 @@ class Op:
             given = getattr(cls, rule)
             if given is not None and not callable(given):
                 raise UsageError(
-                    f"{cls.__qualname__}.{rule} is {given!r}, which is no method. Write"
-                    f" def {rule}(self, node, {'g' if rule == 'vjp' else 't'}): ..."
+                    f"{cls.__qualname__}.{rule} is {given!r}, which is not a method."
+                    f" Write def {rule}(self, node, {'g' if rule == 'vjp' else 't'}):"
+                    " ..."
                 )
         brings = next((n for n in ("vjp", "jvp") if cls._gives(n)), None)
         declared = cls.__dict__.get("n_outputs")
@@ -619,7 +620,7 @@ def _check_output(op: Op, y: Any, i: int | None) -> Any:
     if made.dtype.kind not in "biufc":
         raise DtypeError(
             f"{op.name}: {describe_rule(op.compute)} returned {type(y).__name__} of"
-            f" dtype {made.dtype}{which}, which is no array of numbers."
+            f" dtype {made.dtype}{which}, which is not an array of numbers."
         )
     return made[()]
 

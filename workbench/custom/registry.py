@@ -247,7 +247,7 @@ def register_gradient(op: Any) -> Callable[[F], F]:
             rule = cast(F, found)  # a rule by its name
         if not callable(rule):
             raise RegistrationError(
-                f"{rule!r} is no gradient of {name!r}: decorate a function"
+                f"{rule!r} is not a gradient of {name!r}: decorate a function"
                 " rule(node, g), or give what wb.graph_rule made, or the name of a rule"
                 " (wb.named_rule)."
             )
@@ -317,7 +317,7 @@ def describe_unknown(name: Any) -> str:
             f" its place, use wb.override({name!r}, vjp=rule)."
         )
     if not name.isidentifier():
-        return f"register_gradient({name!r}): this is no name that an op can have."
+        return f"register_gradient({name!r}): this is not a name that an op can have."
     close = get_close_matches(name, CUSTOM, 3, 0.8)
     # TensorFlow's spelling is that of the class.
     close = [n for n in (snake(name),) if n in CUSTOM or n in OPS] or close

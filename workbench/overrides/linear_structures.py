@@ -238,7 +238,7 @@ def check_data(data: object) -> list[Any]:
     for x in found:
         if not (isinstance(x, (str, Tensor)) or hasattr(x, "shape")):
             raise OverrideError(
-                f"linear(data={data!r}): {x!r} is no data. Give the names of inputs,"
+                f"linear(data={data!r}): {x!r} is not data. Give the names of inputs,"
                 ' data=["X"], or the arrays or Tensors themselves.'
             )
     return found
@@ -648,8 +648,8 @@ def linear(
     -----
     An array that only masks or scales a weight counts as data too; where a product of
     two values of data has such a weight, ``data=`` must say what is. An `einsum` of
-    three operands is no product of two, and a product that is written as
-    ``np.sum(x[:, :, None] * W, axis=1)`` is no op of its own: neither is matched.
+    three operands is not a product of two, and a product that is written as
+    ``np.sum(x[:, :, None] * W, axis=1)`` is not an op of its own: neither is matched.
 
     Examples
     --------
@@ -707,7 +707,7 @@ def layer(node: Node, g: Array) -> Layer:
     Raises
     ------
     OverrideError
-        If the node is no linear structure, or one whose weight differs from example to
+        If the node is not a linear structure, or its weight differs from example to
         example.
 
     Examples
@@ -727,8 +727,8 @@ def layer(node: Node, g: Array) -> Layer:
     """
     if "subscripts" not in node.params:
         raise OverrideError(
-            f"{node.op.name} is no linear structure. layer(node, g) is for the rule of"
-            " an override on wb.patterns.linear()."
+            f"{node.op.name} is not a linear structure. layer(node, g) is for the rule"
+            " of an override on wb.patterns.linear()."
         )
     letters = Subscripts._make(re.split(",|->", node.get_attr("subscripts")))
     weight, x, *_ = node.inputs
@@ -737,7 +737,7 @@ def layer(node: Node, g: Array) -> Layer:
     if len(rows) + len(batch) < len(letters.output):
         raise OverrideError(
             f"the linear structure {letters} has another weight for each example, which"
-            ' is no matrix. Write its rule with node.get_attr("subscripts").'
+            ' is not a matrix. Write its rule with node.get_attr("subscripts").'
         )
     summed = letters.summed
     sizes = dict(zip(letters.weight, shape_of(weight), strict=True))

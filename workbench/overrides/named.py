@@ -136,7 +136,7 @@ def named_rule(
         parse(jvp, "t")
     elif jvp is not None and not isinstance(jvp, str) and not callable(jvp):
         raise RegistrationError(
-            f"named_rule({name!r}): jvp={jvp!r} is no forward rule. Give a function"
+            f"named_rule({name!r}): jvp={jvp!r} is not a forward rule. Give a function"
             ' rule(node, *tangents), an expression of t, or "true".'
         )
     ops = (of,) if isinstance(of, str) else tuple(of)
@@ -144,7 +144,7 @@ def named_rule(
     def register(rule: F) -> F:
         if not callable(rule):
             raise RegistrationError(
-                f"named_rule({name!r}): {rule!r} is no rule; decorate a function"
+                f"named_rule({name!r}): {rule!r} is not a rule; decorate a function"
                 " rule(node, g)."
             )
         settings, more = _settings(name, rule)

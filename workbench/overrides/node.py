@@ -112,7 +112,7 @@ class Node:
 
         Also for inputs that the derivative is not asked by, such as data beside
         weights, so that a rule need not know which these are. Zeros where nothing
-        flows, as to integers; None for what is no array.
+        flows, as to integers; None for what is not an array.
 
         >>> import numpy as np, workbench as wb
         >>> rule = lambda node, g: [0.5 * c for c in node.vjp(g)]
@@ -192,7 +192,7 @@ def has_derivative(x: object) -> bool:
 
 
 def zeros_for(x: object) -> Cotangent:
-    """Return the gradient of an input that none flows to; None if it is no array."""
+    """Return a gradient of zeros for an input; None if it is not an array."""
     if has_derivative(x):
         return np.zeros_like(x)
     array = types.is_weak(x) or hasattr(x, "dtype")

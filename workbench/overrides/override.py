@@ -243,12 +243,12 @@ def _check_steps(steps: object) -> int | slice:
 
 
 def _check_name(name: object) -> None:
-    """Raise an error for a name that is no text, too long, or not encodable."""
+    """Raise an error for a name that is not a text, too long, or not encodable."""
     good = isinstance(name, str) and len(name) <= MOST_NAME and _is_encodable(name)
     if not good:
         raise OverrideError(
-            f"name={shorten(repr(name))} is no name of an override: give a text of at"
-            f" most {MOST_NAME} characters."
+            f"name={shorten(repr(name))} is not a name of an override: give a text of"
+            f" at most {MOST_NAME} characters."
         )
 
 

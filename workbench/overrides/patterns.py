@@ -332,7 +332,7 @@ def pattern(
 
     Steps of loops, branches and checkpointed functions are looked into; an op of your
     own is one node. What a function computes from plain arrays of its closure
-    alone is no node: give such arrays as arguments.
+    alone is not a node: give such arrays as arguments.
 
     An inner value that is read elsewhere too keeps its true rule there. Matches that
     share inner values all count; where one ends inside another, the one that ends
@@ -354,7 +354,7 @@ def pattern(
 
 
 def check_condition(where: object, name: str) -> None:
-    """Refuse a condition that is no function; ``name`` is one that it may ask for."""
+    """Raise an error if a condition is not a function; ``name`` is an example role."""
     if where is not None and not callable(where):
         raise OverrideError(
             f"where={where!r} is not a condition. Give a function of what the"
@@ -375,7 +375,7 @@ def check_ranks(name: str, rank: Any, names: Sequence[str]) -> tuple[int, ...]:
         found = ()
     if not found or min(found) < 0:
         raise OverrideError(
-            f"pattern(..., {name}={rank!r}) is no rank. Give a number of axes,"
+            f"pattern(..., {name}={rank!r}) is not a rank. Give a number of axes,"
             f" {name}=2, or several, {name}=(1, 2)."
         )
     return found

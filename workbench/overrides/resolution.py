@@ -329,7 +329,7 @@ def resolve(
     # A node that a derivative has made is none of the user's program, unless the
     # user points at it; nor one that only helps an op of the user's to run on a batch.
     ops = [n for n in nodes if n.op is not IDENTITY and n.origin is None]
-    # What makes an array of a Python number is no op that the user wrote either.
+    # What makes an array of a Python number is not an op that the user wrote either.
     own = [n for n in ops if n.op is not STRONG
            and (n.context is None or not n.context.helper)]  # fmt: skip
     matched = []

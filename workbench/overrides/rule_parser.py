@@ -263,9 +263,9 @@ def _read_setting(
         node = node.operand
         number = isinstance(node, ast.Constant) and type(node.value) in (int, float)
         if not number:
-            raise refuse(f"{of} is no number")
+            raise refuse(f"{of} is not a number")
     if not isinstance(node, ast.Constant) or not is_setting(node.value):
-        raise refuse(f"{of} is no finite number, True, False or None")
+        raise refuse(f"{of} is not a finite number, True, False or None")
     value: Any = node.value
     if value is None or isinstance(value, bool):
         return value
@@ -292,7 +292,7 @@ def write_rule(name: str, **settings: Any) -> str:
         value = unwrap_scalar(value)
         if not is_setting(value):
             raise OverrideError(
-                f"{name}: {key}={value!r} is no setting: give a finite number, True,"
+                f"{name}: {key}={value!r} is not a setting: give a finite number, True,"
                 " False or None."
             )
         default = entry.settings.get(key, inspect.Parameter.empty)

@@ -170,7 +170,7 @@ class Runner:
         kind: type[WorkbenchError] = DtypeError
         part = f"{what} of {self.name_part(what, i)}"
         if dtype is None:
-            told = f"the {part} as {type(c).__name__}, which is no array"
+            told = f"the {part} as {type(c).__name__}, which is not an array"
             cure = "Return an array in the shape of the input, or None."
         elif dtype.kind not in self.kinds:
             told = f"the {part} with dtype {dtype}; a gradient is never of integers or"
@@ -299,7 +299,7 @@ class Runner:
             if (told := describe_change_in_place(error)) is None:
                 raise
             self.refuse(rule, told, COPY_CURE, cause=error)
-        # What is handed on is no view of what had arrived, but that itself.
+        # What is handed on is not a view of what had arrived, but that itself.
         back = dict(zip(map(id, lent), arriving, strict=True))
         if isinstance(made, (tuple, list)):
             return [back.get(id(c), c) for c in made]

@@ -147,7 +147,7 @@ def subgraph(
 
     Notes
     -----
-    What is read besides and is no input is a constant of the part. An inner value that
+    What the part reads besides its inputs is a constant. An inner value that
     is read elsewhere too keeps its true rule there.
 
     Examples
@@ -175,7 +175,7 @@ def check_places(given: Place | Iterable[Place], what: str) -> list[Place]:
     for x in found:
         if not isinstance(x, (Tensor, str, int)) or isinstance(x, bool):
             raise OverrideError(
-                f"wb.subgraph: {x!r} among the {what} is no value of a program. Give"
+                f"wb.subgraph: {x!r} among the {what} is not a value of a program. Give"
                 " Tensors, their names, or their ids in a session."
             )
     if not found:
@@ -268,7 +268,7 @@ def cut_region(
         for x in node.inputs:
             if not isinstance(x, Tensor) or x.serial in place:
                 continue
-            # An identity is no node of the user's: a value that a function was given.
+            # An identity without inputs is no op: a value that a function was given.
             if x.serial in values.inside and not (x.op is IDENTITY and not x.inputs):
                 stack.append(x)
             else:

@@ -29,7 +29,7 @@ LIBRARIES = {"numpy", "scipy"}
 
 #: Why a program has no node of an op that its user has written.
 UNSEEN = (
-    " What is computed from plain arrays alone is no node: give such arrays as"
+    " What is computed from plain arrays alone is not a node: give such arrays as"
     " arguments."
 )
 
@@ -242,8 +242,8 @@ def find_op(name: str, home: str) -> str:
         load_all_ops()
     if name not in OPS and home == "numpy":  # of SciPy some are loaded later
         raise OverrideError(
-            f"an override cannot target the function {name}: it is no op, but made of"
-            " others. Target one of these, or the whole by wb.pattern(lambda x:"
+            f"an override cannot target the function {name}: it is not an op, but made"
+            " of others. Target one of these, or the whole by wb.pattern(lambda x:"
             f" ...{name}(x))."
         )
     return name
@@ -295,7 +295,7 @@ def describe_mismatch(
             f" settings. Target that one, or {target.op!r}, which means all of them."
         )
     elif isinstance(target, ByScope) and callable(getattr(np, target.glob, None)):
-        text += f": NumPy's {target.glob} is no op, but made of others."
+        text += f": NumPy's {target.glob} is not an op, but made of others."
     elif close:
         text += f"; did you mean {' or '.join(close)}?"
     elif isinstance(target, ByOp) and target.op not in ops:

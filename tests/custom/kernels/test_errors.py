@@ -250,7 +250,7 @@ def test_a_missing_compiler_says_what_was_looked_for(
     assert "apt-get install gcc" in text
     assert "write fallback(self, *arrays) in KernelDoubled" in text
     without_compilers(monkeypatch, tmp_path, CC="icc -fast")
-    assert "CC names 'icc', which is no command" in failure(KernelDoubled())
+    assert "CC names 'icc', which is not a command" in failure(KernelDoubled())
 
 
 def test_the_fallback_is_used_with_one_warning(

@@ -85,7 +85,7 @@ def test_the_list_of_rules_is_sorted_and_complete() -> None:
         (lambda: R.clip("1"), "give a finite number"),  # type: ignore[arg-type]
         (lambda: R.clip(np.ones(2)), "give a finite number"),  # type: ignore[arg-type]
         (lambda: R.clip_by_norm(0), "give a positive number"),
-        (lambda: R.clip_by_norm(1, axis="a"), "is no axis"),  # type: ignore[arg-type]
+        (lambda: R.clip_by_norm(1, axis="a"), "is not an axis"),  # type: ignore[arg-type]
         (lambda: R.clip_by_norm(1, axis=(0, 1, 2)), "one axis or two"),
         (lambda: R.scale(np.inf), "give a finite number"),
         (lambda: R.reverse(None), "give a finite number"),  # type: ignore[arg-type]

@@ -349,7 +349,7 @@ def test_what_is_no_layer_is_refused(name: str) -> None:
         wb.grad(both, (0, 1), overrides=[wb.override("matmul", rule())])(square, square)
     assert "inputs 0 and 1 vary" in str(caught.value)
     f = lambda x: np.sum(np.sin(x))  # noqa: E731
-    with pytest.raises(OverrideError, match="is no linear layer"):
+    with pytest.raises(OverrideError, match="is not a linear layer"):
         wb.grad(f, overrides=[wb.override("sin", rule())])(np.ones(2))
     given = [wb.override("matmul", rule(weights=0))]
     with pytest.raises(DtypeError, match="is complex here"):

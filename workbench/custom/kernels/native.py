@@ -38,7 +38,7 @@ STRICT = tuple(
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 
-#: The C type of an argument that is no pointer, by its Python type.
+#: The C type of an argument that is not a pointer, by its Python type.
 PASSED: dict[type, Callable[[Any], Any]] = {
     bool: ctypes.c_bool,
     int: ctypes.c_int64,

@@ -53,8 +53,8 @@ def read_arrays(cls: Any, which: str) -> dict[str, str]:
         part = _ARRAY.match(told, at)
         if part is None or part[1] in found:
             raise KernelError(
-                f"{cls.__qualname__}: {which} = {told!r}: {told[at:].strip()!r} is no"
-                " list of arrays with a name, dtype and shape each. Write"
+                f"{cls.__qualname__}: {which} = {told!r}: {told[at:].strip()!r} is not"
+                " a list of arrays with a name, dtype and shape each. Write"
                 f' {which} = "x: float64[n, d], y: float64[]".'
             )
         found[part[1]] = part[2]
@@ -85,7 +85,7 @@ def read_setting_types(cls: type) -> dict[str, type]:
                 continue
             if name in DECLARED:
                 raise UsageError(
-                    f"{cls.__qualname__}: {name} is no setting but belongs to the"
+                    f"{cls.__qualname__}: {name} is not a setting but belongs to the"
                     f" class: write {name} = ... without an annotation."
                 )
             spelled = {kind.__name__: kind for kind in SETTINGS}
@@ -118,7 +118,7 @@ def read_sources(cls: Any, home: Home) -> dict[str, Text]:
             found[language] = Text(told, home)
         else:
             raise KernelError(
-                f"{cls.__qualname__}: {language} = {told!r} is no source. Write its"
+                f"{cls.__qualname__}: {language} = {told!r} is not a source. Write its"
                 " text, or the pathlib.Path of its file."
             )
     if {"c", "cpp"} <= found.keys():
@@ -153,7 +153,7 @@ def read_threads(cls: Any, signature: Signature) -> Pattern:
     free = [x for x in made.letters() if x not in known]
     if free or len(made.dims) != 1:
         raise KernelError(
-            f"{cls.__qualname__}: threads = {told!r} is no number of the letters"
+            f"{cls.__qualname__}: threads = {told!r} is not a number of the letters"
             f" {', '.join(sorted(known - {'...'}))}."
         )
     return made
@@ -177,7 +177,7 @@ def convert_settings(
         if not fits:
             raise UsageError(
                 f"{name}: the setting {key}={value!r} is declared as {kind.__name__},"
-                f" and the kernel is told {SETTINGS[kind]}. Give it one of those."
+                f" and the kernel takes {SETTINGS[kind]}. Give one of those."
             )
     return {key: kinds[key](value) for key, value in settings.items()}
 

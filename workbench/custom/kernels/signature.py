@@ -74,7 +74,7 @@ class Pattern:
         found = _PATTERN.fullmatch(text) if isinstance(text, str) else None
         if found is None:
             raise KernelError(
-                f"{op}: {name} is declared as {text!r}, which is no dtype and shape."
+                f"{op}: {name} is declared as {text!r}, which is not a dtype and shape."
                 " Write 'float64[n, d]', or 'float64[]' for one number."
             )
         dims = tuple(part.strip() for part in found[2].split(",") if part.strip())
@@ -106,7 +106,7 @@ class Pattern:
                 break
         if tree is None:
             raise KernelError(
-                f"{op}: {self.name} is declared as {self.text!r}, and {dim!r} is no"
+                f"{op}: {self.name} is declared as {self.text!r}, and {dim!r} is not a"
                 " length. Write a letter, an integer, or + - * // of them."
             )
         return tree
@@ -210,7 +210,7 @@ class Signature:
                 if not (name[0].isupper() and len(name) <= 2):
                     raise KernelError(
                         f"{self.op}: {pattern.name} is declared as {pattern.text!r}:"
-                        f" {name!r} is none of the dtypes that kernels take"
+                        f" {name!r} is not one of the dtypes that kernels take"
                         f" ({', '.join(DTYPES)}), nor a letter such as T."
                     )
                 found[name] = FLOATS

@@ -72,7 +72,9 @@ def find_compiler(language: str) -> tuple[str, ...]:
         found = shutil.which(command[0])
         if found:
             return (found, *command[1:])
-        looked = f"{variable} names {command[0]!r}, which is no command on this machine"
+        looked = (
+            f"{variable} names {command[0]!r}, which is not a command on this machine"
+        )
     else:
         for name in names:
             found = shutil.which(name)

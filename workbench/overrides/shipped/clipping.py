@@ -44,7 +44,7 @@ def clip(low: float, high: float | None = None) -> str:
     Raises
     ------
     OverrideError
-        If a bound is no finite number, or they are in the wrong order.
+        If a bound is not a finite number, or they are in the wrong order.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def clip_by_norm(limit: float, axis: Axis = None) -> str:
     Raises
     ------
     OverrideError
-        If the limit is not positive and finite, or an axis is no whole number.
+        If the limit is not positive and finite, or an axis is not a whole number.
 
     Examples
     --------
@@ -124,7 +124,7 @@ def scale(factor: float) -> str:
     Raises
     ------
     OverrideError
-        If the factor is no finite number.
+        If the factor is not a finite number.
 
     Examples
     --------
@@ -155,7 +155,7 @@ def normalise(axis: Axis = None) -> str:
     Raises
     ------
     OverrideError
-        If an axis is no whole number.
+        If an axis is not a whole number.
 
     Examples
     --------
@@ -207,7 +207,7 @@ def reverse(factor: float = 1.0) -> str:
     Raises
     ------
     OverrideError
-        If the factor is no finite number.
+        If the factor is not a finite number.
 
     Examples
     --------
@@ -322,7 +322,9 @@ def _write_norm(name: str, axis: Axis) -> str:
         return "norm(d)"
     axes = (axis,) if isinstance(axis, int) else tuple(axis)
     if not axes or any(type(a) is not int for a in axes):
-        raise OverrideError(f"{name}: axis={axis!r} is no axis; give a whole number.")
+        raise OverrideError(
+            f"{name}: axis={axis!r} is not an axis; give a whole number."
+        )
     if len(axes) > 2:
         raise OverrideError(f"{name}: a norm has one axis or two, not {len(axes)}.")
     written = axes[0] if len(axes) == 1 else axes
@@ -509,7 +511,7 @@ def noise(
     Raises
     ------
     OverrideError
-        If the scale is negative or no finite number, or a seed is no whole number.
+        If the scale is negative or no finite number, or a seed is not a whole number.
 
     Examples
     --------

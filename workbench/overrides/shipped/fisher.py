@@ -293,8 +293,8 @@ def _as_layer(
             return Layer(place, a, s, rows, back)
     shapes = " and ".join(str(shape_of(x)) for x in inputs)
     raise OverrideError(
-        f"{name}: {node.op.name} of shapes {shapes} is no linear layer: weights W with"
-        " W @ x or x @ W. Attach the rule to matmul, or to wb.patterns.linear()."
+        f"{name}: {node.op.name} of shapes {shapes} is not a linear layer: weights W"
+        " with W @ x or x @ W. Attach the rule to matmul, or to wb.patterns.linear()."
     )
 
 

@@ -67,7 +67,7 @@ def natural(
     Returns
     -------
     A rule: a function of a node, for ``wb.override(target, vjp=...)``. It is linear in
-    what arrives, so forward mode transposes it. It is no text, and not stored.
+    what arrives, so forward mode transposes it. It is not a text, and not stored.
 
     Raises
     ------
@@ -216,14 +216,14 @@ def _check_size(metric: Array, shape: tuple[Any, ...]) -> None:
 
 
 def check_metric(metric: ArrayLike, damping: float) -> None:
-    """Raise an error if a matrix is no metric.
+    """Raise an error if a matrix is not a metric.
 
     Raises
     ------
     MatrixError
         If it is not symmetric (Hermitian), or not positive definite when damped.
     ShapeError
-        If it is no square matrix.
+        If it is not a square matrix.
     """
     matrix: Any = metric
     if not hasattr(matrix, "shape"):
@@ -231,15 +231,17 @@ def check_metric(metric: ArrayLike, damping: float) -> None:
             matrix = np.asarray(matrix)  # host array: a list of numbers
         except ValueError:  # rows of different lengths
             raise ShapeError(
-                "natural: a metric is a square matrix, and this list of rows is none:"
-                " give it rows of one length."
+                "natural: a metric is a square matrix, and the rows of this list have"
+                " different lengths. Give rows of one length."
             ) from None
     if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
         raise ShapeError(
             f"natural: a metric is a square matrix, and this has shape {matrix.shape}."
         )
     if np.dtype(matrix.dtype).kind not in "iufc":
-        raise OverrideError(f"natural: a metric of dtype {matrix.dtype} is no metric.")
+        raise OverrideError(
+            f"natural: a metric of dtype {matrix.dtype} is not a metric."
+        )
     size = float(np.max(np.abs(matrix))) if matrix.shape[0] else 0.0
     kind = np.dtype(matrix.dtype)
     eps = float(np.finfo(kind if kind.kind in "fc" else np.float64).eps)

@@ -31,7 +31,7 @@ def safe_quotient(g: Array, x: Array, eps: float) -> Array:
 
 
 def check_positive(name: str, **settings: Any) -> None:
-    """Raise an error if a setting is no positive number."""
+    """Raise an error if a setting is not a positive number."""
     for key, value in settings.items():
         value = unwrap_scalar(value)
         if type(value) not in (int, float) or not value > 0:
