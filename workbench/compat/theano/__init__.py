@@ -36,6 +36,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from workbench.compat.theano import (
     compile,
@@ -152,7 +153,7 @@ def clone(output: Any, replace: Any = None, strict: bool = True, **_: Any) -> An
     return made if several else made[0]
 
 
-def _asarray(a: Any, dtype: Any, order: Any = None) -> Any:
+def _asarray(a: Any, dtype: npt.DTypeLike | None, order: Any = None) -> Any:
     """`numpy.asarray`; ``"floatX"`` is the configured dtype."""
     return np.asarray(a, dtype=types.dtype_name(dtype), order=order)
 

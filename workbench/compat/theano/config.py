@@ -28,7 +28,7 @@ LINKERS = (
 class Mode:
     """How Theano compiled: taken and kept, and without effect here."""
 
-    def __init__(self, linker: Any = None, *args: Any, **settings: Any) -> None:
+    def __init__(self, linker: object = None, *args: Any, **settings: Any) -> None:
         if isinstance(linker, str) and linker not in (*LINKERS, *MODES):
             raise UsageError(
                 f"theano.Mode: there is no linker {linker!r}. Theano had"
@@ -66,7 +66,7 @@ def get_default_mode() -> Mode:
     return FAST_RUN
 
 
-def get_mode(mode: Any) -> Any:
+def get_mode(mode: object) -> Mode:
     """Return a mode by its name."""
     check_mode(mode, "theano.get_mode")
     return mode if isinstance(mode, Mode) else Mode(mode)

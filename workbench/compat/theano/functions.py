@@ -18,6 +18,7 @@ from workbench.compat.theano.types import as_tensor_variable, type_of
 from workbench.core import walk
 from workbench.core.shared import Shared
 from workbench.core.tensor import IDENTITY, Tensor
+from workbench.core.types import Array, ArrayLike
 from workbench.errors import UsageError
 from workbench.gradient.verify import check_mode
 from workbench.symbolic.arguments import is_symbol
@@ -240,7 +241,7 @@ def function(
     return around
 
 
-def _input(x: Any) -> In:
+def _input(x: ArrayLike) -> In:
     if isinstance(x, (list, tuple)):  # (variable, default)
         return In(x[0], value=x[1])
     if not isinstance(x, Tensor):
@@ -281,7 +282,7 @@ def _outputs(outputs: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
     return [_output(outputs)], lambda ys: ys[0]
 
 
-def _output(y: Any) -> Any:
+def _output(y: ArrayLike) -> Array:
     return as_tensor_variable(y.variable if isinstance(y, Out) else y)
 
 
@@ -327,7 +328,7 @@ def _nothing() -> None:
     pass
 
 
-def _casting(symbols: list[Tensor], chosen: list[Any]) -> Any:
+def _casting(symbols: list[Tensor], chosen: list[Any]) -> Callable[..., Any]:
     """Casts arguments to the dtypes of their inputs."""
     by_name = {x.name: x for x, on in zip(symbols, chosen, strict=True) if on}
 
@@ -345,7 +346,7 @@ def _casting(symbols: list[Tensor], chosen: list[Any]) -> Any:
     return before
 
 
-def _drawing_again(made: Function, chosen: Any) -> Any:
+def _drawing_again(made: Function, chosen: Any) -> Callable[..., Any]:
     """Puts generators back to where they were before the call."""
     held = [
         x for x in made.shared
@@ -373,7 +374,7 @@ class Maker:
         self.mode = None
 
     @property
-    def fgraph(self) -> Any:
+    def fgraph(self) -> SimpleNamespace:
         """Its inputs, its outputs, and `toposort`, which lists its nodes."""
         graph = self._made.graph
         return SimpleNamespace(

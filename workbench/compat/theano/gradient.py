@@ -10,6 +10,7 @@ from workbench import gradient as ours
 from workbench.autodiff.derivatives import label_gradient
 from workbench.core import deferred, types, walk
 from workbench.core.tensor import Tensor, apply
+from workbench.core.types import ArrayLike
 from workbench.errors import (
     DisconnectedInputError,
     GradUndefinedError,
@@ -140,7 +141,7 @@ class Reals:
                 made.name = node.name
             self.made[node.serial] = made
 
-    def real(self, x: Any, node: Tensor) -> Any:
+    def real(self, x: ArrayLike, node: Tensor) -> Any:
         """Return the float that stands for an operand, in the dtype of the result."""
         found = self.reals.get(x.serial) if isinstance(x, Tensor) else None
         spec: Any = types.spec_of(node)
@@ -181,7 +182,7 @@ def _tensors(nest: Any) -> list[Tensor]:
 disconnected_type = DisconnectedType()
 
 
-def _itself(x: Any, name: str | None = None) -> Any:
+def _itself(x: ArrayLike, name: str | None = None) -> Any:
     """Return a type made a variable of itself there: ``DisconnectedType()()``."""
     return x
 
@@ -217,7 +218,7 @@ jacobian = _by_reals(ours.jacobian)
 
 
 def hessian(
-    cost: Any,
+    cost: Tensor,
     wrt: Any,
     consider_constant: Any = None,
     disconnected_inputs: str = "raise",
@@ -229,7 +230,7 @@ def hessian(
     """
     by_reals = _by_reals(ours.hessian)
 
-    def one(x: Any) -> Any:
+    def one(x: ArrayLike) -> Any:
         return by_reals(cost, x, consider_constant, disconnected_inputs)
 
     if isinstance(wrt, (list, tuple)):

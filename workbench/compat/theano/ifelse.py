@@ -41,8 +41,9 @@ def ifelse(
     def taken(graph: Graph) -> Any:
         return lambda *values: graph.run(values)
 
+    choice: Any = as_tensor_variable(condition)
     made = cond(
-        as_tensor_variable(condition) != 0,
+        choice != 0,
         taken(graphs[0]),
         taken(graphs[1]),
         *leaves,

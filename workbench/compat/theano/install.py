@@ -14,6 +14,7 @@ from workbench.core.methods import Conversions
 from workbench.core.op import declare
 from workbench.core.shared import Shared
 from workbench.core.tensor import IDENTITY, Tensor
+from workbench.core.types import ArrayLike
 from workbench.errors import UsageError
 
 __all__ = ["install", "uninstall"]
@@ -67,7 +68,7 @@ def _dtype(x: Tensor) -> Any:
 
 
 @lru_cache(4096)
-def _within(module: Any) -> bool:
+def _within(module: object) -> bool:
     return str(module).partition(".")[0] in WITHIN
 
 
@@ -139,7 +140,9 @@ ELSEWHERE = {"tensor.var": "tensor"}
 class _Unknown(MetaPathFinder):
     """Says of a module of Theano's that it is not there, and what is."""
 
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+    def find_spec(
+        self, name: str, path: Any = None, target: ArrayLike | None = None
+    ) -> None:
         if name.startswith("theano."):
             raise ModuleNotFoundError(
                 f"{name} is not known to Workbench. Of Theano's modules it has"

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from workbench.compat.theano import op, types
 from workbench.compat.theano.tensor import elementwise, reductions, shapes
@@ -17,12 +18,13 @@ from workbench.compat.theano.tensor import subtensor as places
 from workbench.compat.theano.tensor.lifting import as_lengths
 from workbench.core.methods import ArrayMethods
 from workbench.core.tensor import Tensor
+from workbench.core.types import Array, ArrayLike, Axis
 from workbench.errors import UsageError
 
 __all__ = ["METHODS", "PROPERTIES"]
 
 
-def clone(x: Tensor, name: str | None = None) -> Any:
+def clone(x: Any, name: str | None = None) -> Any:
     """Return a new symbol of the type of a variable."""
     return types.type_of(x)(name or x.name)
 
@@ -32,12 +34,12 @@ def nonzero(x: Tensor, return_matrix: bool = False) -> Any:
     return places.nonzero(x, return_matrix)
 
 
-def norm(x: Tensor, L: Any, axis: Any = None, keepdims: bool = False) -> Any:
+def norm(x: Tensor, L: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Array:
     """Return the norm of order ``L`` of all entries, or along axes."""
     return reductions.norm(x, L, axis, keepdims)
 
 
-def flatten(x: Tensor, ndim: Any = 1, order: str = "C", outdim: Any = None) -> Any:
+def flatten(x: Any, ndim: Any = 1, order: str = "C", outdim: Any = None) -> Array:
     """NumPy's ``flatten(order)``, or Theano's ``flatten(ndim)``."""
     if isinstance(ndim, str):
         return _flatten(x, ndim)
@@ -46,7 +48,7 @@ def flatten(x: Tensor, ndim: Any = 1, order: str = "C", outdim: Any = None) -> A
     return shapes.flatten(x, outdim or ndim)
 
 
-def reshape(x: Tensor, *shape: Any, ndim: int | None = None, order: str = "C") -> Any:
+def reshape(x: Tensor, *shape: Any, ndim: int | None = None, order: str = "C") -> Array:
     """NumPy's ``reshape``; the lengths may be variables."""
     wanted = shape[0] if len(shape) == 1 else shape
     if isinstance(wanted, Tensor) and len(shape) == 2:
@@ -56,18 +58,20 @@ def reshape(x: Tensor, *shape: Any, ndim: int | None = None, order: str = "C") -
     return _reshape(x, as_lengths(wanted, ndim), order=order)
 
 
-def _flatten(x: Tensor, order: str) -> Any:
+def _flatten(x: Tensor, order: str) -> Array:
     return ArrayMethods.flatten(x, order)
 
 
-def _reshape(x: Tensor, shape: Any, order: str) -> Any:
+def _reshape(x: Tensor, shape: Any, order: str) -> Array:
     return ArrayMethods.reshape(x, shape, order=order)
 
 
 def _summed(name: str) -> Any:
     function = getattr(np, name)
 
-    def method(x: Tensor, axis: Any = None, dtype: Any = None, **more: Any) -> Any:
+    def method(
+        x: Tensor, axis: Axis = None, dtype: npt.DTypeLike | None = None, **more: Any
+    ) -> Array:
         if isinstance(dtype, bool):  # x.mean(axis, keepdims)
             raise UsageError(f"x.{name}(axis, {dtype}): write keepdims={dtype}.")
         kind = more.pop("acc_dtype", None) or dtype
@@ -80,7 +84,7 @@ def _summed(name: str) -> Any:
     return method
 
 
-def rounded(x: Tensor, decimals: Any = 0, mode: str | None = None, **more: Any) -> Any:
+def rounded(x: Any, decimals: Any = 0, mode: str | None = None, **more: Any) -> Array:
     """NumPy's ``round(decimals)``, or Theano's ``round(mode)``."""
     if isinstance(decimals, str) or mode is not None:
         return elementwise.round(x, mode or decimals)

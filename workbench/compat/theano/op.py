@@ -20,7 +20,7 @@ from workbench.core.dims import Dim
 from workbench.core.op import CUSTOM
 from workbench.core.tensor import IDENTITY, Tensor
 from workbench.core.trace import is_live
-from workbench.core.types import Spec
+from workbench.core.types import Array, Spec
 from workbench.custom.from_graph import OpFromGraph as Ours
 from workbench.custom.op import Op as OurOp
 from workbench.custom.registry import snake
@@ -82,13 +82,13 @@ class Apply:
         return len(self.outputs)
 
     @property
-    def out(self) -> Any:
+    def out(self) -> Array:
         """The only output."""
         if len(self.outputs) != 1:
             raise UsageError(f"{self!r} has {len(self.outputs)} outputs.")
         return self.outputs[0]
 
-    def default_output(self) -> Any:
+    def default_output(self) -> Array:
         """Return the only output."""
         return self.out
 
@@ -195,7 +195,9 @@ class Op:
         ]
         return Apply(self, given, [kind() for kind in otypes])
 
-    def perform(self, node: Any, inputs: Any, output_storage: Any) -> None:
+    def perform(
+        self, node: Tensor, inputs: Sequence[Any], output_storage: list[list[Any]]
+    ) -> None:
         """Compute: ``output_storage[i][0] = array``."""
         native = hasattr(self, "c_code") or hasattr(self, "c_code_cache_version")
         more = (
@@ -280,15 +282,17 @@ class ViewOp(Op):
         x = as_tensor_variable(x)
         return Apply(self, [x], [x.type()])
 
-    def perform(self, node: Any, inputs: Any, output_storage: Any) -> None:
+    def perform(
+        self, node: Tensor, inputs: Sequence[Any], output_storage: list[list[Any]]
+    ) -> None:
         """Hand on."""
         output_storage[0][0] = inputs[0]
 
-    def infer_shape(self, node: Any, shapes: Any) -> Any:
+    def infer_shape(self, node: Tensor, shapes: Sequence[Any]) -> Sequence[Any]:
         """As the input."""
         return shapes
 
-    def grad(self, inputs: Any, output_grads: Any) -> Any:
+    def grad(self, inputs: Sequence[Any], output_grads: Sequence[Any]) -> Sequence[Any]:
         """Return what arrives."""
         return output_grads
 
@@ -349,7 +353,7 @@ def _compute(self: Any, *arrays: Any) -> Any:
     return tuple(made) if len(made) > 1 else made[0]
 
 
-def _checked(op: Op, i: int, value: Any, spec: Spec) -> Any:
+def _checked(op: Op, i: int, value: Any, spec: Spec) -> Array:
     """Return an output of ``perform``, in the dtype and rank of its type."""
     if value is None:
         raise UsageError(
@@ -388,7 +392,7 @@ def _told(length: Any, typed: Any) -> Any:
     return int(length) if isinstance(length, (int, np.integer)) else None
 
 
-def _vjp(self: Any, node: Any, *cotangents: Any) -> Any:
+def _vjp(self: Any, node: Tensor, *cotangents: Any) -> list[Any]:
     inputs, outputs = _variables(node.inputs), _variables(node.outputs)
     grads = _variables(cotangents)
     op = self.op
@@ -403,7 +407,7 @@ def _vjp(self: Any, node: Any, *cotangents: Any) -> Any:
     return plain(made, node.inputs)
 
 
-def _jvp(self: Any, node: Any, *tangents: Any) -> Any:
+def _jvp(self: Any, node: Tensor, *tangents: Any) -> Any:
     points = [None if t is None else as_tensor_variable(t) for t in tangents]
     made = self.op.R_op(_variables(node.inputs), points)
     if not isinstance(made, (list, tuple)):
@@ -459,7 +463,12 @@ def as_op(
     gives = list(otypes) if isinstance(otypes, (list, tuple)) else [otypes]
 
     def decorate(function: Callable[..., Any]) -> Op:
-        def perform(self: Any, node: Any, inputs: Any, output_storage: Any) -> None:
+        def perform(
+            self: Any,
+            node: Tensor,
+            inputs: Sequence[Any],
+            output_storage: list[list[Any]],
+        ) -> None:
             made = function(*inputs)
             if not isinstance(made, (list, tuple)):
                 made = (made,)
@@ -578,7 +587,7 @@ def _rule(given: Any, with_outputs: bool) -> Any:
 
 
 def _function(given: Callable[..., Any], with_outputs: bool) -> Callable[..., Any]:
-    def rule(node: Any, *arriving: Any) -> Any:
+    def rule(node: Tensor, *arriving: Any) -> list[Any]:
         inputs = [as_tensor_variable(x) for x in node.inputs]
         outputs = [as_tensor_variable(y) for y in node.outputs]
         grads = [None if g is None else as_tensor_variable(g) for g in arriving]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from workbench.backends.spelling import operator_of
@@ -12,6 +12,7 @@ from workbench.compat.theano.types import as_tensor_variable
 from workbench.core import types, walk
 from workbench.core.graph import Graph
 from workbench.core.tensor import IDENTITY, Tensor
+from workbench.core.types import ArrayLike
 from workbench.errors import UsageError
 from workbench.symbolic.preparing import is_leaf
 
@@ -58,14 +59,18 @@ def _written(root: Tensor) -> str:
     return text[root.serial]
 
 
-def _constant(x: Any) -> str:
+def _constant(x: ArrayLike) -> str:
     if types.is_weak(x) or getattr(x, "shape", None) == ():
         return str(x)
     return repr(types.spec_of(x)) if hasattr(x, "shape") else repr(x)
 
 
 def debugprint(
-    obj: Any, depth: int = -1, print_type: bool = False, file: Any = None, **_: Any
+    obj: Any,
+    depth: int = -1,
+    print_type: bool = False,
+    file: Any = None,
+    **_: Any,
 ) -> Any:
     """Return the program of a variable, of several, or of a function, line by line."""
     graph = getattr(obj, "graph", None)
@@ -136,20 +141,22 @@ class Print(Op):
         x = as_tensor_variable(x)
         return Apply(self, [x], [x.type()])
 
-    def perform(self, node: Any, inputs: Any, output_storage: Any) -> None:
+    def perform(
+        self, node: Tensor, inputs: Sequence[Any], output_storage: list[list[Any]]
+    ) -> None:
         """Print, and hand on."""
         (x,) = inputs
         self.global_fn(self, x)
         output_storage[0][0] = x
 
-    def infer_shape(self, node: Any, shapes: Any) -> Any:
+    def infer_shape(self, node: Tensor, shapes: Sequence[Any]) -> Sequence[Any]:
         """As the input."""
         return shapes
 
-    def grad(self, inputs: Any, output_grads: Any) -> Any:
+    def grad(self, inputs: Sequence[Any], output_grads: Sequence[Any]) -> Sequence[Any]:
         """Return what arrives."""
         return output_grads
 
-    def R_op(self, inputs: Any, eval_points: Any) -> Any:
+    def R_op(self, inputs: Sequence[Any], eval_points: Sequence[Any]) -> list[Any]:
         """Return what moves."""
         return list(eval_points)

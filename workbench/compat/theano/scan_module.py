@@ -17,7 +17,7 @@ from workbench.control_flow.signature import Until, check_callable, list_entries
 from workbench.core.aliases import rebind_in_place
 from workbench.core.dims import smallest
 from workbench.core.tensor import Tensor
-from workbench.core.types import is_differentiable, is_weak
+from workbench.core.types import Array, ArrayLike, is_differentiable, is_weak
 from workbench.errors import UsageError
 from workbench.gradient.verify import check_mode
 from workbench.ops.elementwise import stop_gradient
@@ -42,7 +42,7 @@ def truncated(
     n = as_length(n_steps) if n_steps is not None else _steps(sequences)
     first = as_tensor_variable(n) - int(last)
 
-    def step(k: Any, *args: Any) -> Any:
+    def step(k: ArrayLike, *args: Any) -> Any:
         return _gated(fn(*args), k >= first)
 
     return step, [arange(n), *sequences]
@@ -90,9 +90,9 @@ def scan(
     n_steps: Any = None,
     truncate_gradient: int = -1,
     go_backwards: bool = False,
-    mode: Any = None,
+    mode: object = None,
     name: str | None = None,
-    profile: Any = False,
+    profile: object = False,
     allow_gc: bool | None = None,
     strict: bool = False,
     return_list: bool = False,
@@ -224,7 +224,7 @@ def _first(x: Any) -> Any:
     return None if x is None else _number(x)
 
 
-def _number(x: Any) -> Any:
+def _number(x: Any) -> Array:
     """A first value; a Python number as such, which takes the dtype of the output."""
     made = as_tensor_variable(x)
     return made._value if is_weak(made._value) else made
@@ -236,7 +236,7 @@ def map(
     non_sequences: Any = None,
     truncate_gradient: int = -1,
     go_backwards: bool = False,
-    mode: Any = None,
+    mode: object = None,
     name: str | None = None,
 ) -> tuple[Any, Any]:
     """``fn`` of each entry of some sequences, and the updates."""
@@ -252,7 +252,7 @@ def reduce(
     outputs_info: Any,
     non_sequences: Any = None,
     go_backwards: bool = False,
-    mode: Any = None,
+    mode: object = None,
     name: str | None = None,
 ) -> tuple[Any, Any]:
     """Return what the last step of a loop gives, and the updates."""
@@ -269,7 +269,7 @@ def foldl(
     sequences: Any,
     outputs_info: Any,
     non_sequences: Any = None,
-    mode: Any = None,
+    mode: object = None,
     name: str | None = None,
 ) -> tuple[Any, Any]:
     """`reduce` from the first entry to the last."""
@@ -281,7 +281,7 @@ def foldr(
     sequences: Any,
     outputs_info: Any,
     non_sequences: Any = None,
-    mode: Any = None,
+    mode: object = None,
     name: str | None = None,
 ) -> tuple[Any, Any]:
     """`reduce` from the last entry to the first."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from workbench.compat.theano.tensor.lifting import lift
+from workbench.core.types import Array, ArrayLike
 from workbench.errors import UsageError
 
 __all__ = [
@@ -21,7 +22,7 @@ __all__ = [
 ]
 
 
-def dot(x: Any, y: Any) -> Any:
+def dot(x: Any, y: Any) -> Array:
     """Return the product of two matrices, of which one is sparse."""
     return lift(x @ y)
 
@@ -29,12 +30,12 @@ def dot(x: Any, y: Any) -> Any:
 structured_dot = dot
 
 
-def dense_from_sparse(x: Any) -> Any:
+def dense_from_sparse(x: Any) -> Array:
     """Return a sparse matrix of SciPy's as a constant with all its entries."""
     return lift(as_sparse_variable(x).toarray())
 
 
-def as_sparse_variable(x: Any, name: str | None = None) -> Any:
+def as_sparse_variable(x: ArrayLike, name: str | None = None) -> Any:
     """Return a sparse matrix of SciPy's, as it is."""
     if not hasattr(x, "tocsr"):
         raise UsageError(f"as_sparse_variable: {x!r} is no sparse matrix of SciPy's.")

@@ -11,12 +11,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from workbench.compat.theano.config import config
 from workbench.core import types as specs
 from workbench.core import walk
 from workbench.core.shared import Shared
 from workbench.core.tensor import IDENTITY, Tensor, admit, make_leaf
+from workbench.core.types import Array, ArrayLike
 from workbench.errors import DtypeError, ShapeError
 from workbench.ops import gradients
 from workbench.symbolic import variables
@@ -42,7 +44,7 @@ COMPLEX = ("complex64", "complex128")
 ALL_DTYPES = ("bool", *INTEGERS, *UNSIGNED, *FLOATS, *COMPLEX)
 
 
-def dtype_name(dtype: Any) -> str:
+def dtype_name(dtype: npt.DTypeLike | None) -> str:
     """A dtype as Theano writes it; ``"floatX"`` and None are the configured one."""
     if dtype is None or (isinstance(dtype, str) and dtype == "floatX"):
         return config.floatX
@@ -52,11 +54,11 @@ def dtype_name(dtype: Any) -> str:
 class Type:
     """What all types derive from: calling one makes a variable of it."""
 
-    def __call__(self, name: str | None = None) -> Any:
+    def __call__(self, name: str | None = None) -> Array:
         """Return a new variable of this type."""
         return self.make_variable(name)
 
-    def make_variable(self, name: str | None = None) -> Any:
+    def make_variable(self, name: str | None = None) -> Array:
         """Return a new variable of this type."""
         raise NotImplementedError(
             f"{type(self).__name__} makes no variables: a program's values are arrays"
@@ -84,7 +86,7 @@ class TensorType(Type):
 
     def __init__(
         self,
-        dtype: Any,
+        dtype: npt.DTypeLike | None,
         broadcastable: Sequence[Any],
         name: str | None = None,
         sparse_grad: bool = False,
@@ -113,7 +115,9 @@ class TensorType(Type):
         """Return a constant of this type."""
         return variables.constant(value, name, dtype=self.dtype)
 
-    def clone(self, dtype: Any = None, broadcastable: Any = None) -> TensorType:
+    def clone(
+        self, dtype: npt.DTypeLike | None = None, broadcastable: Any = None
+    ) -> TensorType:
         """Return the same type but for what is given."""
         return TensorType(
             self.dtype if dtype is None else dtype,
@@ -122,7 +126,7 @@ class TensorType(Type):
 
     def filter(
         self, value: Any, strict: bool = False, allow_downcast: bool | None = None
-    ) -> Any:
+    ) -> Array:
         """Return an array of this type, or an error that says what does not fit."""
         array = np.asarray(value)
         if strict and array.dtype != self.numpy_dtype:
@@ -135,7 +139,7 @@ class TensorType(Type):
             raise ShapeError(f"an array of shape {array.shape} does not fit {self!r}.")
         return array.astype(self.dtype, copy=False)
 
-    def filter_variable(self, other: Any, allow_convert: bool = True) -> Any:
+    def filter_variable(self, other: Any, allow_convert: bool = True) -> Array:
         """Return a variable of this type made from a variable or a value."""
         made = as_tensor_variable(other)
         return made if made.dtype == self.dtype else made.astype(self.dtype)
@@ -200,14 +204,14 @@ def type_of(x: Any) -> Any:
     return TensorType(x.dtype, tuple(isinstance(n, int) and n == 1 for n in x.shape))
 
 
-def tensor(*args: Any, **settings: Any) -> Any:
+def tensor(*args: Any, **settings: Any) -> Array:
     """Return a new variable of the type that the arguments make, and of a ``name``."""
     name = settings.pop("name", None)
     return TensorType(*args, **settings)(name)
 
 
-def _symbol(kind: str, broadcastable: tuple[bool, ...]) -> Callable[..., Tensor]:
-    def symbol(name: str | None = None, dtype: Any = None) -> Any:
+def _symbol(kind: str, broadcastable: tuple[bool, ...]) -> Callable[..., Any]:
+    def symbol(name: str | None = None, dtype: npt.DTypeLike | None = None) -> Array:
         return TensorType(dtype, broadcastable)(name)
 
     symbol.__name__ = symbol.__qualname__ = kind
@@ -242,7 +246,9 @@ for _broadcastable, _kind in KINDS.items():
         SYMBOLS[_prefix + _plural] = _several(_made, _prefix + _plural)
 
 
-def as_tensor_variable(x: Any, name: str | None = None, ndim: int | None = None) -> Any:
+def as_tensor_variable(
+    x: ArrayLike, name: str | None = None, ndim: int | None = None
+) -> Tensor:
     """Return a variable: itself, or a constant that holds a value.
 
     A list of variables is stacked. A Python number stays one: beside float32 the
@@ -268,7 +274,10 @@ def as_tensor_variable(x: Any, name: str | None = None, ndim: int | None = None)
 
 
 def constant(
-    x: Any, name: str | None = None, ndim: int | None = None, dtype: Any = None
+    x: ArrayLike,
+    name: str | None = None,
+    ndim: int | None = None,
+    dtype: npt.DTypeLike | None = None,
 ) -> Tensor:
     """Return a variable that holds a value.
 
@@ -323,7 +332,7 @@ class Tag(SimpleNamespace):
         raise AttributeError(f"nothing has set .tag.{name} of {self._variable!r}")
 
 
-def _tested(x: Tensor) -> Any:
+def _tested(x: Tensor) -> Array:
     if x._value is not None:
         return x.value
     if isinstance(x, Shared):
@@ -346,6 +355,6 @@ def tag_of(x: Tensor) -> Tag:
     return made
 
 
-def get_test_value(x: Any) -> Any:
+def get_test_value(x: ArrayLike) -> Any:
     """Return the test value of a variable: what is set, or follows from what is set."""
     return tag_of(x).test_value if isinstance(x, Tensor) else x

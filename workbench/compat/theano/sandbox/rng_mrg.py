@@ -13,6 +13,6 @@ class MRG_RandomStreams(RandomStreams):
     """Random variables; the generator is NumPy's, as for `RandomStreams`."""
 
     def __init__(
-        self, seed: int | None = 12345, use_cuda: Any = None, **settings: Any
+        self, seed: int | None = 12345, use_cuda: object = None, **settings: Any
     ) -> None:
         super().__init__(seed, **settings)

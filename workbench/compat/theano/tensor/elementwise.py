@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from workbench.compat.theano.tensor.lifting import (
     Function,
@@ -18,6 +20,7 @@ from workbench.compat.theano.tensor.lifting import (
 from workbench.compat.theano.types import as_tensor_variable, dtype_name, tag_of
 from workbench.core.dims import broadcast_shapes
 from workbench.core.tensor import Tensor, value_of
+from workbench.core.types import Array, ArrayLike
 from workbench.ops.indexing import GETITEM, as_index
 
 __all__ = ["TABLE", "cast", "clip", "inv", "round", "second", "switch"]
@@ -29,14 +32,14 @@ __all__ = ["TABLE", "cast", "clip", "inv", "round", "second", "switch"]
 # formula is chosen when the logarithm is written.
 
 
-def of_scores(probabilities: Any, scores: Any, axis: int) -> Any:
+def of_scores(probabilities: ArrayLike, scores: ArrayLike, axis: int) -> Any:
     """Probabilities that know the scores of which they are the softmax."""
     if isinstance(probabilities, Tensor) and probabilities._value is None:
         tag_of(probabilities)._scores = scores, axis
     return probabilities
 
 
-def log(x: Any) -> Any:
+def log(x: ArrayLike) -> Array:
     """`numpy.log`; of a sigmoid or a softmax its own formula."""
     made = _known(x) if isinstance(x, Tensor) and x._value is None else None
     return np.log(x) if made is None else made
@@ -64,11 +67,11 @@ def _known(x: Tensor) -> Any:
     return made[as_index(x.params["key"], tuple(x.inputs[1:]))]
 
 
-def _is(x: Any, name: str) -> bool:
+def _is(x: ArrayLike, name: str) -> bool:
     return isinstance(x, Tensor) and x.op.name == name
 
 
-def _one(x: Any) -> bool:
+def _one(x: ArrayLike) -> bool:
     """Return whether an operand is the number 1."""
     value = value_of(x)
     return value is not None and np.ndim(value) == 0 and bool(value == 1)
@@ -77,12 +80,12 @@ def _one(x: Any) -> bool:
 # The functions
 
 
-def inv(x: Any) -> Any:
+def inv(x: ArrayLike) -> Array:
     """Return one over ``x``; a float for integers too."""
     return lift(np.true_divide(1, x), (x,))
 
 
-def round(x: Any, mode: str = "half_to_even") -> Any:
+def round(x: Any, mode: str = "half_to_even") -> Array:
     """The nearest integers; ``mode="half_away_from_zero"`` takes a half outwards."""
     if mode == "half_to_even":
         return lift(np.round(x), (x,))
@@ -91,17 +94,17 @@ def round(x: Any, mode: str = "half_to_even") -> Any:
     return lift(np.sign(x) * np.floor(np.abs(x) + 0.5), (x,))
 
 
-def iround(x: Any, mode: str = "half_to_even") -> Any:
+def iround(x: Any, mode: str = "half_to_even") -> Array:
     """Return the nearest integers, as int64."""
     return round(x, mode).astype("int64")
 
 
-def cast(x: Any, dtype: Any) -> Any:
+def cast(x: ArrayLike, dtype: npt.DTypeLike | None) -> Array:
     """`x.astype`; ``"floatX"`` is the configured dtype."""
     return as_tensor_variable(x).astype(dtype_name(dtype))
 
 
-def switch(condition: Any, on_true: Any, on_false: Any) -> Any:
+def switch(condition: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Array:
     """`numpy.where`, where a number that is no boolean is true if it is not 0."""
     condition = as_tensor_variable(condition)
     if condition.dtype != bool:
@@ -109,69 +112,69 @@ def switch(condition: Any, on_true: Any, on_false: Any) -> Any:
     return lift(np.where(condition, on_true, on_false))
 
 
-def where(condition: Any, *branches: Any, **_: Any) -> Any:
+def where(condition: ArrayLike, *branches: Any, **_: Any) -> Any:
     """`switch`; of a condition alone, the indices where it is not 0."""
     if not branches:
         return lift(np.nonzero(as_tensor_variable(condition)))
     return switch(condition, *branches)
 
 
-def clip(x: Any, min: Any, max: Any) -> Any:
+def clip(x: ArrayLike, min: ArrayLike, max: ArrayLike) -> Array:
     """`numpy.clip`."""
     return lift(np.clip(x, min, max), (x, min, max))
 
 
-def second(a: Any, b: Any) -> Any:
+def second(a: ArrayLike, b: ArrayLike) -> Array:
     """``b``, broadcast to the shape of ``a`` (also `fill`)."""
     a, b = as_tensor_variable(a), as_tensor_variable(b)
     return lift(np.broadcast_to(b, broadcast_shapes(a.shape, b.shape)))
 
 
-def identity(x: Any) -> Any:
+def identity(x: ArrayLike) -> Array:
     """`numpy.copy`: the same values (also `tensor_copy`)."""
     return lift(np.copy(as_tensor_variable(x)))
 
 
-def complex(real: Any, imag: Any) -> Any:
+def complex(real: ArrayLike, imag: ArrayLike) -> Array:
     """Return a complex array of its real and imaginary part."""
     return lift(np.add(real, np.multiply(1j, imag)), (real, imag))
 
 
-def complex_from_polar(radius: Any, angle: Any) -> Any:
+def complex_from_polar(radius: ArrayLike, angle: ArrayLike) -> Array:
     """Return a complex array of its modulus and argument."""
     return lift(np.multiply(radius, np.exp(np.multiply(1j, angle))), (radius, angle))
 
 
-def ceil_intdiv(a: Any, b: Any) -> Any:
+def ceil_intdiv(a: ArrayLike, b: ArrayLike) -> Array:
     """Return the quotient of integers, rounded up."""
     return lift(-(-as_tensor_variable(a) // b))
 
 
-def tri_gamma(x: Any) -> Any:
+def tri_gamma(x: ArrayLike) -> Array:
     """`scipy.special.polygamma` of order 1."""
     from workbench.scipy import special
 
     return lift(special.polygamma(1, x), (x,))
 
 
-def chi2sf(x: Any, k: Any) -> Any:
+def chi2sf(x: ArrayLike, k: ArrayLike) -> Array:
     """Return the survival function of the chi-squared law: `scipy.special.chdtrc`."""
     from workbench.scipy import special
 
     return lift(special.chdtrc(k, x), (x, k))
 
 
-def smallest(*xs: Any) -> Any:
+def smallest(*xs: Any) -> Array:
     """Return the least entry of several arrays, entry by entry."""
     return lift(reduce(np.minimum, xs), xs)
 
 
-def largest(*xs: Any) -> Any:
+def largest(*xs: Any) -> Array:
     """Return the greatest entry of several arrays, entry by entry."""
     return lift(reduce(np.maximum, xs), xs)
 
 
-def _folded(function: Any, name: str) -> Function:
+def _folded(function: Callable[..., Any], name: str) -> Function:
     """Return a function of two that Theano lets take any number."""
 
     def call(*operands: Any) -> Any:

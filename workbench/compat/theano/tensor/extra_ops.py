@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from workbench.compat.theano.op import Apply, Op
 from workbench.compat.theano.tensor import reductions, shapes, subtensor
 from workbench.compat.theano.tensor.lifting import lift, one
 from workbench.compat.theano.types import TensorType, as_tensor_variable, dtype_name
+from workbench.core.tensor import Tensor
+from workbench.core.types import Array, ArrayLike, Axis
 from workbench.errors import UsageError
 from workbench.ops.updates import at
 
@@ -37,7 +41,7 @@ compress = subtensor.compress
 repeat = shapes.repeat
 
 
-def squeeze(x: Any, axis: Any = None) -> Any:
+def squeeze(x: ArrayLike, axis: Axis = None) -> Any:
     """Return the array without its axes that are known to have the length 1."""
     x = as_tensor_variable(x)
     if axis is None:
@@ -45,7 +49,7 @@ def squeeze(x: Any, axis: Any = None) -> Any:
     return lift(np.squeeze(x, axis=axis)) if axis != () else x
 
 
-def diff(x: Any, n: int = 1, axis: int = -1) -> Any:
+def diff(x: ArrayLike, n: int = 1, axis: int = -1) -> Array:
     """`numpy.diff`."""
     return lift(np.diff(as_tensor_variable(x), n, axis))
 
@@ -55,7 +59,9 @@ class _Counted(Op):
 
     __props__ = ("function", "dtypes", "settings")
 
-    def __init__(self, function: Any, dtypes: Any, **settings: Any) -> None:
+    def __init__(
+        self, function: Callable[..., Any], dtypes: Any, **settings: Any
+    ) -> None:
         self.function = function
         self.dtypes = tuple(dtypes)
         self.settings = tuple(settings.items())
@@ -65,7 +71,9 @@ class _Counted(Op):
         outputs = [TensorType(d, (False,))() for d in self.dtypes]
         return Apply(self, inputs, outputs)
 
-    def perform(self, node: Any, inputs: Any, output_storage: Any) -> None:
+    def perform(
+        self, node: Tensor, inputs: Sequence[Any], output_storage: list[list[Any]]
+    ) -> None:
         """Call the function."""
         made = self.function(*inputs, **dict(self.settings))
         for cell, y in zip(
@@ -75,7 +83,10 @@ class _Counted(Op):
 
 
 def bincount(
-    x: Any, weights: Any = None, minlength: Any = None, assert_nonneg: bool = False
+    x: Any,
+    weights: Any = None,
+    minlength: int | None = None,
+    assert_nonneg: bool = False,
 ) -> Any:
     """`numpy.bincount`: how often each integer occurs, or the weights' sum."""
     x = as_tensor_variable(x)
@@ -90,7 +101,7 @@ def bincount(
     return at(np.zeros_like(count, dtype=weights.dtype))[x].add(weights)
 
 
-def to_one_hot(y: Any, nb_class: int, dtype: Any = None) -> Any:
+def to_one_hot(y: Any, nb_class: int, dtype: npt.DTypeLike | None = None) -> Array:
     """Return one row per entry of ``y``: 1 in the column that it names, else 0."""
     y = as_tensor_variable(y)
     columns = np.arange(nb_class)
@@ -116,31 +127,34 @@ def unique(
     return _Counted(np.unique, [x.dtype, *["int64"] * indices], **more)(x)
 
 
-def searchsorted(x: Any, v: Any, side: Any = "left", sorter: Any = None) -> Any:
+def searchsorted(
+    x: Any, v: Any, side: Literal["left", "right"] = "left", sorter: Any = None
+) -> Array:
     """`numpy.searchsorted`."""
-    return lift(np.searchsorted(as_tensor_variable(x), v, side=side, sorter=sorter))
+    line: Any = as_tensor_variable(x)
+    return lift(np.searchsorted(line, v, side=side, sorter=sorter))
 
 
-def fill_diagonal(a: Any, val: Any) -> Any:
+def fill_diagonal(a: ArrayLike, val: ArrayLike) -> Array:
     """Return a copy of a matrix with ``val`` on its diagonal."""
     return fill_diagonal_offset(a, val, 0)
 
 
-def fill_diagonal_offset(a: Any, val: Any, offset: Any) -> Any:
+def fill_diagonal_offset(a: Any, val: Any, offset: Any) -> Array:
     """Return a copy of a matrix with ``val`` on a diagonal."""
     a = as_tensor_variable(a)
     on = np.eye(a.shape[0], a.shape[1], int(offset), dtype=bool, like=a)
     return lift(np.where(on, as_tensor_variable(val).astype(a.dtype), a))
 
 
-def bartlett(M: Any) -> Any:
+def bartlett(M: Any) -> Array:
     """`numpy.bartlett`: the triangular window of ``M`` points."""
     return lift(np.bartlett(M))
 
 
 def ravel_multi_index(
-    multi_index: Any, dims: Any, mode: Any = "raise", order: Any = "C"
-) -> Any:
+    multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C"
+) -> Array:
     """`numpy.ravel_multi_index`."""
     places, rest = 0, 1
     parts = list(zip(multi_index, dims, strict=True))
@@ -150,7 +164,7 @@ def ravel_multi_index(
     return lift(places)
 
 
-def unravel_index(indices: Any, dims: Any, order: Any = "C") -> list[Any]:
+def unravel_index(indices: ArrayLike, dims: Any, order: str = "C") -> list[Any]:
     """`numpy.unravel_index`."""
     left, found = as_tensor_variable(indices), []
     lengths = list(dims)

@@ -67,7 +67,7 @@ def special(ours: str, name: str) -> Function:
     return documented(call, name, f"scipy.special.{ours}")
 
 
-def axes(axis: Any) -> Any:
+def axes(axis: Any) -> int | tuple[int, ...] | None:
     """Return an axis or several: Theano takes lists, NumPy tuples."""
     if isinstance(axis, (list, np.ndarray)):
         return tuple(int(n) for n in np.atleast_1d(axis))
@@ -85,7 +85,7 @@ def as_length(n: Any) -> Any:
     return as_integer(n)
 
 
-def as_lengths(shape: Any, ndim: int | None = None) -> tuple[Any, ...]:
+def as_lengths(shape: Any, ndim: int | None = None) -> Any:
     """A shape: a tuple, a list, or a vector of integers whose length is known."""
     if isinstance(shape, Tensor) and shape.ndim == 1:
         count = shape.shape[0] if ndim is None else ndim

@@ -9,6 +9,7 @@ import numpy as np
 from workbench.compat.theano.tensor import shapes
 from workbench.compat.theano.tensor.lifting import Function, documented, lift
 from workbench.compat.theano.types import as_tensor_variable
+from workbench.core.types import Array, ArrayLike
 
 __all__ = [
     "SVD",
@@ -48,7 +49,7 @@ trace = shapes.trace
 def _function(ours: str, name: str) -> Function:
     function = getattr(np.linalg, ours)
 
-    def call(x: Any, *more: Any, **settings: Any) -> Any:
+    def call(x: ArrayLike, *more: Any, **settings: Any) -> Any:
         given = (as_tensor_variable(x), *more)
         return lift(function(*given, **settings), given)
 
@@ -64,38 +65,38 @@ tensorinv = _function("tensorinv", "tensorinv")
 tensorsolve = _function("tensorsolve", "tensorsolve")
 
 
-def eigh(a: Any, UPLO: str = "L") -> Any:
+def eigh(a: ArrayLike, UPLO: str = "L") -> Any:
     """`numpy.linalg.eigh`: eigenvalues, ascending, and eigenvectors."""
     how: Any = UPLO
     return lift(np.linalg.eigh(as_tensor_variable(a), UPLO=how))
 
 
-def svd(a: Any, full_matrices: Any = True, compute_uv: Any = True) -> Any:
+def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True) -> Any:
     """`numpy.linalg.svd`: u, the singular values, and the transpose of v."""
     vectors: Any = bool(compute_uv)
     x = as_tensor_variable(a)
     return lift(np.linalg.svd(x, bool(full_matrices), vectors))
 
 
-def qr(a: Any, mode: str = "reduced") -> Any:
+def qr(a: ArrayLike, mode: str = "reduced") -> Any:
     """`numpy.linalg.qr`."""
     how: Any = mode
     return lift(np.linalg.qr(as_tensor_variable(a), how))
 
 
-def lstsq(x: Any, y: Any, rcond: Any = None) -> Any:
+def lstsq(x: ArrayLike, y: ArrayLike, rcond: Any = None) -> Any:
     """`numpy.linalg.lstsq`."""
     return lift(
         np.linalg.lstsq(as_tensor_variable(x), as_tensor_variable(y), rcond=rcond)
     )
 
 
-def norm(x: Any, ord: Any = None) -> Any:
+def norm(x: ArrayLike, ord: Any = None) -> Array:
     """`numpy.linalg.norm` of a vector or a matrix; Frobenius if no ``ord`` is given."""
     return lift(np.linalg.norm(as_tensor_variable(x), ord))
 
 
-def matrix_dot(*args: Any) -> Any:
+def matrix_dot(*args: Any) -> Array:
     """Return the product of several matrices, from left to right."""
     made = args[0]
     for factor in args[1:]:
@@ -103,12 +104,12 @@ def matrix_dot(*args: Any) -> Any:
     return made
 
 
-def extract_diag(x: Any) -> Any:
+def extract_diag(x: ArrayLike) -> Array:
     """Return the diagonal of a matrix."""
     return lift(np.diagonal(as_tensor_variable(x)))
 
 
-def alloc_diag(x: Any) -> Any:
+def alloc_diag(x: ArrayLike) -> Array:
     """Return the matrix with a vector on its diagonal."""
     return lift(np.diag(as_tensor_variable(x)))
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from workbench.compat.theano.tensor.lifting import (
     Function,
@@ -14,20 +16,21 @@ from workbench.compat.theano.tensor.lifting import (
     lift,
 )
 from workbench.compat.theano.types import as_tensor_variable
+from workbench.core.types import Array, ArrayLike, Axis
 from workbench.errors import UsageError
 from workbench.ops import products
 
 __all__ = ["TABLE", "max_and_argmax", "norm", "topk_and_argtopk"]
 
 
-def _reduction(function: Any, name: str) -> Function:
+def _reduction(function: Callable[..., Any], name: str) -> Function:
     def call(
-        input: Any,
-        axis: Any = None,
-        dtype: Any = None,
+        input: ArrayLike,
+        axis: Axis = None,
+        dtype: npt.DTypeLike | None = None,
         keepdims: bool = False,
-        acc_dtype: Any = None,
-    ) -> Any:
+        acc_dtype: npt.DTypeLike | None = None,
+    ) -> Array:
         return lift(
             function(
                 as_tensor_variable(input), axis=axes(axis), dtype=acc_dtype or dtype,
@@ -38,21 +41,21 @@ def _reduction(function: Any, name: str) -> Function:
     return documented(call, name, f"numpy.{function.__name__}")
 
 
-def _choice(function: Any, name: str) -> Function:
-    def call(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+def _choice(function: Callable[..., Any], name: str) -> Function:
+    def call(x: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Array:
         return lift(function(as_tensor_variable(x), axis=axes(axis), keepdims=keepdims))
 
     return documented(call, name, f"numpy.{function.__name__}")
 
 
-def _spread(function: Any, name: str) -> Function:
+def _spread(function: Callable[..., Any], name: str) -> Function:
     def call(
-        input: Any,
-        axis: Any = None,
+        input: ArrayLike,
+        axis: Axis = None,
         ddof: int = 0,
         keepdims: bool = False,
         corrected: bool = False,
-    ) -> Any:
+    ) -> Array:
         # `corrected` chooses another formula of the same number.
         x = as_tensor_variable(input)
         return lift(function(x, axis=axes(axis), ddof=ddof, keepdims=keepdims))
@@ -63,11 +66,11 @@ def _spread(function: Any, name: str) -> Function:
 def prod(
     input: Any,
     axis: Any = None,
-    dtype: Any = None,
+    dtype: npt.DTypeLike | None = None,
     keepdims: bool = False,
-    acc_dtype: Any = None,
+    acc_dtype: npt.DTypeLike | None = None,
     no_zeros_in_input: bool = False,
-) -> Any:
+) -> Array:
     """`numpy.prod`; its gradient is right where entries are 0, asked for or not."""
     x = as_tensor_variable(input)
     return lift(
@@ -75,17 +78,19 @@ def prod(
     )
 
 
-def argmax(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+def argmax(x: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Array:
     """`numpy.argmax`, along several axes too."""
     return _where_best(np.argmax, x, axis, keepdims)
 
 
-def argmin(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+def argmin(x: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Array:
     """`numpy.argmin`, along several axes too."""
     return _where_best(np.argmin, x, axis, keepdims)
 
 
-def _where_best(function: Any, x: Any, axis: Any, keepdims: bool) -> Any:
+def _where_best(
+    function: Callable[..., Any], x: Any, axis: Any, keepdims: bool
+) -> Array:
     x, axis = as_tensor_variable(x), axes(axis)
     if not isinstance(axis, tuple):
         return lift(function(x, axis=axis, keepdims=keepdims))
@@ -100,13 +105,13 @@ def _where_best(function: Any, x: Any, axis: Any, keepdims: bool) -> Any:
     return lift(np.expand_dims(found, tuple(chosen)) if keepdims else found)
 
 
-def max_and_argmax(a: Any, axis: Any = None, keepdims: bool = False) -> list[Any]:
+def max_and_argmax(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """Return the greatest entries and where they stand."""
     best = np.max(as_tensor_variable(a), axis=axes(axis), keepdims=keepdims)
     return [lift(best), argmax(a, axis, keepdims)]
 
 
-def norm(x: Any, ord: Any = 2, axis: Any = None, keepdims: bool = False) -> Any:
+def norm(x: Any, ord: Any = 2, axis: Any = None, keepdims: bool = False) -> Array:
     """Return the norm of order ``ord`` of all entries, or along axes.
 
     Order 0 counts what is not 0; infinity and minus infinity are the greatest and the
@@ -127,33 +132,43 @@ def norm(x: Any, ord: Any = 2, axis: Any = None, keepdims: bool = False) -> Any:
         flat = np.ravel(size) if axis is None else size
         found = np.linalg.norm(flat, axis=None if axis is None else axes(axis))
         if keepdims:
-            kept = tuple(range(size.ndim)) if axis is None else axes(axis)
-            found = np.expand_dims(found, kept)
+            lost: Any = tuple(range(size.ndim)) if axis is None else axes(axis)
+            found = np.expand_dims(found, lost)
         return lift(found)
     return lift(np.sum(size**ord, **how) ** (1.0 / ord))
 
 
-def cumsum(x: Any, axis: Any = None) -> Any:
+def cumsum(x: Any, axis: Any = None) -> Array:
     """`numpy.cumsum`."""
     return lift(np.cumsum(as_tensor_variable(x), axis=axis))
 
 
-def cumprod(x: Any, axis: Any = None) -> Any:
+def cumprod(x: Any, axis: Any = None) -> Array:
     """`numpy.cumprod`."""
     return lift(np.cumprod(as_tensor_variable(x), axis=axis))
 
 
-def ptp(a: Any, axis: Any = None) -> Any:
+def ptp(a: ArrayLike, axis: Axis = None) -> Array:
     """`numpy.ptp`: the greatest entry less the least."""
     return lift(np.ptp(as_tensor_variable(a), axis=axis))
 
 
-def sort(x: Any, axis: Any = -1, kind: Any = "quicksort", order: Any = None) -> Any:
+def sort(
+    x: Any,
+    axis: Any = -1,
+    kind: Any = "quicksort",
+    order: str | None = None,
+) -> Array:
     """`numpy.sort`."""
     return lift(np.sort(as_tensor_variable(x), axis=axis, kind=kind))
 
 
-def argsort(x: Any, axis: Any = -1, kind: Any = "quicksort", order: Any = None) -> Any:
+def argsort(
+    x: Any,
+    axis: Any = -1,
+    kind: Any = "quicksort",
+    order: str | None = None,
+) -> Array:
     """`numpy.argsort`."""
     return lift(np.argsort(as_tensor_variable(x), axis=axis, kind=kind))
 
@@ -164,7 +179,7 @@ def topk_and_argtopk(
     axis: int | None = -1,
     sorted: bool = True,
     idx_dtype: str = "int64",
-) -> list[Any]:
+) -> Any:
     """The ``kth`` greatest entries along an axis (the least if negative), and where."""
     x = as_tensor_variable(x)
     if axis is None:
@@ -180,34 +195,37 @@ def topk_and_argtopk(
     ]
 
 
-def topk(x: Any, kth: int, axis: int | None = -1, sorted: bool = True) -> Any:
+def topk(x: ArrayLike, kth: int, axis: int | None = -1, sorted: bool = True) -> Array:
     """The ``kth`` greatest entries along an axis; the least if it is negative."""
     return topk_and_argtopk(x, kth, axis)[0]
 
 
 def argtopk(
-    x: Any,
+    x: ArrayLike,
     kth: int,
     axis: int | None = -1,
     sorted: bool = True,
     idx_dtype: str = "int64",
-) -> Any:
+) -> Array:
     """Return where the ``kth`` greatest entries along an axis stand."""
     return topk_and_argtopk(x, kth, axis, sorted, idx_dtype)[1]
 
 
 def prod_without_zeros(
-    input: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False
-) -> Any:
+    input: Any,
+    axis: Any = None,
+    dtype: npt.DTypeLike | None = None,
+    keepdims: bool = False,
+) -> Array:
     """Return the product of the entries that are not 0."""
     x = as_tensor_variable(input)
     return lift(products.prod_without_zeros(x, axes(axis), dtype, keepdims))
 
 
-def _op(function: Any, name: str) -> Function:
+def _op(function: Callable[..., Any], name: str) -> Function:
     """A reduction as old programs make one first: ``T.elemwise.Prod(axis=0)(x)``."""
 
-    def made(axis: Any = None, *args: Any, **settings: Any) -> Function:
+    def made(axis: Axis = None, *args: Any, **settings: Any) -> Function:
         return lambda x: function(x, axis, *args, **settings)
 
     made.__name__ = made.__qualname__ = name

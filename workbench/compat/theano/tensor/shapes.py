@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from workbench.compat.theano.config import config
 from workbench.compat.theano.op import Apply, Op
@@ -19,6 +21,8 @@ from workbench.compat.theano.tensor.lifting import (
     one,
 )
 from workbench.compat.theano.types import as_tensor_variable, dtype_name
+from workbench.core.tensor import Tensor
+from workbench.core.types import Array, ArrayLike
 from workbench.errors import ShapeError, UsageError
 from workbench.ops import shaping
 
@@ -35,7 +39,7 @@ __all__ = [
 ]
 
 
-def dimshuffle(x: Any, *pattern: Any) -> Any:
+def dimshuffle(x: ArrayLike, *pattern: Any) -> Array:
     """Return the axes in another order; ``"x"`` is a new axis of length 1.
 
     An axis that the pattern leaves out must have the length 1.
@@ -65,13 +69,13 @@ def dimshuffle(x: Any, *pattern: Any) -> Any:
     return np.expand_dims(x, new) if new else x
 
 
-def reshape(x: Any, newshape: Any, ndim: int | None = None) -> Any:
+def reshape(x: ArrayLike, newshape: Any, ndim: int | None = None) -> Array:
     """`numpy.reshape`; the lengths may be variables."""
     shape = as_lengths(newshape, ndim)
     return lift(np.reshape(as_tensor_variable(x), shape))
 
 
-def flatten(x: Any, ndim: int | None = None, outdim: int | None = None) -> Any:
+def flatten(x: ArrayLike, ndim: int | None = None, outdim: int | None = None) -> Array:
     """Return the last axes as one, so that ``ndim`` are left; one unless given."""
     x, left = as_tensor_variable(x), ndim or outdim or 1
     if not 1 <= left <= max(x.ndim, 1):
@@ -81,23 +85,23 @@ def flatten(x: Any, ndim: int | None = None, outdim: int | None = None) -> Any:
     return np.reshape(x, (*x.shape[: left - 1], -1))
 
 
-def shape_padleft(t: Any, n_ones: int = 1) -> Any:
+def shape_padleft(t: ArrayLike, n_ones: int = 1) -> Array:
     """``n_ones`` new axes in front."""
     return lift(np.expand_dims(as_tensor_variable(t), tuple(range(n_ones))))
 
 
-def shape_padright(t: Any, n_ones: int = 1) -> Any:
+def shape_padright(t: ArrayLike, n_ones: int = 1) -> Array:
     """``n_ones`` new axes at the end."""
     t = as_tensor_variable(t)
     return lift(np.expand_dims(t, tuple(range(t.ndim, t.ndim + n_ones))))
 
 
-def shape_padaxis(t: Any, axis: int) -> Any:
+def shape_padaxis(t: ArrayLike, axis: int) -> Array:
     """Return a new axis at ``axis``."""
     return lift(np.expand_dims(as_tensor_variable(t), axis))
 
 
-def addbroadcast(x: Any, *axes: int) -> Any:
+def addbroadcast(x: ArrayLike, *axes: int) -> Any:
     """The same array, whose axes ``axes`` have the length 1; checked when it runs."""
     x = as_tensor_variable(x)
     chosen = {n % x.ndim for n in axes}
@@ -106,7 +110,7 @@ def addbroadcast(x: Any, *axes: int) -> Any:
     return specify_shape(x, [1 if n in chosen else None for n in range(x.ndim)])
 
 
-def unbroadcast(x: Any, *axes: int) -> Any:
+def unbroadcast(x: ArrayLike, *axes: int) -> Array:
     """Return the array itself: an axis of length 1 broadcasts here, as in NumPy."""
     return as_tensor_variable(x)
 
@@ -117,7 +121,7 @@ def patternbroadcast(x: Any, broadcastable: Any) -> Any:
     return addbroadcast(x, *axes) if axes else as_tensor_variable(x)
 
 
-def specify_shape(x: Any, shape: Any) -> Any:
+def specify_shape(x: Any, shape: Any) -> Array:
     """Return the same array, whose shape is declared, and checked when it runs."""
     return lift(shaping.specify_shape(as_tensor_variable(x), _given(shape)))
 
@@ -128,17 +132,17 @@ def _given(shape: Any) -> Any:
     return [n if known(n) else None for n in lengths]
 
 
-def join(axis: int, *tensors: Any) -> Any:
+def join(axis: int, *tensors: Any) -> Array:
     """`numpy.concatenate`, with the axis first; a view of one array."""
     return concatenate(list(tensors), axis)
 
 
-def concatenate(tensor_list: Any, axis: int = 0) -> Any:
+def concatenate(tensor_list: Any, axis: int = 0) -> Array:
     """`numpy.concatenate`."""
     return lift(np.concatenate([as_tensor_variable(t) for t in tensor_list], axis=axis))
 
 
-def stack(*tensors: Any, axis: Any = 0) -> Any:
+def stack(*tensors: Any, axis: Any = 0) -> Array:
     """`numpy.stack` of a list, or of several arguments."""
     parts: Any = tensors
     if isinstance(tensors[0], (list, tuple)):
@@ -153,17 +157,17 @@ def stacklists(arg: Any) -> Any:
     return as_tensor_variable(arg)
 
 
-def vertical_stack(*args: Any) -> Any:
+def vertical_stack(*args: Any) -> Array:
     """Matrices one below the other."""
     return concatenate(args, 0)
 
 
-def horizontal_stack(*args: Any) -> Any:
+def horizontal_stack(*args: Any) -> Array:
     """Matrices side by side."""
     return concatenate(args, 1)
 
 
-def split(x: Any, splits_size: Any, n_splits: int, axis: int = 0) -> list[Any]:
+def split(x: ArrayLike, splits_size: Any, n_splits: int, axis: int = 0) -> list[Any]:
     """Parts of ``splits_size`` entries along an axis; they must add up to all."""
     x, sizes = as_tensor_variable(x), as_lengths(splits_size, n_splits)
     if len(sizes) != n_splits:
@@ -178,7 +182,7 @@ def split(x: Any, splits_size: Any, n_splits: int, axis: int = 0) -> list[Any]:
     return [x[(*before, slice(a, b))] for a, b in pairwise(ends)]
 
 
-def tile(x: Any, reps: Any, ndim: int | None = None) -> Any:
+def tile(x: ArrayLike, reps: Any, ndim: int | None = None) -> Array:
     """`numpy.tile`."""
     x = as_tensor_variable(x)
     counts = as_lengths(reps if isinstance(reps, (list, tuple)) else (reps,))
@@ -187,7 +191,7 @@ def tile(x: Any, reps: Any, ndim: int | None = None) -> Any:
     return lift(np.tile(x, counts))
 
 
-def repeat(x: Any, repeats: Any, axis: int | None = None) -> Any:
+def repeat(x: ArrayLike, repeats: Any, axis: int | None = None) -> Array:
     """`numpy.repeat`."""
     count = as_length(repeats) if np.ndim(repeats) == 0 else repeats
     return lift(np.repeat(as_tensor_variable(x), count, axis=axis))
@@ -205,12 +209,12 @@ def roll(x: Any, shift: Any, axis: int | None = None) -> Any:
     return lift(np.take(x, places, axis=axis))
 
 
-def transpose(x: Any, axes: Any = None) -> Any:
+def transpose(x: ArrayLike, axes: Any = None) -> Array:
     """`numpy.transpose`."""
     return lift(np.transpose(as_tensor_variable(x), axes))
 
 
-def batched_dot(a: Any, b: Any) -> Any:
+def batched_dot(a: ArrayLike, b: ArrayLike) -> Array:
     """Return the product of each pair of arrays along the first axis."""
     a, b = as_tensor_variable(a), as_tensor_variable(b)
     if a.ndim == 0 or b.ndim == 0:
@@ -227,7 +231,7 @@ def batched_dot(a: Any, b: Any) -> Any:
     return batched_tensordot(a, b, [[a.ndim - 1], [max(1, b.ndim - 2)]])
 
 
-def batched_tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
+def batched_tensordot(a: ArrayLike, b: ArrayLike, axes: Any = 2) -> Array:
     """`numpy.tensordot` of each pair of arrays along the first axis."""
     a, b = as_tensor_variable(a), as_tensor_variable(b)
     if isinstance(axes, int):
@@ -245,37 +249,37 @@ def batched_tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     return lift(np.einsum(f"{spelt[0]},{spelt[1]}->{spelt[2]}", a, b))
 
 
-def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
+def tensordot(a: ArrayLike, b: ArrayLike, axes: Any = 2) -> Array:
     """`numpy.tensordot`."""
     return lift(np.tensordot(as_tensor_variable(a), as_tensor_variable(b), axes))
 
 
-def dot(l: Any, r: Any) -> Any:  # noqa: E741 Theano's names
+def dot(l: Any, r: Any) -> Array:  # noqa: E741 Theano's names
     """`numpy.dot`."""
     return lift(np.dot(as_tensor_variable(l), as_tensor_variable(r)))
 
 
-def outer(x: Any, y: Any) -> Any:
+def outer(x: ArrayLike, y: ArrayLike) -> Array:
     """`numpy.outer`."""
     return lift(np.outer(as_tensor_variable(x), as_tensor_variable(y)))
 
 
-def shape(x: Any) -> Any:
+def shape(x: ArrayLike) -> tuple[Any, ...]:
     """Return the shape: a tuple of lengths, each of which may stand in arithmetic."""
     return as_tensor_variable(x).shape
 
 
-def diag(v: Any, k: int = 0) -> Any:
+def diag(v: ArrayLike, k: int = 0) -> Array:
     """`numpy.diag`: the matrix of a vector, or the diagonal of a matrix."""
     return lift(np.diag(as_tensor_variable(v), k))
 
 
-def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """`numpy.diagonal`."""
     return lift(np.diagonal(as_tensor_variable(a), offset, axis1, axis2))
 
 
-def trace(a: Any, offset: int = 0) -> Any:
+def trace(a: ArrayLike, offset: int = 0) -> Array:
     """Return the sum of a diagonal."""
     return lift(np.trace(as_tensor_variable(a), offset))
 
@@ -293,7 +297,7 @@ TABLE["rebroadcast"] = patternbroadcast
 # Arrays made from lengths: `alloc`, `zeros`, `arange`, `eye`.
 
 
-def alloc(value: Any, *shape: Any) -> Any:
+def alloc(value: Any, *shape: Any) -> Array:
     """``value``, broadcast to a shape whose lengths may be variables."""
     if len(shape) == 1 and isinstance(shape[0], (list, tuple)):
         shape = tuple(shape[0])
@@ -302,56 +306,64 @@ def alloc(value: Any, *shape: Any) -> Any:
     return lift(np.broadcast_to(as_tensor_variable(value), as_lengths(shape)))
 
 
-def zeros(shape: Any, dtype: Any = None) -> Any:
+def zeros(shape: Any, dtype: npt.DTypeLike | None = None) -> Array:
     """`numpy.zeros`, of `config.floatX` unless a dtype is given."""
     return alloc(np.zeros((), dtype_name(dtype)), *as_lengths(shape))
 
 
-def ones(shape: Any, dtype: Any = None) -> Any:
+def ones(shape: Any, dtype: npt.DTypeLike | None = None) -> Array:
     """`numpy.ones`, of `config.floatX` unless a dtype is given."""
     return alloc(np.ones((), dtype_name(dtype)), *as_lengths(shape))
 
 
-def zeros_like(model: Any, dtype: Any = None, opt: bool = False) -> Any:
+def zeros_like(
+    model: ArrayLike, dtype: npt.DTypeLike | None = None, opt: bool = False
+) -> Array:
     """`numpy.zeros_like`."""
     kind = None if dtype is None else dtype_name(dtype)
     return lift(np.zeros_like(as_tensor_variable(model), dtype=kind))
 
 
-def ones_like(model: Any, dtype: Any = None, opt: bool = False) -> Any:
+def ones_like(
+    model: ArrayLike, dtype: npt.DTypeLike | None = None, opt: bool = False
+) -> Array:
     """`numpy.ones_like`."""
     kind = None if dtype is None else dtype_name(dtype)
     return lift(np.ones_like(as_tensor_variable(model), dtype=kind))
 
 
-def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Any:
+def arange(
+    start: Any, stop: Any = None, step: Any = 1, dtype: npt.DTypeLike | None = None
+) -> Array:
     """`numpy.arange`; its arguments may be variables."""
     if stop is None:
         start, stop = 0, start
     kind = None if dtype is None else dtype_name(dtype)
-    ends = [as_tensor_variable(n) for n in (start, stop, step)]
+    ends: list[Any] = [as_tensor_variable(n) for n in (start, stop, step)]
     like = next((n for n in ends if n._value is None), ends[0])
     return lift(np.arange(*ends, dtype=kind, like=like))
 
 
-def eye(n: Any, m: Any = None, k: int = 0, dtype: Any = None) -> Any:
+def eye(n: Any, m: Any = None, k: int = 0, dtype: npt.DTypeLike | None = None) -> Array:
     """`numpy.eye`, of `config.floatX` unless a dtype is given."""
     rows = as_length(n)
     columns = rows if m is None else as_length(m)
     how: Any = {"k": int(k), "dtype": dtype_name(dtype)}
     if known(rows) and known(columns):
         return lift(np.eye(rows, columns, **how))
-    like = alloc(np.zeros((), how["dtype"]), rows, columns)
+    like: Any = alloc(np.zeros((), how["dtype"]), rows, columns)
     return lift(np.eye(rows, columns, like=like, **how))
 
 
-def identity_like(x: Any) -> Any:
+def identity_like(x: Any) -> Array:
     """The matrix with ones on its diagonal, in the shape and dtype of another."""
     x = as_tensor_variable(x)
     return lift(np.eye(x.shape[0], x.shape[1], dtype=x.dtype, like=x))
 
 
-def tri(n: Any, m: Any = None, k: int = 0, dtype: Any = None) -> Any:
+def tri(
+    n: Any, m: ArrayLike | None = None, k: int = 0, dtype: npt.DTypeLike | None = None
+) -> Array:
     """`numpy.tri`, of `config.floatX` unless a dtype is given."""
     rows = as_length(n)
     columns = rows if m is None else as_length(m)
@@ -389,21 +401,23 @@ class Assert(Op):
         value = as_tensor_variable(value)
         return Apply(self, [value, *conds], [value.type()])
 
-    def perform(self, node: Any, inputs: Any, output_storage: Any) -> None:
+    def perform(
+        self, node: Tensor, inputs: Sequence[Any], output_storage: list[list[Any]]
+    ) -> None:
         """Look at the conditions, and hand on."""
         value, *conds = inputs
         if not all(map(np.all, conds)):
             raise AssertionError(self.msg)
         output_storage[0][0] = value
 
-    def infer_shape(self, node: Any, shapes: Any) -> Any:
+    def infer_shape(self, node: Tensor, shapes: Sequence[Any]) -> list[Any]:
         """As the first input."""
         return [shapes[0]]
 
-    def grad(self, inputs: Any, output_grads: Any) -> Any:
+    def grad(self, inputs: Sequence[Any], output_grads: Sequence[Any]) -> list[Any]:
         """Return what arrives, to the first input."""
         return [output_grads[0], *[None] * (len(inputs) - 1)]
 
-    def R_op(self, inputs: Any, eval_points: Any) -> Any:
+    def R_op(self, inputs: Sequence[Any], eval_points: Sequence[Any]) -> list[Any]:
         """Return what moves."""
         return [eval_points[0]]

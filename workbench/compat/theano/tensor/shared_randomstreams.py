@@ -6,15 +6,18 @@ value: ``x.rng.get_value()``. The numbers are NumPy's PCG64, not Theano's.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from workbench.compat.theano.op import Apply, Op
 from workbench.compat.theano.tensor.lifting import as_lengths, lift
 from workbench.compat.theano.types import as_tensor_variable, dtype_name
 from workbench.core.shared import Shared
 from workbench.core.tensor import Tensor
+from workbench.core.types import Array, ArrayLike
 from workbench.errors import UsageError
 from workbench.gradient import grad_undefined
 from workbench.ops.elementwise import stop_gradient
@@ -57,15 +60,17 @@ class Drawn(Op):
         """Return the draw itself, which knows its parameters."""
         return Apply(self, [draw, *parameters], [draw.type()])
 
-    def perform(self, node: Any, inputs: Any, output_storage: Any) -> None:
+    def perform(
+        self, node: Tensor, inputs: Sequence[Any], output_storage: list[list[Any]]
+    ) -> None:
         """Hand on the draw."""
         output_storage[0][0] = inputs[0]
 
-    def infer_shape(self, node: Any, shapes: Any) -> Any:
+    def infer_shape(self, node: Tensor, shapes: Sequence[Any]) -> Sequence[Any]:
         """As the draw."""
         return shapes[:1]
 
-    def grad(self, inputs: Any, output_grads: Any) -> Any:
+    def grad(self, inputs: Sequence[Any], output_grads: Sequence[Any]) -> Sequence[Any]:
         """Undefined, unless nobody asks for it."""
         why = "a draw of whole numbers has no derivative by the parameters of its law"
         return [None] + [
@@ -73,7 +78,7 @@ class Drawn(Op):
         ]
 
 
-def _cut(x: Any) -> Any:
+def _cut(x: ArrayLike) -> Any:
     return stop_gradient(x) if isinstance(x, Tensor) else x
 
 
@@ -129,7 +134,9 @@ class RandomStreams:
         self.state_updates.append((made.shared, made.shared))
         return made
 
-    def _drawn(self, method: str, size: Any, *args: Any, dtype: Any = None) -> Any:
+    def _drawn(
+        self, method: str, size: Any, *args: Any, dtype: npt.DTypeLike | None = None
+    ) -> Array:
         stream = self._stream()
         shape = None if size is None else as_lengths(size)
         smooth = method in ("uniform", "normal")
@@ -144,13 +151,13 @@ class RandomStreams:
     def uniform(
         self,
         size: Any = None,
-        low: Any = 0.0,
-        high: Any = 1.0,
+        low: ArrayLike = 0.0,
+        high: ArrayLike = 1.0,
         ndim: int | None = None,
-        dtype: Any = None,
-        nstreams: Any = None,
+        dtype: npt.DTypeLike | None = None,
+        nstreams: object = None,
         **_: Any,
-    ) -> Any:
+    ) -> Array:
         """Uniform on an interval."""
         return self._drawn("uniform", size, low, high, dtype=dtype_name(dtype))
 
@@ -158,12 +165,12 @@ class RandomStreams:
         self,
         size: Any = None,
         avg: Any = 0.0,
-        std: Any = 1.0,
+        std: ArrayLike = 1.0,
         ndim: int | None = None,
-        dtype: Any = None,
-        nstreams: Any = None,
+        dtype: npt.DTypeLike | None = None,
+        nstreams: object = None,
         **_: Any,
-    ) -> Any:
+    ) -> Array:
         """Normal, of a mean and a standard deviation."""
         return self._drawn("normal", size, avg, std, dtype=dtype_name(dtype))
 
@@ -171,13 +178,13 @@ class RandomStreams:
         self,
         size: Any = None,
         n: Any = 1,
-        p: Any = 0.5,
+        p: ArrayLike = 0.5,
         ndim: int | None = None,
-        dtype: Any = "int64",
+        dtype: npt.DTypeLike | None = "int64",
         prob: Any = None,
-        nstreams: Any = None,
+        nstreams: object = None,
         **_: Any,
-    ) -> Any:
+    ) -> Array:
         """Return how often of ``n`` times something of probability ``p`` happens."""
         chance = p if prob is None else prob
         return self._drawn("binomial", size, n, chance, dtype=dtype)
@@ -187,8 +194,8 @@ class RandomStreams:
         size: Any = None,
         lam: Any = 1.0,
         ndim: int | None = None,
-        dtype: Any = "int64",
-    ) -> Any:
+        dtype: npt.DTypeLike | None = "int64",
+    ) -> Array:
         """Poisson, of mean ``lam``."""
         return self._drawn("poisson", size, lam, dtype=dtype)
 
@@ -198,8 +205,8 @@ class RandomStreams:
         low: Any = 0,
         high: Any = 1,
         ndim: int | None = None,
-        dtype: Any = "int64",
-    ) -> Any:
+        dtype: npt.DTypeLike | None = "int64",
+    ) -> Array:
         """Integers from ``low`` to ``high``, both included."""
         return self._drawn("integers", size, low, high + 1, dtype=dtype)
 
@@ -209,10 +216,10 @@ class RandomStreams:
         n: Any = 1,
         pvals: Any = (0.5, 0.5),
         ndim: int | None = None,
-        dtype: Any = "int64",
-        nstreams: Any = None,
+        dtype: npt.DTypeLike | None = "int64",
+        nstreams: object = None,
         **_: Any,
-    ) -> Any:
+    ) -> Array:
         """Return how often each of several outcomes happens in ``n`` draws."""
         if isinstance(size, tuple) and not size:
             size = None
@@ -225,8 +232,8 @@ class RandomStreams:
         replace: bool = True,
         p: Any = None,
         ndim: int | None = None,
-        dtype: Any = "int64",
-    ) -> Any:
+        dtype: npt.DTypeLike | None = "int64",
+    ) -> Array:
         """Entries of ``a``, or of its first integers."""
         stream = self._stream()
         made = stream.choice(a, size=as_lengths(size), replace=replace, p=_cut(p))
@@ -235,8 +242,12 @@ class RandomStreams:
         return made
 
     def permutation(
-        self, size: Any = None, n: int = 1, ndim: Any = None, dtype: Any = "int64"
-    ) -> Any:
+        self,
+        size: Any = None,
+        n: int = 1,
+        ndim: int | None = None,
+        dtype: npt.DTypeLike | None = "int64",
+    ) -> Array:
         """The integers below ``n`` in random order; one order per entry of ``size``."""
         if size is not None and as_lengths(size) != ():
             rows = np.broadcast_to(np.arange(n), (*as_lengths(size), n))
@@ -249,7 +260,7 @@ class RandomStreams:
         HOLDERS[made.serial] = stream.shared
         return made
 
-    def shuffle_row_elements(self, input: Any) -> Any:
+    def shuffle_row_elements(self, input: Any) -> Array:
         """Return each row of a matrix in an order of its own."""
         stream = self._stream()
         made = lift(stream.permuted(as_tensor_variable(input), axis=-1))

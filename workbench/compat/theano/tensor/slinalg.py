@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from workbench.compat.theano.tensor.lifting import lift
 from workbench.compat.theano.types import as_tensor_variable
+from workbench.core.types import Array, ArrayLike
 from workbench.errors import UsageError
 
 __all__ = [
@@ -37,7 +36,7 @@ class Cholesky:
             )
         self.lower = lower
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: ArrayLike) -> Array:
         """Return the factor."""
         made = np.linalg.cholesky(as_tensor_variable(x))
         return lift(made if self.lower else np.swapaxes(made, -1, -2))
@@ -58,7 +57,7 @@ class Solve:
             raise UsageError(f"Solve: {A_structure!r} is none of {', '.join(known)}.")
         self.structure = A_structure
 
-    def __call__(self, a: Any, b: Any) -> Any:
+    def __call__(self, a: ArrayLike, b: ArrayLike) -> Array:
         """Return the solution."""
         from workbench.scipy import linalg
 
@@ -84,12 +83,12 @@ class Eigvalsh:
     def __init__(self, lower: bool = True) -> None:
         self.lower = lower
 
-    def __call__(self, a: Any, b: Any = None) -> Any:
+    def __call__(self, a: ArrayLike, b: ArrayLike | None = None) -> Array:
         """Return the eigenvalues, ascending."""
         return eigvalsh(a, b, self.lower)
 
 
-def eigvalsh(a: Any, b: Any = None, lower: bool = True) -> Any:
+def eigvalsh(a: ArrayLike, b: ArrayLike | None = None, lower: bool = True) -> Array:
     """`scipy.linalg.eigvalsh`: eigenvalues of a symmetric matrix, or of a pair."""
     from workbench.scipy import linalg
 
@@ -99,7 +98,7 @@ def eigvalsh(a: Any, b: Any = None, lower: bool = True) -> Any:
     return lift(linalg.eigvalsh(a, as_tensor_variable(b), lower=lower))
 
 
-def expm(a: Any) -> Any:
+def expm(a: ArrayLike) -> Array:
     """`scipy.linalg.expm`: the exponential of a matrix."""
     from workbench.scipy import linalg
 
@@ -109,11 +108,11 @@ def expm(a: Any) -> Any:
 class Expm:
     """`expm` under the name of its op."""
 
-    def __call__(self, a: Any) -> Any:
+    def __call__(self, a: ArrayLike) -> Array:
         """Return the exponential of a matrix."""
         return expm(a)
 
 
-def kron(a: Any, b: Any) -> Any:
+def kron(a: ArrayLike, b: ArrayLike) -> Array:
     """`numpy.kron`."""
     return lift(np.kron(as_tensor_variable(a), as_tensor_variable(b)))

@@ -10,6 +10,7 @@ from workbench.compat.theano.tensor.lifting import Table, lift
 from workbench.compat.theano.types import as_tensor_variable
 from workbench.core import blame
 from workbench.core.tensor import Tensor, apply
+from workbench.core.types import Array, ArrayLike
 from workbench.errors import UsageError
 from workbench.ops import taking
 from workbench.ops.indexing import GETITEM, as_index
@@ -19,7 +20,7 @@ from workbench.ops.updates import at
 __all__ = ["TABLE", "inc_subtensor", "set_subtensor"]
 
 
-def _place(x: Any, what: str) -> Any:
+def _place(x: ArrayLike, what: str) -> Any:
     """Return the place ``at(x)[index]`` of a variable that was made as ``x[index]``."""
     if isinstance(x, Tensor) and x.op is SPAN:
         whole, *ends = x.inputs
@@ -43,8 +44,11 @@ def _place(x: Any, what: str) -> Any:
 
 
 def set_subtensor(
-    x: Any, y: Any, inplace: bool = False, tolerate_inplace_aliasing: bool = False
-) -> Any:
+    x: Any,
+    y: Any,
+    inplace: bool = False,
+    tolerate_inplace_aliasing: bool = False,
+) -> Array:
     """``a`` with ``y`` at the index, where ``x`` is ``a[index]``; ``a`` stays.
 
     >>> import workbench.compat.theano.tensor as T
@@ -61,7 +65,7 @@ def inc_subtensor(
     inplace: bool = False,
     set_instead_of_inc: bool = False,
     tolerate_inplace_aliasing: bool = False,
-) -> Any:
+) -> Array:
     """``a`` with ``y`` added at the index, where ``x`` is ``a[index]``.
 
     An entry that the index names twice takes in both.
@@ -71,21 +75,21 @@ def inc_subtensor(
     return lift(_place(x, "inc_subtensor").add(y))
 
 
-def take(a: Any, indices: Any, axis: int | None = None, mode: Any = "raise") -> Any:
+def take(a: Any, indices: Any, axis: int | None = None, mode: Any = "raise") -> Array:
     """`numpy.take`."""
     return lift(np.take(as_tensor_variable(a), _indices(indices), axis=axis, mode=mode))
 
 
-def _indices(indices: Any) -> Any:
+def _indices(indices: ArrayLike) -> Array:
     return indices if isinstance(indices, Tensor) else np.asarray(indices)
 
 
-def choose(a: Any, choices: Any, out: None = None, mode: Any = "raise") -> Any:
+def choose(a: Any, choices: Any, out: None = None, mode: Any = "raise") -> Array:
     """`numpy.choose`."""
     return lift(np.choose(as_tensor_variable(a), choices, mode=mode))
 
 
-def compress(condition: Any, x: Any, axis: int | None = None) -> Any:
+def compress(condition: Any, x: Any, axis: int | None = None) -> Array:
     """`numpy.compress`."""
     return lift(np.compress(condition, as_tensor_variable(x), axis=axis))
 
@@ -96,18 +100,18 @@ def nonzero(a: Any, return_matrix: bool = False) -> Any:
     return lift(np.stack(found)) if return_matrix else tuple(found)
 
 
-def flatnonzero(a: Any) -> Any:
+def flatnonzero(a: ArrayLike) -> Array:
     """`numpy.flatnonzero`."""
     return nonzero(np.ravel(as_tensor_variable(a)))[0]
 
 
-def nonzero_values(a: Any) -> Any:
+def nonzero_values(a: ArrayLike) -> Array:
     """Return the entries that are not 0."""
     a = np.ravel(as_tensor_variable(a))
     return a[flatnonzero(a)]
 
 
-def permute_row_elements(x: Any, y: Any, inverse: bool = False) -> Any:
+def permute_row_elements(x: ArrayLike, y: ArrayLike, inverse: bool = False) -> Array:
     """Return each row of ``x`` in the order that the row of ``y`` gives, or back."""
     return lift(
         taking.permute_row_elements(
@@ -116,12 +120,12 @@ def permute_row_elements(x: Any, y: Any, inverse: bool = False) -> Any:
     )
 
 
-def inverse_permutation(perm: Any) -> Any:
+def inverse_permutation(perm: Any) -> Array:
     """Return the permutation that undoes another."""
     return lift(np.argsort(as_tensor_variable(perm), axis=-1))
 
 
-def advanced_subtensor(x: Any, *index: Any) -> Any:
+def advanced_subtensor(x: ArrayLike, *index: Any) -> Array:
     """``x[index]``."""
     return apply(GETITEM, (x,)) if not index else as_tensor_variable(x)[index]
 

@@ -9,6 +9,7 @@ import numpy as np
 from workbench.compat.theano.tensor.lifting import lift
 from workbench.compat.theano.types import as_tensor_variable
 from workbench.core.shared import Shared
+from workbench.core.types import Array
 from workbench.errors import ShapeError, UsageError
 
 __all__ = ["conv2d"]
@@ -25,7 +26,7 @@ def conv2d(
     image_shape: Any = None,
     filter_dilation: Any = (1, 1),
     **_: Any,
-) -> Any:
+) -> Array:
     """Return the convolution of images (batch, channel, row, column) with filters.
 
     Parameters
@@ -40,7 +41,8 @@ def conv2d(
     filter_flip
         Turn the filters round, as a convolution does; else it is a correlation.
     """
-    x, w = as_tensor_variable(input), as_tensor_variable(filters)
+    x: Any = as_tensor_variable(input)
+    w = as_tensor_variable(filters)
     if x.ndim != 4 or w.ndim != 4:
         raise ShapeError(f"conv2d: images and filters have 4 axes: {x.ndim}, {w.ndim}.")
     if tuple(filter_dilation) != (1, 1):

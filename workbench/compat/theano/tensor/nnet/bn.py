@@ -8,6 +8,7 @@ import numpy as np
 
 from workbench.compat.theano.tensor.lifting import axes as several
 from workbench.compat.theano.types import as_tensor_variable
+from workbench.core.types import Array, ArrayLike
 
 __all__ = [
     "batch_normalization",
@@ -23,7 +24,7 @@ def batch_normalization(
     mean: Any,
     std: Any,
     mode: str = "low_mem",
-) -> Any:
+) -> Array:
     """``(inputs - mean) gamma / std + beta``."""
     return (as_tensor_variable(inputs) - mean) * (gamma / std) + beta
 
@@ -33,11 +34,11 @@ def _axes(x: Any, axes: Any) -> tuple[int, ...]:
         return (0,)
     if axes == "spatial":
         return (0, *range(2, x.ndim))
-    found: tuple[int, ...] = tuple(np.atleast_1d(several(axes)).tolist())
-    return found
+    numbers: Any = several(axes)
+    return tuple(np.atleast_1d(numbers).tolist())
 
 
-def _padded(x: Any, parameter: Any, axes: tuple[int, ...]) -> Any:
+def _padded(x: Any, parameter: Any, axes: tuple[int, ...]) -> Array:
     """Return a parameter with an axis of length 1 for each that is normalised."""
     p = as_tensor_variable(parameter)
     return p if p.ndim == x.ndim else np.expand_dims(p, axes)
@@ -45,13 +46,13 @@ def _padded(x: Any, parameter: Any, axes: tuple[int, ...]) -> Any:
 
 def batch_normalization_test(
     inputs: Any,
-    gamma: Any,
-    beta: Any,
-    mean: Any,
+    gamma: ArrayLike,
+    beta: ArrayLike,
+    mean: ArrayLike,
     var: Any,
     axes: Any = "per-activation",
     epsilon: float = 1e-4,
-) -> Any:
+) -> Array:
     """Normalise by a mean and a variance that are given."""
     x = as_tensor_variable(inputs)
     along = _axes(x, axes)
@@ -61,13 +62,13 @@ def batch_normalization_test(
 
 def batch_normalization_train(
     inputs: Any,
-    gamma: Any,
-    beta: Any,
+    gamma: ArrayLike,
+    beta: ArrayLike,
     axes: Any = "per-activation",
     epsilon: float = 1e-4,
     running_average_factor: float = 0.1,
-    running_mean: Any = None,
-    running_var: Any = None,
+    running_mean: ArrayLike | None = None,
+    running_var: ArrayLike | None = None,
 ) -> tuple[Any, ...]:
     """Normalise by the batch's own mean and variance.
 

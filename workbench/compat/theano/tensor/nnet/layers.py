@@ -9,6 +9,7 @@ import numpy as np
 from workbench.compat.theano.tensor.elementwise import log, of_scores, switch
 from workbench.compat.theano.tensor.lifting import lift, special
 from workbench.compat.theano.types import as_tensor_variable
+from workbench.core.types import Array, ArrayLike
 from workbench.errors import ShapeError
 
 __all__ = [
@@ -44,12 +45,12 @@ SELU_ALPHA = 1.6732632423543772848170429916717
 SELU_SCALE = 1.0507009873554804934193349852946
 
 
-def hard_sigmoid(x: Any) -> Any:
+def hard_sigmoid(x: ArrayLike) -> Array:
     """Return the line ``0.2 x + 0.5``, cut off at 0 and 1."""
     return lift(np.clip(as_tensor_variable(x) * 0.2 + 0.5, 0.0, 1.0))
 
 
-def relu(x: Any, alpha: Any = 0) -> Any:
+def relu(x: Any, alpha: Any = 0) -> Array:
     """The greater of ``x`` and 0, or of ``alpha x`` below 0; the mean slope at 0."""
     x = as_tensor_variable(x)
     if isinstance(alpha, (int, float)) and alpha == 0:
@@ -57,24 +58,24 @@ def relu(x: Any, alpha: Any = 0) -> Any:
     return 0.5 * (1 + alpha) * x + 0.5 * (1 - alpha) * abs(x)
 
 
-def elu(x: Any, alpha: Any = 1) -> Any:
+def elu(x: ArrayLike, alpha: ArrayLike = 1) -> Array:
     """``x`` above 0, ``alpha (exp(x) - 1)`` below."""
     x = as_tensor_variable(x)
     return switch(np.greater(x, 0), x, alpha * np.expm1(x))
 
 
-def selu(x: Any) -> Any:
+def selu(x: Any) -> Array:
     """`elu`, scaled so that layers keep mean 0 and variance 1."""
     return SELU_SCALE * elu(x, SELU_ALPHA)
 
 
-def softsign(x: Any) -> Any:
+def softsign(x: ArrayLike) -> Array:
     """``x / (1 + abs(x))``."""
     x = as_tensor_variable(x)
     return x / (1.0 + abs(x))
 
 
-def _rows(c: Any) -> Any:
+def _rows(c: ArrayLike) -> Array:
     """Return a matrix; a vector is one row, and stays one row in what comes out."""
     c = as_tensor_variable(c)
     if c.ndim == 0:
@@ -82,7 +83,7 @@ def _rows(c: Any) -> Any:
     return np.expand_dims(c, 0) if c.ndim == 1 else c
 
 
-def softmax(c: Any, axis: int = -1) -> Any:
+def softmax(c: ArrayLike, axis: int = -1) -> Array:
     """Return the softmax of each row; of a vector, a matrix of one row."""
     from workbench.scipy import special as ours
 
@@ -90,36 +91,36 @@ def softmax(c: Any, axis: int = -1) -> Any:
     return of_scores(lift(ours.softmax(scores, axis=axis)), scores, axis)
 
 
-def softmax_graph(c: Any) -> Any:
+def softmax_graph(c: ArrayLike) -> Array:
     """`softmax`."""
     return softmax(c)
 
 
-def softmax_with_bias(x: Any, b: Any) -> Any:
+def softmax_with_bias(x: ArrayLike, b: ArrayLike) -> Array:
     """Return the softmax of each row of ``x + b``."""
     return softmax(as_tensor_variable(x) + b)
 
 
-def logsoftmax(c: Any, axis: int = -1) -> Any:
+def logsoftmax(c: ArrayLike, axis: int = -1) -> Array:
     """The logarithm of the softmax of each row; of a vector, a matrix of one row."""
     from workbench.scipy import special as ours
 
     return lift(ours.log_softmax(_rows(c), axis=axis))
 
 
-def binary_crossentropy(output: Any, target: Any) -> Any:
+def binary_crossentropy(output: ArrayLike, target: ArrayLike) -> Array:
     """``-(t log(o) + (1 - t) log(1 - o))``, entry by entry."""
     o, t = as_tensor_variable(output), as_tensor_variable(target)
     return -(t * log(o) + (1.0 - t) * log(1.0 - o))
 
 
-def sigmoid_binary_crossentropy(output: Any, target: Any) -> Any:
+def sigmoid_binary_crossentropy(output: ArrayLike, target: ArrayLike) -> Array:
     """`binary_crossentropy` of ``sigmoid(output)``, without its overflow."""
     o, t = as_tensor_variable(output), as_tensor_variable(target)
     return t * softplus(-o) + (1.0 - t) * softplus(o)
 
 
-def categorical_crossentropy(coding_dist: Any, true_dist: Any) -> Any:
+def categorical_crossentropy(coding_dist: ArrayLike, true_dist: ArrayLike) -> Any:
     """The cross-entropy of each row: with a distribution, or with a class's number."""
     coding, true = as_tensor_variable(coding_dist), as_tensor_variable(true_dist)
     if true.ndim == coding.ndim:
@@ -132,39 +133,43 @@ def categorical_crossentropy(coding_dist: Any, true_dist: Any) -> Any:
     )
 
 
-def crossentropy_categorical_1hot(coding_dist: Any, true_one_of_n: Any) -> Any:
+def crossentropy_categorical_1hot(
+    coding_dist: ArrayLike, true_one_of_n: ArrayLike
+) -> Array:
     """``-log`` of the entry of each row that the class's number names."""
     return -_chosen(log(as_tensor_variable(coding_dist)), true_one_of_n)
 
 
-def _chosen(x: Any, classes: Any) -> Any:
+def _chosen(x: Any, classes: Any) -> Array:
     """Return the entry of each row that a class's number names."""
     classes = as_tensor_variable(classes)
     taken = np.take_along_axis(x, np.expand_dims(classes, -1), axis=-1)
     return taken[..., 0]
 
 
-def crossentropy_softmax_1hot(x: Any, y_idx: Any, **_: Any) -> tuple[Any, Any]:
+def crossentropy_softmax_1hot(
+    x: ArrayLike, y_idx: ArrayLike, **_: Any
+) -> tuple[Any, Any]:
     """The cross-entropy of the softmax of each row with a class, and the softmax."""
     return -_chosen(logsoftmax(x), y_idx), softmax(x)
 
 
 def crossentropy_softmax_1hot_with_bias(
-    x: Any, b: Any, y_idx: Any, **_: Any
+    x: ArrayLike, b: ArrayLike, y_idx: ArrayLike, **_: Any
 ) -> tuple[Any, Any]:
     """`crossentropy_softmax_1hot` of ``x + b``."""
     return crossentropy_softmax_1hot(as_tensor_variable(x) + b, y_idx)
 
 
 def crossentropy_softmax_argmax_1hot_with_bias(
-    x: Any, b: Any, y_idx: Any
+    x: ArrayLike, b: ArrayLike, y_idx: ArrayLike
 ) -> tuple[Any, Any, Any]:
     """As `crossentropy_softmax_1hot_with_bias`, and the class with most weight."""
     x = as_tensor_variable(x) + b
     return (*crossentropy_softmax_1hot(x, y_idx), lift(np.argmax(x, axis=-1)))
 
 
-def confusion_matrix(actual: Any, pred: Any) -> list[Any]:
+def confusion_matrix(actual: ArrayLike, pred: ArrayLike) -> list[Any]:
     """How often each class was taken for each other, and the classes in order."""
     both = np.concatenate([as_tensor_variable(actual), as_tensor_variable(pred)])
     order = lift(np.unique(both))

@@ -8,12 +8,13 @@ import numpy as np
 
 from workbench.compat.theano.tensor.nnet import abstract_conv
 from workbench.compat.theano.types import as_tensor_variable
+from workbench.core.types import ArrayLike
 
 __all__ = ["conv2d"]
 
 
 def conv2d(
-    input: Any, filters: Any, border_mode: str = "valid", **settings: Any
+    input: ArrayLike, filters: ArrayLike, border_mode: str = "valid", **settings: Any
 ) -> Any:
     """Return each image (a matrix, or one per entry of axis 0) with each filter."""
     x, w = as_tensor_variable(input), as_tensor_variable(filters)

@@ -9,6 +9,7 @@ import numpy as np
 from workbench.compat.theano.tensor.lifting import known, lift
 from workbench.compat.theano.types import as_tensor_variable
 from workbench.core.dims import largest
+from workbench.core.types import Array, ArrayLike
 from workbench.errors import UsageError
 
 __all__ = ["max_pool_2d", "pool_2d"]
@@ -26,7 +27,7 @@ def pool_2d(
     ds: Any = None,
     st: Any = None,
     padding: Any = None,
-) -> Any:
+) -> Array:
     """Windows of ``ws`` entries over the last two axes, each made one entry.
 
     Parameters
@@ -59,7 +60,7 @@ def pool_2d(
         ]
     widths = [(0, 0)] * (x.ndim - 2) + ends
 
-    def windows(array: Any, outside: float) -> Any:
+    def windows(array: Any, outside: float) -> Array:
         if any(not (known(n) and n == 0) for end in ends for n in end):
             array = np.pad(array, widths, constant_values=outside)
         found = np.lib.stride_tricks.sliding_window_view(array, size, axis=(-2, -1))
@@ -84,14 +85,14 @@ def _beyond(n: Any, w: int, s: int) -> Any:
 
 
 def max_pool_2d(
-    input: Any,
+    input: ArrayLike,
     ds: Any = None,
     ignore_border: bool = False,
     st: Any = None,
     padding: Any = (0, 0),
     mode: str = "max",
     **more: Any,
-) -> Any:
+) -> Array:
     """`pool_2d` of the greatest entry, under its older name."""
     return pool_2d(input, more.get("ws", ds), ignore_border, st, padding, mode)
 
