@@ -12,7 +12,7 @@ import workbench as wb
 from workbench.backends.numpy import compile
 from workbench.scipy.integrate import odeint, quad
 from workbench.scipy.optimize import brentq, minimize
-from workbench.session.wire import take
+from workbench.session.wire import take_snapshot
 
 W = np.array([[0.5, 0.2], [-0.3, 0.8]])
 X = np.array([2.0, 3.0])
@@ -82,7 +82,7 @@ def test_a_session_keeps_it(name: str) -> None:
     session.run(x=X + 1)
     np.testing.assert_allclose(session.grads["x"], wb.grad(truth)(X + 1), rtol=1e-7)
     assert session.check().ok
-    ops = take(session).header
+    ops = take_snapshot(session).header
     assert name in str(ops)
     assert " at 0x" not in str(ops)
 

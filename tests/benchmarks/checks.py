@@ -17,13 +17,13 @@ MOST = 500
 def questions(f: Callable[..., Any], args: tuple[Any, ...]) -> list[Question]:
     """What is asked of one program."""
     import workbench as wb
-    from workbench.session.wire import take
+    from workbench.session.wire import take_snapshot
 
     session = wb.Session(wb.trace(f)(*args))
 
     def check() -> None:
         assert session.check().ok
-        take(session)
+        take_snapshot(session)
 
     middle = len(session.graph.nodes) // 2
 

@@ -12,7 +12,7 @@ from tests.benchmarks.sessions import Question
 def questions(f: Callable[..., Any], args: tuple[Any, ...]) -> list[Question]:
     """What is asked of one program."""
     import workbench as wb
-    from workbench.session.wire import take
+    from workbench.session.wire import take_snapshot
 
     traced = wb.trace(f)(*args)
     session = wb.Session(traced)
@@ -20,7 +20,7 @@ def questions(f: Callable[..., Any], args: tuple[Any, ...]) -> list[Question]:
 
     def diagnose() -> None:
         session.diagnose()
-        take(session)
+        take_snapshot(session)
 
     return [
         Question("session.diagnose and its picture", diagnose, rounds),

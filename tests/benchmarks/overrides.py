@@ -17,7 +17,7 @@ def questions(
 ) -> list[Question]:
     """What is asked of one program; ``linear`` is a pattern that it has often."""
     import workbench as wb
-    from workbench.session.wire import changes, take
+    from workbench.session.wire import find_changes, take_snapshot
 
     rule, everywhere = "clip(d, -1, 1)", tuple(range(len(args)))
     pattern = wb.pattern(linear)
@@ -39,9 +39,9 @@ def questions(
         session.undo(len(targets))
 
     def patched() -> None:
-        old = take(session)
+        old = take_snapshot(session)
         session.override("tanh", rule)
-        assert changes(old, take(session)) is not None
+        assert find_changes(old, take_snapshot(session)) is not None
         session.undo()
 
     asked = [

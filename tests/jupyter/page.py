@@ -12,7 +12,7 @@ import numpy as np
 import workbench as wb
 from workbench.jupyter.link import Link
 from workbench.session import Session
-from workbench.session.wire import take
+from workbench.session.wire import take_snapshot
 from workbench.session.wire.protocol import COLUMNS
 
 
@@ -88,7 +88,7 @@ class Page:
 
     def shows(self, session: Session) -> bool:
         """Whether what it has been told is what there is."""
-        now = take(session)
+        now = take_snapshot(session)
         return all(
             np.array_equal(self.columns[name], column, equal_nan=True)
             for name, column in now.columns.items()

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from workbench.session.wire import MIME_TYPE, read_saved, take
+from workbench.session.wire import MIME_TYPE, read_saved, take_snapshot
 
 from .conftest import Notebook
 
@@ -90,6 +90,6 @@ def test_its_cells_give_the_same_numbers(
                 np.testing.assert_allclose(now["grads"][name], g, 1e-9, 1e-14)
     for picture in pictures():
         saved = read_saved(picture).header
-        now = take(notebook.names[saved["session"]]).header
+        now = take_snapshot(notebook.names[saved["session"]]).header
         assert numbers(now) == numbers(saved)
     assert len(notebook.names["again"].overrides) == 5

@@ -13,7 +13,7 @@ import workbench as wb
 from tests.jupyter.page import Page, model
 from workbench.jupyter import link
 from workbench.session import Session
-from workbench.session.wire import take
+from workbench.session.wire import take_snapshot
 
 
 @pytest.fixture
@@ -119,9 +119,9 @@ def test_a_command_is_one_change_one_look_and_one_patch(
 
     def counted(*args: Any) -> Any:
         looked.append(args)
-        return take(*args)
+        return take_snapshot(*args)
 
-    monkeypatch.setattr(link, "take", counted)
+    monkeypatch.setattr(link, "take_snapshot", counted)
     heard: list[str] = []
     session.subscribe(heard.append)
     page.send(event, request=1, **fields)
@@ -410,7 +410,7 @@ HOSTILE: list[Any] = [
 def test_nonsense_is_answered_and_changes_nothing(
     session: Session, page: Page, message: Any
 ) -> None:
-    before, text = take(session), repr(session)
+    before, text = take_snapshot(session), repr(session)
     page.link.receive(message)
     (answer,) = page.take()
     assert answer["type"] == "failure"
@@ -419,7 +419,7 @@ def test_nonsense_is_answered_and_changes_nothing(
     assert answer["request"] == (request if type(request) is int else None)
     assert repr(session) == text
     assert session.history.undo is None
-    for name, column in take(session).columns.items():
+    for name, column in take_snapshot(session).columns.items():
         np.testing.assert_array_equal(column, before.columns[name])
     page.send("inspect", request=2, node=1)
     assert page.take()[0]["type"] == "detail"

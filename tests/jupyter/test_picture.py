@@ -17,7 +17,12 @@ from workbench.core.drawing import lay_out
 from workbench.jupyter.display import make_bundle
 from workbench.jupyter.picture import MOST_NODES, draw_picture
 from workbench.session import Session
-from workbench.session.wire import MIME_TYPE, failed, read_saved, take
+from workbench.session.wire import (
+    MIME_TYPE,
+    read_saved,
+    take_failed_snapshot,
+    take_snapshot,
+)
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -47,7 +52,7 @@ def cards(svg: str) -> list[tuple[float, float, float, float]]:
 
 
 def test_every_node_is_there_with_its_shape_and_gradient(session: Session) -> None:
-    found = texts(draw_picture(take(session)))
+    found = texts(draw_picture(take_snapshot(session)))
     for word in ("W1", "b1", "W2", "tanh", "matmul", "3×5", "4×5"):
         assert word in found
     assert found[0].startswith("net · sum = ")
@@ -57,7 +62,7 @@ def test_every_node_is_there_with_its_shape_and_gradient(session: Session) -> No
 
 def test_nothing_overlaps_or_leaves_the_picture(session: Session) -> None:
     session.override("tanh", "clip(d, -0.1, 0.1)")
-    svg = draw_picture(take(session))
+    svg = draw_picture(take_snapshot(session))
     root = ElementTree.fromstring(svg)
     width, height = float(root.get("width", "")), float(root.get("height", ""))
     boxes = cards(svg)
@@ -73,11 +78,11 @@ def test_nothing_overlaps_or_leaves_the_picture(session: Session) -> None:
 
 def test_an_override_is_written_beside_its_node(session: Session) -> None:
     session.override("tanh", "clip(d, -0.1, 0.1)")
-    assert "clip ±0.1" in texts(draw_picture(take(session)))
+    assert "clip ±0.1" in texts(draw_picture(take_snapshot(session)))
 
 
 def test_data_flows_down(session: Session) -> None:
-    shown = take(session)
+    shown = take_snapshot(session)
     inputs = [
         shown.columns["inputs"][a:b].tolist()
         for a, b in zip(
@@ -107,7 +112,7 @@ def test_a_name_is_text_and_never_markup(name: str) -> None:
     session = Session(graph)
     session.override("tanh", "d", name=name)
     session.name = name  # as a file may have it that somebody else has written
-    svg = draw_picture(take(session))
+    svg = draw_picture(take_snapshot(session))
     root = ElementTree.fromstring(svg)
     tags = {element.tag for element in root.iter()}
     assert tags <= {f"{SVG}{tag}" for tag in ("svg", "title", "rect", "path", "text")}
@@ -123,7 +128,7 @@ def clean(text: str) -> str:
 def test_nan_and_zero_gradients_are_said() -> None:
     with np.errstate(all="ignore"):
         session = Session(wb.trace(lambda x: np.sum(np.sqrt(x) * 0))(np.zeros(2)))
-        found = texts(draw_picture(take(session)))
+        found = texts(draw_picture(take_snapshot(session)))
     assert "NaN" in found
     assert "0" in found
 
@@ -135,7 +140,7 @@ def test_a_large_graph_is_told_in_words() -> None:
         return np.sum(x)
 
     session = Session(wb.trace(deep)(np.ones(3)))
-    svg = draw_picture(take(session))
+    svg = draw_picture(take_snapshot(session))
     assert f"{MOST_NODES + 2} nodes" in " ".join(texts(svg))
     assert f"{MOST_NODES} × tanh" in " ".join(texts(svg))
     assert len(svg) < 5000
@@ -157,8 +162,8 @@ def test_a_large_drawing_is_laid_out_soon() -> None:
 
 def test_a_program_without_values_and_one_that_failed_are_drawn() -> None:
     graph = wb.trace(lambda x: np.sum(np.tanh(x)))(wb.Spec((3,), np.dtype(float)))
-    assert "tanh" in texts(draw_picture(take(Session(graph))))
-    svg = draw_picture(failed(graph, "broken", "it broke"))
+    assert "tanh" in texts(draw_picture(take_snapshot(Session(graph))))
+    svg = draw_picture(take_failed_snapshot(graph, "broken", "it broke"))
     assert texts(svg)[0] == "broken"
 
 
@@ -167,7 +172,10 @@ def test_the_saved_bundle_is_one_picture_three_times(session: Session) -> None:
     assert set(data) == {MIME_TYPE, "image/svg+xml", "text/plain"}
     assert data[MIME_TYPE]["model_id"] == "some-id"
     kept = read_saved(data[MIME_TYPE])
-    assert kept.header == {**take(session).header, "seconds": kept.header["seconds"]}
+    assert kept.header == {
+        **take_snapshot(session).header,
+        "seconds": kept.header["seconds"],
+    }
     assert "‖∂/∂W1‖ = " in data["text/plain"]
     lines = data["text/plain"].splitlines()
     norm = float(np.linalg.norm(session.grads["b1"]))
@@ -180,12 +188,12 @@ def test_an_output_is_said_to_be_one_of_its_op() -> None:
         return np.sum(q) + np.sum(r)
 
     made = Session(wb.trace(f)(np.array([[2.0, 1.0], [0.5, 3.0]])))
-    assert texts(draw_picture(take(made))).count("of qr") == 2
+    assert texts(draw_picture(take_snapshot(made))).count("of qr") == 2
 
 
 def test_what_was_checked_and_found_is_marked() -> None:
     """A red frame, a disc at the corner, and the words for who points at a card."""
-    svg = draw_picture(take(examined(golden())))
+    svg = draw_picture(take_snapshot(examined(golden())))
     root = ElementTree.fromstring(svg)
     titled = {
         (rect.get("stroke"), title.text)
@@ -197,14 +205,14 @@ def test_what_was_checked_and_found_is_marked() -> None:
     assert any(text and "log has an infinite slope" in text for _, text in titled)
     assert len(list(root.iter(f"{SVG}circle"))) == 3
     assert texts(svg).count("!") == 2
-    assert "circle" not in draw_picture(take(golden()))
+    assert "circle" not in draw_picture(take_snapshot(golden()))
 
 
 def test_nodes_within_a_match_have_a_dashed_frame_and_no_pill(
     session: Session,
 ) -> None:
     session.override(wb.pattern(lambda x, W, b: x @ W + b), "0.5 * d", name="half")
-    svg = draw_picture(take(session))
+    svg = draw_picture(take_snapshot(session))
     dashed = [r for r in ElementTree.fromstring(svg).iter(f"{SVG}rect")
               if r.get("stroke-dasharray")]  # fmt: skip
     assert len(dashed) == 1  # the matmul; the sum is the node that it ends with
@@ -218,7 +226,7 @@ def test_hostile_findings_are_text() -> None:
     assert findings is not None
     hostile = replace(findings[0], title='</title><script>x</script>"')
     made._diagnosed = made._state, replace(findings, found=(hostile,))
-    svg = draw_picture(take(made))
+    svg = draw_picture(take_snapshot(made))
     ElementTree.fromstring(svg)
     assert "<script" not in svg
 
@@ -232,5 +240,5 @@ def test_a_large_graph_tells_its_findings_in_words() -> None:
     with np.errstate(all="ignore"):
         session = Session(wb.trace(f)(np.ones(2)))
         session.diagnose()
-        lines = texts(draw_picture(take(session)))
+        lines = texts(draw_picture(take_snapshot(session)))
     assert any(line.startswith("error: ") for line in lines)

@@ -6,18 +6,18 @@ import numpy as np
 
 import workbench as wb
 from workbench.jupyter.display import make_session
-from workbench.session.wire import take
-from workbench.session.wire.detail import detail
+from workbench.session.wire import take_snapshot
+from workbench.session.wire.detail import gather_details
 
 
 def test_a_constant_is_no_input_and_bears_its_value() -> None:
     x = wb.scalar("x")
     session = make_session(wb.grad(x * x + x, x))
     assert [session.nodes.labels[i] for i in session.wrt] == ["x"]
-    shown = take(session)
+    shown = take_snapshot(session)
     (i,) = np.flatnonzero(shown.columns["kind"] == 1)
     assert shown.header["strings"][shown.columns["name"][i]] == "1.0"
-    assert "1.0" in detail(session, i + 1)["inputs"]
+    assert "1.0" in gather_details(session, i + 1)["inputs"]
 
 
 def test_shared_variables_are_inputs_beside_symbols() -> None:

@@ -13,7 +13,7 @@ from workbench.backends.numpy import compile
 from workbench.core.op import OPS
 from workbench.errors import OverrideError, UsageError
 from workbench.ops.define import Parts, apply_and_split, op
-from workbench.session.wire import detail, take
+from workbench.session.wire import gather_details, take_snapshot
 
 X = np.array([0.3, -0.7])
 
@@ -96,14 +96,16 @@ def test_a_session_shows_it(sincos: Any) -> None:
     product = next(n for n in graph.nodes if n.op.name == "multiply")
     session.override(product, "2 * d")
     np.testing.assert_allclose(session.grads["x"], 2 * np.cos(2 * X))
-    shown = take(session)
+    shown = take_snapshot(session)
     assert "3 outputs" in shown.header["strings"]
     # What flows back to all outputs has a norm, and an override upstream a change.
     node = next(n for n in graph.nodes if "sincos" in n.op.name)
     stats = shown.columns["grad_stats"].reshape(-1, 6)[graph.ids[node]]
     np.testing.assert_allclose(stats[4], np.linalg.norm(2 * np.cos(X)))
     np.testing.assert_allclose(shown.columns["change"][graph.ids[node]], 1.0)
-    detail(session, graph.ids[next(n for n in graph.nodes if "sincos" in n.op.name)])
+    gather_details(
+        session, graph.ids[next(n for n in graph.nodes if "sincos" in n.op.name)]
+    )
 
 
 def test_overrides(sincos: Any) -> None:

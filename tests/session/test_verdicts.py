@@ -17,7 +17,7 @@ from workbench.errors import GradientError
 from workbench.jupyter import plots
 from workbench.jupyter.picture import MOST_NODES, draw_picture
 from workbench.session import derivative as derivatives
-from workbench.session.wire import take
+from workbench.session.wire import take_snapshot
 
 
 @pytest.fixture
@@ -209,12 +209,12 @@ def test_the_page_is_told_the_verdict_by_what_and_by_how_much(
     model: wb.Session,
 ) -> None:
     model.check()
-    check = take(model).header["check"]
+    check = take_snapshot(model).header["check"]
     assert check is not None
     assert (check["ok"], check["verdict"], check["changes"]) == (True, "right", "")
     model.override("h", "0.25 * d", name="quarter")
     model.check()
-    check = take(model).header["check"]
+    check = take_snapshot(model).header["check"]
     assert check is not None
     assert (check["ok"], check["verdict"]) == (True, "changed")
     assert check["changes"].startswith("overrides (quarter) change W1 by 75 %")
@@ -232,7 +232,9 @@ def test_the_page_is_told_the_verdict_by_what_and_by_how_much(
 def test_the_still_picture_says_it_too(model: wb.Session) -> None:
     model.override("h", "0 * d", name="stop")
     model.check()
-    assert "which changes what it passes on by 100 %" in draw_picture(take(model))
+    assert "which changes what it passes on by 100 %" in draw_picture(
+        take_snapshot(model)
+    )
 
     def long(x: Any) -> Any:
         for _ in range(MOST_NODES):
@@ -242,7 +244,7 @@ def test_the_still_picture_says_it_too(model: wb.Session) -> None:
     session = wb.Session(wb.trace(long)(0.5))
     session.override(MOST_NODES // 2, "0 * d", name="stop")
     session.check()
-    told = draw_picture(take(session))
+    told = draw_picture(take_snapshot(session))
     assert "no rule wrong; overrides (stop) change x by 100 % on purpose" in told
 
 

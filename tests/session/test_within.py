@@ -10,7 +10,7 @@ import pytest
 
 import workbench as wb
 from workbench.errors import OverrideError
-from workbench.session.wire import take
+from workbench.session.wire import take_snapshot
 
 X = np.linspace(-1.0, 1.0, 10).reshape(5, 2)
 
@@ -52,7 +52,7 @@ def test_an_override_of_an_op_means_it_in_the_steps_of_a_loop() -> None:
     # The loop bears its label in the picture; what lies before has changed.
     scan = session.nodes.find("scan 1")
     assert one.matched == (scan,)
-    columns = take(session).columns
+    columns = take_snapshot(session).columns
     assert columns["override"][scan] == 0
     assert columns["change"][session.nodes.find("w")] > 0.5
     session.run(w=np.ones(2))

@@ -22,11 +22,16 @@ from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
 from workbench.core.walk import is_leaf
 from workbench.jupyter import plots
-from workbench.jupyter.link import Later, after
+from workbench.jupyter.link import Later, call_after
 from workbench.jupyter.picture import draw_picture
 from workbench.session import Session
 from workbench.session.matrix import to_host
-from workbench.session.wire import MIME_TYPE, failed, saved, take
+from workbench.session.wire import (
+    MIME_TYPE,
+    save_snapshot,
+    take_failed_snapshot,
+    take_snapshot,
+)
 from workbench.symbolic.function import Function
 
 if TYPE_CHECKING:
@@ -60,16 +65,18 @@ def in_notebook() -> bool:
 def make_bundle(session: Session, model_id: str = "") -> dict[str, Any]:
     """Return a session as the output of a cell: our data, SVG and text."""
     with session.lock:
-        snapshot = take(session)
+        snapshot = take_snapshot(session)
         text = format_session(session)
-    kept = saved(snapshot, model_id)
+    kept = save_snapshot(snapshot, model_id)
     if kept is None:
         nodes = snapshot.header["nodes"]
         message = (
             f"{nodes:,} nodes are too many to save in a notebook. Run the cell"
             " again to see them."
         )
-        kept = saved(failed(Graph([], []), session.name, message), model_id)
+        kept = save_snapshot(
+            take_failed_snapshot(Graph([], []), session.name, message), model_id
+        )
     return {
         MIME_TYPE: kept,
         "image/svg+xml": draw_picture(snapshot),
@@ -96,7 +103,7 @@ class SessionOutput:
         session: Session,
         *,
         clock: Callable[[], float] = time.monotonic,
-        later: Later = after,
+        later: Later = call_after,
     ) -> None:
         self._session = weakref.ref(session)
         self._widget = load_widget(session)

@@ -3,7 +3,7 @@
 `session/wire/protocol.py` says what travels. Changes of the session go out as
 patches, at most twenty a second, with at most one that no page has acknowledged;
 what comes faster is folded into the next, and the last state always goes out.
-Every field of what a page asks for is looked at before it is used; long work runs as a
+Every field of a request is checked before it is used; long work runs as a
 job, in a thread of its own. Nothing here knows a widget: messages leave through a
 function.
 """
@@ -26,11 +26,11 @@ from workbench.session import Session
 from workbench.session.applied_override import AppliedOverride
 from workbench.session.wire import (
     Snapshot,
-    changes,
-    detail,
+    find_changes,
+    gather_details,
     read_steps,
     read_target,
-    take,
+    take_snapshot,
 )
 from workbench.session.wire.protocol import (
     CheckExpressionEvent,
@@ -77,19 +77,19 @@ class Job:
         self.over = False
         self._clock = clock
         self._post = post
-        self._began = self._told = clock()
+        self._began = self._sent = clock()
         self._done = self._total = 0
         self._interrupt: Callable[[], object] | None = None
 
     def progress(self, done: Any, total: Any) -> bool:
-        """Say how far it is, at most five times a second; whether to stop.
+        """Send the progress, at most five times a second; return whether to stop.
 
-        What a check or a diagnosis is given as its ``progress``.
+        A check or a diagnosis calls it as its ``progress``.
         """
         now = self._clock()
         self._done, self._total = int(done), int(total)
-        if now - self._told >= PROGRESS_PAUSE and not self.over:
-            self._told = now
+        if now - self._sent >= PROGRESS_PAUSE and not self.over:
+            self._sent = now
             left = None
             if 0 < self._done <= self._total:
                 rest = self._total - self._done
@@ -111,8 +111,8 @@ class Job:
             self._interrupt()
 
     @property
-    def words(self) -> str:
-        """What it is doing, for who asks for another."""
+    def description(self) -> str:
+        """The work that is under way, for a page that asks for another."""
         what = {"check": "The gradient check", "diagnose": "The doctor"}
         far = f" ({self._done} of {self._total} nodes)" if self._total else ""
         return f"{what.get(self.kind, 'A plot')} is still at work{far}"
@@ -144,7 +144,7 @@ class Jobs:
     def begin(
         self, request: int, kind: str, post: Post, work: Callable[[Job], None]
     ) -> None:
-        """Start one.
+        """Start a long request.
 
         Raises
         ------
@@ -163,7 +163,7 @@ class Jobs:
                 )
             others = [one for one in running if one.kind != "plot"]
             if kind != "plot" and others:
-                raise UsageError(f"{others[0].words}: wait for it, or stop it.")
+                raise UsageError(f"{others[0].description}: wait for it, or stop it.")
             self._known[job] = None
 
         def run() -> None:
@@ -183,9 +183,9 @@ class Jobs:
                 self._known[job] = thread
 
     def stop(self, request: int) -> None:
-        """Let one stop with what it has; one that has nothing to give is interrupted.
+        """Let a request stop with what it has; interrupt a plot, which has nothing.
 
-        One that is over, or never was, is nothing to stop.
+        A request that is over, or never was, is left alone.
         """
         with self._lock:
             found = [job for job in self._running() if job.request == request]
@@ -197,7 +197,7 @@ class Jobs:
                 self._later(PATIENCE, job.interrupt)
 
     def _running(self) -> list[Job]:
-        """Return those that are still at work; the others are forgotten."""
+        """Return the jobs that are still at work; the others are forgotten."""
         # A thread that was interrupted at its very end may not have said so.
         self._known = {
             job: thread
@@ -218,14 +218,14 @@ _lock = threading.Lock()
 
 
 class Work:
-    """Something that runs in a thread of its own."""
+    """A call that runs in a thread of its own."""
 
     def __init__(self, thread: threading.Thread) -> None:
         self._thread = thread
 
     @property
     def running(self) -> bool:
-        """Whether it has not come to its end."""
+        """True until the call has come to its end."""
         return self._thread.is_alive()
 
     def stop(self) -> None:
@@ -236,7 +236,7 @@ class Work:
 
 
 def start(work: Callable[[], None]) -> Work:
-    """Run something in a thread of its own; what stops it is a KeyboardInterrupt."""
+    """Run a call in a thread of its own, which a KeyboardInterrupt stops."""
 
     def run() -> None:
         ident = threading.get_ident()
@@ -278,7 +278,7 @@ def _interrupt(ident: int | None) -> None:
 
 
 def listen() -> None:
-    """Let an interrupt of a kernel that runs no cell stop what we have started.
+    """Let an interrupt of a kernel that runs no cell stop the threads of `start`.
 
     While a cell runs, an interrupt is the cell's; in between, kernels ignore it.
     """
@@ -359,7 +359,7 @@ PLOTS: dict[str, Callable[..., Any]] = {
 
 def inspect_node(session: Session, message: InspectEvent) -> Message:
     """Return the details of a node."""
-    return {"type": "detail", **detail(session, message["node"])}
+    return {"type": "detail", **gather_details(session, message["node"])}
 
 
 def check_expression(session: Session, message: CheckExpressionEvent) -> Message:
@@ -480,7 +480,7 @@ Send = Callable[[dict[str, Any], list[Any]], object]
 Later = Callable[[float, Callable[[], None]], object]
 
 
-def after(seconds: float, callback: Callable[[], None]) -> threading.Timer:
+def call_after(seconds: float, callback: Callable[[], None]) -> threading.Timer:
     """Call back from another thread, for a cell may keep this one busy."""
     timer = threading.Timer(seconds, callback)
     timer.daemon = True
@@ -489,12 +489,12 @@ def after(seconds: float, callback: Callable[[], None]) -> threading.Timer:
 
 
 class Link:
-    """What answers the page for one session.
+    """The kernel's answers to the pages of one session.
 
     Parameters
     ----------
     session
-        What is shown; referred to weakly.
+        The session that is shown; referred to weakly.
     send
         Takes a message and its buffers.
     clock, later, start
@@ -507,7 +507,7 @@ class Link:
         send: Send,
         *,
         clock: Callable[[], float] = time.monotonic,
-        later: Later = after,
+        later: Later = call_after,
         start: Callable[[Callable[[], None]], Any] = start,
     ) -> None:
         self._session = weakref.ref(session)
@@ -517,28 +517,28 @@ class Link:
         self._jobs = Jobs(clock, later, start)
         self._lock = threading.RLock()
         self._seq = 0
-        #: What the page has been told; None: nothing yet.
-        self._told: Snapshot | None = None
+        #: The last state that was sent; None: none yet.
+        self._sent: Snapshot | None = None
         self._unacknowledged: int | None = None
         self._stale = False
         #: A command waits for the state that it led to.
         self._answering = False
         #: Long requests that are done when the state is sent that they led to.
-        self._finished: list[int] = []
+        self._done_requests: list[int] = []
         self._waiting = False
         self._last = -PAUSE
         # The session keeps the subscription, so it must not keep us.
-        self._end = session.subscribe(_notifier(weakref.ref(self)))
+        self._end = session.subscribe(_make_notifier(weakref.ref(self)))
 
     def close(self) -> None:
-        """Tell the page nothing more."""
+        """Send no more messages."""
         self._end()
-        self._send = _nowhere
+        self._send = _discard
 
     # Out
 
-    def changed(self) -> None:
-        """The session is not what the page was told."""
+    def mark_changed(self) -> None:
+        """Send the state of the session soon: it differs from the last one sent."""
         with self._lock:
             self._stale = True
         self._flush()
@@ -553,11 +553,11 @@ class Link:
                 return
             left = self._last + PAUSE - self._clock()
             if left > 0:
-                self._wait(left)
-            elif self._told is not None:
-                self._tell(take(session, EFFECTS))
+                self._resume_later(left)
+            elif self._sent is not None:
+                self._send_state(take_snapshot(session, EFFECTS))
 
-    def _wait(self, seconds: float) -> None:
+    def _resume_later(self, seconds: float) -> None:
         if not self._waiting:
             self._waiting = True
             self._later(seconds, self._resume)
@@ -567,20 +567,20 @@ class Link:
             self._waiting = False
         self._flush()
 
-    def _tell(self, new: Snapshot) -> None:
+    def _send_state(self, new: Snapshot) -> None:
         """Send what has changed, or everything to a page that knows nothing."""
-        old, self._told = self._told, new
+        old, self._sent = self._sent, new
         self._stale = bool(new.unmeasured)
         if old is not None and new.unmeasured:
-            _fill(new, old)
+            _copy_effects(new, old)
         if old is None or old.header["nodes"] != new.header["nodes"]:
             self._post({"type": "snapshot", "header": new.header}, new.buffers)
         else:
-            patch = changes(old, new)
+            patch = find_changes(old, new)
             if patch is None and not self._answering:
-                self._finish()
+                self._post_done()
                 if self._stale:
-                    self._wait(PAUSE)
+                    self._resume_later(PAUSE)
                 return
             header, columns, buffers = patch if patch else ({}, [], [])
             if self._answering:
@@ -589,11 +589,11 @@ class Link:
         self._answering = False
         self._unacknowledged = self._seq
         self._last = self._clock()
-        self._finish()
+        self._post_done()
 
-    def _finish(self) -> None:
-        """Say of long requests that they are done: what they found has been sent."""
-        finished, self._finished = self._finished, []
+    def _post_done(self) -> None:
+        """Send that long requests are done: the state with their findings was sent."""
+        finished, self._done_requests = self._done_requests, []
         for request in finished:
             self._post({"type": "done", "request": request})
 
@@ -635,8 +635,8 @@ class Link:
             raise UsageError(GONE)
         if event == "hello":
             with session.lock, self._lock:
-                self._told = None
-                self._tell(take(session, EFFECTS))
+                self._sent = None
+                self._send_state(take_snapshot(session, EFFECTS))
         elif event == "ack":
             with self._lock:
                 if message["of"] == self._unacknowledged:
@@ -650,7 +650,7 @@ class Link:
             else:
                 COMMANDS[event](session, message)
             if self._answering:  # nothing that it changed has told the page yet
-                self.changed()
+                self.mark_changed()
         elif event in QUESTIONS:
             self._reply(message["request"], QUESTIONS[event](session, message))
         elif event == "plot":
@@ -669,7 +669,7 @@ class Link:
             except (Exception, KeyboardInterrupt) as error:
                 self._fail(request, error)
 
-        self._jobs.begin(request, message["event"], self._say, guarded)
+        self._jobs.begin(request, message["event"], self._post_locked, guarded)
 
     def _plot(self, job: Job, frozen: Session, message: Message) -> None:
         self._reply(
@@ -677,19 +677,19 @@ class Link:
         )
 
     def _work(self, job: Job, frozen: Session) -> None:
-        """Check or diagnose a session; what is found is told with its state."""
+        """Check or diagnose a session; the findings are sent with its state."""
         what, work = LONG[job.kind]
         found = work(frozen, job.progress)
-        job.over = True  # what is found is as good as told: another may begin
+        job.over = True  # what is found is as good as sent: another may begin
         session = self._session()
         if session is None:
             raise UsageError(GONE)
         with session.lock:
             with self._lock:
-                self._finished.append(job.request)
+                self._done_requests.append(job.request)
             session.adopt(what, found, frozen)
 
-    def _say(self, message: Message) -> None:
+    def _post_locked(self, message: Message) -> None:
         with self._lock:
             self._post(message)
 
@@ -698,17 +698,17 @@ class Link:
             self._post({**answer, "request": request})
 
 
-def _notifier(link: weakref.ref[Link]) -> Callable[[str], object]:
+def _make_notifier(link: weakref.ref[Link]) -> Callable[[str], object]:
     def notify(_: str) -> None:
         found = link()
         if found is not None:
-            found.changed()
+            found.mark_changed()
 
     return notify
 
 
-def _fill(new: Snapshot, old: Snapshot) -> None:
-    """Where effects have been left out, those that the page was told before."""
+def _copy_effects(new: Snapshot, old: Snapshot) -> None:
+    """Fill in effects that were not measured with those that were sent before."""
     known = {one["id"]: one for one in old.header["overrides"]}
     for one in new.header["overrides"]:
         before = known.get(one["id"])
@@ -716,5 +716,5 @@ def _fill(new: Snapshot, old: Snapshot) -> None:
             one["effects"] = before["effects"]
 
 
-def _nowhere(message: Message, buffers: list[Any]) -> None:
-    """Return where messages go after the end."""
+def _discard(message: Message, buffers: list[Any]) -> None:
+    """Drop a message: the link is closed."""

@@ -13,7 +13,7 @@ import workbench as wb
 from tests.session.wire.golden.write import session
 from workbench.errors import OverrideError, UnknownNodeError
 from workbench.session import statistics
-from workbench.session.wire import detail, read_target, take
+from workbench.session.wire import gather_details, read_target, take_snapshot
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def model() -> wb.Session:
 
 def test_detail_of_a_node(model: wb.Session) -> None:
     h = model.nodes.find("h")
-    found = detail(model, h)
+    found = gather_details(model, h)
     assert found["node"] == h
     assert found["rule"] == model["h"].op.rule
     assert found["inputs"] == [f"add {h - 1}"]
@@ -33,11 +33,13 @@ def test_detail_of_a_node(model: wb.Session) -> None:
     assert found["true_gradient"] == statistics.distribution(model.truth.cotangents[h])
     assert found["array"] == str(model.values["h"])
     assert found["gradient_array"] == str(model.cotangents["h"])
-    data = detail(model, model.nodes.find("X"))
+    data = gather_details(model, model.nodes.find("X"))
     assert (data["rule"], data["gradient"], data["gradient_array"]) == (None,) * 3
     with pytest.raises(UnknownNodeError):
-        detail(model, 99)
-    json.dumps([detail(model, i) for i in range(len(model.graph))], allow_nan=False)
+        gather_details(model, 99)
+    json.dumps(
+        [gather_details(model, i) for i in range(len(model.graph))], allow_nan=False
+    )
 
 
 def test_detail_of_settings_constants_and_large_arrays() -> None:
@@ -49,12 +51,12 @@ def test_detail_of_settings_constants_and_large_arrays() -> None:
     made = wb.Session(wb.trace(f)(np.ones(300)))
     by_op = {n.op.name: i for i, n in enumerate(made.graph.nodes)}
     total = by_op["sum"] - 1
-    assert ["axis", "0"] in detail(made, total)["params"]
-    assert ["keepdims", "True"] in detail(made, total)["params"]
-    assert detail(made, by_op["multiply"])["inputs"][1] == "float64[300]"
-    assert detail(made, by_op["multiply"] - 1)["inputs"] == ["x", "2.5"]
-    assert detail(made, 0)["array"] is None
-    assert detail(made, 0)["true_gradient"] is None
+    assert ["axis", "0"] in gather_details(made, total)["params"]
+    assert ["keepdims", "True"] in gather_details(made, total)["params"]
+    assert gather_details(made, by_op["multiply"])["inputs"][1] == "float64[300]"
+    assert gather_details(made, by_op["multiply"] - 1)["inputs"] == ["x", "2.5"]
+    assert gather_details(made, 0)["array"] is None
+    assert gather_details(made, 0)["true_gradient"] is None
 
 
 # The page's targets
@@ -68,7 +70,7 @@ def test_targets_of_the_page_are_those_of_a_session(model: wb.Session) -> None:
         ({"kind": "scope", "scope": "encoder"}, [h - 2, h - 1, h]),
     ]:
         assert list(model.override(read_target(wire), "d").matched) == matched
-        shown = take(model).header["overrides"][-1]
+        shown = take_snapshot(model).header["overrides"][-1]
         assert shown["target"] == wire
 
 
@@ -96,11 +98,11 @@ def test_a_rule_is_told_by_the_nodes_that_it_is_for() -> None:
         return np.sum(m @ (2.5 * a) * b)
 
     session = wb.Session(wb.trace(f)(np.ones(2), np.ones(2)))
-    told = {node.op.name: detail(session, i) for i, node in numbered(session)}
+    told = {node.op.name: gather_details(session, i) for i, node in numbered(session)}
     assert told["sparse_matmul"]["rule"] == "by multiply 2: Sᵀ g"
     assert told["sparse_matmul"]["params"][0] == ["pattern", "csr_array 2×2, 2 stored"]
     products = [
-        detail(session, i)["rule"]
+        gather_details(session, i)["rule"]
         for i, node in numbered(session)
         if node.op.name == "multiply"
     ]

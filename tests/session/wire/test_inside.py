@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.session.wire import take
-from workbench.session.wire.detail import MOST_CHARACTERS, detail
+from workbench.session.wire import take_snapshot
+from workbench.session.wire.detail import MOST_CHARACTERS, gather_details
 
 W = np.array([0.5, 0.2])
 
@@ -19,7 +19,7 @@ def told(f: Any, op: str, *args: Any) -> tuple[dict[str, str], str | None]:
     """The settings and the code of the node of an op."""
     session = wb.Session(wb.trace(f)(*(args or (W,))))
     (i,) = [i for i, node in enumerate(session.graph.nodes) if node.op.name == op]
-    found = detail(session, i)
+    found = gather_details(session, i)
     return dict(map(tuple, found["params"])), found["code"]
 
 
@@ -74,7 +74,7 @@ def test_a_choice_shows_both_branches() -> None:
     y = np.sum(wb.cond(np.sum(x) > 0, lambda x: np.sin(x) * 2, lambda x: x * 3, x))
     session = wb.Session(wb.Graph([x], [y]))
     (i,) = [i for i, n in enumerate(session.graph.nodes) if n.op.name == "cond"]
-    code = detail(session, i)["code"]
+    code = gather_details(session, i)["code"]
     np.testing.assert_allclose(run(code, True, W)[0], 2 * np.sin(W))
     np.testing.assert_allclose(run(code, False, W)[0], 3 * W)
 
@@ -172,7 +172,7 @@ def test_a_rule_of_nodes_is_told_node_by_node() -> None:
     )
     session = wb.Session(wb.trace(lambda w: np.sum(np.tanh(w)))(W))
     session.override("tanh", rule)
-    (told,) = take(session).header["overrides"]
+    (told,) = take_snapshot(session).header["overrides"]
     assert told["rule"].splitlines() == [
         "dx of (x, dy):",
         "  p = greater(x, 0.0)",

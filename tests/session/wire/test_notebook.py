@@ -16,7 +16,7 @@ import pytest
 import workbench as wb
 from tests.session.wire.golden.write import FILE, examined, session
 from workbench.errors import SnapshotError
-from workbench.session.wire import SCHEMA, read_saved, saved, take
+from workbench.session.wire import SCHEMA, read_saved, save_snapshot, take_snapshot
 from workbench.session.wire.notebook import LARGE, MOST_SAVED
 from workbench.session.wire.protocol import COLUMNS
 
@@ -29,8 +29,8 @@ def model() -> wb.Session:
 
 
 def test_a_saved_picture_comes_back(model: wb.Session) -> None:
-    shown = take(model)
-    kept = json.loads(json.dumps(saved(shown, "model 1"), allow_nan=False))
+    shown = take_snapshot(model)
+    kept = json.loads(json.dumps(save_snapshot(shown, "model 1"), allow_nan=False))
     assert kept["model_id"] == "model 1"
     back = read_saved(kept)
     assert back.header == shown.header
@@ -40,8 +40,8 @@ def test_a_saved_picture_comes_back(model: wb.Session) -> None:
 
 
 def test_buffers_are_little_endian(model: wb.Session) -> None:
-    shown = take(model)
-    kept = saved(shown)
+    shown = take_snapshot(model)
+    kept = save_snapshot(shown)
     assert kept is not None
     names = [c["name"] for c in kept["header"]["columns"]]
     raw = base64.b64decode(kept["buffers"][names.index("input_start")])
@@ -59,7 +59,9 @@ def test_large_pictures_are_saved_smaller_and_the_largest_not_at_all() -> None:
 
         return wb.Session(wb.trace(f)(0.5), copy=False)
 
-    small, large = (saved(take(chain(n))) for n in (LARGE - 100, LARGE + 100))
+    small, large = (
+        save_snapshot(take_snapshot(chain(n))) for n in (LARGE - 100, LARGE + 100)
+    )
     assert small is not None
     assert large is not None
     lengths = [{c["name"]: c["length"] for c in s["header"]["columns"]}["saved"]
@@ -69,9 +71,9 @@ def test_large_pictures_are_saved_smaller_and_the_largest_not_at_all() -> None:
     back = read_saved(json.loads(json.dumps(large)))
     stats = back.columns["value_stats"]
     np.testing.assert_array_equal(stats, stats.astype(np.float32).astype(float))
-    shown = take(chain(5))
+    shown = take_snapshot(chain(5))
     shown.header["nodes"] = MOST_SAVED + 1
-    assert saved(shown) is None
+    assert save_snapshot(shown) is None
 
 
 def test_a_newer_schema_is_refused_by_name_and_number() -> None:
@@ -322,8 +324,8 @@ def is_in(place: Any, step: Any) -> bool:
 
 
 def test_checks_and_findings_are_saved(model: wb.Session) -> None:
-    shown = take(examined(model))
-    whole = json.loads(json.dumps(saved(shown), allow_nan=False))
+    shown = take_snapshot(examined(model))
+    whole = json.loads(json.dumps(save_snapshot(shown), allow_nan=False))
     back = read_saved(whole)
     assert back.header["check"] == shown.header["check"]
     assert back.header["findings"] == shown.header["findings"]
@@ -336,7 +338,7 @@ def test_checks_and_findings_are_saved(model: wb.Session) -> None:
 def test_an_older_check_says_only_whether_something_is_wrong(
     model: wb.Session, ok: bool
 ) -> None:
-    whole = json.loads(json.dumps(saved(take(examined(model)))))
+    whole = json.loads(json.dumps(save_snapshot(take_snapshot(examined(model)))))
     check = whole["header"]["check"]
     for data in (check, *check["gradients"]):
         data["ok"] = ok
@@ -383,7 +385,7 @@ def test_checks_of_many_nodes_are_saved_with_a_bound() -> None:
     )
     one = Finding("k", "note", nodes[0], "forward", text, text, text, None, (*nodes,))
     made._diagnosed = made._state, Findings((one,) * 1500, "x")
-    whole = saved(take(made))
+    whole = save_snapshot(take_snapshot(made))
     assert whole is not None
     assert len(json.dumps(whole, allow_nan=False)) < 4_000_000
     check, findings = whole["header"]["check"], whole["header"]["findings"]

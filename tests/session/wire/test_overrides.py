@@ -11,7 +11,7 @@ import pytest
 import workbench as wb
 from tests.session.network import B2, NAMES, TRUE, W2, T, X, by_hand, fresh
 from workbench.session import statistics
-from workbench.session.wire import take
+from workbench.session.wire import take_snapshot
 from workbench.session.wire.protocol import STATUSES
 
 
@@ -36,7 +36,7 @@ def test_B3_a_pattern_in_the_picture(model: wb.Session) -> None:
     true = by_hand(TRUE)
     one = model.override(wb.pattern(lambda a, b, c: a @ b + c), "0.5 * d")
     adds, matmuls = ids(model, "add"), ids(model, "matmul")
-    shown = take(model)
+    shown = take_snapshot(model)
     data = shown.header["overrides"][0]
     assert sorted(data["matched"]) == [i for i in adds if i - 1 in matmuls]
     assert sorted(data["covered"]) == matmuls
@@ -79,7 +79,7 @@ def test_a_part_with_several_outputs_in_the_picture() -> None:
     assert one.where == "subgraph u, v of a, b"
     for name, g in true.items():
         np.testing.assert_allclose(session.grads[name], 2 * g, rtol=1e-12)
-    shown = take(session)
+    shown = take_snapshot(session)
     products = [i for i in ids(session, "multiply") if i < one.matched[0]]
     assert set(one.covered) >= set(products[:1])
     assert (shown.columns["override"][list(one.matched)] == 0).all()
@@ -94,12 +94,12 @@ def test_which_override_has_the_say_is_said(model: wb.Session) -> None:
     model.override("tanh", "2 * d")
     model.override("h", "g", name="node")
     model.override("log", "3 * d", enabled=False)
-    first, second, third = take(model).header["overrides"]
+    first, second, third = take_snapshot(model).header["overrides"]
     assert "'node'" in first["note"]
     assert "has the say" in second["note"]
     assert third["note"] == ""
     assert (third["enabled"], len(third["matched"])) == (False, 2)
-    assert not (take(model).columns["override"] == 2).any()
+    assert not (take_snapshot(model).columns["override"] == 2).any()
     assert "gives way" in repr(model.overrides[0])
 
 
@@ -108,7 +108,7 @@ def test_a_node_in_a_match_keeps_its_own_override(model: wb.Session) -> None:
     pattern = model.override(wb.pattern(lambda a, b, c: a @ b + c), "0.5 * d")
     first, second = ids(model, "matmul")
     model.override(first, "3 * d")
-    shown = take(model)
+    shown = take_snapshot(model)
     column = shown.columns["override"]
     assert column[first] == 1
     assert column[first + 1] == -1
@@ -122,10 +122,10 @@ def test_a_node_in_a_match_keeps_its_own_override(model: wb.Session) -> None:
 
 def test_a_check_of_the_network_in_the_picture(model: wb.Session) -> None:
     model.override("h", "clip(d, -0.02, 0.02)")
-    assert take(model).header["check"] is None
-    assert "check" not in take(model).columns
+    assert take_snapshot(model).header["check"] is None
+    assert "check" not in take_snapshot(model).columns
     report = model.check()
-    shown = take(model)
+    shown = take_snapshot(model)
     status, ratio = shown.columns["check"], shown.columns["check_ratio"]
     h = model.nodes.find("h")
     assert status[h] == STATUSES.index("overridden")
@@ -140,7 +140,7 @@ def test_a_check_of_the_network_in_the_picture(model: wb.Session) -> None:
     assert check["counts"]["unchecked"] == int(unchecked.sum())
     assert check["gradients"][0]["name"] in NAMES
     model.run(W1=np.zeros((3, 2)))
-    later = take(model)
+    later = take_snapshot(model)
     assert later.header["check"] == {**check, "stale": True}
     np.testing.assert_array_equal(later.columns["check"], status)
 
@@ -158,11 +158,11 @@ def test_many_overrides_do_not_make_a_patch_wait() -> None:
     for k in range(12):
         session.override(f"part{k}/*", f"{1 + k / 100} * d")
     session.run(x=np.linspace(-2, 2, 8))
-    first = take(session, 0.0)
+    first = take_snapshot(session, 0.0)
     assert len(first.unmeasured) == 11
     assert [bool(o["effects"]) for o in first.header["overrides"]][:2] == [True, False]
     rounds = 0
-    while (now := take(session, 0.0)).unmeasured:
+    while (now := take_snapshot(session, 0.0)).unmeasured:
         rounds += 1
     assert rounds == 10
     for one, told in zip(session.overrides, now.header["overrides"], strict=True):

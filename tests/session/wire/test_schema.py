@@ -15,7 +15,7 @@ import pytest
 import workbench as wb
 from tests.session.wire.golden.write import DAMAGED, FILE, JUNK, verdicts
 from workbench.jupyter.link import COMMANDS, LONG, PLOTS, QUESTIONS
-from workbench.session.wire import protocol, read_saved, schema, take
+from workbench.session.wire import protocol, read_saved, schema, take_snapshot
 from workbench.session.wire.schema import WireError, definitions, read
 
 EXTENSION = Path(__file__).resolve().parents[3] / "extension"
@@ -109,7 +109,7 @@ def test_most_damage_is_refused() -> None:
 def test_what_the_kernel_sends_is_what_it_declares(rng: np.random.Generator) -> None:
     """Every snapshot of the tests comes back as it is: no field is left out."""
     for f in (lambda x: np.sum(np.tanh(x)), lambda x: np.sum(x @ x)):
-        shown = take(wb.Session(wb.trace(f)(rng.normal(size=3))))
+        shown = take_snapshot(wb.Session(wb.trace(f)(rng.normal(size=3))))
         header = json.loads(json.dumps(shown.header))
         assert read("Header", header) == header
 

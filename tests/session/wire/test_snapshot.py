@@ -19,11 +19,11 @@ from workbench.session import statistics
 from workbench.session.wire import (
     MIME_TYPE,
     SCHEMA,
-    changes,
-    failed,
+    find_changes,
     read_saved,
-    saved,
-    take,
+    save_snapshot,
+    take_failed_snapshot,
+    take_snapshot,
 )
 from workbench.session.wire.protocol import KINDS, STATISTICS
 
@@ -78,7 +78,7 @@ def rounded(x: Any) -> Any:
 
 
 def test_what_each_node_is(model: wb.Session) -> None:
-    shown = take(model)
+    shown = take_snapshot(model)
     h = model.nodes.find("h")
     assert text(shown, "op", h) == "tanh"
     assert text(shown, "name", h) == "h"
@@ -103,7 +103,7 @@ def test_what_each_node_is(model: wb.Session) -> None:
 
 
 def test_edges_and_saved_values(model: wb.Session) -> None:
-    shown = take(model)
+    shown = take_snapshot(model)
     start, inputs = shown.columns["input_start"], shown.columns["inputs"]
     labels = model.nodes.labels
     for i, node in enumerate(model.graph.nodes):
@@ -124,7 +124,7 @@ def test_edges_and_saved_values(model: wb.Session) -> None:
 
 
 def test_statistics_of_values_and_gradients(model: wb.Session) -> None:
-    shown = take(model)
+    shown = take_snapshot(model)
     rows = shown.columns["value_stats"].reshape(-1, len(STATISTICS))
     grads = shown.columns["grad_stats"].reshape(-1, len(STATISTICS))
     true = shown.columns["true_stats"].reshape(-1, len(STATISTICS))
@@ -163,7 +163,7 @@ def test_norms_along_edges_are_what_the_rules_pass_on() -> None:
     """Both factors of a product receive the other's part."""
     a, b = np.array([3.0, 4.0]), np.array([1.0, 2.0])
     made = wb.Session(wb.trace(lambda a, b: np.sum(a * b + a))(a, b), wrt=["a"])
-    shown = take(made)
+    shown = take_snapshot(made)
     start, norms = shown.columns["input_start"], shown.columns["edge_norm"]
     product = next(i for i, n in enumerate(made.graph.nodes) if n.op.name == "multiply")
     to_a, to_b = norms[start[product] : start[product + 1]]
@@ -174,7 +174,7 @@ def test_norms_along_edges_are_what_the_rules_pass_on() -> None:
 
 
 def test_overrides_in_the_header(model: wb.Session) -> None:
-    shown = take(model)
+    shown = take_snapshot(model)
     first, second, third = shown.header["overrides"]
     h = model.nodes.find("h")
     assert first["target"] == {"kind": "node", "node": h}
@@ -203,10 +203,10 @@ def test_overrides_in_the_header(model: wb.Session) -> None:
         "undone": ["move straight-through to place 1"],
     }
     model.override(lambda n: n.op.name == "exp", lambda node, g: [None], name="none")
-    other = take(model).header["overrides"][-1]
+    other = take_snapshot(model).header["overrides"][-1]
     assert other["target"] == {"kind": "other", "text": "nodes where <lambda>"}
     assert other["data"] is False
-    json.dumps(take(model).header, allow_nan=False)
+    json.dumps(take_snapshot(model).header, allow_nan=False)
 
 
 def test_numbers_that_json_cannot_say() -> None:
@@ -216,7 +216,7 @@ def test_numbers_that_json_cannot_say() -> None:
     with np.errstate(all="ignore"):
         made = wb.Session(wb.trace(f)(np.zeros(2)))
         made.override("log", "g + 1")
-        shown = take(made)
+        shown = take_snapshot(made)
     assert shown.header["output_value"] is None
     assert made.overrides[0].effects[0].relative != 0
     json.dumps(shown.header, allow_nan=False)
@@ -224,13 +224,15 @@ def test_numbers_that_json_cannot_say() -> None:
     log = next(i for i, n in enumerate(made.graph.nodes) if n.op.name == "log")
     assert rows[log, -1] == 2
     assert rows[log, 0] == -math.inf
-    read_saved(json.loads(json.dumps(saved(shown), allow_nan=False)))
+    read_saved(json.loads(json.dumps(save_snapshot(shown), allow_nan=False)))
 
 
 def test_a_cell_that_failed_half_way() -> None:
     graph = wb.trace(lambda x: np.tanh(x * 2))(np.ones(2))
     last = graph.outputs[0]
-    shown = failed(graph, "model", "matmul(...): shapes do not match", last)
+    shown = take_failed_snapshot(
+        graph, "model", "matmul(...): shapes do not match", last
+    )
     assert shown.header["error"] == {
         "node": len(graph) - 1,
         "message": "matmul(...): shapes do not match",
@@ -239,15 +241,15 @@ def test_a_cell_that_failed_half_way() -> None:
     assert shown.header["wrt"] == []
     assert np.isnan(shown.columns["grad_stats"]).all()
     assert not np.isnan(shown.columns["value_stats"]).any()
-    assert failed(Graph([], []), "m", "empty").header["nodes"] == 0
-    assert failed(graph, "m", "somewhere").header["error"]["node"] is None  # type: ignore[index]
-    read_saved(json.loads(json.dumps(saved(shown))))
+    assert take_failed_snapshot(Graph([], []), "m", "empty").header["nodes"] == 0
+    assert take_failed_snapshot(graph, "m", "somewhere").header["error"]["node"] is None  # type: ignore[index]
+    read_saved(json.loads(json.dumps(save_snapshot(shown))))
 
 
 def test_a_program_without_values() -> None:
     spec = wb.Spec((2, 3), np.dtype("float32"))
     made = wb.Session(wb.trace(lambda x: np.sum(np.sin(x)))(spec))
-    shown = take(made)
+    shown = take_snapshot(made)
     assert text(shown, "shape", 0) == "2×3"
     assert text(shown, "dtype", 1) == "float32"
     assert np.isnan(shown.columns["value_stats"]).all()
@@ -256,7 +258,7 @@ def test_a_program_without_values() -> None:
 
 def test_a_line_outside_a_cell_has_no_number() -> None:
     made = wb.Session(wb.trace(lambda x: np.sum(x))(np.ones(2)))
-    shown = take(made)
+    shown = take_snapshot(made)
     assert text(shown, "place", 1).startswith("test_snapshot.py:")
     assert shown.columns["line"][1] == -1
 
@@ -297,10 +299,10 @@ CHANGES: dict[str, Callable[[wb.Session], object]] = {
 def test_a_patch_leads_to_the_next_snapshot(
     model: wb.Session, change: Callable[[wb.Session], object]
 ) -> None:
-    old = take(model)
+    old = take_snapshot(model)
     change(model)
-    new = take(model)
-    patch = changes(old, new)
+    new = take_snapshot(model)
+    patch = find_changes(old, new)
     assert patch is not None
     after = applied(old, patch)
     assert set(after["columns"]) == set(new.columns)
@@ -309,13 +311,13 @@ def test_a_patch_leads_to_the_next_snapshot(
     for key, value in new.header.items():
         if key != "columns":
             assert after["header"][key] == value
-    assert changes(new, take(model)) is None
+    assert find_changes(new, take_snapshot(model)) is None
 
 
 def test_a_patch_of_an_override_holds_only_what_changed(model: wb.Session) -> None:
-    old = take(model)
+    old = take_snapshot(model)
     model.override("mean", "0.5 * d")
-    patch = changes(old, take(model))
+    patch = find_changes(old, take_snapshot(model))
     assert patch is not None
     assert {c["name"] for c in patch.columns} == {
         "grad_stats",
@@ -324,9 +326,9 @@ def test_a_patch_of_an_override_holds_only_what_changed(model: wb.Session) -> No
         "override",
     }
     assert set(patch.header) <= {"overrides", "undo", "redo", "history", "seconds"}
-    back = take(model)
+    back = take_snapshot(model)
     model.undo()
-    undone = changes(back, take(model))
+    undone = find_changes(back, take_snapshot(model))
     assert undone is not None
     assert undone.header["redo"] == "scale ×0.5 on every mean"
 
@@ -403,7 +405,7 @@ def test_a_large_program_is_a_picture_in_seconds() -> None:
     made = wb.Session(wb.trace(chain)(np.ones(3)), copy=False)
     made.require_backward()
     start = time.perf_counter()
-    shown = take(made)
+    shown = take_snapshot(made)
     seconds = time.perf_counter() - start
     print(f"snapshot of {shown.header['nodes']:,} nodes: {seconds:.2f} s")
     assert shown.header["nodes"] > 99_000
@@ -419,12 +421,12 @@ def test_a_snapshot_of_a_hundred_ops_takes_milliseconds() -> None:
 
     made = wb.Session(wb.trace(chain)(np.linspace(-1, 1, 9104).reshape(569, 16)))
     made.override("tanh", "clip(d, -1, 1)")
-    take(made)
+    take_snapshot(made)
     best = math.inf
     for k in range(5):
         made.override("tanh", f"clip(d, -1, {k + 1})", replacing=1)
         start = time.perf_counter()
-        take(made)
+        take_snapshot(made)
         best = min(best, time.perf_counter() - start)
     print(f"snapshot after an override, 101 nodes of 569×16: {best * 1e3:.2f} ms")
     assert best < 0.1
@@ -439,7 +441,9 @@ def test_inputs_of_the_golden_program_are_those_written() -> None:
 def test_half_of_a_character_in_a_name_is_written_out() -> None:
     graph = wb.trace(lambda x: np.sum(np.sin(x)))(np.ones(2))
     graph.nodes[1].name = "a\ud800b"
-    text = json.dumps(saved(take(wb.Session(graph))), ensure_ascii=False)
+    text = json.dumps(
+        save_snapshot(take_snapshot(wb.Session(graph))), ensure_ascii=False
+    )
     assert "a\\\\ud800b" in text
     assert text.encode()
 

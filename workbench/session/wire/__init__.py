@@ -6,9 +6,15 @@ findings. `notebook.py` puts that into a notebook and reads it back, with
 suspicion. `detail.py` answers questions about one node.
 """
 
-from workbench.session.wire.columns import Patch, Snapshot, changes, failed, take
-from workbench.session.wire.detail import detail, read_steps, read_target
-from workbench.session.wire.notebook import read_saved, saved
+from workbench.session.wire.columns import (
+    Patch,
+    Snapshot,
+    find_changes,
+    take_failed_snapshot,
+    take_snapshot,
+)
+from workbench.session.wire.detail import gather_details, read_steps, read_target
+from workbench.session.wire.notebook import read_saved, save_snapshot
 from workbench.session.wire.protocol import MIME_TYPE, SCHEMA
 
 __all__ = [
@@ -16,12 +22,12 @@ __all__ = [
     "SCHEMA",
     "Patch",
     "Snapshot",
-    "changes",
-    "detail",
-    "failed",
+    "find_changes",
+    "gather_details",
     "read_saved",
     "read_steps",
     "read_target",
-    "saved",
-    "take",
+    "save_snapshot",
+    "take_failed_snapshot",
+    "take_snapshot",
 ]

@@ -28,11 +28,11 @@ from workbench.session.applied_override import AppliedOverride
 from workbench.session.nodes import Nodes
 from workbench.session.stages import Backward, Values
 from workbench.session.wire.header import (
-    checked,
-    findings_data,
+    encode_findings,
+    encode_history,
+    encode_last_check,
+    encode_overrides,
     finite_number,
-    history_data,
-    overrides_data,
 )
 from workbench.session.wire.protocol import (
     COLUMNS,
@@ -62,7 +62,7 @@ class Snapshot:
     @property
     def buffers(self) -> list[Array]:
         """The columns in the header's order, little-endian and contiguous."""
-        return [packed(c["name"], self.columns) for c in self.header["columns"]]
+        return [pack_column(c["name"], self.columns) for c in self.header["columns"]]
 
 
 class Patch(NamedTuple):
@@ -73,13 +73,13 @@ class Patch(NamedTuple):
     buffers: list[Array]
 
 
-def packed(name: str, columns: Mapping[str, Array]) -> Array:
+def pack_column(name: str, columns: Mapping[str, Array]) -> Array:
     """Return a column as it travels."""
     wire = np.dtype(COLUMNS[name]).newbyteorder("<")
     return np.ascontiguousarray(columns[name], wire)
 
 
-def announced(columns: Mapping[str, Array]) -> list[Column]:
+def list_columns(columns: Mapping[str, Array]) -> list[Column]:
     """Return the list of columns, in the order of the protocol."""
     return [
         Column(name=name, dtype=dtype, length=int(columns[name].size))
@@ -88,7 +88,7 @@ def announced(columns: Mapping[str, Array]) -> list[Column]:
     ]
 
 
-def take(session: Session, seconds: float = inf) -> Snapshot:
+def take_snapshot(session: Session, seconds: float = inf) -> Snapshot:
     """Return the snapshot of a session as it is now.
 
     The effects of overrides are measured for so many seconds; those that take longer
@@ -96,14 +96,14 @@ def take(session: Session, seconds: float = inf) -> Snapshot:
 
     >>> import numpy as np, workbench as wb
     >>> session = wb.Session(wb.trace(lambda x: np.sum(x**2))(np.ones(2)))
-    >>> shown = take(session)
+    >>> shown = take_snapshot(session)
     >>> shown.header["output_value"], shown.columns["kind"]
     (2.0, array([0, 2, 2], dtype=uint8))
     """
     with session.lock:  # a run in another thread changes all stages at once
         forward, backward, truth = session.forward, session.backward, session.truth
-        structure = structure_of(session.nodes, session.graph)
-        shown = blank(forward, structure, session.name)
+        structure = find_structure(session.nodes, session.graph)
+        shown = take_blank_snapshot(forward, structure, session.name)
         header, columns = shown.header, shown.columns
         count, overrides = header["nodes"], session.overrides
         if backward is not None and truth is not None:
@@ -114,7 +114,7 @@ def take(session: Session, seconds: float = inf) -> Snapshot:
                 columns["true_stats"] = gradient_statistics(truth, count)
             header["seconds"] += backward.seconds
         columns["override"] = override_column(session, overrides, count)
-        check = checked(session)
+        check = encode_last_check(session)
         if check is not None:
             columns["check"], columns["check_ratio"] = check.status, check.ratio
         output = session.graph.nodes[session.output]
@@ -122,16 +122,16 @@ def take(session: Session, seconds: float = inf) -> Snapshot:
         header["output_name"] = output.name or output.op.name
         header["output_value"] = finite_number(output._value)
         header["wrt"] = list(session.wrt)
-        header["columns"] = announced(columns)
-        header["overrides"], left = overrides_data(overrides, seconds)
+        header["columns"] = list_columns(columns)
+        header["overrides"], left = encode_overrides(overrides, seconds)
         header["undo"], header["redo"] = session.history.undo, session.history.redo
-        header["history"] = history_data(session.history)
+        header["history"] = encode_history(session.history)
         header["check"] = None if check is None else check.data
-        header["findings"] = findings_data(session)
+        header["findings"] = encode_findings(session)
         return replace(shown, unmeasured=tuple(left))
 
 
-def failed(
+def take_failed_snapshot(
     graph: Graph, name: str, message: str, node: Tensor | None = None
 ) -> Snapshot:
     """Return the snapshot of a cell that failed half-way: the program so far.
@@ -148,13 +148,13 @@ def failed(
         Where, if that is known.
     """
     forward = Values(graph)
-    shown = blank(forward, describe(graph), name)
+    shown = take_blank_snapshot(forward, describe_structure(graph), name)
     at = None if node is None else forward.ids.get(node.serial)
     shown.header["error"] = {"node": at, "message": clean_text(message)}
     return shown
 
 
-def blank(forward: Values, structure: Structure, name: str) -> Snapshot:
+def take_blank_snapshot(forward: Values, structure: Structure, name: str) -> Snapshot:
     """Return a snapshot of values without gradients."""
     count, edges = len(forward.graph.nodes), forward.starts[-1]
     columns = dict(structure.columns)
@@ -165,7 +165,7 @@ def blank(forward: Values, structure: Structure, name: str) -> Snapshot:
     columns["override"] = np.full(count, -1, np.int32)
     header = Header(
         schema=SCHEMA,
-        version=version(),
+        version=find_version(),
         session=name,
         nodes=count,
         edges=edges,
@@ -174,7 +174,7 @@ def blank(forward: Values, structure: Structure, name: str) -> Snapshot:
         output_value=None,
         wrt=[],
         strings=structure.strings,
-        columns=announced(columns),
+        columns=list_columns(columns),
         overrides=[],
         undo=None,
         redo=None,
@@ -188,8 +188,8 @@ def blank(forward: Values, structure: Structure, name: str) -> Snapshot:
     return Snapshot(header, columns)
 
 
-def changes(old: Snapshot, new: Snapshot) -> Patch | None:
-    """What the page must learn to show ``new`` in place of ``old``; None: nothing."""
+def find_changes(old: Snapshot, new: Snapshot) -> Patch | None:
+    """Return what turns a picture of ``old`` into one of ``new``; None: nothing."""
     fields = {
         key: value
         for key, value in new.header.items()
@@ -203,18 +203,18 @@ def changes(old: Snapshot, new: Snapshot) -> Patch | None:
             name in old.columns
             and (
                 old.columns[name] is new.columns[name]
-                or same(old.columns[name], new.columns[name])
+                or equal_columns(old.columns[name], new.columns[name])
             )
         )
     ]
     if not names and not set(fields) - {"seconds"}:
         return None
-    listed = announced({name: new.columns[name] for name in names})
-    return Patch(fields, listed, [packed(name, new.columns) for name in names])
+    listed = list_columns({name: new.columns[name] for name in names})
+    return Patch(fields, listed, [pack_column(name, new.columns) for name in names])
 
 
-def same(a: Array, b: Array) -> bool:
-    """Return whether two columns are equal, NaN to NaN."""
+def equal_columns(a: Array, b: Array) -> bool:
+    """Return True if two columns are equal, NaN to NaN."""
     return bool(np.array_equal(a, b, equal_nan=a.dtype.kind == "f"))
 
 
@@ -222,7 +222,7 @@ def same(a: Array, b: Array) -> bool:
 
 
 class Structure(NamedTuple):
-    """The columns that say what the nodes are and how they hang together."""
+    """The columns that say what the nodes are and how they are connected."""
 
     columns: dict[str, Array]
     strings: list[str]
@@ -231,11 +231,11 @@ class Structure(NamedTuple):
 _structures: WeakKeyDictionary[Nodes, Structure] = WeakKeyDictionary()
 
 
-def structure_of(nodes: Nodes, graph: Graph) -> Structure:
+def find_structure(nodes: Nodes, graph: Graph) -> Structure:
     """Return the structure of a session's program, computed once."""
     found = _structures.get(nodes)
     if found is None:
-        found = _structures[nodes] = describe(graph)
+        found = _structures[nodes] = describe_structure(graph)
     return found
 
 
@@ -252,8 +252,8 @@ class Strings:
         return self.known.setdefault(clean_text(text), len(self.known))
 
 
-def describe(graph: Graph) -> Structure:
-    """Return what the nodes of a program are."""
+def describe_structure(graph: Graph) -> Structure:
+    """Return the structure of a program: its nodes, their edges and their places."""
     forward = Values(graph)
     string = Strings()
     inputs = {x.serial for x in graph.inputs}
@@ -261,29 +261,29 @@ def describe(graph: Graph) -> Structure:
         name: [] for name in "kind op name dtype shape scope place source line".split()
     }
     sites: dict[tuple[Any, int], tuple[int, int, int]] = {}
-    looks: dict[Any, tuple[int, int]] = {}
+    types: dict[Any, tuple[int, int]] = {}
     edges, saved_starts, saved = [], [0], []
     for i, node in enumerate(graph.nodes):
         leaf = is_leaf(node)
         kind = OP if not leaf else INPUT if node.serial in inputs else CONSTANT
-        looked = look(node)
-        if looked not in looks:
-            dtype, shape = words(*looked)
-            looks[looked] = string(dtype), string(shape)
+        kind_of_value = find_type(node)
+        if kind_of_value not in types:
+            dtype, shape = format_type(*kind_of_value)
+            types[kind_of_value] = string(dtype), string(shape)
         rows["kind"].append(kind)
         rows["op"].append(-1 if leaf else string(node.op.name))
         rows["name"].append(
-            string(constant_text(node) if kind == CONSTANT else node.name)
+            string(name_constant(node) if kind == CONSTANT else node.name)
         )
-        rows["dtype"].append(looks[looked][0])
-        rows["shape"].append(looks[looked][1])
+        rows["dtype"].append(types[kind_of_value][0])
+        rows["shape"].append(types[kind_of_value][1])
         rows["scope"].append(string(node.scope))
-        place, text, line = (-1, -1, -1) if leaf else at(node, sites, string)
+        place, text, line = (-1, -1, -1) if leaf else find_site(node, sites, string)
         rows["place"].append(place)
         rows["source"].append(text)
         rows["line"].append(line)
         edges += [forward.ids[node.inputs[k].serial] for k in forward.slots[i]]
-        saved += [] if leaf else reads(node, i, forward)
+        saved += [] if leaf else list_read_nodes(node, i, forward)
         saved_starts.append(len(saved))
     columns: dict[str, Array] = {
         name: np.array(row, COLUMNS[name]) for name, row in rows.items()
@@ -295,15 +295,15 @@ def describe(graph: Graph) -> Structure:
     return Structure(columns, list(string.known))
 
 
-def constant_text(node: Tensor) -> str | None:
-    """What a constant is called: its name, else its value if that is one number."""
+def name_constant(node: Tensor) -> str | None:
+    """Return the name of a constant, else its value if that is one number."""
     value = node._value
     if node.name or value is None or isinstance(value, tuple) or shape_of(value) != ():
         return node.name
     return str(value)
 
 
-def look(node: Tensor) -> tuple[Any, Any]:
+def find_type(node: Tensor) -> tuple[Any, Any]:
     """Return a node's dtype and shape; None and a number for so many outputs."""
     value = node.spec if node._value is None else node._value
     if isinstance(value, tuple):
@@ -311,17 +311,17 @@ def look(node: Tensor) -> tuple[Any, Any]:
     return node.dtype, node.shape
 
 
-def words(dtype: Any, shape: Any) -> tuple[str, str]:
+def format_type(dtype: Any, shape: Any) -> tuple[str, str]:
     """Return a dtype and a shape as the page shows them."""
     if dtype is None:
         return "", format_count(shape, "output")
     return str(dtype), format_shape(shape)
 
 
-def at(
+def find_site(
     node: Tensor, sites: dict[tuple[Any, int], tuple[int, int, int]], string: Strings
 ) -> tuple[int, int, int]:
-    """Return where a node was made: the place, the text of the line, its number."""
+    """Return the place where a node was made, the text of its line and its number."""
     context = node.context
     key = (node.code, node.lasti)
     if context is not None and context.code is not None:
@@ -337,7 +337,7 @@ def at(
     return sites[key]
 
 
-def reads(node: Tensor, i: int, forward: Values) -> list[int]:
+def list_read_nodes(node: Tensor, i: int, forward: Values) -> list[int]:
     """Return the ids of the nodes whose values a node's gradient rule reads."""
     found = []
     for which in node.op.reads or ():
@@ -350,7 +350,7 @@ def reads(node: Tensor, i: int, forward: Values) -> list[int]:
     return list(dict.fromkeys(found))
 
 
-def version() -> str:
+def find_version() -> str:
     """Return the version of the package that runs."""
     return str(hooks.namespace("workbench").__version__)
 
@@ -364,18 +364,20 @@ _gradients: WeakKeyDictionary[Backward, Array] = WeakKeyDictionary()
 def value_statistics(forward: Values) -> Array:
     """Return the column `value_stats`."""
     if forward not in _values:
-        _values[forward] = summaries(node._value for node in forward.graph.nodes)
+        _values[forward] = summarize_arrays(node._value for node in forward.graph.nodes)
     return _values[forward]
 
 
 def gradient_statistics(backward: Backward, count: int) -> Array:
     """Return the column `grad_stats` or `true_stats`."""
     if backward not in _gradients:
-        _gradients[backward] = summaries(map(backward.cotangents.get, range(count)))
+        _gradients[backward] = summarize_arrays(
+            map(backward.cotangents.get, range(count))
+        )
     return _gradients[backward]
 
 
-def summaries(arrays: Iterable[Any]) -> Array:
+def summarize_arrays(arrays: Iterable[Any]) -> Array:
     """Return the statistics of arrays, one after the other."""
     return np.array([statistics.summarize(x) for x in arrays], float).ravel()
 
@@ -383,7 +385,7 @@ def summaries(arrays: Iterable[Any]) -> Array:
 def relative_changes(
     session: Session, backward: Backward, truth: Backward, count: int
 ) -> Array:
-    """The column `change`: only what lies behind an override can have changed."""
+    """Return the column `change`: only what lies behind an override can differ."""
     nodes, ids = session.graph.nodes, session.forward.ids
     column = np.full(count, np.nan)
     column[list(backward.cotangents)] = 0.0
@@ -404,15 +406,15 @@ def relative_changes(
         g, true = backward.cotangents[i], truth.cotangents.get(i)
         like = nodes[i]._value
         if isinstance(like, tuple):
-            g, true = _filled(g, like), _filled(true, like)
+            g, true = _fill_outputs(g, like), _fill_outputs(true, like)
         elif true is None:
             true = np.zeros_like(like)
         column[i] = statistics.relative_change(g, true)
     return column
 
 
-def _filled(parts: Any, like: tuple[Any, ...]) -> tuple[Any, ...]:
-    """What flows back to the outputs of one op, with zeros where nothing does."""
+def _fill_outputs(parts: Any, like: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the cotangents of all outputs of one op, zeros where nothing flows."""
     given = (None,) * len(like) if parts is None else parts
     return tuple(
         np.zeros_like(x) if g is None else g for g, x in zip(given, like, strict=True)
@@ -422,7 +424,7 @@ def _filled(parts: Any, like: tuple[Any, ...]) -> tuple[Any, ...]:
 def override_column(
     session: Session, overrides: list[AppliedOverride], count: int
 ) -> Array:
-    """The column `override`: which override's rule each node runs, or lies within.
+    """Return the column `override`: whose rule each node runs, or lies within.
 
     A node within a match keeps its own rule where another override points at it.
     """

@@ -1,4 +1,4 @@
-"""Answers to questions about one node, and what the page's targets mean."""
+"""The details of one node, and the targets and steps that the page names."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from workbench.errors import OverrideError, UsageError, WorkbenchError
 from workbench.ops.define import shape_of
 from workbench.overrides.targets import ByNode, ByOp, ByScope, Target
 from workbench.session import Session, statistics
-from workbench.session.wire.columns import constant_text
+from workbench.session.wire.columns import name_constant
 from workbench.session.wire.protocol import DetailBody
 from workbench.session.wire.schema import clean_text, quote
 
 #: What stands between the rules of an op by each of its inputs.
-BETWEEN = "   "
+RULE_SEPARATOR = "   "
 
 #: Arrays up to so many entries are shown in full.
-SMALL = 100
+MOST_ENTRIES = 100
 
 #: Programs of more nodes are told in words, and longer texts are cut.
 MOST_NODES = 300
@@ -36,7 +36,7 @@ MOST_CHARACTERS = 8000
 _OWN = blame.__file__.removesuffix("core/blame.py")
 
 
-def detail(session: Session, node: int) -> DetailBody:
+def gather_details(session: Session, node: int) -> DetailBody:
     """Return the rule, the inputs, the settings and the numbers of one node.
 
     Raises
@@ -48,7 +48,7 @@ def detail(session: Session, node: int) -> DetailBody:
     --------
     >>> import numpy as np, workbench as wb
     >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.ones(2)))
-    >>> found = detail(session, 1)
+    >>> found = gather_details(session, 1)
     >>> found["rule"], found["inputs"], found["gradient_array"]
     ('g · (1 − y²)', ['x'], '[1. 1.]')
     """
@@ -62,60 +62,60 @@ def detail(session: Session, node: int) -> DetailBody:
             true = session.truth.cotangents.get(i)
     return DetailBody(
         node=i,
-        rule=ruled(found, session),
-        inputs=[said(x, session) for x in found.inputs],
-        params=[[name, clean_text(text)] for name, text in settings_of(found)],
-        code=code_of(found),
+        rule=format_rule(found, session),
+        inputs=[format_input(x, session) for x in found.inputs],
+        params=[[name, clean_text(text)] for name, text in list_settings(found)],
+        code=write_inner_code(found),
         value=statistics.distribution(found._value),
         gradient=statistics.distribution(g),
         true_gradient=statistics.distribution(true),
-        array=printed(found._value),
-        gradient_array=printed(g),
+        array=format_small_array(found._value),
+        gradient_array=format_small_array(g),
     )
 
 
-def ruled(node: Tensor, session: Session) -> str | None:
-    """A node's rule; of several rules those by its nodes, each with the node's name."""
+def format_rule(node: Tensor, session: Session) -> str | None:
+    """Return a node's rule; of several, those by nodes, each with the node's name."""
     if is_leaf(node) or not node.op.rule:
         return None
-    rules = node.op.rule.split(BETWEEN)
+    rules = node.op.rule.split(RULE_SEPARATOR)
     if len(rules) == 1 or len(rules) != len(node.inputs):
         return node.op.rule
-    return BETWEEN.join(
-        f"by {said(x, session)}: {rule}"
+    return RULE_SEPARATOR.join(
+        f"by {format_input(x, session)}: {rule}"
         for x, rule in zip(node.inputs, rules, strict=True)
         if isinstance(x, Tensor)
     )
 
 
-def said(x: Any, session: Session) -> str:
+def format_input(x: Any, session: Session) -> str:
     """Return an input as text: a node by its name, a constant by its value or shape."""
     if isinstance(x, Tensor):
         label = session.nodes.labels[session.nodes.find(x)]
-        return (is_leaf(x) and constant_text(x)) or label
+        return (is_leaf(x) and name_constant(x)) or label
     if types.is_weak(x) or getattr(x, "shape", None) == ():
         return clean_text(str(x))
     return repr(types.spec_of(x)) if hasattr(x, "shape") else clean_text(repr(x))
 
 
-def printed(x: Any) -> str | None:
+def format_small_array(x: Any) -> str | None:
     """Return a small array in full, as NumPy prints it."""
     if x is None or isinstance(x, tuple):
         return None
     if types.is_weak(x):
         return str(x)
-    if not hasattr(x, "shape") or int(np.prod(shape_of(x))) > SMALL:
+    if not hasattr(x, "shape") or int(np.prod(shape_of(x))) > MOST_ENTRIES:
         return None
     return clean_text(str(x))
 
 
 def read_target(data: Mapping[str, Any]) -> Target:
-    """Return what the page means by a target.
+    """Return the target that the page names.
 
     Raises
     ------
     OverrideError
-        If it is none, or one that only Python can give.
+        If the data is no target, or one that only Python can give.
     """
     kind = data.get("kind")
     value = data.get(kind) if kind in ("node", "op", "scope") else None
@@ -137,7 +137,7 @@ def read_steps(text: str) -> int | slice | None:
     Raises
     ------
     UsageError
-        If it names none.
+        If the text names no steps.
     """
     parts = [part.strip() for part in text.split(":")]
     if parts == [""]:
@@ -155,23 +155,23 @@ def read_steps(text: str) -> int | slice | None:
 # of it is text, and of bounded size: the page shows it and never runs it.
 
 
-def settings_of(node: Tensor) -> Iterator[tuple[str, str]]:
-    """The settings of a node as text; those that hold programs or rules in words."""
+def list_settings(node: Tensor) -> Iterator[tuple[str, str]]:
+    """Yield the settings of a node as text; programs and rules in words."""
     for name, value in node.params.items():
         if name == "loop" and node.op.name == "scan":
-            yield from _looped(node, value)
+            yield from _list_loop_settings(node, value)
         elif name == "branches" and node.op.name == "cond":
             yield "branches", "on_true, on_false"
         else:
             yield name, repr(value) if isinstance(value, str) else str(value)
-    yield from _written(node.op.maker)
+    yield from _list_user_code(node.op.maker)
 
 
-def _looped(node: Tensor, loop: Any) -> Iterator[tuple[str, str]]:
-    """What a loop goes through, and what it carries."""
+def _list_loop_settings(node: Tensor, loop: Any) -> Iterator[tuple[str, str]]:
+    """Yield the steps of a loop, its sequences, states and constants."""
     names = [x.name or "" for x in loop.body.leaves]
     first = loop.consts + loop.seqs
-    yield "steps", _steps(node, loop)
+    yield "steps", _format_loop_steps(node, loop)
     for what, part in (
         ("sequences", names[loop.consts : first]),
         ("states", names[first:]),
@@ -185,7 +185,8 @@ def _looped(node: Tensor, loop: Any) -> Iterator[tuple[str, str]]:
         yield "memory", f"every {loop.every} steps, the others are run again"
 
 
-def _steps(node: Tensor, loop: Any) -> str:
+def _format_loop_steps(node: Tensor, loop: Any) -> str:
+    """Return the number of steps of a loop in words."""
     count = loop.steps
     if loop.counted:
         n = node.inputs[0]
@@ -194,14 +195,14 @@ def _steps(node: Tensor, loop: Any) -> str:
         at = loop.counted + loop.consts
         shape = types.spec_of(node.inputs[at]).shape
         count = shape[0] if shape else None
-    told = "as many as there are entries" if count is None else str(count)
+    words = "as many as there are entries" if count is None else str(count)
     if loop.until:
-        told = f"until it says so, at most {told}" if count is not None else told
-    return f"{told}, from the last" if loop.reverse else told
+        words = f"until it says so, at most {words}" if count is not None else words
+    return f"{words}, from the last" if loop.reverse else words
 
 
-def _written(maker: Any) -> Iterator[tuple[str, str]]:
-    """The lines on which the user has written an op: its value and its rules."""
+def _list_user_code(maker: Any) -> Iterator[tuple[str, str]]:
+    """Yield the lines on which the user has written an op: its value and its rules."""
     given = getattr(maker, "_gives", None)
     for name in ("f", "compute", "fallback", "vjp", "jvp", "backward"):
         function = getattr(maker, name, None)
@@ -222,26 +223,27 @@ def _written(maker: Any) -> Iterator[tuple[str, str]]:
         yield "kernel", f"{', '.join(languages[k] for k in texts)}; {state}"
 
 
-def code_of(node: Tensor) -> str | None:
-    """Return what runs inside a node: NumPy code, a kernel's source; None: nothing."""
+def write_inner_code(node: Tensor) -> str | None:
+    """Return the code inside a node: NumPy code or a kernel's source; None: nothing."""
     op = node.op
     texts = getattr(op.maker, "_texts", None)
     if texts:
-        return _cut("\n\n".join(text.text.strip("\n") for text in texts.values()))
+        sources = (text.text.strip("\n") for text in texts.values())
+        return _shorten_code("\n\n".join(sources))
     if op.lower is None:
         return None
     try:
         inner = steps.with_inner_nodes([node], ruled=True)[1:]
         if len(inner) > MOST_NODES:
             counts = Counter(x.op.name for x in inner)
-            told = ", ".join(f"{n:,} × {name}" for name, n in counts.most_common(8))
-            return f"{len(inner):,} ops: {told}{', …' if len(counts) > 8 else ''}"
-        return _cut(backend.compile(_alone(node)).source)
+            names = ", ".join(f"{n:,} × {name}" for name, n in counts.most_common(8))
+            return f"{len(inner):,} ops: {names}{', …' if len(counts) > 8 else ''}"
+        return _shorten_code(backend.compile(_isolate_node(node)).source)
     except WorkbenchError:
         return None
 
 
-def _alone(node: Tensor) -> Graph:
+def _isolate_node(node: Tensor) -> Graph:
     """Return a program of this node and nothing else, on inputs of its own."""
     leaves: dict[int, Tensor] = {}
     inputs: list[Any] = []
@@ -255,8 +257,8 @@ def _alone(node: Tensor) -> Graph:
     return Graph(list(leaves.values()), [made])
 
 
-def _cut(text: str) -> str:
-    """Return a text of bearable length, whole lines of it."""
+def _shorten_code(text: str) -> str:
+    """Return the first lines of a code that is too long."""
     if len(text) <= MOST_CHARACTERS:
         return text
     kept = text[:MOST_CHARACTERS].rpartition("\n")[0]

@@ -1,4 +1,4 @@
-"""What the header of a snapshot says: overrides, history, checks and findings."""
+"""The header of a snapshot: its overrides, history, checks and findings."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ from workbench.session.wire.schema import clean_text
 Array = np.ndarray[Any, Any]
 #: The longest text of a check or a finding.
 MOST_WORDS = 1000
-#: So many changes are told each way; a session keeps more.
+#: The most changes that are sent each way; a session keeps more.
 MOST_CHANGES = 200
-#: So many nodes of a check, lines of its gradients and findings are told.
+#: The most nodes of a check, lines of its gradients and findings that are sent.
 MOST_LINES = 200
-#: So many nodes of a way through the program.
+#: The most nodes of a path through the program.
 MOST_PATH = 1000
 #: Of a node that holds others, and of several lists of nodes: what comes first.
 RANKS = ("wrong", "unsure", "kink", "overridden", "right", "unchecked")
 _CODES = {status: STATUSES.index(status) for status in RANKS}
 
 
-def overrides_data(
+def encode_overrides(
     overrides: Sequence[AppliedOverride], seconds: float
 ) -> tuple[list[OverrideData], list[int]]:
     """Return the overrides as the page sees them, and the ids of those without effects.
@@ -64,15 +64,15 @@ def overrides_data(
         known = one.measured or not one.enabled
         if not known and measured and time.perf_counter() > until:
             left.append(one.id)
-            listed.append(override_data(one, effects=False))
+            listed.append(encode_override(one, effects=False))
             continue
         measured |= not known
-        listed.append(override_data(one))
+        listed.append(encode_override(one))
     return listed, left
 
 
-def override_data(one: AppliedOverride, effects: bool = True) -> OverrideData:
-    """Return an override as the page sees it; a rule of nodes is told node by node."""
+def encode_override(one: AppliedOverride, effects: bool = True) -> OverrideData:
+    """Return an override as data; a rule of nodes is written node by node."""
     vjp = one.override.vjp
     return OverrideData(
         id=one.id,
@@ -80,7 +80,7 @@ def override_data(one: AppliedOverride, effects: bool = True) -> OverrideData:
         rule=clean_text(str(vjp)) if is_data(vjp) else one.rule,
         data=one.data,
         stored=one.stored,
-        target=target_data(one),
+        target=encode_target(one),
         steps=write_steps(one.override.steps),
         enabled=one.enabled,
         matched=list(one.matched),
@@ -99,8 +99,8 @@ def override_data(one: AppliedOverride, effects: bool = True) -> OverrideData:
     )
 
 
-def target_data(one: AppliedOverride) -> TargetData:
-    """Return what an override is attached to."""
+def encode_target(one: AppliedOverride) -> TargetData:
+    """Return the target of an override as data."""
     target = one.override.target
     if isinstance(target, ByNode):
         return {"kind": "node", "node": one.matched[0]}
@@ -111,7 +111,7 @@ def target_data(one: AppliedOverride) -> TargetData:
     return {"kind": "other", "text": clean_text(one.target)}
 
 
-def history_data(history: History) -> HistoryData:
+def encode_history(history: History) -> HistoryData:
     """Return the last changes, and the next that could be done again."""
     return HistoryData(
         done=[clean_text(text) for text in history.done[-MOST_CHANGES:]],
@@ -134,7 +134,7 @@ def finite_number(x: Any) -> float | None:
 # still stands at its place.
 
 
-class Checked(NamedTuple):
+class EncodedCheck(NamedTuple):
     """A check: the columns `check` and `check_ratio`, and what the header says."""
 
     status: Array
@@ -142,13 +142,13 @@ class Checked(NamedTuple):
     data: CheckData
 
 
-_checked: WeakKeyDictionary[Session, tuple[Report, Checked]] = WeakKeyDictionary()
+_checked: WeakKeyDictionary[Session, tuple[Report, EncodedCheck]] = WeakKeyDictionary()
 _diagnosed: WeakKeyDictionary[Session, tuple[Findings, list[FindingData]]] = (
     WeakKeyDictionary()
 )
 
 
-def checked(session: Session) -> Checked | None:
+def encode_last_check(session: Session) -> EncodedCheck | None:
     """Return the last check of a session; None before the first."""
     found = session.get_result("report")
     if found is None:
@@ -156,28 +156,28 @@ def checked(session: Session) -> Checked | None:
     forward, report = found
     known = _checked.get(session)
     if known is None or known[0] is not report:
-        known = _checked[session] = report, described(forward, report)
+        known = _checked[session] = report, encode_check(forward, report)
     made = known[1]
     stale = "report" in session.stale
     return made._replace(data=CheckData(**{**made.data, "stale": stale}))
 
 
-def described(forward: Values, report: Report) -> Checked:
+def encode_check(forward: Values, report: Report) -> EncodedCheck:
     """Return a report in columns and in words."""
     count = len(forward.graph.nodes)
     worst: dict[int, NodeCheck] = {}
     for one in report.nodes:
         for i in forward.find_ids(one.node):
-            if i not in worst or badness(one) < badness(worst[i]):
+            if i not in worst or rank_node_check(one) < rank_node_check(worst[i]):
                 worst[i] = one
     status = np.zeros(count, np.uint8)
     ratio = np.full(count, np.nan)
     for i, one in worst.items():
         status[i], ratio[i] = _CODES[one.status], one.ratio
     counts = np.bincount(status, minlength=len(STATUSES)).tolist()
-    told = sorted(
+    notable = sorted(
         (item for item in worst.items() if item[1].status != "right"),
-        key=lambda item: (badness(item[1]), item[0]),
+        key=lambda item: (rank_node_check(item[1]), item[0]),
     )
     data = CheckData(
         ok=report.ok,
@@ -187,18 +187,18 @@ def described(forward: Values, report: Report) -> Checked:
         stale=False,
         summary=clean_text(report.summary()),
         counts=cast(StatusCounts, dict(zip(STATUSES, counts, strict=True))),
-        nodes=[node_data(i, one) for i, one in told[:MOST_LINES]],
-        gradients=gradients(report)[:MOST_LINES],
+        nodes=[encode_node_check(i, one) for i, one in notable[:MOST_LINES]],
+        gradients=encode_gradients(report)[:MOST_LINES],
     )
-    return Checked(status, ratio, data)
+    return EncodedCheck(status, ratio, data)
 
 
-def badness(one: NodeCheck) -> tuple[int, float]:
-    """Return what sorts the nodes of a check, the worst first."""
+def rank_node_check(one: NodeCheck) -> tuple[int, float]:
+    """Return the key that sorts the nodes of a check, the worst first."""
     return RANKS.index(one.status), -one.ratio
 
 
-def node_data(i: int, one: NodeCheck) -> NodeCheckData:
+def encode_node_check(i: int, one: NodeCheck) -> NodeCheckData:
     """Return one node of a check."""
     entry = one.entry
     return NodeCheckData(
@@ -206,27 +206,27 @@ def node_data(i: int, one: NodeCheck) -> NodeCheckData:
         status=one.status,
         mode=one.mode,
         place="" if entry is None else clean_text(entry.place, 200),
-        expected=None if entry is None else real(entry.numeric),
-        got=None if entry is None else real(entry.analytic),
+        expected=None if entry is None else real_number(entry.numeric),
+        got=None if entry is None else real_number(entry.analytic),
         ratio=None if entry is None else finite_number(one.ratio),
         text=clean_text(one.text, MOST_WORDS),
     )
 
 
-def gradients(report: Report) -> list[GradientCheckData]:
+def encode_gradients(report: Report) -> list[GradientCheckData]:
     """Return one line for each input, mode and order, and for each equation tested."""
     lines = [
-        gradient_data(report, one, one.argument, one.mode, compared(one))
+        encode_gradient(report, one, one.argument, one.mode, describe_comparison(one))
         for one in report.comparisons
     ]
     for one in report.identities:
         words = "holds" if one.holds else f"fails: off by {one.error:.2g}"
         text = f"{words} (tolerance {one.tolerance:.2g})"
-        lines.append(gradient_data(report, one, one.name, "", text))
+        lines.append(encode_gradient(report, one, one.name, "", text))
     return lines
 
 
-def gradient_data(
+def encode_gradient(
     report: Report, one: Comparison | Identity, name: str, mode: str, text: str
 ) -> GradientCheckData:
     """Return one line; where something is changed on purpose, that comes first."""
@@ -254,8 +254,8 @@ def gradient_data(
     )
 
 
-def compared(one: Comparison) -> str:
-    """Return what came out of one comparison, in words."""
+def describe_comparison(one: Comparison) -> str:
+    """Return the result of one comparison in words."""
     which = "" if one.order == 1 else f"order {one.order}: "
     count = f"{len(one.entries)} of {one.size} entries"
     worst = one.worst
@@ -275,23 +275,24 @@ def compared(one: Comparison) -> str:
     )
 
 
-def real(x: complex) -> float | None:
+def real_number(x: complex) -> float | None:
     """Return a number as the page shows it; the words say those that are complex."""
     return finite_number(complex(x).real) if complex(x).imag == 0 else None
 
 
-def findings_data(session: Session) -> FindingsData | None:
-    """Return what the doctor found; None before it was asked."""
+def encode_findings(session: Session) -> FindingsData | None:
+    """Return the doctor's findings; None before it was asked."""
     found = session.get_result("findings")
     if found is None:
         return None
     forward, findings = found
     known = _diagnosed.get(session)
     if known is None or known[0] is not findings:
-        told = [
-            finding_data(forward, one, session.output) for one in findings[:MOST_LINES]
+        listed = [
+            encode_finding(forward, one, session.output)
+            for one in findings[:MOST_LINES]
         ]
-        known = _diagnosed[session] = findings, told
+        known = _diagnosed[session] = findings, listed
     return FindingsData(
         stale="findings" in session.stale,
         stopped=findings.stopped,
@@ -299,7 +300,7 @@ def findings_data(session: Session) -> FindingsData | None:
     )
 
 
-def finding_data(forward: Values, one: Finding, output: int) -> FindingData:
+def encode_finding(forward: Values, one: Finding, output: int) -> FindingData:
     """Return one finding; of a node inside a loop the loop is shown."""
     at = forward.find_ids(one.node) or [output]
     fix = one.fix
@@ -307,7 +308,7 @@ def finding_data(forward: Values, one: Finding, output: int) -> FindingData:
         kind=one.kind,
         severity=one.severity,
         node=at[0],
-        path=way(forward, one.path)[:MOST_PATH],
+        path=list_node_ids(forward, one.path)[:MOST_PATH],
         sweep=one.sweep,
         title=clean_text(one.title, MOST_WORDS),
         evidence=clean_text(one.evidence, MOST_WORDS),
@@ -322,6 +323,6 @@ def finding_data(forward: Values, one: Finding, output: int) -> FindingData:
     )
 
 
-def way(forward: Values, nodes: Iterable[Tensor]) -> list[int]:
+def list_node_ids(forward: Values, nodes: Iterable[Tensor]) -> list[int]:
     """Return the ids of nodes in a row, each once."""
     return list(dict.fromkeys(i for x in nodes for i in forward.find_ids(x)))

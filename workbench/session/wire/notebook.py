@@ -15,7 +15,7 @@ from typing import NoReturn, cast
 import numpy as np
 
 from workbench.errors import SnapshotError
-from workbench.session.wire.columns import Array, Snapshot, announced
+from workbench.session.wire.columns import Array, Snapshot, list_columns
 from workbench.session.wire.protocol import (
     COLUMN_RULES,
     COLUMNS,
@@ -34,7 +34,7 @@ LARGE = 5_000
 MOST_SAVED = 50_000
 
 
-def saved(snapshot: Snapshot, model_id: str = "") -> Saved | None:
+def save_snapshot(snapshot: Snapshot, model_id: str = "") -> Saved | None:
     """Return what a notebook keeps of a snapshot; None for one too large to keep.
 
     Parameters
@@ -55,7 +55,7 @@ def saved(snapshot: Snapshot, model_id: str = "") -> Saved | None:
             if column.dtype.kind == "f":
                 with np.errstate(over="ignore"):
                     columns[name] = column.astype(np.float32).astype(np.float64)
-    header = cast(Header, {**snapshot.header, "columns": announced(columns)})
+    header = cast(Header, {**snapshot.header, "columns": list_columns(columns)})
     return Saved(
         schema=SCHEMA,
         model_id=model_id,
@@ -78,9 +78,9 @@ def read_saved(data: object) -> Snapshot:
     Examples
     --------
     >>> import numpy as np, workbench as wb
-    >>> from workbench.session.wire import take
+    >>> from workbench.session.wire import take_snapshot
     >>> session = wb.Session(wb.trace(lambda x: np.sum(x**2))(np.ones(2)))
-    >>> read_saved(saved(take(session))).header["nodes"]
+    >>> read_saved(save_snapshot(take_snapshot(session))).header["nodes"]
     3
     """
     check_schema(data)

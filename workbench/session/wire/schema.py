@@ -42,33 +42,33 @@ def definitions() -> dict[str, Schema]:
     """Return the schema of each type of the wire by its name."""
     found: dict[str, Schema] = {}
     for kind in (protocol.Saved, protocol.KernelMessage, protocol.PageEvent):
-        describe(kind, found)
+        describe_type(kind, found)
     return found
 
 
-def describe(kind: Any, found: dict[str, Schema]) -> Schema:
+def describe_type(kind: Any, found: dict[str, Schema]) -> Schema:
     """Return the schema of a type; those that have names go into ``found``."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Annotated:
         keywords = {k: v for meta in arguments[1:] for k, v in meta.keywords.items()}
         title = keywords.pop("title", None)
         late = {k: keywords.pop(k) for k in ("choose", "default") if k in keywords}
-        schema = {**describe(arguments[0], found), **keywords}
+        schema = {**describe_type(arguments[0], found), **keywords}
         if title is not None:
             found[title] = schema
             schema = {"$ref": REFERENCE + title}
         return {**schema, **late}
     if origin is NotRequired:
-        return describe(arguments[0], found)
+        return describe_type(arguments[0], found)
     if origin in (Union, UnionType):
-        options = [describe(x, found) for x in arguments if x is not type(None)]
+        options = [describe_type(x, found) for x in arguments if x is not type(None)]
         if type(None) in arguments:
             return {"anyOf": [*options, {"type": "null"}]}
         return {"oneOf": options, "discriminator": find_tag(options, found)}
     if origin is Literal:
         return {"enum": arguments}
     if origin is list:
-        items = describe(arguments[0], found)
+        items = describe_type(arguments[0], found)
         return {"type": "array", "items": items, "maxItems": MOST_ITEMS}
     if origin is dict:
         return {"type": "object"}
@@ -83,7 +83,7 @@ def describe(kind: Any, found: dict[str, Schema]) -> Schema:
 def describe_fields(kind: Any, found: dict[str, Schema]) -> Schema:
     """Return the schema of a TypedDict."""
     hints = get_type_hints(kind, include_extras=True)
-    fields = {name: describe(hint, found) for name, hint in hints.items()}
+    fields = {name: describe_type(hint, found) for name, hint in hints.items()}
     required = [
         name
         for name, hint in hints.items()

@@ -29,7 +29,7 @@ from workbench.core import hooks
 from workbench.core.graph import Graph
 from workbench.core.trace import ProgramTrace
 from workbench.errors import SnapshotError
-from workbench.session.wire import read_saved, saved, take
+from workbench.session.wire import read_saved, save_snapshot, take_snapshot
 
 __all__ = ["DAMAGED", "FILE", "JUNK", "examined", "picture", "session", "verdicts"]
 
@@ -179,7 +179,9 @@ def examined(made: wb.Session) -> wb.Session:
 
 def picture() -> dict[str, Any]:
     """What a notebook would keep, without what differs from run to run."""
-    made = cast(dict[str, Any], saved(take(examined(session())), "golden"))
+    made = cast(
+        dict[str, Any], save_snapshot(take_snapshot(examined(session())), "golden")
+    )
     made["header"] |= {"seconds": 0.0006, "version": "0.1.0"}
     # Its words are those of the check's own tests.
     made["header"]["check"]["summary"] = "exp is wrong: expected 0.75, got 1.5."
