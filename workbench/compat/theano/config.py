@@ -26,7 +26,7 @@ LINKERS = (
 
 
 class Mode:
-    """How Theano compiled: taken and kept, and without effect here."""
+    """Theano's way to compile: accepted and kept, without effect here."""
 
     def __init__(self, linker: object = None, *args: Any, **settings: Any) -> None:
         if isinstance(linker, str) and linker not in (*LINKERS, *MODES):

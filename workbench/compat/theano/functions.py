@@ -237,7 +237,7 @@ def function(
     if any(casting):
         around = _Around(made, _casting(symbols, casting))
     if no_default_updates:
-        around = _Around(around, _drawing_again(made, no_default_updates))
+        around = _Around(around, _restore_generators(made, no_default_updates))
     return around
 
 
@@ -271,18 +271,18 @@ def _outputs(outputs: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
         return [], lambda ys: None
     if isinstance(outputs, Mapping):
         names = list(outputs)
-        found = [_output(outputs[n]) for n in names]
+        found = [_to_variable(outputs[n]) for n in names]
         return found, lambda ys: dict(zip(names, ys, strict=True))
     # A tuple of lengths is one output, the shape.
     several = isinstance(outputs, tuple) and any(
         isinstance(y, (Tensor, Out)) for y in outputs
     )
     if several or isinstance(outputs, list):
-        return [_output(y) for y in outputs], list
-    return [_output(outputs)], lambda ys: ys[0]
+        return [_to_variable(y) for y in outputs], list
+    return [_to_variable(outputs)], lambda ys: ys[0]
 
 
-def _output(y: ArrayLike) -> Array:
+def _to_variable(y: ArrayLike) -> Array:
     return as_tensor_variable(y.variable if isinstance(y, Out) else y)
 
 
@@ -305,13 +305,13 @@ def _default_updates(
 class _Around:
     """A function with something done before each call, and after it."""
 
-    def __init__(self, inner: Any, before: Any) -> None:
+    def __init__(self, inner: Any, prepare: Any) -> None:
         self.inner = inner
-        self.before = before
+        self.prepare = prepare
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Return the outputs."""
-        args, named, after = self.before(args, named)
+        args, named, after = self.prepare(args, named)
         try:
             return self.inner(*args, **named)
         finally:
@@ -324,7 +324,7 @@ class _Around:
         return repr(self.inner)
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     pass
 
 
@@ -332,7 +332,7 @@ def _casting(symbols: list[Tensor], chosen: list[Any]) -> Callable[..., Any]:
     """Casts arguments to the dtypes of their inputs."""
     by_name = {x.name: x for x, on in zip(symbols, chosen, strict=True) if on}
 
-    def before(args: Any, named: Any) -> Any:
+    def prepare(args: Any, named: Any) -> Any:
         cast = [
             np.asarray(a, x.dtype) if on else a
             for a, x, on in zip(args, symbols, chosen, strict=False)
@@ -341,20 +341,20 @@ def _casting(symbols: list[Tensor], chosen: list[Any]) -> Callable[..., Any]:
             k: np.asarray(v, by_name[k].dtype) if k in by_name else v
             for k, v in named.items()
         }
-        return (*cast, *args[len(cast) :]), given, _nothing
+        return (*cast, *args[len(cast) :]), given, _do_nothing
 
-    return before
+    return prepare
 
 
-def _drawing_again(made: Function, chosen: Any) -> Callable[..., Any]:
-    """Puts generators back to where they were before the call."""
-    held = [
+def _restore_generators(made: Function, chosen: Any) -> Callable[..., Any]:
+    """Restore the state of generators after each call."""
+    sources = [
         x for x in made.shared
         if x.spec.dtype == object and (chosen is True or x in set(chosen))
     ]  # fmt: skip
 
-    def before(args: Any, named: Any) -> Any:
-        bits = [x.state.bit_generator for x in held]
+    def prepare(args: Any, named: Any) -> Any:
+        bits = [x.state.bit_generator for x in sources]
         states = [b.state for b in bits]
 
         def after() -> None:
@@ -363,11 +363,11 @@ def _drawing_again(made: Function, chosen: Any) -> Callable[..., Any]:
 
         return args, named, after
 
-    return before
+    return prepare
 
 
 class Maker:
-    """``f.maker.fgraph``: the program of a function, for who looks at its nodes."""
+    """Hold ``f.maker.fgraph``, the program of a function."""
 
     def __init__(self, made: Function) -> None:
         self._made = made

@@ -43,7 +43,7 @@ def ancestors(variable_list: Iterable[Any], blockers: Any = None) -> list[Any]:
     roots = list(variable_list)
     blocked = {x.serial for x in blockers or ()}
     if not blocked:
-        return [x for x in walk.order_nodes(roots) if not _whole(x)]
+        return [x for x in walk.order_nodes(roots) if not _holds_several(x)]
     found: dict[int, Any] = {}
     stack = list(roots)
     while stack:
@@ -55,7 +55,7 @@ def ancestors(variable_list: Iterable[Any], blockers: Any = None) -> list[Any]:
     return [found[n] for n in sorted(found)]
 
 
-def _whole(x: Any) -> bool:
+def _holds_several(x: Any) -> bool:
     """Return whether a Tensor holds several outputs at once, which no variable does."""
     return isinstance(getattr(x, "spec", None), tuple) and x.op is not ITEM
 

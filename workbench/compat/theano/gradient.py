@@ -196,7 +196,7 @@ def _by_reals(function: Callable[..., Any]) -> Callable[..., Any]:
     """Let a derivative be one by integers too, as far as ops make floats of them."""
 
     @wraps(function)
-    def called(f: Any, wrt: Any, *args: Any, **settings: Any) -> Any:
+    def differentiate(f: Any, wrt: Any, *args: Any, **settings: Any) -> Any:
         chosen = integers(wrt)
         if not chosen:
             return function(f, wrt, *args, **settings)
@@ -209,7 +209,7 @@ def _by_reals(function: Callable[..., Any]) -> Callable[..., Any]:
             label_gradient(made, f, wrt)
         return made
 
-    return called
+    return differentiate
 
 
 grad = _by_reals(ours.grad)
@@ -230,9 +230,9 @@ def hessian(
     """
     by_reals = _by_reals(ours.hessian)
 
-    def one(x: ArrayLike) -> Any:
+    def derive(x: ArrayLike) -> Any:
         return by_reals(cost, x, consider_constant, disconnected_inputs)
 
     if isinstance(wrt, (list, tuple)):
-        return type(wrt)([one(x) for x in wrt])
-    return one(wrt)
+        return type(wrt)([derive(x) for x in wrt])
+    return derive(wrt)

@@ -1,4 +1,4 @@
-"""`theano.ifelse`: of two branches only the one that is taken runs."""
+"""`theano.ifelse`: of two branches only the one that is run_branch runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["ifelse"]
 def ifelse(
     condition: Any, then_branch: Any, else_branch: Any, name: str | None = None
 ) -> Any:
-    """``then_branch`` if the condition is not 0, else ``else_branch``; lists too.
+    """Return ``then_branch`` if the condition is not 0, else ``else_branch``.
 
     `workbench.cond`: what only the other branch needs is not computed.
 
@@ -38,14 +38,14 @@ def ifelse(
     leaves = [x for x in walk.order_nodes(branches[0] + branches[1]) if is_leaf(x)]
     graphs = [Graph(leaves, branch) for branch in branches]
 
-    def taken(graph: Graph) -> Any:
+    def run_branch(graph: Graph) -> Any:
         return lambda *values: graph.run(values)
 
     choice: Any = as_tensor_variable(condition)
     made = cond(
         choice != 0,
-        taken(graphs[0]),
-        taken(graphs[1]),
+        run_branch(graphs[0]),
+        run_branch(graphs[1]),
         *leaves,
     )
     found: list[Tensor] = [as_tensor_variable(y) for y in made]

@@ -63,12 +63,12 @@ _DTYPE: Any = vars(Tensor)["dtype"]
 def _dtype(x: Tensor) -> Any:
     """NumPy's dtype for the library, its name for programs."""
     found = _DTYPE.__get__(x)
-    within = _within(sys._getframe(1).f_globals.get("__name__"))
+    within = _is_ours(sys._getframe(1).f_globals.get("__name__"))
     return found if within else _named(found)
 
 
 @lru_cache(4096)
-def _within(module: object) -> bool:
+def _is_ours(module: object) -> bool:
     return str(module).partition(".")[0] in WITHIN
 
 
@@ -76,7 +76,7 @@ _named = lru_cache(64)(DtypeName)
 
 
 def _truth(x: Tensor) -> bool:
-    """The truth of a Tensor; of ``x == y`` without a value, whether they are the same.
+    """Return a Tensor's truth; of ``x == y`` without a value, whether they are one.
 
     So ``x in [y, x]`` and ``params.index(x)`` find a variable, as in Theano. Any other
     variable is true (``if not W: W = shared(...)``), but for conditions.
@@ -154,7 +154,7 @@ class _Unknown(MetaPathFinder):
 UNKNOWN = _Unknown()
 
 
-def _found(place: str) -> Any:
+def _find_module(place: str) -> Any:
     found: Any = sys.modules[ROOT]
     for part in ELSEWHERE.get(place, place).split("."):
         found = getattr(found, part)
@@ -196,7 +196,7 @@ def install() -> ModuleType:
         )
     sys.modules["theano"] = ours
     for place in [*PLACES, *ELSEWHERE]:
-        sys.modules[f"theano.{place}"] = _found(place)
+        sys.modules[f"theano.{place}"] = _find_module(place)
     if UNKNOWN not in sys.meta_path:
         sys.meta_path.insert(0, UNKNOWN)
     begin()

@@ -1,4 +1,4 @@
-"""What Theano asks of a variable, set on `Tensor` when this package is imported.
+"""The methods of Theano's variables, set on `Tensor` when this package is imported.
 
 Only names that NumPy's arrays do not have, and a few whose further arguments are
 Theano's alone (``x.flatten(2)``, ``x.reshape(shape, ndim=2)``): what NumPy takes they
@@ -84,7 +84,9 @@ def _summed(name: str) -> Any:
     return method
 
 
-def rounded(x: Any, decimals: Any = 0, mode: str | None = None, **more: Any) -> Array:
+def round_entries(
+    x: Any, decimals: Any = 0, mode: str | None = None, **more: Any
+) -> Array:
     """NumPy's ``round(decimals)``, or Theano's ``round(mode)``."""
     if isinstance(decimals, str) or mode is not None:
         return elementwise.round(x, mode or decimals)
@@ -100,7 +102,7 @@ METHODS: dict[str, Any] = {
     "nonzero_values": places.nonzero_values,
     "ones_like": shapes.ones_like,
     "reshape": reshape,
-    "round": rounded,
+    "round": round_entries,
     "zeros_like": shapes.zeros_like,
     "get_scalar_constant_value": op.scalar_value,
     "get_parents": lambda x: [] if x.owner is None else [x.owner],

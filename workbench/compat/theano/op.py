@@ -130,7 +130,7 @@ def owner(x: Tensor) -> Apply | None:
 
 
 def theirs(op: Any) -> Any:
-    """The op of an old program behind one of the library's; that itself otherwise."""
+    """Return the old program's op behind one of the library's; else that itself."""
     return getattr(getattr(op, "owner", None), "op", op)
 
 
@@ -289,7 +289,7 @@ class ViewOp(Op):
         output_storage[0][0] = inputs[0]
 
     def infer_shape(self, node: Tensor, shapes: Sequence[Any]) -> Sequence[Any]:
-        """As the input."""
+        """Return the shape of the input."""
         return shapes
 
     def grad(self, inputs: Sequence[Any], output_grads: Sequence[Any]) -> Sequence[Any]:
@@ -377,14 +377,14 @@ def _infer(self: Any, *given: Spec) -> Any:
     if hasattr(self.op, "infer_shape"):
         shapes = list(self.op.infer_shape(self.node, [s.shape for s in given]))
     found = tuple(
-        Spec(tuple(map(_told, lengths, spec.shape)), spec.dtype)
+        Spec(tuple(map(_read_length, lengths, spec.shape)), spec.dtype)
         for lengths, spec in zip(shapes, self.specs, strict=True)
     )
     return found if len(found) > 1 else found[0]
 
 
-def _told(length: Any, typed: Any) -> Any:
-    """A length of an output; those of the variables in ``make_node`` tell nothing."""
+def _read_length(length: Any, typed: Any) -> Any:
+    """Return a length of an output; unknown where ``make_node`` names a variable's."""
     if isinstance(typed, int):
         return typed
     if isinstance(length, Dim):

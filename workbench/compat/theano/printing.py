@@ -23,20 +23,20 @@ LONGEST = 20_000
 
 
 def pp(*args: Any) -> str:
-    """Expressions as one would write them.
+    """Return expressions as one would write them.
 
     >>> import workbench.compat.theano as theano, workbench.compat.theano.tensor as T
     >>> x, y = T.dscalars("x", "y")
     >>> theano.pp(x + T.exp(y) ** 2)
     '(x + (exp(y) ** 2))'
     """
-    return ", ".join(_written(as_tensor_variable(x)) for x in args)
+    return ", ".join(_write(as_tensor_variable(x)) for x in args)
 
 
 pprint = pp
 
 
-def _written(root: Tensor) -> str:
+def _write(root: Tensor) -> str:
     text: dict[int, str] = {}
     for x in walk.order_nodes([root]):
         if x.op is IDENTITY and not x.inputs:
@@ -89,7 +89,7 @@ def debugprint(
 
 
 def pydotprint(fct: Any, outfile: Any = None, format: str = "svg", **_: Any) -> None:
-    """The picture of a program in a file: SVG, or DOT for Graphviz."""
+    """Write the picture of a program to a file: SVG, or DOT for Graphviz."""
     graph = getattr(fct, "graph", None)
     if graph is None:
         roots = [as_tensor_variable(fct)]
@@ -150,7 +150,7 @@ class Print(Op):
         output_storage[0][0] = x
 
     def infer_shape(self, node: Tensor, shapes: Sequence[Any]) -> Sequence[Any]:
-        """As the input."""
+        """Return the shape of the input."""
         return shapes
 
     def grad(self, inputs: Sequence[Any], output_grads: Sequence[Any]) -> Sequence[Any]:

@@ -33,7 +33,7 @@ __all__ = ["foldl", "foldr", "map", "reduce", "scan", "until"]
 def truncated(
     fn: Callable[..., Any], sequences: Sequence[Any], n_steps: Any, last: Any
 ) -> tuple[Callable[..., Any], list[Any]]:
-    """The step and the sequences of a loop whose gradient reads ``last`` steps."""
+    """Return step and sequences of a loop whose gradient reads its ``last`` steps."""
     if not isinstance(last, (int, np.integer)) or last < 1:
         raise UsageError(
             f"scan: truncate_gradient={last!r} is the number of steps that the gradient"
@@ -43,7 +43,7 @@ def truncated(
     first = as_tensor_variable(n) - int(last)
 
     def step(k: ArrayLike, *args: Any) -> Any:
-        return _gated(fn(*args), k >= first)
+        return _gate(fn(*args), k >= first)
 
     return step, [arange(n), *sequences]
 
@@ -65,10 +65,10 @@ def _steps(sequences: Sequence[Any]) -> Any:
     return n
 
 
-def _gated(made: Any, open_: Any) -> Any:
+def _gate(made: Any, open_: Any) -> Any:
     """Return what a step returns, with its gradient where ``open_`` is true."""
     if isinstance(made, (list, tuple)):
-        return type(made)([_gated(y, open_) for y in made])
+        return type(made)([_gate(y, open_) for y in made])
     if isinstance(made, Until):
         raise UsageError(
             "scan: with truncate_gradient the number of steps must be known before the"
@@ -115,14 +115,14 @@ def scan(
     array([ 2.,  4.,  8., 16.])
     """
     check_mode(mode, "theano.scan")
-    outputs, updates = _scanned(
+    outputs, updates = _scan(
         fn, sequences, outputs_info, non_sequences, n_steps, go_backwards, strict, name,
         truncate=truncate_gradient,
     )  # fmt: skip
     return (outputs if return_list else _bare(outputs)), updates
 
 
-def _scanned(
+def _scan(
     fn: Callable[..., Any],
     sequences: Any,
     outputs_info: Any,
@@ -135,7 +135,9 @@ def _scanned(
     truncate: int = -1,
 ) -> tuple[list[Any], OrderedUpdates]:
     rest = list_entries(non_sequences)
-    given = _taken("sequence", sequences) + _taken("earlier output", outputs_info)
+    given = _describe_arguments("sequence", sequences) + _describe_arguments(
+        "earlier output", outputs_info
+    )
     given += [f"non-sequence {i}" for i in range(len(rest))]
     order = "It gets an entry of each sequence, earlier outputs, non-sequences."
     check_callable(fn, given, "scan: the step", order)
@@ -177,7 +179,7 @@ def _bare(outputs: list[Any]) -> Any:
     return outputs[0] if len(outputs) == 1 else outputs
 
 
-def _taken(what: str, entries: Any) -> list[str]:
+def _describe_arguments(what: str, entries: Any) -> list[str]:
     """Return what the step gets of some entries, one text for each argument."""
     made = []
     for i, x in enumerate(list_entries(entries)):
@@ -225,7 +227,7 @@ def _first(x: Any) -> Any:
 
 
 def _number(x: Any) -> Array:
-    """A first value; a Python number as such, which takes the dtype of the output."""
+    """Return a first value; a Python number, to take the output's dtype, as it is."""
     made = as_tensor_variable(x)
     return made._value if is_weak(made._value) else made
 
@@ -239,7 +241,7 @@ def map(
     mode: object = None,
     name: str | None = None,
 ) -> tuple[Any, Any]:
-    """``fn`` of each entry of some sequences, and the updates."""
+    """Return ``fn`` of each entry of some sequences, and the updates."""
     return scan(
         fn, sequences, None, non_sequences, None, truncate_gradient, go_backwards,
         mode, name,
@@ -257,7 +259,7 @@ def reduce(
 ) -> tuple[Any, Any]:
     """Return what the last step of a loop gives, and the updates."""
     check_mode(mode, "theano.reduce")
-    outputs, updates = _scanned(
+    outputs, updates = _scan(
         fn, sequences, outputs_info, non_sequences, None, go_backwards, False, name,
         last=True,
     )  # fmt: skip

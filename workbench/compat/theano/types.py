@@ -45,14 +45,14 @@ ALL_DTYPES = ("bool", *INTEGERS, *UNSIGNED, *FLOATS, *COMPLEX)
 
 
 def dtype_name(dtype: npt.DTypeLike | None) -> str:
-    """A dtype as Theano writes it; ``"floatX"`` and None are the configured one."""
+    """Return a dtype as Theano writes it; ``"floatX"`` and None mean the configured."""
     if dtype is None or (isinstance(dtype, str) and dtype == "floatX"):
         return config.floatX
     return str(np.dtype(dtype))
 
 
 class Type:
-    """What all types derive from: calling one makes a variable of it."""
+    """The base of all types; a call of one makes a variable of it."""
 
     def __call__(self, name: str | None = None) -> Array:
         """Return a new variable of this type."""
@@ -194,7 +194,7 @@ PREFIXES = {
 
 
 def type_of(x: Any) -> Any:
-    """The type of a variable: an axis is broadcastable whose length is known as 1.
+    """Return the type of a variable; an axis of known length 1 is broadcastable.
 
     Of a gradient that cannot be computed it is a `NullType`.
     """
@@ -219,7 +219,7 @@ def _symbol(kind: str, broadcastable: tuple[bool, ...]) -> Callable[..., Any]:
     return symbol
 
 
-def _several(make: Callable[..., Any], kind: str) -> Callable[..., list[Any]]:
+def _make_several(make: Callable[..., Any], kind: str) -> Callable[..., list[Any]]:
     def symbols(*names: Any, **more: Any) -> list[Any]:
         found = names[0] if len(names) == 1 else names
         if isinstance(found, int):
@@ -239,11 +239,11 @@ for _broadcastable, _kind in KINDS.items():
     _name = _NAMES.get(_kind, _kind)
     _plural = _PLURALS.get(_name, f"{_name}s")
     SYMBOLS[_name] = _symbol(_name, _broadcastable)
-    SYMBOLS[_plural] = _several(SYMBOLS[_name], _plural)
+    SYMBOLS[_plural] = _make_several(SYMBOLS[_name], _plural)
     for _prefix, _dtype in PREFIXES.items():
         _made = TensorType(_dtype, _broadcastable, _prefix + _name)
         TYPES[_prefix + _name] = _made
-        SYMBOLS[_prefix + _plural] = _several(_made, _prefix + _plural)
+        SYMBOLS[_prefix + _plural] = _make_several(_made, _prefix + _plural)
 
 
 def as_tensor_variable(
@@ -303,7 +303,7 @@ class _ConstantKind(type):
 
 
 class TensorConstant(metaclass=_ConstantKind):
-    """What ``isinstance`` asks after: a variable that holds a value for good."""
+    """The class of constants, for ``isinstance``: variables with a fixed value."""
 
 
 # ``x.tag``: what a program writes on a variable, and its test value.
@@ -328,11 +328,11 @@ class Tag(SimpleNamespace):
 
     def __getattr__(self, name: str) -> Any:
         if name == "test_value":
-            return _tested(self._variable)
+            return _compute_test_value(self._variable)
         raise AttributeError(f"nothing has set .tag.{name} of {self._variable!r}")
 
 
-def _tested(x: Tensor) -> Array:
+def _compute_test_value(x: Tensor) -> Array:
     if x._value is not None:
         return x.value
     if isinstance(x, Shared):

@@ -13,7 +13,7 @@ __all__ = ["OrderedUpdates"]
 
 
 class OrderedUpdates(OrderedDict[Any, Any]):
-    """What `theano.scan` returns beside its outputs; it adds to others.
+    """The updates that `theano.scan` returns with its outputs; they can be added.
 
     >>> import workbench.compat.theano as theano
     >>> n = theano.shared(0)

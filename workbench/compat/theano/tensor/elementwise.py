@@ -1,4 +1,4 @@
-"""What works entry by entry: arithmetic, comparisons, functions of mathematics."""
+"""Elementwise functions: arithmetic, comparisons, functions of mathematics."""
 
 from __future__ import annotations
 
@@ -41,21 +41,21 @@ def of_scores(probabilities: ArrayLike, scores: ArrayLike, axis: int) -> Any:
 
 def log(x: ArrayLike) -> Array:
     """`numpy.log`; of a sigmoid or a softmax its own formula."""
-    made = _known(x) if isinstance(x, Tensor) and x._value is None else None
+    made = _find_special(x) if isinstance(x, Tensor) and x._value is None else None
     return np.log(x) if made is None else made
 
 
-def _known(x: Tensor) -> Any:
+def _find_special(x: Tensor) -> Any:
     from workbench.scipy import special
 
     name = x.op.name
     if name == "expit":
         return -special.softplus(-x.inputs[0])
-    if name == "subtract" and _one(x.inputs[0]) and _is(x.inputs[1], "expit"):
+    if name == "subtract" and _is_one(x.inputs[0]) and _is(x.inputs[1], "expit"):
         return -special.softplus(x.inputs[1].inputs[0])
     if name == "add":
         for a, b in (x.inputs, x.inputs[::-1]):
-            if _one(a) and _is(b, "exp"):
+            if _is_one(a) and _is(b, "exp"):
                 return special.softplus(b.inputs[0])
     whole = x.inputs[0] if x.op is GETITEM else x
     found = getattr(whole.notes, "_scores", None)
@@ -71,7 +71,7 @@ def _is(x: ArrayLike, name: str) -> bool:
     return isinstance(x, Tensor) and x.op.name == name
 
 
-def _one(x: ArrayLike) -> bool:
+def _is_one(x: ArrayLike) -> bool:
     """Return whether an operand is the number 1."""
     value = value_of(x)
     return value is not None and np.ndim(value) == 0 and bool(value == 1)
@@ -86,7 +86,7 @@ def inv(x: ArrayLike) -> Array:
 
 
 def round(x: Any, mode: str = "half_to_even") -> Array:
-    """The nearest integers; ``mode="half_away_from_zero"`` takes a half outwards."""
+    """Return the nearest integers; ``mode="half_away_from_zero"`` rounds 0.5 to 1."""
     if mode == "half_to_even":
         return lift(np.round(x), (x,))
     if mode != "half_away_from_zero":
@@ -125,7 +125,7 @@ def clip(x: ArrayLike, min: ArrayLike, max: ArrayLike) -> Array:
 
 
 def second(a: ArrayLike, b: ArrayLike) -> Array:
-    """``b``, broadcast to the shape of ``a`` (also `fill`)."""
+    """Return ``b`` broadcast to the shape of ``a`` (also `fill`)."""
     a, b = as_tensor_variable(a), as_tensor_variable(b)
     return lift(np.broadcast_to(b, broadcast_shapes(a.shape, b.shape)))
 
@@ -174,7 +174,7 @@ def largest(*xs: Any) -> Array:
     return lift(reduce(np.maximum, xs), xs)
 
 
-def _folded(function: Callable[..., Any], name: str) -> Function:
+def _fold(function: Callable[..., Any], name: str) -> Function:
     """Return a function of two that Theano lets take any number."""
 
     def call(*operands: Any) -> Any:
@@ -266,5 +266,5 @@ TABLE: Table = {
 }
 TABLE |= {name: lifted(getattr(np, name), name) for name in _SAME.split()}
 TABLE |= {name: lifted(function, name) for name, function in _OTHER.items()}
-TABLE |= {name: _folded(function, name) for name, function in _FOLDED.items()}
+TABLE |= {name: _fold(function, name) for name, function in _FOLDED.items()}
 TABLE |= {name: special(ours, name) for name, ours in _SPECIAL.items()}

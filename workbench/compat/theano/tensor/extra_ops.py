@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from workbench.compat.theano.op import Apply, Op
 from workbench.compat.theano.tensor import reductions, shapes, subtensor
-from workbench.compat.theano.tensor.lifting import lift, one
+from workbench.compat.theano.tensor.lifting import is_length_one, lift
 from workbench.compat.theano.types import TensorType, as_tensor_variable, dtype_name
 from workbench.core.tensor import Tensor
 from workbench.core.types import Array, ArrayLike, Axis
@@ -45,7 +45,7 @@ def squeeze(x: ArrayLike, axis: Axis = None) -> Any:
     """Return the array without its axes that are known to have the length 1."""
     x = as_tensor_variable(x)
     if axis is None:
-        axis = tuple(i for i, n in enumerate(x.shape) if one(n))
+        axis = tuple(i for i, n in enumerate(x.shape) if is_length_one(n))
     return lift(np.squeeze(x, axis=axis)) if axis != () else x
 
 

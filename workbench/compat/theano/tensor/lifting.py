@@ -1,4 +1,4 @@
-"""How a NumPy function becomes one of Theano's: its results are variables.
+"""Makers of Theano's functions from NumPy's: their results are variables.
 
 NumPy computes at once where no operand is a variable; Theano's functions give a
 constant then, which has ``.dimshuffle`` and ``.eval()`` like any other.
@@ -86,10 +86,10 @@ def as_length(n: Any) -> Any:
 
 
 def as_lengths(shape: Any, ndim: int | None = None) -> Any:
-    """A shape: a tuple, a list, or a vector of integers whose length is known."""
+    """Return a shape, from a tuple, a list, or a vector of integers of known length."""
     if isinstance(shape, Tensor) and shape.ndim == 1:
         count = shape.shape[0] if ndim is None else ndim
-        if not known(count):
+        if not is_known_length(count):
             raise UsageError(
                 "a shape that is a vector of unknown length: give ndim=, the number of"
                 " axes."
@@ -102,11 +102,11 @@ def as_lengths(shape: Any, ndim: int | None = None) -> Any:
     return tuple(map(as_length, shape))
 
 
-def known(n: Any) -> bool:
+def is_known_length(n: Any) -> bool:
     """Return whether a length is a number already."""
     return isinstance(n, (int, np.integer))
 
 
-def one(n: Any) -> bool:
+def is_length_one(n: Any) -> bool:
     """Return whether a length is known to be 1."""
-    return known(n) and bool(n == 1)
+    return is_known_length(n) and bool(n == 1)

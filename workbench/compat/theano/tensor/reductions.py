@@ -1,4 +1,4 @@
-"""What takes axes away, runs along one, or puts entries in order."""
+"""Reductions, scans along an axis, and sorting."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def topk_and_argtopk(
     sorted: bool = True,
     idx_dtype: str = "int64",
 ) -> Any:
-    """The ``kth`` greatest entries along an axis (the least if negative), and where."""
+    """Return the ``kth`` greatest entries (the least if negative) and their indices."""
     x = as_tensor_variable(x)
     if axis is None:
         x, axis = np.ravel(x), 0
@@ -196,7 +196,7 @@ def topk_and_argtopk(
 
 
 def topk(x: ArrayLike, kth: int, axis: int | None = -1, sorted: bool = True) -> Array:
-    """The ``kth`` greatest entries along an axis; the least if it is negative."""
+    """Return the ``kth`` greatest entries along an axis, or the least if negative."""
     return topk_and_argtopk(x, kth, axis)[0]
 
 
@@ -223,14 +223,16 @@ def prod_without_zeros(
 
 
 def _op(function: Callable[..., Any], name: str) -> Function:
-    """A reduction as old programs make one first: ``T.elemwise.Prod(axis=0)(x)``."""
+    """Return a maker of reductions, for ``T.elemwise.Prod(axis=0)(x)``."""
 
-    def made(axis: Axis = None, *args: Any, **settings: Any) -> Function:
+    def make_reduction(axis: Axis = None, *args: Any, **settings: Any) -> Function:
         return lambda x: function(x, axis, *args, **settings)
 
-    made.__name__ = made.__qualname__ = name
-    made.__doc__ = f"`{function.__name__}` along axes, as a function of the array."
-    return made
+    make_reduction.__name__ = make_reduction.__qualname__ = name
+    make_reduction.__doc__ = (
+        f"`{function.__name__}` along axes, as a function of the array."
+    )
+    return make_reduction
 
 
 TABLE: Table = {

@@ -15,10 +15,10 @@ from workbench.compat.theano.tensor.lifting import (
     Table,
     as_length,
     as_lengths,
-    known,
+    is_known_length,
+    is_length_one,
     lift,
     lifted,
-    one,
 )
 from workbench.compat.theano.types import as_tensor_variable, dtype_name
 from workbench.core.tensor import Tensor
@@ -54,7 +54,7 @@ def dimshuffle(x: ArrayLike, *pattern: Any) -> Array:
         raise ShapeError(f"dimshuffle{pattern} takes an axis twice.")
     dropped = [n for n in range(x.ndim) if n not in kept]
     for n in dropped:
-        if not one(x.shape[n]):
+        if not is_length_one(x.shape[n]):
             raise ShapeError(
                 f"dimshuffle{pattern} leaves out axis {n} of a variable of shape"
                 f" {x.shape}, whose length is not known to be 1. Declare it so"
@@ -86,12 +86,12 @@ def flatten(x: ArrayLike, ndim: int | None = None, outdim: int | None = None) ->
 
 
 def shape_padleft(t: ArrayLike, n_ones: int = 1) -> Array:
-    """``n_ones`` new axes in front."""
+    """Return an array with ``n_ones`` new axes in front."""
     return lift(np.expand_dims(as_tensor_variable(t), tuple(range(n_ones))))
 
 
 def shape_padright(t: ArrayLike, n_ones: int = 1) -> Array:
-    """``n_ones`` new axes at the end."""
+    """Return an array with ``n_ones`` new axes at the end."""
     t = as_tensor_variable(t)
     return lift(np.expand_dims(t, tuple(range(t.ndim, t.ndim + n_ones))))
 
@@ -102,10 +102,10 @@ def shape_padaxis(t: ArrayLike, axis: int) -> Array:
 
 
 def addbroadcast(x: ArrayLike, *axes: int) -> Any:
-    """The same array, whose axes ``axes`` have the length 1; checked when it runs."""
+    """Return the same array; a run checks that ``axes`` have the length 1."""
     x = as_tensor_variable(x)
     chosen = {n % x.ndim for n in axes}
-    if all(one(x.shape[n]) for n in chosen):
+    if all(is_length_one(x.shape[n]) for n in chosen):
         return x
     return specify_shape(x, [1 if n in chosen else None for n in range(x.ndim)])
 
@@ -123,13 +123,13 @@ def patternbroadcast(x: Any, broadcastable: Any) -> Any:
 
 def specify_shape(x: Any, shape: Any) -> Array:
     """Return the same array, whose shape is declared, and checked when it runs."""
-    return lift(shaping.specify_shape(as_tensor_variable(x), _given(shape)))
+    return lift(shaping.specify_shape(as_tensor_variable(x), _resolve_shape(shape)))
 
 
-def _given(shape: Any) -> Any:
+def _resolve_shape(shape: Any) -> Any:
     """Return a shape in which a length that is not known yet is any."""
     lengths = [None if n is None else as_length(n) for n in np.atleast_1d(shape)]
-    return [n if known(n) else None for n in lengths]
+    return [n if is_known_length(n) else None for n in lengths]
 
 
 def join(axis: int, *tensors: Any) -> Array:
@@ -158,12 +158,12 @@ def stacklists(arg: Any) -> Any:
 
 
 def vertical_stack(*args: Any) -> Array:
-    """Matrices one below the other."""
+    """Stack matrices on top of each other."""
     return concatenate(args, 0)
 
 
 def horizontal_stack(*args: Any) -> Array:
-    """Matrices side by side."""
+    """Stack matrices side by side."""
     return concatenate(args, 1)
 
 
@@ -177,7 +177,7 @@ def split(x: ArrayLike, splits_size: Any, n_splits: int, axis: int = 0) -> list[
     for size in sizes:
         ends.append(ends[-1] + size)
     length = x.shape[axis]
-    if known(ends[-1]) and known(length) and ends[-1] != length:
+    if is_known_length(ends[-1]) and is_known_length(length) and ends[-1] != length:
         raise ShapeError(f"split: the sizes {sizes} do not add up to {length}.")
     return [x[(*before, slice(a, b))] for a, b in pairwise(ends)]
 
@@ -298,7 +298,7 @@ TABLE["rebroadcast"] = patternbroadcast
 
 
 def alloc(value: Any, *shape: Any) -> Array:
-    """``value``, broadcast to a shape whose lengths may be variables."""
+    """Broadcast ``value`` to a shape whose lengths may be variables."""
     if len(shape) == 1 and isinstance(shape[0], (list, tuple)):
         shape = tuple(shape[0])
     if type(value) is float:
@@ -349,14 +349,14 @@ def eye(n: Any, m: Any = None, k: int = 0, dtype: npt.DTypeLike | None = None) -
     rows = as_length(n)
     columns = rows if m is None else as_length(m)
     how: Any = {"k": int(k), "dtype": dtype_name(dtype)}
-    if known(rows) and known(columns):
+    if is_known_length(rows) and is_known_length(columns):
         return lift(np.eye(rows, columns, **how))
     like: Any = alloc(np.zeros((), how["dtype"]), rows, columns)
     return lift(np.eye(rows, columns, like=like, **how))
 
 
 def identity_like(x: Any) -> Array:
-    """The matrix with ones on its diagonal, in the shape and dtype of another."""
+    """Return a matrix with ones on its diagonal, in the shape and dtype of another."""
     x = as_tensor_variable(x)
     return lift(np.eye(x.shape[0], x.shape[1], dtype=x.dtype, like=x))
 
@@ -411,7 +411,7 @@ class Assert(Op):
         output_storage[0][0] = value
 
     def infer_shape(self, node: Tensor, shapes: Sequence[Any]) -> list[Any]:
-        """As the first input."""
+        """Return the shape of the first input."""
         return [shapes[0]]
 
     def grad(self, inputs: Sequence[Any], output_grads: Sequence[Any]) -> list[Any]:

@@ -67,7 +67,7 @@ class Drawn(Op):
         output_storage[0][0] = inputs[0]
 
     def infer_shape(self, node: Tensor, shapes: Sequence[Any]) -> Sequence[Any]:
-        """As the draw."""
+        """Return the shape of the draw."""
         return shapes[:1]
 
     def grad(self, inputs: Sequence[Any], output_grads: Sequence[Any]) -> Sequence[Any]:
@@ -134,7 +134,7 @@ class RandomStreams:
         self.state_updates.append((made.shared, made.shared))
         return made
 
-    def _drawn(
+    def _draw(
         self, method: str, size: Any, *args: Any, dtype: npt.DTypeLike | None = None
     ) -> Array:
         stream = self._stream()
@@ -158,8 +158,8 @@ class RandomStreams:
         nstreams: object = None,
         **_: Any,
     ) -> Array:
-        """Uniform on an interval."""
-        return self._drawn("uniform", size, low, high, dtype=dtype_name(dtype))
+        """Draw uniformly from an interval."""
+        return self._draw("uniform", size, low, high, dtype=dtype_name(dtype))
 
     def normal(
         self,
@@ -171,8 +171,8 @@ class RandomStreams:
         nstreams: object = None,
         **_: Any,
     ) -> Array:
-        """Normal, of a mean and a standard deviation."""
-        return self._drawn("normal", size, avg, std, dtype=dtype_name(dtype))
+        """Draw from a normal law of a mean and a standard deviation."""
+        return self._draw("normal", size, avg, std, dtype=dtype_name(dtype))
 
     def binomial(
         self,
@@ -187,7 +187,7 @@ class RandomStreams:
     ) -> Array:
         """Return how often of ``n`` times something of probability ``p`` happens."""
         chance = p if prob is None else prob
-        return self._drawn("binomial", size, n, chance, dtype=dtype)
+        return self._draw("binomial", size, n, chance, dtype=dtype)
 
     def poisson(
         self,
@@ -196,8 +196,8 @@ class RandomStreams:
         ndim: int | None = None,
         dtype: npt.DTypeLike | None = "int64",
     ) -> Array:
-        """Poisson, of mean ``lam``."""
-        return self._drawn("poisson", size, lam, dtype=dtype)
+        """Draw from a Poisson law of mean ``lam``."""
+        return self._draw("poisson", size, lam, dtype=dtype)
 
     def random_integers(
         self,
@@ -207,8 +207,8 @@ class RandomStreams:
         ndim: int | None = None,
         dtype: npt.DTypeLike | None = "int64",
     ) -> Array:
-        """Integers from ``low`` to ``high``, both included."""
-        return self._drawn("integers", size, low, high + 1, dtype=dtype)
+        """Draw integers from ``low`` to ``high``, both included."""
+        return self._draw("integers", size, low, high + 1, dtype=dtype)
 
     def multinomial(
         self,
@@ -223,7 +223,7 @@ class RandomStreams:
         """Return how often each of several outcomes happens in ``n`` draws."""
         if isinstance(size, tuple) and not size:
             size = None
-        return self._drawn("multinomial", size, n, pvals, dtype=dtype)
+        return self._draw("multinomial", size, n, pvals, dtype=dtype)
 
     def choice(
         self,
@@ -234,7 +234,7 @@ class RandomStreams:
         ndim: int | None = None,
         dtype: npt.DTypeLike | None = "int64",
     ) -> Array:
-        """Entries of ``a``, or of its first integers."""
+        """Draw entries of ``a``, or integers below it."""
         stream = self._stream()
         made = stream.choice(a, size=as_lengths(size), replace=replace, p=_cut(p))
         made = _drawn_from(lift(made), [p])
@@ -248,7 +248,7 @@ class RandomStreams:
         ndim: int | None = None,
         dtype: npt.DTypeLike | None = "int64",
     ) -> Array:
-        """The integers below ``n`` in random order; one order per entry of ``size``."""
+        """Draw an order of the integers below ``n`` for each entry of ``size``."""
         if size is not None and as_lengths(size) != ():
             rows = np.broadcast_to(np.arange(n), (*as_lengths(size), n))
             stream = self._stream()

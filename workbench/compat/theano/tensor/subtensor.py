@@ -1,4 +1,4 @@
-"""What an index takes and changes: `set_subtensor`, `inc_subtensor`, `take`."""
+"""Reading and updating by index: `set_subtensor`, `inc_subtensor`, `take`."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def set_subtensor(
     inplace: bool = False,
     tolerate_inplace_aliasing: bool = False,
 ) -> Array:
-    """``a`` with ``y`` at the index, where ``x`` is ``a[index]``; ``a`` stays.
+    """Return ``a`` with ``y`` at the index, where ``x`` is ``a[index]``; ``a`` stays.
 
     >>> import workbench.compat.theano.tensor as T
     >>> v = T.constant([1.0, 2.0, 3.0])
@@ -66,7 +66,7 @@ def inc_subtensor(
     set_instead_of_inc: bool = False,
     tolerate_inplace_aliasing: bool = False,
 ) -> Array:
-    """``a`` with ``y`` added at the index, where ``x`` is ``a[index]``.
+    """Return ``a`` with ``y`` added at the index, where ``x`` is ``a[index]``.
 
     An entry that the index names twice takes in both.
     """
@@ -126,7 +126,7 @@ def inverse_permutation(perm: Any) -> Array:
 
 
 def advanced_subtensor(x: ArrayLike, *index: Any) -> Array:
-    """``x[index]``."""
+    """Return ``x[index]``."""
     return apply(GETITEM, (x,)) if not index else as_tensor_variable(x)[index]
 
 

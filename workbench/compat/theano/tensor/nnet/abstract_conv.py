@@ -57,7 +57,7 @@ def conv2d(
             " filter_shape=(out, in, rows, columns)."
         )
     rows, columns = map(int, sizes)
-    around = _around(border_mode, rows, columns)
+    around = _count_zeros(border_mode, rows, columns)
     if any(around):
         x = np.pad(x, ((0, 0), (0, 0), (around[0],) * 2, (around[1],) * 2))
     windows = np.lib.stride_tricks.sliding_window_view(x, (rows, columns), axis=(2, 3))
@@ -68,7 +68,7 @@ def conv2d(
     return lift(np.einsum("bcijkl,ockl->boij", windows, w))
 
 
-def _around(mode: Any, rows: int, columns: int) -> tuple[int, int]:
+def _count_zeros(mode: Any, rows: int, columns: int) -> tuple[int, int]:
     """Return how many rows and columns of zeros stand around the images."""
     if isinstance(mode, str):
         known = {

@@ -25,7 +25,7 @@ def batch_normalization(
     std: Any,
     mode: str = "low_mem",
 ) -> Array:
-    """``(inputs - mean) gamma / std + beta``."""
+    """Return ``(inputs - mean) gamma / std + beta``."""
     return (as_tensor_variable(inputs) - mean) * (gamma / std) + beta
 
 
@@ -38,7 +38,7 @@ def _axes(x: Any, axes: Any) -> tuple[int, ...]:
     return tuple(np.atleast_1d(numbers).tolist())
 
 
-def _padded(x: Any, parameter: Any, axes: tuple[int, ...]) -> Array:
+def _pad_axes(x: Any, parameter: Any, axes: tuple[int, ...]) -> Array:
     """Return a parameter with an axis of length 1 for each that is normalised."""
     p = as_tensor_variable(parameter)
     return p if p.ndim == x.ndim else np.expand_dims(p, axes)
@@ -56,7 +56,7 @@ def batch_normalization_test(
     """Normalise by a mean and a variance that are given."""
     x = as_tensor_variable(inputs)
     along = _axes(x, axes)
-    gamma, beta, mean, var = (_padded(x, p, along) for p in (gamma, beta, mean, var))
+    gamma, beta, mean, var = (_pad_axes(x, p, along) for p in (gamma, beta, mean, var))
     return (x - mean) * (gamma / np.sqrt(var + epsilon)) + beta
 
 
@@ -77,16 +77,16 @@ def batch_normalization_train(
     """
     x = as_tensor_variable(inputs)
     along = _axes(x, axes)
-    gamma, beta = _padded(x, gamma, along), _padded(x, beta, along)
+    gamma, beta = _pad_axes(x, gamma, along), _pad_axes(x, beta, along)
     mean = np.mean(x, axis=along, keepdims=True)
     var = np.var(x, axis=along, keepdims=True)
     inverse = 1.0 / np.sqrt(var + epsilon)
     made: tuple[Any, ...] = ((x - mean) * (gamma * inverse) + beta, mean, inverse)
     a = running_average_factor
     if running_mean is not None:
-        made += ((1.0 - a) * _padded(x, running_mean, along) + a * mean,)
+        made += ((1.0 - a) * _pad_axes(x, running_mean, along) + a * mean,)
     if running_var is not None:
         count = x.size / mean.size
         unbiased = count / (count - 1.0) * var
-        made += ((1.0 - a) * _padded(x, running_var, along) + a * unbiased,)
+        made += ((1.0 - a) * _pad_axes(x, running_var, along) + a * unbiased,)
     return made

@@ -51,7 +51,7 @@ def hard_sigmoid(x: ArrayLike) -> Array:
 
 
 def relu(x: Any, alpha: Any = 0) -> Array:
-    """The greater of ``x`` and 0, or of ``alpha x`` below 0; the mean slope at 0."""
+    """Return the greater of ``x`` and 0, or ``alpha x`` below 0; mean slope at 0."""
     x = as_tensor_variable(x)
     if isinstance(alpha, (int, float)) and alpha == 0:
         return lift(np.maximum(x, 0))
@@ -59,7 +59,7 @@ def relu(x: Any, alpha: Any = 0) -> Array:
 
 
 def elu(x: ArrayLike, alpha: ArrayLike = 1) -> Array:
-    """``x`` above 0, ``alpha (exp(x) - 1)`` below."""
+    """Return ``x`` above 0, ``alpha (exp(x) - 1)`` below."""
     x = as_tensor_variable(x)
     return switch(np.greater(x, 0), x, alpha * np.expm1(x))
 
@@ -70,12 +70,12 @@ def selu(x: Any) -> Array:
 
 
 def softsign(x: ArrayLike) -> Array:
-    """``x / (1 + abs(x))``."""
+    """Return ``x / (1 + abs(x))``."""
     x = as_tensor_variable(x)
     return x / (1.0 + abs(x))
 
 
-def _rows(c: ArrayLike) -> Array:
+def _to_rows(c: ArrayLike) -> Array:
     """Return a matrix; a vector is one row, and stays one row in what comes out."""
     c = as_tensor_variable(c)
     if c.ndim == 0:
@@ -87,7 +87,7 @@ def softmax(c: ArrayLike, axis: int = -1) -> Array:
     """Return the softmax of each row; of a vector, a matrix of one row."""
     from workbench.scipy import special as ours
 
-    scores = _rows(c)
+    scores = _to_rows(c)
     return of_scores(lift(ours.softmax(scores, axis=axis)), scores, axis)
 
 
@@ -102,14 +102,14 @@ def softmax_with_bias(x: ArrayLike, b: ArrayLike) -> Array:
 
 
 def logsoftmax(c: ArrayLike, axis: int = -1) -> Array:
-    """The logarithm of the softmax of each row; of a vector, a matrix of one row."""
+    """Return the logarithm of each row's softmax; of a vector, a matrix of one row."""
     from workbench.scipy import special as ours
 
-    return lift(ours.log_softmax(_rows(c), axis=axis))
+    return lift(ours.log_softmax(_to_rows(c), axis=axis))
 
 
 def binary_crossentropy(output: ArrayLike, target: ArrayLike) -> Array:
-    """``-(t log(o) + (1 - t) log(1 - o))``, entry by entry."""
+    """Return ``-(t log(o) + (1 - t) log(1 - o))``, entry by entry."""
     o, t = as_tensor_variable(output), as_tensor_variable(target)
     return -(t * log(o) + (1.0 - t) * log(1.0 - o))
 
@@ -121,7 +121,7 @@ def sigmoid_binary_crossentropy(output: ArrayLike, target: ArrayLike) -> Array:
 
 
 def categorical_crossentropy(coding_dist: ArrayLike, true_dist: ArrayLike) -> Any:
-    """The cross-entropy of each row: with a distribution, or with a class's number."""
+    """Return each row's cross-entropy with a distribution, or with a class's number."""
     coding, true = as_tensor_variable(coding_dist), as_tensor_variable(true_dist)
     if true.ndim == coding.ndim:
         return lift(-np.sum(true * log(coding), axis=-1))
@@ -136,11 +136,11 @@ def categorical_crossentropy(coding_dist: ArrayLike, true_dist: ArrayLike) -> An
 def crossentropy_categorical_1hot(
     coding_dist: ArrayLike, true_one_of_n: ArrayLike
 ) -> Array:
-    """``-log`` of the entry of each row that the class's number names."""
-    return -_chosen(log(as_tensor_variable(coding_dist)), true_one_of_n)
+    """Return ``-log`` of the entry of each row that the class's number names."""
+    return -_take_classes(log(as_tensor_variable(coding_dist)), true_one_of_n)
 
 
-def _chosen(x: Any, classes: Any) -> Array:
+def _take_classes(x: Any, classes: Any) -> Array:
     """Return the entry of each row that a class's number names."""
     classes = as_tensor_variable(classes)
     taken = np.take_along_axis(x, np.expand_dims(classes, -1), axis=-1)
@@ -150,8 +150,8 @@ def _chosen(x: Any, classes: Any) -> Array:
 def crossentropy_softmax_1hot(
     x: ArrayLike, y_idx: ArrayLike, **_: Any
 ) -> tuple[Any, Any]:
-    """The cross-entropy of the softmax of each row with a class, and the softmax."""
-    return -_chosen(logsoftmax(x), y_idx), softmax(x)
+    """Return the cross-entropy of each row's softmax with a class, and the softmax."""
+    return -_take_classes(logsoftmax(x), y_idx), softmax(x)
 
 
 def crossentropy_softmax_1hot_with_bias(
@@ -164,13 +164,13 @@ def crossentropy_softmax_1hot_with_bias(
 def crossentropy_softmax_argmax_1hot_with_bias(
     x: ArrayLike, b: ArrayLike, y_idx: ArrayLike
 ) -> tuple[Any, Any, Any]:
-    """As `crossentropy_softmax_1hot_with_bias`, and the class with most weight."""
+    """Return `crossentropy_softmax_1hot_with_bias` and the most likely class."""
     x = as_tensor_variable(x) + b
     return (*crossentropy_softmax_1hot(x, y_idx), lift(np.argmax(x, axis=-1)))
 
 
 def confusion_matrix(actual: ArrayLike, pred: ArrayLike) -> list[Any]:
-    """How often each class was taken for each other, and the classes in order."""
+    """Count how often each class was taken for each other; return the classes too."""
     both = np.concatenate([as_tensor_variable(actual), as_tensor_variable(pred)])
     order = lift(np.unique(both))
     rows = np.equal(as_tensor_variable(actual)[:, None], order).astype("int64")

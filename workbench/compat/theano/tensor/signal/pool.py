@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.compat.theano.tensor.lifting import known, lift
+from workbench.compat.theano.tensor.lifting import is_known_length, lift
 from workbench.compat.theano.types import as_tensor_variable
 from workbench.core.dims import largest
 from workbench.core.types import Array, ArrayLike
@@ -28,7 +28,7 @@ def pool_2d(
     st: Any = None,
     padding: Any = None,
 ) -> Array:
-    """Windows of ``ws`` entries over the last two axes, each made one entry.
+    """Reduce windows of ``ws`` entries over the last two axes to one entry each.
 
     Parameters
     ----------
@@ -55,13 +55,13 @@ def pool_2d(
     ends = [(n, n) for n in around]
     if not ignore_border:
         ends = [
-            (0, _beyond(n, w, s))
+            (0, _measure_overhang(n, w, s))
             for n, w, s in zip(x.shape[-2:], size, steps, strict=True)
         ]
     widths = [(0, 0)] * (x.ndim - 2) + ends
 
     def windows(array: Any, outside: float) -> Array:
-        if any(not (known(n) and n == 0) for end in ends for n in end):
+        if any(not (is_known_length(n) and n == 0) for end in ends for n in end):
             array = np.pad(array, widths, constant_values=outside)
         found = np.lib.stride_tricks.sliding_window_view(array, size, axis=(-2, -1))
         return found[(*full, slice(None, None, steps[0]), slice(None, None, steps[1]))]
@@ -77,7 +77,7 @@ def pool_2d(
     return lift(total / np.sum(windows(inside, 0.0), axis=(-2, -1)))
 
 
-def _beyond(n: Any, w: int, s: int) -> Any:
+def _measure_overhang(n: Any, w: int, s: int) -> Any:
     """Return how far the last window that begins inside reaches over the border."""
     # If windows overlap, one that holds nothing new is left out.
     count = (n - 1) // s + 1 if s >= w else largest(0, (n - 1 - w + s) // s) + 1
