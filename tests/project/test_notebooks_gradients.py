@@ -210,7 +210,7 @@ def test_G5_steps_and_kinks(bad: Executed) -> None:
 
 
 def test_G3_a_gradient_that_fades(bad: Executed) -> None:
-    assert "the gradient vanishes on the way to start" in bad.shown("deep.diagnose()")
+    assert "the gradient vanishes on its way to start" in bad.shown("deep.diagnose()")
     as_it_is, beside = numbers(bad.printed("size = ").splitlines()[-1])
     assert as_it_is < 1e-4
     assert beside > 0.1
