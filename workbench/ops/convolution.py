@@ -9,7 +9,6 @@ so are SciPy's in `workbench/scipy`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -28,7 +27,7 @@ from workbench.core.op import Op, implements
 from workbench.core.tensor import Tensor, admit, apply
 from workbench.core.types import Array, Batched, Params, Shape, Spec, as_spec
 from workbench.ops.contraction import product_dtype
-from workbench.ops.define import dtype_of, multilinear, shape_of
+from workbench.ops.define import Compute, dtype_of, multilinear, shape_of
 from workbench.ops.elementwise import conjugate
 
 # The values, on arrays of any library
@@ -224,7 +223,7 @@ def _infer(
     return Spec(_lengths(mode, a.shape, b.shape, batch), product_dtype(a, b))
 
 
-def _declare_convolution(name: str, compute: Callable[..., Any]) -> Op:
+def _declare_convolution(name: str, compute: Compute) -> Op:
     return multilinear(
         name,
         compute,

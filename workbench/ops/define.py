@@ -41,6 +41,12 @@ from workbench.core.types import (
 from workbench.errors import TraceError
 from workbench.ops.spelling import format_rule
 
+#: The value of an op: ``compute(*arrays, **params)``.
+Compute = Callable[..., Any]
+
+#: A partial derivative as an expression in ``x``, ``y`` and NumPy's functions.
+Partial = str
+
 #: A derivative rule: of what flows, the operands and the settings.
 Rule = Callable[..., Any]
 
@@ -78,8 +84,8 @@ def refuse_out(name: str, out: object) -> None:
 
 def elementwise(
     name: str,
-    compute: Callable[..., Any],
-    *partials: str,
+    compute: Compute,
+    *partials: Partial,
     pretty_rule: str = "",
     **more: Any,
 ) -> Op:
@@ -138,7 +144,7 @@ def _list_same_dtype_loops(ufunc: np.ufunc) -> list[str]:
 
 def linear(
     name: str,
-    compute: Callable[..., Any],
+    compute: Compute,
     transpose: Rule,
     *,
     rule: str = "",
@@ -154,7 +160,7 @@ def linear(
 
 def multilinear(
     name: str,
-    compute: Callable[..., Any],
+    compute: Compute,
     *transposes: Rule | None,
     rule: str = "",
     **more: Any,
@@ -201,7 +207,7 @@ def multilinear(
 
 def op(
     name: str,
-    compute: Callable[..., Any],
+    compute: Compute,
     *pulls: Rule | None,
     push: Rule | None = None,
     rule: str = "",
@@ -333,12 +339,12 @@ UNBROADCAST.batch = _unbroadcast_batch
 
 
 @lru_cache(maxsize=256)
-def _parse_partial(partial: str) -> ast.expr:
+def _parse_partial(partial: Partial) -> ast.expr:
     return ast.parse(partial, mode="eval").body
 
 
 @lru_cache(maxsize=256)
-def _find_names(partial: str) -> frozenset[str]:
+def _find_names(partial: Partial) -> frozenset[str]:
     """Return the names in an expression; a bare name needs no syntax tree."""
     if partial.isidentifier():
         return frozenset({partial})
@@ -347,7 +353,7 @@ def _find_names(partial: str) -> frozenset[str]:
     )
 
 
-def _write_product(partial: str, g: str) -> str:
+def _write_product(partial: Partial, g: str) -> str:
     """Return the text of ``g`` times a partial derivative, as one would write it."""
     if "g" in _find_names(partial):
         return re.sub(r"\bg\b", g, partial)
@@ -365,7 +371,7 @@ def _write_product(partial: str, g: str) -> str:
 
 
 def _compile_rules(
-    name: str, names: list[str], partials: tuple[str, ...]
+    name: str, names: list[str], partials: tuple[Partial, ...]
 ) -> tuple[Rule, Rule]:
     """Return the functions `pull` and `push` of an elementwise op, as straight code."""
     unpack = f"    {', '.join(names)}, = inputs\n"

@@ -27,6 +27,7 @@ from workbench.core.types import Array, ArrayLike, Tangent
 from workbench.errors import TraceError
 from workbench.ops.define import (
     RULE_NAMES,
+    Compute,
     dtype_of,
     elementwise,
     linear,
@@ -360,7 +361,7 @@ declare("multiply").masked = declare("mul0")
 declare("divide").masked = declare("div0")
 
 
-def _zero_wins(a: Array, b: Array, compute: Callable[..., Any]) -> Array:
+def _zero_wins(a: Array, b: Array, compute: Compute) -> Array:
     """Return ``a * b`` or ``a / b``; 0 where ``a`` (of a product, either) is 0."""
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         out = compute(a, b)

@@ -25,7 +25,7 @@ from workbench.core.op import ViewParams, declare, implements
 from workbench.core.tensor import Tensor, admit, apply, note_view
 from workbench.core.types import Array, ArrayLike, Batched, Params, Shape, Spec, is_weak
 from workbench.errors import DtypeError, TraceError
-from workbench.ops.define import Casting, dtype_of, refuse_out, shape_of
+from workbench.ops.define import Casting, Compute, dtype_of, refuse_out, shape_of
 from workbench.ops.indexing import GETITEM, Slice, sliced_length
 from workbench.ops.shaping import as_integers, moveaxis, normal_axis
 
@@ -56,7 +56,7 @@ def batch_all(inputs: tuple[Any, ...], batched: Batched) -> tuple[Any, ...]:
 
 
 def _declare_joining(
-    name: str, compute: Callable[..., Any], part: Callable[..., list[Any]]
+    name: str, compute: Compute, part: Callable[..., list[Any]]
 ) -> None:
     """Declare an op that puts its inputs side by side along ``axis``."""
     made = declare(name)

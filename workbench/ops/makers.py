@@ -214,7 +214,7 @@ def _like_lengths(x: Array, *, maker: str, settings: tuple[Any, ...]) -> Spec:
     raise UnknownLengthError("asked at stand-ins")
 
 
-def _is_whole(n: int) -> bool:
+def _is_whole(n: object) -> bool:
     return isinstance(n, (int, np.integer, Dim))
 
 

@@ -663,17 +663,15 @@ def _beta_slope_by_x(
     return np.where(inside, -_score(a, b, safe, by) - y * bent, 0)
 
 
-def _slope(a: HostArray, b: HostArray, y: HostArray, by: str) -> HostArray:
+def _slope(a: Array, b: Array, y: Array, by: str) -> Array:
     return apply(BETA_SLOPE, (a, b, y), {"by": by})
 
 
-def _bend(a: HostArray, b: HostArray, x: HostArray, by: str, wrt: str) -> HostArray:
+def _bend(a: Array, b: Array, x: Array, by: str, wrt: str) -> Array:
     return apply(BETA_BEND, (a, b, x), {"by": by, "wrt": wrt})
 
 
-def _beta_push(
-    t: tuple[Any, ...], y: HostArray, a: HostArray, b: HostArray, q: HostArray
-) -> Tangent:
+def _beta_push(t: tuple[Any, ...], y: Array, a: Array, b: Array, q: Array) -> Tangent:
     total = None
     for tangent, by in zip(t, ("a", "b"), strict=False):
         if tangent is not None:

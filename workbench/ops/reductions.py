@@ -21,7 +21,7 @@ from workbench.core.dims import largest
 from workbench.core.op import Op, implements
 from workbench.core.tensor import Tensor, admit, apply
 from workbench.core.types import Array, ArrayLike, Axis, Params, Spec
-from workbench.ops.define import dtype_of, linear, op, refuse_out, shape_of
+from workbench.ops.define import Compute, dtype_of, linear, op, refuse_out, shape_of
 from workbench.ops.elementwise import stop_gradient
 
 _add: Any = np.add.reduce
@@ -97,7 +97,7 @@ def reduced_shape(
     )
 
 
-def lengths_of(compute: Callable[..., Any]) -> Callable[..., Spec]:
+def lengths_of(compute: Compute) -> Callable[..., Spec]:
     """Return what a reduction gives of an array of unknown lengths."""
 
     @cache
@@ -110,7 +110,7 @@ def lengths_of(compute: Callable[..., Any]) -> Callable[..., Spec]:
 
 def reduction(
     name: str,
-    compute: Callable[..., Any],
+    compute: Compute,
     weight: Callable[..., Any],
     *,
     rule: str,

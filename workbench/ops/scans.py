@@ -376,8 +376,8 @@ def interp(
     x: Array,
     xp: Any,
     fp: Any,
-    left: Array | None = None,
-    right: Array | None = None,
+    left: ArrayLike | None = None,
+    right: ArrayLike | None = None,
     period: ArrayLike | None = None,
 ) -> Array:
     """`numpy.interp`, differentiable in the places, the knots and the values.

@@ -91,9 +91,7 @@ def _reshape_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) ->
     return moveaxis(np.reshape(turned, (*shape, size), order="F"), -1, 0)
 
 
-def _fill_free_length(
-    shape: tuple[Any, ...], size: Shape | int | None
-) -> tuple[Any, ...]:
+def _fill_free_length(shape: Shape, size: int | Dim) -> Shape:
     """Return a shape with its -1 replaced by the length that it stands for."""
     if not any(dims.is_same_shape((n,), (-1,)) for n in shape):
         return shape

@@ -17,6 +17,7 @@ from workbench.core.op import Op, implements
 from workbench.core.tensor import admit, apply, value_of
 from workbench.core.types import Array, ArrayLike, Axis, Batched, Params, Spec
 from workbench.ops.define import (
+    Compute,
     admit_like,
     convert_like,
     dtype_of,
@@ -203,7 +204,7 @@ def lexsort(keys: Iterable[Any], axis: int = -1) -> Array:
 # Where a value would be inserted
 
 
-def _searching(name: str, compute: Callable[..., Any], line: int) -> Op:
+def _searching(name: str, compute: Compute, line: int) -> Op:
     """Declare a search in a sorted line, one result for each value sought.
 
     ``line`` is the position of the sorted operand among the two.

@@ -459,7 +459,7 @@ _answer_median("nanmedian", skip=True)
 # quantile and percentile
 
 
-def _position(method: str, n: int, q: Array) -> Array:
+def _position(method: str, n: Array | float, q: Array) -> Array:
     """Return the place of a quantile among ``n`` sorted entries, counted from 0."""
     if method in POSITIONS:
         alpha, beta = POSITIONS[method]

@@ -255,7 +255,7 @@ class SparseTensor:
         """The imaginary part."""
         return self.map(np.imag, once=False)
 
-    def power(self, n: int, dtype: npt.DTypeLike | None = None) -> Any:
+    def power(self, n: float, dtype: npt.DTypeLike | None = None) -> Any:
         """Return each stored entry to the power ``n``, a number that is not 0."""
         if not types.is_weak(n) and shape_of(n) != ():
             raise NotImplementedError("the power of a sparse array must be a number")
@@ -267,7 +267,7 @@ class SparseTensor:
         made = self if dtype is None else self.astype(dtype)
         return made.map(lambda x: x**n)
 
-    def __pow__(self, n: int) -> Any:
+    def __pow__(self, n: Any) -> Any:
         if not self.pattern.matrixlike:
             return self.power(n)
         if n < 1:
