@@ -149,8 +149,8 @@ NUMBERED = re.compile(r"[xt]\d{1,2}")
 CHARACTERS = re.compile(r"[A-Za-z0-9_ \t.,()+\-*/<>=!]*")
 
 
-def usage(name: str) -> str:
-    """Return how a function is called, as an error shows it."""
+def show_usage(name: str) -> str:
+    """Return an example of a call of a function, for errors."""
     examples = {
         "clip": "clip(d, -1, 1)",
         "where": "where(x > 0, d, 0)",
@@ -306,14 +306,14 @@ class _Reader:
         self.shift = len(text) - len(body)
         if not body:
             raise ExpressionError(
-                f"the rule is empty. Write an expression of {self.meanings()}."
+                f"the rule is empty. Write an expression of {self.list_meanings()}."
             )
-        made = self.emit(self.tree(body), 1)
+        made = self.emit(self.parse_tree(body), 1)
         if isinstance(made, float):
             made = [(_CONSTANT, made)]
         return Expression(text, self.names, made)
 
-    def tree(self, body: str) -> ast.expr:
+    def parse_tree(self, body: str) -> ast.expr:
         try:
             # Python warns of things like "1if" while it reads them.
             with warnings.catch_warnings():
@@ -338,34 +338,34 @@ class _Reader:
                 "Write a function rule(node, g) instead.",
             )
         if isinstance(node, ast.Constant):
-            return self.number(node)
+            return self.read_number(node)
         if isinstance(node, ast.Name):
-            return self.name(node)
+            return self.read_name(node)
         if isinstance(node, ast.BinOp):
-            return self.chain(node, depth)
+            return self.read_chain(node, depth)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
             operand = self.emit(node.operand, depth + 1)
             if isinstance(node.op, ast.UAdd):
                 return operand
-            return self.join(node, operator.neg, [operand])
+            return self.join_steps(node, operator.neg, [operand])
         if isinstance(node, ast.Compare):
-            return self.comparison(node, depth)
+            return self.read_comparison(node, depth)
         if isinstance(node, ast.Call):
-            return self.call(node, depth)
+            return self.read_call(node, depth)
         self.refuse_at(node, *REFUSED.get(type(node), OTHERWISE))
 
-    def number(self, node: ast.Constant) -> float:
+    def read_number(self, node: ast.Constant) -> float:
         value = node.value
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             number = value
-            return self.finite(node, lambda: float(number))
+            return self.check_finite(node, lambda: float(number))
         self.refuse_at(
             node,
             f"{value!r} is not a real number",
             "Write numbers such as 2, 0.5 or 1e-3.",
         )
 
-    def name(self, node: ast.Name) -> list[_Step]:
+    def read_name(self, node: ast.Name) -> list[_Step]:
         name = node.id
         numbered = NUMBERED.fullmatch(name) and name[0] in ("x", self.arriving)
         if name not in self.allowed and not numbered:
@@ -373,11 +373,11 @@ class _Reader:
                 self.refuse_at(
                     node, f"{name} is a function", f"Write {name}(d), for example."
                 )
-            self.unknown(node, "name", name)
+            self.refuse_unknown(node, "name", name)
         self.names.setdefault(name, node.col_offset + self.shift)
         return [(_NAME, name)]
 
-    def chain(self, node: ast.BinOp, depth: int) -> list[_Step] | float:
+    def read_chain(self, node: ast.BinOp, depth: int) -> list[_Step] | float:
         """Return the steps of operators in a row, ``d + d + d``: one level deep."""
         links = [node]
         while isinstance(links[-1].left, ast.BinOp):
@@ -395,10 +395,10 @@ class _Reader:
                         f"the exponent {right:g}",
                         f"Constant exponents go up to {LARGEST_EXPONENT} in magnitude.",
                     )
-            made = self.join(link, compute, [made, right])
+            made = self.join_steps(link, compute, [made, right])
         return made
 
-    def comparison(self, node: ast.Compare, depth: int) -> list[_Step] | float:
+    def read_comparison(self, node: ast.Compare, depth: int) -> list[_Step] | float:
         compute = COMPARISONS.get(type(node.ops[0]))
         if compute is None:
             self.refuse_at(node, *OPERATOR_REFUSED)
@@ -409,37 +409,39 @@ class _Reader:
                 "Write logical_and(0 < x, x < 1).",
             )
         sides = [node.left, node.comparators[0]]
-        return self.join(node, compute, [self.emit(side, depth + 1) for side in sides])
+        return self.join_steps(
+            node, compute, [self.emit(side, depth + 1) for side in sides]
+        )
 
-    def call(self, node: ast.Call, depth: int) -> list[_Step] | float:
+    def read_call(self, node: ast.Call, depth: int) -> list[_Step] | float:
         if not isinstance(node.func, ast.Name):
             self.refuse_at(node.func, *REFUSED.get(type(node.func), OTHERWISE))
         name = node.func.id
         function = FUNCTIONS.get(name)
         if function is None:
-            self.unknown(node.func, "function", name)
+            self.refuse_unknown(node.func, "function", name)
         if len(node.args) != function.arguments:
             plural = "argument" if function.arguments == 1 else "arguments"
             self.refuse_at(
                 node,
                 f"{name} with {len(node.args)}",
-                f"{name} takes {function.arguments} {plural}: {usage(name)}.",
+                f"{name} takes {function.arguments} {plural}: {show_usage(name)}.",
             )
         compute = function.compute
-        settings = {str(k.arg): self.setting(name, k) for k in node.keywords}
+        settings = {str(k.arg): self.read_setting(name, k) for k in node.keywords}
         if settings:
             compute = partial(compute, **settings)
-        return self.join(
+        return self.join_steps(
             node, compute, [self.emit(argument, depth + 1) for argument in node.args]
         )
 
-    def setting(self, name: str, keyword: ast.keyword) -> object:
+    def read_setting(self, name: str, keyword: ast.keyword) -> object:
         if keyword.arg not in ("axis", "keepdims") or not FUNCTIONS[name].reduces:
             self.refuse_at(
                 keyword,
                 f"{name} with {keyword.arg or '**'}=",
-                f"Reductions ({', '.join(REDUCTIONS)}, norm) take axis= and keepdims=;"
-                " nothing else takes a setting.",
+                f"Reductions ({', '.join(REDUCTIONS)}, norm) take axis= and"
+                " keepdims=; nothing else takes a setting.",
             )
         try:
             value = ast.literal_eval(keyword.value)
@@ -458,7 +460,7 @@ class _Reader:
             )
         return value
 
-    def join(
+    def join_steps(
         self,
         node: ast.expr,
         compute: Callable[..., Any],
@@ -467,7 +469,7 @@ class _Reader:
         """Return the steps of an operation, or its value if it is constant."""
         numbers = [x for x in operands if isinstance(x, float)]
         if len(numbers) == len(operands):
-            return self.finite(node, lambda: compute(*numbers))
+            return self.check_finite(node, lambda: compute(*numbers))
         steps: list[_Step] = []
         for operand in operands:
             if isinstance(operand, float):
@@ -477,7 +479,7 @@ class _Reader:
         steps.append((len(operands), compute))
         return steps
 
-    def finite(self, node: ast.expr, compute: Callable[[], Any]) -> float:
+    def check_finite(self, node: ast.expr, compute: Callable[[], Any]) -> float:
         try:
             with np.errstate(all="ignore"):
                 value = compute()
@@ -495,10 +497,10 @@ class _Reader:
 
     # Errors
 
-    def meanings(self) -> str:
+    def list_meanings(self) -> str:
         return ", ".join(MEANING[name] for name in self.allowed)
 
-    def unknown(self, node: ast.expr, kind: str, name: str) -> NoReturn:
+    def refuse_unknown(self, node: ast.expr, kind: str, name: str) -> NoReturn:
         from difflib import get_close_matches
 
         candidates = [*self.allowed, *FUNCTIONS] if kind == "name" else [*FUNCTIONS]
@@ -509,7 +511,7 @@ class _Reader:
         hint = f"Did you mean {close[0]}? " if close else ""
         allowed = f"Functions: {', '.join(sorted(FUNCTIONS))}."
         if kind == "name":
-            allowed = f"Names: {self.meanings()}. {allowed}"
+            allowed = f"Names: {self.list_meanings()}. {allowed}"
         self.refuse_at(node, f"unknown {kind} {shorten(name, 40)!r}", hint + allowed)
 
     def refuse_at(
