@@ -196,6 +196,8 @@ def check_list(schema: Schema, value: Any, sizes: Sizes) -> list[Any]:
     if len(value) > most:
         raise WireError(f"has {len(value)} entries, more than {most}")
     items, found = schema["items"], []
+    if value and is_uniform(items, value, sizes):
+        return value[:]
     try:
         for x in value:
             found.append(check(items, x, sizes))
@@ -203,6 +205,23 @@ def check_list(schema: Schema, value: Any, sizes: Sizes) -> list[Any]:
         error.keys.append(len(found))
         raise
     return found
+
+
+def is_uniform(items: Schema, value: list[Any], sizes: Sizes) -> bool:
+    """Return True for texts or whole numbers whose extremes are as declared."""
+    kinds, kind = {*map(type, value)}, items.get("type")
+    if kinds == {int} and kind == "integer":
+        extremes = [min(value), max(value)]
+    elif kinds == {str} and kind == "string" and "enum" not in items:
+        extremes = [max(value, key=len)]
+    else:
+        return False
+    try:
+        for x in extremes:
+            check(items, x, sizes)
+    except WireError:
+        return False
+    return True
 
 
 def check_text(schema: Schema, value: Any, sizes: Sizes) -> str:
