@@ -178,7 +178,7 @@ def _find_sharing(x: Tensor, base: Tensor) -> list[Tensor]:
     return found
 
 
-def _is_view(x: Tensor, base: Any) -> bool:
+def _is_view(x: Tensor, base: object) -> bool:
     """Return whether a Tensor is a view of the one that it was made of."""
     if not isinstance(base, Tensor):
         return False
@@ -261,7 +261,7 @@ def _read_old(function: Any, x: Tensor) -> Any:
         return function(x)
 
 
-def _assign_stale_items(x: Tensor, index: Any, value: Any) -> None:
+def _assign_stale_items(x: Tensor, index: object, value: object) -> None:
     """Assign items: ``x[i] += v`` has changed a view before, for this very purpose."""
     change = traces.MARKED.get(id(x))
     if change is not None and change.made() is value:

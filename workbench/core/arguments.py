@@ -65,7 +65,7 @@ def check_arguments(
         raise UsageError(told + (cure if needed else "")) from None
 
 
-def check_graph(x: Any, what: str, line: str) -> None:
+def check_graph(x: object, what: str, line: str) -> None:
     """Raise an error if what should be a program is a function or something else.
 
     Parameters
@@ -121,7 +121,7 @@ def format_trace_call(f: Callable[..., Any]) -> str:
     return f"wb.trace({name_of_function(f)})({', '.join(names or ['*args'])})"
 
 
-def name_of_function(f: Any) -> str:
+def name_of_function(f: object) -> str:
     """Return what a line that is shown calls a function; ``f`` if it has no name."""
     name = getattr(f, "__name__", "f")
     return name if isinstance(name, str) and name.isidentifier() else "f"

@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Iterable
 from importlib import import_module
-from types import CellType, FrameType
+from types import CellType, CodeType, FrameType
 from typing import Any
 
 import numpy as np
@@ -341,7 +341,7 @@ NO_ARRAY = tuple(
 )
 
 
-def timedelta_error(x: Any) -> DtypeError:
+def timedelta_error(x: object) -> DtypeError:
     """Return the error for lengths of time among the operands."""
     return DtypeError(
         f"{types.spec_of(x)} meets a Tensor{user_line()}: the result would be lengths"
@@ -392,7 +392,7 @@ def locate_error(
     return kind(f"{name}({', '.join(shown)}){place}: {text}{end}")
 
 
-def _format_argument(x: Any) -> str:
+def _format_argument(x: object) -> str:
     """Return an argument in short: arrays by their specs."""
     if hasattr(x, "shape") and hasattr(x, "dtype"):
         return repr(types.spec_of(x))
@@ -421,7 +421,7 @@ def _outer_frame() -> FrameType | None:
 
 
 def explain_refusal(
-    op: Op, args: tuple[Any, ...], error: Exception, code: Any, lasti: int
+    op: Op, args: tuple[Any, ...], error: Exception, code: CodeType | None, lasti: int
 ) -> Exception:
     """Return NumPy's error with the op, the operands and the user's line.
 

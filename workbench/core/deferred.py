@@ -12,15 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from types import CodeType
 from typing import Any
 
 import numpy as np
 
-from workbench.core import dims, hooks
-from workbench.core.dims import Atom, Dim, Length, dim_of_atom
+from workbench.core import dims, hooks, source
+from workbench.core.dims import Atom, Dim, Facts, Length, dim_of_atom
 from workbench.core.infer import infer_with_facts
 from workbench.core.op import OPS, Op
-from workbench.core.types import Params
+from workbench.core.types import Params, Spec, Specs
 from workbench.errors import ShapeError, UnknownLengthError, WorkbenchError
 
 
@@ -132,7 +133,7 @@ def place_lengths(
             _note_places(known, x, position)
     operands = list(inputs)
 
-    def place(atom: Atom) -> Any:
+    def place(atom: Atom) -> Dim | None:
         alone = dim_of_atom(atom)
         at = known.get(alone.key)
         if at is None and isinstance(atom, Length):
@@ -146,13 +147,15 @@ def place_lengths(
     return deferred_op(op, len(inputs)), tuple(operands), made
 
 
-def _place_length(x: Any, known: dict[Any, Place], place: Callable[[Atom], Any]) -> Any:
+def _place_length(
+    x: object, known: dict[Any, Place], place: Callable[[Atom], Any]
+) -> object:
     """Return a setting with places for lengths: whole lengths first, then parts."""
     if isinstance(x, Dim):
         at = known.get(x.key)
         return x.replace(place) if at is None else dim_of_atom(at)
     if isinstance(x, (tuple, list)) and dims.has_dim(x):
-        parts = [_place_length(y, known, place) for y in x]
+        parts: list[Any] = [_place_length(y, known, place) for y in x]
         return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)
     return x
 
@@ -188,14 +191,14 @@ def unwrap_deferred(node: Any) -> tuple[Op, tuple[Any, ...], Params]:
     return node.op.measure_lengths(node.inputs, node.params)
 
 
-def fill_own_lengths(node: Any, spec: Any) -> Any:
+def fill_own_lengths(node: Any, spec: Specs) -> Specs:
     """Return a spec in which each length that is None is one of the node itself."""
     if isinstance(spec, tuple):
         return tuple(_fill_own_lengths(node, s, part) for part, s in enumerate(spec))
     return _fill_own_lengths(node, spec, None)
 
 
-def _fill_own_lengths(node: Any, spec: Any, part: int | None) -> Any:
+def _fill_own_lengths(node: Any, spec: Spec, part: int | None) -> Spec:
     if None not in spec.shape:
         return spec
     shape = tuple(
@@ -210,9 +213,9 @@ def defer_op(
     inputs: tuple[Any, ...],
     params: Params,
     kind: Callable[..., Any],
-    code: Any,
+    code: CodeType | None,
     lasti: int,
-    context: Any,
+    context: source.Context | None,
 ) -> Any:
     """Return the Tensor of an op whose settings hold lengths that are not known yet."""
     spec, facts = infer_with_facts(op, inputs, params)
@@ -225,7 +228,7 @@ def defer_op(
     return node
 
 
-def set_lengths(node: Any, facts: Any) -> None:
+def set_lengths(node: Any, facts: Facts | None) -> None:
     """Give a node the lengths that its spec does not know, and the facts it needs."""
     node.spec = fill_own_lengths(node, node.spec)
     if facts:
@@ -235,14 +238,16 @@ def set_lengths(node: Any, facts: Any) -> None:
 # Functions that need a length
 
 
-def can_defer(error: Exception, function: Any, args: Any, settings: Any) -> bool:
+def can_defer(
+    error: Exception, function: object, args: object, settings: object
+) -> bool:
     """Return whether a function failed because a length is not known yet."""
     if isinstance(error, UnknownLengthError) and error.function is function:
         return False
     ours = isinstance(error, WorkbenchError)
     if ours and not isinstance(error, (UnknownLengthError, ShapeError)):
         return False
-    stack = [args, settings]
+    stack: list[Any] = [args, settings]
     while stack:
         x = stack.pop()
         if isinstance(x, (tuple, list)):
@@ -258,7 +263,12 @@ def can_defer(error: Exception, function: Any, args: Any, settings: Any) -> bool
     return False
 
 
-def defer_call(error: Exception, function: Any, args: Any, settings: Any) -> Any:
+def defer_call(
+    error: Exception,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    settings: Params,
+) -> Any:
     """Return the node that calls a function once lengths are known.
 
     Raises

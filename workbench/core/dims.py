@@ -17,11 +17,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import reduce
-from typing import Any
+from typing import Any, TypeGuard, Union
 
 import numpy as np
 
 from workbench.core import hooks, source
+from workbench.core.types import Shape
 from workbench.errors import UnknownLengthError
 
 # Atoms: the lengths that others are made of.
@@ -32,11 +33,13 @@ from workbench.errors import UnknownLengthError
 
 Key = tuple[Any, ...]
 #: What stands for an atom in another place; None keeps it.
-Replace = Callable[["Atom"], Any]
+Replace = Callable[["Atom"], Union["Dim", int, None]]
 #: The least and the greatest number that a length can be; infinite for any.
 Bounds = tuple[float, float]
 #: The factor of each product of atoms, which stand in order; () for 1.
 Terms = dict[tuple["Atom", ...], int]
+#: A length: a number, or one that is known only when the program runs.
+Size = Union["Dim", int]
 INF = float("inf")
 
 
@@ -108,17 +111,17 @@ class Compound(Atom):
         return (0 if lows[0] >= 0 else -INF), INF
 
 
-def key_of(x: Any) -> Key:
+def key_of(x: Size) -> Key:
     """Return what tells a length or an integer from others."""
     return x.key if isinstance(x, Dim) else (0, x)
 
 
-def bounds_of(x: Any) -> Bounds:
+def bounds_of(x: Size) -> Bounds:
     """Return the least and the greatest number that it can be."""
     return x.bounds() if isinstance(x, Dim) else (x, x)
 
 
-def lower_bound(x: Any) -> float:
+def lower_bound(x: Size) -> float:
     """Return the least number that a length can be; minus infinity for any."""
     return bounds_of(x)[0]
 
@@ -129,7 +132,7 @@ def _multiply_bounds(ends: Bounds, others: Bounds) -> Bounds:
     return min(products), max(products)
 
 
-def atoms_of(x: Any) -> Iterator[Atom]:
+def atoms_of(x: object) -> Iterator[Atom]:
     """Yield all atoms in a length, a shape or settings, those inside others too."""
     stack = [x]
     while stack:
@@ -155,11 +158,11 @@ def dim_of_atom(atom: Atom) -> Dim:
     return Dim({(atom,): 1})
 
 
-def _terms(x: Any) -> Terms:
+def _terms(x: Size) -> Terms:
     return x.terms if isinstance(x, Dim) else {(): int(x)}
 
 
-def _make_length(terms: Terms) -> Any:
+def _make_length(terms: Terms) -> Size:
     """Return the length of these terms: an integer if no atom is left."""
     terms = {product: factor for product, factor in terms.items() if factor}
     if not terms:
@@ -167,18 +170,18 @@ def _make_length(terms: Terms) -> Any:
     return terms[()] if terms.keys() == {()} else Dim(terms)
 
 
-def _add(a: Any, b: Any) -> Any:
+def _add(a: Size, b: Size) -> Size:
     made = dict(_terms(a))
     for product, factor in _terms(b).items():
         made[product] = made.get(product, 0) + factor
     return _make_length(made)
 
 
-def _subtract(a: Any, b: Any) -> Any:
+def _subtract(a: Size, b: Size) -> Size:
     return _add(a, _multiply(b, -1))
 
 
-def _multiply(a: Any, b: Any) -> Any:
+def _multiply(a: Size, b: Size) -> Size:
     made: Terms = {}
     for p, c in _terms(a).items():
         for q, d in _terms(b).items():
@@ -187,7 +190,7 @@ def _multiply(a: Any, b: Any) -> Any:
     return _make_length(made)
 
 
-def _divide(a: Any, b: Any) -> tuple[Any, Any]:
+def _divide(a: Size, b: Size) -> tuple[Size, Size]:
     """Return ``a // b`` and ``a % b``; what divides evenly is a polynomial."""
     if not isinstance(a, Dim) and not isinstance(b, Dim):
         return a // b, a % b
@@ -208,7 +211,7 @@ def _divide(a: Any, b: Any) -> tuple[Any, Any]:
     )
 
 
-def _divide_terms(a: Any, b: Any) -> tuple[Any, Any]:
+def _divide_terms(a: Size, b: Size) -> tuple[Size, Size]:
     """Return ``(q, r)`` with ``a == q * b + r``, where ``b`` is a single product."""
     ((below, factor),) = _terms(b).items()
     whole: Terms = {}
@@ -225,15 +228,15 @@ def _divide_terms(a: Any, b: Any) -> tuple[Any, Any]:
     return _make_length(whole), _make_length(rest)
 
 
-def _quotient(a: Any, b: Any) -> Any:
+def _quotient(a: Size, b: Size) -> Size:
     return _divide(a, b)[0]
 
 
-def _remainder(a: Any, b: Any) -> Any:
+def _remainder(a: Size, b: Size) -> Size:
     return _divide(a, b)[1]
 
 
-def _never_equal(a: Any, b: Any) -> bool:
+def _never_equal(a: Size, b: Size) -> bool:
     """Return whether two lengths are unequal, whatever the unknown ones are."""
     if not isinstance(a, Dim) and not isinstance(b, Dim):
         return bool(a != b)
@@ -244,7 +247,7 @@ def _never_equal(a: Any, b: Any) -> bool:
 # A length
 
 
-def _is_length(x: Any) -> bool:
+def _is_length(x: object) -> TypeGuard[Size]:
     return isinstance(x, (Dim, int, np.integer))
 
 
@@ -257,7 +260,7 @@ def _as_tensors(x: Any) -> Any:
     return x
 
 
-def _apply_ufunc(name: str, a: Any, b: Any) -> Any:
+def _apply_ufunc(name: str, a: object, b: object) -> Any:
     """Apply a ufunc to a length and what is none: a Tensor."""
     other = b if isinstance(a, Dim) else a
     if isinstance(other, (float, complex, np.generic, Dim, int)):
@@ -270,12 +273,12 @@ def _make_operators(
 ) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:
     """Return an operator and its reflection: of lengths ``exact``, else a ufunc."""
 
-    def forward(self: Any, other: Any) -> Any:
+    def forward(self: Any, other: object) -> Any:
         if exact is not None and _is_length(other):
             return exact(self, other)
         return _apply_ufunc(name, self, other)
 
-    def reflected(self: Any, other: Any) -> Any:
+    def reflected(self: Any, other: object) -> Any:
         if exact is not None and _is_length(other):
             return exact(other, self)
         return _apply_ufunc(name, other, self)
@@ -339,11 +342,11 @@ class Dim:
             low, high = low + ends[0], high + ends[1]
         return low, high
 
-    def replace(self, new: Replace) -> Any:
+    def replace(self, new: Replace) -> Size:
         """Return the same polynomial of other lengths: a number if all are known."""
-        total: Any = 0
+        total: Size = 0
         for product, factor in self.terms.items():
-            term: Any = factor
+            term: Size = factor
             for atom in product:
                 term = term * _replace_atom(atom, new)
             total = total + term
@@ -358,19 +361,19 @@ class Dim:
     __mod__, __rmod__ = _make_operators("remainder", _remainder)
     __truediv__, __rtruediv__ = _make_operators("divide")
 
-    def __neg__(self) -> Any:
+    def __neg__(self) -> Size:
         return _multiply(self, -1)
 
-    def __pos__(self) -> Any:
+    def __pos__(self) -> Dim:
         return self
 
-    def __abs__(self) -> Any:
+    def __abs__(self) -> Size:
         return self if lower_bound(self) >= 0 else largest(self, -self)
 
-    def __divmod__(self, other: Any) -> Any:
+    def __divmod__(self, other: Any) -> tuple[Any, Any]:
         return self // other, self % other
 
-    def __rdivmod__(self, other: Any) -> Any:
+    def __rdivmod__(self, other: Any) -> tuple[Any, Any]:
         return other // self, other % self
 
     def __pow__(self, other: Any) -> Any:
@@ -420,12 +423,16 @@ class Dim:
     # In NumPy's functions it is an operand, an integer without an axis
 
     def __array_ufunc__(
-        self, ufunc: Any, method: str, *inputs: Any, **settings: Any
+        self, ufunc: np.ufunc, method: str, *inputs: Any, **settings: Any
     ) -> Any:
         return getattr(ufunc, method)(*map(_as_tensors, inputs), **settings)
 
     def __array_function__(
-        self, function: Any, kinds: Any, args: Any, settings: Any
+        self,
+        function: Callable[..., Any],
+        kinds: Iterable[type],
+        args: tuple[Any, ...],
+        settings: dict[str, Any],
     ) -> Any:
         return function(*map(_as_tensors, args), **settings)
 
@@ -433,7 +440,7 @@ class Dim:
         return format_dim(self, str)
 
 
-def _replace_atom(atom: Atom, new: Replace) -> Any:
+def _replace_atom(atom: Atom, new: Replace) -> Size:
     """Return what stands for an atom, or for it with other arguments."""
     answer = new(atom)
     if answer is not None:
@@ -446,7 +453,7 @@ def _replace_atom(atom: Atom, new: Replace) -> Any:
 # Looking into settings and shapes
 
 
-def has_dim(x: Any) -> bool:
+def has_dim(x: object) -> bool:
     """Return whether a setting holds a Dim, in tuples and dicts too."""
     if isinstance(x, (tuple, list)):
         for y in x:
@@ -497,7 +504,7 @@ def always_differ(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
     return len(a) != len(b) or any(map(_never_equal, a, b))
 
 
-def is_always_less(a: Any, b: Any) -> bool:
+def is_always_less(a: Size, b: Size) -> bool:
     """Return whether a length is less than another at all lengths.
 
     For what a function refuses: where that is not known yet, NumPy refuses it when
@@ -506,7 +513,7 @@ def is_always_less(a: Any, b: Any) -> bool:
     return lower_bound(b - a) >= 1
 
 
-def is_zero_length(n: Any) -> bool:
+def is_zero_length(n: Size) -> bool:
     """Return whether a length is 0 at all lengths."""
     return not isinstance(n, Dim) and n == 0
 
@@ -528,12 +535,12 @@ def smallest(*lengths: Any) -> Any:
     return _make_extreme("min", lengths) if has_dim(lengths) else int(min(lengths))
 
 
-def _make_extreme(kind: str, lengths: Iterable[Any]) -> Any:
-    flat: dict[tuple[Any, ...], Any] = {}
+def _make_extreme(kind: str, lengths: Iterable[Any]) -> Size:
+    flat: dict[tuple[Any, ...], Size] = {}
     for x in lengths:
         for y in _flatten_extreme(kind, x):
             flat[key_of(y)] = y
-    kept: list[Any] = []
+    kept: list[Size] = []
     for i, (key, x) in enumerate(flat.items()):
         rest = [y for j, y in enumerate(flat.values()) if j != i]
         # Of two that are always equal one would have the other's key.
@@ -604,7 +611,7 @@ def broadcast_shapes(*shapes: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 #: How a length that is no polynomial is made again, from other arguments.
-KINDS: dict[str, Callable[..., Any]] = {
+KINDS: dict[str, Callable[..., Size]] = {
     "broadcast": broadcast_lengths,
     "floordiv": operator.floordiv,
     "max": largest,
@@ -636,7 +643,7 @@ def collect_facts() -> Iterator[Facts]:
         _FACTS.reset(token)
 
 
-def unify_lengths(a: Any, b: Any, said: str = "") -> Any:
+def unify_lengths(a: Size, b: Size, said: str = "") -> Any:
     """Return the one length of two that must be equal; a fact where that is not known.
 
     Raises
@@ -657,7 +664,9 @@ def unify_lengths(a: Any, b: Any, said: str = "") -> Any:
     return a
 
 
-def is_same_with_facts(a: Any, b: Any, facts: Sequence[tuple[Any, Any]] | None) -> bool:
+def is_same_with_facts(
+    a: Shape, b: Shape, facts: Sequence[tuple[Any, Any]] | None
+) -> bool:
     """Return whether two shapes are equal, given that some lengths are."""
     if len(a) != len(b):
         return False
@@ -681,7 +690,7 @@ def is_same_with_facts(a: Any, b: Any, facts: Sequence[tuple[Any, Any]] | None) 
 SIGNS = {"floordiv": "//", "mod": "%"}
 
 
-def format_dim(x: Any, name: Callable[[Atom], str], *, code: bool = False) -> str:
+def format_dim(x: object, name: Callable[[Atom], str], *, code: bool = False) -> str:
     """Return a length as text with the names of its atoms; ``code``: as Python."""
     if not isinstance(x, Dim):
         return str(x)

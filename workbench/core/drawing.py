@@ -17,6 +17,7 @@ from workbench.core.blame import shorten
 from workbench.core.dims import Compound, atoms_of
 from workbench.core.shared import Shared
 from workbench.core.tensor import Tensor
+from workbench.core.types import Specs
 from workbench.core.walk import is_leaf
 
 # What the text and the pictures of a graph say of each of its nodes.
@@ -41,7 +42,7 @@ class Drawable(Protocol):
     def ids(self) -> dict[Tensor, int]:
         """The position of each among the nodes."""
 
-    def label(self, x: Any) -> str:
+    def label(self, x: object) -> str:
         """Return how a node or a constant is called."""
 
     def __len__(self) -> int: ...
@@ -145,7 +146,7 @@ def _define_node(graph: Drawable, node: Tensor, given: set[int]) -> str:
     return f"{node.op.name}({', '.join(arguments)})"
 
 
-def _format_constant(value: Any) -> str:
+def _format_constant(value: object) -> str:
     """Return a constant in short: a number as it is, an array by its spec."""
     if types.is_weak(value) or getattr(value, "shape", None) == ():
         return str(value)
@@ -398,7 +399,7 @@ class _Short:
         return text
 
 
-def _as_specs(spec: Any) -> tuple[Any, ...]:
+def _as_specs(spec: Specs) -> tuple[Any, ...]:
     return spec if isinstance(spec, tuple) else (spec,)
 
 

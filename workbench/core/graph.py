@@ -188,7 +188,7 @@ class Graph:
         names = sorted({node.name for node in self.nodes if node.name})
         raise KeyError(f"no node is named {name!r}; there are {', '.join(names)}")
 
-    def label(self, x: Any) -> str:
+    def label(self, x: object) -> str:
         """Return a Tensor's name, ``%3`` for its position, or a constant's text.
 
         Several of one name have their positions too: ``x%0``, ``x%3``.
@@ -329,7 +329,7 @@ def _inline_once(graph: Graph) -> Graph:
     return Graph(graph.inputs, outputs, graph.captures)
 
 
-def _pass_name(made: Any, node: Tensor) -> None:
+def _pass_name(made: object, node: Tensor) -> None:
     """Give what stands for a node its name."""
     if isinstance(made, Tensor) and node.name is not None and made.name is None:
         made.name = node.name

@@ -27,7 +27,7 @@ from workbench.core.dims import (
     collect_facts,
 )
 from workbench.core.op import OPS, Op
-from workbench.core.types import Spec
+from workbench.core.types import Spec, Specs
 from workbench.errors import DtypeError, ShapeError, TraceError, UnknownLengthError
 
 
@@ -56,16 +56,17 @@ def infer_with_facts(
         raise told from error
 
 
-def _has_own_length(spec: Any) -> bool:
+def _has_own_length(spec: Specs) -> bool:
     if isinstance(spec, tuple):
         return any(map(_has_own_length, spec))
     return None in spec.shape
 
 
-def _infer_known(op: Op, specs: list[Any], params: dict[str, Any]) -> Any:
+def _infer_known(op: Op, specs: list[Any], params: dict[str, Any]) -> Specs:
     """Return the spec of a result of operands whose lengths are all known."""
     if op.infer is not None:
-        return op.infer(*specs, **params)
+        known: Specs = op.infer(*specs, **params)
+        return known
     if op.elementwise and (found := _infer_elementwise(op, specs, params)) is not None:
         return found
     examples = [x.example() if isinstance(x, Spec) else x for x in specs]
@@ -73,7 +74,8 @@ def _infer_known(op: Op, specs: list[Any], params: dict[str, Any]) -> Any:
         made = op.compute(*examples, **params)
     if isinstance(made, tuple):
         return tuple(map(types.spec_of, made))
-    return types.spec_of(made)
+    spec: Spec = types.spec_of(made)
+    return spec
 
 
 #: What an elementwise op makes of one entry of each operand, by the op and what
@@ -199,7 +201,7 @@ def _with_shape(spec: Spec, shape: tuple[Any, ...]) -> Spec:
     return Spec(shape, spec.dtype, spec.weak)
 
 
-def _broadcast(op: Op, specs: list[Any], params: dict[str, Any]) -> Any:
+def _broadcast(op: Op, specs: list[Any], params: dict[str, Any]) -> Specs | None:
     """Return an elementwise op: the operands broadcast, one entry tells the dtype."""
     shapes, entries = [], []
     for x in specs:
@@ -223,7 +225,9 @@ def _broadcast(op: Op, specs: list[Any], params: dict[str, Any]) -> Any:
 MOST_PARTS = 40
 
 
-def _drop_foreign_lengths(made: Any, specs: list[Any], params: dict[str, Any]) -> Any:
+def _drop_foreign_lengths(
+    made: Specs, specs: list[Any], params: dict[str, Any]
+) -> Specs:
     """Return what is derived, less lengths of other Tensors and those of many parts."""
     given = {id(n) for x in specs for n in getattr(x, "shape", ())}
     parts = made if isinstance(made, tuple) else (made,)
@@ -231,7 +235,7 @@ def _drop_foreign_lengths(made: Any, specs: list[Any], params: dict[str, Any]) -
         return made  # nearly always: the very lengths of the operands
     known = set(atoms_of([_shapes(specs), params]))
 
-    def is_told(n: Any) -> bool:
+    def is_told(n: object) -> bool:
         if not isinstance(n, Dim):
             return True
         parts = [*atoms_of(n)]
@@ -256,7 +260,7 @@ MOST_ENTRIES = 4**8
 
 def _infer_at_stand_ins(
     op: Op, specs: list[Any], params: dict[str, Any], often: int = 8
-) -> Any:
+) -> Specs:
     """Return what an op makes at lengths that it accepts; axes and dtypes are right.
 
     It is asked ``often``, where its result might have other axes at other lengths.
@@ -272,7 +276,7 @@ def _infer_at_stand_ins(
     atoms = atoms_of([_shapes(specs), params])
     keys = list(dict.fromkeys(a.key for a in atoms if isinstance(a, Length)))
 
-    def answers(sets: Iterable[tuple[int, ...]]) -> Iterator[Any]:
+    def answers(sets: Iterable[tuple[int, ...]]) -> Iterator[Specs]:
         for lengths in sets:
             known = dict(zip(keys, lengths, strict=True))
 
@@ -313,14 +317,14 @@ def _stand_ins(specs: list[Any], count: int) -> tuple[Iterable[Any], Iterable[An
     return islice(usual, 8), chain(equal, uneven)
 
 
-def _shapes(x: Any) -> list[Any]:
+def _shapes(x: object) -> list[Any]:
     """Return all lengths of operands."""
     if isinstance(x, (tuple, list)):
         return [n for part in x for n in _shapes(part)]
     return list(getattr(x, "shape", ()))
 
 
-def _replace_lengths(x: Any, new: Replace) -> Any:
+def _replace_lengths(x: object, new: Replace) -> object:
     """Return an operand at known lengths."""
     if isinstance(x, tuple):
         return tuple(_replace_lengths(part, new) for part in x)

@@ -12,11 +12,11 @@ import operator
 import sys
 from collections.abc import Iterator
 from types import FrameType, ModuleType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
 
-from workbench.core import blame, hooks, traces, types
+from workbench.core import blame, hooks, source, traces, types
 from workbench.core.op import FUNCTIONS, CopyParams, Op
 from workbench.errors import TraceError
 
@@ -122,7 +122,7 @@ class ArrayMethods:
     def __invert__(self) -> Any:
         return np.invert(self)
 
-    def __divmod__(self, other: Any) -> Any:
+    def __divmod__(self, other: Any) -> tuple[Any, Any]:
         return self // other, self % other
 
     def __round__(self, digits: int = 0) -> Any:
@@ -182,17 +182,17 @@ class Conversions:
         @property
         def dtype(self) -> np.dtype[Any]: ...  # noqa: D102 stands in tensor.py
         @property
-        def site(self) -> Any: ...  # noqa: D102 stands in tensor.py
-        def __getitem__(self, index: Any) -> Any: ...
-        def __add__(self, other: Any) -> Any: ...
-        def __radd__(self, other: Any) -> Any: ...
-        def __sub__(self, other: Any) -> Any: ...
-        def __rsub__(self, other: Any) -> Any: ...
-        def __mul__(self, other: Any) -> Any: ...
-        def __rmul__(self, other: Any) -> Any: ...
-        def __truediv__(self, other: Any) -> Any: ...
-        def __rtruediv__(self, other: Any) -> Any: ...
-        def __pow__(self, other: Any) -> Any: ...
+        def site(self) -> source.Site | None: ...  # noqa: D102 stands in tensor.py
+        def __getitem__(self, index: object) -> Any: ...
+        def __add__(self, other: object) -> Any: ...
+        def __radd__(self, other: object) -> Any: ...
+        def __sub__(self, other: object) -> Any: ...
+        def __rsub__(self, other: object) -> Any: ...
+        def __mul__(self, other: object) -> Any: ...
+        def __rmul__(self, other: object) -> Any: ...
+        def __truediv__(self, other: object) -> Any: ...
+        def __rtruediv__(self, other: object) -> Any: ...
+        def __pow__(self, other: object) -> Any: ...
         def __neg__(self) -> Any: ...
 
     def __bool__(self) -> bool:
@@ -291,7 +291,7 @@ class Conversions:
         """Where the value lies: ``"cpu"``, or what its library calls the place."""
         return getattr(self._value, "device", HOST)
 
-    def to_device(self, device: Any, /, *, stream: Any = None) -> Any:
+    def to_device(self, device: object, /, *, stream: object = None) -> Any:
         """Return the Tensor itself, if that is where it lies.
 
         Raises
@@ -344,10 +344,10 @@ class Conversions:
             )
         return (self[i] for i in range(len(self)))
 
-    def __contains__(self, item: Any) -> bool:
+    def __contains__(self, item: object) -> bool:
         return bool(np.any(self == item))
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: object, value: object) -> None:
         assign_items(self, index, value, sys._getframe(1))
 
     # How it is shown and copied
@@ -373,14 +373,14 @@ class Conversions:
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         return self.__copy__()
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> NoReturn:
         raise TypeError(
             f"{blame.describe(self)} cannot be pickled: it is a place in a program."
             " Pickle x.value."
         )
 
 
-def assign_items(x: Any, index: Any, value: Any, frame: FrameType) -> None:
+def assign_items(x: Any, index: object, value: object, frame: FrameType) -> None:
     """Assign to items of a Tensor for the code that runs in ``frame``, or refuse."""
     # Code of SciPy and scikit-learn may: see workbench/numpy/assignment.py.
     # It counts who knows x: called without a frame between.

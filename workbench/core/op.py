@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from importlib import import_module
 from threading import RLock
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from workbench.core import hooks
 
@@ -244,7 +244,7 @@ def connect_nothing(
     return [[False] for _ in inputs]
 
 
-def _raise_undefined(*arrays: Any, **params: Any) -> Any:
+def _raise_undefined(*arrays: Any, **params: Any) -> NoReturn:
     raise NotImplementedError("this op was declared but never defined")
 
 
@@ -291,7 +291,7 @@ def declare(name: str) -> Op:
     return op
 
 
-def load_ops(function: Any) -> bool:
+def load_ops(function: object) -> bool:
     """Load the ops behind a function that nothing answers yet; False: there are none.
 
     SciPy's ufuncs name no module; they are those of `scipy.special`.

@@ -63,7 +63,7 @@ def _make_operator(name: str, compute: Callable[[Any, Any], Any]) -> tuple[Any, 
             made.context = source.prune_scopes(context)
         return made
 
-    def reflected(self: Tensor, other: Any) -> Any:
+    def reflected(self: Tensor, other: object) -> Any:
         a = self._value
         if type(other) not in plain or a is None:
             return _apply_other(op, (other, self), other)
@@ -86,7 +86,7 @@ def _make_operator(name: str, compute: Callable[[Any, Any], Any]) -> tuple[Any, 
     return method, reflected
 
 
-def _make_unary(name: str, compute: Callable[[Any], Any]) -> Any:
+def _make_unary(name: str, compute: Callable[[Any], Any]) -> Callable[[Tensor], Any]:
     """Return the method of a unary operator; of a Python number it makes another."""
     op = declare(name)
 
@@ -101,7 +101,7 @@ def _make_unary(name: str, compute: Callable[[Any], Any]) -> Any:
     return method
 
 
-def _apply_other(op: Op, operands: tuple[Any, Any], other: Any) -> Any:
+def _apply_other(op: Op, operands: tuple[Any, Any], other: object) -> Any:
     if isinstance(other, str) or other is None:
         return NotImplemented
     if getattr(other, "__array_ufunc__", NotImplemented) is None:
@@ -115,10 +115,10 @@ def _make_masked_operator(name: str) -> tuple[Any, Any]:
     """Return the methods for a masked operand: what they make is masked too."""
     op = declare(name)
 
-    def method(self: Tensor, other: Any) -> Any:
+    def method(self: Tensor, other: object) -> Any:
         return apply(op, (self, other))
 
-    def reflected(self: Tensor, other: Any) -> Any:
+    def reflected(self: Tensor, other: object) -> Any:
         return apply(op, (other, self))
 
     return method, reflected

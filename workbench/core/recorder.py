@@ -32,7 +32,7 @@ from workbench.errors import TraceError
 ITEM = declare("item")
 
 
-def is_array(x: Any) -> bool:
+def is_array(x: object) -> bool:
     """Return whether an argument is data: arrays, Tensors, floats; no flags."""
     return isinstance(x, (Tensor, Spec, float, complex)) or (
         hasattr(x, "dtype") and hasattr(x, "shape")
@@ -230,7 +230,7 @@ class _Copy:
             self.parts[key] = apply(ITEM, (whole,), item.params)
         return self.parts[key]
 
-    def outer(self, x: Any) -> Any:
+    def outer(self, x: object) -> Any:
         """Return a placeholder for a live Tensor from outside; others are constants."""
         if not isinstance(x, Tensor):
             if type(x) is np.ndarray:

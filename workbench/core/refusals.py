@@ -33,7 +33,7 @@ REFUSED: dict[str, tuple[str, str]] = {
 }
 
 
-def name_of(function: Any) -> str:
+def name_of(function: object) -> str:
     """Return how users write a function: ``"np.sum"``, ``"scipy.special.gamma"``.
 
     >>> name_of(np.sum), name_of(np.linalg.inv), name_of(np.add)
@@ -66,7 +66,7 @@ def supported_functions() -> dict[str, Any]:
     return {name_of(f): f for f in answered if not isinstance(f, type)}
 
 
-def unsupported_error(function: Any, part: str = "") -> TraceError:
+def unsupported_error(function: object, part: str = "") -> TraceError:
     """Return the error for a function that takes no Tensors, at the user's line.
 
     ``part`` names the method or argument of the function that is meant, such as

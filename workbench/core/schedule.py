@@ -307,7 +307,7 @@ class _Allocation:
         #: Gives a slot that nobody has had: their number, when all are given out.
         self.next_slot = count().__next__
 
-    def slot(self, x: Any) -> int:
+    def slot(self, x: object) -> int:
         """Return the slot of a value that is read; one constant has one slot."""
         if isinstance(x, Tensor) and (known := self.slots.get(x.serial)) is not None:
             return known

@@ -13,7 +13,7 @@ from functools import partial
 from itertools import compress, repeat
 from operator import attrgetter, methodcaller
 from threading import RLock
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -49,14 +49,14 @@ class Shared(Tensor):
     #: Held by who writes it, from before he reads it: no update is lost.
     lock: RLock
 
-    def __init__(self, state: Any, spec: Spec, name: str | None, site: Any) -> None:
+    def __init__(self, state: object, spec: Spec, name: str | None, site: Any) -> None:
         super().__init__(IDENTITY, (), (), NO_PARAMS, None, *site)
         self.name = name
         self.spec = spec
         self.state = state
         self.lock = RLock()
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+    def __deepcopy__(self, memo: dict[int, Any]) -> NoReturn:
         # As of any Tensor, the copy would be this one: two models, one state.
         raise UsageError(
             f"{self.describe()} cannot be copied deeply: expressions and functions"
@@ -65,7 +65,7 @@ class Shared(Tensor):
             " f.copy(swap={w: other})."
         )
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> NoReturn:
         raise TypeError(
             f"{self.describe()} cannot be pickled: it is a place in programs. Pickle"
             " what it holds, w.get_value()."
@@ -83,7 +83,7 @@ class Shared(Tensor):
         state = self.state
         return state if borrow else copy_state(state)
 
-    def set_value(self, new: Any, borrow: bool = False) -> None:
+    def set_value(self, new: object, borrow: bool = False) -> None:
         """Hold another value, of the same shape and of a dtype of the same kind.
 
         Parameters
@@ -201,7 +201,7 @@ def refuse_sparse(x: Any, what: str) -> None:
         )
 
 
-def fits_dtype(x: Any, dtype: np.dtype[Any]) -> bool:
+def fits_dtype(x: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> bool:
     """Return whether integers are in the range of a dtype; True for other values."""
     if dtype.kind not in "iu" or not np.can_cast(x.dtype, dtype, "same_kind"):
         return True

@@ -10,13 +10,15 @@ Python's own stand in `methods.py`, and what a result looks like is found in `in
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import count
 from numbers import Complex, Real
+from types import CodeType
 from typing import Any
 from weakref import ref
 
 import numpy as np
+import numpy.typing as npt
 
 from workbench.core import blame, deferred, dims, hooks, source, traces, types
 from workbench.core.deferred import DeferredOp
@@ -99,8 +101,8 @@ class Tensor(ArrayMethods, Conversions):
         inputs: tuple[Any, ...],
         args: tuple[Any, ...],
         params: dict[str, Any],
-        value: Any,
-        code: Any = None,
+        value: object,
+        code: CodeType | None = None,
         lasti: int = -1,
         context: source.Context | None = None,
     ) -> None:
@@ -191,7 +193,9 @@ class Tensor(ArrayMethods, Conversions):
 
     __array_priority__ = 1000
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+    def __array__(
+        self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
+    ) -> Any:
         # Integers and booleans have no gradient to lose: they index plain arrays.
         varies = types.is_differentiable(self.dtype) and traces.is_active(self)
         if self._value is None or varies:
@@ -208,7 +212,7 @@ class Tensor(ArrayMethods, Conversions):
         return value.copy() if copy or value is self._value else value
 
     def __array_ufunc__(
-        self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any
+        self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any
     ) -> Any:
         op = UFUNCS.get(ufunc)
         if op is not None and method == "__call__" and not kwargs:
@@ -255,7 +259,7 @@ class Tensor(ArrayMethods, Conversions):
     def __array_function__(
         self,
         function: Callable[..., Any],
-        kinds: Any,
+        kinds: Iterable[type],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
@@ -313,7 +317,7 @@ def mask_cotangent(x: Any) -> MaskedTensor:
 
 
 def make_leaf(
-    value: Any,
+    value: object,
     name: str | None = None,
     inputs: tuple[Any, ...] = (),
     line: tuple[Any, int] | None = None,
@@ -342,12 +346,12 @@ def take_name(made: Tensor, x: Tensor) -> None:
             made.naming = x.naming
 
 
-def value_of(x: Any) -> Any:
+def value_of(x: object) -> Any:
     """Return the array behind a Tensor; anything else as it is."""
     return x._value if isinstance(x, Tensor) else x
 
 
-def array_of(x: Any) -> Any:
+def array_of(x: object) -> Any:
     """Return the array behind a Tensor, or the Tensor itself where it has none."""
     value = getattr(x, "_value", x)
     return x if value is None else value
@@ -446,7 +450,7 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
 MANY_VIEWS = 64
 
 
-def note_view(x: Any, view: Tensor) -> None:
+def note_view(x: object, view: Tensor) -> None:
     """Let a Tensor know of a view of it, for who changes one of the two in place."""
     if traces.OPEN and isinstance(x, Tensor):
         views = x.views

@@ -12,7 +12,7 @@ import numpy as np
 
 from workbench.core import aliases, blame, source, traces, tree, types
 from workbench.core.blame import find_library_call, find_numpy_call, suggest_replacement
-from workbench.core.dims import Dim, Length, atoms_of, dim_of_atom
+from workbench.core.dims import Dim, Length, Size, atoms_of, dim_of_atom
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor, admit, make_leaf, take_name
 from workbench.core.traces import OpenTrace
@@ -130,7 +130,7 @@ def _was_given_tensors(error: BaseException) -> bool:
     )
 
 
-def _holds_tensor(value: Any) -> bool:
+def _holds_tensor(value: object) -> bool:
     """Return whether a value is a Tensor, or an array, tuple or list with one."""
     if isinstance(value, np.ndarray) and value.dtype == object:
         return any(isinstance(x, Tensor) for x in value.flat)
@@ -143,7 +143,7 @@ def _holds_tensor(value: Any) -> bool:
 Names = Union["ArgumentNames", Sequence[str | None]]
 
 
-def is_live(x: Any) -> bool:
+def is_live(x: object) -> bool:
     """Return whether what is computed from ``x`` must be recorded.
 
     True for a Tensor without a value, and for one that depends on a `wrt` leaf
@@ -158,7 +158,7 @@ def detach(x: Any) -> Any:
 
 
 def wrap(
-    value: Any, name: str | None = None, line: tuple[Any, int] | None = None
+    value: object, name: str | None = None, line: tuple[Any, int] | None = None
 ) -> Tensor:
     """Return a fresh identity Tensor around an argument: an array, Tensor or Spec."""
     if isinstance(value, Spec):
@@ -179,7 +179,7 @@ def wrap(
     return make_leaf(value, name, line=line)
 
 
-def make_leaf_like(like: Any, name: str | None = None) -> Tensor:
+def make_leaf_like(like: object, name: str | None = None) -> Tensor:
     """Return a leaf without value that looks like an array, a Tensor or a Spec."""
     made = make_leaf(None, name)
     spec = types.as_spec(like)
@@ -196,14 +196,14 @@ def make_leaves_like(
     Those of leaves that are ``kept`` stay theirs.
     """
     fresh = [make_leaf(None) for _ in leaves]
-    known: dict[Any, Dim] = {}
+    known: dict[Any, Size] = {}
     both = [*zip(kept, kept, strict=True), *zip(leaves, fresh, strict=True)]
     for x, made in both:
         for axis, n in enumerate(x.spec.shape):
             if isinstance(n, Dim) and n.atom is not None:
                 known.setdefault(n.key, dim_of_atom(Length(made, axis)))
 
-    def mine(atom: Any) -> Any:
+    def mine(atom: Any) -> Size | None:
         return known.get(dim_of_atom(atom).key)
 
     for x, made in zip(leaves, fresh, strict=True):
@@ -212,7 +212,7 @@ def make_leaves_like(
         for axis, n in enumerate(x.spec.shape):
             if isinstance(n, Dim) and n.key not in known:
                 parts = {a for a in atoms_of(n) if isinstance(a, Length)}
-                own = dim_of_atom(Length(made, axis))
+                own: Size = dim_of_atom(Length(made, axis))
                 if all(mine(a) is not None for a in parts):
                     own = n.replace(mine)
                 known[n.key] = own
@@ -339,7 +339,7 @@ class Tracing:
         return record(call, [flat[i] for i in chosen], names)
 
 
-def check_function(f: Any, name: str) -> None:
+def check_function(f: object, name: str) -> None:
     """Raise an error if what is to be a function of arrays cannot be called."""
     if callable(f) and not isinstance(f, Tracing):
         return
@@ -420,7 +420,7 @@ def parameters_of(f: Callable[..., Any]) -> list[inspect.Parameter]:
         return []
 
 
-def is_float(x: Any) -> bool:
+def is_float(x: object) -> bool:
     """Return whether a value is a float or complex number, or an array of them."""
     if type(x) is float or type(x) is complex:
         return True

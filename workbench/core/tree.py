@@ -46,7 +46,7 @@ class Tree:
 
     def __init__(
         self,
-        kind: Any = None,
+        kind: type | None = None,
         children: tuple[Tree, ...] = (),
         entries: tuple[Any, ...] = (),
         needs: Any = None,
@@ -75,7 +75,7 @@ class Tree:
             parts.append(next(leaves) if child.kind is None else child._filled(leaves))
         return KINDS[self.kind].build(self, parts)
 
-    def leaves(self, value: Any) -> list[Any]:
+    def leaves(self, value: object) -> list[Any]:
         """Return what stands in the places of the leaves, be it an array or a list.
 
         Raises
@@ -127,7 +127,7 @@ class Tree:
 _LEAF = Tree()
 
 
-def flatten(value: Any) -> tuple[list[Any], Tree]:
+def flatten(value: object) -> tuple[list[Any], Tree]:
     """Return the leaves of a nest, in a fixed order, and the Tree that rebuilds it."""
     if value is None or KINDS.get(type(value), _LEAF) is None:
         return [value], _LEAF
@@ -135,7 +135,7 @@ def flatten(value: Any) -> tuple[list[Any], Tree]:
     return leaves, _take_apart(value, leaves)
 
 
-def _take_apart(value: Any, leaves: list[Any]) -> Tree:
+def _take_apart(value: object, leaves: list[Any]) -> Tree:
     """Return the structure of a nest, whose leaves are added to ``leaves``."""
     own = type(value)
     kind = _kind_of(own, value)
@@ -147,13 +147,13 @@ def _take_apart(value: Any, leaves: list[Any]) -> Tree:
     return Tree(kind.stands or own, children, tuple(entries), needs)
 
 
-def map_tree(function: Callable[[Any], Any], value: Any) -> Any:
+def map_tree(function: Callable[[Any], Any], value: object) -> Any:
     """Apply a function to every leaf of a nest."""
     leaves, tree = flatten(value)
     return tree([function(x) for x in leaves])
 
 
-def is_sparse(value: Any) -> bool:
+def is_sparse(value: object) -> bool:
     """Return whether a value is a sparse array of SciPy, CuPy or our own."""
     return hasattr(type(value), "tocsr")
 
@@ -280,7 +280,7 @@ def _take_sparse(value: Any) -> tuple[Iterable[Any], Iterable[Any], Any]:
 def _kind_of_fields(names: Sequence[str], build: Callable[[Any, Any], Any]) -> Kind:
     """Return the kind of a class with fields; ``build`` makes a nest from parts."""
 
-    def take(value: Any) -> tuple[Iterable[Any], Iterable[Any], Any]:
+    def take(value: object) -> tuple[Iterable[Any], Iterable[Any], Any]:
         return [getattr(value, name) for name in names], names, None
 
     return Kind(take, lambda tree, parts: build(tree.kind, parts), ".{}")
@@ -298,13 +298,13 @@ def _kind_of_dataclass(cls: type) -> Kind:
     return _kind_of_fields(names, build)
 
 
-def _kind_of_registered(value: Any) -> Kind | None:
+def _kind_of_registered(value: object) -> Kind | None:
     """Return the kind of a class that is registered with optree, if that is loaded."""
     optree = sys.modules.get("optree")
     if optree is None or optree.tree_is_leaf(value, namespace=_NAMESPACE):
         return None
 
-    def take(value: Any) -> tuple[Iterable[Any], Iterable[Any], Any]:
+    def take(value: object) -> tuple[Iterable[Any], Iterable[Any], Any]:
         parts, spec = optree.tree_flatten(
             value, is_leaf=lambda x: x is not value, namespace=_NAMESPACE
         )
@@ -333,7 +333,7 @@ KINDS: dict[Any, Any] = {
 SETTLED = ("builtins", "numpy", "workbench")
 
 
-def _kind_of(cls: Any, value: Any) -> Kind | None:
+def _kind_of(cls: Any, value: object) -> Kind | None:
     """Return how an instance of a class is taken apart; None for a leaf."""
     if cls in KINDS:
         found: Kind | None = KINDS[cls]

@@ -118,6 +118,10 @@ class Spec:
         return np.broadcast_to(np.full((), entry, self.dtype), self.shape)
 
 
+#: The spec of a value; a tuple of them for the several outputs of an op.
+Specs = Spec | tuple[Spec, ...]
+
+
 def is_weak(value: object) -> bool:
     """Return whether a value is a Python number, which never decides a dtype."""
     return type(value) in WEAK_TYPES
@@ -149,12 +153,12 @@ def spec_of(value: Any) -> Any:
     return Spec(array.shape, array.dtype)
 
 
-def as_spec(x: Any) -> Any:
+def as_spec(x: object) -> Any:
     """Return a spec, or that of a value."""
     return x if isinstance(x, Spec) else spec_of(x)
 
 
-def strip_subclass(array: Any) -> Any:
+def strip_subclass(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return an array of a subclass as a plain array of the same memory.
 
     Raises
@@ -176,7 +180,7 @@ def strip_subclass(array: Any) -> Any:
     return np.asarray(array)
 
 
-def is_differentiable(dtype: Any) -> bool:
+def is_differentiable(dtype: npt.DTypeLike) -> bool:
     """Return whether values of this dtype have derivatives: floats and complex."""
     return np.dtype(dtype).kind in "fc"
 

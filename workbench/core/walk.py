@@ -72,7 +72,7 @@ def substitute(outputs: Sequence[Any], new: Mapping[Tensor, Any]) -> list[Any]:
 
 
 def copy_node(
-    node: Tensor, inputs: tuple[Any, ...], args: tuple[Any, ...], value: Any
+    node: Tensor, inputs: tuple[Any, ...], args: tuple[Any, ...], value: object
 ) -> Tensor:
     """Return a copy of a node with other inputs and value, on its line, with its name.
 

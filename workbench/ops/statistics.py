@@ -40,7 +40,7 @@ from workbench.ops.shaping import moveaxis, normal_axes
 
 def _freedom(x: Array, axis: Axis, ddof: float) -> Any:
     """Return the degrees of freedom: the entries of each result, less ``ddof``."""
-    left = count(x, axis) - ddof
+    left: Any = count(x, axis) - ddof
     if isinstance(left, Tensor):  # a length less a fraction
         return np.maximum(left, 0)
     return largest(left, 0) if isinstance(left, Dim) else max(left, 0)
