@@ -461,7 +461,7 @@ class Call(Op):
         self,
         mask: int,
         g: Any,
-        y: Any,
+        y: object,
         inputs: tuple[Any, ...],
         params: Params,
         rules: Rules = None,
@@ -475,7 +475,7 @@ class Call(Op):
     def push_recorded(
         self,
         tangents: tuple[Any, ...],
-        y: Any,
+        y: object,
         inputs: tuple[Any, ...],
         params: Params,
         rules: Rules = None,

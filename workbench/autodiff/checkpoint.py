@@ -62,7 +62,7 @@ def checkpoint(f: Function) -> Function:
     check_function(f, "checkpoint")
 
     @wraps(f)
-    def checkpointed(*args: Any, **kwargs: Any) -> Any:
+    def checkpointed(*args: Any, **kwargs: Any) -> object:
         if not traces.has_open_trace():
             flat, structure = tree.flatten(f(*args, **kwargs))
             return structure(ensure_owned(flat, tree.flatten((args, kwargs))[0]))

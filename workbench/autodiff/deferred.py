@@ -396,12 +396,12 @@ _AROUND: dict[type, str] = {
 CALL.template = _spell_call
 
 
-def _is_numpy(function: Any) -> bool:
+def _is_numpy(function: object) -> bool:
     home = getattr(function, "__module__", None) or ""
     return name_of(function).startswith("np.") and home.partition(".")[0] == "numpy"
 
 
-def is_single(node: Any) -> bool:
+def is_single(node: object) -> bool:
     """Return whether a node is written as a call that gives its result, and no list."""
     return (
         isinstance(node, Tensor)

@@ -91,7 +91,7 @@ def _user_level() -> int:
     return level
 
 
-def check_option(name: str, option: str, value: Any, known: Sequence[str]) -> None:
+def check_option(name: str, option: str, value: object, known: Sequence[str]) -> None:
     """Refuse an option's value that there is not."""
     if value not in known:
         raise UsageError(
@@ -333,7 +333,7 @@ class Nested(NamedTuple):
     bare: bool
 
 
-def flatten_tensors(nest: Any, name: str, what: str = "wrt") -> Nested:
+def flatten_tensors(nest: object, name: str, what: str = "wrt") -> Nested:
     """Return the Tensors of a Tensor, a list, a tuple, a mapping, or a nest of them."""
     flat, structure = tree.flatten(_as_dicts(nest))
     for x in flat:
@@ -341,7 +341,7 @@ def flatten_tensors(nest: Any, name: str, what: str = "wrt") -> Nested:
     return Nested(flat, structure, isinstance(nest, Tensor))
 
 
-def flatten_entries(nest: Any) -> list[Any]:
+def flatten_entries(nest: object) -> list[Any]:
     """Return the leaves of a nest as `flatten_tensors` orders them; None is one too."""
     return tree.flatten(_as_dicts(nest))[0]
 

@@ -267,7 +267,7 @@ def wrap_arrays(f: Function, place: int | str, x: Any) -> Any:
     return structure(flat)
 
 
-def is_plain(x: Any) -> bool:
+def is_plain(x: object) -> bool:
     """Return whether it is an array of floats (a Python number may be a setting)."""
     return not isinstance(x, Tensor) and hasattr(x, "dtype") and has_derivative(x)
 
@@ -391,7 +391,7 @@ def _find_argument(
     )
 
 
-def has_derivative(value: Any) -> bool:
+def has_derivative(value: object) -> bool:
     """Return whether a leaf is a float or complex number or array of them."""
     if types.is_weak(value):
         return isinstance(value, (float, complex))
@@ -456,7 +456,7 @@ def zeros_like(value: Any) -> Any:
 # (`expressions.py`) loads when there is one.
 
 
-def is_expression(x: Any) -> bool:
+def is_expression(x: object) -> bool:
     """Return whether an argument is an expression, or a nest that holds one."""
     if isinstance(x, Tensor):
         return True

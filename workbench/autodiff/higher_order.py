@@ -199,20 +199,20 @@ def outer_specs(
             if isinstance(n, Dim) and n.atom is not None:
                 known.setdefault(n.atom, m)
 
-    def told(n: Any) -> Any:
+    def find_length(n: Any) -> Any:
         n = replace_dims(n, known.get)
         hidden = (isinstance(a, Length) and a.tensor in graph.ids for a in atoms_of(n))
         return None if any(hidden) else n
 
     for node in noted:
         for pair in node.facts or ():
-            a, b = map(told, pair)
+            a, b = map(find_length, pair)
             if a is not None and b is not None:
                 unify_lengths(a, b)
-    return [Spec(tuple(map(told, s.shape)), s.dtype) for s in specs]
+    return [Spec(tuple(map(find_length, s.shape)), s.dtype) for s in specs]
 
 
-def is_draw(x: Any) -> bool:
+def is_draw(x: object) -> bool:
     """Return whether a node draws random numbers when it runs, each time anew."""
     return (
         isinstance(x, Tensor) and "draw" in x.params and x.op.name.startswith("random_")
@@ -237,7 +237,7 @@ def refuse_inner_draws(graph: Graph, name: str) -> None:
             )
 
 
-def is_masked(x: Any) -> bool:
+def is_masked(x: object) -> bool:
     """Return whether a cotangent has left a mask."""
     return isinstance(x, MaskedTensor)
 
@@ -253,7 +253,7 @@ class _DerivativeNames:
 _NAMES = _DerivativeNames()
 
 
-def name_after(made: Tensor, x: Any) -> Tensor:
+def name_after(made: Tensor, x: object) -> Tensor:
     """Return a tangent or cotangent that is called after ``x``, if anybody asks."""
     made.naming = _NAMES, x
     return made

@@ -205,7 +205,7 @@ def _norm(arrays: Sequence[Any]) -> float:
 
 
 def _solve_push(
-    tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
+    tangents: tuple[Any, ...], y: Sequence[Any], inputs: tuple[Any, ...], params: Params
 ) -> tuple[Any, ...]:
     system: System = params["system"]
     parameters, _ = split_inputs(inputs, len(system.specs))
@@ -225,7 +225,7 @@ def _subtract(a: Any, b: Any, like: Any) -> Any:
 
 
 def _solve_pull(
-    mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
+    mask: int, g: Any, y: Sequence[Any], inputs: tuple[Any, ...], params: Params
 ) -> list[Any]:
     system: System = params["system"]
     parameters, _ = split_inputs(inputs, len(system.specs))
@@ -504,7 +504,7 @@ def _compute(*inputs: Any, problem: Problem) -> tuple[Any, ...]:
 
 
 def _push(
-    tangents: tuple[Any, ...], y: Any, inputs: tuple[Any, ...], params: Params
+    tangents: tuple[Any, ...], y: Sequence[Any], inputs: tuple[Any, ...], params: Params
 ) -> tuple[Any, ...]:
     problem: Problem = params["problem"]
     parameters, _ = split_inputs(inputs, len(problem.specs))
@@ -519,7 +519,7 @@ def _push(
 
 
 def _pull(
-    mask: int, g: Any, y: Any, inputs: tuple[Any, ...], params: Params
+    mask: int, g: Any, y: Sequence[Any], inputs: tuple[Any, ...], params: Params
 ) -> list[Any]:
     problem: Problem = params["problem"]
     parameters, x0 = split_inputs(inputs, len(problem.specs))

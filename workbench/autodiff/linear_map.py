@@ -624,7 +624,7 @@ def is_varying(y: Any) -> bool:
     return isinstance(y, Tensor) and types.is_differentiable(y.dtype)
 
 
-def is_symbolic(x: Any) -> bool:
+def is_symbolic(x: object) -> bool:
     """Return whether it is an array that has no value yet."""
     return isinstance(x, Tensor) and x._value is None and not isinstance(x.spec, tuple)
 

@@ -326,7 +326,7 @@ def outer_steps(
     first = min((x.serial for x in wrt), default=0)
     known: dict[int, bool] = {}
 
-    def is_recorded(x: Any) -> bool:
+    def is_recorded(x: object) -> bool:
         if not isinstance(x, Tensor):
             return False
         if x.serial not in known:

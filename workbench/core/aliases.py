@@ -45,7 +45,7 @@ def make_in_place(
 ) -> Callable[[Any, Any], Any]:
     """Return the in-place operator that belongs to an operator: ``+=`` to ``+``."""
 
-    def changed(self: Tensor, other: Any) -> Any:
+    def operate_in_place(self: Tensor, other: Any) -> Any:
         made = method(self, other)
         if made is NotImplemented:
             return made
@@ -59,8 +59,8 @@ def make_in_place(
             return made  # numbers have no memory to share, symbols none at all
         return _rebind(self, value, made, name)
 
-    own = changed.__code__
-    return changed
+    own = operate_in_place.__code__
+    return operate_in_place
 
 
 def _rebind(x: Tensor, value: Any, made: Tensor, name: str) -> Tensor:

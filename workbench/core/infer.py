@@ -235,19 +235,25 @@ def _drop_foreign_lengths(
         return made  # nearly always: the very lengths of the operands
     known = set(atoms_of([_shapes(specs), params]))
 
-    def is_told(n: object) -> bool:
+    def is_known(n: object) -> bool:
         if not isinstance(n, Dim):
             return True
         parts = [*atoms_of(n)]
         inside = known.issuperset(a for a in parts if isinstance(a, Length))
         return inside and len(parts) + len(n.terms) <= MOST_PARTS
 
-    def told(spec: Spec) -> Spec:
-        if all(map(is_told, spec.shape)):
+    def drop_unknown(spec: Spec) -> Spec:
+        if all(map(is_known, spec.shape)):
             return spec
-        return _with_shape(spec, tuple([n if is_told(n) else None for n in spec.shape]))
+        return _with_shape(
+            spec, tuple([n if is_known(n) else None for n in spec.shape])
+        )
 
-    return tuple(map(told, made)) if isinstance(made, tuple) else told(made)
+    return (
+        tuple(map(drop_unknown, made))
+        if isinstance(made, tuple)
+        else drop_unknown(made)
+    )
 
 
 # Stand-ins: small numbers for unknown lengths, which never stay in a program
