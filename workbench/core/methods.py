@@ -288,7 +288,7 @@ class Conversions:
 
     @property
     def device(self) -> Any:
-        """Where the value lies: ``"cpu"``, or what its library calls the place."""
+        """The device of the value: ``"cpu"``, or the name that its library gives it."""
         return getattr(self._value, "device", HOST)
 
     def to_device(self, device: object, /, *, stream: object = None) -> Any:
