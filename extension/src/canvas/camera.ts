@@ -32,20 +32,15 @@ export class Camera {
     private readonly _changed: () => void
   ) {}
 
-  get view(): IView {
-    return this._view;
-  }
-
-  get size(): ISize {
-    return this._size;
-  }
+  view: IView = { scale: 1, x: 0, y: 0 };
+  size: ISize = { width: 0, height: 0 };
 
   /** True for a page that is not the size of before. */
   resize(size: ISize): boolean {
-    if (size.width === this._size.width && size.height === this._size.height) {
+    if (size.width === this.size.width && size.height === this.size.height) {
       return false;
     }
-    this._size = size;
+    this.size = size;
     if (this._home) {
       this._placed = false;
     }
@@ -77,14 +72,14 @@ export class Camera {
     if (!this._placed) {
       this._placed = true;
       this._motion.stop();
-      this._view = this._all
-        ? fitted(bounds, this._size)
-        : opening(bounds, this._size, middle);
+      this.view = this._all
+        ? fitted(bounds, this.size)
+        : opening(bounds, this.size, middle);
     }
     if (this._motion.running(now)) {
-      this._view = between(this._from, this._to, this._motion.at(now));
+      this.view = between(this._from, this._to, this._motion.at(now));
     } else if (this._motion.begun) {
-      this._view = this._to;
+      this.view = this._to;
       this._motion.stop();
     }
   }
@@ -94,14 +89,14 @@ export class Camera {
   }
 
   pan(dx: number, dy: number): void {
-    const { scale, x, y } = this._view;
+    const { scale, x, y } = this.view;
     this.go({ scale, x: x + dx, y: y + dy }, false);
   }
 
   /** Move by a wheel, as far as there is picture; false if there is none. */
   scroll(dx: number, dy: number): boolean {
-    const seen = visible(this._view, this._size);
-    const { scale } = this._view;
+    const seen = visible(this.view, this.size);
+    const { scale } = this.view;
     const margin = MARGIN / 2;
     const limit = (way: number, before: number, after: number): number =>
       way > 0
@@ -118,18 +113,18 @@ export class Camera {
   }
 
   zoomAt(factor: number, x: number, y: number): void {
-    this.go(zoomAt(this._view, factor, x, y), false);
+    this.go(zoomAt(this.view, factor, x, y), false);
   }
 
   zoomBy(factor: number): void {
-    const { width, height } = this._size;
+    const { width, height } = this.size;
     this.go(zoomAt(this._target(), factor, width / 2, height / 2), true);
   }
 
   /** Show all of it, and go on doing so when the page changes its size. */
   fit(): void {
     if (this._placed) {
-      this.go(fitted(this._bounds, this._size), true);
+      this.go(fitted(this._bounds, this.size), true);
     }
     this._home = true;
     this._all = true;
@@ -138,15 +133,15 @@ export class Camera {
 
   /** Bring a card to the middle, large enough to be read. */
   centre(card: IRect): void {
-    const scale = Math.max(this._view.scale, LEGIBLE);
+    const scale = Math.max(this.view.scale, LEGIBLE);
     const x = card.x + card.width / 2;
     const y = card.y + card.height / 2;
-    this.go(centred({ ...this._view, scale }, this._size, x, y), true);
+    this.go(centred({ ...this.view, scale }, this.size, x, y), true);
   }
 
   /** Whether all of a card is in sight, where the view is or is going. */
   sees(card: IRect): boolean {
-    const { left, top, right, bottom } = visible(this._target(), this._size);
+    const { left, top, right, bottom } = visible(this._target(), this.size);
     return (
       card.x >= left &&
       card.y >= top &&
@@ -157,7 +152,7 @@ export class Camera {
 
   /** Bring a point to the middle at once. */
   jump(x: number, y: number): void {
-    this.go(centred(this._view, this._size, x, y), false);
+    this.go(centred(this.view, this.size, x, y), false);
   }
 
   /** Move no further than it takes to see a card. */
@@ -170,8 +165,8 @@ export class Camera {
         : start < MARGIN
           ? MARGIN - start
           : Math.min(0, Math.max(room - MARGIN - start - length, MARGIN - start));
-    const dx = into(rect.x, rect.width, this._size.width);
-    const dy = into(rect.y, rect.height, this._size.height);
+    const dx = into(rect.x, rect.width, this.size.width);
+    const dy = into(rect.y, rect.height, this.size.height);
     if (dx !== 0 || dy !== 0) {
       this.go({ scale: view.scale, x: view.x + dx, y: view.y + dy }, true);
     }
@@ -182,43 +177,41 @@ export class Camera {
    * Returns how far the view went, in the same.
    */
   follow(dx: number, dy: number, bounds: IBounds): { dx: number; dy: number } {
-    const { scale, x, y } = this._view;
+    const { scale, x, y } = this.view;
     this._bounds = bounds;
-    this._view = kept(
+    this.view = kept(
       { scale, x: x + dx * scale, y: y + dy * scale },
       bounds,
-      this._size
+      this.size
     );
-    return { dx: (this._view.x - x) / scale, dy: (this._view.y - y) / scale };
+    return { dx: (this.view.x - x) / scale, dy: (this.view.y - y) / scale };
   }
 
   go(view: IView, softly: boolean): void {
     this._home = false;
     this._all = false;
     this._placed = true;
-    const to = kept(view, this._bounds, this._size);
+    const to = kept(view, this._bounds, this.size);
     this._motion.stop();
     if (softly && this._soft()) {
-      this._from = this._view;
+      this._from = this.view;
       this._to = to;
       this._motion.begin(performance.now());
     } else {
-      this._view = to;
+      this.view = to;
     }
     this._changed();
   }
 
   /** The view that a movement leads to. */
   private _target(): IView {
-    return this._motion.begun ? this._to : this._view;
+    return this._motion.begun ? this._to : this.view;
   }
 
   private readonly _motion = new Motion();
-  private _size: ISize = { width: 0, height: 0 };
   private _bounds: IBounds = NOTHING;
-  private _view: IView = { scale: 1, x: 0, y: 0 };
-  private _from: IView = this._view;
-  private _to: IView = this._view;
+  private _from: IView = this.view;
+  private _to: IView = this.view;
   /** Whether nobody has moved the view since the page moved it. */
   private _home = true;
   /** Whether that was to show all, rather than what can be read. */

@@ -4,7 +4,7 @@
  */
 
 import { type Message } from '@lumino/messaging';
-import { type ISignal, Signal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
 
 import { itemsOf, sameExtents } from '../layout/items';
@@ -38,27 +38,21 @@ export class GraphCanvas extends Widget {
     });
     this._keyboard = new Keyboard(this._state, this._picture, {
       activate: (item, x, y) => this._activate(item, x, y),
-      override: node => this._overrideRequested.emit(node),
-      derivative: () => this._derivativeRequested.emit()
+      override: node => this.overrideRequested.emit(node),
+      derivative: () => this.derivativeRequested.emit()
     });
     this._state.changed.connect(this._onChange, this);
     this._update();
   }
 
   /** A node was opened, by double click or Enter. */
-  get activated(): ISignal<this, number> {
-    return this._activated;
-  }
+  readonly activated = new Signal<this, number>(this);
 
   /** The key for an override was pressed; the node it is for. */
-  get overrideRequested(): ISignal<this, number> {
-    return this._overrideRequested;
-  }
+  readonly overrideRequested = new Signal<this, number>(this);
 
   /** The key for the derivative between the two chosen nodes was pressed. */
-  get derivativeRequested(): ISignal<this, void> {
-    return this._derivativeRequested;
-  }
+  readonly derivativeRequested = new Signal<this, void>(this);
 
   /** Show all of the graph. (Lumino's own meaning is for widgets with a layout.) */
   override fit(): void {
@@ -157,7 +151,19 @@ export class GraphCanvas extends Widget {
     this.node.tabIndex = 0;
     this.node.setAttribute('role', 'application');
     this.node.append(this._tooltip.node);
-    attachProbe(this.node, this, () => this._picture.frames);
+    const { _picture: picture } = this;
+    const workbenchCanvas: ICanvasProbe = {
+      boxOf: node => this.boxOf(node),
+      tileOf: node => this.tileOf(node),
+      nodeAt: (x, y) => this.nodeAt(x, y),
+      get frames() {
+        return picture.frames;
+      },
+      get layoutRan() {
+        return LayoutRunner.shared.where;
+      }
+    };
+    Object.assign(this.node, { workbenchCanvas });
   }
 
   private _onChange(_: GraphState, change: Change): void {
@@ -300,7 +306,7 @@ export class GraphCanvas extends Widget {
     if (scope !== null) {
       this._fold(scope, x, y);
     } else if (scene !== null) {
-      this._activated.emit(scene.items.node[item]);
+      this.activated.emit(scene.items.node[item]);
     }
   }
 
@@ -328,9 +334,6 @@ export class GraphCanvas extends Widget {
   private readonly _gestures: Gestures;
   private readonly _keyboard: Keyboard;
   private readonly _tooltip = new Tooltip();
-  private readonly _activated = new Signal<this, number>(this);
-  private readonly _overrideRequested = new Signal<this, number>(this);
-  private readonly _derivativeRequested = new Signal<this, void>(this);
   private _cancel: () => void = () => undefined;
   /** The graph that is being laid out. */
   private _pending: Graph | null = null;
@@ -343,8 +346,7 @@ function sameSet(a: ReadonlySet<string>, b: ReadonlySet<string>): boolean {
   return a.size === b.size && [...a].every(item => b.has(item));
 }
 
-// What a test in a browser may ask of the picture.
-
+/** What a test in a browser may ask of the picture: a property of its node. */
 export interface ICanvasProbe {
   /** The card of a node, and its gradient tile, in pixels from the upper left. */
   boxOf(node: number): IRect | null;
@@ -354,24 +356,4 @@ export interface ICanvasProbe {
   readonly frames: number;
   /** Where the last layout ran. */
   readonly layoutRan: 'worker' | 'page' | null;
-}
-
-/** Hang the answers on a DOM node, as its property `workbenchCanvas`. */
-function attachProbe(
-  node: HTMLElement,
-  answers: Omit<ICanvasProbe, 'frames' | 'layoutRan'>,
-  frames: () => number
-): void {
-  const probe: ICanvasProbe = {
-    boxOf: of => answers.boxOf(of),
-    tileOf: of => answers.tileOf(of),
-    nodeAt: (x, y) => answers.nodeAt(x, y),
-    get frames() {
-      return frames();
-    },
-    get layoutRan() {
-      return LayoutRunner.shared.where;
-    }
-  };
-  Object.assign(node, { workbenchCanvas: probe });
 }

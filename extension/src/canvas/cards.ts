@@ -12,9 +12,7 @@ export function drawCards(frame: IFrame): void {
   const { scene, seen, view, marks } = frame;
   const row = (MEASURES.height + MEASURES.row) * view.scale;
   const every = Math.max(1, Math.floor(0.5 / row));
-  const draw = (item: number): void => {
-    drawer.item(item);
-  };
+  const draw = (item: number): void => drawer.item(item);
   scene.eachItem(seen, draw, every);
   if (every > 1) {
     // Of many rows some are left out, but not what was chosen.

@@ -23,8 +23,8 @@ export function drawEdges(frame: IFrame): void {
   context.lineCap = 'round';
   context.strokeStyle = theme.edge;
   context.lineWidth = line(1.2);
-  stroke(context, strokes.forward, marks.trail === null ? 1 : RECEDED);
-  stroke(context, strokes.forwardFaded, FADED);
+  stroke(context, strokes.paths.plain, marks.trail === null ? 1 : RECEDED);
+  stroke(context, strokes.paths.faded, FADED);
   if (stage === 'derivative') {
     const { fill } = frame.looks.colouring === 'gradient' ? theme.warm : theme.neutral;
     const alpha = marks.trail === null ? 1 : RECEDED;
@@ -36,9 +36,9 @@ export function drawEdges(frame: IFrame): void {
   }
   context.strokeStyle = theme.quiet;
   context.lineWidth = line(1.8);
-  stroke(context, strokes.hovered, 1);
+  stroke(context, strokes.paths.hovered, 1);
   context.strokeStyle = theme.accent;
-  stroke(context, strokes.path, 1);
+  stroke(context, strokes.paths.path, 1);
 }
 
 /** The values that the rule of the node pointed at reads, over everything else. */
@@ -76,10 +76,10 @@ export function drawSaved(frame: IFrame): void {
 
 function stroke(
   context: CanvasRenderingContext2D,
-  path: Path2D | null,
+  path: Path2D | null | undefined,
   alpha: number
 ): void {
-  if (path !== null) {
+  if (path) {
     context.globalAlpha = alpha;
     context.stroke(path);
     context.globalAlpha = 1;
@@ -91,11 +91,7 @@ const CROWD = 10_000;
 
 /** Gathers the edges that are seen into one path for each look. */
 class Strokes {
-  forward: Path2D | null = null;
-  forwardFaded: Path2D | null = null;
-  /** The edges of the node under the pointer. */
-  hovered: Path2D | null = null;
-  path: Path2D | null = null;
+  readonly paths: Partial<Record<Look, Path2D>> = {};
   readonly gradient: (Path2D | null)[] = Array.from({ length: LEVELS }, () => null);
 
   constructor(private readonly _frame: IFrame) {}
@@ -192,21 +188,8 @@ class Strokes {
 
   private _down(upper: number, lower: number, look: Look): void {
     const { scene } = this._frame;
-    const path = this._pathOf(look);
+    const path = (this.paths[look] ??= new Path2D());
     this._piece(path, scene.x(upper), scene.x(lower), upper, lower, 0);
-  }
-
-  private _pathOf(look: Look): Path2D {
-    switch (look) {
-      case 'path':
-        return (this.path ??= new Path2D());
-      case 'hovered':
-        return (this.hovered ??= new Path2D());
-      case 'plain':
-        return (this.forward ??= new Path2D());
-      case 'faded':
-        return (this.forwardFaded ??= new Path2D());
-    }
   }
 
   private _up(upper: number, lower: number, part: number): void {
@@ -252,6 +235,7 @@ class Strokes {
   private _every = 1;
 }
 
+/** `hovered`: an edge of the node under the pointer. */
 type Look = 'path' | 'hovered' | 'plain' | 'faded';
 
 function lookOf(onPath: boolean, hovered: boolean, clear: boolean): Look {

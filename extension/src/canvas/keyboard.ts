@@ -50,17 +50,15 @@ export class Keyboard {
         }
         return true;
       case 'override':
-        if (selected === null) {
-          return false;
+        if (selected !== null) {
+          this._to.override(selected);
         }
-        this._to.override(selected);
-        return true;
+        return selected !== null;
       case 'mark':
-        if (selected === null) {
-          return false;
+        if (selected !== null) {
+          this._state.mark(marked === selected ? null : selected);
         }
-        this._state.mark(marked === selected ? null : selected);
-        return true;
+        return selected !== null;
       case 'fit':
         camera.fit();
         return true;
@@ -105,41 +103,28 @@ type Action =
 
 const STEP = 1.25;
 
+const ACTIONS: Readonly<Partial<Record<string, Action>>> = {
+  ArrowUp: { do: 'walk', direction: 'up' },
+  ArrowDown: { do: 'walk', direction: 'down' },
+  ArrowLeft: { do: 'walk', direction: 'left' },
+  ArrowRight: { do: 'walk', direction: 'right' },
+  Enter: { do: 'open' },
+  o: { do: 'override' },
+  m: { do: 'mark' },
+  f: { do: 'fit' },
+  Escape: { do: 'clear' },
+  '+': { do: 'zoom', factor: STEP },
+  '=': { do: 'zoom', factor: STEP },
+  '-': { do: 'zoom', factor: 1 / STEP }
+};
+
 /**
  * What a key asks for; null for keys that are not ours, with ctrl, alt or command
  * among them: they belong to the panel around the picture and to JupyterLab.
  */
 export function actionOf(event: KeyboardEvent): Action | null {
-  if (event.ctrlKey || event.metaKey || event.altKey) {
-    return null;
-  }
-  switch (event.key) {
-    case 'ArrowUp':
-      return { do: 'walk', direction: 'up' };
-    case 'ArrowDown':
-      return { do: 'walk', direction: 'down' };
-    case 'ArrowLeft':
-      return { do: 'walk', direction: 'left' };
-    case 'ArrowRight':
-      return { do: 'walk', direction: 'right' };
-    case 'Enter':
-      return { do: 'open' };
-    case 'o':
-      return { do: 'override' };
-    case 'm':
-      return { do: 'mark' };
-    case 'f':
-      return { do: 'fit' };
-    case 'Escape':
-      return { do: 'clear' };
-    case '+':
-    case '=':
-      return { do: 'zoom', factor: STEP };
-    case '-':
-      return { do: 'zoom', factor: 1 / STEP };
-    default:
-      return null;
-  }
+  const bare = !event.ctrlKey && !event.metaKey && !event.altKey;
+  return (bare && ACTIONS[event.key]) || null;
 }
 
 // Walking from card to card with the arrow keys.

@@ -4,7 +4,7 @@
  * what is not seen is never looked at.
  */
 
-import { IAdjacency, adjacency } from '../layout/adjacency';
+import { IAdjacency, adjacency } from '../model/adjacency';
 import { IItems, pillWidth } from '../layout/items';
 import { ILayout, MEASURES } from '../layout/types';
 import { Graph } from '../model/graph';

@@ -27,6 +27,9 @@ export class Picture {
   /** What takes the pointer. */
   readonly surface: HTMLCanvasElement;
   readonly camera: Camera;
+  scene: Scene | null = null;
+  /** How many times the picture was drawn. */
+  frames = 0;
 
   constructor(
     private readonly _node: HTMLElement,
@@ -47,21 +50,12 @@ export class Picture {
     this._observer = new ResizeObserver(() => this._resize());
   }
 
-  get scene(): Scene | null {
-    return this._scene;
-  }
-
   get view(): IView {
     return this.camera.view;
   }
 
   get size(): ISize {
     return this.camera.size;
-  }
-
-  /** How many times the picture was drawn. */
-  get frames(): number {
-    return this._frames;
   }
 
   start(): void {
@@ -83,7 +77,7 @@ export class Picture {
 
   dispose(): void {
     this.stop();
-    this._scene = null;
+    this.scene = null;
   }
 
   focusRing(shown: boolean): void {
@@ -97,8 +91,8 @@ export class Picture {
 
   /** Show a scene; `related` to the one before, which it then moves on from. */
   show(scene: Scene | null, related: boolean): void {
-    const before = this._scene;
-    this._scene = scene;
+    const before = this.scene;
+    this.scene = scene;
     this._shownLooks = null;
     this._looksFrom = null;
     this._moving.stop();
@@ -121,7 +115,7 @@ export class Picture {
 
   /** Draw again after a change of the state. */
   refresh(what: 'all' | 'values' | 'view' | 'selection' | 'hover'): void {
-    const scene = this._scene;
+    const scene = this.scene;
     if (scene === null) {
       return;
     }
@@ -146,15 +140,15 @@ export class Picture {
     const { view } = this;
     const inX = (x - view.x) / view.scale;
     const inY = (y - view.y) / view.scale;
-    return this._scene?.hit(inX, inY, view.scale >= LABELS) ?? null;
+    return this.scene?.hit(inX, inY, view.scale >= LABELS) ?? null;
   }
 
   /** Where the middle of an item's card is on the page. */
   middle(item: number): [number, number] {
-    if (this._scene === null) {
+    if (this.scene === null) {
       return [0, 0];
     }
-    const card = toPage(this.view, this._scene.card(item));
+    const card = toPage(this.view, this.scene.card(item));
     return [card.x + card.width / 2, card.y + card.height / 2];
   }
 
@@ -164,7 +158,7 @@ export class Picture {
   }
 
   private _moves(): boolean {
-    return this._state().animated && !calm() && this._frames > 0;
+    return this._state().animated && !calm() && this.frames > 0;
   }
 
   /** Keep in place what was held, or what was nearest to the middle. */
@@ -236,7 +230,7 @@ export class Picture {
       this.surface.width = wide;
       this.surface.height = tall;
     }
-    const scene = this._scene;
+    const scene = this.scene;
     if (scene === null || this._looks === null) {
       context.clearRect(0, 0, wide, tall);
       return;
@@ -253,7 +247,7 @@ export class Picture {
     } else {
       this._minimap.hide();
     }
-    this._frames++;
+    this.frames++;
     const gliding = this.camera.moving(now) || this._moving.running(now);
     if (!gliding) {
       this._node.dataset['ready'] = 'true';
@@ -293,7 +287,6 @@ export class Picture {
   private readonly _ring: HTMLElement;
   private readonly _observer: ResizeObserver;
   private _unwatch: () => void = () => undefined;
-  private _scene: Scene | null = null;
   private _looks: ILooks | null = null;
   private _looksFrom: ILooks | null = null;
   private _shownLooks: ILooks | null = null;
@@ -303,7 +296,6 @@ export class Picture {
   private readonly _looksMotion = new Motion();
   private _held: { x: number; y: number } | null = null;
   private _request = 0;
-  private _frames = 0;
 }
 
 // One drawing of the picture, back to front.

@@ -77,7 +77,7 @@ export function readTheme(element: Element): ITheme {
       along(stops, i / (LEVELS - 1))
     );
     return {
-      fill: colours.map(item => css(item)),
+      fill: colours.map(css),
       text: colours.map(item => css(readable(item, black, white)))
     };
   };
@@ -126,9 +126,7 @@ export function watchTheme(changed: () => void): () => void {
   observer.observe(document.body, {
     attributeFilter: ['data-jp-theme-name', 'data-jp-theme-light']
   });
-  return () => {
-    observer.disconnect();
-  };
+  return () => observer.disconnect();
 }
 
 /** Reads colours in any CSS notation: a canvas knows how to write them plainly. */
@@ -196,11 +194,8 @@ export function mix(from: Colour, to: Colour, part: number): Colour {
   return [at(0), at(1), at(2)];
 }
 
-function css(colour: Colour, alpha = 1): string {
-  const [red, green, blue] = colour.map(Math.round);
-  return alpha === 1
-    ? `rgb(${red}, ${green}, ${blue})`
-    : `rgba(${red}, ${green}, ${blue}, ${alpha})`;
+function css(colour: Colour): string {
+  return `rgb(${colour.map(Math.round).join(', ')})`;
 }
 
 /**

@@ -3,7 +3,7 @@
 import type { ICommandPalette } from '@jupyterlab/apputils';
 import type { CommandRegistry } from '@lumino/commands';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
-import { ISignal, Signal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
 
 import type { GraphPanel } from '../panels/shell/panel';
 
@@ -172,9 +172,7 @@ function keyOf({ key }: ReadonlyPartialJSONObject): string {
 
 export class PanelTracker {
   /** The current graph, or what can be done with it, changed. */
-  get changed(): ISignal<this, void> {
-    return this._changed;
-  }
+  readonly changed = new Signal<this, void>(this);
 
   /** The graph used last that is still on the page. */
   get current(): GraphPanel | null {
@@ -188,29 +186,26 @@ export class PanelTracker {
 
   add(panel: GraphPanel): void {
     this._panels.push(panel);
-    const use = (): void => {
-      this._use(panel);
-    };
+    const use = (): void => this._use(panel);
     panel.node.addEventListener('focusin', use);
     panel.node.addEventListener('pointerdown', use);
     panel.state.changed.connect((_, change) => {
       if (change !== 'hover') {
-        this._changed.emit();
+        this.changed.emit();
       }
     });
     panel.disposed.connect(() => {
       this._panels = this._panels.filter(other => other !== panel);
-      this._changed.emit();
+      this.changed.emit();
     });
   }
 
   private _use(panel: GraphPanel): void {
     if (this._panels[0] !== panel) {
       this._panels = [panel, ...this._panels.filter(other => other !== panel)];
-      this._changed.emit();
+      this.changed.emit();
     }
   }
 
-  private readonly _changed = new Signal<this, void>(this);
   private _panels: GraphPanel[] = [];
 }

@@ -5,15 +5,13 @@
  */
 
 import { DisposableDelegate, IDisposable } from '@lumino/disposable';
-import { ISignal, Signal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
 
 import { GraphConnection } from '../model/connection';
 
 export class LiveGraphs {
   /** The id of a model that came or went. */
-  get changed(): ISignal<this, string> {
-    return this._changed;
-  }
+  readonly changed = new Signal<this, string>(this);
 
   get(modelId: string): GraphConnection | null {
     return this._connections.get(modelId) ?? null;
@@ -25,7 +23,7 @@ export class LiveGraphs {
     const forget = new DisposableDelegate(() => {
       if (this._connections.get(modelId) === connection) {
         this._connections.delete(modelId);
-        this._changed.emit(modelId);
+        this.changed.emit(modelId);
       }
     });
     connection.changed.connect((_, change) => {
@@ -33,11 +31,10 @@ export class LiveGraphs {
         forget.dispose();
       }
     });
-    this._changed.emit(modelId);
+    this.changed.emit(modelId);
     return forget;
   }
 
-  private readonly _changed = new Signal<this, string>(this);
   private readonly _connections = new Map<string, GraphConnection>();
 }
 

@@ -26,6 +26,8 @@ export class SavedGraph extends Widget implements IRenderMime.IRenderer {
     super();
     this.addClass('workbench-SavedGraph');
     this.layout = this._content;
+    this._note.hide();
+    this._content.addWidget(this._note);
     this._options.live.changed.connect(this._onLive, this);
   }
 
@@ -74,11 +76,11 @@ export class SavedGraph extends Widget implements IRenderMime.IRenderer {
       this._panel?.dispose();
       this._panel = null;
       const why = this._problem ?? 'it is empty';
-      this._note.textContent = `Workbench cannot draw this picture: ${why}`;
-      this._noteWidget.show();
+      this._note.node.textContent = `Workbench cannot draw this picture: ${why}`;
+      this._note.show();
       return;
     }
-    this._noteWidget.hide();
+    this._note.hide();
     if (this._panel === null) {
       this._panel = this._options.makePanel();
       this._content.addWidget(this._panel);
@@ -90,19 +92,13 @@ export class SavedGraph extends Widget implements IRenderMime.IRenderer {
   }
 
   private readonly _content = new PanelLayout();
-  private readonly _note = element('p', { class: 'workbench-Note', role: 'status' });
-  private readonly _noteWidget = this._addNote();
+  private readonly _note = new Widget({
+    node: element('p', { class: 'workbench-Note', role: 'status' })
+  });
   private _panel: GraphPanel | null = null;
   private _modelId: string | null = null;
   private _saved: Graph | null = null;
   private _problem: string | null = null;
-
-  private _addNote(): Widget {
-    const widget = new Widget({ node: this._note });
-    widget.hide();
-    this._content.addWidget(widget);
-    return widget;
-  }
 }
 
 /** The factory for notebooks, consoles and "create new view for output". */

@@ -9,9 +9,7 @@ export class Settings {
   constructor(registry: ISettingRegistry | null, plugin: string) {
     registry?.load(plugin).then(
       settings => {
-        const read = (): void => {
-          this._read(settings.composite);
-        };
+        const read = (): void => this._read(settings.composite);
         settings.changed.connect(read);
         read();
       },

@@ -78,9 +78,7 @@ export class GraphModel extends DOMWidgetModel {
       });
       this.connection = connection;
       liveGraphs.add(this.model_id, connection);
-      this.once('comm:close destroy', () => {
-        connection.dispose();
-      });
+      this.once('comm:close destroy', () => connection.dispose());
       connection.changed.connect((_, change) => {
         if (change === 'closed') {
           channel.close();
@@ -116,9 +114,7 @@ export function graphViewClass(makePanel: () => GraphPanel): typeof DOMWidgetVie
         throw new TypeError('GraphView is a view of a GraphModel');
       }
       const panel = makePanel();
-      const resize = (): void => {
-        panel.setHeight(Number(model.get('height')) || 560);
-      };
+      const resize = (): void => panel.setHeight(Number(model.get('height')) || 560);
       resize();
       this.listenTo(model, 'change:height', resize);
       this.content.addWidget(panel);
@@ -138,9 +134,12 @@ class ModelChannel implements IChannel {
   constructor(model: GraphModel, kernel: ISubshells | null) {
     // The shim of a comm around JupyterLab's own; another page may have none.
     const comm = model.comm as { jsServicesComm?: ILane } | undefined;
-    this._gate = new Gate(event => {
-      model.send(event);
-    }, laneReady(comm?.jsServicesComm, kernel));
+    this._gate = new Gate(
+      event => {
+        model.send(event);
+      },
+      laneReady(comm?.jsServicesComm, kernel)
+    );
     model.on('msg:custom', (content: unknown, buffers?: DataView[]) => {
       this._received.emit({ content, buffers: buffers ?? [] });
     });
@@ -183,9 +182,7 @@ function followKernel(connection: GraphConnection, kernel: IKernelLine | null): 
     }
     wasDown = status !== 'connected';
   };
-  const onDisposed = (): void => {
-    connection.dispose();
-  };
+  const onDisposed = (): void => connection.dispose();
   kernel.statusChanged.connect(onStatus);
   kernel.connectionStatusChanged.connect(onLine);
   kernel.disposed.connect(onDisposed);
@@ -206,8 +203,6 @@ function kernelOf(manager: unknown): IKernelLine | null {
     : null;
 }
 
-
-
 /** Milliseconds after which a page that draws nothing is taken to have drawn. */
 const LONGEST = 250;
 
@@ -223,8 +218,6 @@ export function afterDraw(callback: () => void): void {
       callback();
     }
   };
-  requestAnimationFrame(() => {
-    setTimeout(once);
-  });
+  requestAnimationFrame(() => setTimeout(once));
   setTimeout(once, LONGEST);
 }

@@ -4,7 +4,7 @@
  */
 
 import { Graph } from '../model/graph';
-import { adjacency } from './adjacency';
+import { adjacency } from '../model/adjacency';
 import { ILayoutInput, MEASURES } from './types';
 
 export interface IItems {

@@ -4,7 +4,7 @@
  * above the first op that reads them. Linear time.
  */
 
-import { IAdjacency, adjacency } from './adjacency';
+import { IAdjacency, adjacency } from '../model/adjacency';
 import { ILayoutInput } from './types';
 
 /** So many inputs of one op stand side by side; more of them fill further rows. */

@@ -4,7 +4,7 @@
  * barycentre of its neighbours, keeping the order with the fewest crossings.
  */
 
-import { IAdjacency, adjacency } from './adjacency';
+import { IAdjacency, adjacency } from '../model/adjacency';
 import { ITrunks } from './trunks';
 import { ILayoutInput } from './types';
 

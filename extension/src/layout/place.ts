@@ -6,7 +6,7 @@
  * algorithm; Barlow, Bartholomew, Bremner and Brunk, 1972).
  */
 
-import { IAdjacency } from './adjacency';
+import { IAdjacency } from '../model/adjacency';
 import { IRows } from './order';
 import { ILayoutInput, MEASURES } from './types';
 

@@ -42,9 +42,7 @@ export class LayoutRunner {
     const job: IJob = { id, input };
     // Not transferred: if the worker fails the page needs the input itself.
     worker.postMessage(job);
-    return () => {
-      this._open.delete(id);
-    };
+    return () => this._open.delete(id);
   }
 
   private _worker(): Worker | null {

@@ -5,7 +5,7 @@
  */
 
 import { IDisposable } from '@lumino/disposable';
-import { ISignal, Signal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
 
 import type { IChannel, IReceived } from '../wire/channel';
 import { checkMessage, sequenceOf } from '../wire/guards';
@@ -73,16 +73,14 @@ export class GraphConnection implements IDisposable {
     this._requests = new Requests({
       patience: options.patience ?? 1000,
       timeout: options.timeout ?? 10 * 60 * 1000,
-      onBusy: () => {
-        this._changed.emit('busy');
-      }
+      onBusy: () => this.changed.emit('busy')
     });
     this._jobs = new Jobs({
       begin: (kind, onProgress) => this._begin({ event: kind }, 'done', onProgress),
       stop: this._stop.bind(this),
       onChange: () => {
         if (!this._isDisposed) {
-          this._changed.emit('job');
+          this.changed.emit('job');
         }
       }
     });
@@ -93,27 +91,16 @@ export class GraphConnection implements IDisposable {
   /** Stop what the kernel computes now; null where that cannot be done. */
   readonly interrupt: (() => void) | null;
 
-  get changed(): ISignal<this, ConnectionChange> {
-    return this._changed;
-  }
+  readonly changed = new Signal<this, ConnectionChange>(this);
 
   /** What the kernel says without being asked, and plots it shows by itself. */
-  get noticed(): ISignal<this, string> {
-    return this._noticed;
-  }
+  readonly noticed = new Signal<this, string>(this);
+  readonly plotted = new Signal<this, PlotAnswer>(this);
 
-  get plotted(): ISignal<this, PlotAnswer> {
-    return this._plotted;
-  }
-
-  get graph(): Graph | null {
-    return this._graph;
-  }
+  graph: Graph | null = null;
 
   /** Why what the kernel sent last cannot be drawn. */
-  get problem(): string | null {
-    return this._problem;
-  }
+  problem: string | null = null;
 
   /** Whether an answer has been missing for longer than a moment. */
   get busy(): boolean {
@@ -163,9 +150,7 @@ export class GraphConnection implements IDisposable {
     const { request, promise } = this._begin(event, 'plot', onProgress);
     return {
       answer: promise as Promise<PlotAnswer>,
-      stop: () => {
-        this._stop(request);
-      }
+      stop: () => this._stop(request)
     };
   }
 
@@ -192,7 +177,7 @@ export class GraphConnection implements IDisposable {
     this._isDisposed = true;
     this._channel.received.disconnect(this._onReceived, this);
     this._requests.close(GONE);
-    this._changed.emit('closed');
+    this.changed.emit('closed');
     Signal.clearData(this);
   }
 
@@ -250,12 +235,12 @@ export class GraphConnection implements IDisposable {
           message.request === null ||
           !this._requests.settle(message.request, new RequestError(message.message))
         ) {
-          this._noticed.emit(message.message);
+          this.noticed.emit(message.message);
         }
         break;
       case 'plot':
         if (!this._requests.settle(message.request, message)) {
-          this._plotted.emit(message);
+          this.plotted.emit(message);
         }
         break;
       case 'progress':
@@ -275,7 +260,7 @@ export class GraphConnection implements IDisposable {
     if (message.seq <= this._drawn) {
       return;
     }
-    const before = this._graph;
+    const before = this.graph;
     let graph: Graph;
     try {
       if (message.type === 'snapshot') {
@@ -297,13 +282,13 @@ export class GraphConnection implements IDisposable {
     }
     this._drawn = message.seq;
     this._startedAgain = false;
-    this._graph = graph;
-    if (this._problem !== null) {
-      this._problem = null;
-      this._changed.emit('problem');
+    this.graph = graph;
+    if (this.problem !== null) {
+      this.problem = null;
+      this.changed.emit('problem');
     }
     const same = before?.sameStructure(graph) ?? false;
-    this._changed.emit(same ? 'values' : 'graph');
+    this.changed.emit(same ? 'values' : 'graph');
     const { header } = message;
     if (COMMANDED.some(name => name in header)) {
       this._requests.settleCommands(Infinity);
@@ -322,8 +307,8 @@ export class GraphConnection implements IDisposable {
     if (!(error instanceof PictureError)) {
       throw error;
     }
-    this._problem = error.message;
-    this._changed.emit('problem');
+    this.problem = error.message;
+    this.changed.emit('problem');
   }
 
   private _acknowledge(of: number | null): void {
@@ -341,11 +326,6 @@ export class GraphConnection implements IDisposable {
   private readonly _afterDraw: (callback: () => void) => void;
   private readonly _requests: Requests;
   private readonly _jobs: Jobs;
-  private readonly _changed = new Signal<this, ConnectionChange>(this);
-  private readonly _noticed = new Signal<this, string>(this);
-  private readonly _plotted = new Signal<this, PlotAnswer>(this);
-  private _graph: Graph | null = null;
-  private _problem: string | null = null;
   private _isDisposed = false;
   private _startedAgain = false;
   private _drawn = 0;

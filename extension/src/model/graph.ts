@@ -18,6 +18,7 @@ import {
   STATUSES,
   Status
 } from '../wire/protocol';
+import { type IAdjacency, adjacency } from './adjacency';
 import { foldPaths } from './folds';
 
 /** What a node is. */
@@ -50,7 +51,7 @@ type TextColumn = 'op' | 'name' | 'dtype' | 'shape' | 'scope' | 'place' | 'sourc
 
 /** What follows from the structure alone; graphs that share it share this. */
 interface IDerived {
-  consumers: IReaders | null;
+  consumers: IAdjacency | null;
   scopes: ReadonlyMap<string, IScope> | null;
   folds: readonly string[] | null;
 }
@@ -243,14 +244,8 @@ export class Graph {
 
   /** The nodes that read this one, in ascending order; one entry per edge. */
   consumers(node: number): Int32Array {
-    const { start, nodes } = this._consumers();
-    return nodes.subarray(start[node], start[node + 1]);
-  }
-
-  /** The edges from this node, in the order of `consumers`. */
-  outgoing(node: number): Int32Array {
-    const { start, edges } = this._consumers();
-    return edges.subarray(start[node], start[node + 1]);
+    const { start, items } = (this._derived.consumers ??= this._readers());
+    return items.subarray(start[node], start[node + 1]);
   }
 
   /** The nodes whose values this node's gradient rule reads. */
@@ -365,12 +360,14 @@ export class Graph {
     return position < 0 ? '' : this.header.strings[position];
   }
 
-  private _consumers(): IReaders {
-    return (this._derived.consumers ??= readersOf(
-      this._columns.input_start,
-      this._columns.inputs,
-      this.count
-    ));
+  /** The edges turned round: which nodes read each node. */
+  private _readers(): IAdjacency {
+    const { input_start: start, inputs } = this._columns;
+    const readers = new Int32Array(inputs.length);
+    for (let node = 0; node < this.count; node++) {
+      readers.fill(node, start[node], start[node + 1]);
+    }
+    return adjacency(this.count, inputs, readers);
   }
 
   private readonly _columns: IColumns;
@@ -389,58 +386,17 @@ function statistics(column: Float64Array, node: number): IStatistics | null {
   return { min, max, mean, std, norm, bad };
 }
 
-// Which nodes read each node: the edges of a graph turned round.
-
-/** The readers of node i are `nodes[start[i]]` to `nodes[start[i + 1] - 1]`. */
-interface IReaders {
-  start: Int32Array;
-  nodes: Int32Array;
-  /** The edge to each of them. */
-  edges: Int32Array;
-}
-
-/** A counting sort of the inputs. */
-function readersOf(
-  inputStart: Int32Array,
-  inputs: Int32Array,
-  count: number
-): IReaders {
-  const start = new Int32Array(count + 1);
-  for (const input of inputs) {
-    start[input + 1]++;
-  }
-  for (let i = 0; i < count; i++) {
-    start[i + 1] += start[i];
-  }
-  const next = start.slice(0, count);
-  const nodes = new Int32Array(inputs.length);
-  const edges = new Int32Array(inputs.length);
-  for (let node = 0; node < count; node++) {
-    for (let edge = inputStart[node]; edge < inputStart[node + 1]; edge++) {
-      const at = next[inputs[edge]]++;
-      nodes[at] = node;
-      edges[at] = edge;
-    }
-  }
-  return { start, nodes, edges };
-}
-
 // The tree of all that can be folded, from the paths of the nodes.
 
 /** A scope, a scope inside one, or a loop ("×200 · line 4"), with what is in it. */
 interface IScope {
   /** "encoder/layer1" */
   path: string;
-  /** "layer1" */
-  name: string;
   /** The path of the scope around it; null at the top. */
   parent: string | null;
   depth: number;
   /** How many nodes stand in it and in the scopes inside it. */
   nodes: number;
-  /** The smallest and the largest of their ids. */
-  first: number;
-  last: number;
 }
 
 /** The scopes on the paths of all nodes, each after the one around it. */
@@ -464,16 +420,12 @@ function scopesOf(
         const parent = cut < 0 ? null : path.slice(0, cut);
         scopes.set(path, {
           path,
-          name: path.slice(cut + 1),
           parent,
           depth: parent === null ? 0 : (scopes.get(parent)?.depth ?? 0) + 1,
-          nodes: 1,
-          first: node,
-          last: node
+          nodes: 1
         });
       } else {
         scope.nodes++;
-        scope.last = node;
       }
     }
   }

@@ -4,7 +4,7 @@
  * the page; the graph belongs to the kernel. Nothing here knows the DOM.
  */
 
-import { ISignal, Signal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
 
 import type { Graph } from './graph';
 import { type IPair, pairOf } from './paths';
@@ -29,9 +29,7 @@ export type Change = 'graph' | 'values' | 'selection' | 'hover' | 'view';
 const FOLD_FROM = 600;
 
 export class GraphState {
-  get changed(): ISignal<GraphState, Change> {
-    return this._changed;
-  }
+  readonly changed = new Signal<this, Change>(this);
 
   get graph(): Graph | null {
     return this._graph;
@@ -69,21 +67,15 @@ export class GraphState {
     return this._matches;
   }
 
-  get query(): string {
-    return this._query;
-  }
+  query = '';
 
   get folded(): ReadonlySet<string> {
     return this._folded;
   }
 
-  get stage(): Stage {
-    return this._stage;
-  }
+  stage: Stage = 'derivative';
 
-  get colouring(): Colouring {
-    return this._colouring;
-  }
+  colouring: Colouring = 'gradient';
 
   /** Whether the view may move softly. */
   get animated(): boolean {
@@ -144,8 +136,8 @@ export class GraphState {
     if (this._step !== null && (this.stepCount === 0 || this._step > this.stepCount)) {
       this._step = null;
     }
-    this._matches = this._find(this._query);
-    this._changed.emit(change);
+    this._matches = this._find(this.query);
+    this.changed.emit(change);
   }
 
   /** Select a node; the marked one stays, and the two are a pair. */
@@ -185,14 +177,14 @@ export class GraphState {
         this._trail[node] = 1;
       }
     }
-    this._changed.emit('selection');
+    this.changed.emit('selection');
   }
 
   hover(node: number | null): void {
     const next = this._valid(node);
     if (next !== this._hovered) {
       this._hovered = next;
-      this._changed.emit('hover');
+      this.changed.emit('hover');
     }
   }
 
@@ -200,7 +192,7 @@ export class GraphState {
     if (!this._folded.delete(scope)) {
       this._folded.add(scope);
     }
-    this._changed.emit('view');
+    this.changed.emit('view');
   }
 
   /**
@@ -209,10 +201,10 @@ export class GraphState {
    */
   search(text: string): void {
     const query = text.trim();
-    if (query !== this._query) {
-      this._query = query;
+    if (query !== this.query) {
+      this.query = query;
       this._matches = this._find(query);
-      this._changed.emit('view');
+      this.changed.emit('view');
     }
   }
 
@@ -231,23 +223,23 @@ export class GraphState {
   }
 
   setStage(stage: Stage): void {
-    if (stage !== this._stage) {
-      this._stage = stage;
-      this._changed.emit('view');
+    if (stage !== this.stage) {
+      this.stage = stage;
+      this.changed.emit('view');
     }
   }
 
   setColouring(colouring: Colouring): void {
-    if (colouring !== this._colouring) {
-      this._colouring = colouring;
-      this._changed.emit('view');
+    if (colouring !== this.colouring) {
+      this.colouring = colouring;
+      this.changed.emit('view');
     }
   }
 
   setAnimated(animated: boolean): void {
     if (animated !== this._animated) {
       this._animated = animated;
-      this._changed.emit('view');
+      this.changed.emit('view');
     }
   }
 
@@ -258,7 +250,7 @@ export class GraphState {
         : Math.min(Math.max(Math.round(step), 0), this.stepCount);
     if (next !== this._step) {
       this._step = next;
-      this._changed.emit('view');
+      this.changed.emit('view');
     }
   }
 
@@ -270,7 +262,7 @@ export class GraphState {
       this._selected = next;
       this._pair = null;
       this._trail = null;
-      this._changed.emit('selection');
+      this.changed.emit('selection');
     }
   }
 
@@ -282,31 +274,23 @@ export class GraphState {
   }
 
   private _find(query: string): Set<number> {
-    const found = new Set<number>();
     const graph = this._graph;
     if (graph === null || query === '') {
-      return found;
+      return new Set();
     }
     const wanted = query.toLowerCase();
     const has = (text: string): boolean => text.toLowerCase().includes(wanted);
-    for (let node = 0; node < graph.count; node++) {
-      const texts = [
-        graph.label(node),
-        graph.op(node),
-        graph.shape(node),
-        graph.scope(node)
-      ];
-      if (texts.some(has)) {
-        found.add(node);
-      }
-    }
-    const own = found.size;
-    for (let node = 0; own === 0 && node < graph.count; node++) {
-      if (has(graph.source(node))) {
-        found.add(node);
-      }
-    }
-    return found;
+    const nodes = Array.from({ length: graph.count }, (_, node) => node);
+    const found = nodes.filter(
+      node =>
+        has(graph.label(node)) ||
+        has(graph.op(node)) ||
+        has(graph.shape(node)) ||
+        has(graph.scope(node))
+    );
+    return new Set(
+      found.length > 0 ? found : nodes.filter(node => has(graph.source(node)))
+    );
   }
 
   private _keepFolds(before: Graph | null, graph: Graph): void {
@@ -325,7 +309,6 @@ export class GraphState {
     }
   }
 
-  private _changed = new Signal<GraphState, Change>(this);
   private _graph: Graph | null = null;
   private _selected: number | null = null;
   private _marked: number | null = null;
@@ -334,10 +317,7 @@ export class GraphState {
   private _way: readonly number[] = [];
   private _hovered: number | null = null;
   private _matches: Set<number> = new Set();
-  private _query = '';
   private _folded: Set<string> = new Set();
-  private _stage: Stage = 'derivative';
-  private _colouring: Colouring = 'gradient';
   private _animated = true;
   private _step: number | null = null;
   private _sweeps = new Sweeps(null);
@@ -409,21 +389,15 @@ export class Sweeps {
     if (step === 0) {
       return null;
     }
-    const forward = this._forward.length;
-    const backward = this._backward.length;
-    return step <= forward
-      ? {
-          sweep: 'forward',
-          node: this._forward[step - 1],
-          position: step,
-          count: forward
-        }
-      : {
-          sweep: 'backward',
-          node: this._backward[step - forward - 1],
-          position: step - forward,
-          count: backward
-        };
+    const forward = step <= this._forward.length;
+    const nodes = forward ? this._forward : this._backward;
+    const position = forward ? step : step - this._forward.length;
+    return {
+      sweep: forward ? 'forward' : 'backward',
+      node: nodes[position - 1],
+      position,
+      count: nodes.length
+    };
   }
 
   /** Whether so many steps have computed the value of a node. */

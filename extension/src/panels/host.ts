@@ -43,16 +43,12 @@ export interface IHost {
 
 // What the parts of a panel ask of the kernel; a refusal is said in the banner.
 
-export interface IAskingOptions {
-  /** Null while the picture is a saved one. */
-  connection: () => GraphConnection | null;
-  say: (message: string, tone: 'quiet' | 'error') => void;
-  /** A new command: what was said of the one before is over. */
-  clear: () => void;
-}
-
 export class Asking {
-  constructor(private readonly _options: IAskingOptions) {}
+  constructor(
+    private readonly _host: Pick<IHost, 'connection' | 'say'>,
+    /** A new command: what was said of the one before is over. */
+    private readonly _clear: () => void
+  ) {}
 
   undo(steps = 1): void {
     this._command(kernel => kernel.command({ event: 'undo', steps }));
@@ -77,9 +73,9 @@ export class Asking {
 
   /** Give an override another rule and steps; rejects with the reason where it is refused. */
   async edit(override: IOverride, rule: string, steps: string): Promise<void> {
-    const kernel = this._options.connection();
+    const kernel = this._host.connection;
     if (kernel !== null) {
-      this._options.clear();
+      this._clear();
       // A label that somebody wrote stays; one that tells of the rule is told anew.
       const told = override.label === labelOf(override.rule);
       const named = / name=/.test(override.code);
@@ -95,7 +91,7 @@ export class Asking {
 
   /** Stop that; what was found until then is kept. */
   stop(): void {
-    this._options.connection()?.stop();
+    this._host.connection?.stop();
   }
 
   /** Attach the fix of a finding, and look again at what is left to find. */
@@ -107,14 +103,12 @@ export class Asking {
   }
 
   private _command(ask: (kernel: GraphConnection) => Promise<void>): void {
-    const { connection, say, clear } = this._options;
-    const kernel = connection();
-    if (kernel === null) {
-      return;
+    const { connection } = this._host;
+    if (connection !== null) {
+      this._clear();
+      ask(connection).catch((error: unknown) => {
+        this._host.say(errorText(error), 'error');
+      });
     }
-    clear();
-    ask(kernel).catch((error: unknown) => {
-      say(errorText(error), 'error');
-    });
   }
 }

@@ -1,6 +1,6 @@
-/** A part of a panel that React draws. */
+/** The parts of a panel: those that React draws, and how parts stand together. */
 
-import { Widget } from '@lumino/widgets';
+import { PanelLayout, Widget } from '@lumino/widgets';
 import type { ReactNode } from 'react';
 import { flushSync } from 'react-dom';
 import { createRoot } from 'react-dom/client';
@@ -38,13 +38,20 @@ export abstract class Part extends Widget {
 
   protected draw(): void {
     if (!this.isDisposed) {
-      flushSync(() => {
-        this._root.render(this.render());
-      });
+      flushSync(() => this._root.render(this.render()));
     }
   }
 
   protected abstract render(): ReactNode;
 
   private readonly _root = createRoot(this.node);
+}
+
+/** A layout of widgets, one under the other. */
+export function stack(children: readonly Widget[]): PanelLayout {
+  const layout = new PanelLayout();
+  for (const child of children) {
+    layout.addWidget(child);
+  }
+  return layout;
 }

@@ -194,14 +194,14 @@ export function verdictLines(verdict: IVerdict): string[] {
     const words = `${several(counts.wrong, 'wrong gradient rule')}, ${ratioText(ratio)}`;
     lines.push(words + when);
   }
-  if (counts.kink) {
-    lines.push(several(counts.kink, 'checked at a kink') + when);
-  }
-  if (counts.overridden) {
-    lines.push(several(counts.overridden, 'rule changed on purpose') + when);
-  }
-  if (counts.unsure) {
-    lines.push(several(counts.unsure, 'check unsure') + when);
+  for (const [count, words] of [
+    [counts.kink, 'checked at a kink'],
+    [counts.overridden, 'rule changed on purpose'],
+    [counts.unsure, 'check unsure']
+  ] as const) {
+    if (count) {
+      lines.push(several(count, words) + when);
+    }
   }
   for (const { severity, title } of findings.slice(0, TERMS)) {
     lines.push(`${severity}: ${title}${verdict.staleFindings ? BEFORE : ''}`);

@@ -15,11 +15,7 @@ export class RecordingHost implements IHost {
   readonly state = new GraphState();
   readonly said: string[] = [];
   readonly copied: string[] = [];
-  readonly asking = new Asking({
-    connection: () => this.connection,
-    say: message => this.said.push(message),
-    clear: () => undefined
-  });
+  readonly asking = new Asking(this, () => undefined);
   readonly centred: number[] = [];
   readonly plots: [PlotKind, number | null, number[]][] = [];
   readonly canReveal = false;

@@ -1,6 +1,6 @@
 /** The panel beside the graph, in tabs: the node, the overrides, the checks. */
 
-import { PanelLayout, Widget } from '@lumino/widgets';
+import { Widget } from '@lumino/widgets';
 import type { ReactNode } from 'react';
 
 import { Segments } from '../../ui/controls';
@@ -10,7 +10,7 @@ import { NodeVerdict } from '../checks/findings';
 import type { IHost, Reason } from '../host';
 import { OverrideList } from '../overrides/overrides';
 import { RuleForm } from '../overrides/rule';
-import { Part } from '../part';
+import { Part, stack } from '../part';
 import { NodeDetail, NodeNumbers, NodeSummary } from './node';
 import { DerivativeMenu } from './pair';
 
@@ -20,8 +20,6 @@ export class Inspector extends Widget {
   constructor(host: IHost) {
     super({ node: element('aside', { attributes: { 'aria-label': 'Inspector' } }) });
     this.addClass('workbench-Inspector');
-    const layout = new PanelLayout();
-    this.layout = layout;
     this._tabs = new Tabs(host, tab => this.showTab(tab));
     this._detail = new NodeDetail(host, () => {
       this._summary.refresh('values');
@@ -43,10 +41,7 @@ export class Inspector extends Widget {
       overrides: pane('Overrides', [this._lists.overrides]),
       checks: pane('Checks', [this._lists.checks])
     };
-    layout.addWidget(this._tabs);
-    for (const one of Object.values(this._panes)) {
-      layout.addWidget(one);
-    }
+    this.layout = stack([this._tabs, ...Object.values(this._panes)]);
     this.showTab('node');
   }
 
@@ -155,10 +150,6 @@ function pane(label: string, widgets: readonly Widget[]): Widget {
     node: element('div', { role: 'tabpanel', attributes: { 'aria-label': label } })
   });
   one.addClass('workbench-Pane');
-  const layout = new PanelLayout();
-  one.layout = layout;
-  for (const widget of widgets) {
-    layout.addWidget(widget);
-  }
+  one.layout = stack(widgets);
   return one;
 }

@@ -25,9 +25,7 @@ export class NodeDetail {
   ) {}
 
   /** The kernel's answer about the selected node; null until it comes. */
-  get detail(): IDetail | null {
-    return this._detail;
-  }
+  detail: IDetail | null = null;
 
   refresh(reason: Reason): void {
     if (reason === 'hover' || reason === 'view') {
@@ -36,7 +34,7 @@ export class NodeDetail {
     const { selected } = this._host.state;
     if (selected !== this._node || reason !== 'values') {
       this._node = selected;
-      this._detail = null;
+      this.detail = null;
       this._asking = null;
       this._ask();
     } else if (this._asking !== null) {
@@ -73,7 +71,7 @@ export class NodeDetail {
     asking.then(
       detail => {
         if (asking === this._asking) {
-          this._detail = detail;
+          this.detail = detail;
           this._onChange();
           this._settle();
         }
@@ -94,7 +92,6 @@ export class NodeDetail {
     }
   }
 
-  private _detail: IDetail | null = null;
   private _node: number | null = null;
   private _asking: Promise<IDetail> | null = null;
   private _again = false;

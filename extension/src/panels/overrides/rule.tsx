@@ -306,7 +306,8 @@ export class RuleForm extends Part {
     if (graph === null || selected === null) {
       return null;
     }
-    const note = noteOf(graph, selected, this.host.connection !== null);
+    const live = this.host.connection !== null;
+    const note = noteOf(graph, selected, live);
     const override = overrideOf(graph, selected);
     const { preset: chosen } = recognise(this._draft.rule);
     const removes = this._removes(override);
@@ -322,10 +323,13 @@ export class RuleForm extends Part {
         }}
       >
         <h4>Gradient rule</h4>
-        <p className="workbench-Hint" hidden={note.text === ''}>
-          {note.text}
+        <p className="workbench-Hint" hidden={note === ''}>
+          {note}
         </p>
-        <div className="workbench-FormBody" hidden={!note.editable}>
+        <div
+          className="workbench-FormBody"
+          hidden={!live || graph.kind(selected) !== 'op'}
+        >
           <Segments<PresetName>
             label="Gradient rule"
             look="chips"
@@ -606,55 +610,35 @@ export function replaces(override: IOverride | null, reach: Reach): boolean {
 }
 
 /** Why the form cannot be used on a node, or what to know before using it. */
-function noteOf(
-  graph: Graph,
-  node: number,
-  live: boolean
-): { text: string; editable: boolean } {
-  if (graph.kind(node) !== 'op') {
-    return {
-      text:
-        `${graph.label(node)} is ${graph.kind(node) === 'input' ? 'an' : 'a'} ` +
-        `${graph.kind(node)}: no op, so no rule. Override a node that reads it.`,
-      editable: false
-    };
+function noteOf(graph: Graph, node: number, live: boolean): string {
+  const kind = graph.kind(node);
+  if (kind !== 'op') {
+    const article = kind === 'input' ? 'an' : 'a';
+    return (
+      `${graph.label(node)} is ${article} ${kind}: no op, so no rule. ` +
+      'Override a node that reads it.'
+    );
   }
   if (!live) {
-    return {
-      text: 'This is a saved picture. Run the cell to attach a rule.',
-      editable: false
-    };
+    return 'This is a saved picture. Run the cell to attach a rule.';
   }
   const running = graph.override(node);
   if (running?.target.kind === 'op' && isInside(graph, node, running)) {
-    return {
-      text: `Within it, every ${running.target.op} has the rule “${running.label}”.`,
-      editable: true
-    };
+    return `Within it, every ${running.target.op} has the rule “${running.label}”.`;
   }
   if (graph.isCovered(node)) {
-    return {
-      text:
-        `It lies within a match of “${running?.label ?? ''}”, so its own rule does ` +
-        'not run; a rule attached here goes before that.',
-      editable: true
-    };
+    return (
+      `It lies within a match of “${running?.label ?? ''}”, so its own rule does not ` +
+      'run; a rule attached here goes before that.'
+    );
   }
   const override = overrideOf(graph, node);
   if (override !== null && !override.data) {
-    const what = override.rule.includes('\n')
-      ? 'a list of ops'
-      : `the Python function ${override.rule}`;
-    return {
-      text: `The rule is ${what}; a rule attached here goes before it.`,
-      editable: true
-    };
+    const { rule } = override;
+    const what = rule.includes('\n') ? 'a list of ops' : `the Python function ${rule}`;
+    return `The rule is ${what}; a rule attached here goes before it.`;
   }
-  if (!graph.hasGradient(node)) {
-    return {
-      text: 'No gradient reaches this node: a rule here changes nothing.',
-      editable: true
-    };
-  }
-  return { text: '', editable: true };
+  return graph.hasGradient(node)
+    ? ''
+    : 'No gradient reaches this node: a rule here changes nothing.';
 }

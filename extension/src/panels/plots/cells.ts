@@ -160,3 +160,10 @@ function scaled(span: Span, around: number, factor: number, size: number): Span 
   const from = Math.min(Math.max(0, begin), size - length);
   return [from, from + length];
 }
+
+/** The fields of what may be anything. */
+export function fieldsOf(value: unknown): Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+    ? (value as Record<string, unknown>)
+    : {};
+}

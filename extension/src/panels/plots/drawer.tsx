@@ -5,7 +5,7 @@
  */
 
 import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
-import { PanelLayout, Widget } from '@lumino/widgets';
+import { Widget } from '@lumino/widgets';
 import type { JSX, ReactNode } from 'react';
 
 import type { Graph } from '../../model/graph';
@@ -15,7 +15,7 @@ import { shapeText } from '../../ui/words';
 import type { IWindow, PlotKind } from '../../wire/protocol';
 import type { PlotAnswer } from '../../wire/requests';
 import type { IHost, Reason } from '../host';
-import { Part } from '../part';
+import { Part, stack } from '../part';
 import { Caption } from './caption';
 import { Explorer } from './explorer';
 import { FigurePicture } from './figure';
@@ -93,16 +93,12 @@ export class Drawer extends Widget {
         this._setHeight();
       }
     });
-    const layout = new PanelLayout();
-    this.layout = layout;
-    for (const part of [
+    this.layout = stack([
       this._head,
       this._caption,
       this._picture,
       new Widget({ node: sizes })
-    ]) {
-      layout.addWidget(part);
-    }
+    ]);
     this.node.addEventListener('keydown', event => {
       if (event.key === 'Escape' && !event.defaultPrevented) {
         event.preventDefault();

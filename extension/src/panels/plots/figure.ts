@@ -10,7 +10,7 @@ import { PanelLayout, Widget } from '@lumino/widgets';
 
 import { element } from '../../ui/dom';
 import type { PlotAnswer } from '../../wire/requests';
-import type { IRange, Span } from './cells';
+import { type IRange, type Span, fieldsOf } from './cells';
 
 /** What is asked of the figure's owner. */
 export interface IPictureOwner {
@@ -131,9 +131,7 @@ export class FigurePicture extends Widget {
 
   protected override onAfterAttach(message: Message): void {
     super.onAfterAttach(message);
-    this._sizes ??= new ResizeObserver(() => {
-      this.resized();
-    });
+    this._sizes ??= new ResizeObserver(() => this.resized());
     this._sizes.observe(this.node);
   }
 
@@ -150,23 +148,32 @@ export class FigurePicture extends Widget {
     }
     renderer.removeClass('workbench-mod-coming');
     MessageLoop.postMessage(renderer, Widget.ResizeMessage.UnknownSize);
-    listen(renderer.node, {
-      zoomed: range => {
+    this._listen(renderer.node);
+    this._placeRing();
+  }
+
+  private _listen(node: HTMLElement): void {
+    if (!isEmitter(node)) {
+      return;
+    }
+    node.on('plotly_relayout', data => {
+      const change = fieldsOf(data);
+      const { dragmode } = change;
+      const range = rangeOf(change);
+      this._dragmode = typeof dragmode === 'string' ? dragmode : this._dragmode;
+      if (range !== null) {
         this._range = range;
         this._placeRing();
         this._owner.zoomed(range);
-      },
-      clicked: (row, column) => {
-        this._owner.clicked(row, column);
-      },
-      dragged: mode => {
-        this._dragmode = mode;
-      },
-      drawn: () => {
-        this._placeRing();
       }
     });
-    this._placeRing();
+    node.on('plotly_click', data => {
+      const cell = cellOf(data);
+      if (cell !== null) {
+        this._owner.clicked(...cell);
+      }
+    });
+    node.on('plotly_afterplot', () => this._placeRing());
   }
 
   /** The ring lies over its cell, in what Plotly lets the pointer drag. */
@@ -217,47 +224,8 @@ function placed(cell: number, range: Span): { from: number; length: number } | n
 // plotly, which hangs `on` at the node that it draws in; where that is not so, figures
 // are drawn all the same and tell nothing.
 
-/** A part of the figure was chosen, or a cell of it clicked. */
-export interface IFigureEvents {
-  /** The ends of the axes have changed; both null: all is to be seen again. */
-  zoomed(range: IRange): void;
-  /** A cell was clicked. */
-  clicked(row: number, column: number): void;
-  /** What a drag does now: zoom, pan. */
-  dragged(mode: string): void;
-  /** It was drawn again, perhaps in another place. */
-  drawn(): void;
-}
-
 interface IEmitter {
   on(event: string, callback: (data: unknown) => void): void;
-}
-
-/** Listen to a drawn figure; false where it tells nothing. */
-function listen(node: HTMLElement, to: IFigureEvents): boolean {
-  if (!isEmitter(node)) {
-    return false;
-  }
-  node.on('plotly_relayout', data => {
-    const change = fieldsOf(data);
-    if (typeof change['dragmode'] === 'string') {
-      to.dragged(change['dragmode']);
-    }
-    const range = rangeOf(change);
-    if (range !== null) {
-      to.zoomed(range);
-    }
-  });
-  node.on('plotly_click', data => {
-    const cell = cellOf(data);
-    if (cell !== null) {
-      to.clicked(...cell);
-    }
-  });
-  node.on('plotly_afterplot', () => {
-    to.drawn();
-  });
-  return true;
 }
 
 /** The range that a change of the layout asks for; null if it is another change. */
@@ -293,13 +261,6 @@ function isFinite(value: unknown): value is number {
   return typeof value === 'number' && Number.isFinite(value);
 }
 
-/** The fields of what may be anything, a list among them. */
-function fieldsOf(value: unknown): Record<string, unknown> {
-  return typeof value === 'object' && value !== null
-    ? (value as Record<string, unknown>)
-    : {};
-}
-
 // A figure of the kernel in the colours of the page's theme.
 
 /** The MIME type of Plotly figures; JupyterLab draws it, Workbench does not. */
@@ -328,7 +289,7 @@ function themedFigure(
     paper_bgcolor: 'rgba(0, 0, 0, 0)',
     plot_bgcolor: 'rgba(0, 0, 0, 0)',
     font: {
-      ...asRecord(figure.layout['font']),
+      ...fieldsOf(figure.layout['font']),
       color: text,
       family: colour('--jp-ui-font-family')
     },
@@ -338,8 +299,8 @@ function themedFigure(
       color: colour('--jp-ui-font-color2'),
       activecolor: colour('--jp-brand-color1')
     },
-    xaxis: asRecord(figure.layout['xaxis']),
-    yaxis: asRecord(figure.layout['yaxis'])
+    xaxis: fieldsOf(figure.layout['xaxis']),
+    yaxis: fieldsOf(figure.layout['yaxis'])
   };
   layout['margin'] ??= { l: 60, r: 20, t: 'title' in figure.layout ? 48 : 16, b: 44 };
   if (dragmode !== null) {
@@ -350,17 +311,11 @@ function themedFigure(
   delete layout['height'];
   for (const [name, value] of Object.entries(layout)) {
     if (AXIS.test(name)) {
-      layout[name] = { ...axis, ...asRecord(value) };
+      layout[name] = { ...axis, ...fieldsOf(value) };
     }
   }
   // Its tips would cover the page; what it does is said in the drawer.
   const config = { displaylogo: false, showSendToCloud: false, showTips: false };
   // What came over the wire as JSON is JSON.
   return { data: figure.data, layout, config } as JSONObject;
-}
-
-function asRecord(value: unknown): Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-    ? (value as Record<string, unknown>)
-    : {};
 }

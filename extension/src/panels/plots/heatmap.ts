@@ -3,7 +3,7 @@
 import type { Graph } from '../../model/graph';
 import { formatNumber, formatPercent } from '../../ui/numbers';
 import type { PlotAnswer } from '../../wire/requests';
-import { Cells } from './cells';
+import { Cells, fieldsOf } from './cells';
 import type { IRing } from './figure';
 
 /** An entry, or the first of a block of them. */
@@ -27,7 +27,7 @@ export class HeatMap {
     readonly cells: Cells,
     private readonly _second: boolean
   ) {
-    const trace = asRecord(figure.data[0]);
+    const trace = fieldsOf(figure.data[0]);
     const numbers = readMatrix(trace['z']);
     const fits =
       numbers?.rows === cells.rows.length - 1 &&
@@ -35,7 +35,7 @@ export class HeatMap {
     this._numbers = fits ? numbers : null;
     // What a cell says beside its number; of the second trace what is no number.
     this._texts = trace['text'];
-    this._badTexts = asRecord(figure.data[1])['text'];
+    this._badTexts = fieldsOf(figure.data[1])['text'];
     this._rowTexts = readTexts(trace['y']);
     this._columnTexts = readTexts(trace['x']);
   }
@@ -138,12 +138,6 @@ function placeIn(starts: readonly number[], entry: number): number {
     }
   }
   return low;
-}
-
-function asRecord(value: unknown): Record<string, unknown> {
-  return typeof value === 'object' && value !== null
-    ? (value as Record<string, unknown>)
-    : {};
 }
 
 // The numbers of a figure, as Plotly's JSON has them: nested lists, or base64.

@@ -74,6 +74,9 @@ function marksOf({ header }: Graph): { look: string; words: string }[] {
 }
 
 function legendOf(graph: Graph, colouring: Colouring, traced: boolean): ILegend | null {
+  if (traced && colouring !== 'value') {
+    return null;
+  }
   switch (colouring) {
     case 'none':
       return null;
@@ -84,22 +87,18 @@ function legendOf(graph: Graph, colouring: Colouring, traced: boolean): ILegend 
         scale: theme => theme.cool
       };
     case 'gradient':
-      return traced
-        ? null
-        : {
-            title: 'gradient ‖·‖',
-            ...ends(graph, node => graph.gradNorm(node)),
-            scale: theme => theme.warm
-          };
+      return {
+        title: 'gradient ‖·‖',
+        ...ends(graph, node => graph.gradNorm(node)),
+        scale: theme => theme.warm
+      };
     case 'change':
-      return traced
-        ? null
-        : {
-            title: 'change by overrides',
-            low: '0 %',
-            high: '100 %',
-            scale: theme => theme.purple
-          };
+      return {
+        title: 'change by overrides',
+        low: '0 %',
+        high: '100 %',
+        scale: theme => theme.purple
+      };
   }
 }
 

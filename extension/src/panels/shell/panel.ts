@@ -5,7 +5,7 @@
 
 import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { MessageLoop } from '@lumino/messaging';
-import { PanelLayout, Widget } from '@lumino/widgets';
+import { type PanelLayout, Widget } from '@lumino/widgets';
 
 import { GraphCanvas } from '../../canvas/canvas';
 import { watchTheme } from '../../canvas/theme';
@@ -19,6 +19,7 @@ import type { JobKind, PlotAnswer } from '../../wire/requests';
 import { Asking, type IHost, type Reason } from '../host';
 import { Inspector } from '../inspector/inspector';
 import { PairBar, showDerivative } from '../inspector/pair';
+import { stack } from '../part';
 import { Drawer } from '../plots/drawer';
 import { Banner, SAVED, toldOf } from './banner';
 import { Legend } from './legend';
@@ -43,18 +44,19 @@ export class GraphPanel extends Widget implements IHost {
     this.node.setAttribute('aria-label', 'Graph of the cell');
     this._reveal = options.reveal ?? null;
     const settings = options.settings ?? STANDARD;
-    this.state = new GraphState();
     this.state.setColouring(settings.colouring);
     this.state.setAnimated(settings.animated);
 
-    this._topBar = new TopBar(this);
-    this.canvas = new GraphCanvas({ state: this.state });
-    this._legend = new Legend(this);
-    this._pair = new PairBar(this);
-    this._stepper = new Stepper(this);
-    this._tree = new GraphTree(this);
     this._drawer = new Drawer(this, options.rendermime ?? null);
-    this._inspector = new Inspector(this);
+    this._parts = [
+      this._topBar,
+      this._inspector,
+      this._drawer,
+      this._legend,
+      this._pair,
+      this._stepper,
+      this._tree
+    ];
     this.layout = this._layOut();
     this.setHeight(settings.height);
 
@@ -64,26 +66,15 @@ export class GraphPanel extends Widget implements IHost {
       this._openInspector(true);
       this._inspector.showTab('node');
     });
-    this.canvas.overrideRequested.connect((_, node) => {
-      this.startOverride(node);
-    });
-    this.canvas.derivativeRequested.connect(() => {
-      this.showDerivative();
-    });
+    this.canvas.overrideRequested.connect((_, node) => this.startOverride(node));
+    this.canvas.derivativeRequested.connect(() => this.showDerivative());
     this._refresh('graph');
   }
 
-  readonly state: GraphState;
-  readonly canvas: GraphCanvas;
-  readonly asking = new Asking({
-    connection: () => this._connection,
-    say: (message, tone) => {
-      this.say(message, tone);
-    },
-    clear: () => {
-      this._banner.clear();
-    }
-  });
+  readonly state = new GraphState();
+  readonly canvas = new GraphCanvas({ state: this.state });
+  private _connection: GraphConnection | null = null;
+  readonly asking = new Asking(this, () => this._banner.clear());
 
   get connection(): GraphConnection | null {
     return this._connection;
@@ -329,13 +320,9 @@ export class GraphPanel extends Widget implements IHost {
   }
 
   private _refresh(reason: Reason): void {
-    this._topBar.refresh(reason);
-    this._inspector.refresh(reason);
-    this._drawer.refresh(reason);
-    this._legend.refresh(reason);
-    this._pair.refresh(reason);
-    this._stepper.refresh(reason);
-    this._tree.refresh(reason);
+    for (const part of this._parts) {
+      part.refresh(reason);
+    }
     if (reason === 'graph' || reason === 'values' || reason === 'connection') {
       this._showBanner();
     }
@@ -422,17 +409,17 @@ export class GraphPanel extends Widget implements IHost {
     }
   }
 
-  private readonly _topBar: TopBar;
-  private readonly _legend: Legend;
-  private readonly _pair: PairBar;
-  private readonly _stepper: Stepper;
-  private readonly _tree: GraphTree;
+  private readonly _topBar = new TopBar(this);
+  private readonly _legend = new Legend(this);
+  private readonly _pair = new PairBar(this);
+  private readonly _stepper = new Stepper(this);
+  private readonly _tree = new GraphTree(this);
   private readonly _drawer: Drawer;
-  private readonly _inspector: Inspector;
+  private readonly _parts: readonly { refresh(reason: Reason): void }[];
+  private readonly _inspector = new Inspector(this);
   private readonly _reveal: IPanelOptions['reveal'] & (object | null);
   private readonly _banner = new Banner(this);
   private readonly _empty = element('div', { class: 'workbench-Empty', text: EMPTY });
-  private _connection: GraphConnection | null = null;
   private _savedProblem: string | null = null;
   private readonly _sizes = new ResizeObserver(([entry]) => {
     this._fitWidth(entry.contentRect.width);
@@ -460,14 +447,6 @@ function box(className: string, children: readonly Widget[]): Widget {
   widget.addClass(className);
   widget.layout = stack(children);
   return widget;
-}
-
-function stack(children: readonly Widget[]): PanelLayout {
-  const layout = new PanelLayout();
-  for (const child of children) {
-    layout.addWidget(child);
-  }
-  return layout;
 }
 
 // How a graph panel begins, before anybody has touched it.

@@ -39,11 +39,10 @@ export class TopBar extends Part {
     }
     const active = document.activeElement;
     this.draw();
-    if (active instanceof HTMLButtonElement && active.disabled) {
+    const dead = active instanceof HTMLButtonElement && active.disabled;
+    if (dead && this.node.contains(active)) {
       // A disabled button would drop the keyboard out of the graph.
-      if (this.node.contains(active)) {
-        this.host.focusGraph();
-      }
+      this.host.focusGraph();
     }
     const search = this._search;
     if (this.host.state.query === '' && search !== null && search !== active) {
