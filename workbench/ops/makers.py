@@ -591,6 +591,6 @@ def geomspace(
 
 def _as_array(x: Array, like: Array) -> Array:
     """Return a number as an array of the library of the other end."""
-    return (
-        x if hasattr(x, "astype") else convert_like(np.asarray(x), like)
-    )  # host array: no
+    if hasattr(x, "astype"):
+        return x
+    return convert_like(np.asarray(x), like)  # host array: a number, moved
