@@ -162,7 +162,9 @@ def public_functions(face: str) -> Iterator[tuple[str, Callable[..., Any]]]:
             members = {f"{name}.{key}": getattr(value, key) for key in keys}
         for key, member in members.items():
             home = getattr(member, "__module__", None) or ""
-            if inspect.isroutine(member) and home.startswith("workbench"):
+            # Loaded by another test, `compat` gives every Tensor Theano's methods.
+            is_ours = re.match(r"workbench\b(?!\.compat)", home)
+            if inspect.isroutine(member) and is_ours:
                 yield f"{face}.{key}", member
 
 

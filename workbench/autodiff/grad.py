@@ -314,7 +314,7 @@ def check_outputs(outputs: Sequence[Any], name: str) -> None:
         dtype = getattr(y, "dtype", None) or np.asarray(y).dtype  # host array: a number
         if np.dtype(dtype).kind not in "biufc":
             cure = (
-                "Has it a `return` at its end?"
+                "Does it end with a `return`?"
                 if y is None
                 else "What is no number can be given back beside them by has_aux=True."
             )
@@ -539,7 +539,7 @@ def scalar_seed(call: RecordedCall, *, holomorphic: bool) -> Any:
         )
     dtype = getattr(y, "dtype", None) or np.asarray(y).dtype  # host array: a number
     if not isinstance(y, Tensor) and dtype.kind not in "biufc":
-        forgot = " Has it a `return` at its end?" if y is None else ""
+        forgot = " Does it end with a `return`?" if y is None else ""
         raise NonScalarOutputError(
             f"grad needs one number; the function returned {y!r}.{forgot}"
         )

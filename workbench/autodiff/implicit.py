@@ -273,7 +273,7 @@ def check_solution(solve: Function, f: Function, start: Any, what: str) -> Any:
     solved = solve(f, start)
     if solved is None:
         raise DtypeError(
-            f"{what} returned None{blame.user_line()}. Has it a `return` at its end?"
+            f"{what} returned None{blame.user_line()}. Does it end with a `return`?"
         )
     found = tree.map_tree(value_of, solved)
     leaves, structure = tree.flatten(found)

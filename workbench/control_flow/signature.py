@@ -337,8 +337,8 @@ def read_returned(value: object, count: int) -> Returned:
     if rest is None:
         if not (updates or stop is not None):
             raise UsageError(
-                f"scan: the step returned None{blame.user_line()}. Has it a `return` at"
-                " its end?"
+                f"scan: the step returned None{blame.user_line()}. Does it end with"
+                " a `return`?"
             )
         rest = ()
     kind = list if isinstance(rest, list) else tuple

@@ -549,7 +549,7 @@ def allclose(
     atol: float = 1e-08,
     equal_nan: bool = False,
 ) -> Array | np.bool:
-    """`numpy.allclose`."""
+    """Return whether all entries are close, as `numpy.allclose`."""
     return np.all(np.isclose(a, b, rtol, atol, equal_nan))
 
 
@@ -557,7 +557,7 @@ def allclose(
 def array_equal(
     a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False
 ) -> Array | np.bool | bool:
-    """`numpy.array_equal`."""
+    """Return whether shapes and entries are equal, as `numpy.array_equal`."""
     a1, a2 = admit(a1), admit(a2)
     if shape_of(a1) != shape_of(a2):
         return False

@@ -241,7 +241,7 @@ def format_call(function: str, args: list[ast.expr]) -> Text:
         return f"{format_part(first, SUM)} − 1", SUM
     if function in ("of_real", "masked"):  # what it guards changes nothing
         return format_expression(first)
-    if function == "unknown":
+    if function == "refuse_derivative":
         return "not known", SUM
     if function == "where" and is_guard(args):
         return format_expression(args[2])

@@ -80,7 +80,7 @@ def _summed(name: str) -> Any:
         return function(x, axis=axis, dtype=kind, **more)
 
     method.__name__ = name
-    method.__doc__ = f"`numpy.{name}`."
+    method.__doc__ = f"Apply `numpy.{name}` to the variable."
     return method
 
 

@@ -132,7 +132,7 @@ def special(
     function: Special = getattr(F, name)
     names = ["x"] if len(partials) == 1 else [f"x{i}" for i in range(len(partials))]
     texts = tuple(
-        f"unknown(g, {x}, {name!r}, {i})" if p is None else p
+        f"refuse_derivative(g, {x}, {name!r}, {i})" if p is None else p
         for i, (x, p) in enumerate(zip(names, partials, strict=True))
     )
     made = elementwise(op_name or name, function, *texts, pretty_rule=pretty_rule)
