@@ -71,14 +71,14 @@ def test_gradients_in_each_step_of_a_long_loop_stay_linear(
     from workbench.autodiff import reverse
 
     seen: list[int] = []
-    plan = reverse.plan
+    plan = reverse.plan_steps
 
     def watched(*args: Any, **kwargs: Any) -> Any:
         steps = plan(*args, **kwargs)
         seen.append(len(steps))
         return steps
 
-    monkeypatch.setattr(reverse, "plan", watched)
+    monkeypatch.setattr(reverse, "plan_steps", watched)
 
     def descend(x: Any) -> Any:
         for _ in range(300):

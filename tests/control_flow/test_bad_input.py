@@ -200,9 +200,7 @@ def test_strict_names_what_the_step_reads() -> None:
 
 
 def test_a_step_without_return() -> None:
-    refused(
-        UsageError, "`return` at its end", fn=lambda h: None, initial=1.0, n_steps=2
-    )
+    refused(UsageError, "with a `return`", fn=lambda h: None, initial=1.0, n_steps=2)
 
 
 def test_a_step_that_asks_for_a_value() -> None:

@@ -12,7 +12,7 @@ import workbench as wb
 from workbench.compat import theano
 from workbench.errors import OverrideError, UsageError
 
-SAYS = r"no_return.* returned None: has it a `return` at its end\? .*return \[None\]"
+SAYS = r"no_return.* returned None: does it end with a `return`\? .*return \[None\]"
 
 
 def no_return(*args: Any) -> None:
@@ -96,7 +96,7 @@ def test_none_in_a_list_is_no_gradient(way: Any) -> None:
 
 def test_an_override_without_return_is_an_error() -> None:
     rule = wb.override("tanh", no_return)
-    says = r"the rule returned None: has it a `return` at its end\? For an input"
+    says = r"the rule returned None: does it end with a `return`\? For an input"
     with pytest.raises(OverrideError, match=says):
         wb.grad(lambda x: np.sum(np.tanh(x)), overrides=[rule])(np.ones(3))
 
@@ -114,7 +114,7 @@ def test_an_old_op_without_return_is_an_error() -> None:
             self.given = [2 * grads[0]]
 
     x = theano.tensor.dvector("x")
-    with pytest.raises(UsageError, match=r"Forgot.grad.* returned None: has it"):
+    with pytest.raises(UsageError, match=r"Forgot.grad.* returned None: does it"):
         theano.grad(Forgot()(x).sum(), x)
 
 

@@ -103,7 +103,7 @@ def test_a_jvp_that_forgets_its_return() -> None:
         def jvp(self, node: Any, t: Any) -> Any:
             forgets(node, t)
 
-    says = r"returned None: has it a `return` at its end\? For an output that does not"
+    says = r"returned None: does it end with a `return`\? For an output that does not"
     with pytest.raises(UsageError, match=says):
         wb.jvp(Forgetful(), (1.0,), (1.0,))
     with (

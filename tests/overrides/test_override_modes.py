@@ -167,7 +167,7 @@ def test_a_forward_rule_must_give_one_tangent_for_each_output() -> None:
     np.testing.assert_array_equal(half[0], 0)
     np.testing.assert_array_equal(half[1], 0.5 * x)
     for jvp, words in (
-        (lambda node, t: None, "returned None: has it a `return` at its end"),
+        (lambda node, t: None, "returned None: does it end with a `return`"),
         (
             lambda node, t: (0.5 * t, None),
             r"None for the tangent of output 1. .*np.zeros_like\(node.outputs\[1\]\)",

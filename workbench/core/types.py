@@ -136,8 +136,8 @@ def spec_of(value: Any) -> Any:
     if held is None:
         if value is None:
             raise DtypeError(
-                "None stands where an array or a number is needed. Has a function no"
-                " `return` at its end?"
+                "None stands where an array or a number is needed. Does each"
+                " function end with a `return`?"
             )
         return value.spec
     if isinstance(held, tuple):

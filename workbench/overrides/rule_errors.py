@@ -20,7 +20,7 @@ UserRule = Callable[..., Any]
 COPY_CURE = "Work on a copy: x = x.copy()."
 #: What to say of a rule that gave a bare None, as a function without `return` does.
 #: Taking it for "no gradient" would be wrong without a word.
-RETURNED_NONE = "returned None: has it a `return` at its end?"
+RETURNED_NONE = "returned None: does it end with a `return`?"
 #: The cure for that: how a rule says that an input has no gradient.
 NONE_CURE = "For an input without gradient put None in the list: return [None] for one."
 
