@@ -115,7 +115,7 @@ def _convolve_valid(a: Array, b: Array, batch: int) -> Array:
 def _find_fast_length(n: int) -> int:
     """Return the least length of at least ``n`` without prime factors beyond 5.
 
-    >>> [_fast(n) for n in (1, 7, 17, 1001)]
+    >>> [_find_fast_length(n) for n in (1, 7, 17, 1001)]
     [1, 8, 18, 1024]
     """
     best, five = 1 << (n - 1).bit_length(), 1

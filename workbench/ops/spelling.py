@@ -77,9 +77,11 @@ BINARY = {
 def format_rule(rule: str) -> str:
     """Return a rule's text in plain mathematics.
 
-    >>> pretty("g * (1 - y * y)"), pretty("x**3"), pretty("g * (-sin(x))")
-    ('g · (1 − y²)', 'x³', '−g · sin(x)')
-    >>> pretty("g * (0.5 * (jv(x0 - 1, x1) - jv(x0 + 1, x1)))")
+    >>> format_rule("g * (1 - y * y)"), format_rule("x**3")
+    ('g · (1 − y²)', 'x³')
+    >>> format_rule("g * (-sin(x))")
+    '−g · sin(x)'
+    >>> format_rule("g * (0.5 * (jv(x0 - 1, x1) - jv(x0 + 1, x1)))")
     '½ · g · (J(x₀ − 1, x₁) − J(x₀ + 1, x₁))'
     """
     return format_expression(ast.parse(rule, mode="eval").body)[0]

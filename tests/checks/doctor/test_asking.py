@@ -37,6 +37,6 @@ def test_a_fix_is_of_a_finding_or_its_number(which: Any) -> None:
     with np.errstate(all="ignore"):
         session = wb.Session(wb.trace(lambda x: np.sum(np.sqrt(x)))(np.zeros(1)))
     session.diagnose()
-    with pytest.raises(UsageError, match="give a finding, or its number"):
+    with pytest.raises(UsageError, match="pass a finding, or its number"):
         session.fix(which)
     assert session.overrides == []

@@ -372,7 +372,7 @@ def test_what_a_session_refuses() -> None:
     with pytest.raises(UsageError, match=r"ad\.diagnose\(\) first"):
         session.fix(0)
     session.diagnose()
-    with pytest.raises(UsageError, match="there is no finding"):
+    with pytest.raises(UsageError, match="the doctor has found nothing"):
         session.fix(0)
 
 
