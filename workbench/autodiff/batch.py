@@ -17,11 +17,11 @@ import numpy as np
 
 from workbench.core import dims, hooks, source, walk
 from workbench.core.deferred import DeferredOp, Place, operand_shape
-from workbench.core.dims import Atom
+from workbench.core.dims import Atom, Dim
 from workbench.core.graph import Graph
 from workbench.core.op import Op
 from workbench.core.tensor import Tensor, apply, infer_spec, next_serial, value_of
-from workbench.core.types import Spec
+from workbench.core.types import Array, Spec, Specs
 from workbench.errors import UnknownLengthError
 from workbench.ops import define
 from workbench.ops.define import shape_of
@@ -44,12 +44,12 @@ class Structured:
         """Return the result of a node in a form of its own; None: use the array."""
         raise NotImplementedError
 
-    def dense(self) -> Any:
+    def dense(self) -> Array:
         """Return the array, batch axis first."""
         raise NotImplementedError
 
 
-def run_batch(graph: Graph, values: Sequence[Any], size: Any) -> list[Any]:
+def run_batch(graph: Graph, values: Sequence[Any], size: int | Dim) -> list[Any]:
     """Return the outputs of a program for many examples.
 
     The batch axis comes first in each output that depends on a leaf (`Graph.varying`).
@@ -212,7 +212,7 @@ def _apply_in_loop(
     return np.stack(rows)
 
 
-def _make_empty(spec: Any, like: Any) -> Any:
+def _make_empty(spec: Specs, like: Any) -> Any:
     """Return the results of no example at all."""
     if isinstance(like, tuple):
         like = like[0]
@@ -225,7 +225,7 @@ def _take_example(x: Any, k: int) -> Any:
     return tuple([part[k] for part in x]) if isinstance(x, tuple) else x[k]
 
 
-def _as_dense(x: Any) -> Any:
+def _as_dense(x: object) -> Any:
     return x.dense() if isinstance(x, Structured) else x
 
 
@@ -255,7 +255,7 @@ def _count_value_bytes(x: Tensor) -> int:
     )
 
 
-def example_spec(x: Any, axis: int) -> Spec:
+def example_spec(x: Array, axis: int) -> Spec:
     """Return what one example looks like."""
     shape = shape_of(x)
     return Spec(shape[:axis] + shape[axis + 1 :], np.dtype(x.dtype))

@@ -136,7 +136,7 @@ def budget_for(given: Iterable[Any]) -> Iterator[Budget]:
 # Sizes
 
 
-def operand_lengths(x: Any) -> tuple[int, ...]:
+def operand_lengths(x: object) -> tuple[int, ...]:
     """Return the shape of an operand; of a list that of the array that it makes.
 
     A length that nobody knows before the program runs counts as 1, and an empty one
@@ -149,14 +149,14 @@ def operand_lengths(x: Any) -> tuple[int, ...]:
     return tuple([n if isinstance(n, int) and n else 1 for n in shape])
 
 
-def count_entries(x: Any) -> int:
+def count_entries(x: object) -> int:
     """Return the number of entries of an operand; of a list those of its parts."""
     if isinstance(x, (list, tuple)):
         return sum(map(count_entries, x))
     return prod(operand_lengths(x))
 
 
-def count_bytes(x: Any) -> int:
+def count_bytes(x: object) -> int:
     """Return the size of an operand; of a list that of its parts."""
     if isinstance(x, (list, tuple)):
         return sum(map(count_bytes, x))

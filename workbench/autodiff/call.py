@@ -33,7 +33,7 @@ from workbench.core.op import Lowering, Op
 from workbench.core.recorder import Recorder, capture
 from workbench.core.tensor import Tensor, apply, mask_cotangent, value_of
 from workbench.core.trace import is_live, make_leaf_like, make_leaves_like, record
-from workbench.core.types import Params, Spec
+from workbench.core.types import Params, Spec, Tangent
 from workbench.errors import TraceError
 from workbench.ops import define
 from workbench.ops.define import dtype_of, shape_of
@@ -250,7 +250,7 @@ def derive_by_running(
     def pull(
         mask: int,
         g: Any,
-        y: Any,
+        y: object,
         inputs: tuple[Any, ...],
         params: Params,
         rules: Rules = None,
@@ -263,11 +263,11 @@ def derive_by_running(
 
     def push(
         tangents: tuple[Any, ...],
-        y: Any,
+        y: object,
         inputs: tuple[Any, ...],
         params: Params,
         rules: Rules = None,
-    ) -> Any:
+    ) -> tuple[Tangent, ...]:
         check(inputs)
         if not is_overridden(params, rules):
             return tuple(
@@ -304,7 +304,7 @@ def derive_by_running(
 
     def batch(
         inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params
-    ) -> Any:
+    ) -> tuple[Any, ...]:
         check(inputs)
 
         def many(*xs: Any) -> list[Any]:

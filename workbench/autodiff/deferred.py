@@ -9,7 +9,7 @@ they run, so every order works.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -25,10 +25,13 @@ from workbench.core.op import LENGTHS, Op
 from workbench.core.refusals import name_of
 from workbench.core.tensor import Tensor
 from workbench.core.trace import record
-from workbench.core.types import Params, Spec
+from workbench.core.types import Array, Batched, Params, Spec, Tangent
 from workbench.errors import TraceError, UnknownLengthError
 from workbench.ops import define
 from workbench.ops.define import dtype_of, op, shape_of
+
+#: The settings of an op that a node runs, hashable.
+Settings = tuple[tuple[str, Any], ...]
 
 #: What the last call (or batch) returned, for how it nests.
 _KIND: ContextVar[Any] = ContextVar("kind", default=None)
@@ -44,10 +47,15 @@ def _keep_kind() -> Iterator[None]:
         _KIND.reset(token)
 
 
-def declare_run(name: str, run: Any, lengths: Any, rule: str) -> Op:
+def declare_run(
+    name: str,
+    run: Callable[..., Sequence[Any]],
+    lengths: Callable[..., tuple[Spec, ...]] | None,
+    rule: str,
+) -> Op:
     """Declare an op of several outputs that is a function of its operands, flat."""
 
-    def compute(*arrays: Any, **params: Any) -> Any:
+    def compute(*arrays: Any, **params: Any) -> tuple[Any, ...]:
         made = tuple(run(arrays, **params))
         if any(isinstance(y, Tensor) and y._value is None for y in made):
             raise TraceError(
@@ -68,7 +76,9 @@ def _require_lengths(operands: Sequence[Any]) -> None:
         raise UnknownLengthError("a rule that runs when lengths are known")
 
 
-def _infer_by_tracing(run: Any) -> Any:
+def _infer_by_tracing(
+    run: Callable[..., Sequence[Any]],
+) -> Callable[..., tuple[Spec, ...]]:
     """Return the specs of the outputs of a flat function, at known lengths."""
 
     def infer(*operands: Any, **params: Any) -> tuple[Spec, ...]:
@@ -90,14 +100,19 @@ def _check_known(operands: Sequence[Any]) -> list[Any]:
 
 
 def _run_pull(
-    arrays: Sequence[Any], *, of: Op, rule: Any, mask: int, given: Any, settings: Any
+    arrays: Sequence[Any],
+    *,
+    of: Op,
+    rule: define.Rule | None,
+    mask: int,
+    given: tuple[bool, ...] | None,
+    settings: Settings,
 ) -> list[Any]:
     """Return what a rule (None: the op's) passes on, for inputs whose bit is set."""
-    settings = dict(settings)
     g, y, inputs = _split_operands(arrays, given)
     pull = rule or of.pull
     assert pull is not None
-    passed = list(pull(mask, g, y, inputs, settings))
+    passed = list(pull(mask, g, y, inputs, dict(settings)))
     made = []
     for i, x in enumerate(inputs):
         if mask >> i & 1:
@@ -108,7 +123,7 @@ def _run_pull(
 
 
 def _split_operands(
-    arrays: Sequence[Any], given: Any
+    arrays: Sequence[Any], given: tuple[bool, ...] | None
 ) -> tuple[Any, Any, tuple[Any, ...]]:
     """Return the cotangents, the outputs and the inputs among the operands.
 
@@ -123,7 +138,12 @@ def _split_operands(
 
 
 def _cotangent_specs(
-    *operands: Any, of: Op, rule: Any, mask: int, given: Any, settings: Any
+    *operands: Any,
+    of: Op,
+    rule: object,
+    mask: int,
+    given: tuple[bool, ...] | None,
+    settings: Settings,
 ) -> tuple[Spec, ...]:
     _, _, inputs = _split_operands(operands, given)
     return tuple(
@@ -137,7 +157,7 @@ VJP = declare_run(
 
 
 def _rule_of(
-    node: Tensor, rule: Any, inside: tuple[Any, ...]
+    node: Tensor, rule: define.Rule, inside: tuple[Any, ...]
 ) -> tuple[Op, Any, tuple[Any, ...], Params]:
     """Return the op, the rule of an override (or None), operands and settings.
 
@@ -147,14 +167,14 @@ def _rule_of(
         of, inputs, settings = deferred.unwrap_deferred(node)
         return of, None, inputs, settings
 
-    def run(*arguments: Any) -> Any:
+    def run(*arguments: Any) -> object:
         return rule(*arguments, *inside)
 
     return node.op, run, node.inputs, node.params
 
 
 def _pull_deferred(
-    node: Tensor, mask: int, g: Any, pull: Any, inside: tuple[Any, ...]
+    node: Tensor, mask: int, g: Any, pull: define.Rule, inside: tuple[Any, ...]
 ) -> list[Any]:
     """Return what `pull` of a node would give, by a node that runs the rule."""
     of, rule, inputs, settings = _rule_of(node, pull, inside)
@@ -184,17 +204,22 @@ def _pull_deferred(
 
 
 def _run_push(
-    arrays: Sequence[Any], *, of: Op, rule: Any, moving: Any, count: Any, settings: Any
+    arrays: Sequence[Any],
+    *,
+    of: Op,
+    rule: define.Rule | None,
+    moving: tuple[bool, ...],
+    count: int | None,
+    settings: Settings,
 ) -> list[Any]:
     """Return the tangents of the outputs of an op; ``count`` is None for one output."""
-    settings = dict(settings)
     rest = iter(arrays)
     tangents = tuple(next(rest) if there else None for there in moving)
     y: Any = next(rest) if count is None else tuple(next(rest) for _ in range(count))
     inputs = tuple(rest)
     push = rule or forward.push_of(of)
     assert push is not None
-    made = push(tangents, y, inputs, settings)
+    made = push(tangents, y, inputs, dict(settings))
     parts = (y,) if count is None else y
     found = (made,) if count is None else made
     if made is None:
@@ -206,7 +231,12 @@ def _run_push(
 
 
 def _tangent_specs(
-    *operands: Any, of: Op, rule: Any, moving: Any, count: Any, settings: Any
+    *operands: Any,
+    of: Op,
+    rule: object,
+    moving: tuple[bool, ...],
+    count: int | None,
+    settings: Settings,
 ) -> tuple[Spec, ...]:
     first = sum(moving)
     found = operands[first : first + (1 if count is None else count)]
@@ -219,8 +249,8 @@ JVP = declare_run(
 
 
 def _push_deferred(
-    node: Tensor, tangents: tuple[Any, ...], push: Any, inside: tuple[Any, ...]
-) -> Any:
+    node: Tensor, tangents: tuple[Any, ...], push: define.Rule, inside: tuple[Any, ...]
+) -> Tangent | tuple[Tangent, ...]:
     """Return what `push` of a node would give, by a node that runs the rule."""
     of, rule, inputs, settings = _rule_of(node, push, inside)
     tangents = tangents[: len(inputs)]
@@ -245,7 +275,7 @@ def _push_deferred(
 
 
 def _run_batch(
-    arrays: Sequence[Any], *, of: Op, batched: Any, settings: Any
+    arrays: Sequence[Any], *, of: Op, batched: Batched, settings: Settings
 ) -> Sequence[Any]:
     """Return the outputs of an op for many examples."""
     first = next(x for x, b in zip(arrays, batched, strict=True) if b)
@@ -267,7 +297,7 @@ BATCH.infer = _infer_by_tracing(_run_batch)
 
 def _batch_deferred(
     of: Op, inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params
-) -> Any:
+) -> Array | tuple[Array, ...]:
     made = define.apply_and_split(
         BATCH,
         inputs,
@@ -303,7 +333,7 @@ class DictSetting(tuple[Any, ...]):
     __slots__ = ()
 
 
-def _as_setting(x: Any, operands: list[Any]) -> Any:
+def _as_setting(x: object, operands: list[Any]) -> object:
     """Return an argument as a setting; its Tensors and arrays become operands."""
     if isinstance(x, Tensor) or type(x) is np.ndarray:
         operands.append(x)
@@ -319,7 +349,7 @@ def _as_setting(x: Any, operands: list[Any]) -> Any:
     return x
 
 
-def _fill_operands(x: Any, operands: Sequence[Any]) -> Any:
+def _fill_operands(x: object, operands: Sequence[Any]) -> Any:
     """Return the argument again, with other operands."""
     if type(x) is Hole:
         return operands[x]
@@ -337,9 +367,9 @@ def _fill_operands(x: Any, operands: Sequence[Any]) -> Any:
 def _run_call(
     arrays: Sequence[Any],
     *,
-    function: Any,
-    args: Any,
-    settings: Any,
+    function: Callable[..., object],
+    args: tuple[object, ...],
+    settings: DictSetting,
     single: bool = False,
 ) -> Sequence[Any]:
     """Return the results of a function, flat; ``single`` says it returns no list."""
@@ -352,7 +382,11 @@ def _run_call(
 
 
 def _infer_call(
-    *operands: Any, function: Any, args: Any, settings: Any, single: bool = False
+    *operands: Any,
+    function: Callable[..., object],
+    args: tuple[object, ...],
+    settings: DictSetting,
+    single: bool = False,
 ) -> tuple[Any, ...]:
     """Return the shapes of the results, where the function has a rule of them."""
     rule = LENGTHS.get(function)
@@ -410,7 +444,9 @@ def is_single(node: object) -> bool:
     )
 
 
-def _call_deferred(function: Any, args: Any, settings: Params) -> Any:
+def _call_deferred(
+    function: Callable[..., object], args: Iterable[object], settings: Params
+) -> Any:
     """Return a call of a function as one node, which runs it on arrays."""
     operands: list[Any] = []
     params = {

@@ -356,7 +356,7 @@ def _as_dicts(nest: Any) -> Any:
     return DisconnectedType() if nest is None else nest
 
 
-def check_expression(x: Any, name: str, what: str) -> Tensor:
+def check_expression(x: object, name: str, what: str) -> Tensor:
     """Return an expression, or the error that says what stands in its place."""
     if not isinstance(x, Tensor):
         shown = "None" if isinstance(x, DisconnectedType) else repr(x)
@@ -546,7 +546,7 @@ def list_constants(given: Iterable[Tensor] | Tensor | None, name: str) -> list[T
 # What starts the walk
 
 
-def check_scalar(cost: Any, name: str) -> Tensor:
+def check_scalar(cost: object, name: str) -> Tensor:
     """Return the cost, if it is one number."""
     y = check_expression(cost, name, "the cost")
     if shape_of(y) != ():

@@ -15,7 +15,7 @@ from workbench.autodiff.derivatives import find_connected, link_results
 from workbench.autodiff.grad import is_expression
 from workbench.autodiff.linear_map import MODES, LinearMap, Mode, Sweep, dtype_between
 from workbench.core import dims, hooks, source, types, walk
-from workbench.core.dims import Atom, Length, atoms_of
+from workbench.core.dims import Atom, Dim, Length, atoms_of
 from workbench.core.graph import Graph
 from workbench.core.hooks import Override, OverrideRules
 from workbench.core.tensor import IDENTITY, Tensor, next_serial, value_of
@@ -148,7 +148,7 @@ class Expressions(LinearMap):
         )
 
 
-def _find_operand_length(n: Any, known: set[Atom]) -> Any:
+def _find_operand_length(n: int | Dim, known: set[Atom]) -> int | Dim | None:
     """Return a length of operands; None for one of what was computed on the way."""
     inner = any(a not in known for a in atoms_of(n) if isinstance(a, Length))
     return None if inner else n
@@ -170,9 +170,9 @@ Constants = Iterable[Tensor] | None
 
 
 def pull_cotangents(
-    f: Any,
-    wrt: Any,
-    cotangents: Any,
+    f: object,
+    wrt: object,
+    cotangents: object,
     *,
     consider_constant: Constants = None,
     disconnected_inputs: str = "raise",
@@ -209,9 +209,9 @@ def pull_cotangents(
 
 
 def push_tangents(
-    f: Any,
-    wrt: Any,
-    tangents: Any,
+    f: object,
+    wrt: object,
+    tangents: object,
     *,
     consider_constant: Constants = None,
     disconnected_outputs: str = "raise",
@@ -242,8 +242,8 @@ def push_tangents(
 
 
 def jacobian(
-    expression: Any,
-    wrt: Any,
+    expression: object,
+    wrt: object,
     *,
     consider_constant: Constants = None,
     disconnected_inputs: str = "raise",
@@ -267,8 +267,8 @@ def jacobian(
 
 
 def hessian(
-    cost: Any,
-    wrt: Any,
+    cost: object,
+    wrt: object,
     *,
     consider_constant: Constants = None,
     disconnected_inputs: str = "raise",
@@ -322,9 +322,9 @@ def _gradient(
 
 
 def hessian_product(
-    cost: Any,
-    wrt: Any,
-    p: Any,
+    cost: object,
+    wrt: object,
+    p: object,
     *,
     consider_constant: Constants = None,
     disconnected_inputs: str = "raise",
@@ -365,7 +365,7 @@ def check_options(name: str, **given: str) -> None:
 
 
 def _match_values(
-    nest: derivatives.Nested, given: Any, what: str, of: str, name: str, kind: str
+    nest: derivatives.Nested, given: object, what: str, of: str, name: str, kind: str
 ) -> list[Any]:
     """Return one value for each Tensor of a nest, in its dtype.
 

@@ -23,6 +23,7 @@ from workbench.core.graph import Graph, copy_onto
 from workbench.core.op import Op
 from workbench.core.tensor import Tensor, array_of, make_leaf, next_serial
 from workbench.core.traces import OpenTrace
+from workbench.core.types import Array
 from workbench.errors import UnknownLengthError
 from workbench.ops import define, gradients
 from workbench.ops.define import dtype_of, shape_of
@@ -129,7 +130,7 @@ def choose_push(
 
 
 def record_push(
-    push: Any, incoming: tuple[Any, ...], node: Tensor, *inside: Any
+    push: define.Rule, incoming: tuple[Any, ...], node: Tensor, *inside: Any
 ) -> Any:
     """Return what a rule makes; where it needs a length, a node that runs it later."""
     try:
@@ -211,7 +212,7 @@ def _replace_seeds(
     return [next(copied) if isinstance(m, Tensor) else m for m in moved]
 
 
-def zero_leaf(x: Any) -> Tensor:
+def zero_leaf(x: Tensor) -> Tensor:
     """Return a leaf of zeros shaped as a value; without value for a Tensor of none."""
     if not isinstance(x, Tensor) or x._value is not None:
         return make_leaf(np.zeros_like(array_of(x)))
@@ -220,7 +221,7 @@ def zero_leaf(x: Any) -> Tensor:
     return made
 
 
-def fit_tangent(t: Any, primal: Any) -> Any:
+def fit_tangent(t: Any, primal: Array) -> Any:
     """Return a tangent in the shape and dtype of its primal, a Tensor or an array."""
     if isinstance(t, tuple):
         return t  # one per output, each fitted when it is taken out

@@ -32,6 +32,7 @@ from workbench.core.trace import (
     record,
     wrap,
 )
+from workbench.core.types import Array, ArrayLike
 from workbench.errors import (
     DtypeError,
     NonScalarOutputError,
@@ -133,7 +134,7 @@ class RecordedCall:
         trees = [self.tree] if self.single else self.tree.children
         return ArgumentNames(self.f, self.places, trees, self.varying)
 
-    def _run(self, leaves: list[Tensor]) -> Any:
+    def _run(self, leaves: list[Tensor]) -> object:
         """Call the function, with Tensors for what is differentiated by."""
         if self.varying is not None:
             leaves = self._fill_leaves(leaves, self.flat)
@@ -155,7 +156,7 @@ class RecordedCall:
         made = self.f(*args, **kwargs)
         return self._keep_aux(made) if self.has_aux else made
 
-    def _keep_aux(self, pair: Any) -> Any:
+    def _keep_aux(self, pair: object) -> object:
         """Return the first of what the function returned; the second is kept."""
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise UsageError(
@@ -166,7 +167,7 @@ class RecordedCall:
         aliases.check_read(tree.flatten(self.aux)[0], "is returned")
         return y
 
-    def _wrap_other(self, place: int | str, x: Any) -> Any:
+    def _wrap_other(self, place: int | str, x: object) -> object:
         """Return what the function gets for an argument that is not differentiated by.
 
         A structure is seen where each step of it is, also those that the leaves take no
@@ -257,7 +258,7 @@ class RecordedCall:
         return self.tree(own) if self.varying is None else self.nest(own)
 
 
-def wrap_arrays(f: Function, place: int | str, x: Any) -> Any:
+def wrap_arrays(f: Function, place: int | str, x: object) -> object:
     """Return an argument that nothing is differentiated by, its arrays as Tensors."""
     flat, structure = tree.flatten(x)
     names = ArgumentNames(f, [place], [structure])
@@ -272,7 +273,7 @@ def is_plain(x: object) -> bool:
     return not isinstance(x, Tensor) and hasattr(x, "dtype") and has_derivative(x)
 
 
-def record_draws(x: Any) -> Any:
+def record_draws(x: Any) -> object:
     """Return an argument; a generator of NumPy's as one whose draws are nodes.
 
     Both share one stream, so the function draws what it would have drawn.
@@ -284,7 +285,7 @@ def record_draws(x: Any) -> Any:
     return Generator(x)
 
 
-def check_complex(x: Any, label: str, name: str) -> None:
+def check_complex(x: object, label: str, name: str) -> None:
     """Refuse an argument of a complex derivative that is no complex number."""
     dtype = types.spec_of(x).dtype
     if dtype.kind != "c":
@@ -445,7 +446,7 @@ def ensure_owned(
     return made
 
 
-def zeros_like(value: Any) -> Any:
+def zeros_like(value: ArrayLike) -> Array:
     """Return a zero gradient for an argument that the output does not depend on."""
     return np.zeros_like(value_of(value) if not is_live(value) else value)
 
@@ -497,7 +498,7 @@ OPTIONS = {
 OPTIONS["value_and_grad"] = OPTIONS["grad"]
 
 
-def wrt_of(name: str, given: Any, options: dict[str, Any]) -> Any:
+def wrt_of(name: str, given: object, options: dict[str, Any]) -> object:
     """Return what an expression is to be differentiated by, given by place or by name.
 
     Takes ``wrt`` out of the options, and refuses those that there are not.
@@ -521,7 +522,7 @@ def wrt_of(name: str, given: Any, options: dict[str, Any]) -> Any:
 # Gradients of one number
 
 
-def scalar_seed(call: RecordedCall, *, holomorphic: bool) -> Any:
+def scalar_seed(call: RecordedCall, *, holomorphic: bool) -> Array | None:
     """Return the cotangent 1 of the one number that a gradient needs; or an error.
 
     None for a number that nothing can vary.
@@ -569,7 +570,7 @@ def check_real(call: RecordedCall) -> None:
             )
 
 
-def check_target(argnums: Any, name: str) -> None:
+def check_target(argnums: object, name: str) -> None:
     """Refuse what is differentiated at in the place of what by: ``grad(f, x)``."""
     if isinstance(argnums, Tensor):
         raise UsageError(

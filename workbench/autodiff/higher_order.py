@@ -199,7 +199,7 @@ def outer_specs(
             if isinstance(n, Dim) and n.atom is not None:
                 known.setdefault(n.atom, m)
 
-    def find_length(n: Any) -> Any:
+    def find_length(n: int | Dim) -> int | Dim | None:
         n = replace_dims(n, known.get)
         hidden = (isinstance(a, Length) and a.tensor in graph.ids for a in atoms_of(n))
         return None if any(hidden) else n
@@ -245,7 +245,7 @@ def is_masked(x: object) -> bool:
 class _DerivativeNames:
     """The names of tangents and cotangents, by what they are of."""
 
-    def __getitem__(self, x: Any) -> str | None:
+    def __getitem__(self, x: object) -> str | None:
         name = getattr(x, "name", None)
         return f"d_{name}" if name else None
 

@@ -23,7 +23,7 @@ from workbench.core.op import declare
 from workbench.core.recorder import Recorder
 from workbench.core.tensor import value_of
 from workbench.core.trace import is_live, record
-from workbench.core.types import Params, Spec
+from workbench.core.types import Array, Cotangent, Params, Spec, Tangent
 from workbench.errors import (
     ConvergenceError,
     DtypeError,
@@ -53,7 +53,7 @@ LEFT_OVER = 1e-3
 
 def custom_linear_solve(
     matvec: Function,
-    b: Any,
+    b: object,
     solve: Function,
     transpose_solve: Function | None = None,
     symmetric: bool = False,
@@ -181,7 +181,7 @@ class System:
 def _solve_compute(*inputs: Any, system: System) -> tuple[Any, ...]:
     parameters, b = split_inputs(inputs, len(system.specs))
 
-    def matvec(x: Any) -> Any:
+    def matvec(x: object) -> Any:
         return system.structure(system.product([*parameters, *tree.flatten(x)[0]]))
 
     nest = system.structure(b)
@@ -217,7 +217,7 @@ def _solve_push(
     return define.apply_and_split(SOLVE, (*parameters, *right), params)
 
 
-def _subtract(a: Any, b: Any, like: Any) -> Any:
+def _subtract(a: Tangent, b: Tangent, like: Array) -> Array:
     """Return ``a - b``, where None is zero."""
     if b is None:
         return np.zeros_like(like) if a is None else a
@@ -225,7 +225,11 @@ def _subtract(a: Any, b: Any, like: Any) -> Any:
 
 
 def _solve_pull(
-    mask: int, g: Any, y: Sequence[Any], inputs: tuple[Any, ...], params: Params
+    mask: int,
+    g: Sequence[Cotangent],
+    y: Sequence[Any],
+    inputs: tuple[Any, ...],
+    params: Params,
 ) -> list[Any]:
     system: System = params["system"]
     parameters, _ = split_inputs(inputs, len(system.specs))
@@ -260,7 +264,7 @@ SOLVE.reads = None
 # What the user's functions return
 
 
-def check_solution(solve: Function, f: Function, start: Any, what: str) -> Any:
+def check_solution(solve: Function, f: Function, start: object, what: str) -> Any:
     """Return what a user's solver found: plain arrays, nested and shaped as its start.
 
     Raises
@@ -287,7 +291,7 @@ def check_solution(solve: Function, f: Function, start: Any, what: str) -> Any:
     return found
 
 
-def _cast(found: Any, specs: Sequence[Spec]) -> list[Any]:
+def _cast(found: object, specs: Sequence[Spec]) -> list[Any]:
     """Return what was found, flat, in the dtypes of some specs."""
     return [
         (
@@ -298,7 +302,7 @@ def _cast(found: Any, specs: Sequence[Spec]) -> list[Any]:
 
 
 def check_alike(
-    what: str, who: str, structure: tree.Tree, specs: Sequence[Spec], like: Any
+    what: str, who: str, structure: tree.Tree, specs: Sequence[Spec], like: object
 ) -> None:
     """Raise an error unless something is nested and shaped as ``like``."""
     leaves, wanted = tree.flatten(like)
@@ -317,7 +321,7 @@ def check_alike(
     )
 
 
-def _spec(x: Any) -> Spec:
+def _spec(x: object) -> Spec:
     found: Spec = x if isinstance(x, Spec) else types.spec_of(x)
     return found
 
@@ -329,7 +333,7 @@ ROOT = declare("custom_root")
 
 def custom_root(
     f: Function,
-    x0: Any,
+    x0: object,
     solve: Function,
     tangent_solve: Function | None = None,
 ) -> Any:
@@ -380,7 +384,7 @@ def custom_root(
 
 def root(
     f: Function,
-    x0: Any,
+    x0: object,
     solve: Function,
     tangent_solve: Function | None,
     name: str,
@@ -494,7 +498,7 @@ class Problem:
 def _compute(*inputs: Any, problem: Problem) -> tuple[Any, ...]:
     parameters, x0 = split_inputs(inputs, len(problem.specs))
 
-    def f(x: Any) -> Any:
+    def f(x: object) -> Any:
         leaves = tree.flatten(x)[0]
         return problem.closed.graph.tree(problem.closed.run([*parameters, *leaves]))
 
@@ -519,7 +523,11 @@ def _push(
 
 
 def _pull(
-    mask: int, g: Any, y: Sequence[Any], inputs: tuple[Any, ...], params: Params
+    mask: int,
+    g: Sequence[Cotangent],
+    y: Sequence[Any],
+    inputs: tuple[Any, ...],
+    params: Params,
 ) -> list[Any]:
     problem: Problem = params["problem"]
     parameters, x0 = split_inputs(inputs, len(problem.specs))
@@ -548,7 +556,7 @@ ROOT.reads = None
 
 def fixed_point(
     f: Function,
-    x0: Any,
+    x0: object,
     *args: Any,
     tol: float | None = None,
     max_steps: int = 1000,
@@ -587,7 +595,7 @@ def fixed_point(
     (1.414213562373, 0.353553390593)
     """
 
-    def residual(x: Any) -> Any:
+    def residual(x: object) -> Any:
         leaves, structure = tree.flatten(x)
         made, other = tree.flatten(f(x, *args))
         check_alike(
@@ -595,7 +603,7 @@ def fixed_point(
         )
         return structure([y - z for y, z in zip(made, leaves, strict=True)])
 
-    def iterate(residual: Function, x: Any) -> Any:
+    def iterate(residual: Function, x: object) -> Any:
         leaves, structure = tree.flatten(x)
         for _ in range(max_steps):
             change = tree.flatten(residual(structure(leaves)))[0]
@@ -615,7 +623,7 @@ def fixed_point(
     return root(residual, x0, iterate, tangent_solve, "fixed_point")
 
 
-def _has_converged(x: Any, change: Any, tol: float | None) -> bool:
+def _has_converged(x: Array, change: Array, tol: float | None) -> bool:
     """Return whether a step changed no entry by more than is asked; not so for NaN."""
     if shape_of(x) != () and not x.size:
         return True

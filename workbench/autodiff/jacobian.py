@@ -31,6 +31,7 @@ from workbench.core import blame, dims, tree, types
 from workbench.core.hooks import Override
 from workbench.core.tensor import Tensor, admit
 from workbench.core.trace import detach
+from workbench.core.types import ArrayLike
 from workbench.errors import DtypeError, ShapeError, UsageError
 from workbench.ops.define import shape_of
 from workbench.ops.lengths import defer_function
@@ -88,7 +89,7 @@ def vjp(
 
         refuse_settings("vjp", has_aux=has_aux)
 
-        def pulled(cotangent: Any) -> Any:
+        def pulled(cotangent: object) -> Any:
             return expressions.pull_cotangents(
                 f, primals, cotangent, overrides=overrides, name="vjp"
             )
@@ -99,7 +100,7 @@ def vjp(
     call = RecordedCall(f, places, primals, {}, "vjp", overrides, has_aux=has_aux)
     check = call.guard_arrays("pullback")
 
-    def pullback(cotangent: Any) -> Any:
+    def pullback(cotangent: object) -> Any:
         check()
         seeds, structure = tree.flatten(cotangent)
         if structure != call.recording.tree:
@@ -118,7 +119,7 @@ def vjp(
     return made
 
 
-def checked_seed(seed: Any, y: Tensor, what: str = "cotangent") -> Any:
+def checked_seed(seed: ArrayLike, y: Tensor, what: str = "cotangent") -> Any:
     """Return a cotangent of an output, or a tangent of a primal, in shape and dtype."""
     v = y._value
     if type(seed) is np.ndarray is type(v):

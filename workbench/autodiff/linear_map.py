@@ -26,7 +26,7 @@ from workbench.core.op import declare
 from workbench.core.tensor import Tensor, apply, value_of
 from workbench.core.trace import make_leaf_like
 from workbench.core.traces import reopen_trace
-from workbench.core.types import is_weak
+from workbench.core.types import Array, ArrayLike, is_weak
 from workbench.errors import (
     NotDifferentiableError,
     OverrideError,
@@ -55,15 +55,15 @@ class Diagonal(Structured):
     __slots__ = ("_array", "entries", "like", "shape", "start")
 
     def __init__(
-        self, entries: Any, shape: tuple[int, ...], start: int, like: Any
+        self, entries: Array, shape: tuple[int, ...], start: int, like: ArrayLike
     ) -> None:
         self.entries = entries
         self.shape = shape
         self.start = start
         self.like = like
-        self._array: Any = None
+        self._array: Array | None = None
 
-    def dense(self) -> Any:
+    def dense(self) -> Array:
         """Return the array, one example per row."""
         if self._array is None:
             count, width = shape_of(self.entries)[0], int(np.prod(self.shape))
@@ -134,7 +134,7 @@ def _scaled_rows(inputs: tuple[Any, ...], multiply: str) -> Any | None:
     return apply(declare(multiply), (rows, units.entries[:, None]))
 
 
-def _is_zero(x: Any) -> bool:
+def _is_zero(x: object) -> bool:
     """Return whether an operand vanishes off the diagonal."""
     return isinstance(x, Diagonal) or (is_weak(x) and x == 0)
 
@@ -266,7 +266,9 @@ class LinearMap:
 
     # The matrix, a block for each output and each of ``wrt``
 
-    def blocks(self, mode: Mode | None = None, optional: bool = False) -> Any:
+    def blocks(
+        self, mode: Mode | None = None, optional: bool = False
+    ) -> list[list[Any]]:
         """Return a row of blocks for each output, each in the shapes of both.
 
         Without a ``mode`` tangents are pushed where ``wrt`` has fewer entries than the
@@ -306,7 +308,7 @@ class LinearMap:
         return [0, *accumulate(map(count_entries, self.wrt))]
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> np.dtype[Any]:
         """The dtype of the entries."""
         return np.result_type(
             *[x.dtype for x in (*self.outputs, *self.wrt) if is_varying(x)]
@@ -397,7 +399,7 @@ class LinearMap:
 
     def matrix(
         self, rows: Span, columns: Span, mode: Mode, progress: Progress | None = None
-    ) -> Any:
+    ) -> Array:
         """Return a window as one array, where the values are, in memory or on a GPU."""
         shape = (rows[1] - rows[0], columns[1] - columns[0])
         like = self.wrt[0]._value if self.wrt else 0.0
@@ -455,7 +457,7 @@ class Sweep:
         if found:
             self.graph = Graph([self.seed], found)
 
-    def _walk(self, seed: Any) -> list[Any]:
+    def _walk(self, seed: Array) -> list[Any]:
         """Return what arrives at the ends for one seed."""
         linear = self.linear
         starts: Sequence[Any] = linear.outputs if self.back else linear.wrt
@@ -548,7 +550,7 @@ class Sweep:
         ]
         return [np.stack(column) for column in zip(*rows, strict=True)]
 
-    def flat(self, begin: int, end: int) -> Any:
+    def flat(self, begin: int, end: int) -> Array:
         """Return what arrives at all ends side by side, a row for each vector."""
         count = end - begin
         parts = [
@@ -586,7 +588,7 @@ class Sweep:
                     whole[begin : begin + step] = part
         return made
 
-    def _shape_block(self, part: Any, end: Any) -> Any:
+    def _shape_block(self, part: Any, end: Tensor) -> Any:
         """Return what arrives at an end as a block."""
         y, x = (self.start, end) if self.back else (end, self.start)
         tall, wide = shape_of(y), x.shape
@@ -607,7 +609,7 @@ class Sweep:
 # Small things
 
 
-def count_entries(x: Any) -> Any:
+def count_entries(x: object) -> Any:
     """Return the number of entries; a `Dim` where it is unknown."""
     return prod(shape_of(x))
 
@@ -619,7 +621,7 @@ def count_made(node: Tensor) -> int:
     return sum(map(count_entries, parts))
 
 
-def is_varying(y: Any) -> bool:
+def is_varying(y: object) -> bool:
     """Return whether something may have a derivative."""
     return isinstance(y, Tensor) and types.is_differentiable(y.dtype)
 
@@ -629,7 +631,7 @@ def is_symbolic(x: object) -> bool:
     return isinstance(x, Tensor) and x._value is None and not isinstance(x.spec, tuple)
 
 
-def dtype_between(y: Tensor, x: Tensor) -> Any:
+def dtype_between(y: Tensor, x: Tensor) -> np.dtype[Any]:
     """Return the dtype of the derivative of ``y`` by ``x``, integers as flat floats."""
     kinds = [z.dtype if is_varying(z) else np.dtype(np.float16) for z in (y, x)]
     return np.result_type(*kinds)

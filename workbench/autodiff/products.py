@@ -103,7 +103,7 @@ def linearize(f: Any, *primals: Any) -> tuple[Any, Function]:
 
 
 def hvp(
-    f: Any,
+    f: Function | Tensor,
     primals: Any,
     tangents: Any,
     *,
@@ -143,7 +143,9 @@ def hvp(
     return jvp(gradient, tuple(primals), tuple(tangents), overrides=overrides)[1]
 
 
-def gnvp(f: Any, loss: Any, primals: Any, tangents: Any) -> Any:
+def gnvp(
+    f: Function | Tensor, loss: Function | Tensor, primals: Any, tangents: Any
+) -> Any:
     """Return the Gauss-Newton matrix of ``loss(f(x))`` times a vector.
 
     ``Jᵀ H J v`` with J the Jacobian of ``f`` at the primals and H the Hessian of

@@ -26,6 +26,7 @@ from workbench.core import blame, deferred, dims, hooks, traces, types, walk
 from workbench.core.dims import Dim, is_same_with_facts
 from workbench.core.tensor import IDENTITY, Tensor, array_of, next_serial
 from workbench.core.trace import detach
+from workbench.core.types import Array
 from workbench.errors import ShapeError, UnknownLengthError, WorkbenchError
 from workbench.ops import define, gradients
 from workbench.ops.define import shape_of, sum_to
@@ -265,7 +266,7 @@ def choose_pull(
 
 
 def record_pull(
-    pull: Any, mask: int, g: Any, node: Tensor, *inside: Any
+    pull: define.Rule, mask: int, g: Any, node: Tensor, *inside: Any
 ) -> Sequence[Any]:
     """Return what a rule passes on; where it needs a length, by a node that runs it."""
     if gradients.MADE and type(g) is define.Parts:
@@ -281,7 +282,7 @@ def record_pull(
     return made
 
 
-def _without_nulls(mask: int, g: Any, node: Tensor) -> Any:
+def _without_nulls(mask: int, g: define.Parts, node: Tensor) -> define.Parts:
     """Return cotangents, less nulls of outputs on which nothing that varies depends."""
     op, inputs, params = deferred.unwrap_deferred(node)
     if op.connection is None:
@@ -319,7 +320,7 @@ def refuse_nulls(made: Sequence[Any], of: Sequence[Any], word: str = "by") -> No
             )
 
 
-def fit_cotangent(c: Any, x: Any, node: Tensor | None = None) -> Any:
+def fit_cotangent(c: Any, x: Array, node: Tensor | None = None) -> Any:
     """Return a cotangent in the shape and dtype of the Tensor (or array) it belongs to.
 
     What was broadcast is summed back; complex becomes real for a real ``x``; None
@@ -367,7 +368,7 @@ def fit_cotangent(c: Any, x: Any, node: Tensor | None = None) -> Any:
     return c.astype(want) if c.dtype != want else c
 
 
-def _state_lengths(c: Any, x: Any) -> Any:
+def _state_lengths(c: Any, x: Any) -> Array:
     """Return a cotangent with the lengths of its primal, as the op of both asks."""
     if c._value is None and c.op is not IDENTITY:
         c.spec = types.Spec(x.shape, c.spec.dtype)

@@ -112,7 +112,7 @@ def parts_among(rules: Mapping[int, Rule]) -> dict[int, Part]:
     return {s: part for s, part in found if isinstance(part, Part)}
 
 
-def outputs_of(node: Tensor) -> Any:
+def outputs_of(node: Tensor) -> Tensor | tuple[Tensor, ...]:
     """Return a node as a recorded rule sees it: itself, or the tuple of its outputs."""
     if isinstance(node, Part):
         return node.outputs if len(node.outputs) > 1 else node.outputs[0]

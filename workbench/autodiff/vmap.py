@@ -25,7 +25,7 @@ from workbench.ops.define import shape_of
 Function = Callable[..., Any]
 
 
-def vmap(f: Function, in_axes: Any = 0, out_axes: Any = 0) -> Function:
+def vmap(f: Function, in_axes: object = 0, out_axes: object = 0) -> Function:
     """Return a function that runs ``f`` on every example of a batch at once.
 
     ``f`` is written for one example and traced once, on shapes alone; no Python
@@ -108,7 +108,7 @@ def vmap(f: Function, in_axes: Any = 0, out_axes: Any = 0) -> Function:
 
 
 def leaf_axes(
-    args: tuple[Any, ...], in_axes: Any, names: ArgumentNames
+    args: tuple[Any, ...], in_axes: object, names: ArgumentNames
 ) -> list[int | None]:
     """Return the batch axis of each leaf of the arguments, checked."""
     if isinstance(in_axes, list):
@@ -139,7 +139,7 @@ def leaf_axes(
     return axes
 
 
-def spread_axes(given: Any, value: Any, what: str) -> list[int | None]:
+def spread_axes(given: object, value: object, what: str) -> list[int | None]:
     """Return one axis for each leaf of a nest; an axis holds for all leaves below it.
 
     >>> spread_axes({"w": 0, "b": None}, {"w": (1.0, 2.0), "b": 3.0}, "in_axes")
@@ -165,7 +165,7 @@ def spread_axes(given: Any, value: Any, what: str) -> list[int | None]:
     ]
 
 
-def _children(value: Any) -> dict[Any, Any] | None:
+def _children(value: object) -> dict[Any, Any] | None:
     """Return the parts of a nest by key, in the order of its leaves; None of a leaf."""
     if isinstance(value, dict):
         try:
@@ -207,7 +207,7 @@ def move_to_front(x: Any, axis: int) -> Any:
     return x if axis == 0 else np.moveaxis(x, axis, 0)
 
 
-def output_axes(outputs: Any, out_axes: Any) -> list[int | None]:
+def output_axes(outputs: object, out_axes: object) -> list[int | None]:
     """Return one axis per leaf of the outputs."""
     if isinstance(out_axes, (tuple, list)) and (
         not isinstance(outputs, (tuple, list)) or len(outputs) != len(out_axes)
