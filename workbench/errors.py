@@ -94,7 +94,7 @@ class ShapeError(WorkbenchError, ValueError):
 
 
 class MatrixShapeError(ShapeError, LinAlgError):
-    """An array that is no matrix, or not a square one, where one is needed."""
+    """An array that is not a matrix, or not a square one, where one is needed."""
 
 
 class MatrixError(WorkbenchError, LinAlgError):
@@ -210,7 +210,7 @@ class UsageError(WorkbenchError, ValueError):
 
 
 class MissingInputError(UsageError):
-    """A symbol that an expression needs has no value and is no input."""
+    """An expression needs a symbol that has no value and is not an input."""
 
 
 class UnusedInputError(UsageError):

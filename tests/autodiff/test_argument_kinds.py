@@ -76,7 +76,7 @@ def test_keyword_arguments_pass_through() -> None:
         ({"argnums": (0, 0)}, "names an argument twice"),
         ({"argnums": (0, -2)}, "names an argument twice"),
         ({"argnums": 0, "argnames": "x"}, "argnames='x' names an argument twice"),
-        ({"argnames": "nothing"}, "argnames='nothing' is no argument of this call"),
+        ({"argnames": "nothing"}, "argnames='nothing' is not an argument of this call"),
         ({"argnames": "scale"}, "it has x, w"),
         ({"argnums": ()}, "name no argument"),
     ],

@@ -61,7 +61,7 @@ def test_a_step_that_changes_a_shape_that_only_the_run_tells() -> None:
 
 
 def test_outputs_that_are_no_arrays() -> None:
-    refused(DtypeError, "no array of numbers", fn=lambda: "a", n_steps=2)
+    refused(DtypeError, "not an array of numbers", fn=lambda: "a", n_steps=2)
     refused(
         UsageError,
         "return outputs, wb.until(condition)",

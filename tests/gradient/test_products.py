@@ -169,7 +169,7 @@ def test_bad_arguments() -> None:
         Lop([y, y], x, [np.ones(2)])
     with pytest.raises(UsageError, match="eval_points holds 3 values, and wrt 2"):
         Rop(y, [x, x], [None, None, None])
-    with pytest.raises(UsageError, match="no expression"):
+    with pytest.raises(UsageError, match="not an expression"):
         Lop(3.0, x, 1.0)
 
 

@@ -183,7 +183,7 @@ rfftfreq(n, /, *, d=1.0, dtype=None, device=None)
 rfftn(x, /, *, s=None, axes=None, norm='backward')
 """
 
-#: What is no function.
+#: What is not a function.
 CONSTANTS = ("e", "inf", "nan", "newaxis", "pi")
 DTYPES = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"),

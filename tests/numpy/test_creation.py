@@ -197,15 +197,15 @@ def test_ends_with_a_gradient_are_refused() -> None:
 def test_devices_of_numpy() -> None:
     for make in (wnp.zeros, wnp.ones, wnp.empty, wnp.arange, wnp.eye):
         assert make(2, device="cpu").device == "cpu"
-        with pytest.raises(ValueError, match="'mars' is no device"):
+        with pytest.raises(ValueError, match="'mars' is not a device"):
             make(2, device="mars")
     for make in (wnp.zeros_like, wnp.ones_like, wnp.empty_like, wnp.asarray):
         assert make(np.ones(2), device="cpu").device == "cpu"
-        with pytest.raises(ValueError, match="'mars' is no device"):
+        with pytest.raises(ValueError, match="'mars' is not a device"):
             make(np.ones(2), device="mars")
     with pytest.raises(ValueError, match="lies on 'cpu'"):
         wnp.astype(np.ones(2), float, device="mars")
-    with pytest.raises(ValueError, match="is no device"):
+    with pytest.raises(ValueError, match="is not a device"):
         wnp.zeros(2, device=3)
 
 

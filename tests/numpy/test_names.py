@@ -155,9 +155,9 @@ def test_info() -> None:
     ]
     for name, dtype in info.dtypes().items():
         assert dtype == getattr(wnp, name)
-    with pytest.raises(ValueError, match="'text' is no kind of dtype"):
+    with pytest.raises(ValueError, match="'text' is not a kind of dtype"):
         info.dtypes(kind="text")
-    with pytest.raises(ValueError, match="'mars' is no device"):
+    with pytest.raises(ValueError, match="'mars' is not a device"):
         info.dtypes(device="mars")
 
 

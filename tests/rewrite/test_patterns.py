@@ -366,7 +366,7 @@ def test_a_pattern_is_called_by_its_source() -> None:
 
 
 def test_a_python_number_is_a_value_like_any_other() -> None:
-    """NumPy's functions make a scalar of it on the way, which is no step of a user's.
+    """NumPy's functions make a scalar of it, which is not a step of the user's.
 
     Of three sines each slope is halved, so d/dx is the product of ``1 + x cos(x²)``.
     """

@@ -34,7 +34,7 @@ def linear(W: Any, x: Any) -> Any:
 
 
 class Called:
-    """A rule that is no function, and has no name."""
+    """A rule that is not a function, and has no name."""
 
     def __call__(self, node: Any, *g: Any) -> Any:
         return [3 * x for x in node.vjp(*g)]

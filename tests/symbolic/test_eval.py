@@ -48,7 +48,7 @@ def test_lengths_may_change_from_call_to_call() -> None:
     [
         ({x: 1.0}, {}, MissingInputError, "Give a value: .eval({y: ...})."),
         (None, {}, MissingInputError, "'x' float64[]"),
-        ({x: 1.0, "z": 2.0}, {}, UsageError, "'z' is no symbol of it"),
+        ({x: 1.0, "z": 2.0}, {}, UsageError, "'z' is not one of its symbols"),
         (None, {"x": 1, "y": 1, "q": 1}, UsageError, "Its symbols are 'x', 'y'."),
         (1.0, {}, UsageError, "a mapping from symbols to values, not float"),
         ({x: 1j, y: 0.0}, {}, DtypeError, "the input 'x'"),
@@ -107,5 +107,5 @@ def test_a_gradient_by_many_symbols() -> None:
     start = process_time()
     assert g.eval(values) == 3.0
     assert process_time() - start < 2
-    with pytest.raises(UsageError, match="is no symbol of it"):
+    with pytest.raises(UsageError, match="is not one of its symbols"):
         g.eval({**values, squares[7]: 9.0})

@@ -23,9 +23,9 @@ def test_a_shape_that_is_none_leaves_all_lengths_open(make: Any, rank: int) -> N
     [
         (wb.vector, (1, 2), "a vector has 1 axes"),
         (wb.matrix, 3, "a matrix has 2 axes"),
-        (wb.vector, 3.0, "no tuple of lengths"),
-        (wb.matrix, (2.5, 3), "2.5 is no length"),
-        (wb.vector, (-1,), "-1 is no length"),
+        (wb.vector, 3.0, "not a tuple of lengths"),
+        (wb.matrix, (2.5, 3), "2.5 is not a length"),
+        (wb.vector, (-1,), "-1 is not a length"),
     ],
 )
 def test_A1_a_shape_that_does_not_fit(make: Any, shape: Any, told: str) -> None:
@@ -38,5 +38,7 @@ def test_names_of_several_symbols() -> None:
         assert [v.name for v in wb.scalars(*names)] == ["x", "y"]
         assert [v.ndim for v in wb.vectors(*names)] == [1, 1]
         assert [v.ndim for v in wb.matrices(*names)] == [2, 2]
-    with pytest.raises(UsageError, match=r"2 is no name\. Write them apart: 'x y'\."):
+    with pytest.raises(
+        UsageError, match=r"2 is not a name\. Write them apart: 'x y'\."
+    ):
         wb.scalars(2)  # type: ignore[arg-type]

@@ -230,7 +230,7 @@ def _as_dense(x: object) -> Any:
 
 
 def _mark_helpers(out: Tensor, op: Op, before: int) -> None:
-    """Say which nodes are no op of the user's: all but the op itself.
+    """Say which nodes are not ops of the user's: all but the op itself.
 
     Those only turn its operands and its result, and an override of a scope, which
     means the op, must not run at each of them too.

@@ -361,7 +361,7 @@ def check_expression(x: object, name: str, what: str) -> Tensor:
     if not isinstance(x, Tensor):
         shown = "None" if isinstance(x, DisconnectedType) else repr(x)
         raise UsageError(
-            f"{name}: {what} holds {shown}, which is no expression. Give Tensors:"
+            f"{name}: {what} holds {shown}, which is not an expression. Give Tensors:"
             " symbols (wb.scalar, wb.vector, ...), or what was computed from them."
         )
     if define.output_values(x) is not None:

@@ -286,7 +286,7 @@ def record_draws(x: Any) -> object:
 
 
 def check_complex(x: object, label: str, name: str) -> None:
-    """Refuse an argument of a complex derivative that is no complex number."""
+    """Refuse an argument of a complex derivative that is not complex."""
     dtype = types.spec_of(x).dtype
     if dtype.kind != "c":
         raise DtypeError(
@@ -317,7 +317,7 @@ def check_outputs(outputs: Sequence[Any], name: str) -> None:
             cure = (
                 "Does it end with a `return`?"
                 if y is None
-                else "What is no number can be given back beside them by has_aux=True."
+                else "has_aux=True returns other things with the numbers."
             )
             raise DtypeError(
                 f"{name} needs arrays or numbers; the function returned {y!r}. {cure}"
@@ -344,7 +344,7 @@ def chosen_arguments(
             numbers, bare = tuple(map(index, argnums)), False  # type: ignore[arg-type]
         except TypeError as error:
             raise UsageError(
-                f"{name}: argnums={argnums!r} is no position and no sequence of"
+                f"{name}: argnums={argnums!r} is neither a position nor a sequence of"
                 " positions. Count from 0, or give a name: argnames='x'."
             ) from error
     for n in numbers:
@@ -388,7 +388,7 @@ def _find_argument(
         return parameters.index(label)
     given = ", ".join([*parameters[: len(args)], *kwargs]) or "none by name"
     raise UsageError(
-        f"{name}: argnames={label!r} is no argument of this call; it has {given}."
+        f"{name}: argnames={label!r} is not an argument of this call; it has {given}."
     )
 
 

@@ -487,7 +487,7 @@ class Problem:
         except np.linalg.LinAlgError as error:
             raise MatrixError(
                 f"{self.name}: the derivative of the function at the root is singular"
-                f"{blame.user_line()}, so the root is no function of its parameters"
+                f"{blame.user_line()}, so the root is not a function of its parameters"
                 " there (a double root, or one that is not isolated). Start elsewhere,"
                 " or give tangent_solve."
             ) from error
@@ -616,7 +616,7 @@ def fixed_point(
         raise ConvergenceError(
             f"fixed_point: after max_steps={max_steps} steps the last still changed"
             f" {last:.2g}{blame.user_line()}. Give more steps, a larger tol, or a start"
-            " nearer by; a function that is no contraction there needs another"
+            " nearer by; a function that is not a contraction there needs another"
             " solver: see wb.custom_root."
         )
 

@@ -197,7 +197,7 @@ class LinearMap:
     Parameters
     ----------
     outputs
-        What is differentiated; what is no Tensor does not vary.
+        What is differentiated; what is not a Tensor does not vary.
     wrt
         What it is differentiated by.
     rules

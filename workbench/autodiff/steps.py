@@ -179,8 +179,8 @@ def with_inner_nodes(nodes: Sequence[Tensor], ruled: bool = False) -> list[Tenso
 
     ``ruled``: those too that no derivative reaches, since the op has a rule of its own.
 
-    What a derivative has made is no node of the user's, but may hold some: values that
-    it computes again.
+    What a derivative has made is not a node of the user's, but may hold some: values
+    that it computes again.
     """
     inside = [x for _, new in inner_nodes(nodes, ruled) for x in new]
     return [*nodes, *(x for x in inside if x.origin is None)]

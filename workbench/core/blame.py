@@ -374,7 +374,7 @@ def locate_error(
     text, kind = str(error), type(error)
     if text in NO_ARRAY:
         found = text.split("'")[1]
-        text, kind = f"an operand is of type {found}, which is no array", TypeError
+        text, kind = f"an operand is of type {found}, which is not an array", TypeError
     if kind not in PLAIN or kind is AttributeError or " (at " in text:
         return error
     shown = [

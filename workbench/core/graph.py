@@ -35,7 +35,7 @@ class Graph:
     Raises
     ------
     UsageError
-        If an input is no Tensor, or they are no lists.
+        If an input is not a Tensor, or they are no lists.
 
     Attributes
     ----------

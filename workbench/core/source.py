@@ -200,8 +200,8 @@ class Context(NamedTuple):
     ``scope`` is a path such as ``"encoder/layer1"``. ``code`` and ``lasti``,
     where set, stand in for the frame: a NumPy function that we build from
     several ops puts all of them on the line where the user called it. A ``helper``
-    is no op of the user's, but what another takes to run on a batch. ``block`` is the
-    innermost scope's, for where generators or tasks leave theirs open.
+    is not an op of the user's, but what another takes to run on a batch. ``block`` is
+    the innermost scope's, for where generators or tasks leave theirs open.
     """
 
     scope: str | None = None

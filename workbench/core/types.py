@@ -168,14 +168,14 @@ def strip_subclass(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """
     if isinstance(array, np.ma.MaskedArray):
         raise TraceError(
-            f"a masked array of shape {array.shape} is no operand of a program that is"
-            " differentiated: its mask would be lost. Write the mask,"
+            f"a masked array of shape {array.shape} cannot be differentiated: its mask"
+            " would be lost. Write the mask,"
             " np.where(x.mask, 0.0, x.data), and the NumPy functions with where=."
         )
     if isinstance(array, np.matrix):
         raise TraceError(
-            f"an np.matrix of shape {array.shape} is no operand of a program that is"
-            " differentiated: its * is @. Pass np.asarray(x), and write @."
+            f"an np.matrix of shape {array.shape} cannot be differentiated: its * is @."
+            " Pass np.asarray(x), and write @."
         )
     return np.asarray(array)
 

@@ -580,7 +580,7 @@ def _as_matrix(a: Operand, *more: Operand, **settings: Operand) -> Demand:
 
 
 def _vectors(*operands: Operand) -> None:
-    """Raise an error for coefficients that are no vectors, which NumPy broadcasts."""
+    """Raise an error for coefficients that are not vectors, which NumPy broadcasts."""
     if any(len(operand_lengths(x)) > 1 for x in operands):
         raise ValueError("the coefficients of a polynomial must be vectors in a rule")
 

@@ -31,7 +31,7 @@ STRONG = declare("strong")
 
 
 def check_symbols(name: str, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-    """Refuse inputs that are no symbols, one given twice, and outputs of no graph."""
+    """Refuse inputs that are not symbols, one given twice, and outputs of no graph."""
     seen: set[int] = set()
     for i, x in enumerate(inputs):
         if not isinstance(x, Tensor):

@@ -150,7 +150,7 @@ class FunctionCall:
         return self.tree(filled)
 
     def check_captures(self, flat: Sequence[Any], first: int) -> None:
-        """Raise an error if outputs depend on Tensors that are no arguments."""
+        """Raise an error if outputs depend on Tensors that are not arguments."""
         found = [y for y in flat if is_live(y)]
         if not found:
             return

@@ -82,7 +82,9 @@ class numeric_grad:
                     " complex numbers have derivatives. Pass it as .astype(float)."
                 )
         if eps is not None and not eps > 0:
-            raise UsageError(f"numeric_grad: eps={eps!r} is no step. Give one above 0.")
+            raise UsageError(
+                f"numeric_grad: eps={eps!r} is not a step. Give one above 0."
+            )
 
         narrow = False
 
@@ -293,7 +295,7 @@ def check_mode(mode: Any, name: str) -> None:
     """Refuse the name of a mode that there never was; modes have no effect here."""
     if isinstance(mode, str) and mode not in MODES:
         raise UsageError(
-            f"{name}: mode={mode!r} is no mode of Theano's. Those are"
+            f"{name}: mode={mode!r} is not a mode of Theano's. Those are"
             f" {', '.join(MODES)}; none has an effect here, so leave it out."
         )
 
@@ -347,7 +349,7 @@ def verify_grad(
     DtypeError
         If one of ``pt`` is not of float dtype.
     UsageError
-        If ``pt`` is no list, or ``mode`` is no mode of Theano's.
+        If ``pt`` is not a list, or ``mode`` is not a mode of Theano's.
 
     Examples
     --------

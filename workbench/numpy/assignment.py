@@ -147,7 +147,7 @@ def _find_users(x: Tensor) -> tuple[list[Tensor], bool]:
         root = next((i for i in top.inputs if _has_shared_memory(top, i)), None)
     fresh = type(top.params) is CopyParams
     if not fresh and any(_is_same_memory(i, top) for i in top.inputs):
-        return [], True  # with an array that is no Tensor: who holds it is not known
+        return [], True  # with an array that is not a Tensor: who holds it is not known
     users = _collect_users(top.serial)
     family = [top]
     for member in family:

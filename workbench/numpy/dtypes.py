@@ -69,7 +69,7 @@ def _find_library(device: object) -> ModuleType:
     Raises
     ------
     ValueError
-        For what is no device.
+        For what is not a device.
     """
     if is_host(device):
         return np
@@ -78,7 +78,7 @@ def _find_library(device: object) -> ModuleType:
         if found is not None and hasattr(found, "asarray"):
             return found
     raise ValueError(
-        f"{device!r} is no device. Write 'cpu', or x.device of an array that lies"
+        f"{device!r} is not a device. Write 'cpu', or x.device of an array that lies"
         " where the new one is to be."
     )
 
@@ -294,7 +294,7 @@ class Info:
         for one in kinds:
             if one not in KINDS:
                 raise ValueError(
-                    f"{one!r} is no kind of dtype. There are {', '.join(KINDS)}."
+                    f"{one!r} is not a kind of dtype. There are {', '.join(KINDS)}."
                 )
         names = [name for one in kinds for name in KINDS[one]]
         return {name: np.dtype(name) for name in dict.fromkeys(names)}
@@ -306,4 +306,4 @@ class Info:
 
 def _check_device(device: object) -> None:
     if not is_host(device) and device not in list_devices():
-        raise ValueError(f"{device!r} is no device. There are {list_devices()}.")
+        raise ValueError(f"{device!r} is not a device. There are {list_devices()}.")

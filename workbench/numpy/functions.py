@@ -189,7 +189,7 @@ def clip(
     x
         An array or a Tensor.
     min, max
-        The bounds, numbers or arrays that broadcast; None is no bound. NumPy takes
+        The bounds, numbers or arrays that broadcast; None sets no bound. NumPy takes
         both by position or both by name; the standard any mix.
     a_min, a_max
         NumPy's other names for them.

@@ -204,7 +204,7 @@ def clip(
     min: Array | None = None,
     max: Array | None = None,
 ) -> Array:
-    """`numpy.clip`; a bound of None is no bound."""
+    """`numpy.clip`; a bound of None sets no bound."""
     refuse_out("np.clip", out)
     low, high = a_min if min is None else min, a_max if max is None else max
     if low is None and high is None:

@@ -303,7 +303,7 @@ def as_length(n: Tensor) -> int | Dim:
         return n.op.measure_lengths(n.inputs, n.params)[2]["n"]
     if n.dtype.kind not in "iu" or shape_of(n) != ():
         raise TypeError(
-            f"{blame.describe(n)}{blame.user_line()} is no length: a length is one"
+            f"{blame.describe(n)}{blame.user_line()} is not a length: a length is one"
             " integer."
         )
     return shape_of(apply(ARANGE, (n,)))[0]

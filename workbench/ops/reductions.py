@@ -388,7 +388,7 @@ def logsumexp(
     )
     shift = np.where(np.isfinite(largest), largest, 0)
     power = np.where(nothing & np.isnan(a), -np.inf, a) - shift
-    if b is not None and dtype_of(power).kind == "f":  # 0 times infinity is no 0
+    if b is not None and dtype_of(power).kind == "f":  # 0 times infinity is not 0
         power = np.minimum(power, math.log(np.finfo(dtype_of(power)).max) - 1)
     parts = factor * np.exp(power)
     wide = promote_half(parts)

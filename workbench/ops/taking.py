@@ -362,7 +362,7 @@ for _function, _cure in (
     FUNCTIONS[_function] = _refuse_writing(f"np.{_function.__name__}", _cure)
 
 
-# Methods of arrays that are no functions of NumPy
+# Methods of arrays that are not functions of NumPy
 
 
 FUNCTION_METHODS["choose"] = choose

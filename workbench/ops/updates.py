@@ -268,8 +268,8 @@ class at:
                 f" Write wb.at(x)[index].{name}(...); wb.at(x)[...] means all."
             )
         raise AttributeError(
-            f"wb.at(x){blame.user_line()} is no array, and has no {name!r}. x itself"
-            " has what arrays have."
+            f"wb.at(x){blame.user_line()} is not an array, and has no {name!r}. x"
+            " itself has what arrays have."
         )
 
     def __setitem__(self, index: object, value: Array) -> None:

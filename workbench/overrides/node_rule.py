@@ -66,7 +66,7 @@ class NodeRunner(Runner):
             node._wildcards = self.node.names
 
     def varying_inputs(self, count: int) -> list[int]:
-        """Return the inputs that are no constants of the program."""
+        """Return the inputs that are not constants of the program."""
         return [i for i, x in enumerate(self.node.inputs) if isinstance(x, Tensor)]
 
     def locate(self, rule: object) -> str:

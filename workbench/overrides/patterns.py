@@ -200,7 +200,7 @@ class ByPattern(ByPart):
 
     @property
     def code(self) -> str:
-        """The Python that makes it, with functions by name that are no lambdas."""
+        """The Python that makes it, with functions by name that are not lambdas."""
         return self.write_code(lambda function, _: write_function(function))
 
     def write_code(self, write: WriteFunction) -> str:

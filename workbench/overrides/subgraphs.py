@@ -268,7 +268,7 @@ def cut_region(
         for x in node.inputs:
             if not isinstance(x, Tensor) or x.serial in place:
                 continue
-            # An identity without inputs is no op: a value that a function was given.
+            # An identity without inputs is a value that a function was given.
             if x.serial in values.inside and not (x.op is IDENTITY and not x.inputs):
                 stack.append(x)
             else:

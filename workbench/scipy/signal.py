@@ -239,7 +239,7 @@ def convolve2d(
     Raises
     ------
     ValueError
-        If an array is no matrix, or no array fits into the other for ``"valid"``.
+        If an array is not a matrix, or no array fits into the other for ``"valid"``.
 
     Examples
     --------

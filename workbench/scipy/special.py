@@ -63,7 +63,7 @@ def __getattr__(name: str) -> Any:
     found = getattr(_scipy, name, None)
     # With SCIPY_ARRAY_API=1 a function stands before the ufunc.
     found = getattr(found, "__wrapped__", found)
-    # SciPy's module also has names that are no functions: `__path__` is a list.
+    # SciPy's module also has names that are not functions: `__path__` is a list.
     if callable(found) and (found in UFUNCS or found in CALLS):
         return found
     full = f"scipy.special.{name}"

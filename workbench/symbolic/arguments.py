@@ -60,7 +60,7 @@ def as_pairs(given: Any, what: str, example: str) -> Iterator[tuple[Any, Any]]:
         for item in given:
             if not isinstance(item, (list, tuple)) or len(item) != 2:
                 raise UsageError(
-                    f"{what} is a mapping or a list of pairs; {item!r} is no pair."
+                    f"{what} is a mapping or a list of pairs; {item!r} is not a pair."
                     f" Write {what}={example}."
                 )
             yield item[0], item[1]
@@ -226,7 +226,7 @@ def _check_symbol(x: Any) -> None:
     if is_symbol(x):
         return
     if not isinstance(x, Tensor):
-        why, cure = "is no symbol", "Make one: wb.scalar('x'), wb.vector('v')."
+        why, cure = "is not a symbol", "Make one: wb.scalar('x'), wb.vector('v')."
     elif isinstance(x, Shared):
         why = "is a shared value, which every function that reads it finds by itself"
         cure = "Leave it out, and change it with set_value, givens= or updates=."
@@ -345,8 +345,8 @@ def check_value(value: Any, x: Tensor, position: int | None = None) -> Any:
             ) from error
     if value.dtype.kind not in "biufc" and spec.dtype.kind in "biufc":
         raise DtypeError(
-            f"the input {name} is given {_describe_argument(given)}, which is no array"
-            f" of numbers. It takes {spec}."
+            f"the input {name} is given {_describe_argument(given)}, which is not an"
+            f" array of numbers. It takes {spec}."
         )
     if not matches_lengths(value.shape, spec.shape):
         want, have = len(spec.shape), len(value.shape)

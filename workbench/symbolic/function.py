@@ -202,7 +202,7 @@ def function(
     UnusedInputError
         If nothing reads an input.
     UsageError
-        If an input is no symbol or is given twice, or an option does not fit.
+        If an input is not a symbol or is given twice, or an option does not fit.
     ShapeError, DtypeError
         If what is given or updated does not fit in its place.
 
@@ -224,7 +224,7 @@ def function(
         )
     if on_unused_input not in UNUSED:
         raise UsageError(
-            f"on_unused_input={on_unused_input!r} is none of {_as_list(UNUSED)}."
+            f"on_unused_input={on_unused_input!r} is not one of {_as_list(UNUSED)}."
         )
     if name is not None and not (isinstance(name, str) and name):
         raise UsageError(f"the name of a function is a text, not {name!r}.")
@@ -546,7 +546,11 @@ def evaluate(y: Tensor, values: Any, named: Mapping[str, Any]) -> Any:
                 continue
         if len(found) != 1:
             shown = quote_symbol(key) if isinstance(key, Tensor) else repr(key)
-            why = "is no symbol of it" if not found else "names several of its symbols"
+            why = (
+                "is not one of its symbols"
+                if not found
+                else "names several of its symbols"
+            )
             listed = ", ".join(map(quote_symbol, symbols)) or "none"
             raise UsageError(
                 f"eval of {blame.describe(y)}{blame.quote_site(y.site)}: {shown} {why}."

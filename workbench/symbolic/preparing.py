@@ -55,7 +55,7 @@ def check_updates(updates: Any) -> dict[Shared, Any]:
         if not isinstance(x, Shared):
             what = blame.describe(x) if isinstance(x, Tensor) else repr(x)
             raise UsageError(
-                f"updates: {what} is no shared value, and only such are written."
+                f"updates: {what} is not a shared value, and only such are written."
                 " Make one: w = wb.shared(0.0)."
             )
         if x in found:
@@ -100,7 +100,7 @@ def replace_symbols(outputs: list[Any], givens: Any) -> list[Any]:
     for x, value in as_pairs(givens, "givens", "{x: new}"):
         if not isinstance(x, Tensor):
             raise UsageError(
-                f"givens: {x!r} is no Tensor, so nothing reads it. Its keys are"
+                f"givens: {x!r} is not a Tensor, so nothing reads it. Its keys are"
                 " symbols, shared values or expressions."
             )
         if x in new:
@@ -118,7 +118,7 @@ def check_swaps(swap: Any, known: set[Shared]) -> dict[Tensor, Any]:
     for x, other in as_pairs(swap, "swap", "{w: other}"):
         for one in (x, other):
             if not isinstance(one, Shared):
-                raise UsageError(f"swap: {one!r} is no shared value.")
+                raise UsageError(f"swap: {one!r} is not a shared value.")
         if x not in known:
             raise UsageError(
                 f"swap: the function neither reads nor writes {x.describe()}."

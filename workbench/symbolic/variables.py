@@ -95,13 +95,15 @@ def _dtype(dtype: Any, name: str | None) -> np.dtype[Any]:
 def as_shape(made: Tensor, shape: Shape) -> tuple[Any, ...]:
     """Return the shape of a symbol as the user gave it, None for an unknown length."""
     if isinstance(shape, int) or not isinstance(shape, Sequence):
-        raise ShapeError(f"shape={shape!r} is no tuple of lengths. Write ({shape!r},).")
+        raise ShapeError(
+            f"shape={shape!r} is not a tuple of lengths. Write ({shape!r},)."
+        )
     for n in shape:
         if n is None or isinstance(n, Dim):
             continue
         if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 0:
             raise ShapeError(
-                f"shape={tuple(shape)!r}: {n!r} is no length. Give an integer from 0"
+                f"shape={tuple(shape)!r}: {n!r} is not a length. Give an integer from 0"
                 " on, or None for a length that is not known yet."
             )
     return tuple(
@@ -265,7 +267,7 @@ def _make_symbols(
         elif isinstance(part, (list, tuple)):
             found += part
         else:
-            raise UsageError(f"{part!r} is no name. Write them apart: 'x y'.")
+            raise UsageError(f"{part!r} is not a name. Write them apart: 'x y'.")
     if not found:
         raise UsageError("no name is given. Write them apart: 'x y'.")
     return tuple(make(name, dtype=dtype) for name in found)

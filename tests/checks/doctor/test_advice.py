@@ -292,7 +292,7 @@ def test_a_line_that_bounds_an_operand_changes_nothing_inside(
              "np.sqrt(np.sum(x**2))"]
 )  # fmt: skip
 def test_forms_of_other_dtypes(text: str, dtype: Any, rng: np.random.Generator) -> None:
-    """``sqrt(sum(z**2))`` of complex numbers is no length, for example."""
+    """``sqrt(sum(z**2))`` of complex numbers is not a length, for example."""
     f = program(f"return np.sum(np.real({text}))", given="x")
     scale = 0 if "sqrt" in text else 1e5 if dtype is np.float32 else 1e3
     sick = {"x": (scale * X).astype(dtype)}

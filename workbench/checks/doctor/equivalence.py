@@ -245,7 +245,7 @@ class _Part:
         self.others = dict(self._others(affected))
 
     def _others(self, affected: set[int]) -> Iterator[tuple[tuple[int, int], Any]]:
-        """Yield each operand that depends on none of those set and is no literal."""
+        """Yield each operand that depends on none of those set and is not a literal."""
         for node in self.nodes:
             for k, x in enumerate(node.inputs):
                 if isinstance(x, Tensor) and x.serial in affected:

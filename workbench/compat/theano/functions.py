@@ -245,7 +245,7 @@ def _input(x: ArrayLike) -> In:
     if isinstance(x, (list, tuple)):  # (variable, default)
         return In(x[0], value=x[1])
     if not isinstance(x, Tensor):
-        raise UsageError(f"theano.function: the input {x!r} is no variable.")
+        raise UsageError(f"theano.function: the input {x!r} is not a variable.")
     if isinstance(x, Shared):
         raise UsageError(
             f"theano.function: {x.describe()} is no input: functions read it by"

@@ -200,7 +200,7 @@ def type_of(x: Any) -> Any:
     """
     if gradients.is_null(x):
         return gradients.NullType(x.params["comment"])
-    # A length that is not known yet is no number.
+    # A length that is not known yet is not a number.
     return TensorType(x.dtype, tuple(isinstance(n, int) and n == 1 for n in x.shape))
 
 
@@ -267,7 +267,7 @@ def as_tensor_variable(
     if ndim is not None and ndim != made.ndim:
         if ndim < made.ndim:
             raise ShapeError(
-                f"a variable of {made.ndim} axes is no variable of {ndim} axes."
+                f"a variable of {made.ndim} axes is not a variable of {ndim} axes."
             )
         made = np.expand_dims(made, tuple(range(ndim - made.ndim)))
     return made

@@ -139,7 +139,7 @@ def read_flags(cls: Any) -> tuple[str, ...]:
         wrong = True
     if wrong:
         raise KernelError(
-            f"{cls.__qualname__}: flags = {cls.flags!r} are no flags of a compiler."
+            f"{cls.__qualname__}: flags = {cls.flags!r} are not flags of a compiler."
             ' Write flags = "-O3 -fopenmp".'
         )
     return tuple(found)

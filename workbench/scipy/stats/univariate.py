@@ -639,7 +639,7 @@ truncnorm = _Truncated(
 
 
 def _level(z: Array, c: Array) -> Array:
-    """Return log1p(-c z) / c, by its series near 0: c = 0 is no special point."""
+    """Return log1p(-c z) / c, by its series near 0: c = 0 is not a special point."""
     u = c * z
     near = np.abs(u) < 0.05
     a, b = np.where(near, u, 0), np.where(near, -1, u)
