@@ -166,6 +166,10 @@ class Jobs:
                 raise UsageError(f"{others[0].description}: wait for it, or stop it.")
             self._known[job] = None
 
+        if kind == "plot":
+            # Not in its thread: a library whose loading is interrupted stays broken.
+            import workbench.jupyter.figure  # noqa: F401
+
         def run() -> None:
             try:
                 work(job)
