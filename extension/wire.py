@@ -101,7 +101,7 @@ def type_of(schema: Schema) -> str:
         return " | ".join(map(type_of, schema.get("anyOf") or schema["oneOf"]))
     if schema.get("type") == "array":
         items = type_of(schema["items"])
-        pair = schema.get("minItems") == schema["maxItems"] == 2
+        pair = schema.get("minItems") == schema.get("maxItems") == 2
         return f"[{items}, {items}]" if pair else f"{items}[]"
     kinds: dict[Any, str] = {
         "integer": "number",

@@ -21,7 +21,7 @@ def total(x: Any, y: Any = None) -> Any:
 @pytest.mark.parametrize("argnums", ["x", 1.5, (0, "x"), slice(0, 1)])
 def test_positions(argnums: Any) -> None:
     for transform in (wb.grad, wb.jacobian, wb.hessian):
-        with pytest.raises(UsageError, match="no position and no sequence"):
+        with pytest.raises(UsageError, match="neither a position nor a sequence"):
             transform(total, argnums)(X)
 
 

@@ -98,3 +98,19 @@ def test_texts_and_none_among_the_operands() -> None:
         with pytest.raises(TypeError, match="not an array") as error:
             wb.grad(lambda x, f=f: np.sum(f(x)))(np.ones(3))
         assert "test_bad_axes.py" in str(error.value)
+
+
+def test_a_list_with_a_dtype_and_a_traced_mask_is_refused_with_the_line() -> None:
+    def f(x: Any) -> Any:
+        return np.mean([1.0, 2.0], dtype=float, where=x > 0)
+
+    with pytest.raises(TypeError, match="NumPy array or scalar") as error:
+        wb.grad(f)(np.ones(2))
+    assert "test_bad_axes.py" in str(error.value)
+
+
+def test_the_shape_of_a_transform_may_be_an_array() -> None:
+    with pytest.raises(ValueError, match=r"different lengths .*: \(.*2.*2.*\) and"):
+        wb.grad(
+            lambda x: np.sum(np.fft.fftn(x, s=np.array([2, 2]), axes=(0, 1, 2)).real)
+        )(np.ones((2, 2, 2)))

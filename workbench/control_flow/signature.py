@@ -86,7 +86,7 @@ def check_array(x: object, what: str) -> Array:
     if not hasattr(x, "dtype") or not hasattr(x, "shape"):
         x = np.asarray(x)
     if x.dtype.kind not in "biufc":
-        raise DtypeError(f"scan: {what} is {x!r}, no array of numbers.")
+        raise DtypeError(f"scan: {what} is {x!r}, not an array of numbers.")
     return x
 
 

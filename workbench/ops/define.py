@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from workbench.core import blame, dims
 from workbench.core.dims import Dim
@@ -65,6 +66,12 @@ def shape_of(x: Any) -> Shape:
 def dtype_of(x: Any) -> np.dtype[Any]:
     """Return the dtype of a Tensor, an array or a Python number."""
     return x.dtype if hasattr(x, "dtype") else np.result_type(type(x))
+
+
+def convert_dtype(a: Array, dtype: npt.DTypeLike) -> Array:
+    """Return an array in another dtype; NumPy refuses what is not an array."""
+    astype: Any = np.astype  # NumPy's stubs take no arrays but its own
+    return astype(a, dtype)
 
 
 def shape_of_first(x: Array, *others: Any, **params: Any) -> tuple[Any, ...]:

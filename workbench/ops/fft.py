@@ -279,7 +279,7 @@ def _grid(
     if len(lengths) != len(axes):
         raise ValueError(
             f"Shape and axes have different lengths{blame.user_line()}:"
-            f" {tuple(s or ())} and {tuple(axes)}."
+            f" {() if s is None else tuple(s)} and {tuple(axes)}."
         )
     return [_length(n) for n in lengths], axes
 

@@ -21,7 +21,15 @@ from workbench.core.dims import largest
 from workbench.core.op import Op, implements
 from workbench.core.tensor import Tensor, admit, apply
 from workbench.core.types import Array, ArrayLike, Axis, Params, Spec
-from workbench.ops.define import Compute, dtype_of, linear, op, refuse_out, shape_of
+from workbench.ops.define import (
+    Compute,
+    convert_dtype,
+    dtype_of,
+    linear,
+    op,
+    refuse_out,
+    shape_of,
+)
 from workbench.ops.elementwise import stop_gradient
 
 _add: Any = np.add.reduce
@@ -200,7 +208,7 @@ def sum_(
     """`numpy.sum`."""
     refuse_out("np.sum", out)
     if dtype is not None:
-        a = a.astype(dtype)
+        a = convert_dtype(a, dtype)
     if where is not True:
         a = np.where(where, a, 0)
     whole = axis is None and keepdims is False
@@ -241,7 +249,7 @@ def mean(
     """`numpy.mean`."""
     refuse_out("np.mean", out)
     if dtype is not None:
-        a = a.astype(dtype)
+        a = convert_dtype(a, dtype)
     if where is not True:
         wide = promote_half(a)
         total = np.sum(wide, axis=axis, keepdims=keepdims, where=where)  # a Tensor: so
@@ -305,7 +313,7 @@ def prod(
     """`numpy.prod`; its derivative is right where entries are 0."""
     refuse_out("np.prod", out)
     if dtype is not None:
-        a = a.astype(dtype)
+        a = convert_dtype(a, dtype)
     if where is not True:
         a = np.where(where, a, 1)
     y = apply(_prod_op, (a,), settings(axis, keepdims, a))

@@ -20,6 +20,7 @@ from workbench.core.tensor import admit, apply
 from workbench.core.types import Array, ArrayLike, Axis
 from workbench.ops.define import (
     admit_like,
+    convert_dtype,
     convert_like,
     dtype_of,
     linear,
@@ -126,7 +127,7 @@ def _answer_running(made: Op, standard: str, first: int) -> None:
     ) -> Array:
         refuse_out(f"np.{made.name}", out)
         if dtype is not None:
-            a = a.astype(dtype)
+            a = convert_dtype(a, dtype)
         if axis is None or (shape_of(a) == () and axis in (0, -1)):
             a, axis = np.ravel(a), 0
         axis = normal_axis(axis, len(shape_of(a)))

@@ -62,12 +62,7 @@ export class Graph {
   readonly count: number;
   readonly edgeCount: number;
 
-  /** A snapshot: its header and its buffers in the order of `header.columns`. */
-  static fromMessage(header: unknown, buffers: readonly DataView[]): Graph {
-    return Graph.fromHeader(checkHeader(header), buffers);
-  }
-
-  /** A snapshot whose header has been checked. */
+  /** A snapshot: its checked header, its buffers in the order of `header.columns`. */
   static fromHeader(header: IHeader, buffers: readonly DataView[]): Graph {
     const columns = decodeColumns(header.columns, buffers);
     return new Graph(header, checkColumns(header, columns), null);

@@ -51,24 +51,24 @@ export class Asking {
   ) {}
 
   undo(steps = 1): void {
-    this._command(kernel => kernel.command({ event: 'undo', steps }));
+    void this._command(kernel => kernel.command({ event: 'undo', steps }));
   }
 
   redo(steps = 1): void {
-    this._command(kernel => kernel.command({ event: 'redo', steps }));
+    void this._command(kernel => kernel.command({ event: 'redo', steps }));
   }
 
   enable({ id }: IOverride, enabled: boolean): void {
-    this._command(kernel => kernel.command({ event: 'switch', id, enabled }));
+    void this._command(kernel => kernel.command({ event: 'switch', id, enabled }));
   }
 
   remove({ id }: IOverride): void {
-    this._command(kernel => kernel.command({ event: 'remove', id }));
+    void this._command(kernel => kernel.command({ event: 'remove', id }));
   }
 
   /** Put an override at another place in the order. */
   move({ id }: IOverride, to: number): void {
-    this._command(kernel => kernel.command({ event: 'move', id, to }));
+    void this._command(kernel => kernel.command({ event: 'move', id, to }));
   }
 
   /** Give an override another rule and steps; rejects with the reason where it is refused. */
@@ -86,7 +86,7 @@ export class Asking {
 
   /** Check all gradients, or ask the doctor. */
   run(kind: JobKind): void {
-    this._command(kernel => kernel.run(kind));
+    void this._command(kernel => kernel.run(kind));
   }
 
   /** Stop that; what was found until then is kept. */
@@ -94,19 +94,22 @@ export class Asking {
     this._host.connection?.stop();
   }
 
-  /** Attach the fix of a finding, and look again at what is left to find. */
-  fix(finding: number): void {
-    this._command(async kernel => {
+  /** Attach the fix of a finding, and look again; resolves when that is over. */
+  async fix(finding: number): Promise<void> {
+    await this._command(async kernel => {
       await kernel.command({ event: 'fix', finding });
       await kernel.run('diagnose');
     });
   }
 
-  private _command(ask: (kernel: GraphConnection) => Promise<void>): void {
+  /** Ask the kernel; what it refuses is said in the banner. */
+  private async _command(
+    ask: (kernel: GraphConnection) => Promise<void>
+  ): Promise<void> {
     const { connection } = this._host;
     if (connection !== null) {
       this._clear();
-      ask(connection).catch((error: unknown) => {
+      await ask(connection).catch((error: unknown) => {
         this._host.say(errorText(error), 'error');
       });
     }

@@ -43,11 +43,12 @@ export function CopyLink({
   code: string;
   label: string;
 }): JSX.Element {
-  const [copied, setCopied] = useState(false);
+  // The code that was copied, and shown: of another one neither is said.
+  const [copied, setCopied] = useState<string | null>(null);
   const [shown, setShown] = useState<string | null>(null);
   useEffect(() => {
-    const rest = (): void => setCopied(false);
-    const timer = copied ? setTimeout(rest, SAID) : undefined;
+    const rest = (): void => setCopied(null);
+    const timer = copied !== null ? setTimeout(rest, SAID) : undefined;
     return () => clearTimeout(timer);
   }, [copied]);
   return (
@@ -57,12 +58,12 @@ export function CopyLink({
         title={code}
         onClick={() => {
           setShown(host.connection === null ? code : null);
-          void host.copy(code).then(setCopied);
+          void host.copy(code).then(done => setCopied(done ? code : null));
         }}
       >
-        {copied ? 'Copied' : label}
+        {copied === code ? 'Copied' : label}
       </Button>
-      {shown !== null && (
+      {shown === code && (
         <div className="workbench-Array workbench-Copied">
           <div className="workbench-Quiet">{STRANGE}</div>
           <pre>{shown}</pre>

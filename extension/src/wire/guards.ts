@@ -5,7 +5,7 @@
 
 import { bytesOf, checkColumnList } from './columns';
 import { type IHeader, type IMatrix, type ISaved, type KernelMessage, SCHEMA } from './protocol';
-import { PictureError, quoted, read, tagsOf } from './schema';
+import { PictureError, quoted, read, tagsOf, visible } from './schema';
 
 /** The fields of an object; of anything else, none. */
 function fieldsOf(value: unknown): Record<string, unknown> {
@@ -20,7 +20,7 @@ function checkSchema(data: unknown, header: unknown = data): void {
     throw new PictureError(`there is no schema ${quoted(schema)}; the first one is 1`);
   }
   if (schema > SCHEMA) {
-    const writer = typeof version === 'string' ? version.slice(0, 40) : '(unknown)';
+    const writer = typeof version === 'string' ? visible(version.slice(0, 40)) : '(unknown)';
     throw new PictureError(
       `this picture was written by workbench ${writer} with schema ${schema}; ` +
         `this page reads up to ${SCHEMA}: update autodiff-workbench`
@@ -31,8 +31,16 @@ function checkSchema(data: unknown, header: unknown = data): void {
 /** A header as the kernel or a notebook holds it; the columns come later. */
 export function checkHeader(value: unknown): IHeader {
   checkSchema(value);
-  const header = read('Header', value, 'the header') as IHeader;
-  checkColumnList(header.columns);
+  return checkLists(read('Header', value, 'the header') as IHeader);
+}
+
+/** Neither a column is listed twice nor an override, which the page knows by its id. */
+function checkLists(header: IHeader): IHeader {
+  const { columns, overrides } = header;
+  checkColumnList(columns);
+  if (new Set(overrides.map(({ id }) => id)).size < overrides.length) {
+    throw new PictureError('two of the overrides have one id');
+  }
   return { ...header, schema: SCHEMA };
 }
 
@@ -42,8 +50,7 @@ export function checkSaved(value: unknown): { header: IHeader; buffers: DataView
   checkSchema(value, inner);
   checkSchema(inner);
   const saved = read('Saved', value, 'the saved picture') as ISaved;
-  const header = { ...saved.header, schema: SCHEMA };
-  checkColumnList(header.columns);
+  const header = checkLists(saved.header);
   if (saved.buffers.length !== header.columns.length) {
     throw new PictureError(
       `the saved picture names ${header.columns.length} columns and holds ` +

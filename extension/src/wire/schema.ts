@@ -1,6 +1,6 @@
 /**
  * What comes from the kernel or out of a saved notebook is not trusted. It is checked
- * here by the schema that `extension/wire.py` writes, in the same way as in
+ * here by the schema that `extension/wire.py` writes, as in
  * `workbench/session/wire/schema.py`; an error says where it is wrong, and how.
  */
 
@@ -210,7 +210,12 @@ function checkText({ maxLength, encoded }: ISchema, value: unknown): string {
       `has ${value.length} characters; this page takes at most ${maxLength!}`
     );
   }
-  return encoded === undefined ? value.replace(UNSEEN, written) : value;
+  return encoded === undefined ? visible(value) : value;
+}
+
+/** A text in which what would not be seen is written out. */
+export function visible(text: string): string {
+  return text.replace(UNSEEN, written);
 }
 
 /** A character as Python and JavaScript write it in a string. */

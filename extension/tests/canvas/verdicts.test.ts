@@ -9,7 +9,7 @@ import { Scene } from '../../src/canvas/scene';
 import { describe as describeItem } from '../../src/canvas/tooltip';
 import { itemsOf, pillsOf } from '../../src/layout/items';
 import { layOut } from '../../src/layout/layout';
-import { Graph } from '../../src/model/graph';
+import type { Graph } from '../../src/model/graph';
 import { isAlarming, verdictsOf } from '../../src/model/verdicts';
 import { nodeSentence, summaryOf } from '../../src/ui/words';
 import { checkedNetwork, finding, nodeCheck } from '../helpers/checked';
@@ -22,9 +22,10 @@ import {
   clipOfH,
   network
 } from '../helpers/network';
+import { readGraph } from '../helpers/programs';
 
 const graphOf = ({ header, buffers }: INetwork): Graph =>
-  Graph.fromMessage(header, buffers);
+  readGraph(header, buffers);
 
 function sceneOf(graph: Graph, folded: ReadonlySet<string> = new Set()): Scene {
   const items = itemsOf(graph, folded);

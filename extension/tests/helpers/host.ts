@@ -1,11 +1,11 @@
 /** A host for one part of a panel: it does what it is told and keeps a record. */
 
 import type { GraphConnection } from '../../src/model/connection';
-import { Graph } from '../../src/model/graph';
 import { GraphState } from '../../src/model/state';
 import { Asking, type IHost } from '../../src/panels/host';
 import type { PlotKind } from '../../src/wire/protocol';
 import { type INetwork, network } from './network';
+import { readGraph } from './programs';
 
 export class RecordingHost implements IHost {
   constructor(readonly connection: GraphConnection | null = null) {
@@ -23,7 +23,7 @@ export class RecordingHost implements IHost {
   readonly inspectorOpen = true;
 
   show({ header, buffers }: INetwork): void {
-    this.state.setGraph(Graph.fromMessage(header, buffers), 'values');
+    this.state.setGraph(readGraph(header, buffers), 'values');
   }
 
   say(message: string): void {

@@ -5,6 +5,7 @@
  */
 
 import { Graph } from '../../src/model/graph';
+import { checkHeader } from '../../src/wire/guards';
 import {
   ColumnName,
   IColumn,
@@ -14,6 +15,11 @@ import {
   SCHEMA,
   STATISTICS
 } from '../../src/wire/protocol';
+
+/** The graph of a snapshot: its header and its buffers, as the kernel sends them. */
+export function readGraph(header: unknown, buffers: readonly DataView[]): Graph {
+  return Graph.fromHeader(checkHeader(header), buffers);
+}
 
 interface INode {
   kind: (typeof KINDS)[number];
@@ -66,7 +72,7 @@ export class Program {
 
   graph(): Graph {
     const { header, buffers } = this.encode();
-    return Graph.fromMessage(header, buffers);
+    return readGraph(header, buffers);
   }
 
   private _add(

@@ -4,10 +4,11 @@ import { Graph } from '../../src/model/graph';
 import { type Change, GraphState } from '../../src/model/state';
 import type { IFinding } from '../../src/wire/protocol';
 import { H, LOSS, PRODUCT, SCALED, T, W, X, network } from '../helpers/network';
+import { readGraph } from '../helpers/programs';
 
 function graphOf(changes: Parameters<typeof network>[1] = {}): Graph {
   const { header, buffers } = network([], changes);
-  return Graph.fromMessage(header, buffers);
+  return readGraph(header, buffers);
 }
 
 describe('GraphState', () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { Graph } from '../../src/model/graph';
+import type { Graph } from '../../src/model/graph';
 import {
   checkSentences,
   effectText,
@@ -11,10 +11,11 @@ import {
 } from '../../src/ui/words';
 import type { IOverride } from '../../src/wire/protocol';
 import { H, LOSS, PRODUCT, SCALED, W, clipOfH, network } from '../helpers/network';
+import { readGraph } from '../helpers/programs';
 
 function graphOf(overrides: IOverride[] = []): Graph {
   const { header, buffers } = network(overrides);
-  return Graph.fromMessage(header, buffers);
+  return readGraph(header, buffers);
 }
 
 describe('what is said about steps', () => {

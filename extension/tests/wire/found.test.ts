@@ -2,10 +2,10 @@
 
 import { describe, expect, test } from 'vitest';
 
-import { Graph } from '../../src/model/graph';
 import { checkHeader, checkMessage } from '../../src/wire/guards';
 import { checkedNetwork, finding, nodeCheck } from '../helpers/checked';
 import { H, LOSS, PRODUCT, W, clipOfH, network } from '../helpers/network';
+import { readGraph } from '../helpers/programs';
 
 type Data = Record<string, unknown>;
 
@@ -31,7 +31,7 @@ function changed(path: string, value: unknown): Data {
 describe('checks and findings', () => {
   test('come through as they are', () => {
     const { header, buffers } = whole();
-    const graph = Graph.fromMessage(header, buffers);
+    const graph = readGraph(header, buffers);
     expect(graph.header.check).toEqual(header.check);
     expect(graph.header.findings).toEqual(header.findings);
     expect(graph.header.overrides).toEqual(header.overrides);
@@ -55,7 +55,7 @@ describe('checks and findings', () => {
     delete override['covered'];
     delete override['steps'];
     delete override['note'];
-    const graph = Graph.fromMessage(old, buffers);
+    const graph = readGraph(old, buffers);
     expect(graph.header.check).toBeNull();
     expect(graph.header.findings).toBeNull();
     expect(graph.header.history).toEqual({ done: [], undone: [] });
@@ -68,7 +68,7 @@ describe('checks and findings', () => {
     const { header, buffers } = checkedNetwork([nodeCheck(H, 'overridden')], {
       changed: { change: 1, by: ['stop'], words: 'overrides (stop) change W by 100 %' }
     });
-    const { check } = Graph.fromMessage(header, buffers).header;
+    const { check } = readGraph(header, buffers).header;
     expect(check).toEqual(header.check);
     expect([check?.ok, check?.verdict]).toEqual([true, 'changed']);
     expect(check?.gradients[0]).toMatchObject({ change: 1, by: ['stop'] });
@@ -88,14 +88,14 @@ describe('checks and findings', () => {
       delete at['change'];
       delete at['by'];
     }
-    const { check } = Graph.fromMessage(old, buffers).header;
+    const { check } = readGraph(old, buffers).header;
     expect(check).toMatchObject({ ok, verdict, changes: '' });
     expect(check?.gradients).toMatchObject([{ ok, verdict, change: null, by: [] }]);
   });
 
   test('a patch that takes the check away takes its columns too', () => {
     const { header, buffers } = whole();
-    const graph = Graph.fromMessage(header, buffers).patched({ check: null }, [], []);
+    const graph = readGraph(header, buffers).patched({ check: null }, [], []);
     expect(graph.isChecked).toBe(false);
     expect(graph.check(H)).toBe('unchecked');
   });
@@ -134,7 +134,7 @@ describe('checks and findings', () => {
     const { header, buffers } = whole();
     const at = header.columns.findIndex(({ name }) => name === 'check');
     buffers[at].setUint8(0, 6);
-    expect(() => Graph.fromMessage(header, buffers)).toThrow('check[0] is 6');
+    expect(() => readGraph(header, buffers)).toThrow('check[0] is 6');
   });
 });
 

@@ -4,7 +4,8 @@ import { Graph } from '../../src/model/graph';
 import { PictureError } from '../../src/wire/schema';
 import { checkHeader, checkMessage, checkSaved } from '../../src/wire/guards';
 import { type ColumnName, type IHeader } from '../../src/wire/protocol';
-import { encodeColumn, network } from '../helpers/programs';
+import { clipOfH } from '../helpers/network';
+import { encodeColumn, readGraph, network } from '../helpers/programs';
 
 /** A snapshot of the network with one column replaced. */
 function withColumn(name: ColumnName, values: number[]): () => Graph {
@@ -13,7 +14,7 @@ function withColumn(name: ColumnName, values: number[]): () => Graph {
   const { column, buffer } = encodeColumn(name, values);
   header.columns[at] = column;
   buffers[at] = buffer;
-  return () => Graph.fromMessage(header, buffers);
+  return () => readGraph(header, buffers);
 }
 
 function base64(view: DataView): string {
@@ -32,6 +33,13 @@ describe('schema', () => {
     expect(() => checkHeader({ ...header, schema: 7, version: '9.2.0' })).toThrow(
       'this picture was written by workbench 9.2.0 with schema 7; ' +
         'this page reads up to 2: update autodiff-workbench'
+    );
+  });
+
+  test('what would not be seen of its version is written out', () => {
+    const { header } = network().encode();
+    expect(() => checkHeader({ ...header, schema: 7, version: '9\u202e2' })).toThrow(
+      'written by workbench 9\\u202e2 with'
     );
   });
 
@@ -62,6 +70,11 @@ describe('headers', () => {
     ],
     ['an output beyond', h => ({ ...h, output: 14 }), 'output is 14; it must be'],
     ['a wrt beyond', h => ({ ...h, wrt: [1, 99] }), 'wrt[1] is 99; it must be from 0'],
+    [
+      'an override twice',
+      h => ({ ...h, overrides: [clipOfH(), clipOfH()] }),
+      'two of the overrides have one id'
+    ],
     [
       'a column twice',
       h => ({ ...h, columns: [h.columns[0], h.columns[0]] }),
@@ -110,14 +123,14 @@ describe('columns', () => {
   test('a buffer of the wrong size', () => {
     const { header, buffers } = network().encode();
     buffers[1] = new DataView(new ArrayBuffer(4));
-    expect(() => Graph.fromMessage(header, buffers)).toThrow(
+    expect(() => readGraph(header, buffers)).toThrow(
       'column op should have 14 entries of int32, 56 bytes; it has 4'
     );
   });
 
   test('too few buffers', () => {
     const { header, buffers } = network().encode();
-    expect(() => Graph.fromMessage(header, buffers.slice(1))).toThrow(
+    expect(() => readGraph(header, buffers.slice(1))).toThrow(
       '18 columns were announced, 17 buffers came'
     );
   });
@@ -125,7 +138,7 @@ describe('columns', () => {
   test('a column that is missing', () => {
     const { header, buffers } = network().encode();
     header.columns.pop();
-    expect(() => Graph.fromMessage(header, buffers.slice(0, -1))).toThrow(
+    expect(() => readGraph(header, buffers.slice(0, -1))).toThrow(
       'the column override is missing'
     );
   });
@@ -157,7 +170,7 @@ describe('columns', () => {
     const { header, buffers } = network().encode();
     const at = header.columns.findIndex(column => column.name === 'inputs');
     buffers[at].setInt32(0, 13, true);
-    expect(() => Graph.fromMessage(header, buffers)).toThrow(
+    expect(() => readGraph(header, buffers)).toThrow(
       'node 2 reads node 13; it can only read earlier ones'
     );
   });
@@ -178,7 +191,7 @@ describe('columns', () => {
       bytes.set(new Uint8Array(view.buffer), 3);
       return new DataView(bytes.buffer, 3);
     });
-    expect(Graph.fromMessage(header, shifted).gradNorm(5)).toBe(0.31);
+    expect(readGraph(header, shifted).gradNorm(5)).toBe(0.31);
   });
 });
 

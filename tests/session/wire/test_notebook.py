@@ -76,6 +76,23 @@ def test_large_pictures_are_saved_smaller_and_the_largest_not_at_all() -> None:
     assert save_snapshot(shown) is None
 
 
+def test_a_deep_value_is_quoted_by_its_beginning() -> None:
+    """Deeper than Python writes, as JSON may be."""
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(SnapshotError, match=r"nodes is \[+\.\.\.\]+, not a whole"):
+        read_saved(damage("header.nodes", deep))
+
+
+def test_the_version_of_a_newer_schema_is_text_that_can_be_sent() -> None:
+    newer = json.loads(FILE.read_text())
+    newer["header"].update(version="\ud800" * 100, schema=10**5000)
+    with pytest.raises(SnapshotError, match="a number of 16610 bits") as caught:
+        read_saved(newer)
+    assert len(str(caught.value).encode()) < 500
+
+
 def test_a_newer_schema_is_refused_by_name_and_number() -> None:
     newer = json.loads(FILE.read_text())
     newer["schema"] = SCHEMA + 1
@@ -119,6 +136,16 @@ def encoded(name: str, entry: int, value: float) -> tuple[str, str]:
     return f"buffers.{at}", base64.b64encode(column.tobytes()).decode()
 
 
+def wrapped(name: str) -> tuple[str, str]:
+    """The golden buffer of starts that fall where their difference wraps round."""
+    at = column_at(name)
+    column = np.frombuffer(
+        base64.b64decode(json.loads(FILE.read_text())["buffers"][at]), np.int32
+    ).copy()
+    column[1:4] = 2**31 - 1, -(2**31), -1
+    return f"buffers.{at}", base64.b64encode(column.tobytes()).decode()
+
+
 DAMAGES: list[tuple[str, Any, str]] = [
     ("schema", "1", "its schema is '1'"),
     ("schema", 0, "its schema is 0"),
@@ -144,13 +171,13 @@ DAMAGES: list[tuple[str, Any, str]] = [
     (
         "header.columns.1.name",
         "kind",
-        "columns[1] is {'name': 'kind', 'dtype': 'int32'",
+        "'name': 'kind'}: twice or mistyped",
     ),
     ("header.columns.0.dtype", "object", "columns[0].dtype is 'object', not one of"),
     (
         "header.columns.0.dtype",
         "int32",
-        "'dtype': 'int32', 'length': 24}: twice or mis",
+        "columns[0] is {'dtype': 'int32', 'length': 24, 'name': 'kind'}: twice or mis",
     ),
     ("header.columns.0.length", 25, "the buffer of kind has 24 bytes, not 25"),
     ("buffers", [], "one buffer for each column"),
@@ -161,6 +188,12 @@ DAMAGES: list[tuple[str, Any, str]] = [
     (*encoded("inputs", 0, 23), "a node reads one that does not stand before it"),
     (*encoded("inputs", 0, -1), "a node reads one that does not stand before it"),
     (*encoded("input_start", 3, 20), "input_start does not rise"),
+    # From 2**31 - 1 to -2**31 a difference of 32 bits is 1.
+    (*wrapped("input_start"), "input_start does not rise"),
+    (*wrapped("saved_start"), "saved_start does not rise"),
+    ("header.overrides.1.id", 1, "two of its overrides have one id"),
+    ("header.overrides.0.id", 2**53, "overrides[0].id is 9007199254740992, not a"),
+    ("header.overrides.0.id", 10**400, "a number of 1329 bits, not a whole number"),
     (*encoded("saved", 0, 24), "saved must be whole numbers from 0 to 23"),
     (*encoded("override", 0, 3), "override must be whole numbers from -1 to 2"),
 ]

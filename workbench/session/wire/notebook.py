@@ -25,7 +25,7 @@ from workbench.session.wire.protocol import (
     Header,
     Saved,
 )
-from workbench.session.wire.schema import WireError, quote, read
+from workbench.session.wire.schema import WireError, clean_text, quote, read
 
 #: From so many nodes on, a picture is saved without the values that rules read,
 #: and its numbers keep seven digits, so that compressed notebooks stay small.
@@ -89,6 +89,9 @@ def read_saved(data: object) -> Snapshot:
     except WireError as error:
         refuse(str(error))
     header = whole["header"]
+    ids = [override["id"] for override in header["overrides"]]
+    if len({*ids}) < len(ids):
+        refuse("two of its overrides have one id")
     columns = read_columns(header["columns"], whole["buffers"])
     check_columns(columns, header)
     return Snapshot(header, columns)
@@ -104,11 +107,11 @@ def check_schema(data: object) -> None:
             refuse(f"its schema is {quote(schema)}")
         if schema > SCHEMA:
             version = header.get("version")
-            writer = version[:40] if isinstance(version, str) else "(unknown)"
+            writer = version if isinstance(version, str) else "(unknown)"
             raise SnapshotError(
-                f"this picture was written by workbench {writer} with schema {schema};"
-                f" this one reads up to {SCHEMA}: update autodiff-workbench, or run the"
-                " cell again to draw it anew."
+                f"this picture was written by workbench {clean_text(writer, 40)} with"
+                f" schema {quote(schema)}; this one reads up to {SCHEMA}: update"
+                " autodiff-workbench, or run the cell again to draw it anew."
             )
 
 
@@ -185,5 +188,11 @@ def check_columns(columns: Mapping[str, Array], header: Header) -> None:
 
 def check_starts(starts: Array, end: int, name: str) -> None:
     """Raise an error unless starts rise from 0 to the end of their list."""
-    if starts[0] != 0 or starts[-1] != end or bool(np.any(np.diff(starts) < 0)):
+    if (
+        starts[0] != 0
+        or starts[-1] != end
+        or bool(
+            np.any(starts[1:] < starts[:-1])  # a difference of two could wrap round
+        )
+    ):
         refuse(f"{name} does not rise from 0 to {end}")

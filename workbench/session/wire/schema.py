@@ -1,10 +1,12 @@
 """The types of the wire as JSON Schema, and the check of data by it.
 
-`extension/src/wire/schema.ts` checks by the same schema in the same way.
+`extension/src/wire/schema.ts` checks by the same schema. It counts the characters of a
+text in units of UTF-16, and writes out those that would not be seen.
 """
 
 from __future__ import annotations
 
+import reprlib
 import sys
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -30,8 +32,8 @@ Sizes = Mapping[str, int]
 
 #: The beginning of a reference to a definition.
 REFERENCE = "#/$defs/"
-#: The largest number; a whole number of JSON may be larger.
-LARGEST = sys.float_info.max
+#: The largest number, and the largest whole number that the page tells from the next.
+LARGEST, LARGEST_INTEGER = sys.float_info.max, 2**53 - 1
 #: The most characters of a text that is sent, and of a value that an error quotes.
 MOST_SENT, MOST_QUOTED = 2000, 200
 SCALARS = {str: "string", int: "integer", float: "number", bool: "boolean"}
@@ -54,6 +56,8 @@ def describe_type(kind: Any, found: dict[str, Schema]) -> Schema:
         title = keywords.pop("title", None)
         late = {k: keywords.pop(k) for k in ("choose", "default") if k in keywords}
         schema = {**describe_type(arguments[0], found), **keywords}
+        if "most" in schema:
+            schema.pop("maxItems", None)
         if title is not None:
             found[title] = schema
             schema = {"$ref": REFERENCE + title}
@@ -236,7 +240,7 @@ def check_text(schema: Schema, value: Any, sizes: Sizes) -> str:
 
 def check_integer(schema: Schema, value: Any, sizes: Sizes) -> int:
     """Return a whole number of the range of a schema."""
-    if type(value) is not int:
+    if type(value) is not int or abs(value) > LARGEST_INTEGER:
         raise WireError(f"is {quote(value)}, not a whole number")
     low = schema.get("minimum", value)
     high = sizes[schema["below"]] - 1 if "below" in schema else schema.get("maximum")
@@ -286,9 +290,22 @@ def find_option(schema: Schema, value: Any) -> Schema:
     raise error
 
 
+class Quotation(reprlib.Repr):
+    """Write a value as Python does, but of one that is deep or long the beginning."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel, self.maxlist, self.maxdict = 3, 6, 6
+        self.maxstring = self.maxother = MOST_QUOTED
+
+    def repr_int(self, x: int, level: int) -> str:
+        """Return a whole number; of a huge one only how long it is."""
+        return repr(x) if x.bit_length() <= 64 else f"a number of {x.bit_length()} bits"
+
+
 def quote(value: object) -> str:
     """Return a value as an error quotes it."""
-    return clean_text(repr(value), MOST_QUOTED)
+    return clean_text(Quotation().repr(value), MOST_QUOTED)
 
 
 def clean_text(text: str, most: int = MOST_SENT) -> str:

@@ -116,7 +116,7 @@ const SHOWN: readonly { status: Status; one: string; many: string }[] = [
   }
 ];
 
-const MODES: Record<string, string> = { rev: 'reverse mode', fwd: 'forward mode' };
+const MODES = new Map([['rev', 'reverse mode'], ['fwd', 'forward mode']]);
 
 function drawGradientCheck(host: IHost): JSX.Element {
   const { graph } = host.state;
@@ -204,7 +204,7 @@ function drawLine(text: string): JSX.Element {
 
 function drawRow(host: IHost, graph: Graph, row: INodeCheck): JSX.Element {
   const { node, status, mode, place, expected, got, ratio, text } = row;
-  const entry = [place, MODES[mode] ?? mode].filter(Boolean).join(' · ');
+  const entry = [place, MODES.get(mode) ?? mode].filter(Boolean).join(' · ');
   return (
     <li
       className={classes(

@@ -1,6 +1,6 @@
 /** What the doctor found: each with what would mend it, and those of one node. */
 
-import type { JSX, ReactNode } from 'react';
+import { type JSX, type ReactNode, useState } from 'react';
 
 import type { Graph } from '../../model/graph';
 import { Button, Icon, classes } from '../../ui/controls';
@@ -45,16 +45,16 @@ export function FindingCard(props: IFindingProps): JSX.Element {
       {evidence !== '' && <p className="workbench-Evidence">{evidence}</p>}
       {cause !== '' && <p className="workbench-Quiet">{cause}</p>}
       {!atNode && <SourceLine host={host} graph={graph} node={node} />}
-      {fix !== null && drawFix(props, fix)}
+      {fix !== null && <Fix {...props} />}
     </section>
   );
 }
 
-function drawFix(
-  { host, graph, finding }: IFindingProps,
-  fix: NonNullable<IFinding['fix']>
-): JSX.Element {
+function Fix({ host, graph, finding }: IFindingProps): JSX.Element {
+  const fix = finding.fix!;
   const { findings } = graph.header;
+  // Once: when it is attached, the finding is of before that change.
+  const [asked, setAsked] = useState<IFinding | null>(null);
   const stale = findings?.stale ?? true;
   return (
     <div className="workbench-Fix">
@@ -64,16 +64,16 @@ function drawFix(
         {fix.attachable && host.connection !== null && (
           <Button
             look="primary"
-            disabled={stale}
+            disabled={stale || asked === finding}
             title={
               stale
                 ? 'Of the session before its last change: diagnose again first'
                 : fix.text
             }
-            onClick={event => {
-              // Once: when it is attached, the finding is of before that change.
-              event.currentTarget.disabled = true;
-              host.asking.fix(findings?.list.indexOf(finding) ?? -1);
+            onClick={() => {
+              setAsked(finding);
+              const place = findings?.list.indexOf(finding) ?? -1;
+              void host.asking.fix(place).then(() => setAsked(null));
             }}
           >
             Attach fix

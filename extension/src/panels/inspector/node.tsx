@@ -245,8 +245,8 @@ function drawFacts(graph: Graph, node: number, detail: IDetail | null): JSX.Elem
         <Fragment key={i}>
           <dt>{name}</dt>
           <dd title={lines.join('\n')}>
-            {lines.map(text => (
-              <div key={text}>{text}</div>
+            {lines.map((text, line) => (
+              <div key={line}>{text}</div>
             ))}
           </dd>
         </Fragment>

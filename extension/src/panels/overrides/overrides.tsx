@@ -274,8 +274,8 @@ function drawEffects(graph: Graph, override: IOverride): JSX.Element | null {
   }
   return (
     <dl className="workbench-Facts workbench-mod-effects">
-      {effects.map(effect => (
-        <Fragment key={effect.node}>
+      {effects.map((effect, i) => (
+        <Fragment key={i}>
           <dt>{`∂${graph.header.output_name}/∂${effect.name}`}</dt>
           <dd className={effect.relative === 0 ? 'workbench-mod-none' : ''}>
             {effectText(effect)}

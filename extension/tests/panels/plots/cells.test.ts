@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest';
 
-import { Graph } from '../../../src/model/graph';
 import { Cells, partOf, sameWindow, startsOf } from '../../../src/panels/plots/cells';
 import { readMatrix, readTexts } from '../../../src/panels/plots/heatmap';
 import type { IMatrix, IWindow } from '../../../src/wire/protocol';
 import { H, W, network } from '../../helpers/network';
+import { readGraph } from '../../helpers/programs';
 
 const { header, buffers } = network();
-const graph = Graph.fromMessage(header, buffers);
+const graph = readGraph(header, buffers);
 
 function matrixOf(changes: Partial<IMatrix> = {}): IMatrix {
   return {

@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest';
 
-import { Graph } from '../../../src/model/graph';
 import { HeatMap } from '../../../src/panels/plots/heatmap';
 import type { IMatrix } from '../../../src/wire/protocol';
 import type { PlotAnswer } from '../../../src/wire/requests';
 import { H, W, network } from '../../helpers/network';
+import { readGraph } from '../../helpers/programs';
 
 const { header, buffers } = network();
-const graph = Graph.fromMessage(header, buffers);
+const graph = readGraph(header, buffers);
 
 /** The heat map of ∂h/∂W with these traces. */
 function mapOf(

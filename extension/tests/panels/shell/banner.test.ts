@@ -4,13 +4,14 @@ import '../../helpers/browser';
 import { describe, expect, it } from 'vitest';
 
 import type { GraphConnection } from '../../../src/model/connection';
-import { Graph } from '../../../src/model/graph';
+import type { Graph } from '../../../src/model/graph';
 import { SAVED, toldOf } from '../../../src/panels/shell/banner';
 import { network } from '../../helpers/network';
+import { readGraph } from '../../helpers/programs';
 
 function graphOf(changes: Parameters<typeof network>[1] = {}): Graph {
   const { header, buffers } = network([], changes);
-  return Graph.fromMessage(header, buffers);
+  return readGraph(header, buffers);
 }
 
 const live = (problem: string | null): GraphConnection =>
