@@ -314,7 +314,7 @@ def draw_sample(
         size = lead or None
     holder = _ANCHOR.get()
     origin = generator if holder is None else holder
-    if holder is None and getattr(generator, "always", False):
+    if holder is None and getattr(generator, "is_stream", False):
         # In the step of a loop, which then depends on what holds the generator.
         operands[HOLDER] = generator.shared
     size = None if "size" in lengths else size
