@@ -47,6 +47,9 @@ export interface IColumnRule {
 type Sizes = Readonly<Record<string, number>>;
 
 const DEFINITIONS = document.$defs as unknown as Record<string, ISchema>;
+for (const schema of Object.values(DEFINITIONS)) {
+  link(schema);
+}
 export const COLUMN_RULES: Record<string, IColumnRule> = document.columns;
 
 /** The most nodes of which a page takes indices where it does not know the graph. */
@@ -75,20 +78,26 @@ export function tagsOf(name: string): readonly string[] {
 }
 
 function tags({ oneOf, discriminator }: ISchema): [string[], ISchema][] {
-  return oneOf!.map(option => {
-    const one = resolve(option);
-    return [one.properties![discriminator!].enum!, one];
-  });
+  return oneOf!.map(one => [one.properties![discriminator!].enum!, one]);
 }
 
-function resolve(schema: ISchema): ISchema {
-  return schema.$ref === undefined
-    ? schema
-    : DEFINITIONS[schema.$ref.slice('#/$defs/'.length)];
+/** Put the definitions, which stand before, in place of the references to them. */
+function link(schema: ISchema): ISchema {
+  const { $ref, ...own } = schema;
+  if ($ref !== undefined) {
+    return { ...DEFINITIONS[$ref.slice('#/$defs/'.length)], ...own };
+  }
+  for (const [name, field] of Object.entries(schema.properties ?? {})) {
+    schema.properties![name] = link(field);
+  }
+  schema.items &&= link(schema.items);
+  schema.anyOf &&= schema.anyOf.map(link);
+  schema.oneOf &&= schema.oneOf.map(link);
+  return schema;
 }
 
 function check(schema: ISchema, value: unknown, sizes: Sizes): unknown {
-  const { type, enum: words, anyOf, oneOf } = (schema = resolve(schema));
+  const { type, enum: words, anyOf, oneOf } = schema;
   if (anyOf !== undefined) {
     return value === null ? null : check(anyOf[0], value, sizes);
   }
@@ -132,10 +141,11 @@ function checkObject(schema: ISchema, value: unknown, sizes: Sizes): unknown {
     return data;
   }
   const found: Record<string, unknown> = {};
-  for (const name in schema.properties) {
-    const field = schema.properties[name];
-    const item = Object.hasOwn(data, name) ? data[name] : field.default;
-    try {
+  let name = '';
+  try {
+    for (name in schema.properties) {
+      const field = schema.properties[name];
+      const item = Object.hasOwn(data, name) ? data[name] : field.default;
       if (item !== undefined) {
         found[name] = check(field, item, sizes);
       } else if (field.choose !== undefined) {
@@ -144,12 +154,12 @@ function checkObject(schema: ISchema, value: unknown, sizes: Sizes): unknown {
       } else if (schema.required!.includes(name)) {
         throw new Mismatch('is missing');
       }
-    } catch (error) {
-      throw placed(error, `.${name}`);
+      if (field.sizes !== undefined) {
+        sizes = { ...sizes, [field.sizes]: found[name] as number };
+      }
     }
-    if (field.sizes !== undefined) {
-      sizes = { ...sizes, [field.sizes]: found[name] as number };
-    }
+  } catch (error) {
+    throw placed(error, `.${name}`);
   }
   return found;
 }
@@ -176,11 +186,10 @@ function checkList(schema: ISchema, value: unknown, sizes: Sizes): unknown[] {
     const bound = value.length < minItems ? `at least ${minItems}` : `at most ${maxItems}`;
     throw new Mismatch(`has ${value.length} entries; this page takes ${bound}`);
   }
-  const items = resolve(schema.items!);
   const found: unknown[] = [];
   try {
     for (const item of value as unknown[]) {
-      found.push(check(items, item, sizes));
+      found.push(check(schema.items!, item, sizes));
     }
   } catch (error) {
     throw placed(error, `[${found.length}]`);
