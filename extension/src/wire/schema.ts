@@ -215,11 +215,21 @@ function checkText({ maxLength, encoded }: ISchema, value: unknown): string {
     throw new Mismatch('is not text');
   }
   if (value.length > maxLength!) {
-    throw new Mismatch(
-      `has ${value.length} characters; this page takes at most ${maxLength!}`
-    );
+    const count = countCharacters(value);
+    if (count > maxLength!) {
+      throw new Mismatch(`has ${count} characters; this page takes at most ${maxLength!}`);
+    }
   }
   return encoded === undefined ? visible(value) : value;
+}
+
+/** The length of a text in characters of Unicode, as JSON Schema and Python count it. */
+function countCharacters(text: string): number {
+  let count = text.length;
+  for (let i = 0; i < text.length - 1; i++) {
+    count -= text.codePointAt(i)! > 0xffff ? 1 : 0;
+  }
+  return count;
 }
 
 /** A text in which what would not be seen is written out. */

@@ -79,7 +79,13 @@ test('20,000 damaged pictures raise no error but ours', () => {
   expect(refused).toBeLessThan(20_000);
 }, 120_000);
 
-const LONGEST = ['x'.repeat(100_001), new Array(10_001).fill(0)];
+/** As in `golden/write.py`: the last two on either side of what most texts may have. */
+const LONGEST = [
+  'x'.repeat(100_001),
+  new Array(10_001).fill(0),
+  '😀'.repeat(20_000),
+  '😀'.repeat(20_001)
+];
 
 test.each(Object.entries(damaged.verdicts))(
   'the kernel and the page refuse the same at %s',

@@ -1,7 +1,7 @@
 """The types of the wire as JSON Schema, and the check of data by it.
 
-`extension/src/wire/schema.ts` checks by the same schema. It counts the characters of a
-text in units of UTF-16, and writes out those that would not be seen.
+`extension/src/wire/schema.ts` checks by the same schema, and writes out the characters
+of a text that would not be seen.
 """
 
 from __future__ import annotations

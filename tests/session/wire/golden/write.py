@@ -36,12 +36,15 @@ __all__ = ["DAMAGED", "FILE", "JUNK", "examined", "picture", "session", "verdict
 FILE = Path(__file__).parent / "snapshot.json"
 DAMAGED = Path(__file__).parent / "damaged.json"
 #: The values that each field gets in turn, after it was taken away, and before the
-#: longest ones: too long a text, and too long a list.
+#: longest ones: too long a text and list, and texts of as many characters as most
+#: fields take, and one more, each of which is two units of UTF-16.
 JUNK: list[Any] = [
     None, True, -2, 0, 1.5, 10**9, "", "x", [], [0], ["x"], [-1, 7], {},
     {"kind": "node", "node": 99}, {"kind": "op", "op": 1}, [[]], [{}],
 ]  # fmt: skip
-LONGEST: list[Any] = ["x" * 100_001, [0] * 10_001]
+LONGEST: list[Any] = [
+    "x" * 100_001, [0] * 10_001, "\U0001f600" * 20_000, "\U0001f600" * 20_001,
+]  # fmt: skip
 CELL = "<cell 3 of the golden notebook>"
 TEXT = """\
 with scope("encoder"):
