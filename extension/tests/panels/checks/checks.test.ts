@@ -157,6 +157,20 @@ describe('the panel of checks', () => {
     expect(kernel.events('diagnose')).toHaveLength(1);
   });
 
+  it('attaches a fix once, and again where the kernel refuses it', async () => {
+    show(diagnosed([finding()]));
+    const attach = press('Attach fix');
+    await settled();
+    expect(attach.disabled).toBe(true);
+    const { request } = kernel.last('fix');
+    kernel.tell({ type: 'failure', request, message: 'h runs a rule already' });
+    await settled();
+    expect(host.said).toEqual(['h runs a rule already']);
+    expect(attach.disabled).toBe(false);
+    attach.click();
+    expect(kernel.events('fix')).toHaveLength(2);
+  });
+
   it('copies the code of a fix', () => {
     show(diagnosed([finding()]));
     press('Copy code');
