@@ -68,8 +68,9 @@ export class GraphTree extends Widget {
     }
   }
 
-  protected override onBeforeDetach(): void {
+  override dispose(): void {
     clearTimeout(this._timer);
+    super.dispose();
   }
 
   private _write(): void {

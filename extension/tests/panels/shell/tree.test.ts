@@ -1,7 +1,7 @@
 // @vitest-environment jsdom
 import '../../helpers/browser';
 
-import { beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { GraphTree } from '../../../src/panels/shell/tree';
 import { RecordingHost } from '../../helpers/host';
@@ -94,5 +94,22 @@ describe('GraphTree', () => {
     }
     press('Enter');
     expect(host.state.selected).toBe(W);
+  });
+
+  it('writes its lines anew after a quiet moment, never once it is disposed', () => {
+    vi.useFakeTimers();
+    try {
+      const [before] = tree.node.children;
+      tree.refresh('values');
+      expect(tree.node.children[0]).toBe(before);
+      vi.runAllTimers();
+      const [after] = tree.node.children;
+      expect(after).not.toBe(before);
+      tree.refresh('values');
+      tree.dispose();
+      expect(vi.getTimerCount()).toBe(0);
+    } finally {
+      vi.useRealTimers();
+    }
   });
 });
