@@ -496,3 +496,29 @@ def test_a_number_has_no_entries() -> None:
         with pytest.raises(TypeError, match=r"has no axis: it is one number") as error:
             wb.grad(f)(np.ones(2))
         assert "at test_errors.py" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda w: np.sum(w**2),
+        lambda w: w.sum(),
+        lambda w: np.sum(2.0 * w),
+        lambda w: np.mean((np.ones((4, 3)) @ w - 1) ** 2),
+    ],
+)
+def test_a_list_that_is_meant_as_one_array_is_named(f: Callable[..., Any]) -> None:
+    with pytest.raises((TypeError, AttributeError, GradientLostError)) as caught:
+        wb.grad(f)([0.0, 0.0, 0.0])
+    assert "The list w is 3 separate arguments" in str(caught.value)
+    assert "pass np.array(w)" in str(caught.value)
+    assert wb.grad(f)(np.ones(3)).shape == (3,)
+
+
+def test_other_errors_with_lists_stay_as_they_are() -> None:
+    def f(w: Any, x: Any) -> Any:
+        return [np.exp(x), x] ** 2  # type: ignore[operator]
+
+    with pytest.raises(TypeError) as caught:
+        wb.grad(f, argnums=1)([0, 1], 2.0)
+    assert "separate" not in str(caught.value)

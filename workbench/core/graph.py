@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workbench.core import tree, types, walk
 from workbench.core.blame import shorten
@@ -13,6 +13,9 @@ from workbench.core.op import declare
 from workbench.core.schedule import Observer, Schedule
 from workbench.core.tensor import Tensor, value_of
 from workbench.errors import UsageError
+
+if TYPE_CHECKING:
+    from workbench.core.trace import Integers
 
 #: Beside a picture, a larger graph is told in one line.
 MOST_TEXT = 200
@@ -87,6 +90,8 @@ class Graph:
         self.caught: Mapping[int, Any] = caught or {}
         #: What backends have made of it, by their names.
         self.lowered: dict[str, Any] = {}
+        #: The integer arguments of the function that it was traced from, if any.
+        self.integers: Integers | None = None
 
     @property
     def tree(self) -> tree.Tree:

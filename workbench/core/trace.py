@@ -242,6 +242,10 @@ class ProgramTrace(OpenTrace):
 
     def explain(self, error: Exception) -> Exception | None:
         """Return what to raise for an error of the block, if it can say more."""
+        if type(error) in (AttributeError, TypeError, GradientLostError):
+            hint = self._explain_lists(error)
+            if hint and hint not in str(error):
+                return type(error)(f"{str(error).removesuffix('.')}. {hint}")
         if isinstance(error, IndexError):
             if self.unknown is None or "only integers" not in str(error):
                 return None
@@ -256,6 +260,31 @@ class ProgramTrace(OpenTrace):
         if isinstance(error, (ValueError, TypeError)):
             return explain_error(error, bool(self.arrays))
         return None
+
+    def _explain_lists(self, error: Exception) -> str:
+        """Return what to say where a list of numbers was meant as one array.
+
+        Each number of such an argument is a leaf of its own. The user's frames know
+        the list by its name.
+        """
+        if not any(word in str(error) for word in ("list", "sequence", "tuple")):
+            return ""
+        for step in _traceback_steps(error):
+            if source.is_internal(step.tb_frame):
+                continue
+            for name, value in step.tb_frame.f_locals.items():
+                if type(value) not in (list, tuple) or not value:
+                    continue
+                leaves = [x for x in value if isinstance(x, Tensor)]
+                if len(leaves) == len(value) and self.leaves.issuperset(
+                    x.serial for x in leaves
+                ):
+                    return (
+                        f"The {type(value).__name__} {name} is"
+                        f" {blame.format_count(len(value), 'separate argument')}; if it"
+                        f" is one array, pass np.array({name})."
+                    )
+        return ""
 
 
 def record(
@@ -336,7 +365,10 @@ class Tracing:
             new_args, new_kwargs = structure(filled)
             return f(*new_args, **new_kwargs)
 
-        return record(call, [flat[i] for i in chosen], names)
+        made = record(call, [flat[i] for i in chosen], names)
+        if len(chosen) < len(flat):
+            made.integers = Integers(names, flat)
+        return made
 
 
 def check_function(f: object, name: str) -> None:
@@ -400,6 +432,45 @@ class ArgumentNames:
             base = place if isinstance(place, str) else parameter_name(self.f, place)
             found += structure.names(base)
         return found
+
+
+class Integers:
+    """The integer arguments of a function, which are constants of its graph.
+
+    Parameters
+    ----------
+    names
+        The names of the arguments' leaves.
+    leaves
+        The leaves themselves, those that are inputs too.
+    """
+
+    __slots__ = ("kinds", "names")
+
+    def __init__(self, names: ArgumentNames, leaves: Sequence[Any]) -> None:
+        self.names = names
+        self.kinds = [_integer_kind(x) for x in leaves]
+
+    def describe(self, name: str | None = None) -> str:
+        """Return a sentence on the argument of this name, by default on the first."""
+        known = zip(self.names.all(), self.kinds, strict=True)
+        found = [(x, kind) for x, kind in known if kind and name in (None, x)]
+        if not found:
+            return ""
+        x, kind = found[0]
+        cast = f"{x}.astype(float)" if kind[-1].isdigit() else f"float({x})"
+        return (
+            f"The argument {x} is of dtype {kind}: an integer has no derivative, so it"
+            f" is a constant of the program. Pass {cast} to the traced function."
+        )
+
+
+def _integer_kind(x: object) -> str | None:
+    """Return the dtype of an integer or a truth value, in words; None for others."""
+    if isinstance(x, (bool, int)):
+        return type(x).__name__
+    dtype = getattr(x, "dtype", None)
+    return str(dtype) if getattr(dtype, "kind", "") in ("b", "i", "u") else None
 
 
 def parameter_name(f: Callable[..., Any], place: int) -> str:

@@ -38,6 +38,7 @@ class Nodes:
     def __init__(self, graph: Graph, session: str) -> None:
         self.session, self.graph = session, graph
         self.count = len(graph.nodes)
+        self._integers = graph.integers
         #: The ids of the Tensors that were traced, by serial.
         self.traced = {node.serial: i for i, node in enumerate(graph.nodes)}
 
@@ -88,6 +89,8 @@ class Nodes:
             return self.names[node]
         if node in self.labels:  # "tanh 3", as the picture and plots call it
             return self.labels.index(node)
+        if self._integers and (integer := self._integers.describe(str(node))):
+            raise UnknownNodeError(f"no node is named {node!r}. {integer}")
         matches = difflib.get_close_matches(str(node), self.names, 2, 0.5)
         hint = f" Did you mean {' or '.join(matches)}?" if matches else ""
         raise UnknownNodeError(

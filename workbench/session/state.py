@@ -105,9 +105,11 @@ def find_output(nodes: Nodes, graph: Graph, output: Node | None) -> int:
             raise UsageError("the program has no output. Name a node to differentiate.")
         output = graph.outputs[-1]
         if not isinstance(output, Tensor):
+            integer = "" if graph.integers is None else graph.integers.describe()
+            cure = "Return something that is computed from the inputs with NumPy."
             raise DisconnectedInputError(
-                f"the output is the constant {output!r}: it depends on no input. Return"
-                " something that is computed from the inputs with NumPy."
+                f"the output is the constant {output!r}: it depends on no input."
+                f" {integer or cure}"
             )
     found = nodes.find(output)
     node = graph.nodes[found]
