@@ -60,6 +60,15 @@ def handle(monkeypatch: pytest.MonkeyPatch) -> Handle:
     return made
 
 
+def test_the_text_of_a_gradient_that_is_nan_names_the_doctor(session: Session) -> None:
+    hint = "Where that begins: ad.diagnose()"
+    assert hint not in display.format_session(session)
+    with np.errstate(all="ignore"):
+        broken = Session(wb.trace(lambda x: np.sum(np.sqrt(x)) - x[1])(np.zeros(2)))
+    text = display.format_session(broken)
+    assert text.endswith(f"  ‖∂/∂x‖ = inf\n  {hint}")
+
+
 def test_the_saved_output_follows_when_it_is_calm(
     session: Session, handle: Handle
 ) -> None:

@@ -141,7 +141,7 @@ def test_A3_the_second_form_gives_the_same(custom: Executed) -> None:
 def test_A5_points_that_coincide(custom: Executed) -> None:
     """The check names op and line; the safe rule has the slope in the middle."""
     told = custom.printed("beneath = wells.copy()")
-    assert "got nan" in told
+    assert "is nan" in told
     assert "The rule of cdist float64[40, 3] (at [" in told
     assert "choose with np.where before dividing" in told
     houses, wells = village()

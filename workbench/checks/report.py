@@ -332,6 +332,8 @@ class Report:
         one. What is compared with differences is the true gradient.
     changers
         Which of them change it, by the same names.
+    diagnosis
+        The call of the doctor for this program, which a text on NaN names.
 
     Examples
     --------
@@ -358,6 +360,7 @@ class Report:
     labels: dict[int, str] = field(default_factory=dict)
     changed: dict[str, float] = field(default_factory=dict)
     changers: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    diagnosis: str = "wb.diagnose(f, *args)"
 
     @property
     def faulty(self) -> list[NodeCheck]:
@@ -475,6 +478,17 @@ class Report:
         """Return one paragraph: what is wrong, or how well all agrees."""
         notes = "; ".join(self._list_notes())
         worst, wrong, faulty = self.worst, self.wrong, self.faulty
+        if wrong and worst is not None and not np.isfinite(worst.analytic):
+            off = sum(not np.isfinite(e.analytic) for e in wrong)
+            entries = "entry is" if off == 1 else "entries are"
+            return (
+                f"{_derivative_name(worst)} of {self.function} with respect to"
+                f" {worst.place} is {worst.analytic:g}"
+                f" ({MODES.get(worst.mode, worst.mode)}), and differences give"
+                f" {worst.numeric:.10g}. {off} {entries}"
+                f" not finite ({notes}). {self._suggest_cure(worst)}"
+                f"{self._describe_other_changes()}"
+            )
         if wrong and worst is not None:
             return (
                 f"{_derivative_name(worst)} of {self.function} with respect to"
@@ -514,6 +528,7 @@ class Report:
             return (
                 f"{self.function}: {compared}differences cannot tell at {worst.place},"
                 f" where the gradient is {worst.analytic:.10g} ({notes}){idle}"
+                + ("" if np.isfinite(worst.analytic) else f". {self._ask_doctor()}")
             )
         agree = "it agrees" if changes else "gradients agree"
         return (
@@ -560,12 +575,17 @@ class Report:
             return (
                 f"The rule of {self.blamed} makes it: the cotangent that it gets is"
                 " finite, and what it returns is not. Look for a division by 0 in it;"
-                " choose with np.where before dividing."
+                f" choose with np.where before dividing. {self._ask_doctor()}"
             )
+        if not np.isfinite(worst.analytic):
+            return self._ask_doctor()
         return (
             f"Correct the gradient rule of an op between {worst.argument} and the"
             " output; if the function is only this noisy, raise rtol."
         )
+
+    def _ask_doctor(self) -> str:
+        return f"Ask {self.diagnosis} for the node where that begins, and for a cure."
 
     def __str__(self) -> str:
         rows = [self.summary(), ""]
@@ -587,8 +607,7 @@ class Report:
                 continue
             rows.append(
                 f"{OUTCOMES[outcome]:<{WIDTH}} {start},"
-                f" worst {worst.place}: {worst.error:.2g}"
-                f" (tolerance {worst.tolerance:.2g})"
+                f" worst {worst.place}: {_describe_error(worst)}"
             )
         for i in self.identities:
             rows.append(
@@ -621,6 +640,13 @@ class Report:
 
 def _status_rank(check: NodeCheck) -> int:
     return list(WORDS).index(check.status)
+
+
+def _describe_error(entry: Entry) -> str:
+    """Return the error of an entry and its tolerance; the entry if it is not finite."""
+    if not np.isfinite(entry.analytic):
+        return f"the gradient is {entry.analytic:g}"
+    return f"{entry.error:.2g} (tolerance {entry.tolerance:.2g})"
 
 
 def _derivative_name(entry: Entry) -> str:

@@ -88,9 +88,13 @@ def format_session(session: Session) -> str:
     """Return a session as text: its summary, and the norm of each gradient."""
     lines = [repr(session)]
     if session.backward is not None:
+        finite = True
         for name, g in session.grads.items():
-            size = float(np.linalg.norm(to_host(g).ravel()))
-            lines.append(f"  ‖∂/∂{name}‖ = {size:.4g}")
+            entries = to_host(g).ravel()
+            finite = finite and bool(np.isfinite(entries).all())
+            lines.append(f"  ‖∂/∂{name}‖ = {float(np.linalg.norm(entries)):.4g}")
+        if not finite:
+            lines.append(f"  Where that begins: {session.name}.diagnose()")
     lines += [f"  {one!r}" for one in session.overrides]
     return "\n".join(lines)
 

@@ -122,6 +122,7 @@ def check(
     order = settings.pop("order", 2)
     seed = settings.pop("seed", None)
     report = Report(labels[objective.output], draw_seed() if seed is None else seed)
+    report.diagnosis = f"{session.name}.diagnose()"
     # A gradient that the program itself stops or scales is not the true one either.
     ops = make_identity_overrides(
         [x for x in forward.program if x.serial in part.inside]
@@ -463,6 +464,8 @@ def find_fix(
 ) -> tuple[str | int, str] | str:
     """Return the target and rule of a finding's fix; or the code to write.
 
+    That is where the program must change: no rule can be attached then.
+
     ``known`` holds the last findings and their state.
 
     Raises
@@ -489,12 +492,13 @@ def find_fix(
                 f"{session.name}.fix({which}): there are {len(found)} findings, from 0"
                 f" to {len(found) - 1}."
                 if len(found)
-                else f"{session.name}.fix({which}): the doctor has found nothing."
+                else f"{session.name}.fix({which}): the last diagnosis has found"
+                f" nothing. After a change, {session.name}.diagnose() looks again."
             )
         finding = found[which]
     fix, node = require_fix(finding), finding.node
     if fix.rule is None:
-        return fix.code
+        return f"{fix.code}  # nothing is attached: write this in the program"
     # After another run the Tensors are gone, but their ids are still valid.
     i = None if known is None else known[0].forward.ids.get(node.serial)
     at = session.nodes.find(node) if i is None else i

@@ -413,7 +413,7 @@ class Session:
         return self._exchange(which, made, f"change to {made.label} on {where}")
 
     @with_lock
-    def switch(self, which: int | AppliedOverride, enabled: bool) -> None:
+    def switch(self, which: int | AppliedOverride, enabled: bool | None = None) -> None:
         """Switch an override on or off; one that is off stays listed.
 
         Raises
@@ -430,7 +430,14 @@ class Session:
         >>> session.overrides, session.grads["x"]
         ([<override 1: scale ×2 on every tanh, off>], array([1., 1.]))
         """
-        old = self._entry(which).override
+        one = self._entry(which)
+        old = one.override
+        if enabled is None:
+            raise UsageError(
+                f"switch({one.id}) needs a second argument: write"
+                f" {self.name}.switch({one.id}, False) to switch the override off,"
+                f" {self.name}.switch({one.id}, True) to switch it on."
+            )
         made = replace(old, enabled=bool(enabled))
         self._exchange(which, made, f"switch {'on' if enabled else 'off'} {old.label}")
 
@@ -735,7 +742,8 @@ class Session:
 
         Returns
         -------
-        The override; or the line to write, if the program itself must change.
+        The override. Where the program itself must change (``fix.rule`` is None)
+        nothing is attached, and the result is a text: the line to write.
 
         Raises
         ------

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.errors import UsageError
+from workbench.errors import GradientError, UsageError
 
 
 def length(x: Any) -> Any:
@@ -363,7 +363,10 @@ def test_a_finding_of_an_earlier_run_is_still_mended_at_its_node() -> None:
 def test_where_the_program_has_to_change_the_line_comes_back() -> None:
     session = made(lambda z: np.log(np.sum(np.exp(z))), np.array([0.0, 1000.0]))
     session.diagnose()
-    assert session.fix(0) == "wb.logsumexp(z)"
+    line = session.fix(0)
+    assert isinstance(line, str)
+    assert line == "wb.logsumexp(z)  # nothing is attached: write this in the program"
+    assert eval(line, {"wb": wb, "z": np.array([0.0, 1000.0])}) == 1000
     assert session.overrides == []
 
 
@@ -372,8 +375,20 @@ def test_what_a_session_refuses() -> None:
     with pytest.raises(UsageError, match=r"ad\.diagnose\(\) first"):
         session.fix(0)
     session.diagnose()
-    with pytest.raises(UsageError, match="the doctor has found nothing"):
+    with pytest.raises(UsageError, match=r"found nothing.*ad\.diagnose\(\) looks"):
         session.fix(0)
+
+
+def test_the_check_of_a_gradient_that_is_nan_sends_to_the_doctor() -> None:
+    text = made(length, np.zeros(2)).check().summary()
+    assert "with respect to x[0] is nan" in text
+    assert "Ask ad.diagnose() for the node where that begins" in text
+    assert "tolerance" not in text
+    with (
+        pytest.raises(GradientError, match=r"is nan.*Ask wb\.diagnose\(f, \*args\)"),
+        np.errstate(all="ignore"),
+    ):
+        wb.check_grads(length, np.zeros(2), order=1)
 
 
 @pytest.mark.parametrize("everywhere", [False, True])
