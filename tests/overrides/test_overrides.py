@@ -245,6 +245,7 @@ def test_a_block_says_at_its_end_what_matched_nothing() -> None:
         ("sinh", ["every sinh matches nothing", "Its ops: ", "tanh"]),
         ("cbrt", ["What is computed from plain arrays alone is not a node: give such"]),
         ("tahn", ["scope tahn matches nothing", "did you mean", "the op 'tanh'"]),
+        ("z", ["local variables of a function give no names", 'with wb.scope("z"):']),
         ("encodr/*", ["matches nothing", "the scope 'encoder'"]),
         ("nowhere/*", ["Its scopes: decoder, decoder/out, encoder"]),
         (lambda node: False, ["nodes where <lambda> matches nothing"]),
@@ -259,6 +260,33 @@ def test_what_matches_nothing_is_told_what_was_close(
     for word in words:
         assert word in str(caught.value)
     assert "the function given to grad" in str(caught.value) or target == 3
+
+
+def test_a_name_of_a_node_is_not_a_scope() -> None:
+    def f(x: Any) -> Any:
+        z = np.tanh(x)
+        z.name = "z"
+        return np.sum(z)
+
+    x = np.zeros(2)
+    with pytest.raises(OverrideError, match="A node is called 'z'") as caught:
+        wb.grad(f, overrides=[wb.override("z", "0 * d")])(x)
+    assert "wb.override(lambda node: node.name == 'z', ...)" in str(caught.value)
+    named = wb.override(lambda node: node.name == "z", "0 * d")
+    np.testing.assert_array_equal(wb.grad(f, overrides=[named])(x), 0)
+    with pytest.raises(OverrideError, match="'x' is the name of an input"):
+        wb.grad(f, overrides=[wb.override("x", "0 * d")])(x)
+
+
+def test_a_scope_names_lines_of_a_plain_function() -> None:
+    def f(x: Any) -> Any:
+        with wb.scope("lin"):
+            z = np.tanh(x)
+        return np.sum(z)
+
+    lin = wb.override("lin", "0 * d")
+    np.testing.assert_array_equal(wb.grad(f, overrides=[lin])(np.zeros(2)), 0)
+    assert f(np.zeros(2)) == 0
 
 
 def test_a_tensor_of_another_program_is_no_target() -> None:
@@ -312,10 +340,12 @@ def test_straight_through_needs_the_same_shape() -> None:
 
 
 def test_an_override_without_a_rule_is_refused() -> None:
-    with pytest.raises(OverrideError, match="has no vjp: give the reverse rule"):
+    with pytest.raises(OverrideError, match="of 'tanh' has no vjp: give the reverse"):
         wb.override("tanh")
     with pytest.raises(OverrideError, match="has no vjp"):
         wb.override("tanh", jvp="t")
+    with pytest.raises(OverrideError, match=r"every log has no vjp.*clip\(d, -1, 1\)"):
+        wb.Session(wb.trace(np.log)(1.0)).override("log", None)
     with pytest.raises(OverrideError, match="vjp=3 is not a rule"):
         wb.override("tanh", 3)  # type: ignore[arg-type]
     with pytest.raises(OverrideError, match="cannot target None"):

@@ -199,7 +199,9 @@ def test_what_cuts_nothing_out_is_refused() -> None:
             wb.subgraph(outputs, inputs)
     with pytest.raises(OverrideError, match="is given twice"):
         wb.subgraph(h, [x, x])
-    with pytest.raises(OverrideError, match="is not a value of a program"):
+    with pytest.raises(
+        OverrideError, match=r"is not a value of a program.*outputs first, wb\.subgraph"
+    ):
         wb.subgraph(h, [3.5])  # type: ignore[list-item]
     refused(wb.subgraph(3, 0), y, x, "ids belong to a session")
 

@@ -364,7 +364,8 @@ def test_names_that_are_not_there(model: wb.Session) -> None:
         ("lss", "the node 'loss'"),
         ("encodr", "the scope 'encoder'"),
         ("zzzzz", "'zzzzz'. A target is the name of a node, an op or a scope"),
-        ("zzzzz", "A node has one by zzzzz.name = 'zzzzz' in its function."),
+        ("zzzzz", 'write with wb.scope("zzzzz"): around the lines meant.'),
+        ("zzzzz", "; model.nodes.labels lists them."),
         (
             "sinh",
             "every sinh matches nothing in session 'model'; did you mean tanh?",
@@ -384,6 +385,23 @@ def test_an_override_that_matches_nothing(
     assert model.overrides == []
 
 
+def test_integers_are_constants_and_errors_say_so() -> None:
+    graph = wb.trace(lambda w, n, x: np.sum(w * x) * n)(np.arange(2), 3, np.ones(2))
+    session = wb.Session(graph)
+    cure = r"w is of dtype int64.*Pass w\.astype\(float\)"
+    for ask in (
+        lambda: session.grads["w"],
+        lambda: wb.Session(graph, wrt=["w"]),
+        lambda: session.values["w"],
+    ):
+        with pytest.raises(UnknownNodeError, match=cure):
+            ask()
+    with pytest.raises(UnknownNodeError, match=r"n is of dtype int.*Pass float\(n\)"):
+        _ = session["n"]
+    with pytest.raises(DisconnectedInputError, match=cure):
+        wb.Session(wb.trace(lambda w: np.sum(w))(np.arange(2)))
+
+
 def test_ids_of_overrides_that_are_not_there(model: wb.Session) -> None:
     with pytest.raises(OverrideError, match="no override 7; the session has none"):
         model.remove(7)
@@ -392,6 +410,8 @@ def test_ids_of_overrides_that_are_not_there(model: wb.Session) -> None:
         model.switch(7, False)
     with pytest.raises(OverrideError, match="no override 7"):
         model.override("h", "d", replacing=7)
+    with pytest.raises(UsageError, match=r"model\.switch\(1, False\) to switch the"):
+        model.switch(1)
 
 
 def test_nothing_to_undo(model: wb.Session) -> None:

@@ -21,7 +21,16 @@ from workbench.errors import OverrideError
 from workbench.overrides.expression import Expression
 from workbench.overrides.node_rule import NodeRule, NodeRunner
 from workbench.overrides.rule_parser import BoundRule, label_of, parse_rule
-from workbench.overrides.targets import Target, name_of, target_of
+from workbench.overrides.targets import (
+    ByNode,
+    ByOp,
+    ByPart,
+    ByPredicate,
+    ByScope,
+    Target,
+    name_of,
+    target_of,
+)
 
 #: The longest name of an override.
 MOST_NAME = 200
@@ -191,9 +200,11 @@ def override(
     array([0.2, 1. ])
     """
     if vjp is None:
+        known = isinstance(target, (ByOp, ByScope, ByPredicate, ByNode, ByPart))
         raise OverrideError(
-            f"override({target!r}) has no vjp: give the reverse rule, such as"
-            ' vjp="clip(d, -1, 1)", or vjp="true" for the true rule.'
+            f"the override of {target if known else repr(target)} has no vjp: give the"
+            " reverse rule after the target, such as 'clip(d, -1, 1)', '0 * d' for no"
+            " gradient, 'true' for the true one, or a function rule(node, g)."
         )
     for rule, arriving, which in ((vjp, "g", "vjp"), (jvp, "t", "jvp")):
         if isinstance(rule, str) and rule != "true":

@@ -176,7 +176,8 @@ def check_places(given: Place | Iterable[Place], what: str) -> list[Place]:
         if not isinstance(x, (Tensor, str, int)) or isinstance(x, bool):
             raise OverrideError(
                 f"wb.subgraph: {x!r} among the {what} is not a value of a program. Give"
-                " Tensors, their names, or their ids in a session."
+                " Tensors, their names, or their ids in a session: outputs first,"
+                ' wb.subgraph("h", ["W", "x"]).'
             )
     if not found:
         raise OverrideError(

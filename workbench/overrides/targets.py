@@ -280,6 +280,10 @@ def describe_mismatch(
             near = get_close_matches(target.glob, [*OPS, *CUSTOM], 2, 0.6)
         close = [candidates[name] for name in dict.fromkeys(near)][:2]
     text = f"override {label!r} on {target} matches nothing in {where}"
+    if isinstance(target, ByScope):
+        named = [x for x in [*wrt, *everything] if x.name == target.glob]
+        if named:
+            return f"{text}. {describe_named_node(named[-1])}"
     if isinstance(target, ByNode):
         if isinstance(target.node, int):
             return f"{text}: ids go from 0 to {len(everything) - 1}."
@@ -302,10 +306,34 @@ def describe_mismatch(
         text += f".{UNSEEN}"
     else:
         text += "."
+        if isinstance(target, ByScope) and target.glob.isidentifier():
+            text += f" {suggest_scope(target.glob)}"
     text += f" Its ops: {join_names(ops)}."
     if scopes:
         text += f" Its scopes: {join_names(scopes)}."
     return text
+
+
+def describe_named_node(node: Tensor) -> str:
+    """Return what to say where the target is the name of a node, and not a scope."""
+    if node.op is IDENTITY:
+        return (
+            f"{node.name!r} is the name of an input, which has no op, so no rule to"
+            " override. Override a node that reads it."
+        )
+    return (
+        f"A node is called {node.name!r}, but a text means a scope or an op here."
+        f" Target the node by wb.override(lambda node: node.name == {node.name!r},"
+        f" ...), or by session.override({node.name!r}, ...)."
+    )
+
+
+def suggest_scope(name: str) -> str:
+    """Return how lines of a plain function become a target of a name."""
+    return (
+        f"The local variables of a function give no names: write with"
+        f' wb.scope("{name}"): around the lines meant.'
+    )
 
 
 def join_names(names: Sequence[str]) -> str:

@@ -30,6 +30,7 @@ from workbench.overrides.targets import (
     ByScope,
     Target,
     name_of,
+    suggest_scope,
     target_of,
 )
 from workbench.session.nodes import Nodes
@@ -181,7 +182,8 @@ def resolve_target(nodes: Nodes, tensors: Sequence[Tensor], target: Any) -> Targ
             known |= {x.scope: f"the scope {x.scope!r}" for x in tensors if x.scope}
             matches = difflib.get_close_matches(target, known, 3, 0.6)
             hint = f"; did you mean {' or '.join(known[c] for c in matches)}?"
-            how = f" A node has one by {target}.name = {target!r} in its function."
+            how = f" {suggest_scope(target)} Or use a label of a node, such as"
+            how += f" {nodes.labels[-1]!r}; {nodes.session}.nodes.labels lists them."
             raise OverrideError(
                 f"nothing in session {nodes.session!r} is called {target!r}"
                 f"{hint if matches else '.'} A target is the name of a node, an op or a"
