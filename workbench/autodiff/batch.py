@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core import dims, hooks, source, walk
-from workbench.core.deferred import DeferredOp, Place, operand_shape
+from workbench.core.deferred import DeferredOp, OperandLength, operand_shape
 from workbench.core.dims import Atom, Dim
 from workbench.core.graph import Graph
 from workbench.core.op import Op
@@ -145,7 +145,7 @@ def _apply_deferred(
     """Apply an op whose settings name places of operands, which have one axis more."""
 
     def length(atom: Atom) -> Any:
-        if isinstance(atom, Place):
+        if isinstance(atom, OperandLength):
             shape = operand_shape(inputs[atom.position])
             return shape[atom.axis + batched[atom.position]]
         return None

@@ -30,7 +30,7 @@ from workbench.backends.spelling import (
     libraries_of,
 )
 from workbench.core import dims
-from workbench.core.deferred import DeferredOp, Place, operand_shape
+from workbench.core.deferred import DeferredOp, OperandLength, operand_shape
 from workbench.core.dims import Dim, has_dim, is_same_shape
 from workbench.core.graph import Graph
 from workbench.core.op import Lowering, Op
@@ -133,10 +133,10 @@ def spell_lengths(
     return {k: code(v) for k, v in settings.items()}
 
 
-def _find_whole_shape(node: Tensor, lengths: Any) -> Place | None:
+def _find_whole_shape(node: Tensor, lengths: Any) -> OperandLength | None:
     """Return a place of the operand whose shape these lengths are, if there is one."""
     places = [n.atom if isinstance(n, Dim) else n for n in lengths]
-    first = next((p for p in places if isinstance(p, Place)), None)
+    first = next((p for p in places if isinstance(p, OperandLength)), None)
     if first is None:
         return None
     have = operand_shape(node.inputs[first.position])
@@ -144,7 +144,7 @@ def _find_whole_shape(node: Tensor, lengths: Any) -> Place | None:
         return None
     for axis, (p, n) in enumerate(zip(places, have, strict=True)):
         same = p == n if isinstance(p, int) and isinstance(n, int) else (
-            isinstance(p, Place) and p == Place(first.position, axis)
+            isinstance(p, OperandLength) and p == OperandLength(first.position, axis)
         )  # fmt: skip
         if not same:
             return None

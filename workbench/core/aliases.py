@@ -46,36 +46,36 @@ def make_in_place(
     """Return the in-place operator that belongs to an operator: ``+=`` to ``+``."""
 
     def operate_in_place(self: Tensor, other: Any) -> Any:
-        made = method(self, other)
-        if made is NotImplemented:
-            return made
-        if made.code is own:  # the fast way of an operator has taken our frame
+        result = method(self, other)
+        if result is NotImplemented:
+            return result
+        if result.code is own:  # the fast way of an operator has taken our frame
             frame = _frame(1)
-            made.code, made.lasti = frame.f_code, frame.f_lasti
+            result.code, result.lasti = frame.f_code, frame.f_lasti
         value = self._value
         if type(value) is np.ndarray:
-            return _rebind(self, value, made, name) if traces.OPEN else made
+            return _rebind(self, value, result, name) if traces.OPEN else result
         if isinstance(value, np.generic) or types.is_weak(value) or not traces.OPEN:
-            return made  # numbers have no memory to share, symbols none at all
-        return _rebind(self, value, made, name)
+            return result  # numbers have no memory to share, symbols none at all
+        return _rebind(self, value, result, name)
 
     own = operate_in_place.__code__
     return operate_in_place
 
 
-def _rebind(x: Tensor, value: Any, made: Tensor, name: str) -> Tensor:
+def _rebind(x: Tensor, value: Any, new: Tensor, name: str) -> Tensor:
     """Fit the result to the memory of ``x``, and mark what shares that as stale."""
     opened = traces.LOCAL.stack or tuple(traces.OPEN)
     if opened[-1].rebinds:
-        return made
+        return new
     if value is None:
         if _is_number(x):
-            return made
+            return new
         if x.serial < min(min(trace.leaves, default=0) for trace in opened):
-            return made  # a symbol from outside
-    result = made._value
+            return new  # a symbol from outside
+    result = new._value
     if result is None or result.dtype != value.dtype or result.shape != value.shape:
-        made = _fit_memory(x, made, name)
+        new = _fit_memory(x, new, name)
     owner, family = opened[0], [x]
     own = x.op.view is None and x.op is not IDENTITY and x.views is None
     if not own or len(opened) > 1 or owner.unknown is not None:
@@ -86,27 +86,27 @@ def _rebind(x: Tensor, value: Any, made: Tensor, name: str) -> Tensor:
         for trace in opened:
             if min(trace.leaves, default=0) <= base.serial:
                 owner = trace
-    owner.changes.append(Change(x, made, name, family, _stale_class))
-    return made
+    owner.changes.append(Change(x, new, name, family, _stale_class))
+    return new
 
 
-def _fit_memory(x: Tensor, made: Tensor, name: str) -> Tensor:
+def _fit_memory(x: Tensor, new: Tensor, name: str) -> Tensor:
     """Return the result in the shape and dtype of the memory that would hold it."""
     cure = f"Write x = x {name[:-1]} y, which makes a new array."
-    if dims.always_differ(made.shape, x.shape):
+    if dims.always_differ(new.shape, x.shape):
         raise ShapeError(
-            f"x {name} y{blame.user_line()}: the result has shape {made.shape}, and"
+            f"x {name} y{blame.user_line()}: the result has shape {new.shape}, and"
             f" does not fit into {blame.describe(x)}. {cure}"
         )
-    if made.dtype == x.dtype:
-        return made
-    if not np.can_cast(made.dtype, x.dtype, "same_kind"):
+    if new.dtype == x.dtype:
+        return new
+    if not np.can_cast(new.dtype, x.dtype, "same_kind"):
         raise DtypeError(
-            f"x {name} y{blame.user_line()}: the result is of dtype {made.dtype}, and"
+            f"x {name} y{blame.user_line()}: the result is of dtype {new.dtype}, and"
             f" does not fit into {blame.describe(x)}. {cure}"
         )
-    found: Tensor = made.astype(x.dtype)
-    return found
+    converted: Tensor = new.astype(x.dtype)
+    return converted
 
 
 def _check_writeable(
@@ -167,15 +167,15 @@ def _find_memory_path(x: Tensor) -> tuple[Tensor, list[Tensor]]:
 
 def _find_sharing(x: Tensor, base: Tensor) -> list[Tensor]:
     """Return all Tensors that share memory with ``x``, itself too."""
-    found, stack = [], [base]
+    sharing, stack = [], [base]
     while stack:
         member = stack.pop()
         if member is x or _overlaps(member, x):
-            found.append(member)
+            sharing.append(member)
         for view in member.views or ():
             if (alive := view()) is not None and _is_view(alive, member):
                 stack.append(alive)
-    return found
+    return sharing
 
 
 def _is_view(x: Tensor, base: object) -> bool:
@@ -228,7 +228,7 @@ def _stale_class(kind: type[Tensor]) -> type[Tensor]:
     """Return the class that Tensors of a class have when they are stale."""
     if kind in STALE:
         return kind
-    made: type[Tensor] = type(
+    stale: type[Tensor] = type(
         f"Stale{kind.__name__}",
         (kind,),
         {
@@ -243,14 +243,14 @@ def _stale_class(kind: type[Tensor]) -> type[Tensor]:
             "dtype": property(lambda self: _read_old(DTYPE, self)),
         },
     )
-    STALE.add(made)
-    return made
+    STALE.add(stale)
+    return stale
 
 
 def _read_value(x: Tensor) -> Any:
     """Return the old value to who may see it; who may not gets an error."""
     change = traces.MARKED.get(id(x))
-    if change is None or change.number <= traces.LOCAL.seen:
+    if change is None or change.number <= traces.LOCAL.last_change:
         return READ(x)
     raise _stale_error(x, change, "is read")
 
@@ -264,7 +264,7 @@ def _read_old(function: Any, x: Tensor) -> Any:
 def _assign_stale_items(x: Tensor, index: object, value: object) -> None:
     """Assign items: ``x[i] += v`` has changed a view before, for this very purpose."""
     change = traces.MARKED.get(id(x))
-    if change is not None and change.made() is value:
+    if change is not None and change.new() is value:
         change.lift()
     with OldValues():
         assign_items(x, index, value, _frame(1))

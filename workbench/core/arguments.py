@@ -93,21 +93,21 @@ def check_graph(x: object, what: str, line: str) -> None:
         return
     if isinstance(x, Tensor):
         form = line.format("wb.Graph([x], [y])")
-        told = f"a Tensor. Say what it is a function of: {form}"
+        problem = f"a Tensor. Say what it is a function of: {form}"
     elif isinstance(x, Tracing):
-        told = (
+        problem = (
             "what wb.trace(f) gives, a function that waits for its arguments. Write"
             f" {line.format(format_trace_call(x.function))}"
         )
     elif callable(x):
         form = line.format(format_trace_call(x))
-        told = f"a function. Trace it with its arguments: {form}"
+        problem = f"a function. Trace it with its arguments: {form}"
     else:
         raise UsageError(
             f"{what} is made of a Graph, not {type(x).__name__}. Trace a function:"
             f" {line.format('wb.trace(f)(*args)')}."
         )
-    raise UsageError(f"{what} is made of a Graph, and this is {told}.")
+    raise UsageError(f"{what} is made of a Graph, and this is {problem}.")
 
 
 def format_trace_call(f: Callable[..., Any]) -> str:

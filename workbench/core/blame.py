@@ -44,54 +44,56 @@ def find_library_call(frame: FrameType | None) -> str | None:
     a run of frames that belong to the library or to NumPy.
     """
     first = True
-    found: str | None = None
+    function: str | None = None
     while frame is not None:
-        home: str = frame.f_globals.get("__name__", "")
-        if home.startswith(LIBRARIES):
+        module: str = frame.f_globals.get("__name__", "")
+        if module.startswith(LIBRARIES):
             first = False
-            found = _public_name(frame, home) or found or home.partition("._")[0]
-        elif first and not home.startswith("numpy"):
+            function = (
+                _public_name(frame, module) or function or module.partition("._")[0]
+            )
+        elif first and not module.startswith("numpy"):
             return None
-        elif not home.startswith(("numpy", "contextlib")):
-            return found
+        elif not module.startswith(("numpy", "contextlib")):
+            return function
         frame = frame.f_back
-    return found
+    return function
 
 
 def find_numpy_call(frame: FrameType | None) -> str | None:
     """Return the function of NumPy that the user called and that runs, or None."""
-    found: str | None = None
+    function: str | None = None
     while frame is not None:
-        home: str = frame.f_globals.get("__name__", "")
-        if home.partition(".")[0] != "numpy":
-            return found
+        path: str = frame.f_globals.get("__name__", "")
+        if path.partition(".")[0] != "numpy":
+            return function
         name = frame.f_code.co_name
-        if home.endswith("._methods"):  # where x.mean() and np.mean(x) both run
+        if path.endswith("._methods"):  # where x.mean() and np.mean(x) both run
             name = name.removeprefix("_")
         rooms = [("np", np)]
-        if home.startswith(("numpy.linalg", "numpy.fft")):
-            room = home.split(".")[1]
+        if path.startswith(("numpy.linalg", "numpy.fft")):
+            room = path.split(".")[1]
             rooms.append((f"np.{room}", getattr(np, room)))
         for label, module in rooms:
             if not name.startswith("_") and callable(getattr(module, name, None)):
-                found = f"{label}.{name}"
+                function = f"{label}.{name}"
         frame = frame.f_back
-    return found
+    return function
 
 
-def _public_name(frame: FrameType, home: str) -> str | None:
+def _public_name(frame: FrameType, path: str) -> str | None:
     """Return the public name of the function that a frame runs, if it has one."""
     code = frame.f_code
     name = code.co_name
     owner = frame.f_locals.get("self") if "self" in code.co_varnames else None
     if name in ("__init__", "__call__"):
         name = type(owner).__name__
-    if home.startswith("scipy._lib."):  # a decorator; it closes over the function
+    if path.startswith("scipy._lib."):  # a decorator; it closes over the function
         for free in code.co_freevars:
             inner = frame.f_locals.get(free)
             if callable(inner) and hasattr(inner, "__name__"):
-                home, name = str(inner.__module__), inner.__name__
-    parts = home.split(".")
+                path, name = str(inner.__module__), inner.__name__
+    parts = path.split(".")
     count = next((i for i, p in enumerate(parts) if p.startswith("_")), len(parts))
     if code.co_freevars and owner is not None:
         names = {n for kind in type(owner).__mro__ for n in vars(kind)}
@@ -99,29 +101,31 @@ def _public_name(frame: FrameType, home: str) -> str | None:
     for length in range(count, 1, -1):
         place = ".".join(parts[:length])
         module = sys.modules.get(place)
-        found = name
+        public = name
         if code.co_freevars and owner is None:
-            found = _decorated_name(dir(module), module, frame) or name
-        if found.startswith("_"):
+            public = _decorated_name(dir(module), module, frame) or name
+        if public.startswith("_"):
             continue
-        if callable(getattr(module, found, None)):
-            return f"{place}.{found}"
+        if callable(getattr(module, public, None)):
+            return f"{place}.{public}"
         # A method, such as that of a distribution: scipy.stats.norm.logpdf.
         label = getattr(owner, "name", None)
         if isinstance(label, str) and hasattr(module, label):
-            return f"{place}.{label}.{found}"
+            return f"{place}.{label}.{public}"
         # One of vectors has no name: that of its class ends in _gen or _frozen.
         family = _FAMILY.sub("", type(owner).__name__)
         if not isinstance(getattr(module, family, type), type):
             outer = f"{place}.{family}"
-            return outer if found == type(owner).__name__ else f"{outer}.{found}"
+            return outer if public == type(owner).__name__ else f"{outer}.{public}"
         for kind in type(owner).__mro__[:-1] if owner is not None else ():
             if getattr(module, kind.__name__, None) is kind:
-                return f"{place}.{kind.__name__}.{found}"
+                return f"{place}.{kind.__name__}.{public}"
     return None
 
 
-def _decorated_name(names: Iterable[str], home: object, frame: FrameType) -> str | None:
+def _decorated_name(
+    names: Iterable[str], namespace: object, frame: FrameType
+) -> str | None:
     """Return the name in a module or class of the function that a frame runs.
 
     That of a decorator runs the same code for all that it decorates; they differ by
@@ -129,7 +133,7 @@ def _decorated_name(names: Iterable[str], home: object, frame: FrameType) -> str
     """
     code, scope = frame.f_code, frame.f_locals
     for name in names:
-        step = None if name.startswith("_") else getattr(home, name, None)
+        step = None if name.startswith("_") else getattr(namespace, name, None)
         while step is not None:
             if getattr(step, "__code__", None) is code:
                 cells = zip(code.co_freevars, step.__closure__ or (), strict=True)
@@ -373,11 +377,14 @@ def locate_error(
     """
     text, kind = str(error), type(error)
     if text in NO_ARRAY:
-        found = text.split("'")[1]
-        text, kind = f"an operand is of type {found}, which is not an array", TypeError
+        type_name = text.split("'")[1]
+        text, kind = (
+            f"an operand is of type {type_name}, which is not an array",
+            TypeError,
+        )
     if kind not in PLAIN or kind is AttributeError or " (at " in text:
         return error
-    shown = [
+    arguments = [
         *map(_format_argument, args),
         *(f"{k}={_format_argument(v)}" for k, v in settings.items()),
     ]
@@ -389,7 +396,7 @@ def locate_error(
             else " It has no axis."
         )
     place = user_line() if place is None else place
-    return kind(f"{name}({', '.join(shown)}){place}: {text}{end}")
+    return kind(f"{name}({', '.join(arguments)}){place}: {text}{end}")
 
 
 def _format_argument(x: object) -> str:

@@ -1,11 +1,12 @@
 """Ops whose settings hold lengths that are measured when the program runs.
 
 ``np.reshape(x, (n, 2))`` with an unknown ``n`` becomes a node of the op
-``DeferredOp(reshape)``. In its settings a length is a `Place`, "axis 0 of operand 1":
-it follows the operands into every copy of the program, on symbols, batches or arrays.
+``DeferredOp(reshape)``. In its settings a length is an `OperandLength`, "axis 0 of
+operand 1": it follows the operands into every copy of the program, on symbols, batches
+or arrays.
 Where no operand has the length, a Tensor that has it becomes a further operand, so
 each walk over a program sees that the node needs it. Rules get the op's own operands
-and settings, with `Dim`s or numbers for the places.
+and settings, with `Dim`s or numbers in place of these.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from workbench.core.types import Params, Spec, Specs
 from workbench.errors import ShapeError, UnknownLengthError, WorkbenchError
 
 
-class Place(Atom):
+class OperandLength(Atom):
     """The length of an axis of an operand, by its position."""
 
     __slots__ = ("axis", "position")
@@ -41,13 +42,13 @@ class Place(Atom):
 
 def operand_shape(x: Any) -> tuple[Any, ...]:
     """Return the shape of an operand: a Tensor, an array, a number."""
-    held = getattr(x, "_value", x)
-    if held is None:
-        held = x.spec
-    found: tuple[Any, ...] = (
-        tuple(held.shape) if hasattr(held, "shape") else np.shape(held)
+    array = getattr(x, "_value", x)
+    if array is None:
+        array = x.spec
+    shape: tuple[Any, ...] = (
+        tuple(array.shape) if hasattr(array, "shape") else np.shape(array)
     )
-    return found
+    return shape
 
 
 class DeferredOp(Op):
@@ -76,7 +77,7 @@ class DeferredOp(Op):
         """Return the op, its own operands, and settings with lengths for places."""
 
         def length(atom: Atom) -> Any:
-            if isinstance(atom, Place):
+            if isinstance(atom, OperandLength):
                 return operand_shape(inputs[atom.position])[atom.axis]
             return None
 
@@ -127,35 +128,35 @@ def place_lengths(
     op: Op, inputs: tuple[Any, ...], params: Params
 ) -> tuple[DeferredOp, tuple[Any, ...], Params]:
     """Return the op, operands and settings of a node whose settings hold `Dim`s."""
-    known: dict[Any, Place] = {}
+    places: dict[Any, OperandLength] = {}
     for position, x in enumerate(inputs):
         if getattr(x, "_value", x) is None:
-            _note_places(known, x, position)
+            _note_places(places, x, position)
     operands = list(inputs)
 
     def place(atom: Atom) -> Dim | None:
         alone = dim_of_atom(atom)
-        at = known.get(alone.key)
+        at = places.get(alone.key)
         if at is None and isinstance(atom, Length):
             operands.append(_length_owner(atom))
-            _note_places(known, operands[-1], len(operands) - 1)
-            at = Place(len(operands) - 1, atom.axis)
-            known[alone.key] = at
+            _note_places(places, operands[-1], len(operands) - 1)
+            at = OperandLength(len(operands) - 1, atom.axis)
+            places[alone.key] = at
         return None if at is None else dim_of_atom(at)
 
-    made: Params = {k: _place_length(v, known, place) for k, v in params.items()}
-    return deferred_op(op, len(inputs)), tuple(operands), made
+    placed: Params = {k: _place_length(v, places, place) for k, v in params.items()}
+    return deferred_op(op, len(inputs)), tuple(operands), placed
 
 
 def _place_length(
-    x: object, known: dict[Any, Place], place: Callable[[Atom], Any]
+    x: object, places: dict[Any, OperandLength], place: Callable[[Atom], Any]
 ) -> object:
     """Return a setting with places for lengths: whole lengths first, then parts."""
     if isinstance(x, Dim):
-        at = known.get(x.key)
+        at = places.get(x.key)
         return x.replace(place) if at is None else dim_of_atom(at)
     if isinstance(x, (tuple, list)) and dims.has_dim(x):
-        parts: list[Any] = [_place_length(y, known, place) for y in x]
+        parts: list[Any] = [_place_length(y, places, place) for y in x]
         return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)
     return x
 
@@ -177,11 +178,11 @@ def _length_owner(length: Length) -> Any:
     return made
 
 
-def _note_places(known: dict[Any, Place], x: Any, position: int) -> None:
+def _note_places(places: dict[Any, OperandLength], x: Any, position: int) -> None:
     """Note where each unknown length of a Tensor is found."""
     for axis, n in enumerate(() if isinstance(x.spec, tuple) else x.spec.shape):
         if isinstance(n, Dim):
-            known.setdefault(n.key, Place(position, axis))
+            places.setdefault(n.key, OperandLength(position, axis))
 
 
 def unwrap_deferred(node: Any) -> tuple[Op, tuple[Any, ...], Params]:

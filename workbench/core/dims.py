@@ -126,9 +126,9 @@ def lower_bound(x: Size) -> float:
     return bounds_of(x)[0]
 
 
-def _multiply_bounds(ends: Bounds, others: Bounds) -> Bounds:
+def _multiply_bounds(first: Bounds, second: Bounds) -> Bounds:
     """Return the bounds of a product, from those of its factors."""
-    products = [m * n if m and n else 0 for m in ends for n in others]
+    products = [m * n if m and n else 0 for m in first for n in second]
     return min(products), max(products)
 
 
@@ -197,15 +197,15 @@ def _divide(a: Size, b: Size) -> tuple[Size, Size]:
     if key_of(a) == key_of(b):
         return 1, 0
     if len(_terms(b)) == 1 and (lower_bound(b) >= 0 if isinstance(b, Dim) else b > 0):
-        whole, rest = _divide_terms(a, b)
-        low, high = bounds_of(rest)
+        q, r = _divide_terms(a, b)
+        low, high = bounds_of(r)
         if (low, high) == (0, 0):
-            return whole, 0
+            return q, 0
         if not isinstance(b, Dim):
             if 0 <= low and high < b:
-                return whole, rest
-            quotient, remainder = (Compound(kind, (rest, b)) for kind in SIGNS)
-            return whole + dim_of_atom(quotient), dim_of_atom(remainder)
+                return q, r
+            floordiv, mod = (Compound(kind, (r, b)) for kind in SIGNS)
+            return q + dim_of_atom(floordiv), dim_of_atom(mod)
     return dim_of_atom(Compound("floordiv", (a, b))), dim_of_atom(
         Compound("mod", (a, b))
     )
@@ -214,18 +214,18 @@ def _divide(a: Size, b: Size) -> tuple[Size, Size]:
 def _divide_terms(a: Size, b: Size) -> tuple[Size, Size]:
     """Return ``(q, r)`` with ``a == q * b + r``, where ``b`` is a single product."""
     ((below, factor),) = _terms(b).items()
-    whole: Terms = {}
-    rest: Terms = {}
+    quotient: Terms = {}
+    remainder: Terms = {}
     for product, c in _terms(a).items():
-        left = list(product)
+        factors = list(product)
         for atom in below:
-            if atom not in left:
-                rest[product] = c
+            if atom not in factors:
+                remainder[product] = c
                 break
-            left.remove(atom)
+            factors.remove(atom)
         else:
-            whole[tuple(left)], rest[product] = divmod(c, factor)
-    return _make_length(whole), _make_length(rest)
+            quotient[tuple(factors)], remainder[product] = divmod(c, factor)
+    return _make_length(quotient), _make_length(remainder)
 
 
 def _quotient(a: Size, b: Size) -> Size:
@@ -540,18 +540,18 @@ def _make_extreme(kind: str, lengths: Iterable[Any]) -> Size:
     for x in lengths:
         for y in _flatten_extreme(kind, x):
             flat[key_of(y)] = y
-    kept: list[Size] = []
+    extremes: list[Size] = []
     for i, (key, x) in enumerate(flat.items()):
-        rest = [y for j, y in enumerate(flat.values()) if j != i]
+        others = [y for j, y in enumerate(flat.values()) if j != i]
         # Of two that are always equal one would have the other's key.
         if not any(
             lower_bound(y - x if kind == "max" else x - y) >= 0 and key != key_of(y)
-            for y in rest
+            for y in others
         ):
-            kept.append(x)
-    if len(kept) == 1:
-        return kept[0]
-    return dim_of_atom(Compound(kind, tuple(sorted(kept, key=key_of))))
+            extremes.append(x)
+    if len(extremes) == 1:
+        return extremes[0]
+    return dim_of_atom(Compound(kind, tuple(sorted(extremes, key=key_of))))
 
 
 def _flatten_extreme(kind: str, x: Any) -> list[Any]:
@@ -643,7 +643,7 @@ def collect_facts() -> Iterator[Facts]:
         _FACTS.reset(token)
 
 
-def unify_lengths(a: Size, b: Size, said: str = "") -> Any:
+def unify_lengths(a: Size, b: Size, message: str = "") -> Any:
     """Return the one length of two that must be equal; a fact where that is not known.
 
     Raises
@@ -654,13 +654,13 @@ def unify_lengths(a: Size, b: Size, said: str = "") -> Any:
     if isinstance(a, Dim) or isinstance(b, Dim):
         if not is_same_shape((a,), (b,)):
             if _never_equal(a, b):
-                raise ValueError(said or f"lengths {a} and {b} differ")
+                raise ValueError(message or f"lengths {a} and {b} differ")
             facts = _FACTS.get()
             if facts is not None:
                 facts.append((a, b))
         return b if isinstance(a, Dim) and not isinstance(b, Dim) else a
     if a != b:
-        raise ValueError(said or f"lengths {a} and {b} differ")
+        raise ValueError(message or f"lengths {a} and {b} differ")
     return a
 
 
@@ -697,19 +697,19 @@ def format_dim(x: object, name: Callable[[Atom], str], *, code: bool = False) ->
     order = sorted(
         x.terms.items(), key=lambda t: (-len(t[0]), t[1] < 0, [a.key for a in t[0]])
     )
-    shown = ""
+    text = ""
     between = " * " if code else "*"
     for product, factor in order:
         alone = len(product) == 1 and factor == 1 and len(order) == 1
         names = [_format_atom(a, name, code, alone=alone) for a in product]
         if abs(factor) != 1 or not names:
             names.insert(0, str(abs(factor)))
-        text = between.join(names)
-        if not shown:
-            shown = f"-{text}" if factor < 0 else text
+        term = between.join(names)
+        if not text:
+            text = f"-{term}" if factor < 0 else term
         else:
-            shown += f" {'-' if factor < 0 else '+'} {text}"
-    return shown
+            text += f" {'-' if factor < 0 else '+'} {term}"
+    return text
 
 
 def _format_atom(

@@ -55,7 +55,7 @@ class NodeText(NamedTuple):
     #: Its name, or ``%3`` for its position.
     label: str
     #: ``input``, ``shared``, ``constant 1.0``, or the op with its operands.
-    made: str
+    definition: str
     #: The positions of the nodes that it reads.
     reads: list[int]
     #: Whether it belongs to a gradient.
@@ -92,22 +92,22 @@ class NodeText(NamedTuple):
 
 def describe_nodes(graph: Drawable) -> list[NodeText]:
     """Return all nodes of a graph, in order."""
-    given = {x.serial for x in graph.inputs}
-    made = [_describe_node(graph, node, given) for node in graph.nodes]
+    inputs = {x.serial for x in graph.inputs}
+    descriptions = [_describe_node(graph, node, inputs) for node in graph.nodes]
     # A constant that only a gradient reads is part of it, as its seed is.
     only: dict[int, bool] = {}
-    for one in made:
+    for one in descriptions:
         for i in one.reads:
             only[i] = only.get(i, True) and one.backward
     return [
         one._replace(backward=True)
-        if only.get(i) and one.made.startswith("constant")
+        if only.get(i) and one.definition.startswith("constant")
         else one
-        for i, one in enumerate(made)
+        for i, one in enumerate(descriptions)
     ]
 
 
-def _describe_node(graph: Drawable, node: Tensor, given: set[int]) -> NodeText:
+def _describe_node(graph: Drawable, node: Tensor, inputs: set[int]) -> NodeText:
     ids = graph.ids
     reads = [ids[x] for x in node.inputs if isinstance(x, Tensor) and x in ids]
     origin = node.origin
@@ -123,7 +123,7 @@ def _describe_node(graph: Drawable, node: Tensor, given: set[int]) -> NodeText:
     return NodeText(
         node,
         graph.label(node),
-        _define_node(graph, node, given),
+        _define_node(graph, node, inputs),
         reads,
         origin is not None,
         forward,
@@ -131,11 +131,11 @@ def _describe_node(graph: Drawable, node: Tensor, given: set[int]) -> NodeText:
     )
 
 
-def _define_node(graph: Drawable, node: Tensor, given: set[int]) -> str:
+def _define_node(graph: Drawable, node: Tensor, input_serials: set[int]) -> str:
     if is_leaf(node):
         if isinstance(node, Shared):
             return "shared"
-        if node.serial in given:
+        if node.serial in input_serials:
             return "input"
         if node._value is None:
             return "symbol"
@@ -158,11 +158,11 @@ def _one_line(x: object) -> str:
     return shorten(" ".join((repr if hasattr(x, "outputs") else str)(x).split()))
 
 
-def count_ops(shown: Sequence[NodeText], most: int) -> str:
+def count_ops(nodes: Sequence[NodeText], most: int) -> str:
     """Return how many nodes of each op there are, the commonest first."""
     counts: dict[str, int] = {}
-    for one in shown:
-        name = one.op or one.made.partition(" ")[0]
+    for one in nodes:
+        name = one.op or one.definition.partition(" ")[0]
         counts[name] = counts.get(name, 0) + 1
     common = sorted(counts.items(), key=lambda item: -item[1])
     listed = ", ".join(f"{n} × {op}" for op, n in common[:most])
@@ -299,7 +299,7 @@ def _position_places(
 
 def _pack(
     line: list[int],
-    wanted: list[float],
+    wishes: list[float],
     x: list[float],
     width: list[float],
     gap: float,
@@ -309,7 +309,7 @@ def _pack(
     Neighbours that collide form a block, which goes to the mean of their wishes.
     """
     blocks: list[tuple[float, list[tuple[int, float]], float]] = []
-    for place, wish in zip(line, wanted, strict=True):
+    for place, wish in zip(line, wishes, strict=True):
         # A block: the sum of wishes for its left end, its members, its length.
         total, members, length = wish - width[place] / 2, [(place, 0.0)], width[place]
         while blocks:
@@ -358,7 +358,9 @@ def write_listing(graph: Drawable) -> str:
     """Name, op, spec; for a node of a gradient what it comes from."""
     shown = describe_nodes(graph)
     short = _Short(shown)
-    rows = [(one.label, short(one.made), short(one.spec), one.origin) for one in shown]
+    rows = [
+        (one.label, short(one.definition), short(one.spec), one.origin) for one in shown
+    ]
     left_out = len(rows) - MOST_LINES
     half = MOST_LINES // 2
     if left_out > 0:
@@ -419,20 +421,20 @@ def write_dot(graph: Drawable) -> str:
     return "\n".join(_write_dot_lines(describe_nodes(graph)))
 
 
-def _write_dot_lines(shown: list[NodeText]) -> Iterator[str]:
+def _write_dot_lines(nodes: list[NodeText]) -> Iterator[str]:
     yield "digraph program {"
     yield '  node [shape=box, style="rounded,filled", fontname="sans-serif"];'
     yield '  edge [color="#6b7280"];'
     for name, backward in (("forward", False), ("backward", True)):
-        mine = [i for i, one in enumerate(shown) if one.backward is backward]
+        mine = [i for i, one in enumerate(nodes) if one.backward is backward]
         if not mine:
             continue
         yield f"  subgraph cluster_{name} {{"
         yield f'    label="{name}"; fontname="sans-serif"; color="#b6c0d0";'
         for i in mine:
-            yield f"    n{i} [{_node_attributes(shown[i])}];"
+            yield f"    n{i} [{_node_attributes(nodes[i])}];"
         yield "  }"
-    for i, one in enumerate(shown):
+    for i, one in enumerate(nodes):
         for j in one.reads:
             yield f"  n{j} -> n{i};"
         if one.forward is not None:
@@ -453,7 +455,7 @@ def _node_attributes(one: NodeText) -> str:
         if one.op
         else "leaf"
     )
-    label = f"{one.label}\n{one.made}\n{one.spec}"
+    label = f"{one.label}\n{one.definition}\n{one.spec}"
     return f"label={quote_dot(label)}, {_LOOKS[look]}"
 
 
@@ -534,42 +536,42 @@ def draw_svg(graph: Drawable) -> str:
     return _draw_frame(_format_title(graph), parts, places.width, places.height)
 
 
-def _place_cards(shown: Sequence[NodeText]) -> _Places:
-    down = [i for i, one in enumerate(shown) if not one.backward]
-    up = [i for i, one in enumerate(shown) if one.backward]
-    line, up_line = _assign_lines(shown, down, up)
+def _place_cards(nodes: Sequence[NodeText]) -> _Places:
+    down = [i for i, one in enumerate(nodes) if not one.backward]
+    up = [i for i, one in enumerate(nodes) if one.backward]
+    line, up_line = _assign_lines(nodes, down, up)
     last = max([*line.values(), *up_line.values()], default=0)
-    left, top = [0.0] * len(shown), [0.0] * len(shown)
+    left, top = [0.0] * len(nodes), [0.0] * len(nodes)
     passages: dict[tuple[int, int], list[tuple[float, float]]] = {}
     start = EDGE
-    for chosen, rows, upward in ((down, line, False), (up, up_line, True)):
-        if not chosen:
+    for indices, rows, upward in ((down, line, False), (up, up_line, True)):
+        if not indices:
             continue
-        at = {i: k for k, i in enumerate(chosen)}
-        reads = [[at[j] for j in shown[i].reads if j in at] for i in chosen]
-        row = [last - rows[i] if upward else rows[i] for i in chosen]
-        made = lay_out(reads, [CARD] * len(chosen), GAP, row)
-        for k, i in enumerate(chosen):
-            left[i] = start + made.x[k] - CARD / 2
+        at = {i: k for k, i in enumerate(indices)}
+        reads = [[at[j] for j in nodes[i].reads if j in at] for i in indices]
+        row = [last - rows[i] if upward else rows[i] for i in indices]
+        layout = lay_out(reads, [CARD] * len(indices), GAP, row)
+        for k, i in enumerate(indices):
+            left[i] = start + layout.x[k] - CARD / 2
             top[i] = HEAD + rows[i] * ROW
         edge = 0
-        for k, i in enumerate(chosen):
+        for k, i in enumerate(indices):
             for j in reads[k]:
-                between = [start + x for x in made.passages[edge]]
+                between = [start + x for x in layout.passages[edge]]
                 ys = [
                     HEAD + (last - r if upward else r) * ROW
                     for r in range(row[j] + 1, row[j] + 1 + len(between))
                 ]
-                passages[chosen[j], i] = list(zip(between, ys, strict=True))
+                passages[indices[j], i] = list(zip(between, ys, strict=True))
                 edge += 1
-        start += made.width + BETWEEN
+        start += layout.width + BETWEEN
     return _Places(
         left, top, passages, start - BETWEEN + EDGE, HEAD + (last + 1) * ROW - 6
     )
 
 
 def _assign_lines(
-    shown: Sequence[NodeText], down: list[int], up: list[int]
+    nodes: Sequence[NodeText], down: list[int], up: list[int]
 ) -> tuple[dict[int, int], dict[int, int]]:
     """Return the line of each forward and of each backward node, from 0 at the top.
 
@@ -577,17 +579,22 @@ def _assign_lines(
     that come from it; it stands on the lowest of them, where that chain begins.
     """
     at = {i: k for k, i in enumerate(down)}
-    rows = assign_rows([[at[j] for j in shown[i].reads if j in at] for i in down])
+    rows = assign_rows([[at[j] for j in nodes[i].reads if j in at] for i in down])
     row = dict(zip(down, rows, strict=True))
-    home: dict[int, int] = {}
+    forward_row: dict[int, int] = {}
     level: dict[int, int] = {}
     longest = [1] * (max(rows, default=0) + 1)
     for i in up:
-        home[i] = _home_row(shown, i, row, home)
+        forward_row[i] = _home_row(nodes, i, row, forward_row)
         level[i] = max(
-            (level[j] + 1 for j in shown[i].reads if home.get(j) == home[i]), default=0
+            (
+                level[j] + 1
+                for j in nodes[i].reads
+                if forward_row.get(j) == forward_row[i]
+            ),
+            default=0,
         )
-        longest[home[i]] = max(longest[home[i]], level[i] + 1)
+        longest[forward_row[i]] = max(longest[forward_row[i]], level[i] + 1)
     bottom, total = [], 0
     for lines in longest:
         total += lines
@@ -595,9 +602,9 @@ def _assign_lines(
     line = {i: bottom[r] for i, r in row.items()}
     up_line: dict[int, int] = {}
     for i in up:  # above all that it reads
-        wanted = bottom[home[i]] - level[i]
+        level_line = bottom[forward_row[i]] - level[i]
         up_line[i] = min(
-            [wanted, *(up_line[j] - 1 for j in shown[i].reads if j in up_line)]
+            [level_line, *(up_line[j] - 1 for j in nodes[i].reads if j in up_line)]
         )
     high = min([0, *up_line.values()])
     return (
@@ -607,23 +614,23 @@ def _assign_lines(
 
 
 def _home_row(
-    shown: Sequence[NodeText], i: int, row: dict[int, int], home: dict[int, int]
+    nodes: Sequence[NodeText], i: int, row: dict[int, int], forward_row: dict[int, int]
 ) -> int:
     """Return the row of the forward node that a backward one belongs to."""
-    forward = shown[i].forward
+    forward = nodes[i].forward
     if forward is not None:
-        return row.get(forward, home.get(forward, 0))
-    read = [home[j] for j in shown[i].reads if j in home]
+        return row.get(forward, forward_row.get(forward, 0))
+    read = [forward_row[j] for j in nodes[i].reads if j in forward_row]
     return min(read) if read else max(row.values(), default=0)
 
 
-def _draw_edges(shown: Sequence[NodeText], places: _Places) -> Iterator[str]:
+def _draw_edges(nodes: Sequence[NodeText], places: _Places) -> Iterator[str]:
     left, top = places.left, places.top
     later: list[str] = []
     linked: set[int] = set()
-    for i, one in enumerate(shown):
+    for i, one in enumerate(nodes):
         for j in one.reads:
-            source = shown[j]
+            source = nodes[j]
             if source.backward != one.backward:
                 side = CARD if one.backward else 0
                 start = left[j] + side, top[j] + HIGH / 2
@@ -643,7 +650,7 @@ def _draw_edges(shown: Sequence[NodeText], places: _Places) -> Iterator[str]:
             linked.add(one.forward)
             start = left[one.forward] + CARD, top[one.forward] + HIGH / 2
             end = left[i], top[i] + HIGH / 2
-            if not shown[one.forward].backward:
+            if not nodes[one.forward].backward:
                 yield f'<path class="link" d="{_draw_side_curve(start, end)}"/>'
     yield from later
 
@@ -690,10 +697,10 @@ def _draw_card(one: NodeText, x: float, y: float) -> Iterator[str]:
     )
     round_ = 5 if one.op else HIGH / 2
     inset = 8 if one.op else 14
-    told = f"{one.label} = {one.made}  {one.spec}"
+    told = f"{one.label} = {one.definition}  {one.spec}"
     told += f"\n{one.origin}" if one.origin else ""
     named = one.node.name is not None
-    first = one.label if named else one.op or one.made
+    first = one.label if named else one.op or one.definition
     second = f"{one.op} · {one.brief}" if named and one.op else one.brief
     yield f"<g><title>{escape_xml(told)}</title>"
     yield (
@@ -715,13 +722,13 @@ def _format_title(graph: Drawable) -> str:
     return f"{len(graph)} nodes, to {outputs}" if outputs else f"{len(graph)} nodes"
 
 
-def _draw_summary(graph: Drawable, shown: Sequence[NodeText]) -> str:
+def _draw_summary(graph: Drawable, nodes: Sequence[NodeText]) -> str:
     """Return what there is to say of a graph that is too large to draw."""
-    edges = sum(len(one.reads) for one in shown)
-    back = sum(one.backward for one in shown)
+    edges = sum(len(one.reads) for one in nodes)
+    back = sum(one.backward for one in nodes)
     lines = [
-        f"{len(shown):,} nodes, {edges:,} edges: too many to draw.",
-        count_ops(shown, 8),
+        f"{len(nodes):,} nodes, {edges:,} edges: too many to draw.",
+        count_ops(nodes, 8),
         f"{back:,} of them belong to the gradient." if back else "",
         "print(graph) lists them; graph.dot() is for programs that draw large graphs.",
     ]

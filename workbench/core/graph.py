@@ -131,16 +131,16 @@ class Graph:
 
     def depends(self, cut: Collection[int]) -> list[int]:
         """Return which leaves each output depends on other than through ``cut``."""
-        found = {x.serial: 1 << i for i, x in enumerate(self.leaves)}
+        masks = {x.serial: 1 << i for i, x in enumerate(self.leaves)}
         for node in self.interior:
             mask = 0
             if node.serial not in cut:
                 for x in node.inputs:
                     if isinstance(x, Tensor):
-                        mask |= found.get(x.serial, 0)
-            found[node.serial] = mask
+                        mask |= masks.get(x.serial, 0)
+            masks[node.serial] = mask
         return [
-            found.get(y.serial, 0) if isinstance(y, Tensor) else 0 for y in self.outputs
+            masks.get(y.serial, 0) if isinstance(y, Tensor) else 0 for y in self.outputs
         ]
 
     def run(self, values: Sequence[Any], observer: Observer | None = None) -> list[Any]:
@@ -267,19 +267,25 @@ def copy_onto(graph: Graph, fresh: Mapping[Tensor, Tensor]) -> Graph:
 
     Nodes that depend on none of these stay as they are.
     """
-    made: dict[int, Any] = {x.serial: y for x, y in fresh.items()}
+    copies: dict[int, Any] = {x.serial: y for x, y in fresh.items()}
     for node in graph.interior:
         inputs = tuple(
-            [made.get(x.serial, x) if isinstance(x, Tensor) else x for x in node.inputs]
+            [
+                copies.get(x.serial, x) if isinstance(x, Tensor) else x
+                for x in node.inputs
+            ]
         )
         if any(a is not b for a, b in zip(inputs, node.inputs, strict=True)):
-            made[node.serial] = copy = walk.copy_node(node, inputs, node.args, None)
+            copies[node.serial] = copy = walk.copy_node(node, inputs, node.args, None)
             if node.origin is not None:
-                forward = made.get(node.origin.forward.serial, node.origin.forward)
+                forward = copies.get(node.origin.forward.serial, node.origin.forward)
                 copy.origin = node.origin._replace(forward=forward)
     return Graph(
         [fresh.get(x, x) for x in graph.inputs],
-        [made.get(y.serial, y) if isinstance(y, Tensor) else y for y in graph.outputs],
+        [
+            copies.get(y.serial, y) if isinstance(y, Tensor) else y
+            for y in graph.outputs
+        ],
         [fresh.get(x, x) for x in graph.captures],
     )
 
@@ -311,30 +317,40 @@ def inline(graph: Graph) -> Graph:
 
 
 def _inline_once(graph: Graph) -> Graph:
-    made: dict[int, Any] = {}
+    replacements: dict[int, Any] = {}
     for node in graph.interior:
         inputs = tuple(
-            [made.get(x.serial, x) if isinstance(x, Tensor) else x for x in node.inputs]
+            [
+                replacements.get(x.serial, x) if isinstance(x, Tensor) else x
+                for x in node.inputs
+            ]
         )
         if node.op.inline and node.op.graphs is not None:
             (program,) = node.op.graphs(inputs, node.params)
             outputs = program.run(inputs)
             several = isinstance(types.spec_of(node), tuple)
-            made[node.serial] = tuple(outputs) if several else outputs[0]
-            _pass_name(made[node.serial], node)
+            replacements[node.serial] = tuple(outputs) if several else outputs[0]
+            _pass_name(replacements[node.serial], node)
         elif node.op is declare("item") and isinstance(inputs[0], tuple):
-            made[node.serial] = inputs[0][node.params["index"]]
-            _pass_name(made[node.serial], node)
+            replacements[node.serial] = inputs[0][node.params["index"]]
+            _pass_name(replacements[node.serial], node)
         elif any(a is not b for a, b in zip(inputs, node.inputs, strict=True)):
             values = tuple(map(value_of, inputs))
-            made[node.serial] = walk.copy_node(node, inputs, values, node._value)
+            replacements[node.serial] = walk.copy_node(
+                node, inputs, values, node._value
+            )
     outputs = [
-        made.get(y.serial, y) if isinstance(y, Tensor) else y for y in graph.outputs
+        replacements.get(y.serial, y) if isinstance(y, Tensor) else y
+        for y in graph.outputs
     ]
     return Graph(graph.inputs, outputs, graph.captures)
 
 
-def _pass_name(made: object, node: Tensor) -> None:
+def _pass_name(replacement: object, node: Tensor) -> None:
     """Give what stands for a node its name."""
-    if isinstance(made, Tensor) and node.name is not None and made.name is None:
-        made.name = node.name
+    if (
+        isinstance(replacement, Tensor)
+        and node.name is not None
+        and replacement.name is None
+    ):
+        replacement.name = node.name

@@ -108,20 +108,20 @@ def _infer_elementwise(op: Op, specs: list[Any], params: dict[str, Any]) -> Spec
         else:
             return None
     key = (op, weak, *kinds)
-    found = _MADE.get(key) if certain else None
+    spec = _MADE.get(key) if certain else None
     try:
         shape = shapes[0] if shapes else ()
         if any(other != shape for other in shapes):
             shape = np.broadcast_shapes(*shapes)
-        if found is None:
-            found = _run_on_entries(op, specs, params)
+        if spec is None:
+            spec = _run_on_entries(op, specs, params)
     except (ValueError, TypeError):
         return None
-    if found is None:
+    if spec is None:
         return None
     if certain:
-        _MADE[key] = found
-    return Spec(shape, found.dtype) if shape else found
+        _MADE[key] = spec
+    return Spec(shape, spec.dtype) if shape else spec
 
 
 def _run_on_entries(op: Op, specs: list[Any], params: dict[str, Any]) -> Spec | None:
@@ -170,9 +170,9 @@ def _infer_unknown(
     if rule is not None:
         with collect_facts() as facts:
             try:
-                made = rule(*specs, **params)
+                result = rule(*specs, **params)
                 return _drop_foreign_lengths(
-                    _typed(op, specs, params, made), specs, params
+                    _typed(op, specs, params, result), specs, params
                 ), facts
             except UnknownLengthError:
                 pass
@@ -180,21 +180,21 @@ def _infer_unknown(
         found = _broadcast(op, specs, params)
         if found is not None:
             return _drop_foreign_lengths(found, specs, params), []
-    made = _infer_at_stand_ins(op, specs, params)
-    if isinstance(made, tuple):
-        return tuple(_with_shape(y, (None,) * len(y.shape)) for y in made), []
-    return _with_shape(made, (None,) * len(made.shape)), []
+    result = _infer_at_stand_ins(op, specs, params)
+    if isinstance(result, tuple):
+        return tuple(_with_shape(y, (None,) * len(y.shape)) for y in result), []
+    return _with_shape(result, (None,) * len(result.shape)), []
 
 
-def _typed(op: Op, specs: list[Any], params: dict[str, Any], made: Any) -> Any:
+def _typed(op: Op, specs: list[Any], params: dict[str, Any], result: Any) -> Any:
     """Return specs for what a rule gives: specs, or shapes alone, one or several."""
-    parts = made if isinstance(made, tuple) else (made,)
+    parts = result if isinstance(result, tuple) else (result,)
     if any(isinstance(y, Spec) for y in parts):
-        return made
-    asked = _infer_at_stand_ins(op, specs, params, often=1)
-    if not isinstance(asked, tuple):
-        return _with_shape(asked, made)
-    return tuple(map(_with_shape, asked, made))
+        return result
+    trial = _infer_at_stand_ins(op, specs, params, often=1)
+    if not isinstance(trial, tuple):
+        return _with_shape(trial, result)
+    return tuple(map(_with_shape, trial, result))
 
 
 def _with_shape(spec: Spec, shape: tuple[Any, ...]) -> Spec:
@@ -229,17 +229,17 @@ def _drop_foreign_lengths(
     made: Specs, specs: list[Any], params: dict[str, Any]
 ) -> Specs:
     """Return what is derived, less lengths of other Tensors and those of many parts."""
-    given = {id(n) for x in specs for n in getattr(x, "shape", ())}
+    own_lengths = {id(n) for x in specs for n in getattr(x, "shape", ())}
     parts = made if isinstance(made, tuple) else (made,)
-    if {id(n) for x in parts for n in x.shape if type(n) is Dim} <= given:
+    if {id(n) for x in parts for n in x.shape if type(n) is Dim} <= own_lengths:
         return made  # nearly always: the very lengths of the operands
-    known = set(atoms_of([_shapes(specs), params]))
+    known_atoms = set(atoms_of([_shapes(specs), params]))
 
     def is_known(n: object) -> bool:
         if not isinstance(n, Dim):
             return True
         parts = [*atoms_of(n)]
-        inside = known.issuperset(a for a in parts if isinstance(a, Length))
+        inside = known_atoms.issuperset(a for a in parts if isinstance(a, Length))
         return inside and len(parts) + len(n.terms) <= MOST_PARTS
 
     def drop_unknown(spec: Spec) -> Spec:
@@ -284,10 +284,10 @@ def _infer_at_stand_ins(
 
     def answers(sets: Iterable[tuple[int, ...]]) -> Iterator[Specs]:
         for lengths in sets:
-            known = dict(zip(keys, lengths, strict=True))
+            numbers = dict(zip(keys, lengths, strict=True))
 
-            def new(atom: Atom, known: dict[Any, int] = known) -> Any:
-                return known.get(atom.key)
+            def new(atom: Atom, numbers: dict[Any, int] = numbers) -> Any:
+                return numbers.get(atom.key)
 
             try:
                 given = [_replace_lengths(x, new) for x in specs]

@@ -311,17 +311,17 @@ class Conversions:
             )
         return self
 
-    def __dlpack__(self, *, copy: bool | None = None, **how: Any) -> Any:
-        held = _plain_value(self, "x.__dlpack__()")
-        if isinstance(held, np.ndarray):
+    def __dlpack__(self, *, copy: bool | None = None, **options: Any) -> Any:
+        value = _plain_value(self, "x.__dlpack__()")
+        if isinstance(value, np.ndarray):
             # A Tensor never changes, and who gets its memory could change it.
             if copy is not False:
-                return held.copy().__dlpack__(**how)
-            held = held.view()
-            held.flags.writeable = False
-        elif not hasattr(held, "__dlpack__") or isinstance(held, np.generic):
-            return np.array(held).__dlpack__(**how)
-        return held.__dlpack__(**how, **({} if copy is None else {"copy": copy}))
+                return value.copy().__dlpack__(**options)
+            value = value.view()
+            value.flags.writeable = False
+        elif not hasattr(value, "__dlpack__") or isinstance(value, np.generic):
+            return np.array(value).__dlpack__(**options)
+        return value.__dlpack__(**options, **({} if copy is None else {"copy": copy}))
 
     def __dlpack_device__(self) -> tuple[int, int]:
         ask = getattr(self._value, "__dlpack_device__", None)

@@ -153,9 +153,9 @@ class Recorder:
             filled[i] = x
         return self.function(*self._structure(filled))
 
-    def _record(self, given: Sequence[Any]) -> _Copy:
+    def _record(self, args: Sequence[Any]) -> _Copy:
         first = next_serial()
-        recorded = record(self._call, given, self._names)
+        recorded = record(self._call, args, self._names)
         return _Copy(first, recorded, self._first)
 
     def __repr__(self) -> str:
@@ -166,47 +166,49 @@ class Recorder:
 class _Copy:
     """A recorded graph made anew without values, on leaves of its own."""
 
-    def __init__(self, first: int, recorded: Graph, known: _Copy | None) -> None:
+    def __init__(self, first: int, recorded: Graph, first_copy: _Copy | None) -> None:
         self.first = first
         #: The copy of the first run. The traces that were open then may be closed
         #: now, so it alone tells what is captured and what is a constant.
-        self.known = known
+        self.first_copy = first_copy
         self.constants: set[int] = set()
         self.captured: dict[int, Tensor] = {}
         #: Outputs of nodes from outside, by the node's serial and their number.
-        self.parts: dict[tuple[int, int], Tensor] = {} if known is None else known.parts
+        self.parts: dict[tuple[int, int], Tensor] = (
+            {} if first_copy is None else first_copy.parts
+        )
         inputs = [_make_leaf(x) for x in recorded.inputs]
         self.placeholder: dict[int, Tensor] = {
             x.serial: y for x, y in zip(recorded.inputs, inputs, strict=True)
         }
-        self.made: dict[int, Any] = dict(self.placeholder)
-        outputs = self.of(recorded.outputs)
+        self.copies: dict[int, Any] = dict(self.placeholder)
+        outputs = self.copy_outputs(recorded.outputs)
         captures = [self.placeholder[x.serial] for x in self.captured.values()]
         self.graph = Graph(inputs, outputs, captures, tree=recorded.tree)
         self.values = [value_of(y) for y in recorded.outputs]
 
-    def of(self, outputs: Sequence[Any]) -> list[Any]:
+    def copy_outputs(self, outputs: Sequence[Any]) -> list[Any]:
         """Return the copies of outputs, and of all that they need."""
         roots = [x for x in outputs if isinstance(x, Tensor)]
         for node in walk.order_nodes(roots, self.first):
-            if node.serial not in self.made:
-                self.made[node.serial] = self.node(node)
+            if node.serial not in self.copies:
+                self.copies[node.serial] = self.node(node)
         return [
-            self.made[x.serial]
-            if isinstance(x, Tensor) and x.serial in self.made
+            self.copies[x.serial]
+            if isinstance(x, Tensor) and x.serial in self.copies
             else self.outer(x)
             for x in outputs
         ]
 
     def node(self, node: Tensor) -> Any:
         """Return the copy of one node, or its value if it depends on no input."""
-        whole = node.inputs[0] if node.op is ITEM else None
-        if isinstance(whole, Tensor) and whole.serial not in self.made:
-            return self.outer(self.part(whole, node))
+        source = node.inputs[0] if node.op is ITEM else None
+        if isinstance(source, Tensor) and source.serial not in self.copies:
+            return self.outer(self.part(source, node))
         inputs = tuple(
             [
-                self.made[x.serial]
-                if isinstance(x, Tensor) and x.serial in self.made
+                self.copies[x.serial]
+                if isinstance(x, Tensor) and x.serial in self.copies
                 else self.outer(x)
                 for x in node.inputs
             ]
@@ -216,18 +218,18 @@ class _Copy:
         if not any(isinstance(x, Tensor) for x in inputs):
             return value_of(node)
         args = tuple(map(value_of, inputs))
-        made = walk.copy_node(node, inputs, args, None)
+        copy = walk.copy_node(node, inputs, args, None)
         if node.origin is not None:
-            forward = self.made.get(node.origin.forward.serial)
+            forward = self.copies.get(node.origin.forward.serial)
             if isinstance(forward, Tensor):
-                made.origin = node.origin._replace(forward=forward)
-        return made
+                copy.origin = node.origin._replace(forward=forward)
+        return copy
 
-    def part(self, whole: Tensor, item: Tensor) -> Tensor:
+    def part(self, node: Tensor, item: Tensor) -> Tensor:
         """Return an output of a node from outside: arrays are captured, no tuples."""
-        key = whole.serial, item.params["index"]
+        key = node.serial, item.params["index"]
         if key not in self.parts:
-            self.parts[key] = apply(ITEM, (whole,), item.params)
+            self.parts[key] = apply(ITEM, (node,), item.params)
         return self.parts[key]
 
     def outer(self, x: object) -> Any:
@@ -241,21 +243,21 @@ class _Copy:
             return x._value
         if x.serial not in self.placeholder:
             self.captured[x.serial] = x
-            self.placeholder[x.serial] = self.made[x.serial] = _make_leaf(x)
+            self.placeholder[x.serial] = self.copies[x.serial] = _make_leaf(x)
         return self.placeholder[x.serial]
 
     def captures(self, x: Tensor) -> bool:
         """Return whether a Tensor from outside is an input, and no constant."""
-        known = self.known
-        if known is None:
+        first_copy = self.first_copy
+        if first_copy is None:
             return is_live(x)
-        if x.serial not in known.captured and x.serial not in known.constants:
+        if x.serial not in first_copy.captured and x.serial not in first_copy.constants:
             raise TraceError(
                 f"{blame.describe(x)}{blame.quote_site(x.site)} is read by a function"
                 " in one of its branches only, and the first run took another. Give it"
                 " as an argument, or choose with np.where."
             )
-        return x.serial in known.captured
+        return x.serial in first_copy.captured
 
 
 def _make_leaf(x: Tensor) -> Tensor:

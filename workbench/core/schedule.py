@@ -206,12 +206,14 @@ class Schedule:
         node, reads, *_ = self.steps[done]
         place = user_context(node)
         operands = tuple([slots[i] for i in reads])
-        told = blame.explain_refusal(node.op, operands, error, place.code, place.lasti)
-        if told is error:
+        refusal = blame.explain_refusal(
+            node.op, operands, error, place.code, place.lasti
+        )
+        if refusal is error:
             raise error
-        if isinstance(told, ShapeError):
-            told.node = node
-        raise told from error
+        if isinstance(refusal, ShapeError):
+            refusal.node = node
+        raise refusal from error
 
 
 def compute_node(node: Tensor, operands: tuple[Any, ...]) -> Any:
@@ -235,17 +237,17 @@ def user_context(node: Tensor) -> source.Context:
 
 
 def _inherit_name(
-    made: Tensor, node: Tensor, before: int, became: dict[int, Tensor]
+    replacement: Tensor, node: Tensor, before: int, became: dict[int, Tensor]
 ) -> None:
     """Let what stands for a node bear its name, and belong to the same forward node."""
-    if node.name is not None and made.serial > before:
-        made.name = node.name
+    if node.name is not None and replacement.serial > before:
+        replacement.name = node.name
     if node.origin is not None:
         forward = became.get(node.origin.forward.serial)
         origin = node.origin
         if forward is not None:
             origin = origin._replace(forward=forward)
-        for new in walk.order_nodes([made], before):
+        for new in walk.order_nodes([replacement], before):
             if new.origin is None:
                 new.origin = origin
 
@@ -257,22 +259,22 @@ def _order_computed(
     varying = {x.serial for x in leaves}
     first = 0 if whole else min(varying, default=0)
     roots = [y for y in outputs if isinstance(y, Tensor)]
-    found = []
-    given = frozenset(varying)
-    for node in walk.order_nodes(roots, first, stop=given):
-        if node.serial in given:
+    computed = []
+    leaf_serials = frozenset(varying)
+    for node in walk.order_nodes(roots, first, stop=leaf_serials):
+        if node.serial in leaf_serials:
             continue
         for x in node.inputs:
             if isinstance(x, Tensor) and x.serial in varying:
                 varying.add(node.serial)
-                found.append(node)
+                computed.append(node)
                 break
         else:
             if whole and node._value is None:
                 if not node.inputs:
                     raise _missing_input_error(node, leaves)
-                found.append(node)  # of constants, and nobody has computed it yet
-    return found, varying
+                computed.append(node)  # of constants, and nobody has computed it yet
+    return computed, varying
 
 
 def _missing_input_error(node: Tensor, leaves: Sequence[Tensor]) -> UsageError:
@@ -331,26 +333,26 @@ class _Allocation:
             if isinstance(x, Tensor)
         }
         slots = self.slots
-        kept = {x.serial for x in outputs if isinstance(x, Tensor)}
+        output_serials = {x.serial for x in outputs if isinstance(x, Tensor)}
         for x in leaves:
-            if x.serial in last or x.serial in kept:
+            if x.serial in last or x.serial in output_serials:
                 slots[x.serial] = self.next_slot()
         free: list[int] = []
         steps = []
         for node in computed:
             reads, freed = [], []
-            own = node.serial
+            written = node.serial
             for x in node.inputs:
                 serial = x.serial if isinstance(x, Tensor) else -1
                 slot = slots.get(serial, -1)
                 if slot < 0:
                     slot = self.slot(x)
-                elif last[serial] == own and serial not in kept:
+                elif last[serial] == written and serial not in output_serials:
                     last[serial] = -1  # it is freed once, be it read twice
                     freed.append(slot)
                 reads.append(slot)
             free += freed
-            writes = slots[own] = free.pop() if free else self.next_slot()
+            writes = slots[written] = free.pop() if free else self.next_slot()
             forgets = [slot for slot in freed if slot != writes] if freed else freed
             steps.append(Step(node, tuple(reads), writes, tuple(forgets)))
         return tuple(steps)

@@ -154,18 +154,18 @@ class Shared(Tensor):
     def _plain(self, new: Any) -> Any:
         """Return Python's numbers, or lists of them, as an array."""
         try:
-            made = np.asarray(new)
+            array = np.asarray(new)
         except ValueError as error:
             raise ShapeError(
                 f"{self.describe()} is given a nest of uneven lengths: {error} Give"
                 " lists of one length."
             ) from error
-        if made.dtype.kind in "iu" and not fits_dtype(made, self.spec.dtype):
+        if array.dtype.kind in "iu" and not fits_dtype(array, self.spec.dtype):
             raise DtypeError(
                 f"{self.describe()} is given {new!r}, which is out of its range. Give"
                 " numbers that it holds, or make it of a wider dtype."
             )
-        return made
+        return array
 
     def describe(self) -> str:
         """Return how an error names it."""
@@ -240,15 +240,15 @@ class Locks:
     a ``finally`` whose ``try`` began before ``acquire``.
     """
 
-    __slots__ = ("_locks", "_taken", "release")
+    __slots__ = ("_acquired", "_locks", "release")
 
     def __init__(self, locks: Sequence[Any]) -> None:
         self._locks = locks
-        self._taken: list[Any] = []
-        leaving = map(_release, compress(locks, self._taken))
+        self._acquired: list[Any] = []
+        leaving = map(_release, compress(locks, self._acquired))
         #: Let go of those that are taken. No code of Python runs in it.
         self.release = partial(_consume, leaving)
 
     def acquire(self) -> None:
         """Take all, waiting for each."""
-        self._taken.extend(map(_acquire, self._locks))
+        self._acquired.extend(map(_acquire, self._locks))

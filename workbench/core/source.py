@@ -81,9 +81,9 @@ class Block:
         self.open = False
         owner, self.owner = self.owner, None
         if owner is not None:
-            left = [block for block in self.owned.pop(owner) if block is not self]
-            if left:
-                self.owned[owner] = left
+            remaining = [block for block in self.owned.pop(owner) if block is not self]
+            if remaining:
+                self.owned[owner] = remaining
 
 
 Some = TypeVar("Some", bound=Block)
@@ -137,14 +137,14 @@ def active_blocks(blocks: Sequence[Some], kind: type[Some]) -> list[Some]:
     ``blocks`` are those of the caller's context; what the generators on its stack have
     opened elsewhere is added.
     """
-    found = [
+    active = [
         block
         for block in blocks
         if block.open and (block.owner is None or not is_suspended(block.owner))
     ]
     owned = kind.owned
     if not owned:
-        return found
+        return active
     height: dict[FrameType | None, int] = {}
     stack: list[FrameType] = []
     frame: FrameType | None = sys._getframe(1)
@@ -154,21 +154,23 @@ def active_blocks(blocks: Sequence[Some], kind: type[Some]) -> list[Some]:
         frame = frame.f_back
     for i, frame in enumerate(reversed(stack)):
         height[frame] = i + 1
-        found += [b for b in owned.get(frame, ()) if b not in found]
+        active += [b for b in owned.get(frame, ()) if b not in active]
     # A generator that runs has been called inside the blocks of its caller.
-    return sorted(found, key=lambda b: (height.get(b.owner, 0), b.serial))
+    return sorted(active, key=lambda b: (height.get(b.owner, 0), b.serial))
 
 
-def pop_left_block(opened: list[Some], here: Callable[[], Sequence[Some]]) -> Some:
+def pop_left_block(
+    opened: list[Some], find_active: Callable[[], Sequence[Some]]
+) -> Some:
     """Take out the one of an object's open blocks that its caller leaves.
 
-    ``here`` gives the blocks of the caller's context: where several tasks or
+    ``find_active`` gives the blocks of the caller's context: where several tasks or
     generators are in a block of one object, each leaves its own.
     """
     if len(opened) == 1:
         return opened.pop()
-    own = [block for block in here() if block in opened]
-    chosen = (active_blocks(own, type(opened[-1])) or opened)[-1]
+    candidates = [block for block in find_active() if block in opened]
+    chosen = (active_blocks(candidates, type(opened[-1])) or opened)[-1]
     opened.remove(chosen)
     return chosen
 
@@ -228,9 +230,9 @@ class Scope(Block):
     since a generator has opened it, or one around it, or it was left elsewhere.
     """
 
-    __slots__ = ("made", "moves", "name", "outer")
+    __slots__ = ("inner", "moves", "name", "outer")
 
-    made: Context | None
+    inner: Context | None
     moves: bool
 
     def __init__(self, name: str, outer: Context | None) -> None:
@@ -288,16 +290,16 @@ class scope(ContextDecorator):
             code, lasti = around.code, around.lasti
             if around.scope is not None:
                 path = f"{around.scope}/{path}"
-        block.made = Context(path, code, lasti, block=block)
+        block.inner = Context(path, code, lasti, block=block)
         self.opened.append(block)
-        CONTEXT.set(block.made)
+        CONTEXT.set(block.inner)
 
     def __exit__(self, *error: object) -> None:
         context = CONTEXT.get()
         block = pop_left_block(self.opened, lambda: open_scopes(context))
         block.close()
-        made, block.made = block.made, None  # which is a circle
-        if context is not made:
+        inner, block.inner = block.inner, None  # which is a circle
+        if context is not inner:
             block.moves = True  # left in another task, or while another goes on
             return
         outer = block.outer
@@ -308,11 +310,11 @@ class scope(ContextDecorator):
 
 def open_scopes(context: Context | None) -> list[Scope]:
     """Return the blocks behind surroundings, the outermost first."""
-    found = []
+    scopes = []
     while context is not None and context.block is not None:
-        found.append(context.block)
+        scopes.append(context.block)
         context = context.block.outer
-    return found[::-1]
+    return scopes[::-1]
 
 
 def prune_scopes(context: Context) -> Context | None:

@@ -219,20 +219,20 @@ class Tensor(ArrayMethods, Conversions):
             if len(inputs) == 1 and type(self) is Tensor:
                 x = self._value
                 if type(x) is np.ndarray or isinstance(x, np.generic):
-                    made = _new(Tensor)  # as __init__, without the call
-                    made.op = op
-                    made.inputs = inputs
-                    made.args = (x,)
-                    made.params = NO_PARAMS
-                    made._value = op.compute(x)
-                    made.serial = next_serial()
+                    node = _new(Tensor)  # as __init__, without the call
+                    node.op = op
+                    node.inputs = inputs
+                    node.args = (x,)
+                    node.params = NO_PARAMS
+                    node._value = op.compute(x)
+                    node.serial = next_serial()
                     frame = _frame(1)
-                    made.code = frame.f_code
-                    made.lasti = frame.f_lasti
-                    made.context = context = _context()
+                    node.code = frame.f_code
+                    node.lasti = frame.f_lasti
+                    node.context = context = _context()
                     if context and context.block and context.block.moves:
-                        made.context = source.prune_scopes(context)
-                    return made
+                        node.context = source.prune_scopes(context)
+                    return node
             if all(types.is_weak(value_of(x)) for x in inputs):
                 # NumPy gives a float64 scalar here, where an operator would
                 # keep a Python number.
@@ -249,12 +249,12 @@ class Tensor(ArrayMethods, Conversions):
                 function = ufunc if method == "__call__" else getattr(ufunc, method)
                 return deferred.defer_call(error, function, inputs, kwargs)
             part = "" if method == "__call__" else f".{method}"
-            placed = blame.locate_user_error(
+            located = blame.locate_user_error(
                 error, f"{name_of(ufunc)}{part}", inputs, kwargs
             )
-            if placed is error:
+            if located is error:
                 raise
-            raise placed from error
+            raise located from error
 
     def __array_function__(
         self,
@@ -337,13 +337,13 @@ def make_leaf(
 _own_name: Any = vars(Tensor)["name"].__get__
 
 
-def take_name(made: Tensor, x: Tensor) -> None:
+def take_name(target: Tensor, x: Tensor) -> None:
     """Give a Tensor the name of another; one that nobody has read waits on."""
     try:
-        made.name = _own_name(x)
+        target.name = _own_name(x)
     except AttributeError:
         if x.naming is not None:
-            made.naming = x.naming
+            target.naming = x.naming
 
 
 def value_of(x: object) -> Any:
@@ -383,14 +383,14 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
                     return deferred.defer_op(
                         op, inputs, params, Tensor, code, lasti, context
                     )
-                told = blame.explain_refusal(op, (a,), error, code, lasti)
-                if told is error:
+                refusal = blame.explain_refusal(op, (a,), error, code, lasti)
+                if refusal is error:
                     raise
-                raise told from error
-            made = Tensor(op, inputs, (a,), params, value, code, lasti, context)
+                raise refusal from error
+            node = Tensor(op, inputs, (a,), params, value, code, lasti, context)
             if op.view is not None and type(value) is np.ndarray:
-                note_view(x, made)
-            return made
+                note_view(x, node)
+            return node
     kinds = {type(x) for x in inputs}
     if TENSORS.isdisjoint(kinds):
         if any(type(x) is np.ndarray and x.dtype == object for x in inputs):
@@ -424,26 +424,26 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
             return apply(*op.measure_lengths(inputs, params))
         if params and dims.has_dim(params):
             return deferred.defer_op(op, inputs, params, kind, code, lasti, context)
-        made = kind(op, inputs, args, params, None, code, lasti, context)
-        made.spec, facts = infer_with_facts(op, inputs, params)
+        node = kind(op, inputs, args, params, None, code, lasti, context)
+        node.spec, facts = infer_with_facts(op, inputs, params)
         if facts is not None:
-            deferred.set_lengths(made, facts)
+            deferred.set_lengths(node, facts)
         if op.view is not None:
-            note_view(inputs[0], made)
-        return made
+            note_view(inputs[0], node)
+        return node
     try:
         value = op.compute(*args, **params)
     except Exception as error:
         if params and dims.has_dim(params):
             return deferred.defer_op(op, inputs, params, kind, code, lasti, context)
-        told = blame.explain_refusal(op, args, error, code, lasti)
-        if told is error:
+        refusal = blame.explain_refusal(op, args, error, code, lasti)
+        if refusal is error:
             raise
-        raise told from error
-    made = kind(op, inputs, args, params, value, code, lasti, context)
+        raise refusal from error
+    node = kind(op, inputs, args, params, value, code, lasti, context)
     if op.view is not None:
-        note_view(inputs[0], made)
-    return made
+        note_view(inputs[0], node)
+    return node
 
 
 #: How many views a Tensor notes before it looks which of them are still there.

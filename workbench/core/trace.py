@@ -80,10 +80,10 @@ def explain_error(error: Exception, locked: bool) -> Exception | None:
     if stored:
         return GradientLostError(blame.STORED.format(where))
     if any(part in text for part in OBJECTS):
-        asked = next(
+        frame = next(
             (s.tb_frame for s in _traceback_steps(error) if _is_in_numpy(s)), None
         )
-        named = (find_numpy_call(asked) if asked else None) or "a NumPy function"
+        named = (find_numpy_call(frame) if frame else None) or "a NumPy function"
         return TraceError(
             f"{named} meets an array of objects{where}: np.array([...]) and lists of"
             f" Tensors are no array of numbers to it ({text}). Make one Tensor of them"
@@ -188,35 +188,35 @@ def make_leaf_like(like: object, name: str | None = None) -> Tensor:
 
 
 def make_leaves_like(
-    leaves: Sequence[Tensor], kept: Sequence[Tensor] = ()
+    leaves: Sequence[Tensor], others: Sequence[Tensor] = ()
 ) -> list[Tensor]:
     """Return leaves like these, whose unknown lengths are their own.
 
     Lengths that are equal stay so: they are those of the first leaf that has them.
-    Those of leaves that are ``kept`` stay theirs.
+    Those of leaves that are ``others`` stay theirs.
     """
     fresh = [make_leaf(None) for _ in leaves]
-    known: dict[Any, Size] = {}
-    both = [*zip(kept, kept, strict=True), *zip(leaves, fresh, strict=True)]
+    lengths: dict[Any, Size] = {}
+    both = [*zip(others, others, strict=True), *zip(leaves, fresh, strict=True)]
     for x, made in both:
         for axis, n in enumerate(x.spec.shape):
             if isinstance(n, Dim) and n.atom is not None:
-                known.setdefault(n.key, dim_of_atom(Length(made, axis)))
+                lengths.setdefault(n.key, dim_of_atom(Length(made, axis)))
 
-    def mine(atom: Any) -> Size | None:
-        return known.get(dim_of_atom(atom).key)
+    def find_length(atom: Any) -> Size | None:
+        return lengths.get(dim_of_atom(atom).key)
 
     for x, made in zip(leaves, fresh, strict=True):
         take_name(made, x)
         shape = []
         for axis, n in enumerate(x.spec.shape):
-            if isinstance(n, Dim) and n.key not in known:
+            if isinstance(n, Dim) and n.key not in lengths:
                 parts = {a for a in atoms_of(n) if isinstance(a, Length)}
-                own: Size = dim_of_atom(Length(made, axis))
-                if all(mine(a) is not None for a in parts):
-                    own = n.replace(mine)
-                known[n.key] = own
-            shape.append(known[n.key] if isinstance(n, Dim) else n)
+                length: Size = dim_of_atom(Length(made, axis))
+                if all(find_length(a) is not None for a in parts):
+                    length = n.replace(find_length)
+                lengths[n.key] = length
+            shape.append(lengths[n.key] if isinstance(n, Dim) else n)
         made.spec = Spec(tuple(shape), x.spec.dtype, x.spec.weak)
     return fresh
 
@@ -229,7 +229,7 @@ class ProgramTrace(OpenTrace):
     ) -> list[Tensor]:
         """Return leaves that hold values; a name is looked up when it is read."""
         line = source.caller(2)
-        made = []
+        opened = []
         for i, value in enumerate(values):
             x = wrap(value, line=line)
             if names is not None:
@@ -237,8 +237,8 @@ class ProgramTrace(OpenTrace):
             if x._value is None and self.unknown is None:
                 self.unknown = x
             self.leaves.add(x.serial)
-            made.append(x)
-        return made
+            opened.append(x)
+        return opened
 
     def explain(self, error: Exception) -> Exception | None:
         """Return what to raise for an error of the block, if it can say more."""
@@ -405,7 +405,7 @@ class ArgumentNames:
         Which of the leaves are meant, by their numbers; all of them by default.
     """
 
-    __slots__ = ("chosen", "f", "found", "places", "trees")
+    __slots__ = ("chosen", "f", "names", "places", "trees")
 
     def __init__(
         self,
@@ -418,12 +418,12 @@ class ArgumentNames:
         self.places = places
         self.trees = trees
         self.chosen = chosen
-        self.found: list[str] | None = None
+        self.names: list[str] | None = None
 
     def __getitem__(self, i: int) -> str:
-        if self.found is None:
-            self.found = self.all()
-        return self.found[i if self.chosen is None else self.chosen[i]]
+        if self.names is None:
+            self.names = self.all()
+        return self.names[i if self.chosen is None else self.chosen[i]]
 
     def all(self) -> list[str]:
         """Return a name for every leaf of the arguments: ``W`` or ``params['W1']``."""
@@ -506,24 +506,26 @@ def check_float(value: Any, name: str, where: str, *, cure: str = "") -> None:
     """
     if value is None:
         raise DtypeError(f"{where}: {name} is None, not an array or a number.")
-    known = isinstance(value, (Tensor, Spec))
-    if not known and not isinstance(getattr(value, "dtype", np.dtype(float)), np.dtype):
+    has_spec = isinstance(value, (Tensor, Spec))
+    if not has_spec and not isinstance(
+        getattr(value, "dtype", np.dtype(float)), np.dtype
+    ):
         kind = f"{type(value).__module__}.{type(value).__qualname__}"
         raise DtypeError(
             f"{where}: {name} is of type {kind}, no array that NumPy's functions run"
             f" on. Pass np.asarray({name})."
         )
-    dtype = value.dtype if known else types.spec_of(value).dtype
-    plain = not known and not hasattr(value, "dtype")
-    number = isinstance(value, Number)
+    dtype = value.dtype if has_spec else types.spec_of(value).dtype
+    is_foreign = not has_spec and not hasattr(value, "dtype")
+    is_number = isinstance(value, Number)
     if (
-        plain
-        and not number
+        is_foreign
+        and not is_number
         and (isinstance(value, (list, tuple)) or dtype.kind in "OSU")
     ):
         raise DtypeError(f"{where}: {name} is {value!r}, not an array or a number.")
     if not types.is_differentiable(dtype):
-        cast = repr(float(value)) if number else f"{name}.astype(float)"
+        cast = repr(float(value)) if is_number else f"{name}.astype(float)"
         raise DtypeError(
             f"{where}: {name} is of dtype {dtype}, and only floats and complex numbers"
             f" have derivatives. Pass {cast}{cure}."

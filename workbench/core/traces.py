@@ -26,7 +26,7 @@ class _Local(threading.local):
     def __init__(self) -> None:
         self.stack: list[OpenTrace] = []
         #: The number of the last change in place that what runs need not heed.
-        self.seen = 0
+        self.last_change = 0
 
 
 LOCAL = _Local()
@@ -56,12 +56,12 @@ class Change:
     ``stale`` gives the class of those for a class of Tensors.
     """
 
-    __slots__ = ("code", "lasti", "made", "marked", "name", "number", "old")
+    __slots__ = ("code", "lasti", "marked", "name", "new", "number", "old")
 
     def __init__(
         self,
         old: Any,
-        made: Any,
+        new: Any,
         name: str,
         family: Sequence[Any],
         stale: Callable[[type], type],
@@ -71,10 +71,10 @@ class Change:
         #: The Tensor that was changed.
         self.old = ref(old)
         #: The Tensor that is the result.
-        self.made = ref(made)
+        self.new = ref(new)
         #: How it is written, ``"+="``.
         self.name = name
-        self.code, self.lasti = made.code, made.lasti
+        self.code, self.lasti = new.code, new.lasti
         self.marked: list[tuple[int, ref[Any], type]] = []
         for x in family:
             kind = type(x)
@@ -105,16 +105,16 @@ class OldValues:
     before: int
 
     def __enter__(self) -> None:
-        self.before = LOCAL.seen
-        LOCAL.seen = LATEST[0]
+        self.before = LOCAL.last_change
+        LOCAL.last_change = LATEST[0]
 
     def __exit__(self, *error: object) -> None:
-        LOCAL.seen = self.before
+        LOCAL.last_change = self.before
 
 
 def reads_old_values() -> bool:
     """Return whether what runs may read all Tensors that are stale now."""
-    return LOCAL.seen == LATEST[0]
+    return LOCAL.last_change == LATEST[0]
 
 
 class Arrays(dict[int, Array]):
@@ -266,7 +266,7 @@ class OpenTrace(Hold):
         #: One of its leaves without a value, if it has any: values come later, many
         #: times (`vmap`), and so must random draws.
         self.unknown: Any = None
-        self.known: dict[int, bool] = {}
+        self.dependent: dict[int, bool] = {}
         #: All arrays that it has caught, and the checksums of the owners of memory.
         self.caught = Arrays()
         self.sums: dict[int, int] = {}
@@ -289,7 +289,7 @@ class OpenTrace(Hold):
         traceback: TracebackType | None,
     ) -> None:
         try:
-            told = self.explain(error) if isinstance(error, Exception) else None
+            explained = self.explain(error) if isinstance(error, Exception) else None
         finally:
             LOCAL.stack.remove(self)
             OPEN.remove(self)
@@ -299,13 +299,13 @@ class OpenTrace(Hold):
                 change.lift()
             if self.arrays:
                 self.release()
-        if told is not None:
-            raise told from error
+        if explained is not None:
+            raise explained from error
         caught, sums = self.caught, self.sums
         self.caught, self.sums = Arrays(), {}
-        for key, found in sums.items() if kind is None else ():
+        for key, total in sums.items() if kind is None else ():
             array = caught[key]
-            if checksum(array) != found:
+            if checksum(array) != total:
                 raise TraceError(
                     f"an array of shape {array.shape} that the trace has used was"
                     " changed in place through another view of it, and its gradient"
@@ -323,25 +323,30 @@ class OpenTrace(Hold):
         Every answer is kept, so that a gradient in each step of a long loop
         looks only at what that step added.
         """
-        leaves, known = self.leaves, self.known
+        leaves, known_serials = self.leaves, self.dependent
         if not leaves:
             return False
         first = min(leaves)
         if tensor.serial < first:
             return False
-        found = {tensor.serial: tensor}
+        reached = {tensor.serial: tensor}
         stack = [tensor]
         while stack:
             for x in stack.pop().inputs:
                 serial = getattr(x, "serial", -1)
-                if serial >= first and serial not in found and serial not in known:
-                    found[serial] = x
+                if (
+                    serial >= first
+                    and serial not in reached
+                    and serial not in known_serials
+                ):
+                    reached[serial] = x
                     stack.append(x)
-        for serial in sorted(found):
-            known[serial] = serial in leaves or any(
-                known.get(getattr(x, "serial", -1), False) for x in found[serial].inputs
+        for serial in sorted(reached):
+            known_serials[serial] = serial in leaves or any(
+                known_serials.get(getattr(x, "serial", -1), False)
+                for x in reached[serial].inputs
             )
-        return known[tensor.serial]
+        return known_serials[tensor.serial]
 
 
 def has_open_trace() -> bool:

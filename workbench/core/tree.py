@@ -161,14 +161,14 @@ def is_sparse(value: object) -> bool:
 # Structures in words
 
 
-def describe_difference(wanted: Tree, found: Tree) -> str:
+def describe_difference(expected: Tree, actual: Tree) -> str:
     """Say in words where a nest differs from the one that is wanted.
 
     >>> pair, alone = flatten({"b": (1.0, 2.0)})[1], flatten({"b": 1.0})[1]
     >>> describe_difference(pair, alone)
     "at ['b'] a tuple of 2 is wanted, and an array came"
     """
-    stack = [("", wanted, found)]
+    stack = [("", expected, actual)]
     while stack:
         where, a, b = stack.pop()
         if _describe(a) != _describe(b):
@@ -176,7 +176,7 @@ def describe_difference(wanted: Tree, found: Tree) -> str:
             return f"{where}{_describe(a)} is wanted, and {_describe(b)} came"
         below = zip(_format_entries(a), a.children, b.children, strict=True)
         stack += [(where + place, x, y) for place, x, y in below][::-1]
-    return f"{wanted} is wanted, and {found} of another pattern came"
+    return f"{expected} is wanted, and {actual} of another pattern came"
 
 
 def _describe(tree: Tree) -> str:

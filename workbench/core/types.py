@@ -132,16 +132,16 @@ def spec_of(value: Any) -> Any:
 
     A tuple of specs for the tuple of an op's several outputs.
     """
-    held = getattr(value, "_value", value)
-    if held is None:
+    stored = getattr(value, "_value", value)
+    if stored is None:
         if value is None:
             raise DtypeError(
                 "None stands where an array or a number is needed. Does each"
                 " function end with a `return`?"
             )
         return value.spec
-    if isinstance(held, tuple):
-        return tuple(map(spec_of, held))
+    if isinstance(stored, tuple):
+        return tuple(map(spec_of, stored))
     if is_weak(value):
         return Spec((), np.result_type(type(value)), True)
     if hasattr(value, "dtype") and hasattr(value, "shape"):

@@ -25,17 +25,17 @@ def order_nodes(
 
     The walk does not go behind Tensors whose serials are in ``stop``.
     """
-    seen = {root.serial: root for root in roots if root.serial >= first}
-    stack = list(seen.values())
+    nodes = {root.serial: root for root in roots if root.serial >= first}
+    stack = list(nodes.values())
     while stack:
         node = stack.pop()
         if node.serial in stop:
             continue
         for x in node.inputs:
-            if isinstance(x, Tensor) and x.serial >= first and x.serial not in seen:
-                seen[x.serial] = x
+            if isinstance(x, Tensor) and x.serial >= first and x.serial not in nodes:
+                nodes[x.serial] = x
                 stack.append(x)
-    return [seen[serial] for serial in sorted(seen)]
+    return [nodes[serial] for serial in sorted(nodes)]
 
 
 def find_dependents(nodes: Sequence[Tensor], sources: Iterable[Tensor]) -> set[int]:
@@ -55,20 +55,20 @@ def substitute(outputs: Sequence[Any], new: Mapping[Tensor, Any]) -> list[Any]:
     Only what depends on a replaced Tensor is applied anew; with plain arrays in
     ``new`` and nothing else unknown, the results are plain arrays.
     """
-    made: dict[int, Any] = {x.serial: y for x, y in new.items()}
-    if not made:
+    replaced: dict[int, Any] = {x.serial: y for x, y in new.items()}
+    if not replaced:
         return list(outputs)
     roots = [x for x in outputs if isinstance(x, Tensor)]
-    for node in order_nodes(roots, min(made)):
-        if node.serial in made:
+    for node in order_nodes(roots, min(replaced)):
+        if node.serial in replaced:
             continue
-        if any(isinstance(x, Tensor) and x.serial in made for x in node.inputs):
+        if any(isinstance(x, Tensor) and x.serial in replaced for x in node.inputs):
             inputs = tuple(
-                made.get(x.serial, x) if isinstance(x, Tensor) else x
+                replaced.get(x.serial, x) if isinstance(x, Tensor) else x
                 for x in node.inputs
             )
-            made[node.serial] = apply(node.op, inputs, node.params)
-    return [made.get(x.serial, x) if isinstance(x, Tensor) else x for x in outputs]
+            replaced[node.serial] = apply(node.op, inputs, node.params)
+    return [replaced.get(x.serial, x) if isinstance(x, Tensor) else x for x in outputs]
 
 
 def copy_node(
@@ -79,15 +79,15 @@ def copy_node(
     Of a shared variable that is a leaf of its name: what it holds is its own.
     """
     kind = MaskedTensor if isinstance(node, MaskedTensor) else Tensor
-    made = kind(
+    copy = kind(
         node.op, inputs, args, node.params, value, node.code, node.lasti, node.context
     )
     if value is None:
-        made.spec = types.spec_of(node)
+        copy.spec = types.spec_of(node)
     if not node.inputs:
-        take_name(made, node)  # that of an argument may not have been read yet
+        take_name(copy, node)  # that of an argument may not have been read yet
     elif node.name is not None:
-        made.name = node.name
+        copy.name = node.name
     if node.origin is not None:
-        made.origin = node.origin
-    return made
+        copy.origin = node.origin
+    return copy

@@ -273,7 +273,7 @@ class Memory:
         """Return the latest value of a Tensor after ``+=`` outside of the cell."""
         while (found := self.changed.get(id(x))) is not None:
             change = found[1]
-            made = change.made()
+            made = change.new()
             if change.old() is not x or made is None:
                 site = source.decode(change.code, change.lasti)
                 self.problem = (
