@@ -151,6 +151,19 @@ NO_VERBS = set(
 )
 
 
+@parametrize_chunks("module", {name: (name,) for name in MODULES})
+def test_docstrings_open_with_a_verb(module: str) -> None:
+    """The docstrings of private functions open with a verb too, not with a name."""
+    path = PACKAGE.parent / Path(*module.split(".")).with_suffix(".py")
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            line = (ast.get_docstring(node) or "Return").splitlines()[0]
+            marks = [ast.unparse(mark) for mark in node.decorator_list]
+            if not any("property" in mark for mark in marks):
+                assert re.match(r"[A-Z][a-z]+\b", line), f"{node.name}: {line}"
+                assert line.split()[0] not in NO_VERBS - {"See"}, f"{node.name}: {line}"
+
+
 def public_functions(face: str) -> Iterator[tuple[str, Callable[..., Any]]]:
     """Yield the functions and methods of a face that are written here."""
     module = importlib.import_module(face)

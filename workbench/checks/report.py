@@ -429,7 +429,7 @@ class Report:
 
     @property
     def verdict(self) -> Outcome:
-        """``"right"``, ``"wrong"``, or ``"changed"`` on purpose."""
+        """Return ``"right"``, ``"wrong"``, or ``"changed"`` on purpose."""
         if not self.ok:
             return "wrong"
         return "changed" if any(self.changed.values()) else "right"

@@ -741,7 +741,7 @@ def foldl(
     non_sequences: Any = (),
     **settings: Any,
 ) -> Any:
-    """`reduce` from the first entry to the last.
+    """Reduce from the first entry to the last.
 
     >>> import numpy as np
     >>> float(foldl(lambda x, y: 2 * y + x, np.array([1.0, 0.0, 1.0]), 0.0))
@@ -757,7 +757,7 @@ def foldr(
     non_sequences: Any = (),
     **settings: Any,
 ) -> Any:
-    """`reduce` from the last entry to the first.
+    """Reduce from the last entry to the first.
 
     >>> import numpy as np
     >>> float(foldr(lambda x, y: 2 * y + x, np.array([1.0, 1.0, 0.0]), 0.0))

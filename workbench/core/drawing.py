@@ -355,7 +355,7 @@ WIDEST = 60
 
 
 def write_listing(graph: Drawable) -> str:
-    """Name, op, spec; for a node of a gradient what it comes from."""
+    """Return a line per node: name, op, spec, and for a gradient its origin."""
     shown = describe_nodes(graph)
     short = _Short(shown)
     rows = [

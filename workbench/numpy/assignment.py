@@ -124,14 +124,14 @@ def _find_obstacle(x: Tensor) -> str | None:
     if x.op is IDENTITY:
         return "which is an input: the caller's own array would change"
     if x._value is None:
-        return "which has no value, so nobody knows what shares its memory"
+        return "which has no value, so what shares its memory is unknown"
     opened = traces.LOCAL.stack[-1].leaves if traces.LOCAL.stack else set()
     if opened and x.serial < min(opened):
         return "which is older than the trace that runs"
     if gc.get_freeze_count() not in (0, FROZEN):
-        return "and after gc.freeze() nobody knows what shares its memory"
+        return "and after gc.freeze() what shares its memory is unknown"
     if not getattr(sys, "_is_gil_enabled", lambda: True)():
-        return "and without Python's lock nobody knows what shares its memory"
+        return "and without Python's lock what shares its memory is unknown"
     return None
 
 

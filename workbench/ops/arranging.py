@@ -63,7 +63,7 @@ FLIP = linear(
 
 @implements(np.flip)
 def flip(m: Array, axis: Axis = None) -> Array:
-    """`numpy.flip`."""
+    """Reverse the order of the entries along axes, as `numpy.flip` does."""
     rank = len(shape_of(m))
     axes = tuple(range(rank)) if axis is None else distinct_axes(axis, rank)
     return apply(FLIP, (m,), {"axis": axes})
@@ -71,19 +71,19 @@ def flip(m: Array, axis: Axis = None) -> Array:
 
 @implements(np.flipud)
 def flipud(m: Array) -> Array:
-    """`numpy.flipud`."""
+    """Reverse the order of the rows, as `numpy.flipud` does."""
     return np.flip(m, 0)
 
 
 @implements(np.fliplr)
 def fliplr(m: Array) -> Array:
-    """`numpy.fliplr`."""
+    """Reverse the order of the columns, as `numpy.fliplr` does."""
     return np.flip(m, 1)
 
 
 @implements(np.rot90)
 def rot90(m: Array, k: int = 1, axes: Sequence[int] = (0, 1)) -> Array:
-    """`numpy.rot90`."""
+    """Rotate an array by 90 degrees ``k`` times, as `numpy.rot90` does."""
     axes = normal_axes(tuple(axes), len(shape_of(m)))
     if len(axes) != 2 or axes[0] == axes[1]:
         raise ValueError(f"np.rot90{blame.user_line()}: axes are two different ones")
@@ -111,7 +111,7 @@ ROLL.batch, ROLL.lengths = "shifted", shape_of_first
 
 @implements(np.roll)
 def roll(a: Array, shift: int | Sequence[int], axis: Axis = None) -> Array:
-    """`numpy.roll`."""
+    """Shift the entries along axes, round the end, as `numpy.roll` does."""
     if axis is None:
         return np.reshape(np.roll(np.ravel(a), shift, 0), shape_of(a))
     shifts, axes = np.broadcast_arrays(as_integers(shift), as_integers(axis))
@@ -161,7 +161,7 @@ TILE = linear(
 
 @implements(np.tile)
 def tile(A: Array, reps: int | Sequence[int]) -> Array:
-    """`numpy.tile`."""
+    """Repeat a whole array along each axis, as `numpy.tile` does."""
     return apply(TILE, (A,), {"reps": as_integers(reps)})
 
 
@@ -192,7 +192,7 @@ REPEAT = linear(
 
 @implements(np.repeat)
 def repeat(a: Array, repeats: Any, axis: int | None = None) -> Array:
-    """`numpy.repeat`."""
+    """Repeat each entry along an axis, as `numpy.repeat` does."""
     if axis is None or (np.shape(a) == () and axis in (0, -1)):
         a, axis = np.ravel(a), 0
     axis = normal_axis(axis, len(shape_of(a)))
@@ -220,13 +220,13 @@ TRIL, TRIU = _triangle("tril", np.tril), _triangle("triu", np.triu)
 
 @implements(np.tril)
 def tril(m: Array, k: int = 0) -> Array:
-    """`numpy.tril`."""
+    """Return the lower triangle, zeros above it, as `numpy.tril` does."""
     return apply(TRIL, (_broadcast_to_matrix(m),), {"k": operator.index(k)})
 
 
 @implements(np.triu)
 def triu(m: Array, k: int = 0) -> Array:
-    """`numpy.triu`."""
+    """Return the upper triangle, zeros below it, as `numpy.triu` does."""
     return apply(TRIU, (_broadcast_to_matrix(m),), {"k": operator.index(k)})
 
 
@@ -247,7 +247,7 @@ def _diagonal_places(
 
 @implements(np.diagonal)
 def diagonal(a: Array, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
-    """`numpy.diagonal`."""
+    """Return the diagonals of two axes, as `numpy.diagonal` does."""
     if len(shape_of(a)) < 2:
         raise ValueError(
             f"np.diagonal{blame.user_line()}: diag requires an array of at least two"
@@ -262,13 +262,13 @@ def diagonal(a: Array, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array
 
 @implements(np.linalg.diagonal)
 def matrix_diagonal(x: Array, /, *, offset: int = 0) -> Array:
-    """`numpy.linalg.diagonal`."""
+    """Return the diagonals of the last two axes, as `numpy.linalg.diagonal` does."""
     return np.diagonal(x, offset, -2, -1)
 
 
 @implements(np.diag)
 def diag(v: Array, k: int = 0) -> Array:
-    """`numpy.diag`."""
+    """Return a matrix's diagonal or a diagonal matrix, as `numpy.diag` does."""
     if len(shape_of(v)) == 2:
         return np.diagonal(v, k)
     if len(shape_of(v)) != 1:
@@ -282,7 +282,7 @@ def diag(v: Array, k: int = 0) -> Array:
 
 @implements(np.diagflat)
 def diagflat(v: Array, k: int = 0) -> Array:
-    """`numpy.diagflat`."""
+    """Return a matrix with all entries on a diagonal, as `numpy.diagflat` does."""
     return np.diag(np.ravel(admit(v)), k)
 
 
@@ -295,7 +295,7 @@ def trace(
     dtype: npt.DTypeLike | None = None,
     out: None = None,
 ) -> Array:
-    """`numpy.trace`."""
+    """Return the sum along a diagonal of two axes, as `numpy.trace` does."""
     refuse_out("np.trace", out)
     return np.sum(np.diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype)
 
@@ -304,7 +304,7 @@ def trace(
 def matrix_trace(
     x: Array, /, *, offset: int = 0, dtype: npt.DTypeLike | None = None
 ) -> Array:
-    """`numpy.linalg.trace`."""
+    """Return the trace of the last two axes, as `numpy.linalg.trace` does."""
     return np.trace(x, offset, -2, -1, dtype)
 
 
@@ -592,7 +592,7 @@ def _padded_lengths(
 def pad(
     array: Array, pad_width: object, mode: object = "constant", **settings: Any
 ) -> Array:
-    """`numpy.pad`, in all modes but a function."""
+    """Pad each axis as `numpy.pad` does, in all modes but a function."""
     if callable(mode):
         raise TraceError(
             f"np.pad(..., mode={mode!r}){blame.user_line()}: a function that fills the"

@@ -242,7 +242,7 @@ TENSORDOT = multilinear(
 
 @implements(np.tensordot, np.linalg.tensordot)
 def tensordot(a: Array, b: Array, /, axes: Any = 2) -> Array:
-    """`numpy.tensordot`."""
+    """Sum products over pairs of axes, as `numpy.tensordot` does."""
     a, b = admit(a), admit(b)
     ranks = len(shape_of(a)), len(shape_of(b))
     if isinstance(axes, (tuple, list)):
@@ -423,7 +423,7 @@ def einsum(
     dtype: npt.DTypeLike | None = None,
     **_: Any,
 ) -> Array:
-    """`numpy.einsum`, in all its spellings."""
+    """Sum products of subscripted arrays, in all spellings of `numpy.einsum`."""
     refuse_out("np.einsum", out)
     subscripts, arrays = _read_operands(operands)
     if dtype is not None:
@@ -487,7 +487,7 @@ def _make_explicit(subscripts: str, shapes: list[Shape]) -> str:
 def einsum_path(
     *operands: Any, optimize: Optimize = "greedy", einsum_call: bool = False
 ) -> tuple[list[Any], str]:
-    """`numpy.einsum_path`: it looks at shapes alone."""
+    """Find an order of contraction, as NumPy does, from the shapes alone."""
     find: Any = np.einsum_path
     return find(
         *(spec_of(x).example() if isinstance(x, Tensor) else x for x in operands),

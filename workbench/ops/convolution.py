@@ -278,7 +278,7 @@ def convolve_arrays(
     method
         ``"direct"`` or ``"fft"``.
     batch
-        The number of leading axes that are no part of the convolution.
+        The number of leading axes that the convolution does not touch.
 
     Raises
     ------
@@ -336,7 +336,7 @@ def _line_lengths(a: Array, v: Array, mode: str = "valid") -> Shape:
 
 @implements(np.convolve, lengths=_line_lengths)
 def convolve(a: Array, v: Array, mode: str = "full") -> Array:
-    """`numpy.convolve`."""
+    """Convolve two vectors, as `numpy.convolve` does."""
     a, v = _check_line(a, "convolve", "a"), _check_line(v, "convolve", "v")
     n, m = shape_of(a)[0], shape_of(v)[0]
     # In full, the order decides nothing: the lengths may be unknown.
@@ -347,7 +347,7 @@ def convolve(a: Array, v: Array, mode: str = "full") -> Array:
 
 @implements(np.correlate, lengths=_line_lengths)
 def correlate(a: Array, v: Array, mode: str = "valid") -> Array:
-    """`numpy.correlate`; of complex ``v`` it takes the conjugate, as NumPy does."""
+    """Correlate two vectors, the second conjugated, as `numpy.correlate` does."""
     a, v = _check_line(a, "correlate", "a"), _check_line(v, "correlate", "v")
     mode = _check_mode(mode, "correlate")
     if shape_of(v)[0] <= shape_of(a)[0]:

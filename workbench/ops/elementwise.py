@@ -204,7 +204,7 @@ def clip(
     min: Array | None = None,
     max: Array | None = None,
 ) -> Array:
-    """`numpy.clip`; a bound of None sets no bound."""
+    """Clip to bounds, as `numpy.clip` does; None sets no bound."""
     refuse_out("np.clip", out)
     low, high = a_min if min is None else min, a_max if max is None else max
     if low is None and high is None:
@@ -249,7 +249,7 @@ _where.reads = (0,)
 def where(
     condition: Array, x: ArrayLike | None = None, y: ArrayLike | None = None
 ) -> Array | tuple[Any, ...]:
-    """`numpy.where`; with the condition alone, the indices, as plain arrays.
+    """Choose entries as `numpy.where` does; of a condition alone, return indices.
 
     What is not taken never poisons a derivative: ``0 * inf`` on the way back is 0, in
     both modes, at any order. So it is with `numpy.select`, `choose`, `piecewise`,
@@ -282,7 +282,7 @@ def div0(a: Array, b: Array) -> Array:
 def _choose(
     condition: Array | bool, x: Array | complex, y: Array | complex
 ) -> Array | complex:
-    """`numpy.where` in rules; of two numbers one, which stays a number.
+    """Choose as `numpy.where` does, in rules; of two numbers, return a number.
 
     An array would be NumPy's own, and could not meet those of another library.
     """
@@ -429,14 +429,14 @@ elementwise("round", _round_compute, "0")
 
 @implements(np.round, np.around)
 def round_(a: Array, decimals: int = 0, out: None = None) -> Array:
-    """`numpy.round`, whose derivative is zero."""
+    """Round to decimals, as `numpy.round` does, with derivative zero."""
     refuse_out("np.round", out)
     return apply(declare("round"), (a,), {"decimals": decimals} if decimals else {})
 
 
 @implements(np.fix)
 def fix(x: Array, out: None = None) -> Array:
-    """`numpy.fix`."""
+    """Round towards zero, as `numpy.fix` does."""
     refuse_out("np.fix", out)
     return np.trunc(x)
 
@@ -451,13 +451,13 @@ elementwise("fraction", lambda x: np.modf(x)[0], "1", template="np.modf({0})[0]"
 
 
 def frexp(x: Array) -> tuple[Any, Any]:
-    """`numpy.frexp`: the mantissa, which varies, and the exponent, which does not."""
+    """Split into the mantissa, which varies, and the exponent, which does not."""
     exponent = apply(declare("exponent"), (x,))
     return np.ldexp(x, -exponent), exponent
 
 
 def modf(x: Array) -> tuple[Any, Any]:
-    """`numpy.modf`: the fraction, which varies, and the whole part, which does not."""
+    """Split into the fraction, which varies, and the whole part, which does not."""
     return apply(declare("fraction"), (x,)), np.trunc(x)
 
 
@@ -478,7 +478,7 @@ def nan_to_num(
     posinf: ArrayLike | None = None,
     neginf: ArrayLike | None = None,
 ) -> Array:
-    """`numpy.nan_to_num`; what is replaced has derivative zero."""
+    """Replace NaN and infinities; what is replaced has derivative zero."""
     if not copy:
         raise TraceError(
             f"np.nan_to_num(..., copy=False){blame.user_line()}: a traced value never"
@@ -501,7 +501,7 @@ def nan_to_num(
 
 @implements(np.sinc)
 def sinc(x: Array) -> Array:
-    """`numpy.sinc`; near 0 by its series, so that all its derivatives are right."""
+    """Compute `numpy.sinc`, near 0 by its series, so that all derivatives are right."""
     near = np.abs(x) < 0.02
     angle = np.pi * np.where(near, 1, x)
     z = np.square(np.pi * np.where(near, x, 0))
@@ -511,7 +511,7 @@ def sinc(x: Array) -> Array:
 
 @implements(np.i0)
 def i0(x: Any) -> Array:
-    """`numpy.i0`, the modified Bessel function of order 0; its derivative is order 1.
+    """Compute `numpy.i0`, the modified Bessel function whose derivative has order 1.
 
     The ops of `scipy.special` have both. DLMF 10.29.3.
     """
@@ -533,7 +533,7 @@ def isclose(
     atol: float = 1e-08,
     equal_nan: bool = False,
 ) -> Array:
-    """`numpy.isclose`."""
+    """Return which entries are equal within tolerances, as `numpy.isclose` does."""
     a, b = admit(a), admit(b)
     finite = np.isfinite(a) & np.isfinite(b)
     near = np.abs(a - b) <= admit(atol) + admit(rtol) * np.abs(b)
@@ -567,7 +567,7 @@ def array_equal(
 
 @implements(np.array_equiv)
 def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array | np.bool | bool:
-    """`numpy.array_equiv`: equal once one is broadcast to the other."""
+    """Return whether arrays are equal once one is broadcast to the other."""
     a1, a2 = admit(a1), admit(a2)
     try:
         np.broadcast_shapes(shape_of(a1), shape_of(a2))
@@ -588,13 +588,13 @@ def _signed(name: str, x: Array, out: object, sign: float) -> Array:
 
 @implements(np.isposinf)
 def isposinf(x: Array, out: None = None) -> Array:
-    """`numpy.isposinf`."""
+    """Return which entries are positive infinity, as `numpy.isposinf` does."""
     return _signed("isposinf", x, out, 1)
 
 
 @implements(np.isneginf)
 def isneginf(x: Array, out: None = None) -> Array:
-    """`numpy.isneginf`."""
+    """Return which entries are negative infinity, as `numpy.isneginf` does."""
     return _signed("isneginf", x, out, -1)
 
 
@@ -623,19 +623,19 @@ def conjugate(x: Array) -> Array:
 
 @implements(np.real)
 def real(val: Array) -> Array:
-    """`numpy.real`."""
+    """Return the real part, as `numpy.real` does."""
     return apply(_real, (val,)) if val.dtype.kind == "c" else val
 
 
 @implements(np.imag)
 def imag(val: Array) -> Array:
-    """`numpy.imag`."""
+    """Return the imaginary part, as `numpy.imag` does."""
     return apply(_imag, (val,))
 
 
 @implements(np.angle)
 def angle(z: Array, deg: bool = False) -> Array:
-    """`numpy.angle`."""
+    """Return the angle of complex numbers, as `numpy.angle` does."""
     turned = np.arctan2(np.imag(z), np.real(z))
     return np.rad2deg(turned) if deg else turned
 
@@ -673,26 +673,26 @@ _sign.elementwise = True
 
 
 def sign(x: Array) -> Array:
-    """`numpy.sign`: constant but for complex arrays, where it is ``x / abs(x)``."""
+    """Return the sign, which is constant unless complex: then it is ``x / abs(x)``."""
     made = _sign if dtype_of(x).kind == "c" else declare("sign")
     return apply(made, (x,))
 
 
 @implements(np.iscomplex)
 def iscomplex(x: Array) -> Array:
-    """`numpy.iscomplex`: whether each entry has an imaginary part."""
+    """Return which entries have an imaginary part, as `numpy.iscomplex` does."""
     return np.not_equal(np.imag(x), 0)
 
 
 @implements(np.isreal)
 def isreal(x: Array) -> Array:
-    """`numpy.isreal`: whether each entry has no imaginary part."""
+    """Return which entries have no imaginary part, as `numpy.isreal` does."""
     return np.equal(np.imag(x), 0)
 
 
 @implements(np.real_if_close)
 def real_if_close(a: Array, tol: float = 100) -> Array:
-    """`numpy.real_if_close`: the values decide whether the result is complex.
+    """Return the real part if the values have next to no imaginary part.
 
     Raises
     ------

@@ -48,7 +48,7 @@ for _name in ("arccos", "arcsin", "arctanh"):
 
 @implements(np.emath.logn)
 def logn(n: ArrayLike, x: Array) -> Array:
-    """`numpy.emath.logn`."""
+    """Return the logarithm to base ``n``, complex where it must be."""
     return np.log(_widen_to_complex(x, _is_negative)) / np.log(
         _widen_to_complex(n, _is_negative)
     )
@@ -56,7 +56,7 @@ def logn(n: ArrayLike, x: Array) -> Array:
 
 @implements(np.emath.power)
 def power(x: Array, p: Array) -> Array:
-    """`numpy.emath.power`; a negative whole exponent is taken as a float."""
+    """Return powers, complex where they must be; negative integers act as floats."""
     # A Python number decides the dtype here, as it does in NumPy's own.
     p = np.result_type(type(p)).type(p) if is_weak(p) else admit(p)
     if dtype_of(p).kind in "iu" and bool(np.any(p < 0)):

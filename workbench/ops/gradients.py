@@ -207,7 +207,7 @@ def resolve_cotangent(c: Any, op: Op, position: int, x: ArrayLike) -> object:
 def make_null(
     kind: str, name: str, position: int, x: ArrayLike, comment: str
 ) -> Tensor:
-    """Return the gradient of input ``position`` of an op that there is none of.
+    """Return a stand-in for the gradient of input ``position``, which raises in use.
 
     ``kind`` is "undefined" or "not implemented".
     """

@@ -161,7 +161,7 @@ def concatenate(
     dtype: npt.DTypeLike | None = None,
     casting: Casting = "same_kind",
 ) -> Array:
-    """`numpy.concatenate`."""
+    """Join arrays along an axis, as `numpy.concatenate` does."""
     refuse_out("np.concatenate", out)
     parts = _admit_parts(arrays)
     if axis is None:
@@ -192,7 +192,7 @@ def stack(
     dtype: npt.DTypeLike | None = None,
     casting: Casting = "same_kind",
 ) -> Array:
-    """`numpy.stack`."""
+    """Join arrays along a new axis, as `numpy.stack` does."""
     refuse_out("np.stack", out)
     parts = _admit_parts(arrays)
     rank = len(shape_of(parts[0])) + 1
@@ -207,7 +207,7 @@ def vstack(
     dtype: npt.DTypeLike | None = None,
     casting: Casting = "same_kind",
 ) -> Array:
-    """`numpy.vstack`."""
+    """Join arrays along the first axis, as `numpy.vstack` does."""
     parts = [np.atleast_2d(x) for x in _admit_parts(tup)]
     return _cast(np.concatenate(parts, 0), dtype, casting)
 
@@ -219,7 +219,7 @@ def hstack(
     dtype: npt.DTypeLike | None = None,
     casting: Casting = "same_kind",
 ) -> Array:
-    """`numpy.hstack`."""
+    """Join arrays along the second axis, vectors along their only one."""
     parts = [np.atleast_1d(x) for x in _admit_parts(tup)]
     y = np.concatenate(parts, 0 if len(shape_of(parts[0])) == 1 else 1)
     return _cast(y, dtype, casting)
@@ -227,13 +227,13 @@ def hstack(
 
 @implements(np.dstack)
 def dstack(tup: Iterable[Any]) -> Array:
-    """`numpy.dstack`."""
+    """Join arrays along the third axis, as `numpy.dstack` does."""
     return np.concatenate([np.atleast_3d(x) for x in _admit_parts(tup)], 2)
 
 
 @implements(np.column_stack)
 def column_stack(tup: Iterable[Any]) -> Array:
-    """`numpy.column_stack`."""
+    """Join vectors and matrices as columns, as `numpy.column_stack` does."""
     return np.concatenate(
         [
             np.reshape(x, (-1, 1)) if len(shape_of(x)) < 2 else x
@@ -245,7 +245,7 @@ def column_stack(tup: Iterable[Any]) -> Array:
 
 @implements(np.block)
 def block(arrays: object) -> Array:
-    """`numpy.block`: nested lists of blocks, the innermost along the last axis."""
+    """Join nested lists of blocks, the innermost along the last axis."""
     depth, inner = 0, arrays
     while isinstance(inner, list):
         depth, inner = depth + 1, inner[0] if inner else None
@@ -268,7 +268,7 @@ def block(arrays: object) -> Array:
 
 @implements(np.append)
 def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
-    """`numpy.append`."""
+    """Append values along an axis, or to the flattened array."""
     return np.concatenate([admit(arr), admit(values)], axis)
 
 
@@ -297,7 +297,7 @@ def _delete_lengths(arr: Array, obj: object, axis: int | None = None) -> Shape:
 
 @implements(np.delete, lengths=_delete_lengths)
 def delete(arr: Array, obj: Any, axis: int | None = None) -> Array:
-    """`numpy.delete`; what a mask deletes never poisons, as in `numpy.where`."""
+    """Leave entries out; where a mask does, none poisons, as in `numpy.where`."""
     arr = admit(arr)
     if axis is None:
         arr, axis = np.ravel(arr), 0
@@ -332,7 +332,7 @@ def _insert_lengths(
 
 @implements(np.insert, lengths=_insert_lengths)
 def insert(arr: Array, obj: Any, values: ArrayLike, axis: int | None = None) -> Array:
-    """`numpy.insert`: both are joined, and then taken in the new order."""
+    """Insert values before positions: join both, then take the new order."""
     arr, number, obj = admit(arr), admit(values), _require_index(obj)
     if axis is None:
         arr, axis = np.ravel(arr), 0
@@ -378,7 +378,7 @@ def _require_index(obj: object) -> Any:
 
 @implements(np.resize, lengths=lambda a, new_shape: as_integers(new_shape))
 def resize(a: Array, new_shape: int | Shape) -> Array:
-    """`numpy.resize`: the entries, over and over."""
+    """Return an array of a shape, filled with the entries over and over."""
     a, shape = np.ravel(admit(a)), as_integers(new_shape)
     if any(n < 0 for n in shape):
         raise ValueError(
@@ -409,7 +409,7 @@ def array_split(
     indices_or_sections: SupportsIndex | Sequence[SupportsIndex],
     axis: int = 0,
 ) -> list[Any]:
-    """`numpy.array_split`."""
+    """Split along an axis, into parts that may differ in length."""
     return _split(ary, indices_or_sections, axis, even=False)
 
 
@@ -419,7 +419,7 @@ def split(
     indices_or_sections: SupportsIndex | Sequence[SupportsIndex],
     axis: int = 0,
 ) -> list[Any]:
-    """`numpy.split`."""
+    """Split along an axis into equal parts, or at positions."""
     return _split(ary, indices_or_sections, axis, even=True)
 
 
@@ -427,7 +427,7 @@ def split(
 def vsplit(
     ary: Array, indices_or_sections: SupportsIndex | Sequence[SupportsIndex]
 ) -> list[Any]:
-    """`numpy.vsplit`."""
+    """Split along the first axis, as `numpy.vsplit` does."""
     _check_rank(ary, 2, "vsplit")
     return _split(ary, indices_or_sections, 0, even=True)
 
@@ -448,7 +448,7 @@ def _hsplit_lengths(ary: Array, sections: SupportsIndex) -> list[Any]:
 def hsplit(
     ary: Array, indices_or_sections: SupportsIndex | Sequence[SupportsIndex]
 ) -> list[Any]:
-    """`numpy.hsplit`."""
+    """Split along the second axis, a vector along its only one."""
     _check_rank(ary, 1, "hsplit")
     axis = 1 if len(shape_of(ary)) > 1 else 0
     return _split(ary, indices_or_sections, axis, even=True)
@@ -458,14 +458,14 @@ def hsplit(
 def dsplit(
     ary: Array, indices_or_sections: SupportsIndex | Sequence[SupportsIndex]
 ) -> list[Any]:
-    """`numpy.dsplit`."""
+    """Split along the third axis, as `numpy.dsplit` does."""
     _check_rank(ary, 3, "dsplit")
     return _split(ary, indices_or_sections, 2, even=True)
 
 
 @implements(np.unstack)
 def unstack(x: Array, /, *, axis: int = 0) -> tuple[Any, ...]:
-    """`numpy.unstack`."""
+    """Return the entries along an axis, one by one, as `numpy.unstack` does."""
     return tuple(moveaxis(x, axis, 0))
 
 

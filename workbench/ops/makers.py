@@ -131,7 +131,7 @@ def full_like(
     *,
     device: object = None,
 ) -> Array:
-    """`numpy.full_like`; a fill value that is a Tensor keeps its gradient."""
+    """Return an array like ``a`` of one value, whose gradient is kept."""
     if is_weak(fill_value):
         return _make_filled(a, fill_value, dtype, shape)
     filled = np.broadcast_to(fill_value, shape_of(a) if shape is None else shape)
@@ -271,7 +271,7 @@ def arange(
     dtype: npt.DTypeLike | None = None,
     **more: Any,
 ) -> Array:
-    """`numpy.arange` with ``like=``; its ends may be Tensors without a value."""
+    """Return evenly spaced numbers; the ends may be Tensors without a value."""
     ends = (*ends, *[more.pop(k) for k in ("start", "stop", "step") if k in more])
     if any(map(has_no_value, ends)):
         return apply(ARANGE, ends, {} if dtype is None else {"dtype": np.dtype(dtype)})
@@ -296,7 +296,7 @@ def full(
     like: Array,
     **_: Any,
 ) -> Array:
-    """`numpy.full` with ``like=``; a fill value that is a Tensor keeps its gradient."""
+    """Return an array of one value, whose gradient is kept if it is a Tensor."""
     if is_weak(fill_value):
         return _make_like("full", like, (shape, fill_value), {"dtype": dtype})
     filled = np.broadcast_to(fill_value, shape)
@@ -336,7 +336,7 @@ COPY = linear("copy", np.copy, lambda g, x: g, rule="g")
 
 @implements(np.copy)
 def copy(a: Array, order: str = "K", subok: bool = False) -> Array:
-    """`numpy.copy`: the same values; a place of its own in the program."""
+    """Copy an array, which makes a node of its own in the program."""
     return apply(COPY, (a,))
 
 
@@ -377,7 +377,7 @@ def astype(
     device: object = None,
     **_: Any,
 ) -> Array:
-    """`numpy.astype`; the gradient comes back in the dtype of ``x``."""
+    """Convert to a dtype; the gradient comes back in the dtype of ``x``."""
     if not copy and dtype_of(x) == dtype:
         return x
     return apply(ASTYPE, (x,), {"dtype": np.dtype(dtype)})
@@ -388,19 +388,19 @@ def astype(
 
 @implements(np.shape)
 def shape(a: Array) -> tuple[int, ...]:
-    """`numpy.shape`."""
+    """Return the lengths of the axes, as `numpy.shape` does."""
     return shape_of(a)
 
 
 @implements(np.ndim)
 def ndim(a: Array) -> int:
-    """`numpy.ndim`."""
+    """Return the number of axes, as `numpy.ndim` does."""
     return len(shape_of(a))
 
 
 @implements(np.size)
 def size(a: Array, axis: Axis = None) -> int | Dim:
-    """`numpy.size`."""
+    """Return the number of entries, or of those along axes, as `numpy.size` does."""
     lengths = shape_of(a)
     rank = len(lengths)
     axes = range(rank) if axis is None else normal_axes(axis, rank)
@@ -409,7 +409,7 @@ def size(a: Array, axis: Axis = None) -> int | Dim:
 
 @implements(np.result_type)
 def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
-    """`numpy.result_type`."""
+    """Return the dtype that operands promote to, as `numpy.result_type` does."""
     return np.result_type(*map(_dtype_stand_in, arrays_and_dtypes))
 
 
@@ -423,13 +423,13 @@ def _dtype_stand_in(x: object) -> Any:
 
 @implements(np.iscomplexobj)
 def iscomplexobj(x: Array) -> bool:
-    """`numpy.iscomplexobj`."""
+    """Return whether the dtype is complex, as `numpy.iscomplexobj` does."""
     return bool(x.dtype.kind == "c")
 
 
 @implements(np.isrealobj)
 def isrealobj(x: Array) -> bool:
-    """`numpy.isrealobj`."""
+    """Return whether the dtype is not complex, as `numpy.isrealobj` does."""
     return bool(x.dtype.kind != "c")
 
 
@@ -508,7 +508,7 @@ def linspace(
     *,
     device: object = None,
 ) -> Array | tuple[Array, Any]:
-    """`numpy.linspace`, differentiable in both ends."""
+    """Return evenly spaced numbers, differentiable in both ends."""
     start, stop, num = admit(start), admit(stop), operator.index(num)
     if num < 0:
         raise ValueError(f"Number of samples, {num}, must be non-negative.")
@@ -538,7 +538,7 @@ def logspace(
     dtype: npt.DTypeLike | None = None,
     axis: int = 0,
 ) -> Array:
-    """`numpy.logspace`, differentiable in both ends and in the base."""
+    """Return powers of evenly spaced exponents, differentiable in ends and base."""
     start, stop, base = admit(start), admit(stop), admit(base)
     if len(shape_of(base)):
         rank = max(len(shape_of(x)) for x in (start, stop, base))
@@ -562,7 +562,7 @@ def geomspace(
     dtype: npt.DTypeLike | None = None,
     axis: int = 0,
 ) -> Array:
-    """`numpy.geomspace`, differentiable in both ends."""
+    """Return a geometric sequence, differentiable in both ends."""
     start, stop, num = admit(start), admit(stop), operator.index(num)
     for x in (start, stop):
         value = value_of(x)

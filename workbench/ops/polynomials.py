@@ -43,7 +43,7 @@ def _strip_leading_zeros(p: Any, name: str) -> Array:
 
 @implements(np.polyval)
 def polyval(p: Any, x: Array | np.poly1d) -> Array:
-    """`numpy.polyval`, by Horner's rule.
+    """Evaluate a polynomial by Horner's rule, as `numpy.polyval` does.
 
     Raises
     ------
@@ -78,14 +78,14 @@ def _align_coefficients(a: Any, b: Any) -> tuple[Any, Any]:
 
 @implements(np.polyadd)
 def polyadd(a1: Array, a2: Array) -> Array:
-    """`numpy.polyadd`."""
+    """Return the sum of two polynomials, as `numpy.polyadd` does."""
     a, b = _align_coefficients(a1, a2)
     return a + b
 
 
 @implements(np.polysub)
 def polysub(a1: Array, a2: Array) -> Array:
-    """`numpy.polysub`."""
+    """Return the difference of two polynomials, as `numpy.polysub` does."""
     a, b = _align_coefficients(a1, a2)
     return a - b
 
@@ -104,7 +104,7 @@ def _product(a: Array, b: Array) -> Array:
 
 @implements(np.polymul)
 def polymul(a1: Array, a2: Array) -> Array:
-    """`numpy.polymul`; zeros in front are cut, so it needs values."""
+    """Multiply polynomials; leading zeros are cut, which needs values."""
     return _product(
         _strip_leading_zeros(a1, "polymul"), _strip_leading_zeros(a2, "polymul")
     )
@@ -112,7 +112,7 @@ def polymul(a1: Array, a2: Array) -> Array:
 
 @implements(np.polydiv)
 def polydiv(u: Array, v: Array) -> tuple[Any, Any]:
-    """`numpy.polydiv`: quotient and remainder, by long division."""
+    """Return quotient and remainder of two polynomials, by long division."""
     u, v = _coefficients(u) + 0.0, _coefficients(v) + 0.0
     m, n = shape_of(u)[0] - 1, shape_of(v)[0] - 1
     dtype = np.result_type(dtype_of(u), dtype_of(v))
@@ -144,7 +144,7 @@ def _strip_remainder(r: Array) -> Array:
 
 @implements(np.polyder)
 def polyder(p: Array, m: int = 1) -> Array:
-    """`numpy.polyder`."""
+    """Return the ``m``-th derivative of a polynomial, as `numpy.polyder` does."""
     p, m = _coefficients(p), int(m)
     if m < 0:
         raise ValueError("Order of derivative must be positive (see polyint)")
@@ -156,7 +156,7 @@ def polyder(p: Array, m: int = 1) -> Array:
 
 @implements(np.polyint)
 def polyint(p: Array, m: int = 1, k: ArrayLike | None = None) -> Array:
-    """`numpy.polyint`, differentiable in the constants ``k`` too."""
+    """Integrate a polynomial ``m`` times, differentiable in the constants ``k`` too."""
     p, m = _coefficients(p), int(m)
     if m < 0:
         raise ValueError("Order of integral must be positive (see polyder)")
@@ -212,7 +212,7 @@ ROOTS = op(
 
 @implements(np.roots)
 def roots(p: Array) -> Array:
-    """`numpy.roots`, by implicit differentiation; repeated roots have no derivative.
+    """Find roots; their derivative is implicit, and repeated roots have none.
 
     >>> import numpy as np, workbench as wb
     >>> p = np.array([1.0, 0.0, -4.0])
@@ -230,7 +230,7 @@ def roots(p: Array) -> Array:
 
 @implements(np.poly)
 def poly(seq_of_zeros: ArrayLike) -> Array | float:
-    """`numpy.poly`: the coefficients of a polynomial from its roots, or a matrix.
+    """Return the coefficients of a polynomial from its roots, or from a matrix.
 
     Complex roots that are all there with their conjugates give real coefficients,
     so the result of complex roots needs values.
@@ -264,7 +264,7 @@ def poly(seq_of_zeros: ArrayLike) -> Array | float:
 
 @implements(np.vander)
 def vander(x: Array, N: int | None = None, increasing: bool = False) -> Array:
-    """`numpy.vander`: the powers of each entry, as columns."""
+    """Return the powers of each entry, as columns."""
     if len(shape_of(x)) != 1:
         raise ValueError("x must be a one-dimensional array or sequence.")
     count = shape_of(x)[0] if N is None else int(N)
@@ -297,7 +297,7 @@ def polyfit(
     w: Array | None = None,
     cov: bool | str = False,
 ) -> Array | tuple[Any, ...]:
-    """`numpy.polyfit`, differentiable in ``x``, ``y`` and ``w``."""
+    """Fit a polynomial by least squares, differentiable in ``x``, ``y``, ``w``."""
     x, y = admit(x) + 0.0, admit(y) + 0.0
     order = int(deg) + 1
     if order < 1:

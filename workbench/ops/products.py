@@ -23,7 +23,7 @@ from workbench.ops.shaping import moveaxis
 
 @implements(np.dot)
 def dot(a: Array, b: Array, out: None = None) -> Array:
-    """`numpy.dot`."""
+    """Sum products over the last axis of ``a`` and the last but one of ``b``."""
     refuse_out("np.dot", out)
     if is_sparse(a) or is_sparse(b):
         return a @ b
@@ -38,7 +38,7 @@ def dot(a: Array, b: Array, out: None = None) -> Array:
 
 @implements(np.inner)
 def inner(a: Array, b: Array, /) -> Array:
-    """`numpy.inner`."""
+    """Sum products over the last axes, as `numpy.inner` does."""
     a, b = admit(a), admit(b)
     if not shape_of(a) or not shape_of(b):
         return a * b
@@ -49,14 +49,14 @@ def inner(a: Array, b: Array, /) -> Array:
 
 @implements(np.outer)
 def outer(a: Array, b: Array, out: None = None) -> Array:
-    """`numpy.outer`."""
+    """Multiply each entry of ``a`` by each entry of ``b``, as `numpy.outer` does."""
     refuse_out("np.outer", out)
     return np.reshape(admit(a), (-1, 1)) * np.reshape(admit(b), (1, -1))
 
 
 @implements(np.linalg.outer)
 def vector_outer(x1: Array, x2: Array, /) -> Array:
-    """`numpy.linalg.outer`, of two vectors."""
+    """Return the outer product of two vectors, as `numpy.linalg.outer` does."""
     ranks = len(shape_of(x1 := admit(x1))), len(shape_of(x2 := admit(x2)))
     if ranks != (1, 1):
         raise ValueError(
@@ -68,19 +68,19 @@ def vector_outer(x1: Array, x2: Array, /) -> Array:
 
 @implements(np.vdot)
 def vdot(a: Array, b: Array, /) -> Array:
-    """`numpy.vdot`."""
+    """Sum the products of all entries, the first operand's conjugated."""
     return conjugate(np.ravel(admit(a))) @ np.ravel(admit(b))
 
 
 @implements(np.linalg.matmul)
 def matmul(x1: Array, x2: Array, /) -> Array:
-    """`numpy.linalg.matmul`."""
+    """Multiply matrices, as ``@`` does."""
     return admit(x1) @ admit(x2)
 
 
 @implements(np.linalg.vecdot)
 def vecdot(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
-    """`numpy.linalg.vecdot`."""
+    """Sum products along an axis, the first operand's conjugated."""
     a: Any = admit(x1)
     b: Any = admit(x2)
     a, b = np.moveaxis(a, axis, -1), np.moveaxis(b, axis, -1)
@@ -94,7 +94,7 @@ CALLS[np.vecmat] = lambda a, b: np.einsum("...i,...ij->...j", conjugate(a), b)
 
 @implements(np.kron)
 def kron(a: Array, b: Array) -> Array:
-    """`numpy.kron`."""
+    """Return the Kronecker product, as `numpy.kron` does."""
     a, b = admit(a), admit(b)
     rank = max(len(shape_of(a)), len(shape_of(b)))
     left, right = ((1,) * (rank - len(s)) + s for s in (shape_of(a), shape_of(b)))
@@ -113,7 +113,7 @@ def cross(
     axisc: int = -1,
     axis: int | None = None,
 ) -> Array:
-    """`numpy.cross`, of vectors of length 3; one of length 2 has a third entry 0."""
+    """Return cross products; a vector of length 2 has a third entry 0."""
     if axis is not None:
         axisa = axisb = axisc = axis
     a, b = admit(a), admit(b)
@@ -137,7 +137,7 @@ def cross(
 
 @implements(np.linalg.cross)
 def vector_cross(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
-    """`numpy.linalg.cross`, of vectors of length 3."""
+    """Return the cross products of vectors of length 3."""
     if {shape_of(admit(x))[axis] for x in (x1, x2)} != {3}:
         raise ValueError(
             f"np.linalg.cross{blame.user_line()}: both inputs must be vectors of length"
@@ -153,7 +153,7 @@ def _multi_dot_lengths(arrays: Sequence[Array], **settings: Any) -> Shape:
 
 @implements(np.linalg.multi_dot, lengths=_multi_dot_lengths)
 def multi_dot(arrays: Sequence[Array], *, out: None = None) -> Array:
-    """`numpy.linalg.multi_dot`, multiplied in the order that takes fewest steps."""
+    """Multiply several matrices, the longest inner axis first."""
     refuse_out("np.linalg.multi_dot", out)
     arrays = list(map(admit, arrays))
     if len(arrays) < 2:
@@ -173,7 +173,7 @@ def multi_dot(arrays: Sequence[Array], *, out: None = None) -> Array:
 
 @implements(np.linalg.matrix_power)
 def matrix_power(a: Array, n: int) -> Array:
-    """`numpy.linalg.matrix_power`, by repeated squaring."""
+    """Raise a matrix to a whole power, by repeated squaring."""
     n = operator.index(n)
     if n < 0:
         a, n = np.linalg.inv(a), -n

@@ -205,7 +205,7 @@ def sum_(
     initial: ArrayLike | None = None,
     where: Array | bool = True,
 ) -> Array:
-    """`numpy.sum`."""
+    """Sum along axes, as `numpy.sum` does."""
     refuse_out("np.sum", out)
     if dtype is not None:
         a = convert_dtype(a, dtype)
@@ -246,7 +246,7 @@ def mean(
     *,
     where: Array | bool = True,
 ) -> Array:
-    """`numpy.mean`."""
+    """Return the mean along axes, as `numpy.mean` does."""
     refuse_out("np.mean", out)
     if dtype is not None:
         a = convert_dtype(a, dtype)
@@ -310,7 +310,7 @@ def prod(
     initial: ArrayLike | None = None,
     where: Array | bool = True,
 ) -> Array:
-    """`numpy.prod`; its derivative is right where entries are 0."""
+    """Multiply along axes; the derivative is right where entries are 0."""
     refuse_out("np.prod", out)
     if dtype is not None:
         a = convert_dtype(a, dtype)
@@ -494,7 +494,7 @@ _answer_extremum("min", np.min, np.amin)
 
 @implements(np.ptp)
 def ptp(a: Array, axis: Axis = None, out: None = None, keepdims: bool = False) -> Array:
-    """`numpy.ptp`: the largest less the smallest."""
+    """Return the largest entry less the smallest, as `numpy.ptp` does."""
     refuse_out("np.ptp", out)
     largest = np.max(a, axis=axis, keepdims=keepdims)
     return largest - np.min(a, axis=axis, keepdims=keepdims)

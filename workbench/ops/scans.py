@@ -169,7 +169,7 @@ def _lay_along(x: Array, axis: int, rank: int) -> Array:
 def diff(
     a: Array, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None
 ) -> Array:
-    """`numpy.diff`."""
+    """Return differences of neighbours along an axis, as `numpy.diff` does."""
     if n < 0:
         raise ValueError(f"order must be non-negative but got {n!r}")
     a, prepend, append = admit(a), admit(prepend), admit(append)
@@ -203,7 +203,7 @@ def _as_array(x: Any, like: Any) -> Array:
 def ediff1d(
     ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None
 ) -> Array:
-    """`numpy.ediff1d`."""
+    """Return differences of neighbours, flattened, as `numpy.ediff1d` does."""
     line = np.ravel(admit(ary))
     y = line[1:] - line[:-1]
     ends = []
@@ -231,7 +231,7 @@ def unwrap(
     *,
     period: float = 2 * np.pi,
 ) -> Array:
-    """`numpy.unwrap`: what it adds are whole periods, which have no derivative."""
+    """Add whole periods, which have no derivative, where a phase jumps."""
     p = admit(p)
     axis = normal_axis(axis, len(shape_of(p)))
     step = np.diff(stop_gradient(p), axis=axis)
@@ -303,7 +303,7 @@ def _slopes(f: Array, axis: int, step: Any, edge_order: int) -> Array:
 def gradient(
     f: Array, *varargs: Any, axis: Axis = None, edge_order: int = 1
 ) -> Array | tuple[Array, ...]:
-    """`numpy.gradient`, differentiable in the spacing too."""
+    """Estimate slopes by differences along axes, differentiable in the spacing too."""
     f = admit(f)
     shape = shape_of(f)
     axes = tuple(range(len(shape))) if axis is None else normal_axes(axis, len(shape))
@@ -352,7 +352,7 @@ def _spacing(x: Array, length: int) -> Array:
 def trapezoid(
     y: Array, x: Array | None = None, dx: ArrayLike = 1.0, axis: int = -1
 ) -> Array:
-    """`numpy.trapezoid`: the trapezoidal rule."""
+    """Integrate along an axis by the trapezoidal rule."""
     y, x = admit(y), None if x is None else admit(x)
     axis = normal_axis(axis, len(shape_of(y)))
     if x is None:
@@ -381,7 +381,7 @@ def interp(
     right: ArrayLike | None = None,
     period: ArrayLike | None = None,
 ) -> Array:
-    """`numpy.interp`, differentiable in the places, the knots and the values.
+    """Interpolate linearly, differentiable in the places, the knots and the values.
 
     >>> import numpy as np, workbench as wb
     >>> xp, fp = np.array([0.0, 1.0, 3.0]), np.array([0.0, 2.0, 3.0])

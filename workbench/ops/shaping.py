@@ -134,7 +134,7 @@ def reshape(
     *,
     copy: bool | None = None,
 ) -> Array:
-    """`numpy.reshape`."""
+    """Give an array another shape, as `numpy.reshape` does."""
     kind = CopyParams if copy else dict
     params: Params = kind(shape=tuple(map(_normalize_free_length, as_integers(shape))))
     if _check_order(a, order) == "F":
@@ -149,7 +149,7 @@ def _normalize_free_length(n: int | Dim) -> int | Dim:
 
 @implements(np.ravel)
 def ravel(a: Array, order: str = "C") -> Array:
-    """`numpy.ravel`."""
+    """Flatten an array to one axis, as `numpy.ravel` does."""
     return np.reshape(a, (-1,), order=_check_order(a, order))
 
 
@@ -169,7 +169,7 @@ def _check_order(a: Array, order: str) -> Literal["C", "F"]:
 
 @implements(np.expand_dims)
 def expand_dims(a: Array, axis: SupportsIndex | Sequence[SupportsIndex]) -> Array:
-    """`numpy.expand_dims`."""
+    """Insert axes of length 1, as `numpy.expand_dims` does."""
     shape = shape_of(a)
     axes = axis if isinstance(axis, (tuple, list)) else (axis,)
     new = distinct_axes(axes, len(shape) + len(axes))
@@ -181,7 +181,7 @@ def expand_dims(a: Array, axis: SupportsIndex | Sequence[SupportsIndex]) -> Arra
 
 @implements(np.squeeze)
 def squeeze(a: Array, axis: Axis = None) -> Array:
-    """`numpy.squeeze`."""
+    """Remove axes of length 1, as `numpy.squeeze` does."""
     shape = shape_of(a)
     if axis is None:
         if dims.has_dim(shape):
@@ -205,19 +205,19 @@ def squeeze(a: Array, axis: Axis = None) -> Array:
 
 @implements(np.atleast_1d)
 def atleast_1d(*arrays: Any) -> Array | tuple[Any, ...]:
-    """`numpy.atleast_1d`."""
+    """Give each array at least one axis, as `numpy.atleast_1d` does."""
     return _at_least(arrays, lambda s: s or (1,))
 
 
 @implements(np.atleast_2d)
 def atleast_2d(*arrays: Any) -> Array | tuple[Any, ...]:
-    """`numpy.atleast_2d`."""
+    """Give each array at least two axes, as `numpy.atleast_2d` does."""
     return _at_least(arrays, lambda s: (1,) * (2 - len(s)) + s)
 
 
 @implements(np.atleast_3d)
 def atleast_3d(*arrays: Any) -> Array | tuple[Any, ...]:
-    """`numpy.atleast_3d`."""
+    """Give each array at least three axes, as `numpy.atleast_3d` does."""
     return _at_least(
         arrays, lambda s: (1, *s, 1) if len(s) == 1 else s + (1,) * (3 - len(s)) if s
         else (1, 1, 1)
@@ -280,14 +280,14 @@ linear(
 
 @implements(np.transpose, np.permute_dims)
 def transpose(a: Array, axes: Sequence[SupportsIndex] | None = None) -> Array:
-    """`numpy.transpose`."""
+    """Reverse or permute the axes, as `numpy.transpose` does."""
     params = {} if axes is None else {"axes": as_integers(axes)}
     return apply(declare("transpose"), (a,), params)
 
 
 @implements(np.swapaxes)
 def swapaxes(a: Array, axis1: int, axis2: int) -> Array:
-    """`numpy.swapaxes`."""
+    """Exchange two axes, as `numpy.swapaxes` does."""
     rank = len(shape_of(a))
     axes = list(range(rank))
     i, j = normal_axis(axis1, rank), normal_axis(axis2, rank)
@@ -297,7 +297,7 @@ def swapaxes(a: Array, axis1: int, axis2: int) -> Array:
 
 @implements(np.matrix_transpose, np.linalg.matrix_transpose)
 def matrix_transpose(x: Array, /) -> Array:
-    """`numpy.matrix_transpose`."""
+    """Exchange the last two axes, as `numpy.matrix_transpose` does."""
     return np.swapaxes(x, -1, -2)
 
 
@@ -307,7 +307,7 @@ def moveaxis(
     source: SupportsIndex | Sequence[SupportsIndex],
     destination: SupportsIndex | Sequence[SupportsIndex],
 ) -> Array:
-    """`numpy.moveaxis`."""
+    """Move axes to other positions, as `numpy.moveaxis` does."""
     rank = len(shape_of(a))
     old, new = normal_axes(source, rank), normal_axes(destination, rank)
     if len(old) != len(new):
@@ -323,7 +323,7 @@ def moveaxis(
 
 @implements(np.rollaxis)
 def rollaxis(a: Array, axis: int, start: int = 0) -> Array:
-    """`numpy.rollaxis`."""
+    """Move an axis back to a position, as `numpy.rollaxis` does."""
     rank = len(shape_of(a))
     axis, start = normal_axis(axis, rank), start + rank if start < 0 else start
     if not 0 <= start <= rank:
@@ -359,13 +359,13 @@ linear(
 
 @implements(np.broadcast_to)
 def broadcast_to(array: ArrayLike, shape: int | Shape, subok: bool = False) -> Array:
-    """`numpy.broadcast_to`."""
+    """Broadcast an array to a shape, as `numpy.broadcast_to` does."""
     return apply(declare("broadcast_to"), (array,), {"shape": as_integers(shape)})
 
 
 @implements(np.broadcast_arrays)
 def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
-    """`numpy.broadcast_arrays`."""
+    """Broadcast arrays to one shape, as `numpy.broadcast_arrays` does."""
     arrays = [admit(a) for a in args]
     shape = broadcast_shapes(*map(shape_of, arrays))
     return tuple(
@@ -378,7 +378,7 @@ def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
 def meshgrid(
     *xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy"
 ) -> tuple[Any, ...]:
-    """`numpy.meshgrid`."""
+    """Return a grid of coordinates from vectors, as `numpy.meshgrid` does."""
     if indexing not in ("xy", "ij"):
         raise ValueError(
             f"Valid values for `indexing` are 'xy' and 'ij'{blame.user_line()}, not"

@@ -96,7 +96,7 @@ def argsort(
     *,
     stable: bool | None = None,
 ) -> Array:
-    """`numpy.argsort`."""
+    """Return the indices that would sort an axis, as `numpy.argsort` does."""
     if axis is None:
         a, axis = np.ravel(a), 0
     params: Params = {"axis": normal_axis(axis, len(shape_of(a)))}
@@ -114,7 +114,7 @@ def sort(
     *,
     stable: bool | None = None,
 ) -> Array:
-    """`numpy.sort`."""
+    """Sort along an axis, as `numpy.sort` does."""
     if axis is None:
         a, axis = np.ravel(a), 0
     found = np.argsort(a, axis=axis, kind=kind, stable=stable)
@@ -123,7 +123,7 @@ def sort(
 
 @implements(np.sort_complex)
 def sort_complex(a: Array) -> Array:
-    """`numpy.sort_complex`: sorted along the last axis, and always complex."""
+    """Sort along the last axis, and return complex numbers."""
     y = np.sort(a)
     kind = dtype_of(y).kind
     if kind == "c":
@@ -148,7 +148,7 @@ def argpartition(
     kind: Literal["introselect"] = "introselect",
     order: None = None,
 ) -> Array:
-    """`numpy.argpartition`."""
+    """Return the indices that would partition an axis at ``kth``."""
     if axis is None:
         a, axis = np.ravel(a), 0
     params = {"kth": as_integers(kth), "axis": normal_axis(axis, len(shape_of(a)))}
@@ -163,7 +163,7 @@ def partition(
     kind: Literal["introselect"] = "introselect",
     order: None = None,
 ) -> Array:
-    """`numpy.partition`: the entries at ``kth`` stand where a sort would put them."""
+    """Move the entries at ``kth`` to where a sort would put them."""
     if axis is None:
         a, axis = np.ravel(a), 0
     found = np.argpartition(a, kth, axis=axis, kind=kind)
@@ -195,7 +195,7 @@ LEXSORT = op(
 
 @implements(np.lexsort)
 def lexsort(keys: Iterable[Any], axis: int = -1) -> Array:
-    """`numpy.lexsort`: the order by the last key, then by the one before."""
+    """Return the indices that sort by the last key, then by the one before."""
     keys = tuple(map(admit, keys))
     axis = normal_axis(axis, len(shape_of(keys[0])))
     return apply(LEXSORT, keys, {"axis": axis})
@@ -232,7 +232,7 @@ DIGITIZE = _searching("digitize", np.digitize, 1)
 def searchsorted(
     a: Array, v: Array, side: str = "left", sorter: Array | None = None
 ) -> Array:
-    """`numpy.searchsorted`."""
+    """Return where values would be inserted to keep ``a`` sorted."""
     if sorter is not None:
         a = np.take(a, sorter)
     return apply(SEARCHSORTED, (admit(a), admit(v)), {"side": side})
@@ -240,7 +240,7 @@ def searchsorted(
 
 @implements(np.digitize)
 def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
-    """`numpy.digitize`."""
+    """Return the number of the bin of each entry, as `numpy.digitize` does."""
     return apply(DIGITIZE, (admit(x), admit(bins)), {"right": bool(right)})
 
 
@@ -277,31 +277,31 @@ class UniqueInverseResult(NamedTuple):
 
 @implements(np.unique_all)
 def unique_all(x: Array) -> UniqueAllResult:
-    """`numpy.unique_all`."""
+    """Return unique values, their indices, the inverse and the counts."""
     return UniqueAllResult(*np.unique(x, True, True, True, equal_nan=False))
 
 
 @implements(np.unique_counts)
 def unique_counts(x: Array) -> UniqueCountsResult:
-    """`numpy.unique_counts`."""
+    """Return unique values and how often each occurs."""
     return UniqueCountsResult(*np.unique(x, return_counts=True, equal_nan=False))
 
 
 @implements(np.unique_inverse)
 def unique_inverse(x: Array) -> UniqueInverseResult:
-    """`numpy.unique_inverse`."""
+    """Return unique values, and the index of each entry among them."""
     return UniqueInverseResult(*np.unique(x, return_inverse=True, equal_nan=False))
 
 
 @implements(np.unique_values)
 def unique_values(x: Array) -> Array:
-    """`numpy.unique_values`, sorted."""
+    """Return the unique values, sorted."""
     return np.unique(x, equal_nan=False)
 
 
 @implements(np.union1d)
 def union1d(ar1: ArrayLike, ar2: ArrayLike) -> Array:
-    """`numpy.union1d`."""
+    """Return the unique values of both arrays, as `numpy.union1d` does."""
     return np.unique(np.concatenate([np.ravel(admit(ar1)), np.ravel(admit(ar2))]))
 
 
@@ -312,7 +312,7 @@ def intersect1d(
     assume_unique: bool = False,
     return_indices: bool = False,
 ) -> Array | tuple[Array, ...]:
-    """`numpy.intersect1d`; the values are those of the first array."""
+    """Return the values that both arrays have, taken from the first."""
     first = np.ravel(admit(ar1))
     _, i, j = np.intersect1d(
         require_value(first, "np.intersect1d", _CURE),
@@ -325,7 +325,7 @@ def intersect1d(
 
 @implements(np.setdiff1d)
 def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Array:
-    """`numpy.setdiff1d`."""
+    """Return the values that only the first array has."""
     first = np.ravel(admit(ar1))
     if not assume_unique:
         first = np.unique(first)
@@ -337,7 +337,7 @@ def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Ar
 
 @implements(np.setxor1d)
 def setxor1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Array:
-    """`numpy.setxor1d`."""
+    """Return the values that only one of two arrays has."""
     parts = [np.ravel(admit(x)) for x in (ar1, ar2)]
     if not assume_unique:
         parts = [np.unique(x) for x in parts]
@@ -368,7 +368,7 @@ def isin(
     *,
     kind: str | None = None,
 ) -> Array:
-    """`numpy.isin`."""
+    """Return which entries are among others, as `numpy.isin` does."""
     params = {"invert": True} if invert else {}
     return apply(
         ISIN, (element := admit(element), admit_like(test_elements, element)), params
@@ -380,7 +380,7 @@ def isin(
 
 @implements(np.trim_zeros)
 def trim_zeros(filt: Array, trim: str = "fb", axis: Axis = None) -> Array:
-    """`numpy.trim_zeros`."""
+    """Cut zeros off the ends, as `numpy.trim_zeros` does."""
     filt = admit(filt)
     value = require_value(filt, "np.trim_zeros", "Write x[start:stop].")
     trim = trim.lower()
@@ -418,7 +418,7 @@ def trim_zeros(filt: Array, trim: str = "fb", axis: Axis = None) -> Array:
 def bincount(
     x: ArrayLike, /, weights: Array | None = None, minlength: int = 0
 ) -> Array:
-    """`numpy.bincount`; differentiable in the weights.
+    """Count each integer, or sum weights, in which it is differentiable.
 
     Raises
     ------
@@ -532,7 +532,7 @@ def histogram_bin_edges(
     range: Sequence[ArrayLike] | None = None,
     weights: Array | None = None,
 ) -> Array:
-    """`numpy.histogram_bin_edges`; they follow the smallest and largest entry."""
+    """Return the edges of bins; they follow the smallest and largest entry."""
     return _edges(np.ravel(admit(a)), bins, range, weights)
 
 
@@ -552,7 +552,7 @@ def histogram(
     density: bool | None = None,
     weights: Array | None = None,
 ) -> tuple[Any, Any]:
-    """`numpy.histogram`; differentiable in the weights, and in the edges for a density.
+    """Count in bins, differentiable in the weights; a density in the edges too.
 
     >>> import numpy as np, workbench as wb
     >>> x = np.array([0.5, 1.5, 1.7])
@@ -585,7 +585,7 @@ def histogramdd(
     density: bool | None = None,
     weights: Array | None = None,
 ) -> tuple[Any, list[Any]]:
-    """`numpy.histogramdd`."""
+    """Count points in bins of several axes, as `numpy.histogramdd` does."""
     if isinstance(sample, (list, tuple)) or len(shape_of(sample)) != 2:
         sample = np.transpose(np.atleast_2d(_rows(sample)))
     rank = shape_of(sample)[1]
@@ -645,7 +645,7 @@ def histogram2d(
     density: bool | None = None,
     weights: Array | None = None,
 ) -> tuple[Any, Any, Any]:
-    """`numpy.histogram2d`."""
+    """Count points in bins of two axes, as `numpy.histogram2d` does."""
     x, y = admit(x), admit(y)
     if shape_of(x) != shape_of(y):
         raise ValueError("x and y must have the same length.")

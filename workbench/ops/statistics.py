@@ -174,7 +174,7 @@ def average(
     *,
     keepdims: bool = False,
 ) -> Array | tuple[Array, Array]:
-    """`numpy.average`, differentiable in the weights too."""
+    """Return the weighted mean along axes, differentiable in the weights too."""
     a = admit(a)
     weights = admit_like(weights, a)
     if weights is None:
@@ -248,7 +248,7 @@ def cov(
     *,
     dtype: npt.DTypeLike | None = None,
 ) -> Array:
-    """`numpy.cov`, differentiable in the data and in ``aweights``."""
+    """Return the covariance matrix, differentiable in the data and ``aweights``."""
     m, y = admit(m), admit(y)
     if ddof is not None and ddof != int(ddof):
         raise ValueError("ddof must be integer")
@@ -297,7 +297,7 @@ def corrcoef(
     *,
     dtype: npt.DTypeLike | None = None,
 ) -> Array:
-    """`numpy.corrcoef`; what is cut off beyond 1 is rounding, and has no derivative."""
+    """Return correlations; the rounding cut off beyond 1 has no derivative."""
     c = cov(x, y, rowvar, dtype=dtype)
     if len(shape_of(c)) == 0:
         return c / c

@@ -42,7 +42,7 @@ def take(
     out: None = None,
     mode: str = "raise",
 ) -> Array:
-    """`numpy.take`."""
+    """Take entries by index along an axis, as `numpy.take` does."""
     refuse_out("np.take", out)
     a = admit(a)
     if axis is None or (shape_of(a) == () and axis in (0, -1)):
@@ -75,7 +75,7 @@ def take(
 
 @implements(np.take_along_axis)
 def take_along_axis(arr: Array, indices: Array, axis: int | None = -1) -> Array:
-    """`numpy.take_along_axis`."""
+    """Take entries by an index per row, as `numpy.take_along_axis` does."""
     arr, indices = admit(arr), admit(indices)
     if axis is None:
         arr, axis = np.ravel(arr), 0
@@ -132,7 +132,7 @@ def permute_row_elements(x: Array, order: Array, inverse: bool = False) -> Array
 def compress(
     condition: Array, a: Array, axis: int | None = None, out: None = None
 ) -> Array:
-    """`numpy.compress`; what is left out never poisons, as in `numpy.where`."""
+    """Take slices by a mask; those left out never poison, as in `numpy.where`."""
     refuse_out("np.compress", out)
     a = admit(a)
     if axis is None:
@@ -152,7 +152,7 @@ def compress(
 
 @implements(np.extract)
 def extract(condition: Array, arr: ArrayLike) -> Array:
-    """`numpy.extract`; what is left out never poisons, as in `numpy.where`."""
+    """Take entries by a mask; those left out never poison, as in `numpy.where`."""
     return np.compress(np.ravel(condition), np.ravel(arr))
 
 
@@ -182,7 +182,7 @@ def select(
     choicelist: Sequence[ArrayLike],
     default: Any = 0,
 ) -> Any:
-    """`numpy.select`: the choice of the first condition that holds."""
+    """Choose from the array of the first condition that holds."""
     if len(condlist) != len(choicelist):
         raise ValueError("list of cases must be same length as list of conditions")
     for condition in map(admit, condlist):
@@ -201,7 +201,7 @@ def select(
 def choose(
     a: Any, choices: Iterable[Any], out: None = None, mode: str = "raise"
 ) -> Array:
-    """`numpy.choose`; what is not chosen never poisons, as in `numpy.where`."""
+    """Choose from arrays by index; the others never poison, as in `numpy.where`."""
     refuse_out("np.choose", out)
     choices = [admit(choice) for choice in choices]
     if isinstance(a, (list, tuple)):
@@ -229,7 +229,7 @@ def choose(
 def piecewise(
     x: Array, condlist: ArrayLike, funclist: Sequence[Any], *args: Any, **kw: Any
 ) -> Array:
-    """`numpy.piecewise`: each function is called on the entries it is for.
+    """Call each function on the entries where its condition holds.
 
     Traced without values, where they are not known, it is called on all entries, and
     `numpy.where` chooses.
@@ -316,7 +316,7 @@ def unique(
     axis: int | None = None,
     **settings: Any,
 ) -> Array | tuple[Array, ...]:
-    """`numpy.unique`; of equal entries the first one has the gradient."""
+    """Return unique values; of equal entries the first one has the gradient."""
     ar = admit(ar)
     find: Any = np.unique
     _, index, *more = find(
@@ -390,7 +390,7 @@ for _name, _cure in {
 
 @implements(np.ix_)
 def ix_(*args: Any) -> tuple[Any, ...]:
-    """`numpy.ix_`."""
+    """Return indices whose cross product selects a grid, as `numpy.ix_` does."""
     made = []
     for i, part in enumerate(map(admit, args)):
         if len(shape_of(part)) != 1:
@@ -416,7 +416,7 @@ def _strides(shape: tuple[int, ...], order: str) -> list[int]:
 def unravel_index(
     indices: Array, shape: int | Shape, order: str = "C"
 ) -> tuple[Any, ...]:
-    """`numpy.unravel_index`."""
+    """Convert flat indices to an index per axis."""
     indices, shape = admit(indices), as_integers(shape)
     _check_bounds(indices, math.prod(shape), "np.unravel_index")
     return tuple(
@@ -432,7 +432,7 @@ def ravel_multi_index(
     mode: str | tuple[str, ...] = "raise",
     order: str = "C",
 ) -> Array:
-    """`numpy.ravel_multi_index`."""
+    """Convert an index per axis to flat indices."""
     dims = as_integers(dims)
     modes = mode if isinstance(mode, tuple) else (mode,) * len(dims)
     total: Any = 0
@@ -470,19 +470,19 @@ def _check_bounds(index: Array, size: int, name: str) -> None:
 
 @implements(np.tril_indices_from)
 def tril_indices_from(arr: Array, k: int = 0) -> tuple[Any, ...]:
-    """`numpy.tril_indices_from`: of the shape alone."""
+    """Return the indices of the lower triangle, from the shape alone."""
     return np.tril_indices(_check_matrix(arr)[0], k, _check_matrix(arr)[1])
 
 
 @implements(np.triu_indices_from)
 def triu_indices_from(arr: Array, k: int = 0) -> tuple[Any, ...]:
-    """`numpy.triu_indices_from`: of the shape alone."""
+    """Return the indices of the upper triangle, from the shape alone."""
     return np.triu_indices(_check_matrix(arr)[0], k, _check_matrix(arr)[1])
 
 
 @implements(np.diag_indices_from)
 def diag_indices_from(arr: Array) -> tuple[Any, ...]:
-    """`numpy.diag_indices_from`: of the shape alone."""
+    """Return the indices of the main diagonal, from the shape alone."""
     shape = shape_of(arr)
     if len(shape) < 2:
         raise ValueError(f"input array must be at least 2-d{blame.user_line()}")
@@ -517,7 +517,7 @@ UNPACKBITS = op(
 
 @implements(np.packbits)
 def packbits(a: Array, /, axis: int | None = None, bitorder: str = "big") -> Array:
-    """`numpy.packbits`."""
+    """Pack bits into bytes, as `numpy.packbits` does."""
     return apply(PACKBITS, (admit(a),), {"axis": axis, "bitorder": bitorder})
 
 
@@ -529,7 +529,7 @@ def unpackbits(
     count: int | None = None,
     bitorder: str = "big",
 ) -> Array:
-    """`numpy.unpackbits`."""
+    """Unpack bytes into bits, as `numpy.unpackbits` does."""
     params = {"axis": axis, "count": count, "bitorder": bitorder}
     return apply(UNPACKBITS, (admit(a),), params)
 
@@ -539,13 +539,13 @@ def unpackbits(
 
 @implements(np.may_share_memory)
 def may_share_memory(a: Array, b: Array, max_work: int = 0) -> bool:
-    """`numpy.may_share_memory`, of the arrays that Tensors hold."""
+    """Return whether the arrays that Tensors hold may share memory."""
     return _share_memory(np.may_share_memory, a, b, max_work)
 
 
 @implements(np.shares_memory)
 def shares_memory(a: Array, b: Array, max_work: int = -1) -> bool:
-    """`numpy.shares_memory`, of the arrays that Tensors hold."""
+    """Return whether the arrays that Tensors hold share memory."""
     return _share_memory(np.shares_memory, a, b, max_work)
 
 
@@ -556,13 +556,13 @@ def _share_memory(ask: Callable[..., Any], a: Array, b: Array, work: int) -> boo
 
 @implements(np.can_cast)
 def can_cast(from_: object, to: object, casting: Casting = "safe") -> bool:
-    """`numpy.can_cast`, of the dtype of a Tensor."""
+    """Return whether the dtype of a Tensor can be cast to another."""
     return np.can_cast(_dtype(from_), _dtype(to), casting)
 
 
 @implements(np.common_type)
 def common_type(*arrays: Any) -> type:
-    """`numpy.common_type`, of the dtypes of Tensors."""
+    """Return the scalar type that the dtypes of Tensors have in common."""
     empty = [
         np.empty(0, _dtype(x)) if isinstance(x, Tensor) else x  # host array: dtype
         for x in arrays
@@ -572,7 +572,7 @@ def common_type(*arrays: Any) -> type:
 
 @implements(np.min_scalar_type)
 def min_scalar_type(a: Array, /) -> np.dtype[Any]:
-    """`numpy.min_scalar_type`: of a number its least dtype, of an array its own."""
+    """Return the least dtype that holds a number, or an array's own dtype."""
     value = value_of(a)
     return a.dtype if value is None else np.min_scalar_type(value)
 

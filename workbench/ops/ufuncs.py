@@ -256,7 +256,7 @@ def reduceat(
 def apply_along_axis(
     func1d: Callable[..., Any], axis: int, arr: Array, *args: Any, **kwargs: Any
 ) -> Array:
-    """`numpy.apply_along_axis`: one call for each slice, so use it for few of them.
+    """Call a function on each slice, once per slice, so use it for few of them.
 
     For many slices, `workbench.vmap` runs a function on all of them at once.
     """
@@ -284,7 +284,7 @@ def apply_along_axis(
 def apply_over_axes(
     func: Callable[..., Any], a: Array, axes: int | Sequence[int]
 ) -> Array:
-    """`numpy.apply_over_axes`."""
+    """Apply a function to one axis after another."""
     y = admit(a)
     rank = len(shape_of(y))
     for axis in axes if isinstance(axes, (tuple, list, np.ndarray)) else (axes,):

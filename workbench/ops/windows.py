@@ -94,7 +94,7 @@ def sliding_window_view(
     subok: bool = False,
     writeable: bool = False,
 ) -> Array:
-    """`numpy.lib.stride_tricks.sliding_window_view`."""
+    """Return every window of a shape, as NumPy's `sliding_window_view` does."""
     x = admit(x)
     rank = len(shape_of(x))
     several = isinstance(window_shape, (tuple, list, np.ndarray))

@@ -347,7 +347,7 @@ def choose_conv_method(
     in1, in2, mode
         As of `convolve`; only shapes and dtypes count.
     measure
-        Must be false: which is faster on this machine is no part of a program.
+        Must be false: a program does not depend on what is fastest on this machine.
 
     Examples
     --------

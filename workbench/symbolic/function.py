@@ -198,7 +198,7 @@ def function(
     Raises
     ------
     MissingInputError
-        If an expression needs a symbol that is no input.
+        If an expression needs a symbol that is not an input.
     UnusedInputError
         If nothing reads an input.
     UsageError

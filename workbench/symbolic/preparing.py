@@ -191,7 +191,7 @@ def missing_symbols_error(
 
 
 def check_unused(outputs: list[Any], signature: Signature, policy: str) -> None:
-    """Tell, as the policy says, of inputs that nothing reads."""
+    """Raise or warn, as the policy says, of inputs that nothing reads."""
     if policy == "ignore":
         return
     nodes = walk.order_nodes([y for y in outputs if isinstance(y, Tensor)])

@@ -154,7 +154,7 @@ def clone(output: Any, replace: Any = None, strict: bool = True, **_: Any) -> An
 
 
 def _asarray(a: Any, dtype: npt.DTypeLike | None, order: Any = None) -> Any:
-    """`numpy.asarray`; ``"floatX"`` is the configured dtype."""
+    """Convert to an array; ``"floatX"`` is the configured dtype."""
     return np.asarray(a, dtype=types.dtype_name(dtype), order=order)
 
 

@@ -31,8 +31,8 @@ class Mode:
     def __init__(self, linker: object = None, *args: Any, **settings: Any) -> None:
         if isinstance(linker, str) and linker not in (*LINKERS, *MODES):
             raise UsageError(
-                f"theano.Mode: there is no linker {linker!r}. Theano had"
-                f" {', '.join(LINKERS)}; none has an effect here."
+                f"theano.Mode: Theano has no linker {linker!r}. Give one of"
+                f" {', '.join(LINKERS)}; none of them has an effect here."
             )
         self.args, self.settings = (linker, *args), settings
 
@@ -178,8 +178,9 @@ class Config:
 
     def __getattr__(self, flag: str) -> Any:
         raise AttributeError(
-            f"theano.config.{flag} is no flag that Workbench knows. Those that it uses:"
-            " floatX, on_unused_input; the others are kept as they are set."
+            f"theano.config.{flag} has not been set, and Workbench gives it no default."
+            " It uses floatX and on_unused_input; set any other flag before you read"
+            " it."
         )
 
     def read(self, text: str) -> None:
@@ -196,7 +197,7 @@ config.read(os.environ.get("THEANO_FLAGS", ""))
 
 @contextmanager
 def change_flags(**flags: Any) -> Iterator[None]:
-    """``with change_flags(floatX="float32"):`` sets flags for a while."""
+    """Set flags for a while: ``with change_flags(floatX="float32"):``."""
     old = {flag: vars(config).get(flag) for flag in flags}
     try:
         for flag, value in flags.items():

@@ -248,8 +248,9 @@ def _input(x: ArrayLike) -> In:
         raise UsageError(f"theano.function: the input {x!r} is not a variable.")
     if isinstance(x, Shared):
         raise UsageError(
-            f"theano.function: {x.describe()} is no input: functions read it by"
-            " themselves. Use givens={shared: variable} to put another in its place."
+            f"theano.function: {x.describe()} cannot be an input, because"
+            " functions read shared variables by themselves. To replace it, use"
+            " givens={shared: variable}."
         )
     return In(x)
 

@@ -82,7 +82,7 @@ def io_toposort(inputs: Iterable[Any], outputs: Iterable[Any]) -> list[Any]:
 
 
 def list_of_nodes(inputs: Iterable[Any], outputs: Iterable[Any]) -> list[Any]:
-    """`io_toposort`."""
+    """Return the nodes between inputs and outputs, as `io_toposort` does."""
     return io_toposort(list(inputs), outputs)
 
 

@@ -61,7 +61,7 @@ _DTYPE: Any = vars(Tensor)["dtype"]
 
 
 def _dtype(x: Tensor) -> Any:
-    """NumPy's dtype for the library, its name for programs."""
+    """Return the dtype to the library, and its name to programs."""
     found = _DTYPE.__get__(x)
     within = _is_ours(sys._getframe(1).f_globals.get("__name__"))
     return found if within else _named(found)

@@ -30,7 +30,7 @@ def clone(x: Any, name: str | None = None) -> Any:
 
 
 def nonzero(x: Tensor, return_matrix: bool = False) -> Any:
-    """`numpy.nonzero`; one matrix of all indices if asked for."""
+    """Return the indices of entries that are not 0, as a tuple or one matrix."""
     return places.nonzero(x, return_matrix)
 
 
@@ -40,7 +40,7 @@ def norm(x: Tensor, L: ArrayLike, axis: Axis = None, keepdims: bool = False) -> 
 
 
 def flatten(x: Any, ndim: Any = 1, order: str = "C", outdim: Any = None) -> Array:
-    """NumPy's ``flatten(order)``, or Theano's ``flatten(ndim)``."""
+    """Flatten as NumPy's ``flatten(order)`` or Theano's ``flatten(ndim)`` does."""
     if isinstance(ndim, str):
         return _flatten(x, ndim)
     if (outdim or ndim) == 1:
@@ -49,7 +49,7 @@ def flatten(x: Any, ndim: Any = 1, order: str = "C", outdim: Any = None) -> Arra
 
 
 def reshape(x: Tensor, *shape: Any, ndim: int | None = None, order: str = "C") -> Array:
-    """NumPy's ``reshape``; the lengths may be variables."""
+    """Give an array another shape, whose lengths may be variables."""
     wanted = shape[0] if len(shape) == 1 else shape
     if isinstance(wanted, Tensor) and len(shape) == 2:
         wanted, ndim = shape  # x.reshape(shape, 2)
@@ -87,7 +87,7 @@ def _summed(name: str) -> Any:
 def round_entries(
     x: Any, decimals: Any = 0, mode: str | None = None, **more: Any
 ) -> Array:
-    """NumPy's ``round(decimals)``, or Theano's ``round(mode)``."""
+    """Round as NumPy's ``round(decimals)`` or Theano's ``round(mode)`` does."""
     if isinstance(decimals, str) or mode is not None:
         return elementwise.round(x, mode or decimals)
     return np.round(x, decimals, **more)

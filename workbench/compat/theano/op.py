@@ -65,8 +65,8 @@ class Apply:
         record = getattr(op, "record", None)
         if record is None:
             raise UsageError(
-                f"Apply of {op!r}, which is no theano.Op: derive its class from"
-                " theano.Op, with make_node and perform."
+                f"Apply: {op!r} is not a theano.Op. Derive its class from theano.Op,"
+                " with make_node and perform."
             )
         self.types = [type_of(y) for y in outputs]
         self.outputs = record(self, outputs)
@@ -145,7 +145,7 @@ def scalar_value(x: Tensor) -> Any:
     """Return the number that a constant holds."""
     if x._value is None or np.ndim(x._value) != 0:
         raise NotScalarConstantError(
-            f"{x!r} is no constant number: its value is known when the program runs."
+            f"{x!r} is not a constant number: its value is known only at run time."
         )
     return np.asarray(x._value)
 

@@ -58,7 +58,9 @@ def _steps(sequences: Sequence[Any]) -> Any:
             entry = entry["input"]
         lengths.append(entry.shape[0] - max(0, *taps) + min(0, *taps))
     if not lengths:
-        raise UsageError("scan: there are no sequences. Give n_steps=.")
+        raise UsageError(
+            "scan: without sequences, the number of steps is unknown. Give n_steps=."
+        )
     n = lengths[0]
     for length in lengths[1:]:
         n = smallest(n, length)
@@ -274,7 +276,7 @@ def foldl(
     mode: object = None,
     name: str | None = None,
 ) -> tuple[Any, Any]:
-    """`reduce` from the first entry to the last."""
+    """Reduce from the first entry to the last."""
     return reduce(fn, sequences, outputs_info, non_sequences, False, mode, name)
 
 
@@ -286,7 +288,7 @@ def foldr(
     mode: object = None,
     name: str | None = None,
 ) -> tuple[Any, Any]:
-    """`reduce` from the last entry to the first."""
+    """Reduce from the last entry to the first."""
     return reduce(fn, sequences, outputs_info, non_sequences, True, mode, name)
 
 

@@ -36,9 +36,12 @@ def dense_from_sparse(x: Any) -> Array:
 
 
 def as_sparse_variable(x: ArrayLike, name: str | None = None) -> Any:
-    """Return a sparse matrix of SciPy's, as it is."""
+    """Return a SciPy sparse matrix unchanged, and refuse anything else."""
     if not hasattr(x, "tocsr"):
-        raise UsageError(f"as_sparse_variable: {x!r} is no sparse matrix of SciPy's.")
+        raise UsageError(
+            f"as_sparse_variable: {x!r} is not a SciPy sparse matrix. Make one with"
+            " scipy.sparse.csr_matrix(x)."
+        )
     return x
 
 

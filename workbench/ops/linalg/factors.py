@@ -70,7 +70,7 @@ CHOLESKY = stacked(
 
 @implements(np.linalg.cholesky)
 def cholesky(a: Array, /, *, upper: bool = False) -> Array:
-    """`numpy.linalg.cholesky`; the gradient lies where it reads, in one triangle."""
+    """Return the Cholesky factor; the gradient lies in the triangle that is read."""
     a = admit(a)
     if upper:
         return hermitian(apply(CHOLESKY, (hermitian(a),)))
@@ -177,7 +177,7 @@ QR = stacked(
 
 @implements(np.linalg.qr)
 def qr(a: Array, mode: str = "reduced") -> Array | QRResult:
-    """`numpy.linalg.qr`, of tall, square and wide matrices of full rank.
+    """Factor matrices of full rank into ``Q`` and ``R``, as `numpy.linalg.qr` does.
 
     The columns that ``mode="complete"`` adds are any basis of what is left, and move
     as the one that turns least. ``mode="raw"`` is refused.

@@ -68,7 +68,7 @@ INV = stacked(
 
 @implements(np.linalg.inv)
 def inv(a: Array) -> Array:
-    """`numpy.linalg.inv`."""
+    """Return the inverse of each matrix, as `numpy.linalg.inv` does."""
     return apply(INV, (admit(a),))
 
 
@@ -135,7 +135,7 @@ SOLVE.cure = "The right side has as many rows as the matrix; a vector has one ax
 
 @implements(np.linalg.solve)
 def solve(a: Array, b: Array) -> Array:
-    """`numpy.linalg.solve`."""
+    """Solve ``a @ x = b`` for ``x``, as `numpy.linalg.solve` does."""
     return apply(SOLVE, (admit(a), admit(b)))
 
 
@@ -209,7 +209,7 @@ def pinv(
     *,
     rtol: float | None = None,
 ) -> Array:
-    """`numpy.linalg.pinv`.
+    """Return the pseudoinverse, as `numpy.linalg.pinv` does.
 
     Its derivative is that at constant rank; where a singular value crosses
     ``rcond``, the pseudoinverse jumps and has none. With an ``rcond`` that cuts values
@@ -338,7 +338,7 @@ def _lstsq_lengths(
 def lstsq(
     a: Array, b: Array, rcond: ArrayLike | None = None
 ) -> tuple[Any, Any, Any, Any]:
-    """`numpy.linalg.lstsq`: solution, residuals, rank, singular values.
+    """Return the least-squares solution, residuals, rank and singular values.
 
     The solution is that of least size, so it is defined, and differentiated at
     constant rank, for matrices of less than full rank too. Residuals are empty for
@@ -368,7 +368,7 @@ def lstsq(
 
 @implements(np.linalg.tensorsolve)
 def tensorsolve(a: Array, b: Array, axes: tuple[int, ...] | None = None) -> Array:
-    """`numpy.linalg.tensorsolve`."""
+    """Solve ``tensordot(a, x, x.ndim) = b`` for ``x``, as NumPy does."""
     a, b = admit(a), admit(b)
     rank = len(shape_of(a))
     if axes is not None:
@@ -387,7 +387,7 @@ def tensorsolve(a: Array, b: Array, axes: tuple[int, ...] | None = None) -> Arra
 
 @implements(np.linalg.tensorinv)
 def tensorinv(a: Array, ind: int = 2) -> Array:
-    """`numpy.linalg.tensorinv`."""
+    """Return the inverse of an array as a linear map of its first ``ind`` axes."""
     a = admit(a)
     if ind <= 0:
         raise ValueError("Invalid ind argument.")
@@ -642,7 +642,7 @@ DET = stacked(
 
 @implements(np.linalg.det)
 def det(a: Array) -> Array:
-    """`numpy.linalg.det`; its derivatives are right for singular matrices too."""
+    """Return determinants, whose derivatives are right for singular matrices too."""
     return apply(DET, (admit(a),))
 
 
@@ -697,6 +697,6 @@ SIGN = stacked(
 
 @implements(np.linalg.slogdet)
 def slogdet(a: Array) -> SlogdetResult:
-    """`numpy.linalg.slogdet`; the sign of a complex matrix turns with it."""
+    """Return the sign or phase of a determinant, and the logarithm of its size."""
     a = admit(a)
     return SlogdetResult(apply(SIGN, (a,)), apply(LOGABSDET, (a,)))

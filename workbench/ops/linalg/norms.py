@@ -68,7 +68,7 @@ POWER_NORM.template = "np.linalg.vector_norm({0}{more})"
 def norm(
     x: Array, ord: float | str | None = None, axis: Axis = None, keepdims: bool = False
 ) -> Array:
-    """`numpy.linalg.norm`, of every order.
+    """Return a norm of any order, of vectors or of matrices.
 
     Where a norm has a kink, the gradient is the subgradient of least size: 0 at 0,
     where the second derivative, which is infinite, is taken as 0 too;
@@ -153,7 +153,7 @@ def vector_norm(
     keepdims: bool = False,
     ord: float | str | None = 2,
 ) -> Array:
-    """`numpy.linalg.vector_norm`."""
+    """Return a vector norm along axes, as `numpy.linalg.vector_norm` does."""
     x = _floating(admit(x))
     return _vector_norm(x, ord, axis, keepdims)
 
@@ -162,7 +162,7 @@ def vector_norm(
 def matrix_norm(
     x: Array, /, *, keepdims: bool = False, ord: float | str | None = "fro"
 ) -> Array:
-    """`numpy.linalg.matrix_norm`."""
+    """Return a norm of each matrix, as `numpy.linalg.matrix_norm` does."""
     return norm(x, ord, (-2, -1), keepdims)
 
 
@@ -171,7 +171,7 @@ def matrix_norm(
 
 @implements(np.linalg.cond)
 def cond(x: Array, p: float | str | None = None) -> Array:
-    """`numpy.linalg.cond`, for every ``p``."""
+    """Return the condition number in any norm, as `numpy.linalg.cond` does."""
     x = admit(x)
     if 0 in shape_of(x):
         raise np.linalg.LinAlgError("cond is not defined on empty arrays")
@@ -227,7 +227,7 @@ def matrix_rank(
     *,
     rtol: ArrayLike | None = None,
 ) -> Any:
-    """`numpy.linalg.matrix_rank`, an integer: nothing flows back through it."""
+    """Return the rank, an integer, through which no gradient flows."""
     A = admit(A)
     if len(shape_of(A)) < 2:
         return np.any(A != 0).astype(np.intp)

@@ -196,7 +196,7 @@ EIGVALSH = stacked(
 
 @implements(np.linalg.eigvalsh)
 def eigvalsh(a: Array, UPLO: Literal["L", "U"] = "L") -> Array:
-    """`numpy.linalg.eigvalsh`; the gradient lies in the triangle that it reads.
+    """Return eigenvalues; the gradient lies in the triangle that is read.
 
     Right for symmetric functions of equal eigenvalues; a single one of them gets
     one of the many directions in which it could move.
@@ -262,7 +262,7 @@ EIGH = stacked(
 
 @implements(np.linalg.eigh)
 def eigh(a: Array, UPLO: Literal["L", "U"] = "L") -> EighResult:
-    """`numpy.linalg.eigh`; the gradient lies in the triangle that it reads.
+    """Return eigenvalues and eigenvectors; the gradient lies in the triangle read.
 
     Eigenvectors are determined up to a sign, complex ones up to a phase; their
     derivative is the one without a turn of that phase. What depends on the vectors
@@ -308,7 +308,7 @@ EIGVALS = stacked(
 
 @implements(np.linalg.eigvals)
 def eigvals(a: Array) -> Array:
-    """`numpy.linalg.eigvals`.
+    """Return the eigenvalues of general matrices, as `numpy.linalg.eigvals` does.
 
     Real where NumPy finds real ones; complex when traced without values. Right for
     symmetric functions of equal eigenvalues, unless the matrix is defective
@@ -384,7 +384,7 @@ EIG = stacked(
 
 @implements(np.linalg.eig)
 def eig(a: Array) -> EigResult:
-    """`numpy.linalg.eig`.
+    """Return eigenvalues and eigenvectors, as `numpy.linalg.eig` does.
 
     Real where NumPy finds real eigenvalues; complex when traced without values.
     Vectors have length 1 and a real largest entry, as LAPACK has them, and so have
@@ -711,7 +711,7 @@ def svd(
     compute_uv: bool = True,
     hermitian: bool = False,
 ) -> Array | SVDResult:
-    """`numpy.linalg.svd`: ``U``, ``S``, ``Vh``, or the singular values alone.
+    """Return ``U``, ``S`` and ``Vh``, or the singular values alone.
 
     What depends on the vectors of a repeated singular value has NaN where it is
     not determined; the docstring of this module says when. A singular value that is
@@ -733,5 +733,5 @@ def svd(
 
 @implements(np.linalg.svdvals)
 def svdvals(x: Array, /) -> Array:
-    """`numpy.linalg.svdvals`; right for symmetric functions of equal values."""
+    """Return singular values; symmetric functions of equal ones are right."""
     return singular_values(admit(x))

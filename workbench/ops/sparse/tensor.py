@@ -408,7 +408,7 @@ hooks.sparse_tensor.set(SparseTensor)
 def build(data: Array, pattern: Pattern) -> Any:
     """Return a sparse array of a nest, around what has come for its values.
 
-    What is not of their shape is no sparse array: the block of a Jacobian, a batch.
+    What has another shape stays dense: the block of a Jacobian, a batch.
     """
     shape = getattr(data, "shape", None)
     if shape == pattern.data_shape:

@@ -187,7 +187,7 @@ class Natural:
 
 
 def add_damping(metric: Array, damping: float) -> Array:
-    """``M + damping · I``."""
+    """Return ``M + damping · I``."""
     if not damping:
         return metric
     return metric + damping * np.identity(shape_of(metric)[0], like=array_of(metric))

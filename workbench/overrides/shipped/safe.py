@@ -25,7 +25,7 @@ BASES = {"log": 1.0, "log2": 0.6931471805599453, "log10": 2.302585092994046}
 
 
 def safe_quotient(g: Array, x: Array, eps: float) -> Array:
-    """``g / x``, and 0 where ``|x| < eps``, whatever g is there."""
+    """Return ``g / x``, and 0 where ``|x| < eps``, whatever g is there."""
     far = np.abs(x) >= eps
     return np.where(far, g / np.where(far, x, 1), 0)
 
@@ -364,7 +364,7 @@ def safe_atan2(eps: float = 1e-12) -> str:
 
 
 def _divide_by_root(x: Array, g: Array, eps: float) -> Array:
-    """``g / √(1 − x²)``, and 0 where ``1 − x² < eps``."""
+    """Return ``g / √(1 − x²)``, and 0 where ``1 − x² < eps``."""
     square = (1 - x) * (1 + x)
     real = np.dtype(getattr(square, "dtype", float)).kind != "c"
     far = (square if real else np.abs(square)) >= eps

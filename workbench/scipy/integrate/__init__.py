@@ -218,9 +218,8 @@ def solve_ivp(
         values = [value_of(x) for x in (first, last, y0, *closed.inputs[:-2])]
         if any(x is None for x in values):
             raise UsageError(
-                f"solve_ivp{blame.user_line()}: at which times the solver stops depends"
-                " on values, and there are none while tracing without values. Give"
-                " t_eval."
+                f"solve_ivp{blame.user_line()}: the times at which the solver stops"
+                " depend on values, which this trace does not have. Give t_eval."
             )
         start, stop, y, *parameters = values
         found = integrate.solve_ivp(

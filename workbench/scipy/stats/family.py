@@ -175,7 +175,7 @@ class Family:
         """Return whether parameters are allowed, and allowed ones to compute with.
 
         A Tensor of a Python number that is looked through gets the float dtype of the
-        rest and of the others: what `where` returns is no Python number any more.
+        rest and of the others: `where` never returns a Python number.
         """
         count = len(self.shapes)
         shapes = parameters[:count]
@@ -410,7 +410,7 @@ class Continuous(Family):
         )
 
     def _find_cumulative(self, method: str) -> Function:
-        """cdf or sf: as written, or as the exponential of its logarithm."""
+        """Return cdf or sf as written, or as the exponential of its logarithm."""
         if not self.has_function(method) and self.has_function(f"log{method}"):
             g = self.find_function(f"log{method}")
             return lambda z, scale, *s: np.exp(g(z, *s))

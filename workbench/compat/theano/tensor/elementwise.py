@@ -40,7 +40,7 @@ def of_scores(probabilities: ArrayLike, scores: ArrayLike, axis: int) -> Any:
 
 
 def log(x: ArrayLike) -> Array:
-    """`numpy.log`; of a sigmoid or a softmax its own formula."""
+    """Return the logarithm; of a sigmoid or a softmax by its own formula."""
     made = _find_special(x) if isinstance(x, Tensor) and x._value is None else None
     return np.log(x) if made is None else made
 
@@ -100,12 +100,12 @@ def iround(x: Any, mode: str = "half_to_even") -> Array:
 
 
 def cast(x: ArrayLike, dtype: npt.DTypeLike | None) -> Array:
-    """`x.astype`; ``"floatX"`` is the configured dtype."""
+    """Convert to a dtype; ``"floatX"`` is the configured dtype."""
     return as_tensor_variable(x).astype(dtype_name(dtype))
 
 
 def switch(condition: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Array:
-    """`numpy.where`, where a number that is no boolean is true if it is not 0."""
+    """Choose as `numpy.where` does; a number is a true condition if it is not 0."""
     condition = as_tensor_variable(condition)
     if condition.dtype != bool:
         condition = np.not_equal(condition, 0)
@@ -113,14 +113,14 @@ def switch(condition: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Arr
 
 
 def where(condition: ArrayLike, *branches: Any, **_: Any) -> Any:
-    """`switch`; of a condition alone, the indices where it is not 0."""
+    """Choose as `switch` does; of a condition alone, return indices."""
     if not branches:
         return lift(np.nonzero(as_tensor_variable(condition)))
     return switch(condition, *branches)
 
 
 def clip(x: ArrayLike, min: ArrayLike, max: ArrayLike) -> Array:
-    """`numpy.clip`."""
+    """Clip to bounds, as `numpy.clip` does."""
     return lift(np.clip(x, min, max), (x, min, max))
 
 
@@ -131,7 +131,7 @@ def second(a: ArrayLike, b: ArrayLike) -> Array:
 
 
 def identity(x: ArrayLike) -> Array:
-    """`numpy.copy`: the same values (also `tensor_copy`)."""
+    """Copy the values, as `numpy.copy` does (also `tensor_copy`)."""
     return lift(np.copy(as_tensor_variable(x)))
 
 
@@ -151,7 +151,7 @@ def ceil_intdiv(a: ArrayLike, b: ArrayLike) -> Array:
 
 
 def tri_gamma(x: ArrayLike) -> Array:
-    """`scipy.special.polygamma` of order 1."""
+    """Return the trigamma function, `scipy.special.polygamma` of order 1."""
     from workbench.scipy import special
 
     return lift(special.polygamma(1, x), (x,))

@@ -50,7 +50,7 @@ def squeeze(x: ArrayLike, axis: Axis = None) -> Any:
 
 
 def diff(x: ArrayLike, n: int = 1, axis: int = -1) -> Array:
-    """`numpy.diff`."""
+    """Return differences of neighbours along an axis, as `numpy.diff` does."""
     return lift(np.diff(as_tensor_variable(x), n, axis))
 
 
@@ -88,7 +88,7 @@ def bincount(
     minlength: int | None = None,
     assert_nonneg: bool = False,
 ) -> Any:
-    """`numpy.bincount`: how often each integer occurs, or the weights' sum."""
+    """Count how often each integer occurs, or sum its weights."""
     x = as_tensor_variable(x)
     least = minlength or 0
     if x._value is not None:
@@ -115,7 +115,7 @@ def unique(
     return_counts: bool = False,
     axis: int | None = None,
 ) -> Any:
-    """`numpy.unique`."""
+    """Return the unique values, as `numpy.unique` does."""
     x = as_tensor_variable(ar)
     more: Any = {"return_index": return_index, "return_inverse": return_inverse,
                  "return_counts": return_counts}  # fmt: skip
@@ -130,7 +130,7 @@ def unique(
 def searchsorted(
     x: Any, v: Any, side: Literal["left", "right"] = "left", sorter: Any = None
 ) -> Array:
-    """`numpy.searchsorted`."""
+    """Return where values would be inserted to keep ``x`` sorted."""
     line: Any = as_tensor_variable(x)
     return lift(np.searchsorted(line, v, side=side, sorter=sorter))
 
@@ -148,14 +148,14 @@ def fill_diagonal_offset(a: Any, val: Any, offset: Any) -> Array:
 
 
 def bartlett(M: Any) -> Array:
-    """`numpy.bartlett`: the triangular window of ``M`` points."""
+    """Return the triangular window of ``M`` points, as `numpy.bartlett` does."""
     return lift(np.bartlett(M))
 
 
 def ravel_multi_index(
     multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C"
 ) -> Array:
-    """`numpy.ravel_multi_index`."""
+    """Convert an index per axis to flat indices."""
     places, rest = 0, 1
     parts = list(zip(multi_index, dims, strict=True))
     for index, length in parts if order == "F" else reversed(parts):
@@ -165,7 +165,7 @@ def ravel_multi_index(
 
 
 def unravel_index(indices: ArrayLike, dims: Any, order: str = "C") -> list[Any]:
-    """`numpy.unravel_index`."""
+    """Convert flat indices to an index per axis."""
     left, found = as_tensor_variable(indices), []
     lengths = list(dims)
     for length in lengths if order == "F" else reversed(lengths):

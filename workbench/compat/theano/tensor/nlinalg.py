@@ -66,33 +66,33 @@ tensorsolve = _function("tensorsolve", "tensorsolve")
 
 
 def eigh(a: ArrayLike, UPLO: str = "L") -> Any:
-    """`numpy.linalg.eigh`: eigenvalues, ascending, and eigenvectors."""
+    """Return the eigenvalues of a symmetric matrix, ascending, and eigenvectors."""
     how: Any = UPLO
     return lift(np.linalg.eigh(as_tensor_variable(a), UPLO=how))
 
 
 def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True) -> Any:
-    """`numpy.linalg.svd`: u, the singular values, and the transpose of v."""
+    """Return u, the singular values, and the transpose of v."""
     vectors: Any = bool(compute_uv)
     x = as_tensor_variable(a)
     return lift(np.linalg.svd(x, bool(full_matrices), vectors))
 
 
 def qr(a: ArrayLike, mode: str = "reduced") -> Any:
-    """`numpy.linalg.qr`."""
+    """Factor a matrix into ``Q`` and ``R``, as `numpy.linalg.qr` does."""
     how: Any = mode
     return lift(np.linalg.qr(as_tensor_variable(a), how))
 
 
 def lstsq(x: ArrayLike, y: ArrayLike, rcond: Any = None) -> Any:
-    """`numpy.linalg.lstsq`."""
+    """Solve by least squares, as `numpy.linalg.lstsq` does."""
     return lift(
         np.linalg.lstsq(as_tensor_variable(x), as_tensor_variable(y), rcond=rcond)
     )
 
 
 def norm(x: ArrayLike, ord: Any = None) -> Array:
-    """`numpy.linalg.norm` of a vector or a matrix; Frobenius if no ``ord`` is given."""
+    """Return a norm of a vector or a matrix; Frobenius if no ``ord`` is given."""
     return lift(np.linalg.norm(as_tensor_variable(x), ord))
 
 

@@ -71,7 +71,7 @@ def prod(
     acc_dtype: npt.DTypeLike | None = None,
     no_zeros_in_input: bool = False,
 ) -> Array:
-    """`numpy.prod`; its gradient is right where entries are 0, asked for or not."""
+    """Multiply along axes; the gradient is always right where entries are 0."""
     x = as_tensor_variable(input)
     return lift(
         np.prod(x, axis=axes(axis), dtype=acc_dtype or dtype, keepdims=keepdims)
@@ -79,12 +79,12 @@ def prod(
 
 
 def argmax(x: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Array:
-    """`numpy.argmax`, along several axes too."""
+    """Return the index of the greatest entry, along several axes too."""
     return _where_best(np.argmax, x, axis, keepdims)
 
 
 def argmin(x: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Array:
-    """`numpy.argmin`, along several axes too."""
+    """Return the index of the least entry, along several axes too."""
     return _where_best(np.argmin, x, axis, keepdims)
 
 
@@ -139,17 +139,17 @@ def norm(x: Any, ord: Any = 2, axis: Any = None, keepdims: bool = False) -> Arra
 
 
 def cumsum(x: Any, axis: Any = None) -> Array:
-    """`numpy.cumsum`."""
+    """Return cumulative sums along an axis, as `numpy.cumsum` does."""
     return lift(np.cumsum(as_tensor_variable(x), axis=axis))
 
 
 def cumprod(x: Any, axis: Any = None) -> Array:
-    """`numpy.cumprod`."""
+    """Return cumulative products along an axis, as `numpy.cumprod` does."""
     return lift(np.cumprod(as_tensor_variable(x), axis=axis))
 
 
 def ptp(a: ArrayLike, axis: Axis = None) -> Array:
-    """`numpy.ptp`: the greatest entry less the least."""
+    """Return the greatest entry less the least, as `numpy.ptp` does."""
     return lift(np.ptp(as_tensor_variable(a), axis=axis))
 
 
@@ -159,7 +159,7 @@ def sort(
     kind: Any = "quicksort",
     order: str | None = None,
 ) -> Array:
-    """`numpy.sort`."""
+    """Sort along an axis, as `numpy.sort` does."""
     return lift(np.sort(as_tensor_variable(x), axis=axis, kind=kind))
 
 
@@ -169,7 +169,7 @@ def argsort(
     kind: Any = "quicksort",
     order: str | None = None,
 ) -> Array:
-    """`numpy.argsort`."""
+    """Return the indices that would sort an axis, as `numpy.argsort` does."""
     return lift(np.argsort(as_tensor_variable(x), axis=axis, kind=kind))
 
 

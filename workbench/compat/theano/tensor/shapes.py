@@ -70,7 +70,7 @@ def dimshuffle(x: ArrayLike, *pattern: Any) -> Array:
 
 
 def reshape(x: ArrayLike, newshape: Any, ndim: int | None = None) -> Array:
-    """`numpy.reshape`; the lengths may be variables."""
+    """Give an array another shape, whose lengths may be variables."""
     shape = as_lengths(newshape, ndim)
     return lift(np.reshape(as_tensor_variable(x), shape))
 
@@ -116,7 +116,7 @@ def unbroadcast(x: ArrayLike, *axes: int) -> Array:
 
 
 def patternbroadcast(x: Any, broadcastable: Any) -> Any:
-    """`addbroadcast` of the axes that are true."""
+    """Declare the axes broadcastable that are true in the pattern."""
     axes = [i for i, b in enumerate(broadcastable) if b]
     return addbroadcast(x, *axes) if axes else as_tensor_variable(x)
 
@@ -133,17 +133,17 @@ def _resolve_shape(shape: Any) -> Any:
 
 
 def join(axis: int, *tensors: Any) -> Array:
-    """`numpy.concatenate`, with the axis first; a view of one array."""
+    """Join arrays along an axis, which stands first, as `concatenate` does."""
     return concatenate(list(tensors), axis)
 
 
 def concatenate(tensor_list: Any, axis: int = 0) -> Array:
-    """`numpy.concatenate`."""
+    """Join arrays along an axis, as `numpy.concatenate` does."""
     return lift(np.concatenate([as_tensor_variable(t) for t in tensor_list], axis=axis))
 
 
 def stack(*tensors: Any, axis: Any = 0) -> Array:
-    """`numpy.stack` of a list, or of several arguments."""
+    """Join a list, or several arguments, along a new axis."""
     parts: Any = tensors
     if isinstance(tensors[0], (list, tuple)):
         parts, axis = tensors[0], (*tensors[1:], axis)[0]
@@ -183,7 +183,7 @@ def split(x: ArrayLike, splits_size: Any, n_splits: int, axis: int = 0) -> list[
 
 
 def tile(x: ArrayLike, reps: Any, ndim: int | None = None) -> Array:
-    """`numpy.tile`."""
+    """Repeat a whole array along each axis, as `numpy.tile` does."""
     x = as_tensor_variable(x)
     counts = as_lengths(reps if isinstance(reps, (list, tuple)) else (reps,))
     if ndim is not None and ndim > len(counts):
@@ -192,13 +192,13 @@ def tile(x: ArrayLike, reps: Any, ndim: int | None = None) -> Array:
 
 
 def repeat(x: ArrayLike, repeats: Any, axis: int | None = None) -> Array:
-    """`numpy.repeat`."""
+    """Repeat each entry along an axis, as `numpy.repeat` does."""
     count = as_length(repeats) if np.ndim(repeats) == 0 else repeats
     return lift(np.repeat(as_tensor_variable(x), count, axis=axis))
 
 
 def roll(x: Any, shift: Any, axis: int | None = None) -> Any:
-    """`numpy.roll`; the shift may be a variable."""
+    """Shift the entries along an axis, round the end; the shift may be a variable."""
     x = as_tensor_variable(x)
     if isinstance(shift, (int, np.integer)):
         return lift(np.roll(x, int(shift), axis=axis))
@@ -210,7 +210,7 @@ def roll(x: Any, shift: Any, axis: int | None = None) -> Any:
 
 
 def transpose(x: ArrayLike, axes: Any = None) -> Array:
-    """`numpy.transpose`."""
+    """Reverse or permute the axes, as `numpy.transpose` does."""
     return lift(np.transpose(as_tensor_variable(x), axes))
 
 
@@ -232,7 +232,7 @@ def batched_dot(a: ArrayLike, b: ArrayLike) -> Array:
 
 
 def batched_tensordot(a: ArrayLike, b: ArrayLike, axes: Any = 2) -> Array:
-    """`numpy.tensordot` of each pair of arrays along the first axis."""
+    """Return `numpy.tensordot` of each pair of arrays along the first axis."""
     a, b = as_tensor_variable(a), as_tensor_variable(b)
     if isinstance(axes, int):
         axes = [range(a.ndim - axes, a.ndim), range(1, 1 + axes)]
@@ -250,17 +250,17 @@ def batched_tensordot(a: ArrayLike, b: ArrayLike, axes: Any = 2) -> Array:
 
 
 def tensordot(a: ArrayLike, b: ArrayLike, axes: Any = 2) -> Array:
-    """`numpy.tensordot`."""
+    """Sum products over pairs of axes, as `numpy.tensordot` does."""
     return lift(np.tensordot(as_tensor_variable(a), as_tensor_variable(b), axes))
 
 
 def dot(l: Any, r: Any) -> Array:  # noqa: E741 Theano's names
-    """`numpy.dot`."""
+    """Sum products over the last axis of ``l`` and the last but one of ``r``."""
     return lift(np.dot(as_tensor_variable(l), as_tensor_variable(r)))
 
 
 def outer(x: ArrayLike, y: ArrayLike) -> Array:
-    """`numpy.outer`."""
+    """Multiply each entry of ``x`` by each entry of ``y``, as `numpy.outer` does."""
     return lift(np.outer(as_tensor_variable(x), as_tensor_variable(y)))
 
 
@@ -270,12 +270,12 @@ def shape(x: ArrayLike) -> tuple[Any, ...]:
 
 
 def diag(v: ArrayLike, k: int = 0) -> Array:
-    """`numpy.diag`: the matrix of a vector, or the diagonal of a matrix."""
+    """Return the diagonal matrix of a vector, or the diagonal of a matrix."""
     return lift(np.diag(as_tensor_variable(v), k))
 
 
 def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
-    """`numpy.diagonal`."""
+    """Return the diagonals of two axes, as `numpy.diagonal` does."""
     return lift(np.diagonal(as_tensor_variable(a), offset, axis1, axis2))
 
 
@@ -307,19 +307,19 @@ def alloc(value: Any, *shape: Any) -> Array:
 
 
 def zeros(shape: Any, dtype: npt.DTypeLike | None = None) -> Array:
-    """`numpy.zeros`, of `config.floatX` unless a dtype is given."""
+    """Return zeros, of `config.floatX` unless a dtype is given."""
     return alloc(np.zeros((), dtype_name(dtype)), *as_lengths(shape))
 
 
 def ones(shape: Any, dtype: npt.DTypeLike | None = None) -> Array:
-    """`numpy.ones`, of `config.floatX` unless a dtype is given."""
+    """Return ones, of `config.floatX` unless a dtype is given."""
     return alloc(np.ones((), dtype_name(dtype)), *as_lengths(shape))
 
 
 def zeros_like(
     model: ArrayLike, dtype: npt.DTypeLike | None = None, opt: bool = False
 ) -> Array:
-    """`numpy.zeros_like`."""
+    """Return zeros of the shape and dtype of ``model``, or of another dtype."""
     kind = None if dtype is None else dtype_name(dtype)
     return lift(np.zeros_like(as_tensor_variable(model), dtype=kind))
 
@@ -327,7 +327,7 @@ def zeros_like(
 def ones_like(
     model: ArrayLike, dtype: npt.DTypeLike | None = None, opt: bool = False
 ) -> Array:
-    """`numpy.ones_like`."""
+    """Return ones of the shape and dtype of ``model``, or of another dtype."""
     kind = None if dtype is None else dtype_name(dtype)
     return lift(np.ones_like(as_tensor_variable(model), dtype=kind))
 
@@ -335,7 +335,7 @@ def ones_like(
 def arange(
     start: Any, stop: Any = None, step: Any = 1, dtype: npt.DTypeLike | None = None
 ) -> Array:
-    """`numpy.arange`; its arguments may be variables."""
+    """Return evenly spaced numbers; the arguments may be variables."""
     if stop is None:
         start, stop = 0, start
     kind = None if dtype is None else dtype_name(dtype)
@@ -345,7 +345,7 @@ def arange(
 
 
 def eye(n: Any, m: Any = None, k: int = 0, dtype: npt.DTypeLike | None = None) -> Array:
-    """`numpy.eye`, of `config.floatX` unless a dtype is given."""
+    """Return ones on a diagonal, of `config.floatX` unless a dtype is given."""
     rows = as_length(n)
     columns = rows if m is None else as_length(m)
     how: Any = {"k": int(k), "dtype": dtype_name(dtype)}
@@ -364,7 +364,7 @@ def identity_like(x: Any) -> Array:
 def tri(
     n: Any, m: ArrayLike | None = None, k: int = 0, dtype: npt.DTypeLike | None = None
 ) -> Array:
-    """`numpy.tri`, of `config.floatX` unless a dtype is given."""
+    """Return ones in a lower triangle, of `config.floatX` unless a dtype is given."""
     rows = as_length(n)
     columns = rows if m is None else as_length(m)
     return lift(np.tril(ones((rows, columns), dtype), int(k)))

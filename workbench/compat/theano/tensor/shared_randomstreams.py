@@ -71,7 +71,7 @@ class Drawn(Op):
         return shapes[:1]
 
     def grad(self, inputs: Sequence[Any], output_grads: Sequence[Any]) -> Sequence[Any]:
-        """Undefined, unless nobody asks for it."""
+        """Return gradients that raise when they are used."""
         why = "a draw of whole numbers has no derivative by the parameters of its law"
         return [None] + [
             grad_undefined(self, i + 1, x, why) for i, x in enumerate(inputs[1:])
@@ -275,7 +275,10 @@ HOLDERS: dict[int, Shared] = {}
 def _rng(x: Tensor) -> Shared:
     """Return the shared value that holds the generator of a random variable."""
     if x.serial not in HOLDERS:
-        raise UsageError(f"{x!r} is no random variable: it has no generator.")
+        raise UsageError(
+            f"{x!r} has no generator, because it is not a random variable. Only the"
+            " draws of RandomStreams have an rng."
+        )
     return HOLDERS[x.serial]
 
 

@@ -54,7 +54,10 @@ class Solve:
     ) -> None:
         known = ("general", "symmetric", "lower_triangular", "upper_triangular")
         if A_structure not in known:
-            raise UsageError(f"Solve: {A_structure!r} is none of {', '.join(known)}.")
+            raise UsageError(
+                f"Solve: A_structure={A_structure!r} is unknown. Give one of"
+                f" {', '.join(known)}."
+            )
         self.structure = A_structure
 
     def __call__(self, a: ArrayLike, b: ArrayLike) -> Array:
@@ -89,7 +92,7 @@ class Eigvalsh:
 
 
 def eigvalsh(a: ArrayLike, b: ArrayLike | None = None, lower: bool = True) -> Array:
-    """`scipy.linalg.eigvalsh`: eigenvalues of a symmetric matrix, or of a pair."""
+    """Return the eigenvalues of a symmetric matrix, or of a pair of them."""
     from workbench.scipy import linalg
 
     a = as_tensor_variable(a)
@@ -99,7 +102,7 @@ def eigvalsh(a: ArrayLike, b: ArrayLike | None = None, lower: bool = True) -> Ar
 
 
 def expm(a: ArrayLike) -> Array:
-    """`scipy.linalg.expm`: the exponential of a matrix."""
+    """Return the exponential of a matrix, as `scipy.linalg.expm` does."""
     from workbench.scipy import linalg
 
     return lift(linalg.expm(as_tensor_variable(a)))
@@ -114,5 +117,5 @@ class Expm:
 
 
 def kron(a: ArrayLike, b: ArrayLike) -> Array:
-    """`numpy.kron`."""
+    """Return the Kronecker product, as `numpy.kron` does."""
     return lift(np.kron(as_tensor_variable(a), as_tensor_variable(b)))

@@ -76,7 +76,7 @@ def inc_subtensor(
 
 
 def take(a: Any, indices: Any, axis: int | None = None, mode: Any = "raise") -> Array:
-    """`numpy.take`."""
+    """Take entries by index along an axis, as `numpy.take` does."""
     return lift(np.take(as_tensor_variable(a), _indices(indices), axis=axis, mode=mode))
 
 
@@ -85,23 +85,23 @@ def _indices(indices: ArrayLike) -> Array:
 
 
 def choose(a: Any, choices: Any, out: None = None, mode: Any = "raise") -> Array:
-    """`numpy.choose`."""
+    """Choose from arrays by index, as `numpy.choose` does."""
     return lift(np.choose(as_tensor_variable(a), choices, mode=mode))
 
 
 def compress(condition: Any, x: Any, axis: int | None = None) -> Array:
-    """`numpy.compress`."""
+    """Take slices by a mask, as `numpy.compress` does."""
     return lift(np.compress(condition, as_tensor_variable(x), axis=axis))
 
 
 def nonzero(a: Any, return_matrix: bool = False) -> Any:
-    """`numpy.nonzero`; one matrix of all indices if asked for."""
+    """Return the indices of entries that are not 0, as a tuple or one matrix."""
     found = lift(np.nonzero(as_tensor_variable(a)))
     return lift(np.stack(found)) if return_matrix else tuple(found)
 
 
 def flatnonzero(a: ArrayLike) -> Array:
-    """`numpy.flatnonzero`."""
+    """Return the indices of entries that are not 0, in the flattened array."""
     return nonzero(np.ravel(as_tensor_variable(a)))[0]
 
 

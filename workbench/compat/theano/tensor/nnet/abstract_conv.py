@@ -77,7 +77,10 @@ def _count_zeros(mode: Any, rows: int, columns: int) -> tuple[int, int]:
             "half": (rows // 2, columns // 2),
         }
         if mode not in known:
-            raise UsageError(f"conv2d: border_mode is none of {', '.join(known)}.")
+            raise UsageError(
+                f"conv2d: border_mode={mode!r} is unknown. Give {', '.join(known)},"
+                " a number, or a pair of numbers."
+            )
         return known[mode]
     if isinstance(mode, int):
         return mode, mode

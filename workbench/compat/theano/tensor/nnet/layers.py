@@ -65,7 +65,7 @@ def elu(x: ArrayLike, alpha: ArrayLike = 1) -> Array:
 
 
 def selu(x: Any) -> Array:
-    """`elu`, scaled so that layers keep mean 0 and variance 1."""
+    """Return `elu`, scaled so that layers keep mean 0 and variance 1."""
     return SELU_SCALE * elu(x, SELU_ALPHA)
 
 
@@ -92,7 +92,7 @@ def softmax(c: ArrayLike, axis: int = -1) -> Array:
 
 
 def softmax_graph(c: ArrayLike) -> Array:
-    """`softmax`."""
+    """Return the softmax of each row, as `softmax` does."""
     return softmax(c)
 
 
@@ -115,7 +115,7 @@ def binary_crossentropy(output: ArrayLike, target: ArrayLike) -> Array:
 
 
 def sigmoid_binary_crossentropy(output: ArrayLike, target: ArrayLike) -> Array:
-    """`binary_crossentropy` of ``sigmoid(output)``, without its overflow."""
+    """Return the cross-entropy of ``sigmoid(output)``, without overflow."""
     o, t = as_tensor_variable(output), as_tensor_variable(target)
     return t * softplus(-o) + (1.0 - t) * softplus(o)
 
@@ -157,7 +157,7 @@ def crossentropy_softmax_1hot(
 def crossentropy_softmax_1hot_with_bias(
     x: ArrayLike, b: ArrayLike, y_idx: ArrayLike, **_: Any
 ) -> tuple[Any, Any]:
-    """`crossentropy_softmax_1hot` of ``x + b``."""
+    """Return `crossentropy_softmax_1hot` of ``x + b``."""
     return crossentropy_softmax_1hot(as_tensor_variable(x) + b, y_idx)
 
 

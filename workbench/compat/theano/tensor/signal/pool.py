@@ -48,7 +48,9 @@ def pool_2d(
     steps = _pair(next((s for s in (stride, st) if s is not None), size))
     around = _pair(padding if padding is not None else pad)
     if mode not in MODES:
-        raise UsageError(f"pool_2d: {mode!r} is none of {', '.join(MODES)}.")
+        raise UsageError(
+            f"pool_2d: mode={mode!r} is unknown. Give one of {', '.join(MODES)}."
+        )
     if any(around) and not ignore_border:
         raise UsageError("pool_2d: padding works with ignore_border=True.")
     full = (slice(None),) * (x.ndim - 2)
@@ -93,7 +95,7 @@ def max_pool_2d(
     mode: str = "max",
     **more: Any,
 ) -> Array:
-    """`pool_2d` of the greatest entry, under its older name."""
+    """Return the greatest entry of each window: `pool_2d` under its older name."""
     return pool_2d(input, more.get("ws", ds), ignore_border, st, padding, mode)
 
 
