@@ -137,6 +137,8 @@ for _i, _part in enumerate(("sn", "cn", "dn", "ph")):
 row("elliprc", sp.elliprc, positive(2, 3), between(2.1, 3, 3))
 row("elliprf", sp.elliprf, between(0.5, 1, 2, 3), between(1.5, 2, 3), between(3, 4, 3))
 row("elliprd", sp.elliprd, between(0.5, 1, 2, 3), between(1.5, 2, 3), between(3, 4, 3))
+row("elliprg", sp.elliprg, between(0.5, 1, 2, 3), between(1.5, 2, 3), between(3, 4, 3))
+row("elliprg of equals", lambda x: sp.elliprg(x, 2 * x, x), positive(3))
 row(
     "elliprd of equals",
     lambda x: sp.elliprd(x, 2 * x, x) + sp.elliprd(x, x, x) + sp.elliprd(x, x, 1 + x),

@@ -178,8 +178,8 @@ class Config:
 
     def __getattr__(self, flag: str) -> Any:
         raise AttributeError(
-            f"theano.config.{flag} has not been set, and Workbench gives it no default."
-            " It uses floatX and on_unused_input; set any other flag before you read"
+            f"theano.config.{flag} is not set, and Workbench has no default for it. It"
+            " uses floatX and on_unused_input; set any other flag before you read"
             " it."
         )
 

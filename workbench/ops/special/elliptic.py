@@ -139,7 +139,7 @@ def _elliprd_near(m: Array, d: Any, other: Array) -> Array:
 def elliprd_share(x: Array, z: Array, other: Array) -> Array:
     """Return the derivative of elliprd(x, other, z) by x, or by its second argument.
 
-    A divided difference, by the Euler-Poisson equation (DLMF 19.18.15); where x and z
+    A divided difference, by the Euler-Poisson equation (DLMF 19.18.13); where x and z
     are near each other, a series in their distance takes its place.
     """
     near = np.abs(z - x) <= _NEAR * np.abs(z + x)
@@ -162,12 +162,35 @@ special(
     "-elliprd(x2, x0, x1) / 6",
     "-elliprd(x0, x1, x2) / 6",
 )
+
+
+@helper
+def elliprg_slope(x: Array, y: Array, z: Array) -> Array:
+    """Return the derivative of elliprg(x, y, z) by x.
+
+    ``(elliprf - x elliprd / 3) / 4`` by DLMF 19.18.4 and 19.18.5, finite at x = 0;
+    where y and z are 0, elliprg is ``sqrt(x) / 2`` (DLMF 19.20.4).
+    """
+    zero, alone = x == 0, (y == 0) & (z == 0)
+    other = np.where(alone, 1, z)
+    part = x * F.elliprd(y, other, np.where(zero, 1, x)) / 3
+    slope = (F.elliprf(x, y, other) - part) / 4
+    return np.where(alone, 1 / (4 * np.sqrt(np.where(alone, x, 1))), slope)
+
+
 special("elliprc", "-elliprd(x1, x1, x0) / 6", "-elliprd(x0, x1, x1) / 3")
 special(
     "elliprd",
     "elliprd_share(x0, x2, x1)",
     "elliprd_share(x1, x2, x0)",
     "-(1.5 * y + elliprd_part(x0, x2, x1) + elliprd_part(x1, x2, x0)) / x2",
+)
+
+special(
+    "elliprg",
+    "elliprg_slope(x0, x1, x2)",
+    "elliprg_slope(x1, x0, x2)",
+    "elliprg_slope(x2, x0, x1)",
 )
 
 # The arithmetic-geometric mean is pi a / (2 K(1 - (b/a)²)): DLMF 19.8.5

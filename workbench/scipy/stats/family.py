@@ -418,7 +418,7 @@ class Continuous(Family):
         return lambda z, scale, *s: f(z, *s)
 
     def _find_log_cumulative(self, method: str, other: str) -> Function:
-        """logcdf or logsf: as written, or the logarithm of whichever is small."""
+        """Return logcdf or logsf as written, or the logarithm of whichever is small."""
         if self.has_function(f"log{method}"):
             f = self.find_function(f"log{method}")
             return lambda z, scale, *s: f(z, *s)
