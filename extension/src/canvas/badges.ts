@@ -171,30 +171,23 @@ function drawDisc(
   });
 }
 
+/** The colours of ground, line and words, and of the line when it is stale. */
+const COLOURS = {
+  wrong: ['error', 'ground', 'errorText', 'error'],
+  error: ['errorSoft', 'error', 'error', 'error'],
+  warning: ['warnSoft', 'warn', 'text', 'warn'],
+  override: ['overrideSoft', 'override', 'override', 'border'],
+  note: ['card', 'border', 'quiet', 'border'],
+  quiet: ['card', 'border', 'quiet', 'border']
+} as const;
+
 /** What is of an earlier state is hollow: less loud, and still to be read. */
 function coloursOf(
   theme: ITheme,
   { look, stale }: IMark
 ): { fill: string; line: string; ink: string } {
-  if (stale) {
-    const grave = look === 'wrong' || look === 'error';
-    return {
-      fill: theme.card,
-      line: grave ? theme.error : look === 'warning' ? theme.warn : theme.border,
-      ink: theme.quiet
-    };
-  }
-  switch (look) {
-    case 'wrong':
-      return { fill: theme.error, line: theme.ground, ink: theme.errorText };
-    case 'error':
-      return { fill: theme.errorSoft, line: theme.error, ink: theme.error };
-    case 'warning':
-      return { fill: theme.warnSoft, line: theme.warn, ink: theme.text };
-    case 'override':
-      return { fill: theme.overrideSoft, line: theme.override, ink: theme.override };
-    case 'note':
-    case 'quiet':
-      return { fill: theme.card, line: theme.border, ink: theme.quiet };
-  }
+  const [fill, line, ink, staleLine] = COLOURS[look];
+  return stale
+    ? { fill: theme.card, line: theme[staleLine], ink: theme.quiet }
+    : { fill: theme[fill], line: theme[line], ink: theme[ink] };
 }

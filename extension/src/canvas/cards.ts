@@ -1,6 +1,7 @@
 /** Draws cards with their labels, tiles with their numbers, and pills. */
 
 import { MEASURES } from '../layout/types';
+import { formatNumber } from '../ui/numbers';
 import { FADED, IFrame, RECEDED } from './frame';
 import { lastPart } from './outline';
 import { shrunkTo } from './text';
@@ -162,8 +163,8 @@ class CardDrawer {
       const text =
         statistics === null
           ? ''
-          : `${plain(statistics.min)} … ${plain(statistics.max)}` +
-            `  µ ${plain(statistics.mean)}  σ ${plain(statistics.std)}`;
+          : `${formatNumber(statistics.min)} … ${formatNumber(statistics.max)}` +
+            `  µ ${formatNumber(statistics.mean)}  σ ${formatNumber(statistics.std)}`;
       pen.write(text, left, card.y + 39.5, {
         font: pen.mono(size - 6),
         fill: theme.quiet,
@@ -351,8 +352,4 @@ function grown(rect: IRect, by: number): IRect {
     width: rect.width + 2 * by,
     height: rect.height + 2 * by
   };
-}
-
-function plain(value: number): string {
-  return String(Number(value.toPrecision(3))).replace('-', '−');
 }

@@ -4,7 +4,7 @@
  */
 
 import { IItems } from '../layout/items';
-import { ILayout } from '../layout/types';
+import { ILayout, depthOf } from '../layout/types';
 import { IRect } from './viewport';
 
 export interface IOutline {
@@ -87,14 +87,6 @@ export function outlinesOf(items: IItems, layout: ILayout): IOutline[] {
 interface IReach {
   left: Float64Array;
   right: Float64Array;
-}
-
-function depthOf(parents: Int32Array, group: number): number {
-  let depth = 0;
-  for (let g = parents[group]; g >= 0; g = parents[g]) {
-    depth++;
-  }
-  return depth;
 }
 
 /** Rows without a member of the scope are as narrow as the ones beside them allow. */

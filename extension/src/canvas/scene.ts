@@ -4,7 +4,7 @@
  * what is not seen is never looked at.
  */
 
-import { IAdjacency, adjacency } from '../model/adjacency';
+import { IAdjacency, adjacency, firstWhere } from '../model/adjacency';
 import { IItems, pillWidth } from '../layout/items';
 import { ILayout, MEASURES } from '../layout/types';
 import { Graph } from '../model/graph';
@@ -156,8 +156,8 @@ export class Scene {
   /** The rows that reach into a stretch of the picture: first and one past last. */
   rowsBetween(top: number, bottom: number): [number, number] {
     const { rowTop } = this.layout;
-    const first = Math.max(0, lowerBound(rowTop, this.rows, top) - 1);
-    return [first, Math.min(this.rows, lowerBound(rowTop, this.rows, bottom))];
+    const first = firstWhere(0, this.rows, row => rowTop[row] >= top) - 1;
+    return [Math.max(0, first), firstWhere(0, this.rows, row => rowTop[row] >= bottom)];
   }
 
   /**
@@ -167,20 +167,12 @@ export class Scene {
   eachItem(seen: IBounds, visit: (item: number) => void, every = 1): void {
     const { rowStart, rowVertices, x, count } = this.layout;
     const { left, right } = this.items.input;
-    const [first, end] = this.rowsBetween(seen.top, seen.bottom);
-    for (let row = first - (first % every); row < end; row += every) {
-      // Places rise along a row: the first that can be seen is found by halving.
-      let low = rowStart[row];
-      let high = rowStart[row + 1];
-      while (low < high) {
-        const middle = (low + high) >> 1;
-        if (x[rowVertices[middle]] < seen.left - WIDEST) {
-          low = middle + 1;
-        } else {
-          high = middle;
-        }
-      }
-      for (let i = low; i < rowStart[row + 1]; i++) {
+    const [first, last] = this.rowsBetween(seen.top, seen.bottom);
+    for (let row = first - (first % every); row < last; row += every) {
+      const end = rowStart[row + 1];
+      // Places rise along a row.
+      const isNear = (i: number): boolean => x[rowVertices[i]] >= seen.left - WIDEST;
+      for (let i = firstWhere(rowStart[row], end, isNear); i < end; i++) {
         const vertex = rowVertices[i];
         if (x[vertex] - WIDEST > seen.right) {
           break;
@@ -281,17 +273,3 @@ export class Scene {
 
 /** No card with its tile and pill reaches further from its middle. */
 const WIDEST = 300;
-
-function lowerBound(values: Float64Array, count: number, wanted: number): number {
-  let low = 0;
-  let high = count;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (values[middle] < wanted) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  return low;
-}

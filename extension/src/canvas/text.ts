@@ -1,5 +1,6 @@
 /** Text on a canvas: fonts, and labels cut to the room they have. */
 
+import { firstWhere } from '../model/adjacency';
 import { ITheme } from './theme';
 
 export type Weight = 'normal' | 'bold';
@@ -74,18 +75,11 @@ export class Pen {
       return { shown: text, width: whole };
     }
     const letters = Array.from(text.slice(0, 400));
-    let low = 0;
-    let high = letters.length;
-    while (low < high) {
-      const middle = (low + high + 1) >> 1;
-      const width = context.measureText(letters.slice(0, middle).join('') + '…').width;
-      if (width <= room) {
-        low = middle;
-      } else {
-        high = middle - 1;
-      }
-    }
-    const shown = low === 0 ? '' : `${letters.slice(0, low).join('').trimEnd()}…`;
+    const begin = (count: number): string => letters.slice(0, count).join('');
+    const isLong = (count: number): boolean =>
+      context.measureText(`${begin(count)}…`).width > room;
+    const kept = firstWhere(1, letters.length + 1, isLong) - 1;
+    const shown = kept === 0 ? '' : `${begin(kept).trimEnd()}…`;
     return { shown, width: context.measureText(shown).width };
   }
 }

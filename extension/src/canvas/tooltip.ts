@@ -1,6 +1,7 @@
 /** The note beside the card under the pointer. Text only, never markup. */
 
 import { verdictsOf } from '../model/verdicts';
+import { element } from '../ui/dom';
 import { formatNumber, formatPercent } from '../ui/numbers';
 import { verdictLines } from '../ui/words';
 import { CHANGED } from './looks';
@@ -11,20 +12,18 @@ import { IRect, ISize } from './viewport';
 const REST = 350;
 
 export class Tooltip {
-  readonly node: HTMLElement;
-
-  constructor() {
-    this.node = document.createElement('div');
-    this.node.className = 'workbench-Canvas-tooltip';
-    this.node.setAttribute('role', 'tooltip');
-    this.node.hidden = true;
-  }
+  readonly node = element('div', {
+    class: 'workbench-Canvas-tooltip',
+    role: 'tooltip',
+    attributes: { hidden: '' }
+  });
 
   /** Say what an item is, once the pointer has rested on it. */
   show(scene: Scene, item: number, place: () => { card: IRect; page: ISize }): void {
     this.hide();
     this._timer = window.setTimeout(() => {
-      this._fill(describe(scene, item));
+      const lines = describe(scene, item);
+      this.node.replaceChildren(...lines.map(text => element('div', { text })));
       this._put(place());
     }, REST);
   }
@@ -32,16 +31,6 @@ export class Tooltip {
   hide(): void {
     window.clearTimeout(this._timer);
     this.node.hidden = true;
-  }
-
-  private _fill(lines: string[]): void {
-    this.node.replaceChildren(
-      ...lines.map(line => {
-        const element = document.createElement('div');
-        element.textContent = line;
-        return element;
-      })
-    );
   }
 
   private _put({ card, page }: { card: IRect; page: ISize }): void {

@@ -9,7 +9,7 @@ import { PanelLayout, Widget } from '@lumino/widgets';
 import { Graph } from '../model/graph';
 import type { GraphPanel } from '../panels/shell/panel';
 import { element } from '../ui/dom';
-import { PictureError } from '../wire/schema';
+import { PictureError, fieldsOf } from '../wire/schema';
 import { MIME_TYPE } from '../wire/protocol';
 import { LiveGraphs } from './live';
 
@@ -115,9 +115,6 @@ export function rendererFactory(
 
 /** The live model that the picture is of, even if the picture cannot be read. */
 function modelIdOf(data: unknown): string | null {
-  if (typeof data !== 'object' || data === null) {
-    return null;
-  }
-  const { model_id: modelId } = data as { model_id?: unknown };
+  const { model_id: modelId } = fieldsOf(data);
   return typeof modelId === 'string' && modelId !== '' ? modelId : null;
 }

@@ -39,7 +39,7 @@ export class Settings {
     };
     for (const panel of this._panels()) {
       panel.setHeight(this._current.height);
-      panel.state.setAnimated(this._current.animated);
+      panel.state.setView('animated', this._current.animated);
     }
   }
 

@@ -236,15 +236,17 @@ class RowSorter {
 
 const NO_PATH: number[] = [];
 
+/** How many vertices stand in the row that has the most. */
+export function widestRow({ start }: IRows): number {
+  const widths = start.map((begin, row) => start[row + 1] - begin);
+  return widths.subarray(0, -1).reduce((a, b) => Math.max(a, b), 0);
+}
+
 /** How many pairs of pieces cross, over all rows: an inversion count by a tree. */
 function crossings(rows: IRows, count: number): number {
   const { start, vertices, place, down } = rows;
   let total = 0;
-  let widest = 0;
-  for (let row = 0; row < count; row++) {
-    widest = Math.max(widest, start[row + 1] - start[row]);
-  }
-  const tree = new Int32Array(widest + 1);
+  const tree = new Int32Array(widestRow(rows) + 1);
   for (let row = 0; row + 1 < count; row++) {
     const width = start[row + 2] - start[row + 1];
     tree.fill(0, 0, width + 1);

@@ -7,7 +7,7 @@
  */
 
 import { IAdjacency } from '../model/adjacency';
-import { IRows } from './order';
+import { IRows, widestRow } from './order';
 import { ILayoutInput, MEASURES } from './types';
 
 /** Which neighbours pull in a pass. */
@@ -66,10 +66,7 @@ class Placer {
   ) {
     this.x = new Float64Array(vertices);
     this._spine = findSpines(_rows, _input.count, vertex => this._isLeaf(vertex));
-    let widest = 0;
-    for (let row = 0; row + 1 < _rows.start.length; row++) {
-      widest = Math.max(widest, _rows.start[row + 1] - _rows.start[row]);
-    }
+    const widest = widestRow(_rows);
     this._offset = new Float64Array(widest);
     this._wanted = new Float64Array(widest);
     this._weight = new Float64Array(widest);

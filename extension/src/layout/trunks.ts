@@ -5,7 +5,7 @@
  */
 
 import { ILayers } from './layers';
-import { ILayoutInput } from './types';
+import { ILayoutInput, depthOf } from './types';
 
 /** The boxes and bends of a layout, and the pieces of edges between rows. */
 export interface ITrunks {
@@ -130,12 +130,7 @@ function afford(
 /** The innermost scope that holds a box and all that read it; -1 for none. */
 function sharedGroups(input: ILayoutInput): Int32Array {
   const { count, sources, targets, group, groupParent } = input;
-  const depth = new Int32Array(groupParent.length);
-  for (let i = 0; i < depth.length; i++) {
-    for (let g = groupParent[i]; g >= 0; g = groupParent[g]) {
-      depth[i]++;
-    }
-  }
+  const depth = groupParent.map((_, g) => depthOf(groupParent, g));
   const shared = group.slice(0, count);
   for (let edge = 0; edge < sources.length; edge++) {
     let a = shared[sources[edge]];

@@ -69,6 +69,15 @@ export interface ILayout {
   bounds: { left: number; top: number; right: number; bottom: number };
 }
 
+/** How many scopes are around one. */
+export function depthOf(parents: Int32Array, group: number): number {
+  let depth = 0;
+  for (let g = parents[group]; g >= 0; g = parents[g]) {
+    depth++;
+  }
+  return depth;
+}
+
 /** The arrays of a layout, to hand them over instead of copying them. */
 export function buffersOf(data: ILayout | ILayoutInput): ArrayBuffer[] {
   return Object.values(data)

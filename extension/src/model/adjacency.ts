@@ -1,4 +1,4 @@
-/** Lists of neighbours in two flat arrays. */
+/** Lists of neighbours in two flat arrays, and a search in what is in order. */
 
 export interface IAdjacency {
   /** The neighbours of i are `items[start[i]] .. items[start[i + 1] - 1]`. */
@@ -25,4 +25,21 @@ export function adjacency(
     items[next[keys[i]]++] = values[i];
   }
   return { start, items };
+}
+
+/** The first number for which something holds, as it does for all after it; else `end`. */
+export function firstWhere(
+  start: number,
+  end: number,
+  holds: (i: number) => boolean
+): number {
+  while (start < end) {
+    const middle = (start + end) >> 1;
+    if (holds(middle)) {
+      end = middle;
+    } else {
+      start = middle + 1;
+    }
+  }
+  return start;
 }

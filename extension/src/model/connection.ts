@@ -11,6 +11,8 @@ import type { IChannel, IReceived } from '../wire/channel';
 import { checkMessage, sequenceOf } from '../wire/guards';
 import {
   IDetail,
+  IExpressionAnswer,
+  IPlotAnswer,
   IWindow,
   KernelMessage,
   PageEvent,
@@ -20,13 +22,11 @@ import {
 } from '../wire/protocol';
 import {
   Answer,
-  ExpressionAnswer,
   type IJob,
   IPlotRequest,
   IProgress,
   type JobKind,
   Jobs,
-  PlotAnswer,
   RequestError,
   Requests
 } from '../wire/requests';
@@ -95,7 +95,7 @@ export class GraphConnection implements IDisposable {
 
   /** What the kernel says without being asked, and plots it shows by itself. */
   readonly noticed = new Signal<this, string>(this);
-  readonly plotted = new Signal<this, PlotAnswer>(this);
+  readonly plotted = new Signal<this, IPlotAnswer>(this);
 
   graph: Graph | null = null;
 
@@ -132,10 +132,10 @@ export class GraphConnection implements IDisposable {
     target: Target,
     rule: string,
     id?: number
-  ): Promise<ExpressionAnswer> {
+  ): Promise<IExpressionAnswer> {
     const known = id === undefined ? {} : { id };
     const event = { event: 'check-expression', target, rule, ...known } as const;
-    return (await this._request(event, 'expression')) as ExpressionAnswer;
+    return (await this._request(event, 'expression')) as IExpressionAnswer;
   }
 
   /** A figure; may take as long as the derivative takes. */
@@ -149,7 +149,7 @@ export class GraphConnection implements IDisposable {
     const event = { event: 'plot', plot, of, wrt, window } as const;
     const { request, promise } = this._begin(event, 'plot', onProgress);
     return {
-      answer: promise as Promise<PlotAnswer>,
+      answer: promise as Promise<IPlotAnswer>,
       stop: () => this._stop(request)
     };
   }

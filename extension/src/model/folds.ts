@@ -3,7 +3,7 @@
 /** What folding needs to know of a graph. */
 export interface IFoldable {
   count: number;
-  isOp(node: number): boolean;
+  kind(node: number): string;
   scope(node: number): string;
   op(node: number): string;
   place(node: number): string;
@@ -15,7 +15,7 @@ export function foldPaths(graph: IFoldable): string[] {
   const paths = Array.from({ length: graph.count }, (_, node) => graph.scope(node));
   const members = new Map<string, number[]>();
   for (let node = 0; node < graph.count; node++) {
-    if (graph.isOp(node)) {
+    if (graph.kind(node) === 'op') {
       const known = members.get(paths[node]);
       if (known === undefined) {
         members.set(paths[node], [node]);

@@ -199,15 +199,7 @@ export class Graph {
 
   /** Its path among all that can be folded: its scope, and the loop in it, if any. */
   fold(node: number): string {
-    this._derived.folds ??= foldPaths({
-      count: this.count,
-      isOp: i => this.kind(i) === 'op',
-      scope: i => this.scope(i),
-      op: i => this.op(i),
-      place: i => this.place(i),
-      line: i => this.line(i)
-    });
-    return this._derived.folds[node];
+    return (this._derived.folds ??= foldPaths(this))[node];
   }
 
   /** "[3]:1", the cell and its line, or "net.py:20". */

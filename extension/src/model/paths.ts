@@ -22,26 +22,10 @@ export function pairOf(graph: Graph, one: number, other: number): IPair {
 
 /** The nodes on some way from a node to a later one, both ends included. */
 export function nodesBetween(graph: Graph, from: number, to: number): Uint8Array {
-  const nowhere = new Uint8Array(graph.count);
-  if (to < from) {
-    return nowhere;
-  }
   // One pass down marks what `from` reaches, one pass up keeps of that what
   // reaches `to`.
-  const on = reachedFrom(graph, from, to);
-  if (on[to] === 0) {
-    return nowhere;
-  }
-  const back = new Uint8Array(graph.count);
-  back[to] = 1;
-  for (let node = to; node >= from; node--) {
-    if (back[node] === 1) {
-      for (const input of graph.inputs(node)) {
-        back[input] = on[input];
-      }
-    }
-  }
-  return back;
+  const reached = reachedFrom(graph, from, to);
+  return reached[to] === 0 ? new Uint8Array(graph.count) : readBy(graph, to, reached);
 }
 
 /** The nodes that are computed from a node, itself included, as far as `last`. */
@@ -63,14 +47,14 @@ export function reachedFrom(
   return on;
 }
 
-/** The nodes that a node is computed from, itself included. */
-export function readBy(graph: Graph, node: number): Uint8Array {
+/** The nodes that a node is computed from, itself included, as far as they are `among`. */
+export function readBy(graph: Graph, node: number, among?: Uint8Array): Uint8Array {
   const on = new Uint8Array(graph.count);
   on[node] = 1;
   for (let at = node; at >= 0; at--) {
     if (on[at] === 1) {
       for (const input of graph.inputs(at)) {
-        on[input] = 1;
+        on[input] = among?.[input] ?? 1;
       }
     }
   }

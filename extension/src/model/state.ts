@@ -78,9 +78,7 @@ export class GraphState {
   colouring: Colouring = 'gradient';
 
   /** Whether the view may move softly. */
-  get animated(): boolean {
-    return this._animated;
-  }
+  animated = true;
 
   /** How many steps are done: of the forward sweep, then of the backward sweep. */
   get step(): number | null {
@@ -222,23 +220,13 @@ export class GraphState {
     return next;
   }
 
-  setStage(stage: Stage): void {
-    if (stage !== this.stage) {
-      this.stage = stage;
-      this.changed.emit('view');
-    }
-  }
-
-  setColouring(colouring: Colouring): void {
-    if (colouring !== this.colouring) {
-      this.colouring = colouring;
-      this.changed.emit('view');
-    }
-  }
-
-  setAnimated(animated: boolean): void {
-    if (animated !== this._animated) {
-      this._animated = animated;
+  /** Show the graph in another way. */
+  setView<K extends 'stage' | 'colouring' | 'animated'>(
+    name: K,
+    value: GraphState[K]
+  ): void {
+    if (value !== this[name]) {
+      (this as GraphState)[name] = value;
       this.changed.emit('view');
     }
   }
@@ -318,7 +306,6 @@ export class GraphState {
   private _hovered: number | null = null;
   private _matches: Set<number> = new Set();
   private _folded: Set<string> = new Set();
-  private _animated = true;
   private _step: number | null = null;
   private _sweeps = new Sweeps(null);
 }

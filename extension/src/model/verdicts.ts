@@ -26,18 +26,12 @@ export function verdictsOf(
   shownBy: ArrayLike<number> | null = null
 ): Map<number, IVerdict> {
   const verdicts = new Map<number, IVerdict>();
-  const { check, findings } = graph.header;
+  const { findings } = graph.header;
   const at = (node: number): IVerdict => {
     const key = shownBy === null ? node : shownBy[node];
     let verdict = verdicts.get(key);
     if (verdict === undefined) {
-      verdict = {
-        counts: {},
-        ratio: NaN,
-        findings: [],
-        staleCheck: check?.stale ?? false,
-        staleFindings: findings?.stale ?? false
-      };
+      verdict = emptyVerdict(graph);
       verdicts.set(key, verdict);
     }
     return verdict;
@@ -69,11 +63,20 @@ export function verdictOf(graph: Graph, node: number): IVerdict | null {
     return null;
   }
   return {
+    ...emptyVerdict(graph),
     counts: SILENT.has(status) ? {} : { [status]: 1 },
     ratio: status === 'wrong' ? graph.checkRatio(node) : NaN,
-    findings,
-    staleCheck: graph.header.check?.stale ?? false,
-    staleFindings: graph.header.findings?.stale ?? false
+    findings
+  };
+}
+
+function emptyVerdict({ header: { check, findings } }: Graph): IVerdict {
+  return {
+    counts: {},
+    ratio: NaN,
+    findings: [],
+    staleCheck: check?.stale ?? false,
+    staleFindings: findings?.stale ?? false
   };
 }
 

@@ -113,6 +113,11 @@ function backwardLine(graph: Graph, node: number): string {
   return `${left} = ${terms.join(' + ') || '0'}`;
 }
 
+/** "Undo: remove clip ±1": what a button would take back; null: nothing. */
+export function undoText(verb: 'Undo' | 'Redo', what: string | null): string {
+  return what === null ? `Nothing to ${verb.toLowerCase()}` : `${verb}: ${what}`;
+}
+
 /** What an override applies to. */
 export function targetText(graph: Graph, target: Target): string {
   switch (target.kind) {

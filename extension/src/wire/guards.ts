@@ -5,12 +5,7 @@
 
 import { bytesOf, checkColumnList } from './columns';
 import { type IHeader, type IMatrix, type ISaved, type KernelMessage, SCHEMA } from './protocol';
-import { PictureError, quoted, read, tagsOf, visible } from './schema';
-
-/** The fields of an object; of anything else, none. */
-function fieldsOf(value: unknown): Record<string, unknown> {
-  return typeof value === 'object' && value !== null ? { ...value } : {};
-}
+import { PictureError, fieldsOf, quoted, read, tagsOf, visible } from './schema';
 
 /** Refuse what a newer workbench wrote, by name and number. */
 function checkSchema(data: unknown, header: unknown = data): void {

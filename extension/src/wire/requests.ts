@@ -13,13 +13,11 @@ import type {
 /** The kernel said no, or cannot be asked any more: the message is for people. */
 export class RequestError extends Error {}
 
-export type ExpressionAnswer = IExpressionAnswer;
-export type PlotAnswer = IPlotAnswer;
-export type Answer = IDetail | ExpressionAnswer | PlotAnswer | IDoneMessage;
+export type Answer = IDetail | IExpressionAnswer | IPlotAnswer | IDoneMessage;
 
 /** A figure that was asked for. */
 export interface IPlotRequest {
-  readonly answer: Promise<PlotAnswer>;
+  readonly answer: Promise<IPlotAnswer>;
   /** It is not wanted any more. */
   stop(): void;
 }

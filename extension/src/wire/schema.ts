@@ -128,15 +128,24 @@ function check(schema: ISchema, value: unknown, sizes: Sizes): unknown {
   }
 }
 
-function record(value: unknown): Record<string, unknown> {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** The fields of an object; of anything else, none. */
+export function fieldsOf(value: unknown): Record<string, unknown> {
+  return isObject(value) ? value : {};
+}
+
+function checkIsObject(value: unknown): Record<string, unknown> {
+  if (!isObject(value)) {
     throw new Mismatch('is not an object');
   }
-  return value as Record<string, unknown>;
+  return value;
 }
 
 function checkObject(schema: ISchema, value: unknown, sizes: Sizes): unknown {
-  const data = record(value);
+  const data = checkIsObject(value);
   if (schema.properties === undefined) {
     return data;
   }
@@ -166,7 +175,7 @@ function checkObject(schema: ISchema, value: unknown, sizes: Sizes): unknown {
 
 function checkUnion(schema: ISchema, value: unknown, sizes: Sizes): unknown {
   const tag = schema.discriminator!;
-  const kind = record(value)[tag];
+  const kind = checkIsObject(value)[tag];
   const options = tags(schema);
   const option = options.find(([words]) => words.some(word => word === kind));
   if (option === undefined) {

@@ -218,12 +218,12 @@ describe('GraphState', () => {
   });
 
   it('tells of a view only when it is another', () => {
-    state.setStage('derivative');
-    state.setColouring('gradient');
-    state.setAnimated(true);
+    state.setView('stage', 'derivative');
+    state.setView('colouring', 'gradient');
+    state.setView('animated', true);
     expect(changes).toEqual([]);
-    state.setStage('traced');
-    state.setColouring('change');
+    state.setView('stage', 'traced');
+    state.setView('colouring', 'change');
     expect(changes).toEqual(['view', 'view']);
   });
 });

@@ -8,7 +8,7 @@ import { Fragment, type JSX, type ReactNode, useRef } from 'react';
 import type { Graph } from '../../model/graph';
 import { Button, IconButton, classes } from '../../ui/controls';
 import { formatPlural } from '../../ui/numbers';
-import { effectText, effectsLine, whereText } from '../../ui/words';
+import { effectText, effectsLine, undoText, whereText } from '../../ui/words';
 import type { IHistory, IOverride } from '../../wire/protocol';
 import type { IHost, Reason } from '../host';
 import { CopyLink, Pill, goTo } from '../links';
@@ -197,9 +197,9 @@ export class OverrideList extends Part {
   private readonly _drafts = new Map<number, Draft>();
 }
 
-/** Undo or redo, with what that would be. */
-function drawUndo(verb: string, what: string | null, onClick: () => void): JSX.Element {
-  const title = what === null ? `Nothing to ${verb.toLowerCase()}` : `${verb}: ${what}`;
+/** Undo or redo, with what that would take back or bring again. */
+function drawUndo(verb: 'Undo' | 'Redo', what: string | null, onClick: () => void): JSX.Element {
+  const title = undoText(verb, what);
   return (
     <Button look="link" disabled={what === null} title={title} onClick={onClick}>
       {verb}

@@ -9,7 +9,7 @@ import type { IProgress } from '../../wire/requests';
 import type { IHost } from '../host';
 import { Part } from '../part';
 import { sameWindow } from './cells';
-import { type Plot, isMap } from './plot';
+import { KINDS, type Plot, isMap } from './plot';
 
 /** What is asked of the drawer. */
 export interface ICaptionOwner {
@@ -23,17 +23,6 @@ export interface ICaptionOwner {
   /** Show the way between the nodes in the graph. */
   showWay(matrix: IMatrix): void;
 }
-
-/** The names of views, as short as they can be beside each other. */
-const VIEWS: Readonly<Record<PlotKind, string>> = {
-  jacobian: 'Jacobian',
-  hessian: 'Hessian',
-  singular: 'singular values',
-  spectrum: 'eigenvalues',
-  sparsity: 'sparsity',
-  check: 'errors',
-  steps: 'step sizes'
-};
 
 export class Caption extends Part {
   constructor(
@@ -80,7 +69,7 @@ export class Caption extends Part {
             <Segments<PlotKind>
               label="View"
               look="segments"
-              choices={plot.views.map(value => ({ value, label: VIEWS[value] }))}
+              choices={plot.views.map(value => ({ value, label: KINDS[value].view }))}
               chosen={plot.kind}
               onChoose={kind => this._owner.view(kind)}
             />

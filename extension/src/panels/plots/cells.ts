@@ -3,7 +3,7 @@
  * when it is zoomed. Pure. Cell k of an axis reaches from k - 1/2 to k + 1/2.
  */
 
-import type { Graph } from '../../model/graph';
+import { type Graph, equal } from '../../model/graph';
 import { entries } from '../../ui/words';
 import type { IMatrix, IWindow } from '../../wire/protocol';
 
@@ -88,18 +88,9 @@ export function sameWindow(
   a: IWindow | null,
   b: IWindow | null
 ): boolean {
-  const one = a ?? wholeOf(matrix);
-  const other = b ?? wholeOf(matrix);
-  return (
-    one.rows[0] === other.rows[0] &&
-    one.rows[1] === other.rows[1] &&
-    one.columns[0] === other.columns[0] &&
-    one.columns[1] === other.columns[1]
-  );
-}
-
-export function wholeOf({ rows, columns }: IMatrix): IWindow {
-  return { rows: [0, rows], columns: [0, columns] };
+  const whole: IWindow = { rows: [0, matrix.rows], columns: [0, matrix.columns] };
+  const ends = ({ rows, columns }: IWindow): number[] => [...rows, ...columns];
+  return equal(ends(a ?? whole), ends(b ?? whole));
 }
 
 /** The window, or null where it is the whole matrix: how the kernel is asked. */
@@ -159,11 +150,4 @@ function scaled(span: Span, around: number, factor: number, size: number): Span 
   const begin = Math.round(around - length / 2);
   const from = Math.min(Math.max(0, begin), size - length);
   return [from, from + length];
-}
-
-/** The fields of what may be anything. */
-export function fieldsOf(value: unknown): Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-    ? (value as Record<string, unknown>)
-    : {};
 }

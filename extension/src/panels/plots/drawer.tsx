@@ -12,32 +12,20 @@ import type { Graph } from '../../model/graph';
 import { Button, type IChoice, IconButton, Segments } from '../../ui/controls';
 import { splitter } from '../../ui/splitter';
 import { shapeText } from '../../ui/words';
-import type { IWindow, PlotKind } from '../../wire/protocol';
-import type { PlotAnswer } from '../../wire/requests';
+import type { IPlotAnswer, IWindow, PlotKind } from '../../wire/protocol';
 import type { IHost, Reason } from '../host';
 import { Part, stack } from '../part';
 import { Caption } from './caption';
 import { Explorer } from './explorer';
 import { FigurePicture } from './figure';
 import { HeatMap } from './heatmap';
-import { Plot, familyOf } from './plot';
+import { KINDS, Plot, familyOf } from './plot';
 
 /** So many plots are kept; the oldest goes. */
 const KEPT = 8;
 
 /** Pixels: the least and the most that a figure is high. */
 const HEIGHT = { least: 160, most: 1200 } as const;
-
-/** The names of plots until the kernel gives them a title. */
-const NAMES: Readonly<Record<PlotKind, string>> = {
-  jacobian: 'Jacobian',
-  singular: 'Jacobian',
-  hessian: 'Hessian',
-  spectrum: 'Hessian',
-  sparsity: 'Sparsity',
-  check: 'Gradient check',
-  steps: 'Step sizes'
-};
 
 /** The height that a reader gave figures holds for the next drawer too. */
 let height = 340;
@@ -66,7 +54,7 @@ export class Drawer extends Widget {
     this._head = new DrawerHead(_host, {
       tabs: () => ({
         choices: this._plots.map(({ key, answer, kind }) => {
-          const title = answer?.title ?? NAMES[kind];
+          const title = answer?.title ?? KINDS[kind].title;
           return { value: key, label: title, title };
         }),
         chosen: this._shown
@@ -127,7 +115,7 @@ export class Drawer extends Widget {
   }
 
   /** Show a plot that the kernel sent by itself. */
-  receive(answer: PlotAnswer): void {
+  receive(answer: IPlotAnswer): void {
     const key = `kernel ${answer.title}`;
     const check = answer.title.toLowerCase().includes('check');
     const kind = answer.matrix?.kind ?? (check ? 'check' : 'jacobian');
@@ -295,11 +283,9 @@ export class Drawer extends Widget {
 const OFFERED = 200;
 
 /** What the form offers; the other kinds are views of these. */
-const KINDS: readonly IOption[] = [
-  { value: 'jacobian', label: 'Jacobian' },
-  { value: 'hessian', label: 'Hessian' },
-  { value: 'check', label: 'Gradient check' }
-];
+const CHOICES: readonly IOption[] = (['jacobian', 'hessian', 'check'] as const).map(
+  kind => ({ value: kind, label: KINDS[kind].title })
+);
 
 interface IOption {
   value: string;
@@ -330,7 +316,7 @@ class DrawerHead extends Part {
 
   /** Show what was asked for, as far as the form has it. */
   choose(kind: PlotKind, of: number | null, wrt: readonly number[]): void {
-    if (KINDS.some(({ value }) => value === kind)) {
+    if (CHOICES.some(({ value }) => value === kind)) {
       this._chosen.kind = kind;
     }
     this._asked = [of, ...wrt].filter(node => node !== null);
@@ -392,7 +378,7 @@ class DrawerHead extends Part {
             );
           }}
         >
-          {this._select('kind', 'Plot', KINDS, kind)}
+          {this._select('kind', 'Plot', CHOICES, kind)}
           <label hidden={kind !== 'jacobian'}>
             {'of '}
             {this._select('of', 'of', graph === null ? [] : this._ofOptions(graph), of)}

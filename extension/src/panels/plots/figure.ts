@@ -9,8 +9,9 @@ import { type Message, MessageLoop } from '@lumino/messaging';
 import { PanelLayout, Widget } from '@lumino/widgets';
 
 import { element } from '../../ui/dom';
-import type { PlotAnswer } from '../../wire/requests';
-import { type IRange, type Span, fieldsOf } from './cells';
+import type { IPlotAnswer } from '../../wire/protocol';
+import { fieldsOf } from '../../wire/schema';
+import type { IRange, Span } from './cells';
 
 /** What is asked of the figure's owner. */
 export interface IPictureOwner {
@@ -70,7 +71,7 @@ export class FigurePicture extends Widget {
   }
 
   /** Draw a figure in the place of the last; calls back when it is there. */
-  draw(figure: PlotAnswer['figure'], onDrawn: () => void): void {
+  draw(figure: IPlotAnswer['figure'], onDrawn: () => void): void {
     if (this._rendermime === null) {
       return;
     }
@@ -274,7 +275,7 @@ const AXIS = /^[xy]axis\d*$/;
  * `dragmode`: what a drag does in it, if the reader chose that.
  */
 function themedFigure(
-  figure: PlotAnswer['figure'],
+  figure: IPlotAnswer['figure'],
   node: HTMLElement,
   dragmode: string | null = null
 ): JSONObject {

@@ -1,9 +1,11 @@
 /** A heat map as numbers: which entry each cell is, and what it says. */
 
+import { firstWhere } from '../../model/adjacency';
 import type { Graph } from '../../model/graph';
 import { formatNumber, formatPercent } from '../../ui/numbers';
-import type { PlotAnswer } from '../../wire/requests';
-import { Cells, fieldsOf } from './cells';
+import type { IPlotAnswer } from '../../wire/protocol';
+import { fieldsOf } from '../../wire/schema';
+import { Cells } from './cells';
 import type { IRing } from './figure';
 
 /** An entry, or the first of a block of them. */
@@ -14,7 +16,7 @@ export interface IEntry {
 
 export class HeatMap {
   /** The heat map of an answer; null for other figures. */
-  static of(answer: PlotAnswer, graph: Graph, second: boolean): HeatMap | null {
+  static of(answer: IPlotAnswer, graph: Graph, second: boolean): HeatMap | null {
     const { matrix } = answer;
     if (matrix === null || matrix.rows === 0 || matrix.columns === 0) {
       return null;
@@ -23,7 +25,7 @@ export class HeatMap {
   }
 
   private constructor(
-    { figure }: PlotAnswer,
+    { figure }: IPlotAnswer,
     readonly cells: Cells,
     private readonly _second: boolean
   ) {
@@ -127,17 +129,7 @@ function named(texts: string[] | null, cell: number, entry: number): string {
 }
 
 function placeIn(starts: readonly number[], entry: number): number {
-  let low = 0;
-  let high = starts.length - 2;
-  while (low < high) {
-    const middle = (low + high + 1) >> 1;
-    if (starts[middle] <= entry) {
-      low = middle;
-    } else {
-      high = middle - 1;
-    }
-  }
-  return low;
+  return firstWhere(0, starts.length - 2, cell => starts[cell + 1] > entry);
 }
 
 // The numbers of a figure, as Plotly's JSON has them: nested lists, or base64.
@@ -190,10 +182,7 @@ function fromLists(rows: readonly unknown[]): INumbers | null {
 }
 
 function fromBase64(value: unknown): INumbers | null {
-  if (typeof value !== 'object' || value === null) {
-    return null;
-  }
-  const { dtype, bdata, shape } = value as Record<string, unknown>;
+  const { dtype, bdata, shape } = fieldsOf(value);
   if (typeof bdata !== 'string' || typeof shape !== 'string' || !isType(dtype)) {
     return null;
   }

@@ -3,26 +3,34 @@
 import type { GraphConnection } from '../../model/connection';
 import type { Graph } from '../../model/graph';
 import { errorText } from '../../ui/words';
-import type { IWindow, PlotKind } from '../../wire/protocol';
-import type { IPlotRequest, IProgress, PlotAnswer } from '../../wire/requests';
-
-/** What belongs together: one tab shows all views of the same nodes. */
-const FAMILIES: Readonly<Record<PlotKind, Family | null>> = {
-  jacobian: 'jacobian',
-  singular: 'jacobian',
-  hessian: 'hessian',
-  spectrum: 'hessian',
-  // Of whichever it was asked from.
-  sparsity: null,
-  check: 'check',
-  steps: 'steps'
-};
+import type { IPlotAnswer, IWindow, PlotKind } from '../../wire/protocol';
+import type { IPlotRequest, IProgress } from '../../wire/requests';
 
 export type Family = 'jacobian' | 'hessian' | 'check' | 'steps';
 
+interface IKind {
+  /** What belongs together: one tab shows all views of the same nodes. */
+  family: Family | null;
+  /** The title until the kernel gives one. */
+  title: string;
+  /** The name among the views, as short as it can be. */
+  view: string;
+}
+
+export const KINDS: Readonly<Record<PlotKind, IKind>> = {
+  jacobian: { family: 'jacobian', title: 'Jacobian', view: 'Jacobian' },
+  singular: { family: 'jacobian', title: 'Jacobian', view: 'singular values' },
+  hessian: { family: 'hessian', title: 'Hessian', view: 'Hessian' },
+  spectrum: { family: 'hessian', title: 'Hessian', view: 'eigenvalues' },
+  // Of whichever it was asked from.
+  sparsity: { family: null, title: 'Sparsity', view: 'sparsity' },
+  check: { family: 'check', title: 'Gradient check', view: 'errors' },
+  steps: { family: 'steps', title: 'Step sizes', view: 'step sizes' }
+};
+
 /** Which family a kind belongs to; of a pattern the node tells: Hessians have none. */
 export function familyOf(kind: PlotKind, of: number | null): Family {
-  return FAMILIES[kind] ?? (of === null ? 'hessian' : 'jacobian');
+  return KINDS[kind].family ?? (of === null ? 'hessian' : 'jacobian');
 }
 
 /** The heat maps: views of a matrix, or of a part of it. */
@@ -42,7 +50,7 @@ export class Plot {
   ) {}
 
   /** What is drawn; stays until the next answer comes. */
-  answer: PlotAnswer | null = null;
+  answer: IPlotAnswer | null = null;
   /** Which view `answer` is. */
   answered: PlotKind | null = null;
   failure: string | null = null;
@@ -135,7 +143,7 @@ export class Plot {
   }
 
   /** Take an answer that came by itself. */
-  receive(answer: PlotAnswer, graph: Graph | null): void {
+  receive(answer: IPlotAnswer, graph: Graph | null): void {
     this._graph = graph;
     this._take(answer, this.kind);
   }
@@ -151,7 +159,7 @@ export class Plot {
     }
   }
 
-  private _take(answer: PlotAnswer, kind: PlotKind): void {
+  private _take(answer: IPlotAnswer, kind: PlotKind): void {
     this.waiting = false;
     this._request = null;
     this._drawn = this.window;

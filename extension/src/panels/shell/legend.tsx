@@ -74,36 +74,28 @@ function marksOf({ header }: Graph): { look: string; words: string }[] {
 }
 
 function legendOf(graph: Graph, colouring: Colouring, traced: boolean): ILegend | null {
-  if (traced && colouring !== 'value') {
+  if (colouring === 'none' || (traced && colouring !== 'value')) {
     return null;
   }
-  switch (colouring) {
-    case 'none':
-      return null;
-    case 'value':
-      return {
+  if (colouring === 'change') {
+    const ends = { low: '0 %', high: '100 %' };
+    return { title: 'change by overrides', ...ends, scale: theme => theme.purple };
+  }
+  return colouring === 'value'
+    ? {
         title: 'value ‖·‖',
-        ...ends(graph, node => graph.valueNorm(node)),
+        ...endsOf(graph, node => graph.valueNorm(node)),
         scale: theme => theme.cool
-      };
-    case 'gradient':
-      return {
+      }
+    : {
         title: 'gradient ‖·‖',
-        ...ends(graph, node => graph.gradNorm(node)),
+        ...endsOf(graph, node => graph.gradNorm(node)),
         scale: theme => theme.warm
       };
-    case 'change':
-      return {
-        title: 'change by overrides',
-        low: '0 %',
-        high: '100 %',
-        scale: theme => theme.purple
-      };
-  }
 }
 
 /** The numbers at the ends of the scale that the picture uses. */
-function ends(
+function endsOf(
   graph: Graph,
   norm: (node: number) => number
 ): { low: string; high: string } {

@@ -14,8 +14,8 @@ import type { Graph } from '../../model/graph';
 import { type Change, type Colouring, GraphState } from '../../model/state';
 import { copyText, element } from '../../ui/dom';
 import { splitter } from '../../ui/splitter';
-import type { PlotKind } from '../../wire/protocol';
-import type { JobKind, PlotAnswer } from '../../wire/requests';
+import type { IPlotAnswer, PlotKind } from '../../wire/protocol';
+import type { JobKind } from '../../wire/requests';
 import { Asking, type IHost, type Reason } from '../host';
 import { Inspector } from '../inspector/inspector';
 import { PairBar, showDerivative } from '../inspector/pair';
@@ -44,8 +44,8 @@ export class GraphPanel extends Widget implements IHost {
     this.node.setAttribute('aria-label', 'Graph of the cell');
     this._reveal = options.reveal ?? null;
     const settings = options.settings ?? STANDARD;
-    this.state.setColouring(settings.colouring);
-    this.state.setAnimated(settings.animated);
+    this.state.setView('colouring', settings.colouring);
+    this.state.setView('animated', settings.animated);
 
     this._drawer = new Drawer(this, options.rendermime ?? null);
     this._parts = [
@@ -298,7 +298,7 @@ export class GraphPanel extends Widget implements IHost {
     this.say(message, 'error');
   }
 
-  private _onPlot(_: GraphConnection, answer: PlotAnswer): void {
+  private _onPlot(_: GraphConnection, answer: IPlotAnswer): void {
     this._openDrawer(true);
     this._drawer.receive(answer);
   }

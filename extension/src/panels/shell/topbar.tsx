@@ -6,10 +6,10 @@
 import type { JSX, KeyboardEvent, ReactNode } from 'react';
 
 import type { Graph } from '../../model/graph';
-import type { Colouring, Stage } from '../../model/state';
+import { COLOURINGS, type Colouring, type Stage } from '../../model/state';
 import { Icon, IconButton, Segments, classes } from '../../ui/controls';
 import { formatNumber, formatPlural, formatSeconds } from '../../ui/numbers';
-import { summaryOf } from '../../ui/words';
+import { summaryOf, undoText } from '../../ui/words';
 import type { IHost, Reason } from '../host';
 import { Part } from '../part';
 
@@ -17,8 +17,6 @@ const STAGES = [
   { value: 'traced', label: 'Traced', title: 'The forward graph as the cell ran' },
   { value: 'derivative', label: 'Derivative', title: 'With the gradient of each node' }
 ] as const;
-
-const COLOURINGS: readonly Colouring[] = ['gradient', 'value', 'change', 'none'];
 
 export class TopBar extends Part {
   constructor(host: IHost) {
@@ -54,6 +52,7 @@ export class TopBar extends Part {
     const { asking, connection, state } = this.host;
     const { header = null } = state.graph ?? {};
     const live = connection !== null;
+    const { undo = null, redo = null } = live ? (header ?? {}) : {};
     const value =
       header !== null && header.output_value !== null
         ? `${header.output_name} = ${formatNumber(header.output_value, 4)}`
@@ -73,7 +72,7 @@ export class TopBar extends Part {
           look="segments"
           choices={STAGES}
           chosen={state.stage}
-          onChoose={stage => state.setStage(stage)}
+          onChoose={stage => state.setView('stage', stage)}
         />
         <div className="workbench-SearchField">
           <input
@@ -100,7 +99,7 @@ export class TopBar extends Part {
             data-lm-suppress-shortcuts="true"
             value={state.colouring}
             onChange={event =>
-              state.setColouring(event.currentTarget.value as Colouring)
+              state.setView('colouring', event.currentTarget.value as Colouring)
             }
           >
             {COLOURINGS.map(colouring => (
@@ -113,12 +112,14 @@ export class TopBar extends Part {
         <div className="workbench-Group workbench-Buttons">
           <IconButton
             icon="undo"
-            {...this._undoable('Undo', live ? header?.undo : null)}
+            label={undoText('Undo', undo)}
+            disabled={undo === null}
             onClick={() => asking.undo()}
           />
           <IconButton
             icon="redo"
-            {...this._undoable('Redo', live ? header?.redo : null)}
+            label={undoText('Redo', redo)}
+            disabled={redo === null}
             onClick={() => asking.redo()}
           />
           <IconButton
@@ -174,17 +175,6 @@ export class TopBar extends Part {
         </div>
       </>
     );
-  }
-
-  /** What a button would take back; it has no use where that is nothing. */
-  private _undoable(
-    verb: string,
-    what: string | null = null
-  ): { label: string; disabled: boolean } {
-    return {
-      label: what === null ? `Nothing to ${verb.toLowerCase()}` : `${verb}: ${what}`,
-      disabled: what === null
-    };
   }
 
   /** How many nodes were found, and at which one the selection is. */

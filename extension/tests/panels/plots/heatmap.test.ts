@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 
 import { HeatMap } from '../../../src/panels/plots/heatmap';
 import type { IMatrix } from '../../../src/wire/protocol';
-import type { PlotAnswer } from '../../../src/wire/requests';
+import type { IPlotAnswer } from '../../../src/wire/protocol';
 import { H, W, network } from '../../helpers/network';
 import { readGraph } from '../../helpers/programs';
 
@@ -15,7 +15,7 @@ function mapOf(
   changes: Partial<IMatrix> = {},
   second = false
 ): HeatMap {
-  const answer: PlotAnswer = {
+  const answer: IPlotAnswer = {
     type: 'plot',
     seq: 1,
     request: 1,
