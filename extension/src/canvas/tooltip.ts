@@ -58,7 +58,7 @@ export function describe(scene: Scene, item: number): string[] {
     const label = graph.label(node);
     lines.push(maker === '' || maker === label ? label : `${label} · ${maker}`);
     if (graph.isWrt(node)) {
-      lines.push('differentiated by');
+      lines.push('differentiated with respect to it');
     }
   }
   const type = [graph.shape(node), graph.dtype(node)].filter(part => part !== '');

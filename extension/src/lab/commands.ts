@@ -46,7 +46,7 @@ const COMMANDS: Readonly<Record<string, ICommand>> = {
   },
   mark: {
     label: 'Mark Node for Derivative',
-    caption: 'The derivative between the marked node and one that is selected then',
+    caption: 'Mark the node; the derivative is between it and the node selected next',
     execute: panel => panel.markNode(),
     enabled: panel => panel.state.selected !== null
   },
@@ -68,7 +68,7 @@ const COMMANDS: Readonly<Record<string, ICommand>> = {
   },
   stop: {
     label: 'Stop Check or Diagnosis',
-    caption: 'Keep what was found until now',
+    caption: 'Stop, and keep what was found so far',
     execute: panel => panel.asking.stop(),
     enabled: panel => (panel.connection?.job ?? null) !== null
   },

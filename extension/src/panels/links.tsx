@@ -24,7 +24,7 @@ export function Pill({
 }
 
 const STRANGE =
-  'Copied out of the saved picture, which anyone may have written. Read it before ' +
+  'Copied from the saved picture, which anyone may have written. Read it before ' +
   'you run it:';
 
 /** Milliseconds for which a link says that it has copied. */
@@ -101,7 +101,7 @@ export function NodeLink({
     <Button
       look="link"
       className="workbench-NodeLink"
-      title={path.length > 1 ? 'Select it, and show the way from it' : 'Select it'}
+      title={path.length > 1 ? 'Select it, and show the path from it' : 'Select it'}
       aria-label={`Select the node ${label}`}
       onClick={() => goTo(host, node, path)}
     >

@@ -150,7 +150,7 @@ export function effectText(effect: IEffect): string {
   return `${formatPercent(effect.relative)}${angle}`;
 }
 
-/** "changes 2 of 4 gradients asked for, ∂loss/∂W1 by 12 %" */
+/** "changes 2 of 4 requested gradients, ∂loss/∂W1 by 12 %" */
 export function effectsLine(
   { output_name: output, wrt }: Pick<IHeader, 'output_name' | 'wrt'>,
   override: IOverride
@@ -166,12 +166,12 @@ export function effectsLine(
     (b.relative ?? -1) > (a.relative ?? -1) ? b : a
   );
   const name = `∂${output}/∂${most.name}`;
-  // Other gradients may change too: these are the ones that were asked for.
+  // Other gradients may change too: these are the ones that were requested.
   const count = changed.length;
   const changes =
     wrt.length < count
       ? `changes ${formatPlural(count, 'gradient')}`
-      : `changes ${count} of ${formatPlural(wrt.length, 'gradient')} asked for`;
+      : `changes ${count} of ${formatPlural(wrt.length, 'requested gradient')}`;
   if (most.relative === null) {
     return `${changes}, ${name} beyond comparison`;
   }

@@ -25,7 +25,7 @@ export function checkColumnList(columns: readonly IColumn[]): void {
   const names = new Set<string>();
   columns.forEach(({ name, dtype }, i) => {
     if (names.has(name)) {
-      throw new PictureError(`columns[${i}] is ${quoted(name)}: twice`);
+      throw new PictureError(`columns[${i}] is ${quoted(name)}, which is listed twice`);
     }
     names.add(name);
     const known = COLUMN_RULES[name].dtype;

@@ -94,7 +94,7 @@ export class Requests {
     } else if (result.type === pending.answer) {
       pending.resolve(result);
     } else {
-      pending.reject(new RequestError('The kernel answered another question.'));
+      pending.reject(new RequestError('The kernel answered a different request.'));
     }
     this._watch();
     return true;
@@ -146,7 +146,7 @@ export class Requests {
         this._pending.delete(request);
         const minutes = Math.max(1, Math.round(timeout / 60000));
         reject(
-          new RequestError(`No answer from the kernel for ${minutes} min; ask again.`)
+          new RequestError(`No answer from the kernel for ${minutes} min; try again.`)
         );
         continue;
       }
@@ -210,7 +210,7 @@ export class Jobs {
   async run(kind: JobKind): Promise<void> {
     if (this._job !== null) {
       throw new RequestError(
-        `The kernel is at ${NAMES[this._job.kind]} already: stop it first, or wait.`
+        `The kernel is already running ${NAMES[this._job.kind]}: stop it first, or wait.`
       );
     }
     const job: IJob = { kind, progress: null, stopping: false };

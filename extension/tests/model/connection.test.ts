@@ -142,7 +142,7 @@ describe('GraphConnection', () => {
     const answer = connection.inspect(H);
     const { request } = kernel.last('inspect');
     kernel.tell({ type: 'expression', request, ok: true, message: '' });
-    await expect(answer).rejects.toThrow('another question');
+    await expect(answer).rejects.toThrow('a different request');
   });
 
   it('takes a command as done when its patch comes', async () => {
@@ -247,7 +247,7 @@ describe('long requests', () => {
     const done = connection.run('check');
     const { request } = kernel.last('check');
     await expect(connection.run('diagnose')).rejects.toThrow(
-      'a gradient check already'
+      'already running a gradient check'
     );
     for (let i = 1; i <= 5; i++) {
       vi.advanceTimersByTime(40_000);

@@ -56,7 +56,7 @@ describe('what is said about overrides', () => {
     const effects = [effect('b', 0.02), effect('W', 0.123), effect('c', 0)];
     const header = { output_name: 'loss', wrt: [1, 2, 3, 4] };
     expect(effectsLine(header, clipOfH({ effects }))).toBe(
-      'changes 2 of 4 gradients asked for, ∂loss/∂W by 12\u00a0%'
+      'changes 2 of 4 requested gradients, ∂loss/∂W by 12\u00a0%'
     );
     expect(effectsLine({ ...header, wrt: [] }, clipOfH({ effects }))).toBe(
       'changes 2 gradients, ∂loss/∂W by 12\u00a0%'

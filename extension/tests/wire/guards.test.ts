@@ -78,7 +78,7 @@ describe('headers', () => {
     [
       'a column twice',
       h => ({ ...h, columns: [h.columns[0], h.columns[0]] }),
-      'columns[1] is "kind": twice'
+      'columns[1] is "kind", which is listed twice'
     ],
     [
       'a column that is not known',

@@ -65,7 +65,7 @@ test.describe('the first tutorial', () => {
     await graph.panel.getByLabel('to', { exact: true }).fill(String(BOUND));
     await expect(graph.panel.locator('.workbench-Message')).toHaveText('ok');
     await graph.button('Apply').click();
-    await expect(graph.effect).toContainText('changes 2 of 4 gradients asked for');
+    await expect(graph.effect).toContainText('changes 2 of 4 requested gradients');
     expect(await print(page, BY_HAND)).toBe('False True');
     await graph.screenshot('light-override');
 

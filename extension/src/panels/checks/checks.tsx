@@ -91,7 +91,7 @@ function foundText({ list, stale, stopped }: IFindings): string {
     list.length > 0
       ? `${formatPlural(list.length, 'finding')}, most important first.`
       : stopped
-        ? 'Nothing found as far as it went.'
+        ? 'Nothing found before it was stopped.'
         : 'Nothing found: both passes are healthy.',
     ...(stopped && list.length > 0 ? ['Stopped before it was done.'] : []),
     ...(stale ? ['From before the last change: diagnose again.'] : [])
@@ -249,7 +249,7 @@ function drawFact(name: string, value: string): JSX.Element {
 }
 
 function numberText(value: number | null): string {
-  return value === null ? 'no finite number' : formatNumber(value, 8);
+  return value === null ? 'not finite' : formatNumber(value, 8);
 }
 
 function gradientsText({ gradients }: ICheck): string {
@@ -257,7 +257,7 @@ function gradientsText({ gradients }: ICheck): string {
     gradients.filter(({ verdict }) => verdict === of).length;
   const [bad, changed] = [count('wrong'), count('changed')];
   const said = [
-    ...(bad > 0 ? [`${bad} of ${gradients.length} off`] : []),
+    ...(bad > 0 ? [`${bad} of ${gradients.length} wrong`] : []),
     ...(changed > 0 ? [`${changed} of ${gradients.length} changed on purpose`] : [])
   ];
   return said.join(', ') || 'all gradients right';
@@ -272,14 +272,14 @@ function checkText(check: ICheck): string {
           counts.wrong === 1 ? 'is' : 'are'
         } wrong.`
       : ok && stopped
-        ? 'Nothing wrong as far as it went.'
+        ? 'Nothing is wrong so far.'
         : ok && changes !== ''
           ? 'Nothing is wrong.'
           : ok
             ? 'All rules and gradients agree with differences.'
             : gradients.some(one => !one.ok)
               ? 'Each rule agrees with differences, but a gradient of the whole does not.'
-              : 'Something is wrong; see the words of the kernel.',
+              : 'Something is wrong: see “In words” below.',
     ...(changes === '' ? [] : [`${changes[0].toUpperCase()}${changes.slice(1)}.`]),
     ...(stopped ? ['Stopped before it was done.'] : []),
     ...(stale ? ['From before the last change: check again.'] : [])
@@ -350,7 +350,7 @@ function JobControl({
             connection === null
               ? 'A saved picture: run the cell first'
               : job !== null && mine === null
-                ? 'The kernel is at the other one'
+                ? 'The kernel is running the other one'
                 : ''
           }
           onClick={() => asking.run(kind)}

@@ -67,7 +67,7 @@ function Fix({ host, graph, finding }: IFindingProps): JSX.Element {
             disabled={stale || asked === finding}
             title={
               stale
-                ? 'Of the session before its last change: diagnose again first'
+                ? 'Found before the last change of the session: diagnose again first'
                 : fix.text
             }
             onClick={() => {

@@ -195,7 +195,7 @@ function drawPlots(host: IHost, graph: Graph, node: number): JSX.Element {
       {graph.kind(node) === 'op' && (
         <Button
           look="link"
-          title="How each entry depends on what is differentiated by"
+          title="How each entry depends on the inputs of the derivative"
           onClick={() => host.plot('jacobian', node, [])}
         >
           Jacobian of {label}
@@ -344,7 +344,7 @@ function Distribution({
     <figure>
       <figcaption>
         <span>{title}</span>
-        {shown.behind ? <span className="workbench-mod-behind">true behind</span> : odd}
+        {shown.behind ? <span className="workbench-mod-behind">true gradient behind</span> : odd}
       </figcaption>
       <Histogram {...shown} />
       {shown.behind && <div className="workbench-Axis">{odd}</div>}

@@ -89,7 +89,7 @@ export class PairBar extends Part {
             ))}
           <IconButton
             icon="close"
-            label="Let go of the pair"
+            label="Clear the pair"
             onClick={() => {
               state.selectAlone(state.selected);
               this.host.focusGraph();
@@ -102,11 +102,11 @@ export class PairBar extends Part {
             ? ''
             : pair === null
               ? `${graph.label(marked)} is marked. Select a second node for the ` +
-                'derivative between the two; Escape lets go.'
+                'derivative between the two; Escape clears the mark.'
               : (refusal ??
                 `${graph.label(pair.of)} is computed from ${graph.label(pair.wrt)}. ` +
                   (force === '' ? '' : `${force}. `) +
-                  'Enter shows the derivative; Escape lets go.')}
+                  'Enter shows the derivative; Escape clears the pair.')}
         </div>
       </>
     );

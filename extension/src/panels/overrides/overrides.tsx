@@ -26,7 +26,7 @@ const EMPTY =
   'All gradients are the true ones. Select a node and attach another rule to see ' +
   'what it changes.';
 
-const ORDER = 'Of two that fit a node alike, the lower one has the say.';
+const ORDER = 'Where two match a node equally well, the lower one applies.';
 
 export class OverrideList extends Part {
   constructor(host: IHost) {
@@ -237,7 +237,7 @@ function drawMatches(host: IHost, override: IOverride): JSX.Element {
         : formatPlural(matched.length, 'node');
   return (
     <div className="workbench-Quiet workbench-Walk">
-      {covered.length > 0 ? `${count}, ${covered.length} more within` : count}
+      {covered.length > 0 ? `${count}, ${covered.length} more inside` : count}
       {matched.length > 1 && (
         <>
           <IconButton

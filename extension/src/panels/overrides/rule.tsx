@@ -615,7 +615,7 @@ function noteOf(graph: Graph, node: number, live: boolean): string {
   if (kind !== 'op') {
     const article = kind === 'input' ? 'an' : 'a';
     return (
-      `${graph.label(node)} is ${article} ${kind}: no op, so no rule. ` +
+      `${graph.label(node)} is ${article} ${kind}, not an op: it has no rule. ` +
       'Override a node that reads it.'
     );
   }
@@ -629,14 +629,14 @@ function noteOf(graph: Graph, node: number, live: boolean): string {
   if (graph.isCovered(node)) {
     return (
       `It lies within a match of “${running?.label ?? ''}”, so its own rule does not ` +
-      'run; a rule attached here goes before that.'
+      'run; a rule attached here comes first.'
     );
   }
   const override = overrideOf(graph, node);
   if (override !== null && !override.data) {
     const { rule } = override;
     const what = rule.includes('\n') ? 'a list of ops' : `the Python function ${rule}`;
-    return `The rule is ${what}; a rule attached here goes before it.`;
+    return `The rule is ${what}; a rule attached here comes first.`;
   }
   return graph.hasGradient(node)
     ? ''

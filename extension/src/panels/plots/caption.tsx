@@ -121,7 +121,7 @@ export class Caption extends Part {
             title={`${formatCount(matrix.path.length)} nodes lie on it`}
             onClick={() => this._owner.showWay(matrix)}
           >
-            Way in the graph
+            Path in the graph
           </Button>
         )}
       </>

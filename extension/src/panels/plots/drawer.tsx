@@ -259,7 +259,7 @@ export class Drawer extends Widget {
   private _showCaption(): void {
     const plot = this._plot;
     if (plot === null) {
-      this._caption.say('Choose what to differentiate, and by what.');
+      this._caption.say('Choose what to differentiate, and with respect to what.');
     } else {
       this._caption.tell(plot, plot.isStale(this._host.state.graph));
     }

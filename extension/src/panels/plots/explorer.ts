@@ -16,7 +16,7 @@ const QUIET = 250;
 /** How much a key zooms. */
 const ZOOM = 4;
 
-const HINT = 'Click a cell for its entry; drag over some to zoom in.';
+const HINT = 'Click a cell to read its entry; drag to zoom in.';
 
 const WALK: Readonly<Partial<Record<string, readonly [number, number]>>> = {
   ArrowUp: [-1, 0],

@@ -185,7 +185,7 @@ export class TopBar extends Part {
     return query === ''
       ? ''
       : hits.length === 0
-        ? 'none'
+        ? 'no hits'
         : at < 0
           ? formatPlural(hits.length, 'hit')
           : `${at + 1}/${hits.length}`;

@@ -217,7 +217,7 @@ describe('the panel of checks', () => {
     expect([wrong.open, kinks.open, whole.open]).toEqual([true, false, false]);
     expect(wrong.textContent).toContain('x[3, 1] · reverse mode');
     expect(wrong.textContent).toMatch(/expected0.25got0.5erroroff by 1200 tolerances/);
-    expect(whole.textContent).toContain('Whole program: 1 of 1 off');
+    expect(whole.textContent).toContain('Whole program: 1 of 1 wrong');
     press('V-curve', wrong);
     press('Plot the errors');
     expect(host.plots).toEqual([
@@ -256,7 +256,7 @@ describe('the panel of checks', () => {
     show(checkedNetwork([nodeCheck(H, 'wrong')], { changed }));
     expect(said.textContent).toContain('1 rule of a node is wrong. Overrides (stop)');
     expect(said.classList).not.toContain('workbench-mod-changed');
-    expect(gradients.textContent).toContain('1 of 1 off');
+    expect(gradients.textContent).toContain('1 of 1 wrong');
   });
 
   it('what is open stays open while values stream', () => {

@@ -96,7 +96,7 @@ describe('PairBar', () => {
 
   it('lets go, and gives the keyboard back to the graph', () => {
     choose(W, H);
-    press('Let go of the pair');
+    press('Clear the pair');
     expect([host.state.marked, host.state.selected]).toEqual([null, H]);
     expect(host.said).toContain('focus');
   });

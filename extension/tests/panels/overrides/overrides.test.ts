@@ -97,11 +97,11 @@ describe('the panel of overrides', () => {
     expect(first).toContain('∂loss/∂W12\u00a0%, turned 3°');
     expect(first).toContain('clip ±1 has the say over 2 of its 3 nodes');
     expect(second).toContain('pattern (W, x, b): W @ x + b');
-    expect(second).toContain('1 node, 1 more within');
+    expect(second).toContain('1 node, 1 more inside');
     expect(second).toContain('off: the true rule runs');
     expect(second).toContain('Not kept when the session is saved');
     expect(rows()[1].classList.contains('workbench-mod-off')).toBe(true);
-    expect(list.node.textContent).toContain('the lower one has the say');
+    expect(list.node.textContent).toContain('the lower one applies');
   });
 
   it('says in which steps of a loop each holds', () => {

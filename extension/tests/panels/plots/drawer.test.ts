@@ -353,7 +353,7 @@ describe('Drawer', () => {
   it('shows the way between the nodes in the graph', async () => {
     drawer.plot('jacobian', H, [W]);
     await answer('A', { matrix: matrixOf(), figure: figureOf(10, 6) });
-    press('Way in the graph');
+    press('Path in the graph');
     expect([...(host.state.trail ?? [])]).toEqual([0, 1, 1, 1, 0, 0, 0]);
     expect(host.centred).toEqual([H]);
   });
