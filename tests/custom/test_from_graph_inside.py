@@ -337,8 +337,8 @@ def test_B1_its_graph_is_recorded_once_for_each_shape() -> None:
     for _ in range(3):
         wb.grad(op)(np.ones(2))
         wb.grad(op)(np.ones(3))
-    assert len(op.known) == 2
-    assert all(len(call.known) == 1 for call in op.known.values())
+    assert len(op.variants) == 2
+    assert all(len(call.variants) == 1 for call in op.variants.values())
 
 
 def test_B1_two_ops_of_one_graph_are_two_ops() -> None:

@@ -87,17 +87,17 @@ def run_batch(graph: Graph, values: Sequence[Any], size: int | Dim) -> list[Any]
         op, params = node.op, node.params
         try:
             if op.name == "item":  # takes one out of a tuple of batched arrays
-                made = apply(op, inputs, params)
+                result = apply(op, inputs, params)
             else:
-                made = apply_rule(op, inputs, batched, params, size)
+                result = apply_rule(op, inputs, batched, params, size)
         except UnknownLengthError:
             if isinstance(op, DeferredOp):
                 raise
-            made = hooks.batch_deferred(op, inputs, batched, params)
-        if recording and isinstance(made, Tensor) and node.origin is None:
-            if made.serial > before + 1:
-                _mark_helpers(made, node.op, before)
-        return made
+            result = hooks.batch_deferred(op, inputs, batched, params)
+        if recording and isinstance(result, Tensor) and node.origin is None:
+            if result.serial > before + 1:
+                _mark_helpers(result, node.op, before)
+        return result
 
     return [_as_dense(y) for y in graph.run(values, run_step)]
 

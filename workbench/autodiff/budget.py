@@ -57,9 +57,9 @@ class Budget:
     beside arrays of 24 bytes'
     """
 
-    def __init__(self, given: Iterable[Any]) -> None:
-        self._arrays = tuple(given)
-        self.held = 0
+    def __init__(self, arrays: Iterable[Any]) -> None:
+        self._arrays = tuple(arrays)
+        self.used_bytes = 0
         self.worked = 0.0
 
     @cached_property
@@ -82,9 +82,11 @@ class Budget:
     def refusal(self, demand: Demand, itemsize: int = 8) -> str:
         """Return why a step is beyond the budget, in words; empty if it is not."""
         size = demand.entries * itemsize
-        if self.held + size > self.bytes:
+        if self.used_bytes + size > self.bytes:
             more = (
-                f", of which {_format_bytes(self.held)} are taken" if self.held else ""
+                f", of which {_format_bytes(self.used_bytes)} are taken"
+                if self.used_bytes
+                else ""
             )
             return (
                 f"{demand.entries:,.0f} entries ({_format_bytes(size)}), and a rule"
@@ -101,19 +103,19 @@ class Budget:
 
     def take(self, size: int, work: float) -> None:
         """Count what a step has made, and what it took."""
-        self.held += size
+        self.used_bytes += size
         self.worked += work
 
     def give_back(self, size: int) -> None:
         """Count what is let go of."""
-        self.held -= size
+        self.used_bytes -= size
 
 
 _OPEN: ContextVar[Budget | None] = ContextVar("budget of rules", default=None)
 
 
 @contextmanager
-def budget_for(given: Iterable[Any]) -> Iterator[Budget]:
+def budget_for(arrays: Iterable[Any]) -> Iterator[Budget]:
     """Give the budget that is open, else one for these arrays, open inside.
 
     >>> import numpy as np
@@ -121,14 +123,14 @@ def budget_for(given: Iterable[Any]) -> Iterator[Budget]:
     ...     inner is outer
     True
     """
-    known = _OPEN.get()
-    if known is not None:
-        yield known
+    current = _OPEN.get()
+    if current is not None:
+        yield current
         return
-    made = Budget(given)
-    _OPEN.set(made)
+    budget = Budget(arrays)
+    _OPEN.set(budget)
     try:
-        yield made
+        yield budget
     finally:
         _OPEN.set(None)
 
@@ -163,18 +165,18 @@ def count_bytes(x: object) -> int:
     return prod(operand_lengths(x)) * getattr(getattr(x, "dtype", None), "itemsize", 8)
 
 
-def check_broadcast(operands: Sequence[Any], given: Iterable[Any]) -> None:
+def check_broadcast(operands: Sequence[Any], arrays: Iterable[Any]) -> None:
     """Raise a ValueError if operands broadcast to far more than what is given.
 
     Operands of one shape, and numbers, are let through at once.
     """
     shapes = {s for x in operands if (s := getattr(x, "shape", ()))}
-    if len(shapes) > 1 and (told := explain_excess(_count_broadcast(shapes), given)):
-        listed = " and ".join(map(str, shapes))
-        raise ValueError(f"operands of shapes {listed} make {told}")
+    if len(shapes) > 1 and (excess := explain_excess(_count_broadcast(shapes), arrays)):
+        shapes_text = " and ".join(map(str, shapes))
+        raise ValueError(f"operands of shapes {shapes_text} make {excess}")
 
 
-def explain_excess(entries: float, given: Iterable[Any]) -> str:
+def explain_excess(entries: float, arrays: Iterable[Any]) -> str:
     """Return why making so many entries is refused; empty if it is not.
 
     >>> explain_excess(10**6, []), explain_excess(10**9, [])[:30]
@@ -182,7 +184,7 @@ def explain_excess(entries: float, given: Iterable[Any]) -> str:
     """
     if entries <= MOST_FREE:
         return ""
-    return Budget(given).refusal(Demand(entries, 0.0))
+    return Budget(arrays).refusal(Demand(entries, 0.0))
 
 
 def _count_broadcast(shapes: Iterable[tuple[Any, ...]]) -> int:

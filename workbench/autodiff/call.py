@@ -153,11 +153,11 @@ class Key(NamedTuple):
     """Which derivative of a Graph."""
 
     #: Reverse mode, or forward mode.
-    back: bool
+    is_reverse: bool
     #: Bit i says that leaf i varies.
     mask: int
     #: For which outputs a cotangent arrives, or a tangent is asked.
-    given: tuple[bool, ...]
+    live_outputs: tuple[bool, ...]
 
 
 class Derived(NamedTuple):
@@ -196,8 +196,8 @@ def derive(
     arrives that have left a mask.
     """
     chosen = [i for i, x in enumerate(graph.leaves) if key.mask >> i & 1]
-    if key.back:
-        arriving = [i for i, there in enumerate(key.given) if there]
+    if key.is_reverse:
+        arriving = [i for i, there in enumerate(key.live_outputs) if there]
         fresh, made = pull_graph(graph, arriving, chosen, flags, rules)
     else:
         fresh, made = push_graph(graph, chosen, flags, rules)
@@ -345,7 +345,7 @@ class Call(Op):
         self.batch = self._batch
         #: Its derivatives, and its forms for other shapes and for many examples, by
         #: what they are asked.
-        self.known: dict[Hashable, Any] = {}
+        self.variants: dict[Hashable, Any] = {}
         self.specs = [types.spec_of(y) for y in graph.outputs]
 
     def _graphs(self, inputs: Sequence[Any], params: Params) -> Sequence[Graph]:
@@ -360,8 +360,8 @@ class Call(Op):
         ]
         return self._nest(self.run(values))
 
-    def _nest(self, made: Sequence[Any]) -> Any:
-        return made[0] if self.single else tuple(made)
+    def _nest(self, outputs: Sequence[Any]) -> Any:
+        return outputs[0] if self.single else tuple(outputs)
 
     def _infer(self, *specs: Any) -> Any:
         """Return the specs of the outputs, in the lengths of what is given."""
@@ -392,13 +392,15 @@ class Call(Op):
         key = key_of(values)
         if key is None or key == self._key:
             return self
-        found: Call | None = self.known.get(key)
+        found: Call | None = self.variants.get(key)
         if found is None:
             leaves = [
                 make_leaf_like(types.spec_of(v), x.name)
                 for v, x in zip(values, self.graph.leaves, strict=True)
             ]
-            found = self.known[key] = Call(self.name, Graph(leaves, self.run(leaves)))
+            found = self.variants[key] = Call(
+                self.name, Graph(leaves, self.run(leaves))
+            )
         return found
 
     @cached_property
@@ -420,26 +422,28 @@ class Call(Op):
         looked: set[tuple[int, Key]] = set()
         while waiting:
             op, key = waiting[-1]
-            if key not in op.known and (id(op), key) not in looked:
+            if key not in op.variants and (id(op), key) not in looked:
                 looked.add((id(op), key))
                 waiting += op._find_inner_derivatives(key)
                 continue
-            if key not in op.known:
-                op.known[key] = op._record(key)
+            if key not in op.variants:
+                op.variants[key] = op._record(key)
             waiting.pop()
-        found: tuple[Call, Derived] = self.known[key]
+        found: tuple[Call, Derived] = self.variants[key]
         return found
 
     def _find_inner_derivatives(self, key: Key) -> list[tuple[Call, Key]]:
         """Return the derivatives of ops inside that one of this op is made of."""
-        outputs = [y for y, p in zip(self.graph.outputs, key.given, strict=True) if p]
+        outputs = [
+            y for y, p in zip(self.graph.outputs, key.live_outputs, strict=True) if p
+        ]
         wrt = [x for i, x in enumerate(self.graph.leaves) if key.mask >> i & 1]
         steps = plan_steps(outputs, wrt)
         read: dict[int, set[int]] = {}
         for node, _ in steps:
             if node.op is define.ITEM:
                 read.setdefault(node.inputs[0].serial, set()).add(node.params["index"])
-        found = []
+        inner = []
         for node, mask in steps:
             op = (
                 node.op.differentiated_op(node.inputs)
@@ -449,13 +453,17 @@ class Call(Op):
             if op is None:
                 continue
             used = read.get(node.serial, {0})
-            given = tuple([i in used or not key.back for i in range(len(op.specs))])
-            found.append((op, Key(key.back, mask, given)))
-        return [pair for pair in found if pair[1] not in pair[0].known]
+            live_outputs = tuple(
+                [i in used or not key.is_reverse for i in range(len(op.specs))]
+            )
+            inner.append((op, Key(key.is_reverse, mask, live_outputs)))
+        return [pair for pair in inner if pair[1] not in pair[0].variants]
 
     def _record(self, key: Key, rules: Rules = None) -> tuple[Call, Derived]:
         found = derive(self.graph, key, rules)
-        return Call(f"{self.name}_{'vjp' if key.back else 'jvp'}", found.graph), found
+        return Call(
+            f"{self.name}_{'vjp' if key.is_reverse else 'jvp'}", found.graph
+        ), found
 
     def pull_recorded(
         self,
@@ -493,7 +501,7 @@ class Call(Op):
     ) -> Any:
         specs = [types.spec_of(x) for x in inputs]
         key = "batch", batched, key_of(specs)
-        many = self.known.get(key)
+        many = self.variants.get(key)
         if many is None:
             known = self.graph.leaves
             leaves = [
@@ -506,7 +514,7 @@ class Call(Op):
                 self.name, Graph(leaves, run_examples(self.run, leaves, batched))
             )
             if None not in key:  # which unknown lengths are equal differs by call
-                self.known[key] = many
+                self.variants[key] = many
         return apply(many, inputs)
 
 

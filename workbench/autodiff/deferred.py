@@ -56,14 +56,14 @@ def declare_run(
     """Declare an op of several outputs that is a function of its operands, flat."""
 
     def compute(*arrays: Any, **params: Any) -> tuple[Any, ...]:
-        made = tuple(run(arrays, **params))
-        if any(isinstance(y, Tensor) and y._value is None for y in made):
+        outputs = tuple(run(arrays, **params))
+        if any(isinstance(y, Tensor) and y._value is None for y in outputs):
             raise TraceError(
                 f"{name} of {params.get('function', params.get('of'))} reads a symbol"
                 " besides its arguments, which has no value when it runs. Give it as an"
                 " argument."
             )
-        return made
+        return outputs
 
     made = op(name, compute, rule=rule, infer=lengths)
     derive_by_running(made, run, check=_require_lengths)
@@ -113,13 +113,13 @@ def _run_pull(
     pull = rule or of.pull
     assert pull is not None
     passed = list(pull(mask, g, y, inputs, dict(settings)))
-    made = []
+    cotangents = []
     for i, x in enumerate(inputs):
         if mask >> i & 1:
             c = passed[i] if i < len(passed) else None
             c = None if c is None else reverse.fit_cotangent(c, x)
-            made.append(np.zeros_like(x) if c is None else c)
-    return made
+            cotangents.append(np.zeros_like(x) if c is None else c)
+    return cotangents
 
 
 def _split_operands(
@@ -196,8 +196,8 @@ def _pull_deferred(
         "given": given,
         "settings": tuple(settings.items()),
     }
-    made = iter(define.apply_and_split(VJP, (*operands, *inputs), params))
-    return [next(made) if mask >> i & 1 else None for i in range(len(inputs))]
+    cotangents = iter(define.apply_and_split(VJP, (*operands, *inputs), params))
+    return [next(cotangents) if mask >> i & 1 else None for i in range(len(inputs))]
 
 
 # A forward rule
@@ -219,14 +219,14 @@ def _run_push(
     inputs = tuple(rest)
     push = rule or forward.push_of(of)
     assert push is not None
-    made = push(tangents, y, inputs, dict(settings))
+    pushed = push(tangents, y, inputs, dict(settings))
     parts = (y,) if count is None else y
-    found = (made,) if count is None else made
-    if made is None:
-        found = (None,) * len(parts)
+    tangents_out = (pushed,) if count is None else pushed
+    if pushed is None:
+        tangents_out = (None,) * len(parts)
     return [
         np.zeros_like(part) if t is None else forward.fit_tangent(t, part)
-        for t, part in zip(found, parts, strict=True)
+        for t, part in zip(tangents_out, parts, strict=True)
     ]
 
 
@@ -239,8 +239,8 @@ def _tangent_specs(
     settings: Settings,
 ) -> tuple[Spec, ...]:
     first = sum(moving)
-    found = operands[first : first + (1 if count is None else count)]
-    return tuple(Spec(shape_of(y), dtype_of(y)) for y in found)
+    outputs = operands[first : first + (1 if count is None else count)]
+    return tuple(Spec(shape_of(y), dtype_of(y)) for y in outputs)
 
 
 JVP = declare_run(
@@ -280,13 +280,13 @@ def _run_batch(
     """Return the outputs of an op for many examples."""
     first = next(x for x, b in zip(arrays, batched, strict=True) if b)
     with _keep_kind():
-        made = batching.apply_to_examples(
+        outputs = batching.apply_to_examples(
             of, tuple(arrays), batched, dict(settings), shape_of(first)[0]
         )
-        if isinstance(made, Tensor):
-            made = define.split_outputs(made)
-    _KIND.set(made)
-    return made if isinstance(made, tuple) else (made,)
+        if isinstance(outputs, Tensor):
+            outputs = define.split_outputs(outputs)
+    _KIND.set(outputs)
+    return outputs if isinstance(outputs, tuple) else (outputs,)
 
 
 BATCH = declare_run(
@@ -298,12 +298,12 @@ BATCH.infer = _infer_by_tracing(_run_batch)
 def _batch_deferred(
     of: Op, inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params
 ) -> Array | tuple[Array, ...]:
-    made = define.apply_and_split(
+    outputs = define.apply_and_split(
         BATCH,
         inputs,
         {"of": of, "batched": batched, "settings": tuple(params.items())},
     )
-    return made if isinstance(_KIND.get(), tuple) else made[0]
+    return outputs if isinstance(_KIND.get(), tuple) else outputs[0]
 
 
 # A function
@@ -454,15 +454,19 @@ def _call_deferred(
         "args": _as_setting(tuple(args), operands),
         "settings": _as_setting(dict(settings), operands),
     }
-    made = define.apply_and_split(CALL, tuple(operands), params)
-    seen = _KIND.get()
-    if isinstance(seen, list):
-        return list(made)
-    if isinstance(seen, tuple):
-        return type(seen)(*made) if hasattr(seen, "_fields") else tuple(made)
-    whole = made[0].inputs[0]
-    whole.params = {**whole.params, "single": True}
-    return made[0]
+    parts = define.apply_and_split(CALL, tuple(operands), params)
+    result_kind = _KIND.get()
+    if isinstance(result_kind, list):
+        return list(parts)
+    if isinstance(result_kind, tuple):
+        return (
+            type(result_kind)(*parts)
+            if hasattr(result_kind, "_fields")
+            else tuple(parts)
+        )
+    call = parts[0].inputs[0]
+    call.params = {**call.params, "single": True}
+    return parts[0]
 
 
 hooks.pull_deferred.set(_pull_deferred)

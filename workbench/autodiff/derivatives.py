@@ -91,11 +91,11 @@ def _user_level() -> int:
     return level
 
 
-def check_option(name: str, option: str, value: object, known: Sequence[str]) -> None:
+def check_option(name: str, option: str, value: object, choices: Sequence[str]) -> None:
     """Refuse an option's value that there is not."""
-    if value not in known:
+    if value not in choices:
         raise UsageError(
-            f"{name}: {option}={value!r}. Write one of {', '.join(map(repr, known))}."
+            f"{name}: {option}={value!r}. Write one of {', '.join(map(repr, choices))}."
         )
 
 
@@ -107,22 +107,22 @@ def check_option(name: str, option: str, value: object, known: Sequence[str]) ->
 
 
 def link_results(
-    results: Sequence[Any], of: Sequence[Tensor], before: int
+    results: Sequence[Any], sources: Sequence[Tensor], before: int
 ) -> list[Any]:
     """Return derivatives that know what they are derivatives of; None stays None.
 
     What was there ``before`` (a serial), such as the other factor of a product, is
     handed on: it is no derivative itself.
     """
-    made = []
+    linked = []
     for g in results:
-        if isinstance(g, Tensor) and of:
+        if isinstance(g, Tensor) and sources:
             if g.serial <= before:
                 g = apply(IDENTITY, (g,))
-            origin = g.origin or Origin(of[0], "", False)
-            g.origin = origin._replace(of=tuple(of))
-        made.append(g)
-    return made
+            origin = g.origin or Origin(sources[0], "", False)
+            g.origin = origin._replace(of=tuple(sources))
+        linked.append(g)
+    return linked
 
 
 def forward_nodes(nodes: Sequence[Tensor]) -> list[Tensor]:
@@ -139,7 +139,7 @@ def find_connected(
     stops: Collection[int] = (),
     closed: Collection[int] = (),
     rules: Collection[int] | Mapping[int, Any] = (),
-    cut: Collection[tuple[int, int, int]] = (),
+    disconnected: Collection[tuple[int, int, int]] = (),
 ) -> set[int]:
     """Return the serials of all Tensors that the outputs depend on by their values.
 
@@ -158,7 +158,7 @@ def find_connected(
     cut
         What rules have called disconnected; see `note_disconnected`.
     """
-    instead = parts_among(rules) if isinstance(rules, Mapping) else {}
+    parts = parts_among(rules) if isinstance(rules, Mapping) else {}
     roots = list(outputs)
     reached = {x.serial for x in roots}
     behind = {s for s in closed if s not in reached}
@@ -173,24 +173,24 @@ def find_connected(
         declared = op.connection
         if op is define.ITEM and isinstance(inputs[0], Tensor):
             read.setdefault(inputs[0].serial, set()).add(params["index"])
-        if serial in instead:
-            given = instead[serial].inputs
-            found = [x.serial for x in given if isinstance(x, Tensor)]
+        if serial in parts:
+            part_inputs = parts[serial].inputs
+            read_serials = [x.serial for x in part_inputs if isinstance(x, Tensor)]
         elif declared is None or serial in rules:
-            found = [
+            read_serials = [
                 x.serial
                 for i, x in enumerate(inputs)
-                if isinstance(x, Tensor) and (id(op), i, x.serial) not in cut
+                if isinstance(x, Tensor) and (id(op), i, x.serial) not in disconnected
             ]
         else:
             rows = declared(inputs, params)
             outs = read.get(serial, {0})
-            found = [
+            read_serials = [
                 x.serial
                 for x, row in zip(inputs, rows, strict=False)
                 if isinstance(x, Tensor) and any(row[i] for i in outs)
             ]
-        reached.update(s for s in found if s not in behind)
+        reached.update(s for s in read_serials if s not in behind)
     return reached
 
 
@@ -330,7 +330,7 @@ class Nested(NamedTuple):
     tensors: list[Tensor]
     tree: tree.Tree
     #: Whether it is one Tensor, in no nest.
-    bare: bool
+    is_single: bool
 
 
 def flatten_tensors(nest: object, name: str, what: str = "wrt") -> Nested:
@@ -409,18 +409,23 @@ def gradient(
         x = check_expression(x, name, "known_grads")
         starts[x] = check_start(g, x, name)
     before = next_serial()
-    made = pull(
+    gradients_by_wrt = pull(
         starts, nest.tensors, consider_constant=consider_constant,
-        known=list(known_grads or ()), overrides=overrides, name=name,
+        known_outputs=list(known_grads or ()), overrides=overrides, name=name,
         disconnected_inputs=disconnected_inputs,
     )  # fmt: skip
     filled = [
         make_absent(x, return_disconnected) if g is None else g
-        for x, g in zip(nest.tensors, made, strict=True)
+        for x, g in zip(nest.tensors, gradients_by_wrt, strict=True)
     ]
-    made = link_results(filled, [*starts], before)
+    gradients_by_wrt = link_results(filled, [*starts], before)
     results = []
-    for x, g, null in zip(nest.tensors, made, gradients.find_nulls(made), strict=True):
+    for x, g, null in zip(
+        nest.tensors,
+        gradients_by_wrt,
+        gradients.find_nulls(gradients_by_wrt),
+        strict=True,
+    ):
         if null is not None:
             if null_gradients == "raise":
                 raise gradients.null_error(
@@ -441,7 +446,7 @@ def pull(
     wrt: Sequence[Tensor],
     *,
     consider_constant: Iterable[Tensor] | None = None,
-    known: Sequence[Tensor] = (),
+    known_outputs: Sequence[Tensor] = (),
     overrides: Sequence[Override] | None = None,
     name: str = "grad",
     disconnected_inputs: str = "raise",
@@ -450,29 +455,33 @@ def pull(
 
     Zeros for what is connected and has no gradient; None for what is disconnected,
     about which this warns, or raises an error, as ``disconnected_inputs`` says.
-    What arrives at ``known`` Tensors by other ways than ``starts`` does not count.
+    What arrives at ``known_outputs`` by other ways than ``starts`` does not count.
     """
     stops = constant_serials(consider_constant, name)
-    closed = {x.serial for x in known}
+    closed = {x.serial for x in known_outputs}
     outputs = [x for x, g in starts.items() if not isinstance(g, DisconnectedType)]
-    asked = hooks.overrides(overrides)
+    active = hooks.overrides(overrides)
     rules: Rules = None
-    if asked is not None:
-        rules = asked.resolve(outputs, wrt, name).rules
+    if active is not None:
+        rules = active.resolve(outputs, wrt, name).rules
     rules = drop_cut_parts(rules or {}, wrt, stops | closed)
     before = next_serial()
     with source.pin_line():
         seeds = [unit_seed(x) if starts[x] is ONE else starts[x] for x in outputs]
         with note_disconnected() as cut:
-            made = reverse.pull_back(
+            cotangents = reverse.pull_back(
                 outputs, seeds, wrt, record=True, rules=rules, constant=stops,
                 closed=closed, nulls_pass=True,
             )  # fmt: skip
         reached = find_connected(outputs, stops, closed, rules, cut)
-        own = [g for x, g in zip(outputs, seeds, strict=True) if starts[x] is ONE]
-        made = fold_unit_seed([as_expression(g) for g in made], own, before)
+        unit_seeds = [
+            g for x, g in zip(outputs, seeds, strict=True) if starts[x] is ONE
+        ]
+        cotangents = fold_unit_seed(
+            [as_expression(g) for g in cotangents], unit_seeds, before
+        )
         results: list[Any] = []
-        for x, g in zip(wrt, made, strict=True):
+        for x, g in zip(wrt, cotangents, strict=True):
             # By what ops declare; a rule may give zeros for what is not connected.
             if x.serial not in reached:
                 report_disconnected(x, outputs, disconnected_inputs, name)
@@ -531,16 +540,18 @@ def push(
     return results
 
 
-def constant_serials(given: Iterable[Tensor] | None, name: str) -> set[int]:
+def constant_serials(constants: Iterable[Tensor] | None, name: str) -> set[int]:
     """Return the serials of what is held constant."""
-    return {x.serial for x in list_constants(given, name)}
+    return {x.serial for x in list_constants(constants, name)}
 
 
-def list_constants(given: Iterable[Tensor] | Tensor | None, name: str) -> list[Tensor]:
+def list_constants(
+    constants: Iterable[Tensor] | Tensor | None, name: str
+) -> list[Tensor]:
     """Return what is held constant: a list of expressions, or one of them."""
-    if isinstance(given, Tensor):
-        given = [given]
-    return [check_expression(x, name, "consider_constant") for x in given or ()]
+    if isinstance(constants, Tensor):
+        constants = [constants]
+    return [check_expression(x, name, "consider_constant") for x in constants or ()]
 
 
 # What starts the walk

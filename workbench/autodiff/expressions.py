@@ -132,25 +132,25 @@ class Expressions(LinearMap):
         )
         return [x if is_live(x) else value_of(x) for x in made.outputs]
 
-    def specs(self, given: Sequence[Any]) -> tuple[Spec, ...]:
+    def specs(self, values: Sequence[Any]) -> tuple[Spec, ...]:
         """Return shape and dtype of each block; None for a length that is measured."""
-        specs = [types.spec_of(x) for x in given]
-        made = record(self.graph.run, specs).outputs
+        specs = [types.spec_of(x) for x in values]
+        outputs = record(self.graph.run, specs).outputs
         first = len(self.outputs)
-        known = set(atoms_of([spec.shape for spec in specs]))
+        own_atoms = set(atoms_of([spec.shape for spec in specs]))
         return tuple(
             Spec(
-                tuple(_find_operand_length(n, known) for n in (*y.shape, *x.shape)),
+                tuple(_find_operand_length(n, own_atoms) for n in (*y.shape, *x.shape)),
                 dtype_between(y, x),
             )
-            for y in made[:first]
-            for x in made[first : first + len(self.wrt)]
+            for y in outputs[:first]
+            for x in outputs[first : first + len(self.wrt)]
         )
 
 
-def _find_operand_length(n: int | Dim, known: set[Atom]) -> int | Dim | None:
+def _find_operand_length(n: int | Dim, own_atoms: set[Atom]) -> int | Dim | None:
     """Return a length of operands; None for one of what was computed on the way."""
-    inner = any(a not in known for a in atoms_of(n) if isinstance(a, Length))
+    inner = any(a not in own_atoms for a in atoms_of(n) if isinstance(a, Length))
     return None if inner else n
 
 
@@ -355,17 +355,22 @@ def hessian_product(
 # Checks
 
 
-def check_options(name: str, **given: str) -> None:
+def check_options(name: str, **options: str) -> None:
     """Refuse the values of options that there are not."""
-    for option, value in given.items():
-        known = ("zero", "None", "Disconnected")
+    for option, value in options.items():
+        choices = ("zero", "None", "Disconnected")
         if option != "return_disconnected":
-            known = ("raise", "warn", "ignore")
-        derivatives.check_option(name, option, value, known)
+            choices = ("raise", "warn", "ignore")
+        derivatives.check_option(name, option, value, choices)
 
 
 def _match_values(
-    nest: derivatives.Nested, given: object, what: str, of: str, name: str, kind: str
+    nest: derivatives.Nested,
+    entries: object,
+    what: str,
+    owner: str,
+    name: str,
+    kind: str,
 ) -> list[Any]:
     """Return one value for each Tensor of a nest, in its dtype.
 
@@ -376,16 +381,18 @@ def _match_values(
     ShapeError, DtypeError
         If one does not fit its Tensor.
     """
-    if nest.bare and not (
-        isinstance(given, (list, tuple)) and len(given) == 1 and is_expression(given)
+    if nest.is_single and not (
+        isinstance(entries, (list, tuple))
+        and len(entries) == 1
+        and is_expression(entries)
     ):
-        values = [given]
+        values = [entries]
     else:
-        values = derivatives.flatten_entries(given)
+        values = derivatives.flatten_entries(entries)
     if len(values) != len(nest.tensors):
         raise UsageError(
-            f"{name}: {what} holds {len(values)} values, and {of} {len(nest.tensors)}"
-            " expressions. Give one for each, None for zero."
+            f"{name}: {what} holds {len(values)} values, and {owner}"
+            f" {len(nest.tensors)} expressions. Give one for each, None for zero."
         )
     pairs = zip(values, nest.tensors, strict=True)
     return [derivatives.check_start(value, x, name, kind) for value, x in pairs]
@@ -417,11 +424,15 @@ def check_reached(
 
 
 def _nest_results(
-    nest: derivatives.Nested, found: list[Any], of: list[Tensor], before: int, name: str
+    nest: derivatives.Nested,
+    results: list[Any],
+    sources: list[Tensor],
+    before: int,
+    name: str,
 ) -> Any:
     """Return results in their nest, or the error of one that cannot be computed."""
-    found = link_results(found, of, before)
-    for null in gradients.find_nulls(found):
+    results = link_results(results, sources, before)
+    for null in gradients.find_nulls(results):
         if null is not None:
             raise gradients.null_error(null, f"{name}: what is asked for")
-    return nest.tree(found)
+    return nest.tree(results)

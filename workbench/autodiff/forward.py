@@ -97,35 +97,35 @@ def push_forward(
                 t = push(incoming, node._value, node.args, node.params, *inside)
             if t is None:
                 continue
-            for x, own in zip(ends, (t,) if len(ends) == 1 else t, strict=True):
+            for x, tangent in zip(ends, (t,) if len(ends) == 1 else t, strict=True):
                 if x.serial in constant:
                     continue  # one of several outputs of a part
-                own = fit_tangent(own, x)
+                tangent = fit_tangent(tangent, x)
                 if recorded:
                     reverse.mark_origin(
-                        [own], before, ends[-1], rule and rule.push and rule
+                        [tangent], before, ends[-1], rule and rule.push and rule
                     )
                 # A node that is in `wrt` itself moves on its own too.
                 old = moving.get(x.serial)
-                moving[x.serial] = own if old is None else old + own
+                moving[x.serial] = tangent if old is None else old + tangent
     except Exception as error:
         blame.note_derivative(error, node)
         raise
-    made = [moving.get(x.serial) if isinstance(x, Tensor) else None for x in outputs]
+    moved = [moving.get(x.serial) if isinstance(x, Tensor) else None for x in outputs]
     if gradients.MADE and not nulls_pass:
-        reverse.refuse_nulls(made, outputs, "of")
-    return made
+        reverse.refuse_nulls(moved, outputs, "of")
+    return moved
 
 
 def choose_push(
-    node: Tensor, own: Rule | None, rules: Rules
+    node: Tensor, rule: Rule | None, rules: Rules
 ) -> tuple[Any, tuple[Rules, ...]]:
     """Return the rule that holds at a node, and what it is given besides.
 
-    ``own`` stands in for that of the op, if it has one for forward mode.
+    ``rule`` stands in for that of the op, if it has one for forward mode.
     """
-    if own is not None and own.push is not None:
-        return own.push, (rules,)
+    if rule is not None and rule.push is not None:
+        return rule.push, (rules,)
     return push_of(node.op), inner_rules(node.op, rules)
 
 

@@ -96,17 +96,21 @@ class RecordedCall:
                 check_float(x, names[i], name, cure=cure)
             if holomorphic:
                 check_complex(x, names[i], name)
-        asked = hooks.overrides.call(overrides)
-        self.is_whole = asked is not None and asked.means_parts
+        active = hooks.overrides.call(overrides)
+        self.is_whole = active is not None and active.means_parts
         self.recording = record(self._run, self.values, names)
         self.leaves, self.outputs = self.recording.leaves, self.recording.outputs
         self.first = self.leaves[0].serial if self.leaves else 0
-        self.known = [*self.given, *self.values, *self.recording.caught.values()]
+        self.read_arrays = [
+            *self.constant_leaves,
+            *self.values,
+            *self.recording.caught.values(),
+        ]
         if name != "grad":  # which says more of what it needs
             check_outputs(self.outputs, name)
         self.resolution: OverrideRules | None = None
-        if asked is not None:
-            self.resolution = asked.resolve(self.outputs, self.leaves, name)
+        if active is not None:
+            self.resolution = active.resolve(self.outputs, self.leaves, name)
         if holomorphic:
             check_complex_outputs(self.outputs, name)
 
@@ -126,11 +130,11 @@ class RecordedCall:
             self.varying = [i for i, x in enumerate(self.flat) if has_derivative(x)]
             self.values = [self.flat[i] for i in self.varying]
         #: The leaves of the arguments that nothing is differentiated by.
-        self.given: list[Any] = []
+        self.constant_leaves: list[Any] = []
         if len(self.places) < len(self.args) + len(self.kwargs):
             named = (*enumerate(self.args), *self.kwargs.items())
             rest = [x for place, x in named if place not in self.places]
-            self.given = tree.flatten(rest)[0]
+            self.constant_leaves = tree.flatten(rest)[0]
         trees = [self.tree] if self.single else self.tree.children
         return ArgumentNames(self.f, self.places, trees, self.varying)
 
@@ -177,12 +181,14 @@ class RecordedCall:
         x = record_draws(x)
         return wrap_arrays(self.f, place, x) if self.is_whole else x
 
-    def _fill_leaves(self, varying: Sequence[Any], others: Sequence[Any]) -> list[Any]:
+    def _fill_leaves(
+        self, varying: Sequence[Any], constant: Sequence[Any]
+    ) -> list[Any]:
         """Return all leaves: the first ones where they vary, else the second ones."""
-        made = list(others)
+        leaves = list(constant)
         for i, x in zip(self.varying or (), varying, strict=True):
-            made[i] = x
-        return made
+            leaves[i] = x
+        return leaves
 
     def nest(self, gradients: Sequence[Any]) -> Any:
         """Return what belongs to the leaves that vary, nested as the arguments are."""
@@ -212,8 +218,8 @@ class RecordedCall:
                     hold.add(x)
 
         def check(hold: traces.Hold = hold) -> None:  # which lives as long as this
-            for x, found in sums.values():
-                if traces.checksum(x) != found:
+            for x, total in sums.values():
+                if traces.checksum(x) != total:
                     raise TraceError(
                         f"an array of shape {x.shape} that the function read was"
                         f" changed in place before its {later} ran{blame.user_line()},"
@@ -228,9 +234,9 @@ class RecordedCall:
 
         ``saved``: a pullback still reads the values, so the caller gets copies.
         """
-        made = [detach(x) for x in self.outputs]
-        others = made if saved else self.known
-        return self.recording.tree(ensure_owned(made, others, self.first))
+        outputs = [detach(x) for x in self.outputs]
+        inputs = outputs if saved else self.read_arrays
+        return self.recording.tree(ensure_owned(outputs, inputs, self.first))
 
     def with_aux(self, *results: Any, saved: bool = False) -> Any:
         """Return the results, and after them what was kept aside, if anything was.
@@ -240,22 +246,22 @@ class RecordedCall:
         if self.has_aux:
             flat, structure = tree.flatten(self.aux)
             self.aux = None  # a pullback keeps the call
-            made = [detach(x) for x in flat]
-            seen = [*self.known, *tree.flatten(results)[0]]
+            detached = [detach(x) for x in flat]
+            inputs = [*self.read_arrays, *tree.flatten(results)[0]]
             if saved:
-                seen += [x for x, y in zip(made, flat, strict=True) if x is not y]
-            results = (*results, structure(ensure_owned(made, seen, self.first)))
+                inputs += [x for x, y in zip(detached, flat, strict=True) if x is not y]
+            results = (*results, structure(ensure_owned(detached, inputs, self.first)))
         return results if len(results) > 1 else results[0]
 
     def gradients(self, cotangents: Sequence[Any]) -> Any:
         """Return the cotangents of the arguments, nested as these; zeros for None."""
         rules = None if self.resolution is None else self.resolution.rules
-        made = reverse.pull_back(self.outputs, cotangents, self.leaves, rules=rules)
-        for i, g in enumerate(made):
+        pulled = reverse.pull_back(self.outputs, cotangents, self.leaves, rules=rules)
+        for i, g in enumerate(pulled):
             if g is None:
-                made[i] = zeros_like(self.values[i])
-        own = ensure_owned(made, [*self.known, *cotangents], self.first)
-        return self.tree(own) if self.varying is None else self.nest(own)
+                pulled[i] = zeros_like(self.values[i])
+        owned = ensure_owned(pulled, [*self.read_arrays, *cotangents], self.first)
+        return self.tree(owned) if self.varying is None else self.nest(owned)
 
 
 def wrap_arrays(f: Function, place: int | str, x: object) -> object:
@@ -338,10 +344,10 @@ def chosen_arguments(
     names = (argnames,) if isinstance(argnames, str) else tuple(argnames or ())
     try:
         numbers: tuple[int, ...] = (index(argnums),)  # type: ignore[arg-type]
-        bare = True
+        is_number = True
     except TypeError:
         try:
-            numbers, bare = tuple(map(index, argnums)), False  # type: ignore[arg-type]
+            numbers, is_number = tuple(map(index, argnums)), False  # type: ignore[arg-type]
         except TypeError as error:
             raise UsageError(
                 f"{name}: argnums={argnums!r} is neither a position nor a sequence of"
@@ -370,7 +376,7 @@ def chosen_arguments(
         if names:
             which += f", argnames={argnames!r}"
         raise UsageError(f"{name}: {which} names an argument twice. Name each once.")
-    return len(places) == 1 and (bare or isinstance(argnames, str)), places
+    return len(places) == 1 and (is_number or isinstance(argnames, str)), places
 
 
 def _find_argument(
@@ -411,7 +417,7 @@ def copy_arrays(primals: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def ensure_owned(
-    arrays: Sequence[Any], others: Sequence[Any], since: int = 0
+    arrays: Sequence[Any], inputs: Sequence[Any], since: int = 0
 ) -> list[Any]:
     """Return the arrays, each the caller's own to write into: copies where shared.
 
@@ -420,30 +426,32 @@ def ensure_owned(
     else has stays one, unless it keeps much more memory than its own. A Tensor is
     one's own if it was made ``since`` this serial.
     """
-    made = list(arrays)
+    owned = list(arrays)
     bases: set[int] = set()
-    taken: set[int] | None = None
-    for i, x in enumerate(made):
+    shared_ids: set[int] | None = None
+    for i, x in enumerate(owned):
         if isinstance(x, np.ndarray):
-            if taken is None:
-                known = [y._value if isinstance(y, Tensor) else y for y in others]
-                shown = [y for y in known if isinstance(y, np.ndarray)]
-                taken = {id(part) for y in shown for part in traces.base_chain(y)}
+            if shared_ids is None:
+                values = [y._value if isinstance(y, Tensor) else y for y in inputs]
+                host_arrays = [y for y in values if isinstance(y, np.ndarray)]
+                shared_ids = {
+                    id(part) for y in host_arrays for part in traces.base_chain(y)
+                }
             owner = traces.base_chain(x)[-1]
             if (
-                id(owner) in taken
+                id(owner) in shared_ids
                 or not x.flags.writeable
                 or not owner.flags.owndata
                 or owner.nbytes > 2 * x.nbytes
             ):
-                made[i] = owner = x.copy()
-            taken.add(id(owner))
+                owned[i] = owner = x.copy()
+            shared_ids.add(id(owner))
         elif isinstance(x, Tensor):
             base: Any = aliases.find_memory(x)
             if base.serial < since or base.op is IDENTITY or base.serial in bases:
-                made[i] = base = np.copy(x)
+                owned[i] = base = np.copy(x)
             bases.add(base.serial)
-    return made
+    return owned
 
 
 def zeros_like(value: ArrayLike) -> Array:
@@ -498,25 +506,25 @@ OPTIONS = {
 OPTIONS["value_and_grad"] = OPTIONS["grad"]
 
 
-def wrt_of(name: str, given: object, options: dict[str, Any]) -> object:
+def wrt_of(name: str, wrt: object, options: dict[str, Any]) -> object:
     """Return what an expression is to be differentiated by, given by place or by name.
 
     Takes ``wrt`` out of the options, and refuses those that there are not.
     """
-    if given is None:
-        given = options.pop("wrt", None)
+    if wrt is None:
+        wrt = options.pop("wrt", None)
     for key in options:
         if key not in OPTIONS.get(name, ()):
             raise UsageError(
                 f"{name}(expression, wrt) has no option {key!r}. It has"
                 f" {', '.join(OPTIONS.get(name, ()))} and overrides."
             )
-    if given is None:
+    if wrt is None:
         raise UsageError(
             f"{name}(expression, wrt): wrt is missing. Name the Tensors to"
             f" differentiate by: wb.{name}(y, x), or a list of them."
         )
-    return given
+    return wrt
 
 
 # Gradients of one number

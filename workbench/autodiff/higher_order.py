@@ -90,7 +90,7 @@ def read_values(node: Tensor) -> set[int]:
 def pull_graph(
     graph: Graph,
     arriving: Sequence[int],
-    wanted: Sequence[int],
+    wrt_indices: Sequence[int],
     flags: Collection[int],
     rules: Rules,
 ) -> tuple[list[Tensor], list[Any]]:
@@ -105,7 +105,7 @@ def pull_graph(
         mask_cotangent(x) if i in flags else x
         for i, x in zip(arriving, fresh, strict=True)
     ]
-    wrt = [graph.leaves[i] for i in wanted]
+    wrt = [graph.leaves[i] for i in wrt_indices]
     return fresh, reverse.pull_back(outputs, seeds, wrt, record=True, rules=rules)
 
 
@@ -192,15 +192,15 @@ def outer_specs(
     specs = list(map(types.spec_of, graph.outputs))
     if not noted and not any(dims.has_dim(s.shape) for s in specs):
         return [Spec(s.shape, s.dtype) for s in specs]
-    known: dict[Any, Any] = {}
-    for i, (x, given) in enumerate(zip(graph.leaves, inputs, strict=False)):
-        lengths = shape_of(given)[i in rows :]
-        for n, m in zip(x.spec.shape, lengths, strict=True):
+    found_lengths: dict[Any, Any] = {}
+    for i, (x, value) in enumerate(zip(graph.leaves, inputs, strict=False)):
+        shape = shape_of(value)[i in rows :]
+        for n, m in zip(x.spec.shape, shape, strict=True):
             if isinstance(n, Dim) and n.atom is not None:
-                known.setdefault(n.atom, m)
+                found_lengths.setdefault(n.atom, m)
 
     def find_length(n: int | Dim) -> int | Dim | None:
-        n = replace_dims(n, known.get)
+        n = replace_dims(n, found_lengths.get)
         hidden = (isinstance(a, Length) and a.tensor in graph.ids for a in atoms_of(n))
         return None if any(hidden) else n
 
@@ -253,7 +253,7 @@ class _DerivativeNames:
 _NAMES = _DerivativeNames()
 
 
-def name_after(made: Tensor, x: object) -> Tensor:
+def name_after(derivative: Tensor, x: object) -> Tensor:
     """Return a tangent or cotangent that is called after ``x``, if anybody asks."""
-    made.naming = _NAMES, x
-    return made
+    derivative.naming = _NAMES, x
+    return derivative

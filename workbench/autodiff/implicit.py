@@ -279,8 +279,8 @@ def check_solution(solve: Function, f: Function, start: object, what: str) -> An
         raise DtypeError(
             f"{what} returned None{blame.user_line()}. Does it end with a `return`?"
         )
-    found = tree.map_tree(value_of, solved)
-    leaves, structure = tree.flatten(found)
+    solution = tree.map_tree(value_of, solved)
+    leaves, structure = tree.flatten(solution)
     if any(x is None for x in leaves):
         raise TraceError(
             f"{what} reads what has no value while tracing without values"
@@ -288,16 +288,16 @@ def check_solution(solve: Function, f: Function, start: object, what: str) -> An
             " given alone."
         )
     check_alike(what, "it", structure, [types.spec_of(x) for x in leaves], start)
-    return found
+    return solution
 
 
-def _cast(found: object, specs: Sequence[Spec]) -> list[Any]:
+def _cast(solution: object, specs: Sequence[Spec]) -> list[Any]:
     """Return what was found, flat, in the dtypes of some specs."""
     return [
         (
             x if hasattr(x, "dtype") else np.asarray(x)  # host array: a number
         ).astype(s.dtype)
-        for x, s in zip(tree.flatten(found)[0], specs, strict=True)
+        for x, s in zip(tree.flatten(solution)[0], specs, strict=True)
     ]
 
 
@@ -443,11 +443,15 @@ class Problem:
         return self.closed.run(inputs)[: len(self.specs)]
 
     def linear(
-        self, parameters: Sequence[Any], x: Sequence[Any], b: Sequence[Any], back: bool
+        self,
+        parameters: Sequence[Any],
+        x: Sequence[Any],
+        b: Sequence[Any],
+        transposed: bool,
     ) -> list[Any]:
         """Return ``(∂f/∂x)⁻¹ b`` at a root, or ``(∂f/∂x)⁻ᵀ b``."""
         if self.tangent_solve is None:
-            return self._dense(parameters, x, b, back)
+            return self._dense(parameters, x, b, transposed)
         point = (*parameters, *x)
         if self._system is None:
             count = len(point)
@@ -455,7 +459,7 @@ class Problem:
                 lambda inputs: self.apply_jacobian(inputs[:count], inputs[count:]),
                 self.structure, self.specs, self.tangent_solve, None, False,
             )  # fmt: skip
-        system = self._system.transpose(point) if back else self._system
+        system = self._system.transpose(point) if transposed else self._system
         return list(apply_solve(system, point, b))
 
     def apply_jacobian(self, point: Sequence[Any], v: Sequence[Any]) -> list[Any]:
@@ -467,11 +471,15 @@ class Problem:
         ]
 
     def _dense(
-        self, parameters: Sequence[Any], x: Sequence[Any], b: Sequence[Any], back: bool
+        self,
+        parameters: Sequence[Any],
+        x: Sequence[Any],
+        b: Sequence[Any],
+        transposed: bool,
     ) -> list[Any]:
         """Solve a linear system by the matrix of the derivative."""
-        made = record(lambda z: self.residual([*parameters, *z]), x)
-        rows = LinearMap(made.outputs, made.leaves).blocks("forward")
+        recording = record(lambda z: self.residual([*parameters, *z]), x)
+        rows = LinearMap(recording.outputs, recording.leaves).blocks("forward")
         sizes = [prod(s.shape) for s in self.specs]
         matrix = np.concatenate(
             [
@@ -483,7 +491,7 @@ class Problem:
         )
         right = np.concatenate([np.reshape(c, (-1,)) for c in b])
         try:
-            flat = np.linalg.solve(matrix.T if back else matrix, right)
+            flat = np.linalg.solve(matrix.T if transposed else matrix, right)
         except np.linalg.LinAlgError as error:
             raise MatrixError(
                 f"{self.name}: the derivative of the function at the root is singular"
@@ -519,7 +527,7 @@ def _push(
     if all(t is None for t in moved):
         return tuple(map(np.zeros_like, y))
     b = [np.zeros_like(x) if t is None else -t for t, x in zip(moved, y, strict=True)]
-    return tuple(problem.linear(parameters, y, b, back=False))
+    return tuple(problem.linear(parameters, y, b, transposed=False))
 
 
 def _pull(
@@ -535,7 +543,7 @@ def _pull(
     if not mask & ((1 << len(parameters)) - 1):
         return [None] * len(parameters) + nothing
     filled = [np.zeros_like(x) if c is None else c for c, x in zip(g, y, strict=True)]
-    w = problem.linear(parameters, y, filled, back=True)
+    w = problem.linear(parameters, y, filled, transposed=True)
     back = [-c for c in w]
     return (
         pull_through(lambda p: problem.residual([*p, *y]), parameters, back) + nothing

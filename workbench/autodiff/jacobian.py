@@ -209,7 +209,7 @@ def jvp(
         for y, t in zip(call.outputs, made, strict=True)
     ]  # fmt: skip
     moved = call.recording.tree(
-        ensure_owned(results, (*call.known, *fitted), call.first)
+        ensure_owned(results, (*call.read_arrays, *fitted), call.first)
     )
     pair: tuple[Any, ...] = call.with_aux(call.result(), moved)
     return pair
@@ -415,5 +415,7 @@ def _matrix(call: RecordedCall, mode: Mode | None, optional: bool = False) -> An
     """Return all blocks of a recorded call, nested as its result."""
     linear = LinearMap(call.outputs, call.leaves, call.resolution)
     rows = linear.blocks(mode, optional)
-    made = iter(ensure_owned([detach(b) for row in rows for b in row], call.known))
+    made = iter(
+        ensure_owned([detach(b) for row in rows for b in row], call.read_arrays)
+    )
     return call.recording.tree([call.nest([next(made) for _ in row]) for row in rows])

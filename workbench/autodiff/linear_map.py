@@ -331,11 +331,11 @@ class LinearMap:
 
     def _cost(self, mode: Mode, tops: dict[int, Span], lefts: dict[int, Span]) -> int:
         """Return the entries that the sweeps of a window compute, and the handling."""
-        back = mode == "reverse"
-        along = tops if back else lefts
+        is_reverse = mode == "reverse"
+        along = tops if is_reverse else lefts
         total = 0
         for place, (begin, end) in along.items():
-            ends = ((place,), (*lefts,)) if back else ((*tops,), (place,))
+            ends = ((place,), (*lefts,)) if is_reverse else ((*tops,), (place,))
             if len(along) > 8:  # a look takes linear time: only one, at the whole
                 ends = (*range(len(self.outputs)),), (*range(len(self.wrt)),)
             if ends not in self._work:
@@ -372,29 +372,31 @@ class LinearMap:
         KeyboardInterrupt
             If ``progress`` returns something true; says how far it was.
         """
-        back = mode == "reverse"
-        window, across = (rows, columns) if back else (columns, rows)
+        is_reverse = mode == "reverse"
+        window, across = (rows, columns) if is_reverse else (columns, rows)
         along, others = self.row_starts, self.column_starts
-        if not back:
+        if not is_reverse:
             along, others = others, along
         left = max((n for n in others if n <= across[0]), default=0)
-        cut = slice(across[0] - left, across[1] - left)
-        total, done = window[1] - window[0], 0
+        kept_columns = slice(across[0] - left, across[1] - left)
+        total, count = window[1] - window[0], 0
         for sweep, (first, last) in self._record_sweeps(mode, rows, columns):
             step = sweep.chunk_size
             for start in range(first, last, step):
                 stop = min(start + step, last)
-                found = sweep.flat(start, stop)[:, cut].astype(self.dtype, copy=False)
+                entries = sweep.flat(start, stop)[:, kept_columns].astype(
+                    self.dtype, copy=False
+                )
                 at = along[sweep.place] + start
-                if back:
-                    yield Block(at, columns[0], found)
+                if is_reverse:
+                    yield Block(at, columns[0], entries)
                 else:
-                    yield Block(rows[0], at, found.T)
-                done += stop - start
-                if progress is not None and progress(done, total):
+                    yield Block(rows[0], at, entries.T)
+                count += stop - start
+                if progress is not None and progress(count, total):
                     raise KeyboardInterrupt(
-                        f"stopped after {done:,} of {total:,} sweeps; what they gave is"
-                        " let go."
+                        f"stopped after {count:,} of {total:,} sweeps; what they gave"
+                        " is let go."
                     )
 
     def matrix(
@@ -428,41 +430,41 @@ class Sweep:
         across: Sequence[int] | None = None,
     ) -> None:
         self.linear, self.place = linear, place
-        self.back = mode == "reverse"
-        starts: Sequence[Any] = linear.outputs if self.back else linear.wrt
-        ends: Sequence[Any] = linear.wrt if self.back else linear.outputs
+        self.is_reverse = mode == "reverse"
+        starts: Sequence[Any] = linear.outputs if self.is_reverse else linear.wrt
+        ends: Sequence[Any] = linear.wrt if self.is_reverse else linear.outputs
         self.ends = ends if across is None else [ends[k] for k in across]
         self.start: Any = starts[place]
         #: What arrives at each end for the seed; None for zero.
-        self.made: list[Any] = [None] * len(self.ends)
+        self.derivatives: list[Any] = [None] * len(self.ends)
         self.graph: Graph | None = None
         #: Whether vectors run one by one: there is only one, or a rule of the user's
         #: looks at the values that arrive.
         self.one_by_one = False
         if not is_varying(self.start):
             return
-        known = not linear.record and self.start._value is not None
-        if known and count_entries(self.start) == 1:
+        has_value = not linear.record and self.start._value is not None
+        if has_value and count_entries(self.start) == 1:
             self.one_by_one = True
-            self.made = self._run_vector(0)
+            self.derivatives = self._run_vector(0)
             return
         self.seed = make_leaf_like(self.start)
         try:
-            self.made = self._walk(self.seed)
+            self.derivatives = self._walk(self.seed)
         except TraceError:
-            if not (self.back and known):
+            if not (self.is_reverse and has_value):
                 raise
             self.one_by_one = True
-        found = [x for x in self.made if x is not None]
+        found = [x for x in self.derivatives if x is not None]
         if found:
             self.graph = Graph([self.seed], found)
 
     def _walk(self, seed: Array) -> list[Any]:
         """Return what arrives at the ends for one seed."""
         linear = self.linear
-        starts: Sequence[Any] = linear.outputs if self.back else linear.wrt
+        starts: Sequence[Any] = linear.outputs if self.is_reverse else linear.wrt
         seeds = [seed if k == self.place else None for k in range(len(starts))]
-        if self.back:
+        if self.is_reverse:
             return linear.pull(seeds, self.ends)
         return linear.push(seeds, [y if is_varying(y) else None for y in self.ends])
 
@@ -479,19 +481,19 @@ class Sweep:
     def run(self, begin: int, end: Any, unit: complex = 1) -> list[Any]:
         """Return one array for each end, unit vectors along axis 0; None for zeros."""
         if self.one_by_one:
-            made = self._run_one_by_one(begin, end, unit)
+            derivatives = self._run_one_by_one(begin, end, unit)
         elif self.graph is None:
-            return self.made
+            return self.derivatives
         else:
-            made = self._run_batch(self.graph, begin, end, unit)
+            derivatives = self._run_batch(self.graph, begin, end, unit)
         split = unit == 1 and self.start.dtype.kind == "c"
         if split and any(y.dtype.kind != "c" for y in self.ends if is_varying(y)):
             # A complex number reaches a real one by its real part alone.
-            turned = self.run(begin, end, -1j if self.back else 1j)
-            for k, (a, b) in enumerate(zip(made, turned, strict=True)):
+            turned = self.run(begin, end, -1j if self.is_reverse else 1j)
+            for k, (a, b) in enumerate(zip(derivatives, turned, strict=True)):
                 if a is not None and self.ends[k].dtype.kind != "c":
-                    made[k] = a + 1j * b if self.back else a - 1j * b
-        return made
+                    derivatives[k] = a + 1j * b if self.is_reverse else a - 1j * b
+        return derivatives
 
     def _run_batch(
         self, graph: Graph, begin: int, end: Any, unit: complex
@@ -509,7 +511,7 @@ class Sweep:
             part if batched else np.broadcast_to(part, (count, *shape_of(part)))
             for part, batched in zip(found, graph.varying, strict=True)
         )
-        return [None if x is None else next(parts) for x in self.made]
+        return [None if x is None else next(parts) for x in self.derivatives]
 
     def _make_units(self, graph: Graph, count: Any, unit: complex) -> Any:
         """Return the unit vectors of an expression."""
@@ -539,7 +541,7 @@ class Sweep:
 
     def _run_one_by_one(self, begin: int, end: int, unit: complex) -> list[Any]:
         if count_entries(self.start) == 1:
-            made = self.made if unit == 1 else self._run_vector(0, unit)
+            made = self.derivatives if unit == 1 else self._run_vector(0, unit)
             return [x if x is None else np.expand_dims(x, 0) for x in made]
         rows = [
             [
@@ -575,29 +577,29 @@ class Sweep:
 
     def _gather(self, count: int, step: int) -> list[Any]:
         """Return what arrives for all unit vectors, a batch after the other."""
-        made: list[Any] = []
+        gathered: list[Any] = []
         for begin in range(0, count, step):
-            found = self.run(begin, min(begin + step, count))
-            made = made or [
+            chunk = self.run(begin, min(begin + step, count))
+            gathered = gathered or [
                 x if x is None
                 else np.empty_like(x, order="C", shape=(count, *x.shape[1:]))
-                for x in found
+                for x in chunk
             ]  # fmt: skip
-            for whole, part in zip(made, found, strict=True):
+            for target, part in zip(gathered, chunk, strict=True):
                 if part is not None:
-                    whole[begin : begin + step] = part
-        return made
+                    target[begin : begin + step] = part
+        return gathered
 
     def _shape_block(self, part: Any, end: Tensor) -> Any:
         """Return what arrives at an end as a block."""
-        y, x = (self.start, end) if self.back else (end, self.start)
+        y, x = (self.start, end) if self.is_reverse else (end, self.start)
         tall, wide = shape_of(y), x.shape
         if part is not None:
-            if self.back:
+            if self.is_reverse:
                 wide = shape_of(part)[1:]
             else:
                 part = np.moveaxis(part, 0, -1) if tall else part
-            flat = len(tall) == 1 if self.back else len(wide) == 1
+            flat = len(tall) == 1 if self.is_reverse else len(wide) == 1
             return part if flat else np.reshape(part, (*tall, *wide))
         if self.linear.record:
             return np.zeros_like(x, dtype=dtype_between(y, x), shape=(*tall, *wide))

@@ -73,8 +73,8 @@ def linearize(f: Any, *primals: Any) -> tuple[Any, Function]:
     call = RecordedCall(f, range(len(primals)), primals, {}, "linearize")
     nested = tree.flatten(primals)[1]
     seeds = [make_leaf_like(x) for x in call.leaves]
-    made = LinearMap(call.outputs, call.leaves, call.resolution).push(seeds)
-    graph = Graph(seeds, [t for t in made if t is not None])
+    tangent_outputs = LinearMap(call.outputs, call.leaves, call.resolution).push(seeds)
+    graph = Graph(seeds, [t for t in tangent_outputs if t is not None])
     check = call.guard_arrays("derivative")
 
     def f_jvp(*tangents: Any) -> Any:
@@ -93,10 +93,10 @@ def linearize(f: Any, *primals: Any) -> tuple[Any, Function]:
         rest = iter(graph.run(fitted))
         results = [
             np.zeros_like(detach(y)) if t is None else next(rest)
-            for y, t in zip(call.outputs, made, strict=True)
+            for y, t in zip(call.outputs, tangent_outputs, strict=True)
         ]
         return call.recording.tree(
-            ensure_owned(results, (*call.known, *fitted), call.first)
+            ensure_owned(results, (*call.read_arrays, *fitted), call.first)
         )
 
     return call.result(saved=True), f_jvp

@@ -102,7 +102,7 @@ def pull_back(
             )  # fmt: skip
     rules = drop_cut_parts(rules, wrt, {*constant, *closed}) if rules else {}
     steps = plan_steps(outputs, wrt, rules, constant, only=only)
-    wanted = {x.serial for x in wrt}
+    wrt_serials = {x.serial for x in wrt}
     arrived: dict[int, Any] = {}
     plain = record or only is not None or not traces.LOCAL.stack
     for x, g in zip(outputs, cotangents, strict=True):
@@ -113,20 +113,22 @@ def pull_back(
             arrived[x.serial] = g if old is None else old + g
     outer = set() if plain else outer_steps(outputs, steps, wrt)
     if record or outer or rules or visit or constant or closed:
-        sweep(steps, arrived, wanted, outer, record, rules, visit, constant, closed)
+        sweep(
+            steps, arrived, wrt_serials, outer, record, rules, visit, constant, closed
+        )
     else:
-        _sweep_plain(steps, arrived, wanted)
-    made = [arrived.get(x.serial) for x in wrt]
+        _sweep_plain(steps, arrived, wrt_serials)
+    results = [arrived.get(x.serial) for x in wrt]
     if gradients.MADE and not nulls_pass:
-        refuse_nulls(made, wrt)
+        refuse_nulls(results, wrt)
     if record:
-        return made
+        return results
     # A Tensor is also what a rule gives that reads a Tensor from around it.
-    return [detach(g) if isinstance(g, Tensor) else g for g in made]
+    return [detach(g) if isinstance(g, Tensor) else g for g in results]
 
 
 def _sweep_plain(
-    steps: list[tuple[Tensor, int]], arrived: dict[int, Any], wanted: set[int]
+    steps: list[tuple[Tensor, int]], arrived: dict[int, Any], wrt_serials: set[int]
 ) -> None:
     """Walk back on plain arrays: no recording, no override, no watcher.
 
@@ -140,7 +142,7 @@ def _sweep_plain(
             g = pop(serial, None)
             if g is None:
                 continue
-            if serial in wanted:
+            if serial in wrt_serials:
                 arrived[serial] = g
             op = node.op
             pull = op.pull
@@ -201,7 +203,7 @@ def _collect(
 def sweep(
     steps: list[tuple[Tensor, int]],
     arrived: dict[int, Any],
-    wanted: set[int],
+    wrt_serials: set[int],
     outer: set[int],
     record: bool,
     rules: Mapping[int, Rule],
@@ -214,18 +216,21 @@ def sweep(
         for node, mask in reversed(steps):
             serial = node.serial
             ends = ends_of(node)
-            got = [
-                arrived.get(s) if s in wanted else arrived.pop(s, None)
+            cotangents = [
+                arrived.get(s) if s in wrt_serials else arrived.pop(s, None)
                 for s in (x.serial for x in ends)
             ]
             if constant:  # one of several outputs of a part
-                held = [x.serial in constant for x in ends]
-                got = [None if h else g for g, h in zip(got, held, strict=True)]
+                is_constant = [x.serial in constant for x in ends]
+                cotangents = [
+                    None if h else g
+                    for g, h in zip(cotangents, is_constant, strict=True)
+                ]
             rule = rules.get(serial)
             pull, inside = choose_pull(node, rule, rules)
-            if pull is None or all(g is None for g in got):
+            if pull is None or all(g is None for g in cotangents):
                 continue
-            g = got[0] if len(ends) == 1 else define.Parts(got)
+            g = cotangents[0] if len(ends) == 1 else define.Parts(cotangents)
             recorded = record or serial in outer
             before = next_serial()
             if recorded:
@@ -254,14 +259,14 @@ def sweep(
 
 
 def choose_pull(
-    node: Tensor, own: Rule | None, rules: Rules
+    node: Tensor, rule: Rule | None, rules: Rules
 ) -> tuple[Any, tuple[Rules, ...]]:
     """Return the rule that holds at a node, and what it is given besides.
 
-    ``own`` stands in for that of the op, if it has one for reverse mode.
+    ``rule`` stands in for that of the op, if it has one for reverse mode.
     """
-    if own is not None and own.pull is not None:
-        return own.pull, (rules,)
+    if rule is not None and rule.pull is not None:
+        return rule.pull, (rules,)
     return node.op.pull, inner_rules(node.op, rules)
 
 
@@ -308,10 +313,12 @@ def needs_length(node: Tensor, error: Exception, ruled: bool) -> bool:
     return node._value is None and dims.has_dim(shapes)
 
 
-def refuse_nulls(made: Sequence[Any], of: Sequence[Any], word: str = "by") -> None:
+def refuse_nulls(
+    derivatives: Sequence[Any], sources: Sequence[Any], word: str = "by"
+) -> None:
     """Raise an error if a derivative holds one that cannot be computed."""
-    parts = [define.flatten_parts([g]) for g in made]
-    whose = [x for x, some in zip(of, parts, strict=True) for _ in some]
+    parts = [define.flatten_parts([g]) for g in derivatives]
+    whose = [x for x, some in zip(sources, parts, strict=True) for _ in some]
     flat = [part for some in parts for part in some]
     for found, x in zip(gradients.find_nulls(flat), whose, strict=True):
         if found is not None:

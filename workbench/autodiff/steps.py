@@ -137,22 +137,24 @@ def drop_cut_parts(
     OverrideError
         If a ``wrt`` lies inside a cut-out subgraph, or reaches it past its inputs.
     """
-    found = parts_among(rules)
-    if not found:
+    parts = parts_among(rules)
+    if not parts:
         return rules
-    asked = {x.serial: x for x in wrt}
-    gone: set[int] = set()
+    by_serial = {x.serial: x for x in wrt}
+    dropped: set[int] = set()
     checked: dict[int, bool] = {}
-    for serial, part in found.items():
+    for serial, part in parts.items():
         if id(part) not in checked:
             within = part.inside | part.passed
-            cut = any(s in within for s in (*asked, *stopped))
+            cut = any(s in within for s in (*by_serial, *stopped))
             if part.strict:
-                refuse_around(part, asked.values())
+                refuse_around(part, by_serial.values())
             checked[id(part)] = cut
         if checked[id(part)]:
-            gone.add(serial)
-    return {s: rule for s, rule in rules.items() if s not in gone} if gone else rules
+            dropped.add(serial)
+    return (
+        {s: rule for s, rule in rules.items() if s not in dropped} if dropped else rules
+    )
 
 
 def refuse_around(part: Part, wrt: Iterable[Tensor]) -> None:
@@ -251,25 +253,27 @@ def plan_steps(
     """
     varying = {x.serial for x in wrt}
     first = min(varying, default=0)
-    seen = {x.serial: x for x in outputs if isinstance(x, Tensor) and x.serial >= first}
+    nodes = {
+        x.serial: x for x in outputs if isinstance(x, Tensor) and x.serial >= first
+    }
     instead = parts_among(rules) if rules else None
     if instead:
-        seen = _plan_with_parts(seen, instead, first)
-    stack = list(seen.values()) if not instead and only is None else []
+        nodes = _plan_with_parts(nodes, instead, first)
+    stack = list(nodes.values()) if not instead and only is None else []
     pop, push = stack.pop, stack.append
     while stack:
         for x in pop().inputs:
             # The exact class first: this loop runs for every edge of a program.
             if type(x) is Tensor or isinstance(x, Tensor):
                 serial = x.serial
-                if serial >= first and serial not in seen:
-                    seen[serial] = x
+                if serial >= first and serial not in nodes:
+                    nodes[serial] = x
                     push(x)
     if only is not None:
-        seen = dict(only)
+        nodes = dict(only)
     steps = []
-    for serial in sorted(seen):
-        node = seen[serial]
+    for serial in sorted(nodes):
+        node = nodes[serial]
         if instead and serial != node.serial:
             continue  # a later output of a part
         mask, bit = 0, 1
@@ -292,21 +296,21 @@ def plan_steps(
 
 
 def _plan_with_parts(
-    seen: dict[int, Tensor], instead: Mapping[int, Part], first: int
+    roots: dict[int, Tensor], instead: Mapping[int, Part], first: int
 ) -> dict[int, Tensor]:
     """Return all that is between, as `plan_steps` finds it, with parts among it."""
-    found: dict[int, Tensor] = {}
-    stack = list(seen.values())
+    nodes: dict[int, Tensor] = {}
+    stack = list(roots.values())
     while stack:
         x = stack.pop()
-        if x.serial not in found:
+        if x.serial not in nodes:
             node = instead.get(x.serial, x)
             # A part is known by all its outputs, and walked over at the first.
-            found.update((y.serial, node) for y in ends_of(node))
+            nodes.update((y.serial, node) for y in ends_of(node))
             stack += [
                 i for i in node.inputs if isinstance(i, Tensor) and i.serial >= first
             ]
-    return found
+    return nodes
 
 
 def outer_steps(
@@ -324,16 +328,16 @@ def outer_steps(
         else:
             return set()
     first = min((x.serial for x in wrt), default=0)
-    known: dict[int, bool] = {}
+    live: dict[int, bool] = {}
 
     def is_recorded(x: object) -> bool:
         if not isinstance(x, Tensor):
             return False
-        if x.serial not in known:
-            known[x.serial] = is_live(x)
-        return known[x.serial]
+        if x.serial not in live:
+            live[x.serial] = is_live(x)
+        return live[x.serial]
 
-    found = {
+    recorded = {
         x.serial
         for x in wrt
         if any(is_recorded(i) for i in x.inputs) or x._value is None
@@ -342,8 +346,8 @@ def outer_steps(
     for node in walk.order_nodes(roots, first):
         for x in node.inputs:
             if isinstance(x, Tensor) and (
-                x.serial in found or (x.serial < first and is_recorded(x))
+                x.serial in recorded or (x.serial < first and is_recorded(x))
             ):
-                found.add(node.serial)
+                recorded.add(node.serial)
                 break
-    return found
+    return recorded

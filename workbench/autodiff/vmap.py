@@ -139,7 +139,7 @@ def leaf_axes(
     return axes
 
 
-def spread_axes(given: object, value: object, what: str) -> list[int | None]:
+def spread_axes(axes: object, value: object, what: str) -> list[int | None]:
     """Return one axis for each leaf of a nest; an axis holds for all leaves below it.
 
     >>> spread_axes({"w": 0, "b": None}, {"w": (1.0, 2.0), "b": 3.0}, "in_axes")
@@ -147,21 +147,21 @@ def spread_axes(given: object, value: object, what: str) -> list[int | None]:
     """
     if value is None:
         return []  # a nest without leaves
-    if given is None or (isinstance(given, int) and not isinstance(given, bool)):
-        return [given] * len(tree.flatten(value)[0])
+    if axes is None or (isinstance(axes, int) and not isinstance(axes, bool)):
+        return [axes] * len(tree.flatten(value)[0])
     parts = _children(value)
-    named = _children(given)
-    if parts is None or named is None or list(parts) != list(named):
+    axes_by_key = _children(axes)
+    if parts is None or axes_by_key is None or list(parts) != list(axes_by_key):
         shown = "an array" if parts is None else f"{type(value).__name__} of"
         keys = "" if parts is None else f" {', '.join(map(str, parts)) or 'nothing'}"
         raise UsageError(
-            f"vmap: {what}={given!r} does not fit {shown}{keys}. Give an axis, None,"
+            f"vmap: {what}={axes!r} does not fit {shown}{keys}. Give an axis, None,"
             " or axes nested as it is."
         )
     return [
         axis
         for key, part in parts.items()
-        for axis in spread_axes(named[key], part, what)
+        for axis in spread_axes(axes_by_key[key], part, what)
     ]
 
 
@@ -183,23 +183,25 @@ def batch_size(
     leaves: Sequence[Any], axes: Sequence[int | None], names: ArgumentNames
 ) -> int:
     """Return how many examples there are; all arguments must agree."""
-    found: dict[int, tuple[int, int]] = {}
+    sizes: dict[int, tuple[int, int]] = {}
     for i, (x, axis) in enumerate(zip(leaves, axes, strict=True)):
         if axis is not None:
-            found.setdefault(shape_of(x)[axis], (i, axis))
-    if not found:
+            sizes.setdefault(shape_of(x)[axis], (i, axis))
+    if not sizes:
         raise UsageError(
             "vmap: no argument has a batch axis. Give in_axes=0 for one that holds"
             " one example per row."
         )
-    if len(found) > 1:
-        told = [f"{names[i]} has {n} along axis {k}" for n, (i, k) in found.items()]
+    if len(sizes) > 1:
+        sizes_text = [
+            f"{names[i]} has {n} along axis {k}" for n, (i, k) in sizes.items()
+        ]
         raise ShapeError(
             f"vmap: the arguments hold different numbers of examples:"
-            f" {', '.join(told)}. Give all the same length along their"
+            f" {', '.join(sizes_text)}. Give all the same length along their"
             " batch axis, or in_axes=None for one that all examples share."
         )
-    return next(iter(found))
+    return next(iter(sizes))
 
 
 def move_to_front(x: Any, axis: int) -> Any:
