@@ -164,7 +164,7 @@ def override(
         Or an expression, such as ``"clip(d, -1, 1)"``, that is computed once for
         each input: ``g`` is the gradient that arrives, ``d`` what the true rule
         would pass on, ``x`` the input (``x0``, ``x1``, ... all of them), ``y`` the
-        output; `workbench.overrides.expression` has the grammar. Or the name of a
+        output; the page "Rules and formulas" has the grammar. Or the name of a
         registered rule, ``"safe_sqrt"`` or ``"safe_sqrt(eps=1e-6)"``: those of
         `workbench.rules` and your own (:func:`workbench.named_rule`). Or ``"true"``.
     jvp

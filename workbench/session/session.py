@@ -85,6 +85,11 @@ class Session:
     DtypeError
         If something in ``wrt`` is of integer dtype.
 
+    Notes
+    -----
+    Gradients are computed under the ``np.errstate`` of the moment when the session was
+    made or last changed, not of that when they are read.
+
     Examples
     --------
     >>> import numpy as np, workbench as wb

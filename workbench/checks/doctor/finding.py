@@ -88,8 +88,8 @@ class Finding:
     Attributes
     ----------
     kind
-        What it is, ``"infinite-slope"`` for example; `KINDS` in
-        `workbench.checks.doctor.finding` says what each means.
+        What it is, ``"infinite-slope"`` for example; the page "What the doctor finds"
+        lists what each means.
     severity
         ``"error"``: the result is wrong or not finite. ``"warning"``: it is likely
         not what was meant. ``"note"``: good to know.

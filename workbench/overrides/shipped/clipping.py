@@ -287,7 +287,7 @@ def formula(text: str) -> str:
     """Return a gradient by a formula of ``g``, ``d``, ``x`` and ``y``.
 
     The text itself, once it has been read: an error comes here, and not where it is
-    attached. The language is that of `workbench.overrides.expression`.
+    attached. The page "Rules and formulas" has the language.
 
     Parameters
     ----------
