@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from workbench.autodiff import derivatives
 from workbench.core import blame, types
 from workbench.core.op import Op
 from workbench.core.tensor import Tensor, admit, apply
+from workbench.core.types import Array, ArrayLike
 from workbench.errors import DtypeError, ShapeError, UsageError
 from workbench.ops import gradients
 from workbench.ops.define import shape_of
@@ -18,10 +19,13 @@ from workbench.ops.elementwise import stop_gradient
 from workbench.ops.gradients import CLIP, SCALE, ZERO
 from workbench.overrides.override import Override
 
+#: Of a Tensor a Tensor, of an array an array.
+T = TypeVar("T")
+
 
 def grad(
     cost: Tensor | None,
-    wrt: Any,
+    wrt: object,
     consider_constant: Iterable[Tensor] | None = None,
     disconnected_inputs: str = "raise",
     add_names: bool = True,
@@ -181,13 +185,13 @@ def subgraph_grad(
     return total[:count], total[count:], *parts
 
 
-def _as_list(given: Any, what: str) -> list[Tensor]:
+def _as_list(given: Tensor | Iterable[object], what: str) -> list[Tensor]:
     if isinstance(given, Tensor):
         return [given]
     return [derivatives.check_expression(x, "subgraph_grad", what) for x in given]
 
 
-def format_as(use_list: bool, use_tuple: bool, outputs: Any) -> Any:
+def format_as(use_list: bool, use_tuple: bool, outputs: object) -> Any:
     """Return results as a list, as a tuple, or as they are.
 
     Parameters
@@ -215,16 +219,15 @@ def format_as(use_list: bool, use_tuple: bool, outputs: Any) -> Any:
         raise UsageError(
             "format_as: use_list and use_tuple are both true. Choose one of them."
         )
-    many = isinstance(outputs, (list, tuple))
+    results = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
     if use_list or use_tuple:
-        items = outputs if many else [outputs]
-        return list(items) if use_list else tuple(items)
-    if many and len(outputs) != 1:
+        return results if use_list else tuple(results)
+    if len(results) != 1:
         raise UsageError(
-            f"format_as: {len(outputs)} results do not make one. Write use_list=True"
+            f"format_as: {len(results)} results do not make one. Write use_list=True"
             " or use_tuple=True."
         )
-    return outputs[0] if many else outputs
+    return results[0]
 
 
 # What stands in an expression, changes nothing in its value, and shapes its gradient.
@@ -234,7 +237,7 @@ def format_as(use_list: bool, use_tuple: bool, outputs: Any) -> Any:
 # program, see :func:`workbench.override`.
 
 
-def zero_grad(x: Any) -> Any:
+def zero_grad(x: T) -> T:
     """Return the same values, through which a gradient of zero flows back.
 
     Parameters
@@ -260,7 +263,7 @@ def zero_grad(x: Any) -> Any:
     return apply(ZERO, (admit(x),)) if _has_tensor(x) else x
 
 
-def consider_constant(x: Any) -> Any:
+def consider_constant(x: T) -> T:
     """Return `zero_grad` of x; old programs use this name.
 
     Parameters
@@ -279,7 +282,7 @@ def consider_constant(x: Any) -> Any:
     return zero_grad(x)
 
 
-def disconnected_grad(x: Any) -> Any:
+def disconnected_grad(x: T) -> T:
     """Return the same values, with no way back to x: :func:`workbench.stop_gradient`.
 
     Unlike through `zero_grad` no gradient is computed for what lies behind. Where all
@@ -305,10 +308,11 @@ def disconnected_grad(x: Any) -> Any:
     ... ) is None
     True
     """
-    return stop_gradient(x)
+    stopped: T = stop_gradient(x)
+    return stopped
 
 
-def grad_clip(x: Any, lower_bound: Any, upper_bound: Any) -> Any:
+def grad_clip(x: T, lower_bound: ArrayLike, upper_bound: ArrayLike) -> T:
     """Return the same values, whose gradient is clipped entry by entry.
 
     Parameters
@@ -363,7 +367,7 @@ def grad_clip(x: Any, lower_bound: Any, upper_bound: Any) -> Any:
     return apply(CLIP, (admit(x), low, high)) if _has_tensor(x, low, high) else x
 
 
-def grad_scale(x: Any, multiplier: Any) -> Any:
+def grad_scale(x: T, multiplier: ArrayLike) -> T:
     """Return the same values, whose gradient is multiplied.
 
     Parameters
@@ -397,11 +401,11 @@ def grad_scale(x: Any, multiplier: Any) -> Any:
     return apply(SCALE, (admit(x), by)) if _has_tensor(x, by) else x
 
 
-def _has_tensor(*operands: Any) -> bool:
+def _has_tensor(*operands: object) -> bool:
     return any(isinstance(x, Tensor) for x in operands)
 
 
-def _refuse_broadcast(x: Any, setting: Any, name: str, what: str) -> None:
+def _refuse_broadcast(x: object, setting: Array, name: str, what: str) -> None:
     """Refuse a setting of a larger shape than that of x."""
     have, want = shape_of(setting), types.spec_of(x).shape
     if len(have) > len(want) or any(
@@ -417,7 +421,7 @@ def _refuse_broadcast(x: Any, setting: Any, name: str, what: str) -> None:
 # Gradients that cannot be computed, and say why: what a rule may return for one.
 
 
-def grad_undefined(op: Any, x_pos: int, x: Any, comment: str = "") -> Any:
+def grad_undefined(op: object, x_pos: int, x: ArrayLike, comment: str = "") -> Tensor:
     """Return a gradient that mathematics does not define, for a rule to return.
 
     Parameters
@@ -455,7 +459,9 @@ def grad_undefined(op: Any, x_pos: int, x: Any, comment: str = "") -> Any:
     return gradients.make_null("undefined", _name(op), x_pos, x, comment)
 
 
-def grad_not_implemented(op: Any, x_pos: int, x: Any, comment: str = "") -> Any:
+def grad_not_implemented(
+    op: object, x_pos: int, x: ArrayLike, comment: str = ""
+) -> Tensor:
     """Return a gradient that nobody has written, for a rule to return.
 
     The error, where something is computed of it, is a `GradNotImplementedError`, which
@@ -487,7 +493,7 @@ def grad_not_implemented(op: Any, x_pos: int, x: Any, comment: str = "") -> Any:
     return gradients.make_null("not implemented", _name(op), x_pos, x, comment)
 
 
-def _name(op: Any) -> str:
+def _name(op: object) -> str:
     if isinstance(op, Op):
         return op.name
     return op if isinstance(op, str) else str(getattr(op, "name", op))

@@ -10,9 +10,9 @@ from workbench.core.tensor import Tensor
 
 
 def Lop(
-    f: Any,
-    wrt: Any,
-    eval_points: Any,
+    f: object,
+    wrt: object,
+    eval_points: object,
     consider_constant: Iterable[Tensor] | None = None,
     disconnected_inputs: str = "raise",
     return_disconnected: str = "zero",
@@ -59,9 +59,9 @@ def Lop(
 
 
 def Rop(
-    f: Any,
-    wrt: Any,
-    eval_points: Any,
+    f: object,
+    wrt: object,
+    eval_points: object,
     disconnected_outputs: str = "raise",
     return_disconnected: str = "zero",
 ) -> Any:
@@ -113,9 +113,9 @@ def Rop(
 
 
 def pullback(
-    f: Any,
-    wrt: Any,
-    cotangents: Any,
+    f: object,
+    wrt: object,
+    cotangents: object,
     consider_constant: Iterable[Tensor] | None = None,
     disconnected_inputs: str = "raise",
     return_disconnected: str = "zero",
@@ -147,9 +147,9 @@ def pullback(
 
 
 def pushforward(
-    f: Any,
-    wrt: Any,
-    tangents: Any,
+    f: object,
+    wrt: object,
+    tangents: object,
     disconnected_outputs: str = "raise",
     return_disconnected: str = "zero",
 ) -> Any:
@@ -182,8 +182,8 @@ def pushforward(
 
 
 def jacobian(
-    expression: Any,
-    wrt: Any,
+    expression: object,
+    wrt: object,
     consider_constant: Iterable[Tensor] | None = None,
     disconnected_inputs: str = "raise",
 ) -> Any:
@@ -221,7 +221,7 @@ def jacobian(
 
 def hessian(
     cost: Tensor,
-    wrt: Any,
+    wrt: object,
     consider_constant: Iterable[Tensor] | None = None,
     disconnected_inputs: str = "raise",
     *,
@@ -268,8 +268,8 @@ def hessian(
 
 def hessian_vector_product(
     cost: Tensor,
-    wrt: Any,
-    p: Any,
+    wrt: object,
+    p: object,
     consider_constant: Iterable[Tensor] | None = None,
     disconnected_inputs: str = "raise",
 ) -> Any:

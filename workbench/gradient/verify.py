@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from workbench.autodiff.jacobian import vjp
 from workbench.checks.differences import RTOL, perturb_entry, slope
@@ -17,6 +18,7 @@ from workbench.core import tree
 from workbench.core.arguments import check_arguments
 from workbench.core.tensor import Tensor, value_of
 from workbench.core.trace import check_function, record
+from workbench.core.types import ArrayLike
 from workbench.errors import DtypeError, NonScalarOutputError, UsageError
 from workbench.errors import GradientError as WrongGradient
 
@@ -68,13 +70,13 @@ class numeric_grad:
     def __init__(
         self,
         f: Callable[..., Any],
-        pt: Any,
+        pt: ArrayLike | Sequence[ArrayLike],
         eps: float | None = None,
-        out_type: Any = None,
+        out_type: npt.DTypeLike | None = None,
     ) -> None:
         check_function(f, "numeric_grad")
-        single = not isinstance(pt, (list, tuple))
-        arrays = [np.asarray(x) for x in ([pt] if single else pt)]
+        points = pt if isinstance(pt, (list, tuple)) else [pt]
+        arrays = [np.asarray(x) for x in points]
         for i, x in enumerate(arrays):
             if x.dtype.kind not in "fc":
                 raise DtypeError(
@@ -110,7 +112,7 @@ class numeric_grad:
         #: What each entry may be off by.
         self.uncertain = [error for _, error in found]
         self._each = [g for g, _ in found]
-        self.gf: Any = self._each[0] if single else self._each
+        self.gf: Any = self._each if points is pt else self._each[0]
 
     @staticmethod
     def abs_rel_err(a: Any, b: Any) -> tuple[Any, Any]:
@@ -200,7 +202,7 @@ def evaluate_array(f: Callable[..., Any], arrays: Sequence[Any]) -> Any:
     return as_array(f(*arrays))
 
 
-def as_array(x: Any) -> Any:
+def as_array(x: object) -> Any:
     """Return the array that an expression is, or anything else as it is."""
     return x.eval() if isinstance(x, Tensor) else x
 
@@ -278,7 +280,7 @@ class GradientError(WrongGradient):
             abs_tol=abs_tol, rel_tol=rel_tol,
         )  # fmt: skip
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[Any, ...]:
         six = self.arg, self.err_pos, self.abs_err, self.rel_err, self.abs_tol
         return type(self), (*six, self.rel_tol, str(self))
 
@@ -291,7 +293,7 @@ MODES = (
 )  # fmt: skip
 
 
-def check_mode(mode: Any, name: str) -> None:
+def check_mode(mode: object, name: str) -> None:
     """Refuse the name of a mode that there never was; modes have no effect here."""
     if isinstance(mode, str) and mode not in MODES:
         raise UsageError(
@@ -306,10 +308,10 @@ def verify_grad(
     n_tests: int = 2,
     rng: Any = None,
     eps: float | None = None,
-    out_type: Any = None,
+    out_type: npt.DTypeLike | None = None,
     abs_tol: float | None = None,
     rel_tol: float | None = None,
-    mode: Any = None,
+    mode: object = None,
     cast_to_output_type: bool = False,
     no_debug_ref: bool = True,
 ) -> None:
@@ -398,9 +400,9 @@ def verify_grad(
             made = record(lambda leaves: fun(*leaves), list(moved))
             total: Any = 0.0
             for u, part in zip(weights, made.outputs, strict=True):
-                held = value_of(part)  # None where it reads a symbol or a shared value
-                held = as_array(part if held is None else held)
-                total = total + np.sum(u * np.asarray(held))
+                value = value_of(part)  # None where it reads a symbol or a shared value
+                value = as_array(part if value is None else value)
+                total = total + np.sum(u * np.asarray(value))
             return np.real(total) if complex_output else total
 
         # vjp takes a cotangent in the dtype of the output.
@@ -415,7 +417,7 @@ def verify_grad(
         _compare(numeric_grad(projected, arrays, eps), claimed, tolerances, seed)
 
 
-def _draw_projection(rng: Any, y: Array, narrow: bool) -> Any:
+def _draw_projection(rng: Any, y: Array, narrow: bool) -> Array:
     """Return a projection with weights between 0.5 and 1.5: none vanishes."""
     draw = rng.random if hasattr(rng, "random") else rng.random_sample
     u = np.asarray(draw(y.shape)) + 0.5
@@ -456,7 +458,7 @@ def _compare(
         )
 
 
-def _format_place(at: int, array: Any) -> tuple[int, ...]:
+def _format_place(at: int, array: Array) -> tuple[int, ...]:
     """Return the entry at a flat position."""
     return tuple(map(int, np.unravel_index(at, array.shape)))
 
@@ -464,8 +466,8 @@ def _format_place(at: int, array: Any) -> tuple[int, ...]:
 def _error_text(
     arg: int,
     at: int,
-    claimed: Any,
-    measured: Any,
+    claimed: Array,
+    measured: Array,
     abs_err: float,
     rel_err: float,
     tolerances: tuple[float, float],

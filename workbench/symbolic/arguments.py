@@ -17,7 +17,7 @@ from workbench.core import blame, dims, tree, types
 from workbench.core.shared import Shared, copy_state, matches_lengths, refuse_sparse
 from workbench.core.tensor import IDENTITY, Tensor
 from workbench.core.trace import is_live
-from workbench.core.types import Spec
+from workbench.core.types import Array, Spec
 from workbench.errors import DtypeError, ShapeError, TraceError, UsageError
 
 
@@ -30,7 +30,7 @@ class Input(NamedTuple):
     tree: tree.Tree
 
 
-def is_symbol(x: Any) -> bool:
+def is_symbol(x: object) -> bool:
     """Return whether it is a leaf without a value, which a function may be given."""
     return (
         isinstance(x, Tensor)
@@ -49,7 +49,7 @@ def quote_symbol(x: Tensor, position: int | None = None) -> str:
     return f"{place.strip()} {types.spec_of(x)}{blame.quote_site(x.site)}".strip()
 
 
-def as_pairs(given: Any, what: str, example: str) -> Iterator[tuple[Any, Any]]:
+def as_pairs(given: object, what: str, example: str) -> Iterator[tuple[Any, Any]]:
     """Return the items of a mapping, or of a sequence of pairs."""
     if given is None:
         return
@@ -74,7 +74,7 @@ def as_pairs(given: Any, what: str, example: str) -> Iterator[tuple[Any, Any]]:
 class Signature:
     """The arguments of a function, and how a call becomes one array per symbol."""
 
-    def __init__(self, inputs: Any, defaults: Any, name: str) -> None:
+    def __init__(self, inputs: object, defaults: object, name: str) -> None:
         self.function = name
         self.inputs = _as_inputs(inputs)
         self.symbols = [x for one in self.inputs for x in one.symbols]
@@ -171,17 +171,17 @@ class Signature:
             )
         return given
 
-    def _leaves(self, one: Input, value: Any) -> list[Any]:
+    def _leaves(self, one: Input, value: object) -> list[Any]:
         """Return the arrays of one argument, nested as its symbols are."""
         if one.tree is _BARE:
             return [value]
         try:
             return one.tree.leaves(value)
         except ValueError as error:
-            told = tree.describe_difference(one.tree, tree.flatten(value)[1])
+            difference = tree.describe_difference(one.tree, tree.flatten(value)[1])
             raise UsageError(
                 f"{self.function}: {one.name or 'an argument'} is nested otherwise than"
-                f" its symbols are: {told}. Give one array for each symbol."
+                f" its symbols are: {difference}. Give one array for each symbol."
             ) from error
 
 
@@ -191,7 +191,7 @@ _BARE = tree.flatten(0.0)[1]
 WHOLE = [np.dtype(kind) for kind in (bool, np.int64, np.float64, np.complex128)]
 
 
-def _as_inputs(inputs: Any) -> list[Input]:
+def _as_inputs(inputs: object) -> list[Input]:
     """Return the arguments, from what `function` was given as its inputs."""
     if isinstance(inputs, Tensor):
         inputs = [inputs]
@@ -222,7 +222,7 @@ def _as_inputs(inputs: Any) -> list[Input]:
     return made
 
 
-def _check_symbol(x: Any) -> None:
+def _check_symbol(x: object) -> None:
     if is_symbol(x):
         return
     if not isinstance(x, Tensor):
@@ -239,7 +239,7 @@ def _check_symbol(x: Any) -> None:
     raise UsageError(f"the input {shown} {why}. {cure}")
 
 
-def _describe_argument(x: Any) -> str:
+def _describe_argument(x: object) -> str:
     if isinstance(x, Tensor):
         return blame.describe(x) + blame.quote_site(x.site)
     return blame.shorten(repr(x))
@@ -264,7 +264,7 @@ def _make_checker(x: Tensor, position: int) -> Callable[[Any], Any]:
     return check
 
 
-def _defer_symbol(value: Tensor, spec: Spec, name: str) -> Any:
+def _defer_symbol(value: Tensor, spec: Spec, name: str) -> Array:
     """Return a Tensor for a symbol whose known lengths are checked at run time."""
     have, want = value.shape, spec.shape
     late = [i for i, n in enumerate(have) if not isinstance(n, int)]

@@ -12,7 +12,7 @@ import keyword
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -78,7 +78,7 @@ def copy_aliases(arrays: Sequence[Any], others: Iterable[Any]) -> list[Any]:
 _NUMBERS = (np.number, np.bool_, *WEAK_TYPES)
 
 
-def _memory_owner(x: Any) -> int:
+def _memory_owner(x: object) -> int:
     """Return the object at the bottom of a view: two with the same one share memory."""
     while (base := getattr(x, "base", None)) is not None:
         x = base
@@ -127,9 +127,9 @@ class _Code:
         return self.code
 
 
-def _is_python_nest(nested: Any) -> bool:
+def _is_python_nest(nested: object) -> bool:
     """Return whether a nest is of Python's own containers, whose text is code."""
-    stack = [nested]
+    stack: list[Any] = [nested]
     while stack:
         x = stack.pop()
         if type(x) is dict:
@@ -151,12 +151,12 @@ UNUSED = ("raise", "warn", "ignore")
 
 
 def function(
-    inputs: Any,
-    outputs: Any,
+    inputs: object,
+    outputs: object,
     *,
-    updates: Any = None,
-    givens: Any = None,
-    defaults: Any = None,
+    updates: object = None,
+    givens: object = None,
+    defaults: object = None,
     on_unused_input: str = "raise",
     name: str | None = None,
     backend: str = "numpy",
@@ -388,7 +388,7 @@ class Function:
         return None if self._tree is None else self._tree(results)
 
     def copy(
-        self, *, swap: Any = None, updates: bool = True, name: str | None = None
+        self, *, swap: object = None, updates: bool = True, name: str | None = None
     ) -> Function:
         """Return the same function, on other shared values, or without its updates.
 
@@ -431,7 +431,7 @@ class Function:
             " f.copy(swap={w: other}) is the same function on others."
         )
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> NoReturn:
         raise TypeError(
             f"{self!r} cannot be pickled. Keep the code that makes it, and what its"
             " shared values hold (w.get_value()); f.source is NumPy that runs on its"
@@ -503,14 +503,14 @@ class Function:
         )
 
 
-def _as_list(names: Any) -> str:
+def _as_list(names: Iterable[object]) -> str:
     return ", ".join(map(repr, names))
 
 
 # `expression.eval`: a function made once per expression, and called.
 
 
-def evaluate(y: Tensor, values: Any, named: Mapping[str, Any]) -> Any:
+def evaluate(y: Tensor, values: object, named: Mapping[str, Any]) -> Any:
     """Return the value of an expression, as `Tensor.eval` describes."""
     if y._value is not None:
         return y.value

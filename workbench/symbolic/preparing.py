@@ -16,6 +16,7 @@ from workbench.core.dims import Dim
 from workbench.core.graph import Graph
 from workbench.core.shared import Shared, fits_dtype, refuse_sparse
 from workbench.core.tensor import IDENTITY, Tensor, admit
+from workbench.core.types import Shape
 from workbench.errors import (
     DtypeError,
     MissingInputError,
@@ -32,7 +33,7 @@ def is_leaf(x: Tensor) -> bool:
     return x.op is IDENTITY and not x.inputs and x._value is None
 
 
-def as_output(y: Any) -> Any:
+def as_output(y: object) -> Any:
     """Return an output: an expression, or a constant as an array of its own."""
     if isinstance(y, Tensor):
         return y
@@ -48,7 +49,7 @@ def as_output(y: Any) -> Any:
     return y if hasattr(y, "dtype") else np.asarray(y)[()]
 
 
-def check_updates(updates: Any) -> dict[Shared, Any]:
+def check_updates(updates: object) -> dict[Shared, Any]:
     """Return the updates by shared value, each of which has one."""
     found: dict[Shared, Any] = {}
     for x, new in as_pairs(updates, "updates", "{w: w - step}"):
@@ -65,7 +66,7 @@ def check_updates(updates: Any) -> dict[Shared, Any]:
     return found
 
 
-def fit_update(new: Any, x: Shared) -> Any:
+def fit_update(new: object, x: Shared) -> Any:
     """Return the new value of a shared one, in its dtype."""
     if not isinstance(new, Tensor) or x.spec.dtype == object:
         return new
@@ -85,7 +86,7 @@ def fit_update(new: Any, x: Shared) -> Any:
     return new if new.dtype == x.dtype else new.astype(x.dtype)
 
 
-def _may_match(shape: Any, other: Any) -> bool:
+def _may_match(shape: Shape, other: Shape) -> bool:
     """Return whether two shapes agree where both are known."""
     return len(shape) == len(other) and all(
         m == n
@@ -94,7 +95,7 @@ def _may_match(shape: Any, other: Any) -> bool:
     )
 
 
-def replace_symbols(outputs: list[Any], givens: Any) -> list[Any]:
+def replace_symbols(outputs: list[Any], givens: object) -> list[Any]:
     """Return the outputs with some Tensors replaced, all at once."""
     new: dict[Tensor, Any] = {}
     for x, value in as_pairs(givens, "givens", "{x: new}"):
@@ -112,14 +113,14 @@ def replace_symbols(outputs: list[Any], givens: Any) -> list[Any]:
     return Graph([*new], outputs).run([*new.values()])
 
 
-def check_swaps(swap: Any, known: set[Shared]) -> dict[Tensor, Any]:
+def check_swaps(swap: object, readable: set[Shared]) -> dict[Tensor, Any]:
     """Return the pairs of shared values and their replacements, checked."""
     found: dict[Tensor, Any] = {}
     for x, other in as_pairs(swap, "swap", "{w: other}"):
         for one in (x, other):
             if not isinstance(one, Shared):
                 raise UsageError(f"swap: {one!r} is not a shared value.")
-        if x not in known:
+        if x not in readable:
             raise UsageError(
                 f"swap: the function neither reads nor writes {x.describe()}."
             )

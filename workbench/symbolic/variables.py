@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from workbench.core import source, types
 from workbench.core.blame import shorten
@@ -23,7 +24,7 @@ from workbench.core.shared import (
     refuse_sparse,
 )
 from workbench.core.tensor import Tensor, make_leaf
-from workbench.core.types import Spec
+from workbench.core.types import ArrayLike, Spec
 from workbench.errors import DtypeError, ShapeError, UsageError
 
 Shape = Sequence[Any]
@@ -32,7 +33,7 @@ Shape = Sequence[Any]
 def tensor(
     name: str | None = None,
     *,
-    dtype: Any = np.float64,
+    dtype: npt.DTypeLike = np.float64,
     shape: Shape,
 ) -> Tensor:
     """Return a symbol of any rank.
@@ -76,7 +77,7 @@ def check_symbol_name(name: object) -> str | None:
     raise UsageError(f"a symbol's name is a text, not {name!r}: wb.scalar('x').")
 
 
-def _dtype(dtype: Any, name: str | None) -> np.dtype[Any]:
+def _dtype(dtype: npt.DTypeLike, name: str | None) -> np.dtype[Any]:
     try:
         made: np.dtype[Any] = np.dtype(dtype)
     except TypeError as error:
@@ -116,7 +117,7 @@ def as_shape(made: Tensor, shape: Shape) -> tuple[Any, ...]:
     )
 
 
-def scalar(name: str | None = None, *, dtype: Any = np.float64) -> Tensor:
+def scalar(name: str | None = None, *, dtype: npt.DTypeLike = np.float64) -> Tensor:
     """Return a symbol for one number.
 
     Parameters
@@ -137,7 +138,10 @@ def scalar(name: str | None = None, *, dtype: Any = np.float64) -> Tensor:
 
 
 def vector(
-    name: str | None = None, *, dtype: Any = np.float64, shape: Shape | None = None
+    name: str | None = None,
+    *,
+    dtype: npt.DTypeLike = np.float64,
+    shape: Shape | None = None,
 ) -> Tensor:
     """Return a symbol for an array of one axis, of unknown length unless given.
 
@@ -160,7 +164,10 @@ def vector(
 
 
 def matrix(
-    name: str | None = None, *, dtype: Any = np.float64, shape: Shape | None = None
+    name: str | None = None,
+    *,
+    dtype: npt.DTypeLike = np.float64,
+    shape: Shape | None = None,
 ) -> Tensor:
     """Return a symbol for an array of two axes, of unknown lengths unless given.
 
@@ -183,7 +190,11 @@ def matrix(
 
 
 def _make_symbol(
-    name: str | None, dtype: Any, shape: Any, rank: int, kind: str
+    name: str | None,
+    dtype: npt.DTypeLike,
+    shape: int | Shape | None,
+    rank: int,
+    kind: str,
 ) -> Tensor:
     if shape is None:
         shape = (None,) * rank
@@ -197,7 +208,9 @@ def _make_symbol(
     return tensor(name, dtype=dtype, shape=shape)
 
 
-def scalars(*names: str | Sequence[str], dtype: Any = np.float64) -> tuple[Any, ...]:
+def scalars(
+    *names: str | Sequence[str], dtype: npt.DTypeLike = np.float64
+) -> tuple[Tensor, ...]:
     """Make several number symbols, from names in one text or as separate arguments.
 
     Parameters
@@ -217,7 +230,9 @@ def scalars(*names: str | Sequence[str], dtype: Any = np.float64) -> tuple[Any, 
     return _make_symbols(scalar, names, dtype)
 
 
-def vectors(*names: str | Sequence[str], dtype: Any = np.float64) -> tuple[Any, ...]:
+def vectors(
+    *names: str | Sequence[str], dtype: npt.DTypeLike = np.float64
+) -> tuple[Tensor, ...]:
     """Make several vector symbols of unknown lengths.
 
     Parameters
@@ -237,7 +252,9 @@ def vectors(*names: str | Sequence[str], dtype: Any = np.float64) -> tuple[Any, 
     return _make_symbols(vector, names, dtype)
 
 
-def matrices(*names: str | Sequence[str], dtype: Any = np.float64) -> tuple[Any, ...]:
+def matrices(
+    *names: str | Sequence[str], dtype: npt.DTypeLike = np.float64
+) -> tuple[Tensor, ...]:
     """Make several matrix symbols of unknown lengths.
 
     Parameters
@@ -258,8 +275,10 @@ def matrices(*names: str | Sequence[str], dtype: Any = np.float64) -> tuple[Any,
 
 
 def _make_symbols(
-    make: Callable[..., Tensor], names: Sequence[str | Sequence[str]], dtype: Any
-) -> tuple[Any, ...]:
+    make: Callable[..., Tensor],
+    names: Sequence[str | Sequence[str]],
+    dtype: npt.DTypeLike,
+) -> tuple[Tensor, ...]:
     found: list[Any] = []
     for part in names:
         if isinstance(part, str):
@@ -273,7 +292,7 @@ def _make_symbols(
     return tuple(make(name, dtype=dtype) for name in found)
 
 
-def as_numbers(value: Any, what: str) -> Any:
+def as_numbers(value: ArrayLike, what: str) -> np.ndarray[Any, Any]:
     """Return an array of what is given, a nest of lists say."""
     refuse_sparse(value, what)
     try:
@@ -285,7 +304,9 @@ def as_numbers(value: Any, what: str) -> Any:
         ) from error
 
 
-def constant(value: Any, name: str | None = None, *, dtype: Any = None) -> Tensor:
+def constant(
+    value: ArrayLike, name: str | None = None, *, dtype: npt.DTypeLike | None = None
+) -> Tensor:
     """Return a Tensor that holds a value, and never another.
 
     Parameters
@@ -325,7 +346,7 @@ def shared(
     name: str | None = None,
     *,
     shape: Sequence[int | None] | None = None,
-    dtype: Any = None,
+    dtype: npt.DTypeLike | None = None,
     borrow: bool = False,
 ) -> Shared:
     """Return a value that functions share, and keep from one call to the next.
