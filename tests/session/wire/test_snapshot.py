@@ -396,7 +396,9 @@ def test_angles_are_exact_when_small() -> None:
 # Size
 
 
-def test_a_large_program_is_a_picture_in_seconds() -> None:
+def test_a_large_program_is_a_picture_of_few_strings(
+    measured: Callable[[str], None],
+) -> None:
     def chain(x: Any) -> Any:
         for _ in range(33_000):
             x = np.sin(x) * 1.01 + 0.1
@@ -407,13 +409,14 @@ def test_a_large_program_is_a_picture_in_seconds() -> None:
     start = time.perf_counter()
     shown = take_snapshot(made)
     seconds = time.perf_counter() - start
-    print(f"snapshot of {shown.header['nodes']:,} nodes: {seconds:.2f} s")
+    measured(f"snapshot of {shown.header['nodes']:,} nodes: {seconds:.2f} s")
     assert shown.header["nodes"] > 99_000
     assert len(shown.header["strings"]) < 20
-    assert seconds < 20
 
 
-def test_a_snapshot_of_a_hundred_ops_takes_milliseconds() -> None:
+def test_a_snapshot_follows_each_override_of_a_hundred_ops(
+    measured: Callable[[str], None],
+) -> None:
     def chain(x: Any) -> Any:
         for _ in range(50):
             x = np.tanh(x) * 1.01
@@ -426,10 +429,11 @@ def test_a_snapshot_of_a_hundred_ops_takes_milliseconds() -> None:
     for k in range(5):
         made.override("tanh", f"clip(d, -1, {k + 1})", replacing=1)
         start = time.perf_counter()
-        take_snapshot(made)
+        shown = take_snapshot(made)
         best = min(best, time.perf_counter() - start)
-    print(f"snapshot after an override, 101 nodes of 569×16: {best * 1e3:.2f} ms")
-    assert best < 0.1
+        (one,) = shown.header["overrides"]
+        assert one["rule"] == f"clip(d, -1, {k + 1})"
+    measured(f"snapshot after an override, 101 nodes of 569×16: {best * 1e3:.2f} ms")
 
 
 def test_inputs_of_the_golden_program_are_those_written() -> None:
