@@ -4,7 +4,7 @@
  * what is only good to know, where it can be read.
  */
 
-import { type IVerdict, foremost, isAlarming } from '../model/verdicts';
+import { type IVerdict, gravestFinding, isAlarming } from '../model/verdicts';
 import type { Detail, IFrame } from './frame';
 import { shortNumber } from './looks';
 import type { ITheme } from './theme';
@@ -68,7 +68,7 @@ export function marksOn(verdict: IVerdict): IMark[] {
     const words = wrong > 1 ? `${wrong} wrong` : `${shortNumber(ratio)}×`;
     marks.push({ look: 'wrong', sign: '✗', words, stale });
   }
-  const first = foremost(findings);
+  const first = gravestFinding(findings);
   if (first !== null) {
     const more = findings.length > 1 ? ` +${findings.length - 1}` : '';
     marks.push({

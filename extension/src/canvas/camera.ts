@@ -6,13 +6,13 @@ import {
   type IRect,
   type ISize,
   type IView,
-  between,
-  centred,
-  fitted,
-  kept,
-  opening,
-  toPage,
-  visible,
+  blendViews,
+  centreView,
+  fitView,
+  keepInSight,
+  openingView,
+  rectOnPage,
+  visibleBounds,
   zoomAt
 } from './viewport';
 
@@ -73,11 +73,11 @@ export class Camera {
       this._placed = true;
       this._motion.stop();
       this.view = this._all
-        ? fitted(bounds, this.size)
-        : opening(bounds, this.size, middle);
+        ? fitView(bounds, this.size)
+        : openingView(bounds, this.size, middle);
     }
     if (this._motion.running(now)) {
-      this.view = between(this._from, this._to, this._motion.at(now));
+      this.view = blendViews(this._from, this._to, this._motion.at(now));
     } else if (this._motion.begun) {
       this.view = this._to;
       this._motion.stop();
@@ -95,7 +95,7 @@ export class Camera {
 
   /** Move by a wheel, as far as there is picture; false if there is none. */
   scroll(dx: number, dy: number): boolean {
-    const seen = visible(this.view, this.size);
+    const seen = visibleBounds(this.view, this.size);
     const { scale } = this.view;
     const margin = MARGIN / 2;
     const limit = (way: number, before: number, after: number): number =>
@@ -124,7 +124,7 @@ export class Camera {
   /** Show all of it, and go on doing so when the page changes its size. */
   fit(): void {
     if (this._placed) {
-      this.go(fitted(this._bounds, this.size), true);
+      this.go(fitView(this._bounds, this.size), true);
     }
     this._home = true;
     this._all = true;
@@ -136,12 +136,12 @@ export class Camera {
     const scale = Math.max(this.view.scale, LEGIBLE);
     const x = card.x + card.width / 2;
     const y = card.y + card.height / 2;
-    this.go(centred({ ...this.view, scale }, this.size, x, y), true);
+    this.go(centreView({ ...this.view, scale }, this.size, x, y), true);
   }
 
   /** Whether all of a card is in sight, where the view is or is going. */
   sees(card: IRect): boolean {
-    const { left, top, right, bottom } = visible(this._target(), this.size);
+    const { left, top, right, bottom } = visibleBounds(this._target(), this.size);
     return (
       card.x >= left &&
       card.y >= top &&
@@ -152,13 +152,13 @@ export class Camera {
 
   /** Bring a point to the middle at once. */
   jump(x: number, y: number): void {
-    this.go(centred(this.view, this.size, x, y), false);
+    this.go(centreView(this.view, this.size, x, y), false);
   }
 
   /** Move no further than it takes to see a card. */
   reveal(card: IRect): void {
     const view = this._target();
-    const rect = toPage(view, card);
+    const rect = rectOnPage(view, card);
     const into = (start: number, length: number, room: number): number =>
       start >= EDGE && start + length <= room - EDGE
         ? 0
@@ -179,7 +179,7 @@ export class Camera {
   follow(dx: number, dy: number, bounds: IBounds): { dx: number; dy: number } {
     const { scale, x, y } = this.view;
     this._bounds = bounds;
-    this.view = kept(
+    this.view = keepInSight(
       { scale, x: x + dx * scale, y: y + dy * scale },
       bounds,
       this.size
@@ -191,7 +191,7 @@ export class Camera {
     this._home = false;
     this._all = false;
     this._placed = true;
-    const to = kept(view, this._bounds, this.size);
+    const to = keepInSight(view, this._bounds, this.size);
     this._motion.stop();
     if (softly && this._soft()) {
       this._from = this.view;

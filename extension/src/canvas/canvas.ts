@@ -16,7 +16,7 @@ import { Keyboard } from './keyboard';
 import { Scene } from './scene';
 import { Picture } from './surface';
 import { Tooltip } from './tooltip';
-import { type IRect, toPage } from './viewport';
+import { type IRect, rectOnPage } from './viewport';
 
 export class GraphCanvas extends Widget {
   constructor(options: { state: GraphState }) {
@@ -220,7 +220,7 @@ export class GraphCanvas extends Widget {
   private _layOut(graph: Graph): void {
     const items = itemsOf(graph, this._folds);
     this._pending = graph;
-    this._picture.pending();
+    this._picture.markPending();
     this._cancel = LayoutRunner.shared.request(items.input, layout => {
       this._pending = null;
       const newest = this._state.graph ?? graph;
@@ -264,7 +264,7 @@ export class GraphCanvas extends Widget {
     const { scene, view } = this._picture;
     const item = scene?.items.itemOf[node];
     const rect = scene === null || item === undefined ? null : read(scene, item);
-    return rect === null ? null : toPage(view, rect);
+    return rect === null ? null : rectOnPage(view, rect);
   }
 
   private _point(x: number, y: number): void {

@@ -4,7 +4,7 @@ import { MEASURES } from '../layout/types';
 import { formatNumber } from '../ui/numbers';
 import { FADED, IFrame, RECEDED } from './frame';
 import { lastPart } from './outline';
-import { shrunkTo } from './text';
+import { fittingSize } from './text';
 import { LEVELS } from './theme';
 import { IRect } from './viewport';
 
@@ -136,7 +136,7 @@ class CardDrawer {
     const free = Math.max(room * 0.55, room - pen.width(label, font) - 8);
     const used = aside === '' ? 0 : Math.min(pen.width(aside, asideFont), free) + 8;
     // A long name is written somewhat smaller before it is cut.
-    const shrunk = shrunkTo(room - used, size, pen.width(label, font));
+    const shrunk = fittingSize(room - used, size, pen.width(label, font));
     pen.write(label, left, card.y + 18 + (size - theme.size) / 4, {
       font: pen.ui(shrunk, 'bold'),
       fill: theme.text,
@@ -320,7 +320,7 @@ class CardDrawer {
     const { context, theme, scene, view } = this._frame;
     const { graph, items } = scene;
     const op = items.scope[item] !== null || graph.kind(items.node[item]) === 'op';
-    const rect = grown(card, away);
+    const rect = growRect(card, away);
     this._shape(rect, (op ? theme.radius : card.height / 2) + away);
     context.strokeStyle = colour;
     context.lineWidth = Math.max(width, 1.5 / view.scale);
@@ -329,7 +329,7 @@ class CardDrawer {
 
   private _glow(tile: IRect, colour: string): void {
     const { context, theme, view } = this._frame;
-    this._shape(grown(tile, 3), theme.radius + 2);
+    this._shape(growRect(tile, 3), theme.radius + 2);
     context.strokeStyle = colour;
     context.lineWidth = Math.max(2.5, 2 / view.scale);
     context.stroke();
@@ -345,7 +345,7 @@ class CardDrawer {
   private readonly _size: number;
 }
 
-function grown(rect: IRect, by: number): IRect {
+function growRect(rect: IRect, by: number): IRect {
   return {
     x: rect.x - by,
     y: rect.y - by,

@@ -23,22 +23,22 @@ export function drawEdges(frame: IFrame): void {
   context.lineCap = 'round';
   context.strokeStyle = theme.edge;
   context.lineWidth = line(1.2);
-  stroke(context, strokes.paths.plain, marks.trail === null ? 1 : RECEDED);
-  stroke(context, strokes.paths.faded, FADED);
+  strokePath(context, strokes.paths.plain, marks.trail === null ? 1 : RECEDED);
+  strokePath(context, strokes.paths.faded, FADED);
   if (stage === 'derivative') {
     const { fill } = frame.looks.colouring === 'gradient' ? theme.warm : theme.neutral;
     const alpha = marks.trail === null ? 1 : RECEDED;
     strokes.gradient.forEach((path, level) => {
       context.strokeStyle = fill[level];
       context.lineWidth = line(THIN + ((THICK - THIN) * level) / (LEVELS - 1));
-      stroke(context, path, alpha);
+      strokePath(context, path, alpha);
     });
   }
   context.strokeStyle = theme.quiet;
   context.lineWidth = line(1.8);
-  stroke(context, strokes.paths.hovered, 1);
+  strokePath(context, strokes.paths.hovered, 1);
   context.strokeStyle = theme.accent;
-  stroke(context, strokes.paths.path, 1);
+  strokePath(context, strokes.paths.path, 1);
 }
 
 /** The values that the rule of the node pointed at reads, over everything else. */
@@ -74,7 +74,7 @@ export function drawSaved(frame: IFrame): void {
   context.restore();
 }
 
-function stroke(
+function strokePath(
   context: CanvasRenderingContext2D,
   path: Path2D | null | undefined,
   alpha: number
@@ -131,7 +131,7 @@ class Strokes {
     const pointed = [marks.hovered, marks.selected];
     if (pointed.includes(upper) || pointed.includes(lower)) {
       this._edge(edge, upper, lower);
-    } else if (!this._hidden(upper, lower)) {
+    } else if (!this._isHidden(upper, lower)) {
       const onPath = marks.pathEdges !== null && marks.pathEdges[edge] === 1;
       this._down(upper, lower, onPath ? 'path' : 'faded');
     }
@@ -140,12 +140,12 @@ class Strokes {
   private _edge(edge: number, upper: number, lower: number): void {
     const { scene, looks, marks } = this._frame;
     const onPath = marks.pathEdges !== null && marks.pathEdges[edge] === 1;
-    if (this._hidden(upper, lower) || this._skipped(edge, onPath)) {
+    if (this._isHidden(upper, lower) || this._isSkipped(edge, onPath)) {
       return;
     }
     const source = scene.layout.owner[upper];
     const done = isDone(marks.valueDone, source) && isDone(marks.valueDone, lower);
-    const clear = done && found(marks.matches, source, lower);
+    const clear = done && areFound(marks.matches, source, lower);
     const hovered = marks.hovered === source || marks.hovered === lower;
     this._down(upper, lower, lookOf(onPath, hovered, clear));
     const level = looks.edge[edge];
@@ -162,22 +162,22 @@ class Strokes {
     const at = bend - scene.layout.count;
     const onPath = marks.pathBends !== null && marks.pathBends[at] === 1;
     const source = scene.layout.owner[bend];
-    if (this._hidden(upper, bend) || this._skipped(source, onPath)) {
+    if (this._isHidden(upper, bend) || this._isSkipped(source, onPath)) {
       return;
     }
     const done = isDone(marks.valueDone, source);
-    const clear = done && found(marks.matches, source, source);
+    const clear = done && areFound(marks.matches, source, source);
     this._down(upper, bend, lookOf(onPath, marks.hovered === source, clear));
     if (!Number.isNaN(looks.bend[at]) && isDone(marks.gradientDone, source)) {
       this._up(upper, bend, looks.bend[at]);
     }
   }
 
-  private _skipped(number: number, onPath: boolean): boolean {
+  private _isSkipped(number: number, onPath: boolean): boolean {
     return number % this._every !== 0 && !onPath;
   }
 
-  private _hidden(upper: number, lower: number): boolean {
+  private _isHidden(upper: number, lower: number): boolean {
     const { scene, seen } = this._frame;
     const a = scene.x(upper);
     const b = scene.x(lower);
@@ -246,6 +246,6 @@ function isDone(done: Uint8Array | null, item: number): boolean {
   return done === null || done[item] === 1;
 }
 
-function found(matches: Uint8Array | null, a: number, b: number): boolean {
+function areFound(matches: Uint8Array | null, a: number, b: number): boolean {
   return matches === null || (matches[a] === 1 && matches[b] === 1);
 }

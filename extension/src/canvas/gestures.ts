@@ -54,7 +54,7 @@ export class Gestures {
     } else if (
       event instanceof MouseEvent &&
       event.type === 'dblclick' &&
-      !isAlso(event)
+      !addsToChoice(event)
     ) {
       const { x, y } = this._where(event);
       this._to.open(x, y);
@@ -93,7 +93,7 @@ export class Gestures {
         break;
       case 'pointerup':
         if (this._pointers.delete(event.pointerId) && !this._moved) {
-          this._to.click(at.x, at.y, isAlso(event));
+          this._to.click(at.x, at.y, addsToChoice(event));
         }
         this._node.style.cursor = '';
         break;
@@ -153,7 +153,7 @@ export class Gestures {
 }
 
 /** Whether a key is held that adds to a choice, on this system or another. */
-function isAlso(event: MouseEvent): boolean {
+function addsToChoice(event: MouseEvent): boolean {
   return event.shiftKey || event.ctrlKey || event.metaKey;
 }
 

@@ -78,11 +78,11 @@ export class Keyboard {
   private _walk(
     scene: Scene,
     item: number | null,
-    direction: Parameters<typeof step>[2]
+    direction: Parameters<typeof stepFrom>[2]
   ): boolean {
     const { output } = scene.graph.header;
     const start = output < 0 ? scene.items.count - 1 : scene.items.itemOf[output];
-    const next = item === null ? start : step(scene, item, direction, this._before);
+    const next = item === null ? start : stepFrom(scene, item, direction, this._before);
     if (next !== null && next >= 0) {
       this._before = item;
       this._state.select(scene.items.node[next]);
@@ -136,14 +136,14 @@ type Direction = 'up' | 'down' | 'left' | 'right';
  * to the next card of the row. Of several the one that was come from is taken,
  * else the nearest. Null where there is none.
  */
-export function step(
+export function stepFrom(
   scene: Scene,
   item: number,
   direction: Direction,
   before: number | null
 ): number | null {
   if (direction === 'left' || direction === 'right') {
-    return scene.beside(item, direction === 'left' ? -1 : 1);
+    return scene.nextInRow(item, direction === 'left' ? -1 : 1);
   }
   const candidates = scene.neighbours(item, direction === 'up');
   if (candidates.length === 0) {

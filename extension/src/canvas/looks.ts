@@ -104,7 +104,7 @@ export function scaleOf(count: number, norm: (i: number) => number): INormScale 
 }
 
 /** Where a norm is on a scale, 0 to 1; NaN for one that is not positive. */
-export function position(scale: INormScale, norm: number): number {
+export function levelOf(scale: INormScale, norm: number): number {
   if (!(norm > 0)) {
     return NaN;
   }
@@ -160,7 +160,7 @@ function lookOfItems(
     const change = graph.change(node);
     looks.tile[item] = byChange
       ? Math.min(1, Math.max(0, change))
-      : position(gradients, norm);
+      : levelOf(gradients, norm);
     looks.mood.push(
       !graph.hasGradient(node)
         ? 'none'
@@ -174,7 +174,7 @@ function lookOfItems(
       byChange && looks.mood[item] !== 'bad' ? shortPercent(change) : shortNumber(norm)
     );
     if (looks.colouring === 'value') {
-      looks.card[item] = position(values, graph.valueNorm(node));
+      looks.card[item] = levelOf(values, graph.valueNorm(node));
     }
   }
 }
@@ -196,23 +196,23 @@ function lookOfEdges(
       continue;
     }
     // A zero flows too: the thinnest and palest edge.
-    const at = norm > 0 ? position(gradients, norm) : 0;
+    const at = norm > 0 ? levelOf(gradients, norm) : 0;
     looks.edge[edge] = at;
     const via = layout.via[edge];
     if (via >= layout.count) {
-      widen(looks.bend, via - layout.count, at);
+      raiseLevel(looks.bend, via - layout.count, at);
     }
   }
   // A trunk carries what its branches carry; bends are numbered downwards.
   for (let bend = looks.bend.length - 1; bend >= 0; bend--) {
     const above = layout.above[bend + layout.count];
     if (above >= layout.count && !Number.isNaN(looks.bend[bend])) {
-      widen(looks.bend, above - layout.count, looks.bend[bend]);
+      raiseLevel(looks.bend, above - layout.count, looks.bend[bend]);
     }
   }
 }
 
-function widen(levels: Float32Array, i: number, at: number): void {
+function raiseLevel(levels: Float32Array, i: number, at: number): void {
   if (!(levels[i] >= at)) {
     levels[i] = at;
   }

@@ -42,7 +42,7 @@ export function marksOf(state: GraphState, scene: Scene): IMarks {
     hovered: itemOf(state.hovered),
     ...pathOf(state, scene),
     matches:
-      state.matches.size === 0 ? null : flags(items.count, state.matches, itemOf),
+      state.matches.size === 0 ? null : flagItems(items.count, state.matches, itemOf),
     ...sweepsOf(state, scene),
     current:
       current === null || current.node >= graph.count
@@ -131,7 +131,7 @@ export function savedOf(state: GraphState, scene: Scene): IMarks['saved'] {
   return [...links.values()];
 }
 
-function flags(
+function flagItems(
   count: number,
   nodes: ReadonlySet<number>,
   itemOf: (node: number) => number | null

@@ -4,7 +4,7 @@ import { MEASURES } from '../layout/types';
 import { type IVerdict, isAlarming } from '../model/verdicts';
 import { Scene } from './scene';
 import { ITheme } from './theme';
-import { ISize, IView, visible } from './viewport';
+import { ISize, IView, visibleBounds } from './viewport';
 
 const LARGEST: ISize = { width: 132, height: 150 };
 const LEAST = 44;
@@ -70,7 +70,7 @@ export class Minimap {
     context.drawImage(this._shapes, 0, 0);
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     this._drawAlarms(context, scene, theme, verdicts);
-    const seen = visible(view, page);
+    const seen = visibleBounds(view, page);
     const left = Math.max(1, this._x(seen.left));
     const top = Math.max(1, this._y(seen.top));
     const right = Math.min(width - 1, this._x(seen.right));

@@ -41,25 +41,25 @@ export class Motion {
 }
 
 /** Whether the user has asked for as little movement as possible. */
-export function calm(): boolean {
+export function prefersCalm(): boolean {
   return window.matchMedia('(prefers-reduced-motion: reduce)').matches;
 }
 
 /** Looks on the way from one to another; words change at once. */
-export function blend(from: ILooks, to: ILooks, part: number): ILooks {
+export function blendLooks(from: ILooks, to: ILooks, part: number): ILooks {
   if (part >= 1 || from.colouring !== to.colouring) {
     return to;
   }
   return {
     ...to,
-    tile: mixed(from.tile, to.tile, part),
-    card: mixed(from.card, to.card, part),
-    bend: mixed(from.bend, to.bend, part),
-    edge: mixed(from.edge, to.edge, part)
+    tile: mixLevels(from.tile, to.tile, part),
+    card: mixLevels(from.card, to.card, part),
+    bend: mixLevels(from.bend, to.bend, part),
+    edge: mixLevels(from.edge, to.edge, part)
   };
 }
 
-function mixed(from: Float32Array, to: Float32Array, part: number): Float32Array {
+function mixLevels(from: Float32Array, to: Float32Array, part: number): Float32Array {
   if (from.length !== to.length) {
     return to;
   }

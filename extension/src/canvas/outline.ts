@@ -63,8 +63,8 @@ export function outlinesOf(items: IItems, layout: ILayout): IOutline[] {
       continue;
     }
     const reach = reaches[g];
-    bridge(reach);
-    straighten(items, layout, g, first[g], reach);
+    bridgeRows(reach);
+    straightenReach(items, layout, g, first[g], reach);
     const pad = Math.max(LEAST, PAD - STEP * depthOf(groupParent, g));
     // A scope that begins where the one around it does writes its name after it.
     const parent = groupParent[g];
@@ -90,7 +90,7 @@ interface IReach {
 }
 
 /** Rows without a member of the scope are as narrow as the ones beside them allow. */
-function bridge({ left, right }: IReach): void {
+function bridgeRows({ left, right }: IReach): void {
   for (let row = 1; row < left.length; row++) {
     if (left[row] > right[row]) {
       let next = row;
@@ -106,7 +106,7 @@ function bridge({ left, right }: IReach): void {
 }
 
 /** Make it a rectangle if no card of others would come to stand in it. */
-function straighten(
+function straightenReach(
   items: IItems,
   layout: ILayout,
   group: number,

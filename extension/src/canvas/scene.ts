@@ -198,7 +198,7 @@ export class Scene {
   }
 
   /** The next item to the left or right in the row of one; null at the end. */
-  beside(item: number, step: -1 | 1): number | null {
+  nextInRow(item: number, step: -1 | 1): number | null {
     const { rowStart, rowVertices, layer, count } = this.layout;
     const row = layer[item];
     let i = rowVertices.indexOf(item, rowStart[row]) + step;

@@ -13,12 +13,12 @@ import { IFrame, detailAt } from './frame';
 import { type ILooks, looksOf } from './looks';
 import { type IMarks, marksOf, savedOf } from './marks';
 import { Minimap } from './minimap';
-import { MOVABLE, Motion, blend, calm } from './motion';
+import { MOVABLE, Motion, blendLooks, prefersCalm } from './motion';
 import { IOutline, lastPart } from './outline';
 import type { Hit, Scene } from './scene';
 import { Pen } from './text';
 import { type ITheme, readTheme, watchTheme } from './theme';
-import { type ISize, type IView, overflows, toPage, visible } from './viewport';
+import { type ISize, type IView, overflows, rectOnPage, visibleBounds } from './viewport';
 
 /** Names of scopes can be clicked from this zoom on, where they can be read. */
 const LABELS = 0.62;
@@ -42,7 +42,7 @@ export class Picture {
     this._ring.className = 'workbench-Canvas-focus';
     this._ring.hidden = true;
     this.camera = new Camera(
-      () => this._moves(),
+      () => this._canMove(),
       () => this._schedule()
     );
     this._minimap = new Minimap((x, y) => this.camera.jump(x, y));
@@ -85,7 +85,7 @@ export class Picture {
   }
 
   /** Another layout is on its way: not ready until it is drawn and at rest. */
-  pending(): void {
+  markPending(): void {
     delete this._node.dataset['ready'];
   }
 
@@ -97,14 +97,14 @@ export class Picture {
     this._looksFrom = null;
     this._moving.stop();
     if (scene === null) {
-      this.pending();
+      this.markPending();
       this._minimap.hide();
       this._schedule();
       return;
     }
     if (related && before !== null) {
       this._keepInPlace(before, scene);
-      if (this._moves() && scene.items.count <= MOVABLE) {
+      if (this._canMove() && scene.items.count <= MOVABLE) {
         this._moving.begin(performance.now());
       }
     } else {
@@ -148,7 +148,7 @@ export class Picture {
     if (this.scene === null) {
       return [0, 0];
     }
-    const card = toPage(this.view, this.scene.card(item));
+    const card = rectOnPage(this.view, this.scene.card(item));
     return [card.x + card.width / 2, card.y + card.height / 2];
   }
 
@@ -157,8 +157,8 @@ export class Picture {
     this._held = { x, y };
   }
 
-  private _moves(): boolean {
-    return this._state().animated && !calm() && this.frames > 0;
+  private _canMove(): boolean {
+    return this._state().animated && !prefersCalm() && this.frames > 0;
   }
 
   /** Keep in place what was held, or what was nearest to the middle. */
@@ -194,7 +194,7 @@ export class Picture {
       this._state().colouring
     );
     this._looksFrom = null;
-    if (softly && this._moves() && scene.items.count <= MOVABLE) {
+    if (softly && this._canMove() && scene.items.count <= MOVABLE) {
       this._looksFrom = this._shownLooks;
       this._looksMotion.begin(performance.now());
     }
@@ -268,7 +268,7 @@ export class Picture {
     this._shownLooks =
       this._looksFrom === null
         ? looks
-        : blend(this._looksFrom, looks, this._looksMotion.at(now));
+        : blendLooks(this._looksFrom, looks, this._looksMotion.at(now));
     return {
       context,
       scene,
@@ -277,7 +277,7 @@ export class Picture {
       theme,
       pen: new Pen(context, theme),
       view: this.view,
-      seen: visible(this.view, this.size),
+      seen: visibleBounds(this.view, this.size),
       stage: state.stage,
       detail: detailAt(this.view.scale)
     };
@@ -352,7 +352,7 @@ function drawOutlines(frame: IFrame): void {
     if (outline.first > end || outline.first + outline.left.length < first) {
       continue;
     }
-    trace(frame, outline, first - 2, end + 2);
+    traceOutline(frame, outline, first - 2, end + 2);
     context.globalAlpha = 0.025;
     context.fillStyle = theme.text;
     context.fill();
@@ -362,12 +362,12 @@ function drawOutlines(frame: IFrame): void {
     context.stroke();
     context.globalAlpha = 1;
     if (detail.text && outline.first >= first) {
-      label(frame, outline);
+      drawLabel(frame, outline);
     }
   }
 }
 
-function label(frame: IFrame, outline: IOutline): void {
+function drawLabel(frame: IFrame, outline: IOutline): void {
   const { scene, pen, theme } = frame;
   const rect = outline.label;
   const name = lastPart(scene.items.groups[outline.group]);
@@ -379,7 +379,7 @@ function label(frame: IFrame, outline: IOutline): void {
 }
 
 /** Round the rows of a scope: down its right side, up its left. */
-function trace(frame: IFrame, outline: IOutline, from: number, to: number): void {
+function traceOutline(frame: IFrame, outline: IOutline, from: number, to: number): void {
   const { context, scene } = frame;
   const { left, right, first, pad } = outline;
   const { rowTop } = scene.layout;
@@ -388,31 +388,31 @@ function trace(frame: IFrame, outline: IOutline, from: number, to: number): void
   const points: [number, number][] = [];
   for (let row = low; row <= high; row++) {
     const x = right[row] + pad;
-    points.push([x, upper(row)], [x, lower(row)]);
+    points.push([x, upperEdge(row)], [x, lowerEdge(row)]);
   }
   for (let row = high; row >= low; row--) {
     const x = left[row] - pad;
-    points.push([x, lower(row)], [x, upper(row)]);
+    points.push([x, lowerEdge(row)], [x, upperEdge(row)]);
   }
   context.beginPath();
-  rounded(context, points);
+  traceRounded(context, points);
 
-  function upper(row: number): number {
+  function upperEdge(row: number): number {
     const top = rowTop[first + row];
-    return row === 0 ? top - pad : between(row);
+    return row === 0 ? top - pad : middleOfGap(row);
   }
-  function lower(row: number): number {
+  function lowerEdge(row: number): number {
     const bottom = rowTop[first + row] + MEASURES.height;
-    return row === left.length - 1 ? bottom + pad : between(row + 1);
+    return row === left.length - 1 ? bottom + pad : middleOfGap(row + 1);
   }
   /** The middle of the gap above a row. */
-  function between(row: number): number {
+  function middleOfGap(row: number): number {
     return (rowTop[first + row - 1] + MEASURES.height + rowTop[first + row]) / 2;
   }
 }
 
 /** A closed path through points, with rounded corners. */
-function rounded(context: CanvasRenderingContext2D, points: [number, number][]): void {
+function traceRounded(context: CanvasRenderingContext2D, points: [number, number][]): void {
   const corners = points.filter(
     ([x, y], i) => x !== points.at(i - 1)?.[0] || y !== points.at(i - 1)?.[1]
   );

@@ -12,7 +12,7 @@ const REMEMBERED = 20_000;
 const SMALLER = 0.78;
 
 /** The size at which a text fits into its room, if that is not much smaller. */
-export function shrunkTo(room: number, size: number, width: number): number {
+export function fittingSize(room: number, size: number, width: number): number {
   if (width <= room) {
     return size;
   }

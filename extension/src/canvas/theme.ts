@@ -53,7 +53,7 @@ export interface ITheme {
 /** Read the theme that holds for an element. */
 export function readTheme(element: Element): ITheme {
   const style = getComputedStyle(element);
-  const colour = reader(style);
+  const colour = colourReader(style);
   const ground = colour('--jp-layout-color0', [255, 255, 255]);
   const dark = luminance(ground) < 0.4;
   const ink = colour('--jp-ui-font-color0', dark ? [255, 255, 255] : [0, 0, 0]);
@@ -69,53 +69,53 @@ export function readTheme(element: Element): ITheme {
   const purple = dark
     ? colour('--md-deep-purple-200', [179, 157, 219])
     : colour('--md-deep-purple-600', [94, 53, 177]);
-  const over = (part: number): Colour => mix(ground, ink, part);
+  const over = (part: number): Colour => mixColours(ground, ink, part);
   const black: Colour = [20, 20, 20];
   const white: Colour = [255, 255, 255];
   const scale = (stops: readonly Colour[]): IScale => {
     const colours = Array.from({ length: LEVELS }, (_, i) =>
-      along(stops, i / (LEVELS - 1))
+      colourAt(stops, i / (LEVELS - 1))
     );
     return {
-      fill: colours.map(css),
-      text: colours.map(item => css(readable(item, black, white)))
+      fill: colours.map(cssText),
+      text: colours.map(item => cssText(pickReadable(item, black, white)))
     };
   };
   const font = style.getPropertyValue('--jp-ui-font-family').trim();
   const mono = style.getPropertyValue('--jp-code-font-family').trim();
   return {
     dark,
-    ground: css(ground),
-    card: css(dark ? colour('--jp-layout-color1', [33, 33, 33]) : ground),
-    border: css(over(dark ? 0.26 : 0.22)),
-    wrt: css(mix(over(0.24), accent, 0.55)),
+    ground: cssText(ground),
+    card: cssText(dark ? colour('--jp-layout-color1', [33, 33, 33]) : ground),
+    border: cssText(over(dark ? 0.26 : 0.22)),
+    wrt: cssText(mixColours(over(0.24), accent, 0.55)),
     shadow: dark ? 'rgba(0, 0, 0, 0.35)' : 'rgba(0, 0, 0, 0.07)',
-    text: css(over(dark ? 0.92 : 0.87)),
-    quiet: css(over(0.58)),
-    faint: css(over(0.4)),
-    accent: css(accent),
-    accentSoft: css(mix(ground, accent, 0.14)),
-    edge: css(over(dark ? 0.36 : 0.34)),
-    error: css(error),
-    errorSoft: css(mix(ground, error, dark ? 0.22 : 0.1)),
-    errorText: css(readable(error, black, white)),
-    warn: css(warn),
-    warnSoft: css(mix(ground, warn, dark ? 0.22 : 0.12)),
-    override: css(purple),
-    overrideSoft: css(mix(ground, purple, dark ? 0.24 : 0.12)),
-    match: css(colour('--jp-success-color1', [56, 142, 60])),
+    text: cssText(over(dark ? 0.92 : 0.87)),
+    quiet: cssText(over(0.58)),
+    faint: cssText(over(0.4)),
+    accent: cssText(accent),
+    accentSoft: cssText(mixColours(ground, accent, 0.14)),
+    edge: cssText(over(dark ? 0.36 : 0.34)),
+    error: cssText(error),
+    errorSoft: cssText(mixColours(ground, error, dark ? 0.22 : 0.1)),
+    errorText: cssText(pickReadable(error, black, white)),
+    warn: cssText(warn),
+    warnSoft: cssText(mixColours(ground, warn, dark ? 0.22 : 0.12)),
+    override: cssText(purple),
+    overrideSoft: cssText(mixColours(ground, purple, dark ? 0.24 : 0.12)),
+    match: cssText(colour('--jp-success-color1', [56, 142, 60])),
     warm: scale(
       dark
-        ? [mix(ground, orange.mid, 0.38), mix(ground, orange.mid, 0.78), orange.bright]
+        ? [...[0.38, 0.78].map(part => mixColours(ground, orange.mid, part)), orange.bright]
         : [orange.pale, orange.mid, orange.deep]
     ),
-    purple: scale([mix(ground, purple, 0.16), purple]),
-    cool: scale([mix(ground, accent, 0.04), mix(ground, accent, 0.42)]),
+    purple: scale([mixColours(ground, purple, 0.16), purple]),
+    cool: scale([mixColours(ground, accent, 0.04), mixColours(ground, accent, 0.42)]),
     neutral: scale([over(dark ? 0.2 : 0.14), over(dark ? 0.2 : 0.14)]),
     font: font === '' ? 'sans-serif' : font,
     mono: mono === '' ? 'monospace' : mono,
-    size: pixels(style.getPropertyValue('--jp-ui-font-size1'), 13),
-    radius: 3 * pixels(style.getPropertyValue('--jp-border-radius'), 2)
+    size: parsePixels(style.getPropertyValue('--jp-ui-font-size1'), 13),
+    radius: 3 * parsePixels(style.getPropertyValue('--jp-border-radius'), 2)
   };
 }
 
@@ -130,24 +130,24 @@ export function watchTheme(changed: () => void): () => void {
 }
 
 /** Reads colours in any CSS notation: a canvas knows how to write them plainly. */
-function reader(
+function colourReader(
   style: CSSStyleDeclaration
 ): (name: string, fallback: Colour) => Colour {
   const context = document.createElement('canvas').getContext('2d');
-  const ground = plain(context, style.getPropertyValue('--jp-layout-color0'));
+  const ground = readColour(context, style.getPropertyValue('--jp-layout-color0'));
   return (name, fallback) => {
-    const found = plain(context, style.getPropertyValue(name));
+    const found = readColour(context, style.getPropertyValue(name));
     if (found === null) {
       return fallback;
     }
     // Text colours come half transparent: what is seen is their mixture.
     return found.alpha === 1
       ? found.colour
-      : mix(ground?.colour ?? [255, 255, 255], found.colour, found.alpha);
+      : mixColours(ground?.colour ?? [255, 255, 255], found.colour, found.alpha);
   };
 }
 
-function plain(
+function readColour(
   context: CanvasRenderingContext2D | null,
   text: string
 ): ReturnType<typeof parseColour> {
@@ -161,7 +161,7 @@ function plain(
   return found === unset ? null : parseColour(found);
 }
 
-function pixels(text: string, fallback: number): number {
+function parsePixels(text: string, fallback: number): number {
   const value = parseFloat(text);
   return Number.isFinite(value) && text.trim().endsWith('px') ? value : fallback;
 }
@@ -189,12 +189,12 @@ export function parseColour(text: string): { colour: Colour; alpha: number } | n
 }
 
 /** The way from one colour to another. */
-export function mix(from: Colour, to: Colour, part: number): Colour {
+export function mixColours(from: Colour, to: Colour, part: number): Colour {
   const at = (i: 0 | 1 | 2): number => from[i] + (to[i] - from[i]) * part;
   return [at(0), at(1), at(2)];
 }
 
-function css(colour: Colour): string {
+function cssText(colour: Colour): string {
   return `rgb(${colour.map(Math.round).join(', ')})`;
 }
 
@@ -217,13 +217,13 @@ export function contrast(a: Colour, b: Colour): number {
 }
 
 /** Which of two colours reads better on a ground. */
-function readable(ground: Colour, a: Colour, b: Colour): Colour {
+function pickReadable(ground: Colour, a: Colour, b: Colour): Colour {
   return contrast(ground, a) >= contrast(ground, b) ? a : b;
 }
 
 /** The colour at `part` of the way along evenly spaced stops. */
-export function along(stops: readonly Colour[], part: number): Colour {
+export function colourAt(stops: readonly Colour[], part: number): Colour {
   const at = Math.min(Math.max(part, 0), 1) * (stops.length - 1);
   const i = Math.min(Math.floor(at), stops.length - 2);
-  return mix(stops[i], stops[i + 1], at - i);
+  return mixColours(stops[i], stops[i + 1], at - i);
 }

@@ -22,7 +22,7 @@ export class Tooltip {
   show(scene: Scene, item: number, place: () => { card: IRect; page: ISize }): void {
     this.hide();
     this._timer = window.setTimeout(() => {
-      const lines = describe(scene, item);
+      const lines = describeItem(scene, item);
       this.node.replaceChildren(...lines.map(text => element('div', { text })));
       this._put(place());
     }, REST);
@@ -46,7 +46,7 @@ export class Tooltip {
 }
 
 /** The lines of the note about an item, the first one its heading. */
-export function describe(scene: Scene, item: number): string[] {
+export function describeItem(scene: Scene, item: number): string[] {
   const { graph, items } = scene;
   const node = items.node[item];
   const scope = items.scope[item];

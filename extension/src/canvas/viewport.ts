@@ -43,7 +43,7 @@ const LEGIBLE = 0.5;
 /** How much of the picture stays in sight however far it is moved. */
 const KEPT = 60;
 
-export function toPage(view: IView, rect: IRect): IRect {
+export function rectOnPage(view: IView, rect: IRect): IRect {
   return {
     x: rect.x * view.scale + view.x,
     y: rect.y * view.scale + view.y,
@@ -53,7 +53,7 @@ export function toPage(view: IView, rect: IRect): IRect {
 }
 
 /** The part of the picture that is seen. */
-export function visible(view: IView, size: ISize): IBounds {
+export function visibleBounds(view: IView, size: ISize): IBounds {
   return {
     left: -view.x / view.scale,
     top: -view.y / view.scale,
@@ -70,7 +70,7 @@ export function zoomAt(view: IView, factor: number, x: number, y: number): IView
 }
 
 /** All of the picture, no larger than life, in the middle of the page. */
-export function fitted(bounds: IBounds, size: ISize): IView {
+export function fitView(bounds: IBounds, size: ISize): IView {
   const width = Math.max(1, bounds.right - bounds.left);
   const height = Math.max(1, bounds.bottom - bounds.top);
   const scale = Math.max(
@@ -87,8 +87,8 @@ export function fitted(bounds: IBounds, size: ISize): IView {
 }
 
 /** What is shown first: all if that can be read, else the top of the picture. */
-export function opening(bounds: IBounds, size: ISize, centre: number): IView {
-  const all = fitted(bounds, size);
+export function openingView(bounds: IBounds, size: ISize, centre: number): IView {
+  const all = fitView(bounds, size);
   if (all.scale >= LEGIBLE) {
     return all;
   }
@@ -104,7 +104,7 @@ export function opening(bounds: IBounds, size: ISize, centre: number): IView {
 }
 
 /** Move a point of the picture to the middle of the page. */
-export function centred(view: IView, size: ISize, x: number, y: number): IView {
+export function centreView(view: IView, size: ISize, x: number, y: number): IView {
   return {
     scale: view.scale,
     x: size.width / 2 - x * view.scale,
@@ -113,7 +113,7 @@ export function centred(view: IView, size: ISize, x: number, y: number): IView {
 }
 
 /** The same view, moved as far as it must be for some of the picture to be seen. */
-export function kept(view: IView, bounds: IBounds, size: ISize): IView {
+export function keepInSight(view: IView, bounds: IBounds, size: ISize): IView {
   return {
     scale: view.scale,
     x: Math.min(
@@ -129,7 +129,7 @@ export function kept(view: IView, bounds: IBounds, size: ISize): IView {
 
 /** Whether some of the picture lies outside the page. */
 export function overflows(view: IView, bounds: IBounds, size: ISize): boolean {
-  const seen = visible(view, size);
+  const seen = visibleBounds(view, size);
   return (
     bounds.left < seen.left ||
     bounds.top < seen.top ||
@@ -139,7 +139,7 @@ export function overflows(view: IView, bounds: IBounds, size: ISize): boolean {
 }
 
 /** Part of the way from one view to another; the zoom goes by equal ratios. */
-export function between(from: IView, to: IView, part: number): IView {
+export function blendViews(from: IView, to: IView, part: number): IView {
   const scale = from.scale * (to.scale / from.scale) ** part;
   // The point that stays in place under both views stays in place all the way.
   const moved =

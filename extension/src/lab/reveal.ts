@@ -25,9 +25,9 @@ export function revealLine(
   const cells = content.widgets;
   // The cell that ran under that number, the one that the picture is of, the rest.
   const own = cells.filter(cell => cell.node.contains(picture));
-  const ran = cells.filter(cell => ranAs(cell, PLACE.exec(graph.place(node))?.[1]));
+  const ran = cells.filter(cell => hasRunAs(cell, PLACE.exec(graph.place(node))?.[1]));
   for (const cell of [...ran, ...own, ...cells]) {
-    const at = lineIn(cell.model.sharedModel.getSource().split('\n'), source, line);
+    const at = findLine(cell.model.sharedModel.getSource().split('\n'), source, line);
     if (at !== null) {
       content.activeCellIndex = cells.indexOf(cell);
       content.mode = 'edit';
@@ -48,7 +48,7 @@ function notebookOf(
   return tracker.find(panel => panel.node.contains(picture)) ?? tracker.currentWidget;
 }
 
-function ranAs(cell: Cell, count: string | undefined): boolean {
+function hasRunAs(cell: Cell, count: string | undefined): boolean {
   const { model } = cell;
   return (
     model.type === 'code' &&
@@ -59,7 +59,7 @@ function ranAs(cell: Cell, count: string | undefined): boolean {
 }
 
 /** The line with that text, nearest to where it was; null if there is none. */
-function lineIn(lines: string[], source: string, line: number | null): number | null {
+function findLine(lines: string[], source: string, line: number | null): number | null {
   const hits = lines.flatMap((text, i) => (text.trim() === source ? [i] : []));
   if (source === '' || hits.length === 0) {
     return null;

@@ -18,7 +18,7 @@ import {
   type ILane,
   type IReceived,
   type ISubshells,
-  laneReady
+  waitForLane
 } from '../wire/channel';
 import type { PageEvent } from '../wire/protocol';
 import { liveGraphs } from './live';
@@ -138,7 +138,7 @@ class ModelChannel implements IChannel {
       event => {
         model.send(event);
       },
-      laneReady(comm?.jsServicesComm, kernel)
+      waitForLane(comm?.jsServicesComm, kernel)
     );
     model.on('msg:custom', (content: unknown, buffers?: DataView[]) => {
       this._received.emit({ content, buffers: buffers ?? [] });

@@ -42,7 +42,7 @@ export function itemsOf(graph: Graph, folded: ReadonlySet<string>): IItems {
       sources: merged.sources,
       targets: merged.targets,
       leaf,
-      ...extents(graph, node, scope, itemOf),
+      ...extentsOf(graph, node, scope, itemOf),
       group,
       groupParent
     },
@@ -60,7 +60,7 @@ export function itemsOf(graph: Graph, folded: ReadonlySet<string>): IItems {
 
 /** Whether other values on the same nodes leave every box as wide as it was. */
 export function sameExtents(graph: Graph, items: IItems): boolean {
-  const { left, right } = extents(graph, items.node, items.scope, items.itemOf);
+  const { left, right } = extentsOf(graph, items.node, items.scope, items.itemOf);
   return (
     right.every((reach, item) => reach === items.input.right[item]) &&
     left.every((reach, item) => reach === items.input.left[item])
@@ -109,7 +109,7 @@ function foldOfNodes(graph: Graph, folded: ReadonlySet<string>): (string | null)
     const path = graph.fold(node);
     let found = known.get(path);
     if (found === undefined) {
-      found = outermost(path, folded);
+      found = outermostFold(path, folded);
       known.set(path, found);
     }
     return found;
@@ -142,7 +142,7 @@ function foldOfNodes(graph: Graph, folded: ReadonlySet<string>): (string | null)
 }
 
 /** The outermost folded scope around a path, or the path itself; null for none. */
-function outermost(path: string, folded: ReadonlySet<string>): string | null {
+function outermostFold(path: string, folded: ReadonlySet<string>): string | null {
   if (path === '' || folded.size === 0) {
     return null;
   }
@@ -236,7 +236,7 @@ function groupItems(
     const source = merged.sources[edge];
     const path = paths[merged.targets[edge]];
     const before = readers.get(source);
-    readers.set(source, before === undefined ? path : common(before, path));
+    readers.set(source, before === undefined ? path : commonPath(before, path));
   }
   const group = Int32Array.from(node, (id, item) => {
     const loose = paths[item] === '' && graph.kind(id) !== 'op';
@@ -250,7 +250,7 @@ function parentOf(path: string): string {
   return path.slice(0, Math.max(0, path.lastIndexOf('/')));
 }
 
-function common(a: string, b: string): string {
+function commonPath(a: string, b: string): string {
   while (a !== b) {
     if (a.length >= b.length) {
       a = parentOf(a);
@@ -261,7 +261,7 @@ function common(a: string, b: string): string {
   return a;
 }
 
-function extents(
+function extentsOf(
   graph: Graph,
   node: Int32Array,
   scope: (string | null)[],

@@ -23,17 +23,17 @@ export function assignLayers(input: ILayoutInput): ILayers {
   const edges = Int32Array.from(sources.keys());
   const incoming = adjacency(count, targets, edges);
   const outgoing = adjacency(count, sources, edges);
-  const { order, backward } = topological(input, incoming, outgoing);
+  const { order, backward } = sortTopologically(input, incoming, outgoing);
   const layer = new Int32Array(count);
   for (const box of order) {
-    layer[box] = highest(input, incoming, backward, layer, box);
+    layer[box] = highestRow(input, incoming, backward, layer, box);
   }
   // Down, then up again for what the first pass pulled too far, then down.
   for (const upward of [true, false, true]) {
     for (let i = 0; i < count; i++) {
       const box = upward ? order[count - 1 - i] : order[i];
       if (input.leaf[box] === 0) {
-        balance(input, incoming, outgoing, backward, layer, box);
+        balanceBox(input, incoming, outgoing, backward, layer, box);
       }
     }
   }
@@ -46,7 +46,7 @@ export function assignLayers(input: ILayoutInput): ILayers {
  * leaves nothing to take, the first box in the program's order is taken, and its
  * edges from boxes still open are the ones that will go up.
  */
-function topological(
+function sortTopologically(
   input: ILayoutInput,
   incoming: IAdjacency,
   outgoing: IAdjacency
@@ -91,7 +91,7 @@ function topological(
 }
 
 /** The highest row that a box can stand in, below all that it reads. */
-function highest(
+function highestRow(
   input: ILayoutInput,
   incoming: IAdjacency,
   backward: Uint8Array,
@@ -112,7 +112,7 @@ function highest(
  * Move an op to the end of its free range where the sum of its edges' lengths is
  * smallest. Edges from inputs do not count: an input moves along.
  */
-function balance(
+function balanceBox(
   input: ILayoutInput,
   incoming: IAdjacency,
   outgoing: IAdjacency,

@@ -36,16 +36,16 @@ export function orderRows(input: ILayoutInput, trunks: ITrunks, rows: number): I
     up: adjacency(vertices, lower, upper),
     down: adjacency(vertices, upper, lower)
   };
-  const key = walk(input, trunks);
+  const key = walkUp(input, trunks);
   const sorter = new RowSorter(input, trunks, result, key);
   for (let row = 0; row < rows; row++) {
     sorter.sort(row);
   }
-  improve(result, sorter, key, rows, trunks.upper.length <= COUNTED);
+  sweepRows(result, sorter, key, rows, trunks.upper.length <= COUNTED);
   return result;
 }
 
-function improve(
+function sweepRows(
   rows: IRows,
   sorter: RowSorter,
   key: Float64Array,
@@ -53,15 +53,15 @@ function improve(
   counted: boolean
 ): void {
   let best = rows.vertices.slice();
-  let fewest = counted ? crossings(rows, count) : Infinity;
+  let fewest = counted ? countCrossings(rows, count) : Infinity;
   for (let sweep = 0; sweep < SWEEPS && fewest > 0; sweep++) {
     const downward = sweep % 2 === 0;
     for (let i = 1; i < count; i++) {
       const row = downward ? i : count - 1 - i;
-      barycentres(rows, downward, row, key);
+      setBarycentres(rows, downward, row, key);
       sorter.sort(row);
     }
-    const found = counted ? crossings(rows, count) : 0;
+    const found = counted ? countCrossings(rows, count) : 0;
     if (!counted || found < fewest) {
       fewest = counted ? found : Infinity;
       best = rows.vertices.slice();
@@ -76,7 +76,7 @@ function improve(
 }
 
 /** The number of each vertex in a walk up from the last boxes through arguments. */
-function walk(input: ILayoutInput, trunks: ITrunks): Float64Array {
+function walkUp(input: ILayoutInput, trunks: ITrunks): Float64Array {
   const { count, sources, targets } = input;
   const incoming = adjacency(count, targets, sources);
   const key = new Float64Array(trunks.vertices).fill(-1);
@@ -104,7 +104,7 @@ function walk(input: ILayoutInput, trunks: ITrunks): Float64Array {
 }
 
 /** Set the keys of one row from the places of the row above or below it. */
-function barycentres(
+function setBarycentres(
   rows: IRows,
   downward: boolean,
   row: number,
@@ -243,7 +243,7 @@ export function widestRow({ start }: IRows): number {
 }
 
 /** How many pairs of pieces cross, over all rows: an inversion count by a tree. */
-function crossings(rows: IRows, count: number): number {
+function countCrossings(rows: IRows, count: number): number {
   const { start, vertices, place, down } = rows;
   let total = 0;
   const tree = new Int32Array(widestRow(rows) + 1);

@@ -240,8 +240,8 @@ function findSpines(
   isLeaf: (vertex: number) => boolean
 ): ISpine {
   const { vertices, up, down } = rows;
-  const heads = longest(vertices, up, boxes, isLeaf, false);
-  const tails = longest(vertices, down, boxes, isLeaf, true);
+  const heads = longestWays(vertices, up, boxes, isLeaf, false);
+  const tails = longestWays(vertices, down, boxes, isLeaf, true);
   const spine: ISpine = {
     up: new Int32Array(vertices.length).fill(-1),
     down: new Int32Array(vertices.length).fill(-1),
@@ -256,14 +256,14 @@ function findSpines(
   }
   for (const vertex of vertices) {
     if (spine.up[vertex] < 0) {
-      weigh(spine, vertex, boxes);
+      weighSpine(spine, vertex, boxes);
     }
   }
   return spine;
 }
 
 /** Where two spines are in each other's way the shorter one gives way. */
-function weigh(spine: ISpine, top: number, boxes: number): void {
+function weighSpine(spine: ISpine, top: number, boxes: number): void {
   let length = 0;
   for (let vertex = top; vertex >= 0; vertex = spine.down[vertex]) {
     length += vertex < boxes ? 1 : 0;
@@ -275,7 +275,7 @@ function weigh(spine: ISpine, top: number, boxes: number): void {
 }
 
 /** For each vertex the neighbour on its longest way through boxes; -1 for none. */
-function longest(
+function longestWays(
   order: Int32Array,
   neighbours: IAdjacency,
   boxes: number,

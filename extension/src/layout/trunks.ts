@@ -26,7 +26,7 @@ export function growTrunks(input: ILayoutInput, layers: ILayers): ITrunks {
   const end = trunkEnds(input, layers);
   const length = (box: number): number => Math.max(0, end[box] - layer[box] - 1);
   const straight = new Uint8Array(count);
-  const kept = afford(input, layers, length, straight);
+  const kept = countBends(input, layers, length, straight);
   const vertices = count + kept;
   const trunks: ITrunks = {
     vertices,
@@ -94,7 +94,7 @@ function trunkEnds(input: ILayoutInput, layers: ILayers): Int32Array {
  * up (marked in `straight`) that have the most bends for each edge in them: a
  * thousand states that are all stacked at the end would need half a million.
  */
-function afford(
+function countBends(
   input: ILayoutInput,
   layers: ILayers,
   length: (box: number) => number,

@@ -269,7 +269,7 @@ export class GraphConnection implements IDisposable {
         this._startAgain();
         return;
       } else {
-        graph = before.patched(message.header, message.columns, buffers);
+        graph = before.applyPatch(message.header, message.columns, buffers);
       }
     } catch (error) {
       if (message.type === 'patch') {

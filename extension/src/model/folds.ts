@@ -26,9 +26,9 @@ export function foldPaths(graph: IFoldable): string[] {
   }
   const used = new Set<string>();
   for (const [scope, nodes] of members) {
-    for (const { start, end, period, times } of findRepeats(signatures(graph, nodes))) {
+    for (const { start, end, period, times } of findRepeats(signaturesOf(graph, nodes))) {
       const body = nodes.slice(start, start + period);
-      const path = unused(scope, `×${times}${lines(graph, body)}`, used);
+      const path = unusedPath(scope, `×${times}${linesText(graph, body)}`, used);
       for (let i = start; i < end; i++) {
         paths[nodes[i]] = path;
       }
@@ -38,7 +38,7 @@ export function foldPaths(graph: IFoldable): string[] {
 }
 
 /** Equal numbers for the same op from the same line. */
-function signatures(graph: IFoldable, nodes: readonly number[]): Int32Array {
+function signaturesOf(graph: IFoldable, nodes: readonly number[]): Int32Array {
   const numbers = new Map<string, number>();
   return Int32Array.from(nodes, node => {
     const key = `${graph.op(node)}\n${graph.place(node)}`;
@@ -52,7 +52,7 @@ function signatures(graph: IFoldable, nodes: readonly number[]): Int32Array {
 }
 
 /** " · line 4", " · lines 4–7". */
-function lines(graph: IFoldable, body: readonly number[]): string {
+function linesText(graph: IFoldable, body: readonly number[]): string {
   let first = Infinity;
   let last = -Infinity;
   for (const node of body) {
@@ -68,7 +68,7 @@ function lines(graph: IFoldable, body: readonly number[]): string {
   return first === last ? ` · line ${first}` : ` · lines ${first}–${last}`;
 }
 
-function unused(scope: string, name: string, used: Set<string>): string {
+function unusedPath(scope: string, name: string, used: Set<string>): string {
   const base = scope === '' ? name : `${scope}/${name}`;
   let path = base;
   for (let number = 2; used.has(path); number++) {

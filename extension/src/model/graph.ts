@@ -88,7 +88,7 @@ export class Graph {
    * of before. `true_stats` goes when no override is left, the columns of a check
    * when there is none.
    */
-  patched(
+  applyPatch(
     header: Partial<IHeader>,
     columns: readonly IColumn[],
     buffers: readonly DataView[]

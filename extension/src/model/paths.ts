@@ -24,12 +24,12 @@ export function pairOf(graph: Graph, one: number, other: number): IPair {
 export function nodesBetween(graph: Graph, from: number, to: number): Uint8Array {
   // One pass down marks what `from` reaches, one pass up keeps of that what
   // reaches `to`.
-  const reached = reachedFrom(graph, from, to);
-  return reached[to] === 0 ? new Uint8Array(graph.count) : readBy(graph, to, reached);
+  const reached = nodesReachedFrom(graph, from, to);
+  return reached[to] === 0 ? new Uint8Array(graph.count) : nodesReadBy(graph, to, reached);
 }
 
 /** The nodes that are computed from a node, itself included, as far as `last`. */
-export function reachedFrom(
+export function nodesReachedFrom(
   graph: Graph,
   from: number,
   last = graph.count - 1
@@ -48,7 +48,7 @@ export function reachedFrom(
 }
 
 /** The nodes that a node is computed from, itself included, as far as they are `among`. */
-export function readBy(graph: Graph, node: number, among?: Uint8Array): Uint8Array {
+export function nodesReadBy(graph: Graph, node: number, among?: Uint8Array): Uint8Array {
   const on = new Uint8Array(graph.count);
   on[node] = 1;
   for (let at = node; at >= 0; at--) {

@@ -112,7 +112,7 @@ export class GraphState {
     if (graph === null || change === 'graph') {
       this._pair = null;
       this._trail = null;
-    } else if (found(before, this._way) && !found(graph, this._way)) {
+    } else if (isFindingPath(before, this._way) && !isFindingPath(graph, this._way)) {
       this._trail = null; // the way of a finding that is no more
     }
     if (graph === null) {
@@ -171,7 +171,7 @@ export class GraphState {
     this._trail = new Uint8Array(count);
     this._way = nodes;
     for (const node of nodes) {
-      if (this._valid(node) !== null) {
+      if (this._validNode(node) !== null) {
         this._trail[node] = 1;
       }
     }
@@ -179,7 +179,7 @@ export class GraphState {
   }
 
   hover(node: number | null): void {
-    const next = this._valid(node);
+    const next = this._validNode(node);
     if (next !== this._hovered) {
       this._hovered = next;
       this.changed.emit('hover');
@@ -243,8 +243,8 @@ export class GraphState {
   }
 
   private _choose(marked: number | null, selected: number | null): void {
-    const aside = this._valid(marked);
-    const next = this._valid(selected);
+    const aside = this._validNode(marked);
+    const next = this._validNode(selected);
     if (aside !== this._marked || next !== this._selected) {
       this._marked = aside;
       this._selected = next;
@@ -254,7 +254,7 @@ export class GraphState {
     }
   }
 
-  private _valid(node: number | null): number | null {
+  private _validNode(node: number | null): number | null {
     const count = this._graph?.count ?? 0;
     return node !== null && Number.isInteger(node) && node >= 0 && node < count
       ? node
@@ -311,7 +311,7 @@ export class GraphState {
 }
 
 /** Whether a way is that of something the doctor found in a graph. */
-function found(graph: Graph | null, way: readonly number[]): boolean {
+function isFindingPath(graph: Graph | null, way: readonly number[]): boolean {
   const list = graph?.header.findings?.list ?? [];
   return list.some(
     ({ path }) => path.length === way.length && path.every((node, i) => node === way[i])

@@ -88,7 +88,7 @@ export function isAlarming({ counts, findings }: IVerdict): boolean {
 }
 
 /** What is said of two, said of both together. */
-export function together(a: IVerdict, b: IVerdict): IVerdict {
+export function addVerdicts(a: IVerdict, b: IVerdict): IVerdict {
   const counts = { ...a.counts };
   for (const status of STATUSES) {
     const count = (a.counts[status] ?? 0) + (b.counts[status] ?? 0);
@@ -105,7 +105,7 @@ export function together(a: IVerdict, b: IVerdict): IVerdict {
 }
 
 /** The finding that is spoken of first: the most severe, then the first. */
-export function foremost(findings: readonly IFinding[]): IFinding | null {
+export function gravestFinding(findings: readonly IFinding[]): IFinding | null {
   return (
     findings.find(({ severity }) => severity === 'error') ??
     findings.find(({ severity }) => severity === 'warning') ??

@@ -48,7 +48,7 @@ export abstract class Part extends Widget {
 }
 
 /** A layout of widgets, one under the other. */
-export function stack(children: readonly Widget[]): PanelLayout {
+export function stackWidgets(children: readonly Widget[]): PanelLayout {
   const layout = new PanelLayout();
   for (const child of children) {
     layout.addWidget(child);

@@ -38,7 +38,7 @@ function clipBound(largest: number): number {
 }
 
 /** A named rule that is finite at the singular point of an op, and its one setting. */
-function safe<Name extends string>(
+function safeRule<Name extends string>(
   name: Name,
   title: string,
   ops: readonly string[],
@@ -101,13 +101,18 @@ const TABLE = [
     numbers: [{ label: 'deviation', standard: BOUND }],
     label: 'noise {0}'
   },
-  safe('safe sqrt', 'Finite where the root is 0', ['sqrt'], 1e-6),
-  safe('safe log', 'Finite where the argument is 0', ['log', 'log2', 'log10', 'log1p']),
-  safe('safe divide', 'Finite where the divisor is 0', ['divide', 'reciprocal']),
-  safe('safe power', 'Finite where the base is 0', ['power', 'float_power']),
-  safe('safe norm', 'Zero where the norm is 0', ['norm', 'hypot'], 1e-6),
+  safeRule('safe sqrt', 'Finite where the root is 0', ['sqrt'], 1e-6),
+  safeRule('safe log', 'Finite where the argument is 0', [
+    'log',
+    'log2',
+    'log10',
+    'log1p'
+  ]),
+  safeRule('safe divide', 'Finite where the divisor is 0', ['divide', 'reciprocal']),
+  safeRule('safe power', 'Finite where the base is 0', ['power', 'float_power']),
+  safeRule('safe norm', 'Zero where the norm is 0', ['norm', 'hypot'], 1e-6),
   {
-    ...safe(
+    ...safeRule(
       'safe exp',
       'A slope of bounded size',
       ['exp', 'exp2', 'expm1'],
@@ -116,9 +121,9 @@ const TABLE = [
     ),
     label: 'exp slope ≤ {0}'
   },
-  safe('safe atan2', 'Zero at the origin', ['arctan2']),
-  safe('safe arcsin', 'Finite at −1 and 1', ['arcsin']),
-  safe('safe arccos', 'Finite at −1 and 1', ['arccos']),
+  safeRule('safe atan2', 'Zero at the origin', ['arctan2']),
+  safeRule('safe arcsin', 'Finite at −1 and 1', ['arcsin']),
+  safeRule('safe arccos', 'Finite at −1 and 1', ['arccos']),
   { name: 'expression', title: 'A formula of your own' }
 ] as const satisfies readonly IPreset[];
 
@@ -159,13 +164,13 @@ export function presetsFor(op: string): typeof PRESETS {
   return PRESETS.filter(({ ops }) => ops === undefined || ops.includes(op));
 }
 
-function preset(name: PresetName): IPreset {
+function findPreset(name: PresetName): IPreset {
   return PRESETS.find(entry => entry.name === name)!;
 }
 
 /** The numbers of a preset that can be edited. */
 export function numbersOf(name: PresetName): readonly IPresetNumber[] {
-  return preset(name).numbers ?? [];
+  return findPreset(name).numbers ?? [];
 }
 
 /** The numbers that suit a gradient whose largest entry is so large. */
@@ -177,14 +182,14 @@ function standardNumbers({ numbers = [] }: IPreset, largest = NaN): number[] {
 
 /** The expression of a preset with these numbers. */
 export function writePreset(name: PresetName, numbers: readonly number[]): string {
-  const { rule = '', short, ...rest } = preset(name);
+  const { rule = '', short, ...rest } = findPreset(name);
   const usual = standardNumbers(rest).every((number, i) => number === numbers[i]);
   return short !== undefined && usual ? short : fillIn(rule, numbers);
 }
 
 /** The expression of a preset with the numbers that suit a gradient's largest entry. */
 export function standardExpression(name: PresetName, largest = NaN): string {
-  return writePreset(name, standardNumbers(preset(name), largest));
+  return writePreset(name, standardNumbers(findPreset(name), largest));
 }
 
 /** Which preset an expression spells, spaces aside. */
@@ -214,6 +219,6 @@ export function labelOf(expression: string): string {
   const text =
     name === 'clip' && low === -high
       ? fillIn('clip ±{0}', [Math.abs(high)])
-      : fillIn(preset(name).label ?? name, numbers);
+      : fillIn(findPreset(name).label ?? name, numbers);
   return text.replace(/-(?=[\d.])/g, '−');
 }

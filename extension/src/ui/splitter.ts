@@ -16,7 +16,7 @@ export interface ISplitterOptions {
   sign: 1 | -1;
 }
 
-export function splitter(options: ISplitterOptions): HTMLElement {
+export function makeSplitter(options: ISplitterOptions): HTMLElement {
   const { along, sign } = options;
   const node = element('div', {
     class: `workbench-Splitter workbench-mod-${along}`,

@@ -2,7 +2,7 @@
 
 import type { Graph } from '../model/graph';
 import type { IStep } from '../model/state';
-import { type IVerdict, foremost, verdictOf } from '../model/verdicts';
+import { type IVerdict, gravestFinding, verdictOf } from '../model/verdicts';
 import type {
   ICheck,
   IEffect,
@@ -33,7 +33,7 @@ export function shapeText(shape: string): string {
 }
 
 /** How many entries an array of a shape has: of "569×30" 17070; null if unknown. */
-export function entries(shape: string): number | null {
+export function countEntries(shape: string): number | null {
   if (shape === '()') {
     return 1;
   }
@@ -58,7 +58,7 @@ function derivativeName(graph: Graph, node: number): string {
 }
 
 /** The labels of the overrides whose rules run between two nodes, each once. */
-export function inForce(
+export function overrideLabels(
   graph: Graph,
   { of, wrt, way }: { of: number; wrt: number; way: Uint8Array | null }
 ): string[] {
@@ -279,7 +279,7 @@ export function summaryOf({ header }: Graph): ISummary | null {
   const wrong = check?.counts.wrong ?? 0;
   const changed = changedNames(check).length;
   const list = findings?.list ?? [];
-  const first = foremost(list);
+  const first = gravestFinding(list);
   if (wrong === 0 && changed === 0 && first === null) {
     return null;
   }

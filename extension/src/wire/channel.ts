@@ -86,7 +86,7 @@ export interface ISubshells {
  * cell runs: said earlier, it would wait behind all cells. Null where there is none to
  * wait for.
  */
-export function laneReady(
+export function waitForLane(
   comm: ILane | undefined,
   kernel: ISubshells | null
 ): Promise<unknown> | null {

@@ -11,7 +11,7 @@ import {
   type IHeader,
   STATISTICS
 } from './protocol';
-import { COLUMN_RULES, PictureError, quoted } from './schema';
+import { COLUMN_RULES, PictureError, quote } from './schema';
 
 const ARRAYS = { uint8: Uint8Array, int32: Int32Array, float64: Float64Array };
 
@@ -25,13 +25,13 @@ export function checkColumnList(columns: readonly IColumn[]): void {
   const names = new Set<string>();
   columns.forEach(({ name, dtype }, i) => {
     if (names.has(name)) {
-      throw new PictureError(`columns[${i}] is ${quoted(name)}, which is listed twice`);
+      throw new PictureError(`columns[${i}] is ${quote(name)}, which is listed twice`);
     }
     names.add(name);
     const known = COLUMN_RULES[name].dtype;
     if (dtype !== known) {
       throw new PictureError(
-        `the column ${name} is ${quoted(dtype)}; it must be ${known}`
+        `the column ${name} is ${quote(dtype)}; it must be ${known}`
       );
     }
   });

@@ -5,17 +5,18 @@
 
 import { bytesOf, checkColumnList } from './columns';
 import { type IHeader, type IMatrix, type ISaved, type KernelMessage, SCHEMA } from './protocol';
-import { PictureError, fieldsOf, quoted, read, tagsOf, visible } from './schema';
+import { PictureError, fieldsOf, quote, read, tagsOf, escapeUnseen } from './schema';
 
 /** Refuse what a newer workbench wrote, by name and number. */
 function checkSchema(data: unknown, header: unknown = data): void {
   const schema = fieldsOf(data)['schema'] ?? SCHEMA; // what is missing is told later
   const { version } = fieldsOf(header);
   if (typeof schema !== 'number' || !Number.isSafeInteger(schema) || schema < 1) {
-    throw new PictureError(`there is no schema ${quoted(schema)}; the first one is 1`);
+    throw new PictureError(`there is no schema ${quote(schema)}; the first one is 1`);
   }
   if (schema > SCHEMA) {
-    const writer = typeof version === 'string' ? visible(version.slice(0, 40)) : '(unknown)';
+    const writer =
+      typeof version === 'string' ? escapeUnseen(version.slice(0, 40)) : '(unknown)';
     throw new PictureError(
       `this picture was written by workbench ${writer} with schema ${schema}; ` +
         `this page reads up to ${SCHEMA}: update autodiff-workbench`
@@ -68,7 +69,7 @@ export function checkMessage(value: unknown): KernelMessage {
   const { type, header } = fieldsOf(value);
   if (type !== undefined && !tagsOf('KernelMessage').includes(type as string)) {
     throw new PictureError(
-      `the kernel sent a message of type ${quoted(type)}, which this page ` +
+      `the kernel sent a message of type ${quote(type)}, which this page ` +
         'does not know: update autodiff-workbench'
     );
   }

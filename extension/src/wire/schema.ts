@@ -48,7 +48,7 @@ type Sizes = Readonly<Record<string, number>>;
 
 const DEFINITIONS = document.$defs as unknown as Record<string, ISchema>;
 for (const schema of Object.values(DEFINITIONS)) {
-  link(schema);
+  linkReferences(schema);
 }
 export const COLUMN_RULES: Record<string, IColumnRule> = document.columns;
 
@@ -74,25 +74,25 @@ export function read(name: string, value: unknown, whole: string): unknown {
 
 /** The words by which the types of a union differ. */
 export function tagsOf(name: string): readonly string[] {
-  return tags(DEFINITIONS[name]).flatMap(([words]) => words);
+  return taggedOptions(DEFINITIONS[name]).flatMap(([words]) => words);
 }
 
-function tags({ oneOf, discriminator }: ISchema): [string[], ISchema][] {
+function taggedOptions({ oneOf, discriminator }: ISchema): [string[], ISchema][] {
   return oneOf!.map(one => [one.properties![discriminator!].enum!, one]);
 }
 
 /** Put the definitions, which stand before, in place of the references to them. */
-function link(schema: ISchema): ISchema {
+function linkReferences(schema: ISchema): ISchema {
   const { $ref, ...own } = schema;
   if ($ref !== undefined) {
     return { ...DEFINITIONS[$ref.slice('#/$defs/'.length)], ...own };
   }
   for (const [name, field] of Object.entries(schema.properties ?? {})) {
-    schema.properties![name] = link(field);
+    schema.properties![name] = linkReferences(field);
   }
-  schema.items &&= link(schema.items);
-  schema.anyOf &&= schema.anyOf.map(link);
-  schema.oneOf &&= schema.oneOf.map(link);
+  schema.items &&= linkReferences(schema.items);
+  schema.anyOf &&= schema.anyOf.map(linkReferences);
+  schema.oneOf &&= schema.oneOf.map(linkReferences);
   return schema;
 }
 
@@ -168,7 +168,7 @@ function checkObject(schema: ISchema, value: unknown, sizes: Sizes): unknown {
       }
     }
   } catch (error) {
-    throw placed(error, `.${name}`);
+    throw addPlace(error, `.${name}`);
   }
   return found;
 }
@@ -176,11 +176,11 @@ function checkObject(schema: ISchema, value: unknown, sizes: Sizes): unknown {
 function checkUnion(schema: ISchema, value: unknown, sizes: Sizes): unknown {
   const tag = schema.discriminator!;
   const kind = checkIsObject(value)[tag];
-  const options = tags(schema);
+  const options = taggedOptions(schema);
   const option = options.find(([words]) => words.some(word => word === kind));
   if (option === undefined) {
     const words = options.flatMap(([some]) => some);
-    throw placed(new Mismatch(`is ${quoted(kind)}, not one of ${listed(words)}`), `.${tag}`);
+    throw addPlace(new Mismatch(`is ${quote(kind)}, not one of ${listWords(words)}`), `.${tag}`);
   }
   return check(option[1], value, sizes);
 }
@@ -201,12 +201,12 @@ function checkList(schema: ISchema, value: unknown, sizes: Sizes): unknown[] {
       found.push(check(schema.items!, item, sizes));
     }
   } catch (error) {
-    throw placed(error, `[${found.length}]`);
+    throw addPlace(error, `[${found.length}]`);
   }
   return found;
 }
 
-function placed(error: unknown, key: string): unknown {
+function addPlace(error: unknown, key: string): unknown {
   if (error instanceof Mismatch) {
     error.place = key + error.place;
   }
@@ -229,7 +229,7 @@ function checkText({ maxLength, encoded }: ISchema, value: unknown): string {
       throw new Mismatch(`has ${count} characters; this page takes at most ${maxLength!}`);
     }
   }
-  return encoded === undefined ? visible(value) : value;
+  return encoded === undefined ? escapeUnseen(value) : value;
 }
 
 /** The length of a text in characters of Unicode, as JSON Schema and Python count it. */
@@ -242,18 +242,18 @@ function countCharacters(text: string): number {
 }
 
 /** A text in which what would not be seen is written out. */
-export function visible(text: string): string {
-  return text.replace(UNSEEN, written);
+export function escapeUnseen(text: string): string {
+  return text.replace(UNSEEN, escapeCharacter);
 }
 
 /** A character as Python and JavaScript write it in a string. */
-function written(character: string): string {
+function escapeCharacter(character: string): string {
   return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
 }
 
 function checkWord(words: readonly string[], value: unknown): string {
   if (typeof value !== 'string' || !words.includes(value)) {
-    throw new Mismatch(`is ${quoted(value)}, not one of ${listed(words)}`);
+    throw new Mismatch(`is ${quote(value)}, not one of ${listWords(words)}`);
   }
   return value;
 }
@@ -282,12 +282,12 @@ function checkNumber(value: unknown): number {
   return value;
 }
 
-function listed(words: readonly string[]): string {
+function listWords(words: readonly string[]): string {
   return words.map(word => JSON.stringify(word)).join(', ');
 }
 
 /** What an error quotes: of anything, however long, deep or odd, a short text. */
-export function quoted(value: unknown): string {
+export function quote(value: unknown): string {
   if (typeof value === 'string') {
     return JSON.stringify(value.length > 40 ? `${value.slice(0, 40)}…` : value);
   }

@@ -3,16 +3,16 @@ import { describe, expect, test } from 'vitest';
 import { detailAt } from '../../src/canvas/frame';
 import {
   looksOf,
-  position,
+  levelOf,
   scaleOf,
   shortNumber,
   shortPercent
 } from '../../src/canvas/looks';
 import { marksOf } from '../../src/canvas/marks';
-import { Motion, blend } from '../../src/canvas/motion';
+import { Motion, blendLooks } from '../../src/canvas/motion';
 import { Scene } from '../../src/canvas/scene';
-import { shrunkTo } from '../../src/canvas/text';
-import { describe as describeItem } from '../../src/canvas/tooltip';
+import { fittingSize } from '../../src/canvas/text';
+import { describeItem as describeItem } from '../../src/canvas/tooltip';
 import { itemsOf } from '../../src/layout/items';
 import { layOut } from '../../src/layout/layout';
 import { type Graph } from '../../src/model/graph';
@@ -67,16 +67,16 @@ describe('numbers on tiles', () => {
     const norms = [1e-2, 1, 0, NaN, Infinity, 1e-6];
     const scale = scaleOf(norms.length, i => norms[i]);
     expect(scale).toEqual({ low: -6, high: 0 });
-    expect(position(scale, 1e-3)).toBeCloseTo(0.5);
-    expect(position(scale, 0)).toBeNaN();
-    expect(position(scale, NaN)).toBeNaN();
-    expect(position(scale, 1e9)).toBe(1);
-    expect(position(scale, Infinity)).toBe(1);
+    expect(levelOf(scale, 1e-3)).toBeCloseTo(0.5);
+    expect(levelOf(scale, 0)).toBeNaN();
+    expect(levelOf(scale, NaN)).toBeNaN();
+    expect(levelOf(scale, 1e9)).toBe(1);
+    expect(levelOf(scale, Infinity)).toBe(1);
   });
 
   test('equal norms are in the middle, not at an end', () => {
     const scale = scaleOf(5, () => 3);
-    expect(position(scale, 3)).toBeCloseTo(0.5);
+    expect(levelOf(scale, 3)).toBeCloseTo(0.5);
   });
 });
 
@@ -132,10 +132,10 @@ describe('looks', () => {
     const cooler = network();
     cooler.nodes[5].gradient = 0.003;
     const [from, to] = [of(network().graph()), of(cooler.graph())];
-    const half = blend(from, to, 0.5);
+    const half = blendLooks(from, to, 0.5);
     expect(half.tile[5]).toBeCloseTo((from.tile[5] + to.tile[5]) / 2);
     expect(half.text[5]).toBe('3e-3');
-    expect(blend(from, to, 1)).toBe(to);
+    expect(blendLooks(from, to, 1)).toBe(to);
     const motion = new Motion();
     motion.begin(1000);
     expect(motion.running(1100)).toBe(true);
@@ -318,7 +318,7 @@ test('the note on a node is plain text, markup and all', () => {
 });
 
 test('a name that is a little too long is written smaller, and no smaller', () => {
-  expect(shrunkTo(128, 13, 100)).toBe(13);
-  expect(shrunkTo(128, 13, 140)).toBe(11.5);
-  expect(shrunkTo(128, 13, 400)).toBe(10);
+  expect(fittingSize(128, 13, 100)).toBe(13);
+  expect(fittingSize(128, 13, 140)).toBe(11.5);
+  expect(fittingSize(128, 13, 400)).toBe(10);
 });

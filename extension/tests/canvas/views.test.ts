@@ -1,17 +1,17 @@
 import { describe, expect, test } from 'vitest';
 
 import { Camera } from '../../src/canvas/camera';
-import { actionOf, step } from '../../src/canvas/keyboard';
+import { actionOf, stepFrom } from '../../src/canvas/keyboard';
 import { Scene } from '../../src/canvas/scene';
 import { contrast, parseColour } from '../../src/canvas/theme';
 import {
-  between,
-  fitted,
-  kept,
-  opening,
+  blendViews,
+  fitView,
+  keepInSight,
+  openingView,
   overflows,
-  toPage,
-  visible,
+  rectOnPage,
+  visibleBounds,
   zoomAt
 } from '../../src/canvas/viewport';
 import { itemsOf } from '../../src/layout/items';
@@ -24,29 +24,29 @@ describe('views', () => {
   const bounds = { left: -100, top: 0, right: 500, bottom: 300 };
 
   test('all is shown, in the middle, no larger than life', () => {
-    const view = fitted(bounds, PAGE);
+    const view = fitView(bounds, PAGE);
     expect(view.scale).toBe(1);
     expect(overflows(view, bounds, PAGE)).toBe(false);
-    const middle = toPage(view, { x: 200, y: 150, width: 0, height: 0 });
+    const middle = rectOnPage(view, { x: 200, y: 150, width: 0, height: 0 });
     expect(middle).toMatchObject({ x: 400, y: 300 });
     const large = { left: 0, top: 0, right: 4000, bottom: 90 };
-    expect(fitted(large, PAGE).scale).toBeCloseTo(760 / 4000);
+    expect(fitView(large, PAGE).scale).toBeCloseTo(760 / 4000);
   });
 
   test('the legend at the foot covers nothing', () => {
     for (const bottom of [300, 550, 900]) {
-      const view = fitted({ ...bounds, bottom }, PAGE);
-      const foot = toPage(view, { x: 0, y: bottom, width: 0, height: 0 });
+      const view = fitView({ ...bounds, bottom }, PAGE);
+      const foot = rectOnPage(view, { x: 0, y: bottom, width: 0, height: 0 });
       expect(PAGE.height - foot.y).toBeGreaterThanOrEqual(34 - 1e-9);
     }
   });
 
   test('what cannot be read whole opens at its top', () => {
     const tall = { left: 0, top: 0, right: 300, bottom: 90_000 };
-    const view = opening(tall, PAGE, 150);
+    const view = openingView(tall, PAGE, 150);
     expect(view.scale).toBe(1);
-    expect(visible(view, PAGE).top).toBeLessThanOrEqual(0);
-    expect(visible(view, PAGE).top).toBeGreaterThan(-40);
+    expect(visibleBounds(view, PAGE).top).toBeLessThanOrEqual(0);
+    expect(visibleBounds(view, PAGE).top).toBeGreaterThan(-40);
   });
 
   test('a zoom keeps what is under the pointer', () => {
@@ -61,8 +61,8 @@ describe('views', () => {
   });
 
   test('the picture cannot be lost', () => {
-    const far = kept({ scale: 1, x: 1e6, y: -1e6 }, bounds, PAGE);
-    const seen = visible(far, PAGE);
+    const far = keepInSight({ scale: 1, x: 1e6, y: -1e6 }, bounds, PAGE);
+    const seen = visibleBounds(far, PAGE);
     expect(seen.right).toBeGreaterThan(bounds.left);
     expect(seen.top).toBeLessThan(bounds.bottom);
   });
@@ -70,15 +70,15 @@ describe('views', () => {
   test('half-way between two views what stays in place stays in place', () => {
     const from = { scale: 0.5, x: 10, y: 20 };
     const to = zoomAt(from, 4, 300, 200);
-    const half = between(from, to, 0.5);
+    const half = blendViews(from, to, 0.5);
     expect(half.scale).toBeCloseTo(1);
     expect((300 - half.x) / half.scale).toBeCloseTo((300 - from.x) / from.scale, 9);
-    expect(between(from, to, 1).x).toBeCloseTo(to.x, 9);
+    expect(blendViews(from, to, 1).x).toBeCloseTo(to.x, 9);
   });
 });
 
 describe('the camera', () => {
-  function cameraOn(bounds: Parameters<typeof fitted>[0]): Camera {
+  function cameraOn(bounds: Parameters<typeof fitView>[0]): Camera {
     const camera = new Camera(
       () => false,
       () => undefined
@@ -93,10 +93,10 @@ describe('the camera', () => {
     const camera = cameraOn(tall);
     expect(camera.scroll(0, 100)).toBe(false);
     expect(camera.scroll(0, -100)).toBe(true);
-    expect(visible(camera.view, PAGE).top).toBeCloseTo(80);
+    expect(visibleBounds(camera.view, PAGE).top).toBeCloseTo(80);
     camera.scroll(0, -1e6);
     expect(camera.scroll(0, -100)).toBe(false);
-    expect(visible(camera.view, PAGE).bottom).toBeCloseTo(5020);
+    expect(visibleBounds(camera.view, PAGE).bottom).toBeCloseTo(5020);
   });
 
   test('a resized page shows all again only if nobody has moved it', () => {
@@ -129,7 +129,7 @@ describe('the camera', () => {
     camera.reveal({ x: 20, y: 60, width: 150, height: 44 });
     expect(camera.view.y).toBe(before.y);
     camera.reveal({ x: 20, y: 2000, width: 150, height: 44 });
-    expect(visible(camera.view, PAGE).bottom).toBeCloseTo(2084);
+    expect(visibleBounds(camera.view, PAGE).bottom).toBeCloseTo(2084);
   });
 });
 
@@ -163,14 +163,14 @@ describe('keys', () => {
 
   test('arrows walk edges, and back the way they came', () => {
     const scene = networkScene();
-    expect(step(scene, 5, 'up', null)).toBe(4);
-    expect(step(scene, 5, 'down', null)).toBe(7);
-    expect(step(scene, 4, 'up', 3)).toBe(3);
-    expect(step(scene, 7, 'up', null)).toBe(5);
-    expect(step(scene, 7, 'up', 6)).toBe(6);
-    expect(step(scene, 5, 'right', null)).toBe(6);
-    expect(step(scene, 5, 'left', null)).toBeNull();
-    expect(step(scene, 13, 'down', null)).toBeNull();
+    expect(stepFrom(scene, 5, 'up', null)).toBe(4);
+    expect(stepFrom(scene, 5, 'down', null)).toBe(7);
+    expect(stepFrom(scene, 4, 'up', 3)).toBe(3);
+    expect(stepFrom(scene, 7, 'up', null)).toBe(5);
+    expect(stepFrom(scene, 7, 'up', 6)).toBe(6);
+    expect(stepFrom(scene, 5, 'right', null)).toBe(6);
+    expect(stepFrom(scene, 5, 'left', null)).toBeNull();
+    expect(stepFrom(scene, 13, 'down', null)).toBeNull();
   });
 });
 

@@ -67,7 +67,7 @@ describe('patches', () => {
       'change',
       Array.from({ length: 14 }, (_, i) => i)
     );
-    const after = before.patched({ seconds: 2 }, [change.column], [change.buffer]);
+    const after = before.applyPatch({ seconds: 2 }, [change.column], [change.buffer]);
     expect(after.change(3)).toBe(3);
     expect(before.change(3)).toBe(0);
     expect(after.header.seconds).toBe(2);
@@ -87,7 +87,7 @@ describe('patches', () => {
       'override',
       Array.from({ length: 14 }, () => -1)
     );
-    const after = before.patched({ overrides: [] }, [none.column], [none.buffer]);
+    const after = before.applyPatch({ overrides: [] }, [none.column], [none.buffer]);
     expect(after.override(5)).toBeNull();
     expect(after.trueStatistics(5)).toBeNull();
   });
@@ -96,13 +96,13 @@ describe('patches', () => {
     const program = network();
     program.overrides = [clip(5)];
     program.overridden.set(5, 0);
-    expect(() => program.graph().patched({ overrides: [] }, [], [])).toThrow(
+    expect(() => program.graph().applyPatch({ overrides: [] }, [], [])).toThrow(
       'override[5] is 0'
     );
   });
 
   test('a header alone cannot make the graph larger', () => {
-    expect(() => network().graph().patched({ nodes: 20 }, [], [])).toThrow(
+    expect(() => network().graph().applyPatch({ nodes: 20 }, [], [])).toThrow(
       'the column kind has 14 entries; a graph of 20 nodes'
     );
   });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { nodesBetween, pairOf, readBy, reachedFrom } from '../../src/model/paths';
+import { nodesBetween, pairOf, nodesReadBy, nodesReachedFrom } from '../../src/model/paths';
 import { deep, tangle } from '../helpers/programs';
 
 /** The nodes that are marked. */
@@ -17,10 +17,10 @@ describe('ways through a graph', () => {
       const all = Array.from({ length: graph.count }, (_, node) => node);
       for (const node of [0, 9, 25, graph.count - 1]) {
         const label = `seed ${seed}, node ${node}`;
-        expect(on(reachedFrom(graph, node)), label).toEqual(
+        expect(on(nodesReachedFrom(graph, node)), label).toEqual(
           all.filter(other => reaches(node, other))
         );
-        expect(on(readBy(graph, node)), label).toEqual(
+        expect(on(nodesReadBy(graph, node)), label).toEqual(
           all.filter(other => reaches(other, node))
         );
       }

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
-import { Gate, laneReady } from '../../src/wire/channel';
+import { Gate, waitForLane } from '../../src/wire/channel';
 import type { PageEvent } from '../../src/wire/protocol';
 
 const ack = (seq: number): PageEvent => ({ type: 'event', seq, event: 'ack', of: seq });
@@ -95,10 +95,10 @@ describe('laneReady', () => {
   const info = Promise.resolve();
 
   it('has nothing to wait for without a comm of JupyterLab, or without a lane', () => {
-    expect(laneReady(undefined, null)).toBeNull();
-    expect(laneReady({}, { info, supportsSubshells: true })).toBeNull();
+    expect(waitForLane(undefined, null)).toBeNull();
+    expect(waitForLane({}, { info, supportsSubshells: true })).toBeNull();
     const disabled = { subshellStarted: started, commsOverSubshells: 'disabled' };
-    expect(laneReady(disabled, { info, supportsSubshells: true })).toBeNull();
+    expect(waitForLane(disabled, { info, supportsSubshells: true })).toBeNull();
   });
 
   it('waits for the subshell, where the kernel has some', async () => {
@@ -108,8 +108,8 @@ describe('laneReady', () => {
       start = resolve;
     });
     const lane = { subshellStarted, commsOverSubshells: 'perCommTarget' };
-    expect(laneReady(lane, null)).toBe(subshellStarted);
-    const waiting = laneReady(lane, { info, supportsSubshells: true })?.then(() => {
+    expect(waitForLane(lane, null)).toBe(subshellStarted);
+    const waiting = waitForLane(lane, { info, supportsSubshells: true })?.then(() => {
       ready = true;
     });
     await info;
@@ -123,7 +123,7 @@ describe('laneReady', () => {
   it('does not wait for a subshell that a kernel cannot have', async () => {
     const never = { subshellStarted: new Promise<void>(() => undefined) };
     await expect(
-      laneReady(never, { info, supportsSubshells: false })
+      waitForLane(never, { info, supportsSubshells: false })
     ).resolves.toBeNull();
   });
 });

@@ -95,7 +95,7 @@ describe('checks and findings', () => {
 
   test('a patch that takes the check away takes its columns too', () => {
     const { header, buffers } = whole();
-    const graph = readGraph(header, buffers).patched({ check: null }, [], []);
+    const graph = readGraph(header, buffers).applyPatch({ check: null }, [], []);
     expect(graph.isChecked).toBe(false);
     expect(graph.check(H)).toBe('unchecked');
   });

@@ -10,7 +10,7 @@ import { NodeVerdict } from '../checks/findings';
 import type { IHost, Reason } from '../host';
 import { OverrideList } from '../overrides/overrides';
 import { RuleForm } from '../overrides/rule';
-import { Part, stack } from '../part';
+import { Part, stackWidgets } from '../part';
 import { NodeDetail, NodeNumbers, NodeSummary } from './node';
 import { DerivativeMenu } from './pair';
 
@@ -37,11 +37,11 @@ export class Inspector extends Widget {
     ];
     this._lists = { overrides: new OverrideList(host), checks: new Checks(host) };
     this._panes = {
-      node: pane('Node', this._node),
-      overrides: pane('Overrides', [this._lists.overrides]),
-      checks: pane('Checks', [this._lists.checks])
+      node: makePane('Node', this._node),
+      overrides: makePane('Overrides', [this._lists.overrides]),
+      checks: makePane('Checks', [this._lists.checks])
     };
-    this.layout = stack([this._tabs, ...Object.values(this._panes)]);
+    this.layout = stackWidgets([this._tabs, ...Object.values(this._panes)]);
     this.showTab('node');
   }
 
@@ -145,11 +145,11 @@ class Tabs extends Part {
   }
 }
 
-function pane(label: string, widgets: readonly Widget[]): Widget {
+function makePane(label: string, widgets: readonly Widget[]): Widget {
   const one = new Widget({
     node: element('div', { role: 'tabpanel', attributes: { 'aria-label': label } })
   });
   one.addClass('workbench-Pane');
-  one.layout = stack(widgets);
+  one.layout = stackWidgets(widgets);
   return one;
 }

@@ -362,7 +362,7 @@ export function Histogram({ shown, look, behind }: IHistogramProps): JSX.Element
   const high = Math.max(...all.map(one => one.high));
   const tallest = Math.max(...all.flatMap(one => one.counts.map(density(one))), 1e-300);
   return (
-    <div className="workbench-Histogram" role="img" aria-label={sentence(shown)}>
+    <div className="workbench-Histogram" role="img" aria-label={histogramSentence(shown)}>
       <svg
         viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
         preserveAspectRatio="none"
@@ -377,7 +377,7 @@ export function Histogram({ shown, look, behind }: IHistogramProps): JSX.Element
         ))}
         {low < 0 && high > 0 && (
           <path
-            d={`M${round((-low / (high - low)) * WIDTH)} 0V${HEIGHT}`}
+            d={`M${roundText((-low / (high - low)) * WIDTH)} 0V${HEIGHT}`}
             className="workbench-mod-zero"
           />
         )}
@@ -439,7 +439,7 @@ function bars(one: IDistribution, low: number, high: number, tallest: number): s
   if (!(one.high > one.low)) {
     const x = scale(one.low);
     const some = one.counts.some(count => count > 0);
-    return some ? `M${round(x - 2)} ${HEIGHT}V0h4V${HEIGHT}z` : '';
+    return some ? `M${roundText(x - 2)} ${HEIGHT}V0h4V${HEIGHT}z` : '';
   }
   const width = (one.high - one.low) / one.counts.length;
   return one.counts
@@ -453,16 +453,16 @@ function bars(one: IDistribution, low: number, high: number, tallest: number): s
       // A bin that is not empty never vanishes.
       const top = HEIGHT - Math.max(1, (height(count) / tallest) * (HEIGHT - 1));
       const drawn = Math.max(right - left - gap, 0.8);
-      return `M${round(left)} ${HEIGHT}V${round(top)}h${round(drawn)}V${HEIGHT}z`;
+      return `M${roundText(left)} ${HEIGHT}V${roundText(top)}h${roundText(drawn)}V${HEIGHT}z`;
     })
     .join('');
 }
 
-function round(value: number): string {
+function roundText(value: number): string {
   return value.toFixed(2);
 }
 
-function sentence(one: IDistribution): string {
+function histogramSentence(one: IDistribution): string {
   const bad = one.nan + one.inf;
   const more = bad > 0 ? `, ${formatCount(bad)} not finite` : '';
   return `${formatCount(one.size)} entries, ${rangeText(one)}${more}`;

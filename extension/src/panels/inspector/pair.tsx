@@ -7,9 +7,9 @@
 import type { JSX, ReactNode } from 'react';
 
 import type { Graph } from '../../model/graph';
-import { type IPair, reachedFrom, readBy } from '../../model/paths';
+import { type IPair, nodesReachedFrom, nodesReadBy } from '../../model/paths';
 import { Button, IconButton } from '../../ui/controls';
-import { derivativeText, entries, inForce } from '../../ui/words';
+import { derivativeText, countEntries, overrideLabels } from '../../ui/words';
 import type { IHost, Reason } from '../host';
 import { Part } from '../part';
 
@@ -63,7 +63,7 @@ export class PairBar extends Part {
     const { graph, marked, pair } = this.host.state;
     const refusal = graph !== null && pair !== null ? refusalOf(graph, pair) : null;
     const force =
-      graph !== null && pair !== null ? forceText(inForce(graph, pair)) : '';
+      graph !== null && pair !== null ? forceText(overrideLabels(graph, pair)) : '';
     const { state } = this.host;
     return (
       <>
@@ -162,7 +162,7 @@ const NAMED = 6;
 
 /** "8 × 6": how many entries the two have. */
 function sizeText(graph: Graph, { of, wrt }: IPair): string {
-  const [rows, columns] = [entries(graph.shape(of)), entries(graph.shape(wrt))];
+  const [rows, columns] = [countEntries(graph.shape(of)), countEntries(graph.shape(wrt))];
   return rows === null || columns === null ? '' : `${rows} × ${columns}`;
 }
 
@@ -237,8 +237,8 @@ function groupsOf(
   };
   const label = graph.label(node);
   return [
-    { title: `of ${label} by`, options: optionsOf(readBy(graph, node), -1) },
-    { title: `by ${label} of`, options: optionsOf(reachedFrom(graph, node), 1) }
+    { title: `of ${label} by`, options: optionsOf(nodesReadBy(graph, node), -1) },
+    { title: `by ${label} of`, options: optionsOf(nodesReachedFrom(graph, node), 1) }
   ].filter(({ options }) => options.length > 0);
 }
 

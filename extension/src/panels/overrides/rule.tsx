@@ -310,7 +310,7 @@ export class RuleForm extends Part {
     const note = noteOf(graph, selected, live);
     const override = overrideOf(graph, selected);
     const { preset: chosen } = recognise(this._draft.rule);
-    const removes = this._removes(override);
+    const removes = this._isRemoval(override);
     return (
       <DraftForm
         className="workbench-RuleForm"
@@ -393,9 +393,9 @@ export class RuleForm extends Part {
   }
 
   /** Whether the rule is the true one, and takes the override of the node away. */
-  private _removes(override: IOverride | null): boolean {
+  private _isRemoval(override: IOverride | null): boolean {
     const { preset: name } = recognise(this._draft.rule);
-    return name === 'true' && replaces(override, this._reach);
+    return name === 'true' && isReplacing(override, this._reach);
   }
 
   private _canApply(override: IOverride | null): boolean {
@@ -406,7 +406,7 @@ export class RuleForm extends Part {
       override.rule === rule &&
       reachOf(override) === this._reach &&
       override.steps === this._readSteps();
-    const idle = recognise(rule).preset === 'true' && !this._removes(override);
+    const idle = recognise(rule).preset === 'true' && !this._isRemoval(override);
     return rule !== '' && !refused && !sent && !same && !idle;
   }
 
@@ -434,7 +434,7 @@ export class RuleForm extends Part {
     if (connection === null || !this._canApply(override)) {
       return;
     }
-    if (override !== null && this._removes(override)) {
+    if (override !== null && this._isRemoval(override)) {
       this._draft.close();
       this._draft.written = false;
       this.host.asking.remove(override);
@@ -443,7 +443,7 @@ export class RuleForm extends Part {
     const rule = this._draft.rule.trim();
     const steps = this._readSteps();
     const target = targetOf(graph, node, this._reach);
-    const known = override !== null && replaces(override, this._reach);
+    const known = override !== null && isReplacing(override, this._reach);
     const event = {
       event: 'override',
       target,
@@ -601,7 +601,7 @@ function reachOf(override: IOverride): Reach | null {
  * be widened; one that other nodes share is not taken from them by a rule for
  * this node alone.
  */
-export function replaces(override: IOverride | null, reach: Reach): boolean {
+export function isReplacing(override: IOverride | null, reach: Reach): boolean {
   if (override?.data !== true) {
     return false;
   }

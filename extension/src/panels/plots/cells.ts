@@ -4,7 +4,7 @@
  */
 
 import { type Graph, equal } from '../../model/graph';
-import { entries } from '../../ui/words';
+import { countEntries } from '../../ui/words';
 import type { IMatrix, IWindow } from '../../wire/protocol';
 
 export type Span = [number, number];
@@ -47,11 +47,11 @@ export class Cells {
   ) {
     const sizes = (nodes: readonly number[]): number[] =>
       nodes.map(node =>
-        node < graph.count ? (entries(graph.shape(node)) ?? NaN) : NaN
+        node < graph.count ? (countEntries(graph.shape(node)) ?? NaN) : NaN
       );
     const { of, wrt, rows, columns, window, block } = matrix;
-    this.rows = along(sizes(second ? wrt : [of]), rows, window.rows, block[0]);
-    this.columns = along(sizes(wrt), columns, window.columns, block[1]);
+    this.rows = axisStarts(sizes(second ? wrt : [of]), rows, window.rows, block[0]);
+    this.columns = axisStarts(sizes(wrt), columns, window.columns, block[1]);
   }
 
   /** Whether every cell is one entry. */
@@ -67,17 +67,17 @@ export class Cells {
   windowOf(range: IRange): IWindow {
     const { rows, columns, window } = this.matrix;
     return {
-      rows: seen(this.rows, range.y, window.rows, rows),
-      columns: seen(this.columns, range.x, window.columns, columns)
+      rows: visibleSpan(this.rows, range.y, window.rows, rows),
+      columns: visibleSpan(this.columns, range.x, window.columns, columns)
     };
   }
 
   /** The cell around a cell whose sides are longer or shorter by a factor. */
-  zoomed(row: number, column: number, factor: number): IWindow {
+  zoomAround(row: number, column: number, factor: number): IWindow {
     const { rows, columns, window } = this.matrix;
     return {
-      rows: scaled(window.rows, middleOf(this.rows, row), factor, rows),
-      columns: scaled(window.columns, middleOf(this.columns, column), factor, columns)
+      rows: scaleSpan(window.rows, middleOf(this.rows, row), factor, rows),
+      columns: scaleSpan(window.columns, middleOf(this.columns, column), factor, columns)
     };
   }
 }
@@ -99,7 +99,7 @@ export function partOf(matrix: IMatrix, window: IWindow): IWindow | null {
 }
 
 /** The cells of an axis, by its groups if they add up, else all of one size. */
-function along(
+function axisStarts(
   sizes: readonly number[],
   size: number,
   window: Span,
@@ -110,7 +110,7 @@ function along(
   return startsOf(whole, window, step);
 }
 
-function seen(
+function visibleSpan(
   starts: readonly number[],
   range: Span | null,
   window: Span,
@@ -142,7 +142,7 @@ function middleOf(starts: readonly number[], cell: number): number {
 }
 
 /** A span of so many times its length, around a place and within an axis. */
-function scaled(span: Span, around: number, factor: number, size: number): Span {
+function scaleSpan(span: Span, around: number, factor: number, size: number): Span {
   const length = Math.min(
     size,
     Math.max(1, Math[factor > 1 ? 'ceil' : 'floor']((span[1] - span[0]) * factor))

@@ -10,11 +10,11 @@ import type { JSX, ReactNode } from 'react';
 
 import type { Graph } from '../../model/graph';
 import { Button, type IChoice, IconButton, Segments } from '../../ui/controls';
-import { splitter } from '../../ui/splitter';
+import { makeSplitter } from '../../ui/splitter';
 import { shapeText } from '../../ui/words';
 import type { IPlotAnswer, IWindow, PlotKind } from '../../wire/protocol';
 import type { IHost, Reason } from '../host';
-import { Part, stack } from '../part';
+import { Part, stackWidgets } from '../part';
 import { Caption } from './caption';
 import { Explorer } from './explorer';
 import { FigurePicture } from './figure';
@@ -40,7 +40,7 @@ export class Drawer extends Widget {
     this.hide();
     this._caption = new Caption(_host, {
       view: kind => this._askAgain(kind),
-      whole: () => this._explorer.whole(),
+      whole: () => this._explorer.showAll(),
       again: () => this._askAgain(),
       stop: () => {
         this._plot?.cancel();
@@ -63,15 +63,15 @@ export class Drawer extends Widget {
       onClose: () => this._close()
     });
     this._picture = new FigurePicture(rendermime, {
-      zoomed: range => this._explorer.zoomed(range),
-      clicked: (row, column) => this._explorer.clicked(row, column),
-      pressed: key => this._explorer.pressed(key),
-      failed: why => this._caption.say(why)
+      onZoom: range => this._explorer.zoomTo(range),
+      onClick: (row, column) => this._explorer.chooseCell(row, column),
+      onKey: key => this._explorer.pressKey(key),
+      onFailure: why => this._caption.say(why)
     });
     this._explorer = new Explorer(this._picture, this._caption, (plot, kind, part) => {
       this._ask(plot, kind, part);
     });
-    const sizes = splitter({
+    const sizes = makeSplitter({
       label: 'Height of the plots',
       along: 'y',
       sign: 1,
@@ -81,7 +81,7 @@ export class Drawer extends Widget {
         this._setHeight();
       }
     });
-    this.layout = stack([
+    this.layout = stackWidgets([
       this._head,
       this._caption,
       this._picture,
@@ -195,7 +195,7 @@ export class Drawer extends Widget {
     const first = plot.answer === null;
     plot.ask(connection, state.graph, kind, window, {
       onProgress: () => this._showCaption(),
-      onSettled: () => this._settled(plot, first)
+      onSettled: () => this._finish(plot, first)
     });
     this._showCaption();
   }
@@ -207,7 +207,7 @@ export class Drawer extends Widget {
     }
   }
 
-  private _settled(plot: Plot, first: boolean): void {
+  private _finish(plot: Plot, first: boolean): void {
     if (!this._plots.includes(plot) || this.isDisposed) {
       return;
     }
@@ -245,7 +245,7 @@ export class Drawer extends Widget {
     this._showCaption();
     if (answer === null || this.isHidden) {
       this._picture.clear();
-    } else if (!this._picture.able) {
+    } else if (!this._picture.canDraw) {
       this._picture.clear();
       this._caption.say(
         'Figures need the JupyterLab renderer of plotly: ' +
@@ -432,7 +432,7 @@ class DrawerHead extends Part {
 
   private _byOptions(graph: Graph): IOption[] {
     const { output, wrt } = graph.header;
-    const wanted = this._wanted();
+    const wanted = this._choosable();
     return [
       { value: '', label: `all (${wrt.map(node => graph.label(node)).join(', ')})` },
       ...this._nodes(graph)
@@ -449,14 +449,14 @@ class DrawerHead extends Part {
   }
 
   /** The nodes that can be chosen whether they have a name or not. */
-  private _wanted(): Set<number> {
+  private _choosable(): Set<number> {
     const selected = this._selected();
     return new Set(selected === null ? this._asked : [...this._asked, selected]);
   }
 
   /** Nodes that have a name, and those wanted; the last ones if there are many. */
   private _nodes(graph: Graph): number[] {
-    const wanted = this._wanted();
+    const wanted = this._choosable();
     const nodes: number[] = [];
     for (let node = graph.count - 1; node >= 0; node--) {
       const named =

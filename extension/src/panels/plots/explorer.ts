@@ -49,7 +49,7 @@ export class Explorer {
   }
 
   /** The axes were moved: the part that is seen is asked for when they rest. */
-  zoomed(range: IRange): void {
+  zoomTo(range: IRange): void {
     if (this._map !== null) {
       const all = range.x === null && range.y === null;
       this._look(all ? null : this._map.cells.windowOf(range), QUIET);
@@ -57,16 +57,16 @@ export class Explorer {
   }
 
   /** Show all of the matrix again. */
-  whole(): void {
+  showAll(): void {
     this._look(null, 0);
   }
 
-  clicked(row: number, column: number): void {
+  chooseCell(row: number, column: number): void {
     this._choose(this._map?.entryOf(row, column) ?? null);
   }
 
   /** Do what a key asks for in the figure; false if there was nothing to do. */
-  pressed(key: string): boolean {
+  pressKey(key: string): boolean {
     const map = this._map;
     const plot = this._plot;
     if (map === null || plot === null || !map.walkable) {
@@ -83,13 +83,13 @@ export class Explorer {
     switch (key) {
       case '+':
       case '=':
-        this._look(map.cells.zoomed(row, column, 1 / ZOOM), 0);
+        this._look(map.cells.zoomAround(row, column, 1 / ZOOM), 0);
         return true;
       case '-':
-        this._look(map.cells.zoomed(row, column, ZOOM), 0);
+        this._look(map.cells.zoomAround(row, column, ZOOM), 0);
         return true;
       case '0':
-        this.whole();
+        this.showAll();
         return true;
       default:
         return false;

@@ -16,13 +16,13 @@ import type { IRange, Span } from './cells';
 /** What is asked of the figure's owner. */
 export interface IPictureOwner {
   /** Other ends of the axes: a part, or with both null all of it. */
-  zoomed(range: IRange): void;
+  onZoom(range: IRange): void;
   /** A cell was clicked. */
-  clicked(row: number, column: number): void;
+  onClick(row: number, column: number): void;
   /** A key was pressed in the figure; true if it meant something. */
-  pressed(key: string): boolean;
+  onKey(key: string): boolean;
   /** The figure cannot be drawn. */
-  failed(why: string): void;
+  onFailure(why: string): void;
 }
 
 /** The ring around a cell: which one, of how many. */
@@ -45,7 +45,7 @@ export class FigurePicture extends Widget {
     this.node.setAttribute('data-lm-suppress-shortcuts', 'true');
     this.node.addEventListener('keydown', event => {
       const plain = !event.ctrlKey && !event.metaKey && !event.altKey;
-      if (plain && this._owner.pressed(event.key)) {
+      if (plain && this._owner.onKey(event.key)) {
         event.preventDefault();
         event.stopPropagation();
       }
@@ -56,7 +56,7 @@ export class FigurePicture extends Widget {
   }
 
   /** Whether there is something that draws figures. */
-  get able(): boolean {
+  get canDraw(): boolean {
     return this._rendermime?.mimeTypes.includes(PLOTLY) === true;
   }
 
@@ -94,7 +94,7 @@ export class FigurePicture extends Widget {
       },
       (error: unknown) => {
         renderer.dispose();
-        this._owner.failed(`The figure could not be drawn: ${String(error)}`);
+        this._owner.onFailure(`The figure could not be drawn: ${String(error)}`);
       }
     );
   }
@@ -115,7 +115,7 @@ export class FigurePicture extends Widget {
   }
 
   /** The figure has another size. */
-  resized(): void {
+  followSize(): void {
     for (const child of this._figures.widgets) {
       MessageLoop.postMessage(child, Widget.ResizeMessage.UnknownSize);
     }
@@ -127,12 +127,12 @@ export class FigurePicture extends Widget {
 
   protected override onResize(message: Widget.ResizeMessage): void {
     super.onResize(message);
-    this.resized();
+    this.followSize();
   }
 
   protected override onAfterAttach(message: Message): void {
     super.onAfterAttach(message);
-    this._sizes ??= new ResizeObserver(() => this.resized());
+    this._sizes ??= new ResizeObserver(() => this.followSize());
     this._sizes.observe(this.node);
   }
 
@@ -165,13 +165,13 @@ export class FigurePicture extends Widget {
       if (range !== null) {
         this._range = range;
         this._placeRing();
-        this._owner.zoomed(range);
+        this._owner.onZoom(range);
       }
     });
     node.on('plotly_click', data => {
       const cell = cellOf(data);
       if (cell !== null) {
-        this._owner.clicked(...cell);
+        this._owner.onClick(...cell);
       }
     });
     node.on('plotly_afterplot', () => this._placeRing());
@@ -187,8 +187,8 @@ export class FigurePicture extends Widget {
     }
     const around = this.node.getBoundingClientRect();
     const box = plot.getBoundingClientRect();
-    const x = placed(ring.column, this._range.x ?? [-0.5, ring.columns - 0.5]);
-    const y = placed(ring.row, this._range.y ?? [-0.5, ring.rows - 0.5]);
+    const x = cellExtent(ring.column, this._range.x ?? [-0.5, ring.columns - 0.5]);
+    const y = cellExtent(ring.row, this._range.y ?? [-0.5, ring.rows - 0.5]);
     this._ring.hidden = x === null || y === null;
     if (x !== null && y !== null) {
       Object.assign(this._ring.style, {
@@ -213,7 +213,7 @@ export class FigurePicture extends Widget {
 const SETTLED = 250;
 
 /** Where a cell lies along an axis, in parts of it; null where it is not seen. */
-function placed(cell: number, range: Span): { from: number; length: number } | null {
+function cellExtent(cell: number, range: Span): { from: number; length: number } | null {
   const low = Math.min(...range);
   const length = Math.max(...range) - low;
   const from = Math.max(0, (cell - 0.5 - low) / length);

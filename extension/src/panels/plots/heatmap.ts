@@ -51,8 +51,8 @@ export class HeatMap {
   cellOf({ row, column }: IEntry): IRing {
     const { rows, columns } = this.cells;
     return {
-      row: placeIn(rows, row),
-      column: placeIn(columns, column),
+      row: cellWith(rows, row),
+      column: cellWith(columns, column),
       rows: rows.length - 1,
       columns: columns.length - 1
     };
@@ -79,8 +79,8 @@ export class HeatMap {
   textOf(entry: IEntry): string {
     const { row, column, columns } = this.cellOf(entry);
     const value = this._numbers?.values[row * columns + column];
-    const above = named(this._rowTexts, row, entry.row);
-    const below = named(this._columnTexts, column, entry.column);
+    const above = labelText(this._rowTexts, row, entry.row);
+    const below = labelText(this._columnTexts, column, entry.column);
     const what = this._second
       ? `∂² / ∂ ${above} ∂ ${below}`
       : `∂ ${above} / ∂ ${below}`;
@@ -121,14 +121,14 @@ function textAt(texts: unknown, row: number, column: number): string {
 }
 
 /** Plotly's labels are markup: what the kernel has escaped is text again. */
-function named(texts: string[] | null, cell: number, entry: number): string {
+function labelText(texts: string[] | null, cell: number, entry: number): string {
   const text = texts?.at(cell);
   return text === undefined
     ? `[${entry}]`
     : text.replace(/&lt;/g, '<').replace(/&gt;/g, '>').replace(/&amp;/g, '&');
 }
 
-function placeIn(starts: readonly number[], entry: number): number {
+function cellWith(starts: readonly number[], entry: number): number {
   return firstWhere(0, starts.length - 2, cell => starts[cell + 1] > entry);
 }
 

@@ -74,7 +74,7 @@ export class Banner extends Part {
 }
 
 /** What is to be told of a picture as it is, live or saved; `empty`: there is none. */
-export function toldOf(
+export function bannerOf(
   graph: Graph | null,
   live: GraphConnection | null,
   saved: string | null

@@ -13,15 +13,15 @@ import type { ConnectionChange, GraphConnection } from '../../model/connection';
 import type { Graph } from '../../model/graph';
 import { type Change, type Colouring, GraphState } from '../../model/state';
 import { copyText, element } from '../../ui/dom';
-import { splitter } from '../../ui/splitter';
+import { makeSplitter } from '../../ui/splitter';
 import type { IPlotAnswer, PlotKind } from '../../wire/protocol';
 import type { JobKind } from '../../wire/requests';
 import { Asking, type IHost, type Reason } from '../host';
 import { Inspector } from '../inspector/inspector';
 import { PairBar, showDerivative } from '../inspector/pair';
-import { stack } from '../part';
+import { stackWidgets } from '../part';
 import { Drawer } from '../plots/drawer';
-import { Banner, SAVED, toldOf } from './banner';
+import { Banner, SAVED, bannerOf } from './banner';
 import { Legend } from './legend';
 import { Stepper } from './stepper';
 import { TopBar } from './topbar';
@@ -330,7 +330,7 @@ export class GraphPanel extends Widget implements IHost {
 
   private _showBanner(): void {
     const { graph } = this.state;
-    const told = toldOf(graph, this._connection, this._savedProblem);
+    const told = bannerOf(graph, this._connection, this._savedProblem);
     this._banner.inform(told.problem, told.note);
     this._empty.hidden = !told.empty;
   }
@@ -350,7 +350,7 @@ export class GraphPanel extends Widget implements IHost {
 
   /** Where the parts stand; the splitters between them say how large they are. */
   private _layOut(): PanelLayout {
-    const inspectorWidth = splitter({
+    const inspectorWidth = makeSplitter({
       label: 'Width of the inspector',
       along: 'x',
       sign: -1,
@@ -368,12 +368,12 @@ export class GraphPanel extends Widget implements IHost {
       this._legend,
       this._tree
     ];
-    const main = box('workbench-Main', [
-      box('workbench-Stage', [box('workbench-Picture', picture), this._pair]),
+    const main = makeBox('workbench-Main', [
+      makeBox('workbench-Stage', [makeBox('workbench-Picture', picture), this._pair]),
       new Widget({ node: inspectorWidth }),
       this._inspector
     ]);
-    const height = splitter({
+    const height = makeSplitter({
       label: 'Height of the graph',
       along: 'y',
       sign: 1,
@@ -381,7 +381,7 @@ export class GraphPanel extends Widget implements IHost {
       resize: size =>
         this.setHeight(Math.min(Math.max(size, HEIGHT.least), HEIGHT.most))
     });
-    return stack([
+    return stackWidgets([
       this._topBar,
       this._banner,
       main,
@@ -442,10 +442,10 @@ const NARROW = 760;
 const HEIGHT = { least: 240, most: 1600 } as const;
 const INSPECTOR = { least: 220, spared: 240 } as const;
 
-function box(className: string, children: readonly Widget[]): Widget {
+function makeBox(className: string, children: readonly Widget[]): Widget {
   const widget = new Widget();
   widget.addClass(className);
-  widget.layout = stack(children);
+  widget.layout = stackWidgets(children);
   return widget;
 }
 

@@ -7,7 +7,7 @@
 import { Widget } from '@lumino/widgets';
 
 import type { Graph } from '../../model/graph';
-import { type IVerdict, together, verdictsOf } from '../../model/verdicts';
+import { type IVerdict, addVerdicts, verdictsOf } from '../../model/verdicts';
 import { element } from '../../ui/dom';
 import { formatPlural } from '../../ui/numbers';
 import { nodeSentence, verdictLines } from '../../ui/words';
@@ -229,7 +229,7 @@ function verdictsInScopes(graph: Graph): Map<string, IVerdict> {
     let scope = graph.fold(node);
     while (scope !== '') {
       const before = scopes.get(scope);
-      scopes.set(scope, before === undefined ? verdict : together(before, verdict));
+      scopes.set(scope, before === undefined ? verdict : addVerdicts(before, verdict));
       scope = graph.scopes.get(scope)?.parent ?? '';
     }
   }

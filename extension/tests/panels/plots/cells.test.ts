@@ -81,12 +81,12 @@ describe('cells', () => {
 
   it('zoom around one, down to a single entry and out to all', () => {
     let cells = new Cells(graph, matrixOf(), false);
-    const wide = cells.zoomed(9, 0, 1 / 4);
+    const wide = cells.zoomAround(9, 0, 1 / 4);
     expect(wide).toEqual({ rows: [8, 10], columns: [0, 1] });
     cells = new Cells(graph, matrixOf({ window: wide }), false);
     expect(cells.single).toBe(true);
-    expect(cells.zoomed(1, 0, 1 / 4)).toEqual({ rows: [9, 10], columns: [0, 1] });
-    expect(cells.zoomed(1, 0, 100)).toEqual({ rows: [0, 10], columns: [0, 6] });
+    expect(cells.zoomAround(1, 0, 1 / 4)).toEqual({ rows: [9, 10], columns: [0, 1] });
+    expect(cells.zoomAround(1, 0, 100)).toEqual({ rows: [0, 10], columns: [0, 6] });
   });
 
   it('of a hundred thousand entries are reached in few steps', () => {

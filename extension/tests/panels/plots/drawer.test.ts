@@ -173,13 +173,13 @@ describe('Drawer', () => {
     drawer.plot('jacobian', H, [W]);
     await answer('A');
     const graph = host.state.graph!;
-    host.state.setGraph(graph.patched({ undo: 'x', check: null }, [], []), 'values');
+    host.state.setGraph(graph.applyPatch({ undo: 'x', check: null }, [], []), 'values');
     drawer.refresh('values');
     expect(caption()).toBe('5 × 2 by 3 × 2');
     const override = clipOfH();
     const { header, buffers } = network([override]);
     const at = header.columns.findIndex(({ name }) => name === 'override');
-    const ruled = graph.patched(
+    const ruled = graph.applyPatch(
       { overrides: [override] },
       [header.columns[at]],
       [buffers[at]]

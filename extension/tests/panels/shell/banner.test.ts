@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 
 import type { GraphConnection } from '../../../src/model/connection';
 import type { Graph } from '../../../src/model/graph';
-import { SAVED, toldOf } from '../../../src/panels/shell/banner';
+import { SAVED, bannerOf } from '../../../src/panels/shell/banner';
 import { network } from '../../helpers/network';
 import { readGraph } from '../../helpers/programs';
 
@@ -19,12 +19,12 @@ const live = (problem: string | null): GraphConnection =>
 
 describe('what is told of a picture', () => {
   it('a saved one says so, a live one nothing', () => {
-    expect(toldOf(graphOf(), null, null)).toEqual({
+    expect(bannerOf(graphOf(), null, null)).toEqual({
       problem: null,
       note: SAVED,
       empty: false
     });
-    expect(toldOf(graphOf(), live(null), 'damaged')).toEqual({
+    expect(bannerOf(graphOf(), live(null), 'damaged')).toEqual({
       problem: null,
       note: '',
       empty: false
@@ -32,19 +32,19 @@ describe('what is told of a picture', () => {
   });
 
   it('a saved one that cannot be drawn counts only where there is no other', () => {
-    expect(toldOf(null, null, 'damaged').problem).toBe('damaged');
-    expect(toldOf(graphOf(), null, 'damaged').problem).toBeNull();
-    expect(toldOf(graphOf(), live('newer schema'), null).problem).toBe('newer schema');
+    expect(bannerOf(null, null, 'damaged').problem).toBe('damaged');
+    expect(bannerOf(graphOf(), null, 'damaged').problem).toBeNull();
+    expect(bannerOf(graphOf(), live('newer schema'), null).problem).toBe('newer schema');
   });
 
   it('a cell that failed says how', () => {
     const error = { node: null, message: 'shapes differ' };
-    expect(toldOf(graphOf({ error }), live(null), null).problem).toBe('shapes differ');
+    expect(bannerOf(graphOf({ error }), live(null), null).problem).toBe('shapes differ');
   });
 
   it('there is none: no kernel, no picture; one that is coming is not missing', () => {
-    expect(toldOf(null, null, null).empty).toBe(true);
-    expect(toldOf(null, live(null), null).empty).toBe(false);
-    expect(toldOf(null, null, 'damaged').empty).toBe(false);
+    expect(bannerOf(null, null, null).empty).toBe(true);
+    expect(bannerOf(null, live(null), null).empty).toBe(false);
+    expect(bannerOf(null, null, 'damaged').empty).toBe(false);
   });
 });
