@@ -335,17 +335,21 @@ class Session:
         --------
         >>> import numpy as np, workbench as wb
         >>> def loss(W, x, b):
-        ...     h = np.tanh(W @ x + b)
-        ...     h.name = "h"
+        ...     with wb.scope("layer"):
+        ...         h = np.tanh(W @ x + b)
         ...     return np.sum(h)
         >>> graph = wb.trace(loss)(np.eye(2), np.ones(2), np.zeros(2))
         >>> session = wb.Session(graph, wrt=["b"])
-        >>> session.override("h", "clip(d, -0.1, 0.1)")
-        <override 1: clip ±0.1 on h; changes b by 76 %>
+        >>> session.nodes.labels
+        ['W', 'x', 'b', 'matmul 3', 'add 4', 'tanh 5', 'sum 6']
+        >>> session.override("tanh 5", "clip(d, -0.1, 0.1)")
+        <override 1: clip ±0.1 on tanh 5; changes b by 76 %>
         >>> session.override(wb.pattern(lambda W, x, b: W @ x + b), "2 * d")
         <override 2: scale ×2 on pattern W @ x + b; changes b by 100 %>
         >>> session.grads["b"]
         array([0.2, 0.2])
+        >>> session.override("layer", "true").matched  # all nodes of the scope
+        (3, 4, 5)
         """
         state = self._state
         find = partial(
