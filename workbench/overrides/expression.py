@@ -382,7 +382,7 @@ class _Reader:
         links = [node]
         while isinstance(links[-1].left, ast.BinOp):
             links.append(links[-1].left)
-        made = self.emit(links[-1].left, depth + 1)
+        steps = self.emit(links[-1].left, depth + 1)
         for link in reversed(links):
             compute = OPERATORS.get(type(link.op))
             if compute is None:
@@ -395,8 +395,8 @@ class _Reader:
                         f"the exponent {right:g}",
                         f"Constant exponents go up to {LARGEST_EXPONENT} in magnitude.",
                     )
-            made = self.join_steps(link, compute, [made, right])
-        return made
+            steps = self.join_steps(link, compute, [steps, right])
+        return steps
 
     def read_comparison(self, node: ast.Compare, depth: int) -> list[_Step] | float:
         compute = COMPARISONS.get(type(node.ops[0]))

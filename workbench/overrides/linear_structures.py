@@ -180,11 +180,11 @@ class ByLinear(ByPart):
     def match_roles(self, nodes: Nodes, wrt: Nodes) -> tuple[list[Match], Counter[str]]:
         """Return products with roles, and a count of the others by the reason why."""
         program = Analysis(nodes, wrt, self.data)
-        found, left = [], Counter[str]()
+        matches, misfits = [], Counter[str]()
         for product in program.products:
             roles = program.assign_roles(product)
             if isinstance(roles, str):
-                left[roles] += 1
+                misfits[roles] += 1
                 continue
             fit = [
                 one
@@ -193,12 +193,12 @@ class ByLinear(ByPart):
                 or self.where(name_wildcards(ROLES, role_values(one)))
             ]
             if not fit:
-                left["refused"] += 1
+                misfits["refused"] += 1
             elif len(fit) == 1 and self.where is not None:
-                found.append(fit[0]._replace(unclear=""))
+                matches.append(fit[0]._replace(unclear=""))
             else:
-                found.append(fit[0])
-        return found, left
+                matches.append(fit[0])
+        return matches, misfits
 
     def explain_mismatch(self, nodes: Nodes, wrt: Nodes = ()) -> str:
         """Return why there is none in a program."""
@@ -208,8 +208,8 @@ class ByLinear(ByPart):
             names = ", ".join(sorted(program.names)) or "none"
             what = lost[0] if isinstance(lost[0], str) else describe_value(lost[0])
             return f"nothing there is its data={what!r}; its names: {names}"
-        left = self.match_roles(nodes, wrt)[1]
-        if not left:
+        misfits = self.match_roles(nodes, wrt)[1]
+        if not misfits:
             return (
                 "the program has no product of two arrays that sums over an axis of"
                 f" both.{UNSEEN}"
@@ -221,7 +221,7 @@ class ByLinear(ByPart):
         }
         return "; ".join(
             f"{words[why]} {count} product{'s' if count > 1 else ''}"
-            for why, count in left.items()
+            for why, count in misfits.items()
         )
 
     def __str__(self) -> str:
@@ -341,29 +341,29 @@ class Analysis:
 
     def is_data(self, x: object, leaf: bool = False) -> bool:
         """Return whether the user named a value as data; a leaf also by its entries."""
-        for given in self.data or ():
-            if isinstance(given, str):
-                found = isinstance(x, Tensor) and x.name == given
-            elif isinstance(given, Tensor):  # of a session's copy by its name
-                found = x is given or (
-                    given.name is not None and getattr(x, "name", None) == given.name
+        for named in self.data or ():
+            if isinstance(named, str):
+                is_same = isinstance(x, Tensor) and x.name == named
+            elif isinstance(named, Tensor):  # of a session's copy by its name
+                is_same = x is named or (
+                    named.name is not None and getattr(x, "name", None) == named.name
                 )
             else:
                 value = x._value if isinstance(x, Tensor) else x
-                found = value is given or (
+                is_same = value is named or (
                     leaf
                     and hasattr(value, "shape")
-                    and getattr(value, "dtype", None) == given.dtype
-                    and is_equal_constant(value, given)
+                    and getattr(value, "dtype", None) == named.dtype
+                    and is_equal_constant(value, named)
                 )
-            if found:
-                self.found_data.append(given)
+            if is_same:
+                self.found_data.append(named)
                 return True
         return False
 
-    def has_data(self, given: object) -> bool:
+    def has_data(self, named: object) -> bool:
         """Return whether the program has what the user named as data."""
-        return any(x is given for x in self.found_data)
+        return any(x is named for x in self.found_data)
 
     # Products
 
@@ -383,7 +383,7 @@ class Analysis:
                     and self.is_bias(one, other, x)
                 ):
                     sums.setdefault(serial, (x, other))
-        found = []
+        products = []
         for node in self.nodes:
             letters = self.contractions.get(node.serial)
             if letters is None:
@@ -394,11 +394,11 @@ class Analysis:
                 for x, term in zip(pair, letters[:2], strict=True)
             )
             add, addend = sums.get(node.serial, (None, None))
-            found.append(
+            products.append(
                 Product(node, (operands[0], operands[1]), letters.output, add, addend,
                       self.find_dependence(addend))
             )  # fmt: skip
-        return found
+        return products
 
     def is_bias(self, product: Tensor, addend: object, total: Tensor) -> bool:
         """Return whether an addend is a bias: of no data, no larger than the sum."""
@@ -744,21 +744,21 @@ def layer(node: Node, g: Array) -> Layer:
     sizes |= dict(zip(letters.input, shape_of(x), strict=True))
 
     def to_matrix(
-        value: Array, term: str, first: Sequence[str], then: Sequence[str]
+        value: Array, term: str, first: Sequence[str], last: Sequence[str]
     ) -> Array:
         """Return a value with axes ``term`` as a matrix."""
-        turned = np.transpose(value, [term.index(c) for c in (*first, *then)])
+        turned = np.transpose(value, [term.index(c) for c in (*first, *last)])
         return np.reshape(
-            turned, [prod(sizes[c] for c in part) for part in (first, then)]
+            turned, [prod(sizes[c] for c in part) for part in (first, last)]
         )
 
     def from_matrix(
-        made: Array, term: str, first: Sequence[str], then: Sequence[str]
+        matrix: Array, term: str, first: Sequence[str], last: Sequence[str]
     ) -> Array:
         """Return a matrix as the value with axes ``term`` that it stands for."""
-        axes = [*first, *then]
-        whole = np.reshape(made, [sizes[c] for c in axes])
-        return np.transpose(whole, [axes.index(c) for c in term])
+        axes = [*first, *last]
+        array = np.reshape(matrix, [sizes[c] for c in axes])
+        return np.transpose(array, [axes.index(c) for c in term])
 
     def restore(d_weight: Cotangent, d_input: Cotangent) -> list[Cotangent]:
         return [

@@ -148,14 +148,14 @@ def named_rule(
                 " rule(node, g)."
             )
         settings, more = _settings(name, rule)
-        made = NamedRule(name, rule, jvp, ops, _home(rule), settings, more, label)
+        entry = NamedRule(name, rule, jvp, ops, _home(rule), settings, more, label)
         old = find_named_rule(name)
-        if old is not None and old.home != made.home:
+        if old is not None and old.home != entry.home:
             raise RegistrationError(
                 f"the rule {name!r} is registered already, by"
-                f" {'.'.join(old.home)}. Give {'.'.join(made.home)} another name."
+                f" {'.'.join(old.home)}. Give {'.'.join(entry.home)} another name."
             )
-        RULES[name] = made
+        RULES[name] = entry
         return rule
 
     return register
@@ -167,16 +167,16 @@ def _check_name(name: str) -> None:
             f"{shorten(name)!r} cannot be the name of a rule: a name is made of"
             " letters, digits and underscores, and has at most 40 of them."
         )
-    taken = ""
+    meaning = ""
     if name in LANGUAGE:
-        taken = f"a function of the language of rules ({name}(d), for example)"
+        meaning = f"a function of the language of rules ({name}(d), for example)"
     elif NAMES.fullmatch(name):
-        taken = "a name of the language of rules"
+        meaning = "a name of the language of rules"
     elif name in _WORDS:
-        taken = "a rule by itself"
-    if taken:
+        meaning = "a rule by itself"
+    if meaning:
         raise RegistrationError(
-            f"{name!r} cannot be the name of a rule: it is {taken} already. Choose"
+            f"{name!r} cannot be the name of a rule: it is {meaning} already. Choose"
             f" another, such as {f'my_{name}'!r}."
         )
 
@@ -195,7 +195,7 @@ def _settings(name: str, rule: Callable[..., Any]) -> tuple[dict[str, Any], bool
         parameters = inspect.signature(rule).parameters.values()
     except (TypeError, ValueError):
         return {}, False
-    found = {}
+    settings = {}
     for p in parameters:
         if p.kind is not p.KEYWORD_ONLY:
             continue
@@ -205,8 +205,8 @@ def _settings(name: str, rule: Callable[..., Any]) -> tuple[dict[str, Any], bool
                 f" {p.default!r}. A setting is a finite number, True, False or None,"
                 " since it stands in a text."
             )
-        found[p.name] = p.default
-    return found, any(p.kind is p.VAR_KEYWORD for p in parameters)
+        settings[p.name] = p.default
+    return settings, any(p.kind is p.VAR_KEYWORD for p in parameters)
 
 
 def unwrap_scalar(value: Any) -> Any:

@@ -148,7 +148,7 @@ class Node:
 
     def pull_true(self, mask: int, cotangents: Sequence[Any]) -> list[Any]:
         """Return what the true rule passes on to the inputs in a mask, fitted."""
-        made: list[Any] = [None] * len(self._inputs)
+        cotangents_of_inputs: list[Any] = [None] * len(self._inputs)
         op = self._true
         if op is None:
             raise UsageError(
@@ -161,8 +161,8 @@ class Node:
             passed = pull(mask, g, self._y, self._inputs, self.params, *inner)
             for i, (c, x) in enumerate(zip(passed, self._inputs, strict=False)):
                 if c is not None and mask >> i & 1:
-                    made[i] = reverse.fit_cotangent(c, x)
-        return made
+                    cotangents_of_inputs[i] = reverse.fit_cotangent(c, x)
+        return cotangents_of_inputs
 
     def push_true(self, tangents: tuple[Any, ...]) -> Sequence[Any]:
         """Return the tangents that the true rule gives, one for each output."""

@@ -140,21 +140,21 @@ class NodeRule:
     """
 
     def __init__(
-        self, back: NodeRunner, ahead: NodeRunner, otherwise: NodeRule | None
+        self, backward: NodeRunner, forward: NodeRunner, otherwise: NodeRule | None
     ) -> None:
-        self.back, self.ahead, self.otherwise = back, ahead, otherwise
+        self.back, self.ahead, self.otherwise = backward, forward, otherwise
         #: The node, or the part of the program.
-        self.node = back.node
+        self.node = backward.node
         #: In which iterations of the loop around the node it holds; None: in all.
-        self.steps = back.owner.steps
+        self.steps = backward.owner.steps
         # At one of several outputs a rule sees an op that passes its gradient on.
         item = self.node.op is define.ITEM
         #: The rules as those of an op that holds graphs; None: the true ones.
-        self.pull: UserRule | None = self._pull_output if item else back.pull
-        self.push: UserRule | None = self._push_output if item else ahead.push
-        if back.vjp == TRUE:
+        self.pull: UserRule | None = self._pull_output if item else backward.pull
+        self.push: UserRule | None = self._push_output if item else forward.push
+        if backward.vjp == TRUE:
             self.pull = None
-        if ahead.jvp == TRUE:
+        if forward.jvp == TRUE:
             self.push = None
         #: Whether it changes nothing: no mode has another rule, in no step.
         self.is_true = (self.pull, self.push, otherwise) == (None, None, None)

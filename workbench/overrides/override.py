@@ -279,18 +279,18 @@ def prepare_rule(rule: Any, arriving: str) -> Any:
     return rule
 
 
-def check_overrides(given: Iterable[Any]) -> list[Override]:
+def check_overrides(overrides: Iterable[Any]) -> list[Override]:
     """Return the overrides as a list, or raise the error that says how to make one."""
-    if isinstance(given, Override):
+    if isinstance(overrides, Override):
         raise OverrideError(
-            f"overrides takes a list of overrides, and got {given!r}. Write"
+            f"overrides takes a list of overrides, and got {overrides!r}. Write"
             " overrides=[it]."
         )
-    found = list(given)
-    for value in found:
+    checked = list(overrides)
+    for value in checked:
         if not isinstance(value, Override):
             raise OverrideError(
                 f"{value!r} is not an override. Make one with"
                 ' wb.override("tanh", "clip(d, -1, 1)").'
             )
-    return found
+    return checked

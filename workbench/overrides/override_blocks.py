@@ -41,13 +41,13 @@ class OverrideBlock(Block):
         what was differentiated by.
     """
 
-    __slots__ = ("given", "last", "seen", "unmatched")
+    __slots__ = ("last", "nodes_by_op", "overrides", "unmatched")
 
-    def __init__(self, given: list[Override] | None) -> None:
+    def __init__(self, entries: list[Override] | None) -> None:
         super().__init__()
-        self.given = given
-        self.unmatched = {i for i, one in enumerate(given or ()) if one.enabled}
-        self.seen: dict[tuple[str, str | None], Tensor] = {}
+        self.overrides = entries
+        self.unmatched = {i for i, one in enumerate(entries or ()) if one.enabled}
+        self.nodes_by_op: dict[tuple[str, str | None], Tensor] = {}
         self.last: tuple[Any, Any] = (), ()
         stack = [block for block in STACK.get() if block.open]
         STACK.set((*stack, self))
@@ -66,7 +66,7 @@ def blocks_in_force() -> list[OverrideBlock]:
         return []
     found = active_blocks(stack, OverrideBlock)
     for i in range(len(found) - 1, -1, -1):
-        if found[i].given is None:
+        if found[i].overrides is None:
             return found[i + 1 :]
     return found
 
@@ -85,7 +85,7 @@ def suspend_overrides() -> Iterator[list[Override]]:
     blocks = blocks_in_force()
     opened = [OverrideBlock(None)]
     try:
-        yield [o for block in blocks for o in block.given or () if o.enabled]
+        yield [o for block in blocks for o in block.overrides or () if o.enabled]
     finally:
         leave_block(opened)
 
@@ -98,21 +98,21 @@ def find_matching(block: OverrideBlock, nodes: Nodes, wrt: Nodes) -> list[Overri
     from workbench.overrides.targets import ByNode, ByPart
 
     for node in nodes:
-        block.seen.setdefault((node.op.name, node.scope), node)
-    found = []
-    own = [n for n in nodes if n.context is None or not n.context.helper]
-    for i, given in enumerate(block.given or ()):
-        target = given.target
+        block.nodes_by_op.setdefault((node.op.name, node.scope), node)
+    matching = []
+    user_nodes = [n for n in nodes if n.context is None or not n.context.helper]
+    for i, override in enumerate(block.overrides or ()):
+        target = override.target
         if isinstance(target, ByPart):
             matched = target.select(nodes, wrt)
             if not matched:
                 block.last = nodes, wrt
         else:
-            matched = target.select(nodes if isinstance(target, ByNode) else own)
+            matched = target.select(nodes if isinstance(target, ByNode) else user_nodes)
         if matched:
             block.unmatched.discard(i)
-            found.append(given)
-    return found
+            matching.append(override)
+    return matching
 
 
 class CallOverrides:
@@ -121,13 +121,15 @@ class CallOverrides:
     They are found before the function runs: the blocks that hold then are meant.
     """
 
-    def __init__(self, given: Sequence[Any], blocks: Sequence[OverrideBlock]) -> None:
+    def __init__(self, entries: Sequence[Any], blocks: Sequence[OverrideBlock]) -> None:
         from workbench.overrides.override import check_overrides
         from workbench.overrides.targets import ByPart
 
-        self.given = check_overrides(given)
+        self.overrides = check_overrides(entries)
         self.blocks = blocks
-        every = [one for block in blocks for one in block.given or ()] + self.given
+        every = [
+            one for block in blocks for one in block.overrides or ()
+        ] + self.overrides
         #: Whether one of them means parts of a program.
         self.means_parts = any(isinstance(one.target, ByPart) for one in every)
 
@@ -150,51 +152,51 @@ class CallOverrides:
             if node.op is not IDENTITY and node.serial not in inside
         ]
         nodes = [x for x in with_inner_nodes(program) if x.origin is None]
-        found = [
+        from_blocks = [
             one for block in self.blocks for one in find_matching(block, nodes, wrt)
         ]
-        for value in self.given:
-            target = value.target
+        for override in self.overrides:
+            target = override.target
             if (isinstance(target, ByNode) and isinstance(target.node, int)) or (
                 isinstance(target, ByPart) and target.has_ids
             ):
                 raise OverrideError(
-                    f"override {value.label!r} targets {target}, but ids"
+                    f"override {override.label!r} targets {target}, but ids"
                     f" belong to a session, not to {name}. Target an op, a scope or a"
                     " predicate, or use session.override."
                 )
         where = f"the function given to {name}"
         return resolve(
-            [*found, *self.given],
+            [*from_blocks, *self.overrides],
             nodes,
             where=where,
             since=first,
             wrt=wrt,
-            around=len(found),
+            around=len(from_blocks),
             program=program,
         )
 
 
-def overrides_of_call(given: Sequence[Any] | None) -> CallOverrides | None:
+def overrides_of_call(entries: Sequence[Any] | None) -> CallOverrides | None:
     """Return the overrides of a call and of the blocks around it, if there are any."""
     blocks = blocks_in_force() if STACK.get() or OWNED else []
-    if not given and not blocks:
+    if not entries and not blocks:
         return None
-    return CallOverrides(given or (), blocks)
+    return CallOverrides(entries or (), blocks)
 
 
 hooks.overrides.set(overrides_of_call)
 
 
 def resolve_call(
-    given: Sequence[Override] | None,
+    entries: Sequence[Override] | None,
     outputs: Sequence[Any],
     wrt: Sequence[Tensor],
     name: str,
 ) -> Resolution | None:
     """Find the nodes that the overrides of a call apply to; None if there are none."""
-    found = overrides_of_call(given)
-    return None if found is None else found.resolve(outputs, wrt, name)
+    active = overrides_of_call(entries)
+    return None if active is None else active.resolve(outputs, wrt, name)
 
 
 class overrides:
@@ -227,11 +229,11 @@ class overrides:
     def __init__(self, *given: Override) -> None:
         from workbench.overrides.override import check_overrides
 
-        self.given = check_overrides(given)
+        self.overrides = check_overrides(given)
         self._opened: list[OverrideBlock] = []
 
     def __enter__(self) -> overrides:
-        self._opened.append(OverrideBlock(self.given))
+        self._opened.append(OverrideBlock(self.overrides))
         return self
 
     def __exit__(
@@ -244,16 +246,16 @@ class overrides:
         if error is None and block.unmatched:
             from workbench.overrides.targets import ByPart, describe_mismatch
 
-            given = self.given[min(block.unmatched)]
-            if not block.seen:
+            override = self.overrides[min(block.unmatched)]
+            if not block.nodes_by_op:
                 raise OverrideError(
-                    f"override {given.label!r} on {given.target}: no derivative was"
-                    " taken in the `with` block. Call wb.grad(f)(x) inside it."
+                    f"override {override.label!r} on {override.target}: no derivative"
+                    " was taken in the `with` block. Call wb.grad(f)(x) inside it."
                 )
             nodes, wrt = block.last
-            if not isinstance(given.target, ByPart):
-                nodes = block.seen.values()
+            if not isinstance(override.target, ByPart):
+                nodes = block.nodes_by_op.values()
             where = "what the block differentiated"
             raise OverrideError(
-                describe_mismatch(given.target, given.label, nodes, where, wrt)
+                describe_mismatch(override.target, override.label, nodes, where, wrt)
             )

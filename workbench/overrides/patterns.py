@@ -243,10 +243,11 @@ class ByPattern(ByPart):
                 " structure, but other settings or"
                 f" constants{describe_difference(node, form)}"
             )
-        here = {node.op.name for node in nodes}
-        wanted = {node.op.name for form in tried.forms for node in form.nodes}
+        program_ops = {node.op.name for node in nodes}
+        pattern_ops = {node.op.name for form in tried.forms for node in form.nodes}
         least = min(
-            ({n.op.name for n in form.nodes} - here for form in tried.forms), key=len
+            ({n.op.name for n in form.nodes} - program_ops for form in tried.forms),
+            key=len,
         )
         if least:
             missing = sorted(least)
@@ -254,7 +255,7 @@ class ByPattern(ByPart):
                 other
                 for group in ALIKE
                 if least & group
-                for other in group & here - wanted
+                for other in group & program_ops - pattern_ops
             )
             if close:
                 return (
@@ -370,15 +371,15 @@ def check_ranks(name: str, rank: Any, names: Sequence[str]) -> tuple[int, ...]:
             f" {', '.join(names)}. Declare the rank of one of these."
         )
     try:
-        found = tuple(map(index, rank)) if np.iterable(rank) else (index(rank),)
+        ranks = tuple(map(index, rank)) if np.iterable(rank) else (index(rank),)
     except TypeError:
-        found = ()
-    if not found or min(found) < 0:
+        ranks = ()
+    if not ranks or min(ranks) < 0:
         raise OverrideError(
             f"pattern(..., {name}={rank!r}) is not a rank. Give a number of axes,"
             f" {name}=2, or several, {name}=(1, 2)."
         )
-    return found
+    return ranks
 
 
 def describe_value(x: object) -> str:

@@ -171,11 +171,11 @@ class Region(Part):
         array of a Python number on the way is one of them.
         """
         count = len(self.inputs)
-        given = [x.serial for x in self.inputs if isinstance(x, Tensor)]
-        if len(set(given)) < len(given):
+        input_serials = [x.serial for x in self.inputs if isinstance(x, Tensor)]
+        if len(set(input_serials)) < len(input_serials):
             return None
-        found = {node.serial: node for node, _ in self.steps}
-        ends = {*given, *found}
+        nodes = {node.serial: node for node, _ in self.steps}
+        ends = {*input_serials, *nodes}
         for node, sources in self.steps:
             for x, s in zip(node.inputs, sources, strict=True):
                 if s < 0:
@@ -186,9 +186,9 @@ class Region(Part):
                 while x is not source:
                     if not isinstance(x, Tensor) or len(x.inputs) != 1:
                         return None
-                    found[x.serial] = x
+                    nodes[x.serial] = x
                     x = x.inputs[0]
-        return found
+        return nodes
 
     def _sweep_options(
         self, y: Any, chosen: Sequence[int], rules: Rules
@@ -201,16 +201,16 @@ class Region(Part):
         first = y[0] if isinstance(y, tuple) and len(self.outputs) > 1 else y
         recorded = first is self.outputs[0]
         ran = recorded or (first is not None and first is self.outputs[0]._value)
-        known = all(isinstance(self.inputs[i], Tensor) for i in chosen)
-        own = self.sweep_nodes
-        if own is None or not (ran and known):
+        are_tensors = all(isinstance(self.inputs[i], Tensor) for i in chosen)
+        nodes = self.sweep_nodes
+        if nodes is None or not (ran and are_tensors):
             return None
         inner: Rules = None
-        if rules and any(node.op.graphs is not None for node in own.values()):
+        if rules and any(node.op.graphs is not None for node in nodes.values()):
             inner = {s: r for s, r in rules.items()
-                     if s not in own and not isinstance(r.node, Part)}  # fmt: skip
+                     if s not in nodes and not isinstance(r.node, Part)}  # fmt: skip
         return {
-            "rules": inner, "record": recorded, "only": own, "nulls_pass": True
+            "rules": inner, "record": recorded, "only": nodes, "nulls_pass": True
         }  # fmt: skip
 
     def _bind_inputs(

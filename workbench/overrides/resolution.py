@@ -86,12 +86,12 @@ class Resolution:
                 self.ranked.setdefault(node.serial, []).append(i)
         # Nodes first, since a match gives way to them; then patterns, the last first.
         tops = {serial: ranked[-1] for serial, ranked in self.ranked.items()}
-        held = {s: i for s, i in tops.items() if overrides[i].target.rank > 3}
+        holders = {s: i for s, i in tops.items() if overrides[i].target.rank > 3}
         won: list[tuple[int, Region]] = []
-        asked = set(wrt)
+        wrt_serials = set(wrt)
         for i in reversed(on):
             for region in sorted(regions.get(i, ()), key=end_of, reverse=True):
-                other = self.find_winner(region, held, asked)
+                other = self.find_winner(region, holders, wrt_serials)
                 if other is not None:
                     self.check_steps(other, i, region)
                     self.lost[i][OWN if other == i else other] += 1
@@ -100,7 +100,7 @@ class Resolution:
                     for k in self.ranked.get(serial, ()):
                         self.check_steps(i, k, region)
                 won.append((i, region))
-                held.update((x.serial, i) for x in region.outputs)
+                holders.update((x.serial, i) for x in region.outputs)
                 for serial in region.inside:
                     self.inside.setdefault(serial, i)
         for i in on:
@@ -139,21 +139,25 @@ class Resolution:
         return [list_inner(self.regions.get(i, ())) for i in range(len(self.overrides))]
 
     def find_winner(
-        self, region: Region, held: Mapping[int, int], asked: set[int]
+        self, region: Region, holders: Mapping[int, int], wrt_serials: set[int]
     ) -> int | None:
         """Return what wins over a region: an override's position, or `ASKED`.
 
         None if the region may stand.
         """
         for x in region.outputs:
-            for known in (held, self.inside):
-                if x.serial in known:
-                    return known[x.serial]
+            for positions in (holders, self.inside):
+                if x.serial in positions:
+                    return positions[x.serial]
         for serial in sorted(region.inside):
-            if serial in held:
-                return held[serial]
+            if serial in holders:
+                return holders[serial]
         # An error of its own tells of a subgraph that was cut there by hand.
-        if asked and not region.strict and not asked.isdisjoint(region.inside):
+        if (
+            wrt_serials
+            and not region.strict
+            and not wrt_serials.isdisjoint(region.inside)
+        ):
             return ASKED
         return None
 
@@ -164,27 +168,27 @@ class Resolution:
         at = [
             {
                 x.serial: k
-                for k, one in enumerate(self.regions.get(i, found))
+                for k, one in enumerate(self.regions.get(i, tensors))
                 for x in steps.ends_of(one)
             }
-            for i, found in enumerate(self.matched)
+            for i, tensors in enumerate(self.matched)
         ]
-        found: dict[int, NodeRule] = {}
+        by_serial: dict[int, NodeRule] = {}
         for serial, (i, node) in self.winners.items():
             part = self.parts.get(serial)
             if part is not None and serial != part.serial:
                 continue
-            whole = node if part is None else part
+            target = node if part is None else part
             rule: NodeRule | None = None
             # One that means some steps of a loop leaves the others to the next.
             ranked = [i] if part is not None else self.ranked[serial]
             ever = [n for n, k in enumerate(ranked) if self.overrides[k].steps is None]
             for k in ranked[ever[-1] if ever else 0 :]:
-                rule = self.overrides[k].at(whole, at[k][serial], rule)
+                rule = self.overrides[k].at(target, at[k][serial], rule)
             if rule is not None and (part is not None or not rule.is_true):
-                for x in steps.ends_of(whole):
-                    found[x.serial] = rule
-        return found
+                for x in steps.ends_of(target):
+                    by_serial[x.serial] = rule
+        return by_serial
 
     # In words
 
@@ -192,39 +196,39 @@ class Resolution:
     def notes(self) -> list[str]:
         """For each override, where another has the say; empty where none."""
         lost, passed = self._count_lost()
-        found: list[list[str]] = [[] for _ in self.overrides]
+        texts: list[list[str]] = [[] for _ in self.overrides]
         for i in range(len(self.overrides)):
             for other, count in lost[i].items():
                 what = self.describe_share(count, i)
                 if other == OWN:
-                    found[i].append(
+                    texts[i].append(
                         f"{what} {inflect(count, 'overlaps', 'overlap')} with a"
                         " match of its own that ends later in the program"
                     )
                 elif other == ASKED:
-                    found[i].append(
+                    texts[i].append(
                         f"{what} {inflect(count, 'holds', 'hold')} a value inside"
                         " that the derivative is asked by, and"
                         f" {inflect(count, 'does', 'do')} not count"
                     )
                 else:
                     gives = inflect(count, "gives", "give")
-                    found[i].append(
+                    texts[i].append(
                         f"{what} {gives} way to {self.describe_override(other, i)}"
                     )
-                    found[other].append(
+                    texts[other].append(
                         f"has the say over {self.describe_share(count, i, 'the')} of"
                         f" {self.describe_override(i, other)}"
                     )
             for other, count in passed[i].items():
                 lies = inflect(count, "lies", "lie")
-                found[i].append(
+                texts[i].append(
                     f"{self.describe_share(count, i)} {lies} inside"
                     f" {self.describe_override(other, i)}, and"
                     f" {inflect(count, 'counts', 'count')} where other parts read"
                     f" {inflect(count, 'it', 'them')}"
                 )
-        return ["; ".join(parts) for parts in found]
+        return ["; ".join(parts) for parts in texts]
 
     def _count_lost(self) -> tuple[list[Counter[int]], list[Counter[int]]]:
         """Count what of each override others have the say at, or pass by."""
@@ -248,14 +252,14 @@ class Resolution:
             return f"{count} of {total} {plural}"
         return f"{whose} only {noun}" if total == 1 else f"all {total} {plural}"
 
-    def describe_override(self, other: int, to: int) -> str:
+    def describe_override(self, other: int, reader: int) -> str:
         """Return what the notes of one override call another."""
-        one, rank = self.overrides[other], self.overrides[to].target.rank
+        one, rank = self.overrides[other], self.overrides[reader].target.rank
         kind = getattr(one.target, "kind", KINDS[one.target.rank])
         # Of two on the same kind of target their order decides; else the kind.
         when = "an"
         if one.target.rank == rank:
-            when = "a later" if other > to else "an earlier"
+            when = "a later" if other > reader else "an earlier"
         of = "an" if kind == "op" else "a"
         where = describe_steps(one.steps)
         return f"{one.label!r}, {when} override of {of} {kind}{where}"
@@ -323,43 +327,47 @@ def resolve(
     OverrideError
         If an override that is on matches nothing; with what was close.
     """
-    known = {node.serial for node in nodes}
+    serials = {node.serial for node in nodes}
     # A part of the program may hold what is differentiated by.
-    asked = [x for x in wrt if x.op is not IDENTITY and x.serial not in known]
+    outer_wrt = [x for x in wrt if x.op is not IDENTITY and x.serial not in serials]
     # A node that a derivative has made is none of the user's program, unless the
     # user points at it; nor one that only helps an op of the user's to run on a batch.
     ops = [n for n in nodes if n.op is not IDENTITY and n.origin is None]
     # What makes an array of a Python number is not an op that the user wrote either.
-    own = [n for n in ops if n.op is not STRONG
+    user_ops = [n for n in ops if n.op is not STRONG
            and (n.context is None or not n.context.helper)]  # fmt: skip
     matched = []
     regions: dict[int, list[Region]] = {}
-    for i, given in enumerate(overrides):
-        target = given.target
+    for i, override in enumerate(overrides):
+        target = override.target
         by_id = (
             target.has_nodes if isinstance(target, ByPart) else type(target) is ByNode
         )
-        among = nodes if by_id else ops if isinstance(target, ByPart) else own
+        among = nodes if by_id else ops if isinstance(target, ByPart) else user_ops
         if isinstance(target, ByPart):
-            whole = sorted([*among, *asked], key=serial_of) if asked else among
-            parts = target.find_regions(whole, wrt)
-            if given.enabled and given.distinguishes_inputs:
+            candidates = (
+                sorted([*among, *outer_wrt], key=serial_of) if outer_wrt else among
+            )
+            parts = target.find_regions(candidates, wrt)
+            if override.enabled and override.distinguishes_inputs:
                 for part in parts:
                     if part.unclear:
-                        raise OverrideError(f"override {given.label!r}: {part.unclear}")
+                        raise OverrideError(
+                            f"override {override.label!r}: {part.unclear}"
+                        )
             regions[i] = parts
             found = [x for region in regions[i] for x in region.outputs]
         else:
             found = target.select(among)
         means = bool(found)
-        if given.steps is not None and found:
-            found = keep_in_loops(given, found, program or nodes, i >= around)
+        if override.steps is not None and found:
+            found = keep_in_loops(override, found, program or nodes, i >= around)
             if i in regions:
-                kept = {x.serial for x in found}
+                kept_serials = {x.serial for x in found}
                 regions[i] = [
                     part
                     for part in regions[i]
-                    if kept.issuperset(x.serial for x in part.outputs)
+                    if kept_serials.issuperset(x.serial for x in part.outputs)
                 ]
         if by_id and found and found[0].op is IDENTITY:
             raise OverrideError(
@@ -367,25 +375,25 @@ def resolve(
                 " Override a node that reads it."
             )
         if found or (means and i < around):
-            _MATCHED[given] = next_serial()
-        elif given.enabled and _MATCHED.get(given, 0) < since:
+            _MATCHED[override] = next_serial()
+        elif override.enabled and _MATCHED.get(override, 0) < since:
             raise OverrideError(
-                describe_mismatch(given.target, given.label, nodes, where, wrt)
+                describe_mismatch(override.target, override.label, nodes, where, wrt)
             )
         matched.append(found)
-    made = Resolution(overrides, matched, regions, [x.serial for x in wrt])
+    resolution = Resolution(overrides, matched, regions, [x.serial for x in wrt])
     for i, parts in regions.items():
         if (
             i >= around
             and overrides[i].enabled
-            and made.cut_counts[i] == len(parts) > 0
+            and resolution.cut_counts[i] == len(parts) > 0
         ):
             refuse_cut(overrides[i], parts, wrt)
-    return made
+    return resolution
 
 
 def keep_in_loops(
-    given: Override, found: Sequence[Tensor], nodes: Nodes, needed: bool
+    override: Override, matched: Sequence[Tensor], nodes: Nodes, needed: bool
 ) -> list[Tensor]:
     """Return those of the nodes of an override that stand in the step of a loop.
 
@@ -395,28 +403,29 @@ def keep_in_loops(
         If none does and one is ``needed``, or one stands in a branch or the like
         inside the step.
     """
-    own: set[int] = set()
-    deeper: set[int] = set()
+    loop_serials: set[int] = set()
+    deeper_serials: set[int] = set()
     for holder, inner in steps.inner_nodes(nodes):
         if holder.op.repeats:
-            own.update(x.serial for x in inner)
-        elif holder.serial in own or holder.serial in deeper:
-            deeper.update(x.serial for x in inner)
-    chosen = [x for x in found if x.serial in own]
-    for x in found:
-        if x.serial in deeper:
+            loop_serials.update(x.serial for x in inner)
+        elif holder.serial in loop_serials or holder.serial in deeper_serials:
+            deeper_serials.update(x.serial for x in inner)
+    chosen = [x for x in matched if x.serial in loop_serials]
+    for x in matched:
+        if x.serial in deeper_serials:
             raise OverrideError(
-                f"override {given.label!r}:"
+                f"override {override.label!r}:"
                 f" {blame.describe(x)}{blame.quote_site(x.site)} stands in a branch, a"
                 " checkpoint or the like inside the step of a loop, where steps= does"
                 " not reach. Leave steps= out, or choose in the rule."
             )
     if not chosen and needed:
         raise OverrideError(
-            f"override {given.label!r} on {given.target}: steps={given.steps!r} names"
-            f" iterations of a loop, and {blame.describe(found[0])}"
-            f"{blame.quote_site(found[0].site)} is in none. Leave steps= out, or target"
-            " a node in the step of wb.scan or wb.while_loop."
+            f"override {override.label!r} on {override.target}:"
+            f" steps={override.steps!r} names iterations of a loop, and"
+            f" {blame.describe(matched[0])}{blame.quote_site(matched[0].site)} is in"
+            " none. Leave steps= out, or target a node in the step of wb.scan or"
+            " wb.while_loop."
         )
     return chosen
 
@@ -426,13 +435,13 @@ def serial_of(node: Tensor) -> int:
     return node.serial
 
 
-def refuse_cut(given: Override, parts: Sequence[Region], wrt: Nodes) -> NoReturn:
+def refuse_cut(override: Override, parts: Sequence[Region], wrt: Nodes) -> NoReturn:
     """Refuse an override of structures that all hold what is differentiated by."""
     inside = {serial for part in parts for serial in part.inside}
-    held = [blame.describe(x) for x in wrt if x.serial in inside]
+    names = [blame.describe(x) for x in wrt if x.serial in inside]
     many = f"all {len(parts)} places hold" if len(parts) > 1 else "the one place holds"
     raise OverrideError(
-        f"override {given.label!r} on {given.target}: {many} {' or '.join(held)}"
+        f"override {override.label!r} on {override.target}: {many} {' or '.join(names)}"
         " inside, and the derivative is asked for by that: of the value alone, without"
         " what it is computed from, the structure does not stand. Differentiate by"
         " what goes in,"

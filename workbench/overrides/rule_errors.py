@@ -85,17 +85,17 @@ def check_signature(
     except TypeError:
         return  # it cannot be kept
     letter = "g" if what == "gradient" else "t"
-    of = "output" if what == "gradient" else "input"
+    operand = "output" if what == "gradient" else "input"
     method = "self, " if inspect.ismethod(rule) else ""
-    taken = ", ".join(_suggest_parameters(signature, count, letter))
-    written = f"def {name_of(rule)}({method}{taken})."
+    parameters = ", ".join(_suggest_parameters(signature, count, letter))
+    written = f"def {name_of(rule)}({method}{parameters})."
     if owner:
         written = f"rule(node, {name_parameters(letter, count)})."
     elif name_of(rule) == "<lambda>":
-        written = f"lambda {taken}: ..."
+        written = f"lambda {parameters}: ..."
     raise kind(
         f"{owner or name}: {describe_rule(rule)} takes {signature}, but {name} has"
-        f" {format_count(count, of)}, so it gets the node and"
+        f" {format_count(count, operand)}, so it gets the node and"
         f" {format_count(count, what)}. Write {written}"
     )
 

@@ -165,10 +165,10 @@ def parse_rule(text: str, arriving: str = "g") -> Expression | BoundRule:
     try:
         return parse(text, arriving)
     except ExpressionError as error:
-        told = str(error)
+        message = str(error)
     inside = [w for w in _WORD.findall(text) if w in RULES] if short else []
     if inside:
-        told += (
+        message += (
             f" {inside[0]} is a rule by its name, which stands alone:"
             f' "{inside[0]}", or with settings.'
         )
@@ -176,10 +176,10 @@ def parse_rule(text: str, arriving: str = "g") -> Expression | BoundRule:
         hooks.load_rules()
         close = _find_close(name, [*FUNCTIONS, *RULES], 1, 0.6)
         if close and close[0] in RULES:
-            told = _unknown_name(text, name)
+            message = _unknown_name(text, name)
         else:
-            told += f" Rules by name: {', '.join(sorted(RULES))}."
-    raise ExpressionError(told)
+            message += f" Rules by name: {', '.join(sorted(RULES))}."
+    raise ExpressionError(message)
 
 
 def _unknown_name(text: str, name: str) -> str:
@@ -256,16 +256,16 @@ def _read_setting(
     node: ast.expr, name: str, refuse: Callable[[str], ExpressionError]
 ) -> Setting:
     """Return the value of a setting."""
-    of = f"the value of {blame.shorten(name, 40)}"
+    what = f"the value of {blame.shorten(name, 40)}"
     sign = 1
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
         sign = -1 if isinstance(node.op, ast.USub) else 1
         node = node.operand
         number = isinstance(node, ast.Constant) and type(node.value) in (int, float)
         if not number:
-            raise refuse(f"{of} is not a number")
+            raise refuse(f"{what} is not a number")
     if not isinstance(node, ast.Constant) or not is_setting(node.value):
-        raise refuse(f"{of} is not a finite number, True, False or None")
+        raise refuse(f"{what} is not a finite number, True, False or None")
     value: Any = node.value
     if value is None or isinstance(value, bool):
         return value
@@ -287,7 +287,7 @@ def write_rule(name: str, **settings: Any) -> str:
     """
     entry = find_named_rule(name)
     assert entry is not None, name
-    given = []
+    arguments = []
     for key, value in settings.items():
         value = unwrap_scalar(value)
         if not is_setting(value):
@@ -297,8 +297,8 @@ def write_rule(name: str, **settings: Any) -> str:
             )
         default = entry.settings.get(key, inspect.Parameter.empty)
         if type(value) is not type(default) or value != default:
-            given.append(f"{key}={value!r}")
-    return f"{name}({', '.join(given)})" if given else name
+            arguments.append(f"{key}={value!r}")
+    return f"{name}({', '.join(arguments)})" if arguments else name
 
 
 # Short texts for gradient rules, for the picture and the lists of overrides.

@@ -170,18 +170,20 @@ class Runner:
         kind: type[WorkbenchError] = DtypeError
         part = f"{what} of {self.name_part(what, i)}"
         if dtype is None:
-            told = f"the {part} as {type(c).__name__}, which is not an array"
+            problem = f"the {part} as {type(c).__name__}, which is not an array"
             cure = "Return an array in the shape of the input, or None."
         elif dtype.kind not in self.kinds:
-            told = f"the {part} with dtype {dtype}; a gradient is never of integers or"
-            told += " conditions"
+            problem = (
+                f"the {part} with dtype {dtype}; a gradient is never of integers or"
+            )
+            problem += " conditions"
             cure = "Make arrays with np.zeros_like(x), which have the dtype of x, or"
             cure += " cast with .astype(x.dtype)."
         else:
             part = part.replace(" of ", f" of shape {shape_of(c)} for ", 1)
-            told = f"a {part}, which is {types.spec_of(x)}"
+            problem = f"a {part}, which is {types.spec_of(x)}"
             cure, kind = SHAPES[what], ShapeError
-        self.refuse(rule, f"returned {told}", cure, kind)
+        self.refuse(rule, f"returned {problem}", cure, kind)
 
     def name_part(self, what: str, i: int | None) -> str:
         """Return the name of an input, or of an output, for errors."""
@@ -229,94 +231,99 @@ class Runner:
             rule = self.find_rule()
         node = Node(self.op, mask, y, inputs, params, self.true, rules)
         cotangents = fill_cotangents(g, y) if isinstance(g, tuple) else (g,)
-        asked = [i for i, x in enumerate(inputs) if mask >> i & 1 and has_derivative(x)]
-        made = self.compute_gradients(rule, node, cotangents, asked)
-        for i, c in enumerate(made):
+        varying = [
+            i for i, x in enumerate(inputs) if mask >> i & 1 and has_derivative(x)
+        ]
+        results = self.compute_gradients(rule, node, cotangents, varying)
+        for i, c in enumerate(results):
             if c is not None and not hasattr(c, "dtype"):
-                made[i] = gradients.resolve_cotangent(c, self.op, i, inputs[i])
+                results[i] = gradients.resolve_cotangent(c, self.op, i, inputs[i])
         if self.declared is not None:
-            self.check_connected(rule, made, self.declared(inputs, params), asked)
+            self.check_connected(rule, results, self.declared(inputs, params), varying)
         fitted: list[Any] = [None] * len(inputs)
-        for i in asked:
-            if made[i] is not None:
-                c = self.check_part(rule, "gradient", i, made[i], inputs[i])
+        for i in varying:
+            if results[i] is not None:
+                c = self.check_part(rule, "gradient", i, results[i], inputs[i])
                 fitted[i] = reverse.fit_cotangent(c, inputs[i], self.node)
         return fitted
 
     def compute_gradients(
-        self, rule: Any, node: Node, cotangents: Sequence[Any], asked: Sequence[int]
+        self, rule: Any, node: Node, cotangents: Sequence[Any], varying: Sequence[int]
     ) -> list[Any]:
         """Return the gradients that a rule gives, one or None for each input."""
         inputs = node._inputs
         count = len(inputs) if self.names is None else len(self.names)
-        given = [i for i in asked if i < count]
-        rest = [i for i in asked if i >= count]
-        made: list[Any] = [None] * len(inputs)
-        parts: list[tuple[Any, Sequence[int]]] = [(rule, given)] if given else []
+        covered = [i for i in varying if i < count]
+        uncovered = [i for i in varying if i >= count]
+        results: list[Any] = [None] * len(inputs)
+        parts: list[tuple[Any, Sequence[int]]] = [(rule, covered)] if covered else []
         if isinstance(rule, tuple):
-            parts = [(rule[i], (i,)) for i in given]
+            parts = [(rule[i], (i,)) for i in covered]
         for one, chosen in parts:
             if isinstance(one, Expression):
-                found = self.evaluate_vjp(one, node, cotangents, chosen)
+                part = self.evaluate_vjp(one, node, cotangents, chosen)
             elif not isinstance(one, str):
                 chosen = range(count) if one is rule else chosen
-                found = self.call_rule(one, node, cotangents, node._outputs, "gradient")
-                found = self.list_gradients(one, found, len(chosen), node)
+                part = self.call_rule(one, node, cotangents, node._outputs, "gradient")
+                part = self.list_gradients(one, part, len(chosen), node)
             else:
-                rest += [i for i in chosen if one == TRUE]
-                found = [np.zeros_like(inputs[i]) if one == ZERO else None
+                uncovered += [i for i in chosen if one == TRUE]
+                part = [np.zeros_like(inputs[i]) if one == ZERO else None
                          for i in chosen]  # fmt: skip
-            for i, c in zip(chosen, found, strict=True):
-                made[i] = c
-        if rest:
-            true = node.pull_true(make_bitmask(rest), cotangents)
-            for i in rest:
-                made[i] = true[i]
-        return made
+            for i, c in zip(chosen, part, strict=True):
+                results[i] = c
+        if uncovered:
+            true = node.pull_true(make_bitmask(uncovered), cotangents)
+            for i in uncovered:
+                results[i] = true[i]
+        return results
 
     def call_rule(
         self,
         rule: UserRule,
         node: Node,
         arriving: Sequence[Any],
-        of: Sequence[Any],
+        fallbacks: Sequence[Any],
         what: str,
     ) -> Any:
         """Call a rule that is a function of a node, or an op of arrays.
 
-        An op gets arrays alone: zeros where nothing arrives for one in ``of``.
+        An op gets arrays alone: zeros where nothing arrives for one in ``fallbacks``.
         """
         self.lend_to(node)
         lent = list(map(make_read_only, arriving))
         operands: list[Any] = [node, *lent]
         if is_op(rule):
-            operands = [*node.inputs, *map(zeros_if_none, lent, of)]
+            operands = [*node.inputs, *map(zeros_if_none, lent, fallbacks)]
         else:
             self.check_signature(rule, len(lent), what)
         try:
-            made = rule(*operands)
+            result = rule(*operands)
         except ValueError as error:
-            if (told := describe_change_in_place(error)) is None:
+            if (problem := describe_change_in_place(error)) is None:
                 raise
-            self.refuse(rule, told, COPY_CURE, cause=error)
+            self.refuse(rule, problem, COPY_CURE, cause=error)
         # What is handed on is not a view of what had arrived, but that itself.
-        back = dict(zip(map(id, lent), arriving, strict=True))
-        if isinstance(made, (tuple, list)):
-            return [back.get(id(c), c) for c in made]
-        return back.get(id(made), made)
+        originals = dict(zip(map(id, lent), arriving, strict=True))
+        if isinstance(result, (tuple, list)):
+            return [originals.get(id(c), c) for c in result]
+        return originals.get(id(result), result)
 
     def list_gradients(
-        self, rule: UserRule, made: object, count: int, node: Node
+        self, rule: UserRule, result: object, count: int, node: Node
     ) -> list[Any]:
         """Return what a function gave as a list, one gradient for each input meant."""
-        if made is None:
+        if result is None:
             self.refuse(rule, RETURNED_NONE, NONE_CURE)
-        found: list[Any] = made if isinstance(made, list) else [made]
-        if found is not made and len(places := self.varying_inputs(count)) == 1:
-            return [made if i == places[0] else None for i in range(count)]
-        if len(found) == count:
-            return found
-        what = f"returned {format_count(len(found), 'gradient')}"
+        gradients_list: list[Any] = result if isinstance(result, list) else [result]
+        if (
+            gradients_list is not result
+            and len(places := self.varying_inputs(count)) == 1
+        ):
+            return [result if i == places[0] else None for i in range(count)]
+        if len(gradients_list) == count:
+            return gradients_list
+        what = f"returned {format_count(len(gradients_list), 'gradient')}"
         if count == 1 and len(node.inputs) > 1:
             self.refuse(rule, what, "Return 1: one gradient (or None) for this input.")
         what += f"; {self.op.name} has {format_count(count, 'input')}"
@@ -364,7 +371,7 @@ class Runner:
 
     def operand_values(self, rule: Expression, inputs: Sequence[Any]) -> dict[str, Any]:
         """Return ``x0``, ``x1``, ... of a node, as far as an expression reads them."""
-        found = {}
+        operands = {}
         op, count = self.op.name, len(inputs)
         for name in rule.names:
             if name[1:].isdigit():
@@ -375,8 +382,8 @@ class Runner:
                     rule.refuse(name, f"{why}: {name}")
                 if not types.is_weak(inputs[i]) and not hasattr(inputs[i], "shape"):
                     rule.refuse(name, f"input {i} of {op} is not an array: {name}")
-                found[name] = inputs[i]
-        return found
+                operands[name] = inputs[i]
+        return operands
 
     def check_part(
         self, rule: object, what: str, i: int | None, c: Any, x: object
@@ -398,24 +405,24 @@ class Runner:
     def check_connected(
         self,
         rule: object,
-        made: Sequence[Any],
+        results: Sequence[Any],
         rows: Sequence[Sequence[bool]],
-        asked: Sequence[int],
+        varying: Sequence[int],
     ) -> None:
         """Raise an error if gradients contradict what the op declares."""
-        for i, (c, row) in enumerate(zip(made, rows, strict=True)):
-            of = self.name_part("gradient", i)
+        for i, (c, row) in enumerate(zip(results, rows, strict=True)):
+            part = self.name_part("gradient", i)
             if c is not None and not any(row):
                 self.refuse(
                     rule,
-                    f"returned a gradient for {of}, on which no output depends, as its"
-                    " connection declares",
+                    f"returned a gradient for {part}, on which no output depends, as"
+                    " its connection declares",
                     "Return None for it, or declare the connection.",
                 )
-            if c is None and any(row) and i in asked:
+            if c is None and any(row) and i in varying:
                 self.refuse(
                     rule,
-                    f"returned None for {of}, on which an output depends, as its"
+                    f"returned None for {part}, on which an output depends, as its"
                     " connection declares",
                     "Return a gradient (np.zeros_like(x) where it is zero), or declare"
                     " that no output depends on it.",
@@ -450,34 +457,34 @@ class Runner:
         inputs, outputs = node._inputs, node._outputs
         count = len(inputs) if self.names is None else len(self.names)
         nothing = (None,) * len(tangents)
-        given, rest = tangents[:count], tangents[count:]
-        more: Sequence[Any] = [None] * len(outputs)
-        if any(t is not None for t in rest):
-            more = node.push_true(nothing[:count] + rest)
+        covered, uncovered = tangents[:count], tangents[count:]
+        extra: Sequence[Any] = [None] * len(outputs)
+        if any(t is not None for t in uncovered):
+            extra = node.push_true(nothing[:count] + uncovered)
         parts: list[tuple[Any, Sequence[int]]] = [(self.jvp, range(len(outputs)))]
         if isinstance(self.jvp, tuple):
             parts = [(one, (i,)) for i, one in enumerate(self.jvp)]
-        made: list[Any] = []
+        results: list[Any] = []
         for one, chosen in parts:
             if isinstance(one, str):
                 true: Sequence[Any] = [None] * len(outputs)
                 if one == TRUE:
-                    true = node.push_true(given + nothing[count:])
-                found = [zeros_if_none(true[i], outputs[i]) for i in chosen]
+                    true = node.push_true(covered + nothing[count:])
+                part = [zeros_if_none(true[i], outputs[i]) for i in chosen]
             elif isinstance(one, Expression):
                 t = self.evaluate_jvp(one, node, tangents, chosen[0])
-                found = self.list_tangents(one, t, chosen, outputs)
+                part = self.list_tangents(one, t, chosen, outputs)
             else:
-                t = self.call_rule(one, node, given, inputs, "tangent")
-                found = self.list_tangents(one, t, chosen, outputs)
-            made += [t if t is None or more[i] is None else t + more[i]
-                     for i, t in zip(chosen, found, strict=True)]  # fmt: skip
-        return made
+                t = self.call_rule(one, node, covered, inputs, "tangent")
+                part = self.list_tangents(one, t, chosen, outputs)
+            results += [t if t is None or extra[i] is None else t + extra[i]
+                     for i, t in zip(chosen, part, strict=True)]  # fmt: skip
+        return results
 
     def list_tangents(
         self,
         rule: object,
-        made: object,
+        result: object,
         chosen: Sequence[int],
         outputs: tuple[Any, ...],
     ) -> list[Any]:
@@ -487,31 +494,31 @@ class Runner:
         a wrong derivative in silence.
         """
         count, many = len(chosen), len(outputs) > 1
-        parts = [made] * count if made is None else [made]
-        if isinstance(made, (tuple, list)) and (count > 1 or len(made) == 1):
-            parts = list(made)
+        parts = [result] * count if result is None else [result]
+        if isinstance(result, (tuple, list)) and (count > 1 or len(result) == 1):
+            parts = list(result)
         if len(parts) != count:
             what = f"gives {format_count(len(parts), 'tangent')}; {self.op.name} has"
             cure = (
                 f"Return one tangent per output: return {name_parameters('t', count)}."
             )
             self.refuse(rule, f"{what} {format_count(count, 'output')}", cure)
-        found = []
+        fitted = []
         for i, t in zip(chosen, parts, strict=True):
             y = outputs[i]
             if not has_derivative(y):
-                found.append(np.zeros_like(y) if many else None)
+                fitted.append(np.zeros_like(y) if many else None)
                 continue
             if t is None:
                 what = f"returned None for the tangent of output {i}"
-                if made is None and count == len(outputs):
+                if result is None and count == len(outputs):
                     what = RETURNED_NONE
                 zeros = f"np.zeros_like(node.outputs[{i}])"
                 cure = f"For an output that does not move return {zeros}."
                 self.refuse(rule, what, cure + " Give one tangent per output." * many)
             t = self.check_part(rule, "tangent", i if many else None, t, y)
-            found.append(forward.fit_tangent(t, y))
-        return found
+            fitted.append(forward.fit_tangent(t, y))
+        return fitted
 
     def evaluate_jvp(
         self, rule: Expression, node: Node, tangents: tuple[Any, ...], i: int
@@ -568,17 +575,17 @@ class Runner:
             key = None  # it has no hash: nothing is kept of it
         outputs = tuple(make_concrete(x, 1) for x in outputs)
         solid = tuple(make_concrete(x, i + 2) for i, x in enumerate(inputs))
-        held: Any = outputs if many else outputs[0]
+        primal_outputs: Any = outputs if many else outputs[0]
 
         def pull(g: Sequence[Any]) -> Sequence[Any]:
             arriving = tuple(g) if many else g[0]
-            return self.pull(mask, arriving, held, solid, params, rules)
+            return self.pull(mask, arriving, primal_outputs, solid, params, rules)
 
         def push(t: Sequence[Any]) -> Sequence[Any]:
             moving = iter(t)
             tangents = [next(moving) if mask >> i & 1 else None
                         for i in range(len(solid))]  # fmt: skip
-            made = self.push(tuple(tangents), held, solid, params, rules)
+            made = self.push(tuple(tangents), primal_outputs, solid, params, rules)
             return made if isinstance(made, tuple) else [made]
 
         if which == "vjp":

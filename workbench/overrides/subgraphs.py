@@ -206,15 +206,15 @@ class Values:
     def __init__(self, nodes: Sequence[Tensor]) -> None:
         self.nodes = nodes
         self.inside = {node.serial for node in nodes}
-        self.known: dict[int, Tensor] = {}
+        self.members: dict[int, Tensor] = {}
         for node in nodes:
             for x in (*node.inputs, node):
                 if isinstance(x, Tensor):
-                    self.known[x.serial] = x
+                    self.members[x.serial] = x
         #: All Tensors of a name.
         self.names: dict[str, list[Tensor]] = {}
-        for serial in sorted(self.known):
-            x = self.known[serial]
+        for serial in sorted(self.members):
+            x = self.members[serial]
             if x.name is not None:
                 self.names.setdefault(x.name, []).append(x)
 
@@ -227,7 +227,7 @@ class Values:
             If several have the name.
         """
         if isinstance(x, Tensor):
-            return self.known.get(x.serial)
+            return self.members.get(x.serial)
         if isinstance(x, int):
             return self.nodes[x] if 0 <= x < len(self.nodes) else None
         found = self.names.get(x, [])

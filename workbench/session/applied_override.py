@@ -168,20 +168,22 @@ def resolve_target(nodes: Nodes, tensors: Sequence[Tensor], target: Any) -> Targ
         target = int(target)
     if isinstance(target, (Tensor, int)) and not isinstance(target, bool):
         return ByNode(nodes.find(target))
-    meant = target_of(target)
-    if isinstance(meant, BySubgraph):
-        return meant.with_ids(nodes.find, nodes.labels)
-    if isinstance(meant, ByScope) and isinstance(target, str):
+    resolved = target_of(target)
+    if isinstance(resolved, BySubgraph):
+        return resolved.with_ids(nodes.find, nodes.labels)
+    if isinstance(resolved, ByScope) and isinstance(target, str):
         if target in nodes.names:
             return ByNode(nodes.names[target])
-        if not meant.select(tensors):
+        if not resolved.select(tensors):
             if target in nodes.labels:  # "tanh 3", as the picture calls it
                 return ByNode(nodes.labels.index(target))
-            known = {name: f"the node {name!r}" for name in nodes.names}
-            known |= {op: f"the op {op!r}" for op in [*OPS, *CUSTOM]}
-            known |= {x.scope: f"the scope {x.scope!r}" for x in tensors if x.scope}
-            matches = difflib.get_close_matches(target, known, 3, 0.6)
-            hint = f"; did you mean {' or '.join(known[c] for c in matches)}?"
+            candidates = {name: f"the node {name!r}" for name in nodes.names}
+            candidates |= {op: f"the op {op!r}" for op in [*OPS, *CUSTOM]}
+            candidates |= {
+                x.scope: f"the scope {x.scope!r}" for x in tensors if x.scope
+            }
+            matches = difflib.get_close_matches(target, candidates, 3, 0.6)
+            hint = f"; did you mean {' or '.join(candidates[c] for c in matches)}?"
             how = f" {suggest_scope(target)} Or use a label of a node, such as"
             how += f" {nodes.labels[-1]!r}; {nodes.session}.nodes.labels lists them."
             raise OverrideError(
@@ -190,11 +192,11 @@ def resolve_target(nodes: Nodes, tensors: Sequence[Tensor], target: Any) -> Targ
                 " scope, an id, a Tensor or a predicate."
                 f"{how if target.isidentifier() and not matches else ''}"
             )
-    if isinstance(meant, ByOp) and meant.maker is not None:
-        named = ByOp(meant.op)  # its code can name it, if that is the same
-        if len(named.select(tensors)) == len(meant.select(tensors)):
+    if isinstance(resolved, ByOp) and resolved.maker is not None:
+        named = ByOp(resolved.op)  # its code can name it, if that is the same
+        if len(named.select(tensors)) == len(resolved.select(tensors)):
             return named
-    return meant
+    return resolved
 
 
 def format_target(
@@ -214,7 +216,7 @@ def format_target(
 
 def sample_nodes(matched: Iterable[Tensor], most: int = 100) -> list[Tensor]:
     """Return one node for each op and kind of inputs, at most ``most``."""
-    found: dict[Any, Tensor] = {}
+    samples: dict[Any, Tensor] = {}
     for node in matched:
         inputs = [
             types.spec_of(x)
@@ -223,10 +225,10 @@ def sample_nodes(matched: Iterable[Tensor], most: int = 100) -> list[Tensor]:
             else type(x)
             for x in node.inputs
         ]
-        found.setdefault((node.op.name, *map(repr, inputs)), node)
-        if len(found) == most:
+        samples.setdefault((node.op.name, *map(repr, inputs)), node)
+        if len(samples) == most:
             break
-    return list(found.values())
+    return list(samples.values())
 
 
 def check_rule(session: HasState, target: Any, rule: str) -> str:

@@ -108,15 +108,15 @@ def check(
 
     unknown = set(settings) - {"atol", "entries", "order", "rtol", "seed"}
     if unknown or settings.get("entries", 1) < 1 or settings.get("order", 1) < 1:
-        given = ", ".join(f"{k}={v!r}" for k, v in settings.items())
+        settings_text = ", ".join(f"{k}={v!r}" for k, v in settings.items())
         raise UsageError(
-            f"session.check got {given}. Its settings are entries and order, of 1 or"
-            " more, rtol, atol and seed; entries=8 say."
+            f"session.check got {settings_text}. Its settings are entries and order, of"
+            " 1 or more, rtol, atol and seed; entries=8 say."
         )
     state, labels = session._state, session.nodes.labels
     forward, resolution, objective = state.forward, state.resolution, state.objective
     part = OutputFunction(state, session.nodes, wrt)
-    known, truth = state.require_backward().cotangents, state.truth
+    cotangents, truth = state.require_backward().cotangents, state.truth
     assert truth is not None  # with gradients there are true gradients
     true, attached = truth.cotangents, attached_overrides(state)
     order = settings.pop("order", 2)
@@ -174,7 +174,9 @@ def check(
                 rtol=rtol,
                 rules=None if resolution is None else resolution.rules,
                 covered={x.serial for some in covered for x in some},
-                cotangent_of=lambda node: known.get(forward.ids.get(node.serial, -1)),
+                cotangent_of=lambda node: cotangents.get(
+                    forward.ids.get(node.serial, -1)
+                ),
                 step=meter.step,
                 found=report.nodes,
             )
@@ -182,7 +184,9 @@ def check(
     report.stopped = meter.stopped
     if report.overridden:
         for label, i, g in zip(part.labels, part.wrt, gradients, strict=True):
-            report.changed[label] = relative_change(known.get(i, np.zeros_like(g)), g)
+            report.changed[label] = relative_change(
+                cotangents.get(i, np.zeros_like(g)), g
+            )
             if report.changed[label] != 0:
                 path = _find_ids_between(forward, part.output, i)
                 x = forward.graph.nodes[i]
@@ -276,7 +280,7 @@ class OutputFunction:
         self.graph = Graph(self.sources, [self.output])
         self.winners = {} if resolution is None else resolution.winners
         self.parts = {} if resolution is None else resolution.parts
-        self.known = forward.ids
+        self.last_run_ids = forward.ids
         inside = self.inside = self._find_inside()
         #: The Tensor of the last run for a node, by the serial of the node.
         self.rebuild: dict[int, Any] = {}
@@ -303,7 +307,7 @@ class OutputFunction:
 
     def _move_regions(self, k: int) -> list[Region]:
         """Return the program parts that an override replaces, in the last run."""
-        found = {
+        regions = {
             id(part): part
             for serial, part in self.parts.items()
             if self.winners[serial][0] == k
@@ -311,9 +315,9 @@ class OutputFunction:
         sources = {x.serial for x in self.sources}
         return [
             region.rebuild(self._get_current_value)
-            for region in found.values()
+            for region in regions.values()
             if sources.isdisjoint(region.inside)
-            and all(x.serial not in self.known or x.serial in self.rebuild
+            and all(x.serial not in self.last_run_ids or x.serial in self.rebuild
                     for x in region.outputs)
         ]  # fmt: skip
 
@@ -321,7 +325,7 @@ class OutputFunction:
         """Return the Tensor of a node in the last run; if constant, its value."""
         if x.serial in self.rebuild:
             return self.rebuild[x.serial]
-        return x._value if x.serial in self.known else x
+        return x._value if x.serial in self.last_run_ids else x
 
     def _find_inside(self) -> set[int]:
         """Return the serials of the nodes that the function computes."""
@@ -354,14 +358,14 @@ class OutputFunction:
 class MovedParts(ByPart):
     """The target of parts of a program that runs again."""
 
-    def __init__(self, found: Callable[[], list[Region]]) -> None:
-        self.found = found
+    def __init__(self, move_regions: Callable[[], list[Region]]) -> None:
+        self.move_regions = move_regions
 
     def find_regions(
         self, nodes: Sequence[Tensor], wrt: Sequence[Tensor] = ()
     ) -> list[Region]:
         """Return the parts, as they are in the last run."""
-        return self.found()
+        return self.move_regions()
 
     def explain_mismatch(
         self, nodes: Sequence[Tensor], wrt: Sequence[Tensor] = ()
@@ -460,13 +464,13 @@ def _find_unread(graph: Graph, output: Tensor) -> list[Tensor]:
 
 
 def find_fix(
-    session: HasState, which: Finding | int, known: tuple[State, Findings] | None
+    session: HasState, which: Finding | int, diagnosis: tuple[State, Findings] | None
 ) -> tuple[str | int, str] | str:
     """Return the target and rule of a finding's fix; or the code to write.
 
     That is where the program must change: no rule can be attached then.
 
-    ``known`` holds the last findings and their state.
+    ``diagnosis`` holds the last findings and their state.
 
     Raises
     ------
@@ -481,25 +485,25 @@ def find_fix(
             f" {session.name}.findings."
         )
     else:
-        if known is None:
+        if diagnosis is None:
             raise UsageError(
                 f"{session.name}.fix({which}): there are no findings yet. Call"
                 f" {session.name}.diagnose() first."
             )
-        found = known[1]
-        if not -len(found) <= which < len(found):
+        findings = diagnosis[1]
+        if not -len(findings) <= which < len(findings):
             raise UsageError(
-                f"{session.name}.fix({which}): there are {len(found)} findings, from 0"
-                f" to {len(found) - 1}."
-                if len(found)
+                f"{session.name}.fix({which}): there are {len(findings)} findings, from"
+                f" 0 to {len(findings) - 1}."
+                if len(findings)
                 else f"{session.name}.fix({which}): the last diagnosis has found"
                 f" nothing. After a change, {session.name}.diagnose() looks again."
             )
-        finding = found[which]
+        finding = findings[which]
     fix, node = require_fix(finding), finding.node
     if fix.rule is None:
         return f"{fix.code}  # nothing is attached: write this in the program"
     # After another run the Tensors are gone, but their ids are still valid.
-    i = None if known is None else known[0].forward.ids.get(node.serial)
+    i = None if diagnosis is None else diagnosis[0].forward.ids.get(node.serial)
     at = session.nodes.find(node) if i is None else i
     return (node.op.name if fix.everywhere else at), fix.rule

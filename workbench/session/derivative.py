@@ -47,8 +47,8 @@ class Endpoints:
         self.seed = objective.seed
         self.session = session.name
         self.single = wrt is not None and is_node(wrt)
-        given = [] if wrt is None else to_list(wrt)
-        requested = objective.wrt if wrt is None else [find(x) for x in given]
+        nodes_given = [] if wrt is None else to_list(wrt)
+        requested = objective.wrt if wrt is None else [find(x) for x in nodes_given]
         self.wrt = list(dict.fromkeys(requested))
         self.of = objective.output if of is None else find(of)
         self.label, self.labels = names[self.of], [names[i] for i in self.wrt]
@@ -429,7 +429,7 @@ def split_blocks(
     columns: Iterable[tuple[str, tuple[int, ...]]],
 ) -> list[list[Any]]:
     """Split a matrix into blocks, each in the shapes of its row and column nodes."""
-    found, top = [], 0
+    blocks, top = [], 0
     columns = list(columns)
     for _, tall in rows:
         height = int(np.prod(tall, dtype=np.int64))
@@ -439,9 +439,9 @@ def split_blocks(
             block = matrix[top : top + height, left : left + width]
             row.append(np.reshape(block, (*tall, *wide)).copy())
             left += width
-        found.append(row)
+        blocks.append(row)
         top += height
-    return found
+    return blocks
 
 
 # Derivatives as arrays
@@ -498,8 +498,8 @@ def hessian(session: HasState, wrt: Iterable[Node] | Node | None = None) -> Any:
     return _name_results(endpoints, [_name_results(endpoints, row) for row in blocks])
 
 
-def _name_results(endpoints: Endpoints, found: Sequence[Any]) -> Any:
+def _name_results(endpoints: Endpoints, results: Sequence[Any]) -> Any:
     """Return one result for one node; a dict by name for several."""
     if endpoints.single:
-        return found[0]
-    return dict(zip(endpoints.labels, found, strict=True))
+        return results[0]
+    return dict(zip(endpoints.labels, results, strict=True))

@@ -258,20 +258,20 @@ class Matrix:
             )
         if self._entries is None:  # entries are not kept, only their decomposition
             spans = self.check_window(None, None)
-            found = to_host(self._compute_window(*spans, progress))
+            entries = to_host(self._compute_window(*spans, progress))
         else:
-            found = to_host(self._entries)
-        bad = found.size - int(np.count_nonzero(np.isfinite(found)))
+            entries = to_host(self._entries)
+        bad = entries.size - int(np.count_nonzero(np.isfinite(entries)))
         if bad:
-            i, j = map(int, np.argwhere(~np.isfinite(found))[0])
+            i, j = map(int, np.argwhere(~np.isfinite(entries))[0])
             raise UsageError(
                 f"{self.title} has {bad:,} {'entry' if bad == 1 else 'entries'} that"
-                f" {'is' if bad == 1 else 'are'} not finite, the first {found[i, j]}"
+                f" {'is' if bad == 1 else 'are'} not finite, the first {entries[i, j]}"
                 f" in row {i}, column {j}: it has no singular values or eigenvalues."
                 " Plot it as a heat map, and call session.diagnose() to find where"
                 " they come from."
             )
-        return found
+        return entries
 
     @property
     def singular_values(self) -> Array:
@@ -348,25 +348,25 @@ class Matrix:
         return sparse.csr_array((true, places), shape=(self.rows, self.columns))
 
 
-def _check_span(given: Any, size: int, what: str, title: str) -> Span:
+def _check_span(span: Any, size: int, what: str, title: str) -> Span:
     """Check where a window begins and ends, and return it."""
-    if given is None:
+    if span is None:
         return 0, size
-    if isinstance(given, slice):
-        if given.step not in (None, 1):
-            raise UsageError(f"{title}: {what}={given} has a step; a window has none.")
-        given = (
-            0 if given.start is None else given.start,
-            size if given.stop is None else given.stop,
+    if isinstance(span, slice):
+        if span.step not in (None, 1):
+            raise UsageError(f"{title}: {what}={span} has a step; a window has none.")
+        span = (
+            0 if span.start is None else span.start,
+            size if span.stop is None else span.stop,
         )
     try:
-        begin, end = given
-        whole = [isinstance(x, (int, np.integer)) for x in (begin, end)]
-        if not all(whole) or isinstance(begin, bool) or isinstance(end, bool):
+        begin, end = span
+        are_integers = [isinstance(x, (int, np.integer)) for x in (begin, end)]
+        if not all(are_integers) or isinstance(begin, bool) or isinstance(end, bool):
             raise TypeError
     except (TypeError, ValueError):
         raise UsageError(
-            f"{title}: {what}={given!r} is not a part of a matrix. Write where it"
+            f"{title}: {what}={span!r} is not a part of a matrix. Write where it"
             f" begins and ends: {what}=(0, {min(size, 100)})."
         ) from None
     if not 0 <= begin < end <= size and (begin, end) != (0, size):
@@ -514,7 +514,7 @@ class Pattern(_Cells):
         super().__init__(rows, columns)
         self.counts = np.zeros(self.shape, np.int64)  # host array: a figure's
         self.total = self.size = self.below = self.above = 0
-        kept: list[tuple[Array, Array]] = []
+        entry_places: list[tuple[Array, Array]] = []
         for block in blocks:
             entries = to_host(block.entries) != 0
             self.size += entries.size
@@ -531,13 +531,15 @@ class Pattern(_Cells):
             self.below = max(self.below, int(away.max()))
             self.above = max(self.above, int(-away.min()))
             if self.total > MOST_PLACES:
-                kept = []
+                entry_places = []
             else:
-                kept.append((at_row.astype(np.int32), at_column.astype(np.int32)))
+                entry_places.append(
+                    (at_row.astype(np.int32), at_column.astype(np.int32))
+                )
         self.places: tuple[Array, Array] | None = None
         if self.total <= MOST_PLACES:
             none = np.zeros(0, np.int32)  # host array: of indices
             self.places = (
-                np.concatenate([none, *[a for a, _ in kept]]),
-                np.concatenate([none, *[b for _, b in kept]]),
+                np.concatenate([none, *[a for a, _ in entry_places]]),
+                np.concatenate([none, *[b for _, b in entry_places]]),
             )

@@ -70,15 +70,15 @@ class Nodes:
             If there is no such node; the text suggests similar names.
         """
         if isinstance(node, Tensor):
-            known = self.traced.get(node.serial)
-            if known is None:
-                known = self.graph.ids.get(node)
-            if known is None:
+            node_id = self.traced.get(node.serial)
+            if node_id is None:
+                node_id = self.graph.ids.get(node)
+            if node_id is None:
                 raise UnknownNodeError(
                     f"{blame.describe(node)} is not a node of this session, nor of an"
                     f" earlier run of it. Write {self.session}[name] or its id."
                 )
-            return known
+            return node_id
         if isinstance(node, (int, np.integer)) and not isinstance(node, bool):
             if not 0 <= node < self.count:
                 raise UnknownNodeError(
@@ -150,14 +150,14 @@ def copy_for_user(x: Any) -> Any:
     return x.copy() if hasattr(x, "copy") and shape_of(x) != () else x
 
 
-def is_node(given: Iterable[Node] | Node) -> bool:
+def is_node(nodes: Iterable[Node] | Node) -> bool:
     """Return whether one node is given, and not several."""
-    return isinstance(given, (str, int, np.integer, Tensor))
+    return isinstance(nodes, (str, int, np.integer, Tensor))
 
 
-def to_list(given: Iterable[Node] | Node) -> list[Node]:
+def to_list(nodes: Iterable[Node] | Node) -> list[Node]:
     """Return one node or several as a list."""
-    return [given] if is_node(given) else list(given)  # type: ignore[list-item, arg-type]
+    return [nodes] if is_node(nodes) else list(nodes)  # type: ignore[list-item, arg-type]
 
 
 def check_one_array(

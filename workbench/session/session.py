@@ -188,7 +188,10 @@ class Session:
     def grads(self) -> Arrays:
         """The gradient by each ``wrt``, under its name; overrides applied."""
         state = self._state
-        known, nodes = state.require_backward().cotangents, state.forward.graph.nodes
+        cotangents, nodes = (
+            state.require_backward().cotangents,
+            state.forward.graph.nodes,
+        )
         names = {self.nodes.labels[i]: i for i in self.wrt}
 
         def gradient(i: int) -> Any:
@@ -198,7 +201,7 @@ class Session:
                     f"{label} is not in wrt ({', '.join(names)}). Its cotangent is"
                     f" {self.name}.cotangents[{label!r}]."
                 )
-            return known[i] if i in known else np.zeros_like(nodes[i]._value)
+            return cotangents[i] if i in cotangents else np.zeros_like(nodes[i]._value)
 
         return Arrays(self.nodes, names, gradient, "gradients")
 
@@ -356,22 +359,22 @@ class Session:
             applied_override.resolve_target, self.nodes, state.forward.program
         )
         if isinstance(target, Override):
-            made = replace(target, target=find(target.target))
+            new = replace(target, target=find(target.target))
         else:
-            made = overriding.override(
+            new = overriding.override(
                 find(target), vjp, jvp=jvp, name=name, enabled=enabled, steps=steps
             )
-        where = applied_override.format_target(made.target, self.nodes, made.steps)
+        where = applied_override.format_target(new.target, self.nodes, new.steps)
         if replacing is not None:
-            text = f"change to {made.label} on {where}"
-            return self._exchange(replacing, made, text)
-        if made.data:
+            text = f"change to {new.label} on {where}"
+            return self._exchange(replacing, new, text)
+        if new.data:
             # An equal line, as when its cell runs twice, changes nothing.
             for one in attached_overrides(state):
-                if applied_override.is_equal(one.override, made):
+                if applied_override.is_equal(one.override, new):
                     return one
-        entries = (*state.entries, Entry(state.next_id, made))
-        self._change(state.edit(f"{made.label} on {where}", entries), "overrides")
+        entries = (*state.entries, Entry(state.next_id, new))
+        self._change(state.edit(f"{new.label} on {where}", entries), "overrides")
         return attached_overrides(self._state)[-1]
 
     @with_lock
@@ -547,12 +550,12 @@ class Session:
         self._change(self._state.step(False, steps), "overrides")
 
     def _exchange(
-        self, which: int | AppliedOverride, made: Override, text: str
+        self, which: int | AppliedOverride, new: Override, text: str
     ) -> AppliedOverride:
         """Replace an override by another one under the same number."""
         old = self._entry(which)
         entries, place = [*self._state.entries], self._state.entries.index(old)
-        entries[place] = Entry(old.id, made)
+        entries[place] = Entry(old.id, new)
         self._change(self._state.edit(text, tuple(entries)), "overrides")
         return attached_overrides(self._state)[place]
 
@@ -802,16 +805,16 @@ class Session:
         found = self._checked if what == "report" else self._diagnosed
         return None if found is None else (found[0].forward, found[1])
 
-    def adopt(self, what: str, found: Any, of: Session) -> None:
-        """Keep a ``"report"`` or ``"findings"`` about the state of the copy ``of``."""
-        self._keep(what, found, of._state)
+    def adopt(self, what: str, result: Any, copy: Session) -> None:
+        """Keep a ``"report"`` or ``"findings"`` about the state of a copy."""
+        self._keep(what, result, copy._state)
 
-    def _keep(self, what: str, found: Any, state: State) -> None:
+    def _keep(self, what: str, result: Any, state: State) -> None:
         """Keep a report or findings about a state, and notify the listeners."""
         with self.lock:
             if what == "report":
-                self._checked = state, found
+                self._checked = state, result
             else:
-                self._diagnosed = state, found
+                self._diagnosed = state, result
             for callback in list(self._listeners):
                 callback("checks")

@@ -102,40 +102,40 @@ class Values:
         """
         start = time.perf_counter()
         nodes = self.graph.nodes
-        found = {nodes[i].serial: value for i, value in leaves.items()}
+        values = {nodes[i].serial: value for i, value in leaves.items()}
 
         def keep(node: Tensor, operands: tuple[Any, ...]) -> Any:
             if not TENSORS.isdisjoint(map(type, operands)):
                 return node  # some leaf still has no value
-            found[node.serial] = value = node.op.compute(*operands, **node.params)
+            values[node.serial] = value = node.op.compute(*operands, **node.params)
             return value
 
         changed = Graph([nodes[i] for i in leaves], self.graph.outputs)
         changed.run([*leaves.values()], keep)
-        return Values(_replace_values(self.graph, found), time.perf_counter() - start)
+        return Values(_replace_values(self.graph, values), time.perf_counter() - start)
 
 
 def _replace_values(
     graph: Graph, values: Mapping[int, Any], constant: Callable[[Any], Any] = value_of
 ) -> Graph:
     """Return the same program with other values of some nodes, by their serials."""
-    made: dict[int, Tensor] = {}
+    copies: dict[int, Tensor] = {}
     for node in graph.nodes:
         inputs = tuple(
             [
-                made[x.serial] if isinstance(x, Tensor) else constant(x)
+                copies[x.serial] if isinstance(x, Tensor) else constant(x)
                 for x in node.inputs
             ]
         )
         value = values.get(node.serial, node._value)
         args = tuple(map(value_of, inputs))
-        made[node.serial] = walk.copy_node(node, inputs, args, value)
+        copies[node.serial] = walk.copy_node(node, inputs, args, value)
     new = Graph(
-        [made[x.serial] for x in graph.inputs],
-        [made[x.serial] if isinstance(x, Tensor) else x for x in graph.outputs],
+        [copies[x.serial] for x in graph.inputs],
+        [copies[x.serial] if isinstance(x, Tensor) else x for x in graph.outputs],
     )
     # The nodes keep their positions whatever a walk would find.
-    new.__dict__["nodes"] = list(made.values())
+    new.__dict__["nodes"] = list(copies.values())
     return new
 
 
@@ -170,7 +170,7 @@ def own_arrays(graph: Graph, lent: Iterable[Any] = ()) -> Graph:
             copies[id(x)] = x, x.copy()
         return copies[id(x)][1]
 
-    found: dict[int, Any] = {}
+    values: dict[int, Any] = {}
     for node in graph.nodes:
         value = node._value
         if is_leaf(node):
@@ -180,14 +180,14 @@ def own_arrays(graph: Graph, lent: Iterable[Any] = ()) -> Graph:
         elif is_shared(value):
             if node.op.view is not None and node.op.view(node.params):
                 args = [
-                    found[x.serial] if isinstance(x, Tensor) else copy(x)
+                    values[x.serial] if isinstance(x, Tensor) else copy(x)
                     for x in node.inputs
                 ]
                 value = node.op.compute(*args, **node.params)
             else:
                 value = copy(value)
-        found[node.serial] = value
-    return _replace_values(graph, found, copy)
+        values[node.serial] = value
+    return _replace_values(graph, values, copy)
 
 
 def _memory_span(x: Any) -> tuple[int, int] | None:

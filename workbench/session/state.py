@@ -111,16 +111,16 @@ def find_output(nodes: Nodes, graph: Graph, output: Node | None) -> int:
                 f"the output is the constant {output!r}: it depends on no input."
                 f" {integer or cure}"
             )
-    found = nodes.find(output)
-    node = graph.nodes[found]
+    output_id = nodes.find(output)
+    node = graph.nodes[output_id]
     if not is_float(node):
         check_one_array(node, graph.nodes, nodes.labels)
         raise DtypeError(
-            f"the output {nodes.labels[found]} ({blame.describe(node)}"
+            f"the output {nodes.labels[output_id]} ({blame.describe(node)}"
             f"{blame.quote_site(node.site)}) is of dtype {node.dtype}, and has no"
             " derivative. Name a float value that it is computed from."
         )
-    return found
+    return output_id
 
 
 def find_wrt(
@@ -280,7 +280,7 @@ class History:
         return History((*self._done[1 - MOST_STEPS :], (text, before)))
 
     def move_steps(
-        self, back: bool, now: Entries, steps: int = 1
+        self, is_undo: bool, now: Entries, steps: int = 1
     ) -> tuple[History, Entries]:
         """Return the history some steps back or forth, and the overrides there.
 
@@ -289,7 +289,7 @@ class History:
         UsageError
             If there are not as many.
         """
-        word, changes = ("undo", self._done) if back else ("redo", self._undone)
+        word, changes = ("undo", self._done) if is_undo else ("redo", self._undone)
         if type(steps) is not int or steps < 1:
             raise UsageError(f"{word}({steps!r}): the steps are a number from 1.")
         if not changes:
@@ -303,10 +303,10 @@ class History:
         for text, before in reversed(changes[-steps:]):
             moved.append((text, now))
             now = before
-        rest = changes[:-steps]
-        if back:
-            return History(rest, (*self._undone, *moved)), now
-        return History((*self._done, *moved), rest), now
+        remaining = changes[:-steps]
+        if is_undo:
+            return History(remaining, (*self._undone, *moved)), now
+        return History((*self._done, *moved), remaining), now
 
     def __repr__(self) -> str:
         parts = [", ".join(self.done[-10:]) or "nothing done"]
@@ -416,20 +416,20 @@ class State:
         """
         forward, wrt = self.forward, self.objective.wrt if wrt is None else wrt
         nodes = forward.graph.nodes
-        found = Backward({}, np.full(forward.starts[-1], np.nan))
+        backward = Backward({}, np.full(forward.starts[-1], np.nan))
         start = time.perf_counter()
-        made = reverse.pull_back(
+        gradients = reverse.pull_back(
             [nodes[self.objective.output]],
             [self.cotangent],
             [nodes[i] for i in wrt],
             rules=None if resolution is None else resolution.rules,
-            visit=partial(found.record_step, forward) if everywhere else None,
+            visit=partial(backward.record_step, forward) if everywhere else None,
         )
-        for i, g in zip(wrt, made, strict=True):
+        for i, g in zip(wrt, gradients, strict=True):
             if g is not None:
-                found.cotangents[i] = to_array(g)
-        found.seconds = time.perf_counter() - start
-        return found
+                backward.cotangents[i] = to_array(g)
+        backward.seconds = time.perf_counter() - start
+        return backward
 
     @property
     def cotangent(self) -> Any:
@@ -489,7 +489,7 @@ class State:
                     solo[one] = state._sweep_solo(one)
         return state
 
-    def step(self, back: bool, steps: int) -> State:
+    def step(self, is_undo: bool, steps: int) -> State:
         """Return the state some changes of the overrides earlier, or later.
 
         Raises
@@ -497,7 +497,7 @@ class State:
         UsageError
             If there are not as many.
         """
-        history, entries = self.history.move_steps(back, self.entries, steps)
+        history, entries = self.history.move_steps(is_undo, self.entries, steps)
         return State(self.objective, self.forward, entries, history, self.next_id)
 
     # The overrides
@@ -513,20 +513,20 @@ class State:
         """Compare the gradients with one override alone with the true ones."""
         if self.backward is None:
             return []
-        on, known = self._list_enabled(), self.forward.solo_gradients
+        on, solo_gradients = self._list_enabled(), self.forward.solo_gradients
         solo: Mapping[int, Any] | None
         if on == [override]:
             solo = self.backward.cotangents
-        elif override in known:
-            solo = known[override]
+        elif override in solo_gradients:
+            solo = solo_gradients[override]
         else:
             try:
                 solo = self._sweep_solo(override)
             except Exception:  # a rule of the user's that fails on these values
                 solo = None
-            for gone in set(known).difference(on):
-                del known[gone]
-            known[override] = solo
+            for stale in set(solo_gradients).difference(on):
+                del solo_gradients[stale]
+            solo_gradients[override] = solo
         if solo is None:
             return []
         with np.errstate(all="ignore"):
@@ -550,7 +550,7 @@ class HasState(Protocol):
     nodes: Nodes
     _state: State
 
-    def _keep(self, what: str, found: Any, state: State) -> None:
+    def _keep(self, what: str, result: Any, state: State) -> None:
         """Keep a report or findings about one of its states."""
 
 

@@ -165,7 +165,7 @@ def distribution(x: Any, bins: int = BINS) -> Distribution | None:
     if flat is None:
         return None
     finite = flat[np.isfinite(flat)]
-    found = Distribution(
+    histogram = Distribution(
         counts=[],
         low=0.0,
         high=0.0,
@@ -177,15 +177,15 @@ def distribution(x: Any, bins: int = BINS) -> Distribution | None:
     if finite.size:
         low, high = float(finite.min()), float(finite.max())
         if low == high:
-            found["counts"] = [int(finite.size)]
+            histogram["counts"] = [int(finite.size)]
         else:
             # Scaled first: the width of the widest range overflows.
             places = (finite / 2 - low / 2) * (bins / (high / 2 - low / 2))
             places = places.clip(0, bins - 1).astype(np.int64)
             counts = np.bincount(places, minlength=bins)
-            found["counts"] = [int(n) for n in counts]
-        found["low"], found["high"] = low, high
-    return found
+            histogram["counts"] = [int(n) for n in counts]
+        histogram["low"], histogram["high"] = low, high
+    return histogram
 
 
 def _summarize_number(x: float) -> tuple[float, float, float, float, float, float]:
@@ -264,15 +264,15 @@ def measure_effects(
     labels: Sequence[str],
 ) -> list[Effect]:
     """Return the effects on gradients beside the true ones, for each input."""
-    found = []
+    effects = []
     for i in wrt:
         g, g_true = solo.get(i), true.get(i)
         if g is None and g_true is None:
-            found.append(Effect(i, labels[i], 0.0, 0.0))
+            effects.append(Effect(i, labels[i], 0.0, 0.0))
             continue
         g = np.zeros_like(g_true) if g is None else g
         g_true = np.zeros_like(g) if g_true is None else g_true
         relative = relative_change(g, g_true)
         turned = 0.0 if relative == 0 else angle(g, g_true)
-        found.append(Effect(i, labels[i], relative, turned))
-    return found
+        effects.append(Effect(i, labels[i], relative, turned))
+    return effects

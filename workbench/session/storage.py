@@ -61,34 +61,36 @@ def serialize(
     session: str, entries: Iterable[Entry], nodes: Nodes, tensors: Sequence[Tensor]
 ) -> tuple[str, list[str]]:
     """Return the text of a file of overrides, and a line for each that is not data."""
-    kept, skipped = [], []
-    for number, made in entries:
-        where = f"override {number} ({made.label})"
+    stored, skipped = [], []
+    for number, override in entries:
+        where = f"override {number} ({override.label})"
         functions = [
             which
-            for which, rule in (("rule", made.vjp), ("forward rule", made.jvp))
+            for which, rule in (("rule", override.vjp), ("forward rule", override.jvp))
             if not applied_override.is_storable(rule)
         ]
-        if not applied_override.is_data_target(made.target):
+        if not applied_override.is_data_target(override.target):
             functions.append(
-                f"target, {applied_override.format_target(made.target, nodes)},"
+                f"target, {applied_override.format_target(override.target, nodes)},"
             )
         if functions:
             skipped.append(f"{where}: its {' and its '.join(functions)} is code")
             continue
-        steps = {} if made.steps is None else {"steps": _encode_steps(made.steps)}
-        kept.append(
+        steps = (
+            {} if override.steps is None else {"steps": _encode_steps(override.steps)}
+        )
+        stored.append(
             {
-                "target": _encode_target(made.target, nodes, tensors),
-                "vjp": _encode_rule(made.vjp),
-                "jvp": _encode_rule(made.jvp),
-                "name": made.name,
-                "enabled": made.enabled,
+                "target": _encode_target(override.target, nodes, tensors),
+                "vjp": _encode_rule(override.vjp),
+                "jvp": _encode_rule(override.jvp),
+                "name": override.name,
+                "enabled": override.enabled,
                 **steps,
             }
         )
-    version = SCHEMA if any("steps" in one for one in kept) else 1
-    data = {"workbench_overrides": version, "session": session, "overrides": kept}
+    version = SCHEMA if any("steps" in one for one in stored) else 1
+    data = {"workbench_overrides": version, "session": session, "overrides": stored}
     return json.dumps(data, indent=1, ensure_ascii=False) + "\n", skipped
 
 
@@ -209,15 +211,15 @@ def _check_stored(item: object, where: str) -> StoredOverride:
     return StoredOverride(where, target, rules[0], rules[1], name, enabled, steps)
 
 
-def _check_steps(given: Any, where: str) -> int | slice | None:
+def _check_steps(steps: Any, where: str) -> int | slice | None:
     """Check and return iterations of a loop: a number, or the parts of a slice."""
-    if given is None or type(given) is int:
-        return given
-    if not isinstance(given, list) or len(given) != 3:
+    if steps is None or type(steps) is int:
+        return steps
+    if not isinstance(steps, list) or len(steps) != 3:
         _raise_damaged(f"{where} names no iterations of a loop")
-    if any(n is not None and type(n) is not int for n in given) or given[2] == 0:
+    if any(n is not None and type(n) is not int for n in steps) or steps[2] == 0:
         _raise_damaged(f"{where} names no iterations of a loop")
-    return slice(*given)
+    return slice(*steps)
 
 
 def _check_target(target: dict[str, Any], where: str) -> None:
@@ -271,18 +273,18 @@ def make_entries(
     """
     added, problems = dict[int, Entry](), dict[int, str]()  # by the place in the file
     next_id = state.next_id
-    known = [entry.override for entry in state.entries]
+    overrides = [entry.override for entry in state.entries]
     for place, one in enumerate(stored):
         try:
-            made = make_override(one, nodes, state.forward.graph.nodes)
+            override = make_override(one, nodes, state.forward.graph.nodes)
             target = applied_override.resolve_target(
-                nodes, state.forward.program, made.target
+                nodes, state.forward.program, override.target
             )
-            made = replace(made, target=target)
-            if any(applied_override.is_equal(made, other) for other in known):
+            override = replace(override, target=target)
+            if any(applied_override.is_equal(override, other) for other in overrides):
                 continue
-            added[place] = Entry(next_id, made)
-            known.append(made)
+            added[place] = Entry(next_id, override)
+            overrides.append(override)
             next_id += 1
         except WorkbenchError as error:
             problems[place] = str(error)

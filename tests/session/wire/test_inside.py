@@ -10,7 +10,7 @@ import pytest
 
 import workbench as wb
 from workbench.session.wire import take_snapshot
-from workbench.session.wire.detail import MOST_CHARACTERS, gather_details
+from workbench.session.wire.detail import MOST_CODE_CHARACTERS, gather_details
 
 W = np.array([0.5, 0.2])
 
@@ -161,7 +161,7 @@ def test_what_is_too_long_is_counted_or_cut() -> None:
 
     _, code = told(wide, "scan")
     assert code is not None
-    assert len(code) < MOST_CHARACTERS + 40
+    assert len(code) < MOST_CODE_CHARACTERS + 40
 
 
 def test_a_rule_of_nodes_is_told_node_by_node() -> None:

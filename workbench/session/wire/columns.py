@@ -103,8 +103,8 @@ def take_snapshot(session: Session, seconds: float = inf) -> Snapshot:
     with session.lock:  # a run in another thread changes all stages at once
         forward, backward, truth = session.forward, session.backward, session.truth
         structure = find_structure(session.nodes, session.graph)
-        shown = take_blank_snapshot(forward, structure, session.name)
-        header, columns = shown.header, shown.columns
+        snapshot = take_blank_snapshot(forward, structure, session.name)
+        header, columns = snapshot.header, snapshot.columns
         count, overrides = header["nodes"], session.overrides
         if backward is not None and truth is not None:
             columns["grad_stats"] = gradient_statistics(backward, count)
@@ -123,12 +123,12 @@ def take_snapshot(session: Session, seconds: float = inf) -> Snapshot:
         header["output_value"] = finite_number(output._value)
         header["wrt"] = list(session.wrt)
         header["columns"] = list_columns(columns)
-        header["overrides"], left = encode_overrides(overrides, seconds)
+        header["overrides"], unmeasured = encode_overrides(overrides, seconds)
         header["undo"], header["redo"] = session.history.undo, session.history.redo
         header["history"] = encode_history(session.history)
         header["check"] = None if check is None else check.data
         header["findings"] = encode_findings(session)
-        return replace(shown, unmeasured=tuple(left))
+        return replace(snapshot, unmeasured=tuple(unmeasured))
 
 
 def take_failed_snapshot(
@@ -243,13 +243,13 @@ class Strings:
     """A table of strings without repetition."""
 
     def __init__(self) -> None:
-        self.known: dict[str, int] = {}
+        self.positions: dict[str, int] = {}
 
     def __call__(self, text: str | None) -> int:
         """Return the position of a text, added if it is new; -1 for none."""
         if not text:
             return -1
-        return self.known.setdefault(clean_text(text), len(self.known))
+        return self.positions.setdefault(clean_text(text), len(self.positions))
 
 
 def describe_structure(graph: Graph) -> Structure:
@@ -292,7 +292,7 @@ def describe_structure(graph: Graph) -> Structure:
     columns["inputs"] = np.array(edges, np.int32)
     columns["saved_start"] = np.array(saved_starts, np.int32)
     columns["saved"] = np.array(saved, np.int32)
-    return Structure(columns, list(string.known))
+    return Structure(columns, list(string.positions))
 
 
 def name_constant(node: Tensor) -> str | None:
@@ -339,15 +339,15 @@ def find_site(
 
 def list_read_nodes(node: Tensor, i: int, forward: Values) -> list[int]:
     """Return the ids of the nodes whose values a node's gradient rule reads."""
-    found = []
+    ids = []
     for which in node.op.reads or ():
         if which == "y":
-            found.append(i)
+            ids.append(i)
         elif isinstance(which, int) and which < len(node.inputs):
             x = node.inputs[which]
             if isinstance(x, Tensor):
-                found.append(forward.ids[x.serial])
-    return list(dict.fromkeys(found))
+                ids.append(forward.ids[x.serial])
+    return list(dict.fromkeys(ids))
 
 
 def find_version() -> str:

@@ -30,8 +30,8 @@ RULE_SEPARATOR = "   "
 MOST_ENTRIES = 100
 
 #: Programs of more nodes are told in words, and longer texts are cut.
-MOST_NODES = 300
-MOST_CHARACTERS = 8000
+MOST_INNER_NODES = 300
+MOST_CODE_CHARACTERS = 8000
 #: Where Workbench's own files stand: their lines are none of the user's.
 _OWN = blame.__file__.removesuffix("core/blame.py")
 
@@ -55,21 +55,21 @@ def gather_details(session: Session, node: int) -> DetailBody:
     i = session.nodes.find(node)
     g = true = None
     with session.lock:  # a run in another thread changes all stages at once
-        found = session.graph.nodes[i]
+        tensor = session.graph.nodes[i]
         if session.backward is not None:
             g = session.backward.cotangents.get(i)
         if session.resolution is not None and session.truth is not None:
             true = session.truth.cotangents.get(i)
     return DetailBody(
         node=i,
-        rule=format_rule(found, session),
-        inputs=[format_input(x, session) for x in found.inputs],
-        params=[[name, clean_text(text)] for name, text in list_settings(found)],
-        code=write_inner_code(found),
-        value=statistics.distribution(found._value),
+        rule=format_rule(tensor, session),
+        inputs=[format_input(x, session) for x in tensor.inputs],
+        params=[[name, clean_text(text)] for name, text in list_settings(tensor)],
+        code=write_inner_code(tensor),
+        value=statistics.distribution(tensor._value),
         gradient=statistics.distribution(g),
         true_gradient=statistics.distribution(true),
-        array=format_small_array(found._value),
+        array=format_small_array(tensor._value),
         gradient_array=format_small_array(g),
     )
 
@@ -234,7 +234,7 @@ def write_inner_code(node: Tensor) -> str | None:
         return None
     try:
         inner = steps.with_inner_nodes([node], ruled=True)[1:]
-        if len(inner) > MOST_NODES:
+        if len(inner) > MOST_INNER_NODES:
             counts = Counter(x.op.name for x in inner)
             names = ", ".join(f"{n:,} × {name}" for name, n in counts.most_common(8))
             return f"{len(inner):,} ops: {names}{', …' if len(counts) > 8 else ''}"
@@ -259,7 +259,7 @@ def _isolate_node(node: Tensor) -> Graph:
 
 def _shorten_code(text: str) -> str:
     """Return the first lines of a code that is too long."""
-    if len(text) <= MOST_CHARACTERS:
+    if len(text) <= MOST_CODE_CHARACTERS:
         return text
-    kept = text[:MOST_CHARACTERS].rpartition("\n")[0]
+    kept = text[:MOST_CODE_CHARACTERS].rpartition("\n")[0]
     return f"{kept}\n… and {text.count(chr(10)) - kept.count(chr(10))} more lines"

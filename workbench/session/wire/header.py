@@ -59,16 +59,16 @@ def encode_overrides(
     least one of them; the others are left out.
     """
     until = time.perf_counter() + seconds
-    listed, left, measured = [], [], False
+    encoded, unmeasured, measured = [], [], False
     for one in overrides:
         known = one.measured or not one.enabled
         if not known and measured and time.perf_counter() > until:
-            left.append(one.id)
-            listed.append(encode_override(one, effects=False))
+            unmeasured.append(one.id)
+            encoded.append(encode_override(one, effects=False))
             continue
         measured |= not known
-        listed.append(encode_override(one))
-    return listed, left
+        encoded.append(encode_override(one))
+    return encoded, unmeasured
 
 
 def encode_override(one: AppliedOverride, effects: bool = True) -> OverrideData:
@@ -282,21 +282,21 @@ def real_number(x: complex) -> float | None:
 
 def encode_findings(session: Session) -> FindingsData | None:
     """Return the doctor's findings; None before it was asked."""
-    found = session.get_result("findings")
-    if found is None:
+    diagnosis = session.get_result("findings")
+    if diagnosis is None:
         return None
-    forward, findings = found
-    known = _diagnosed.get(session)
-    if known is None or known[0] is not findings:
+    forward, findings = diagnosis
+    cached = _diagnosed.get(session)
+    if cached is None or cached[0] is not findings:
         listed = [
             encode_finding(forward, one, session.output)
             for one in findings[:MOST_LINES]
         ]
-        known = _diagnosed[session] = findings, listed
+        cached = _diagnosed[session] = findings, listed
     return FindingsData(
         stale="findings" in session.stale,
         stopped=findings.stopped,
-        list=known[1],
+        list=cached[1],
     )
 
 

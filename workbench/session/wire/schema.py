@@ -48,46 +48,46 @@ def definitions() -> dict[str, Schema]:
     return found
 
 
-def describe_type(kind: Any, found: dict[str, Schema]) -> Schema:
-    """Return the schema of a type; those that have names go into ``found``."""
+def describe_type(kind: Any, schemas: dict[str, Schema]) -> Schema:
+    """Return the schema of a type; those that have names go into ``schemas``."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Annotated:
         keywords = {k: v for meta in arguments[1:] for k, v in meta.keywords.items()}
         title = keywords.pop("title", None)
         late = {k: keywords.pop(k) for k in ("choose", "default") if k in keywords}
-        schema = {**describe_type(arguments[0], found), **keywords}
+        schema = {**describe_type(arguments[0], schemas), **keywords}
         if "most" in schema:
             schema.pop("maxItems", None)
         if title is not None:
-            found[title] = schema
+            schemas[title] = schema
             schema = {"$ref": REFERENCE + title}
         return {**schema, **late}
     if origin is NotRequired:
-        return describe_type(arguments[0], found)
+        return describe_type(arguments[0], schemas)
     if origin in (Union, UnionType):
-        options = [describe_type(x, found) for x in arguments if x is not type(None)]
+        options = [describe_type(x, schemas) for x in arguments if x is not type(None)]
         if type(None) in arguments:
             return {"anyOf": [*options, {"type": "null"}]}
-        return {"oneOf": options, "discriminator": find_tag(options, found)}
+        return {"oneOf": options, "discriminator": find_tag(options, schemas)}
     if origin is Literal:
         return {"enum": arguments}
     if origin is list:
-        items = describe_type(arguments[0], found)
+        items = describe_type(arguments[0], schemas)
         return {"type": "array", "items": items, "maxItems": MOST_ITEMS}
     if origin is dict:
         return {"type": "object"}
     if is_typeddict(kind):
         name = kind.__name__.removesuffix("Data")
-        if name not in found:
-            found[name] = describe_fields(kind, found)
+        if name not in schemas:
+            schemas[name] = describe_fields(kind, schemas)
         return {"$ref": REFERENCE + name}
     return {} if kind is Any else {"type": SCALARS[kind]}
 
 
-def describe_fields(kind: Any, found: dict[str, Schema]) -> Schema:
+def describe_fields(kind: Any, schemas: dict[str, Schema]) -> Schema:
     """Return the schema of a TypedDict."""
     hints = get_type_hints(kind, include_extras=True)
-    fields = {name: describe_type(hint, found) for name, hint in hints.items()}
+    fields = {name: describe_type(hint, schemas) for name, hint in hints.items()}
     required = [
         name
         for name, hint in hints.items()
@@ -97,9 +97,9 @@ def describe_fields(kind: Any, found: dict[str, Schema]) -> Schema:
     return {"type": "object", "properties": fields, "required": required}
 
 
-def find_tag(options: list[Schema], found: dict[str, Schema]) -> str:
+def find_tag(options: list[Schema], schemas: dict[str, Schema]) -> str:
     """Return the field by whose value the options of a union differ."""
-    fields = [found[o["$ref"].removeprefix(REFERENCE)]["properties"] for o in options]
+    fields = [schemas[o["$ref"].removeprefix(REFERENCE)]["properties"] for o in options]
     for name in fields[0]:
         values = [x for one in fields for x in one.get(name, {}).get("enum", "")]
         if len({*values}) == len(values) >= len(options):
@@ -168,25 +168,25 @@ def check_object(schema: Schema, value: Any, sizes: Sizes) -> Any:
         raise WireError("is not an object")
     if "properties" not in schema:
         return value
-    found: dict[str, Any] = {}
+    checked: dict[str, Any] = {}
     name = ""
     try:
         for name, field in schema["properties"].items():
             if name in value:
-                found[name] = check(field, value[name], sizes)
+                checked[name] = check(field, value[name], sizes)
             elif "default" in field:
-                found[name] = check(field, field["default"], sizes)
+                checked[name] = check(field, field["default"], sizes)
             elif "choose" in field:
                 by, true, false = field["choose"]
-                found[name] = true if found[by] else false
+                checked[name] = true if checked[by] else false
             elif name in schema["required"]:
                 raise WireError("is missing")
             if "sizes" in field:
-                sizes = {**sizes, field["sizes"]: found[name]}
+                sizes = {**sizes, field["sizes"]: checked[name]}
     except WireError as error:
         error.keys.append(name)
         raise
-    return found
+    return checked
 
 
 def check_list(schema: Schema, value: Any, sizes: Sizes) -> list[Any]:
@@ -199,16 +199,16 @@ def check_list(schema: Schema, value: Any, sizes: Sizes) -> list[Any]:
         raise WireError(f"has {len(value)} entries, fewer than {least}")
     if len(value) > most:
         raise WireError(f"has {len(value)} entries, more than {most}")
-    items, found = schema["items"], []
+    items, checked = schema["items"], []
     if value and is_uniform(items, value, sizes):
         return value[:]
     try:
         for x in value:
-            found.append(check(items, x, sizes))
+            checked.append(check(items, x, sizes))
     except WireError as error:
-        error.keys.append(len(found))
+        error.keys.append(len(checked))
         raise
-    return found
+    return checked
 
 
 def is_uniform(items: Schema, value: list[Any], sizes: Sizes) -> bool:
