@@ -423,15 +423,15 @@ def _padded_places(x: Array, n: Dim, before: int, after: int, mode: str) -> Arra
 
 
 def _join_margins(
-    x: Array, axis: int, pair: Pair, made: Callable[[int], Array]
+    x: Array, axis: int, pair: Pair, make_margin: Callable[[int], Array]
 ) -> Array:
-    """Join ``made(0)``, ``x`` and ``made(1)``; each margin has its width."""
+    """Join ``make_margin(0)``, ``x`` and ``make_margin(1)``, each in its width."""
     parts = [x]
     for side in (0, 1):
         if pair[side]:
             shape = list(shape_of(x))
             shape[axis] = pair[side]
-            margin = np.broadcast_to(made(side), tuple(shape))
+            margin = np.broadcast_to(make_margin(side), tuple(shape))
             parts.insert(0 if side == 0 else 2, margin)
     return np.concatenate(parts, axis) if len(parts) > 1 else x
 

@@ -528,7 +528,7 @@ def _declare_masked(base: Op, spell: Callable[..., str]) -> None:
 
     ``spell(arrays, **params)`` gives its subscripts as an einsum.
     """
-    made = base.masked = declare(f"{base.name}0")
+    masked = base.masked = declare(f"{base.name}0")
 
     def compute(*arrays: Any, **params: Any) -> Array:
         with np.errstate(invalid="ignore"):
@@ -555,13 +555,13 @@ def _declare_masked(base: Op, spell: Callable[..., str]) -> None:
         assert callable(base.batch)
         return base.batch((mask_cotangent(inputs[0]), *inputs[1:]), batched, params)
 
-    made.template = lambda node: (
+    masked.template = lambda node: (
         "einsum0({spelt}, {all})", {"spelt": spell(node.inputs, **node.params)}
     )  # fmt: skip
-    made.helper = EINSUM0
-    made.compute, made.infer, made.cure = compute, base.infer, base.cure
-    made.pull, made.push, made.batch = pull, push, batch
-    made.rule, made.reads = base.rule, base.reads
+    masked.helper = EINSUM0
+    masked.compute, masked.infer, masked.cure = compute, base.infer, base.cure
+    masked.pull, masked.push, masked.batch = pull, push, batch
+    masked.rule, masked.reads = base.rule, base.reads
 
 
 def _multiply_entries(subscripts: str, arrays: tuple[Any, ...]) -> Array:

@@ -114,34 +114,34 @@ def elementwise(
     more
         How it is spelled: ``template``, ``helper``.
     """
-    made = declare(name)
-    made.compute = compute
-    _set_settings(made, more)
-    made.elementwise = True
+    new_op = declare(name)
+    new_op.compute = compute
+    _set_settings(new_op, more)
+    new_op.elementwise = True
     if isinstance(compute, np.ufunc):
-        UFUNCS[compute] = made
+        UFUNCS[compute] = new_op
     if not partials or all(p == "0" for p in partials):
-        made.pull, made.push, made.reads = None, None, ()
-        made.rule = "0" if partials else "no derivative"
-        return made
+        new_op.pull, new_op.push, new_op.reads = None, None, ()
+        new_op.rule = "0" if partials else "no derivative"
+        return new_op
 
     def fill_rules() -> None:
         count = len(partials)
         names = ["x"] if count == 1 else [f"x{i}" for i in range(count)]
-        made.pull, made.push = _compile_rules(name, names, partials)
+        new_op.pull, new_op.push = _compile_rules(name, names, partials)
         read = {name for p in partials for name in _find_names(p)}
         inputs = tuple(i for i, n in enumerate(names) if n in read)
-        made.reads = inputs + (("y",) if "y" in read else ())
-        made.rule = pretty_rule or "   ".join(
+        new_op.reads = inputs + (("y",) if "y" in read else ())
+        new_op.rule = pretty_rule or "   ".join(
             format_rule(_write_product(p, "g")) for p in partials
         )
 
-    made.fill_rules = fill_rules
+    new_op.fill_rules = fill_rules
     # absolute, real, ... turn complex into real and do not count.
-    made.keeps = isinstance(
+    new_op.keeps = isinstance(
         compute, np.ufunc
     ) and compute.types == _list_same_dtype_loops(compute)
-    return made
+    return new_op
 
 
 def _list_same_dtype_loops(ufunc: np.ufunc) -> list[str]:
@@ -177,8 +177,8 @@ def multilinear(
     ``transposes[i](g, *inputs, **params)`` gives the cotangent of input i, or is
     None where the input is not differentiable (an index).
     """
-    made = declare(name)
-    made.compute = compute
+    new_op = declare(name)
+    new_op.compute = compute
 
     def pull(
         mask: int, g: Array, y: Array, inputs: tuple[Any, ...], params: dict[str, Any]
@@ -197,19 +197,19 @@ def multilinear(
         total = None
         for i, t in enumerate(tangents):
             if t is not None and i < len(transposes) and transposes[i] is not None:
-                term = apply(made, (*inputs[:i], t, *inputs[i + 1 :]), params)
+                term = apply(new_op, (*inputs[:i], t, *inputs[i + 1 :]), params)
                 total = term if total is None else total + term
         return total
 
-    made.pull, made.push = pull, push
-    made.rule = rule
-    made.reads = (
+    new_op.pull, new_op.push = pull, push
+    new_op.rule = rule
+    new_op.reads = (
         ()
         if len(transposes) < 2
         else tuple(i for i, t in enumerate(transposes) if t is not None)
     )
-    _set_settings(made, more)
-    return made
+    _set_settings(new_op, more)
+    return new_op
 
 
 def op(
@@ -227,8 +227,8 @@ def op(
     by default the transpose of the pulls. With several outputs, ``g`` and ``y``
     are tuples. ``more`` sets what `SETTINGS` names, as `Op` has it.
     """
-    made = declare(name)
-    made.compute = compute
+    new_op = declare(name)
+    new_op.compute = compute
     if any(p is not None for p in pulls):
 
         def pull(
@@ -243,7 +243,7 @@ def op(
                 for i, p in enumerate(pulls)
             ]
 
-        made.pull = pull
+        new_op.pull = pull
     if push is not None:
         forward = push
 
@@ -255,10 +255,10 @@ def op(
         ) -> Tangent:
             return forward(tangents, y, *inputs, **params)
 
-        made.push = push_tangents
-    made.rule = rule or ("" if made.pull else "no derivative")
-    _set_settings(made, more)
-    return made
+        new_op.push = push_tangents
+    new_op.rule = rule or ("" if new_op.pull else "no derivative")
+    _set_settings(new_op, more)
+    return new_op
 
 
 #: What a row may set besides derivatives.
@@ -267,11 +267,11 @@ SETTINGS = set(
 )
 
 
-def _set_settings(made: Op, more: dict[str, Any]) -> None:
+def _set_settings(new_op: Op, more: dict[str, Any]) -> None:
     for key, value in more.items():
         if key not in SETTINGS:
-            raise TypeError(f"{made.name}: unknown setting {key!r}")
-        setattr(made, key, value)
+            raise TypeError(f"{new_op.name}: unknown setting {key!r}")
+        setattr(new_op, key, value)
 
 
 def sum_to(g: Array, shape: tuple[Any, ...]) -> Array:
@@ -279,18 +279,18 @@ def sum_to(g: Array, shape: tuple[Any, ...]) -> Array:
 
     Where lengths are not known, the program finds out when it runs over which axes.
     """
-    have = shape_of(g)
-    if dims.has_dim(have) or dims.has_dim(shape):
-        if dims.is_same_shape(have, shape):
+    full = shape_of(g)
+    if dims.has_dim(full) or dims.has_dim(shape):
+        if dims.is_same_shape(full, shape):
             return g
-        if not _has_known_broadcast(have, shape):
+        if not _has_known_broadcast(full, shape):
             return apply(UNBROADCAST, (g,), {"shape": shape})
-    extra = len(have) - len(shape)
+    extra = len(full) - len(shape)
     axes = tuple(range(extra)) + tuple(
         [
             i
             for i, n in enumerate(shape, extra)
-            if type(n) is not Dim and n == 1 and (type(have[i]) is Dim or have[i] != 1)
+            if type(n) is not Dim and n == 1 and (type(full[i]) is Dim or full[i] != 1)
         ]
     )
     if axes:
@@ -300,9 +300,9 @@ def sum_to(g: Array, shape: tuple[Any, ...]) -> Array:
     return g if dims.is_same_shape(shape_of(g), shape) else np.reshape(g, shape)
 
 
-def _has_known_broadcast(have: tuple[Any, ...], shape: tuple[Any, ...]) -> bool:
+def _has_known_broadcast(full: tuple[Any, ...], shape: tuple[Any, ...]) -> bool:
     """Return whether it is known over which axes to sum."""
-    ends = zip(have[len(have) - len(shape) :], shape, strict=True)
+    ends = zip(full[len(full) - len(shape) :], shape, strict=True)
     return all(
         dims.is_same_shape((h,), (n,)) or (type(n) is int and n == 1) for h, n in ends
     )
@@ -536,10 +536,10 @@ def split_outputs(node: Tensor) -> Tensor | tuple[Any, ...]:
 
 
 def apply_and_split(
-    made: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS
+    op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS
 ) -> tuple[Any, ...]:
     """Apply an op with several outputs: a tuple of arrays, or of their Tensors."""
-    whole = apply(made, inputs, params)
+    whole = apply(op, inputs, params)
     return tuple(split_outputs(whole)) if isinstance(whole, Tensor) else tuple(whole)
 
 

@@ -102,7 +102,7 @@ def _complex_op(name: str) -> Op:
         return params["axes"] if many else (params["axis"],)
 
     def transpose(g: Array, x: Array, **params: Any) -> Array:
-        passed = apply(made, (g,), params)
+        passed = apply(new_op, (g,), params)
         if dtype_of(x).kind != "c":
             passed = np.real(passed)
         shape = shape_of(x)
@@ -112,15 +112,15 @@ def _complex_op(name: str) -> Op:
         lengths = params["s"] if many else (params["n"],)
         return _infer_transform(as_spec(x), lengths, axes_of(params), "fft")
 
-    made = linear(
+    new_op = linear(
         name,
         transform,
         transpose,
         rule=f"{name} of g",
         infer=infer,
     )
-    made.batch = "whole"
-    return made
+    new_op.batch = "whole"
+    return new_op
 
 
 FFT, IFFT = _complex_op("fft"), _complex_op("ifft")
@@ -206,14 +206,14 @@ def _axis_from_end(axis: int, rank: int) -> int:
     return normal_axis(axis, rank) - rank
 
 
-def _transform(made: Op, a: Array, n: int | None, axis: int, norm: str | None) -> Array:
+def _transform(op: Op, a: Array, n: int | None, axis: int, norm: str | None) -> Array:
     axis = _axis_from_end(axis, len(shape_of(a)))
-    length = _length(_default(made, shape_of(a)[axis]) if n is None else n)
-    return apply(made, (a,), settings(length, axis, norm))
+    length = _length(_default(op, shape_of(a)[axis]) if n is None else n)
+    return apply(op, (a,), settings(length, axis, norm))
 
 
-def _default(made: Op, length: int | Dim) -> int | Dim:
-    return 2 * (length - 1) if made is IRFFT else length
+def _default(op: Op, length: int | Dim) -> int | Dim:
+    return 2 * (length - 1) if op is IRFFT else length
 
 
 def _hermitian(a: Array, n: int | None, axis: int, norm: str | None) -> Array:
@@ -353,22 +353,22 @@ irfftn, irfft2 = _answer_along_all("irfft", _to_real)
 # Shifts: rolls by half a turn
 
 
-def _shift(x: Array, axes: int | Sequence[int] | None, back: bool) -> Array:
+def _shift(x: Array, axes: int | Sequence[int] | None, inverse: bool) -> Array:
     x = admit(x)
     shape = shape_of(x)
     every = range(len(shape)) if axes is None else axes
     chosen = normal_axes(list(every) if isinstance(every, range) else every, len(shape))
-    steps = [-(shape[n] // 2) if back else shape[n] // 2 for n in chosen]
+    steps = [-(shape[n] // 2) if inverse else shape[n] // 2 for n in chosen]
     return np.roll(x, steps, chosen) if chosen else np.copy(x)
 
 
 @implements(np.fft.fftshift)
 def fftshift(x: Array, axes: int | Sequence[int] | None = None) -> Array:
     """Move the zero frequency to the middle of each axis, as `numpy.fft.fftshift`."""
-    return _shift(x, axes, back=False)
+    return _shift(x, axes, inverse=False)
 
 
 @implements(np.fft.ifftshift)
 def ifftshift(x: Array, axes: int | Sequence[int] | None = None) -> Array:
     """Undo `fftshift`, as `numpy.fft.ifftshift` does."""
-    return _shift(x, axes, back=True)
+    return _shift(x, axes, inverse=True)

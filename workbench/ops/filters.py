@@ -95,7 +95,7 @@ def _trigonometric(kind: str) -> Op:
         if before != (1.0, 1.0):
             g = _weigh_ends(g, axis, before)
         turned = {**params, "type": {2: 3, 3: 2}.get(number, number)}
-        y = apply(made, (g,), turned)
+        y = apply(new_op, (g,), turned)
         return y if after == (1.0, 1.0) else _weigh_ends(y, axis, after)
 
     def infer(x: Array, **params: Any) -> Spec:
@@ -114,7 +114,7 @@ def _trigonometric(kind: str) -> Op:
             return f"{call % 'real'} + 1j * {call % 'imag'}"
         return f"fft.{kind}({{0}}{{more}})"
 
-    made = linear(
+    new_op = linear(
         kind,
         lambda x, **params: _transform(x, kind, params),
         transpose,
@@ -122,8 +122,8 @@ def _trigonometric(kind: str) -> Op:
         infer=infer,
         template=template,
     )
-    made.batch = "whole"
-    return made
+    new_op.batch = "whole"
+    return new_op
 
 
 TRIGONOMETRIC = {kind: _trigonometric(kind) for kind in ("dct", "dst")}

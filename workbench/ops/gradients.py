@@ -223,9 +223,9 @@ def make_null(
     return made
 
 
-def copy_null(x: Array, found: Tensor) -> Tensor:
+def copy_null(x: Array, null: Tensor) -> Tensor:
     """Return the same refusal in the shape of ``x``."""
-    return make_null(x=x, **found.params)
+    return make_null(x=x, **null.params)
 
 
 def is_null(x: object) -> bool:
@@ -241,17 +241,17 @@ def find_nulls(xs: Sequence[Any]) -> list[Tensor | None]:
     """
     if not MADE:
         return [None] * len(xs)
-    held: dict[int, Tensor] = {}
+    nulls: dict[int, Tensor] = {}
     roots = [x for x in xs if isinstance(x, Tensor) and x._value is None]
     for node in walk.order_nodes(roots, MADE[0]):
         if node.op is NULL:
-            held[node.serial] = node
+            nulls[node.serial] = node
             continue
         for x in node.inputs:
-            if isinstance(x, Tensor) and x.serial in held:
-                held[node.serial] = held[x.serial]
+            if isinstance(x, Tensor) and x.serial in nulls:
+                nulls[node.serial] = nulls[x.serial]
                 break
-    return [held.get(x.serial) if isinstance(x, Tensor) else None for x in xs]
+    return [nulls.get(x.serial) if isinstance(x, Tensor) else None for x in xs]
 
 
 def find_null(x: Array) -> Tensor | None:
@@ -259,9 +259,9 @@ def find_null(x: Array) -> Tensor | None:
     return find_nulls([x])[0] if MADE else None
 
 
-def null_error(found: Tensor, what: str) -> NullTypeGradError:
+def null_error(null: Tensor, what: str) -> NullTypeGradError:
     """Return the error for an expression that holds a null."""
-    return _make_error(what, **found.params)
+    return _make_error(what, **null.params)
 
 
 def _make_error(

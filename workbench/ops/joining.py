@@ -59,7 +59,7 @@ def _declare_joining(
     name: str, compute: Compute, part: Callable[..., list[Any]]
 ) -> None:
     """Declare an op that puts its inputs side by side along ``axis``."""
-    made = declare(name)
+    new_op = declare(name)
 
     def pull(
         mask: int, g: Array, y: Array, inputs: tuple[Any, ...], params: Params
@@ -69,13 +69,13 @@ def _declare_joining(
     def push(
         tangents: tuple[Any, ...], y: Array, inputs: tuple[Any, ...], params: Params
     ) -> Array:
-        return apply(made, _fill_tangents(tangents, inputs), params)
+        return apply(new_op, _fill_tangents(tangents, inputs), params)
 
     def batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Array:
-        return apply(made, batch_all(inputs, batched), {"axis": params["axis"] + 1})
+        return apply(new_op, batch_all(inputs, batched), {"axis": params["axis"] + 1})
 
-    made.compute, made.pull, made.push, made.batch = compute, pull, push, batch
-    made.rule, made.reads = "to each input its part of g", ()
+    new_op.compute, new_op.pull, new_op.push, new_op.batch = compute, pull, push, batch
+    new_op.rule, new_op.reads = "to each input its part of g", ()
 
 
 def _concatenate_compute(*arrays: Any, axis: int) -> Array:

@@ -86,19 +86,19 @@ def _make_compute() -> Callable[..., Any]:
     """Make the ``compute`` of one op: each has its own, as texts name it."""
 
     def compute(
-        held: Array, *given: Any, draw: _Draw | None = None, **lengths: Any
+        sample: Array, *given: Any, draw: _Draw | None = None, **lengths: Any
     ) -> Array:
-        return held if draw is None else draw(given, lengths)
+        return sample if draw is None else draw(given, lengths)
 
     return compute
 
 
 def _infer(
-    held: Array | Spec, *given: Any, draw: _Draw | None = None, **lengths: Any
+    sample: Array | Spec, *given: Any, draw: _Draw | None = None, **lengths: Any
 ) -> Spec:
     if draw is not None:
         return draw.shaped(lengths)
-    return held if isinstance(held, Spec) else spec_of(held)
+    return sample if isinstance(sample, Spec) else spec_of(sample)
 
 
 class _Draw:
@@ -261,7 +261,7 @@ def is_recording_draws() -> bool:
     return traces.has_open_trace() or _ANCHOR.get() is not None
 
 
-def record_draw(made: Op, inputs: tuple[Any, ...], value: object) -> Tensor:
+def record_draw(op: Op, inputs: tuple[Any, ...], value: object) -> Tensor:
     """Return a node whose value is known already."""
     context = source.current_context()
     if context is not None and context.code is not None:
@@ -269,7 +269,7 @@ def record_draw(made: Op, inputs: tuple[Any, ...], value: object) -> Tensor:
     else:
         code, lasti = source.caller(2)
     return Tensor(
-        made, inputs, tuple(map(value_of, inputs)), {}, value, code, lasti, context
+        op, inputs, tuple(map(value_of, inputs)), {}, value, code, lasti, context
     )
 
 
@@ -419,7 +419,7 @@ def _gamma_moments(a: HostArray, x: HostArray, *, count: int) -> HostArray:
     centre: HostArray = psi(a)
     spread: HostArray = zeta(2, a)
     log = np.log(x)
-    made = np.empty((count, a.shape[0]))  # host array: results
+    moments = np.empty((count, a.shape[0]))  # host array: results
     # For small shapes what lies below spreads over too many decades to go around.
     below = ((log < centre) | ((a < 1) & (x < 1)))[:, 0]
 
@@ -445,9 +445,9 @@ def _gamma_moments(a: HostArray, x: HostArray, *, count: int) -> HostArray:
 
         return -_integrals(lambda v: (a_ - 1) * np.log1p(v / x_) - v, weights, a_)
 
-    made[:, below] = lower(below)
-    made[:, ~below] = upper(~below)
-    return made
+    moments[:, below] = lower(below)
+    moments[:, ~below] = upper(~below)
+    return moments
 
 
 def beta_moments(
@@ -470,7 +470,7 @@ def _beta_moments(
     centre, other = psi(a) - whole, psi(b) - whole
     shared = zeta(2, a + b)
     spread = zeta(2, a) - shared
-    made = np.empty((count, a.shape[0]))  # host array: results
+    moments = np.empty((count, a.shape[0]))  # host array: results
     below = ((np.log(x) < centre) | ((a < 1) & (x < 0.5)))[:, 0]
     columns = (a, b, x, y, centre, other, spread, shared)
 
@@ -495,9 +495,9 @@ def _beta_moments(
         )
         return -value if up else value
 
-    made[:, below] = both(below, False)
-    made[:, ~below] = both(~below, True)
-    return made
+    moments[:, below] = both(below, False)
+    moments[:, ~below] = both(~below, True)
+    return moments
 
 
 # Gamma and beta draws: values by quantile, derivatives by implicit reparameterisation.
@@ -539,9 +539,9 @@ def _refuse_third(*_: Any, **__: Any) -> Array:
     )
 
 
-def _mark_elementwise(made: Op) -> Op:
-    made.elementwise = True
-    return made
+def _mark_elementwise(op: Op) -> Op:
+    op.elementwise = True
+    return op
 
 
 # Gamma

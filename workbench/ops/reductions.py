@@ -81,7 +81,7 @@ def expand(
     return np.reshape(g, tuple(1 if i in axes else n for i, n in enumerate(shape)))
 
 
-def batch_reduction(made: Op) -> Callable[..., Any]:
+def batch_reduction(op: Op) -> Callable[..., Any]:
     """Return the batch rule of a reduction: each axis one further."""
 
     def batch(
@@ -89,7 +89,7 @@ def batch_reduction(made: Op) -> Callable[..., Any]:
     ) -> Array:
         rank = len(shape_of(inputs[0])) - 1
         axes = tuple(n + 1 for n in reduced_axes(params.get("axis"), rank))
-        return apply(made, inputs, {**params, "axis": axes})
+        return apply(op, inputs, {**params, "axis": axes})
 
     return batch
 

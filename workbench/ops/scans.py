@@ -113,10 +113,10 @@ def _check_single_axis(x: Array, axis: int | None) -> Array:
     return x
 
 
-def _answer_running(made: Op, standard: str, first: int) -> None:
+def _answer_running(op: Op, standard: str, first: int) -> None:
     """Answer NumPy's function, and the standard's that may begin with ``first``."""
 
-    @implements(getattr(np, made.name))
+    @implements(getattr(np, op.name))
     def running(
         a: Array,
         axis: int | None = None,
@@ -125,13 +125,13 @@ def _answer_running(made: Op, standard: str, first: int) -> None:
         *,
         include_initial: bool = False,
     ) -> Array:
-        refuse_out(f"np.{made.name}", out)
+        refuse_out(f"np.{op.name}", out)
         if dtype is not None:
             a = convert_dtype(a, dtype)
         if axis is None or (shape_of(a) == () and axis in (0, -1)):
             a, axis = np.ravel(a), 0
         axis = normal_axis(axis, len(shape_of(a)))
-        y = apply(made, (a,), {"axis": axis})
+        y = apply(op, (a,), {"axis": axis})
         if not include_initial:
             return y
         one = tuple(1 if i == axis else n for i, n in enumerate(shape_of(y)))

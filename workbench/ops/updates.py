@@ -44,9 +44,9 @@ def _take_entries(x: Array, arrays: Sequence[Any], key: Key) -> Array:
 
 
 def _put_entries(
-    made: Op, x: Array, v: ArrayLike, arrays: Sequence[Any], key: Key
+    op: Op, x: Array, v: ArrayLike, arrays: Sequence[Any], key: Key
 ) -> Array:
-    return apply(made, (x, v, *arrays), {"key": key})
+    return apply(op, (x, v, *arrays), {"key": key})
 
 
 def _batch(made: Op) -> Callable[..., Any]:
@@ -396,20 +396,21 @@ class Place:
             entries = entries[even]
         return factors, entries
 
-    def _change(self, made: Op, values: ArrayLike) -> Array:
+    def _change(self, op: Op, values: ArrayLike) -> Array:
         values = admit(values)
         check_masks(self.x, self.arrays)
-        have, got = dtype_of(self.x), dtype_of(values)
-        if isinstance(values, Tensor) and is_differentiable(got) and have.kind in "biu":
+        dtype, value_dtype = dtype_of(self.x), dtype_of(values)
+        smooth = isinstance(values, Tensor) and is_differentiable(value_dtype)
+        if smooth and dtype.kind in "biu":
             raise DtypeError(
-                f"at(x)[...] with x of dtype {have} and values of"
-                f" {got}{blame.user_line()}: the values would be rounded and their"
-                " gradient lost. Write x.astype(float)."
+                f"at(x)[...] with x of dtype {dtype} and values of {value_dtype}"
+                f"{blame.user_line()}: the values would be rounded and their gradient"
+                " lost. Write x.astype(float)."
             )
         # Numbers of the entries now: that they were a mask is said of the array.
-        hidden = self.numbered and made is SET
+        hidden = self.numbered and op is SET
         x = apply(declare("mask"), (self.x,)) if hidden else self.x
-        return _put_entries(made, x, values, self.arrays, self.key)
+        return _put_entries(op, x, values, self.arrays, self.key)
 
 
 #: Said where a place is used as if it were the entries that it names.

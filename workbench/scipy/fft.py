@@ -176,7 +176,7 @@ def _transform_axis(
 
 
 def _make_trigonometric(name: str) -> Callable[..., Any]:
-    kind, back = name.removeprefix("i"), name.startswith("i")
+    kind, inverse = name.removeprefix("i"), name.startswith("i")
 
     def compute(
         x: ArrayLike,
@@ -188,7 +188,7 @@ def _make_trigonometric(name: str) -> Callable[..., Any]:
         workers: int | None = None,
         orthogonalize: bool | None = None,
     ) -> Array:
-        number, scaled = _resolve_direction(type, norm, back)
+        number, scaled = _resolve_direction(type, norm, inverse)
         return _transform_axis(kind, x, number, n, axis, scaled, orthogonalize)
 
     compute.__name__ = compute.__qualname__ = name
@@ -199,17 +199,17 @@ def _make_trigonometric(name: str) -> Callable[..., Any]:
 
 
 def _resolve_direction(
-    number: int, norm: str | None, back: bool
+    number: int, norm: str | None, inverse: bool
 ) -> tuple[int, str | None]:
     """Return type and norm; an inverse is the transform of the inverse type."""
-    if not back:
+    if not inverse:
         return number, norm
     norm = "backward" if norm is None else norm
     return INVERSE.get(number, number), SWAPPED.get(norm, norm)
 
 
 def _make_trigonometric_nd(name: str) -> Callable[..., Any]:
-    kind, back = name.removeprefix("i").removesuffix("n"), name.startswith("i")
+    kind, inverse = name.removeprefix("i").removesuffix("n"), name.startswith("i")
 
     def compute(
         x: ArrayLike,
@@ -235,7 +235,7 @@ def _make_trigonometric_nd(name: str) -> Callable[..., Any]:
                 f"{name}{blame.user_line()}: when given, axes and s must have the same"
                 " length"
             )
-        number, scaled = _resolve_direction(type, norm, back)
+        number, scaled = _resolve_direction(type, norm, inverse)
         for axis, n in zip(axes, lengths, strict=True):
             n = None if n == -1 else n
             x = _transform_axis(kind, x, number, n, axis, scaled, orthogonalize)

@@ -60,16 +60,16 @@ def _refuse_settings(name: str, settings: dict[str, Any], *unknown: str) -> None
             )
 
 
-def _check_convergence(name: str, found: Any) -> Any:
+def _check_convergence(name: str, result: Any) -> Any:
     """Return what a solver found, if it says that it did."""
-    success = getattr(found, "success", getattr(found, "converged", True))
+    success = getattr(result, "success", getattr(result, "converged", True))
     if not success:
-        message = getattr(found, "message", None) or getattr(found, "flag", "")
+        message = getattr(result, "message", None) or getattr(result, "flag", "")
         raise ConvergenceError(
             f"{name}{blame.user_line()}: {message} Its derivative would be that of no"
             " root: start nearer by, or take another method."
         )
-    return found
+    return result
 
 
 def root(
@@ -371,9 +371,9 @@ def _to_array(x: ArrayLike) -> Array:
     return x if hasattr(x, "shape") else np.asarray(x)
 
 
-def _to_vector(made: ArrayLike) -> Array:
+def _to_vector(value: ArrayLike) -> Array:
     """Return what a function returned as one vector."""
-    return np.atleast_1d(_to_array(made))
+    return np.atleast_1d(_to_array(value))
 
 
 def _require_number(x: Any) -> float:

@@ -157,11 +157,11 @@ MODES = ("full", "valid", "same")
 
 
 def check_choice(
-    name: str, value: object, known: tuple[str, ...], what: str = "mode"
+    name: str, value: object, choices: tuple[str, ...], what: str = "mode"
 ) -> str:
     """Return a word that an argument can be; an error lists those that it can."""
-    if value not in known:
-        listed = ", ".join(map(repr, known))
+    if value not in choices:
+        listed = ", ".join(map(repr, choices))
         raise ValueError(
             f"{name}(..., {what}={value!r}){blame.user_line()}: {what} is one of"
             f" {listed}"

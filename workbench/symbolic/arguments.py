@@ -90,11 +90,12 @@ class Signature:
         #: Whether each argument is a symbol, none a nest of symbols.
         self.bare = all(one.tree is _BARE for one in self.inputs)
         self.places: dict[str, int] = {}
-        self.twice: set[str] = set()
+        #: Names of several arguments, which are given by position.
+        self.ambiguous: set[str] = set()
         for i, one in enumerate(self.inputs):
             if one.name is not None:
                 if one.name in self.places:
-                    self.twice.add(one.name)
+                    self.ambiguous.add(one.name)
                 self.places[one.name] = i
         self.check: list[Callable[[Any], Any]] = [
             _make_checker(x, i) for i, x in enumerate(self.symbols)
@@ -149,7 +150,7 @@ class Signature:
                     f"{f} has no argument {name!r}. Its arguments are"
                     f" {self.list_arguments()}."
                 )
-            if name in self.twice:
+            if name in self.ambiguous:
                 raise UsageError(
                     f"{f} has several arguments of the name {name!r}. Give them by"
                     " position."

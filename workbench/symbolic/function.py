@@ -57,22 +57,22 @@ def copy_aliases(arrays: Sequence[Any], others: Iterable[Any]) -> list[Any]:
     ``others`` are arrays that somebody has: arguments, states. What is read-only is
     a constant of the program, and is copied too.
     """
-    taken: set[int] | None = None
-    made = []
+    owners: set[int] | None = None
+    copies = []
     for x in arrays:
         if isinstance(x, np.ndarray) or not isinstance(x, _NUMBERS):
-            if taken is None:
-                taken = set(map(_memory_owner, others))
+            if owners is None:
+                owners = set(map(_memory_owner, others))
             memory = _memory_owner(x)
             if (
-                (memory in taken and hasattr(x, "shape"))
+                (memory in owners and hasattr(x, "shape"))
                 or (isinstance(x, np.ndarray) and not x.flags.writeable)
             ):  # fmt: skip
                 x = x.copy()
                 memory = id(x)
-            taken.add(memory)
-        made.append(x)  # nobody can write into a number
-    return made
+            owners.add(memory)
+        copies.append(x)  # nobody can write into a number
+    return copies
 
 
 _NUMBERS = (np.number, np.bool_, *WEAK_TYPES)
@@ -537,18 +537,18 @@ def evaluate(y: Tensor, values: object, named: Mapping[str, Any]) -> Any:
     others: set[Any] | None = None
     for key, value in [*(values or {}).items(), *named.items()]:
         if isinstance(key, Tensor):
-            found = [places[key.serial]] if key.serial in places else []
+            positions = [places[key.serial]] if key.serial in places else []
         else:
-            found = names.get(key, [])
-        if not found:
+            positions = names.get(key, [])
+        if not positions:
             others = _find_other_symbols(y) if others is None else others
             if key in others:
                 continue
-        if len(found) != 1:
+        if len(positions) != 1:
             shown = quote_symbol(key) if isinstance(key, Tensor) else repr(key)
             why = (
                 "is not one of its symbols"
-                if not found
+                if not positions
                 else "names several of its symbols"
             )
             listed = ", ".join(map(quote_symbol, symbols)) or "none"
@@ -556,7 +556,7 @@ def evaluate(y: Tensor, values: object, named: Mapping[str, Any]) -> Any:
                 f"eval of {blame.describe(y)}{blame.quote_site(y.site)}: {shown} {why}."
                 f" Its symbols are {listed}."
             )
-        given[found[0]] = value
+        given[positions[0]] = value
     missing = [x for i, x in enumerate(symbols) if i not in given]
     if missing:
         cure = ", ".join(f"{x.name or 'x'}: ..." for x in missing[:5])

@@ -51,7 +51,7 @@ def as_output(y: object) -> Any:
 
 def check_updates(updates: object) -> dict[Shared, Any]:
     """Return the updates by shared value, each of which has one."""
-    found: dict[Shared, Any] = {}
+    states: dict[Shared, Any] = {}
     for x, new in as_pairs(updates, "updates", "{w: w - step}"):
         if not isinstance(x, Shared):
             what = blame.describe(x) if isinstance(x, Tensor) else repr(x)
@@ -59,11 +59,11 @@ def check_updates(updates: object) -> dict[Shared, Any]:
                 f"updates: {what} is not a shared value, and only such are written."
                 " Make one: w = wb.shared(0.0)."
             )
-        if x in found:
+        if x in states:
             raise UsageError(f"updates: {x.describe()} is updated twice.")
         new = admit(new) if isinstance(new, Dim) else new
-        found[x] = new if isinstance(new, Tensor) else x.fit_value(new)
-    return found
+        states[x] = new if isinstance(new, Tensor) else x.fit_value(new)
+    return states
 
 
 def fit_update(new: object, x: Shared) -> Any:
@@ -115,7 +115,7 @@ def replace_symbols(outputs: list[Any], givens: object) -> list[Any]:
 
 def check_swaps(swap: object, readable: set[Shared]) -> dict[Tensor, Any]:
     """Return the pairs of shared values and their replacements, checked."""
-    found: dict[Tensor, Any] = {}
+    swaps: dict[Tensor, Any] = {}
     for x, other in as_pairs(swap, "swap", "{w: other}"):
         for one in (x, other):
             if not isinstance(one, Shared):
@@ -129,8 +129,8 @@ def check_swaps(swap: object, readable: set[Shared]) -> dict[Tensor, Any]:
                 f"swap: {other.describe()} takes the place of {x.spec}. Give one of"
                 " the same dtype and shape."
             )
-        found[x] = other
-    return found
+        swaps[x] = other
+    return swaps
 
 
 def _fit_replacement(value: Any, x: Tensor) -> Any:

@@ -93,7 +93,7 @@ def _dtype(dtype: npt.DTypeLike, name: str | None) -> np.dtype[Any]:
     return made
 
 
-def as_shape(made: Tensor, shape: Shape) -> tuple[Any, ...]:
+def as_shape(symbol: Tensor, shape: Shape) -> tuple[Any, ...]:
     """Return the shape of a symbol as the user gave it, None for an unknown length."""
     if isinstance(shape, int) or not isinstance(shape, Sequence):
         raise ShapeError(
@@ -108,7 +108,7 @@ def as_shape(made: Tensor, shape: Shape) -> tuple[Any, ...]:
                 " on, or None for a length that is not known yet."
             )
     return tuple(
-        dim_of_atom(Length(made, axis))
+        dim_of_atom(Length(symbol, axis))
         if n is None
         else n
         if isinstance(n, Dim)

@@ -347,10 +347,10 @@ def _casting(symbols: list[Tensor], chosen: list[Any]) -> Callable[..., Any]:
     return prepare
 
 
-def _restore_generators(made: Function, chosen: Any) -> Callable[..., Any]:
+def _restore_generators(compiled: Function, chosen: Any) -> Callable[..., Any]:
     """Restore the state of generators after each call."""
     sources = [
-        x for x in made.shared
+        x for x in compiled.shared
         if x.spec.dtype == object and (chosen is True or x in set(chosen))
     ]  # fmt: skip
 
@@ -370,14 +370,14 @@ def _restore_generators(made: Function, chosen: Any) -> Callable[..., Any]:
 class Maker:
     """Hold ``f.maker.fgraph``, the program of a function."""
 
-    def __init__(self, made: Function) -> None:
-        self._made = made
+    def __init__(self, function: Function) -> None:
+        self._function = function
         self.mode = None
 
     @property
     def fgraph(self) -> SimpleNamespace:
         """Its inputs, its outputs, and `toposort`, which lists its nodes."""
-        graph = self._made.graph
+        graph = self._function.graph
         return SimpleNamespace(
             inputs=list(graph.inputs),
             outputs=list(graph.outputs),

@@ -96,15 +96,15 @@ class Reals:
         self, roots: Sequence[Any], chosen: Sequence[Tensor], others: Any = ()
     ) -> None:
         self.reals: dict[int, Any] = {x.serial: x.astype("float64") for x in chosen}
-        #: The nodes that are made anew, by the serial of the old ones.
-        self.made: dict[int, Any] = {}
+        #: The nodes that stand for others now, by the serial of the old ones.
+        self.replacements: dict[int, Any] = {}
         outputs = _tensors(list(roots))
         for node in walk.order_nodes([*outputs, *_tensors(others)]):
             if node.serial not in self.reals:
                 self.remake(node)
         # One that no op made floats of stays what it is: its derivative is 0.
         own = {x.serial for x in outputs}
-        news = [self.made[s] for s in own if s in self.made]
+        news = [self.replacements[s] for s in own if s in self.replacements]
         reached = {x.serial for x in walk.order_nodes(news)}
         self.reals = {
             s: x for s, x in self.reals.items() if x.serial in reached or s in own
@@ -114,7 +114,10 @@ class Reals:
         """Make a node anew if it reads what is another now, with floats if it can."""
         op, inputs, params = deferred.unwrap_deferred(node)
         news = tuple(
-            [self.made.get(x.serial, x) if isinstance(x, Tensor) else x for x in inputs]
+            [
+                self.replacements.get(x.serial, x) if isinstance(x, Tensor) else x
+                for x in inputs
+            ]
         )
         casts = [self.real(x, node) for x in inputs]
         spec: Any = types.spec_of(node)
@@ -125,21 +128,21 @@ class Reals:
             and (op.elementwise or op.name in OF_VALUES)
             and not op.custom
         )
-        made = None
+        new = None
         if smooth:
             both = zip(casts, news, strict=True)
             try:
-                made = apply(op, tuple(n if c is None else c for c, n in both), params)
+                new = apply(op, tuple(n if c is None else c for c, n in both), params)
             except WorkbenchError:  # one that takes integers alone
-                made = None
-            if made is not None and types.spec_of(made).dtype != spec.dtype:
-                made = None
-        if made is None and any(a is not b for a, b in zip(news, inputs, strict=True)):
-            made = apply(op, news, params)
-        if isinstance(made, Tensor):
-            if node.name is not None and made.name is None:
-                made.name = node.name
-            self.made[node.serial] = made
+                new = None
+            if new is not None and types.spec_of(new).dtype != spec.dtype:
+                new = None
+        if new is None and any(a is not b for a, b in zip(news, inputs, strict=True)):
+            new = apply(op, news, params)
+        if isinstance(new, Tensor):
+            if node.name is not None and new.name is None:
+                new.name = node.name
+            self.replacements[node.serial] = new
 
     def real(self, x: ArrayLike, node: Tensor) -> Any:
         """Return the float that stands for an operand, in the dtype of the result."""
@@ -153,7 +156,7 @@ class Reals:
     def nest(self, nest: Any) -> Any:
         """Return a nest of variables with those that stand for them now."""
         if isinstance(nest, Tensor):
-            new = self.made.get(nest.serial, nest)
+            new = self.replacements.get(nest.serial, nest)
             return self.reals.get(nest.serial, new)
         if isinstance(nest, Mapping):
             return {self.nest(k): self.nest(v) for k, v in nest.items()}
@@ -164,17 +167,17 @@ class Reals:
 
 def _tensors(nest: Any) -> list[Tensor]:
     """Return the variables in a nest, keys of mappings among them."""
-    found: list[Tensor] = []
+    tensors: list[Tensor] = []
     stack = [nest]
     while stack:
         x = stack.pop()
         if isinstance(x, Tensor):
-            found.append(x)
+            tensors.append(x)
         elif isinstance(x, Mapping):
             stack += [*x.keys(), *x.values()]
         elif isinstance(x, (list, tuple)):
             stack += reversed(x)
-    return found
+    return tensors
 
 
 # The names of `theano.gradient`

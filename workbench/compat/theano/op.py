@@ -105,9 +105,9 @@ class Apply:
         return f"{self.op}({inputs})"
 
 
-def _node(made: Apply) -> Tensor:
+def _node(apply_node: Apply) -> Tensor:
     """Return the node of the program behind the outputs."""
-    y: Tensor = made.outputs[0]
+    y: Tensor = apply_node.outputs[0]
     whole: Tensor = y.inputs[0] if y.op is ITEM else y
     return whole
 
@@ -404,7 +404,7 @@ def _vjp(self: Any, node: Tensor, *cotangents: Any) -> list[Any]:
         raise UsageError(f"{name}: {describe_rule(rule)} {RETURNED_NONE} {NONE_CURE}")
     if not isinstance(made, (list, tuple)):
         made = [made]
-    return plain(made, node.inputs)
+    return lower_gradients(made, node.inputs)
 
 
 def _jvp(self: Any, node: Tensor, *tangents: Any) -> Any:
@@ -412,7 +412,7 @@ def _jvp(self: Any, node: Tensor, *tangents: Any) -> Any:
     made = self.op.R_op(_variables(node.inputs), points)
     if not isinstance(made, (list, tuple)):
         made = [made]
-    moved = plain(made, node.inputs)
+    moved = lower_gradients(made, node.inputs)
     for i, (t, y) in enumerate(zip(moved, node.outputs, strict=True)):
         if t is None and has_derivative(y):
             # As Theano has it: no derivative is 0 in silence.
@@ -433,12 +433,12 @@ def _variables(xs: Any) -> list[Any]:
     return [None if x is None else as_tensor_variable(x) for x in xs]
 
 
-def plain(made: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
-    """Gradients of an old rule as the sweep takes them: arrays in an eager run."""
+def lower_gradients(gradients: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
+    """Return gradients of an old rule as the sweep takes them: arrays when eager."""
     if any(map(is_live, inputs)):
-        return list(made)
+        return list(gradients)
     return [
-        c._value if isinstance(c, Tensor) and not is_live(c) else c for c in made
+        c._value if isinstance(c, Tensor) and not is_live(c) else c for c in gradients
     ]  # fmt: skip
 
 
@@ -604,7 +604,7 @@ def _function(given: Callable[..., Any], with_outputs: bool) -> Callable[..., An
         if isinstance(made, DisconnectedType):
             return [made]
         if isinstance(made, (list, tuple)):
-            return plain(made, node.inputs)
-        return plain([made], node.inputs)[0]
+            return lower_gradients(made, node.inputs)
+        return lower_gradients([made], node.inputs)[0]
 
     return rule

@@ -67,18 +67,18 @@ def _steps(sequences: Sequence[Any]) -> Any:
     return n
 
 
-def _gate(made: Any, open_: Any) -> Any:
+def _gate(output: Any, open_: Any) -> Any:
     """Return what a step returns, with its gradient where ``open_`` is true."""
-    if isinstance(made, (list, tuple)):
-        return type(made)([_gate(y, open_) for y in made])
-    if isinstance(made, Until):
+    if isinstance(output, (list, tuple)):
+        return type(output)([_gate(y, open_) for y in output])
+    if isinstance(output, Until):
         raise UsageError(
             "scan: with truncate_gradient the number of steps must be known before the"
             " loop runs, and until() ends it earlier."
         )
-    if isinstance(made, Tensor) and is_differentiable(made.dtype):
-        return np.where(open_, made, stop_gradient(made))
-    return made
+    if isinstance(output, Tensor) and is_differentiable(output.dtype):
+        return np.where(open_, output, stop_gradient(output))
+    return output
 
 
 # `scan` and its kin

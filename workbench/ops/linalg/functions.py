@@ -36,7 +36,7 @@ from workbench.ops.linalg.systems import sylvester
 Moved = Callable[[Any, Any, Any, Params], Any]
 
 
-def frechet_derivative(made: Op, a: Array, e: Array, params: Params) -> tuple[Any, Any]:
+def frechet_derivative(op: Op, a: Array, e: Array, params: Params) -> tuple[Any, Any]:
     """Return ``f(a)`` and its Fréchet derivative along ``e``."""
     n = shape_of(a)[-1]
     # L is linear in e: an e of the size of a costs no accuracy and no squarings.
@@ -47,7 +47,7 @@ def frechet_derivative(made: Op, a: Array, e: Array, params: Params) -> tuple[An
     a, e = _unify_operands(a, e / scale)
     top = np.concatenate([a, e], axis=-1)
     bottom = np.concatenate([np.zeros_like(a), a], axis=-1)
-    y = apply(made, (np.concatenate([top, bottom], axis=-2),), params)
+    y = apply(op, (np.concatenate([top, bottom], axis=-2),), params)
     return y[..., :n, :n], y[..., :n, n:] * scale
 
 
@@ -91,7 +91,7 @@ def function_of_matrix(
         return f"{call}.astype(np.{node.dtype})"
 
     def by_blocks(y: Array, x: Array, e: Array, params: Params) -> Array:
-        return frechet_derivative(made, x, e, params)[1]
+        return frechet_derivative(new_op, x, e, params)[1]
 
     frechet = moved or by_blocks
 
@@ -101,7 +101,7 @@ def function_of_matrix(
     def push(tangents: tuple[Any, ...], y: Array, x: Array, **params: Any) -> Array:
         return frechet(y, x, tangents[0], params)
 
-    made = stacked(
+    new_op = stacked(
         op(
             name,
             compute,
@@ -113,7 +113,7 @@ def function_of_matrix(
             template=template,
         )
     )
-    return made
+    return new_op
 
 
 def _power(x: Any, *, t: float) -> Array:

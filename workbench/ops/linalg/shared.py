@@ -59,10 +59,10 @@ def real_dtype(dtype: npt.DTypeLike | None) -> np.dtype[Any]:
     return np.finfo(dtype).dtype
 
 
-def stacked(made: Op) -> Op:
+def stacked(op: Op) -> Op:
     """Let an op of matrices take stacks of them: a batch is one more axis."""
-    made.batch = "whole"
-    return made
+    op.batch = "whole"
+    return op
 
 
 # Triangles and transposes

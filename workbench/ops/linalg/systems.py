@@ -150,22 +150,22 @@ def _lu_pull(g: Parts, y: tuple[Any, ...], x: Array) -> Array:
     to_u = np.zeros_like(upper) if g[2] is None else conjugate(g[2])
     first, top = lower[..., :few, :], upper[..., :, :few]
     turned_l, turned_u = hermitian(first), hermitian(top)
-    below = beside = None
+    below = right = None
     if rows > few:
         # x u⁻ᴴ is (u⁻¹ xᴴ)ᴴ
         below = hermitian(triangular(top, hermitian(to_l[..., few:, :]), False))
         to_u = to_u - hermitian(lower[..., few:, :]) @ below
     if columns > few:
-        beside = triangular(turned_l, to_u[..., few:], False, True)
-        to_l = to_l - beside @ hermitian(upper[..., few:])
+        right = triangular(turned_l, to_u[..., few:], False, True)
+        to_l = to_l - right @ hermitian(upper[..., few:])
     inner = np.tril(turned_l @ to_l[..., :few, :], -1)
     inner = inner + np.triu(to_u[..., :few] @ turned_u)
     left = triangular(turned_l, inner, False, True)
     made = hermitian(triangular(top, hermitian(left), False))
     if below is not None:
         made = np.concatenate([made, below], axis=-2)
-    if beside is not None:
-        made = np.concatenate([made, beside], axis=-1)
+    if right is not None:
+        made = np.concatenate([made, right], axis=-1)
     return p @ conjugate(made)
 
 

@@ -135,9 +135,9 @@ def special(
         f"refuse_derivative(g, {x}, {name!r}, {i})" if p is None else p
         for i, (x, p) in enumerate(zip(names, partials, strict=True))
     )
-    made = elementwise(op_name or name, function, *texts, pretty_rule=pretty_rule)
-    UFUNCS[function.ufunc] = made
-    return made
+    new_op = elementwise(op_name or name, function, *texts, pretty_rule=pretty_rule)
+    UFUNCS[function.ufunc] = new_op
+    return new_op
 
 
 @helper
@@ -197,13 +197,13 @@ def special_tuple(name: str, *slopes: Sequence[Slope] | None, **more: Any) -> Op
                 )
         return tuple(sum(column[1:], column[0]) for column in zip(*moving, strict=True))
 
-    made = op(name, function, *map(pull, range(len(slopes))), push=push, **more)
-    made.batch = "aligned"
-    made.lengths = lambda *inputs: (
+    new_op = op(name, function, *map(pull, range(len(slopes))), push=push, **more)
+    new_op.batch = "aligned"
+    new_op.lengths = lambda *inputs: (
         (broadcast_shapes(*map(shape_of, inputs)),) * function.ufunc.nout
     )
-    CALLS[function.ufunc] = lambda *inputs: apply_and_split(made, inputs)
-    return made
+    CALLS[function.ufunc] = lambda *inputs: apply_and_split(new_op, inputs)
+    return new_op
 
 
 @helper

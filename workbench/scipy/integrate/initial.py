@@ -219,21 +219,21 @@ def _pull(
 
     size = 2 * n + sum(sizes)
     # What is known of where the states come from, for the solver to be judged by.
-    known = stop_gradient(y)
-    inputs = (*parameters, known[0], times, y0)
+    states = stop_gradient(y)
+    inputs = (*parameters, states[0], times, y0)
     larger = problem.derive(("pull", which), rate, inputs, size)
     larger.backward = n
     adjoint, total = g[-1], np.zeros_like(y0, shape=(sum(sizes),))
     for i in range(steps - 1, 0, -1):
         z = np.concatenate([y[i], adjoint, total])
         back = np.stack([times[i], times[i - 1]])
-        z = integrate(larger, [*parameters, known[i - 1]], back, z)[1]
+        z = integrate(larger, [*parameters, states[i - 1]], back, z)[1]
         before = z[n : 2 * n]
         adjoint, total = before + g[i - 1], z[2 * n :]
-    made: list[Any] = [None] * count
+    cotangents: list[Any] = [None] * count
     stops = np.cumsum(sizes)
     for i, end, m, shape in zip(which, stops, sizes, shapes, strict=True):
-        made[i] = np.reshape(total[end - m : end], shape)
+        cotangents[i] = np.reshape(total[end - m : end], shape)
     by_times = None
     if mask >> count & 1:
         by_times = np.sum(g * _compute_rates(problem, parameters, times, y), axis=1)
@@ -241,16 +241,16 @@ def _pull(
         lost = adjoint - g[0]
         first = -np.sum(lost * problem.rate([*parameters, times[0], y[0]])[0])
         by_times = np.concatenate([np.reshape(first, (1,)), by_times[1:]])
-    return [*made, by_times, adjoint]
+    return [*cotangents, by_times, adjoint]
 
 
-def check_return(found: ArrayLike, known: Any, settings: dict[str, Any]) -> None:
+def check_return(returned: ArrayLike, states: Any, settings: dict[str, Any]) -> None:
     """Refuse an adjoint whose states did not come back to where they had been."""
-    if not known.size:
+    if not states.size:
         return
     allowed = max(1e-2, 1e2 * float(np.max(settings.get("rtol", 0.0) or 0.0)))
-    off = float(np.max(np.abs(found - known)))
-    if not off <= allowed * (1e-6 + float(np.max(np.abs(known)))):
+    off = float(np.max(np.abs(returned - states)))
+    if not off <= allowed * (1e-6 + float(np.max(np.abs(states)))):
         raise ConvergenceError(
             f"the states came back {off:.2g} away from where they had been"
             f"{blame.user_line()}."
