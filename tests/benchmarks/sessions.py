@@ -128,7 +128,7 @@ def measured(
 
 def seconds(call: Callable[[], Any]) -> float:
     """The time of this process, in which others that work have no part."""
-    gc.collect()  # what one leaves behind is no cost of the next
+    gc.collect()  # what one leaves behind must not cost the next
     start = time.process_time()
     call()
     return time.process_time() - start

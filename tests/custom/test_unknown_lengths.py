@@ -1,4 +1,4 @@
-"""Ops of one's own on symbols of unknown lengths: how many there are is no matter.
+"""Ops of one's own on symbols of unknown lengths: any number of them.
 
 What comes out is compared with the plain program, at several lengths.
 """

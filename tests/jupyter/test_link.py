@@ -255,7 +255,7 @@ def test_questions_get_answers(session: Session, page: Page) -> None:
 def test_a_rule_is_tried_on_the_target_of_an_override(
     session: Session, page: Page
 ) -> None:
-    """Of a pattern there is no target as data, and the rule sees its inputs."""
+    """A pattern has no target as data, and the rule sees its inputs."""
     linear = wb.pattern(lambda W, x: np.tanh(W * x))
     known = session.override(linear, "0.5 * d")
     page.take()

@@ -57,7 +57,7 @@ class Executed:
             resources={"metadata": {"path": str(path.parent)}},
         )
         client.execute()
-        # What Python it was is no part of a tutorial.
+        # The version of Python does not belong in a tutorial.
         self.notebook.metadata = self.kept.metadata
 
     def save(self) -> None:

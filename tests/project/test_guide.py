@@ -66,9 +66,9 @@ def test_every_link_leads_somewhere(page: Path) -> None:
     for link in links_of(page):
         path, _, anchor = link.partition("#")
         target = (page.parent / path).resolve() if path else page
-        assert target.exists(), f"{link} is no file"
+        assert target.exists(), f"{link} is not a file"
         if anchor:
-            assert anchor in anchors_of(target), f"{link} is no heading"
+            assert anchor in anchors_of(target), f"{link} is not a heading"
 
 
 def listed(page: Path) -> Iterator[Path]:

@@ -155,7 +155,7 @@ def test_what_does_not_fit_is_said_and_changes_nothing(path: Path) -> None:
 def test_of_many_overrides_those_that_fit_are_found_in_few_runs(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A stranger's file of a thousand is no thousand times as long to try."""
+    """A file of a thousand overrides does not take a thousand times as long."""
     items = [
         {"target": {"kind": "op", "op": "exp"}, "vjp": f"{i} * d"} for i in range(1000)
     ]

@@ -325,7 +325,7 @@ def test_a_compiler_that_does_not_end_is_stopped_with_its_children(
 
 
 def gone(pid: int) -> None:
-    """Wait until a process is no more, or is only waited for."""
+    """Wait until a process has ended, or is a zombie."""
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
         try:
