@@ -55,14 +55,14 @@ class Checks:
             _check_shape(x, arrays[i], looks, known)
         return known
 
-    def observe(self, known: Known, observer: Observer | None) -> Observer:
+    def observe(self, lengths: Known, observer: Observer | None) -> Observer:
         """Return an observer of one run that looks at what each step has made."""
         run, looks_at = observer or compute_node, self.steps.get
 
         def look(node: Tensor, operands: tuple[Any, ...]) -> Any:
             made = run(node, operands)
             if (looks := looks_at(node.serial)) is not None:
-                _check_shape(node, made, looks, known)
+                _check_shape(node, made, looks, lengths)
             return made
 
         return look
@@ -130,7 +130,7 @@ def _specs(node: Tensor) -> tuple[Any, ...]:
     return spec if isinstance(spec, tuple) else (spec,)
 
 
-def _plan_looks(node: Tensor, told: set[Any], *, trusted: bool) -> list[Look]:
+def _plan_looks(node: Tensor, checked: set[Any], *, trusted: bool) -> list[Look]:
     """Return what to look at in the shape of a node, which tells some lengths."""
     specs = _specs(node)
     many = node._value is None and isinstance(node.spec, tuple)
@@ -144,37 +144,37 @@ def _plan_looks(node: Tensor, told: set[Any], *, trusted: bool) -> list[Look]:
                     found.append((place, axis, n))
                 continue
             alone = n.atom
-            if alone is not None and alone.key not in told:
-                told.add(alone.key)
+            if alone is not None and alone.key not in checked:
+                checked.add(alone.key)
                 found.append((place, axis, alone.key))
-            elif not trusted and all(a.key in told for p in n.terms for a in p):
+            elif not trusted and all(a.key in checked for p in n.terms for a in p):
                 found.append((place, axis, n))
     return found
 
 
-def _check_shape(node: Tensor, value: Any, looks: list[Look], known: Known) -> None:
+def _check_shape(node: Tensor, value: Any, looks: list[Look], lengths: Known) -> None:
     for part, axis, n in looks:
         held = value if part is None else value[part]
         shape = getattr(held, "shape", ())
         whole: Any = node.spec
         spec = whole if part is None else whole[part]
         if len(shape) != len(spec.shape):
-            raise _mismatch_error(node, spec, shape, known)
+            raise _mismatch_error(node, spec, shape, lengths)
         have = shape[axis]
         if type(n) is tuple:
-            known[n] = have
-        elif have != (n.replace(lambda a: known.get(a.key)) if type(n) is Dim else n):
-            raise _mismatch_error(node, spec, shape, known)
+            lengths[n] = have
+        elif have != (n.replace(lambda a: lengths.get(a.key)) if type(n) is Dim else n):
+            raise _mismatch_error(node, spec, shape, lengths)
 
 
-def _mismatch_error(node: Tensor, spec: Any, shape: Any, known: Known) -> ShapeError:
+def _mismatch_error(node: Tensor, spec: Any, shape: Any, lengths: Known) -> ShapeError:
     atoms = {
-        a.key: f"{a} = {known[a.key]}"
+        a.key: f"{a} = {lengths[a.key]}"
         for n in spec.shape
         if isinstance(n, Dim)
         for product in n.terms
         for a in product
-        if a.key in known
+        if a.key in lengths
     }
     where = f" ({', '.join(atoms.values())})" if atoms else ""
     cure = "Give arrays of the lengths that the symbols were declared with."

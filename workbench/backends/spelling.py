@@ -154,7 +154,7 @@ def _least_binding(node: ast.AST, kid: ast.AST) -> int:
     return 0 if inside else ATOM
 
 
-def fill_names(code: str, given: Mapping[str, Expression]) -> Expression:
+def fill_names(code: str, expressions: Mapping[str, Expression]) -> Expression:
     """Return code with expressions in place of names, in brackets where needed.
 
     >>> fill_names("a * b - c", {"a": parse_code("x + y"), "c": parse_code("-z")}).code
@@ -162,13 +162,13 @@ def fill_names(code: str, given: Mapping[str, Expression]) -> Expression:
     >>> fill_names("-a", {"a": parse_code("-x")}).code
     'x'
     """
-    return _fill_form(_read_template(code), given)
+    return _fill_form(_read_template(code), expressions)
 
 
-def _fill_form(form: _Form, given: Mapping[str, Expression]) -> Expression:
+def _fill_form(form: _Form, expressions: Mapping[str, Expression]) -> Expression:
     made = []
     for before, name, least, sign in form.places:
-        x = given.get(name)
+        x = expressions.get(name)
         if x is None:
             made += [before, name]
             continue

@@ -48,7 +48,7 @@ class Form(NamedTuple):
     #: Its name.
     name: str = "function"
     #: What the last arguments are by default, where they are not given.
-    held: Sequence[Any] = ()
+    defaults: Sequence[Any] = ()
     #: What its outputs are returned as, from the code of each.
     nested: Callable[[list[str]], str] | None = None
     #: What is said of it under its head.
@@ -160,7 +160,7 @@ class Names:
     def __init__(self, module: Module) -> None:
         self.module = module
         self.constant_names: dict[int, str] = {}
-        self.taken: set[str] = set()
+        self.used_names: set[str] = set()
         self.counts: dict[str, int] = {}
 
     def callee(self, op: Op) -> str:
@@ -201,11 +201,11 @@ class Names:
         if base[0].isdigit():
             base = f"x{base}"
         name, count = base, 0
-        while name in self.taken or name in self.module.globals:
+        while name in self.used_names or name in self.module.globals:
             count = self.counts.get(base, 1) + 1
             self.counts[base] = count
             name = f"{base}_{count}" if base[-1].isdigit() else f"{base}{count}"
-        self.taken.add(name)
+        self.used_names.add(name)
         return name
 
 
@@ -261,7 +261,7 @@ class Lines:
         self.backward: int | None = None
         #: What each op with several outputs has its outputs taken out by.
         self.items: dict[int, list[Tensor]] = {}
-        self.known: dict[int, Expression] = {}
+        self.expressions: dict[int, Expression] = {}
         self.uses: dict[int, int] = {}
         #: The names of lengths that are computed, by their code.
         self.lengths: dict[str, str] = {}
@@ -289,7 +289,7 @@ class Lines:
         arguments = []
         for x in self.graph.leaves:
             arguments.append(self.names.name(x.name or "x"))
-            self.known[x.serial] = Expression(arguments[-1], ATOM)
+            self.expressions[x.serial] = Expression(arguments[-1], ATOM)
         for node in self.nodes:
             self.step(node)
         outputs = [self.operand(y).code for y in self.graph.outputs]
@@ -309,16 +309,16 @@ class Lines:
 
     def step(self, node: Tensor) -> None:
         """Write one node into the line of its only reader, or a line of its own."""
-        if node.serial in self.known:
+        if node.serial in self.expressions:
             return  # unpacked with the other outputs of its op
         made = self.expression(node)
         if len(made.code) > WIDTH - 12:
             for x in node.inputs:
                 self.assign_name(x)
-            if node.serial in self.known:
+            if node.serial in self.expressions:
                 return
             made = self.expression(node)
-        self.known[node.serial] = made
+        self.expressions[node.serial] = made
         alone = node.name is None and self.uses.get(node.serial, 0) < 2
         if made.binding == ATOM and re.fullmatch(r"\w+", made.code):
             return  # only another name for what has one
@@ -328,9 +328,9 @@ class Lines:
 
     def assign_name(self, x: Any) -> None:
         """Give an expression that waits for its reader a line and a name."""
-        if not isinstance(x, Tensor) or x.serial not in self.known:
+        if not isinstance(x, Tensor) or x.serial not in self.expressions:
             return
-        made = self.known[x.serial]
+        made = self.expressions[x.serial]
         if re.fullmatch(r"\w+", made.code):
             return
         items = self.items.get(x.serial, [])
@@ -341,7 +341,7 @@ class Lines:
         if self.backward is None and x.origin is not None:
             self.backward = len(self.lines)
         self.lines.append(f"{INDENT}{name} = {made.code}")
-        self.known[x.serial] = Expression(name, ATOM)
+        self.expressions[x.serial] = Expression(name, ATOM)
 
     def unpack(self, node: Tensor, code: str, items: list[Tensor]) -> None:
         """Unpack several outputs: each that is read gets a name."""
@@ -352,12 +352,12 @@ class Lines:
             if names[i] == "_":
                 suggested = usual[i] if i < len(usual) else "t"
                 names[i] = self.names.name(item.name or suggested)
-            self.known[item.serial] = Expression(names[i], ATOM)
+            self.expressions[item.serial] = Expression(names[i], ATOM)
         left = ", ".join(names) if len(names) > 1 else f"({names[0]},)"
         if is_single(node):
             left = names[0]
         self.lines.append(f"{INDENT}{left} = {code}")
-        del self.known[node.serial]  # all that read it have their names
+        del self.expressions[node.serial]  # all that read it have their names
 
     def expression(self, node: Tensor) -> Expression:
         """Return the code of a node, of its operands' code."""
@@ -406,13 +406,17 @@ class Lines:
         if node.op.name not in ARITHMETIC or len(inputs) != 2 or node.params:
             return inputs
         for i, x in enumerate(inputs):
-            c = x._value if isinstance(x, Tensor) and x.serial not in self.known else x
+            c = (
+                x._value
+                if isinstance(x, Tensor) and x.serial not in self.expressions
+                else x
+            )
             other = inputs[1 - i]
             if (
                 isinstance(c, (np.generic, np.ndarray))
                 and c.dtype.kind in "if"
                 and isinstance(other, Tensor)
-                and other.serial in self.known
+                and other.serial in self.expressions
                 and other.dtype == c.dtype
                 and (not c.ndim or is_same_shape(other.shape, node.shape))
                 and (number := _find_only_number(c)) is not None
@@ -425,7 +429,7 @@ class Lines:
     def operand(self, x: Any) -> Expression:
         """Return the code of an operand: a name, a pending expression or a constant."""
         if isinstance(x, Tensor):
-            known = self.known.get(x.serial)
+            known = self.expressions.get(x.serial)
             if known is not None:
                 return known
             x = x._value
@@ -452,9 +456,9 @@ def write_unframed(
     lines: Lines, name: str, arguments: list[str], outputs: list[str], form: Form
 ) -> list[str]:
     """Return the lines of a function that is not framed by an op."""
-    first = len(arguments) - len(form.held)
+    first = len(arguments) - len(form.defaults)
     kept = arguments[:first]
-    for argument, value in zip(arguments[first:], form.held, strict=True):
+    for argument, value in zip(arguments[first:], form.defaults, strict=True):
         if value is not None:  # what nobody reads in the text: a generator
             code = lines.names.literal(value, f"{argument}_held")
             kept.append(f"{argument}={code}")

@@ -55,9 +55,9 @@ def pair_leaves(leaves: Sequence[Tensor], values: Sequence[Any]) -> list[Given]:
     return [Given(x, v) for x, v in zip(leaves, values, strict=False)]
 
 
-def list_leaves(given: Sequence[Given | NewCarry]) -> list[Tensor]:
+def list_leaves(entries: Sequence[Given | NewCarry]) -> list[Tensor]:
     """Return the leaves of some inputs of a step."""
-    return [x.leaf for x in given]
+    return [x.leaf for x in entries]
 
 
 class NewCarry(NamedTuple):

@@ -299,7 +299,7 @@ class Runner:
             else self._compile_loop()
         )
 
-    def _places(self, wanted: list[int]) -> Places:
+    def _places(self, visible: list[int]) -> Places:
         """Return where outputs go; those that lag behind another share its buffer."""
         loop, body = self.loop, self.loop.body
         lags = {} if loop.until else loop.find_lagging(body)
@@ -308,7 +308,7 @@ class Runner:
         }
         places: Places = {}
         lagging = []
-        for i in wanted:
+        for i in visible:
             y = body.outputs[i]
             carry = carries.get(y.serial, -1) if isinstance(y, Tensor) else -1
             if i >= loop.carries + loop.visible and carry in lags:

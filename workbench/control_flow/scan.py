@@ -155,7 +155,7 @@ class Step:
     def __init__(
         self,
         fn: Callable[..., Any],
-        taken: Sequence[Sequenced],
+        sequences: Sequence[Sequenced],
         fed: Sequence[Recurrence | None],
         rest: list[Any],
         until: Callable[..., Any] | None,
@@ -163,17 +163,17 @@ class Step:
         if not callable(fn):
             raise UsageError(f"scan: the step is {fn!r}, which cannot be called.")
         self.fn = fn
-        self.taken = taken
+        self.sequences = sequences
         self.fed = fed
         self.rest = rest
         self.until = until
-        self.found: Returned
+        self.returned: Returned
         #: For each output that is fed back, the dtypes of its leaves.
         self.dtypes: list[list[Any]] = [
             [
                 # A plain number takes the dtype of what the step makes of it.
                 None if types.is_weak(g) else dtype_of(x)
-                for x, g in zip(entry.leaves, entry.given, strict=True)
+                for x, g in zip(entry.leaves, entry.first_values, strict=True)
             ]
             if entry
             else []
@@ -185,7 +185,7 @@ class Step:
 
     def argument_labels(self) -> list[str]:
         """Return the names of the step's arguments for errors."""
-        entries = [(x.label, x.taps) for x in self.taken]
+        entries = [(x.label, x.taps) for x in self.sequences]
         entries += [(f"earlier {x.label}", x.taps) for x in self.fed if x is not None]
         made = [
             f"{label} at {tap}" if len(taps) > 1 else label
@@ -197,7 +197,7 @@ class Step:
     def argument_specs(self, seqs: Sequence[Sequence[Sequence[Any]]]) -> list[Any]:
         """Return the arguments of the step as specs."""
         made = []
-        for entry, by_tap in zip(self.taken, seqs, strict=True):
+        for entry, by_tap in zip(self.sequences, seqs, strict=True):
             for leaves in by_tap:
                 specs = [Spec(shape_of(x)[1:], dtype_of(x)) for x in leaves]
                 made.append(entry.tree(specs))
@@ -253,7 +253,7 @@ class Step:
             labels = [f"output {i}" for i in range(len(found.outputs))]
             stop = call_user(self.until, found.outputs, lambda: labels, "scan: until")
             found = found._replace(stop=stop)
-        self.found = found
+        self.returned = found
         flat: list[Any] = []
         self.trees, self.counts = [], []
         for y in found.outputs:
@@ -276,7 +276,7 @@ class Step:
             leaves = [next(flat) for _ in range(count)]
             if again is None or len(leaves) != len(dtypes):
                 continue
-            for i, (y, x) in enumerate(zip(leaves, again.given, strict=True)):
+            for i, (y, x) in enumerate(zip(leaves, again.first_values, strict=True)):
                 want = types.spec_of(y).dtype
                 if dtypes[i] is None:
                     own = np.result_type(type(x))
@@ -329,7 +329,7 @@ class Assembled:
         count: Any,
         reverse: bool,
     ) -> None:
-        self.step, self.found, self.n, self.count = step, found, n, count
+        self.step, self.returned, self.n, self.count = step, found, n, count
         outputs = list(closed.graph.outputs)
         self.stop = outputs.pop() if found.stop is not None else None
         ends = len(outputs) - len(found.updates)
@@ -378,7 +378,7 @@ class Assembled:
 
     def check_count(self) -> None:
         """Raise an error if the outputs are not as many as the initial entries."""
-        fed, outputs = self.step.fed, self.found.outputs
+        fed, outputs = self.step.fed, self.returned.outputs
         if fed and len(fed) != len(outputs):
             raise UsageError(
                 f"scan{blame.user_line()}: the step returns {len(outputs)}"
@@ -478,7 +478,7 @@ class Assembled:
             else:
                 rows = [next(rest) for _ in ys]
                 results.append(structure([x[-1] for x in rows] if last else rows))
-        outputs: Any = results[0] if self.found.bare else self.found.kind(results)
+        outputs: Any = results[0] if self.returned.bare else self.returned.kind(results)
         if not with_updates:
             if self.updated:
                 raise UsageError(
@@ -488,7 +488,8 @@ class Assembled:
                 )
             return outputs
         updates = {
-            x: finals[i] for x, i in zip(self.found.updates, self.updated, strict=True)
+            x: finals[i]
+            for x, i in zip(self.returned.updates, self.updated, strict=True)
         }
         return outputs, updates
 
@@ -594,7 +595,7 @@ def scan(
     rest = list_entries(non_sequences)
     step = Step(fn, taken, fed, rest, until)
     closed = step.trace(seqs)
-    found = step.found
+    found = step.returned
     if strict and closed.captured:
         names = ", ".join(blame.describe(x) for x in closed.captured)
         raise UsageError(
@@ -610,16 +611,18 @@ def scan(
 
 
 def _cut_sequences(
-    taken: Sequence[Sequenced], n_steps: Any, reverse: bool
+    sequences: Sequence[Sequenced], n_steps: Any, reverse: bool
 ) -> tuple[list[list[list[Any]]], Any, Any]:
     """Return the sequences, cut and turned: for each its taps, for each tap its leaves.
 
     Beside them the number of steps where it is known, and the Tensor that tells it.
     """
-    lengths = [shape_of(x)[0] - entry.left_out for entry in taken for x in entry.leaves]
-    n, count = _count_steps(n_steps, taken, lengths)
+    lengths = [
+        shape_of(x)[0] - entry.left_out for entry in sequences for x in entry.leaves
+    ]
+    n, count = _count_steps(n_steps, sequences, lengths)
     made = []
-    for entry in taken:
+    for entry in sequences:
         first, last = -min(*entry.taps, 0), max(*entry.taps, 0)
         by_tap = []
         for tap in entry.taps:
@@ -641,8 +644,10 @@ def _cut_sequences(
     return made, n, count
 
 
-def _count_steps(n_steps: Any, taken: Sequence[Sequenced], lengths: list[Any]) -> Any:
-    labels = [entry.label for entry in taken for _ in entry.leaves]
+def _count_steps(
+    n_steps: Any, sequences: Sequence[Sequenced], lengths: list[Any]
+) -> Any:
+    labels = [entry.label for entry in sequences for _ in entry.leaves]
     if isinstance(n_steps, Tensor):
         if n_steps.dtype.kind not in "iu" or n_steps.shape != ():
             raise DtypeError(

@@ -41,7 +41,7 @@ class Recurrence(NamedTuple):
     tree: tree.Tree
     taps: tuple[int, ...]
     #: The first values as they were given, to tell numbers from arrays.
-    given: list[Any]
+    first_values: list[Any]
 
     @property
     def depth(self) -> int:
@@ -63,11 +63,11 @@ class Recurrence(NamedTuple):
         return [x[self.depth - d] for d in range(1, self.depth + 1)]
 
 
-def list_entries(given: object) -> list[Any]:
+def list_entries(entries: object) -> list[Any]:
     """Return the entries of a list or tuple, or a single entry, as a list."""
-    if given is None:
+    if entries is None:
         return []
-    return list(given) if isinstance(given, (list, tuple)) else [given]
+    return list(entries) if isinstance(entries, (list, tuple)) else [entries]
 
 
 def check_array(x: object, what: str) -> Array:
@@ -90,7 +90,7 @@ def check_array(x: object, what: str) -> Array:
     return x
 
 
-def _read_taps(given: object, what: str, settings: dict[str, Any], key: str) -> Any:
+def _read_taps(what: str, settings: dict[str, Any], key: str) -> Any:
     """Return the array and the taps of an entry that is a dict with settings."""
     known = {key, "taps", "name"}
     unknown = sorted(set(settings) - known)
@@ -107,7 +107,7 @@ def _read_taps(given: object, what: str, settings: dict[str, Any], key: str) -> 
     return settings.get(key), None if taps is None else tuple(int(k) for k in taps)
 
 
-def read_sequences(given: object) -> list[Sequenced]:
+def read_sequences(sequences: object) -> list[Sequenced]:
     """Return the sequences of a loop.
 
     Raises
@@ -115,12 +115,12 @@ def read_sequences(given: object) -> list[Sequenced]:
     ShapeError
         If one has no axis of steps.
     """
-    made = []
-    for at, entry in enumerate(list_entries(given)):
+    read = []
+    for at, entry in enumerate(list_entries(sequences)):
         label = f"sequence {at}"
         taps: Any = (0,)
         if isinstance(entry, dict) and "input" in entry:
-            entry, found = _read_taps(given, label, entry, "input")
+            entry, found = _read_taps(label, entry, "input")
             taps = found or (0,)
         leaves, structure = tree.flatten(_join_numbers(entry))
         leaves = [check_array(x, label) for x in leaves]
@@ -131,8 +131,8 @@ def read_sequences(given: object) -> list[Sequenced]:
                     f"scan: {label} is {said}{blame.user_line()}, which has no axis of"
                     " steps. What is the same in each step belongs into non_sequences."
                 )
-        made.append(Sequenced(label, leaves, structure, taps))
-    return made
+        read.append(Sequenced(label, leaves, structure, taps))
+    return read
 
 
 def _join_numbers(entry: object) -> object:
@@ -148,7 +148,7 @@ def _is_number_nest(x: object) -> bool:
     return types.is_weak(x) or isinstance(x, np.generic)
 
 
-def read_initial(given: object) -> list[Recurrence | None]:
+def read_initial(outputs_info: object) -> list[Recurrence | None]:
     """Return the outputs that have first values; None for one that is not fed back.
 
     Raises
@@ -158,12 +158,12 @@ def read_initial(given: object) -> list[Recurrence | None]:
     ShapeError
         If there are too few first values for the taps.
     """
-    made: list[Recurrence | None] = []
-    for at, entry in enumerate(list_entries(given)):
+    recurrences: list[Recurrence | None] = []
+    for at, entry in enumerate(list_entries(outputs_info)):
         label = f"output {at}"
         taps: Any = None
         if isinstance(entry, dict) and set(entry) <= {"initial", "taps", "name"}:
-            entry, taps = _read_taps(given, label, entry, "initial")
+            entry, taps = _read_taps(label, entry, "initial")
             if entry is None and taps is not None:
                 raise UsageError(
                     f"scan: {label} has taps={list(taps)} and no initial values. Give"
@@ -171,7 +171,7 @@ def read_initial(given: object) -> list[Recurrence | None]:
                     f" {-min(taps)} rows."
                 )
         if entry is None:
-            made.append(None)
+            recurrences.append(None)
             continue
         taps = taps or (-1,)
         if any(k >= 0 for k in taps):
@@ -198,8 +198,8 @@ def read_initial(given: object) -> list[Recurrence | None]:
                     f" {depth} rows, the oldest first; they have shape {shape}. Write"
                     " np.stack([...])."
                 )
-        made.append(Recurrence(label, leaves, structure, taps, plain))
-    return made
+        recurrences.append(Recurrence(label, leaves, structure, taps, plain))
+    return recurrences
 
 
 # What a step or a branch takes: an error that names what it gets, in order.
@@ -208,23 +208,23 @@ def read_initial(given: object) -> list[Recurrence | None]:
 def call_user(
     f: Callable[..., Any],
     args: Sequence[Any],
-    given: Callable[[], Sequence[str]],
+    describe_arguments: Callable[[], Sequence[str]],
     what: str,
     cure: str = "",
 ) -> Any:
     """Call a user's function; say what it gets if it does not take the arguments.
 
-    ``given()`` says what each of them is; the rest as for `check_takes`.
+    ``describe_arguments()`` says what each of them is; the rest as for `check_takes`.
     """
     try:
         return f(*args)
     except TypeError:
-        check_callable(f, given(), what, cure)
+        check_callable(f, describe_arguments(), what, cure)
         raise
 
 
 def check_callable(
-    f: Callable[..., Any], given: Sequence[str], what: str, cure: str = ""
+    f: Callable[..., Any], arguments: Sequence[str], what: str, cure: str = ""
 ) -> None:
     """Raise an error if a function does not take what a loop hands it.
 
@@ -232,7 +232,7 @@ def check_callable(
     ----------
     f
         The function.
-    given
+    arguments
         What each of its arguments is.
     what
         The loop, and what the function is to it: ``"scan: the step"``.
@@ -252,12 +252,12 @@ def check_callable(
     except (TypeError, ValueError):
         return  # it is compiled, and says nothing of itself
     try:
-        signature.bind(*given)
+        signature.bind(*arguments)
     except TypeError:
-        listed = f": {', '.join(given)}" if given else ""
+        listed = f": {', '.join(arguments)}" if arguments else ""
         raise UsageError(
             f"{what} {describe_rule(f)} takes {signature}, and gets"
-            f" {format_count(len(given), 'argument')}{listed}. {cure}".rstrip()
+            f" {format_count(len(arguments), 'argument')}{listed}. {cure}".rstrip()
         ) from None
 
 

@@ -431,7 +431,7 @@ class Cell:
         #: Tensors from this serial on are the cell's.
         self.start = 0
         #: The names that the cell binds.
-        self.made: list[str] = []
+        self.assigned_names: list[str] = []
         #: The arrays that the notebook holds after the cell.
         self.lent_arrays: list[Any] = []
 
@@ -486,7 +486,7 @@ class Cell:
     def _find_inputs(self, tree: ast.Module) -> Names:
         """Return the variables that become inputs, in the order of their reading."""
         options, names = self.options, self.names
-        made = self.made = rewrite.find_assigned(tree)
+        made = self.assigned_names = rewrite.find_assigned(tree)
         read = rewrite.find_read(self.source, tree)
         if options.output is None and not isinstance(tree.body[-1], ast.Expr):
             last = f", as in %%autodiff {made[-1]}" if made else ""
@@ -628,7 +628,7 @@ class Cell:
 
     def _restore(self, memory: Memory, value: Any, tree: ast.Module) -> Any:
         """Make all values of the notebook plain, and that of the last expression."""
-        for name in self.made:
+        for name in self.assigned_names:
             RUNTIME.name_value(self.names.get(name), name)
 
         def to_plain(x: Any) -> Any:
@@ -678,7 +678,9 @@ class Cell:
         wrt: list[Any] = []
         for name in options.wrt:
             leaf = self.leaves.get(name)
-            if leaf is None or (leaf.serial not in nodes and name in self.made):
+            if leaf is None or (
+                leaf.serial not in nodes and name in self.assigned_names
+            ):
                 wrt.append(name)
                 continue
             wrt.append(leaf)

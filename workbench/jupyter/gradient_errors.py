@@ -197,11 +197,11 @@ def plot_steps(node: Tensor, label: str) -> Plot:
     return plot_sweep(sweep_node(node), label)
 
 
-def plot_sweep(found: Steps, label: str) -> Plot:
+def plot_sweep(sweep: Steps, label: str) -> Plot:
     """Return a sweep as a figure, log by log."""
     traces = [
         go.Scatter(
-            x=found.steps.tolist(),
+            x=sweep.steps.tolist(),
             y=_clip_to_floor(errors),
             mode="lines+markers",
             name=way,
@@ -209,25 +209,25 @@ def plot_sweep(found: Steps, label: str) -> Plot:
             marker={"size": 4},
             hovertemplate=f"{way}: step %{{x:.1e}}, error %{{y:.1e}}<extra></extra>",
         )
-        for way, errors in found.errors.items()
+        for way, errors in sweep.errors.items()
     ]
     traces += [
-        _draw_truncation(found, way) for way in found.errors if way != "complex step"
+        _draw_truncation(sweep, way) for way in sweep.errors if way != "complex step"
     ]
     traces.append(
         go.Scatter(
-            x=found.steps.tolist(),
-            y=(np.finfo(float).eps / found.steps).tolist(),
+            x=sweep.steps.tolist(),
+            y=(np.finfo(float).eps / sweep.steps).tolist(),
             mode="lines",
             name="rounding, eps / h",
             line={"color": GRID, "dash": "dot", "width": 1.5},
             hoverinfo="skip",
         )
     )
-    way, step = found.chosen
+    way, step = sweep.chosen
     title = f"Error of differences of {label} against their step"
     note = (
-        f"derivative {found.value:.6g} along a direction ({found.method}); a check"
+        f"derivative {sweep.value:.6g} along a direction ({sweep.method}); a check"
         f" takes {way}, here with a step of {step:.1e}"
     )
     settings = make_layout(title, note)
@@ -237,7 +237,7 @@ def plot_sweep(found: Steps, label: str) -> Plot:
         "gridcolor": GRID,
         "tickfont": {"size": 11},
     }
-    lowest = float(np.log10(found.steps.min()))
+    lowest = float(np.log10(sweep.steps.min()))
     settings["xaxis"] = log | {
         "title": {"text": "step, relatively to the variable"},
         "range": [min(lowest, np.log10(max(step, 1e-22))) - 0.5, 0.3],
@@ -276,18 +276,18 @@ def plot_sweep(found: Steps, label: str) -> Plot:
     return Plot(title, note, Figure(data=traces, layout=settings), views=("check",))
 
 
-def _draw_truncation(found: Steps, way: str) -> go.Scatter:
+def _draw_truncation(sweep: Steps, way: str) -> go.Scatter:
     """Return the line of the truncation error, a power of the step."""
-    power, errors = METHODS[way], found.errors[way]
+    power, errors = METHODS[way], sweep.errors[way]
     large = slice(1, 6)
     known = np.where(errors[large] > 0, errors[large], np.nan)
     if not np.any(np.isfinite(known)):
         height = 1.0
     else:
-        height = float(np.nanmedian(known / found.steps[large] ** power))
-    line = height * found.steps**power
+        height = float(np.nanmedian(known / sweep.steps[large] ** power))
+    line = height * sweep.steps**power
     return go.Scatter(
-        x=found.steps[line > FLOOR].tolist(),
+        x=sweep.steps[line > FLOOR].tolist(),
         y=line[line > FLOOR].tolist(),
         mode="lines",
         name=f"truncation, h{SUPER.get(power, '')}",

@@ -155,7 +155,7 @@ BORDER = "rgba(128, 128, 128, 0.65)"
 ROBUST = 0.98
 
 
-def make_axes(found: Matrix, window: Window) -> tuple[Axis, Axis]:
+def make_axes(matrix: Matrix, window: Window) -> tuple[Axis, Axis]:
     """Return the axes of a figure of a matrix, or of a window of it.
 
     Raises
@@ -173,34 +173,34 @@ def make_axes(found: Matrix, window: Window) -> tuple[Axis, Axis]:
         except (TypeError, ValueError):
             rows = window  # refused below, since it is not a part
             columns = None
-    if 0 in (found.rows, found.columns):
-        return Axis(found.row_parts), Axis(found.column_parts)
-    across, down = found.check_window(rows, columns)
-    return Axis(found.row_parts, across), Axis(found.column_parts, down)
+    if 0 in (matrix.rows, matrix.columns):
+        return Axis(matrix.row_parts), Axis(matrix.column_parts)
+    across, down = matrix.check_window(rows, columns)
+    return Axis(matrix.row_parts, across), Axis(matrix.column_parts, down)
 
 
 def describe_matrix(
-    found: Derivative | SecondDerivative, rows: Axis, columns: Axis, kind: str
+    derivative: Derivative | SecondDerivative, rows: Axis, columns: Axis, kind: str
 ) -> dict[str, Any]:
     """Return the data for the page about a heat map: the entries of its cells."""
-    some = found.rows and found.columns
+    some = derivative.rows and derivative.columns
     return {
         "kind": kind,
-        "of": found.of,
-        "wrt": list(found.wrt),
-        "path": list(found.path),
-        "mode": found.choose_mode(rows.window, columns.window) if some else "",
-        "rows": found.rows,
-        "columns": found.columns,
+        "of": derivative.of,
+        "wrt": list(derivative.wrt),
+        "path": list(derivative.path),
+        "mode": derivative.choose_mode(rows.window, columns.window) if some else "",
+        "rows": derivative.rows,
+        "columns": derivative.columns,
         "window": {"rows": list(rows.window), "columns": list(columns.window)},
         "block": [rows.block, columns.block],
     }
 
 
-def describe_size(found: Matrix, rows: Axis, columns: Axis) -> list[str]:
+def describe_size(matrix: Matrix, rows: Axis, columns: Axis) -> list[str]:
     """Return notes on the size of a matrix, and on the part that is shown."""
-    notes = [f"{found.rows:,} × {found.columns:,}", *filter(None, [found.caption])]
-    if (rows.window, columns.window) != ((0, found.rows), (0, found.columns)):
+    notes = [f"{matrix.rows:,} × {matrix.columns:,}", *filter(None, [matrix.caption])]
+    if (rows.window, columns.window) != ((0, matrix.rows), (0, matrix.columns)):
         down, over = (
             _format_span("row", rows.window),
             _format_span("column", columns.window),
@@ -215,7 +215,7 @@ def _format_span(what: str, span: tuple[int, int]) -> str:
 
 
 def plot_heat_map(
-    found: Matrix,
+    matrix: Matrix,
     rows: Axis,
     columns: Axis,
     title: str,
@@ -230,12 +230,12 @@ def plot_heat_map(
     ``what`` is its name, "Jacobian" or "Hessian". With ``robust`` the colours cover the
     smallest 98 % of the cells, and the others have the last colour.
     """
-    pooled = found.pool(
+    pooled = matrix.pool(
         rows.window, columns.window, (rows.block, columns.block), progress
     )
-    said = describe_size(found, rows, columns)
-    if found.rows and found.columns:
-        said.append(f"{found.choose_mode(rows.window, columns.window)} mode")
+    said = describe_size(matrix, rows, columns)
+    if matrix.rows and matrix.columns:
+        said.append(f"{matrix.choose_mode(rows.window, columns.window)} mode")
     cells, single = pooled.values, pooled.size == pooled.values.size
     magnitudes = cells.dtype.kind == "c"
     with np.errstate(all="ignore"):
@@ -381,7 +381,7 @@ MOST_JOINED = 2**22
 
 
 def plot_sparsity(
-    found: Matrix,
+    matrix: Matrix,
     rows: Axis,
     columns: Axis,
     title: str,
@@ -389,7 +389,7 @@ def plot_sparsity(
 ) -> Plot:
     """Return the pattern of a matrix: a mark for each nonzero entry or block."""
     blocks = (rows.block, columns.block)
-    pattern = found.find_pattern(rows.window, columns.window, blocks, progress)
+    pattern = matrix.find_pattern(rows.window, columns.window, blocks, progress)
     sizes = np.outer(np.diff(rows.starts), np.diff(columns.starts))
     share = pattern.counts / np.maximum(sizes, 1)
     single = pattern.size == pattern.counts.size
@@ -415,13 +415,13 @@ def plot_sparsity(
         xgap=1 if columns.cells <= 40 else 0,
         ygap=1 if rows.cells <= 40 else 0,
     )
-    said = describe_size(found, rows, columns) + _describe_pattern(pattern)
+    said = describe_size(matrix, rows, columns) + _describe_pattern(pattern)
     if not single:
         said.append(f"each cell is a block ({rows.block} × {columns.block})")
-    if found.rows == found.columns and rows.window == columns.window:
+    if matrix.rows == matrix.columns and rows.window == columns.window:
         said += _describe_band(pattern)
-    if pattern.size == found.rows * found.columns:
-        said += _describe_blocks(pattern, found)
+    if pattern.size == matrix.rows * matrix.columns:
+        said += _describe_blocks(pattern, matrix)
     note = "; ".join(said)
     settings = make_matrix_layout(title, note, rows, columns)
     return Plot(title, note, Figure(data=[marks], layout=settings))
@@ -451,7 +451,7 @@ def _describe_band(pattern: Pattern) -> list[str]:
     return [f"bandwidth {below:,} below the diagonal, {above:,} above"]
 
 
-def _describe_blocks(pattern: Pattern, found: Matrix) -> list[str]:
+def _describe_blocks(pattern: Pattern, matrix: Matrix) -> list[str]:
     """Return the number of independent blocks after sorting rows and columns."""
     if pattern.places is None or not 0 < pattern.total <= MOST_JOINED:
         return []
@@ -459,10 +459,10 @@ def _describe_blocks(pattern: Pattern, found: Matrix) -> list[str]:
     from scipy.sparse import csgraph
 
     rows, columns = pattern.places
-    count = found.rows + found.columns
+    count = matrix.rows + matrix.columns
     true = np.ones(len(rows), bool)  # host array: SciPy's
     links = sparse.csr_array(
-        (true, (rows, columns.astype(np.int64) + found.rows)), shape=(count, count)
+        (true, (rows, columns.astype(np.int64) + matrix.rows)), shape=(count, count)
     )
     _, names = csgraph.connected_components(links, directed=False)
     # A row or column of zeros belongs to no block.
@@ -470,10 +470,10 @@ def _describe_blocks(pattern: Pattern, found: Matrix) -> list[str]:
     said = []
     if len(used) > 1:
         said.append(f"falls into {len(used):,} independent blocks")
-    empty = found.columns - len(np.unique(columns))
+    empty = matrix.columns - len(np.unique(columns))
     if empty:
         said.append(format_count(empty, "empty column"))
-    empty = found.rows - len(np.unique(rows))
+    empty = matrix.rows - len(np.unique(rows))
     if empty:
         said.append(format_count(empty, "empty row"))
     return said

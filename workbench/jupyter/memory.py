@@ -193,15 +193,16 @@ class Memory:
                 )
 
     def replace(
-        self, place: WrittenPlace, new: object, key: Any, held: list[Any]
+        self, place: WrittenPlace, new: object, key: Any, holders: list[Any]
     ) -> None:
         """Replace the array of a place by ``new`` in all that holds it.
 
-        ``held`` comes from `find_holders` for a plain array; for a Tensor it is empty.
+        ``holders`` comes from `find_holders` for a plain array; it is empty for a
+        Tensor.
         """
         old = place.value
         value = value_of(old)
-        held = held or self._holders.pop(id(old), [])
+        holders = holders or self._holders.pop(id(old), [])
         entry = ReplacedArray(old, new, select_region(value, key), place.text)
         self.replaced.setdefault(id(find_owner(value)), []).append(entry)
         self._new[id(old)] = entry
@@ -212,9 +213,9 @@ class Memory:
                 self.names[label] = new
         for frame in iterate_user_frames():
             rebind(frame, old, new)
-        if held:
-            self._holders[id(new)] = held
-            for holder in held:
+        if holders:
+            self._holders[id(new)] = holders
+            for holder in holders:
                 _replace_in(holder, old, new)
 
     def find_holders(self, place: WrittenPlace) -> list[Any]:
@@ -488,11 +489,11 @@ class PlainConverter:
         flat = x.ravel().tolist()
         if not any(isinstance(e, Tensor) for e in flat):
             return x
-        make_plain = [self._convert_value(e) for e in flat]
-        if all(np.ndim(e) == 0 and not isinstance(e, str) for e in make_plain):
+        converted = [self._convert_value(e) for e in flat]
+        if all(np.ndim(e) == 0 and not isinstance(e, str) for e in converted):
             # As np.array would do with the plain numbers.
-            return np.array(make_plain).reshape(x.shape)
-        for index, e in zip(np.ndindex(x.shape), make_plain, strict=True):
+            return np.array(converted).reshape(x.shape)
+        for index, e in zip(np.ndindex(x.shape), converted, strict=True):
             x[index] = e
         return x
 
@@ -502,13 +503,13 @@ class PlainConverter:
         # Noted before its parts are converted: a list inside may hold the tuple.
         self._seen[id(x)] = x
         parts = list(x)
-        make_plain = [self._convert_value(e) for e in parts]
-        if all(a is b for a, b in zip(parts, make_plain, strict=True)):
+        converted = [self._convert_value(e) for e in parts]
+        if all(a is b for a, b in zip(parts, converted, strict=True)):
             return x
         kind: Any = type(x)
-        made = kind._make(make_plain) if hasattr(kind, "_make") else kind(make_plain)
-        self._seen[id(x)] = made
-        return made
+        rebuilt = kind._make(converted) if hasattr(kind, "_make") else kind(converted)
+        self._seen[id(x)] = rebuilt
+        return rebuilt
 
     def _convert_in_place(self, x: object) -> None:
         """Convert the parts of a mutable object in place."""
@@ -521,13 +522,13 @@ class PlainConverter:
                     if new is not old:
                         x[i] = new
         elif isinstance(x, set):
-            make_plain = {
+            converted = {
                 self._convert_value(e) for e in x if isinstance(e, (Tensor, tuple))
             }
-            if make_plain:
+            if converted:
                 rest = {e for e in x if not isinstance(e, (Tensor, tuple))}
                 x.clear()
-                x.update(rest | make_plain)
+                x.update(rest | converted)
         elif isinstance(x, CellType):
             self._convert_cell(x)
         elif isinstance(x, FunctionType):

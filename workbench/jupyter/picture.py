@@ -71,9 +71,9 @@ class _NodeTexts:
         self.check = columns["check"].tolist() if "check" in columns else nothing
         self.matched = [set(one["matched"]) for one in self.header["overrides"]]
         #: The worst finding of each node, by its position in the list.
-        self.found: dict[int, int] = {}
+        self.finding_of_node: dict[int, int] = {}
         for k, finding in enumerate((self.header["findings"] or {"list": []})["list"]):
-            self.found.setdefault(finding["node"], k)
+            self.finding_of_node.setdefault(finding["node"], k)
         self.low, self.high = min(sizes, default=0.0), max(sizes, default=0.0)
 
     def string(self, column: str, node: int) -> str:
@@ -111,8 +111,10 @@ class _NodeTexts:
                 for one in (checked["nodes"] if checked else [])
                 if one["node"] == node
             ] or [STATUSES[self.check[node]]]
-        if node in self.found and self.header["findings"]:
-            lines.append(self.header["findings"]["list"][self.found[node]]["title"])
+        if node in self.finding_of_node and self.header["findings"]:
+            lines.append(
+                self.header["findings"]["list"][self.finding_of_node[node]]["title"]
+            )
         return lines
 
     def compute_warmth(self, norm: float) -> float:
@@ -155,12 +157,12 @@ def _draw_graph(snapshot: Snapshot) -> str:
 
 
 def _draw_edges(
-    shown: _NodeTexts, passages: list[list[float]], left: list[float], top: list[float]
+    texts: _NodeTexts, passages: list[list[float]], left: list[float], top: list[float]
 ) -> Iterator[str]:
     """Draw forward edges, then the gradient's edges over them, the widest last."""
     back: list[tuple[float, str]] = []
     edge = 0
-    for i, read in enumerate(shown.inputs):
+    for i, read in enumerate(texts.inputs):
         for source in read:
             between = [x + EDGE for x in passages[edge]]
             ys = [top[source] + (k + 1) * ROW for k in range(len(between))]
@@ -168,16 +170,16 @@ def _draw_edges(
             end = left[i] + CARD / 2, top[i]
             path = _draw_path(start, end, between, ys)
             yield f'<path d="{path}" fill="none" stroke="{LINE}" stroke-width="1.2"/>'
-            norm = shown.edge_norm[edge]
-            if norm == norm and shown.norm[source] == shown.norm[source]:
+            norm = texts.edge_norm[edge]
+            if norm == norm and texts.norm[source] == texts.norm[source]:
                 start = left[source] + CARD + TILE / 2, top[source] + HIGH
                 end = left[i] + CARD + TILE / 2, top[i]
                 path = _draw_path(start, end, [x + 6 for x in between], ys)
-                wide = 1.2 + 2.8 * shown.compute_warmth(norm) if norm else 1.0
+                wide = 1.2 + 2.8 * texts.compute_warmth(norm) if norm else 1.0
                 back.append(
                     (
                         wide,
-                        f'<path d="{path}" fill="none" stroke="{shown.colour(norm)}"'
+                        f'<path d="{path}" fill="none" stroke="{texts.colour(norm)}"'
                         f' stroke-width="{wide:.1f}"/>',
                     )
                 )
@@ -206,16 +208,16 @@ def _draw_path(
 
 
 def _draw_card(
-    shown: _NodeTexts, i: int, x: float, y: float, pill: str
+    texts: _NodeTexts, i: int, x: float, y: float, pill: str
 ) -> Iterator[str]:
-    op, op_text = shown.string("op", i), shown.describe_op(i)
+    op, op_text = texts.string("op", i), texts.describe_op(i)
     round_ = HIGH / 2 if not op else 5
     frame = f'stroke="{LINE}"'
-    if shown.check[i] == WRONG:
+    if texts.check[i] == WRONG:
         frame = f'stroke="{BAD}" stroke-width="2"'
-    elif shown.is_covered(i):
+    elif texts.is_covered(i):
         frame = f'stroke="{OVERRIDE}" stroke-dasharray="4 3"'
-    words = shown.describe_checks(i)
+    words = texts.describe_checks(i)
     # A tooltip, and words for a screen reader.
     title = (
         f"<title>{escape_xml('; '.join(words)[:MOST_TITLE])}</title>" if words else ""
@@ -224,29 +226,29 @@ def _draw_card(
         f'<rect x="{x:.1f}" y="{y:.1f}" width="{CARD}" height="{HIGH}" rx="{round_}"'
         f' fill="{CARD_FILL}" {frame}' + (f">{title}</rect>" if title else "/>")
     )
-    if i in shown.found:
-        yield from _draw_mark(shown, i, x, y)
+    if i in texts.finding_of_node:
+        yield from _draw_mark(texts, i, x, y)
     inset = 12 if not op else 8
-    yield _draw_text(x + inset, y + 15, shorten(shown.label(i), 12), size=11, bold=True)
+    yield _draw_text(x + inset, y + 15, shorten(texts.label(i), 12), size=11, bold=True)
     yield _draw_text(
-        x + inset, y + 28, shorten(shown.string("shape", i), 16), fill=SOFT
+        x + inset, y + 28, shorten(texts.string("shape", i), 16), fill=SOFT
     )
     if op_text:
-        shown_op = shorten(op_text, max(3, 13 - len(shorten(shown.label(i), 12))))
+        shown_op = shorten(op_text, max(3, 13 - len(shorten(texts.label(i), 12))))
         yield _draw_text(x + CARD - 7, y + 15, shown_op, fill=SOFT, anchor="end")
-    norm = shown.norm[i]
-    if norm == norm or shown.bad[i] > 0:
+    norm = texts.norm[i]
+    if norm == norm or texts.bad[i] > 0:
         tile = x + CARD + 2
-        colour = BAD if shown.bad[i] > 0 else shown.colour(norm)
+        colour = BAD if texts.bad[i] > 0 else texts.colour(norm)
         yield (
             f'<rect x="{tile:.1f}" y="{y + 3:.1f}" width="{TILE - 2}"'
             f' height="{HIGH - 6}" rx="4" fill="{colour}"/>'
         )
-        light = colour == BAD or (norm > 0 and shown.compute_warmth(norm) > 0.75)
+        light = colour == BAD or (norm > 0 and texts.compute_warmth(norm) > 0.75)
         yield _draw_text(
             tile + TILE / 2 - 1,
             y + 21,
-            "NaN" if shown.bad[i] > 0 else _format_number(norm),
+            "NaN" if texts.bad[i] > 0 else _format_number(norm),
             fill="#ffffff" if light else TEXT,
             anchor="middle",
         )
@@ -259,11 +261,11 @@ def _draw_card(
         yield _draw_text(start + 8, y + 21, pill, fill=OVERRIDE)
 
 
-def _draw_mark(shown: _NodeTexts, i: int, x: float, y: float) -> Iterator[str]:
+def _draw_mark(texts: _NodeTexts, i: int, x: float, y: float) -> Iterator[str]:
     """Draw a small disc at the corner of a card with a finding."""
-    findings = shown.header["findings"]
+    findings = texts.header["findings"]
     assert findings is not None
-    sign, colour = FOUND[findings["list"][shown.found[i]]["severity"]]
+    sign, colour = FOUND[findings["list"][texts.finding_of_node[i]]["severity"]]
     yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="6" fill="{colour}"/>'
     yield _draw_text(x, y + 3, sign, fill="#ffffff", bold=True, anchor="middle")
 
@@ -291,9 +293,9 @@ def _draw_summary(snapshot: Snapshot) -> str:
     return _draw_frame(shown, parts, 680.0, HEAD + 18.0 * len(lines) + 12)
 
 
-def _list_findings(shown: _NodeTexts) -> Iterator[str]:
+def _list_findings(texts: _NodeTexts) -> Iterator[str]:
     """Yield lines on the last check and on the first findings."""
-    check, findings = shown.header["check"], shown.header["findings"]
+    check, findings = texts.header["check"], texts.header["findings"]
     if check is not None:
         wrong = check["counts"].get("wrong", 0)
         words = f"{wrong} wrong" if wrong else "no rule wrong"
@@ -305,9 +307,9 @@ def _list_findings(shown: _NodeTexts) -> Iterator[str]:
 
 
 def _draw_frame(
-    shown: _NodeTexts, parts: list[str], width: float, height: float
+    texts: _NodeTexts, parts: list[str], width: float, height: float
 ) -> str:
-    header = shown.header
+    header = texts.header
     title = header["session"]
     value = header["output_value"]
     if header["output"] >= 0:

@@ -175,12 +175,12 @@ def _make_call(method: str, at: ast.AST, *args: ast.expr) -> ast.Call:
     return _copy_location(made, at)
 
 
-def _copy_location(made: ast.Call, at: ast.AST) -> ast.Call:
-    ast.copy_location(made, at)
-    for part in (made.func, *ast.walk(made.func), *made.args):
+def _copy_location(call: ast.Call, at: ast.AST) -> ast.Call:
+    ast.copy_location(call, at)
+    for part in (call.func, *ast.walk(call.func), *call.args):
         if not hasattr(part, "lineno") and isinstance(part, ast.expr):
             ast.copy_location(part, at)
-    return made
+    return call
 
 
 def find_read(source: str, tree: ast.Module) -> list[str]:

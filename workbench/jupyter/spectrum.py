@@ -21,14 +21,14 @@ ROUNDING = 1e-6
 
 
 def eigenvalue_plot(
-    found: SecondDerivative, title: str, progress: Progress | None = None
+    hessian: SecondDerivative, title: str, progress: Progress | None = None
 ) -> Plot:
     """Return the eigenvalues from the largest down, their magnitudes on a log scale."""
-    values, asymmetry = found.eigenvalues(progress)
+    values, asymmetry = hessian.eigenvalues(progress)
     values = values[::-1]
     sizes = np.abs(values)
     largest = float(np.max(sizes, initial=0.0))
-    tolerance = largest * len(values) * float(np.finfo(found.dtype).eps)
+    tolerance = largest * len(values) * float(np.finfo(hessian.dtype).eps)
     zero = sizes <= tolerance
     groups = [
         ("positive", (values > 0) & ~zero, WARM, "circle"),
@@ -36,7 +36,7 @@ def eigenvalue_plot(
         ("zero", zero, NONE, "circle-open"),
     ]
     said = [
-        f"{found.rows:,} × {found.columns:,}",
+        f"{hessian.rows:,} × {hessian.columns:,}",
         ", ".join(
             f"{int(np.count_nonzero(chosen)):,} {name}" for name, chosen, _, _ in groups
         ),
@@ -73,7 +73,7 @@ def eigenvalue_plot(
         for name, chosen, colour, symbol in groups
         if chosen.any()
     ]
-    note = "; ".join([*said[:1], *filter(None, [found.caption]), *said[1:]])
+    note = "; ".join([*said[:1], *filter(None, [hessian.caption]), *said[1:]])
     settings = _make_settings(title, note, "|eigenvalue|", shown, len(values))
     if zero.any() and largest:
         traces.append(_draw_line(len(values), tolerance, "zero by rounding below"))
@@ -82,13 +82,13 @@ def eigenvalue_plot(
 
 
 def singular_value_plot(
-    found: Matrix, title: str, progress: Progress | None = None
+    matrix: Matrix, title: str, progress: Progress | None = None
 ) -> Plot:
     """Return the singular values on a log scale, with the limit that counts as zero."""
-    values = found.compute_singular_values(progress)
-    rank, tolerance = found.rank, found.tolerance
+    values = matrix.compute_singular_values(progress)
+    rank, tolerance = matrix.rank, matrix.tolerance
     said = [
-        f"{found.rows:,} × {found.columns:,}",
+        f"{matrix.rows:,} × {matrix.columns:,}",
         f"rank {rank:,} of {len(values):,}",
     ]
     if len(values) and values[0]:
@@ -122,7 +122,7 @@ def singular_value_plot(
         )
         if chosen.any()
     ]
-    note = "; ".join([*said[:1], *filter(None, [found.caption]), *said[1:]])
+    note = "; ".join([*said[:1], *filter(None, [matrix.caption]), *said[1:]])
     settings = _make_settings(title, note, "singular value", shown, len(values))
     if 0 < rank < len(values):
         traces.append(_draw_line(len(values), tolerance, "zero by rounding below"))
