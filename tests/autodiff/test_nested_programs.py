@@ -370,3 +370,41 @@ def test_second_order_of_loops_of_other_lengths_in_each_step() -> None:
 
     x, w = np.array([0.2, 0.5, 0.1]), np.array([0.9, 0.6, -1.0])
     np.testing.assert_allclose(second(1), second("all"), rtol=1e-10)
+
+
+@pytest.mark.parametrize("kind", ["scan", "while", "cond"])
+def test_gradients_of_a_batch_whose_steps_read_an_array_of_another_length(
+    kind: str,
+) -> None:
+    """It is not batched, and its length is made of that of an array that is."""
+
+    def f(p: Any) -> Any:
+        twice = np.concatenate([p[1:], p])
+
+        def step(h: Any) -> Any:
+            return twice[0] + np.sin(h) * np.mean(twice)
+
+        def one(q: Any) -> Any:
+            if kind == "scan":
+                return wb.scan(step, [], q, n_steps=2, last=True)
+            if kind == "cond":
+                return wb.cond(q[1] > 0, lambda h: step(step(h)), step, q)
+            body = lambda s: (s[0] + 1, step(s[1]))  # noqa: E731
+            return wb.while_loop(lambda s: s[0] < 2, body, (0, q), memory=2)[1]
+
+        return np.sum(np.cos(wb.vmap(one)(np.stack([p, np.sin(p), -p]))))
+
+    def written(p: Any) -> Any:
+        twice, total = np.concatenate([p[1:], p]), 0.0
+        for q in (p, np.sin(p), -p):
+            h = q
+            for _ in range(2 if kind != "cond" or q[1] > 0 else 1):
+                h = twice[0] + np.sin(h) * np.mean(twice)
+            total = total + np.sum(np.cos(h))
+        return total
+
+    x = wb.vector("x")
+    found = wb.function([x], [wb.grad(f(x), x), wb.hvp(f, (x,), (x * x,))])(X)
+    truth = wb.grad(written)(X), wb.hvp(written, (X,), (X * X,))
+    for a, b in zip(found, truth, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9)

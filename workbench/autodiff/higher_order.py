@@ -131,18 +131,14 @@ def batch_graph(
     The outputs in ``spread`` carry the axis in any case. Returned with it: which
     do, and how many examples there are, as a length of its own leaves.
     """
-    if not isinstance(size, int) or not knows_lengths(graph):
-        graph = _with_own_lengths(graph, batched)
     leaves = list(graph.leaves)
     for i in batched:
         spec = types.spec_of(leaves[i])
         leaves[i] = make_leaf_like(
             Spec((size, *spec.shape), spec.dtype), leaves[i].name
         )
-    if not all(isinstance(n, int) for x in leaves for n in x.spec.shape):
-        kept = [x for i, x in enumerate(leaves) if i not in batched]
-        given = iter(make_leaves_like([leaves[i] for i in batched], kept))
-        leaves = [next(given) if i in batched else x for i, x in enumerate(leaves)]
+    if not isinstance(size, int) or not knows_lengths(graph):
+        graph, leaves = _with_own_lengths(graph, leaves, batched)
         size = leaves[min(batched)].spec.shape[0] if batched else size
     inner = Graph([graph.leaves[i] for i in batched], graph.outputs)
     outputs = run_batch(inner, [leaves[i] for i in batched], size)
@@ -155,17 +151,25 @@ def batch_graph(
     return Graph(leaves, outputs), carried, size
 
 
-def _with_own_lengths(graph: Graph, batched: Collection[int]) -> Graph:
-    """Return the graph with lengths of leaves that are not batched, where it can.
+def _with_own_lengths(
+    graph: Graph, leaves: Sequence[Tensor], batched: Collection[int]
+) -> tuple[Graph, list[Tensor]]:
+    """Return the graph of one example, and leaves of the batch with their own lengths.
 
-    What is computed for no example then has no length of a leaf that goes.
+    All lengths in the graph are those of the leaves of the batch, if possible of one
+    that is not ``batched``: what is computed for no example stays as it is, and may
+    read no length of a leaf of one example, which goes.
     """
     chosen = {*batched}
-    order = sorted(range(len(graph.leaves)), key=lambda i: i in chosen)
-    fresh = make_leaves_like([graph.leaves[i] for i in order])
+    order = sorted(range(len(leaves)), key=lambda i: i in chosen)
+    fresh = make_leaves_like([leaves[i] for i in order])
     of = dict(zip(order, fresh, strict=True))
-    leaves = [of[i] for i in range(len(order))]
-    return Graph(leaves, graph.run(leaves))
+    made = [of[i] for i in range(len(order))]
+    examples = list(made)
+    for i in batched:
+        spec = made[i].spec
+        examples[i] = make_leaf_like(Spec(spec.shape[1:], spec.dtype), made[i].name)
+    return Graph(examples, graph.run(examples)), made
 
 
 def knows_lengths(graph: Graph) -> bool:

@@ -187,18 +187,14 @@ def make_leaf_like(like: object, name: str | None = None) -> Tensor:
     return made
 
 
-def make_leaves_like(
-    leaves: Sequence[Tensor], others: Sequence[Tensor] = ()
-) -> list[Tensor]:
+def make_leaves_like(leaves: Sequence[Tensor]) -> list[Tensor]:
     """Return leaves like these, whose unknown lengths are their own.
 
     Lengths that are equal stay so: they are those of the first leaf that has them.
-    Those of leaves that are ``others`` stay theirs.
     """
     fresh = [make_leaf(None) for _ in leaves]
     lengths: dict[Any, Size] = {}
-    both = [*zip(others, others, strict=True), *zip(leaves, fresh, strict=True)]
-    for x, made in both:
+    for x, made in zip(leaves, fresh, strict=True):
         for axis, n in enumerate(x.spec.shape):
             if isinstance(n, Dim) and n.atom is not None:
                 lengths.setdefault(n.key, dim_of_atom(Length(made, axis)))
