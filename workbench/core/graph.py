@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from workbench.core import tree, types, walk
 from workbench.core.blame import shorten
@@ -14,11 +14,49 @@ from workbench.core.schedule import Observer, Schedule
 from workbench.core.tensor import Tensor, value_of
 from workbench.errors import UsageError
 
-if TYPE_CHECKING:
-    from workbench.core.trace import Integers
-
 #: Beside a picture, a larger graph is told in one line.
 MOST_TEXT = 200
+
+
+class Integers:
+    """The integer arguments of a function, which are constants of its graph.
+
+    Parameters
+    ----------
+    list_names
+        Returns the names of the arguments' leaves.
+    leaves
+        The leaves themselves, those that are inputs too.
+    """
+
+    __slots__ = ("kinds", "list_names")
+
+    def __init__(
+        self, list_names: Callable[[], Sequence[str]], leaves: Sequence[Any]
+    ) -> None:
+        self.list_names = list_names
+        self.kinds = [_integer_kind(x) for x in leaves]
+
+    def describe(self, name: str | None = None) -> str:
+        """Return a sentence on the argument of this name, by default on the first."""
+        known = zip(self.list_names(), self.kinds, strict=True)
+        found = [(x, kind) for x, kind in known if kind and name in (None, x)]
+        if not found:
+            return ""
+        x, kind = found[0]
+        cast = f"{x}.astype(float)" if kind[-1].isdigit() else f"float({x})"
+        return (
+            f"The argument {x} is of dtype {kind}: an integer has no derivative, so it"
+            f" is a constant of the program. Pass {cast} to the traced function."
+        )
+
+
+def _integer_kind(x: object) -> str | None:
+    """Return the dtype of an integer or a truth value, in words; None for others."""
+    if isinstance(x, (bool, int)):
+        return type(x).__name__
+    dtype = getattr(x, "dtype", None)
+    return str(dtype) if getattr(dtype, "kind", "") in ("b", "i", "u") else None
 
 
 class Graph:

@@ -13,7 +13,7 @@ import numpy as np
 from workbench.core import aliases, blame, source, traces, tree, types
 from workbench.core.blame import find_library_call, find_numpy_call, suggest_replacement
 from workbench.core.dims import Dim, Length, Size, atoms_of, dim_of_atom
-from workbench.core.graph import Graph
+from workbench.core.graph import Graph, Integers
 from workbench.core.tensor import Tensor, admit, make_leaf, take_name
 from workbench.core.traces import OpenTrace
 from workbench.core.types import Spec
@@ -363,7 +363,7 @@ class Tracing:
 
         made = record(call, [flat[i] for i in chosen], names)
         if len(chosen) < len(flat):
-            made.integers = Integers(names, flat)
+            made.integers = Integers(names.all, flat)
         return made
 
 
@@ -428,45 +428,6 @@ class ArgumentNames:
             base = place if isinstance(place, str) else parameter_name(self.f, place)
             found += structure.names(base)
         return found
-
-
-class Integers:
-    """The integer arguments of a function, which are constants of its graph.
-
-    Parameters
-    ----------
-    names
-        The names of the arguments' leaves.
-    leaves
-        The leaves themselves, those that are inputs too.
-    """
-
-    __slots__ = ("kinds", "names")
-
-    def __init__(self, names: ArgumentNames, leaves: Sequence[Any]) -> None:
-        self.names = names
-        self.kinds = [_integer_kind(x) for x in leaves]
-
-    def describe(self, name: str | None = None) -> str:
-        """Return a sentence on the argument of this name, by default on the first."""
-        known = zip(self.names.all(), self.kinds, strict=True)
-        found = [(x, kind) for x, kind in known if kind and name in (None, x)]
-        if not found:
-            return ""
-        x, kind = found[0]
-        cast = f"{x}.astype(float)" if kind[-1].isdigit() else f"float({x})"
-        return (
-            f"The argument {x} is of dtype {kind}: an integer has no derivative, so it"
-            f" is a constant of the program. Pass {cast} to the traced function."
-        )
-
-
-def _integer_kind(x: object) -> str | None:
-    """Return the dtype of an integer or a truth value, in words; None for others."""
-    if isinstance(x, (bool, int)):
-        return type(x).__name__
-    dtype = getattr(x, "dtype", None)
-    return str(dtype) if getattr(dtype, "kind", "") in ("b", "i", "u") else None
 
 
 def parameter_name(f: Callable[..., Any], place: int) -> str:
