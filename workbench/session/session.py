@@ -338,7 +338,7 @@ class Session:
         --------
         >>> import numpy as np, workbench as wb
         >>> def loss(W, x, b):
-        ...     with wb.scope("layer"):
+        ...     with wb.scope("affine"):
         ...         h = np.tanh(W @ x + b)
         ...     return np.sum(h)
         >>> graph = wb.trace(loss)(np.eye(2), np.ones(2), np.zeros(2))
@@ -351,7 +351,7 @@ class Session:
         <override 2: scale ×2 on pattern W @ x + b; changes b by 100 %>
         >>> session.grads["b"]
         array([0.2, 0.2])
-        >>> session.override("layer", "true").matched  # all nodes of the scope
+        >>> session.override("affine", "true").matched  # all nodes of the scope
         (3, 4, 5)
         """
         state = self._state
