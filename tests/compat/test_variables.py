@@ -244,6 +244,8 @@ def test_what_is_not_known_says_so() -> None:
         _ = theano.nosuch
     with pytest.raises(UsageError, match="SciPy"):
         theano.sparse.csr_matrix("s")
+    with pytest.raises(UsageError, match=r"Use a sparse array .* \(S @ x\)"):
+        theano.sparse.as_sparse_variable(T.dmatrix("m"))
     with pytest.raises(UsageError, match="filter_dilation"):
         T.nnet.conv2d(T.tensor4(), T.tensor4(), filter_dilation=(2, 2))
 

@@ -515,10 +515,30 @@ def test_a_list_that_is_meant_as_one_array_is_named(f: Callable[..., Any]) -> No
     assert wb.grad(f)(np.ones(3)).shape == (3,)
 
 
-def test_other_errors_with_lists_stay_as_they_are() -> None:
-    def f(w: Any, x: Any) -> Any:
-        return [np.exp(x), x] ** 2  # type: ignore[operator]
+def sum_doubles(w: Any) -> Any:
+    doubles: Any = [2 * x for x in w]
+    return doubles.sum()
 
-    with pytest.raises(TypeError) as caught:
-        wb.grad(f, argnums=1)([0, 1], 2.0)
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda w: w[0].tolist(),
+        lambda w: np.reshape(w[0], "list"),
+        lambda w: list(w[0]),
+        sum_doubles,
+    ],
+)
+def test_errors_about_something_else_say_nothing_of_lists(
+    f: Callable[..., Any],
+) -> None:
+    with pytest.raises((TypeError, AttributeError, GradientLostError)) as caught:
+        wb.grad(f)([0.0, 0.0, 0.0])
     assert "separate" not in str(caught.value)
+
+
+def test_a_list_that_makes_no_array_is_not_called_one() -> None:
+    with pytest.raises(AttributeError) as caught:
+        wb.grad(lambda w: w.sum())([np.ones(3), np.ones(2)])
+    assert "separate" not in str(caught.value)
+    assert caught.value.name == "sum"

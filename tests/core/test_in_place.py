@@ -708,8 +708,10 @@ def test_random_programs_have_numpys_value_or_an_error() -> None:
             np.testing.assert_allclose(value, truth, rtol=1e-10, err_msg=body)
             moved = wb.jvp(f, (X,), (np.ones(4),))[1]
             size = np.sum(np.abs(found))
-            if np.isfinite(size):  # of a program whose value is NaN both are
+            if np.isfinite(size):
                 assert abs(np.sum(found) - moved) <= 1e-8 * size, body
+            else:
+                assert not np.isfinite(moved), body
             try:
                 batch = wb.vmap(f)(np.stack([X, X + 1]))
             except TraceError as error:

@@ -392,7 +392,7 @@ def test_an_override_that_matches_nothing(
 def test_integers_are_constants_and_errors_say_so() -> None:
     graph = wb.trace(lambda w, n, x: np.sum(w * x) * n)(np.arange(2), 3, np.ones(2))
     session = wb.Session(graph)
-    cure = r"w is of dtype int64.*Pass w\.astype\(float\)"
+    cure = r"w is of dtype int64\[2\].*Pass w\.astype\(float\)"
     for ask in (
         lambda: session.grads["w"],
         lambda: wb.Session(graph, wrt=["w"]),
@@ -402,6 +402,15 @@ def test_integers_are_constants_and_errors_say_so() -> None:
             ask()
     with pytest.raises(UnknownNodeError, match=r"n is of dtype int.*Pass float\(n\)"):
         _ = session["n"]
+    graph = wb.trace(lambda x, m, k: np.sum(x * m) * k[0])(
+        np.ones(2), np.array([True, False]), [1, 2]
+    )
+    masked = wb.Session(graph)
+    truth = r"bool\[2\]: a truth value has no derivative.*Pass m\.astype\(float\)"
+    with pytest.raises(UnknownNodeError, match=truth):
+        _ = masked["m"]
+    with pytest.raises(UnknownNodeError, match=r"k\[0\] is of .*Pass float\(k\[0\]\)"):
+        _ = masked["k"]
     with pytest.raises(DisconnectedInputError, match=cure):
         wb.Session(wb.trace(lambda w: np.sum(w))(np.arange(2)))
 

@@ -585,7 +585,13 @@ class Report:
         )
 
     def _ask_doctor(self) -> str:
-        return f"Ask {self.diagnosis} for the node where that begins, and for a cure."
+        asked = f"{self.diagnosis} for the node where that begins, and for a cure."
+        if self.overridden:
+            return (
+                f"Where no override ({', '.join(self.overridden)}) stands in for it,"
+                f" ask {asked}"
+            )
+        return f"Ask {asked}"
 
     def __str__(self) -> str:
         rows = [self.summary(), ""]

@@ -38,25 +38,29 @@ class Integers:
         self.kinds = [_integer_kind(x) for x in leaves]
 
     def describe(self, name: str | None = None) -> str:
-        """Return a sentence on the argument of this name, by default on the first."""
-        known = zip(self.list_names(), self.kinds, strict=True)
-        found = [(x, kind) for x, kind in known if kind and name in (None, x)]
-        if not found:
-            return ""
-        x, kind = found[0]
-        cast = f"{x}.astype(float)" if kind[-1].isdigit() else f"float({x})"
-        return (
-            f"The argument {x} is of dtype {kind}: an integer has no derivative, so it"
-            f" is a constant of the program. Pass {cast} to the traced function."
-        )
+        """Return a sentence on the argument of this name, by default on the first.
+
+        Of a list it is a sentence on its first integer.
+        """
+        for x, kind in zip(self.list_names(), self.kinds, strict=True):
+            if kind and (name in (None, x) or x.startswith(f"{name}[")):
+                what = "a truth value" if kind.startswith("bool") else "an integer"
+                cast = f"{x}.astype(float)" if kind.endswith("]") else f"float({x})"
+                return (
+                    f"The argument {x} is of dtype {kind}: {what} has no derivative, so"
+                    f" it is a constant of the program. Pass {cast} to the traced"
+                    " function."
+                )
+        return ""
 
 
 def _integer_kind(x: object) -> str | None:
     """Return the dtype of an integer or a truth value, in words; None for others."""
     if isinstance(x, (bool, int)):
         return type(x).__name__
-    dtype = getattr(x, "dtype", None)
-    return str(dtype) if getattr(dtype, "kind", "") in ("b", "i", "u") else None
+    if getattr(getattr(x, "dtype", None), "kind", "") in ("b", "i", "u"):
+        return repr(types.spec_of(x))
+    return None
 
 
 class Graph:

@@ -225,7 +225,7 @@ PASSED = ("numpy", "contextlib")
 class Scope(Block):
     """One entering of a `scope`.
 
-    ``name`` is what it adds to the path, ``outer`` the surroundings before, ``made``
+    ``name`` is what it adds to the path, ``outer`` the surroundings before, ``inner``
     those within. ``moves``: these must be looked at each time they are asked for,
     since a generator has opened it, or one around it, or it was left elsewhere.
     """

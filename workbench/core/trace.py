@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator, Sequence
 from numbers import Number
 from types import TracebackType
@@ -217,6 +218,13 @@ def make_leaves_like(leaves: Sequence[Tensor]) -> list[Tensor]:
     return fresh
 
 
+#: What Python, and `np.mean`, say of a list where they want an array.
+MEANS_LIST = re.compile(
+    r"^(unsupported operand type|bad operand type|can't multiply sequence"
+    r"|'(list|tuple)' object has no attribute)|of a list or array of Tensors"
+)
+
+
 class ProgramTrace(OpenTrace):
     """A trace that makes its leaves, and tells what an error means to the user."""
 
@@ -238,10 +246,12 @@ class ProgramTrace(OpenTrace):
 
     def explain(self, error: Exception) -> Exception | None:
         """Return what to raise for an error of the block, if it can say more."""
-        if type(error) in (AttributeError, TypeError, GradientLostError):
+        if MEANS_LIST.search(str(error)) and isinstance(error.args[0], str):
             hint = self._explain_lists(error)
-            if hint and hint not in str(error):
-                return type(error)(f"{str(error).removesuffix('.')}. {hint}")
+            if hint and hint not in error.args[0]:
+                # The error itself, which knows its object and where it came from.
+                text = error.args[0].removesuffix(".")
+                error.args = (f"{text}. {hint}", *error.args[1:])
         if isinstance(error, IndexError):
             if self.unknown is None or "only integers" not in str(error):
                 return None
@@ -263,17 +273,20 @@ class ProgramTrace(OpenTrace):
         Each number of such an argument is a leaf of its own. The user's frames know
         the list by its name.
         """
-        if not any(word in str(error) for word in ("list", "sequence", "tuple")):
-            return ""
+        meant = getattr(error, "obj", None)
         for step in _traceback_steps(error):
             if source.is_internal(step.tb_frame):
                 continue
             for name, value in step.tb_frame.f_locals.items():
                 if type(value) not in (list, tuple) or not value:
                     continue
+                if meant is not None and value is not meant:
+                    continue
                 leaves = [x for x in value if isinstance(x, Tensor)]
-                if len(leaves) == len(value) and self.leaves.issuperset(
-                    x.serial for x in leaves
+                if (
+                    len(leaves) == len(value)
+                    and self.leaves.issuperset(x.serial for x in leaves)
+                    and len({x.shape for x in leaves}) == 1
                 ):
                     return (
                         f"The {type(value).__name__} {name} is"

@@ -12,7 +12,7 @@ import { marksOf } from '../../src/canvas/marks';
 import { Motion, blendLooks } from '../../src/canvas/motion';
 import { Scene } from '../../src/canvas/scene';
 import { fittingSize } from '../../src/canvas/text';
-import { describeItem as describeItem } from '../../src/canvas/tooltip';
+import { describeItem } from '../../src/canvas/tooltip';
 import { itemsOf } from '../../src/layout/items';
 import { layOut } from '../../src/layout/layout';
 import { type Graph } from '../../src/model/graph';

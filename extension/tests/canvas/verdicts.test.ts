@@ -6,7 +6,7 @@ import { isShown, marksOn } from '../../src/canvas/badges';
 import { detailAt } from '../../src/canvas/frame';
 import { looksOf } from '../../src/canvas/looks';
 import { Scene } from '../../src/canvas/scene';
-import { describeItem as describeItem } from '../../src/canvas/tooltip';
+import { describeItem } from '../../src/canvas/tooltip';
 import { itemsOf, pillsOf } from '../../src/layout/items';
 import { layOut } from '../../src/layout/layout';
 import type { Graph } from '../../src/model/graph';

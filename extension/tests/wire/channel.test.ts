@@ -90,7 +90,7 @@ describe('Gate', () => {
   });
 });
 
-describe('laneReady', () => {
+describe('waitForLane', () => {
   const started = Promise.resolve();
   const info = Promise.resolve();
 

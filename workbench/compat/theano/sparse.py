@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from workbench.compat.theano.tensor.lifting import lift
+from workbench.core.tensor import Tensor
 from workbench.core.types import Array, ArrayLike
 from workbench.errors import UsageError
 
@@ -20,6 +21,11 @@ __all__ = [
     "dot",
     "structured_dot",
 ]
+
+NO_SYMBOLS = (
+    "Use a sparse array of SciPy's as a constant (S @ x), or differentiate a function"
+    " of it: wb.grad(f)(S), where f may take S as an argument."
+)
 
 
 def dot(x: Any, y: Any) -> Array:
@@ -38,9 +44,11 @@ def dense_from_sparse(x: Any) -> Array:
 def as_sparse_variable(x: ArrayLike, name: str | None = None) -> Any:
     """Return a SciPy sparse matrix unchanged, and refuse anything else."""
     if not hasattr(x, "tocsr"):
+        cure = "Make one of an array: scipy.sparse.csr_matrix(x)."
+        if isinstance(x, Tensor):
+            cure = NO_SYMBOLS
         raise UsageError(
-            f"as_sparse_variable: {x!r} is not a SciPy sparse matrix. Make one with"
-            " scipy.sparse.csr_matrix(x)."
+            f"as_sparse_variable: {x!r} is not a SciPy sparse matrix. {cure}"
         )
     return x
 
@@ -48,9 +56,8 @@ def as_sparse_variable(x: ArrayLike, name: str | None = None) -> Any:
 def _refuse(kind: str) -> Any:
     def refuse(*args: Any, **settings: Any) -> NoReturn:
         raise UsageError(
-            f"theano.sparse.{kind}: symbols of sparse matrices are not known. Use a"
-            " sparse array of SciPy's as a constant (S @ x), or differentiate a"
-            " function of it: wb.grad(f)(S), where f may take S as an argument."
+            f"theano.sparse.{kind}: symbols of sparse matrices are not known."
+            f" {NO_SYMBOLS}"
         )
 
     refuse.__name__ = kind
