@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     from workbench.overrides.override import override
     from workbench.overrides.patterns import pattern
     from workbench.overrides.subgraphs import subgraph
+    from workbench.rewrite.check import rewrite_rule
+    from workbench.rewrite.driver import simplify
     from workbench.session import Session
     from workbench.symbolic import (
         Function,
@@ -115,6 +117,7 @@ __all__ = [
     "patterns",
     "plots",
     "register_gradient",
+    "rewrite_rule",
     "rules",
     "scalar",
     "scalars",
@@ -122,6 +125,7 @@ __all__ = [
     "scope",
     "shared",
     "show",
+    "simplify",
     "stop_gradient",
     "subgraph",
     "tensor",
@@ -171,11 +175,13 @@ _LATER = {
     "override": "workbench.overrides.override",
     "pattern": "workbench.overrides.patterns",
     "register_gradient": "workbench.custom.registry",
+    "rewrite_rule": "workbench.rewrite.check",
     "scalar": "workbench.symbolic",
     "scalars": "workbench.symbolic",
     "scan": "workbench.control_flow.scan",
     "shared": "workbench.symbolic",
     "show": "workbench.jupyter",
+    "simplify": "workbench.rewrite.driver",
     "subgraph": "workbench.overrides.subgraphs",
     "tensor": "workbench.symbolic",
     "until": "workbench.control_flow.signature",

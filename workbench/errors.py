@@ -17,6 +17,7 @@ WorkbenchError
 ├── NonScalarOutputError    (ValueError)   a gradient of more than one number
 ├── OverrideError           (ValueError)   an override that cannot apply
 │   └── ExpressionError                    a rule's text that is refused
+├── RewriteError            (ValueError)   a rewrite rule that is wrong
 ├── ConvergenceError        (RuntimeError) a solver that did not converge
 ├── GradientError           (ArithmeticError)  a check found a wrong gradient
 ├── SnapshotError           (ValueError)   saved data that cannot be read
@@ -59,6 +60,7 @@ __all__ = [
     "NullTypeGradError",
     "OverrideError",
     "RegistrationError",
+    "RewriteError",
     "ShapeError",
     "SnapshotError",
     "TraceError",
@@ -150,6 +152,10 @@ class OverrideError(WorkbenchError, ValueError):
 
 class ExpressionError(OverrideError):
     """The text of an override's rule is refused; the message says where and why."""
+
+
+class RewriteError(WorkbenchError, ValueError):
+    """A rewrite rule that is wrong, or rules that undo each other without end."""
 
 
 class ConvergenceError(WorkbenchError, RuntimeError):

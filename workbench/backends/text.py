@@ -18,7 +18,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.autodiff.deferred import is_single
-from workbench.backends.spelling import (
+from workbench.core import dims
+from workbench.core.deferred import DeferredOp, OperandLength, operand_shape
+from workbench.core.dims import Dim, has_dim, is_same_shape
+from workbench.core.graph import Graph
+from workbench.core.op import Lowering, Op
+from workbench.core.schedule import Schedule
+from workbench.core.spelling import (
     ATOM,
     OPERATOR,
     Code,
@@ -29,12 +35,6 @@ from workbench.backends.spelling import (
     format_literal,
     libraries_of,
 )
-from workbench.core import dims
-from workbench.core.deferred import DeferredOp, OperandLength, operand_shape
-from workbench.core.dims import Dim, has_dim, is_same_shape
-from workbench.core.graph import Graph
-from workbench.core.op import Lowering, Op
-from workbench.core.schedule import Schedule
 from workbench.core.tensor import Tensor
 from workbench.core.types import spec_of
 from workbench.ops.define import ITEM, count_outputs, output_values

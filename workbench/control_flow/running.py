@@ -17,11 +17,11 @@ import numpy as np
 
 from workbench.autodiff.higher_order import is_draw
 from workbench.backends.numpy import Function
-from workbench.backends.spelling import operator_of
 from workbench.control_flow.loop import Loop
 from workbench.core import blame, dims, types
 from workbench.core.graph import Graph
 from workbench.core.source import Context
+from workbench.core.spelling import operator_of
 from workbench.core.tensor import Tensor
 from workbench.core.types import Array
 from workbench.errors import ShapeError

@@ -90,6 +90,9 @@ class Graph:
         What it computes; constants where an output depends on no input.
     caught
         The arrays that a recorded function has read, by their ids.
+    steps
+        What :func:`workbench.simplify` did to reach it, each with the rule, what stood
+        there before and after, and the whole program at that point.
 
     Examples
     --------
@@ -134,6 +137,7 @@ class Graph:
         self.lowered: dict[str, Any] = {}
         #: The integer arguments of the function that it was traced from, if any.
         self.integers: Integers | None = None
+        self.steps: Sequence[Any] = ()
 
     @property
     def tree(self) -> tree.Tree:

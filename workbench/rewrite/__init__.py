@@ -1,1 +1,7 @@
-"""Patterns (`forms.py`), and what finds them in a program (`patterns.py`)."""
+"""Programs rewritten: rules, what applies them, and the search for patterns.
+
+A pattern is recorded as graphs (`forms.py`) and found in a program (`patterns.py`); a
+rule puts something else in its place (`rule.py`). The rules stand in two tables,
+`exact_rules.py` and `stable_rules.py`; `check.py` tries those of users on numbers.
+`driver.py` applies them to a program and keeps each step, which `text.py` writes.
+"""

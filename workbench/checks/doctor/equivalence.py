@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.autodiff import reverse
-from workbench.backends.spelling import fill_names
 from workbench.checks.doctor.case import WIDER, WIDEST, Case, is_finite
 from workbench.checks.doctor.finding import Fix
 from workbench.checks.doctor.spelling import (
@@ -33,6 +32,7 @@ from workbench.checks.doctor.spelling import (
     to_expression,
 )
 from workbench.core import hooks, types, walk
+from workbench.core.spelling import fill_names
 from workbench.core.tensor import Tensor, make_leaf, value_of
 from workbench.errors import WorkbenchError
 from workbench.ops.indexing import as_index

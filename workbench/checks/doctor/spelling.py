@@ -14,7 +14,8 @@ from itertools import islice
 from types import CodeType, ModuleType
 from typing import Any
 
-from workbench.backends.spelling import (
+from workbench.core import source
+from workbench.core.spelling import (
     ATOM,
     Expression,
     add_brackets,
@@ -22,7 +23,6 @@ from workbench.backends.spelling import (
     fill_template,
     parse_code,
 )
-from workbench.core import source
 from workbench.core.tensor import Tensor
 
 #: A longer operand would make a line too long to copy.

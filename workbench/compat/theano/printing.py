@@ -6,11 +6,11 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from workbench.backends.spelling import operator_of
 from workbench.compat.theano.op import Apply, Op
 from workbench.compat.theano.types import as_tensor_variable
 from workbench.core import types, walk
 from workbench.core.graph import Graph
+from workbench.core.spelling import operator_of
 from workbench.core.tensor import IDENTITY, Tensor
 from workbench.core.types import ArrayLike
 from workbench.errors import UsageError

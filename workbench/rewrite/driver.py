@@ -1,0 +1,521 @@
+"""Rules applied to a program, from its inputs to its outputs, each step on record.
+
+A node is looked at once its operands are in their last form, so whatever a rule could
+see below is settled. What takes its place is built and looked at in the same way. The
+time is linear in the program; no recursion, however deep it is.
+
+Equal nodes become one, and what depends on constants alone is computed: the steps
+``"equal nodes"`` and ``"constants"``.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from workbench.core import deferred, dims, types, walk
+from workbench.core.deferred import DeferredOp
+from workbench.core.graph import Graph
+from workbench.core.infer import infer_with_facts
+from workbench.core.tensor import (
+    IDENTITY,
+    MaskedTensor,
+    Tensor,
+    value_of,
+)
+from workbench.errors import RewriteError, UsageError
+from workbench.rewrite import exact_rules, stable_rules
+from workbench.rewrite.rule import (
+    GROUPS,
+    RULES,
+    Replacement,
+    Rule,
+    operand_kinds,
+    record_replacement,
+)
+from workbench.rewrite.text import format_node
+
+#: The tables, which fill `RULES` as they load.
+TABLES = (exact_rules, stable_rules)
+#: The steps that no rule of a table makes.
+CONSTANTS = "constants"
+MERGE = "equal nodes"
+#: Larger results of constants are not computed ahead: the program would hold them.
+MOST_FOLDED = 10_000
+#: As many rewrites may follow from one another at one node of a program.
+MOST_REWRITES = 10_000
+
+
+class Step(NamedTuple):
+    """One rewrite: which rule, what stood there, and what stands there now.
+
+    Attributes
+    ----------
+    number
+        Its place among the steps, from 1.
+    rule
+        The rule, or None of the steps ``"constants"`` and ``"equal nodes"``.
+    name
+        The name of the rule, or of the step.
+    before
+        The node that was replaced.
+    after
+        What took its place: a node, or a constant.
+    replay
+        Rewrites the program again, as far as it is told.
+    """
+
+    number: int
+    name: str
+    rule: Rule | None
+    before: Tensor
+    after: Any
+    replay: _Replay
+
+    @property
+    def site(self) -> tuple[str, int] | None:
+        """The file and line of the rule; None of what no rule of a table does."""
+        return None if self.rule is None else self.rule.site
+
+    @property
+    def graph(self) -> Graph:
+        """The whole program after this step."""
+        return self.replay.run(self.number)
+
+    def svg(self) -> str:
+        """Return the whole program after this step as a picture."""
+        return self.graph.svg()
+
+    def __str__(self) -> str:
+        before = format_node(self.before)
+        return f"{self.number}. {self.name}: {before} → {format_node(self.after)}"
+
+    def __repr__(self) -> str:
+        return f"<Step {self}>"
+
+
+class _Replay(NamedTuple):
+    """A program and the rules that were applied to it."""
+
+    program: Graph
+    rules: tuple[Rule, ...]
+    switched_off: frozenset[str]
+
+    def run(self, limit: int | None = None) -> Graph:
+        """Rewrite the program, with no more than so many steps."""
+        return _Driver(self, limit).run()
+
+
+class _Frame:
+    """A replacement whose nodes are settled one after the other."""
+
+    def __init__(
+        self, rule: Rule, before: Tensor, nodes: Sequence[Tensor], after: Any
+    ) -> None:
+        self.rule = rule
+        self.before = before
+        self.after = after
+        self.nodes = iter(nodes)
+        self.new: dict[int, Any] = {}
+        #: The node that is being settled.
+        self.current: Tensor | None = None
+
+
+class _Driver:
+    """One run of the rules over one program."""
+
+    def __init__(self, replay: _Replay, limit: int | None) -> None:
+        self.replay = replay
+        self.program = replay.program
+        self.limit = limit
+        off = replay.switched_off
+        self.merges = MERGE not in off
+        self.folds = CONSTANTS not in off
+        self.rules: dict[str, list[Rule]] = defaultdict(list)
+        for rule in replay.rules:
+            if rule.name not in off:
+                for root in rule.roots:
+                    self.rules[root].append(rule)
+        #: Which rules may hold at a node, by its op and those of its operands.
+        self.candidates: dict[Any, list[Rule]] = {}
+        self.matchers: dict[Rule, Any] = {}
+        self.recorded: dict[Any, Graph | None] = {}
+        #: What has taken the place of each node of the program.
+        self.new: dict[int, Any] = {}
+        #: The node of each structure, and what keeps the ids in its key alive.
+        self.known: dict[Any, Tensor] = {}
+        self.steps: list[Step] = []
+        self.leaves = {x.serial for x in self.program.leaves}
+        #: What depends on a leaf, or on constants alone: the rest is not ours.
+        self.own: set[int] = set(self.leaves)
+
+    def run(self) -> Graph:
+        """Return the program in its last form."""
+        for node in self.program.interior:
+            self.new[node.serial] = self._rewrite(node)
+        outputs = [_resolve(y, self.new) for y in self.program.outputs]
+        made = Graph(
+            self.program.inputs,
+            outputs,
+            self.program.captures,
+            tree=self.program.tree,
+            caught=self.program.caught,
+        )
+        made.steps = tuple(self.steps)
+        return made
+
+    @property
+    def is_done(self) -> bool:
+        """True if no further step is to be made."""
+        return self.limit is not None and len(self.steps) >= self.limit
+
+    def _rewrite(self, node: Tensor) -> Any:
+        """Return what a node of the program becomes."""
+        if not node.inputs:
+            return _constant_of(node)
+        inputs = tuple([_resolve(x, self.new) for x in node.inputs])
+        if node.op is IDENTITY:
+            return inputs[0]
+        tensors = [x for x in inputs if isinstance(x, Tensor)]
+        if any(x.serial not in self.own for x in tensors):
+            if not any(x.serial in self.own for x in tensors):
+                return node  # of an outer program
+        return self._settle(self._update(node, self.new))
+
+    def _settle(self, node: Tensor) -> Any:
+        """Return the last form of a node whose operands are in theirs."""
+        frames: list[_Frame] = []
+        active: dict[int, str] = {}
+        first = len(self.steps)
+        result: Any = node
+        while True:
+            result, frame = self._look_at(result, not frames)
+            if frame is not None:
+                serial = frame.before.serial
+                if serial in active or len(self.steps) - first > MOST_REWRITES:
+                    raise _loop_error(frame, frames)
+                active[serial] = frame.rule.name
+                frames.append(frame)
+            while frames:
+                frame = frames[-1]
+                if frame.current is not None:
+                    frame.new[frame.current.serial] = result
+                node_of_it = next(frame.nodes, None)
+                if node_of_it is not None:
+                    frame.current = node_of_it
+                    result = self._update(node_of_it, frame.new)
+                    break
+                frames.pop()
+                del active[frame.before.serial]
+                result = _resolve(frame.after, frame.new)
+                _pass_name(frame.before, result)
+            else:
+                return result
+
+    def _update(self, node: Tensor, new: dict[int, Any]) -> Tensor:
+        """Return a node on what its operands have become."""
+        inputs = tuple([_resolve(x, new) for x in node.inputs])
+        if any(a is not b for a, b in zip(inputs, node.inputs, strict=True)):
+            node = _copy_node(node, inputs, self.new)
+        self.own.add(node.serial)
+        return node
+
+    def _look_at(self, node: Tensor, logs: bool) -> tuple[Any, _Frame | None]:
+        """Return what a node is the same as, and the replacement of it, if there is.
+
+        A replacement's own nodes that are equal to others become these without a step.
+        """
+        if self.is_done and logs:
+            return node, None
+        if self.folds and not self.is_done and (value := _fold(node)) is not None:
+            self._log(CONSTANTS, None, node, value)
+            return value, None
+        if self.merges and (key := _structure_of(node)) is not None:
+            equal = self.known.setdefault(key, node)
+            if equal is not node:
+                if logs:
+                    self._log(MERGE, None, node, equal)
+                _pass_name(node, equal)
+                return equal, None
+        if self.is_done or isinstance(types.spec_of(node), tuple):
+            return node, None
+        return node, self._find_replacement(node)
+
+    def _find_replacement(self, node: Tensor) -> _Frame | None:
+        """Return what the first rule that holds at a node puts in its place."""
+        rules = self.rules.get(node.op.name)
+        if not rules or type(node.op) is DeferredOp:
+            return None
+        kinds = operand_kinds(node)
+        key = (node.op.name, kinds)
+        candidates = self.candidates.get(key)
+        if candidates is None:
+            candidates = [rule for rule in rules if rule.may_hold(kinds)]
+            self.candidates[key] = candidates
+        for rule in candidates:
+            found = rule.propose(node, self.matchers)
+            if found is not None:
+                frame = self._build(rule, node, found)
+                if frame is not None:
+                    self._log(rule.name, rule, node, frame.after)
+                    return frame
+        return None
+
+    def _build(self, rule: Rule, node: Tensor, found: Replacement) -> _Frame | None:
+        """Return a replacement as nodes; None where it changes a shape or a dtype."""
+        specs = [types.spec_of(x) for x in found.operands]
+        program = record_replacement(rule, found, specs, self.recorded)
+        if program is None or len(program.outputs) != 1:
+            return None
+        new: dict[int, Any] = {
+            x.serial: y for x, y in zip(program.leaves, found.operands, strict=True)
+        }
+        nodes = []
+        for x in program.interior:
+            inputs = tuple([_resolve(a, new) for a in x.inputs])
+            if x.op is IDENTITY:
+                new[x.serial] = inputs[0] if inputs else _constant_of(x)
+                continue
+            new[x.serial] = made = _make_node(x, inputs, node)
+            nodes.append(made)
+        after = _resolve(program.outputs[0], new)
+        if not _has_same_spec(types.spec_of(after), types.spec_of(node)):
+            return None
+        return _Frame(rule, node, nodes, after)
+
+    def _log(self, name: str, rule: Rule | None, before: Tensor, after: Any) -> None:
+        number = len(self.steps) + 1
+        self.steps.append(Step(number, name, rule, before, after, self.replay))
+
+
+def _resolve(x: Any, new: dict[int, Any]) -> Any:
+    return new.get(x.serial, x) if isinstance(x, Tensor) else x
+
+
+def _constant_of(node: Tensor) -> Any:
+    """Return the value of a constant of a program, else the node."""
+    value = node._value
+    if node.op is IDENTITY and value is not None and node.name is None:
+        return value
+    return node
+
+
+def _copy_node(node: Tensor, inputs: tuple[Any, ...], new: dict[int, Any]) -> Tensor:
+    """Return a node on other operands, without a value."""
+    made = walk.copy_node(node, inputs, tuple(map(value_of, inputs)), None)
+    origin = node.origin
+    if origin is not None:
+        forward = new.get(origin.forward.serial)
+        if isinstance(forward, Tensor):
+            made.origin = origin._replace(forward=forward)
+    return made
+
+
+def _make_node(x: Tensor, inputs: tuple[Any, ...], place: Tensor) -> Tensor:
+    """Return a node of a replacement, on the line of what it replaces."""
+    masked = any(isinstance(y, MaskedTensor) for y in inputs)
+    kind = MaskedTensor if masked else Tensor
+    args = tuple(map(value_of, inputs))
+    made = kind(
+        x.op, inputs, args, x.params, None, place.code, place.lasti, place.context
+    )
+    spec = types.spec_of(x)
+    if dims.has_dim(spec.shape if isinstance(spec, types.Spec) else spec):
+        made.spec, facts = infer_with_facts(x.op, inputs, x.params)
+        if facts is not None:
+            deferred.set_lengths(made, facts)
+    else:
+        made.spec = spec
+    if place.origin is not None:
+        made.origin = place.origin
+    return made
+
+
+def _pass_name(before: Tensor, after: Any) -> None:
+    """Give what takes the place of a node its name, if it has none and is new."""
+    if isinstance(after, Tensor) and after.inputs and after._value is None:
+        if before.name is not None and after.name is None:
+            after.name = before.name
+
+
+def _has_same_spec(a: Any, b: Any) -> bool:
+    return (
+        isinstance(a, types.Spec)
+        and isinstance(b, types.Spec)
+        and a.dtype == b.dtype
+        and a.weak == b.weak
+        and dims.is_same_shape(a.shape, b.shape)
+    )
+
+
+# Equal nodes, and nodes of constants
+
+#: The types of settings that are told by their values.
+_PLAIN = (int, float, complex, str, bool, type(None), np.dtype, type, np.generic)
+
+
+def _structure_of(node: Tensor) -> Any:
+    """Return the op, operands and settings of a node; None where it stays alone.
+
+    So do ops of users, and those with settings that are no numbers or names: a draw
+    of random numbers is another one each time.
+    """
+    if node.op.custom or type(node.op) is DeferredOp:
+        return None
+    parts: list[Any] = [node.op, type(node)]
+    for x in node.inputs:
+        parts.append(x.serial if isinstance(x, Tensor) else _key_of_constant(x))
+    for name, x in node.params.items():
+        key = _key_of_setting(x)
+        if key is None:
+            return None
+        parts.append((name, key))
+    return tuple(parts)
+
+
+def _key_of_constant(x: Any) -> Any:
+    if type(x) in types.WEAK_TYPES:
+        return (type(x), repr(x))
+    if isinstance(x, np.generic) or (isinstance(x, np.ndarray) and x.size < 9):
+        if x.dtype != object:
+            return (type(x), x.dtype.str, x.shape, x.tobytes())
+    return ("id", id(x))
+
+
+def _key_of_setting(x: Any) -> Any:
+    if isinstance(x, tuple):
+        keys = tuple(map(_key_of_setting, x))
+        return None if None in keys else ("tuple", keys)
+    if isinstance(x, slice):
+        keys = tuple(map(_key_of_setting, (x.start, x.stop, x.step)))
+        return None if None in keys else ("slice", keys)
+    if isinstance(x, _PLAIN) or x is Ellipsis:
+        return (type(x), repr(x))
+    return None
+
+
+def _fold(node: Tensor) -> Any:
+    """Return the value of a node of constants alone; None where it is none."""
+    if node.op.custom or node.op.graphs is not None or _structure_of(node) is None:
+        return None
+    if not node.inputs or any(isinstance(x, Tensor) for x in node.inputs):
+        return None
+    spec = types.spec_of(node)
+    if not isinstance(spec, types.Spec) or not all(
+        isinstance(n, int) for n in spec.shape
+    ):
+        return None
+    if np.prod(spec.shape, dtype=float) > MOST_FOLDED:
+        return None
+    try:
+        with np.errstate(all="ignore"):
+            value = node.op.compute(*node.inputs, **node.params)
+    except Exception:  # the program itself says so when it runs
+        return None
+    if spec.weak:
+        return value if types.is_weak(value) else None
+    if types.is_weak(value) and spec.shape == ():
+        value = spec.dtype.type(value)
+    return value if _has_same_spec(types.spec_of(value), spec) else None
+
+
+# What users call
+
+
+def simplify(
+    graph: Graph,
+    rules: Iterable[Rule] = (),
+    *,
+    without: Collection[str] = (),
+    fast: bool = False,
+    limit: int | None = None,
+) -> Graph:
+    """Return a graph that computes the same in fewer or safer steps.
+
+    The result carries what was done: ``graph.steps``, each with its rule, what stood
+    there before and after, and the whole program at that point.
+
+    Parameters
+    ----------
+    graph
+        The program; it stays as it is.
+    rules
+        Rules of your own (:func:`workbench.rewrite_rule`), tried before those of
+        the tables.
+    without
+        The names of rules that are switched off; ``"equal nodes"`` and
+        ``"constants"`` too.
+    fast
+        Use the rules of the group ``fast`` as well, which may move NaN and infinity.
+    limit
+        Stop after so many steps.
+
+    Returns
+    -------
+    The program in its last form: a :class:`workbench.Graph` on the same inputs.
+
+    Raises
+    ------
+    UsageError
+        If no rule has a name that is switched off.
+    RewriteError
+        If two rules undo each other without end.
+
+    Notes
+    -----
+    Nodes are rewritten one by one from the inputs on, in time linear in the program.
+    Rules of the group ``simplify`` keep every value, NaN and infinity among them, but
+    for what their notes say; those of the group ``stabilise`` put a finite value where
+    the plain form overflows or loses digits.
+
+    Examples
+    --------
+    >>> import workbench as wb
+    >>> x = wb.scalar("x")
+    >>> graph = wb.simplify(wb.Graph([x], [wb.grad(x * x + x - 2, x)]))
+    >>> for step in graph.steps:
+    ...     print(step)
+    1. x plus x: ...
+    """
+    if not isinstance(graph, Graph):
+        raise UsageError(
+            f"simplify takes a Graph, not {type(graph).__name__}. Write"
+            " wb.simplify(wb.trace(f)(*args)) or wb.simplify(wb.Graph([x], [y]))."
+        )
+    own = tuple(rules)
+    for one in own:
+        if not isinstance(one, Rule):
+            raise UsageError(
+                f"{one!r} is not a rewrite rule. Make one: wb.rewrite_rule('mine',"
+                " lambda x: x + x, lambda x: 2 * x)."
+            )
+    groups = (*GROUPS, "fast") if fast else GROUPS
+    table = [r for group in groups for r in RULES.values() if r.group == group]
+    known = {CONSTANTS, MERGE, *RULES, *[r.name for r in own]}
+    if isinstance(without, str):
+        without = (without,)
+    for name in without:
+        if name not in known:
+            raise UsageError(
+                f"without: no rewrite rule is called {name!r}. There are"
+                f" {', '.join(sorted(known))}."
+            )
+    return _Replay(graph, (*own, *table), frozenset(without)).run(limit)
+
+
+def _loop_error(frame: _Frame, frames: Sequence[_Frame]) -> RewriteError:
+    """Return the error of rules that undo each other without end."""
+    names = list(dict.fromkeys(f.rule.name for f in (*frames[-3:], frame)))
+    what = " and ".join(repr(name) for name in names)
+    if len(names) == 1:
+        return RewriteError(
+            f"the rewrite rule {what} holds for its own result, without end. Let its"
+            " right side be no match of its left side, or give it a condition (when=)."
+        )
+    return RewriteError(
+        f"the rewrite rules {what} undo each other without end, at"
+        f" {format_node(frame.before)}. Switch one of them off: without=[...]."
+    )

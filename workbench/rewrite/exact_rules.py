@@ -1,0 +1,132 @@
+"""Rules that make a program smaller and leave its values where they are.
+
+Each holds for all numbers, NaN and infinity among them; a note says where the sign of a
+zero or the last digit may change. Rules that would move a NaN or an infinity, as
+``x * 0`` to ``0``, are not here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from workbench.core import dims, types
+from workbench.core.tensor import Tensor
+from workbench.rewrite.rule import Replacement, node_rule, rule
+
+ZERO = "The sign of a zero may change."
+
+
+def _is_float(bound: Any) -> bool:
+    """Return whether all wildcards stand for floats or complex numbers."""
+    return all(types.spec_of(x).dtype.kind in "fc" for x in bound.values())
+
+
+def _is_real(bound: Any) -> bool:
+    """Return whether all wildcards stand for real floats."""
+    return all(types.spec_of(x).dtype.kind == "f" for x in bound.values())
+
+
+# Neutral numbers
+
+rule("one times x", "1 * x", "x", group="simplify")
+rule("x over one", "x / 1", "x", group="simplify")
+rule("x plus zero", "x + 0", "x", group="simplify", note=ZERO)
+rule("x minus zero", "x - 0", "x", group="simplify")
+rule("zero minus x", "0 - x", "-x", group="simplify", note=ZERO)
+rule("minus one times x", "-1 * x", "-x", group="simplify")
+rule("x over minus one", "x / -1", "-x", group="simplify")
+rule("exact zero times x", "mul0(0, x)", "zeros_like(x)", group="simplify")
+rule("power one", "x**1", "x", group="simplify")
+rule("power zero", "x**0", "ones_like(x)", group="simplify")
+rule("power two", "x**2", "x * x", group="simplify",
+    note="The last digit may change.")  # fmt: skip
+rule("positive", "+x", "x", group="simplify")
+
+# Signs
+
+rule("double negative", "-(-x)", "x", group="simplify")
+rule("minus a negative", "x - -y", "x + y", group="simplify")
+rule("plus a negative", "x + -y", "x - y", group="simplify")
+rule("product of negatives", "-x * -y", "x * y", group="simplify")
+rule("quotient of negatives", "-x / -y", "x / y", group="simplify")
+rule("negative of a difference", "-(x - y)", "y - x", group="simplify", note=ZERO)
+rule("size of a negative", "abs(-x)", "abs(x)", group="simplify")
+rule("size of a size", "abs(abs(x))", "abs(x)", group="simplify", when=_is_real)
+rule("square of a negative", "square(-x)", "square(x)", group="simplify")
+
+# Sums of the same
+
+rule("x plus x", "x + x", "2 * x", group="simplify", when=_is_float)
+rule("two x plus x", "2 * x + x", "3 * x", group="simplify", when=_is_float)
+
+# Choices between the same
+
+rule("greater of the same", "maximum(x, x)", "x", group="simplify")
+rule("smaller of the same", "minimum(x, x)", "x", group="simplify")
+rule("either way the same", "where(c, x, x)", "x", group="simplify")
+rule("conjugate twice", "conj(conj(x))", "x", group="simplify")
+rule("reciprocal twice", "reciprocal(reciprocal(x))", "x", group="fast",
+    note="Where 1/x overflows or underflows, NaN and infinity move.")  # fmt: skip
+
+# Shapes
+
+
+def _keeps_shape(node: Tensor) -> bool:
+    """Return whether a node has the shape and dtype of its first operand."""
+    a, b = types.spec_of(node), types.spec_of(node.inputs[0])
+    return (
+        isinstance(a, types.Spec)
+        and isinstance(b, types.Spec)
+        and a.dtype == b.dtype
+        and a.weak == b.weak
+        and dims.is_same_shape(a.shape, b.shape)
+    )
+
+
+@node_rule("shape it has", "reshape broadcast_to", "reshape(x, x.shape)", "x",
+    group="simplify")  # fmt: skip
+def keep_shape(node: Tensor) -> Replacement | None:
+    """Take a reshape or a broadcast to the shape that the operand has out."""
+    return Replacement((node.inputs[0],), _same) if _keeps_shape(node) else None
+
+
+@node_rule("dtype it has", "astype", "x.astype(x.dtype)", "x", group="simplify")
+def keep_dtype(node: Tensor) -> Replacement | None:
+    """Take a cast to the dtype that the operand has out."""
+    return Replacement((node.inputs[0],), _same) if _keeps_shape(node) else None
+
+
+@node_rule("reshape of a reshape", "reshape", "reshape(reshape(x, a), b)",
+    "reshape(x, b)", group="simplify")  # fmt: skip
+def join_reshapes(node: Tensor) -> Replacement | None:
+    """Reshape once in place of twice."""
+    inner = node.inputs[0]
+    if not isinstance(inner, Tensor) or inner.op.name != "reshape":
+        return None
+    shape = node.shape
+    if len(inner.inputs) != 1 or not all(isinstance(n, int) for n in shape):
+        return None
+    return Replacement(inner.inputs, lambda x: np.reshape(x, shape), shape)
+
+
+@node_rule("transpose of a transpose", "transpose", "transpose(transpose(x, p), q)",
+    "transpose(x, p[q])", group="simplify")  # fmt: skip
+def join_transposes(node: Tensor) -> Replacement | None:
+    """Transpose once in place of twice; not at all where the two undo each other."""
+    inner = node.inputs[0]
+    if not isinstance(inner, Tensor) or inner.op.name != "transpose":
+        return None
+    rank = len(node.shape)
+    backwards = tuple(range(rank))[::-1]
+    first = inner.params.get("axes") or backwards
+    second = node.params.get("axes") or backwards
+    axes = tuple(first[k % rank] % rank for k in second)
+    if axes == tuple(range(rank)):
+        return Replacement(inner.inputs, _same)
+    return Replacement(inner.inputs, lambda x: np.transpose(x, axes), axes)
+
+
+def _same(x: Any) -> Any:
+    return x

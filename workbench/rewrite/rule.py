@@ -1,0 +1,404 @@
+"""A rewrite rule: what stands in a program, and what computes the same in its place.
+
+A rule is a pair of expressions in the same wildcards, or a function of a node. Both are
+recorded for the shapes and dtypes at hand; the matcher is that of patterns
+(`patterns.py`). The tables stand in `exact_rules.py` and `stable_rules.py`.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+import textwrap
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from workbench.core import types
+from workbench.core.graph import Graph
+from workbench.core.tensor import Tensor
+from workbench.core.trace import record
+from workbench.errors import RewriteError
+from workbench.ops.define import RULE_NAMES
+from workbench.rewrite.forms import (
+    Form,
+    Forms,
+    make_spec,
+    name_wildcards,
+    own_inputs,
+    skip_identities,
+)
+from workbench.rewrite.patterns import COMMUTATIVE, Exact, Search
+
+#: The groups of rules, in the order in which their rules are tried at a node.
+GROUPS = ("stabilise", "simplify")
+
+
+#: What an operand is to a rule: the name of its op, a number, or None for neither.
+Kind = str | complex | None
+
+
+class Everything:
+    """A set of serials that holds all: any node may be part of a match."""
+
+    def __contains__(self, serial: object) -> bool:
+        return True
+
+    def __iter__(self) -> Any:
+        return iter(())
+
+    def __len__(self) -> int:
+        return sys.maxsize
+
+
+class Replacement(NamedTuple):
+    """What takes the place of a node: a function of some operands.
+
+    Attributes
+    ----------
+    operands
+        Values of the program, or constants.
+    build
+        A function of as many arrays, in plain NumPy.
+    key
+        What ``build`` depends on besides the rule and the specs of its operands.
+    """
+
+    operands: tuple[Any, ...]
+    build: Callable[..., Any]
+    key: Hashable = None
+
+
+class Rule:
+    """A named pair of expressions, or a function of a node, that compute the same.
+
+    Attributes
+    ----------
+    name
+        What users type to switch it off.
+    group
+        The table it is from, or ``"user"``.
+    lhs, rhs
+        Both sides as text.
+    note
+        How the result may differ; empty where it is the same to the last digit.
+    site
+        The file and the line where it is written.
+    """
+
+    def __init__(
+        self, name: str, group: str, lhs: str, rhs: str, note: str, depth: int = 2
+    ) -> None:
+        self.name = name
+        self.group = group
+        self.lhs = lhs
+        self.rhs = rhs
+        self.note = note
+        frame = sys._getframe(depth)
+        self.site = (frame.f_code.co_filename, frame.f_lineno)
+
+    @property
+    def roots(self) -> set[str]:
+        """The names of the ops at which it may hold."""
+        raise NotImplementedError
+
+    def may_hold(self, kinds: tuple[Kind, ...]) -> bool:
+        """Return whether it may hold at a node whose operands are of these ops."""
+        return True
+
+    def propose(self, node: Tensor, matchers: dict[Rule, Any]) -> Replacement | None:
+        """Return what may take the place of a node, or None.
+
+        ``matchers`` holds what the rules know of the program of this run.
+        """
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"<rewrite rule {self.name!r}: {self.lhs} → {self.rhs}>"
+
+
+Side = Callable[..., Any]
+Condition = Callable[[Mapping[str, Any]], bool]
+
+
+class PairRule(Rule):
+    """A rule made of two functions of the same wildcards."""
+
+    def __init__(
+        self,
+        name: str,
+        left: Side,
+        right: Side,
+        *,
+        when: Condition | None = None,
+        group: str = "user",
+        lhs: str = "",
+        rhs: str = "",
+        note: str = "",
+        depth: int = 2,
+    ) -> None:
+        super().__init__(
+            name,
+            group,
+            lhs or _source_of(left),
+            rhs or _source_of(right),
+            note,
+            depth + 1,
+        )
+        self.left = left
+        self.right = right
+        self.when = when
+
+    @cached_property
+    def pattern(self) -> Forms:
+        """The left side, as what the matcher takes."""
+        return Forms(self.left, f"of the rewrite rule {self.name!r}")
+
+    @cached_property
+    def forms(self) -> list[Form]:
+        """One form of each structure that the left side has."""
+        found: dict[Any, Form] = {}
+        for kind in ((1, "f"), (2, "f"), (3, "f"), (0, "f"), (1, "b"), (1, "i")):
+            form = self.pattern.record_form([make_spec(kind)] * len(self.pattern.names))
+            if form is not None and not form.unread:
+                found.setdefault(form.structure, form)
+        return list(found.values())
+
+    @cached_property
+    def roots(self) -> set[str]:
+        """The names of the ops at which it may hold."""
+        return {form.root.op.name for form in self.forms}
+
+    def may_hold(self, kinds: tuple[Kind, ...]) -> bool:
+        """Return whether it may hold at a node whose operands are of these ops."""
+        return any(_fits_kinds(form, kinds) for form in self.forms)
+
+    def propose(self, node: Tensor, matchers: dict[Rule, Any]) -> Replacement | None:
+        """Return what may take the place of a node, or None."""
+        known = matchers.get(self)
+        if known is None:
+            allowed = Everything()
+            known = matchers[self] = (
+                [
+                    Search(form, allowed, self.pattern.text, exact=False)
+                    for form in self.forms
+                ],
+                Exact(self.pattern, allowed),
+            )
+        searches, exact = known
+        last = exact.match_last(node)  # most matches are of the shapes of the last
+        if last is not None and self._holds(last.bound):
+            return Replacement(last.bound, self.right)
+        for search in searches:
+            root = search.form.root
+            if root.op.name != node.op.name or not search.fits(root, node):
+                continue
+            for binding in search.bindings(node):
+                bound = tuple([binding[x.serial] for x in search.form.leaves])
+                if exact.match(node, bound) is not None and self._holds(bound):
+                    return Replacement(bound, self.right)
+        return None
+
+    def _holds(self, bound: Sequence[Any]) -> bool:
+        """Return whether the condition holds for what the wildcards stand for."""
+        return self.when is None or self.when(name_wildcards(self.pattern.names, bound))
+
+
+class NodeRule(Rule):
+    """A rule that is a function of a node, which returns its replacement or None."""
+
+    def __init__(
+        self,
+        name: str,
+        ops: str,
+        function: Callable[[Tensor], Replacement | None],
+        *,
+        group: str,
+        lhs: str,
+        rhs: str,
+        note: str,
+    ) -> None:
+        super().__init__(name, group, lhs, rhs, note)
+        self.function = function
+        self._roots = set(ops.split())
+        code = function.__code__
+        self.site = (code.co_filename, code.co_firstlineno)
+
+    @property
+    def roots(self) -> set[str]:
+        """The names of the ops at which it may hold."""
+        return self._roots
+
+    def propose(self, node: Tensor, matchers: dict[Rule, Any]) -> Replacement | None:
+        """Return what may take the place of a node, or None."""
+        return self.function(node)
+
+
+#: Every rule of the tables by its name, in the order of the tables.
+RULES: dict[str, Rule] = {}
+
+
+def rule(
+    name: str,
+    lhs: str,
+    rhs: str,
+    *,
+    group: str,
+    when: Condition | None = None,
+    note: str = "",
+) -> None:
+    """Add a row to a table of rules: two expressions in the same wildcards.
+
+    The wildcards are the names that the left side has and NumPy has not.
+    """
+    names = [x for x in _names_in(lhs) if x not in RULE_NAMES and not hasattr(np, x)]
+    head = f"lambda {', '.join(names)}: "
+    scope = dict(RULE_NAMES)
+    for used in (*_names_in(lhs), *_names_in(rhs)):
+        if used not in names and used not in scope:
+            scope[used] = getattr(np, used)
+    made = PairRule(
+        name, eval(head + lhs, scope), eval(head + rhs, scope),
+        when=when, group=group, lhs=lhs, rhs=rhs, note=note,
+    )  # fmt: skip
+    if name in RULES:
+        raise RewriteError(f"there are two rewrite rules called {name!r}.")
+    RULES[name] = made
+
+
+def node_rule(
+    name: str, ops: str, lhs: str, rhs: str, *, group: str, note: str = ""
+) -> Callable[[Callable[[Tensor], Replacement | None]], NodeRule]:
+    """Add the decorated function to a table of rules."""
+
+    def register(function: Callable[[Tensor], Replacement | None]) -> NodeRule:
+        if name in RULES:
+            raise RewriteError(f"there are two rewrite rules called {name!r}.")
+        made = NodeRule(name, ops, function, group=group, lhs=lhs, rhs=rhs, note=note)
+        RULES[name] = made
+        return made
+
+    return register
+
+
+def _names_in(code: str) -> list[str]:
+    """Return the names in an expression, in the order in which they come first."""
+    names = compile(code, "<rule>", "eval").co_names
+    return list(dict.fromkeys(names))
+
+
+def _source_of(side: Side) -> str:
+    """Return a side of a user's rule as text: a lambda's own expression, or a name."""
+    name: str = getattr(side, "__name__", repr(side))
+    try:
+        text = textwrap.dedent(inspect.getsource(side)).strip()
+    except (OSError, TypeError):
+        return name
+    for start in range(len(text)):
+        if not text.startswith("lambda", start):
+            continue
+        for end in range(len(text), start, -1):
+            try:
+                tree = ast.parse(text[start:end], mode="eval").body
+            except SyntaxError:
+                continue
+            code = getattr(side, "__code__", None)
+            if (
+                isinstance(tree, ast.Lambda)
+                and code is not None
+                and [a.arg for a in tree.args.args]
+                == list(code.co_varnames[: code.co_argcount])
+            ):
+                if _same_code(ast.unparse(tree), code):
+                    return ast.unparse(tree.body)
+            break
+    return name
+
+
+def _same_code(text: str, code: Any) -> bool:
+    """Return whether the text of a lambda compiles to this code."""
+    try:
+        made = eval(text, {}).__code__
+    except Exception:
+        return False
+    same: bool = made.co_code == code.co_code and made.co_consts == code.co_consts
+    return same
+
+
+def operand_kinds(node: Tensor) -> tuple[Kind, ...]:
+    """Return what the operands of a node are to a rule, and last if two are one.
+
+    The rules that hold at a node are looked up by this, so that most are never tried.
+    """
+    kinds: list[Kind] = []
+    inputs = [skip_identities(x) for x in node.inputs]
+    for x in inputs:
+        if isinstance(x, Tensor):
+            kinds.append(x.op.name)
+        else:
+            kinds.append(_number_of(x))
+    same = len(inputs) > 1 and inputs[-1] is inputs[-2]
+    return (*kinds, "same" if same else "other")
+
+
+def _number_of(x: Any) -> complex | None:
+    if type(x) in types.WEAK_TYPES or (
+        isinstance(x, (np.number, np.ndarray)) and x.shape == () and x.dtype != object
+    ):
+        return complex(x)
+    return None
+
+
+def _fits_kinds(form: Form, kinds: Sequence[Kind]) -> bool:
+    """Return whether the operands of a form's last op may be of these kinds."""
+    wild = {x.serial for x in form.leaves}
+    inputs = own_inputs(form.root)
+    if len(inputs) != len(kinds) - 1:
+        return False
+    if len(inputs) > 1 and inputs[-1] is inputs[-2] and kinds[-1] == "other":
+        return False
+    orders = [tuple(zip(inputs, kinds, strict=False))]
+    if form.root.op.name in COMMUTATIVE:
+        orders.append(tuple(zip(inputs[::-1], kinds, strict=False)))
+    return any(all(_fits_kind(x, kind, wild) for x, kind in order) for order in orders)
+
+
+def _fits_kind(x: Any, kind: Kind, wild: Collection[int]) -> bool:
+    """Return whether an operand of a pattern may be of a kind."""
+    if not isinstance(x, Tensor):
+        return _number_of(x) == kind
+    return x.serial in wild or x.op.name == kind
+
+
+def record_replacement(
+    rule: Rule,
+    found: Replacement,
+    specs: Sequence[Any],
+    cache: dict[Any, Graph | None],
+) -> Graph | None:
+    """Return a replacement as a program of its operands; None where it cannot be.
+
+    It is recorded once for the same shapes and dtypes, where all lengths are known.
+    """
+    known = all(
+        isinstance(s, types.Spec) and all(isinstance(n, int) for n in s.shape)
+        for s in specs
+    )
+    key = (rule, found.key, *[(s.shape, s.dtype, s.weak) for s in specs])
+    if known and key in cache:
+        return cache[key]
+    try:
+        with np.errstate(all="ignore"):
+            made = record(
+                lambda leaves: found.build(*leaves),
+                specs,
+                [f"x{i}" for i in range(len(specs))],
+            )
+    except (RewriteError, ArithmeticError, TypeError, ValueError, IndexError):
+        return None
+    if known:
+        cache[key] = made
+    return made
