@@ -28,6 +28,7 @@ from workbench.overrides.override_blocks import overrides
 if TYPE_CHECKING:
     from workbench import patterns, plots, rules
     from workbench.autodiff.checkpoint import checkpoint
+    from workbench.autodiff.expressions import write_chain_rule
     from workbench.autodiff.implicit import (
         custom_linear_solve,
         custom_root,
@@ -137,6 +138,7 @@ __all__ = [
     "vjp",
     "vmap",
     "while_loop",
+    "write_chain_rule",
 ]
 
 #: Names whose modules load when they are first used.
@@ -190,6 +192,7 @@ _LATER = {
     "vjp": "workbench.autodiff.jacobian",
     "vmap": "workbench.autodiff.vmap",
     "while_loop": "workbench.control_flow.while_loop",
+    "write_chain_rule": "workbench.autodiff.expressions",
 }
 
 #: Modules that load when first used. Those with the name of another package are not

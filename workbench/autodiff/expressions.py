@@ -12,13 +12,14 @@ from typing import Any
 
 from workbench.autodiff import deferred, derivatives
 from workbench.autodiff.derivatives import find_connected, link_results
+from workbench.autodiff.forward import push_forward
 from workbench.autodiff.grad import is_expression
 from workbench.autodiff.linear_map import MODES, LinearMap, Mode, Sweep, dtype_between
 from workbench.core import dims, hooks, source, types, walk
 from workbench.core.dims import Atom, Dim, Length, atoms_of
 from workbench.core.graph import Graph
 from workbench.core.hooks import Override, OverrideRules
-from workbench.core.tensor import IDENTITY, Tensor, next_serial, value_of
+from workbench.core.tensor import IDENTITY, Tensor, make_leaf, next_serial, value_of
 from workbench.core.trace import is_live, record
 from workbench.core.types import Spec
 from workbench.errors import ShapeError, UnknownLengthError, UsageError
@@ -239,6 +240,71 @@ def push_tangents(
         for y, t in zip(outputs.tensors, made, strict=True)
     ]
     return _nest_results(outputs, found, outputs.tensors, before, name)
+
+
+def write_chain_rule(cost: object, wrt: object, mode: str = "reverse") -> Graph:
+    """Return the derivative of one number as the chain rule writes it.
+
+    With every product with 1, and in forward mode every 0 of a constant in a sum: what
+    a walk gives before anything is simplified. :func:`workbench.simplify` goes on
+    from there, step by step.
+
+    Parameters
+    ----------
+    cost
+        The expression: one number.
+    wrt
+        The symbol; in forward mode one number too.
+    mode
+        ``"reverse"``: from the expression back to the symbol. ``"forward"``: from the
+        symbol on, as differentiating by hand does.
+
+    Returns
+    -------
+    A :class:`workbench.Graph` of the symbols of the expression.
+
+    Raises
+    ------
+    UsageError
+        If ``mode`` is neither word, or an argument is not an expression.
+    NonScalarOutputError
+        If the expression is not one number; or the symbol in forward mode.
+    DisconnectedInputError
+        If the expression does not depend on the symbol.
+
+    Examples
+    --------
+    >>> import workbench as wb
+    >>> x = wb.scalar("x")
+    >>> raw = wb.write_chain_rule(x * x + x - 2, x, mode="forward")
+    >>> for step in wb.simplify(raw).steps:
+    ...     print(step)
+    1. one times x: 1 * x → x
+    2. one times x: x * 1 → x
+    3. x plus x: x + x → 2 * x
+    4. x minus zero: 2 * x + 1 - 0 → 2 * x + 1
+    """
+    name = "write_chain_rule"
+    derivatives.check_option(name, "mode", mode, ("forward", "reverse"))
+    cost = derivatives.check_scalar(cost, name)
+    sources = derivatives.flatten_tensors(wrt, name)
+    check_reached([cost], sources.tensors, (), "raise", name)
+    leaves = [
+        x for x in walk.order_nodes([cost, *sources.tensors])
+        if x.op is IDENTITY and not x.inputs and x._value is None
+    ]  # fmt: skip
+    one = make_leaf(cost.dtype.type(1))
+    if mode == "reverse":
+        made = derivatives.pull({cost: one}, sources.tensors, name=name)
+    else:
+        for x in sources.tensors:
+            derivatives.check_scalar(x, name)
+        made = [
+            push_forward([cost], [x], [make_leaf(x.dtype.type(1))],
+                         record=True, spelled=True)[0]
+            for x in sources.tensors
+        ]  # fmt: skip
+    return Graph(leaves, list(map(derivatives.as_expression, made)))
 
 
 def jacobian(

@@ -29,6 +29,10 @@ from workbench.ops import define, gradients
 from workbench.ops.define import dtype_of, shape_of
 
 
+#: Ops that pass each tangent on as it is, or with another sign.
+SUMS = ("add", "subtract")
+
+
 def push_forward(
     outputs: Sequence[Any],
     wrt: Sequence[Tensor],
@@ -39,6 +43,7 @@ def push_forward(
     constant: Collection[int] = (),
     only: Mapping[int, Tensor] | None = None,
     nulls_pass: bool = False,
+    spelled: bool = False,
 ) -> list[Any]:
     """Return the tangents of ``outputs``, None for one that does not depend on ``wrt``.
 
@@ -59,12 +64,15 @@ def push_forward(
         are recorded all, or none.
     nulls_pass
         Return tangents that cannot be computed, in the place of an error.
+    spelled
+        Write the 0 of a constant in sums and differences, as a textbook does.
     """
     if traces.MARKED and not traces.reads_old_values():
         with traces.OldValues():
             return push_forward(
                 outputs, wrt, tangents, rules=rules, record=record,
                 constant=constant, only=only, nulls_pass=nulls_pass,
+                spelled=spelled,
             )  # fmt: skip
     rules = drop_cut_parts(rules, wrt, constant) if rules else {}
     steps = plan_steps(outputs, wrt, rules, constant, "push", only)
@@ -82,6 +90,8 @@ def push_forward(
             )
             if all(t is None for t in incoming):
                 continue
+            if spelled and node.op.name in SUMS:
+                incoming = tuple([0 if t is None else t for t in incoming])
             ends = ends_of(node)
             rule = rules.get(node.serial)
             push, inside = (

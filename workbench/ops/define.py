@@ -395,11 +395,20 @@ def _compile_rules(
         f"def push(tangents, y, inputs, params):\n{unpack}"
         f"    {', '.join(tangents)}, = tangents\n    total = None\n"
     )
-    for tangent, partial in zip(tangents, partials, strict=True):
-        if partial != "0":
+    for i, (tangent, partial) in enumerate(zip(tangents, partials, strict=True)):
+        if partial == "-1":
             push += (
                 f"    if {tangent} is not None:\n"
-                f"        term = {_write_product(partial, tangent)}\n"
+                f"        total = -{tangent} if total is None else total - {tangent}\n"
+            )
+        elif partial != "0":
+            # Each tangent stands where its operand stood: t0 * x1 + x0 * t1.
+            term = _write_product(partial, tangent)
+            if partial in names[:i]:
+                term = f"{partial} * {tangent}"
+            push += (
+                f"    if {tangent} is not None:\n"
+                f"        term = {term}\n"
                 "        total = term if total is None else total + term\n"
             )
     push += "    return total\n"

@@ -46,7 +46,7 @@ MERGE = "equal nodes"
 #: Larger results of constants are not computed ahead: the program would hold them.
 MOST_FOLDED = 10_000
 #: As many rewrites may follow from one another at one node of a program.
-MOST_REWRITES = 10_000
+MOST_REWRITES = 1_000
 
 
 class Step(NamedTuple):
@@ -120,6 +120,7 @@ class _Frame:
         self.after = after
         self.nodes = iter(nodes)
         self.new: dict[int, Any] = {}
+        self.structure = _structure_of(before) or before.serial
         #: The node that is being settled.
         self.current: Tensor | None = None
 
@@ -188,16 +189,16 @@ class _Driver:
     def _settle(self, node: Tensor) -> Any:
         """Return the last form of a node whose operands are in theirs."""
         frames: list[_Frame] = []
-        active: dict[int, str] = {}
+        #: What is being replaced: whoever meets it again goes round in a circle.
+        active: set[Any] = set()
         first = len(self.steps)
         result: Any = node
         while True:
             result, frame = self._look_at(result, not frames)
             if frame is not None:
-                serial = frame.before.serial
-                if serial in active or len(self.steps) - first > MOST_REWRITES:
+                if frame.structure in active or len(self.steps) - first > MOST_REWRITES:
                     raise _loop_error(frame, frames)
-                active[serial] = frame.rule.name
+                active.add(frame.structure)
                 frames.append(frame)
             while frames:
                 frame = frames[-1]
@@ -209,7 +210,7 @@ class _Driver:
                     result = self._update(node_of_it, frame.new)
                     break
                 frames.pop()
-                del active[frame.before.serial]
+                active.discard(frame.structure)
                 result = _resolve(frame.after, frame.new)
                 _pass_name(frame.before, result)
             else:
@@ -228,21 +229,21 @@ class _Driver:
 
         A replacement's own nodes that are equal to others become these without a step.
         """
-        if self.is_done and logs:
-            return node, None
         if self.folds and not self.is_done and (value := _fold(node)) is not None:
             self._log(CONSTANTS, None, node, value)
             return value, None
+        if not self.is_done and not isinstance(types.spec_of(node), tuple):
+            frame = self._find_replacement(node)
+            if frame is not None:
+                return node, frame
         if self.merges and (key := _structure_of(node)) is not None:
             equal = self.known.setdefault(key, node)
-            if equal is not node:
+            if equal is not node and not (logs and self.is_done):
                 if logs:
                     self._log(MERGE, None, node, equal)
                 _pass_name(node, equal)
                 return equal, None
-        if self.is_done or isinstance(types.spec_of(node), tuple):
-            return node, None
-        return node, self._find_replacement(node)
+        return node, None
 
     def _find_replacement(self, node: Tensor) -> _Frame | None:
         """Return what the first rule that holds at a node puts in its place."""

@@ -61,6 +61,21 @@ rule("square of a negative", "square(-x)", "square(x)", group="simplify")
 rule("x plus x", "x + x", "2 * x", group="simplify", when=_is_float)
 rule("two x plus x", "2 * x + x", "3 * x", group="simplify", when=_is_float)
 
+
+def _has_small_number(bound: Any) -> bool:
+    """Return whether c is a number that no overflow depends on."""
+    c = bound["c"]
+    return (
+        not isinstance(c, Tensor)
+        and types.spec_of(c).shape == ()
+        and abs(complex(c)) < 1e200
+        and types.spec_of(bound["x"]).dtype.kind in "fc"
+    )
+
+
+rule("x twice beside a number", "c + x + x", "2 * x + c", group="simplify",
+    when=_has_small_number, note="The last digit may change.")  # fmt: skip
+
 # Choices between the same
 
 rule("greater of the same", "maximum(x, x)", "x", group="simplify")
