@@ -28,7 +28,6 @@ from workbench.errors import UnknownLengthError
 from workbench.ops import define, gradients
 from workbench.ops.define import dtype_of, shape_of
 
-
 #: Ops that pass each tangent on as it is, or with another sign.
 SUMS = ("add", "subtract")
 
