@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import wraps
 from typing import Any
 
 import numpy as np
 
+from workbench.core import types
+from workbench.core.trace import record
 from workbench.errors import OverrideError, RewriteError
+from workbench.rewrite.driver import simplify
 from workbench.rewrite.rule import PairRule, Rule
 
 #: As many draws of random numbers both sides are compared on, for each rank.
@@ -37,7 +41,7 @@ def rewrite_rule(
         What it is called in the steps, and in ``without=``.
     lhs
         A function of arrays, in NumPy: what stands in a program. Its parameters stand
-        for any values.
+        for any values. It is found too in the form in which other rules leave it.
     rhs
         A function of the same parameters: what takes its place.
     when
@@ -65,13 +69,16 @@ def rewrite_rule(
     >>> x = wb.scalar("x")
     >>> graph = wb.simplify(wb.Graph([x], [1 - np.cos(x) ** 2]), [pythagoras])
     >>> print(graph.steps[0])
-    1. pythagoras: 1 - cos(x) ** 2 → sin(x) ** 2
+    1. power two: cos(x) ** 2 → cos(x) * cos(x)
+    >>> print(graph.steps[1])
+    2. pythagoras: 1 - cos(x) * cos(x) → sin(x) ** 2
     """
     if not (isinstance(name, str) and name):
         raise RewriteError(f"the name of a rewrite rule is a text, not {name!r}.")
     try:
         made = PairRule(name, lhs, rhs, when=when, depth=2)
-        names = made.pattern.names
+        made.sides.append(_as_simplified(lhs))
+        names = made.names
     except OverrideError as error:
         raise RewriteError(f"the left side of rule {name!r}: {error}") from None
     found = False
@@ -86,6 +93,18 @@ def rewrite_rule(
             " hold for some."
         )
     return made
+
+
+def _as_simplified(side: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a side as the rules of the tables leave it: so it stands in a program."""
+
+    @wraps(side)
+    def simplified(*leaves: Any) -> Any:
+        specs = list(map(types.spec_of, leaves))
+        graph = simplify(record(lambda fresh: side(*fresh), specs))
+        return graph.run(leaves)[0]
+
+    return simplified
 
 
 def _draw_values(count: int, fast: bool) -> Iterator[list[Any]]:

@@ -165,6 +165,7 @@ class _Driver:
             tree=self.program.tree,
             caught=self.program.caught,
         )
+        made.integers = self.program.integers
         made.steps = tuple(self.steps)
         return made
 
@@ -479,7 +480,7 @@ def simplify(
     >>> graph = wb.simplify(wb.Graph([x], [wb.grad(x * x + x - 2, x)]))
     >>> for step in graph.steps:
     ...     print(step)
-    1. x plus x: ...
+    1. x twice and a number: 1 + x + x → 2 * x + 1
     """
     if not isinstance(graph, Graph):
         raise UsageError(

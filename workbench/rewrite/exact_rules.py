@@ -73,7 +73,7 @@ def _has_small_number(bound: Any) -> bool:
     )
 
 
-rule("x twice beside a number", "c + x + x", "2 * x + c", group="simplify",
+rule("x twice and a number", "c + x + x", "2 * x + c", group="simplify",
     when=_has_small_number, note="The last digit may change.")  # fmt: skip
 
 # Choices between the same

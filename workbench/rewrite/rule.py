@@ -41,6 +41,10 @@ GROUPS = ("stabilise", "simplify")
 Kind = str | complex | None
 
 
+#: The ranks and kinds of numbers for which the structure of a left side is recorded.
+KINDS = ((1, "f"), (2, "f"), (3, "f"), (0, "f"), (1, "b"), (1, "i"))
+
+
 class Everything:
     """A set of serials that holds all: any node may be part of a match."""
 
@@ -125,7 +129,14 @@ Condition = Callable[[Mapping[str, Any]], bool]
 
 
 class PairRule(Rule):
-    """A rule made of two functions of the same wildcards."""
+    """A rule made of two functions of the same wildcards.
+
+    Attributes
+    ----------
+    patterns
+        The left side, as what the matcher takes; also in the form in which other rules
+        leave it, where that is another one.
+    """
 
     def __init__(
         self,
@@ -151,21 +162,34 @@ class PairRule(Rule):
         self.left = left
         self.right = right
         self.when = when
+        self.sides = [left]
 
     @cached_property
-    def pattern(self) -> Forms:
-        """The left side, as what the matcher takes."""
-        return Forms(self.left, f"of the rewrite rule {self.name!r}")
+    def patterns(self) -> list[tuple[Forms, list[Form]]]:
+        """Each left side, with one form of each structure that it has."""
+        made = []
+        known: dict[Any, Form] = {}
+        for side in self.sides:
+            pattern = Forms(side, f"of the rewrite rule {self.name!r}")
+            forms = []
+            for kind in KINDS:
+                form = pattern.record_form([make_spec(kind)] * len(pattern.names))
+                if form is None or form.unread:
+                    continue
+                if known.setdefault(form.structure, form) is form:
+                    forms.append(form)
+            made.append((pattern, forms))
+        return made
 
-    @cached_property
+    @property
     def forms(self) -> list[Form]:
-        """One form of each structure that the left side has."""
-        found: dict[Any, Form] = {}
-        for kind in ((1, "f"), (2, "f"), (3, "f"), (0, "f"), (1, "b"), (1, "i")):
-            form = self.pattern.record_form([make_spec(kind)] * len(self.pattern.names))
-            if form is not None and not form.unread:
-                found.setdefault(form.structure, form)
-        return list(found.values())
+        """One form of each structure that the left sides have."""
+        return [form for _, forms in self.patterns for form in forms]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the wildcards."""
+        return self.patterns[0][0].names
 
     @cached_property
     def roots(self) -> set[str]:
@@ -181,30 +205,33 @@ class PairRule(Rule):
         known = matchers.get(self)
         if known is None:
             allowed = Everything()
-            known = matchers[self] = (
-                [
-                    Search(form, allowed, self.pattern.text, exact=False)
-                    for form in self.forms
-                ],
-                Exact(self.pattern, allowed),
-            )
-        searches, exact = known
-        last = exact.match_last(node)  # most matches are of the shapes of the last
-        if last is not None and self._holds(last.bound):
-            return Replacement(last.bound, self.right)
-        for search in searches:
-            root = search.form.root
-            if root.op.name != node.op.name or not search.fits(root, node):
-                continue
-            for binding in search.bindings(node):
-                bound = tuple([binding[x.serial] for x in search.form.leaves])
-                if exact.match(node, bound) is not None and self._holds(bound):
-                    return Replacement(bound, self.right)
+            known = matchers[self] = [
+                (
+                    [
+                        Search(form, allowed, pattern.text, exact=False)
+                        for form in forms
+                    ],
+                    Exact(pattern, allowed),
+                )
+                for pattern, forms in self.patterns
+            ]
+        for searches, exact in known:
+            last = exact.match_last(node)  # most matches are of the shapes of the last
+            if last is not None and self._holds(last.bound):
+                return Replacement(last.bound, self.right)
+            for search in searches:
+                root = search.form.root
+                if root.op.name != node.op.name or not search.fits(root, node):
+                    continue
+                for binding in search.bindings(node):
+                    bound = tuple([binding[x.serial] for x in search.form.leaves])
+                    if exact.match(node, bound) is not None and self._holds(bound):
+                        return Replacement(bound, self.right)
         return None
 
     def _holds(self, bound: Sequence[Any]) -> bool:
         """Return whether the condition holds for what the wildcards stand for."""
-        return self.when is None or self.when(name_wildcards(self.pattern.names, bound))
+        return self.when is None or self.when(name_wildcards(self.names, bound))
 
 
 class NodeRule(Rule):
