@@ -11,8 +11,9 @@ import numpy as np
 from workbench.core import types
 from workbench.core.trace import record
 from workbench.errors import OverrideError, RewriteError
-from workbench.rewrite.driver import simplify
-from workbench.rewrite.rule import PairRule, Rule
+from workbench.rewrite.driver import CONSTANTS, MERGE, simplify
+from workbench.rewrite.forms import UNFIT, make_spec
+from workbench.rewrite.rule import KINDS, RULES, PairRule, Rule
 
 #: As many draws of random numbers both sides are compared on, for each rank.
 DRAWS = 8
@@ -75,9 +76,14 @@ def rewrite_rule(
     """
     if not (isinstance(name, str) and name):
         raise RewriteError(f"the name of a rewrite rule is a text, not {name!r}.")
+    if name in RULES or name in (CONSTANTS, MERGE):
+        raise RewriteError(
+            f"there is a rewrite rule called {name!r} already. Choose another name:"
+            " without=[...] tells rules by theirs."
+        )
     try:
         made = PairRule(name, lhs, rhs, when=when, depth=2)
-        made.sides.append(_as_simplified(lhs))
+        _add_simplified_side(made)
         names = made.names
     except OverrideError as error:
         raise RewriteError(f"the left side of rule {name!r}: {error}") from None
@@ -93,6 +99,26 @@ def rewrite_rule(
             " hold for some."
         )
     return made
+
+
+def _add_simplified_side(made: PairRule) -> None:
+    """Let a rule hold too for what the tables make of its left side.
+
+    Not where that is no pattern, or where the rule would hold for its own result.
+    """
+    side = _as_simplified(made.left)
+    other = PairRule(made.name, side, made.right)
+    try:
+        for kind in KINDS:
+            specs = [make_spec(kind)] * len(other.names)
+            try:
+                result = record(lambda leaves: other.right(*leaves), specs)
+            except UNFIT:
+                continue
+            simplify(result, [other])
+    except (OverrideError, RewriteError, *UNFIT):
+        return
+    made.sides.append(side)
 
 
 def _as_simplified(side: Callable[..., Any]) -> Callable[..., Any]:

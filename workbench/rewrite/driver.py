@@ -148,10 +148,14 @@ class _Driver:
         self.new: dict[int, Any] = {}
         #: The node of each structure, and what keeps the ids in its key alive.
         self.known: dict[Any, Tensor] = {}
+        #: Whether nodes of the program are copied: a name may come to any of them.
+        self.copies = any(x.name is not None for x in self.program.interior)
         self.steps: list[Step] = []
         self.leaves = {x.serial for x in self.program.leaves}
         #: What depends on a leaf, or on constants alone: the rest is not ours.
         self.own: set[int] = set(self.leaves)
+        #: What depends on a leaf: the rest has a value, or is a draw and the like.
+        self.varying: set[int] = set(self.leaves)
 
     def run(self) -> Graph:
         """Return the program in its last form."""
@@ -220,8 +224,17 @@ class _Driver:
     def _update(self, node: Tensor, new: dict[int, Any]) -> Tensor:
         """Return a node on what its operands have become."""
         inputs = tuple([_resolve(x, new) for x in node.inputs])
-        if any(a is not b for a, b in zip(inputs, node.inputs, strict=True)):
+        value = node._value
+        fresh = new is not self.new  # of a replacement
+        if any(a is not b for a, b in zip(inputs, node.inputs, strict=True)) or (
+            self.copies and not fresh
+        ):
+            fresh = True
             node = _copy_node(node, inputs, self.new)
+        if any(isinstance(x, Tensor) and x.serial in self.varying for x in inputs):
+            self.varying.add(node.serial)
+        elif fresh:
+            node._value = _compute_constant(node) if value is None else value
         self.own.add(node.serial)
         return node
 
@@ -308,6 +321,8 @@ def _constant_of(node: Tensor) -> Any:
 def _copy_node(node: Tensor, inputs: tuple[Any, ...], new: dict[int, Any]) -> Tensor:
     """Return a node on other operands, without a value."""
     made = walk.copy_node(node, inputs, tuple(map(value_of, inputs)), None)
+    if types.is_weak(node._value):
+        made.spec = types.spec_of(node._value)  # that of the Tensor is an array's
     origin = node.origin
     if origin is not None:
         forward = new.get(origin.forward.serial)
@@ -399,6 +414,18 @@ def _key_of_setting(x: Any) -> Any:
     return None
 
 
+def _compute_constant(node: Tensor) -> Any:
+    """Return the value of a node that no leaf reaches; None where that is unknown."""
+    values = tuple(map(value_of, node.inputs))
+    if any(x is None for x in values) or _structure_of(node) is None:
+        return None
+    try:
+        with np.errstate(all="ignore"):
+            return node.op.compute(*values, **node.params)
+    except Exception:  # the program itself says so when it runs
+        return None
+
+
 def _fold(node: Tensor) -> Any:
     """Return the value of a node of constants alone; None where it is none."""
     if node.op.custom or node.op.graphs is not None or _structure_of(node) is None:
@@ -417,10 +444,8 @@ def _fold(node: Tensor) -> Any:
             value = node.op.compute(*node.inputs, **node.params)
     except Exception:  # the program itself says so when it runs
         return None
-    if spec.weak:
-        return value if types.is_weak(value) else None
-    if types.is_weak(value) and spec.shape == ():
-        value = spec.dtype.type(value)
+    if types.is_weak(value):  # a run keeps the Python number, which decides no dtype
+        return value if spec.dtype == types.spec_of(value).dtype else None
     return value if _has_same_spec(types.spec_of(value), spec) else None
 
 

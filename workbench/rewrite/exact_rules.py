@@ -2,7 +2,9 @@
 
 Each holds for all numbers, NaN and infinity among them; a note says where the sign of a
 zero or the last digit may change. Rules that would move a NaN or an infinity, as
-``x * 0`` to ``0``, are not here.
+``x * 0`` to ``0``, are not here. So some do not hold for complex numbers, where
+``1 * (inf + 1j)`` has a NaN: the sign of a zero part of one may change in all of them.
+Others do not hold for integers, of which some have no negative.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from workbench.core.tensor import Tensor
 from workbench.rewrite.rule import Replacement, node_rule, rule
 
 ZERO = "The sign of a zero may change."
+SAME = "The derivative at NaN is that of x, and not 0."
 
 
 def _is_float(bound: Any) -> bool:
@@ -28,49 +31,60 @@ def _is_real(bound: Any) -> bool:
     return all(types.spec_of(x).dtype.kind == "f" for x in bound.values())
 
 
+def _is_not_complex(bound: Any) -> bool:
+    """Return whether no wildcard stands for complex numbers."""
+    return all(types.spec_of(x).dtype.kind != "c" for x in bound.values())
+
+
 # Neutral numbers
 
-rule("one times x", "1 * x", "x", group="simplify")
-rule("x over one", "x / 1", "x", group="simplify")
+rule("one times x", "1 * x", "x", group="simplify", when=_is_not_complex)
+rule("x over one", "x / 1", "x", group="simplify", when=_is_not_complex)
 rule("x plus zero", "x + 0", "x", group="simplify", note=ZERO)
 rule("x minus zero", "x - 0", "x", group="simplify")
 rule("zero minus x", "0 - x", "-x", group="simplify", note=ZERO)
-rule("minus one times x", "-1 * x", "-x", group="simplify")
-rule("x over minus one", "x / -1", "-x", group="simplify")
+rule("minus one times x", "-1 * x", "-x", group="simplify",
+    when=_is_not_complex)  # fmt: skip
+rule("x over minus one", "x / -1", "-x", group="simplify",
+    when=_is_not_complex)  # fmt: skip
 rule("exact zero times x", "mul0(0, x)", "zeros_like(x)", group="simplify")
 rule("power one", "x**1", "x", group="simplify")
-rule("power zero", "x**0", "ones_like(x)", group="simplify")
+rule("power zero", "x**0", "ones_like(x)", group="simplify",
+    note="The derivative is 0 also for infinity and NaN.")  # fmt: skip
 rule("power two", "x**2", "x * x", group="simplify",
-    note="The last digit may change.")  # fmt: skip
+    when=_is_not_complex, note="The last digit may change.")  # fmt: skip
 rule("positive", "+x", "x", group="simplify")
 
 # Signs
 
 rule("double negative", "-(-x)", "x", group="simplify")
-rule("minus a negative", "x - -y", "x + y", group="simplify")
-rule("plus a negative", "x + -y", "x - y", group="simplify")
-rule("product of negatives", "-x * -y", "x * y", group="simplify")
-rule("quotient of negatives", "-x / -y", "x / y", group="simplify")
+rule("minus a negative", "x - -y", "x + y", group="simplify",
+    when=_is_float)  # fmt: skip
+rule("plus a negative", "x + -y", "x - y", group="simplify",
+    when=_is_float)  # fmt: skip
+rule("product of negatives", "-x * -y", "x * y", group="simplify",
+    when=_is_float)  # fmt: skip
+rule("quotient of negatives", "-x / -y", "x / y", group="simplify",
+    when=_is_real)  # fmt: skip
 rule("negative of a difference", "-(x - y)", "y - x", group="simplify", note=ZERO)
-rule("size of a negative", "abs(-x)", "abs(x)", group="simplify")
+rule("size of a negative", "abs(-x)", "abs(x)", group="simplify",
+    when=_is_float)  # fmt: skip
 rule("size of a size", "abs(abs(x))", "abs(x)", group="simplify", when=_is_real)
 rule("square of a negative", "square(-x)", "square(x)", group="simplify")
 
 # Sums of the same
 
-rule("x plus x", "x + x", "2 * x", group="simplify", when=_is_float)
-rule("two x plus x", "2 * x + x", "3 * x", group="simplify", when=_is_float)
+rule("x plus x", "x + x", "2 * x", group="simplify", when=_is_real)
+rule("two x plus x", "2 * x + x", "3 * x", group="simplify", when=_is_real)
 
 
 def _has_small_number(bound: Any) -> bool:
-    """Return whether c is a number that no overflow depends on."""
-    c = bound["c"]
-    return (
-        not isinstance(c, Tensor)
-        and types.spec_of(c).shape == ()
-        and abs(complex(c)) < 1e200
-        and types.spec_of(bound["x"]).dtype.kind in "fc"
-    )
+    """Return whether c is a number that no overflow depends on, and x is real."""
+    c, dtype = bound["c"], types.spec_of(bound["x"]).dtype
+    if dtype.kind != "f" or isinstance(c, Tensor) or types.spec_of(c).shape != ():
+        return False
+    limits = np.finfo(dtype)
+    return bool(abs(complex(c)) < float(limits.max) * float(limits.eps) / 8)
 
 
 rule("x twice and a number", "c + x + x", "2 * x + c", group="simplify",
@@ -78,12 +92,15 @@ rule("x twice and a number", "c + x + x", "2 * x + c", group="simplify",
 
 # Choices between the same
 
-rule("greater of the same", "maximum(x, x)", "x", group="simplify")
-rule("smaller of the same", "minimum(x, x)", "x", group="simplify")
+rule("greater of the same", "maximum(x, x)", "x", group="simplify",
+    note=SAME)  # fmt: skip
+rule("smaller of the same", "minimum(x, x)", "x", group="simplify",
+    note=SAME)  # fmt: skip
 rule("either way the same", "where(c, x, x)", "x", group="simplify")
 rule("conjugate twice", "conj(conj(x))", "x", group="simplify")
 rule("reciprocal twice", "reciprocal(reciprocal(x))", "x", group="fast",
-    note="Where 1/x overflows or underflows, NaN and infinity move.")  # fmt: skip
+    when=_is_float, note="The last digits may change. Where 1/x overflows or"
+    " underflows, NaN and infinity move.")  # fmt: skip
 
 # Shapes
 

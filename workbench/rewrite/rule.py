@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
-import textwrap
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -320,10 +319,18 @@ def _names_in(code: str) -> list[str]:
 def _source_of(side: Side) -> str:
     """Return a side of a user's rule as text: a lambda's own expression, or a name."""
     name: str = getattr(side, "__name__", repr(side))
+    code = getattr(side, "__code__", None)
     try:
-        text = textwrap.dedent(inspect.getsource(side)).strip()
+        text = inspect.getsource(side)
     except (OSError, TypeError):
         return name
+    if name != "<lambda>" or code is None:
+        return name
+    place = min(
+        (line - code.co_firstlineno, column)
+        for line, end, column, last in code.co_positions()
+        if line is not None and column is not None and (line, column) != (end, last)
+    )
     for start in range(len(text)):
         if not text.startswith("lambda", start):
             continue
@@ -332,27 +339,15 @@ def _source_of(side: Side) -> str:
                 tree = ast.parse(text[start:end], mode="eval").body
             except SyntaxError:
                 continue
-            code = getattr(side, "__code__", None)
-            if (
-                isinstance(tree, ast.Lambda)
-                and code is not None
-                and [a.arg for a in tree.args.args]
-                == list(code.co_varnames[: code.co_argcount])
-            ):
-                if _same_code(ast.unparse(tree), code):
+            if isinstance(tree, ast.Lambda):
+                above = text.count("\n", 0, start)
+                column = tree.body.col_offset
+                if tree.body.lineno == 1:
+                    column += start - (text.rfind("\n", 0, start) + 1)
+                if (above + tree.body.lineno - 1, column) == place:
                     return ast.unparse(tree.body)
-            break
+                break
     return name
-
-
-def _same_code(text: str, code: Any) -> bool:
-    """Return whether the text of a lambda compiles to this code."""
-    try:
-        made = eval(text, {}).__code__
-    except Exception:
-        return False
-    same: bool = made.co_code == code.co_code and made.co_consts == code.co_consts
-    return same
 
 
 def operand_kinds(node: Tensor) -> tuple[Kind, ...]:

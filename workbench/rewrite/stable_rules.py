@@ -51,7 +51,8 @@ rule("root of a square", "sqrt(x * x)", "abs(x)", group="stabilise",
 rule("root of a power", "sqrt(square(x))", "abs(x)", group="stabilise",
     when=_is_real, note=OVERFLOW)  # fmt: skip
 rule("root of a sum of squares", "sqrt(x * x + y * y)", "hypot(x, y)",
-    group="stabilise", when=_is_real, note=OVERFLOW)  # fmt: skip
+    group="stabilise", when=_is_real,
+    note=OVERFLOW + " Infinite where x or y is, also beside a NaN.")  # fmt: skip
 
 
 def _exponent_of_sum(x: Any) -> tuple[Tensor, dict[str, Any]] | None:
