@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
+from operator import index
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -95,6 +96,17 @@ class Step(NamedTuple):
 
     def __repr__(self) -> str:
         return f"<Step {self}>"
+
+    # One step is itself: comparing its nodes would record new ones.
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __ne__(self, other: object) -> bool:
+        return self is not other
+
+    def __hash__(self) -> int:
+        return id(self)
 
 
 class _Replay(NamedTuple):
@@ -512,7 +524,9 @@ def simplify(
             f"simplify takes a Graph, not {type(graph).__name__}. Write"
             " wb.simplify(wb.trace(f)(*args)) or wb.simplify(wb.Graph([x], [y]))."
         )
-    own = tuple(rules)
+    own = _list_of(
+        rules, "rules", "a list of rewrite rules: wb.simplify(graph, [mine])"
+    )
     for one in own:
         if not isinstance(one, Rule):
             raise UsageError(
@@ -522,15 +536,42 @@ def simplify(
     groups = (*GROUPS, "fast") if fast else GROUPS
     table = [r for group in groups for r in RULES.values() if r.group == group]
     known = {CONSTANTS, MERGE, *RULES, *[r.name for r in own]}
-    if isinstance(without, str):
-        without = (without,)
-    for name in without:
-        if name not in known:
+    names = (without,) if isinstance(without, str) else without
+    off = _list_of(
+        names, "without", "a list of the names of rules: without=['x plus x']"
+    )
+    for name in off:
+        if not isinstance(name, str) or name not in known:
             raise UsageError(
                 f"without: no rewrite rule is called {name!r}. There are"
                 f" {', '.join(sorted(known))}."
             )
-    return _Replay(graph, (*own, *table), frozenset(without)).run(limit)
+    most = None if limit is None else _count_of(limit)
+    return _Replay(graph, (*own, *table), frozenset(off)).run(most)
+
+
+def _list_of(given: Any, what: str, cure: str) -> tuple[Any, ...]:
+    """Return an argument that is a list, read once."""
+    try:
+        return tuple(given)
+    except TypeError:
+        raise UsageError(
+            f"simplify: {what}={given!r} is no list. Give {cure}."
+        ) from None
+
+
+def _count_of(limit: Any) -> int:
+    """Return how many steps may be made."""
+    try:
+        count = index(limit)
+    except TypeError:
+        count = -1
+    if count < 0:
+        raise UsageError(
+            f"simplify: limit={limit!r} is no number of steps. Write limit=3, or"
+            " limit=None for all."
+        )
+    return count
 
 
 def _loop_error(frame: _Frame, frames: Sequence[_Frame]) -> RewriteError:
