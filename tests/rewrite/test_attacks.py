@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.errors import UsageError
+from workbench.errors import RewriteError, UsageError
 
 
 def names(graph: wb.Graph) -> list[str]:
@@ -60,3 +60,92 @@ def test_steps_are_compared_as_themselves() -> None:
     assert one[0] == one[0]
     assert one != other
     assert len({*one, *other}) == 2
+
+
+def test_a_rule_does_not_hold_for_numbers_for_which_it_is_wrong() -> None:
+    real = wb.rewrite_rule("real", lambda x: np.conj(x), lambda x: x)
+    size = wb.rewrite_rule("size", lambda x: np.abs(-x), lambda x: np.abs(x))
+    for kind, rule, expected in (
+        (complex, real, []),
+        (float, real, ["real"]),
+        ("u1", size, []),
+        (float, size, ["size"]),
+    ):
+        x: Any = wb.vector("x", dtype=kind)
+        left: Any = rule.left  # type: ignore[attr-defined]
+        graph = wb.Graph([x], [left(x)])
+        simple = wb.simplify(graph, [rule], without=["size of a negative"])
+        assert names(simple) == expected
+        value = np.array([1, 2, 200]).astype(kind) * (1j if kind is complex else 1)
+        value = value.astype(kind)
+        assert np.array_equal(simple.run([value])[0], graph.run([value])[0])
+
+
+def test_a_rule_of_arrays_of_one_shape_is_refused() -> None:
+    def left(x: Any, y: Any) -> Any:
+        return np.sum(x) + np.sum(y)
+
+    def right(x: Any, y: Any) -> Any:
+        return np.sum(x + y)
+
+    with pytest.raises(RewriteError, match="'sums' changes what a program computes"):
+        wb.rewrite_rule("sums", left, right)
+    same = wb.rewrite_rule(
+        "sums", left, right, when=lambda bound: bound["x"].shape == bound["y"].shape
+    )
+    x, y = wb.Spec((4,), np.dtype(float)), wb.Spec((1,), np.dtype(float))
+    assert names(wb.simplify(wb.trace(left)(x, x), [same])) == ["sums"]
+    assert names(wb.simplify(wb.trace(left)(x, y), [same])) == []
+
+
+def fail_on_symbols(bound: Any) -> bool:
+    """A condition that asks for values."""
+    return bool(np.all(np.isnan(bound["x"]) | (bound["x"] > -np.inf)))
+
+
+@pytest.mark.parametrize("when", [lambda bound: bound["y"], lambda bound: bound["x"]])
+def test_a_condition_that_fails_is_named(when: Any) -> None:
+    with pytest.raises(RewriteError, match=r"the condition \(when=\) of the .* 'mine'"):
+        wb.rewrite_rule("mine", lambda x: np.sin(-x), lambda x: -np.sin(x), when=when)
+
+
+def test_what_fails_in_a_program_alone_is_named() -> None:
+    def right(x: Any) -> Any:
+        known: dict[int, Any] = {}
+        return -np.sin(x) if isinstance(x, (float, np.ndarray)) else known[0]
+
+    x = wb.scalar("x")
+    graph = wb.Graph([x], [np.sin(-x)])
+    asks = wb.rewrite_rule(
+        "asks", lambda x: np.sin(-x), lambda x: -np.sin(x), when=fail_on_symbols
+    )
+    with pytest.raises(RewriteError, match=r"'asks' fails: TraceError"):
+        wb.simplify(graph, [asks])
+    fails = wb.rewrite_rule("fails", lambda x: np.sin(-x), right)
+    with pytest.raises(RewriteError, match=r"'fails' fails in a program: KeyError"):
+        wb.simplify(graph, [fails])
+
+
+def test_what_no_rule_can_be_made_of_is_refused() -> None:
+    def left(x: Any) -> Any:
+        return np.sin(-x)
+
+    bad: Any = None
+    with pytest.raises(RewriteError, match="is the name of steps that no rule makes"):
+        wb.rewrite_rule("constants", left, lambda x: -np.sin(x))
+    with pytest.raises(RewriteError, match="the right side of rule 'a' is a function"):
+        wb.rewrite_rule("a", left, bad)
+    bad = True
+    with pytest.raises(RewriteError, match="of rule 'a' is a function, not True"):
+        wb.rewrite_rule("a", left, lambda x: -np.sin(x), when=bad)
+    with pytest.raises(RewriteError, match=r"tried on no numbers.*division by zero"):
+        wb.rewrite_rule("a", lambda x: x + 1 / 0, lambda x: x)
+
+
+def test_a_rule_may_do_what_a_table_does() -> None:
+    x = wb.scalar("x")
+    graph = wb.Graph([x], [np.abs(-x), np.abs(x) * 1])
+    size = wb.rewrite_rule("size", lambda x: np.abs(-x), lambda x: np.abs(x))
+    one = wb.rewrite_rule("one", lambda x: x * 1, lambda x: +x)
+    assert names(wb.simplify(graph, [size])) == ["size", "equal nodes", "one times x"]
+    assert names(wb.simplify(graph, [one]))[-2:] == ["one", "positive"]

@@ -19,6 +19,8 @@ from workbench.rewrite.rule import KINDS, RULES, PairRule, Rule
 DRAWS = 8
 #: Where rules tend to move a NaN, an infinity or a sign.
 SPECIAL = (0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-300, 1e300)
+#: The dtypes of other numbers: a rule does not hold for those kinds where it is wrong.
+DTYPES = {"c": ("c16",), "i": ("i8", "i1"), "u": ("u8", "u1"), "b": ("?",)}
 #: How far apart the two sides may be, relative to the larger.
 TOLERANCE = 1e-9
 
@@ -34,7 +36,9 @@ def rewrite_rule(
     """Make a rewrite rule of two functions that compute the same.
 
     Both are run on random numbers and on special ones (zeros, infinities, NaN, tiny
-    and huge) before the rule is accepted.
+    and huge) before the rule is accepted, as floats of several shapes. Where they
+    differ for complex numbers, integers or truth values, the rule does not hold for
+    these.
 
     Parameters
     ----------
@@ -81,6 +85,16 @@ def rewrite_rule(
             f"there is a rewrite rule called {name!r} already. Choose another name:"
             " without=[...] tells rules by theirs."
         )
+    if not callable(rhs):
+        raise RewriteError(
+            f"the right side of rule {name!r} is a function of the same parameters as"
+            f" the left, not {rhs!r}. Write lambda x: ..."
+        )
+    if not (when is None or callable(when)):
+        raise RewriteError(
+            f"the condition (when=) of rule {name!r} is a function, not {when!r}. Write"
+            " when=lambda bound: bound['x'].ndim == 1."
+        )
     try:
         made = PairRule(name, lhs, rhs, when=when, depth=2)
         _add_simplified_side(made)
@@ -89,15 +103,21 @@ def rewrite_rule(
         raise RewriteError(f"the left side of rule {name!r}: {error}") from None
     found = False
     for values in _draw_values(len(names), fast):
-        if when is not None and not when(dict(zip(names, values, strict=True))):
-            continue
-        found = _compare_sides(made, names, values) or found
+        if made.holds(values):
+            found = _compare_sides(made, names, values) or found
     if not found:
+        failed = made.patterns[0][0].failed
         raise RewriteError(
             f"the rewrite rule {name!r} could be tried on no numbers: both sides must"
             " compute an array of numbers or arrays, and its condition (when=) must"
-            " hold for some."
+            f" hold for some{'' if failed is None else f' ({failed})'}."
         )
+    for values in _draw_shapes(len(names)):
+        if made.holds(values):
+            _compare_sides(made, names, values, values_alone=True)
+    made.unfit = frozenset(
+        kind for kind in DTYPES if not _fits_numbers(made, names, kind, fast)
+    )
     return made
 
 
@@ -119,6 +139,17 @@ def _add_simplified_side(made: PairRule) -> None:
     except (OverrideError, RewriteError, *UNFIT):
         return
     made.sides.append(side)
+
+
+def _fits_numbers(rule: PairRule, names: Sequence[str], kind: str, fast: bool) -> bool:
+    """Return whether both sides compute the same for numbers of a kind too."""
+    try:
+        for values in _draw_kind(len(names), kind, fast):
+            if rule.holds(values):
+                _compare_sides(rule, names, values, values_alone=True)
+    except RewriteError:
+        return False
+    return True
 
 
 def _as_simplified(side: Callable[..., Any]) -> Callable[..., Any]:
@@ -147,8 +178,46 @@ def _draw_values(count: int, fast: bool) -> Iterator[list[Any]]:
         yield [special, *[np.roll(special, k + i) for i in range(count - 1)]]
 
 
-def _compare_sides(rule: PairRule, names: Sequence[str], values: Sequence[Any]) -> bool:
-    """Return whether both sides can be computed; refuse a rule where they differ."""
+def _draw_shapes(count: int) -> Iterator[list[Any]]:
+    """Yield arguments of several shapes, one of them spread over the others."""
+    rng = np.random.default_rng(1)
+    for shape in ((), (1,), (3, 1)) if count > 1 else ():
+        for k in range(count):
+            yield [rng.uniform(-3, 3, shape if i == k else 4) for i in range(count)]
+
+
+def _draw_kind(count: int, kind: str, fast: bool) -> Iterator[list[Any]]:
+    """Yield arguments that are complex or integers, the largest among them."""
+    rng = np.random.default_rng(2)
+    for dtype in DTYPES[kind]:
+        for _ in range(DRAWS):
+            if kind == "c":
+                yield [rng.normal(size=(4, 2)) @ (1, 1j) for _ in range(count)]
+            else:
+                yield [rng.integers(0, 9, 4).astype(dtype) for _ in range(count)]
+        if kind == "c":
+            special = np.array([0, 1, 1j, *([] if fast else [np.inf, np.nan])])
+        elif kind == "b":
+            special = np.array([False, True])
+        else:
+            limits = np.iinfo(dtype)
+            special = np.array([0, 1, 2, limits.min, limits.max], dtype)
+        for k in range(len(special) if count > 1 else 1):
+            yield [special, *[np.roll(special, k + i) for i in range(count - 1)]]
+
+
+def _compare_sides(
+    rule: PairRule,
+    names: Sequence[str],
+    values: Sequence[Any],
+    *,
+    values_alone: bool = False,
+) -> bool:
+    """Return whether both sides can be computed; refuse a rule where they differ.
+
+    With ``values_alone`` the right side may fail or have another shape or dtype: there
+    the rule does not hold, which is known before it is applied.
+    """
     with np.errstate(all="ignore"):
         try:
             before = np.asarray(rule.left(*values))
@@ -157,11 +226,15 @@ def _compare_sides(rule: PairRule, names: Sequence[str], values: Sequence[Any]) 
         try:
             after = np.asarray(rule.right(*values))
         except Exception as error:
+            if values_alone:
+                return False
             raise RewriteError(
                 f"the right side of the rewrite rule {rule.name!r} fails where the left"
                 f" does not: {error}"
             ) from error
         what = ""
+        if values_alone and (before.shape, before.dtype) != (after.shape, after.dtype):
+            return False
         if before.shape != after.shape:
             what = f"shape {before.shape} becomes {after.shape}"
         elif before.dtype != after.dtype:

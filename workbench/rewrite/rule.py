@@ -162,6 +162,8 @@ class PairRule(Rule):
         self.right = right
         self.when = when
         self.sides = [left]
+        #: The kinds of numbers for which both sides do not compute the same.
+        self.unfit: frozenset[str] = frozenset()
 
     @cached_property
     def patterns(self) -> list[tuple[Forms, list[Form]]]:
@@ -216,7 +218,7 @@ class PairRule(Rule):
             ]
         for searches, exact in known:
             last = exact.match_last(node)  # most matches are of the shapes of the last
-            if last is not None and self._holds(last.bound):
+            if last is not None and self.holds(last.bound):
                 return Replacement(last.bound, self.right)
             for search in searches:
                 root = search.form.root
@@ -224,13 +226,25 @@ class PairRule(Rule):
                     continue
                 for binding in search.bindings(node):
                     bound = tuple([binding[x.serial] for x in search.form.leaves])
-                    if exact.match(node, bound) is not None and self._holds(bound):
+                    if exact.match(node, bound) is not None and self.holds(bound):
                         return Replacement(bound, self.right)
         return None
 
-    def _holds(self, bound: Sequence[Any]) -> bool:
+    def holds(self, bound: Sequence[Any]) -> bool:
         """Return whether the condition holds for what the wildcards stand for."""
-        return self.when is None or self.when(name_wildcards(self.names, bound))
+        if self.unfit and any(types.spec_of(x).dtype.kind in self.unfit for x in bound):
+            return False
+        if self.when is None:
+            return True
+        try:
+            return bool(self.when(name_wildcards(self.names, bound)))
+        except Exception as error:
+            raise RewriteError(
+                f"the condition (when=) of the rewrite rule {self.name!r} fails:"
+                f" {type(error).__name__}: {error}. It gets what the parameters stand"
+                " for by their names, of which in a program the shape and the dtype are"
+                " known and most values are not, and returns True or False."
+            ) from error
 
 
 class NodeRule(Rule):
@@ -421,6 +435,12 @@ def record_replacement(
             )
     except (RewriteError, ArithmeticError, TypeError, ValueError, IndexError):
         return None
+    except Exception as error:
+        raise RewriteError(
+            f"the right side of the rewrite rule {rule.name!r} fails in a program:"
+            f" {type(error).__name__}: {error}. There it gets Tensors: write it in"
+            " NumPy, as any function that is traced."
+        ) from error
     if known:
         cache[key] = made
     return made
