@@ -131,9 +131,13 @@ def test_what_no_rule_can_be_made_of_is_refused() -> None:
         return np.sin(-x)
 
     bad: Any = None
-    with pytest.raises(RewriteError, match="is the name of steps that no rule makes"):
+    with pytest.raises(
+        RewriteError, match=r"there is a rewrite rule called .constants. already"
+    ):
         wb.rewrite_rule("constants", left, lambda x: -np.sin(x))
-    with pytest.raises(RewriteError, match="the right side of rule 'a' is a function"):
+    with pytest.raises(
+        RewriteError, match=r"the right side of the rewrite rule .a. is a function"
+    ):
         wb.rewrite_rule("a", left, bad)
     bad = True
     with pytest.raises(RewriteError, match="of rule 'a' is a function, not True"):

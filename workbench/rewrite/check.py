@@ -87,8 +87,8 @@ def rewrite_rule(
         )
     if not callable(rhs):
         raise RewriteError(
-            f"the right side of rule {name!r} is a function of the same parameters as"
-            f" the left, not {rhs!r}. Write lambda x: ..."
+            f"the right side of the rewrite rule {name!r} is a function of the same"
+            f" parameters as the left, not {rhs!r}. Write lambda x: ..."
         )
     if not (when is None or callable(when)):
         raise RewriteError(
@@ -133,7 +133,7 @@ def _add_simplified_side(made: PairRule) -> None:
             specs = [make_spec(kind)] * len(other.names)
             try:
                 result = record(lambda leaves: other.right(*leaves), specs)
-            except UNFIT:
+            except Exception:  # not meant for these shapes
                 continue
             simplify(result, [other])
     except (OverrideError, RewriteError, *UNFIT):
