@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from operator import index
+from operator import index, is_not
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -152,7 +152,10 @@ class _Driver:
             if rule.name not in off:
                 for root in rule.roots:
                     self.rules[root].append(rule)
-        #: Which rules may hold at a node, by its op and those of its operands.
+        #: The numbers that the rules name.
+        self.numbers = {x for rules in self.rules.values() for r in rules
+                        for x in r.numbers}  # fmt: skip
+        #: Which rules may hold at a node, by its op and what its operands are.
         self.candidates: dict[Any, list[Rule]] = {}
         self.matchers: dict[Rule, Any] = {}
         self.recorded: dict[Any, Graph | None] = {}
@@ -194,14 +197,16 @@ class _Driver:
         """Return what a node of the program becomes."""
         if not node.inputs:
             return _constant_of(node)
-        inputs = tuple([_resolve(x, self.new) for x in node.inputs])
+        new = self.new
+        inputs = tuple(
+            [new.get(x.serial, x) if isinstance(x, Tensor) else x for x in node.inputs]
+        )
         if node.op is IDENTITY:
             return inputs[0]
-        tensors = [x for x in inputs if isinstance(x, Tensor)]
-        if any(x.serial not in self.own for x in tensors):
-            if not any(x.serial in self.own for x in tensors):
-                return node  # of an outer program
-        return self._settle(self._update(node, self.new))
+        serials = [x.serial for x in inputs if isinstance(x, Tensor)]
+        if serials and self.own.isdisjoint(serials):
+            return node  # of an outer program
+        return self._settle(self._update(node, inputs, is_new=False))
 
     def _settle(self, node: Tensor) -> Any:
         """Return the last form of a node whose operands are in theirs."""
@@ -224,7 +229,8 @@ class _Driver:
                 node_of_it = next(frame.nodes, None)
                 if node_of_it is not None:
                     frame.current = node_of_it
-                    result = self._update(node_of_it, frame.new)
+                    inputs = tuple([_resolve(x, frame.new) for x in node_of_it.inputs])
+                    result = self._update(node_of_it, inputs, is_new=True)
                     break
                 frames.pop()
                 active.discard(frame.structure)
@@ -233,20 +239,20 @@ class _Driver:
             else:
                 return result
 
-    def _update(self, node: Tensor, new: dict[int, Any]) -> Tensor:
-        """Return a node on what its operands have become."""
-        inputs = tuple([_resolve(x, new) for x in node.inputs])
+    def _update(self, node: Tensor, inputs: tuple[Any, ...], is_new: bool) -> Tensor:
+        """Return a node on what its operands have become; a copy where they changed."""
         value = node._value
-        fresh = new is not self.new  # of a replacement
-        if any(a is not b for a, b in zip(inputs, node.inputs, strict=True)) or (
-            self.copies and not fresh
-        ):
-            fresh = True
+        if any(map(is_not, inputs, node.inputs)) or (self.copies and not is_new):
             node = _copy_node(node, inputs, self.new)
-        if any(isinstance(x, Tensor) and x.serial in self.varying for x in inputs):
-            self.varying.add(node.serial)
-        elif fresh:
-            node._value = _compute_constant(node) if value is None else value
+            is_new = True
+        varying = self.varying
+        for x in inputs:
+            if isinstance(x, Tensor) and x.serial in varying:
+                varying.add(node.serial)
+                break
+        else:
+            if is_new:
+                node._value = _compute_constant(node) if value is None else value
         self.own.add(node.serial)
         return node
 
@@ -258,10 +264,8 @@ class _Driver:
         if self.folds and not self.is_done and (value := _fold(node)) is not None:
             self._log(CONSTANTS, None, node, value)
             return value, None
-        if not self.is_done and not isinstance(types.spec_of(node), tuple):
-            frame = self._find_replacement(node)
-            if frame is not None:
-                return node, frame
+        if not self.is_done and (frame := self._find_replacement(node)) is not None:
+            return node, frame
         if self.merges and (key := _structure_of(node)) is not None:
             equal = self.known.setdefault(key, node)
             if equal is not node and not (logs and self.is_done):
@@ -276,12 +280,14 @@ class _Driver:
         rules = self.rules.get(node.op.name)
         if not rules or type(node.op) is DeferredOp:
             return None
-        kinds = operand_kinds(node)
+        kinds = operand_kinds(node, self.numbers)
         key = (node.op.name, kinds)
         candidates = self.candidates.get(key)
         if candidates is None:
             candidates = [rule for rule in rules if rule.may_hold(kinds)]
             self.candidates[key] = candidates
+        if not candidates or isinstance(types.spec_of(node), tuple):
+            return None
         for rule in candidates:
             found = rule.propose(node, self.matchers)
             if found is not None:
@@ -440,9 +446,12 @@ def _compute_constant(node: Tensor) -> Any:
 
 def _fold(node: Tensor) -> Any:
     """Return the value of a node of constants alone; None where it is none."""
-    if node.op.custom or node.op.graphs is not None or _structure_of(node) is None:
+    if not node.inputs:
         return None
-    if not node.inputs or any(isinstance(x, Tensor) for x in node.inputs):
+    for x in node.inputs:
+        if isinstance(x, Tensor):
+            return None
+    if node.op.custom or node.op.graphs is not None or _structure_of(node) is None:
         return None
     spec = types.spec_of(node)
     if not isinstance(spec, types.Spec) or not all(

@@ -41,7 +41,7 @@ def _is_not_complex(bound: Any) -> bool:
 rule("one times x", "1 * x", "x", group="simplify", when=_is_not_complex)
 rule("x over one", "x / 1", "x", group="simplify", when=_is_not_complex)
 rule("x plus zero", "x + 0", "x", group="simplify", note=ZERO)
-rule("x minus zero", "x - 0", "x", group="simplify")
+rule("x minus zero", "x - 0", "x", group="simplify", note=ZERO)
 rule("zero minus x", "0 - x", "-x", group="simplify", note=ZERO)
 rule("minus one times x", "-1 * x", "-x", group="simplify",
     when=_is_not_complex)  # fmt: skip
@@ -88,7 +88,7 @@ def _has_small_number(bound: Any) -> bool:
 
 
 rule("x twice and a number", "c + x + x", "2 * x + c", group="simplify",
-    when=_has_small_number, note="The last digit may change.")  # fmt: skip
+    scalars="c", when=_has_small_number, note="The last digit may change.")  # fmt: skip
 
 # Choices between the same
 

@@ -313,6 +313,8 @@ def is_equal_constant(a: Any, b: Any) -> bool:
     """Return whether two constants are equal, numbers and arrays by their entries."""
     if a is b:
         return True
+    if type(a) in types.WEAK_TYPES and type(b) in types.WEAK_TYPES:
+        return bool(a == b)
     if not (is_value(a) and is_value(b)):
         return type(a) is type(b) and bool(a == b)
     if types.spec_of(a).shape != types.spec_of(b).shape:

@@ -149,8 +149,7 @@ def find_matches(
                 first = None
             if not search.fits(form.root, root):
                 continue
-            for binding in search.bindings(root) if first is None else ():
-                bound = tuple([binding[x.serial] for x in form.leaves])
+            for bound in search.bind(root) if first is None else ():
                 match = exact.match(root, bound)
                 if match is None:
                     unlike.setdefault(root.serial, (root, exact.form(bound) or form))
@@ -214,16 +213,26 @@ class Exact:
         self.last = search
         return make_match(search, root, binding)
 
-    def match_last(self, root: Tensor) -> Match | None:
-        """Return a match of the form that stood last: most are of one shape."""
+    def forget(self) -> None:
+        """Drop what it knows of the nodes that it has looked at."""
+        for search in self.searches.values():
+            search.forget()
+
+    def bind_last(self, root: Tensor) -> tuple[Any, ...] | None:
+        """Return what the wildcards stand for in the form that stood last.
+
+        Most matches in a program are of one shape.
+        """
         search = self.last
-        if search is None or not search.fits(search.form.root, root):
+        if search is None or search.form.root.op.name != root.op.name:
             return None
-        binding = next(search.bindings(root), None)
-        if binding is None:
-            return None
-        match = make_match(search, root, binding)
-        return match if self.form(match.bound) is search.form else None
+        bound = next(search.bind(root), None)
+        return bound if bound and self.form(bound) is search.form else None
+
+    def match_last(self, root: Tensor) -> Match | None:
+        """Return a match of the form that stood last."""
+        bound = self.bind_last(root)
+        return None if bound is None else self.match(root, bound)
 
 
 def make_match(search: Search, root: Tensor, binding: Mapping[int, Any]) -> Match:
@@ -273,6 +282,11 @@ class Search:
         #: Which part of the pattern could stand where, wildcards left open.
         self.memo: dict[tuple[int, int], bool] = {}
         self.ways: dict[tuple[int, int], list[Pairs]] = {}
+
+    def forget(self) -> None:
+        """Drop what it knows of the nodes that it has looked at."""
+        self.memo.clear()
+        self.ways.clear()
 
     def fits(self, p: Any, x: Any) -> bool:
         """Return whether a part of the pattern could stand at a value."""
@@ -375,6 +389,11 @@ class Search:
         for binding in self.bindings(root, most=MOST_SECOND):
             if {binding[p.serial].serial for p in self.form.nodes} != inside:
                 yield tuple([binding[x.serial] for x in self.form.leaves])
+
+    def bind(self, root: Tensor) -> Iterator[tuple[Any, ...]]:
+        """Yield what the wildcards stand for, for each way to lay the pattern."""
+        for binding in self.bindings(root):
+            yield tuple([binding[x.serial] for x in self.form.leaves])
 
     def bindings(
         self,

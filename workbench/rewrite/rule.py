@@ -36,8 +36,11 @@ from workbench.rewrite.patterns import COMMUTATIVE, Exact, Search
 GROUPS = ("stabilise", "simplify")
 
 
-#: What an operand is to a rule: the name of its op, a number, or None for neither.
-Kind = str | complex | None
+#: What an operand is to a rule: a number that a rule names, `NUMBER`, None of another
+#: constant, or the name of its op and what its own operands are, if these are few.
+Kind = complex | str | None | tuple[Any, ...]
+#: Of a number that no rule names.
+NUMBER = "number"
 
 
 #: The ranks and kinds of numbers for which the structure of a left side is recorded.
@@ -108,8 +111,13 @@ class Rule:
         """The names of the ops at which it may hold."""
         raise NotImplementedError
 
+    @property
+    def numbers(self) -> set[complex]:
+        """The numbers that tell where it may hold."""
+        return set()
+
     def may_hold(self, kinds: tuple[Kind, ...]) -> bool:
-        """Return whether it may hold at a node whose operands are of these ops."""
+        """Return whether it may hold at a node whose operands are of these kinds."""
         return True
 
     def propose(self, node: Tensor, matchers: dict[Rule, Any]) -> Replacement | None:
@@ -132,9 +140,11 @@ class PairRule(Rule):
 
     Attributes
     ----------
-    patterns
-        The left side, as what the matcher takes; also in the form in which other rules
-        leave it, where that is another one.
+    sides
+        The left side; also in the form in which other rules leave it, where that is
+        another one.
+    scalars
+        The wildcards that stand for Python's and NumPy's numbers alone.
     """
 
     def __init__(
@@ -148,6 +158,7 @@ class PairRule(Rule):
         lhs: str = "",
         rhs: str = "",
         note: str = "",
+        scalars: str = "",
         depth: int = 2,
     ) -> None:
         super().__init__(
@@ -162,6 +173,7 @@ class PairRule(Rule):
         self.right = right
         self.when = when
         self.sides = [left]
+        self.scalars = scalars.split()
         #: The kinds of numbers for which both sides do not compute the same.
         self.unfit: frozenset[str] = frozenset()
 
@@ -197,9 +209,16 @@ class PairRule(Rule):
         """The names of the ops at which it may hold."""
         return {form.root.op.name for form in self.forms}
 
+    @cached_property
+    def numbers(self) -> set[complex]:
+        """The numbers that tell where it may hold."""
+        found = {_number_of(x) for form in self.forms for n in form.nodes
+                 for x in own_inputs(n)}  # fmt: skip
+        return {x for x in found if x is not None}
+
     def may_hold(self, kinds: tuple[Kind, ...]) -> bool:
-        """Return whether it may hold at a node whose operands are of these ops."""
-        return any(_fits_kinds(form, kinds) for form in self.forms)
+        """Return whether it may hold at a node whose operands are of these kinds."""
+        return any(_fits_kinds(form, self.scalars, kinds) for form in self.forms)
 
     def propose(self, node: Tensor, matchers: dict[Rule, Any]) -> Replacement | None:
         """Return what may take the place of a node, or None."""
@@ -217,17 +236,29 @@ class PairRule(Rule):
                 for pattern, forms in self.patterns
             ]
         for searches, exact in known:
-            last = exact.match_last(node)  # most matches are of the shapes of the last
-            if last is not None and self.holds(last.bound):
-                return Replacement(last.bound, self.right)
+            bound = self._match(node, searches, exact)
+            # Each node is looked at once: what the searches know of it is dropped.
             for search in searches:
-                root = search.form.root
-                if root.op.name != node.op.name or not search.fits(root, node):
-                    continue
-                for binding in search.bindings(node):
-                    bound = tuple([binding[x.serial] for x in search.form.leaves])
-                    if exact.match(node, bound) is not None and self.holds(bound):
-                        return Replacement(bound, self.right)
+                search.forget()
+            exact.forget()
+            if bound is not None:
+                return Replacement(bound, self.right)
+        return None
+
+    def _match(
+        self, node: Tensor, searches: Sequence[Search], exact: Exact
+    ) -> tuple[Any, ...] | None:
+        """Return what the wildcards stand for at a node; None where it does not hold."""
+        last = exact.bind_last(node)  # most matches are of the shapes of the last
+        if last is not None and self.holds(last):
+            return last
+        for search in searches:
+            root = search.form.root
+            if root.op.name != node.op.name or not search.fits(root, node):
+                continue
+            for bound in search.bind(node):
+                if exact.match(node, bound) is not None and self.holds(bound):
+                    return bound
         return None
 
     def holds(self, bound: Sequence[Any]) -> bool:
@@ -289,10 +320,12 @@ def rule(
     group: str,
     when: Condition | None = None,
     note: str = "",
+    scalars: str = "",
 ) -> None:
     """Add a row to a table of rules: two expressions in the same wildcards.
 
-    The wildcards are the names that the left side has and NumPy has not.
+    The wildcards are the names that the left side has and NumPy has not. Those in
+    ``scalars`` stand for numbers alone.
     """
     names = [x for x in _names_in(lhs) if x not in RULE_NAMES and not hasattr(np, x)]
     head = f"lambda {', '.join(names)}: "
@@ -302,7 +335,7 @@ def rule(
             scope[used] = getattr(np, used)
     made = PairRule(
         name, eval(head + lhs, scope), eval(head + rhs, scope),
-        when=when, group=group, lhs=lhs, rhs=rhs, note=note,
+        when=when, group=group, lhs=lhs, rhs=rhs, note=note, scalars=scalars,
     )  # fmt: skip
     if name in RULES:
         raise RewriteError(f"there are two rewrite rules called {name!r}.")
@@ -364,20 +397,38 @@ def _source_of(side: Side) -> str:
     return name
 
 
-def operand_kinds(node: Tensor) -> tuple[Kind, ...]:
-    """Return what the operands of a node are to a rule, and last if two are one.
+#: Of an op with more operands its name alone is told.
+MOST_OPERANDS = 3
 
-    The rules that hold at a node are looked up by this, so that most are never tried.
+
+def operand_kinds(node: Tensor, numbers: Collection[complex]) -> tuple[Kind, ...]:
+    """Return what the operands of a node are to the rules, and last if two are one.
+
+    The rules that may hold at a node are looked up by this, so that most are never
+    tried. ``numbers`` are those that they name.
     """
     kinds: list[Kind] = []
     inputs = [skip_identities(x) for x in node.inputs]
     for x in inputs:
         if isinstance(x, Tensor):
-            kinds.append(x.op.name)
+            own = x.inputs
+            kinds.append(
+                (x.op.name,)
+                if len(own) > MOST_OPERANDS
+                else (x.op.name, *[_kind_of(y, numbers) for y in own])
+            )
         else:
-            kinds.append(_number_of(x))
+            kinds.append(_kind_of(x, numbers))
     same = len(inputs) > 1 and inputs[-1] is inputs[-2]
     return (*kinds, "same" if same else "other")
+
+
+def _kind_of(x: Any, numbers: Collection[complex]) -> Kind:
+    """Return what a constant is to the rules; None for what is no number."""
+    x = skip_identities(x)
+    if isinstance(x, Tensor) or (number := _number_of(x)) is None:
+        return None
+    return number if number in numbers else NUMBER
 
 
 def _number_of(x: Any) -> complex | None:
@@ -388,25 +439,36 @@ def _number_of(x: Any) -> complex | None:
     return None
 
 
-def _fits_kinds(form: Form, kinds: Sequence[Kind]) -> bool:
+def _fits_kinds(form: Form, scalars: Collection[str], kinds: Sequence[Kind]) -> bool:
     """Return whether the operands of a form's last op may be of these kinds."""
-    wild = {x.serial for x in form.leaves}
+    wild = {x.serial: x.name in scalars for x in form.leaves}
     inputs = own_inputs(form.root)
     if len(inputs) != len(kinds) - 1:
         return False
     if len(inputs) > 1 and inputs[-1] is inputs[-2] and kinds[-1] == "other":
         return False
-    orders = [tuple(zip(inputs, kinds, strict=False))]
-    if form.root.op.name in COMMUTATIVE:
-        orders.append(tuple(zip(inputs[::-1], kinds, strict=False)))
-    return any(all(_fits_kind(x, kind, wild) for x, kind in order) for order in orders)
+    return _fits_orders(form.root, kinds[:-1], wild)
 
 
-def _fits_kind(x: Any, kind: Kind, wild: Collection[int]) -> bool:
+def _fits_orders(p: Tensor, kinds: Sequence[Kind], wild: Mapping[int, bool]) -> bool:
+    """Return whether operands of these kinds may be those of a node of a pattern."""
+    inputs = own_inputs(p)
+    orders = [inputs, inputs[::-1]] if p.op.name in COMMUTATIVE else [inputs]
+    return any(
+        all(_fits_kind(x, kind, wild) for x, kind in zip(order, kinds, strict=False))
+        for order in orders
+    )
+
+
+def _fits_kind(x: Any, kind: Kind, wild: Mapping[int, bool]) -> bool:
     """Return whether an operand of a pattern may be of a kind."""
     if not isinstance(x, Tensor):
         return _number_of(x) == kind
-    return x.serial in wild or x.op.name == kind
+    if x.serial in wild:
+        return not wild[x.serial] or kind == NUMBER or isinstance(kind, complex)
+    if not isinstance(kind, tuple):
+        return kind is None  # of an operand's operand the op is not told
+    return x.op.name == kind[0] and _fits_orders(x, kind[1:], wild)
 
 
 def record_replacement(
