@@ -153,3 +153,21 @@ def test_a_rule_may_do_what_a_table_does() -> None:
     one = wb.rewrite_rule("one", lambda x: x * 1, lambda x: +x)
     assert names(wb.simplify(graph, [size])) == ["size", "equal nodes", "one times x"]
     assert names(wb.simplify(graph, [one]))[-2:] == ["one", "positive"]
+
+
+def test_the_order_of_a_reshape_stays() -> None:
+    x = wb.matrix("x", shape=(2, 3))
+    data = np.arange(6.0).reshape(2, 3)
+    for first in "CF":
+        for second in "CF":
+            y = np.reshape(np.reshape(x, (3, 2), order=first), (6,), order=second)
+            graph = wb.simplify(wb.Graph([x], [y]))
+            inner = np.reshape(data, (3, 2), order=first)
+            expected = np.reshape(inner, (6,), order=second)
+            np.testing.assert_array_equal(graph.run([data])[0], expected)
+
+
+def test_a_softmax_of_integers_stays() -> None:
+    x = wb.tensor("x", dtype="int8", shape=(3,))
+    graph = wb.Graph([x], [np.exp(x) / np.sum(np.exp(x), keepdims=True)])
+    assert names(wb.simplify(graph)) == ["equal nodes"]

@@ -45,8 +45,11 @@ WRONG: dict[str, tuple[Side, Side, str]] = {
     "number of wildcards": (
         np.sin, lambda x, y: np.sin(x),
         "right side of the rewrite rule 'mine' fails where the left does not: .*'y'"),
-    "no op": (lambda x: x, lambda x: x, "the left side of rule 'mine': .*nothing"),
+    "no op": (lambda x: x, lambda x: x,
+              "the left side of the rewrite rule 'mine': .*nothing"),
     "constant": (lambda x: 1.0, lambda x: x, "the left side .*returns a constant"),
+    "fails": (lambda x: x.foo, lambda x: x,
+              "^the left side of the rewrite rule 'mine' fails: AttributeError"),
     "unread": (lambda x, y: x * 2, lambda x, y: x + x, "it does not read 'y'"),
     "two values": (lambda x: (x, x), lambda x: x, "the left side .*returns 2 values"),
 }  # fmt: skip
@@ -68,7 +71,7 @@ def test_a_wrong_rule_is_refused(left: Side, right: Side, text: str) -> None:
 
 def test_a_side_that_is_no_function() -> None:
     wrong: Any = 3
-    with pytest.raises(RewriteError, match="the left side of rule 'mine'"):
+    with pytest.raises(RewriteError, match="the left side of the rewrite rule 'mine'"):
         wb.rewrite_rule("mine", wrong, lambda x: x)
     with pytest.raises(RewriteError, match="right side of the rewrite rule 'mine'"):
         wb.rewrite_rule("mine", lambda x: x * 2, wrong)

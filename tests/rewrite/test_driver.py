@@ -154,7 +154,7 @@ def test_constants_and_equal_nodes_switched_off() -> None:
 
 
 def test_an_unknown_name() -> None:
-    text = r"no rewrite rule is called 'nope'\. There are"
+    text = r"no rewrite rule is called 'nope'\. The page"
     with pytest.raises(UsageError, match=text):
         wb.simplify(example(), without=["nope"])
 

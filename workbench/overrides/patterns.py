@@ -139,7 +139,7 @@ class ByPattern(ByPart):
         self.where = where
         body = lambda_body(function)
         self.text = body if body and len(body) <= 60 else describe_function(function)
-        self.forms = Forms(function, self.text)
+        self.forms = Forms(function, f"the pattern {self.text}")
         self.names = self.forms.names
         self.ranks = {
             name: check_ranks(name, rank, self.names)

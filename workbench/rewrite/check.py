@@ -85,6 +85,11 @@ def rewrite_rule(
             f"there is a rewrite rule called {name!r} already. Choose another name:"
             " without=[...] tells rules by theirs."
         )
+    if not callable(lhs):
+        raise RewriteError(
+            f"the left side of the rewrite rule {name!r} is a function of the arrays"
+            f" that may be any, not {lhs!r}. Write lambda x: ..."
+        )
     if not callable(rhs):
         raise RewriteError(
             f"the right side of the rewrite rule {name!r} is a function of the same"
@@ -100,7 +105,13 @@ def rewrite_rule(
         _add_simplified_side(made)
         names = made.names
     except OverrideError as error:
-        raise RewriteError(f"the left side of rule {name!r}: {error}") from None
+        raise RewriteError(str(error)) from None
+    except Exception as error:
+        raise RewriteError(
+            f"the left side of the rewrite rule {name!r} fails: {type(error).__name__}:"
+            f" {error}. It gets Tensors: write it in NumPy, as any function that is"
+            " traced."
+        ) from error
     found = False
     for values in _draw_values(len(names), fast):
         if made.holds(values):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
+from difflib import get_close_matches
 from operator import index, is_not
 from typing import Any, NamedTuple
 
@@ -552,11 +553,17 @@ def simplify(
     for name in off:
         if not isinstance(name, str) or name not in known:
             raise UsageError(
-                f"without: no rewrite rule is called {name!r}. There are"
-                f" {', '.join(sorted(known))}."
+                f"without: no rewrite rule is called {name!r}."
+                f"{_name_close(name, known)} The page of rewrite rules lists them all."
             )
     most = None if limit is None else _count_of(limit)
     return _Replay(graph, (*own, *table), frozenset(off)).run(most)
+
+
+def _name_close(name: object, known: Collection[str]) -> str:
+    """Return a sentence of the names that are like one."""
+    close = get_close_matches(str(name), known, 3, 0.5)
+    return f" Near to it: {', '.join(map(repr, close))}." if close else ""
 
 
 def _list_of(given: Any, what: str, cure: str) -> tuple[Any, ...]:

@@ -137,6 +137,8 @@ def join_reshapes(node: Tensor) -> Replacement | None:
     inner = node.inputs[0]
     if not isinstance(inner, Tensor) or inner.op.name != "reshape":
         return None
+    if {x.params.get("order", "C") for x in (node, inner)} != {"C"}:
+        return None  # the entries would come in another order
     shape = node.shape
     if len(inner.inputs) != 1 or not all(isinstance(n, int) for n in shape):
         return None

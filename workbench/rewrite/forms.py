@@ -25,6 +25,8 @@ from workbench.ops import define
 
 #: Rank and kind of numbers of a value: ``(2, "f")``.
 Kind = tuple[int, str]
+#: As many forms for exact shapes a pattern keeps.
+MOST_EXACT = 1_000
 #: As many combinations of kinds a pattern is recorded for.
 MOST_FORMS = 4096
 #: The length of each axis where only the structure is asked for: all fit together.
@@ -98,6 +100,7 @@ class Forms:
 
     def __init__(self, function: Callable[..., Any], text: str) -> None:
         self.function = function
+        #: What errors call it.
         self.text = text
         self.names = find_wildcards(function)
         self.exact: dict[Any, Form | None] = {}
@@ -111,8 +114,8 @@ class Forms:
                 if form.unread:
                     self.refuse(
                         f"it does not read {form.unread[0]!r}",
-                        "Each parameter is a wildcard that its rule gives a gradient"
-                        " for: leave out what is not part of the structure.",
+                        "Each parameter is a wildcard for a value that it reads: leave"
+                        " out what is not part of the structure.",
                     )
                 if rank:
                     self.usual.add(form.structure)
@@ -130,15 +133,15 @@ class Forms:
         if len(made.outputs) != 1:
             self.refuse(
                 f"it returns {len(made.outputs)} values",
-                "A pattern is what computes one array. Name a part with several"
-                " outputs by wb.subgraph(outputs, inputs).",
+                "It computes one array; a part with several outputs is named by"
+                " wb.subgraph(outputs, inputs).",
             )
         root = made.outputs[0]
         if any(root is x for x in made.leaves):
             self.refuse(
                 "it computes nothing",
-                "A pattern is made of ops: wb.pattern(lambda x: np.tanh(x)). Every"
-                " node is meant by the target lambda node: True.",
+                "It is made of ops: lambda x: np.tanh(x). Every node is meant by the"
+                " target lambda node: True.",
             )
         first = min(x.serial for x in made.leaves)
         if not isinstance(root, Tensor) or root.serial < first:
@@ -195,13 +198,15 @@ class Forms:
         if not all(isinstance(n, int) for s in specs for n in s.shape):
             return self.record_form(specs)  # an unknown length is that of one array
         if key not in self.exact:
+            if len(self.exact) >= MOST_EXACT:
+                self.exact.clear()
             self.exact[key] = self.record_form(specs)
         return self.exact[key]
 
     def refuse(self, what: str, cure: str) -> NoReturn:
         """Raise an error that names the pattern."""
         stop = "" if what.endswith((".", "?")) else "."
-        raise OverrideError(f"the pattern {self.text}: {what}{stop} {cure}".rstrip())
+        raise OverrideError(f"{self.text}: {what}{stop} {cure}".rstrip())
 
 
 def find_wildcards(function: Callable[..., Any]) -> tuple[str, ...]:

@@ -416,7 +416,7 @@ class Search:
                     return
                 if steps > MOST_STEPS:
                     raise OverrideError(
-                        f"the pattern {self.text} can be laid over"
+                        f"{self.text} can be laid over"
                         f" {root.op.name} in too many ways, for its wildcards are read"
                         " often by ops whose arguments may stand in either order. Make"
                         " it smaller, or name the part by wb.subgraph(outputs, inputs)."

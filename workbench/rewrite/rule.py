@@ -183,7 +183,7 @@ class PairRule(Rule):
         made = []
         known: dict[Any, Form] = {}
         for side in self.sides:
-            pattern = Forms(side, f"of the rewrite rule {self.name!r}")
+            pattern = Forms(side, f"the left side of the rewrite rule {self.name!r}")
             forms = []
             for kind in KINDS:
                 form = pattern.record_form([make_spec(kind)] * len(pattern.names))
@@ -248,7 +248,7 @@ class PairRule(Rule):
     def _match(
         self, node: Tensor, searches: Sequence[Search], exact: Exact
     ) -> tuple[Any, ...] | None:
-        """Return what the wildcards stand for at a node; None where it does not hold."""
+        """Return what the wildcards stand for at a node; None if it does not hold."""
         last = exact.bind_last(node)  # most matches are of the shapes of the last
         if last is not None and self.holds(last):
             return last

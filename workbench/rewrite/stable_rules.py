@@ -63,8 +63,10 @@ def _exponent_of_sum(x: Any) -> tuple[Tensor, dict[str, Any]] | None:
     if not isinstance(inner, Tensor) or inner.op.name != "exp" or len(x.inputs) != 1:
         return None
     settings = {"axis": x.params.get("axis"), "keepdims": x.params.get("keepdims")}
-    if not x.params.keys() <= settings.keys() or inner.dtype.kind != "f":
+    if not x.params.keys() <= settings.keys():
         return None
+    if types.spec_of(inner.inputs[0]).dtype.kind != "f":
+        return None  # the difference of two integers may overflow
     settings["keepdims"] = bool(settings["keepdims"])
     return inner.inputs[0], settings
 

@@ -46,11 +46,17 @@ def _write(x: Any, depth: int) -> Expression:
     operands = [_write(y, depth - 1) for y in inputs]
     template = op.template
     if isinstance(template, str) and template:
+        if template.startswith("-"):  # a rewrite of -(-x) is shown as it stands
+            operands = [_enclose_sign(y) for y in operands]
         try:
             return fill_template(template, operands, params, _write_setting)
         except (KeyError, IndexError, SyntaxError):
             pass
     return Expression(_write_call(op.name, operands, params), ATOM)
+
+
+def _enclose_sign(x: Expression) -> Expression:
+    return Expression(f"({x.code})", ATOM) if x.code.startswith("-") else x
 
 
 def _write_setting(setting: Any, _: str) -> str:
