@@ -74,9 +74,7 @@ def rewrite_rule(
     >>> x = wb.scalar("x")
     >>> graph = wb.simplify(wb.Graph([x], [1 - np.cos(x) ** 2]), [pythagoras])
     >>> print(graph.steps[0])
-    1. power two: cos(x) ** 2 → cos(x) * cos(x)
-    >>> print(graph.steps[1])
-    2. pythagoras: 1 - cos(x) * cos(x) → sin(x) ** 2
+    1. pythagoras: 1 - cos(x) ** 2 → sin(x) ** 2
     """
     if not (isinstance(name, str) and name):
         raise RewriteError(f"the name of a rewrite rule is a text, not {name!r}.")

@@ -110,12 +110,33 @@ class Step(NamedTuple):
         return id(self)
 
 
+class Rewrites(NamedTuple):
+    """The rules for programs, in the order in which they are tried.
+
+    Attributes
+    ----------
+    rules
+        The rules of the user and of the tables.
+    switched_off
+        The names of those that are left out.
+    is_off
+        True if a program is to stay as it is.
+    """
+
+    rules: tuple[Rule, ...]
+    switched_off: frozenset[str]
+    is_off: bool = False
+
+    def apply(self, program: Graph, limit: int | None = None) -> Graph:
+        """Return the program rewritten, in no more than so many steps."""
+        return program if self.is_off else _Replay(program, self).run(limit)
+
+
 class _Replay(NamedTuple):
     """A program and the rules that were applied to it."""
 
     program: Graph
-    rules: tuple[Rule, ...]
-    switched_off: frozenset[str]
+    rewrites: Rewrites
 
     def run(self, limit: int | None = None) -> Graph:
         """Rewrite the program, with no more than so many steps."""
@@ -145,11 +166,11 @@ class _Driver:
         self.replay = replay
         self.program = replay.program
         self.limit = limit
-        off = replay.switched_off
+        off = replay.rewrites.switched_off
         self.merges = MERGE not in off
         self.folds = CONSTANTS not in off
         self.rules: dict[str, list[Rule]] = defaultdict(list)
-        for rule in replay.rules:
+        for rule in replay.rewrites.rules:
             if rule.name not in off:
                 for root in rule.roots:
                     self.rules[root].append(rule)
@@ -478,7 +499,7 @@ def simplify(
     graph: Graph,
     rules: Iterable[Rule] = (),
     *,
-    without: Collection[str] = (),
+    without: str | Collection[str] = (),
     fast: bool = False,
     limit: int | None = None,
 ) -> Graph:
@@ -495,8 +516,9 @@ def simplify(
         Rules of your own (:func:`workbench.rewrite_rule`), tried before those of
         the tables.
     without
-        The names of rules that are switched off; ``"equal nodes"`` and
-        ``"constants"`` too.
+        The names of rules that are switched off, or of whole groups; the steps
+        ``"equal nodes"`` and ``"constants"`` too. ``"all"`` for a program that stays
+        as it is.
     fast
         Use the rules of the group ``fast`` as well, which may move NaN and infinity.
     limit
@@ -534,6 +556,14 @@ def simplify(
             f"simplify takes a Graph, not {type(graph).__name__}. Write"
             " wb.simplify(wb.trace(f)(*args)) or wb.simplify(wb.Graph([x], [y]))."
         )
+    most = None if limit is None else _count_of(limit)
+    return check_rewrites(rules, without, fast).apply(graph, most)
+
+
+def check_rewrites(
+    rules: Iterable[Rule], without: str | Collection[str], fast: bool
+) -> Rewrites:
+    """Return the rules of a user and of the tables, but those switched off."""
     own = _list_of(
         rules, "rules", "a list of rewrite rules: wb.simplify(graph, [mine])"
     )
@@ -545,19 +575,23 @@ def simplify(
             )
     groups = (*GROUPS, "fast") if fast else GROUPS
     table = [r for group in groups for r in RULES.values() if r.group == group]
+    if isinstance(without, str) and without == "all":
+        return Rewrites((), frozenset(), True)
     known = {CONSTANTS, MERGE, *RULES, *[r.name for r in own]}
     names = (without,) if isinstance(without, str) else without
     off = _list_of(
         names, "without", "a list of the names of rules: without=['x plus x']"
     )
     for name in off:
+        if name in GROUPS:
+            continue
         if not isinstance(name, str) or name not in known:
             raise UsageError(
                 f"without: no rewrite rule is called {name!r}."
                 f"{_name_close(name, known)} The page of rewrite rules lists them all."
             )
-    most = None if limit is None else _count_of(limit)
-    return _Replay(graph, (*own, *table), frozenset(off)).run(most)
+    table = [r for r in table if r.group not in off]
+    return Rewrites((*own, *table), frozenset(off))
 
 
 def _name_close(name: object, known: Collection[str]) -> str:

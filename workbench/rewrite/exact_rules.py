@@ -51,8 +51,6 @@ rule("exact zero times x", "mul0(0, x)", "zeros_like(x)", group="simplify")
 rule("power one", "x**1", "x", group="simplify")
 rule("power zero", "x**0", "ones_like(x)", group="simplify",
     note="The derivative is 0 also for infinity and NaN.")  # fmt: skip
-rule("power two", "x**2", "x * x", group="simplify",
-    when=_is_not_complex, note="The last digit may change.")  # fmt: skip
 rule("positive", "+x", "x", group="simplify")
 
 # Signs

@@ -48,7 +48,9 @@ rule("log of exp", "log(exp(x))", "x", group="stabilise",
     when=_is_real, note=OVERFLOW)  # fmt: skip
 rule("root of a square", "sqrt(x * x)", "abs(x)", group="stabilise",
     when=_is_real, note=OVERFLOW)  # fmt: skip
-rule("root of a power", "sqrt(square(x))", "abs(x)", group="stabilise",
+rule("root of a power", "sqrt(x**2)", "abs(x)", group="stabilise",
+    when=_is_real, note=OVERFLOW)  # fmt: skip
+rule("root of square", "sqrt(square(x))", "abs(x)", group="stabilise",
     when=_is_real, note=OVERFLOW)  # fmt: skip
 rule("root of a sum of squares", "sqrt(x * x + y * y)", "hypot(x, y)",
     group="stabilise", when=_is_real,

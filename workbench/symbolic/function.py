@@ -10,7 +10,7 @@ from __future__ import annotations
 import builtins
 import keyword
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NoReturn
 
@@ -21,7 +21,7 @@ from workbench.backends import numpy as numpy_backend
 from workbench.backends.profile import Profile
 from workbench.backends.text import Form, Text
 from workbench.core import blame, hooks, tree, types, walk
-from workbench.core.graph import Graph
+from workbench.core.graph import Graph, inline
 from workbench.core.shared import (
     Locks,
     Shared,
@@ -35,6 +35,8 @@ from workbench.core.tree import Tree
 from workbench.core.types import WEAK_TYPES
 from workbench.errors import ShapeError, TraceError, UsageError
 from workbench.ops import gradients
+from workbench.rewrite.driver import Rewrites, check_rewrites
+from workbench.rewrite.rule import Rule
 from workbench.symbolic.arguments import Signature, quote_symbol
 from workbench.symbolic.preparing import (
     as_output,
@@ -161,6 +163,9 @@ def function(
     name: str | None = None,
     backend: str = "numpy",
     profile: bool = False,
+    rules: Iterable[Rule] = (),
+    without: str | Collection[str] = (),
+    fast: bool = False,
 ) -> Function:
     """Make a function of symbols that computes expressions.
 
@@ -190,6 +195,9 @@ def function(
         What runs it: ``"numpy"``.
     profile
         Measure every node in every call; see :attr:`Function.profile`.
+    rules, without, fast
+        How the program is simplified before it runs: as :func:`workbench.simplify`
+        takes them. ``without="all"`` leaves it as it was written.
 
     Returns
     -------
@@ -248,8 +256,9 @@ def function(
     check_unused(program, signature, on_unused_input)
     graph = Graph([*signature.symbols, *shared], program)
     return Function(
-        graph, signature, shared, list(changed), structure, name, backend, profile
-    )
+        graph, signature, shared, list(changed), structure, name, backend, profile,
+        check_rewrites(rules, without, fast),
+    )  # fmt: skip
 
 
 class Function:
@@ -260,6 +269,8 @@ class Function:
     graph
         The program: its inputs are the symbols, then the shared values that it
         reads; its outputs are those of the function, then the updates.
+    simplified
+        The program as it runs; ``simplified.steps`` tells how it came from `graph`.
     shared
         The shared values that it reads.
     updates
@@ -287,9 +298,11 @@ class Function:
         structure: tree.Tree | None,
         name: str | None,
         backend: str,
-        profile: bool = False,
+        profile: bool,
+        rewrites: Rewrites,
     ) -> None:
         self.graph = graph
+        self.simplified = rewrites.apply(inline(graph))
         self.name = name
         self.shared = shared
         self.backend = backend
@@ -297,7 +310,8 @@ class Function:
         self._changed = changed
         self._tree = structure
         self._count = len(graph.outputs) - len(changed)
-        self._compiled = BACKENDS[backend](graph, own=True)
+        self._rewrites = rewrites
+        self._compiled = BACKENDS[backend](self.simplified, own=True)
         self._run = self.profile.run if profile else self._compiled.run
         # In one order everywhere, so that two functions never wait for each other.
         self._locks = [x.lock for x in sorted(changed, key=lambda x: x.serial)]
@@ -419,7 +433,7 @@ class Function:
         return Function(
             Graph([*self._signature.symbols, *shared], outputs),
             self._signature, shared, changed, self._tree, name or self.name,
-            self.backend,
+            self.backend, False, self._rewrites,
         )  # fmt: skip
 
     def __copy__(self) -> Function:
@@ -468,7 +482,7 @@ class Function:
         <BLANKLINE>
         <BLANKLINE>
         def f(x):
-            return [x * x + x - 2, 1.0 + x + x]
+            return [x * x + x - 2, 2 * x + 1.0]
         """
         return self._text().source
 
