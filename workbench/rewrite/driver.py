@@ -47,8 +47,14 @@ CONSTANTS = "constants"
 MERGE = "equal nodes"
 #: Larger results of constants are not computed ahead: the program would hold them.
 MOST_FOLDED = 10_000
+#: Of a part that is replaced, so many nodes are asked whether an override set them.
+MOST_REPLACED = 64
 #: As many rewrites may follow from one another at one node of a program.
 MOST_REWRITES = 1_000
+
+
+#: What tells a node from all others, at all steps.
+Key = tuple[int, int]
 
 
 class Step(NamedTuple):
@@ -75,7 +81,7 @@ class Step(NamedTuple):
     rule: Rule | None
     before: Tensor
     after: Any
-    replay: _Replay
+    replay: Replay
 
     @property
     def site(self) -> tuple[str, int] | None:
@@ -127,20 +133,28 @@ class Rewrites(NamedTuple):
     switched_off: frozenset[str]
     is_off: bool = False
 
-    def apply(self, program: Graph, limit: int | None = None) -> Graph:
-        """Return the program rewritten, in no more than so many steps."""
-        return program if self.is_off else _Replay(program, self).run(limit)
 
-
-class _Replay(NamedTuple):
+class Replay(NamedTuple):
     """A program and the rules that were applied to it."""
 
     program: Graph
     rewrites: Rewrites
 
     def run(self, limit: int | None = None) -> Graph:
-        """Rewrite the program, with no more than so many steps."""
+        """Return the program rewritten, in no more than so many steps."""
+        if self.rewrites.is_off:
+            return self.program
         return _Driver(self, limit).run()
+
+    def run_with_keys(self, limit: int | None = None) -> tuple[Graph, dict[int, Key]]:
+        """Rewrite the program; return also the key of each node, by its serial.
+
+        A node has the same key at all steps: 0 and its position in the program, or the
+        number of the step that made it and its position there.
+        """
+        driver = _Driver(self, limit)
+        driver.keys = {x.serial: (0, i) for i, x in enumerate(self.program.nodes)}
+        return driver.run(), driver.keys
 
 
 class _Frame:
@@ -162,7 +176,7 @@ class _Frame:
 class _Driver:
     """One run of the rules over one program."""
 
-    def __init__(self, replay: _Replay, limit: int | None) -> None:
+    def __init__(self, replay: Replay, limit: int | None) -> None:
         self.replay = replay
         self.program = replay.program
         self.limit = limit
@@ -188,6 +202,10 @@ class _Driver:
         #: Whether nodes of the program are copied: a name may come to any of them.
         self.copies = any(x.name is not None for x in self.program.interior)
         self.steps: list[Step] = []
+        #: What tells each node from all others, at all steps, if anybody asks.
+        self.keys: dict[int, Key] = {}
+        #: Whether overrides set a part of it, which stays marked.
+        self.is_marked = any(map(_is_marked, self.program.interior))
         self.leaves = {x.serial for x in self.program.leaves}
         #: What depends on a leaf, or on constants alone: the rest is not ours.
         self.own: set[int] = set(self.leaves)
@@ -265,7 +283,10 @@ class _Driver:
         """Return a node on what its operands have become; a copy where they changed."""
         value = node._value
         if any(map(is_not, inputs, node.inputs)) or (self.copies and not is_new):
+            key = self.keys.get(node.serial)
             node = _copy_node(node, inputs, self.new)
+            if key is not None:
+                self.keys[node.serial] = key
             is_new = True
         varying = self.varying
         for x in inputs:
@@ -328,22 +349,50 @@ class _Driver:
         new: dict[int, Any] = {
             x.serial: y for x, y in zip(program.leaves, found.operands, strict=True)
         }
-        nodes = []
+        nodes: list[Tensor] = []
+        origin = self._find_origin(node, found.operands)
         for x in program.interior:
             inputs = tuple([_resolve(a, new) for a in x.inputs])
             if x.op is IDENTITY:
                 new[x.serial] = inputs[0] if inputs else _constant_of(x)
                 continue
             new[x.serial] = made = _make_node(x, inputs, node)
+            made.origin = origin
+            if self.keys:
+                self.keys[made.serial] = len(self.steps) + 1, len(nodes)
             nodes.append(made)
         after = _resolve(program.outputs[0], new)
         if not _has_same_spec(types.spec_of(after), types.spec_of(node)):
             return None
         return _Frame(rule, node, nodes, after)
 
+    def _find_origin(self, node: Tensor, operands: Sequence[Any]) -> Any:
+        """Return the origin of what takes the place of a node and of those it reads.
+
+        If an override set one of these, the result is marked as it is.
+        """
+        if not self.is_marked or _is_marked(node):
+            return node.origin
+        known = {x.serial for x in operands if isinstance(x, Tensor)}
+        waiting = [node]
+        while waiting:
+            for x in waiting.pop().inputs:
+                if isinstance(x, Tensor) and x.serial not in known:
+                    if _is_marked(x):
+                        return x.origin
+                    known.add(x.serial)
+                    if len(known) < MOST_REPLACED:
+                        waiting.append(x)
+        return node.origin
+
     def _log(self, name: str, rule: Rule | None, before: Tensor, after: Any) -> None:
         number = len(self.steps) + 1
         self.steps.append(Step(number, name, rule, before, after, self.replay))
+
+
+def _is_marked(x: Tensor) -> bool:
+    """Return whether the rule of an override made a node."""
+    return x.origin is not None and x.origin.overridden
 
 
 def _resolve(x: Any, new: dict[int, Any]) -> Any:
@@ -386,8 +435,6 @@ def _make_node(x: Tensor, inputs: tuple[Any, ...], place: Tensor) -> Tensor:
             deferred.set_lengths(made, facts)
     else:
         made.spec = spec
-    if place.origin is not None:
-        made.origin = place.origin
     return made
 
 
@@ -423,6 +470,8 @@ def _structure_of(node: Tensor) -> Any:
     if node.op.custom or type(node.op) is DeferredOp:
         return None
     parts: list[Any] = [node.op, type(node)]
+    if _is_marked(node):
+        parts.append(node.origin.rule)
     for x in node.inputs:
         parts.append(x.serial if isinstance(x, Tensor) else _key_of_constant(x))
     for name, x in node.params.items():
@@ -551,13 +600,24 @@ def simplify(
     ...     print(step)
     1. x twice and a number: 1 + x + x → 2 * x + 1
     """
+    most = None if limit is None else _count_of(limit)
+    return prepare_replay(graph, rules, without=without, fast=fast).run(most)
+
+
+def prepare_replay(
+    graph: Graph,
+    rules: Iterable[Rule] = (),
+    *,
+    without: str | Collection[str] = (),
+    fast: bool = False,
+) -> Replay:
+    """Return what rewrites a program as far as it is told; see `simplify`."""
     if not isinstance(graph, Graph):
         raise UsageError(
             f"simplify takes a Graph, not {type(graph).__name__}. Write"
             " wb.simplify(wb.trace(f)(*args)) or wb.simplify(wb.Graph([x], [y]))."
         )
-    most = None if limit is None else _count_of(limit)
-    return check_rewrites(rules, without, fast).apply(graph, most)
+    return Replay(graph, check_rewrites(rules, without, fast))
 
 
 def check_rewrites(

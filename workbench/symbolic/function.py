@@ -35,7 +35,7 @@ from workbench.core.tree import Tree
 from workbench.core.types import WEAK_TYPES
 from workbench.errors import ShapeError, TraceError, UsageError
 from workbench.ops import gradients
-from workbench.rewrite.driver import Rewrites, check_rewrites
+from workbench.rewrite.driver import Replay, Rewrites, check_rewrites
 from workbench.rewrite.rule import Rule
 from workbench.symbolic.arguments import Signature, quote_symbol
 from workbench.symbolic.preparing import (
@@ -302,7 +302,7 @@ class Function:
         rewrites: Rewrites,
     ) -> None:
         self.graph = graph
-        self.simplified = rewrites.apply(inline(graph))
+        self.simplified = Replay(inline(graph), rewrites).run()
         self.name = name
         self.shared = shared
         self.backend = backend
