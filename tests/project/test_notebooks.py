@@ -339,3 +339,54 @@ def test_an_old_program(symbols: Executed) -> None:
 
 def test_symbols_and_loops_run_quietly(symbols: Executed) -> None:
     quiet(symbols)
+
+
+# How a derivative is made
+
+
+@pytest.fixture(scope="module")
+def made() -> Executed:
+    return execute("06-how-a-derivative-is-made")
+
+
+def test_D2_the_seeds_polynomial_to_the_letter(made: Executed) -> None:
+    """D2: as the chain rule writes it, then each rewrite, down to 2*x + 1."""
+    text = made.printed('x = wb.scalar("x")')
+    assert text.rstrip().endswith("return 1.0 * x + x * 1.0 + 1.0 - 0")
+    assert made.printed("simple = wb.simplify(raw)").splitlines() == [
+        "1. one times x: 1 * x → x",
+        "2. one times x: x * 1 → x",
+        "3. x plus x: x + x → 2 * x",
+        "4. x minus zero: 2 * x + 1 - 0 → 2 * x + 1",
+    ]
+    assert "return [x * x + x - 2, 2 * x + 1.0]" in made.printed("f = wb.function([x]")
+    ends = made.printed("f = wb.function([x]").splitlines()[-1]
+    assert numbers(ends) == [10, 7]
+    drawn = [
+        output.data["image/svg+xml"]
+        for start, place in (("raw", 0), ("second", 0), ("simple", 1), ("%%auto", 0))
+        for output in made.cell(start, place).outputs
+        if "image/svg+xml" in output.get("data", {})
+    ]
+    assert len(drawn) == 4
+    for svg in drawn:
+        assert ElementTree.fromstring(svg).tag.endswith("svg")
+
+
+def test_a_safe_program_has_a_derivative(made: Executed) -> None:
+    """The slope of a cross-entropy by the scores is softmax minus truth."""
+    safe, book = made.printed("loss = safe.outputs[0]").splitlines()
+    assert numbers(safe) == [1, -1, 0]
+    assert book.count("nan") == 3
+    assert numbers(made.printed("large = ").splitlines()[1]) == [1000]
+
+
+def test_what_would_move_a_nan_stays(made: Executed) -> None:
+    assert made.printed("z = ").splitlines() == [
+        "1. x plus zero: z * 0 + z / z + 0 → z * 0 + z / z",
+        "nan",
+    ]
+
+
+def test_how_a_derivative_is_made_runs_quietly(made: Executed) -> None:
+    quiet(made)
