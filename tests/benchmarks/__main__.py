@@ -29,6 +29,7 @@ CASES = (
     "checks",
     "doctor",
     "live_cell",
+    "simplify",
 )
 
 

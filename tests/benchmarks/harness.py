@@ -216,7 +216,7 @@ def machine() -> dict[str, Any]:
                 model = line.partition(":")[2].strip()
                 break
     versions = {}
-    for name in ("numpy", "torch", "autograd", "jax"):
+    for name in ("numpy", "torch", "autograd", "jax", "pytensor"):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             versions[name] = importlib.metadata.version(name)
     return {
