@@ -35,6 +35,17 @@ PROGRAMS: dict[str, list[tuple[Program, list[tuple[int, ...]]]]] = {
         (lambda x: (x + -3) + x, [(2, 3)]),
         (lambda x: x + (x + 1), [()]),
     ],
+    "array of one number": [
+        (lambda x: np.full_like(x, 3.0) * np.sin(x), [(2, 3)]),
+        (lambda x: np.ones_like(x) / x, [(2, 3)]),
+        (lambda x, y: np.sin(x) - np.full_like(y, 0.5), [(2, 3), (3,)]),
+        (lambda x: np.zeros_like(x) + x, [()]),
+    ],
+    "array spread in vain": [
+        (lambda x, y: np.broadcast_to(x, (2, 3)) * y, [(3,), (2, 3)]),
+        (lambda x, y: np.sin(y) / np.broadcast_to(x, (2, 3)), [(), (2, 3)]),
+        (lambda x, y: y - np.broadcast_to(x, (2, 3)), [(2, 1), (2, 3)]),
+    ],
     "dtype it has": [(lambda x: (x * 2).astype(x.dtype) + 1, [(2, 3)])],
     "reshape of a reshape": [
         (lambda x: np.reshape(np.reshape(x, (3, 2)), 6) * 2, [(2, 3)]),

@@ -122,6 +122,38 @@ def keep_shape(node: Tensor) -> Replacement | None:
     return Replacement((node.inputs[0],), _same) if _keeps_shape(node) else None
 
 
+@node_rule("array of one number", "add subtract multiply divide",
+    "full_like(y, 2) * x", "2 * x", group="simplify")  # fmt: skip
+def take_number(node: Tensor) -> Replacement | None:
+    """Compute with a number in place of an array of it; NumPy spreads the number."""
+    for i, x in enumerate(node.inputs):
+        if isinstance(x, Tensor) and x.op.name == "full_like":
+            fill = x.params["fill"]
+            if type(fill) in types.WEAK_TYPES and x.dtype.kind in "fc":
+                return _with_operand(node, i, fill)
+    return None
+
+
+@node_rule("array spread in vain", "add subtract multiply divide",
+    "broadcast_to(y, x.shape) * x", "y * x", group="simplify")  # fmt: skip
+def take_unspread(node: Tensor) -> Replacement | None:
+    """Compute with an array that NumPy spreads by itself."""
+    for i, x in enumerate(node.inputs):
+        if isinstance(x, Tensor) and x.op.name == "broadcast_to":
+            return _with_operand(node, i, x.inputs[0])
+    return None
+
+
+def _with_operand(node: Tensor, place: int, operand: Any) -> Replacement | None:
+    """Return a node of two operands with another one, where its shape stays."""
+    if not isinstance(node.inputs[1 - place], Tensor):
+        return None
+    if not dims.is_same_shape(node.inputs[1 - place].shape, node.shape):
+        return None
+    operands = (operand, node.inputs[1]) if place == 0 else (node.inputs[0], operand)
+    return Replacement(operands, getattr(np, node.op.name), node.op.name)
+
+
 @node_rule("dtype it has", "astype", "x.astype(x.dtype)", "x", group="simplify")
 def keep_dtype(node: Tensor) -> Replacement | None:
     """Take a cast to the dtype that the operand has out."""
