@@ -91,6 +91,8 @@ class Form:
 class Forms:
     """A pattern's function, and the forms that it has been recorded in.
 
+    It is tried with arrays of the given ranks first.
+
     Raises
     ------
     OverrideError
@@ -98,7 +100,12 @@ class Forms:
         Tensor, or nothing but a parameter.
     """
 
-    def __init__(self, function: Callable[..., Any], text: str) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        text: str,
+        ranks: Sequence[int] = (1, 2, 3, 0),
+    ) -> None:
         self.function = function
         #: What errors call it.
         self.text = text
@@ -108,7 +115,7 @@ class Forms:
         self.failed: Exception | None = None
         #: The structures that it has for arrays of one rank.
         self.usual: set[Any] = set()
-        for rank in (1, 2, 3, 0):
+        for rank in ranks:
             form = self.record_form([make_spec((rank, "f"))] * len(self.names))
             if form is not None:
                 if form.unread:
