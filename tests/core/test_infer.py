@@ -63,5 +63,8 @@ def test_an_integer_that_does_not_fit_is_an_error_after_one_that_did() -> None:
     with pytest.raises((DtypeError, OverflowError)):
         x + 300
     assert (x**2).dtype == np.int8
+    flags = wb.vector("flags", dtype="bool", shape=2)
+    assert (flags**2).dtype == (np.ones(2, bool) ** 2).dtype
+    assert (flags**3).dtype == (np.ones(2, bool) ** 3).dtype
     with pytest.raises(WorkbenchError, match=r"[Ii]nteger"):
         wb.vector("n", dtype="int64", shape=2) ** -1

@@ -96,7 +96,9 @@ def _infer_elementwise(op: Op, specs: list[Any], params: dict[str, Any]) -> Spec
         weak *= 2
         if types.is_weak(x):
             weak += 1
-            kinds.append(type(x))
+            # NumPy squares truth values as int8, and raises them to 3 as int64.
+            is_exponent = op.name == "power" and type(x) is int
+            kinds.append(x if is_exponent else type(x))
             # Whether an integer fits, or may be an exponent, its value tells.
             certain = certain and (type(x) is not int or 0 <= x < 128)
         elif isinstance(x, Spec) and x.weak:
