@@ -57,8 +57,8 @@ def turned_rows(*shape: int) -> Draw:
 
 
 def scaled(rng: np.random.Generator) -> Any:
-    """Columns of lengths far apart."""
-    return matrix(3, 3)(rng) * [1.0, 9.0, 3.0]
+    """Columns of lengths and directions far apart: no step changes their order."""
+    return (np.eye(3) + rng.uniform(-0.2, 0.2, (3, 3))) * [1.0, 9.0, 3.0]
 
 
 # Solutions
