@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -330,4 +330,81 @@ def test_a_plot_is_stopped(session: Session, monkeypatch: pytest.MonkeyPatch) ->
     page.send("plot", request=2, plot="hessian", of=None, wrt=[], window=None)
     assert page.until("plot", 2)  # the other does not wait
     page.send("stop", request=3, of=1)
+    assert page.until("failure", 1)["message"] == "Stopped."
+
+
+# How the derivative is simplified
+
+
+@pytest.fixture
+def quadratic() -> Iterator[Page]:
+    session = Session(wb.trace(lambda x: x * x + x - 2)(3.0))
+    yield opened(session)
+    assert session.simplify().steps
+
+
+def test_D2_the_page_gets_the_steps_and_the_program_at_each(quadratic: Page) -> None:
+    quadratic.send("simplify", request=1, without=[])
+    (answer,) = quadratic.take()
+    assert (answer["type"], answer["request"]) == ("simplification", 1)
+    assert [step["after"] for step in answer["steps"]] == [
+        "x",
+        "x",
+        "2 * x",
+        "2 * x + 1",
+    ]
+    quadratic.send("program", request=2, without=[], step=4)
+    (program,) = quadratic.take()
+    assert (program["type"], program["request"]) == ("program", 2)
+    assert program["text"].endswith("= 2 * x + 1")
+    listed = program["header"]["columns"]
+    for column, buffer in zip(listed, quadratic.buffers[-1], strict=True):
+        assert (column["dtype"], column["length"]) == (str(buffer.dtype), buffer.size)
+    quadratic.send("simplify", request=3, without=["x plus x"])
+    (answer,) = quadratic.take()
+    assert "x plus x" not in [step["rule"] for step in answer["steps"]]
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"without": ["no such rule"]}, "no rewrite rule is called 'no such rule'"),
+        ({"without": "x plus x"}, "without is 'x plus x', not a list"),
+        ({"without": [["x"]]}, "without[0] is ['x'], not text"),
+        ({"without": ["x" * 3000]}, "characters, more than 2000"),
+        ({"without": ["x"] * 3000}, "has 3000 entries, more than 1000"),
+        ({}, "without is missing"),
+    ],
+)
+def test_rules_that_a_page_cannot_switch_off(
+    quadratic: Page, fields: dict[str, Any], words: str
+) -> None:
+    quadratic.send("simplify", request=1, **fields)
+    (answer,) = quadratic.take()
+    assert (answer["type"], answer["request"]) == ("failure", 1)
+    assert words in answer["message"]
+
+
+@pytest.mark.parametrize("step", [-1, 1.5, "1", None])
+def test_a_step_that_is_none(quadratic: Page, step: Any) -> None:
+    quadratic.send("program", request=1, without=[], step=step)
+    (answer,) = quadratic.take()
+    assert answer["type"] == "failure"
+    assert "step is" in answer["message"]
+
+
+def test_a_simplification_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = threading.Event()
+
+    def rewrite_slowly(*_: Any) -> Any:
+        begun.set()
+        while True:
+            time.sleep(0.01)
+
+    monkeypatch.setattr(link, "list_rewrites", rewrite_slowly)
+    session = Session(wb.trace(lambda x: x * x)(3.0))
+    page = opened(session, link.start)
+    page.send("simplify", request=1, without=[])
+    assert begun.wait(20)
+    page.send("stop", request=2, of=1)
     assert page.until("failure", 1)["message"] == "Stopped."

@@ -17,7 +17,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 from workbench.checks.progress import Progress
 from workbench.errors import UsageError, WorkbenchError
@@ -28,8 +28,10 @@ from workbench.session.wire import (
     Snapshot,
     find_changes,
     gather_details,
+    list_rewrites,
     read_steps,
     read_target,
+    take_program,
     take_snapshot,
 )
 from workbench.session.wire.protocol import (
@@ -38,6 +40,8 @@ from workbench.session.wire.protocol import (
     InspectEvent,
     OverrideEvent,
     PlotEvent,
+    ProgramEvent,
+    SimplifyEvent,
     WindowData,
 )
 from workbench.session.wire.schema import WireError, clean_text, quote, read
@@ -52,7 +56,7 @@ from workbench.session.wire.schema import WireError, clean_text, quote, read
 PROGRESS_PAUSE = 0.2
 #: Seconds after which a job that does not stop by itself is interrupted.
 PATIENCE = 1.0
-#: So many plots are computed at once.
+#: So many plots, and rewrites of the derivative, are computed at once.
 MOST_PLOTS = 8
 
 Clock = Callable[[], float]
@@ -155,14 +159,14 @@ class Jobs:
         job = Job(request, kind, self._clock, post)
         with self._lock:
             running = self._running()
-            plots = [one for one in running if one.kind == "plot"]
-            if kind == "plot" and len(plots) >= MOST_PLOTS:
+            plots = [one for one in running if one.kind in ANSWERS]
+            if kind in ANSWERS and len(plots) >= MOST_PLOTS:
                 raise UsageError(
                     f"{len(plots)} plots are computed at the moment: wait for them, or"
                     " stop some."
                 )
-            others = [one for one in running if one.kind != "plot"]
-            if kind != "plot" and others:
+            others = [one for one in running if one.kind not in ANSWERS]
+            if kind not in ANSWERS and others:
                 raise UsageError(f"{others[0].description}: wait for it, or stop it.")
             self._known[job] = None
 
@@ -195,7 +199,7 @@ class Jobs:
             found = [job for job in self._running() if job.request == request]
         for job in found:
             again, job.stopped = job.stopped, True
-            if job.kind == "plot" or again:
+            if job.kind in ANSWERS or again:
                 job.interrupt()
             else:
                 self._later(PATIENCE, job.interrupt)
@@ -356,6 +360,28 @@ PLOTS: dict[str, Callable[..., Any]] = {
     "check": lambda s, of, by, w, p: plots.check_plot(s, by),
     "steps": lambda s, of, by, w, p: plots.steps_plot(s, of),
 }  # fmt: skip
+
+
+# How the derivative is simplified
+
+
+def list_steps(session: Session, message: SimplifyEvent) -> Message:
+    """Return the steps that simplify the derivative."""
+    return list_rewrites(session, message["without"])
+
+
+def draw_program(session: Session, message: ProgramEvent) -> tuple[Message, list[Any]]:
+    """Return the derivative after so many steps, with its columns."""
+    shown, answer = take_program(session, message["without"], message["step"])
+    return answer, shown.buffers
+
+
+#: Long work that is an answer, with its buffers: stopped, it has nothing to show.
+ANSWERS: dict[str, Callable[[Session, Any, Progress], tuple[Message, list[Any]]]] = {
+    "plot": lambda session, m, progress: (make_plot(session, m, progress), []),
+    "simplify": lambda session, m, progress: (list_steps(session, m), []),
+    "program": lambda session, m, progress: draw_program(session, m),
+}
 
 
 # Questions
@@ -657,9 +683,9 @@ class Link:
                 self.mark_changed()
         elif event in QUESTIONS:
             self._reply(message["request"], QUESTIONS[event](session, message))
-        elif event == "plot":
+        elif event in ANSWERS:
             frozen = session.make_copy()  # it may change while the plot is made
-            self._begin(message, lambda job: self._plot(job, frozen, message))
+            self._begin(message, lambda job: self._show(job, frozen, message))
         else:
             frozen = session.make_copy()
             self._begin(message, lambda job: self._work(job, frozen))
@@ -675,10 +701,9 @@ class Link:
 
         self._jobs.begin(request, message["event"], self._post_locked, guarded)
 
-    def _plot(self, job: Job, frozen: Session, message: Message) -> None:
-        self._reply(
-            job.request, make_plot(frozen, cast(PlotEvent, message), job.progress)
-        )
+    def _show(self, job: Job, frozen: Session, message: Message) -> None:
+        answer, buffers = ANSWERS[job.kind](frozen, message, job.progress)
+        self._reply(job.request, answer, buffers)
 
     def _work(self, job: Job, frozen: Session) -> None:
         """Check or diagnose a session; the findings are sent with its state."""
@@ -697,9 +722,11 @@ class Link:
         with self._lock:
             self._post(message)
 
-    def _reply(self, request: int, answer: dict[str, Any]) -> None:
+    def _reply(
+        self, request: int, answer: Message, buffers: list[Any] | None = None
+    ) -> None:
         with self._lock:
-            self._post({**answer, "request": request})
+            self._post({**answer, "request": request}, buffers)
 
 
 def _make_notifier(link: weakref.ref[Link]) -> Callable[[str], object]:

@@ -31,7 +31,7 @@ from workbench.ops.define import shape_of
 from workbench.overrides import override as overriding
 from workbench.overrides.override import Override
 from workbench.overrides.resolution import Resolution
-from workbench.session import applied_override, checks, stages, storage
+from workbench.session import applied_override, checks, rewriting, stages, storage
 from workbench.session import derivative as derivatives
 from workbench.session.applied_override import AppliedOverride, attached_overrides
 from workbench.session.nodes import Arrays, Node, Nodes, copy_for_user, fit_input
@@ -219,6 +219,15 @@ class Session:
         Each of its Tensors names the forward node that it belongs to (`origin`).
         """
         return self._state.gradient_graph
+
+    @property
+    def chain_rule(self) -> Graph:
+        """The gradients as the chain rule writes them, before anything is simplified.
+
+        With every product with 1; overrides applied. Of one number by one number it
+        is written as by hand, from the input on. :meth:`simplify` goes on from there.
+        """
+        return self._state.chain_rule
 
     @property
     def overrides(self) -> list[AppliedOverride]:
@@ -741,6 +750,7 @@ class Session:
     derivative = derivatives.derivative
     jacobian = derivatives.jacobian
     hessian = derivatives.hessian
+    simplify = rewriting.simplify
     check = checks.check
     diagnose = checks.diagnose
 

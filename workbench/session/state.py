@@ -21,9 +21,10 @@ import numpy as np
 
 from workbench.autodiff import reverse
 from workbench.autodiff.budget import budget_for
+from workbench.autodiff.forward import push_forward
 from workbench.core import blame, walk
 from workbench.core.graph import Graph
-from workbench.core.tensor import Tensor
+from workbench.core.tensor import Tensor, make_leaf
 from workbench.core.trace import is_float
 from workbench.errors import (
     DisconnectedInputError,
@@ -352,6 +353,8 @@ class State:
         self.next_id = max(next_id, *(entry.id + 1 for entry in entries), 1)
         # NumPy's error settings for the gradients are those of this moment.
         self._errors = np.geterr()
+        #: The last simplification of the gradients, see `rewriting.py`.
+        self.rewriting: Any = None
         self.resolution = None
         if entries:
             self.resolution = self._resolve([entry.override for entry in entries])
@@ -461,6 +464,31 @@ class State:
             record=True,
             rules=None if self.resolution is None else self.resolution.rules,
         )
+        return Graph(self.forward.graph.inputs, made)
+
+    @cached_property
+    def chain_rule(self) -> Graph:
+        """The gradients as the chain rule writes them, overrides applied."""
+        self.require_backward()
+        objective, nodes = self.objective, self.forward.graph.nodes
+        output, wrt = nodes[objective.output], [nodes[i] for i in objective.wrt]
+        rules = None if self.resolution is None else self.resolution.rules
+        with np.errstate(all="ignore"):  # the program itself has warned already
+            if not rules and shape_of(output) == () and [*map(shape_of, wrt)] == [()]:
+                # As differentiating by hand does.
+                one = make_leaf(wrt[0].dtype.type(1))
+                made = push_forward([output], wrt, [one], record=True, spelled=True)
+                if objective.seed is not None:
+                    made = [None if made[0] is None else made[0] * objective.seed]
+            else:
+                start = make_leaf(self.cotangent)
+                made = reverse.pull_back(
+                    [output], [start], wrt, record=True, rules=rules
+                )
+        made = [
+            np.zeros_like(x._value) if g is None else g
+            for x, g in zip(wrt, made, strict=True)
+        ]
         return Graph(self.forward.graph.inputs, made)
 
     # Next states

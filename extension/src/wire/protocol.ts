@@ -79,13 +79,21 @@ export type IMatrix = { kind: PlotKind; of: number; wrt: number[]; path: number[
   block: [number, number] };
 export type IPlotAnswer = { type: 'plot'; seq: number; request: number; title: string;
   note: string; figure: IFigure; matrix: IMatrix | null; views: PlotKind[] };
+export type IRewrite = { rule: string; group: string; note: string; before: string;
+  after: string; site: string };
+export type ISimplificationAnswer = { type: 'simplification'; seq: number;
+  request: number; steps: IRewrite[]; total: number };
+export type IProgramAnswer = { type: 'program'; seq: number; request: number;
+  step: number; header: IHeader; nodes: number; keys: string[]; forward: number[];
+  came: number[]; went: number[]; text: string };
 export type IProgressMessage = { type: 'progress'; seq: number; request: number;
   done: number; total: number; left: number | null };
 export type IDoneMessage = { type: 'done'; seq: number; request: number };
 export type IFailureMessage = { type: 'failure'; seq: number; request: number | null;
   message: string };
 export type KernelMessage = ISnapshotMessage | IPatchMessage | IDetail |
-  IExpressionAnswer | IPlotAnswer | IProgressMessage | IDoneMessage | IFailureMessage;
+  IExpressionAnswer | IPlotAnswer | ISimplificationAnswer | IProgramAnswer |
+  IProgressMessage | IDoneMessage | IFailureMessage;
 export type IHelloEvent = { type: 'event'; seq: number; event: 'hello';
   schema: number };
 export type IAckEvent = { type: 'event'; seq: number; event: 'ack'; of: number };
@@ -114,6 +122,11 @@ export type IStopEvent = { type: 'event'; seq: number; request: number; event: '
   of: number };
 export type IPlotEvent = { type: 'event'; seq: number; request: number; event: 'plot';
   plot: PlotKind; of: number | null; wrt: number[]; window: IWindow | null };
+export type ISimplifyEvent = { type: 'event'; seq: number; request: number;
+  event: 'simplify'; without: string[] };
+export type IProgramEvent = { type: 'event'; seq: number; request: number;
+  event: 'program'; without: string[]; step: number };
 export type PageEvent = IHelloEvent | IAckEvent | IInspectEvent |
   ICheckExpressionEvent | IOverrideEvent | ISwitchEvent | IRemoveEvent | IEditEvent |
-  IMoveEvent | IUndoEvent | IExamineEvent | IFixEvent | IStopEvent | IPlotEvent;
+  IMoveEvent | IUndoEvent | IExamineEvent | IFixEvent | IStopEvent | IPlotEvent |
+  ISimplifyEvent | IProgramEvent;

@@ -14,7 +14,7 @@ import pytest
 
 import workbench as wb
 from tests.session.wire.golden.write import DAMAGED, FILE, JUNK, verdicts
-from workbench.jupyter.link import COMMANDS, LONG, PLOTS, QUESTIONS
+from workbench.jupyter.link import ANSWERS, COMMANDS, LONG, PLOTS, QUESTIONS
 from workbench.session.wire import protocol, read_saved, schema, take_snapshot
 from workbench.session.wire.schema import WireError, definitions, read
 
@@ -74,7 +74,8 @@ def test_every_request_has_a_handler_and_every_plot() -> None:
     events = definitions()["PageEvent"]["oneOf"]
     named = [definitions()[x["$ref"].removeprefix(schema.REFERENCE)] for x in events]
     words = [w for one in named for w in one["properties"]["event"]["enum"]]
-    assert {*words} == {"hello", "ack", "stop", "plot", *COMMANDS, *QUESTIONS, *LONG}
+    handled = {*COMMANDS, *QUESTIONS, *LONG, *ANSWERS}
+    assert {*words} == {"hello", "ack", "stop", *handled}
     assert tuple(PLOTS) == protocol.PLOT_KINDS
 
 

@@ -8,7 +8,7 @@ the new gradients and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, NamedTuple
@@ -154,11 +154,17 @@ def take_failed_snapshot(
     return shown
 
 
-def take_blank_snapshot(forward: Values, structure: Structure, name: str) -> Snapshot:
-    """Return a snapshot of values without gradients."""
+def take_blank_snapshot(
+    forward: Values, structure: Structure, name: str, *, values: bool = True
+) -> Snapshot:
+    """Return a snapshot of values without gradients, or of nodes without values."""
     count, edges = len(forward.graph.nodes), forward.starts[-1]
     columns = dict(structure.columns)
-    columns["value_stats"] = value_statistics(forward)
+    columns["value_stats"] = (
+        value_statistics(forward)
+        if values
+        else np.full(count * len(STATISTICS), np.nan)
+    )
     columns["grad_stats"] = np.full(count * len(STATISTICS), np.nan)
     columns["edge_norm"] = np.full(edges, np.nan)
     columns["change"] = np.full(count, np.nan)
@@ -252,8 +258,14 @@ class Strings:
         return self.positions.setdefault(clean_text(text), len(self.positions))
 
 
-def describe_structure(graph: Graph) -> Structure:
-    """Return the structure of a program: its nodes, their edges and their places."""
+def describe_structure(
+    graph: Graph,
+    find_name: Callable[[Tensor], str | None] = lambda node: node.name,
+) -> Structure:
+    """Return the structure of a program: its nodes, their edges and their places.
+
+    A node of a derivative stands where the node stands that it belongs to.
+    """
     forward = Values(graph)
     string = Strings()
     inputs = {x.serial for x in graph.inputs}
@@ -273,12 +285,15 @@ def describe_structure(graph: Graph) -> Structure:
         rows["kind"].append(kind)
         rows["op"].append(-1 if leaf else string(node.op.name))
         rows["name"].append(
-            string(name_constant(node) if kind == CONSTANT else node.name)
+            string(name_constant(node) if kind == CONSTANT else find_name(node))
         )
         rows["dtype"].append(types[kind_of_value][0])
         rows["shape"].append(types[kind_of_value][1])
         rows["scope"].append(string(node.scope))
-        place, text, line = (-1, -1, -1) if leaf else find_site(node, sites, string)
+        maker = node
+        while maker.origin is not None:
+            maker = maker.origin.forward
+        place, text, line = (-1, -1, -1) if leaf else find_site(maker, sites, string)
         rows["place"].append(place)
         rows["source"].append(text)
         rows["line"].append(line)

@@ -22,6 +22,8 @@ MIME_TYPE = "application/vnd.workbench.graph+json"
 MOST_NODES, MOST_EDGES, MOST_STRINGS = 1_000_000, 4_000_000, 1_000_000
 #: The longest text, the longest one that a program may need, and what a page may ask.
 MOST_CHARACTERS, MOST_CODE, MOST_TEXT = 20_000, 100_000, 2000
+#: The most rules that a page may switch off.
+MOST_RULES = 1000
 #: The longest list, where the type says nothing else.
 MOST_ITEMS = 10_000
 
@@ -131,6 +133,10 @@ Typed = Annotated[str, Meta(maxLength=MOST_TEXT)]
 Count = Annotated[int, Meta(minimum=0)]
 NodeCount = Annotated[int, Meta(minimum=0, maximum=MOST_NODES)]
 Node = Annotated[int, Meta(minimum=0, below="nodes")]
+#: A node of the session in a message about another program; -1 for none.
+ForwardNode = Annotated[int, Meta(minimum=-1, maximum=MOST_NODES)]
+#: The number of the step that made a node, and its place there: "0.12", "3.0".
+Key = Annotated[str, Meta(maxLength=40)]
 NodeList = Annotated[list[Node], Meta(maxItems=MOST_NODES)]
 Span = Annotated[list[int], Meta(minItems=2, maxItems=2)]
 Status = Annotated[str, Meta(title="Status", enum=STATUSES)]
@@ -474,6 +480,56 @@ class PlotAnswer(TypedDict):
     views: Annotated[list[PlotKind], Meta(maxItems=len(PLOT_KINDS), default=[])]
 
 
+class RewriteData(TypedDict):
+    """One step of a simplification."""
+
+    rule: Text
+    #: The table that the rule is from; empty for what no rule of a table does.
+    group: Text
+    #: How the result may differ.
+    note: Text
+    #: What stood there, and what stands there now, as code.
+    before: Text
+    after: Text
+    #: Where the rule is written, "exact_rules.py:31"; empty for none.
+    site: Text
+
+
+class SimplificationAnswer(TypedDict):
+    """The steps that simplify the derivative, without the rules that are off."""
+
+    type: Literal["simplification"]
+    seq: int
+    request: int
+    steps: list[RewriteData]
+    #: How many steps there are in all; of very many only the first are listed.
+    total: Count
+
+
+class ProgramAnswer(TypedDict):
+    """The derivative as a program after so many steps; its columns are the buffers.
+
+    What the last step took away stands in it too, after all that is there, and is read
+    by nothing else.
+    """
+
+    type: Literal["program"]
+    seq: int
+    request: int
+    step: Count
+    header: Header
+    nodes: Annotated[NodeCount, Meta(sizes="nodes")]
+    #: What tells each node from all others, at all steps.
+    keys: Annotated[list[Key], Meta(most="nodes")]
+    #: The node of the session that each belongs to; -1 for none.
+    forward: Annotated[list[ForwardNode], Meta(most="nodes")]
+    #: The nodes that the last step made, and those that it took away.
+    came: NodeList
+    went: NodeList
+    #: The whole program as code; empty where that is long.
+    text: Text
+
+
 class ProgressMessage(TypedDict):
     """The state of a long request; ``left`` are the seconds that it may take."""
 
@@ -508,6 +564,8 @@ KernelMessage = Annotated[
     | Detail
     | ExpressionAnswer
     | PlotAnswer
+    | SimplificationAnswer
+    | ProgramAnswer
     | ProgressMessage
     | DoneMessage
     | FailureMessage,
@@ -648,6 +706,22 @@ class PlotEvent(Request):
     window: Annotated[WindowData | None, Meta(default=None)]
 
 
+class SimplifyEvent(Request):
+    """Ask for the steps that simplify the derivative. Long."""
+
+    event: Literal["simplify"]
+    #: The rules that are switched off.
+    without: Annotated[list[Typed], Meta(maxItems=MOST_RULES)]
+
+
+class ProgramEvent(Request):
+    """Ask for the derivative as a program after so many of these steps. Long."""
+
+    event: Literal["program"]
+    without: Annotated[list[Typed], Meta(maxItems=MOST_RULES)]
+    step: Count
+
+
 PageEvent = Annotated[
     HelloEvent
     | AckEvent
@@ -662,6 +736,8 @@ PageEvent = Annotated[
     | ExamineEvent
     | FixEvent
     | StopEvent
-    | PlotEvent,
+    | PlotEvent
+    | SimplifyEvent
+    | ProgramEvent,
     Meta(title="PageEvent"),
 ]

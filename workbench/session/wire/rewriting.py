@@ -1,0 +1,282 @@
+"""The derivative of a session as programs for the page: its steps, and one program.
+
+Each program is a snapshot like any other, without values: the page draws it with the
+same means. Its nodes have keys that stay from step to step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from functools import partial
+from os.path import basename
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from workbench.core import walk
+from workbench.core.graph import Graph
+from workbench.core.tensor import Tensor, value_of
+from workbench.errors import UsageError
+from workbench.rewrite.driver import Key, Step
+from workbench.rewrite.text import format_node
+from workbench.session import Session
+from workbench.session.rewriting import Rewriting, find_rewriting
+from workbench.session.stages import Values
+from workbench.session.wire.columns import (
+    Array,
+    Snapshot,
+    describe_structure,
+    take_blank_snapshot,
+)
+from workbench.session.wire.header import encode_override
+from workbench.session.wire.protocol import OverrideData, RewriteData
+from workbench.session.wire.schema import clean_text
+
+#: Larger derivatives are not drawn step by step.
+MOST_PROGRAM_NODES = 2000
+#: The most steps that are listed.
+MOST_REWRITES = 2000
+#: The most operations of a program that is written out as code, and its length.
+MOST_OPERATIONS, MOST_CODE = 60, 400
+#: What is read on a card, code and the name of the op; and the longest code of a step.
+MOST_LABEL, MOST_SIDE = 20, 300
+
+
+class Program(NamedTuple):
+    """A program at one step, as the page gets it.
+
+    Attributes
+    ----------
+    snapshot
+        Its nodes, and after them what the step took away.
+    fields
+        What a message says besides.
+    """
+
+    snapshot: Snapshot
+    fields: dict[str, Any]
+
+
+def list_rewrites(session: Session, without: Collection[str]) -> dict[str, Any]:
+    """Return the steps that simplify the derivative of a session.
+
+    Raises
+    ------
+    UsageError
+        If the derivative is too large for the page, or no rule has a name that is
+        switched off.
+
+    Examples
+    --------
+    >>> import workbench as wb
+    >>> session = wb.Session(wb.trace(lambda x: x * x)(3.0))
+    >>> found = list_rewrites(session, [])
+    >>> [(step["rule"], step["before"], step["after"]) for step in found["steps"]]
+    [('one times x', '1 * x', 'x'), ('one times x', 'x * 1', 'x'), ('x plus x', 'x + x', '2 * x')]
+    """  # noqa: E501
+    steps = _find_rewriting(session, without).result.steps
+    return {
+        "type": "simplification",
+        "steps": [_encode_step(step) for step in steps[:MOST_REWRITES]],
+        "total": len(steps),
+    }
+
+
+def take_program(session: Session, without: Collection[str], number: int) -> Program:
+    """Return the derivative of a session as a program after so many steps.
+
+    Raises
+    ------
+    UsageError
+        If the derivative is too large for the page, or no rule has a name that is
+        switched off.
+    """
+    rewriting = _find_rewriting(session, without)
+    after = _Nodes(*rewriting.find_program(number))
+    before = _Nodes(*rewriting.find_program(number - 1)) if number else after
+    ghosts = _copy_ghosts(before, after)
+    reached = after.nodes
+    known = {key for key, _ in before.keyed}
+    shown = Graph([x for x in after.graph.inputs if x in set(reached)], [])
+    # What the step took away comes last: nothing else reads it.
+    shown.__dict__["nodes"] = [*reached, *[node for _, node in ghosts]]
+    keys = [*[key for key, _ in after.keyed], *[key for key, _ in ghosts]]
+    forward = [_find_forward(session, rewriting, after, n, k) for k, n in after.keyed]
+    forward += [_find_forward(session, rewriting, before, n, k) for k, n in ghosts]
+    values = Values(shown)
+    names = _name_outputs(session, after.graph)
+    structure = describe_structure(shown, partial(_label_node, names))
+    snapshot = take_blank_snapshot(values, structure, session.name, values=False)
+    header, columns = snapshot.header, snapshot.columns
+    header["overrides"] = _encode_overrides(session, values, forward, columns)
+    outputs = [x for x in after.graph.outputs if isinstance(x, Tensor)]
+    if outputs:
+        header["output"] = values.ids[outputs[0].serial]
+    header["output_name"] = clean_text(", ".join(names.values()))
+    wrt = {session.graph.nodes[i].serial for i in session.wrt}
+    header["wrt"] = [i for i, x in enumerate(shown.nodes) if x.serial in wrt]
+    fields = {
+        "type": "program",
+        "step": number,
+        "header": header,
+        "nodes": len(shown.nodes),
+        "keys": [f"{step}.{place}" for step, place in keys],
+        "forward": forward,
+        "came": [i for i, key in enumerate(keys[: len(reached)]) if key not in known],
+        "went": list(range(len(reached), len(keys))),
+        "text": _write_program(session, after),
+    }
+    return Program(snapshot, fields)
+
+
+def _find_rewriting(session: Session, without: Collection[str]) -> Rewriting:
+    """Return the simplification of a session, unless it is too large for the page."""
+    cure = f"In Python: for step in {session.name}.simplify().steps: print(step)"
+    count = len(session.graph.nodes)
+    what = "program"
+    if count <= MOST_PROGRAM_NODES:
+        count = len(session.chain_rule.nodes)
+        what = "derivative"
+    if count > MOST_PROGRAM_NODES:
+        raise UsageError(
+            f"the {what} has {count:,} nodes; the page shows rewrites of up to"
+            f" {MOST_PROGRAM_NODES:,}. {cure}"
+        )
+    return find_rewriting(session, without=without)
+
+
+def _encode_step(step: Step) -> RewriteData:
+    rule = step.rule
+    return RewriteData(
+        rule=clean_text(step.name),
+        group="" if rule is None else rule.group,
+        note="" if rule is None else clean_text(rule.note),
+        before=clean_text(format_node(step.before), MOST_SIDE),
+        after=clean_text(format_node(step.after), MOST_SIDE),
+        site="" if step.site is None else f"{basename(step.site[0])}:{step.site[1]}",
+    )
+
+
+class _Nodes:
+    """A program at one step: what its outputs need, with keys."""
+
+    def __init__(self, graph: Graph, keys: dict[int, Key]) -> None:
+        self.graph, self.keys = graph, keys
+        outputs = [x for x in graph.outputs if isinstance(x, Tensor)]
+        self.nodes: list[Tensor] = walk.order_nodes(outputs)
+        self.keyed = [(keys[x.serial], x) for x in self.nodes]
+
+
+def _copy_ghosts(before: _Nodes, after: _Nodes) -> list[tuple[Key, Tensor]]:
+    """Return what a step took away, on the nodes that are still there."""
+    there = dict(after.keyed)
+    ghosts = []
+    for key, node in before.keyed:
+        if key not in there:
+            inputs = tuple(
+                [
+                    there[before.keys[x.serial]] if isinstance(x, Tensor) else x
+                    for x in node.inputs
+                ]
+            )
+            if inputs:
+                args = tuple(map(value_of, inputs))
+                node = walk.copy_node(node, inputs, args, None)
+            there[key] = node
+            ghosts.append((key, node))
+    return ghosts
+
+
+def _find_forward(
+    session: Session, rewriting: Rewriting, nodes: _Nodes, node: Tensor, key: Key
+) -> int:
+    """Return the id of the session's node that a node belongs to; -1 for none."""
+    ids, program = session.forward.ids, rewriting.replay.program
+    if key[0] == 0:
+        node = program.nodes[key[1]]
+    while node.serial not in ids and node.origin is not None:
+        node = node.origin.forward
+        known = nodes.keys.get(node.serial)
+        if known is not None and known[0] == 0:
+            node = program.nodes[known[1]]
+    return ids.get(node.serial, -1)
+
+
+def _name_outputs(session: Session, graph: Graph) -> dict[int, str]:
+    """Return what each output is the derivative by, by its serial."""
+    names: dict[int, str] = {}
+    for i, y in zip(session.wrt, graph.outputs, strict=True):
+        if isinstance(y, Tensor):
+            name = f"∂/∂{session.nodes.labels[i]}"
+            known = names.get(y.serial)
+            names[y.serial] = name if known is None else f"{known}, {name}"
+    return names
+
+
+def _label_node(names: dict[int, str], node: Tensor) -> str | None:
+    """Return what a card is headed with: the node's name, or the code that it is."""
+    if not node.inputs:
+        return node.name
+    output = names.get(node.serial)
+    start = "" if output is None else f"{output} = "
+    # The code of its operands too, where a card has room for it and they have no name.
+    named = any(isinstance(x, Tensor) and x.inputs and x.name for x in node.inputs)
+    depths = (1,) if named else (2, 1)
+    texts = [node.name] if node.name else [format_node(node, k) for k in depths]
+    labels = [start + text for text in texts]
+    room = MOST_LABEL - len(node.op.name)
+    fits = next((text for text in labels if len(text) <= room), None)
+    return clean_text(fits or output or labels[-1], MOST_SIDE)
+
+
+def _encode_overrides(
+    session: Session, values: Values, forward: Sequence[int], columns: dict[str, Array]
+) -> list[OverrideData]:
+    """Return the overrides that are on, with the nodes that their rules have made."""
+    column = np.full(len(forward), -1, np.int32)
+    encoded: list[OverrideData] = []
+    for one in session.overrides:
+        if not one.enabled:
+            continue
+        there = {*one.matched, *one.covered}
+        ids = [
+            i
+            for i, x in enumerate(values.graph.nodes)
+            if x.origin is not None
+            and x.origin.overridden
+            and x.origin.rule == one.label
+            and (forward[i] in there or forward[i] < 0)
+        ]
+        column[ids] = len(encoded)
+        own = set(ids)
+        read = {
+            values.ids[x.serial]
+            for i in ids
+            for x in values.graph.nodes[i].inputs
+            if isinstance(x, Tensor)
+        }
+        data = encode_override(one, effects=False)
+        data["target"] = {"kind": "other", "text": clean_text(one.target)}
+        data["matched"] = sorted(own - read)
+        data["covered"] = sorted(own & read)
+        encoded.append(data)
+    columns["override"] = column
+    return encoded
+
+
+def _write_program(session: Session, nodes: _Nodes) -> str:
+    """Return the program as code, an equation for each output; empty if it is long."""
+    sizes: dict[int, int] = {}
+    for x in nodes.nodes:
+        inner = [sizes[y.serial] for y in x.inputs if isinstance(y, Tensor)]
+        sizes[x.serial] = 1 + sum(inner)
+    total = sum(sizes[y.serial] for y in nodes.graph.outputs if isinstance(y, Tensor))
+    if total > MOST_OPERATIONS:
+        return ""
+    output = session.nodes.labels[session.output]
+    lines = [
+        f"∂{output}/∂{session.nodes.labels[i]} = {format_node(y, MOST_OPERATIONS)}"
+        for i, y in zip(session.wrt, nodes.graph.outputs, strict=True)
+    ]
+    text = "\n".join(lines)
+    return "" if len(text) > MOST_CODE else clean_text(text)
