@@ -10,6 +10,7 @@ import {
   centreView,
   fitView,
   keepInSight,
+  overflows,
   openingView,
   rectOnPage,
   visibleBounds,
@@ -22,6 +23,9 @@ const LEGIBLE = 0.8;
 /** The air around what is brought into sight, and what needs not be brought. */
 const MARGIN = 40;
 const EDGE = 8;
+
+/** What is no further from the middle than this part of the page is near it. */
+const NEAR = 0.3;
 
 const NOTHING: IBounds = { left: 0, top: 0, right: 0, bottom: 0 };
 
@@ -148,6 +152,25 @@ export class Camera {
       card.x + card.width <= right &&
       card.y + card.height <= bottom
     );
+  }
+
+  /**
+   * Bring a card to the middle at the same zoom, unless it is near it, or all of the
+   * picture is in sight.
+   */
+  attend(card: IRect): void {
+    const view = this._target();
+    const { x, y, width, height } = rectOnPage(view, card);
+    const away = (middle: number, room: number): boolean =>
+      Math.abs(middle - room / 2) > room * NEAR;
+    const far = away(x + width / 2, this.size.width);
+    if (
+      overflows(view, this._bounds, this.size) &&
+      (far || away(y + height / 2, this.size.height))
+    ) {
+      const middle = [card.x + card.width / 2, card.y + card.height / 2] as const;
+      this.go(centreView(view, this.size, ...middle), true);
+    }
   }
 
   /** Bring a point to the middle at once. */

@@ -54,8 +54,8 @@ export class GraphCanvas extends Widget {
   /** The key for the derivative between the two chosen nodes was pressed. */
   readonly derivativeRequested = new Signal<this, void>(this);
 
-  /** Show all of the graph. (Lumino's own meaning is for widgets with a layout.) */
-  override fit(): void {
+  /** Show all of the graph. (Not `fit`: JupyterLab calls that with another theme.) */
+  showAll(): void {
     this._picture.camera.fit();
   }
 
@@ -196,7 +196,7 @@ export class GraphCanvas extends Widget {
     this._describe();
     if (graph === null) {
       this._callOff();
-      this._picture.show(null, false);
+      this._picture.show(null, null);
       return;
     }
     // A layout on its way takes the newest values when it is there: were it begun
@@ -212,8 +212,18 @@ export class GraphCanvas extends Widget {
     if (same && sameExtents(graph, scene.items)) {
       scene.graph = graph;
       this._picture.refresh('values');
+      this._attendToChange(scene);
     } else {
       this._layOut(graph);
+    }
+  }
+
+  /** What a step of a simplification changed is to be seen. */
+  private _attendToChange({ graph, items }: Scene): void {
+    const { came = [], went = [] } = graph.rewritten ?? {};
+    const node = [...came, ...went].at(0);
+    if (node !== undefined) {
+      this._picture.attend(items.itemOf[node]);
     }
   }
 
@@ -226,11 +236,12 @@ export class GraphCanvas extends Widget {
       const newest = this._state.graph ?? graph;
       const before = this._picture.scene;
       const scene = new Scene(newest, items, layout);
-      const related = before?.graph.sameStructure(newest) === true;
-      if (related) {
-        scene.moveFrom(before);
+      const counterparts = before === null ? null : newest.counterparts(before.graph);
+      if (before !== null && counterparts !== null) {
+        scene.moveFrom(before, counterparts);
       }
-      this._picture.show(scene, related);
+      this._picture.show(scene, counterparts);
+      this._attendToChange(scene);
       if (!sameExtents(newest, items)) {
         this._layOut(newest);
       }

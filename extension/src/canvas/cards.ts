@@ -2,7 +2,7 @@
 
 import { MEASURES } from '../layout/types';
 import { formatNumber } from '../ui/numbers';
-import { FADED, IFrame, RECEDED } from './frame';
+import { FADED, IFrame, RECEDED, STRUCK } from './frame';
 import { lastPart } from './outline';
 import { fittingSize } from './text';
 import { LEVELS } from './theme';
@@ -40,12 +40,16 @@ class CardDrawer {
     const found = marks.matches === null || marks.matches[item] === 1;
     const card = scene.card(item);
     const near = marks.trail === null || marks.trail[item] === 1 ? 1 : RECEDED;
-    context.globalAlpha = value && found ? near : FADED;
+    const went = marks.went !== null && marks.went[item] === 1;
+    context.globalAlpha = went ? STRUCK : value && found ? near : FADED;
     this._card(item, card);
     if (detail.text) {
       this._labels(item, card);
     } else if (detail.label) {
       this._largeLabel(item, card);
+    }
+    if (went) {
+      this._strike(card);
     }
     context.globalAlpha = found ? near : FADED;
     if (stage === 'derivative' && looks.mood[item] !== 'none' && gradient) {
@@ -171,6 +175,18 @@ class CardDrawer {
         room
       });
     }
+  }
+
+  /** A line through a card: a rewrite took it away. */
+  private _strike(card: IRect): void {
+    const { context, theme, view } = this._frame;
+    const middle = card.y + card.height / 2;
+    context.beginPath();
+    context.moveTo(card.x + 6, middle);
+    context.lineTo(card.x + card.width - 6, middle);
+    context.strokeStyle = theme.text;
+    context.lineWidth = Math.max(1.4, 1 / view.scale);
+    context.stroke();
   }
 
   /** What stands at the right of a card's heading. */
@@ -299,6 +315,9 @@ class CardDrawer {
       } else {
         this._glow(scene.tile(item), theme.warm.fill[LEVELS - 1]);
       }
+    }
+    if (marks.came !== null && marks.came[item] === 1) {
+      this._ring(item, card, theme.accent, 2, 4);
     }
     if (marks.matches !== null && marks.matches[item] === 1) {
       this._ring(item, card, theme.match, 2, 3);

@@ -145,7 +145,8 @@ class Strokes {
     }
     const source = scene.layout.owner[upper];
     const done = isDone(marks.valueDone, source) && isDone(marks.valueDone, lower);
-    const clear = done && areFound(marks.matches, source, lower);
+    const went = marks.went !== null && marks.went[lower] === 1;
+    const clear = done && !went && areFound(marks.matches, source, lower);
     const hovered = marks.hovered === source || marks.hovered === lower;
     this._down(upper, lower, lookOf(onPath, hovered, clear));
     const level = looks.edge[edge];

@@ -46,5 +46,8 @@ export function detailAt(scale: number): Detail {
 /** What is not done yet, or not found, is drawn so faintly. */
 export const FADED = 0.28;
 
+/** What a rewrite took away is drawn so faintly. */
+export const STRUCK = 0.45;
+
 /** What is beside the way that is shown recedes so far. */
 export const RECEDED = 0.42;

@@ -16,6 +16,9 @@ export interface IMarks {
   pathBends: Uint8Array | null;
   /** The items that a search found; null if nothing was searched for. */
   matches: Uint8Array | null;
+  /** The items that a rewrite made, and those that it took away; null without one. */
+  came: Uint8Array | null;
+  went: Uint8Array | null;
   /** How far the sweeps have come; null if all is shown. */
   valueDone: Uint8Array | null;
   gradientDone: Uint8Array | null;
@@ -43,6 +46,8 @@ export function marksOf(state: GraphState, scene: Scene): IMarks {
     ...pathOf(state, scene),
     matches:
       state.matches.size === 0 ? null : flagItems(items.count, state.matches, itemOf),
+    came: graph.rewritten && flagItems(items.count, graph.rewritten.came, itemOf),
+    went: graph.rewritten && flagItems(items.count, graph.rewritten.went, itemOf),
     ...sweepsOf(state, scene),
     current:
       current === null || current.node >= graph.count

@@ -120,15 +120,19 @@ export class Scene {
   }
 
   /**
-   * Begin where another picture of the same nodes leaves off: a card at its old
-   * place, what comes out of a scope at the scope's.
+   * Begin where another picture leaves off, whose nodes those of this one were: a card
+   * at its old place, what comes out of a scope at the scope's, what is new at its own.
    */
-  moveFrom(before: Scene): void {
+  moveFrom(before: Scene, counterparts: Int32Array): void {
     const { count, node } = this.items;
     this._dx = new Float32Array(count);
     this._dy = new Float32Array(count);
     for (let item = 0; item < count; item++) {
-      const old = before.items.itemOf[node[item]];
+      const was = counterparts[node[item]];
+      if (was < 0) {
+        continue;
+      }
+      const old = before.items.itemOf[was];
       this._dx[item] = before.x(old) - this.layout.x[item];
       this._dy[item] = before.top(old) - this.top(item);
     }

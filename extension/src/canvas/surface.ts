@@ -89,8 +89,8 @@ export class Picture {
     delete this._node.dataset['ready'];
   }
 
-  /** Show a scene; `related` to the one before, which it then moves on from. */
-  show(scene: Scene | null, related: boolean): void {
+  /** Show a scene; with what its nodes were in the one before it moves on from that. */
+  show(scene: Scene | null, counterparts: Int32Array | null): void {
     const before = this.scene;
     this.scene = scene;
     this._shownLooks = null;
@@ -102,8 +102,8 @@ export class Picture {
       this._schedule();
       return;
     }
-    if (related && before !== null) {
-      this._keepInPlace(before, scene);
+    if (counterparts !== null && before !== null) {
+      this._keepInPlace(before, scene, counterparts);
       if (this._canMove() && scene.items.count <= MOVABLE) {
         this._moving.begin(performance.now());
       }
@@ -111,6 +111,12 @@ export class Picture {
       this.camera.open();
     }
     this.refresh('all');
+  }
+
+  /** Let an item be near the middle from the next drawing on. */
+  attend(item: number): void {
+    this._attended = item;
+    this._schedule();
   }
 
   /** Draw again after a change of the state. */
@@ -162,7 +168,7 @@ export class Picture {
   }
 
   /** Keep in place what was held, or what was nearest to the middle. */
-  private _keepInPlace(before: Scene, after: Scene): void {
+  private _keepInPlace(before: Scene, after: Scene, counterparts: Int32Array): void {
     const { view, size } = this;
     const at = this._held ?? { x: size.width / 2, y: size.height / 2 };
     this._held = null;
@@ -176,7 +182,11 @@ export class Picture {
     if (item === null) {
       return;
     }
-    const now = after.items.itemOf[before.items.node[item]];
+    const node = counterparts.indexOf(before.items.node[item]);
+    if (node < 0) {
+      return;
+    }
+    const now = after.items.itemOf[node];
     // Not after.x(): that is still where the movement begins.
     const { dx, dy } = this.camera.follow(
       before.x(item) - after.layout.x[now],
@@ -238,6 +248,11 @@ export class Picture {
     const { output } = scene.graph.header;
     const middle = output < 0 ? 0 : scene.layout.x[scene.items.itemOf[output]];
     this.camera.advance(now, scene.bounds, middle);
+    if (this._attended !== null && this._attended < scene.items.count) {
+      scene.moving = 0; // where it will be, not where it comes from
+      this.camera.attend(scene.card(this._attended));
+    }
+    this._attended = null;
     scene.moving = 1 - this._moving.at(now);
     const frame = this._frameOf(context, scene, this._looks, now);
     paint(frame, ratio);
@@ -294,6 +309,7 @@ export class Picture {
   private _theme: ITheme | null = null;
   private readonly _moving = new Motion();
   private readonly _looksMotion = new Motion();
+  private _attended: number | null = null;
   private _held: { x: number; y: number } | null = null;
   private _request = 0;
 }

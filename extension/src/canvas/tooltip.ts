@@ -3,7 +3,7 @@
 import { verdictsOf } from '../model/verdicts';
 import { element } from '../ui/dom';
 import { formatNumber, formatPercent } from '../ui/numbers';
-import { verdictLines } from '../ui/words';
+import { changeText, verdictLines } from '../ui/words';
 import { CHANGED } from './looks';
 import { Scene } from './scene';
 import { IRect, ISize } from './viewport';
@@ -75,8 +75,12 @@ export function describeItem(scene: Scene, item: number): string[] {
         ? `gradient: ${bad} entries NaN or infinite`
         : `gradient ‖·‖ ${formatNumber(graph.gradNorm(node))}`
     );
-  } else {
+  } else if (graph.rewritten === null) {
     lines.push('no gradient');
+  }
+  const change = changeText(graph, node);
+  if (change !== '') {
+    lines.push(change);
   }
   if (graph.change(node) > CHANGED) {
     lines.push(`changed by ${formatPercent(graph.change(node))}`);

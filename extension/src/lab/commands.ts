@@ -84,17 +84,17 @@ const COMMANDS: Readonly<Record<string, ICommand>> = {
   },
   'step-forward': {
     label: 'Step Forward in Sweeps',
-    caption: 'One step on: forward to the output, then backward',
+    caption: 'One step on in both sweeps, or in the simplification',
     execute: panel => panel.step(1)
   },
   'step-back': {
     label: 'Step Back in Sweeps',
-    caption: 'One step back',
+    caption: 'One step back in both sweeps, or in the simplification',
     execute: panel => panel.step(-1)
   },
   play: {
     label: 'Play or Pause Sweeps',
-    caption: 'Play the forward and the backward sweep',
+    caption: 'Play both sweeps, or the steps of the simplification',
     execute: panel => panel.togglePlay()
   },
   plots: {

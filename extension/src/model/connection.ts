@@ -13,6 +13,7 @@ import {
   IDetail,
   IExpressionAnswer,
   IPlotAnswer,
+  ISimplificationAnswer,
   IWindow,
   KernelMessage,
   PageEvent,
@@ -23,7 +24,9 @@ import {
 import {
   Answer,
   type IJob,
+  ILongRequest,
   IPlotRequest,
+  IProgramReceived,
   IProgress,
   type JobKind,
   Jobs,
@@ -53,6 +56,16 @@ export interface IConnectionOptions {
   patience?: number;
   /** Milliseconds until a missing answer is given up. */
   timeout?: number;
+}
+
+/** The derivative as a program at one step of its simplification. */
+export interface IProgram {
+  graph: Graph;
+  step: number;
+  /** The whole program as code; "" where that is long. */
+  text: string;
+  /** The node of the session that each node belongs to; -1 for none. */
+  forward: readonly number[];
 }
 
 /** An event without what the connection fills in. */
@@ -154,6 +167,28 @@ export class GraphConnection implements IDisposable {
     };
   }
 
+  /** The steps that simplify the derivative, without the rules that are off. */
+  simplify(without: readonly string[]): ILongRequest<ISimplificationAnswer> {
+    const event: Bare<PageEvent> = { event: 'simplify', without: [...without] };
+    const { request, promise } = this._begin(event, 'simplification');
+    return {
+      answer: promise as Promise<ISimplificationAnswer>,
+      stop: () => this._stop(request)
+    };
+  }
+
+  /** The derivative as a program after so many of these steps. */
+  program(without: readonly string[], step: number): ILongRequest<IProgram> {
+    const event: Bare<PageEvent> = { event: 'program', without: [...without], step };
+    const { request, promise } = this._begin(event, 'program');
+    const read = async (): Promise<IProgram> => {
+      const { buffers, ...answer } = (await promise) as IProgramReceived;
+      const { step: number, text, forward } = answer;
+      return { graph: Graph.fromProgram(answer, buffers), step: number, text, forward };
+    };
+    return { answer: read(), stop: () => this._stop(request) };
+  }
+
   /** Change what is overridden; refused, it rejects with the reason. */
   async command(event: Bare<PageEvent>): Promise<void> {
     await this._request(event, null);
@@ -242,6 +277,9 @@ export class GraphConnection implements IDisposable {
         if (!this._requests.settle(message.request, message)) {
           this.plotted.emit(message);
         }
+        break;
+      case 'program':
+        this._requests.settle(message.request, { ...message, buffers });
         break;
       case 'progress':
         this._requests.progress(message.request, message);

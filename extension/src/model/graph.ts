@@ -13,6 +13,7 @@ import {
   IFinding,
   IHeader,
   IOverride,
+  IProgramAnswer,
   KINDS,
   STATISTICS,
   STATUSES,
@@ -49,6 +50,15 @@ const NUMBERS = ['value_stats', 'grad_stats', 'true_stats', 'override'] as const
 
 type TextColumn = 'op' | 'name' | 'dtype' | 'shape' | 'scope' | 'place' | 'source';
 
+/** What is told of a program at one step of a simplification. */
+export interface IRewritten {
+  /** What tells each node from all others, at all steps. */
+  keys: readonly string[];
+  /** The nodes that the step made, and those that it took away. */
+  came: ReadonlySet<number>;
+  went: ReadonlySet<number>;
+}
+
 /** What follows from the structure alone; graphs that share it share this. */
 interface IDerived {
   consumers: IAdjacency | null;
@@ -74,7 +84,21 @@ export class Graph {
     return Graph.fromHeader(header, buffers);
   }
 
-  private constructor(header: IHeader, columns: IColumns, derived: IDerived | null) {
+  /** The derivative at one step of its simplification. */
+  static fromProgram(answer: IProgramAnswer, buffers: readonly DataView[]): Graph {
+    const { header, keys, came, went } = answer;
+    const columns = checkColumns(header, decodeColumns(header.columns, buffers));
+    const rewritten = { keys, came: new Set(came), went: new Set(went) };
+    return new Graph(header, columns, null, rewritten);
+  }
+
+  private constructor(
+    header: IHeader,
+    columns: IColumns,
+    derived: IDerived | null,
+    /** Null for a graph that is no step of a simplification. */
+    readonly rewritten: IRewritten | null = null
+  ) {
     this.header = header;
     this.count = header.nodes;
     this.edgeCount = header.edges;
@@ -127,6 +151,22 @@ export class Graph {
         STRUCTURE.every(name => equal(this._columns[name], other._columns[name])) &&
         equal(this.header.strings, other.header.strings))
     );
+  }
+
+  /**
+   * For each node the node that it was in a graph before, -1 for none; null if the
+   * two have nothing to do with each other.
+   */
+  counterparts(before: Graph): Int32Array | null {
+    const old = before.rewritten?.keys;
+    const keys = this.rewritten?.keys;
+    if (old !== undefined && keys !== undefined) {
+      const places = new Map(old.map((key, node) => [key, node]));
+      return Int32Array.from(keys, key => places.get(key) ?? -1);
+    }
+    return this.sameStructure(before)
+      ? Int32Array.from({ length: this.count }, (_, node) => node)
+      : null;
   }
 
   /** Whether nothing that derivatives depend on has changed since another graph. */

@@ -9,8 +9,11 @@ import { Signal } from '@lumino/signaling';
 import type { Graph } from './graph';
 import { type IPair, pairOf } from './paths';
 
-/** Which passes are drawn: the forward graph alone, or both. */
-export type Stage = 'traced' | 'derivative';
+/**
+ * What is drawn: the forward graph alone, both passes, or the derivative as a program
+ * of its own, which is simplified step by step.
+ */
+export type Stage = 'traced' | 'derivative' | 'simplified';
 
 /** What the colour of a tile or card means. */
 export const COLOURINGS = ['gradient', 'value', 'change', 'none'] as const;

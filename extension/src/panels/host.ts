@@ -12,6 +12,10 @@ export type Reason = Change | 'connection';
 
 export interface IHost {
   readonly state: GraphState;
+  /** The state of what is drawn now: of the graph, or of the simplified derivative. */
+  readonly shown: GraphState;
+  /** Why there is no simplified derivative to show; null if there is one. */
+  readonly unsimplified: string | null;
   /** Null while the picture is a saved one. */
   readonly connection: GraphConnection | null;
   fitGraph(): void;

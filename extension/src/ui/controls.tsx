@@ -71,6 +71,8 @@ export interface IChoice<T extends string> {
   value: T;
   label: string;
   title?: string;
+  /** Why it cannot be chosen now; who tries is to be told. */
+  unavailable?: string | null;
 }
 
 interface ISegmentsProps<T extends string> {
@@ -118,7 +120,7 @@ export function Segments<T extends string>(props: ISegmentsProps<T>): JSX.Elemen
       hidden={hidden}
       onKeyDown={onKeyDown}
     >
-      {choices.map(({ value, label: text, title }, i) => (
+      {choices.map(({ value, label: text, title, unavailable }, i) => (
         <button
           key={value}
           type="button"
@@ -126,7 +128,8 @@ export function Segments<T extends string>(props: ISegmentsProps<T>): JSX.Elemen
             'workbench-Segment',
             value === chosen && 'workbench-mod-chosen'
           )}
-          title={title}
+          title={unavailable ?? title}
+          aria-disabled={unavailable ? true : undefined}
           role={tabs ? 'tab' : 'radio'}
           data-value={value}
           {...{ [tabs ? 'aria-selected' : 'aria-checked']: value === chosen }}

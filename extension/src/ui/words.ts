@@ -229,6 +229,10 @@ export function nodeSentence(graph: Graph, node: number): string {
   if (inputs.length > 0) {
     parts.push(`reads ${inputs.join(' and ')}`);
   }
+  const change = changeText(graph, node);
+  if (change !== '') {
+    parts.push(change);
+  }
   if (graph.hasGradient(node)) {
     parts.push(`gradient norm ${formatNumber(graph.gradNorm(node))}`);
   }
@@ -242,6 +246,15 @@ export function nodeSentence(graph: Graph, node: number): string {
     parts.push(...verdictLines(verdict));
   }
   return parts.join(', ');
+}
+
+/** What the step of a simplification did to a node; "" for nothing. */
+export function changeText({ rewritten }: Graph, node: number): string {
+  return rewritten?.came.has(node) === true
+    ? 'new in this step'
+    : rewritten?.went.has(node) === true
+      ? 'gone with this step'
+      : '';
 }
 
 /** The summary of a check by sentences, without what is said of its nodes one by one. */

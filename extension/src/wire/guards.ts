@@ -4,7 +4,14 @@
  */
 
 import { bytesOf, checkColumnList } from './columns';
-import { type IHeader, type IMatrix, type ISaved, type KernelMessage, SCHEMA } from './protocol';
+import {
+  type IHeader,
+  type IMatrix,
+  type IProgramAnswer,
+  type ISaved,
+  type KernelMessage,
+  SCHEMA
+} from './protocol';
 import { PictureError, fieldsOf, quote, read, tagsOf, escapeUnseen } from './schema';
 
 /** Refuse what a newer workbench wrote, by name and number. */
@@ -73,7 +80,7 @@ export function checkMessage(value: unknown): KernelMessage {
         'does not know: update autodiff-workbench'
     );
   }
-  if (type === 'snapshot') {
+  if (type === 'snapshot' || type === 'program') {
     checkSchema(header);
   }
   const message = read('KernelMessage', value, 'the message') as KernelMessage;
@@ -81,10 +88,25 @@ export function checkMessage(value: unknown): KernelMessage {
     checkColumnList(message.header.columns);
   } else if (message.type === 'patch') {
     checkColumnList(message.columns);
+  } else if (message.type === 'program') {
+    checkProgram(message);
   } else if (message.type === 'plot' && message.matrix !== null) {
     checkMatrix(message.matrix);
   }
   return message;
+}
+
+/** A program says as much of each of its nodes. */
+function checkProgram({ header, nodes, keys, forward }: IProgramAnswer): void {
+  checkLists(header);
+  const counts = { nodes, keys: keys.length, forward: forward.length };
+  for (const [name, count] of Object.entries(counts)) {
+    if (count !== header.nodes) {
+      throw new PictureError(
+        `a program of ${header.nodes} nodes came with ${name} of ${count}`
+      );
+    }
+  }
 }
 
 /** A heat map shows a part that lies within its matrix. */

@@ -7,20 +7,33 @@ import type {
   IDetail,
   IDoneMessage,
   IExpressionAnswer,
-  IPlotAnswer
+  IPlotAnswer,
+  IProgramAnswer,
+  ISimplificationAnswer
 } from './protocol';
 
 /** The kernel said no, or cannot be asked any more: the message is for people. */
 export class RequestError extends Error {}
 
-export type Answer = IDetail | IExpressionAnswer | IPlotAnswer | IDoneMessage;
+/** A program with the buffers that came with it. */
+export type IProgramReceived = IProgramAnswer & { buffers: readonly DataView[] };
 
-/** A figure that was asked for. */
-export interface IPlotRequest {
-  readonly answer: Promise<IPlotAnswer>;
+export type Answer =
+  | IDetail
+  | IExpressionAnswer
+  | IPlotAnswer
+  | ISimplificationAnswer
+  | IProgramReceived
+  | IDoneMessage;
+
+/** Long work that was asked for: a figure, how the derivative is simplified. */
+export interface ILongRequest<T> {
+  readonly answer: Promise<T>;
   /** It is not wanted any more. */
   stop(): void;
 }
+
+export type IPlotRequest = ILongRequest<IPlotAnswer>;
 
 /** How far a long request is. */
 export interface IProgress {

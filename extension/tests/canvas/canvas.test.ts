@@ -222,7 +222,7 @@ describe('the scene', () => {
     const graph = deep(60).graph();
     const folded = sceneOf(graph, new Set(['stage0/block1']));
     const open = sceneOf(graph);
-    open.moveFrom(folded);
+    open.moveFrom(folded, open.graph.counterparts(folded.graph)!);
     const inside = graph.count - 8;
     const card = folded.items.itemOf[inside];
     open.moving = 1;

@@ -13,6 +13,8 @@ export class RecordingHost implements IHost {
   }
 
   readonly state = new GraphState();
+  readonly shown = this.state;
+  readonly unsimplified: string | null = null;
   readonly said: string[] = [];
   readonly copied: string[] = [];
   readonly asking = new Asking(this, () => undefined);

@@ -21,11 +21,12 @@ import { Inspector } from '../inspector/inspector';
 import { PairBar, showDerivative } from '../inspector/pair';
 import { stackWidgets } from '../part';
 import { Drawer } from '../plots/drawer';
+import { Rewrites } from '../rewrites/rewrites';
 import { Banner, SAVED, bannerOf } from './banner';
 import { Legend } from './legend';
 import { Stepper } from './stepper';
 import { TopBar } from './topbar';
-import { GraphTree } from './tree';
+import { GraphTree } from '../tree';
 
 export interface IPanelOptions {
   settings?: IPanelSettings;
@@ -80,6 +81,22 @@ export class GraphPanel extends Widget implements IHost {
     return this._connection;
   }
 
+  get shown(): GraphState {
+    return this._isSimplified && this._rewrites !== null
+      ? this._rewrites.state
+      : this.state;
+  }
+
+  get unsimplified(): string | null {
+    const { graph } = this.state;
+    if (this._connection === null) {
+      return 'The simplified derivative is not available in a saved picture: run the cell.';
+    }
+    return graph === null || graph.header.output < 0
+      ? 'There is no derivative to simplify: the cell has no output to differentiate.'
+      : null;
+  }
+
   get drawerOpen(): boolean {
     return !this._drawer.isHidden;
   }
@@ -132,7 +149,7 @@ export class GraphPanel extends Widget implements IHost {
   }
 
   fitGraph(): void {
-    this.canvas.fit();
+    this._shownCanvas.showAll();
   }
 
   centre(node: number): void {
@@ -140,7 +157,7 @@ export class GraphPanel extends Widget implements IHost {
   }
 
   find(node: number): void {
-    this.canvas.find(node);
+    this._shownCanvas.find(node);
   }
 
   focusSearch(): void {
@@ -148,17 +165,25 @@ export class GraphPanel extends Widget implements IHost {
   }
 
   focusGraph(): void {
-    this.canvas.node.focus({ preventScroll: true });
+    this._shownCanvas.node.focus({ preventScroll: true });
   }
 
   /** Step the sweeps; the palette and the keyboard come here. */
   step(by: number): void {
-    this._stepper.pause();
-    this._stepper.move(by);
+    if (this._isSimplified) {
+      this._rewrites?.timeline.move(by);
+    } else {
+      this._stepper.pause();
+      this._stepper.move(by);
+    }
   }
 
   togglePlay(): void {
-    this._stepper.toggle();
+    if (this._isSimplified) {
+      this._rewrites?.timeline.toggle();
+    } else {
+      this._stepper.toggle();
+    }
   }
 
   startOverride(node: number | null = this.state.selected): void {
@@ -264,6 +289,9 @@ export class GraphPanel extends Widget implements IHost {
   }
 
   private _onState(_: GraphState, change: Change): void {
+    if (change !== 'hover' && change !== 'selection') {
+      this._showStage();
+    }
     this._refresh(change);
     // What is selected in the picture is to be seen; a list keeps its place.
     const inPicture = this.canvas.node.contains(document.activeElement);
@@ -319,9 +347,69 @@ export class GraphPanel extends Widget implements IHost {
     }
   }
 
+  private get _isSimplified(): boolean {
+    return this.state.stage === 'simplified';
+  }
+
+  private get _shownCanvas(): GraphCanvas {
+    return this._isSimplified && this._rewrites !== null
+      ? this._rewrites.canvas
+      : this.canvas;
+  }
+
+  /** Show the graph of the cell, or its derivative simplified. */
+  private _showStage(): void {
+    if (this._isSimplified && this.unsimplified !== null) {
+      this.state.setView('stage', 'derivative');
+      return;
+    }
+    if (this._isSimplified && this._rewrites === null) {
+      this._rewrites = this._makeRewrites();
+    }
+    this._picture.setHidden(this._isSimplified);
+    this._pair.toggleClass('workbench-mod-away', this._isSimplified);
+    this._rewrites?.setHidden(!this._isSimplified);
+    if (this._isSimplified) {
+      this._rewrites?.replay.show(this._connection, this.state.graph);
+    } else {
+      this._rewrites?.timeline.pause();
+    }
+    this._announceSize();
+  }
+
+  /** Made when it is first asked for: many a graph is never looked at so. */
+  private _makeRewrites(): Rewrites {
+    const made = new Rewrites(this);
+    made.state.changed.connect((state, change) => {
+      if (change === 'selection') {
+        const { selected } = state;
+        this.state.selectAlone(selected === null ? null : made.forwardOf(selected));
+        if (selected !== null && made.canvas.node.contains(document.activeElement)) {
+          this._inspector.showTab('node');
+        }
+      }
+      if (change !== 'hover') {
+        this._topBar.refresh('view');
+      }
+    });
+    made.canvas.activated.connect(() => {
+      this._openInspector(true);
+      this._inspector.showTab('node');
+    });
+    made.canvas.overrideRequested.connect((_, node) => {
+      this.startOverride(made.forwardOf(node));
+    });
+    (this._stage.layout as PanelLayout).insertWidget(0, made);
+    return made;
+  }
+
   private _refresh(reason: Reason): void {
     for (const part of this._parts) {
       part.refresh(reason);
+    }
+    this._rewrites?.refresh(reason);
+    if (reason === 'connection' || reason === 'graph') {
+      this._showStage();
     }
     if (reason === 'graph' || reason === 'values' || reason === 'connection') {
       this._showBanner();
@@ -368,8 +456,10 @@ export class GraphPanel extends Widget implements IHost {
       this._legend,
       this._tree
     ];
+    this._picture = makeBox('workbench-Picture', picture);
+    this._stage = makeBox('workbench-Stage', [this._picture, this._pair]);
     const main = makeBox('workbench-Main', [
-      makeBox('workbench-Stage', [makeBox('workbench-Picture', picture), this._pair]),
+      this._stage,
       new Widget({ node: inspectorWidth }),
       this._inspector
     ]);
@@ -404,7 +494,7 @@ export class GraphPanel extends Widget implements IHost {
   /** Lumino tells widgets of windows and tabs, not of what moves inside a view. */
   private _announceSize(): void {
     if (this.isAttached) {
-      MessageLoop.postMessage(this.canvas, Widget.ResizeMessage.UnknownSize);
+      MessageLoop.postMessage(this._shownCanvas, Widget.ResizeMessage.UnknownSize);
       MessageLoop.postMessage(this._drawer, Widget.ResizeMessage.UnknownSize);
     }
   }
@@ -420,6 +510,10 @@ export class GraphPanel extends Widget implements IHost {
   private readonly _reveal: IPanelOptions['reveal'] & (object | null);
   private readonly _banner = new Banner(this);
   private readonly _empty = element('div', { class: 'workbench-Empty', text: EMPTY });
+  private _rewrites: Rewrites | null = null;
+  /** The box of the picture, and that around it. */
+  private _picture = new Widget();
+  private _stage = new Widget();
   private _savedProblem: string | null = null;
   private readonly _sizes = new ResizeObserver(([entry]) => {
     this._fitWidth(entry.contentRect.width);

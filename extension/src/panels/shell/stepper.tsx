@@ -56,8 +56,8 @@ export class Stepper extends Part {
 
   override refresh(reason: Reason): void {
     if (reason !== 'hover' && reason !== 'selection') {
-      const { graph, step } = this.host.state;
-      this.setHidden(graph === null || step === null);
+      const { graph, stage, step } = this.host.state;
+      this.setHidden(graph === null || step === null || stage === 'simplified');
       if (this.isHidden) {
         this.pause();
       } else {
@@ -99,8 +99,10 @@ export class Stepper extends Part {
           max={state.stepCount}
           value={state.step ?? 0}
           onInput={event => {
+            // Read first: to pause draws the slider where it was.
+            const to = event.currentTarget.valueAsNumber;
             this.pause();
-            state.setStep(event.currentTarget.valueAsNumber);
+            state.setStep(to);
           }}
         />
         <span className="workbench-StepText">

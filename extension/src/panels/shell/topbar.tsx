@@ -15,7 +15,12 @@ import { Part } from '../part';
 
 const STAGES = [
   { value: 'traced', label: 'Traced', title: 'The forward graph as the cell ran' },
-  { value: 'derivative', label: 'Derivative', title: 'With the gradient of each node' }
+  { value: 'derivative', label: 'Derivative', title: 'With the gradient of each node' },
+  {
+    value: 'simplified',
+    label: 'Simplified',
+    title: 'The derivative as a program, simplified step by step'
+  }
 ] as const;
 
 export class TopBar extends Part {
@@ -43,13 +48,13 @@ export class TopBar extends Part {
       this.host.focusGraph();
     }
     const search = this._search;
-    if (this.host.state.query === '' && search !== null && search !== active) {
+    if (this.host.shown.query === '' && search !== null && search !== active) {
       search.value = '';
     }
   }
 
   protected render(): ReactNode {
-    const { asking, connection, state } = this.host;
+    const { asking, connection, shown, state, unsimplified } = this.host;
     const { header = null } = state.graph ?? {};
     const live = connection !== null;
     const { undo = null, redo = null } = live ? (header ?? {}) : {};
@@ -70,9 +75,18 @@ export class TopBar extends Part {
         <Segments<Stage>
           label="Stage"
           look="segments"
-          choices={STAGES}
+          choices={STAGES.map(stage => ({
+            ...stage,
+            unavailable: stage.value === 'simplified' ? unsimplified : null
+          }))}
           chosen={state.stage}
-          onChoose={stage => state.setView('stage', stage)}
+          onChoose={stage => {
+            if (stage === 'simplified' && unsimplified !== null) {
+              this.host.say(unsimplified);
+            } else {
+              state.setView('stage', stage);
+            }
+          }}
         />
         <div className="workbench-SearchField">
           <input
@@ -84,14 +98,14 @@ export class TopBar extends Part {
             aria-label="Search nodes by name, op, shape, scope or line"
             spellCheck={false}
             autoComplete="off"
-            onInput={event => state.search(event.currentTarget.value)}
+            onInput={event => shown.search(event.currentTarget.value)}
             onKeyDown={event => this._onSearchKey(event)}
           />
           <span className="workbench-Hits" aria-live="polite">
             {this._hits()}
           </span>
         </div>
-        <label className="workbench-Group workbench-Quiet">
+        <label className="workbench-Group workbench-Quiet" hidden={shown !== state}>
           <span className="workbench-WideOnly">Colour:</span>
           <select
             className="workbench-Select workbench-mod-quiet workbench-Colour"
@@ -131,7 +145,7 @@ export class TopBar extends Part {
             icon="steps"
             label="Step through both sweeps"
             aria-pressed={state.step !== null}
-            disabled={(state.graph?.count ?? 0) === 0}
+            disabled={(state.graph?.count ?? 0) === 0 || shown !== state}
             onClick={() => state.setStep(state.step === null ? 0 : null)}
           />
           <IconButton
@@ -155,7 +169,9 @@ export class TopBar extends Part {
             aria-label="The kernel is busy"
             hidden={connection?.busy !== true}
           />
-          <span>{header && formatPlural(header.nodes, 'node')}</span>
+          <span className="workbench-WideOnly">
+            {header && formatPlural(header.nodes, 'node')}
+          </span>
           <span
             className="workbench-WideOnly"
             title="Forward and backward run together"
@@ -179,7 +195,7 @@ export class TopBar extends Part {
 
   /** How many nodes were found, and at which one the selection is. */
   private _hits(): string {
-    const { query, matches, selected } = this.host.state;
+    const { query, matches, selected } = this.host.shown;
     const hits = [...matches];
     const at = selected === null ? -1 : hits.indexOf(selected);
     return query === ''
@@ -192,11 +208,11 @@ export class TopBar extends Part {
   }
 
   private _onSearchKey(event: KeyboardEvent<HTMLInputElement>): void {
-    const { state } = this.host;
+    const { shown } = this.host;
     if (event.key === 'Enter') {
       event.preventDefault();
       event.stopPropagation();
-      const node = state.nextMatch(event.shiftKey);
+      const node = shown.nextMatch(event.shiftKey);
       if (node !== null) {
         this.host.find(node);
         this.draw();
@@ -205,7 +221,7 @@ export class TopBar extends Part {
       event.preventDefault();
       event.stopPropagation();
       event.currentTarget.value = '';
-      state.search('');
+      shown.search('');
       this.host.focusGraph();
     }
   }

@@ -1,11 +1,11 @@
 // @vitest-environment jsdom
-import '../../helpers/browser';
+import '../helpers/browser';
 
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 
-import { GraphTree } from '../../../src/panels/shell/tree';
-import { RecordingHost } from '../../helpers/host';
-import { H, PRODUCT, W } from '../../helpers/network';
+import { GraphTree } from '../../src/panels/tree';
+import { RecordingHost } from '../helpers/host';
+import { H, PRODUCT, W } from '../helpers/network';
 
 describe('GraphTree', () => {
   let host: RecordingHost;

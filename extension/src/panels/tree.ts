@@ -6,12 +6,12 @@
 
 import { Widget } from '@lumino/widgets';
 
-import type { Graph } from '../../model/graph';
-import { type IVerdict, addVerdicts, verdictsOf } from '../../model/verdicts';
-import { element } from '../../ui/dom';
-import { formatPlural } from '../../ui/numbers';
-import { nodeSentence, verdictLines } from '../../ui/words';
-import type { IHost, Reason } from '../host';
+import type { Graph } from '../model/graph';
+import { type IVerdict, addVerdicts, verdictsOf } from '../model/verdicts';
+import { element } from '../ui/dom';
+import { formatPlural } from '../ui/numbers';
+import { nodeSentence, verdictLines } from '../ui/words';
+import type { IHost, Reason } from './host';
 
 /** So many lines at most; beyond that, search and arrows in the picture remain. */
 const LINES = 1000;
@@ -27,13 +27,16 @@ interface ILine {
 }
 
 export class GraphTree extends Widget {
-  constructor(private readonly _host: IHost) {
+  constructor(
+    private readonly _host: Pick<IHost, 'state' | 'centre' | 'focusGraph'>,
+    label = 'Graph as a list; m marks a node for a derivative'
+  ) {
     super({
       node: element('div', {
         role: 'tree',
         // Its keys are its own: arrows walk the lines, not the notebook's cells.
         attributes: {
-          'aria-label': 'Graph as a list; m marks a node for a derivative',
+          'aria-label': label,
           'aria-multiselectable': 'true',
           'data-lm-suppress-shortcuts': ''
         }
