@@ -35,6 +35,7 @@ from workbench.rewrite.rule import (
     RULES,
     Replacement,
     Rule,
+    Uses,
     operand_kinds,
     record_replacement,
 )
@@ -193,7 +194,8 @@ class _Driver:
                         for x in r.numbers}  # fmt: skip
         #: Which rules may hold at a node, by its op and what its operands are.
         self.candidates: dict[Any, list[Rule]] = {}
-        self.matchers: dict[Rule, Any] = {}
+        self.uses = Uses(self.program)
+        self.matchers: dict[Any, Any] = {Uses: self.uses}
         self.recorded: dict[Any, Graph | None] = {}
         #: What has taken the place of each node of the program.
         self.new: dict[int, Any] = {}
@@ -215,7 +217,9 @@ class _Driver:
     def run(self) -> Graph:
         """Return the program in its last form."""
         for node in self.program.interior:
-            self.new[node.serial] = self._rewrite(node)
+            self.uses.start(node)
+            self.new[node.serial] = after = self._rewrite(node)
+            self.uses.settle(node, after)
         outputs = [_resolve(y, self.new) for y in self.program.outputs]
         made = Graph(
             self.program.inputs,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -18,7 +19,7 @@ import numpy as np
 
 from workbench.core import types
 from workbench.core.graph import Graph
-from workbench.core.tensor import Tensor
+from workbench.core.tensor import IDENTITY, Tensor
 from workbench.core.trace import record
 from workbench.errors import RewriteError
 from workbench.ops.define import RULE_NAMES
@@ -78,6 +79,37 @@ class Replacement(NamedTuple):
     key: Hashable = None
 
 
+class Uses:
+    """Which ops read each value of a program, by their names."""
+
+    def __init__(self, program: Graph) -> None:
+        self.written: dict[int, list[str]] = defaultdict(list)
+        for node in program.interior:
+            if node.op is not IDENTITY:
+                for x in node.inputs:
+                    if isinstance(x, Tensor):
+                        self.written[x.serial].append(node.op.name)
+        for y in program.outputs:
+            if isinstance(y, Tensor):
+                self.written[y.serial].append("output")
+        self.readers: dict[int, list[str]] = defaultdict(list)
+        #: What reads the node of the program that is being rewritten.
+        self.at_place: list[str] = []
+
+    def start(self, node: Tensor) -> None:
+        """Tell which node of the program is about to be rewritten."""
+        self.at_place = self.written.get(node.serial, [])
+
+    def settle(self, before: Tensor, after: Any) -> None:
+        """Let those that read a node of the program read what took its place."""
+        if isinstance(after, Tensor):
+            self.readers[after.serial] += self.written.get(before.serial, ())
+
+    def find_readers(self, x: Tensor) -> list[str]:
+        """Return the ops that read a value; none of one that a rule has just made."""
+        return self.readers.get(x.serial, [])
+
+
 class Rule:
     """A named pair of expressions, or a function of a node, that compute the same.
 
@@ -120,7 +152,7 @@ class Rule:
         """Return whether it may hold at a node whose operands are of these kinds."""
         return True
 
-    def propose(self, node: Tensor, matchers: dict[Rule, Any]) -> Replacement | None:
+    def propose(self, node: Tensor, matchers: dict[Any, Any]) -> Replacement | None:
         """Return what may take the place of a node, or None.
 
         ``matchers`` holds what the rules know of the program of this run.
@@ -228,7 +260,7 @@ class PairRule(Rule):
         """Return whether it may hold at a node whose operands are of these kinds."""
         return any(_fits_kinds(form, self.scalars, kinds) for form in self.forms)
 
-    def propose(self, node: Tensor, matchers: dict[Rule, Any]) -> Replacement | None:
+    def propose(self, node: Tensor, matchers: dict[Any, Any]) -> Replacement | None:
         """Return what may take the place of a node, or None."""
         known = matchers.get(self)
         if known is None:
@@ -287,21 +319,26 @@ class PairRule(Rule):
 
 
 class NodeRule(Rule):
-    """A rule that is a function of a node, which returns its replacement or None."""
+    """A rule that is a function of a node, which returns its replacement or None.
+
+    With ``uses`` the function takes the `Uses` of the program's values too.
+    """
 
     def __init__(
         self,
         name: str,
         ops: str,
-        function: Callable[[Tensor], Replacement | None],
+        function: Callable[..., Replacement | None],
         *,
         group: str,
         lhs: str,
         rhs: str,
         note: str,
+        uses: bool = False,
     ) -> None:
         super().__init__(name, group, lhs, rhs, note)
         self.function = function
+        self.uses = uses
         self._roots = set(ops.split())
         code = function.__code__
         self.site = (code.co_filename, code.co_firstlineno)
@@ -311,8 +348,10 @@ class NodeRule(Rule):
         """The names of the ops at which it may hold."""
         return self._roots
 
-    def propose(self, node: Tensor, matchers: dict[Rule, Any]) -> Replacement | None:
+    def propose(self, node: Tensor, matchers: dict[Any, Any]) -> Replacement | None:
         """Return what may take the place of a node, or None."""
+        if self.uses:
+            return self.function(node, matchers[Uses])
         return self.function(node)
 
 
@@ -351,14 +390,23 @@ def rule(
 
 
 def node_rule(
-    name: str, ops: str, lhs: str, rhs: str, *, group: str, note: str = ""
-) -> Callable[[Callable[[Tensor], Replacement | None]], NodeRule]:
+    name: str,
+    ops: str,
+    lhs: str,
+    rhs: str,
+    *,
+    group: str,
+    note: str = "",
+    uses: bool = False,
+) -> Callable[[Callable[..., Replacement | None]], NodeRule]:
     """Add the decorated function to a table of rules."""
 
-    def register(function: Callable[[Tensor], Replacement | None]) -> NodeRule:
+    def register(function: Callable[..., Replacement | None]) -> NodeRule:
         if name in RULES:
             raise RewriteError(f"there are two rewrite rules called {name!r}.")
-        made = NodeRule(name, ops, function, group=group, lhs=lhs, rhs=rhs, note=note)
+        made = NodeRule(
+            name, ops, function, group=group, lhs=lhs, rhs=rhs, note=note, uses=uses
+        )
         RULES[name] = made
         return made
 
