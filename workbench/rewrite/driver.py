@@ -29,7 +29,7 @@ from workbench.core.tensor import (
     value_of,
 )
 from workbench.errors import RewriteError, UsageError
-from workbench.rewrite import exact_rules, stable_rules
+from workbench.rewrite import contract_rules, exact_rules, stable_rules
 from workbench.rewrite.rule import (
     GROUPS,
     RULES,
@@ -42,7 +42,7 @@ from workbench.rewrite.rule import (
 from workbench.rewrite.text import format_node
 
 #: The tables, which fill `RULES` as they load.
-TABLES = (exact_rules, stable_rules)
+TABLES = (exact_rules, stable_rules, contract_rules)
 #: The steps that no rule of a table makes.
 CONSTANTS = "constants"
 MERGE = "equal nodes"

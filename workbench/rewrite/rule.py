@@ -34,7 +34,7 @@ from workbench.rewrite.forms import (
 from workbench.rewrite.patterns import COMMUTATIVE, Exact, Search
 
 #: The groups of rules, in the order in which their rules are tried at a node.
-GROUPS = ("stabilise", "simplify")
+GROUPS = ("stabilise", "simplify", "contract")
 
 
 #: What an operand is to a rule: a number that a rule names, `NUMBER`, None of another
@@ -95,10 +95,13 @@ class Uses:
         self.readers: dict[int, list[str]] = defaultdict(list)
         #: What reads the node of the program that is being rewritten.
         self.at_place: list[str] = []
+        #: Whether a chain of matrices there has been put in order.
+        self.is_ordered = False
 
     def start(self, node: Tensor) -> None:
         """Tell which node of the program is about to be rewritten."""
         self.at_place = self.written.get(node.serial, [])
+        self.is_ordered = False
 
     def settle(self, before: Tensor, after: Any) -> None:
         """Let those that read a node of the program read what took its place."""
