@@ -21,6 +21,7 @@ from workbench.rewrite.rule import Replacement, node_rule, rule
 
 OVERFLOW = "Finite also where the plain form overflows."
 DIGITS = "Keeps the digits that the plain form loses."
+OF_ONE = OVERFLOW + " The derivative is right to the digits of 1."
 
 
 def _is_real(bound: Any) -> bool:
@@ -55,6 +56,36 @@ rule("root of square", "sqrt(square(x))", "abs(x)", group="stabilise",
 rule("root of a sum of squares", "sqrt(x * x + y * y)", "hypot(x, y)",
     group="stabilise", when=_is_real,
     note=OVERFLOW + " Infinite where x or y is, also beside a NaN.")  # fmt: skip
+
+
+# Logistic functions and hyperbolic tangents: what reverse mode makes of them too
+
+rule("exp over 1 + exp", "exp(x) / (1 + exp(x))", "exp(-logaddexp(0, -x))",
+    group="stabilise", when=_is_real, note=OF_ONE)  # fmt: skip
+rule("exp times a quotient by 1 + exp", "a / (1 + exp(x)) * exp(x)",
+    "a * exp(-logaddexp(0, -x))", group="stabilise", when=_is_real,
+    note=OF_ONE)  # fmt: skip
+rule("slope of the logistic function", "exp(x) / (1 + exp(x))**2",
+    "exp(x - 2 * logaddexp(0, x))", group="stabilise", when=_is_real,
+    note=OF_ONE)  # fmt: skip
+rule("slope of the logistic function, by a product",
+    "exp(x) / ((1 + exp(x)) * (1 + exp(x)))", "exp(x - 2 * logaddexp(0, x))",
+    group="stabilise", when=_is_real, note=OF_ONE)  # fmt: skip
+rule("1 minus the logistic function", "1 - 1 / (1 + exp(x))",
+    "exp(-logaddexp(0, -x))", group="stabilise", when=_is_real,
+    note=DIGITS)  # fmt: skip
+rule("tanh of exponentials", "(exp(x) - exp(-x)) / (exp(x) + exp(-x))", "tanh(x)",
+    group="stabilise", when=_is_real, note=OF_ONE)  # fmt: skip
+rule("tanh of half", "(exp(x) - 1) / (exp(x) + 1)", "tanh(x / 2)",
+    group="stabilise", when=_is_real, note=OF_ONE)  # fmt: skip
+rule("tanh of half by expm1", "expm1(x) / (exp(x) + 1)", "tanh(x / 2)",
+    group="stabilise", when=_is_real, note=OF_ONE)  # fmt: skip
+rule("tanh of minus half", "(1 - exp(x)) / (1 + exp(x))", "-tanh(x / 2)",
+    group="stabilise", when=_is_real, note=OF_ONE)  # fmt: skip
+rule("tanh of minus half by expm1", "-expm1(x) / (1 + exp(x))", "-tanh(x / 2)",
+    group="stabilise", when=_is_real, note=OF_ONE)  # fmt: skip
+rule("log of exp minus 1", "log(expm1(x))", "x + log(-expm1(-x))",
+    group="stabilise", when=_is_real, note=OVERFLOW)  # fmt: skip
 
 
 def _exponent_of_sum(x: Any) -> tuple[Tensor, dict[str, Any]] | None:
