@@ -123,7 +123,7 @@ def keep_shape(node: Tensor) -> Replacement | None:
 
 
 @node_rule("array of one number", "add subtract multiply divide",
-    "full_like(y, 2) * x", "2 * x", group="simplify")  # fmt: skip
+    "full_like(y, 2) * x", "2 * x", group="simplify", reads="full_like")  # fmt: skip
 def take_number(node: Tensor) -> Replacement | None:
     """Compute with a number in place of an array of it; NumPy spreads the number."""
     for i, x in enumerate(node.inputs):
@@ -135,7 +135,8 @@ def take_number(node: Tensor) -> Replacement | None:
 
 
 @node_rule("array spread in vain", "add subtract multiply divide",
-    "broadcast_to(y, x.shape) * x", "y * x", group="simplify")  # fmt: skip
+    "broadcast_to(y, x.shape) * x", "y * x", group="simplify",
+    reads="broadcast_to")  # fmt: skip
 def take_unspread(node: Tensor) -> Replacement | None:
     """Compute with an array that NumPy spreads by itself."""
     for i, x in enumerate(node.inputs):

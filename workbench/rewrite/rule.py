@@ -338,10 +338,12 @@ class NodeRule(Rule):
         rhs: str,
         note: str,
         uses: bool = False,
+        reads: str = "",
     ) -> None:
         super().__init__(name, group, lhs, rhs, note)
         self.function = function
         self.uses = uses
+        self.reads = set(reads.split())
         self._roots = set(ops.split())
         code = function.__code__
         self.site = (code.co_filename, code.co_firstlineno)
@@ -350,6 +352,12 @@ class NodeRule(Rule):
     def roots(self) -> set[str]:
         """The names of the ops at which it may hold."""
         return self._roots
+
+    def may_hold(self, kinds: tuple[Kind, ...]) -> bool:
+        """Return whether it may hold at a node whose operands are of these kinds."""
+        return not self.reads or any(
+            isinstance(kind, tuple) and kind[0] in self.reads for kind in kinds
+        )
 
     def propose(self, node: Tensor, matchers: dict[Any, Any]) -> Replacement | None:
         """Return what may take the place of a node, or None."""
@@ -401,15 +409,21 @@ def node_rule(
     group: str,
     note: str = "",
     uses: bool = False,
+    reads: str = "",
 ) -> Callable[[Callable[..., Replacement | None]], NodeRule]:
-    """Add the decorated function to a table of rules."""
+    """Add the decorated function to a table of rules.
+
+    It is asked at nodes of ``ops``; with ``reads`` only where an operand is the result
+    of one of these ops.
+    """
 
     def register(function: Callable[..., Replacement | None]) -> NodeRule:
         if name in RULES:
             raise RewriteError(f"there are two rewrite rules called {name!r}.")
         made = NodeRule(
-            name, ops, function, group=group, lhs=lhs, rhs=rhs, note=note, uses=uses
-        )
+            name, ops, function, group=group, lhs=lhs, rhs=rhs, note=note, uses=uses,
+            reads=reads,
+        )  # fmt: skip
         RULES[name] = made
         return made
 
