@@ -1,8 +1,10 @@
 """Rules that sum products without the products, and multiply the smallest first.
 
-Each computes the same sum of the same products in another order, so the last digits may
-change, and a product that overflows may be another one. `contraction.py` says how a sum
-of products is computed.
+Each computes the same in another order, so the last digits may change. Those of the
+group ``contract`` add up the very products that the program multiplies, so none of them
+overflows anew. Those of the group ``fast``, which users ask for, multiply in another
+order: of ``1e200 * (1e200 * 1e-300)`` the first product may then be infinite.
+`contraction.py` says how a sum of products is computed.
 """
 
 from __future__ import annotations
@@ -23,7 +25,13 @@ from workbench.rewrite.forms import is_value, own_inputs, skip_identities
 from workbench.rewrite.rule import Replacement, Uses, node_rule
 
 DIGITS = "The last digits may change."
-INFINITE = DIGITS + " Beside an infinity a NaN may become infinite, and the reverse."
+INFINITE = " Beside an infinity a NaN may become infinite, and the reverse."
+ORDER = (
+    DIGITS + " A sum next to the largest number may overflow, or no longer." + INFINITE
+)
+PRODUCTS_DIFFER = (
+    DIGITS + " A product on the way may overflow or vanish where none did." + INFINITE
+)
 ZERO = "The sign of a zero may change."
 
 #: As many factors of a product are told apart.
@@ -182,6 +190,14 @@ class _Product:
         self.terms.append(term)
         return True
 
+    def is_pair(self, axes: Sequence[int]) -> bool:
+        """Return whether it has two factors, and both run along the axes."""
+        return (
+            not self.numbers
+            and len(self.terms) == 2
+            and all(axis in term.places for term in self.terms for axis in axes)
+        )
+
     def _may_open(self, x: Tensor) -> bool:
         """Return whether a factor that is a product is taken apart."""
         return (
@@ -211,9 +227,26 @@ def _count_terms(x: Tensor, axes: Sequence[int]) -> int | None:
 
 
 @node_rule("sum of a product", "sum mean", "sum(x[:, None, :] * y[None], -1)",
-    "x @ y.T", group="contract", note=INFINITE, uses=True)  # fmt: skip
+    "x @ y.T", group="contract", note=ORDER, uses=True)  # fmt: skip
 def sum_product(node: Tensor, uses: Uses) -> Replacement | None:
-    """Sum the products of broadcast factors without an array of the products."""
+    """Sum the products of two broadcast factors without an array of the products."""
+    found = _read_product(node, uses)
+    if found is None or not found[0].is_pair(found[1]):
+        return None
+    return _contract(node, *found)
+
+
+@node_rule("sum of a product of several", "sum mean", "sum(c * x * y * z, -1)",
+    "c * einsum('ij,ij,ij->i', x, y, z)", group="fast", note=PRODUCTS_DIFFER,
+    uses=True)  # fmt: skip
+def sum_product_of_several(node: Tensor, uses: Uses) -> Replacement | None:
+    """Sum the products of any factors, in the order that takes the fewest products."""
+    found = _read_product(node, uses)
+    return None if found is None else _contract(node, *found)
+
+
+def _read_product(node: Tensor, uses: Uses) -> tuple[_Product, tuple[int, ...]] | None:
+    """Return the factors of the product that a node sums, and over which axes."""
     found = _read_sum(node)
     if found is None:
         return None
@@ -225,7 +258,7 @@ def sum_product(node: Tensor, uses: Uses) -> Replacement | None:
     product = _Product(x, uses)
     if not product.fits or (x.op.name == "negative" and product.count == 1):
         return None
-    return _contract(node, product, axes)
+    return product, axes
 
 
 def _contract(
@@ -305,7 +338,7 @@ PRODUCTS = ("multiply", "matmul", "einsum", "tensordot")
 
 
 @node_rule("sum of a sum of products", "sum", "sum(x * y + z * w)",
-    "sum(x * y) + sum(z * w)", group="contract", note=INFINITE,
+    "sum(x * y) + sum(z * w)", group="contract", note=ORDER,
     uses=True)  # fmt: skip
 def sum_products(node: Tensor, uses: Uses) -> Replacement | None:
     """Sum each of two products by itself, so that no array of either is made."""
@@ -334,7 +367,7 @@ def sum_products(node: Tensor, uses: Uses) -> Replacement | None:
 
 
 @node_rule("sum of a matrix product", "sum", "sum(x @ y, axis=0)",
-    "sum(x, axis=0) @ y", group="contract", note=INFINITE, uses=True)  # fmt: skip
+    "sum(x, axis=0) @ y", group="fast", note=PRODUCTS_DIFFER, uses=True)  # fmt: skip
 def sum_matrix_product(node: Tensor, uses: Uses) -> Replacement | None:
     """Sum the rows of the left factor, the columns of the right one, then multiply."""
     found = _read_sum(node)
@@ -400,7 +433,7 @@ def _read_letters(x: Tensor) -> tuple[str, str, str] | None:
 
 
 @node_rule("small factors first", "multiply", "c * (d * x)", "(c * d) * x",
-    group="contract", note=INFINITE)  # fmt: skip
+    group="fast", note=PRODUCTS_DIFFER)  # fmt: skip
 def multiply_small_first(node: Tensor) -> Replacement | None:
     """Multiply numbers and small arrays before the large one."""
     a, b = own_inputs(node)
@@ -586,7 +619,7 @@ def _order_towards_vector(links: Sequence[_Link]) -> Any:
 
 
 @node_rule("order of a chain of matrices", "matmul", "x @ y @ v", "x @ (y @ v)",
-    group="contract", note=INFINITE, uses=True)  # fmt: skip
+    group="fast", note=PRODUCTS_DIFFER, uses=True)  # fmt: skip
 def order_chain(node: Tensor, uses: Uses) -> Replacement | None:
     """Multiply in the order that takes the fewest products."""
     inputs = own_inputs(node)

@@ -573,7 +573,8 @@ def simplify(
         ``"equal nodes"`` and ``"constants"`` too. ``"all"`` for a program that stays
         as it is.
     fast
-        Use the rules of the group ``fast`` as well, which may move NaN and infinity.
+        Use the rules of the group ``fast`` as well: they multiply in the order that
+        takes the fewest products, in which another one may overflow.
     limit
         Stop after so many steps.
 
@@ -593,7 +594,8 @@ def simplify(
     Nodes are rewritten one by one from the inputs on, in time linear in the program.
     Rules of the group ``simplify`` keep every value, NaN and infinity among them, but
     for what their notes say; those of the group ``stabilise`` put a finite value where
-    the plain form overflows or loses digits.
+    the plain form overflows or loses digits; those of the group ``contract`` sum the
+    same products without an array of them, so the last digits may change.
 
     Examples
     --------
