@@ -475,7 +475,7 @@ MOST_OPERANDS = 3
 
 
 def operand_kinds(node: Tensor, numbers: Collection[complex]) -> tuple[Kind, ...]:
-    """Return what the operands of a node are to the rules, and last if two are one.
+    """Return what the operands of a node are to the rules, and last how they relate.
 
     The rules that may hold at a node are looked up by this, so that most are never
     tried. ``numbers`` are those that they name.
@@ -492,8 +492,30 @@ def operand_kinds(node: Tensor, numbers: Collection[complex]) -> tuple[Kind, ...
             )
         else:
             kinds.append(_kind_of(x, numbers))
-    same = len(inputs) > 1 and inputs[-1] is inputs[-2]
-    return (*kinds, "same" if same else "other")
+    return (*kinds, _relate(inputs) if len(inputs) > 1 else "other")
+
+
+def _relate(inputs: Sequence[Any]) -> str:
+    """Return whether the last two operands are one, read the same value, or neither.
+
+    A constant counts as read by both where both have one: two may be equal.
+    """
+    a, b = inputs[-2:]
+    if a is b:
+        return "same"
+    values = _list_values(a)
+    return "read" if any(x in values for x in _list_values(b)) else "other"
+
+
+def _list_values(x: Any) -> list[int]:
+    """Return the serials of an operand and of its own operands; 0 of a constant."""
+    if not isinstance(x, Tensor):
+        return [0]
+    found = [x.serial]
+    for y in x.inputs:
+        y = skip_identities(y)
+        found.append(y.serial if isinstance(y, Tensor) else 0)
+    return found
 
 
 def _kind_of(x: Any, numbers: Collection[complex]) -> Kind:
@@ -518,9 +540,19 @@ def _fits_kinds(form: Form, scalars: Collection[str], kinds: Sequence[Kind]) -> 
     inputs = own_inputs(form.root)
     if len(inputs) != len(kinds) - 1:
         return False
-    if len(inputs) > 1 and inputs[-1] is inputs[-2] and kinds[-1] == "other":
-        return False
+    if len(inputs) > 1 and kinds[-1] != "same":
+        a, b = (_list_wildcards(x, wild) for x in inputs[-2:])
+        if inputs[-1] is inputs[-2] or (kinds[-1] == "other" and a & b):
+            return False
     return _fits_orders(form.root, kinds[:-1], wild)
+
+
+def _list_wildcards(p: Any, wild: Mapping[int, bool]) -> set[int]:
+    """Return the wildcards that an operand of a pattern is, or reads itself."""
+    if not isinstance(p, Tensor):
+        return set()
+    return {x.serial for x in (p, *own_inputs(p))
+            if isinstance(x, Tensor) and x.serial in wild}  # fmt: skip
 
 
 def _fits_orders(p: Tensor, kinds: Sequence[Kind], wild: Mapping[int, bool]) -> bool:
