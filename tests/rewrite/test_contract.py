@@ -10,12 +10,12 @@ import pytest
 import workbench as wb
 from tests.rewrite.graphs import assert_within, only, run, simplify_soundly
 from tests.rewrite.test_rules import (
+    CONTRACT,
     Program,
     derive,
     draw_array,
     trace,
 )
-from workbench.rewrite import contract_rules
 from workbench.rewrite.rule import RULES
 
 #: Programs of the rules that contract products.
@@ -105,9 +105,7 @@ OTHER = ("float16", "int64", "int8", "bool")
 #: By how much a result may differ, of the sum of the sizes of its terms.
 ULPS = 8
 
-CONTRACTING = [
-    name for name, rule in RULES.items() if rule.site[0] == contract_rules.__file__
-]
+CONTRACTING = [name for name, rule in RULES.items() if rule.site[0] == CONTRACT]
 
 
 def names(graph: wb.Graph) -> list[str]:

@@ -490,3 +490,31 @@ def test_a_python_number_decides_no_dtype() -> None:
         graph = simplify_soundly(program, without=off)
         (found,) = run(graph, given)
         assert found.dtype == run(program, given)[0].dtype == graph.outputs[0].dtype
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, y, z: x * y + x * z,
+        lambda x, y, z: y * x + x * z,
+        lambda x, y, z: y * x + z * x,
+        lambda x, y, z: x * y + (x * 1) * z,
+        lambda x, y, z: 2 * y + z * 2,
+        lambda x, y, z: np.sin(x) * y + z * np.sin(x),
+        lambda x, y, z: x * y + x * x,
+    ],
+)
+def test_a_wildcard_on_both_sides_of_an_op(f: Any) -> None:
+    """A rule is found wherever both operands read the same value, and not elsewhere."""
+    mine = wb.rewrite_rule(
+        "factor out",
+        lambda x, y, z: x * y + x * z,
+        lambda x, y, z: x * (y + z),
+        fast=True,
+    )
+    leaves = [wb.vector(name, shape=3) for name in "xyz"]
+    after = wb.simplify(wb.Graph(leaves, [f(*leaves)]), [mine])
+    assert "factor out" in [step.name for step in after.steps]
+    x, y, z = leaves
+    other = wb.simplify(wb.Graph(leaves, [x * y + np.sin(x) * z]), [mine])
+    assert [step.name for step in other.steps] == []

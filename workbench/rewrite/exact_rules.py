@@ -119,7 +119,9 @@ def _keeps_shape(node: Tensor) -> bool:
     group="simplify")  # fmt: skip
 def keep_shape(node: Tensor) -> Replacement | None:
     """Take a reshape or a broadcast to the shape that the operand has out."""
-    return Replacement((node.inputs[0],), _same) if _keeps_shape(node) else None
+    return (
+        Replacement((node.inputs[0],), _return_operand) if _keeps_shape(node) else None
+    )
 
 
 @node_rule("array of one number", "add subtract multiply divide",
@@ -158,7 +160,9 @@ def _with_operand(node: Tensor, place: int, operand: Any) -> Replacement | None:
 @node_rule("dtype it has", "astype", "x.astype(x.dtype)", "x", group="simplify")
 def keep_dtype(node: Tensor) -> Replacement | None:
     """Take a cast to the dtype that the operand has out."""
-    return Replacement((node.inputs[0],), _same) if _keeps_shape(node) else None
+    return (
+        Replacement((node.inputs[0],), _return_operand) if _keeps_shape(node) else None
+    )
 
 
 @node_rule("reshape of a reshape", "reshape", "reshape(reshape(x, a), b)",
@@ -189,9 +193,9 @@ def join_transposes(node: Tensor) -> Replacement | None:
     second = node.params.get("axes") or backwards
     axes = tuple(first[k % rank] % rank for k in second)
     if axes == tuple(range(rank)):
-        return Replacement(inner.inputs, _same)
+        return Replacement(inner.inputs, _return_operand)
     return Replacement(inner.inputs, lambda x: np.transpose(x, axes), axes)
 
 
-def _same(x: Any) -> Any:
+def _return_operand(x: Any) -> Any:
     return x
