@@ -22,7 +22,7 @@ def write_table() -> str:
     """Return the section as Markdown."""
     assert TABLES
     lines = [START, ""]
-    order = ("simplify", "stabilise", "contract", "fast")
+    order = ("simplify", "stabilise", "contract", "fast", "advice")
     rules = sorted(RULES.values(), key=lambda rule: order.index(rule.group))
     for group, members in groupby(rules, key=lambda rule: rule.group):
         lines += [

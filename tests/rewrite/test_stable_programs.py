@@ -10,6 +10,7 @@ import pytest
 from scipy import special
 
 import workbench as wb
+import workbench.scipy.special
 
 AT = np.array([-800.0, -30.0, -1e-3, 0.0, 0.5, 30.0, 800.0])
 with np.errstate(under="ignore"):
@@ -54,3 +55,94 @@ def test_a_gradient_that_is_recorded_already(f: Callable[[Any], Any]) -> None:
         value, slope = wb.simplify(graph).run([AT])
     np.testing.assert_allclose(value, SIGMOID, 1e-12, 1e-300)
     np.testing.assert_allclose(slope, SLOPE, 1e-12, 1e-15)
+
+
+SCORES = np.array([[1000.0, 0.0, -1000.0], [-800.0, -801.0, -802.0]])
+TARGETS = np.array([[0.0, 1.0, 0.0], [0.2, 0.3, 0.5]])
+CHOSEN = np.array([1, 2])
+
+
+def softmax_of(z: Any) -> Any:
+    e = np.exp(z)
+    return e / np.sum(e, axis=1, keepdims=True)
+
+
+def choose_entries(p: Any) -> Any:
+    """The entries of the chosen class: of TARGETS the rows would have a 1 there."""
+    return p[np.arange(2), CHOSEN]
+
+
+@pytest.mark.parametrize(
+    ("loss", "targets"),
+    [
+        (lambda z: -np.sum(TARGETS * np.log(softmax_of(z))), TARGETS),
+        (lambda z: -np.mean(np.sum(TARGETS * np.log(softmax_of(z)), axis=1)),
+         TARGETS / 2),
+        (lambda z: -np.mean(np.log(choose_entries(softmax_of(z)))),
+         np.eye(3)[CHOSEN] / 2),
+        (lambda z: -np.sum(np.log(choose_entries(np.exp(z) / np.sum(np.exp(z), axis=1,
+         keepdims=True)))), np.eye(3)[CHOSEN]),
+        (lambda z: np.sum(TARGETS * (np.log(np.sum(np.exp(z), axis=1, keepdims=True))
+         - z)), TARGETS),
+        (lambda z: np.sum(np.log(np.sum(np.exp(z), axis=1)))
+         - np.sum(choose_entries(z)), np.eye(3)[CHOSEN]),
+    ],
+)  # fmt: skip
+def test_softmax_cross_entropy_and_its_gradient(loss: Any, targets: Any) -> None:
+    """Written in plain NumPy, recorded with its gradient, and simplified as one."""
+    z = wb.matrix("z", shape=SCORES.shape)
+    y = loss(z)
+    graph = wb.Graph([z], [y, wb.grad(y, z)])
+    with np.errstate(all="ignore"):
+        assert not np.isfinite(graph.run([SCORES])[1]).all()
+    with np.errstate(over="ignore"):  # of a sum that is read for its shape alone
+        value, slope = wb.simplify(graph).run([SCORES])
+    weight = np.sum(targets, axis=1, keepdims=True)
+    np.testing.assert_allclose(
+        value, -np.sum(targets * special.log_softmax(SCORES, axis=1)), 1e-12
+    )
+    np.testing.assert_allclose(
+        slope, weight * special.softmax(SCORES, axis=1) - targets, 1e-12, 1e-15
+    )
+
+
+def test_a_product_of_a_sum_that_is_spread_over_its_own_terms_stays() -> None:
+    """In a square, ``a / sum(exp(x), axis=1)`` lies along the other axis."""
+    x = wb.matrix("x", shape=(3, 3))
+    graph = wb.Graph([x], [3.0 / np.sum(np.exp(x), axis=1) * np.exp(x)])
+    simple = wb.simplify(graph)
+    at = np.arange(9.0).reshape(3, 3) / 4
+    np.testing.assert_allclose(simple.run([at]), graph.run([at]), 1e-13)
+
+
+def test_the_logistic_function_is_simplified_before_it_is_derived() -> None:
+    x = wb.vector("x", shape=len(AT))
+    simple = wb.simplify(wb.Graph([x], [1 / (1 + np.exp(-x))]))
+    slope = wb.grad(lambda x: np.sum(simple.run([x])[0]))(AT)
+    np.testing.assert_allclose(slope, SLOPE, 1e-12, 1e-300)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda p, t: -np.mean(t * np.log(p) + (1 - t) * np.log(1 - p)),
+        lambda p, t: -np.sum(np.where(t > 0.5, np.log(p), np.log(1 - p))) / len(AT),
+    ],
+)
+@pytest.mark.parametrize(
+    "sigmoid",
+    [lambda z: 1 / (1 + np.exp(-z)), workbench.scipy.special.expit],
+)
+def test_sigmoid_cross_entropy_and_its_gradient(loss: Any, sigmoid: Any) -> None:
+    """The mean over the observations of a logistic regression."""
+    z = wb.vector("z", shape=len(AT))
+    targets = np.array([1.0, 0, 1, 0, 1, 0, 0])
+    y = loss(sigmoid(z), targets)
+    graph = wb.Graph([z], [y, wb.grad(y, z)])
+    with np.errstate(all="ignore"):
+        plain = graph.run([AT])
+        value, slope = wb.simplify(graph).run([AT])
+    assert not np.allclose(plain[0], value)
+    sure = targets * special.log_expit(AT) + (1 - targets) * special.log_expit(-AT)
+    np.testing.assert_allclose(value, -np.mean(sure), 1e-12)
+    np.testing.assert_allclose(slope, (SIGMOID - targets) / len(AT), 1e-12, 1e-15)

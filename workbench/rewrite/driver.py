@@ -1,8 +1,9 @@
 """Rules applied to a program, from its inputs to its outputs, each step on record.
 
 A node is looked at once its operands are in their last form, so whatever a rule could
-see below is settled. What takes its place is built and looked at in the same way. The
-time is linear in the program; no recursion, however deep it is.
+see below is settled. What takes its place is built and looked at in the same way. A
+stable form is also found as the program writes it, before other rules hide it. The time
+is linear in the program; no recursion, however deep it is.
 
 Equal nodes become one, and what depends on constants alone is computed: the steps
 ``"equal nodes"`` and ``"constants"``.
@@ -29,6 +30,7 @@ from workbench.core.tensor import (
     value_of,
 )
 from workbench.errors import RewriteError, UsageError
+from workbench.ops.indexing import ARRAY
 from workbench.rewrite import contract_rules, exact_rules, stable_rules
 from workbench.rewrite.rule import (
     GROUPS,
@@ -189,6 +191,10 @@ class _Driver:
             if rule.name not in off:
                 for root in rule.roots:
                     self.rules[root].append(rule)
+        self.stable_rules = {
+            root: [rule for rule in rules if rule.group == "stabilise"]
+            for root, rules in self.rules.items()
+        }
         #: The numbers that the rules name.
         self.numbers = {x for rules in self.rules.values() for r in rules
                         for x in r.numbers}  # fmt: skip
@@ -250,36 +256,60 @@ class _Driver:
         serials = [x.serial for x in inputs if isinstance(x, Tensor)]
         if serials and self.own.isdisjoint(serials):
             return node  # of an outer program
-        return self._settle(self._update(node, inputs, is_new=False))
+        made = self._update(node, inputs, is_new=False)
+        frame = None
+        if made is not node and not self.is_done:
+            frame = self._find_written(node, made)
+        return self._settle(made, frame)
 
-    def _settle(self, node: Tensor) -> Any:
-        """Return the last form of a node whose operands are in theirs."""
+    def _find_written(self, node: Tensor, place: Tensor) -> _Frame | None:
+        """Return the stable form of a node as the program writes it.
+
+        ``place`` is the node on what its operands have become.
+        """
+        for rule in self._find_candidates(node, self.stable_rules):
+            found = rule.propose(node, self.matchers)
+            if found is not None:
+                operands = tuple([_resolve(x, self.new) for x in found.operands])
+                frame = self._build(rule, place, found._replace(operands=operands))
+                if frame is not None:
+                    self._log(rule.name, rule, place, frame.after)
+                    return frame
+        return None
+
+    def _settle(self, node: Tensor, frame: _Frame | None = None) -> Any:
+        """Return the last form of a node whose operands are in theirs.
+
+        ``frame`` is what takes its place, where that is known.
+        """
         frames: list[_Frame] = []
         #: What is being replaced: whoever meets it again goes round in a circle.
         active: set[Any] = set()
         first = len(self.steps)
         result: Any = node
         while True:
-            result, frame = self._look_at(result, not frames)
+            if frame is None:
+                result, frame = self._look_at(result, not frames)
             if frame is not None:
                 if frame.structure in active or len(self.steps) - first > MOST_REWRITES:
                     raise _loop_error(frame, frames)
                 active.add(frame.structure)
                 frames.append(frame)
+            frame = None
             while frames:
-                frame = frames[-1]
-                if frame.current is not None:
-                    frame.new[frame.current.serial] = result
-                node_of_it = next(frame.nodes, None)
+                top = frames[-1]
+                if top.current is not None:
+                    top.new[top.current.serial] = result
+                node_of_it = next(top.nodes, None)
                 if node_of_it is not None:
-                    frame.current = node_of_it
-                    inputs = tuple([_resolve(x, frame.new) for x in node_of_it.inputs])
+                    top.current = node_of_it
+                    inputs = tuple([_resolve(x, top.new) for x in node_of_it.inputs])
                     result = self._update(node_of_it, inputs, is_new=True)
                     break
                 frames.pop()
-                active.discard(frame.structure)
-                result = _resolve(frame.after, frame.new)
-                _pass_name(frame.before, result)
+                active.discard(top.structure)
+                result = _resolve(top.after, top.new)
+                _pass_name(top.before, result)
             else:
                 return result
 
@@ -324,18 +354,7 @@ class _Driver:
 
     def _find_replacement(self, node: Tensor) -> _Frame | None:
         """Return what the first rule that holds at a node puts in its place."""
-        rules = self.rules.get(node.op.name)
-        if not rules or type(node.op) is DeferredOp:
-            return None
-        kinds = operand_kinds(node, self.numbers)
-        key = (node.op.name, kinds)
-        candidates = self.candidates.get(key)
-        if candidates is None:
-            candidates = [rule for rule in rules if rule.may_hold(kinds)]
-            self.candidates[key] = candidates
-        if not candidates or isinstance(types.spec_of(node), tuple):
-            return None
-        for rule in candidates:
+        for rule in self._find_candidates(node, self.rules):
             found = rule.propose(node, self.matchers)
             if found is not None:
                 frame = self._build(rule, node, found)
@@ -343,6 +362,23 @@ class _Driver:
                     self._log(rule.name, rule, node, frame.after)
                     return frame
         return None
+
+    def _find_candidates(
+        self, node: Tensor, table: dict[str, list[Rule]]
+    ) -> list[Rule]:
+        """Return the rules of a table that may hold at a node."""
+        rules = table.get(node.op.name)
+        if not rules or type(node.op) is DeferredOp:
+            return []
+        kinds = operand_kinds(node, self.numbers)
+        key = (id(table), node.op.name, kinds)
+        candidates = self.candidates.get(key)
+        if candidates is None:
+            candidates = [rule for rule in rules if rule.may_hold(kinds)]
+            self.candidates[key] = candidates
+        if candidates and isinstance(types.spec_of(node), tuple):
+            return []
+        return candidates
 
     def _build(self, rule: Rule, node: Tensor, found: Replacement) -> _Frame | None:
         """Return a replacement as nodes; None where it changes a shape or a dtype."""
@@ -502,7 +538,7 @@ def _key_of_setting(x: Any) -> Any:
     if isinstance(x, slice):
         keys = tuple(map(_key_of_setting, (x.start, x.stop, x.step)))
         return None if None in keys else ("slice", keys)
-    if isinstance(x, _PLAIN) or x is Ellipsis:
+    if isinstance(x, _PLAIN) or x is Ellipsis or x is ARRAY:
         return (type(x), repr(x))
     return None
 

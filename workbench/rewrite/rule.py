@@ -9,10 +9,19 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import (
+    Callable,
+    Collection,
+    Hashable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from functools import cached_property, partial
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +38,7 @@ from workbench.rewrite.forms import (
     make_spec,
     name_wildcards,
     own_inputs,
+    own_op,
     skip_identities,
 )
 from workbench.rewrite.patterns import COMMUTATIVE, Exact, Search
@@ -209,6 +219,8 @@ class PairRule(Rule):
         self.when = when
         self.sides = [left]
         self.scalars = scalars.split()
+        #: Whether it holds for values above 0 only.
+        self.positive = False
         #: The kinds of numbers for which both sides do not compute the same.
         self.unfit: frozenset[str] = frozenset()
 
@@ -321,6 +333,74 @@ class PairRule(Rule):
             ) from error
 
 
+#: The names by which both sides of a rule give the settings of its reductions: all of
+#: them, those without ``keepdims``, and those with ``keepdims=True``.
+SETTINGS = ("axes", "axis", "kept")
+#: The settings that a reduction may have there.
+AXES = {"axis", "keepdims", "ddof", "correction"}
+#: A reduction is looked for so many operands below a node.
+DEPTH = 3
+
+
+def name_settings(axes: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the settings of a reduction by the names that rules have for them."""
+    axis = {key: x for key, x in axes.items() if key != "keepdims"}
+    return {"axes": dict(axes), "axis": axis, "kept": {**axis, "keepdims": True}}
+
+
+class ReductionRule(PairRule):
+    """A pair of expressions whose reductions run over the same axes, any ones.
+
+    Both sides, and the condition, get these by the names in `SETTINGS`.
+    """
+
+    @cached_property
+    def reductions(self) -> set[str]:
+        """The names of the left side's reductions."""
+        along = self.fix_axes({"axis": -1})
+        return {x.op.name for form in along.forms for x in form.nodes
+                if "axis" in x.params}  # fmt: skip
+
+    def fix_axes(self, axes: Mapping[str, Any]) -> PairRule:
+        """Return the rule for reductions over some axes."""
+        given = name_settings(axes)
+
+        def holds(bound: Mapping[str, Any]) -> bool:
+            return self.when is None or self.when({**bound, **given})
+
+        made = PairRule(
+            self.name, partial(self.left, **given), partial(self.right, **given),
+            when=holds, group=self.group, lhs=self.lhs, rhs=self.rhs,
+        )  # fmt: skip
+        made.sides = [partial(side, **given) for side in self.sides]
+        return made
+
+    def propose(self, node: Tensor, matchers: dict[Any, Any]) -> Replacement | None:
+        """Return what may take the place of a node, or None."""
+        for axes in self._find_axes(node):
+            key = tuple(axes.items())
+            made = matchers.get((self, key))
+            if made is None:
+                made = matchers[self, key] = self.fix_axes(axes)
+            found = made.propose(node, matchers)
+            if found is not None:
+                return found._replace(key=key)
+        return None
+
+    def _find_axes(self, node: Tensor) -> list[dict[str, Any]]:
+        """Return the settings of the reductions near a node, each once."""
+        found: list[dict[str, Any]] = []
+        level: list[Any] = [node]
+        for _ in range(DEPTH):
+            for x in level:
+                op, _, params = own_op(x)
+                if op.name in self.reductions and params.keys() <= AXES:
+                    if params not in found:
+                        found.append(params)
+            level = [y for x in level for y in own_inputs(x) if isinstance(y, Tensor)]
+        return found
+
+
 class NodeRule(Rule):
     """A rule that is a function of a node, which returns its replacement or None.
 
@@ -368,6 +448,8 @@ class NodeRule(Rule):
 
 #: Every rule of the tables by its name, in the order of the tables.
 RULES: dict[str, Rule] = {}
+#: What the expressions of rules may call besides `numpy`'s functions.
+FUNCTIONS: dict[str, Any] = dict(RULE_NAMES)
 
 
 def rule(
@@ -379,22 +461,32 @@ def rule(
     when: Condition | None = None,
     note: str = "",
     scalars: str = "",
+    spellings: Mapping[str, Sequence[Callable[..., Any]]] | None = None,
+    positive: bool = False,
 ) -> None:
     """Add a row to a table of rules: two expressions in the same wildcards.
 
     The wildcards are the names that the left side has and NumPy has not. Those in
-    ``scalars`` stand for numbers alone.
+    ``scalars`` stand for numbers alone, and those of `SETTINGS`, as in ``**axes``, for
+    the settings of the reductions. ``spellings`` holds functions that the left side may
+    call by one name: it is matched in the spelling of each.
     """
-    names = [x for x in _names_in(lhs) if x not in RULE_NAMES and not hasattr(np, x)]
-    head = f"lambda {', '.join(names)}: "
-    scope = dict(RULE_NAMES)
-    for used in (*_names_in(lhs), *_names_in(rhs)):
-        if used not in names and used not in scope:
-            scope[used] = getattr(np, used)
-    made = PairRule(
-        name, eval(head + lhs, scope), eval(head + rhs, scope),
+    scope = {key: dict(x) for key, x in name_settings({}).items()} | FUNCTIONS
+    used = [*_names_in(lhs), *_names_in(rhs)]
+    names = [x for x in _names_in(lhs) if x not in scope and not hasattr(np, x)]
+    scope |= {x: getattr(np, x) for x in used if x not in names and x not in scope}
+    reduces = [x for x in used if x in SETTINGS]
+    settings = ", *, axes=axes, axis=axis, kept=kept" if reduces else ""
+    head = f"lambda {', '.join(names)}{settings}: "
+    sides = [
+        eval(head + text, scope | more) for text, more in _spell(lhs, spellings or {})
+    ]
+    made = (ReductionRule if reduces else PairRule)(
+        name, sides[0], eval(head + rhs, scope),
         when=when, group=group, lhs=lhs, rhs=rhs, note=note, scalars=scalars,
     )  # fmt: skip
+    made.sides = sides
+    made.positive = positive
     if name in RULES:
         raise RewriteError(f"there are two rewrite rules called {name!r}.")
     RULES[name] = made
@@ -428,6 +520,23 @@ def node_rule(
         return made
 
     return register
+
+
+def _spell(
+    code: str, spellings: Mapping[str, Sequence[Callable[..., Any]]]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield code with each call of a function in each of its spellings.
+
+    With it the functions by the names that the code then has for them.
+    """
+    parts = re.split(rf"\b({'|'.join(spellings)})\(", code) if spellings else [code]
+    used = parts[1::2]
+    names = [f"{name}_{i}" for i, name in enumerate(used)]
+    for i, name in enumerate(names):
+        parts[2 * i + 1] = f"{name}("
+    text = "".join(parts)
+    for chosen in product(*[spellings[name] for name in used]):
+        yield text, dict(zip(names, chosen, strict=True))
 
 
 def _names_in(code: str) -> list[str]:
