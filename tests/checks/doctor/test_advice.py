@@ -123,7 +123,7 @@ def test_what_a_line_of_code_must_not_lose() -> None:
 
     assert (
         form(lambda a, b: np.sum(np.log(np.exp(a) / np.sum(np.exp(b)))), a, b)
-        == "a - wb.logsumexp(b, keepdims=True)"
+        == "a - wb.logsumexp(b)"
     )
 
     def entry(w: Any) -> Any:
@@ -205,7 +205,7 @@ FORMS = [
     ("np.log(1 + x)", 1e-17 * X, True),
     ("1 - np.cos(x)", 1e-8 * X, True),
     ("t - np.cos(x)", 1e-8 * X, False),
-    ("1 - np.cos(x)[1:]", 1e-8 * X, False),
+    ("1 - np.cos(x)[1:]", 1e-8 * X, True),
     ("np.exp(x) - 1", 1e-13 * X, True),
     ("np.exp(x) - t", 1e-13 * X, False),
     ("-1 + np.exp(x)", 1e-13 * X, True),
@@ -318,7 +318,7 @@ def test_a_variable_that_is_assigned_anew_is_told_apart() -> None:
     with np.errstate(all="ignore"):
         (found,) = wb.diagnose(f, 1000 * X)
     assert found.fix is not None
-    assert found.fix.code == "np.exp(z - wb.logsumexp(z, keepdims=True))"
+    assert found.fix.code == "workbench.scipy.special.softmax(z)"
     assert "(with the z of `np.exp(z)`)" in found.fix.text
 
 

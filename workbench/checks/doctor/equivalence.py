@@ -233,7 +233,7 @@ class _Part:
             for x in node.inputs
             if isinstance(x, Tensor)
             for serial, y in self.base.items()
-            if x is not y and _is_same(x, y)
+            if x is not y and is_same(x, y)
         }
         roots = [*self.base, *self.twins]
         known = {x.serial: x for n in nodes for x in (n, *n.inputs)
@@ -489,7 +489,7 @@ def _namespace(code: str) -> dict[str, Any]:
     return {"__builtins__": {}, "np": np, "wb": library, "workbench": library}
 
 
-def _is_same(x: Any, y: Any, depth: int = 4) -> bool:
+def is_same(x: Any, y: Any, depth: int = 4) -> bool:
     """Return whether two operands are computed alike, from the same Tensors."""
     if x is y:
         return True
@@ -501,7 +501,7 @@ def _is_same(x: Any, y: Any, depth: int = 4) -> bool:
         and len(x.inputs) == len(y.inputs) > 0
         and x.params == y.params
         and all(
-            _is_same(a, b, depth - 1) for a, b in zip(x.inputs, y.inputs, strict=True)
+            is_same(a, b, depth - 1) for a, b in zip(x.inputs, y.inputs, strict=True)
         )
     )
 

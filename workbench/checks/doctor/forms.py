@@ -1,34 +1,38 @@
-"""Stable forms of expressions that overflow or lose their digits.
+"""Advice from the table of stable forms: the line to write for a part of a program.
 
-Each is found from its central node (the `exp` of a log-sum-exp, the `subtract` of
-``1 - cos(x)``), in the usual spellings. It is a draft: where its values differ, for
-another axis or a missing operand, `equivalence.py` refuses it and the next one is
-tried; that module also writes the user's own names into it.
-
-The forms are those of N. J. Higham, "Accuracy and Stability of Numerical Algorithms",
-2nd ed., 2002, sections 1.7 to 1.14, and of P. Blanchard, D. J. Higham, N. J. Higham,
-"Accurately computing the log-sum-exp and softmax functions", 2021.
+The forms are the rows of `workbench.rewrite.stable_rules`. A program is rewritten by
+them where it is written as they are; here they are also found past reshapes and
+indices. What is found is a draft: where its values differ, for another axis or a
+missing operand, `equivalence.py` refuses it and the next one is tried; that module also
+writes the user's own names into it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from workbench.checks.doctor.case import WIDER, WIDEST, Case, find_first, rerun_wider
-from workbench.checks.doctor.equivalence import (
-    Form,
-    Operands,
-    prove,
-)
+from workbench.checks.doctor.equivalence import Form, Operands, is_same, prove
 from workbench.checks.doctor.finding import Finding, Fix
 from workbench.checks.doctor.spelling import LEFT_OUT, quote_operand, spell
 from workbench.core import walk
 from workbench.core.tensor import Tensor, value_of
-
-# Helpers that recognise a form: operands, readers, constants.
+from workbench.rewrite.forms import own_inputs
+from workbench.rewrite.patterns import COMMUTATIVE
+from workbench.rewrite.rule import (
+    AXES,
+    RULES,
+    PairRule,
+    ReductionRule,
+    name_settings,
+)
+from workbench.rewrite.stable_rules import PUBLIC_NAMES
 
 #: Ops that only move or copy the entries of an operand.
 THROUGH = {
@@ -40,7 +44,6 @@ THROUGH = {
     "strong",
     "astype",
 }
-SUMS = {"sum", "mean"}
 
 
 def skip_reshapes(x: Any) -> Any:
@@ -68,42 +71,169 @@ def constant_value(x: Any) -> float | None:
     return None
 
 
-def find_readers(case: Case, node: Tensor, *names: str) -> Iterator[Tensor]:
-    """Yield the readers of a node that are one of these ops, past reshapes."""
-    stack = list(case.readers.get(node.serial, ()))
-    for reader in stack:
-        if reader.op.name in names:
-            yield reader
-        elif reader.op.name in THROUGH and len(stack) < 50:
-            stack += case.readers.get(reader.serial, ())
+def find_form(case: Case, node: Tensor, with_slopes: bool = False) -> Form | None:
+    """Return a stable form of an expression that a node is part of; None if none is.
+
+    ``with_slopes`` requires that its gradient is finite at these values too.
+    """
+    key = node.serial, with_slopes
+    if key not in case.forms:
+        o = Operands()
+        drafts = {
+            (draft.target.serial, draft.code): draft
+            for root in _list_roots(case, node)
+            for rule in _rules_by_root().get(root.op.name, ())
+            for draft in write_drafts(rule, root, node, o)
+        }
+        proved = (prove(case, draft, o, with_slopes) for draft in drafts.values())
+        case.forms[key] = next((form for form in proved if form is not None), None)
+    found: Form | None = case.forms[key]
+    return found
 
 
-def format_axis(node: Tensor) -> str:
-    """Return the settings of a reduction as code behind its operand."""
-    text = ""
-    axis = node.params.get("axis")
-    if axis is not None:
-        if isinstance(axis, tuple) and len(axis) == 1:
-            axis = axis[0]
-        text += f", axis={axis}"
-    if node.params.get("keepdims"):
-        text += ", keepdims=True"
-    return text
+#: The last op of a form is looked for so many ops above a part of it.
+HEIGHT = 4
+#: Of a value that is read often, so many readers are looked at.
+MOST_READERS = 50
 
 
-def list_axes(total: Tensor) -> list[str]:
-    """Return the settings that a reduction may need where its result is broadcast."""
-    axis = format_axis(total).replace(", keepdims=True", "")
-    return [f"{axis}, keepdims=True", axis]
+def _list_roots(case: Case, node: Tensor) -> list[Tensor]:
+    """Return the ops of which a node may be part, the last ones of the program first.
+
+    So the logarithm of a softmax comes before the softmax.
+    """
+    found = {node.serial: node}
+    level = [node]
+    for _ in range(HEIGHT):
+        waiting, level = level, []
+        for x in waiting:
+            for reader in case.readers.get(x.serial, ()):
+                if reader.serial in found or len(found) > MOST_READERS:
+                    continue
+                if reader.op.name in THROUGH:
+                    waiting.append(reader)
+                else:
+                    found[reader.serial] = reader
+                    level.append(reader)
+    return [found[serial] for serial in sorted(found, reverse=True)]
 
 
-def is_squared(x: Any) -> bool:
-    """Return whether an operand is a square."""
-    return (
-        is_op(x, "square")
-        or (is_op(x, "power") and constant_value(x.inputs[1]) == 2)
-        or (is_op(x, "multiply") and x.inputs[0] is x.inputs[1])
-    )
+@cache
+def _rules_by_root() -> dict[str, list[PairRule]]:
+    """Return the rows of the table by the names of their last ops."""
+    found: dict[str, list[PairRule]] = defaultdict(list)
+    for rule in RULES.values():
+        if isinstance(rule, PairRule) and rule.group in ("stabilise", "advice"):
+            for root in rule.roots:
+                found[root].append(rule)
+    return found
+
+
+# How the left side of a row stands in a program
+
+
+class _Place(NamedTuple):
+    """What a wildcard stands for: an operand, and the code of the indices after it."""
+
+    reader: Tensor
+    k: int
+    indices: str
+
+    @property
+    def source(self) -> Any:
+        """The operand before what only reshapes it."""
+        return skip_reshapes(self.reader.inputs[self.k])
+
+
+class _Reading(NamedTuple):
+    """One way in which the left side of a row stands in a program.
+
+    Attributes
+    ----------
+    places
+        What each wildcard stands for, by its name.
+    nodes
+        The serials of the nodes that stand for its ops.
+    axes
+        The settings of its reductions.
+    indices
+        The code of what takes entries of the whole.
+    """
+
+    places: Mapping[str, _Place]
+    nodes: frozenset[int] = frozenset()
+    axes: Mapping[str, Any] = {}
+    indices: str = ""
+
+
+class _Reader:
+    """Finds the ways in which the left side of a row stands in a program."""
+
+    def __init__(self, rule: PairRule, root: Tensor, operands: Operands) -> None:
+        self.rule = rule
+        self.root = root
+        self.operands = operands
+        self.reductions = rule.reductions if isinstance(rule, ReductionRule) else ()
+        self.wild: dict[int, str] = {}
+
+    def find_readings(self) -> Iterator[_Reading]:
+        """Yield all ways."""
+        for form in self.rule.forms:
+            self.wild = {x.serial: str(x.name) for x in form.leaves}
+            yield from self.read_op(form.root, self.root, _Reading({}), "")
+
+    def read_op(
+        self, p: Tensor, node: Tensor, known: _Reading, indices: str
+    ) -> Iterator[_Reading]:
+        """Yield the ways in which an op of the row stands at a node.
+
+        ``indices`` is the code of what takes entries of its result.
+        """
+        if node.op.name != p.op.name:
+            return
+        known = known._replace(nodes=known.nodes | {node.serial})
+        if node.op.name in self.reductions:
+            indices = ""  # what takes entries of a sum takes none of its terms
+            known = known._replace(axes=node.params)
+        wanted = own_inputs(p)
+        places = range(len(wanted))
+        orders = [places, places[::-1]] if p.op.name in COMMUTATIVE else [places]
+        for order in orders:
+            pairs = list(zip(wanted, order, strict=True))
+            yield from self.read_operands(pairs, node, known, indices)
+
+    def read_operands(
+        self, pairs: list[tuple[Any, int]], node: Tensor, known: _Reading, indices: str
+    ) -> Iterator[_Reading]:
+        """Yield the ways in which all operands of an op of the row stand at a node."""
+        if not pairs:
+            yield known
+            return
+        (p, k), *rest = pairs
+        for found in self.read_operand(p, node, k, known, indices):
+            yield from self.read_operands(rest, node, found, indices)
+
+    def read_operand(
+        self, p: Any, node: Tensor, k: int, known: _Reading, indices: str
+    ) -> Iterator[_Reading]:
+        """Yield the ways in which an operand of the row stands at input k of a node."""
+        p, x = skip_reshapes(p), skip_reshapes(node.inputs[k])
+        if not isinstance(p, Tensor):
+            if constant_value(x) == constant_value(p):
+                yield known
+        elif p.serial in self.wild:
+            place = _Place(node, k, indices)
+            first = known.places.get(self.wild[p.serial])
+            if first is None:
+                places = {**known.places, self.wild[p.serial]: place}
+                yield known._replace(places=places)
+            elif is_same(first.source, place.source):
+                yield known
+        elif isinstance(x, Tensor):
+            taken = format_indexing(node.inputs[k], self.operands)
+            if node is self.root and len(node.inputs) == 1:
+                known, taken = known._replace(indices=taken), ""
+            yield from self.read_op(p, x, known, taken + indices)
 
 
 def format_indexing(x: Any, o: Operands) -> str:
@@ -116,333 +246,60 @@ def format_indexing(x: Any, o: Operands) -> str:
     return text
 
 
-# The forms
+# The right side as a line of code
 
 
-def find_form(case: Case, node: Tensor, with_slopes: bool = False) -> Form | None:
-    """Return a stable form of the expression around a node; None if none is known.
-
-    ``with_slopes`` requires that its gradient is finite at these values too.
-    """
-    finder = FINDERS.get(node.op.name)
-    if finder is None:
-        return None
-    key = node.serial, with_slopes
-    if key not in case.forms:
-        o = Operands()
-        proved = (prove(case, draft, o, with_slopes) for draft in finder(case, node, o))
-        case.forms[key] = next((form for form in proved if form is not None), None)
-    found: Form | None = case.forms[key]
-    return found
-
-
-# Around exp
-
-
-def _find_exp_forms(case: Case, node: Tensor, o: Operands) -> Iterator[Form]:
-    for reader in find_readers(case, node, "sum", "add", "subtract"):
-        for log in find_readers(case, reader, "log"):
-            yield from _find_log_forms(case, log, o)
-        for share in find_readers(case, reader, "divide", "reciprocal"):
-            yield from _find_share_forms(case, share, o)
-    for share in find_readers(case, node, "divide"):
-        yield from _find_share_forms(case, share, o)
-    for log in find_readers(case, node, "log1p"):
-        yield Form(
-            "softplus", f"np.logaddexp(0, {o(node)}{format_indexing(log, o)})", log
-        )
-
-
-def _find_share_forms(case: Case, share: Tensor, o: Operands) -> Iterator[Form]:
-    """Yield the forms of a quotient of exponentials, and of its logarithm."""
-    for log in find_readers(case, share, "log"):
-        yield from _find_log_forms(case, log, o)
-    above, below = (share.inputs[0], skip_reshapes(share.inputs[-1]))
-    if share.op.name == "reciprocal":
-        above = None
-    if is_op(below, "sum") and is_op(skip_reshapes(above), "exp"):
-        for code in _write_log_shares(above, below, o):
-            yield Form("softmax", f"np.exp({code})", share)
-    if not is_op(below, "add"):
-        return
-    for k in (0, 1):
-        exp = skip_reshapes(below.inputs[k])
-        if not is_op(exp, "exp"):
+def write_drafts(
+    rule: PairRule, root: Tensor, node: Tensor, o: Operands
+) -> Iterator[Form]:
+    """Yield the lines that a row has for an op and what is below it, a node too."""
+    for found in _Reader(rule, root, o).find_readings():
+        if node.serial not in found.nodes or not found.axes.keys() <= AXES:
             continue
-        z = o(exp)
-        if is_op(skip_reshapes(above), "exp"):
-            code = f"{EXPIT}({o(skip_reshapes(above))} - {z})"
-            yield Form("sigmoid", code, share)
-        if constant_value(below.inputs[1 - k]) != 1:
-            continue
-        if is_op(skip_reshapes(above), "exp"):
-            yield Form("sigmoid", f"{EXPIT}({z})", share)
-        elif above is None or constant_value(above) == 1:
-            yield Form("sigmoid", f"{EXPIT}(-{z})", share)
+        texts = {name: f"{o(x.reader, x.k)}{x.indices}"
+                 for name, x in found.places.items()}  # fmt: skip
+        bound = {name: x.source for name, x in found.places.items()}
+        for axes in _list_axes(rule, found.axes):
+            settings = name_settings(axes)
+            if rule.when is not None and not rule.when({**bound, **settings}):
+                continue
+            code = _write_code(rule.rhs, texts, settings)
+            if code is not None:
+                code = f"({code}){found.indices}" if found.indices else code
+                yield Form(rule.name, code, root, rule.positive)
+
+
+def _list_axes(rule: PairRule, axes: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the settings of a reduction, also those where its result is broadcast."""
+    if not isinstance(rule, ReductionRule):
+        return [{}]
+    given = dict(axes)
+    if isinstance(axis := given.get("axis"), tuple) and len(axis) == 1:
+        given["axis"] = axis[0]
+    other = {key: x for key, x in given.items() if key != "keepdims"}
+    if not given.get("keepdims"):
+        other["keepdims"] = True
+    return [given, other]
+
+
+def _write_code(
+    side: str, texts: Mapping[str, str], settings: Mapping[str, Mapping[str, Any]]
+) -> str | None:
+    """Return a side of a row as users write it; None where they cannot."""
+    text = ""
+    for part in re.split(r"(, \*\*\w+|[A-Za-z_]\w*)", side):
+        if part.startswith(", **"):
+            given = settings[part.removeprefix(", **")]
+            text += "".join(f", {key}={x!r}" for key, x in given.items())
+        elif not part.isidentifier():
+            text += part
+        elif part in texts or part in PUBLIC_NAMES:
+            text += texts.get(part) or PUBLIC_NAMES[part]
+        elif hasattr(np, part):
+            text += f"np.{part}"
         else:
-            yield Form("sigmoid", f"{o(share)} * {EXPIT}(-{z})", share)
-
-
-def _write_log_shares(above: Any, total: Tensor, o: Operands) -> Iterator[str]:
-    """Yield code for the logarithm of an exponential over a sum of others."""
-    entries = skip_reshapes(total.inputs[0])
-    if not is_op(entries, "exp"):
-        return
-    a = f"{o(skip_reshapes(above))}{format_indexing(above, o)}"
-    b = f"{o(entries)}{format_indexing(total.inputs[0], o)}"
-    for axis in list_axes(total):
-        yield f"{a} - wb.logsumexp({b}{axis})"
-
-
-EXPIT = "workbench.scipy.special.expit"
-
-# Around log
-
-#: Ops that overflow or become 0 long before their logarithm does.
-LOGARITHMS = {
-    "prod": (
-        "the logarithm of a product of numbers above 0",
-        "np.sum(np.log({0}){axis})",
-        True,
-    ),
-    "cumprod": (
-        "the logarithm of a product of numbers above 0",
-        "np.cumsum(np.log({0}){axis})",
-        True,
-    ),
-    "det": ("the logarithm of a determinant", "np.linalg.slogdet({0})[1]", False),
-    "gamma": (
-        "the logarithm of the gamma function",
-        "workbench.scipy.special.gammaln({0})",
-        False,
-    ),
-}
-
-
-def _find_below_log_forms(case: Case, node: Tensor, o: Operands) -> Iterator[Form]:
-    for log in find_readers(case, node, "log"):
-        yield from _find_log_forms(case, log, o)
-
-
-def _find_log_forms(case: Case, node: Tensor, o: Operands) -> Iterator[Form]:
-    """Yield the forms of a logarithm, with the indexing before it."""
-    entries = format_indexing(node.inputs[0], o)
-    for form in _find_operand_forms(skip_reshapes(node.inputs[0]), node, o):
-        code = f"({form.code}){entries}" if entries else form.code
-        yield form._replace(code=code)
-
-
-def _find_operand_forms(x: Any, node: Tensor, o: Operands) -> Iterator[Form]:
-    """Yield the forms of the logarithm of an operand."""
-    if is_op(x, "sum") and is_op(skip_reshapes(x.inputs[0]), "exp"):
-        z = f"{o(skip_reshapes(x.inputs[0]))}{format_indexing(x.inputs[0], o)}"
-        yield Form("log-sum-exp", f"wb.logsumexp({z}{format_axis(x)})", node)
-    if is_op(x, "divide", "reciprocal"):
-        yield from _find_quotient_forms(x, node, o)
-    if is_op(x, "expit"):
-        yield Form("log of a sigmoid", f"-np.logaddexp(0, -{o(x)})", node)
-    if is_op(x, "softmax"):
-        code = f"workbench.scipy.special.log_softmax({o(x)}{format_axis(x)})"
-        yield Form("log-softmax", code, node)
-    if is_op(x, *LOGARITHMS):
-        name, code, positive = LOGARITHMS[x.op.name]
-        yield Form(name, code.format(o(x), axis=format_axis(x)), node, positive)
-    if is_op(x, "add"):
-        a, b = map(skip_reshapes, x.inputs)
-        if is_op(a, "exp") and is_op(b, "exp"):
-            name = "log of a sum of exponentials"
-            yield Form(name, f"np.logaddexp({o(a)}, {o(b)})", node)
-        for k in (0, 1):
-            if constant_value(x.inputs[1 - k]) == 1:
-                other = skip_reshapes(x.inputs[k])
-                if is_op(other, "exp"):
-                    yield Form("softplus", f"np.logaddexp(0, {o(other)})", node)
-                yield Form("log(1 + x)", f"np.log1p({o(x, k)})", node)
-    if is_op(x, "subtract"):
-        a, b = map(skip_reshapes, x.inputs)
-        if constant_value(b) == 1 and is_op(a, "exp"):
-            code = f"{o(a)} + np.log(-np.expm1(-{o(a)}))"
-            yield Form("log(exp(x) - 1)", code, node)
-        if constant_value(a) != 1:
-            return
-        if is_op(b, "exp"):
-            yield Form("log(1 - exp(x))", f"np.log(-np.expm1({o(b)}))", node)
-        if is_op(b, "expit"):
-            yield Form("log(1 - sigmoid)", f"-np.logaddexp(0, {o(b)})", node)
-        if (exp := _match_sigmoid(b)) is not None:
-            yield Form("log(1 - sigmoid)", f"-np.logaddexp(0, -{o(exp)})", node)
-        yield Form("log(1 - x)", f"np.log1p(-{o(x, 1)})", node)
-
-
-def _find_quotient_forms(x: Tensor, node: Tensor, o: Operands) -> Iterator[Form]:
-    """Yield the forms of the logarithm of a quotient of exponentials."""
-    if (exp := _match_sigmoid(x)) is not None:
-        yield Form("log of a sigmoid", f"-np.logaddexp(0, {o(exp)})", node)
-    if is_op(x, "reciprocal") or not is_op(skip_reshapes(x.inputs[0]), "exp"):
-        return
-    above, below = skip_reshapes(x.inputs[0]), skip_reshapes(x.inputs[1])
-    if is_op(below, "sum"):
-        for code in _write_log_shares(x.inputs[0], below, o):
-            yield Form("log-softmax", code, node)
-    if is_op(below, "add"):
-        for other in map(skip_reshapes, below.inputs):
-            if is_op(other, "exp"):
-                code = f"-np.logaddexp(0, {o(other)} - {o(above)})"
-                yield Form("log of a sigmoid", code, node)
-                code = f"-np.logaddexp(0, -{o(other)})"
-                yield Form("log of a sigmoid", code, node)
-
-
-def _match_sigmoid(x: Any) -> Tensor | None:
-    """Return the exponential in ``1 / (1 + exp(-z))``; None for another expression."""
-    if not is_op(x, "divide", "reciprocal"):
-        return None
-    below = skip_reshapes(x.inputs[-1])
-    if (is_op(x, "divide") and constant_value(x.inputs[0]) != 1) or not is_op(
-        below, "add"
-    ):
-        return None
-    for k in (0, 1):
-        exp = skip_reshapes(below.inputs[k])
-        if constant_value(below.inputs[1 - k]) == 1 and is_op(exp, "exp"):
-            found: Tensor = exp
-            return found
-    return None
-
-
-# Differences
-
-
-def _find_subtract_forms(case: Case, node: Tensor, o: Operands) -> Iterator[Form]:
-    a, b = map(skip_reshapes, node.inputs)
-    if constant_value(a) == 1 and is_op(b, "cos"):
-        yield Form("1 - cos(x)", f"2 * np.sin({o(b)} / 2)**2", node)
-    if constant_value(b) == 1 and is_op(a, "exp"):
-        yield Form("exp(x) - 1", f"np.expm1({o(a)})", node)
-    for log in find_readers(case, node, "log"):
-        yield from _find_log_forms(case, log, o)
-    if constant_value(b) == 1 and is_op(a, "cosh"):
-        yield Form("cosh(x) - 1", f"2 * np.sinh({o(a)} / 2)**2", node)
-    if (
-        is_op(a, "mean")
-        and is_squared(squares := skip_reshapes(a.inputs[0]))
-        and is_squared(b)
-    ):
-        code = f"np.var({o(squares)}{format_axis(a)})"
-        yield Form("the mean of squares less the square of the mean", code, node)
-    if is_op(a, "mean") and is_op(product := skip_reshapes(a.inputs[0]), "multiply"):
-        x, y = (_write_centred(o(product, k), format_axis(a)) for k in (0, 1))
-        name = "the mean of products less the product of the means"
-        yield Form(name, f"np.mean({x} * {y}{format_axis(a)})", node)
-    if is_squared(a) and is_squared(b):
-        p, q = o(a), o(b)
-        yield Form("a**2 - b**2", f"({p} - {q}) * ({p} + {q})", node)
-    for k in (0, 1):
-        less = _match_root(
-            skip_reshapes(node.inputs[1 - k]), skip_reshapes(node.inputs[k])
-        )
-        if less is not None:
-            sign = "" if k == 0 else "-"
-            below = f"({o(node, k)} + {o(node, 1 - k)})"
-            code = f"{sign}{o(less, 1)} / {below}"
-            yield Form("a root of a quadratic", code, node)
-    if is_op(a, "sqrt") and is_op(b, "sqrt"):
-        p, q = o(a), o(b)
-        code = f"({p} - {q}) / (np.sqrt({p}) + np.sqrt({q}))"
-        yield Form("a difference of square roots", code, node)
-    if is_op(a, "log") and is_op(b, "log"):
-        p, q = o(a), o(b)
-        yield Form("a difference of logarithms", f"np.log({p} / {q})", node)
-        yield Form("a difference of logarithms", f"np.log1p(({p} - {q}) / {q})", node)
-
-
-def _write_centred(x: str, axis: str) -> str:
-    if axis and "keepdims" not in axis:
-        axis += ", keepdims=True"
-    return f"({x} - np.mean({x}{axis}))"
-
-
-def _match_root(root: Any, b: Any) -> Tensor | None:
-    """Return the difference under the root ``sqrt(b**2 - q)``, else None."""
-    inside: Any = skip_reshapes(root.inputs[0]) if is_op(root, "sqrt") else None
-    if not is_op(inside, "subtract"):
-        return None
-    square = skip_reshapes(inside.inputs[0])
-    if not is_squared(square) or skip_reshapes(square.inputs[0]) is not skip_reshapes(
-        b
-    ):
-        return None
-    found: Tensor = inside
-    return found
-
-
-def _find_add_forms(case: Case, node: Tensor, o: Operands) -> Iterator[Form]:
-    for k in (0, 1):
-        b, root = skip_reshapes(node.inputs[k]), skip_reshapes(node.inputs[1 - k])
-        if is_op(b, "negative") and (q := _match_root(root, b.inputs[0])) is not None:
-            code = f"-{o(q, 1)} / ({o(b)} + {o(node, 1 - k)})"
-            yield Form("a root of a quadratic", code, node)
-    for log in find_readers(case, node, "log"):
-        yield from _find_log_forms(case, log, o)
-    for k in (0, 1):
-        if constant_value(node.inputs[1 - k]) == -1 and is_op(
-            skip_reshapes(node.inputs[k]), "exp"
-        ):
-            code = f"np.expm1({o(skip_reshapes(node.inputs[k]))})"
-            yield Form("exp(x) - 1", code, node)
-
-
-# Lengths
-
-
-def _find_sqrt_forms(case: Case, node: Tensor, o: Operands) -> Iterator[Form]:
-    x = skip_reshapes(node.inputs[0])
-    if is_op(x, *SUMS) and is_squared(squares := skip_reshapes(x.inputs[0])):
-        base = skip_reshapes(squares.inputs[0])
-        if is_op(x, "mean") and is_op(base, "subtract"):
-            yield Form(
-                "a standard deviation", f"np.std({o(base)}{format_axis(x)})", node
-            )
-        if is_op(x, "sum"):
-            code = f"np.linalg.norm({o(squares)}{format_axis(x)})"
-            yield Form("the length of a vector", code, node)
-    if is_op(x, "subtract"):
-        for form in _find_subtract_forms(case, x, o):
-            if form.code.startswith("np.var("):
-                code = form.code.replace("np.var(", "np.std(", 1)
-                yield Form("a standard deviation", code, node)
-    if is_op(x, "var"):
-        ddof = x.params.get("ddof", x.params.get("correction", 0))
-        more = f", ddof={ddof}" if ddof else ""
-        code = f"np.std({o(x)}{format_axis(x)}{more})"
-        yield Form("a standard deviation", code, node)
-    if is_op(x, "matmul", "tensordot", "einsum") and len(x.inputs) == 2:
-        yield Form("the length of a vector", f"np.linalg.norm({o(x)})", node)
-    if is_op(x, "add"):
-        a, b = map(skip_reshapes, x.inputs)
-        if is_squared(a) and is_squared(b):
-            yield Form("the length of two numbers", f"np.hypot({o(a)}, {o(b)})", node)
-
-
-def _find_divide_forms(case: Case, node: Tensor, o: Operands) -> Iterator[Form]:
-    below = skip_reshapes(node.inputs[1])
-    lengths = ("norm", "sqrt", "hypot", "std")
-    if is_op(below, *lengths):
-        x, y = o(node), o(node, 1)
-        code = f"{x} / np.where({y} == 0, 1, {y})"
-        word = "standard deviation" if below.op.name == "std" else "length"
-        yield Form(f"a quotient by a {word} that may be 0 (1 there)", code, node)
-
-
-FINDERS = {
-    **dict.fromkeys(LOGARITHMS, _find_below_log_forms),
-    "exp": _find_exp_forms,
-    "log": _find_log_forms,
-    "subtract": _find_subtract_forms,
-    "add": _find_add_forms,
-    "sqrt": _find_sqrt_forms,
-    "divide": _find_divide_forms,
-}
+            return None
+    return text
 
 
 # Notes on forms that are about to overflow.
