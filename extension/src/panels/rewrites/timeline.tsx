@@ -1,20 +1,20 @@
 /** The steps of a simplification: where one is, what it does, and by which rule. */
 
-import type { JSX, KeyboardEvent, ReactNode } from 'react';
+import type { JSX, ReactNode } from 'react';
 
 import { prefersCalm } from '../../canvas/motion';
 import type { Replay } from '../../model/replay';
-import { Button, IconButton } from '../../ui/controls';
+import { Button } from '../../ui/controls';
 import { formatPlural } from '../../ui/numbers';
 import type { IRewrite } from '../../wire/protocol';
 import type { IHost, Reason } from '../host';
-import { Part } from '../part';
+import { Player } from '../player';
 
 /** Milliseconds of a step while it plays; calmer for who has asked for calm. */
 const BEAT = 1100;
 const CALM_BEAT = 2500;
 
-export class Timeline extends Part {
+export class Timeline extends Player {
   constructor(
     host: IHost,
     private readonly _replay: Replay
@@ -22,26 +22,6 @@ export class Timeline extends Part {
     super(host, 'workbench-Timeline');
     this.node.setAttribute('role', 'group');
     this.node.setAttribute('aria-label', 'Steps of the simplification');
-  }
-
-  /** Go on by so many steps. */
-  move(by: number): void {
-    this.pause();
-    this._replay.goTo(this._replay.at + by);
-  }
-
-  toggle(): void {
-    if (this._timer === undefined) {
-      this._play();
-    } else {
-      this.pause();
-    }
-  }
-
-  pause(): void {
-    clearInterval(this._timer);
-    this._timer = undefined;
-    this.draw();
   }
 
   override refresh(reason: Reason): void {
@@ -55,8 +35,29 @@ export class Timeline extends Part {
     this.draw();
   }
 
-  protected override onBeforeDetach(): void {
-    this.pause();
+  protected readonly words = {
+    slider: 'Step of the simplification',
+    play: 'Play the steps'
+  };
+
+  protected get at(): number {
+    return this._replay.at;
+  }
+
+  protected get last(): number {
+    return this._replay.last;
+  }
+
+  protected override get isWaiting(): boolean {
+    return this._replay.isWaiting;
+  }
+
+  protected goTo(step: number): void {
+    this._replay.goTo(step);
+  }
+
+  protected beat(): number {
+    return prefersCalm() ? CALM_BEAT : BEAT;
   }
 
   protected render(): ReactNode {
@@ -101,49 +102,10 @@ export class Timeline extends Part {
 
   private _renderControls(): JSX.Element {
     const { steps, total, at, last } = this._replay;
-    const playing = this._timer !== undefined;
-    const idle = steps === null || last === 0;
     const more = total > last ? ` (of ${total})` : '';
     return (
       <>
-        <IconButton
-          icon="back"
-          label="One step back"
-          disabled={idle || at === 0}
-          onClick={() => this.move(-1)}
-        />
-        <IconButton
-          icon={playing ? 'pause' : 'play'}
-          label={playing ? 'Pause' : 'Play the steps'}
-          disabled={idle}
-          onClick={() => this.toggle()}
-        />
-        <IconButton
-          icon="forward"
-          label="One step forward"
-          disabled={idle || at === last}
-          onClick={() => this.move(1)}
-        />
-        <input
-          className="workbench-Slider"
-          type="range"
-          min="0"
-          step="1"
-          aria-label="Step of the simplification"
-          aria-valuetext={this._valueText()}
-          // Its arrows move it: a notebook would take them to walk its cells.
-          data-lm-suppress-shortcuts="true"
-          disabled={idle}
-          max={last}
-          value={at}
-          onInput={event => {
-            // Read first: to pause draws the slider where it was.
-            const to = event.currentTarget.valueAsNumber;
-            this.pause();
-            this._replay.goTo(to);
-          }}
-          onKeyDown={event => this._onKey(event)}
-        />
+        {this.renderControls(steps === null || last === 0, this._valueText())}
         <span className="workbench-StepText">
           {steps === null ? '' : `step ${at} of ${last}${more}`}
         </span>
@@ -219,36 +181,6 @@ export class Timeline extends Part {
       ? 'before the first step'
       : `step ${at}, ${step.rule}: ${step.before} becomes ${step.after}`;
   }
-
-  private _onKey(event: KeyboardEvent<HTMLInputElement>): void {
-    if (event.key === ' ') {
-      event.preventDefault();
-      event.stopPropagation();
-      this.toggle();
-    }
-  }
-
-  private _play(): void {
-    const replay = this._replay;
-    if (replay.at >= replay.last) {
-      replay.goTo(0);
-    }
-    this._timer = setInterval(
-      () => {
-        if (replay.isWaiting) {
-          return; // a step is not left before it was seen
-        }
-        replay.goTo(replay.at + 1);
-        if (replay.at >= replay.last) {
-          this.pause();
-        }
-      },
-      prefersCalm() ? CALM_BEAT : BEAT
-    );
-    this.draw();
-  }
-
-  private _timer: ReturnType<typeof setInterval> | undefined;
 }
 
 /** What is to be said while no step is shown. */
