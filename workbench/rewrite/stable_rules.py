@@ -440,7 +440,8 @@ QUOTIENTS = ("divide", "div0")
 
 
 @node_rule("probability times a quotient by it", " ".join(PRODUCTS),
-    "a / softmax(x) * softmax(x)", "a", group="stabilise", note=OVERFLOW)  # fmt: skip
+    "a / softmax(x) * softmax(x)", "a", group="stabilise", note=OVERFLOW,
+    reads="divide expit multiply mul0")  # fmt: skip
 def probability_times_quotient(node: Tensor) -> Replacement | None:
     """Leave out the division by a softmax or sigmoid: it is 0 by its rounding alone.
 
