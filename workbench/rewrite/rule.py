@@ -35,6 +35,7 @@ from workbench.ops.define import RULE_NAMES
 from workbench.rewrite.forms import (
     Form,
     Forms,
+    is_same_value,
     make_spec,
     name_wildcards,
     own_inputs,
@@ -180,6 +181,12 @@ Side = Callable[..., Any]
 Condition = Callable[[Mapping[str, Any]], bool]
 
 
+class _Wildcard(NamedTuple):
+    """An operand of a pattern that is a wildcard: which one."""
+
+    place: int
+
+
 class PairRule(Rule):
     """A rule made of two functions of the same wildcards.
 
@@ -275,8 +282,49 @@ class PairRule(Rule):
         """Return whether it may hold at a node whose operands are of these kinds."""
         return any(_fits_kinds(form, self.scalars, kinds) for form in self.forms)
 
+    @cached_property
+    def single(self) -> list[Sequence[Any]]:
+        """The operands of a left side of one elementwise op, in each order; else none.
+
+        They are the places of wildcards, each read once, and numbers: such a side is
+        matched at once, without a search.
+        """
+        forms = self.forms
+        if len(forms) != 1 or len(forms[0].nodes) != 1 or self.scalars:
+            return []
+        root, place = (
+            forms[0].root,
+            {x.serial: i for i, x in enumerate(forms[0].leaves)},
+        )
+        inputs = own_inputs(root)
+        if not root.op.elementwise or root.params:
+            return []
+        if len([x for x in inputs if isinstance(x, Tensor)]) != len(place):
+            return []
+        order = [_Wildcard(place[x.serial]) if isinstance(x, Tensor) else x
+                 for x in inputs]  # fmt: skip
+        return [order, order[::-1]] if root.op.name in COMMUTATIVE else [order]
+
+    def _match_single(self, node: Tensor) -> tuple[Any, ...] | None:
+        """Return what the wildcards of a left side of one op stand for."""
+        inputs = own_inputs(node)
+        for order in self.single:
+            bound: list[Any] = [None] * len(self.names)
+            for p, x in zip(order, inputs, strict=True):
+                if type(p) is _Wildcard:
+                    bound[p.place] = x
+                elif not is_same_value(p, x):
+                    break
+            else:
+                if self.holds(bound):
+                    return tuple(bound)
+        return None
+
     def propose(self, node: Tensor, matchers: dict[Any, Any]) -> Replacement | None:
         """Return what may take the place of a node, or None."""
+        if self.single:
+            found = self._match_single(node)
+            return None if found is None else Replacement(found, self.right)
         known = matchers.get(self)
         if known is None:
             allowed = Everything()
