@@ -474,3 +474,11 @@ def test_what_asks_a_symbol_for_its_value(
 @pytest.mark.parametrize("number", [Fraction(1, 2), Decimal("0.5"), 0.5])
 def test_numbers_of_other_kinds(number: Any) -> None:
     assert wb.function([x], x * 2)(number) == 1.0
+
+
+def test_the_second_gradient_of_a_choice_is_computed() -> None:
+    """Its seed is a masked constant, on which a node of constants alone stands."""
+    x = wb.vector("x", shape=3)
+    y = np.sum(np.where(np.array([True, False, True]), np.log(x), x**2))
+    (found,) = wb.Graph([x], [wb.grad(np.sum(wb.grad(y, x) ** 2), x)]).run([np.ones(3)])
+    np.testing.assert_allclose(found, [-2, 8, -2])

@@ -261,6 +261,8 @@ def _order_computed(
     roots = [y for y in outputs if isinstance(y, Tensor)]
     computed = []
     leaf_serials = frozenset(varying)
+    #: What is computed from constants alone, because nobody has done so yet.
+    fixed: set[int] = set()
     for node in walk.order_nodes(roots, first, stop=leaf_serials):
         if node.serial in leaf_serials:
             continue
@@ -270,10 +272,21 @@ def _order_computed(
                 computed.append(node)
                 break
         else:
-            if whole and node._value is None:
-                if not node.inputs:
-                    raise _missing_input_error(node, leaves)
-                computed.append(node)  # of constants, and nobody has computed it yet
+            if node._value is not None:
+                continue
+            if whole and not node.inputs:
+                raise _missing_input_error(node, leaves)
+            if whole or (
+                node.inputs
+                and all(
+                    not isinstance(x, Tensor)
+                    or x._value is not None
+                    or x.serial in fixed
+                    for x in node.inputs
+                )
+            ):
+                fixed.add(node.serial)
+                computed.append(node)
     return computed, varying
 
 
