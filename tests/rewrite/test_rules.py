@@ -21,7 +21,7 @@ from workbench.rewrite.driver import TABLES
 from workbench.rewrite.rule import RULES, NodeRule, PairRule, ReductionRule, Rule
 
 #: The files of the tables of rules.
-EXACT, _, CONTRACT = [table.__file__ for table in TABLES]
+EXACT, *_, CONTRACT = [table.__file__ for table in TABLES]
 
 Program = Callable[..., Any]
 Args = list[Any]

@@ -31,20 +31,25 @@ from workbench.core.tensor import (
 )
 from workbench.errors import RewriteError, UsageError
 from workbench.ops.indexing import ARRAY
-from workbench.rewrite import contract_rules, exact_rules, stable_rules
+from workbench.rewrite import (
+    contract_rules,
+    exact_rules,
+    probability_rules,
+    stable_rules,
+)
+from workbench.rewrite.lookup import describe_operands
 from workbench.rewrite.rule import (
     GROUPS,
     RULES,
     Replacement,
     Rule,
     Uses,
-    operand_kinds,
     record_replacement,
 )
 from workbench.rewrite.text import format_node
 
 #: The tables, which fill `RULES` as they load.
-TABLES = (exact_rules, stable_rules, contract_rules)
+TABLES = (exact_rules, stable_rules, probability_rules, contract_rules)
 #: The steps that no rule of a table makes.
 CONSTANTS = "constants"
 MERGE = "equal nodes"
@@ -370,7 +375,7 @@ class _Driver:
         rules = table.get(node.op.name)
         if not rules or type(node.op) is DeferredOp:
             return []
-        kinds = operand_kinds(node, self.numbers)
+        kinds = describe_operands(node, self.numbers)
         key = (id(table), node.op.name, kinds)
         candidates = self.candidates.get(key)
         if candidates is None:

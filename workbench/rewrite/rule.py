@@ -14,7 +14,6 @@ import sys
 from collections import defaultdict
 from collections.abc import (
     Callable,
-    Collection,
     Hashable,
     Iterator,
     Mapping,
@@ -40,19 +39,12 @@ from workbench.rewrite.forms import (
     name_wildcards,
     own_inputs,
     own_op,
-    skip_identities,
 )
+from workbench.rewrite.lookup import Operand, fits_operands, number_of
 from workbench.rewrite.patterns import COMMUTATIVE, Exact, Search
 
 #: The groups of rules, in the order in which their rules are tried at a node.
 GROUPS = ("stabilise", "simplify", "contract")
-
-
-#: What an operand is to a rule: a number that a rule names, `NUMBER`, None of another
-#: constant, or the name of its op and what its own operands are, if these are few.
-Kind = complex | str | None | tuple[Any, ...]
-#: Of a number that no rule names.
-NUMBER = "number"
 
 
 #: The ranks and kinds of numbers for which the structure of a left side is recorded.
@@ -162,7 +154,7 @@ class Rule:
         """The numbers that tell where it may hold."""
         return set()
 
-    def may_hold(self, kinds: tuple[Kind, ...]) -> bool:
+    def may_hold(self, kinds: tuple[Operand, ...]) -> bool:
         """Return whether it may hold at a node whose operands are of these kinds."""
         return True
 
@@ -274,13 +266,13 @@ class PairRule(Rule):
     @cached_property
     def numbers(self) -> set[complex]:
         """The numbers that tell where it may hold."""
-        found = {_number_of(x) for form in self.forms for n in form.nodes
+        found = {number_of(x) for form in self.forms for n in form.nodes
                  for x in own_inputs(n)}  # fmt: skip
         return {x for x in found if x is not None}
 
-    def may_hold(self, kinds: tuple[Kind, ...]) -> bool:
+    def may_hold(self, kinds: tuple[Operand, ...]) -> bool:
         """Return whether it may hold at a node whose operands are of these kinds."""
-        return any(_fits_kinds(form, self.scalars, kinds) for form in self.forms)
+        return any(fits_operands(form, self.scalars, kinds) for form in self.forms)
 
     @cached_property
     def single(self) -> list[Sequence[Any]]:
@@ -481,7 +473,7 @@ class NodeRule(Rule):
         """The names of the ops at which it may hold."""
         return self._roots
 
-    def may_hold(self, kinds: tuple[Kind, ...]) -> bool:
+    def may_hold(self, kinds: tuple[Operand, ...]) -> bool:
         """Return whether it may hold at a node whose operands are of these kinds."""
         return not self.reads or any(
             isinstance(kind, tuple) and kind[0] in self.reads for kind in kinds
@@ -625,112 +617,6 @@ def _source_of(side: Side) -> str:
                     return ast.unparse(tree.body)
                 break
     return name
-
-
-#: Of an op with more operands its name alone is told.
-MOST_OPERANDS = 3
-
-
-def operand_kinds(node: Tensor, numbers: Collection[complex]) -> tuple[Kind, ...]:
-    """Return what the operands of a node are to the rules, and last how they relate.
-
-    The rules that may hold at a node are looked up by this, so that most are never
-    tried. ``numbers`` are those that they name.
-    """
-    kinds: list[Kind] = []
-    inputs = [skip_identities(x) for x in node.inputs]
-    for x in inputs:
-        if isinstance(x, Tensor):
-            own = x.inputs
-            kinds.append(
-                (x.op.name,)
-                if len(own) > MOST_OPERANDS
-                else (x.op.name, *[_kind_of(y, numbers) for y in own])
-            )
-        else:
-            kinds.append(_kind_of(x, numbers))
-    return (*kinds, _relate(inputs) if len(inputs) > 1 else "other")
-
-
-def _relate(inputs: Sequence[Any]) -> str:
-    """Return whether the last two operands are one, read the same value, or neither.
-
-    A constant counts as read by both where both have one: two may be equal.
-    """
-    a, b = inputs[-2:]
-    if a is b:
-        return "same"
-    values = _list_values(a)
-    return "read" if any(x in values for x in _list_values(b)) else "other"
-
-
-def _list_values(x: Any) -> list[int]:
-    """Return the serials of an operand and of its own operands; 0 of a constant."""
-    if not isinstance(x, Tensor):
-        return [0]
-    found = [x.serial]
-    for y in x.inputs:
-        y = skip_identities(y)
-        found.append(y.serial if isinstance(y, Tensor) else 0)
-    return found
-
-
-def _kind_of(x: Any, numbers: Collection[complex]) -> Kind:
-    """Return what a constant is to the rules; None for what is no number."""
-    x = skip_identities(x)
-    if isinstance(x, Tensor) or (number := _number_of(x)) is None:
-        return None
-    return number if number in numbers else NUMBER
-
-
-def _number_of(x: Any) -> complex | None:
-    if type(x) in types.WEAK_TYPES or (
-        isinstance(x, (np.number, np.ndarray)) and x.shape == () and x.dtype != object
-    ):
-        return complex(x)
-    return None
-
-
-def _fits_kinds(form: Form, scalars: Collection[str], kinds: Sequence[Kind]) -> bool:
-    """Return whether the operands of a form's last op may be of these kinds."""
-    wild = {x.serial: x.name in scalars for x in form.leaves}
-    inputs = own_inputs(form.root)
-    if len(inputs) != len(kinds) - 1:
-        return False
-    if len(inputs) > 1 and kinds[-1] != "same":
-        a, b = (_list_wildcards(x, wild) for x in inputs[-2:])
-        if inputs[-1] is inputs[-2] or (kinds[-1] == "other" and a & b):
-            return False
-    return _fits_orders(form.root, kinds[:-1], wild)
-
-
-def _list_wildcards(p: Any, wild: Mapping[int, bool]) -> set[int]:
-    """Return the wildcards that an operand of a pattern is, or reads itself."""
-    if not isinstance(p, Tensor):
-        return set()
-    return {x.serial for x in (p, *own_inputs(p))
-            if isinstance(x, Tensor) and x.serial in wild}  # fmt: skip
-
-
-def _fits_orders(p: Tensor, kinds: Sequence[Kind], wild: Mapping[int, bool]) -> bool:
-    """Return whether operands of these kinds may be those of a node of a pattern."""
-    inputs = own_inputs(p)
-    orders = [inputs, inputs[::-1]] if p.op.name in COMMUTATIVE else [inputs]
-    return any(
-        all(_fits_kind(x, kind, wild) for x, kind in zip(order, kinds, strict=False))
-        for order in orders
-    )
-
-
-def _fits_kind(x: Any, kind: Kind, wild: Mapping[int, bool]) -> bool:
-    """Return whether an operand of a pattern may be of a kind."""
-    if not isinstance(x, Tensor):
-        return _number_of(x) == kind
-    if x.serial in wild:
-        return not wild[x.serial] or kind == NUMBER or isinstance(kind, complex)
-    if not isinstance(kind, tuple):
-        return kind is None  # of an operand's operand the op is not told
-    return x.op.name == kind[0] and _fits_orders(x, kind[1:], wild)
 
 
 def record_replacement(

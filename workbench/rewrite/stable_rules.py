@@ -16,26 +16,20 @@ The forms are those of N. J. Higham, "Accuracy and Stability of Numerical Algori
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from workbench.core import dims, types
-from workbench.core.tensor import Tensor, apply
-from workbench.ops.define import dtype_of, shape_of
+from workbench.core import types
+from workbench.core.tensor import Tensor
 from workbench.ops.elementwise import stop_gradient
-from workbench.ops.indexing import GETITEM, SCATTER
-from workbench.ops.reductions import logsumexp, reduced_axes
+from workbench.ops.reductions import logsumexp
 from workbench.ops.special.define import F
 from workbench.rewrite.forms import (
-    is_same_value,
-    own_inputs,
-    own_op,
     skip_identities,
 )
-from workbench.rewrite.rule import FUNCTIONS, Replacement, node_rule, rule
+from workbench.rewrite.rule import FUNCTIONS, rule
 
 OVERFLOW = "Finite also where the plain form overflows."
 DIGITS = "Keeps the digits that the plain form loses."
@@ -95,7 +89,7 @@ FUNCTIONS |= {
 }
 
 
-def _is_real(bound: Any) -> bool:
+def is_real(bound: Any) -> bool:
     """Return whether all wildcards stand for real floats."""
     return all(
         types.spec_of(x).dtype.kind == "f"
@@ -108,10 +102,10 @@ def _is_unshifted(bound: Any) -> bool:
     """Return whether a sum reaches all entries of x, whose largest is still in it."""
     axes = bound["axes"]
     spread = "axis" not in axes or axes.get("keepdims", False)
-    return spread and _is_real(bound) and not _is_shifted(bound["x"])
+    return spread and is_real(bound) and not is_shifted(bound["x"])
 
 
-def _is_shifted(x: Any) -> bool:
+def is_shifted(x: Any) -> bool:
     """Return whether the largest entry has been taken off, or out."""
     if not isinstance(x, Tensor) or x.op.name not in ("subtract", "divide"):
         return False
@@ -141,7 +135,7 @@ def _is_by_length(bound: Any) -> bool:
 #: The spellings of a square.
 SQUARES = (lambda x: x * x, lambda x: x**2, np.square)
 
-stable = partial(rule, group="stabilise", when=_is_real, spellings={"square": SQUARES})
+stable = partial(rule, group="stabilise", when=is_real, spellings={"square": SQUARES})
 advice = partial(stable, group="advice")
 
 
@@ -269,281 +263,3 @@ advice("standard deviation in one pass",
     "std(x, **axes)")  # fmt: skip
 advice("quotient by a length that may be 0 (1 there)", "x / y",
     "x / where(y == 0, 1, y)", when=_is_by_length)  # fmt: skip
-
-
-# Softmax in programs of its entries, and in what reverse mode makes of it
-
-#: A part of a replacement: a function of the operands that it is built from.
-Part = Callable[[Sequence[Any]], Any]
-
-
-def _hold(values: list[Any], x: Any) -> Part:
-    """Add an operand to those of a replacement; return it as a part."""
-    i = len(values)
-    values.append(x)
-    return lambda given: given[i]
-
-
-def _is_sum_of(total: Any, exp: Tensor) -> bool:
-    """Return whether a value is the sum of an exponential along axes."""
-    total = skip_identities(total)
-    if not isinstance(total, Tensor) or total.op.name != "sum":
-        return False
-    return _is_same_exp(own_inputs(total)[0], exp)
-
-
-def _is_same_exp(x: Any, exp: Tensor) -> bool:
-    if is_same_value(x, exp):
-        return True
-    x = skip_identities(x)
-    return (
-        isinstance(x, Tensor)
-        and x.op.name == "exp"
-        and is_same_value(x.inputs[0], exp.inputs[0])
-    )
-
-
-def _is_softmax(p: Any) -> bool:
-    """Return whether a value is an exponential over a sum of the same ones."""
-    if not isinstance(p, Tensor) or p.op.name != "divide":
-        return False
-    exp = skip_identities(p.inputs[0])
-    return (
-        isinstance(exp, Tensor)
-        and exp.op.name == "exp"
-        and _is_sum_of(p.inputs[1], exp)
-        and _is_real({"x": exp.inputs[0]})
-    )
-
-
-def _is_sigmoid(p: Any) -> bool:
-    return isinstance(p, Tensor) and p.op.name == "expit" and p.dtype.kind == "f"
-
-
-@node_rule("log of entries of a softmax", "log", "log((exp(x) / sum(exp(x)))[i])",
-    "(x - logsumexp(x))[i]", group="stabilise", note=TO_ONE,
-    reads="getitem")  # fmt: skip
-def log_of_entries(node: Tensor) -> Replacement | None:
-    """Take the entries after the logarithm, in its stable form."""
-    entries = skip_identities(node.inputs[0])
-    quotient, *places = own_inputs(entries)
-    if not _is_softmax(quotient):
-        return None
-    exp, total = map(skip_identities, quotient.inputs)
-    settings, params = total.params, own_op(entries)[2]
-
-    def build(x: Any, *places: Any) -> Any:
-        y = x - logsumexp(x, **settings)
-        return apply(GETITEM, (y, *places), params)
-
-    operands = (exp.inputs[0], *places)
-    return Replacement(operands, build, (str(settings), str(params)))
-
-
-@node_rule("softmax in a cotangent", "multiply", "a / sum(exp(x)) * exp(x)",
-    "a * softmax(x)", group="stabilise", note=OF_ONE, reads="exp")  # fmt: skip
-def softmax_in_cotangent(node: Tensor) -> Replacement | None:
-    """Join an exponential with its sum, by which terms of the other factor are divided.
-
-    The terms are ``a / sum(exp(x))`` and ``sum(b / sum(exp(x)))``: what reverse mode
-    makes of a softmax, and of the logarithm of such a sum.
-    """
-    for k in (0, 1):
-        exp, factor = (skip_identities(node.inputs[i]) for i in (k, 1 - k))
-        if not isinstance(exp, Tensor) or exp.op.name != "exp":
-            continue
-        if not dims.is_same_shape(exp.shape, node.shape) or not _is_real(
-            {"x": exp.inputs[0]}
-        ):
-            continue
-        values: list[Any] = [exp.inputs[0]]
-        found: list[Tensor] = []
-        part = _multiply_by_sum(factor, exp, values, found)
-        if part is None or any(_axes_of(x) != _axes_of(found[0]) for x in found):
-            continue
-        axis = found[0].params.get("axis")
-        of_terms = _softmax_of_shifted if _is_shifted(exp.inputs[0]) else softmax
-        build = partial(_build_product, part, of_terms, axis)
-        return Replacement(tuple(values), build, node.serial)
-    return None
-
-
-def _build_product(part: Part, share: Any, axis: Any, *given: Any) -> Any:
-    return part(given) * share(given[0], axis)
-
-
-def _softmax_of_shifted(x: Any, axis: Any) -> Any:
-    e = np.exp(x)
-    return e / np.sum(e, axis=axis, keepdims=True)
-
-
-def _axes_of(total: Tensor) -> tuple[int, ...]:
-    """Return the axes of a sum, from the first on."""
-    return reduced_axes(total.params.get("axis"), len(own_inputs(total)[0].shape))
-
-
-def _multiply_by_sum(
-    x: Any, exp: Tensor, values: list[Any], found: list[Tensor]
-) -> Part | None:
-    """Return a factor of an exponential times the sum that all its terms are over.
-
-    The sums are added to ``found``, and the operands of the part to ``values``.
-    """
-    x = skip_identities(x)
-    if not isinstance(x, Tensor):
-        return None
-    if x.op.name == "divide" and _is_sum_of(x.inputs[1], exp):
-        total = skip_identities(x.inputs[1])
-        if total.shape and not total.params.get("keepdims"):
-            return None  # it does not stand where it is spread over its own terms
-        found.append(total)
-        return _hold(values, x.inputs[0])
-    if x.op.name == "reshape":
-        inner, shape = skip_identities(x.inputs[0]), x.shape
-        if not isinstance(inner, Tensor) or inner.op.name != "divide":
-            return None
-        total = skip_identities(inner.inputs[1])
-        if not _is_sum_of(total, exp) or total.params.get("keepdims"):
-            return None
-        axes = _axes_of(total)
-        kept = tuple(1 if i in axes else n for i, n in enumerate(exp.shape))
-        if not dims.is_same_shape(shape, kept):
-            return None
-        found.append(total)
-        own = _hold(values, inner.inputs[0])
-        return lambda given: np.reshape(_spread(own(given), inner), shape)
-    if x.op.name == "add":
-        parts = [_multiply_by_sum(y, exp, values, found) for y in x.inputs]
-        if any(part is None for part in parts):
-            return None
-        a, b = parts
-        return lambda given: a(given) + b(given)  # type: ignore[misc]
-    if x.op.name == "broadcast_to":
-        return _multiply_by_sum(x.inputs[0], exp, values, found)
-    if x.op.name == "sum":
-        known = len(found)
-        term = skip_identities(own_inputs(x)[0])
-        part = _multiply_by_sum(term, exp, values, found)
-        spread = x.params.get("keepdims") or not x.shape
-        if part is None or not spread:
-            return None
-        if any(set(_axes_of(x)) - set(_axes_of(y)) for y in found[known:]):
-            return None
-        terms, params = part, x.params
-        return lambda given: np.sum(_spread(terms(given), term), **params)
-    return None
-
-
-#: The ops of a product and of a quotient; the second ones where entries are masked.
-PRODUCTS = ("multiply", "mul0")
-QUOTIENTS = ("divide", "div0")
-
-
-@node_rule("probability times a quotient by it", " ".join(PRODUCTS),
-    "a / softmax(x) * softmax(x)", "a", group="stabilise", note=OVERFLOW,
-    reads="divide expit multiply mul0")  # fmt: skip
-def probability_times_quotient(node: Tensor) -> Replacement | None:
-    """Leave out the division by a softmax or sigmoid: it is 0 by its rounding alone.
-
-    It is what reverse mode makes of the logarithm of such a probability.
-    """
-    for k in (0, 1):
-        share, factor = (skip_identities(node.inputs[i]) for i in (k, 1 - k))
-        for p, rest in ((share, None), *_list_factors(share)):
-            if not (_is_softmax(p) or _is_sigmoid(p)):
-                continue
-            if not dims.is_same_shape(p.shape, node.shape):
-                continue
-            values: list[Any] = [p]
-            part = _multiply_by_share(factor, p, values)
-            if part is not None:
-                if rest is not None:
-                    part = partial(_multiply_parts, part, _hold(values, rest))
-                build = partial(_build_spread, part, node)
-                return Replacement(tuple(values), build, node.serial)
-    return None
-
-
-def _list_factors(x: Any) -> list[tuple[Any, Any]]:
-    """Return the factors of a product, each with the other one."""
-    if not isinstance(x, Tensor) or x.op.name not in PRODUCTS:
-        return []
-    a, b = map(skip_identities, x.inputs)
-    return [(a, b), (b, a)]
-
-
-def _build_spread(part: Part, node: Tensor, *given: Any) -> Any:
-    return _spread(part(given), node)
-
-
-def _spread(x: Any, like: Tensor) -> Any:
-    """Return an array in the shape of another, a Python number in its dtype too."""
-    if dtype_of(x) != like.dtype:
-        x = x * np.ones((), like.dtype)
-    if dims.is_same_shape(shape_of(x), like.shape):
-        return x
-    return np.broadcast_to(x, like.shape)
-
-
-def _multiply_by_share(x: Any, share: Tensor, values: list[Any]) -> Part | None:
-    """Return a value times the share that it is divided by; None if it is not."""
-    x = skip_identities(x)
-    if not isinstance(x, Tensor):
-        return None
-    if x.op.name in QUOTIENTS and is_same_value(x.inputs[1], share):
-        return _hold(values, x.inputs[0])
-    if x.op.name == "negative":
-        part = _multiply_by_share(x.inputs[0], share, values)
-        return None if part is None else partial(_negate, part)
-    for y, other in _list_factors(x):
-        part = _multiply_by_share(y, share, values)
-        if part is not None:
-            return partial(_multiply_parts, part, _hold(values, other))
-    if x.op.name in ("add", "subtract"):
-        parts = [_multiply_by_share(y, share, values) for y in x.inputs]
-        if all(part is None for part in parts):
-            return None
-        a, b = (
-            partial(_multiply_parts, _hold(values, y), _take_first)
-            if part is None
-            else part
-            for part, y in zip(parts, x.inputs, strict=True)
-        )
-        if x.op.name == "add":
-            return lambda given: a(given) + b(given)
-        return lambda given: a(given) - b(given)
-    if x.op.name == "scatter":
-        quotient, *places = map(skip_identities, own_inputs(x))
-        if not isinstance(quotient, Tensor) or quotient.op.name != "divide":
-            return None
-        entries = skip_identities(quotient.inputs[1])
-        params = own_op(x)[2]
-        if not isinstance(entries, Tensor) or entries.op.name != "getitem":
-            return None
-        source, *others = own_inputs(entries)
-        if not is_same_value(source, share) or len(others) != len(places):
-            return None
-        if own_op(entries)[2]["key"] != params["key"]:
-            return None
-        if not all(map(is_same_value, places, others)):
-            return None
-        top = _hold(values, quotient.inputs[0])
-        parts_of_index = [_hold(values, y) for y in places]
-        return lambda given: apply(
-            SCATTER,
-            (_spread(top(given), quotient), *[y(given) for y in parts_of_index]),
-            params,
-        )
-    return None
-
-
-def _negate(part: Part, given: Sequence[Any]) -> Any:
-    return -part(given)
-
-
-def _multiply_parts(a: Part, b: Part, given: Sequence[Any]) -> Any:
-    return a(given) * b(given)
-
-
-def _take_first(given: Sequence[Any]) -> Any:
-    return given[0]
