@@ -235,7 +235,7 @@ for _type in (1, 2, 3):
         definite(3, 3),
     )
 both("eigvalsh of two", lambda xp, a, b: xp.eigvalsh(a @ turned(a), b @ turned(b)),
-     levels(2, 2), matrix(2, 2), kinds="fc")  # fmt: skip
+     levels(2, 2), definite(2, 2), kinds="fc")  # fmt: skip
 both("eigvalsh", lambda xp, a: xp.eigvalsh(a, lower=False), levels(3, 3), kinds="fc")
 both("eigh subset", lambda xp, a: (lambda w, v: w * v**2)(
     *xp.eigh(a, subset_by_index=(1, 2))), levels(3, 3))  # fmt: skip
