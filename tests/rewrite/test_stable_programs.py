@@ -146,3 +146,23 @@ def test_sigmoid_cross_entropy_and_its_gradient(loss: Any, sigmoid: Any) -> None
     sure = targets * special.log_expit(AT) + (1 - targets) * special.log_expit(-AT)
     np.testing.assert_allclose(value, -np.mean(sure), 1e-12)
     np.testing.assert_allclose(slope, (SIGMOID - targets) / len(AT), 1e-12, 1e-15)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.exp(x) / np.sum(np.exp(x), axis=1, keepdims=True),
+        lambda x: x / np.linalg.norm(x),
+        lambda x: np.log(np.sum(np.exp(x), axis=1)),
+    ],
+)
+def test_a_length_that_is_0_in_the_run(f: Callable[[Any], Any]) -> None:
+    """Where the plain form is empty, the stable one has no maximum of nothing."""
+    x = wb.matrix("x")
+    y = f(x)
+    graph = wb.Graph([x], [y, wb.grad(np.sum(y), x)])
+    simple = wb.simplify(graph)
+    assert simple.steps
+    for found, true in zip(simple.run([np.ones((0, 3))]), graph.run([np.ones((0, 3))]),
+                           strict=True):  # fmt: skip
+        assert np.shape(found) == np.shape(true)

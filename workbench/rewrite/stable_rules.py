@@ -51,14 +51,15 @@ PUBLIC_NAMES = {
 
 def softmax(x: Any, axis: Any = None) -> Any:
     """Return ``exp(x) / sum(exp(x))``, the largest exponent taken out of both."""
-    largest = stop_gradient(np.max(x, axis=axis, keepdims=True))
+    # An axis of unknown length may have no entries: then that is the maximum.
+    largest = stop_gradient(np.max(x, axis=axis, keepdims=True, initial=-np.inf))
     e = np.exp(x - np.where(np.isfinite(largest), largest, np.zeros_like(largest)))
     return e / np.sum(e, axis=axis, keepdims=True)
 
 
 def unit_vector(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """Return ``x / norm(x)``, the largest entry taken out before it is squared."""
-    largest = stop_gradient(np.max(np.abs(x), axis=axis, keepdims=True))
+    largest = stop_gradient(np.max(np.abs(x), axis=axis, keepdims=True, initial=0))
     usual = (largest > 0) & np.isfinite(largest)
     y = x / np.where(usual, largest, np.ones_like(largest))
     return y / np.linalg.norm(y, axis=axis, keepdims=keepdims)
