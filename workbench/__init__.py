@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from workbench.symbolic import (
         Function,
         Shared,
+        compile,
         constant,
         function,
         matrices,
@@ -87,6 +88,7 @@ __all__ = [
     "at",
     "check_grads",
     "checkpoint",
+    "compile",
     "cond",
     "constant",
     "custom_gradient",
@@ -150,6 +152,7 @@ _LATER = {
     "Session": "workbench.session",
     "Shared": "workbench.symbolic",
     "check_grads": "workbench.checks.gradient_check",
+    "compile": "workbench.symbolic",
     "checkpoint": "workbench.autodiff.checkpoint",
     "cond": "workbench.control_flow.cond",
     "constant": "workbench.symbolic",

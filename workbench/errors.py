@@ -23,6 +23,7 @@ WorkbenchError
 ├── SnapshotError           (ValueError)   saved data that cannot be read
 ├── RegistrationError       (ValueError)   a gradient that cannot be registered
 ├── KernelError             (RuntimeError) native source that cannot be built
+├── CompilerError           (RuntimeError) a program that cannot be compiled
 └── UsageError              (ValueError)   options that do not fit
     ├── MissingInputError                  a symbol without a value
     ├── UnusedInputError                   an input that nothing reads
@@ -43,6 +44,7 @@ from typing import Any
 from numpy.linalg import LinAlgError
 
 __all__ = [
+    "CompilerError",
     "ConvergenceError",
     "DisconnectedInputError",
     "DtypeError",
@@ -209,6 +211,10 @@ class RegistrationError(WorkbenchError, ValueError):
 
 class KernelError(WorkbenchError, RuntimeError):
     """Native source cannot be compiled or loaded; with the compiler's messages."""
+
+
+class CompilerError(WorkbenchError, RuntimeError):
+    """A program, or a part of one, that cannot be compiled here; it runs as NumPy."""
 
 
 class UsageError(WorkbenchError, ValueError):

@@ -237,9 +237,23 @@ class Function:
         self.graph = graph
         self._checks = find_checks(graph, [step.node for step in self.schedule.steps])
 
+    #: What runs it: nothing is waited for.
+    backend = "numpy"
+
     def __call__(self, *arrays: Any) -> list[Any]:
         """Return the outputs for these inputs."""
         return self.run(arrays)
+
+    def is_ready(self) -> bool:
+        """Return True: nothing is compiled."""
+        return True
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Return True at once: nothing is compiled."""
+        return True
+
+    def release(self) -> None:
+        """Do nothing: no memory is kept between calls."""
 
     def run(self, arrays: Sequence[Any], observer: Observer | None = None) -> list[Any]:
         """Return the outputs for these inputs; an observer as for `Graph.run`."""

@@ -114,6 +114,10 @@ class Op:
         Whether a backend puts the ops of its one graph in the place of its nodes.
     elementwise
         It works entry by entry, with broadcasting.
+    scalar
+        What one entry of an elementwise op is, for the kernels of backends: an
+        expression of ``x`` (or ``x0``, ``x1``) and NumPy's functions by their names.
+        Nothing: backends know the op by its name, or compute it as NumPy.
     keeps
         Its one input, its output and both derivatives share shape and dtype, so
         the backward sweep need not compare them.
@@ -157,6 +161,7 @@ class Op:
         "reads",
         "repeats",
         "rule",
+        "scalar",
         "template",
         "unfold",
         "view",
@@ -180,7 +185,7 @@ class Op:
         self.template: str | Callable[[Any], Any] | None = None
         self.masked: Op | None = None
         self.view: Callable[[dict[str, Any]], bool] | None = None
-        self.cure = self.helper = ""
+        self.cure = self.helper = self.scalar = ""
         self.output_names: tuple[str, ...] = ()
         self.custom = False
         self.elementwise = False

@@ -263,7 +263,7 @@ def op(
 
 #: What a row may set besides derivatives.
 SETTINGS = set(
-    "batch cure helper infer lengths output_names reads template view".split()
+    "batch cure helper infer lengths output_names reads scalar template view".split()
 )
 
 

@@ -107,11 +107,17 @@ _AGAINST = "where(y == -inf, sign(y), {1}) - {0}"
 elementwise("logaddexp", np.logaddexp,
     *(f"exp(-logaddexp(0, {_AGAINST.format(*pair)}))"
       for pair in (("x0", "x1"), ("x1", "x0"))),
-    pretty_rule="g · exp(x₀ − y)   g · exp(x₁ − y)")  # fmt: skip
+    pretty_rule="g · exp(x₀ − y)   g · exp(x₁ − y)",
+    scalar="where(x0 == x1, x0 + 0.6931471805599453, where(x0 > x1,"
+    " x0 + log1p(exp(x1 - x0)), where(x0 < x1, x1 + log1p(exp(x0 - x1)),"
+    " x0 - x1)))")  # fmt: skip
 elementwise("logaddexp2", np.logaddexp2,
     *(f"exp2(-logaddexp2(0, {_AGAINST.format(*pair)}))"
       for pair in (("x0", "x1"), ("x1", "x0"))),
-    pretty_rule="g · 2^(x₀ − y)   g · 2^(x₁ − y)")  # fmt: skip
+    pretty_rule="g · 2^(x₀ − y)   g · 2^(x₁ − y)",
+    scalar="where(x0 == x1, x0 + 1, where(x0 > x1,"
+    " x0 + 1.4426950408889634 * log1p(exp2(x1 - x0)), where(x0 < x1,"
+    " x1 + 1.4426950408889634 * log1p(exp2(x0 - x1)), x0 - x1)))")  # fmt: skip
 
 # Trigonometric and hyperbolic
 
@@ -120,7 +126,7 @@ elementwise("cos", np.cos, "-sin(x)")
 elementwise("tan", np.tan, "1 + y**2")
 # Of its own, since a product of two factors cancels in the second derivative.
 elementwise("one_minus_square", lambda x: (1 - x) * (1 + x), "-2 * x",
-    template="(1 - {0}) * (1 + {0})")  # fmt: skip
+    template="(1 - {0}) * (1 + {0})", scalar="(1 - x) * (1 + x)")  # fmt: skip
 elementwise("arcsin", np.arcsin, "g / root_of_one_minus_square(x)",
     pretty_rule="g / √(1 − x²)")  # fmt: skip
 elementwise("arccos", np.arccos, "-g / root_of_one_minus_square(x)",
@@ -344,14 +350,16 @@ RULE_NAMES.update(mul0=mul0, div0=div0, masked=mask_cotangent, where=_choose)
 
 
 elementwise("mul0", lambda a, b: _zero_wins(a, b, operator.mul),
-    "masked(mul0(g, x1))", "masked(mul0(g, x0))", helper='''\
+    "masked(mul0(g, x1))", "masked(mul0(g, x0))",
+    scalar="where((x0 == 0) | (x1 == 0), 0, x0 * x1)", helper='''\
 def mul0(a, b):
     """a * b, and 0 where either is 0, be the other infinite or NaN."""
     with np.errstate(all="ignore"):
         return np.where((a == 0) | (b == 0), 0, a * b)
 ''')  # fmt: skip
 elementwise("div0", lambda a, b: _zero_wins(a, b, operator.truediv),
-    "masked(div0(g, x1))", "masked(-mul0(g, div0(y, x1)))", helper='''\
+    "masked(div0(g, x1))", "masked(-mul0(g, div0(y, x1)))",
+    scalar="where(x0 == 0, 0, x0 / x1)", helper='''\
 def div0(a, b):
     """a / b, and 0 where a is 0."""
     with np.errstate(all="ignore"):
@@ -447,7 +455,8 @@ elementwise("nextafter", np.nextafter, "1", "0")
 elementwise("spacing", np.spacing, "0")
 elementwise("ldexp", np.ldexp, "ldexp(g, x1)", "0")
 elementwise("exponent", lambda x: np.frexp(x)[1], template="np.frexp({0})[1]")
-elementwise("fraction", lambda x: np.modf(x)[0], "1", template="np.modf({0})[0]")
+elementwise("fraction", lambda x: np.modf(x)[0], "1", template="np.modf({0})[0]",
+    scalar="copysign(where(abs(x) == inf, 0, x - trunc(x)), x)")  # fmt: skip
 
 
 def frexp(x: Array) -> tuple[Any, Any]:

@@ -18,6 +18,7 @@ import numpy as np
 
 from workbench.autodiff.derivatives import forward_nodes
 from workbench.backends import numpy as numpy_backend
+from workbench.backends.compiled import tiers
 from workbench.backends.profile import Profile
 from workbench.backends.text import Form, Text
 from workbench.core import blame, hooks, tree, types, walk
@@ -148,7 +149,11 @@ def _is_python_nest(nested: object) -> bool:
 # `function` and `Function`
 
 #: What a graph may run on, by name.
-BACKENDS: dict[str, Callable[..., Any]] = {"numpy": numpy_backend.compile}
+BACKENDS: dict[str, Callable[..., Any]] = {
+    "numpy": numpy_backend.compile,
+    "compiled": tiers.compile,
+    "auto": tiers.compile_when_worthwhile,
+}
 UNUSED = ("raise", "warn", "ignore")
 
 
@@ -192,7 +197,10 @@ def function(
     name
         Its name, in errors and in its source.
     backend
-        What runs it: ``"numpy"``.
+        What runs it: ``"numpy"``; ``"compiled"``, which compiles it in the background
+        from its first call on; ``"auto"``, which does so once NumPy has spent some time
+        on it. Until compiled code is there, and where it cannot be, NumPy answers.
+        Compiled code gives NumPy's results but for the last digits, and no warnings.
     profile
         Measure every node in every call; see :attr:`Function.profile`.
     rules, without, fast
@@ -305,7 +313,7 @@ class Function:
         self.simplified = Replay(inline(graph), rewrites).run()
         self.name = name
         self.shared = shared
-        self.backend = backend
+        self._backend = backend
         self._signature = signature
         self._changed = changed
         self._tree = structure
@@ -322,6 +330,43 @@ class Function:
         if not TENSORS.isdisjoint(map(type, arrays)):
             return self._record_call(arrays)
         return self._run_and_update(arrays, self._run)
+
+    @property
+    def backend(self) -> str:
+        """What a call of the last shapes runs on now: ``numpy`` or ``compiled``."""
+        name: str = self._compiled.backend
+        return name
+
+    def ready(self) -> bool:
+        """Return whether compiled code for the last shapes is in place, or refused."""
+        return bool(self._compiled.is_ready())
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until compiled code for the last shapes is in place, or refused.
+
+        Parameters
+        ----------
+        timeout
+            Seconds to wait at most.
+
+        Returns
+        -------
+        Whether the waiting has come to its end. False too before the first call of a
+        function whose inputs have unknown lengths.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> x = wb.vector("x", shape=3)
+        >>> f = wb.function([x], np.sum(np.exp(x)), backend="compiled")
+        >>> f.wait(), float(f(np.zeros(3)))
+        (True, 3.0)
+        """
+        return bool(self._compiled.wait(timeout))
+
+    def release(self) -> None:
+        """Let the memory go that compiled code keeps for the next call."""
+        self._compiled.release()
 
     def profiled(self, *args: Any, **named: Any) -> Any:
         """Call the function and measure the call; `profile` holds what it has cost.
@@ -433,7 +478,7 @@ class Function:
         return Function(
             Graph([*self._signature.symbols, *shared], outputs),
             self._signature, shared, changed, self._tree, name or self.name,
-            self.backend, False, self._rewrites,
+            self._backend, False, self._rewrites,
         )  # fmt: skip
 
     def __copy__(self) -> Function:

@@ -122,7 +122,11 @@ def helper(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def special(
-    name: str, *partials: str | None, pretty_rule: str = "", op_name: str = ""
+    name: str,
+    *partials: str | None,
+    pretty_rule: str = "",
+    op_name: str = "",
+    **more: Any,
 ) -> Op:
     """Declare a ufunc of `scipy.special`, with its partials as `elementwise` has them.
 
@@ -135,7 +139,9 @@ def special(
         f"refuse_derivative(g, {x}, {name!r}, {i})" if p is None else p
         for i, (x, p) in enumerate(zip(names, partials, strict=True))
     )
-    new_op = elementwise(op_name or name, function, *texts, pretty_rule=pretty_rule)
+    new_op = elementwise(
+        op_name or name, function, *texts, pretty_rule=pretty_rule, **more
+    )
     UFUNCS[function.ufunc] = new_op
     return new_op
 

@@ -307,6 +307,7 @@ def log_ndtr_slope(x: Array) -> Array:
 
 
 special("ndtr", "0.3989422804014327 * bell(x, 0.5)",
+    scalar="0.5 * erfc(x * -0.7071067811865476)",
     pretty_rule="g · exp(−x² / 2) / √(2π)")  # fmt: skip
 special("ndtri", f"{_ROOT_TWO_PI} * exp(0.5 * y * y)")
 special("log_ndtr", "log_ndtr_slope(x)",

@@ -24,8 +24,10 @@ for _theirs, _ours in (
 
 # The logistic function and its inverse: 1 - y would lose the digits of small tails
 
-special("expit", "y * expit(-x)")
-special("log_expit", "expit(-x)")
+special("expit", "y * expit(-x)",
+    scalar="where(x >= 0, 1, exp(-abs(x))) / (1 + exp(-abs(x)))")  # fmt: skip
+special("log_expit", "expit(-x)",
+    scalar="where(x < 0, x, 0 * x) - log1p(exp(-abs(x)))")  # fmt: skip
 special("logit", "g / (x * (1 - x))")
 
 # Entropies: 0 log 0 is 0, and what lies outside the domain is constant
@@ -53,13 +55,16 @@ def ratio(x: Array, y: Array) -> Array:
     return where(nothing, 0 * x, x / where(nothing, 1, y))
 
 
-special("xlogy", "log(x1)", "ratio(x0, x1)", pretty_rule="g · log(x₁)   g · x₀ / x₁")
+special("xlogy", "log(x1)", "ratio(x0, x1)", pretty_rule="g · log(x₁)   g · x₀ / x₁",
+    scalar="where((x0 == 0) & (x1 == x1), 0, x0 * log(x1))")  # fmt: skip
 special("xlog1py", "log1p(x1)", "ratio(x0, 1 + x1)",
-    pretty_rule="g · log1p(x₁)   g · x₀ / (1 + x₁)")  # fmt: skip
+    pretty_rule="g · log1p(x₁)   g · x₀ / (1 + x₁)",
+    scalar="where((x0 == 0) & (x1 == x1), 0, x0 * log1p(x1))")  # fmt: skip
 special(
     "entr",
     "where(x < 0, 0 * x, -1 - log(where(x < 0, 1, x)))",
     pretty_rule="−g · (1 + log(x))",
+    scalar="where(x == 0, 0, where(x < 0, -inf, -x * log(x)))",
 )
 _OUTSIDE = "(x0 < 0) | (x1 < 0) | (x1 == 0) & (x0 > 0)"
 _INSIDE = f"where({_OUTSIDE}, 1, x0), where({_OUTSIDE}, 1, x1)"

@@ -1,0 +1,202 @@
+"""Loops of every layout: broadcasting, strides, remainders, reductions, dtypes."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from tests.backends.compiled.programs import (
+    check_equal,
+    check_program,
+    compile_graph,
+    trace,
+)
+from workbench.backends.compiled.lowering import HostStep, KernelStep
+
+SHAPES = [
+    ((7,), (7,)), ((5, 1), (1, 9)), ((3, 1, 4), (5, 1)), ((), (6, 2)), ((1,), (1,)),
+    ((2, 3, 17), (17,)), ((33, 2), (33, 1)), ((4, 1, 1, 3), (2, 5, 1)),
+]  # fmt: skip
+
+
+def count_steps(program: Any) -> tuple[int, int]:
+    steps = program.plan.steps
+    return (
+        sum(isinstance(s, KernelStep) for s in steps),
+        sum(isinstance(s, HostStep) for s in steps),
+    )
+
+
+@pytest.mark.parametrize("shapes", SHAPES, ids=str)
+@pytest.mark.parametrize("dtype", ["f8", "f4", "c16", "c8", "i8", "i4", "u1"])
+def test_broadcasting(shapes: Any, dtype: str, rng: np.random.Generator) -> None:
+    args = [(10 * rng.uniform(size=s)).astype(dtype) for s in shapes]
+    graph = trace(lambda x, y: ((x + y) * x - y, x * 2, -(x + y)), args)
+    program = check_program(graph, args)
+    assert count_steps(program)[1] == 0
+
+
+@pytest.mark.parametrize("n", [*range(1, 40), 1000, 1003])
+def test_remainders_read_and_write_nothing_beyond(
+    n: int, rng: np.random.Generator
+) -> None:
+    """The arrays lie inside larger ones, whose other entries must stay as they are."""
+    x = rng.normal(size=n)
+    for dtype in (np.float64, np.float32):
+        args = [x.astype(dtype)]
+        check_program(trace(lambda x: (np.exp(x) + x, np.sum(x * x)), args), args, 16)
+
+
+@pytest.mark.parametrize(
+    "view",
+    ["x.T", "x[::-1]", "x[:, ::2]", "x[1:, 1:]", "np.broadcast_to(x[0], x.shape)",
+     "x[:, None, :]", "np.swapaxes(x, 0, 1)[::-1, ::3]", "np.reshape(x, (3, -1)).T",
+     "np.flip(x)"],
+)  # fmt: skip
+def test_views_are_no_work(view: str, rng: np.random.Generator) -> None:
+    x = rng.normal(size=(6, 7))
+    graph = trace(lambda x: eval(view, {"np": np, "x": x}) * 2.0, [x])
+    assert count_steps(check_program(graph, [x])) == (1, 0)
+
+
+@pytest.mark.parametrize("shape", [(40,), (6, 35), (5, 4, 3), (1, 9), (9, 1), (70, 3)])
+@pytest.mark.parametrize("name", ["sum", "prod", "max", "min", "mean"])
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i8", "c16"])
+def test_reductions_over_any_axes(
+    shape: tuple[int, ...], name: str, dtype: str, rng: np.random.Generator
+) -> None:
+    if dtype == "c16" and name in ("max", "min"):
+        return  # NumPy orders complex numbers by their parts: its own affair
+    reduce = getattr(np, name)
+    x = rng.uniform(1, 2, size=shape).astype(dtype)
+    axes = range(len(shape))
+    for count in range(1, len(shape) + 1):
+        for axis in itertools.combinations(axes, count):
+            for keepdims in (False, True):
+                graph = trace(
+                    lambda x, a=axis, k=keepdims: reduce(x * x, axis=a, keepdims=k), [x]
+                )
+                check_program(graph, [x], 64)
+
+
+def test_reductions_of_truth_values_and_of_nan(rng: np.random.Generator) -> None:
+    x = rng.normal(size=(13, 9))
+    x[3, 4], x[5, 5] = np.nan, np.inf
+    args = [x]
+    check_program(trace(lambda x: (np.any(x > 3, 0), np.all(x < 9)), args), args)
+    check_program(
+        trace(lambda x: (np.max(x, 0), np.min(x, 1), np.sum(x, 1)), args), args
+    )
+
+
+@pytest.mark.parametrize("shape", [(100_003,), (70_000, 2), (2, 70_000), (300, 301)])
+def test_large_reductions_are_the_same_on_any_number_of_cores(
+    shape: tuple[int, ...], rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = rng.normal(size=shape)
+    graph = trace(lambda x: (np.sum(np.exp(x)), np.sum(x, 0), np.max(x)), [x])
+    program = check_program(graph, [x], 64)
+    assert program is not None
+    made = []
+    for count in ("1", "2", "5"):
+        monkeypatch.setenv("WORKBENCH_THREADS", count)
+        made.append(program.run([x]))
+    for other in made[1:]:
+        for a, b in zip(made[0], other, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("n", [0, 1, 5])
+def test_arrays_without_entries(n: int, rng: np.random.Generator) -> None:
+    x = rng.normal(size=(n, 3))
+    args = [x]
+    check_program(
+        trace(lambda x: (x + 1, np.sum(x, 0), np.sum(x), x @ x.T), args), args
+    )
+
+
+def make_awkward(x: np.ndarray[Any, Any]) -> dict[str, np.ndarray[Any, Any]]:
+    """The same numbers, in memory of every kind."""
+    frozen = x.copy()
+    frozen.flags.writeable = False
+    raw = np.empty(x.nbytes + 1, np.uint8)
+    odd = raw[1:].view(x.dtype).reshape(x.shape)
+    odd[...] = x
+    wide = np.empty((x.shape[0], 2 * x.shape[1]))
+    wide[:, ::2] = x
+    return {
+        "read-only": frozen,
+        "unaligned": odd,
+        "strided": wide[:, ::2],
+        "reversed": x[::-1].copy()[::-1],
+        "Fortran": np.asfortranarray(x),
+    }
+
+
+def test_arguments_of_any_memory_which_stay_as_they_are(
+    rng: np.random.Generator,
+) -> None:
+    x = rng.normal(size=(9, 11))
+    program = compile_graph(trace(lambda x: (np.tanh(x) * x, np.sum(x, 0)), [x]), [x])
+    expected = [np.tanh(x) * x, np.sum(x, 0)]
+    for name, given in make_awkward(x).items():
+        for got, want in zip(program.run([given]), expected, strict=True):
+            check_equal(got, want, 16)
+        np.testing.assert_array_equal(given, x, err_msg=name)
+
+
+def test_overlapping_arguments(rng: np.random.Generator) -> None:
+    whole = rng.normal(size=50)
+    args = [whole[:40], whole[10:]]
+    check_program(trace(lambda x, y: x * y + x, args), args)
+
+
+@pytest.mark.parametrize("have", ["f8", "f4", "i8", "i4", "i1", "u8", "u1", "?", "c16"])
+@pytest.mark.parametrize("want", ["f8", "f4", "i8", "i4", "i1", "u8", "u1", "?", "c16"])
+def test_casts(have: str, want: str, rng: np.random.Generator) -> None:
+    x = (100 * rng.uniform(size=19)).astype(have)
+    if have == "c16" and want != "c16":
+        return  # NumPy warns of it
+    check_program(trace(lambda x: x.astype(want), [x]), [x])
+
+
+def test_kinds_meet_as_in_numpy(rng: np.random.Generator) -> None:
+    """A Python number never decides a dtype; arrays of several kinds do."""
+    args = [
+        rng.normal(size=8).astype(np.float32), np.arange(8), rng.normal(size=8) > 0,
+    ]  # fmt: skip
+    check_program(
+        trace(lambda x, n, b: (x * 2.5, x + n, n / 4, np.where(b, x, n), n < x), args),
+        args,
+    )
+
+
+def test_a_long_program_is_cut_into_kernels(rng: np.random.Generator) -> None:
+    def chain(x: Any) -> Any:
+        for i in range(1000):
+            x = np.sin(x) + 0.1 * i if i % 7 == 0 else x * 0.999
+        return x
+
+    args = [rng.normal(size=8)]
+    gradient = wb.grad(lambda x: np.sum(chain(x)))
+    program = check_program(trace(lambda x: (chain(x), gradient(x)), args), args, 4096)
+    assert 2 < count_steps(program)[0] < 40
+
+
+def test_a_value_is_written_where_it_is_read_for_the_last_time(
+    rng: np.random.Generator,
+) -> None:
+    x = rng.normal(size=(50, 50))
+
+    def steps(x: Any) -> Any:
+        for _ in range(6):
+            x = np.exp(-x) / np.sum(x, axis=1, keepdims=True)
+        return np.sum(x, 0)
+
+    program = check_program(trace(steps, [x]), [x], 4096)
+    assert program is not None
+    assert program._size < 4 * x.nbytes

@@ -1,0 +1,152 @@
+"""Object code on disk: read whole or not at all, bounded, and only one's own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.backends.compiled.programs import compile_graph, trace
+from workbench.backends.compiled import machine
+from workbench.errors import CompilerError
+
+IR = "define double @f(double %x) {\n  %y = fadd double %x, 1.0\n  ret double %y\n}"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("WORKBENCH_CACHE", str(tmp_path))
+    machine.find_cache_folder.cache_clear()
+    yield tmp_path / "autodiff-workbench" / "kernels"
+    machine.find_cache_folder.cache_clear()
+
+
+def call(library: machine.Library, x: float) -> float:
+    import ctypes
+
+    f = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(library.addresses["f"])
+    return float(f(x))
+
+
+def test_the_second_time_code_is_read(folder: Path) -> None:
+    target = machine.get_machine()
+    first = target.compile(IR, ["f"], [], quick=False)
+    second = target.compile(IR, ["f"], [], quick=False)
+    assert not first.cached
+    assert second.cached
+    assert call(second, 2.0) == 3.0
+    assert len(list(folder.iterdir())) == 1
+
+
+@pytest.mark.parametrize("damage", ["cut", "flip", "empty", "other"])
+def test_a_damaged_file_is_compiled_again(folder: Path, damage: str) -> None:
+    target = machine.get_machine()
+    target.compile(IR, ["f"], [], quick=False)
+    (entry,) = folder.iterdir()
+    whole = entry.read_bytes()
+    changed = bytearray(whole)
+    changed[len(whole) // 2] ^= 1
+    entry.write_bytes(
+        {"cut": whole[:-5], "flip": bytes(changed), "empty": b"", "other": b"x" * 99}[
+            damage
+        ]
+    )
+    again = target.compile(IR, ["f"], [], quick=False)
+    assert not again.cached
+    assert call(again, 2.0) == 3.0
+    assert entry.read_bytes() == whole
+
+
+def test_the_size_is_bounded_and_the_oldest_goes_first(tmp_path: Path) -> None:
+    for i in range(10):
+        entry = tmp_path / str(i)
+        entry.write_bytes(b"x" * 100)
+        os.utime(entry, (i, i))
+    machine.shrink_cache(tmp_path, 350)
+    assert sorted(x.name for x in tmp_path.iterdir()) == ["7", "8", "9"]
+
+
+def test_a_folder_that_others_may_write_to_is_not_used(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    folder.chmod(0o777)
+    assert machine.find_cache_folder() is None
+    assert call(machine.get_machine().compile(IR, ["f"], [], quick=False), 1.0) == 2.0
+    assert not list(folder.iterdir())
+
+
+def test_nothing_is_kept_if_nobody_wants_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORKBENCH_CACHE", "")
+    machine.find_cache_folder.cache_clear()
+    assert machine.find_cache_folder() is None
+    machine.find_cache_folder.cache_clear()
+
+
+def test_threads_and_processes_write_the_same_entry(folder: Path) -> None:
+    program = (
+        "from workbench.backends.compiled import machine\n"
+        f"made = machine.get_machine().compile({IR!r}, ['f'], [], quick=False)\n"
+    )
+    running = [subprocess.Popen([sys.executable, "-c", program]) for _ in range(3)]
+    made: list[Any] = []
+
+    def compile_here() -> None:
+        made.append(machine.get_machine().compile(IR, ["f"], [], quick=False))
+
+    threads = [threading.Thread(target=compile_here) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [p.wait() for p in running] == [0, 0, 0]
+    assert [call(library, 1.0) for library in made] == [2.0] * 4
+    assert len(list(folder.iterdir())) == 1
+
+
+def test_what_llvm_refuses_is_an_error_that_says_so() -> None:
+    target = machine.get_machine()
+    with pytest.raises(CompilerError, match=r"^LLVM refuses a kernel: LLVM IR parsing"):
+        target.compile("define nonsense", ["f"], [], quick=False)
+    with pytest.raises(
+        CompilerError, match=r"^no library here has no_such_function\.$"
+    ):
+        target.compile(IR, ["f"], ["no_such_function"], quick=False)
+
+
+def test_without_llvmlite_the_error_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "llvmlite", None)
+    monkeypatch.setitem(sys.modules, "llvmlite.binding", None)
+    with pytest.raises(CompilerError, match=r"^llvmlite is not installed, so programs"):
+        machine.Machine()
+
+
+@pytest.mark.parametrize("width", [16, 32, 64])
+def test_narrower_vectors_give_the_same(width: int, rng: np.random.Generator) -> None:
+    """What other processors run: fewer lanes, and functions of one number at a time."""
+    from workbench.backends.compiled.expansion import expand
+    from workbench.backends.compiled.program import Program
+    from workbench.core.types import spec_of
+
+    target = machine.Machine()
+    if width > target.width:
+        return  # this processor would stop
+    target.width = width
+    target.features = {}
+    args = [rng.normal(size=(5, 13)), rng.normal(size=13)]
+
+    def f(x: Any, y: Any) -> Any:
+        return np.exp(x) * np.sin(y), np.sum(np.tanh(x + y), axis=0), np.max(x)
+
+    graph = trace(f, args)
+    program = Program(expand(graph, [spec_of(a) for a in args]), target)
+    for got, want in zip(program.run(args), f(*args), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-14)
+    assert compile_graph(graph, args).run(args)[2] == np.max(args[0])

@@ -1,0 +1,58 @@
+"""Every sample of every op, value and gradient: kernels against NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from tests.backends.compiled.programs import check_program, trace
+from tests.chunks import parametrize_chunks
+from tests.ops.samples import SAMPLES, Sample
+from workbench.errors import CompilerError, ShapeError
+
+KINDS = {"f": np.float64, "c": np.complex128}
+CASES = {f"{s.name}-{kind}": (s, kind) for s in SAMPLES for kind in s.kinds}
+#: Traced with values, their dtype or length is that of the values at hand: a program at
+#: fixed shapes has others, and runs as NumPy.
+BY_VALUE = {"roots", "roots in pairs", "x[x > 0]", "eigvals", "eig real"}
+#: What adds up rounds differently: products, sums in another order.
+ULPS = {"value": 16.0, "gradient": 256.0}
+
+
+def draw(sample: Sample, kind: str, rng: np.random.Generator) -> list[Any]:
+    args = [np.asarray(a, KINDS[kind]) for a in sample.arguments(rng)]
+    if kind == "c":
+        turns = rng.uniform(-0.4, 0.4, len(args))
+        args = [a * np.exp(1j * t) for a, t in zip(args, turns, strict=True)]
+    return args
+
+
+@parametrize_chunks("sample kind", CASES)
+def test_values(sample: Sample, kind: str, rng: np.random.Generator) -> None:
+    args = draw(sample, kind, rng)
+    check(sample, sample.f, args, "value")
+
+
+@pytest.mark.long
+@parametrize_chunks("sample kind", CASES)
+def test_gradients(sample: Sample, kind: str, rng: np.random.Generator) -> None:
+    args = draw(sample, kind, rng)
+    weight = rng.standard_normal(np.shape(sample.f(*args)))
+
+    def gradient(*xs: Any) -> Any:
+        return wb.grad(
+            lambda *a: np.real(np.sum(weight * sample.f(*a))), tuple(range(len(xs)))
+        )(*xs)
+
+    check(sample, gradient, args, "gradient")
+
+
+def check(sample: Sample, f: Any, args: list[Any], what: str) -> None:
+    graph = trace(f, args, values=not sample.batch)
+    try:
+        check_program(graph, args, ULPS[what])
+    except (CompilerError, ShapeError):
+        assert sample.name in BY_VALUE

@@ -1,0 +1,426 @@
+"""`Builder`: LLVM's IR of vectors, one typed value after the other.
+
+A value has a kind, NumPy's letters of a dtype (``f8``, ``i4``, ``b1``), and as many
+lanes as the function that is being written. No pass runs over the text, so what it says
+is what runs.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from workbench.backends.compiled.machine import TWO_OPERANDS, Machine, find_address
+from workbench.errors import CompilerError
+
+#: LLVM's words for the kinds of a register. A complex value is two of them.
+TYPES = {
+    "f8": "double", "f4": "float", "b1": "i1", "i1": "i8", "i2": "i16", "i4": "i32",
+    "i8": "i64", "u1": "i8", "u2": "i16", "u4": "i32", "u8": "i64",
+}  # fmt: skip
+#: What code made by LLVM may call by itself.
+IMPLIED = (
+    "memcpy memmove memset fmod fmodf floor floorf ceil ceilf trunc truncf rint rintf"
+    " nearbyint nearbyintf sqrt sqrtf"
+).split()
+
+
+def kind_of(dtype: np.dtype[Any]) -> str:
+    """Return the kind of a dtype.
+
+    Raises
+    ------
+    CompilerError
+        If no register holds it, or its bytes are in another order.
+    """
+    kind = dtype.str[1:]
+    if not dtype.isnative or (kind not in TYPES and kind not in PARTS):
+        raise CompilerError(f"no kernel computes with {dtype}.")
+    return kind
+
+
+#: The kind of both parts of a complex value.
+PARTS = {"c16": "f8", "c8": "f4"}
+
+
+class Value(NamedTuple):
+    """A value of one kind: a register or a literal."""
+
+    text: str
+    kind: str
+    #: What a literal is, which some ops look at.
+    number: Any = None
+
+
+class Complex(NamedTuple):
+    """A complex value: its two parts."""
+
+    real: Value
+    imag: Value
+    kind: str
+
+
+Entry = Value | Complex
+
+
+def format_number(number: Any, kind: str) -> str:
+    """Return a number as LLVM spells it in a kind."""
+    if kind == "b1":
+        return "true" if number else "false"
+    if kind[0] == "f":
+        with np.errstate(over="ignore"):
+            exact = float(np.float32(number)) if kind == "f4" else float(number)
+        return f"0x{struct.unpack('>Q', struct.pack('>d', exact))[0]:016X}"
+    return str(int(number))
+
+
+class Builder:
+    """The text of one function, whose values have so many lanes."""
+
+    def __init__(self, machine: Machine, lanes: int) -> None:
+        self.machine = machine
+        self.lanes = lanes
+        self.lines: list[str] = []
+        self.declared: set[str] = set()
+        self.symbols: set[str] = set()
+        self._count = 0
+
+    # Text
+
+    def type(self, kind: str, lanes: int | None = None) -> str:
+        """Return the type of a value of a kind."""
+        n = self.lanes if lanes is None else lanes
+        return TYPES[kind] if n == 1 else f"<{n} x {TYPES[kind]}>"
+
+    def name(self) -> str:
+        """Return a fresh register."""
+        self._count += 1
+        return f"%v{self._count}"
+
+    def line(self, text: str) -> None:
+        """Add a line that gives no value."""
+        self.lines.append(f"  {text}")
+
+    def emit(self, text: str, kind: str) -> Value:
+        """Add a line that gives a value."""
+        name = self.name()
+        self.lines.append(f"  {name} = {text}")
+        return Value(name, kind)
+
+    def literal(self, number: Any, kind: str) -> Entry:
+        """Return a number in every lane."""
+        if kind in PARTS:
+            part = PARTS[kind]
+            both = [self.literal(x, part) for x in (number.real, number.imag)]
+            return Complex(both[0], both[1], kind)  # type: ignore[arg-type]
+        text = format_number(number, kind)
+        if self.lanes > 1:
+            text = f"splat ({TYPES[kind]} {text})"
+        return Value(text, kind, number)
+
+    def call(self, function: str, kind: str, *values: Value) -> Value:
+        """Call a function of values, all with these lanes, that gives such a kind."""
+        types = ", ".join(self.type(x.kind) for x in values)
+        self.declared.add(f"declare {self.type(kind)} @{function}({types})")
+        given = ", ".join(f"{self.type(x.kind)} {x.text}" for x in values)
+        return self.emit(f"call {self.type(kind)} @{function}({given})", kind)
+
+    def intrinsic(self, name: str, *values: Value) -> Value:
+        """Call one of LLVM's own functions, such as ``llvm.sqrt``."""
+        kind = values[0].kind
+        suffix = {"f8": "f64", "f4": "f32"}[kind]
+        lanes = f"v{self.lanes}" if self.lanes > 1 else ""
+        return self.call(f"{name}.{lanes}{suffix}", kind, *values)
+
+    # Arithmetic and choices
+
+    def operate(self, word: str, x: Value, y: Value) -> Value:
+        """Write an instruction of two operands of one kind."""
+        return self.emit(f"{word} {self.type(x.kind)} {x.text}, {y.text}", x.kind)
+
+    def compare(self, relation: str, x: Value, y: Value) -> Value:
+        """Compare by ``eq ne lt le gt ge``; a NaN is only unequal."""
+        if x.kind[0] == "f":
+            word = f"fcmp {'une' if relation == 'ne' else f'o{relation}'}"
+        elif relation in ("eq", "ne"):
+            word = f"icmp {relation}"
+        else:
+            word = f"icmp {'s' if x.kind[0] == 'i' else 'u'}{relation}"
+        return self.emit(f"{word} {self.type(x.kind)} {x.text}, {y.text}", "b1")
+
+    def is_nan(self, x: Value) -> Value:
+        """Return which entries are NaN."""
+        return self.emit(f"fcmp uno {self.type(x.kind)} {x.text}, {x.text}", "b1")
+
+    def select(self, condition: Value, x: Entry, y: Entry) -> Entry:
+        """Return ``x`` where the condition holds, ``y`` where it does not."""
+        if isinstance(x, Complex):
+            assert isinstance(y, Complex)
+            return Complex(
+                self.choose(condition, x.real, y.real),
+                self.choose(condition, x.imag, y.imag),
+                x.kind,
+            )
+        assert isinstance(y, Value)
+        return self.choose(condition, x, y)
+
+    def choose(self, condition: Value, x: Value, y: Value) -> Value:
+        """Return `select` of two real values."""
+        mask = f"{self.type('b1')} {condition.text}"
+        return self.emit(
+            f"select {mask}, {self.type(x.kind)} {x.text}, {self.type(y.kind)}"
+            f" {y.text}",
+            x.kind,
+        )
+
+    def convert(self, x: Entry, kind: str) -> Entry:
+        """Return a value in another kind, rounded as NumPy's ``astype`` does."""
+        if x.kind == kind:
+            return x
+        if kind in PARTS:
+            part = PARTS[kind]
+            if isinstance(x, Complex):
+                parts = [self.convert_part(p, part) for p in (x.real, x.imag)]
+            else:
+                zero = self.literal(0, part)
+                assert isinstance(zero, Value)
+                parts = [self.convert_part(x, part), zero]
+            return Complex(parts[0], parts[1], kind)
+        if isinstance(x, Complex):
+            if kind == "b1":
+                return self.operate(
+                    "or", self.convert_part(x.real, kind),
+                    self.convert_part(x.imag, kind),
+                )  # fmt: skip
+            x = x.real
+        return self.convert_part(x, kind)
+
+    def convert_part(self, x: Value, kind: str) -> Value:
+        """Convert a value that is not complex to a kind that is not."""
+        if x.kind == kind:
+            return x
+        if x.number is not None:
+            literal = self.literal(_cast_number(x.number, kind), kind)
+            assert isinstance(literal, Value)
+            return literal
+        have, want = x.kind, kind
+        if want == "b1":
+            zero = self.literal(0, have)
+            assert isinstance(zero, Value)
+            return self.compare("ne", x, zero)
+        if have[0] == "f" and want[0] == "f":
+            word = "fpext" if want == "f8" else "fptrunc"
+        elif want[0] == "f":
+            word = "sitofp" if have[0] == "i" else "uitofp"
+        elif have[0] == "f":
+            # By the widest integer, whose lower bits NumPy keeps.
+            if want not in ("i8", "u8"):
+                return self.convert_part(self.convert_part(x, "i8"), want)
+            word = "fptosi" if want == "i8" else "fptoui"
+        else:
+            sizes = [0 if k == "b1" else int(k[1:]) for k in (have, want)]
+            if sizes[0] == sizes[1]:
+                return Value(x.text, want)
+            word = "sext" if have[0] == "i" else "zext"
+            word = "trunc" if sizes[1] < sizes[0] else word
+        return self.emit(
+            f"{word} {self.type(have)} {x.text} to {self.type(want)}", want
+        )
+
+    # Functions
+
+    def call_math(self, name: str, *values: Value) -> Value:
+        """Call a function of C's math library, of vectors where there is one.
+
+        Raises
+        ------
+        CompilerError
+            If no library here has it.
+        """
+        kind = values[0].kind
+        scalar = TYPES[kind]
+        if self.lanes > 1:
+            found = self.machine.find_vector_function(name, scalar, self.lanes)
+            if found is not None:
+                self.symbols.add(found)
+                return self.call(found, kind, *values)
+        symbol = name + ("f" if kind == "f4" else "")
+        if find_address(symbol) is None:
+            raise CompilerError(f"no library here has {symbol}.")
+        self.symbols.add(symbol)
+        if self.lanes == 1:
+            return self.call(symbol, kind, *values)
+        arguments = ", ".join([scalar] * (1 + (name in TWO_OPERANDS)))
+        self.declared.add(f"declare {scalar} @{symbol}({arguments})")
+        made = Value("poison", kind)
+        for lane in range(self.lanes):
+            parts = [
+                self.emit(
+                    f"extractelement {self.type(kind)} {x.text}, i64 {lane}", kind
+                )
+                for x in values
+            ]
+            given = ", ".join(f"{scalar} {x.text}" for x in parts)
+            one = self.emit(f"call {scalar} @{symbol}({given})", kind)
+            made = self.emit(
+                f"insertelement {self.type(kind)} {made.text}, {scalar} {one.text},"
+                f" i64 {lane}",
+                kind,
+            )
+        return made
+
+    # Memory
+
+    def load(self, pointer: str, kind: str, step: int, mask: Value | None) -> Entry:
+        """Load one entry per lane, ``step`` bytes from each other.
+
+        Lanes that the mask leaves out hold 1, at which every function is defined.
+        """
+        if kind in PARTS:
+            part, size = PARTS[kind], int(PARTS[kind][1:])
+            other = self.emit(f"getelementptr i8, ptr {pointer}, i64 {size}", "i8").text
+            parts = [self.load_part(p, part, step, mask) for p in (pointer, other)]
+            return Complex(parts[0], parts[1], kind)
+        return self.load_part(pointer, kind, step, mask)
+
+    def load_part(
+        self, pointer: str, kind: str, step: int, mask: Value | None
+    ) -> Value:
+        """Load entries that are not complex."""
+        size = _size_of(kind)
+        stored = "u1" if kind == "b1" else kind
+        type_, scalar = self.type(stored), TYPES[stored]
+        if step == 0 or self.lanes == 1:
+            one = self.emit(f"load {scalar}, ptr {pointer}, align 1", stored)
+            made = self.spread(one)
+        elif step == size and mask is None:
+            made = self.emit(f"load {type_}, ptr {pointer}, align 1", stored)
+        else:
+            fill = self.literal(1, stored)
+            assert isinstance(fill, Value)
+            suffix = f"v{self.lanes}{_suffix(stored)}"
+            mask_text = self._mask_text(mask)
+            if step == size:
+                name = f"llvm.masked.load.{suffix}.p0"
+                where, given = "ptr", f"ptr align 1 {pointer}"
+            else:
+                name = f"llvm.masked.gather.{suffix}.v{self.lanes}p0"
+                where = f"<{self.lanes} x ptr>"
+                given = (
+                    f"<{self.lanes} x ptr> align 1 {self._lane_pointers(pointer, step)}"
+                )
+            self.declared.add(
+                f"declare {type_} @{name}({where}, {self.type('b1')}, {type_})"
+            )
+            made = self.emit(
+                f"call {type_} @{name}({given}, {mask_text}, {type_} {fill.text})",
+                stored,
+            )
+        if kind == "b1":
+            zero = self.literal(0, "u1")
+            assert isinstance(zero, Value)
+            return self.compare("ne", made, zero)
+        return made
+
+    def store(self, pointer: str, x: Entry, step: int, mask: Value | None) -> None:
+        """Store one entry per lane, ``step`` bytes from each other."""
+        if isinstance(x, Complex):
+            size = int(x.real.kind[1:])
+            other = self.emit(f"getelementptr i8, ptr {pointer}, i64 {size}", "i8").text
+            self.store(pointer, x.real, step, mask)
+            self.store(other, x.imag, step, mask)
+            return
+        if x.kind == "b1":
+            x = self.emit(f"zext {self.type('b1')} {x.text} to {self.type('u1')}", "u1")
+        type_ = self.type(x.kind)
+        if self.lanes == 1 or (step == _size_of(x.kind) and mask is None):
+            self.line(f"store {type_} {x.text}, ptr {pointer}, align 1")
+            return
+        suffix = f"v{self.lanes}{_suffix(x.kind)}"
+        if step == _size_of(x.kind):
+            name = f"llvm.masked.store.{suffix}.p0"
+            where, given = "ptr", f"ptr align 1 {pointer}"
+        else:
+            name = f"llvm.masked.scatter.{suffix}.v{self.lanes}p0"
+            where = f"<{self.lanes} x ptr>"
+            given = f"<{self.lanes} x ptr> align 1 {self._lane_pointers(pointer, step)}"
+        self.declared.add(f"declare void @{name}({type_}, {where}, {self.type('b1')})")
+        self.line(
+            f"call void @{name}({type_} {x.text}, {given}, {self._mask_text(mask)})"
+        )
+
+    def spread(self, x: Value) -> Value:
+        """Return a scalar in every lane."""
+        if self.lanes == 1:
+            return x
+        first = self.emit(
+            f"insertelement {self.type(x.kind)} poison, {TYPES[x.kind]} {x.text},"
+            " i64 0",
+            x.kind,
+        )
+        zeros = f"<{self.lanes} x i32> zeroinitializer"
+        type_ = self.type(x.kind)
+        return self.emit(
+            f"shufflevector {type_} {first.text}, {type_} poison, {zeros}", x.kind
+        )
+
+    def _mask_text(self, mask: Value | None) -> str:
+        return f"{self.type('b1')} {'splat (i1 true)' if mask is None else mask.text}"
+
+    def _lane_pointers(self, pointer: str, step: int) -> str:
+        places = ", ".join(f"i64 {step * i}" for i in range(self.lanes))
+        return self.emit(
+            f"getelementptr i8, ptr {pointer}, <{self.lanes} x i64> <{places}>", "i8"
+        ).text
+
+    def make_mask(self, count: int) -> Value:
+        """Return a mask that holds in the first lanes."""
+        if self.lanes == 1:
+            return Value("true", "b1")
+        bits = ", ".join(
+            f"i1 {'true' if i < count else 'false'}" for i in range(self.lanes)
+        )
+        return Value(f"<{bits}>", "b1")
+
+    def rotate(self, x: Value, by: int) -> Value:
+        """Return the lanes from ``by`` on in front."""
+        places = [(i + by) % self.lanes for i in range(self.lanes)]
+        type_ = self.type(x.kind)
+        shown = ", ".join(f"i32 {i}" for i in places)
+        return self.emit(
+            f"shufflevector {type_} {x.text}, {type_} poison,"
+            f" <{self.lanes} x i32> <{shown}>",
+            x.kind,
+        )
+
+    def first(self, x: Value) -> Value:
+        """Return the first lane, as a scalar."""
+        if self.lanes == 1:
+            return x
+        return self.emit(f"extractelement {self.type(x.kind)} {x.text}, i64 0", x.kind)
+
+
+def _size_of(kind: str) -> int:
+    return int(kind[1:])
+
+
+def _suffix(kind: str) -> str:
+    return f"{'f' if kind[0] == 'f' else 'i'}{8 * int(kind[1:])}"
+
+
+def _cast_number(number: Any, kind: str) -> Any:
+    """Return a literal's number as another kind has it."""
+    if kind == "b1":
+        return bool(number)
+    if kind[0] == "f":
+        return float(number)
+    with np.errstate(all="ignore"):
+        return int(np.asarray(number).astype(np.dtype(kind)))
+
+
+def join_declarations(builders: Sequence[Builder]) -> str:
+    """Return what functions declare, each once."""
+    return "\n".join(sorted(set().union(*(b.declared for b in builders))))

@@ -1,0 +1,450 @@
+"""What one entry of an elementwise op is, in registers.
+
+NumPy's own functions stand here as primitives. Other ops say in their row what an entry
+is (`Op.scalar`, an expression of ``x`` or ``x0``, ``x1``, and primitives). What has
+neither is computed by NumPy.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from workbench.backends.compiled.builder import (
+    PARTS,
+    Builder,
+    Complex,
+    Entry,
+    Value,
+    kind_of,
+)
+from workbench.core.op import Op
+from workbench.core.tensor import Tensor
+from workbench.core.types import Spec
+from workbench.errors import CompilerError
+
+Primitive = Callable[..., Any]
+RealPrimitive = Callable[..., Value]
+
+# Primitives of real values, all operands of one kind.
+
+
+def _literal(b: Builder, number: float, like: Value) -> Value:
+    made = b.literal(number, like.kind)
+    assert isinstance(made, Value)
+    return made
+
+
+def _negative(b: Builder, x: Value) -> Value:
+    if x.kind[0] == "f":
+        return b.emit(f"fneg {b.type(x.kind)} {x.text}", x.kind)
+    return b.operate("sub", _literal(b, 0, x), x)
+
+
+def _arithmetic(word: str) -> RealPrimitive:
+    def compute(b: Builder, x: Value, y: Value) -> Value:
+        return b.operate(f"f{word}" if x.kind[0] == "f" else word, x, y)
+
+    return compute
+
+
+add, subtract, multiply = map(_arithmetic, ("add", "sub", "mul"))
+
+
+def _divide(b: Builder, x: Value, y: Value) -> Value:
+    return b.operate("fdiv", x, y)
+
+
+def _absolute(b: Builder, x: Value) -> Value:
+    if x.kind[0] == "f":
+        return b.intrinsic("llvm.fabs", x)
+    if x.kind[0] == "u":
+        return x
+    return b.choose(b.compare("lt", x, _literal(b, 0, x)), _negative(b, x), x)
+
+
+def _choose_larger(relation: str, step_over: bool = False) -> RealPrimitive:
+    """Return maximum or minimum; a NaN wins, or loses."""
+
+    def compute(b: Builder, x: Value, y: Value) -> Value:
+        takes = b.compare(relation, x, y)
+        if x.kind[0] == "f":
+            takes = b.operate("or", takes, b.is_nan(y if step_over else x))
+        return b.choose(takes, x, y)
+
+    return compute
+
+
+maximum, minimum = _choose_larger("ge"), _choose_larger("le")
+
+
+def _sign(b: Builder, x: Value) -> Value:
+    zero = _literal(b, 0, x)
+    made = b.choose(b.compare("eq", x, zero), zero, x)
+    if x.kind[0] != "u":
+        below = b.compare("lt", x, zero)
+        made = b.choose(below, _literal(b, -1, x), made)
+    return b.choose(b.compare("gt", x, zero), _literal(b, 1, x), made)
+
+
+def _heaviside(b: Builder, x: Value, y: Value) -> Value:
+    zero = _literal(b, 0, x)
+    made = b.choose(b.compare("lt", x, zero), zero, x)  # a NaN stays
+    made = b.choose(b.compare("gt", x, zero), _literal(b, 1, x), made)
+    return b.choose(b.compare("eq", x, zero), y, made)
+
+
+def _remainder(b: Builder, x: Value, y: Value) -> Value:
+    return _divide_with_remainder(b, x, y)[1]
+
+
+def _floor_divide(b: Builder, x: Value, y: Value) -> Value:
+    return _divide_with_remainder(b, x, y)[0]
+
+
+def _divide_with_remainder(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
+    """Return quotient and remainder of floats, rounded and signed as NumPy has them."""
+    if x.kind[0] != "f":  # by zero, a processor stops
+        raise CompilerError("integers are divided by NumPy.")
+    zero, one, half = (_literal(b, n, x) for n in (0, 1, 0.5))
+    rest = b.operate("frem", x, y)
+    quotient = _divide(b, subtract(b, x, rest), y)
+    whole = b.compare("eq", rest, zero)
+    # The remainder has the sign of the divisor.
+    apart = b.operate("xor", b.compare("lt", y, zero), b.compare("lt", rest, zero))
+    moved = b.choose(apart, add(b, rest, y), rest)
+    moved = b.choose(whole, b.intrinsic("llvm.copysign", zero, y), moved)
+    less = b.choose(apart, subtract(b, quotient, one), quotient)
+    quotient = b.choose(whole, quotient, less)
+    floor = b.intrinsic("llvm.floor", quotient)
+    up = b.compare("gt", subtract(b, quotient, floor), half)
+    floor = b.choose(up, add(b, floor, one), floor)
+    signed = b.intrinsic("llvm.copysign", zero, _divide(b, x, y))
+    floor = b.choose(b.compare("eq", quotient, zero), signed, floor)
+    by_zero = b.compare("eq", y, zero)
+    return b.choose(by_zero, _divide(b, x, y), floor), b.choose(by_zero, rest, moved)
+
+
+#: An exponent up to which a power is written as products.
+MOST_PRODUCTS = 16
+
+
+def _power(b: Builder, x: Value, y: Value) -> Value:
+    if x.kind[0] != "f":
+        raise CompilerError("powers of integers are computed by NumPy.")
+    p = y.number
+    if p is not None and p == int(p) and 0 <= p <= MOST_PRODUCTS:
+        return _raise_to_integer(b, x, int(p))
+    if p == 0.5:
+        return b.intrinsic("llvm.sqrt", x)
+    if p == -1:
+        return _divide(b, _literal(b, 1, x), x)
+    return b.call_math("pow", x, y)
+
+
+def _raise_to_integer(b: Builder, x: Value, p: int) -> Value:
+    """Return a power by squaring: what comes between is no larger than the result."""
+    made: Value | None = None
+    square = x
+    while p:
+        if p & 1:
+            made = square if made is None else multiply(b, made, square)
+        p >>= 1
+        if p:
+            square = multiply(b, square, square)
+    return _literal(b, 1, x) if made is None else made
+
+
+def _math(name: str) -> RealPrimitive:
+    def compute(b: Builder, *xs: Value) -> Value:
+        if xs[0].kind[0] != "f":
+            raise CompilerError(f"{name} takes floats.")
+        return b.call_math(name, *xs)
+
+    return compute
+
+
+def _intrinsic(name: str) -> RealPrimitive:
+    """Return one of LLVM's functions of floats; whole numbers stay as they are."""
+
+    def compute(b: Builder, *xs: Value) -> Value:
+        return xs[0] if xs[0].kind[0] != "f" else b.intrinsic(f"llvm.{name}", *xs)
+
+    return compute
+
+
+def _scale(number: float) -> RealPrimitive:
+    def compute(b: Builder, x: Value) -> Value:
+        return multiply(b, x, _literal(b, number, x))
+
+    return compute
+
+
+def _is_infinite(b: Builder, x: Value) -> Value:
+    return b.compare("eq", _absolute(b, x), _literal(b, np.inf, x))
+
+
+def _is_finite(b: Builder, x: Value) -> Value:
+    return b.compare("lt", _absolute(b, x), _literal(b, np.inf, x))
+
+
+def _has_sign(b: Builder, x: Value) -> Value:
+    if x.kind[0] != "f":
+        return b.compare("lt", x, _literal(b, 0, x))
+    whole = "i" + x.kind[1]
+    bits = b.emit(f"bitcast {b.type(x.kind)} {x.text} to {b.type(whole)}", whole)
+    return b.compare("lt", bits, _literal(b, 0, bits))
+
+
+def _compare(relation: str) -> RealPrimitive:
+    def compute(b: Builder, x: Value, y: Value) -> Value:
+        if x.kind == "b1":
+            x, y = b.convert_part(x, "u1"), b.convert_part(y, "u1")
+        return b.compare(relation, x, y)
+
+    return compute
+
+
+def _bits(word: str) -> RealPrimitive:
+    return lambda b, x, y: b.operate(word, x, y)
+
+
+def _invert(b: Builder, x: Value) -> Value:
+    return b.operate("xor", x, _literal(b, True if x.kind == "b1" else -1, x))
+
+
+_EQUAL = _compare("eq")
+PRIMITIVES: dict[str, Primitive] = {
+    "add": add, "subtract": subtract, "multiply": multiply, "divide": _divide,
+    "negative": _negative, "absolute": _absolute, "fabs": _absolute, "abs": _absolute,
+    "maximum": maximum, "minimum": minimum, "fmax": _choose_larger("ge", True),
+    "fmin": _choose_larger("le", True), "sign": _sign, "heaviside": _heaviside,
+    "remainder": _remainder, "floor_divide": _floor_divide, "power": _power,
+    "float_power": _power, "fmod": lambda b, x, y: b.operate("frem", x, y),
+    "square": lambda b, x: multiply(b, x, x),
+    "reciprocal": lambda b, x: _divide(b, _literal(b, 1, x), x),
+    "where": lambda b, c, x, y: b.select(c, x, y),
+    "clip": lambda b, x, low, high: minimum(b, maximum(b, x, low), high),
+    "copysign": _intrinsic("copysign"), "sqrt": _intrinsic("sqrt"),
+    "floor": _intrinsic("floor"), "ceil": _intrinsic("ceil"),
+    "trunc": _intrinsic("trunc"), "rint": _intrinsic("rint"),
+    "arcsin": _math("asin"), "arccos": _math("acos"), "arctan": _math("atan"),
+    "arctan2": _math("atan2"), "arcsinh": _math("asinh"), "arccosh": _math("acosh"),
+    "arctanh": _math("atanh"), "deg2rad": _scale(np.pi / 180),
+    "radians": _scale(np.pi / 180), "rad2deg": _scale(180 / np.pi),
+    "degrees": _scale(180 / np.pi), "isnan": Builder.is_nan, "isinf": _is_infinite,
+    "isfinite": _is_finite, "signbit": _has_sign, "invert": _invert,
+    "logical_not": _invert, "bitwise_and": _bits("and"), "bitwise_or": _bits("or"),
+    "bitwise_xor": _bits("xor"), "logical_and": _bits("and"),
+    "logical_or": _bits("or"), "logical_xor": _bits("xor"),
+    "less": _compare("lt"), "less_equal": _compare("le"), "greater": _compare("gt"),
+    "greater_equal": _compare("ge"), "equal": _EQUAL, "not_equal": _compare("ne"),
+}  # fmt: skip
+for _name in "exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh".split():
+    PRIMITIVES[_name] = _math(_name)
+for _name in ("cbrt", "hypot", "erf", "erfc"):
+    PRIMITIVES[_name] = _math(_name)
+
+#: Ops that hand their operand on.
+PASSING = (
+    "identity mask positive stop_gradient strong zero_grad copy astype specify_shape"
+).split()
+
+#: Of booleans, arithmetic is logic.
+LOGIC = {
+    "add": "or", "multiply": "and", "maximum": "or", "minimum": "and",
+    "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor",
+    "logical_and": "and", "logical_or": "or", "logical_xor": "xor",
+    "fmax": "or", "fmin": "and",
+}  # fmt: skip
+COMPARISONS = frozenset("less less_equal greater greater_equal equal not_equal".split())
+LOGICAL = frozenset(("logical_and", "logical_or", "logical_xor", "logical_not"))
+PREDICATES = frozenset(("isnan", "isinf", "isfinite", "signbit"))
+
+
+# Complex values: what NumPy computes by their parts.
+
+
+def _multiply_complex(b: Builder, x: Complex, y: Complex) -> Complex:
+    real = subtract(b, multiply(b, x.real, y.real), multiply(b, x.imag, y.imag))
+    imag = add(b, multiply(b, x.real, y.imag), multiply(b, x.imag, y.real))
+    return Complex(real, imag, x.kind)
+
+
+def _divide_complex(b: Builder, x: Complex, y: Complex) -> Complex:
+    """Divide by the larger part of the divisor first (Smith's method)."""
+    wide = b.compare("ge", _absolute(b, y.real), _absolute(b, y.imag))
+    large = b.choose(wide, y.real, y.imag)
+    small = b.choose(wide, y.imag, y.real)
+    both_zero = b.compare("eq", _absolute(b, large), _literal(b, 0, large))
+    ratio = _divide(b, small, large)
+    scale = _divide(b, _literal(b, 1, large), add(b, large, multiply(b, small, ratio)))
+    first = b.choose(wide, x.real, x.imag)
+    second = b.choose(wide, x.imag, x.real)
+    real = multiply(b, add(b, first, multiply(b, second, ratio)), scale)
+    turned = subtract(b, second, multiply(b, first, ratio))
+    other = subtract(b, multiply(b, first, ratio), second)
+    imag = multiply(b, b.choose(wide, turned, other), scale)
+    at_zero = [_divide(b, part, _absolute(b, y.real)) for part in (x.real, x.imag)]
+    return Complex(
+        b.choose(both_zero, at_zero[0], real),
+        b.choose(both_zero, at_zero[1], imag),
+        x.kind,
+    )
+
+
+def _by_parts(compute: Primitive) -> Primitive:
+    def of_both(b: Builder, *xs: Complex) -> Complex:
+        real = compute(b, *(x.real for x in xs))
+        return Complex(real, compute(b, *(x.imag for x in xs)), xs[0].kind)
+
+    return of_both
+
+
+def _equal_complex(b: Builder, x: Complex, y: Complex) -> Value:
+    return b.operate(
+        "and", b.compare("eq", x.real, y.real), b.compare("eq", x.imag, y.imag)
+    )
+
+
+COMPLEX: dict[str, Primitive] = {
+    "add": _by_parts(add), "subtract": _by_parts(subtract),
+    "negative": _by_parts(_negative), "multiply": _multiply_complex,
+    "divide": _divide_complex,
+    "square": lambda b, x: _multiply_complex(b, x, x),
+    "conjugate": lambda b, x: Complex(x.real, _negative(b, x.imag), x.kind),
+    "where": lambda b, c, x, y: b.select(c, x, y),
+    "equal": _equal_complex,
+    "not_equal": lambda b, x, y: _invert(b, _equal_complex(b, x, y)),
+}  # fmt: skip
+
+
+# An op, from the kinds of its operands
+
+
+def compute_entry(
+    b: Builder, node: Tensor, operands: Sequence[Entry], specs: Sequence[Spec]
+) -> Entry:
+    """Return an entry of a node, from those of its operands.
+
+    Raises
+    ------
+    CompilerError
+        If no kernel computes such an op of such kinds.
+    """
+    op, name = node.op, node.op.name
+    result: Any = node.spec
+    kind = kind_of(result.dtype)
+    if name in PASSING:
+        return b.convert(operands[0], kind)
+    if node.params:
+        raise CompilerError(f"{name} with settings is computed by NumPy.")
+    if name in ("real", "imag"):
+        return _take_part(b, name, operands[0])
+    if name == "conjugate" and kind not in PARTS:
+        return b.convert(operands[0], kind)
+    if name == "where":
+        condition, *chosen = operands
+        values = [b.convert(condition, "b1"), *(b.convert(x, kind) for x in chosen)]
+    else:
+        loop = _find_loop_kind(name, kind, specs)
+        values = [b.convert(x, loop) for x in operands]
+    if isinstance(values[-1], Complex):
+        if name == "absolute":
+            parts = values[0]
+            assert isinstance(parts, Complex)
+            return b.call_math("hypot", parts.real, parts.imag)
+        primitive = COMPLEX.get(name)
+    elif isinstance(values[-1], Value) and values[-1].kind == "b1" and name != "where":
+        primitive = _find_logic(name)
+    else:
+        primitive = PRIMITIVES.get(name) or read_scalar(op)
+    if primitive is None:
+        raise CompilerError(f"no kernel computes {name} of {specs}.")
+    made: Entry = primitive(b, *values)
+    return b.convert(made, kind)
+
+
+def _find_logic(name: str) -> Primitive | None:
+    if name in LOGIC:
+        return _bits(LOGIC[name])
+    if name in COMPARISONS or name in ("logical_not", "invert"):
+        return PRIMITIVES[name]
+    return None
+
+
+def _find_loop_kind(name: str, kind: str, specs: Sequence[Spec]) -> str:
+    """Return the kind that NumPy computes in."""
+    if name in LOGICAL:
+        return "b1"
+    if name in PREDICATES:
+        if specs[0].dtype.kind != "f":
+            raise CompilerError(f"{name} of {specs[0].dtype} is computed by NumPy.")
+        return kind_of(specs[0].dtype)
+    if name == "absolute" and specs[0].dtype.kind == "c":
+        return kind_of(specs[0].dtype)
+    if name in COMPARISONS:
+        dtype = np.result_type(*(s.example() if s.weak else s.dtype for s in specs))
+        if dtype.kind in "fc" and all(s.dtype.kind in "iu" for s in specs):
+            raise CompilerError("NumPy compares such integers exactly.")
+        return kind_of(dtype)
+    return kind
+
+
+def _take_part(b: Builder, name: str, x: Entry) -> Entry:
+    if isinstance(x, Complex):
+        return x.real if name == "real" else x.imag
+    return x if name == "real" else b.literal(0, x.kind)
+
+
+# Expressions in the rows of ops
+
+
+@cache
+def read_scalar(op: Op) -> Primitive | None:
+    """Return what an op says of an entry as a primitive; None: it says nothing."""
+    if not op.scalar:
+        return None
+    body = ast.parse(op.scalar, mode="eval").body
+    return lambda b, *xs: _evaluate(b, body, xs)
+
+
+_OPERATORS: dict[type[ast.AST], str] = {
+    ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply", ast.Div: "divide",
+    ast.Pow: "power", ast.USub: "negative", ast.Lt: "less", ast.LtE: "less_equal",
+    ast.Gt: "greater", ast.GtE: "greater_equal", ast.Eq: "equal",
+    ast.NotEq: "not_equal", ast.BitAnd: "bitwise_and", ast.BitOr: "bitwise_or",
+    ast.Invert: "invert",
+}  # fmt: skip
+_NUMBERS = {"inf": np.inf, "nan": np.nan, "pi": np.pi}
+
+
+def _evaluate(b: Builder, body: ast.expr, xs: Sequence[Value]) -> Value:
+    """Return the value of an expression; its numbers are of the operands' kind."""
+
+    def visit(part: ast.expr) -> Value:
+        if isinstance(part, ast.Constant):
+            return _literal(b, part.value, xs[0])  # type: ignore[arg-type]
+        if isinstance(part, ast.Name):
+            if part.id in _NUMBERS:
+                return _literal(b, _NUMBERS[part.id], xs[0])
+            return xs[int(part.id[1:] or 0)]
+        if isinstance(part, ast.UnaryOp):
+            return call(_OPERATORS[type(part.op)], part.operand)
+        if isinstance(part, ast.BinOp):
+            return call(_OPERATORS[type(part.op)], part.left, part.right)
+        if isinstance(part, ast.Compare):
+            return call(_OPERATORS[type(part.ops[0])], part.left, part.comparators[0])
+        assert isinstance(part, ast.Call)
+        assert isinstance(part.func, ast.Name)
+        return call(part.func.id, *part.args)
+
+    def call(name: str, *parts: ast.expr) -> Value:
+        made: Value = PRIMITIVES[name](b, *map(visit, parts))
+        return made
+
+    return visit(body)

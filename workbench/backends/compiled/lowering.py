@@ -1,0 +1,626 @@
+"""A graph of fixed shapes becomes steps: kernels, products, moves, calls of NumPy.
+
+Nodes are cut into levels, so that no two kernels wait for each other: a node stands on
+the level of an operand that its own kernel computes, and on the next one where it must
+wait for an operand. Nodes of one level and one domain are one kernel.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from workbench.backends.compiled.builder import PARTS, TYPES, Builder, kind_of
+from workbench.backends.compiled.entries import compute_entry
+from workbench.backends.compiled.kernel import (
+    COMBINATIONS,
+    Kernel,
+    Reduction,
+    View,
+    read_number,
+)
+from workbench.backends.compiled.machine import Machine, find_address
+from workbench.backends.compiled.products import ProductStep, is_product
+from workbench.core.graph import Graph
+from workbench.core.schedule import Schedule
+from workbench.core.tensor import Tensor
+from workbench.core.types import Spec, is_weak
+from workbench.errors import CompilerError
+from workbench.ops.indexing import as_index
+
+#: A kernel computes at most so many nodes: code generation takes more than linear time.
+MOST_NODES = 256
+
+
+class Buffer:
+    """A piece of memory that holds the entries of one value, one after the other.
+
+    Attributes
+    ----------
+    kind
+        ``input``, ``constant``, ``inner``, ``output`` (made new in each call), ``host``
+        (what a call of NumPy gives) or ``partial`` (of a reduction in pieces).
+    place
+        Which input, constant or output it is.
+    first, last
+        The steps that write it first and read it last.
+    """
+
+    def __init__(
+        self, kind: str, spec: Spec, place: int = -1, value: Any = None
+    ) -> None:
+        self.kind = kind
+        self.spec = spec
+        self.place = place
+        self.value = value
+        self.first = -1
+        self.last = -1
+        self.offset = -1
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+        return int(math.prod(self.spec.shape)) * self.spec.dtype.itemsize
+
+
+class KernelStep(NamedTuple):
+    """A kernel that runs."""
+
+    kernel: Kernel
+
+
+class MoveStep(NamedTuple):
+    """Kernels that put parts together, after zeros where ``zeros`` is a buffer."""
+
+    node: Tensor
+    zeros: int
+    parts: tuple[Kernel, ...]
+
+
+class HostStep(NamedTuple):
+    """A call of NumPy: the node, its operands, the buffers of its results."""
+
+    node: Tensor
+    #: A view, or a constant as it is.
+    operands: tuple[Any, ...]
+    results: tuple[int, ...]
+
+
+Step = KernelStep | ProductStep | MoveStep | HostStep
+
+
+class Layout(NamedTuple):
+    """Where a node's entries lie: in the memory of which node, and an example array."""
+
+    root: int
+    offset: int
+    array: np.ndarray[Any, Any]
+
+
+class Plan:
+    """The steps of a graph, and the memory that they use.
+
+    Attributes
+    ----------
+    buffers
+        All memory; a view names one by its place here.
+    steps
+        What runs, in order.
+    outputs
+        For each output of the graph a view, or a constant as it is.
+    """
+
+    def __init__(self, graph: Graph, machine: Machine) -> None:
+        self.graph = graph
+        self.machine = machine
+        self.buffers: list[Buffer] = []
+        self.steps: list[Step] = []
+        schedule = Schedule(graph.leaves, graph.outputs, whole=True)
+        self.nodes = [step.node for step in schedule.steps]
+        self._scratch = Builder(machine, 1)
+        self._known: dict[Any, bool] = {}
+        #: What computes each node: entry, reduction, view, part, move, product, host.
+        self._roles: dict[int, str] = {}
+        self._layouts: dict[int, Layout] = {}
+        #: The buffer of each node that has memory of its own.
+        self._places: dict[int, int] = {}
+        #: For a result among several of a call, which one.
+        self._levels: dict[int, int] = {}
+        #: The kernel of each node that is computed in one.
+        self._groups: dict[int, int] = {}
+        self._constants: dict[int, int] = {}
+        self._held: list[Any] = []
+        for i, x in enumerate(graph.leaves):
+            self._places[x.serial] = self._add(Buffer("input", _spec(x), i))
+        for node in self.nodes:
+            self._roles[node.serial] = self._find_role(node)
+        self._find_levels()
+        self._write_steps()
+        self.outputs = [self._read(y) for y in graph.outputs]
+        self._find_lifetimes()
+
+    # What computes a node
+
+    def _find_role(self, node: Tensor) -> str:
+        op = node.op
+        spec: Any = node.spec
+        if isinstance(spec, tuple):
+            return "host"
+        if op.name == "item":
+            return "part"
+        if not is_plain(spec) or not math.prod(spec.shape):
+            return "host"
+        if op.view is not None and not op.elementwise and op.view(node.params):
+            return "view" if self._has_layout(node) else "host"
+        if op.elementwise:
+            return "entry" if self._has_entry(node) else "host"
+        if op.name in COMBINATIONS:
+            return "reduction" if self._is_reducible(node) else "host"
+        if op.name == "matmul" and self._is_product(node):
+            return "product"
+        if op.name in ("concatenate", "stack", "scatter") and self._is_movable(node):
+            return "move"
+        return "host"
+
+    def _has_entry(self, node: Tensor) -> bool:
+        """Return whether a kernel computes an entry of a node, by trying."""
+        spec: Any = node.spec
+        specs, key = [], [node.op.name, spec.dtype, tuple(node.params.items())]
+        numbers = []
+        for x in node.inputs:
+            one = _spec(x)
+            if not isinstance(one, Spec) or not is_plain(one):
+                return False
+            if math.prod(one.shape) == 0:
+                return False
+            number = read_number(x)[0] if _is_number(x) else None
+            specs.append(one)
+            numbers.append(number)
+            key.append((one.dtype, one.weak, number))
+        try:
+            known = self._known.get(tuple(key))
+        except TypeError:  # a setting that has no hash
+            return False
+        if known is not None:
+            return known
+        b = self._scratch
+        b.lines.clear()
+        try:
+            operands = [
+                b.load("%p", kind_of(s.dtype), 0, None)
+                if number is None else b.literal(number, kind_of(s.dtype))
+                for s, number in zip(specs, numbers, strict=True)
+            ]  # fmt: skip
+            compute_entry(b, node, operands, specs)
+            found = True
+        except (CompilerError, TypeError, ValueError, OverflowError, KeyError):
+            found = False
+        self._known[tuple(key)] = found
+        return found
+
+    def _is_reducible(self, node: Tensor) -> bool:
+        spec: Any = node.spec
+        source = _spec(node.inputs[0])
+        if not isinstance(node.inputs[0], Tensor) or _is_number(node.inputs[0]):
+            return False
+        kinds = "fcbiu" if node.op.name in ("sum", "any", "all") else "fiu"
+        return (
+            set(node.params) <= {"axis", "keepdims"}
+            and is_plain(source)
+            and math.prod(source.shape) > 0
+            and source.dtype.kind in kinds
+            and (node.op.name in ("sum", "prod") or spec.dtype in (source.dtype, bool))
+            and not (node.op.name in ("any", "all") and source.dtype.kind != "b")
+        )
+
+    def _is_product(self, node: Tensor) -> bool:
+        spec: Any = node.spec
+        specs = [_spec(x) for x in node.inputs]
+        return (
+            spec.dtype.kind in "fc"
+            and all(isinstance(x, Tensor) or hasattr(x, "dtype") for x in node.inputs)
+            and all(s.dtype == spec.dtype and len(s.shape) in (1, 2) for s in specs)
+            and all(math.prod(s.shape) for s in specs)
+            and max(len(s.shape) for s in specs) == 2
+            and is_product(*map(self._example_view, node.inputs))
+            and find_address("blas_dgemm") is not None
+        )
+
+    def _example_view(self, x: Any) -> View:
+        """Return how an operand's entries will lie, wherever that is."""
+        spec = _spec(x)
+        layout = self._layouts.get(x.serial) if isinstance(x, Tensor) else None
+        strides = _strides(spec) if layout is None else layout.array.strides
+        value = _value(x) if not isinstance(x, Tensor) or x._value is not None else None
+        if isinstance(value, np.ndarray) and not any(value.strides):
+            strides = (0,) * value.ndim  # one number, repeated
+        return View(-1, 0, spec.shape, strides, kind_of(spec.dtype))
+
+    def _is_movable(self, node: Tensor) -> bool:
+        spec: Any = node.spec
+        if node.op.name == "scatter":
+            return len(node.inputs) == 1 and _spec(node.inputs[0]).dtype == spec.dtype
+        return all(is_plain(_spec(x)) for x in node.inputs)
+
+    def _has_layout(self, node: Tensor) -> bool:
+        """Find where a view lies in the memory of what it is a view of."""
+        x = node.inputs[0]
+        known = isinstance(x, Tensor) and (
+            x.serial in self._roles or x.serial in self._places
+        )
+        if not known or not is_plain(_spec(x)):
+            return False
+        whole = self._find_layout(x)
+        if whole is None:
+            return False
+        made = node.op.compute(
+            whole.array, *map(_value, node.inputs[1:]), **node.params
+        )
+        spec: Any = node.spec
+        if not isinstance(made, np.ndarray) or made.dtype != spec.dtype:
+            return False
+        if made.shape != tuple(spec.shape) or not np.may_share_memory(
+            made, whole.array
+        ):
+            return False
+        moved = _address(made) - _address(whole.array)
+        self._layouts[node.serial] = Layout(whole.root, whole.offset + moved, made)
+        return True
+
+    def _find_layout(self, x: Tensor) -> Layout | None:
+        found = self._layouts.get(x.serial)
+        if found is None:
+            spec = _spec(x)
+            if not is_plain(spec):
+                return None
+            # Nothing is written to it, so that the system gives it no memory.
+            found = Layout(x.serial, 0, np.empty(spec.shape, spec.dtype))
+            self._layouts[x.serial] = found
+        return found
+
+    # Levels and groups
+
+    def _find_levels(self) -> None:
+        """Give each node a level, and nodes of one level and domain a group."""
+        ready: dict[int, int] = {}
+        groups: dict[Any, list[list[Tensor]]] = {}
+        self._ordered: list[tuple[int, int, Any]] = []
+        for order, node in enumerate(self.nodes):
+            role = self._roles[node.serial]
+            fused = role in ("entry", "reduction")
+            domain = _domain(node, role)
+            level = 0
+            for x in node.inputs:
+                if not isinstance(x, Tensor) or x.serial not in self._roles:
+                    continue
+                if (
+                    fused
+                    and self._roles[x.serial] == "entry"
+                    and _spec(x).shape == domain
+                ):
+                    level = max(level, self._levels[x.serial])
+                else:
+                    level = max(level, ready[x.serial])
+            self._levels[node.serial] = level
+            ready[node.serial] = level if role in ("view", "part") else level + 1
+            if not fused:
+                if role not in ("view", "part"):
+                    self._ordered.append((level, order, node))
+                continue
+            parts = groups.setdefault((level, domain), [])
+            if not parts or len(parts[-1]) >= MOST_NODES:
+                parts.append([])
+                self._ordered.append((level, order, parts[-1]))
+            parts[-1].append(node)
+        self._ordered.sort(key=lambda entry: entry[:2])
+        for number, (_, _, group) in enumerate(self._ordered):
+            for node in group if type(group) is list else (group,):
+                self._groups[node.serial] = number
+
+    def _find_kept(self) -> set[int]:
+        """Return the nodes whose entries are needed outside of their kernel."""
+        kept = set()
+        for node in self.nodes:
+            role = self._roles[node.serial]
+            group = self._groups.get(node.serial)
+            for x in node.inputs:
+                if isinstance(x, Tensor) and x.serial in self._roles:
+                    fused = role in ("entry", "reduction")
+                    if not fused or self._groups.get(x.serial) != group:
+                        kept.add(self._root(x))
+                    elif fused and _spec(x).shape != _domain(node, role):
+                        kept.add(self._root(x))
+        for y in self.graph.outputs:
+            if isinstance(y, Tensor):
+                kept.add(self._root(y))
+        return kept
+
+    def _root(self, x: Tensor) -> int:
+        while self._roles.get(x.serial) == "view":
+            x = x.inputs[0]
+        return x.serial
+
+    # Steps
+
+    def _write_steps(self) -> None:
+        kept = self._find_kept()
+        outputs: dict[int, int] = {}
+        for i, y in enumerate(self.graph.outputs):
+            if isinstance(y, Tensor):
+                outputs.setdefault(y.serial, i)
+        for node in self.nodes:
+            role = self._roles[node.serial]
+            if role in ("view", "part"):
+                continue
+            if role == "host":
+                first = len(self.buffers)
+                for spec in list_specs(node):
+                    self._add(Buffer("host", spec))
+                self._places[node.serial] = first
+            elif node.serial in kept or role not in ("entry", "reduction"):
+                place = outputs.get(node.serial, -1)
+                kind = "inner" if place < 0 else "output"
+                self._places[node.serial] = self._add(Buffer(kind, _spec(node), place))
+        for node in self.nodes:
+            if self._roles[node.serial] == "part":
+                x = node.inputs[0]
+                self._places[node.serial] = (
+                    self._places[x.serial] + node.params["index"]
+                )
+        for _, _, group in self._ordered:
+            if type(group) is list:
+                self.steps.append(KernelStep(self._make_kernel(group)))
+            else:
+                self.steps.append(self._make_step(group))
+
+    def _make_kernel(self, nodes: list[Tensor]) -> Kernel:
+        domain = _domain(nodes[0], self._roles[nodes[0].serial])
+        inside = {x.serial for x in nodes if self._roles[x.serial] == "entry"}
+        loads: dict[int, View] = {}
+        stores, reductions, entries = [], [], []
+        for node in nodes:
+            role = self._roles[node.serial]
+            for k, x in enumerate(node.inputs):
+                if role == "reduction" and k:
+                    continue
+                if isinstance(x, Tensor) and x.serial in inside:
+                    continue
+                if _is_number(x):
+                    continue
+                key = x.serial if isinstance(x, Tensor) else -id(x)
+                if key not in loads:
+                    loads[key] = self._view(x).broadcast(domain)
+            if role == "entry":
+                entries.append(node)
+                if node.serial in self._places:
+                    stores.append((node.serial, self._own_view(node)))
+            else:
+                reductions.append(
+                    Reduction(node, node.inputs[0].serial, self._reduced_view(node))
+                )
+        return Kernel(domain, entries, loads, stores, reductions)
+
+    def _reduced_view(self, node: Tensor) -> View:
+        """Return the view of a reduction's result over the domain."""
+        source: tuple[int, ...] = _spec(node.inputs[0]).shape
+        own = self._own_view(node)
+        axis = node.params.get("axis")
+        axes = (
+            range(len(source))
+            if axis is None
+            else [n % len(source) for n in (axis if type(axis) is tuple else (axis,))]
+        )
+        if node.params.get("keepdims"):
+            strides = list(own.strides)
+        else:
+            strides = list(own.strides)
+            for n in sorted(axes):
+                strides.insert(n, 0)
+        for n in axes:
+            strides[n] = 0
+        return own._replace(shape=source, strides=tuple(strides))
+
+    def _make_step(self, node: Tensor) -> Step:
+        role = self._roles[node.serial]
+        if role == "product":
+            a, b = (self._view(x) for x in node.inputs)
+            return ProductStep(node, a, b, self._own_view(node))
+        if role == "move":
+            return self._make_move(node)
+        first = self._places[node.serial]
+        count = len(list_specs(node))
+        operands = tuple(map(self._read, node.inputs))
+        return HostStep(node, operands, tuple(range(first, first + count)))
+
+    def _read(self, x: Any) -> Any:
+        """Return where NumPy finds an operand: a view, what a call gave, or a value."""
+        if not isinstance(x, Tensor):
+            return x
+        if x.serial in self._places:
+            spec = _spec(x)
+            if isinstance(spec, Spec) and is_plain(spec):
+                return self._own_view(x)
+            return Held(self._places[x.serial])
+        return self._view(x) if x.serial in self._roles else x._value
+
+    def _make_move(self, node: Tensor) -> MoveStep:
+        out = self._own_view(node)
+        whole = np.empty(out.shape, np.dtype(out.kind))
+        parts = []
+        if node.op.name == "scatter":
+            index = as_index(node.params["key"], ())
+            index = index if type(index) is tuple else (index,)
+            ending = () if any(part is ... for part in index) else (...,)
+            places = [whole[(*index, *ending)]]
+        else:
+            axis = node.params["axis"]
+            places, start = [], 0
+            for x in node.inputs:
+                if node.op.name == "stack":
+                    places.append(np.moveaxis(whole, axis, 0)[start, ...])
+                    start += 1
+                else:
+                    n = _spec(x).shape[axis]
+                    places.append(np.moveaxis(whole, axis, 0)[start : start + n])
+                    places[-1] = np.moveaxis(places[-1], 0, axis)
+                    start += n
+        for x, place in zip(node.inputs, places, strict=True):
+            if not place.size:
+                continue
+            offset = _address(place) - _address(whole)
+            target = View(out.buffer, offset, place.shape, place.strides, out.kind)
+            parts.append(self._make_copy(x, target))
+        zeros = out.buffer if node.op.name == "scatter" else -1
+        return MoveStep(node, zeros, tuple(parts))
+
+    def _make_copy(self, x: Any, target: View) -> Kernel:
+        """Return a kernel that copies an operand to a view."""
+        source = self._view(x)
+        return Kernel(
+            target.shape, (), {-1: source.broadcast(target.shape)}, [(-1, target)], ()
+        )
+
+    # Memory
+
+    def _add(self, buffer: Buffer) -> int:
+        self.buffers.append(buffer)
+        return len(self.buffers) - 1
+
+    def _own_view(self, node: Tensor) -> View:
+        spec = _spec(node)
+        return View(
+            self._places[node.serial], 0, spec.shape, _strides(spec),
+            kind_of(spec.dtype),
+        )  # fmt: skip
+
+    def _view(self, x: Any) -> View:
+        """Return where an operand lies."""
+        if isinstance(x, Tensor):
+            if x.serial in self._places:
+                return self._own_view(x)
+            layout = self._layouts.get(x.serial)
+            if layout is not None and self._roles.get(x.serial) == "view":
+                place = self._places.get(layout.root)
+                array = layout.array
+                if place is None:  # a view of a constant
+                    place = self._add_constant(layout.root, self._find_constant(x))
+                return View(
+                    place, layout.offset, array.shape, array.strides,
+                    kind_of(array.dtype),
+                )  # fmt: skip
+            place = self._add_constant(x.serial, x._value)
+        else:
+            self._held.append(x)
+            place = self._add_constant(-id(x), x)
+        spec = self.buffers[place].spec
+        view = View(place, 0, spec.shape, _strides(spec), kind_of(spec.dtype))
+        return view.broadcast(_spec(x).shape)
+
+    def _find_constant(self, x: Tensor) -> Any:
+        while self._roles.get(x.serial) == "view":
+            x = x.inputs[0]
+        return x._value
+
+    def _add_constant(self, key: int, value: Any) -> int:
+        if key not in self._constants:
+            array = np.asarray(value)
+            if array.size and not any(array.strides):  # one number, repeated
+                array = array.reshape(-1)[:1].reshape(())
+            array = np.array(array, order="C")
+            spec = Spec(array.shape, array.dtype)
+            self._constants[key] = self._add(Buffer("constant", spec, value=array))
+        return self._constants[key]
+
+    def _find_lifetimes(self) -> None:
+        for number, step in enumerate(self.steps):
+            for place in list_buffers(step):
+                buffer = self.buffers[place]
+                if buffer.first < 0:
+                    buffer.first = number
+                buffer.last = number
+        for y in self.outputs:
+            if isinstance(y, View):
+                self.buffers[y.buffer].last = len(self.steps)
+
+
+class Held(NamedTuple):
+    """An operand that is handed on as NumPy gave it: a tuple, an object."""
+
+    buffer: int
+
+
+def list_buffers(step: Step) -> list[int]:
+    """Return the buffers that a step reads or writes."""
+    if isinstance(step, KernelStep):
+        return sorted(step.kernel.buffers)
+    if isinstance(step, ProductStep):
+        return [step.a.buffer, step.b.buffer, step.out.buffer]
+    if isinstance(step, MoveStep):
+        found = {i for part in step.parts for i in part.buffers}
+        return sorted(found | ({step.zeros} if step.zeros >= 0 else set()))
+    return [
+        *(x.buffer for x in step.operands if isinstance(x, (View, Held))),
+        *step.results,
+    ]
+
+
+def is_plain(spec: Spec) -> bool:
+    """Return whether registers hold the entries, and all lengths are numbers."""
+    kind = spec.dtype.str[1:]
+    return (
+        (kind in TYPES or kind in PARTS)
+        and spec.dtype.isnative
+        and all(type(n) is int for n in spec.shape)
+    )
+
+
+def list_specs(node: Tensor) -> tuple[Any, ...]:
+    """Return the specs of all results of a node."""
+    spec: Any = node.spec
+    return spec if isinstance(spec, tuple) else (spec,)
+
+
+def _spec(x: Any) -> Any:
+    """Return the spec of an operand; a Python number's is weak."""
+    if isinstance(x, Tensor):
+        value = x._value
+        return Spec((), np.result_type(type(value)), True) if is_weak(value) else x.spec
+    if is_weak(x):
+        return Spec((), np.result_type(type(x)), True)
+    array = np.asarray(x)
+    return Spec(array.shape, array.dtype)
+
+
+def _is_number(x: Any) -> bool:
+    """Return whether an operand is a constant of one entry."""
+    value = x._value if isinstance(x, Tensor) else x
+    if value is None:
+        return False
+    return is_weak(value) or (
+        not isinstance(value, tuple) and getattr(value, "size", 0) == 1
+    )
+
+
+def _value(x: Any) -> Any:
+    return x._value if isinstance(x, Tensor) else x
+
+
+def _domain(node: Tensor, role: str) -> tuple[int, ...]:
+    spec: Any = _spec(node.inputs[0]) if role == "reduction" else node.spec
+    return () if isinstance(spec, tuple) else spec.shape
+
+
+def _strides(spec: Spec) -> tuple[int, ...]:
+    """Return the strides of an array whose entries lie one after the other."""
+    strides, step = [], spec.dtype.itemsize
+    for n in reversed(spec.shape):
+        strides.append(step)
+        step *= n
+    return tuple(reversed(strides))
+
+
+def _address(array: np.ndarray[Any, Any]) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address

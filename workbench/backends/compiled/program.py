@@ -1,0 +1,427 @@
+"""`Program`: a plan as compiled code, which runs.
+
+Native steps that follow each other are one function, called without Python's lock;
+large kernels are shared among cores, in pieces that do not depend on how many there
+are, so that results are the same on each machine of a kind.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from workbench.backends.compiled.builder import IMPLIED, Builder
+from workbench.backends.compiled.kernel import (
+    Kernel,
+    Reduction,
+    View,
+    reduced_bytes,
+    write_kernel,
+    write_zeros,
+)
+from workbench.backends.compiled.lowering import (
+    Buffer,
+    Held,
+    HostStep,
+    KernelStep,
+    MoveStep,
+    Plan,
+    is_plain,
+)
+from workbench.backends.compiled.machine import Machine, find_address, get_machine
+from workbench.backends.compiled.memory import (
+    Pool,
+    make_block,
+    place_buffers,
+    read_view,
+)
+from workbench.backends.compiled.products import ProductStep, write_product
+from workbench.core import blame
+from workbench.core.graph import Graph
+from workbench.core.schedule import user_context
+from workbench.core.types import Spec
+from workbench.errors import CompilerError
+
+#: A kernel of at least so many entries times nodes is shared among cores.
+LARGE = 200_000
+#: A reduction of more entries is made in pieces of about so many.
+PIECE = 16_384
+#: A module of more lines is compiled fast rather than to fast code.
+MANY_LINES = 20_000
+
+_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_long, ctypes.c_long)
+
+
+class Native(NamedTuple):
+    """Code that runs: all rounds at once, or shared in pieces of so many."""
+
+    function: str
+    rounds: int
+    piece: int
+    steps: tuple[int, ...]
+
+
+class Program:
+    """A graph at fixed shapes, compiled.
+
+    Attributes
+    ----------
+    plan
+        Its steps and buffers.
+    cached
+        The code was read from disk.
+
+    Parameters
+    ----------
+    graph
+        What it computes, at fixed shapes.
+
+    Raises
+    ------
+    CompilerError
+        If it cannot be compiled here.
+    """
+
+    def __init__(self, graph: Graph, machine: Machine | None = None) -> None:
+        machine = get_machine() if machine is None else machine
+        self.plan = plan = Plan(graph, machine)
+        self._builders: list[Builder] = []
+        self._extra: list[str] = []
+        self._runs: list[Native | HostStep] = []
+        self._write_functions(machine)
+        self._size = place_buffers(plan)
+        self._specs = [Spec(x.spec.shape, x.spec.dtype) for x in graph.leaves]
+        self._compile(machine)
+        self._pool = Pool()
+        self._blocks: list[np.ndarray[Any, Any]] = []
+        #: The pointer of each buffer whose place is fixed, else 0.
+        self._constants = [
+            (i, b.value) for i, b in enumerate(plan.buffers) if b.kind == "constant"
+        ]
+        self._inner = [
+            (i, b.offset)
+            for i, b in enumerate(plan.buffers)
+            if b.kind in ("inner", "partial") and b.offset >= 0
+        ]
+        self._outputs = [
+            (i, b) for i, b in enumerate(plan.buffers) if b.kind == "output"
+        ]
+        self._inputs = [(i, b) for i, b in enumerate(plan.buffers) if b.kind == "input"]
+
+    # Code
+
+    def _write_functions(self, machine: Machine) -> None:
+        plan = self.plan
+        pending: list[tuple[str, int, int]] = []
+
+        def close() -> None:
+            if pending:
+                name = f"run{len(self._runs)}"
+                calls = "\n".join(
+                    f"  call void @{f}(ptr %table, i64 0, i64 {rounds})"
+                    for f, rounds, _ in pending
+                )
+                self._extra.append(
+                    f"define void @{name}(ptr %table, i64 %lo, i64 %hi) {{\n{calls}\n"
+                    "  ret void\n}"
+                )
+                steps = tuple(step for *_, step in pending)
+                self._runs.append(Native(name, 0, 0, steps))
+                pending.clear()
+
+        def add(kernel: Kernel, name: str, number: int) -> None:
+            self._builders.append(write_kernel(machine, name, kernel))
+            rounds = kernel.lengths[0]
+            piece = kernel.chunk or self._share(kernel)
+            if piece and piece < rounds:
+                close()
+                self._runs.append(Native(name, rounds, piece, (number,)))
+            else:
+                pending.append((name, rounds, number))
+
+        for number, step in enumerate(list(plan.steps)):
+            name = f"step{number}"
+            if isinstance(step, KernelStep):
+                kernel, rest = self._split_reductions(step.kernel)
+                plan.steps[number] = KernelStep(kernel)
+                add(kernel, name, number)
+                for k, one in enumerate(rest):
+                    add(one, f"{name}_{k}", number)
+            elif isinstance(step, ProductStep):
+                self._builders.append(write_product(machine, name, step))
+                pending.append((name, 0, number))
+            elif isinstance(step, MoveStep):
+                if step.zeros >= 0:
+                    size = plan.buffers[step.zeros].size
+                    zeros = write_zeros(machine, f"{name}_zeros", step.zeros, size)
+                    self._builders.append(zeros)
+                    pending.append((f"{name}_zeros", 0, number))
+                for k, part in enumerate(step.parts):
+                    add(part, f"{name}_{k}", number)
+            else:
+                close()
+                self._runs.append(step)
+        close()
+
+    def _share(self, kernel: Kernel) -> int:
+        """Return how many rounds of the outermost loop make a piece; 0: all."""
+        work = kernel.size * (1 + len(kernel.nodes))
+        if work < LARGE or kernel.reduces_outermost:
+            return 0
+        rounds = kernel.lengths[0]
+        pieces = min(rounds, max(1, work // LARGE), 64)
+        return _round_piece(kernel, -(-rounds // pieces))
+
+    def _split_reductions(self, kernel: Kernel) -> tuple[Kernel, list[Kernel]]:
+        """Return a kernel whose large reductions are made in pieces, and what joins."""
+        if not kernel.reduces_outermost or kernel.size <= 2 * PIECE:
+            return kernel, []
+        rounds = kernel.lengths[0]
+        first = len(kernel.loads) + len(kernel.stores)
+        split = [
+            k for k in range(len(kernel.reductions)) if kernel.steps[first + k][0] == 0
+        ]
+        bytes_ = max(reduced_bytes(kernel.reductions[k]) for k in split)
+        size = kernel.size // rounds
+        piece = _round_piece(kernel, max(1, PIECE // size))
+        # The pieces together take no more than an eighth of what is reduced.
+        most = max(1, kernel.size // max(1, bytes_))
+        piece = max(piece, _round_piece(kernel, -(-rounds // most)))
+        count = -(-rounds // piece)
+        if count < 2 or len(split) < len(kernel.reductions):
+            return kernel, []
+        joins = []
+        for k in split:
+            one = kernel.reductions[k]
+            shape = tuple(
+                n if step else 1
+                for n, step in zip(one.view.shape, one.view.strides, strict=True)
+            )
+            dtype = np.dtype(one.view.kind)
+            spec = Spec((count, *shape), dtype)
+            buffer = Buffer("partial", spec)
+            self.plan.buffers.append(buffer)
+            number = self._step_of(kernel)
+            buffer.first = buffer.last = number
+            place = len(self.plan.buffers) - 1
+            strides = _contiguous(spec.shape, dtype.itemsize)
+            partial = View(place, 0, spec.shape, strides, one.view.kind)
+            view = partial._replace(
+                shape=one.view.shape,
+                strides=tuple(
+                    own if step else 0
+                    for own, step in zip(strides[1:], one.view.strides, strict=True)
+                ),
+            )
+            kernel.reductions[k] = one._replace(view=view)
+            target = one.view._replace(shape=spec.shape, strides=(0, *one.view.strides))
+            joins.append(
+                Kernel(
+                    spec.shape,
+                    (),
+                    {one.source: partial},
+                    (),
+                    [Reduction(one.node, one.source, target)],
+                )
+            )
+        made = Kernel(
+            kernel.domain, kernel.nodes, kernel.loads, kernel.stores, kernel.reductions
+        )
+        made.chunk = piece
+        if made.lengths[0] != rounds:
+            raise CompilerError("a reduction in pieces has other loops.")
+        return made, joins
+
+    def _step_of(self, kernel: Kernel) -> int:
+        for number, step in enumerate(self.plan.steps):
+            if isinstance(step, KernelStep) and step.kernel is kernel:
+                return number
+        raise CompilerError("a kernel that is in no step.")
+
+    def _compile(self, machine: Machine) -> None:
+        symbols = {s for b in self._builders for s in b.symbols}
+        symbols |= {s for s in IMPLIED if find_address(s) is not None}
+        declared = sorted({d for b in self._builders for d in b.declared})
+        texts = ["\n".join(b.lines) for b in self._builders]
+        ir = "\n\n".join(["\n".join(declared), *texts, *self._extra])
+        names = [run.function for run in self._runs if isinstance(run, Native)]
+        self.ir = ir
+        if names:
+            quick = ir.count("\n") > MANY_LINES
+            self._library: Any = machine.compile(ir, names, symbols, quick)
+            self.cached = self._library.cached
+            functions = {n: _FUNCTION(a) for n, a in self._library.addresses.items()}
+        else:
+            self.cached, functions = False, {}
+        self._calls: list[Any] = [
+            (functions[run.function], run) if isinstance(run, Native) else (None, run)
+            for run in self._runs
+        ]
+
+    # Runs
+
+    def run(
+        self, arrays: Sequence[Any], observe: Callable[[Any, float], None] | None = None
+    ) -> list[Any]:
+        """Return the outputs for these inputs, as arrays that nobody else writes to.
+
+        The inputs have the shapes and dtypes of the graph's leaves.
+        """
+        buffers = self.plan.buffers
+        table = (ctypes.c_void_p * len(buffers))()
+        bases: dict[int, Any] = {}
+        for i, buffer in self._inputs:
+            array = np.asarray(arrays[buffer.place])
+            if not (array.flags.c_contiguous and array.flags.aligned):
+                array = np.array(array, order="C")
+            bases[i] = array
+            table[i] = array.__array_interface__["data"][0]
+        for i, array in self._constants:
+            bases[i] = array
+            table[i] = array.__array_interface__["data"][0]
+        block = self._take_block()
+        start = block.__array_interface__["data"][0]
+        for i, offset in self._inner:
+            table[i] = start + offset
+        for i, buffer in self._outputs:
+            array = self._pool.take(buffer.spec.shape, buffer.spec.dtype)
+            bases[i] = array
+            table[i] = array.__array_interface__["data"][0]
+        address = ctypes.addressof(table)
+        try:
+            for function, run in self._calls:
+                if function is None:
+                    self._call_numpy(run, table, bases, block)
+                elif run.rounds:
+                    share_rounds(function, address, run.rounds, run.piece)
+                else:
+                    function(address, 0, 0)
+            return [self._read(y, bases, block) for y in self.plan.outputs]
+        finally:
+            self._blocks.append(block)
+
+    def release(self) -> None:
+        """Let the memory go that is kept for the next call."""
+        self._blocks.clear()
+        self._pool.clear()
+
+    def _take_block(self) -> np.ndarray[Any, Any]:
+        try:
+            return self._blocks.pop()
+        except IndexError:
+            return make_block(self._size)
+
+    def _array(
+        self, view: View, bases: dict[int, Any], block: np.ndarray[Any, Any]
+    ) -> np.ndarray[Any, Any]:
+        buffer = self.plan.buffers[view.buffer]
+        if buffer.offset >= 0:
+            return read_view(view._replace(offset=view.offset + buffer.offset), block)
+        return read_view(view, bases[view.buffer])
+
+    def _read(self, y: Any, bases: dict[int, Any], block: np.ndarray[Any, Any]) -> Any:
+        """Return an output of a run."""
+        if isinstance(y, Held):
+            return bases[y.buffer]
+        if not isinstance(y, View):
+            return y
+        buffer = self.plan.buffers[y.buffer]
+        if buffer.kind == "output":
+            array = bases[y.buffer]
+            return array if array.shape else array[()]
+        made = self._array(y, bases, block)
+        if not made.shape:
+            return made[()]
+        return made.copy() if buffer.offset >= 0 else made
+
+    def _call_numpy(
+        self, step: HostStep, table: Any, bases: dict[int, Any], block: Any
+    ) -> None:
+        operands = []
+        for x in step.operands:
+            if isinstance(x, View):
+                array = self._array(x, bases, block)
+                operands.append(array if array.shape else array[()])
+            else:
+                operands.append(bases[x.buffer] if isinstance(x, Held) else x)
+        node = step.node
+        try:
+            made = node.op.compute(*operands, **node.params)
+        except (ValueError, TypeError, IndexError) as error:
+            place = user_context(node)
+            raise blame.explain_refusal(
+                node.op, tuple(operands), error, place.code, place.lasti
+            ) from error
+        several: Any = node.spec
+        if not isinstance(several, tuple):
+            made = (made,)
+        for i, value in zip(step.results, made, strict=True):
+            spec = self.plan.buffers[i].spec
+            if not is_plain(spec):
+                bases[i] = value
+                continue
+            array = np.asarray(value)
+            if array.shape != tuple(spec.shape) or array.dtype != spec.dtype:
+                raise CompilerError(
+                    f"{node.op.name} gave {array.dtype}{list(array.shape)}, and was to"
+                    f" give {spec}."
+                )
+            shared = any(
+                isinstance(x, np.ndarray) and np.may_share_memory(x, array)
+                for x in operands
+            )
+            if shared or not array.flags.c_contiguous:
+                array = np.array(array, order="C")
+            bases[i] = array
+            table[i] = array.__array_interface__["data"][0]
+
+
+def _round_piece(kernel: Kernel, piece: int) -> int:
+    """Return a number of rounds that is whole vectors, if the rounds are vectors."""
+    return -(-piece // 64) * 64 if len(kernel.lengths) == 1 else piece
+
+
+def _contiguous(shape: Sequence[int], size: int) -> tuple[int, ...]:
+    return tuple(math.prod(shape[i + 1 :]) * size for i in range(len(shape)))
+
+
+# Cores
+
+
+def count_threads() -> int:
+    """Return how many cores share a kernel: ``WORKBENCH_THREADS``, or all."""
+    chosen = os.environ.get("WORKBENCH_THREADS", "")
+    if chosen.isdigit() and int(chosen) > 0:
+        return int(chosen)
+    affinity: Any = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+
+
+@cache
+def _get_crew(process: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max(1, count_threads() - 1), "workbench-kernel")
+
+
+def share_rounds(function: Any, table: int, rounds: int, piece: int) -> None:
+    """Run all rounds of a kernel, in pieces, on several cores."""
+    starts = list(range(0, rounds, piece))
+    crew = min(count_threads(), len(starts))
+
+    def run(member: int) -> None:
+        for start in starts[member::crew]:
+            function(table, start, min(start + piece, rounds))
+
+    if crew < 2:
+        run(0)
+        return
+    others = [_get_crew(os.getpid()).submit(run, k) for k in range(1, crew)]
+    run(0)
+    for one in others:
+        one.result()

@@ -1,0 +1,259 @@
+"""`Function`: NumPy answers at once, compiled code when it is ready.
+
+A program is compiled once for each set of shapes and dtypes that it is called with, by
+one thread in the background. Until then, and where it cannot be compiled, NumPy runs
+it, so that a call never waits and never fails for the compiler's sake.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.backends import numpy as numpy_backend
+from workbench.backends.compiled.expansion import expand
+from workbench.backends.compiled.program import Program
+from workbench.backends.text import Form, Text
+from workbench.core import dims
+from workbench.core.graph import Graph
+from workbench.core.schedule import Observer
+from workbench.core.types import WEAK_TYPES, Spec
+from workbench.errors import CompilerError, WorkbenchError
+
+#: A function keeps compiled code for so many sets of shapes; the oldest goes first.
+MOST_PROGRAMS = 16
+#: With ``auto``, a program is compiled once NumPy has spent so many seconds on it.
+WORTHWHILE = 0.02
+
+#: A set of shapes and dtypes of the inputs.
+Key = tuple[tuple[Any, tuple[int, ...]], ...]
+
+
+class Attempt:
+    """The compiled code for one set of shapes: not yet, ready, or refused.
+
+    Attributes
+    ----------
+    program
+        The code, once it is ready.
+    reason
+        Why there is none, once that is known.
+    done
+        Set when either is known.
+    """
+
+    def __init__(self, specs: list[Spec]) -> None:
+        self.specs = specs
+        self.program: Program | None = None
+        self.reason: str | None = None
+        self.done = threading.Event()
+        self.begun = False
+        #: The seconds that NumPy has spent on it.
+        self.spent = 0.0
+
+
+class Function:
+    """A graph that runs on NumPy, and compiled when that is ready.
+
+    Attributes
+    ----------
+    graph
+        What it computes.
+    eager
+        Compile at the first call, and not only when that is worthwhile.
+    """
+
+    def __init__(self, graph: Graph, own: bool = False, eager: bool = True) -> None:
+        self._numpy = numpy_backend.compile(graph, own)
+        self.graph = self._numpy.graph
+        self.schedule = self._numpy.schedule
+        self.eager = eager
+        self._attempts: OrderedDict[Key, Attempt] = OrderedDict()
+        self._last: Attempt | None = None
+        self._warned = False
+
+    def __call__(self, *arrays: Any) -> list[Any]:
+        """Return the outputs for these inputs."""
+        return self.run(arrays)
+
+    def run(self, arrays: Sequence[Any], observer: Observer | None = None) -> list[Any]:
+        """Return the outputs for these inputs; with an observer, NumPy computes."""
+        if observer is not None:
+            return self._numpy.run(arrays, observer)
+        try:
+            key = tuple(
+                [
+                    (x.dtype, x.shape) if type(x) not in WEAK_TYPES else (type(x), ())
+                    for x in arrays
+                ]
+            )
+            attempt = self._attempts.get(key)
+        except (AttributeError, TypeError):  # not arrays
+            return self._numpy.run(arrays)
+        if attempt is None:
+            attempt = self._begin(key, arrays)
+        self._last = attempt
+        program = attempt.program
+        if program is not None:
+            try:
+                return program.run(arrays)
+            except CompilerError as error:
+                attempt.program, attempt.reason = None, str(error)
+                self._report(attempt.reason)
+                return self._numpy.run(arrays)
+        if attempt.reason is not None:
+            self._report(attempt.reason)
+            return self._numpy.run(arrays)
+        start = time.perf_counter()
+        made = self._numpy.run(arrays)
+        attempt.spent += time.perf_counter() - start
+        if not attempt.begun and (self.eager or attempt.spent >= WORTHWHILE):
+            self._send(attempt)
+        return made
+
+    def _begin(self, key: Key, arrays: Sequence[Any]) -> Attempt:
+        specs = [
+            Spec((), np.result_type(type(x)), True)
+            if type(x) in WEAK_TYPES
+            else Spec(tuple(x.shape), x.dtype)
+            for x in arrays
+        ]
+        attempt = self._attempts[key] = Attempt(specs)
+        own = (np.ndarray, np.generic, *WEAK_TYPES)
+        foreign = [x for x in arrays if not isinstance(x, own)]
+        if foreign:
+            attempt.reason = f"{type(foreign[0]).__name__} is not an array of NumPy's."
+            attempt.done.set()
+        if len(self._attempts) > MOST_PROGRAMS:
+            self._attempts.popitem(last=False)
+        return attempt
+
+    def _send(self, attempt: Attempt) -> None:
+        attempt.begun = True
+        graph = self.graph
+        send_job(lambda: _compile(graph, attempt), attempt.done)
+
+    def _report(self, reason: str) -> None:
+        """Tell once that NumPy runs what was to run compiled."""
+        if self.eager and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"the program runs as NumPy: {reason}", RuntimeWarning, stacklevel=4
+            )
+
+    # The state of it
+
+    @property
+    def backend(self) -> str:
+        """What the next call runs on, of shapes as in the last: numpy or compiled."""
+        last = self._last
+        return "numpy" if last is None or last.program is None else "compiled"
+
+    @property
+    def reason(self) -> str | None:
+        """Why the last shapes run on NumPy for good; None: they do not, or not yet."""
+        return None if self._last is None else self._last.reason
+
+    def is_ready(self) -> bool:
+        """Return whether compiled code for the last shapes is in place, or refused."""
+        return self._last is not None and self._last.done.is_set()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for the compiled code of the last shapes; begin with it if need be.
+
+        Before the first call these are the shapes that the inputs were declared with.
+        """
+        attempt = self._last
+        if attempt is None:
+            specs = [Spec(x.spec.shape, x.spec.dtype) for x in self.graph.leaves]
+            if any(dims.has_dim(s.shape) for s in specs):
+                return False
+            key = tuple([(s.dtype, tuple(s.shape)) for s in specs])
+            attempt = self._attempts.get(key)
+            if attempt is None:
+                attempt = self._attempts[key] = Attempt(specs)
+            self._last = attempt
+        if not attempt.begun and not attempt.done.is_set():
+            self._send(attempt)
+        return attempt.done.wait(timeout)
+
+    def release(self) -> None:
+        """Let the memory go that compiled code keeps for the next call."""
+        for attempt in list(self._attempts.values()):
+            if attempt.program is not None:
+                attempt.program.release()
+
+    # Its text
+
+    def text(self, form: Form | None = None) -> Text:
+        """Return the program as NumPy code, in a form of the caller's."""
+        return self._numpy.text(form)
+
+    @property
+    def source(self) -> str:
+        """The program as NumPy code; it runs with ``constants`` as its globals."""
+        return self._numpy.source
+
+    @property
+    def constants(self) -> dict[str, Any]:
+        """The arrays that the text of the program names but cannot spell out."""
+        return self._numpy.constants
+
+
+def _compile(graph: Graph, attempt: Attempt) -> None:
+    """Compile a graph for the shapes of an attempt; never raise."""
+    try:
+        attempt.program = Program(expand(graph, attempt.specs))
+    except CompilerError as error:
+        attempt.reason = str(error)
+    except WorkbenchError as error:
+        attempt.reason = f"it cannot be recorded at these shapes: {error}"
+    except Exception as error:  # the compiler must not take a program down
+        attempt.reason = f"the compiler failed: {type(error).__name__}: {error}"
+
+
+def compile(graph: Graph, own: bool = False) -> Function:
+    """Return the graph as a function that is compiled at its first call."""
+    return Function(graph, own)
+
+
+def compile_when_worthwhile(graph: Graph, own: bool = False) -> Function:
+    """Return the graph as a function that is compiled once it has run for a while."""
+    return Function(graph, own, eager=False)
+
+
+# The background: one thread, which does not keep a process alive.
+
+_JOBS: queue.SimpleQueue[tuple[Callable[[], None], threading.Event]] = (
+    queue.SimpleQueue()
+)
+_LOCK = threading.Lock()
+_worker: threading.Thread | None = None
+
+
+def send_job(job: Callable[[], None], done: threading.Event) -> None:
+    """Let the background do a job, then set the event."""
+    global _worker
+    _JOBS.put((job, done))
+    with _LOCK:
+        if _worker is None or not _worker.is_alive():
+            _worker = threading.Thread(
+                target=_work, name="workbench-compiler", daemon=True
+            )
+            _worker.start()
+
+
+def _work() -> None:
+    while True:
+        job, done = _JOBS.get()
+        try:
+            job()
+        finally:
+            done.set()

@@ -1,0 +1,276 @@
+"""`compile`: a function of arrays as a program that is traced once and compiled.
+
+It is traced without values, once for each set of shapes, dtypes and settings, and
+simplified; NumPy runs it until its compiled code is ready.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from functools import update_wrapper
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from workbench.core import blame, tree, walk
+from workbench.core.graph import Graph, inline
+from workbench.core.shared import Shared, read_states
+from workbench.core.tensor import Tensor
+from workbench.core.trace import ArgumentNames, check_function, is_live, record
+from workbench.core.tree import Tree
+from workbench.core.types import Spec, strip_subclass
+from workbench.errors import TraceError, UsageError
+from workbench.overrides.override_blocks import blocks_in_force
+from workbench.rewrite.driver import Replay, Rewrites, check_rewrites
+from workbench.rewrite.rule import Rule
+from workbench.symbolic.function import BACKENDS, copy_aliases
+
+#: A function keeps programs for so many sets of shapes and settings.
+MOST_PROGRAMS = 64
+
+
+class Recorded(NamedTuple):
+    """A program of one set of shapes and settings."""
+
+    function: Any
+    tree: Tree
+    shared: list[Shared]
+
+
+def compile(
+    f: Callable[..., Any],
+    *,
+    backend: str = "compiled",
+    rules: Iterable[Rule] = (),
+    without: str | Collection[str] = (),
+    fast: bool = False,
+) -> CompiledFunction:
+    """Return a function that runs as a compiled program; also a decorator.
+
+    Parameters
+    ----------
+    f
+        A function of arrays and numbers, or of nests of them; one that `grad`,
+        `jacobian`, `vmap` and the like return, or that calls them. It is run on
+        arrays without values to learn what it does: once for each set of shapes and
+        dtypes of its arrays and floats, and for each value of other arguments
+        (integers, truth values, strings), which are settings of the program.
+    backend
+        What runs it: ``"compiled"``, from the first call on as soon as it is ready;
+        ``"auto"``, once NumPy has spent some time on it; or ``"numpy"``.
+    rules, without, fast
+        How the program is simplified: as :func:`workbench.simplify` takes them.
+
+    Returns
+    -------
+    A :class:`CompiledFunction` of the same arguments. Arrays that the function has read
+    from outside are constants of the program, as they were at the first call.
+
+    Raises
+    ------
+    UsageError
+        If there is no such backend, or an argument is no array, number or setting.
+    TraceError
+        From the call, if what the function does depends on values: an ``if`` on one,
+        say. Write ``np.where`` or `workbench.cond`.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> @wb.compile
+    ... def slope(x):
+    ...     return wb.grad(lambda x: np.sum(np.tanh(x) ** 2))(x)
+    >>> slope(np.zeros(3))
+    array([0., 0., 0.])
+    >>> slope.wait(), slope.backend
+    (True, 'compiled')
+    """
+    check_function(f, "compile")
+    if backend not in BACKENDS:
+        names = ", ".join(map(repr, BACKENDS))
+        raise UsageError(f"there is no backend {backend!r}. Choose {names}.")
+    return CompiledFunction(f, backend, check_rewrites(rules, without, fast))
+
+
+class CompiledFunction:
+    """A function of arrays as a compiled program; made by :func:`workbench.compile`.
+
+    Attributes
+    ----------
+    function
+        What it was made from.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], backend: str, rewrites: Rewrites
+    ) -> None:
+        update_wrapper(self, function)
+        self.function = function
+        self._backend = backend
+        self._rewrites = rewrites
+        self._programs: dict[Any, Recorded] = {}
+        self._last: Recorded | None = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Return what the function returns.
+
+        In a trace, or while a block of overrides is open, the function itself runs.
+        """
+        leaves, structure = tree.flatten((args, kwargs))
+        if any(isinstance(x, Tensor) and is_live(x) for x in leaves):
+            return self.function(*args, **kwargs)
+        if blocks_in_force():
+            return self.function(*args, **kwargs)
+        places, arrays, key = _sort_arguments(leaves)
+        try:
+            found = self._programs.get((structure, *key))
+        except TypeError:
+            raise self._argument_error(leaves) from None
+        if found is None:
+            found = self._record(args, kwargs, leaves, places, arrays)
+            while len(self._programs) >= MOST_PROGRAMS:
+                self._programs.pop(next(iter(self._programs)), None)
+            self._programs[structure, *key] = found
+        self._last = found
+        states = read_states(found.shared)
+        given = [*arrays, *states]
+        return found.tree(copy_aliases(found.function.run(given), given))
+
+    def _record(
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        leaves: list[Any],
+        places: list[int],
+        arrays: list[Any],
+    ) -> Recorded:
+        """Return the program for arguments like these."""
+        specs = [_describe_spec(x) for x in arrays]
+        structure = tree.flatten((args, kwargs))[1]
+        positional, named = structure.children
+        names = ArgumentNames(
+            self.function,
+            [*range(len(args)), *named.entries],
+            [*positional.children, *named.children],
+            places,
+        )
+
+        def call(symbols: list[Tensor]) -> Any:
+            filled = list(leaves)
+            for i, x, spec in zip(places, symbols, specs, strict=True):
+                x.spec = spec
+                filled[i] = x
+            new_args, new_kwargs = structure(filled)
+            return self.function(*new_args, **new_kwargs)
+
+        made = record(call, specs, names)
+        for y in made.outputs:
+            if not isinstance(y, Tensor) and np.asarray(y).dtype.kind not in "biufc":
+                raise TraceError(
+                    f"{self!r} returns {blame.shorten(repr(y))}, which is not an array"
+                    " of numbers. Return arrays, numbers, or nests of them."
+                )
+        nodes = walk.order_nodes([y for y in made.outputs if isinstance(y, Tensor)])
+        shared = [x for x in nodes if isinstance(x, Shared)]
+        graph = inline(Graph([*made.inputs, *shared], made.outputs))
+        simplified = Replay(graph, self._rewrites).run()
+        run = BACKENDS[self._backend](simplified, own=True)
+        return Recorded(run, made.tree, shared)
+
+    def _argument_error(self, leaves: list[Any]) -> UsageError:
+        wrong = next(x for x in leaves if not _is_hashable(x) and not _is_input(x))
+        return UsageError(
+            f"{self!r} is given {blame.shorten(repr(wrong))}, which is not an array,"
+            " a number or a setting that can be compared. Pass arrays, or make it part"
+            " of the function."
+        )
+
+    @property
+    def graph(self) -> Graph:
+        """The simplified program of the last call.
+
+        Raises
+        ------
+        UsageError
+            Before the first call.
+        """
+        if self._last is None:
+            raise UsageError(f"{self!r} was not called yet: its program is not known.")
+        graph: Graph = self._last.function.graph
+        return graph
+
+    @property
+    def backend(self) -> str:
+        """What a call of the last shapes runs on now: ``numpy`` or ``compiled``."""
+        return "numpy" if self._last is None else str(self._last.function.backend)
+
+    def ready(self) -> bool:
+        """Return whether compiled code for the last shapes is in place, or refused."""
+        return self._last is not None and bool(self._last.function.is_ready())
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until compiled code for the last shapes is in place, or refused.
+
+        Parameters
+        ----------
+        timeout
+            Seconds to wait at most.
+
+        Returns
+        -------
+        Whether the waiting has come to its end; False before the first call.
+        """
+        return self._last is not None and bool(self._last.function.wait(timeout))
+
+    def release(self) -> None:
+        """Let the memory go that compiled code keeps for the next call."""
+        for one in self._programs.values():
+            one.function.release()
+
+    def __repr__(self) -> str:
+        name = getattr(self.function, "__name__", type(self.function).__name__)
+        return f"<CompiledFunction {name}>"
+
+
+def _is_input(x: object) -> bool:
+    """Return whether an argument is an input of the program, not a setting."""
+    if isinstance(x, (np.ndarray, np.generic)):
+        return x.dtype.kind in "biufc"
+    return type(x) in (float, complex) or isinstance(x, Tensor)
+
+
+def _is_hashable(x: object) -> bool:
+    try:
+        hash(x)
+    except TypeError:
+        return False
+    return True
+
+
+def _sort_arguments(leaves: list[Any]) -> tuple[list[int], list[Any], list[Any]]:
+    """Return the places of inputs, the inputs, and what tells one program from others.
+
+    A subclass of NumPy's array is an array; one that means something else is refused.
+    """
+    places: list[int] = []
+    arrays: list[Any] = []
+    key: list[Any] = []
+    for i, x in enumerate(leaves):
+        if not _is_input(x):
+            key.append((type(x), x))
+            continue
+        if isinstance(x, Tensor):
+            x = x.state if isinstance(x, Shared) else x._value
+        if isinstance(x, np.ndarray) and type(x) is not np.ndarray:
+            x = strip_subclass(x)
+        places.append(i)
+        arrays.append(x)
+        key.append((x.dtype, x.shape) if hasattr(x, "dtype") else type(x))
+    return places, arrays, key
+
+
+def _describe_spec(x: Any) -> Spec:
+    """Return the spec of an input; a Python number's is weak."""
+    if hasattr(x, "dtype"):
+        return Spec(tuple(x.shape), x.dtype)
+    return Spec((), np.result_type(type(x)), True)
