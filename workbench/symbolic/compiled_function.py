@@ -7,11 +7,12 @@ simplified; NumPy runs it until its compiled code is ready.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from functools import update_wrapper
+from functools import partial, update_wrapper
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.backends.compiled import tiers
 from workbench.core import blame, tree, walk
 from workbench.core.graph import Graph, inline
 from workbench.core.shared import Shared, read_states
@@ -20,7 +21,7 @@ from workbench.core.trace import ArgumentNames, check_function, is_live, record
 from workbench.core.tree import Tree
 from workbench.core.types import Spec, strip_subclass
 from workbench.errors import TraceError, UsageError
-from workbench.overrides.override_blocks import blocks_in_force
+from workbench.overrides.override_blocks import OWNED, STACK, blocks_in_force
 from workbench.rewrite.driver import Replay, Rewrites, check_rewrites
 from workbench.rewrite.rule import Rule
 from workbench.symbolic.function import BACKENDS, copy_aliases
@@ -116,6 +117,9 @@ class CompiledFunction:
 
         In a trace, or while a block of overrides is open, the function itself runs.
         """
+        return self._run(*args, **kwargs)
+
+    def _run(self, *args: Any, **kwargs: Any) -> Any:
         leaves, structure = tree.flatten((args, kwargs))
         if any(isinstance(x, Tensor) and is_live(x) for x in leaves):
             return self.function(*args, **kwargs)
@@ -175,7 +179,21 @@ class CompiledFunction:
         graph = inline(Graph([*made.inputs, *shared], made.outputs))
         simplified = Replay(graph, self._rewrites).run()
         run = BACKENDS[self._backend](simplified, own=True)
+        bare = len(args) == len(places) == len(leaves) and not shared
+        form = made.tree.kind
+        if (
+            isinstance(run, tiers.Function)
+            and bare
+            and (form is None or all(c.kind is None for c in made.tree.children))
+            and form in (None, tuple, list)
+        ):
+            run.on_compiled = partial(self._install_entry, form)
         return Recorded(run, made.tree, shared)
+
+    def _install_entry(self, form: type | None, program: Any) -> None:
+        """Let a small program answer calls by position without Python code."""
+        guard = STACK, OWNED
+        tiers.install_entry(self, program, CompiledFunction, form, "_run", guard=guard)
 
     def _argument_error(self, leaves: list[Any]) -> UsageError:
         wrong = next(x for x in leaves if not _is_hashable(x) and not _is_input(x))

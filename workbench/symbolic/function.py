@@ -11,7 +11,7 @@ import builtins
 import keyword
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NoReturn
 
 import numpy as np
@@ -320,12 +320,25 @@ class Function:
         self._count = len(graph.outputs) - len(changed)
         self._rewrites = rewrites
         self._compiled = BACKENDS[backend](self.simplified, own=True)
+        form = structure.kind if structure is not None else None
+        if (
+            isinstance(self._compiled, tiers.Function)
+            and signature.bare
+            and structure is not None
+            and not (shared or changed or profile)
+            and all(c.kind is None for c in structure.children)
+            and form in (None, tuple, list)
+        ):
+            self._compiled.on_compiled = partial(self._install_entry, form)
         self._run = self.profile.run if profile else self._compiled.run
         # In one order everywhere, so that two functions never wait for each other.
         self._locks = [x.lock for x in sorted(changed, key=lambda x: x.serial)]
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Return the outputs for these arguments; by position, by name, or both."""
+        return self._call(*args, **named)
+
+    def _call(self, *args: Any, **named: Any) -> Any:
         arrays = self._signature.arrays(args, named)
         if not TENSORS.isdisjoint(map(type, arrays)):
             return self._record_call(arrays)
@@ -389,6 +402,10 @@ class Function:
     def profile(self) -> Profile:
         """The cost of each node in the calls that were measured; print it."""
         return Profile(self._compiled)
+
+    def _install_entry(self, form: type | None, program: Any) -> None:
+        """Let a small program answer calls by position without Python code."""
+        tiers.install_entry(self, program, Function, form, "_call", numbers=True)
 
     def _run_and_update(
         self, arrays: list[Any], run: Callable[[Sequence[Any]], list[Any]]

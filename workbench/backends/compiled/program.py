@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.backends.compiled.builder import IMPLIED, Builder
+from workbench.backends.compiled.entry import make_entry
 from workbench.backends.compiled.kernel import (
     Kernel,
     Reduction,
@@ -92,6 +93,7 @@ class Program:
     def __init__(self, graph: Graph, machine: Machine | None = None) -> None:
         machine = get_machine() if machine is None else machine
         self.plan = plan = Plan(graph, machine)
+        self._machine = machine
         self._builders: list[Builder] = []
         self._extra: list[str] = []
         self._runs: list[Native | HostStep] = []
@@ -306,6 +308,26 @@ class Program:
             return [self._read(y, bases, block) for y in self.plan.outputs]
         finally:
             self._blocks.append(block)
+
+    def make_entry(
+        self,
+        form: type | None,
+        fallback: Callable[..., Any],
+        guard: tuple[Any, dict[Any, Any]] | None = None,
+        numbers: bool = False,
+    ) -> Callable[..., Any] | None:
+        """Return the program as a built-in function, if it is small; see `entry`."""
+        addresses = [
+            self._library.addresses[run.function]
+            for run in self._runs
+            if isinstance(run, Native) and not run.rounds
+        ]
+        if len(addresses) < len(self._runs) or not addresses:
+            return None
+        return make_entry(
+            self._machine, self.plan, addresses, self._size, form, fallback, guard,
+            numbers,
+        )  # fmt: skip
 
     def release(self) -> None:
         """Let the memory go that is kept for the next call."""

@@ -78,6 +78,8 @@ class Function:
         self._attempts: OrderedDict[Key, Attempt] = OrderedDict()
         self._last: Attempt | None = None
         self._warned = False
+        #: Called in the background with each program that is ready.
+        self.on_compiled: Callable[[Program], None] | None = None
 
     def __call__(self, *arrays: Any) -> list[Any]:
         """Return the outputs for these inputs."""
@@ -137,8 +139,8 @@ class Function:
 
     def _send(self, attempt: Attempt) -> None:
         attempt.begun = True
-        graph = self.graph
-        send_job(lambda: _compile(graph, attempt), attempt.done)
+        graph, tell = self.graph, self.on_compiled
+        send_job(lambda: _compile(graph, attempt, tell), attempt.done)
 
     def _report(self, reason: str) -> None:
         """Tell once that NumPy runs what was to run compiled."""
@@ -207,16 +209,37 @@ class Function:
         return self._numpy.constants
 
 
-def _compile(graph: Graph, attempt: Attempt) -> None:
+def _compile(
+    graph: Graph, attempt: Attempt, tell: Callable[[Program], None] | None
+) -> None:
     """Compile a graph for the shapes of an attempt; never raise."""
     try:
         attempt.program = Program(expand(graph, attempt.specs))
+        if tell is not None:
+            tell(attempt.program)
     except CompilerError as error:
         attempt.reason = str(error)
     except WorkbenchError as error:
         attempt.reason = f"it cannot be recorded at these shapes: {error}"
     except Exception as error:  # the compiler must not take a program down
         attempt.reason = f"the compiler failed: {type(error).__name__}: {error}"
+
+
+def install_entry(
+    owner: Any, program: Program, base: type, form: type | None, call: str, **more: Any
+) -> None:
+    """Let calls of an object run a small program at once, without Python code.
+
+    Python looks for ``__call__`` in the class of an object: it gets a class of its own,
+    derived from ``base``. What the entry does not take goes to the entry before it, or
+    to the method ``call``.
+    """
+    before = vars(type(owner)).get("__call__") if type(owner) is not base else None
+    entry = program.make_entry(form, before or getattr(owner, call), **more)
+    if entry is not None:
+        members = {"__call__": entry, "__module__": base.__module__}
+        members["__doc__"] = base.__doc__
+        owner.__class__ = type(base.__name__, (base,), members)
 
 
 def compile(graph: Graph, own: bool = False) -> Function:
