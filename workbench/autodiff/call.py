@@ -224,8 +224,10 @@ def derive(
     return Derived(Graph([leaves[i] for i in reads], outputs), reads, places)
 
 
-def lower_call(node: Tensor, backend: str) -> Lowering:
+def lower_call(node: Tensor, backend: str) -> Lowering | None:
     """Return the one function of a node that runs its Graph once."""
+    if backend == "compiled":  # which knows the Graph by `unfold`
+        return None
     assert node.op.graphs is not None
     (graph,) = node.op.graphs(node.inputs, node.params)
     return Lowering(graph, [(node.op.name, graph)])

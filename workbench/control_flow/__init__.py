@@ -5,5 +5,5 @@ own (`loop.py`), and runs as straight code (`running.py`). What the op computes
 stands in `op.py`, its rules in `rules.py`: the derivative of a loop is a loop again,
 in either mode, so that any order works and the time is linear in the steps. What
 users call stands in `scan.py`, `while_loop.py` and `cond.py`; what a step takes and
-returns in `signature.py`, how a loop is written as code in `text.py`.
+returns in `signature.py`, what backends see of a loop in `lowering.py`.
 """

@@ -19,7 +19,7 @@ from workbench.autodiff.higher_order import (
 )
 from workbench.autodiff.steps import Rules
 from workbench.backends.numpy import Function
-from workbench.control_flow import text  # noqa: F401  (how it is written)
+from workbench.control_flow import lowering  # noqa: F401  (what backends see)
 from workbench.control_flow.signature import check_callable, check_condition
 from workbench.core import blame, tree, types
 from workbench.core.graph import Graph

@@ -42,6 +42,8 @@ def _infer(*inputs: Any, loop: Loop) -> tuple[Any, ...]:
     """Return the specs of all outputs; None for a length that only the run tells."""
     body, start = loop.body, int(loop.counted)
     n = None if loop.until else loop.count_steps(inputs)
+    if n is None and loop.seqs and not loop.until:  # which have an entry for each step
+        n = shape_of(inputs[start + loop.consts])[0]
     rows = range(loop.consts, loop.consts + loop.seqs)
     specs = outer_specs(body, inputs[start:], rows)[: len(body.outputs) - loop.until]
     for i in range(loop.carries):  # a carry keeps the shape of its first value

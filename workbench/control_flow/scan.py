@@ -12,7 +12,10 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff.higher_order import detach_leaves
-from workbench.control_flow import rules, text  # noqa: F401  (they make the op whole)
+from workbench.control_flow import (  # noqa: F401  (they make the op whole)
+    lowering,
+    rules,
+)
 from workbench.control_flow.loop import Loop, take_window
 from workbench.control_flow.op import run_loop
 from workbench.control_flow.signature import (

@@ -35,6 +35,46 @@ class Lowering(NamedTuple):
     helpers: Sequence[str] = ()
 
 
+class Repetition(NamedTuple):
+    """A node that runs one program many times, as a backend has it that compiles.
+
+    The operands of the node are the number of steps where it is ``counted``, then the
+    values of the leaves of the program: those that are the same in each step, those of
+    which each step takes an entry, and the first values of those that a step hands on.
+    """
+
+    #: The program of a step. Its first outputs are the values that it hands on, its
+    #: last one says whether to stop, if there is an end.
+    body: Any
+    #: How many leaves are the same, are taken entry by entry, are handed on.
+    consts: int
+    seqs: int
+    carries: int
+    #: For each result what it is: ``("last", i)``, the last value of a carry;
+    #: ``("rows", i)``, an output of the program in all steps; ``("marks", i)``, a carry
+    #: before every so many steps; ``("count", 0)``, the number of steps.
+    results: Sequence[tuple[str, int]]
+    #: The number of steps, or the most; None where the first operand tells.
+    steps: int | None = None
+    reverse: bool = False
+    #: The last output of the program ends it.
+    until: bool = False
+    #: After how many steps the values of ``marks`` are taken.
+    every: int = 0
+    #: It is an error if the program has not ended after the most steps.
+    limited: bool = False
+
+
+class Choice(NamedTuple):
+    """A node that runs one of two programs, as a backend has it that compiles.
+
+    The first operand tells whether it is the first; the others are the values of the
+    leaves of either.
+    """
+
+    branches: tuple[Any, Any]
+
+
 class Op:
     """One kind of computation: value, result type, both derivatives, batching.
 
@@ -96,9 +136,15 @@ class Op:
         ``inner_sources(node) -> pairs``, each leaf of those programs and what it takes
         its values from.
     lower
-        ``lower(node, backend) -> Lowering``, what a node that holds programs is to a
-        backend of that name: functions of its own, and their call. No backend knows
-        loops or branches; it asks here. None: ``compute`` is called.
+        ``lower(node, backend)``, what a node that holds programs is to a backend of
+        that name. No backend knows loops or branches; it asks here. To ``"numpy"`` it
+        is a `Lowering`: functions of its own, and their call. To ``"compiled"`` it is
+        a `Repetition` or a `Choice`; None there, as where there is no ``lower``:
+        ``compute`` is called.
+    hoist
+        ``hoist(values, params) -> outputs``, the same as ``compute`` by a loop whose
+        steps do less, and by what stands before and after it: for backends that
+        compile. None: the op itself.
     template
         How the text of a program writes it: Python code with ``{0}`` for an operand,
         ``{all}`` for all of them, ``{index:1}`` for the index whose arrays are the
@@ -146,6 +192,7 @@ class Op:
         "fill_rules",
         "graphs",
         "helper",
+        "hoist",
         "infer",
         "inline",
         "inner_sources",
@@ -181,7 +228,10 @@ class Op:
         )
         self.graphs: Callable[..., Sequence[Any]] | None = None
         self.inner_sources: Callable[[Any], Sequence[tuple[Any, Any]]] | None = None
-        self.lower: Callable[[Any, str], Lowering] | None = None
+        self.lower: Callable[[Any, str], Any] | None = None
+        self.hoist: Callable[[Sequence[Any], dict[str, Any]], Sequence[Any]] | None = (
+            None
+        )
         self.template: str | Callable[[Any], Any] | None = None
         self.masked: Op | None = None
         self.view: Callable[[dict[str, Any]], bool] | None = None

@@ -20,7 +20,13 @@ from typing import Any
 import numpy as np
 
 from workbench.backends.compiled.kernel import View
-from workbench.backends.compiled.lowering import HostStep, KernelStep, Plan
+from workbench.backends.compiled.lowering import (
+    ChoiceStep,
+    HostStep,
+    KernelStep,
+    LoopStep,
+    Plan,
+)
 from workbench.backends.compiled.machine import Machine
 from workbench.backends.compiled.memory import make_block
 from workbench.backends.compiled.products import ProductStep
@@ -100,15 +106,28 @@ _release = ctypes.pythonapi.Py_DecRef
 
 def is_small(plan: Plan) -> bool:
     """Return whether a program may keep Python's lock: native, and soon done."""
-    work = 0
+    return plan.failure < 0 and count_work(plan) <= MOST_WORK
+
+
+def count_work(plan: Plan) -> float:
+    """Return how many entries of nodes a program computes; infinity: nobody knows.
+
+    Loops of unknown length are such programs, and calls of NumPy.
+    """
+    work = 0.0
     for step in plan.steps:
         if isinstance(step, HostStep):
-            return False
+            return np.inf
         if isinstance(step, KernelStep):
             work += step.kernel.size * (1 + len(step.kernel.nodes))
         elif isinstance(step, ProductStep):
             work += step.a.shape[-1] * max(1, int(np.prod(step.out.shape)))
-    return work <= MOST_WORK
+        elif isinstance(step, LoopStep):
+            steps = np.inf if step.steps is None else step.steps
+            work += steps * (1 + count_work(step.program.plan))
+        elif isinstance(step, ChoiceStep):
+            work += max(count_work(program.plan) for program in step.programs)
+    return work
 
 
 def make_entry(

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from workbench.backends.compiled.entries import PASSING
+from workbench.core.deferred import DeferredOp
 from workbench.core.graph import Graph, inline
 from workbench.core.tensor import Tensor, apply
 from workbench.core.trace import make_leaf_like
@@ -28,9 +29,23 @@ def expand(graph: Graph, specs: Sequence[Spec]) -> Graph:
     ]
     for x, spec in zip(leaves, specs, strict=True):
         x.spec = spec  # a Python number's is weak
+    if any(node.op.hoist is not None for node in graph.interior):
+        graph = Graph(leaves, graph.run(leaves, _hoist_node))
     outputs = graph.run(leaves, _expand_node)
     made = Graph(leaves, outputs)
     return inline(made)
+
+
+def _hoist_node(node: Tensor, operands: tuple[Any, ...]) -> Any:
+    """Return a node, or a loop whose steps do less."""
+    op, params = node.op, node.params
+    if isinstance(op, DeferredOp):
+        op, operands, params = op.measure_lengths(operands, params)
+    if op.hoist is not None:
+        return tuple(op.hoist(operands, params))
+    if op.name == "item" and isinstance(operands[0], tuple):
+        return operands[0][params["index"]]
+    return apply(op, operands, params)
 
 
 def _expand_node(node: Tensor, operands: tuple[Any, ...]) -> Any:
@@ -41,17 +56,20 @@ def _expand_node(node: Tensor, operands: tuple[Any, ...]) -> Any:
         and operands[0].spec == spec_of(node)
     ):
         return operands[0]
-    written = EXPANSIONS.get(node.op.name)
+    op, params = node.op, node.params
+    if isinstance(op, DeferredOp):
+        op, operands, params = op.measure_lengths(operands, params)
+    written = EXPANSIONS.get(op.name)
     if written is not None and isinstance(operands[0], Tensor):
-        made = written(*operands, **node.params)
+        made = written(*operands, **params)
         if made is not None:
             return made
-    if node.op.unfold is not None and not node.op.repeats and node.op.name != "cond":
-        outputs = node.op.unfold(operands, node.params)
+    if op.unfold is not None and op.name != "cond":
+        outputs = op.unfold(operands, params)
         return tuple(outputs) if isinstance(spec_of(node), tuple) else outputs[0]
-    if node.op.name == "item" and isinstance(operands[0], tuple):
-        return operands[0][node.params["index"]]
-    return apply(node.op, operands, node.params)
+    if op.name == "item" and isinstance(operands[0], tuple):
+        return operands[0][params["index"]]
+    return apply(op, operands, params)
 
 
 def _expand_mean(x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:

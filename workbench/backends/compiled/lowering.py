@@ -1,19 +1,22 @@
-"""A graph of fixed shapes becomes steps: kernels, products, moves, calls of NumPy.
+"""A graph of fixed shapes becomes steps: kernels, products, moves, loops, calls.
 
 Nodes are cut into levels, so that no two kernels wait for each other: a node stands on
 the level of an operand that its own kernel computes, and on the next one where it must
-wait for an operand. Nodes of one level and one domain are one kernel.
+wait for an operand. Nodes of one level and one domain are one kernel. A loop or a
+choice holds a plan of its own for each of its programs.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from workbench.backends.compiled.builder import PARTS, TYPES, Builder, kind_of
 from workbench.backends.compiled.entries import compute_entry
+from workbench.backends.compiled.expansion import expand
 from workbench.backends.compiled.kernel import (
     COMBINATIONS,
     Kernel,
@@ -24,14 +27,19 @@ from workbench.backends.compiled.kernel import (
 from workbench.backends.compiled.machine import Machine, find_address
 from workbench.backends.compiled.products import ProductStep, is_product
 from workbench.core.graph import Graph
+from workbench.core.op import Choice, Repetition
 from workbench.core.schedule import Schedule
 from workbench.core.tensor import Tensor
 from workbench.core.types import Spec, is_weak
-from workbench.errors import CompilerError
+from workbench.errors import CompilerError, WorkbenchError
 from workbench.ops.indexing import as_index
 
 #: A kernel computes at most so many nodes: code generation takes more than linear time.
 MOST_NODES = 256
+#: What has no memory of its own.
+ALIASES = ("view", "part", "window")
+#: What holds the memory of rows: its address, and how many bytes there are.
+STATE = Spec((2,), np.dtype(np.int64))
 
 
 class Buffer:
@@ -41,11 +49,16 @@ class Buffer:
     ----------
     kind
         ``input``, ``constant``, ``inner``, ``output`` (made new in each call), ``host``
-        (what a call of NumPy gives) or ``partial`` (of a reduction in pieces).
+        (what a call of NumPy gives), ``partial`` (of a reduction in pieces),
+        ``growing`` (rows of which only the run knows how many), ``state`` (what holds
+        the memory of such rows), ``failure`` (a word that is set where NumPy must run
+        the program) or ``absent`` (nobody reads it).
     place
         Which input, constant or output it is.
     first, last
         The steps that write it first and read it last.
+    count
+        Where the number of rows of a growing one lies.
     """
 
     def __init__(
@@ -58,6 +71,7 @@ class Buffer:
         self.first = -1
         self.last = -1
         self.offset = -1
+        self.count: View | None = None
 
     @property
     def size(self) -> int:
@@ -88,7 +102,52 @@ class HostStep(NamedTuple):
     results: tuple[int, ...]
 
 
-Step = KernelStep | ProductStep | MoveStep | HostStep
+class InnerProgram(NamedTuple):
+    """A program inside of a step: its plan, and what it shares with the plan outside.
+
+    Each pair is a buffer outside and one inside.
+    """
+
+    plan: Plan
+    shared: tuple[tuple[int, int], ...]
+
+
+class LoopStep(NamedTuple):
+    """A loop: the program of a step, repeated."""
+
+    node: Tensor
+    repetition: Repetition
+    program: InnerProgram
+    #: The number of steps, if it is known.
+    steps: int | None
+    operands: tuple[Any, ...]
+    results: tuple[int, ...]
+    #: The buffer of all that the steps use, and for each growing result its state.
+    frame: int
+    states: dict[int, int]
+    #: The word to set where NumPy must run the program; -1: there is no such case.
+    failure: int
+
+
+class ChoiceStep(NamedTuple):
+    """A choice of two programs."""
+
+    node: Tensor
+    programs: tuple[InnerProgram, ...]
+    operands: tuple[Any, ...]
+    results: tuple[int, ...]
+    frame: int
+
+
+NestedStep = LoopStep | ChoiceStep
+Step = KernelStep | ProductStep | MoveStep | HostStep | LoopStep | ChoiceStep
+
+
+class Rows(NamedTuple):
+    """An operand of which a step takes a row, or the run knows how many it has."""
+
+    view: View
+    length: View | None
 
 
 class Layout(NamedTuple):
@@ -110,11 +169,22 @@ class Plan:
         What runs, in order.
     outputs
         For each output of the graph a view, or a constant as it is.
+
+    Parameters
+    ----------
+    graph
+        The program, at fixed shapes.
+    machine
+        What it is for.
+    nested
+        It is a program inside of a step: each output has a buffer of its own.
     """
 
-    def __init__(self, graph: Graph, machine: Machine) -> None:
+    def __init__(self, graph: Graph, machine: Machine, nested: bool = False) -> None:
         self.graph = graph
         self.machine = machine
+        #: The buffer of the word that says that NumPy must run the program.
+        self.failure = -1
         self.buffers: list[Buffer] = []
         self.steps: list[Step] = []
         schedule = Schedule(graph.leaves, graph.outputs, whole=True)
@@ -132,6 +202,10 @@ class Plan:
         self._groups: dict[int, int] = {}
         self._constants: dict[int, int] = {}
         self._held: list[Any] = []
+        #: What loops and choices hold, by their nodes.
+        self._nested: dict[int, list[Plan]] = {}
+        #: The first rows of an operand, as many as another says.
+        self._windows: dict[int, Tensor] = {}
         for i, x in enumerate(graph.leaves):
             self._places[x.serial] = self._add(Buffer("input", _spec(x), i))
         for node in self.nodes:
@@ -139,19 +213,32 @@ class Plan:
         self._find_levels()
         self._write_steps()
         self.outputs = [self._read(y) for y in graph.outputs]
+        if nested:
+            self._own_outputs()
         self._find_lifetimes()
+
+    @property
+    def is_native(self) -> bool:
+        """True if no step calls NumPy."""
+        return not any(isinstance(step, HostStep) for step in self.steps)
 
     # What computes a node
 
     def _find_role(self, node: Tensor) -> str:
         op = node.op
         spec: Any = node.spec
+        if op.lower is not None and self._is_nested(node):
+            return "nested"
         if isinstance(spec, tuple):
             return "host"
         if op.name == "item":
             return "part"
+        if op.name == "scan_window" and self._is_window(node):
+            return "window"
         if not is_plain(spec) or not math.prod(spec.shape):
             return "host"
+        if op.name == "getitem" and len(node.inputs) == 1:
+            return "view" if self._has_layout(node) else "host"
         if op.view is not None and not op.elementwise and op.view(node.params):
             return "view" if self._has_layout(node) else "host"
         if op.elementwise:
@@ -255,9 +342,12 @@ class Plan:
         whole = self._find_layout(x)
         if whole is None:
             return False
-        made = node.op.compute(
+        made: Any = node.op.compute(
             whole.array, *map(_value, node.inputs[1:]), **node.params
         )
+        if isinstance(made, np.generic) and node.op.name == "getitem":
+            index = as_index(node.params["key"], ())  # NumPy makes a number of an entry
+            made = whole.array[(*(index if type(index) is tuple else (index,)), ...)]
         spec: Any = node.spec
         if not isinstance(made, np.ndarray) or made.dtype != spec.dtype:
             return False
@@ -304,9 +394,9 @@ class Plan:
                 else:
                     level = max(level, ready[x.serial])
             self._levels[node.serial] = level
-            ready[node.serial] = level if role in ("view", "part") else level + 1
+            ready[node.serial] = level if role in ALIASES else level + 1
             if not fused:
-                if role not in ("view", "part"):
+                if role not in ALIASES:
                     self._ordered.append((level, order, node))
                 continue
             parts = groups.setdefault((level, domain), [])
@@ -338,7 +428,7 @@ class Plan:
         return kept
 
     def _root(self, x: Tensor) -> int:
-        while self._roles.get(x.serial) == "view":
+        while self._roles.get(x.serial) in ("view", "window"):
             x = x.inputs[0]
         return x.serial
 
@@ -350,11 +440,18 @@ class Plan:
         for i, y in enumerate(self.graph.outputs):
             if isinstance(y, Tensor):
                 outputs.setdefault(y.serial, i)
+        items: dict[int, dict[int, list[int]]] = {}
+        for node in self.nodes:
+            if self._roles[node.serial] == "part":
+                parts = items.setdefault(node.inputs[0].serial, {})
+                parts.setdefault(node.params["index"], []).append(node.serial)
         for node in self.nodes:
             role = self._roles[node.serial]
-            if role in ("view", "part"):
+            if role in ALIASES:
                 continue
-            if role == "host":
+            if role == "nested":
+                self._add_results(node, items.get(node.serial, {}), outputs)
+            elif role == "host":
                 first = len(self.buffers)
                 for spec in list_specs(node):
                     self._add(Buffer("host", spec))
@@ -424,6 +521,8 @@ class Plan:
 
     def _make_step(self, node: Tensor) -> Step:
         role = self._roles[node.serial]
+        if role == "nested":
+            return self._make_nested_step(node)
         if role == "product":
             a, b = (self._view(x) for x in node.inputs)
             return ProductStep(node, a, b, self._own_view(node))
@@ -438,11 +537,16 @@ class Plan:
         """Return where NumPy finds an operand: a view, what a call gave, or a value."""
         if not isinstance(x, Tensor):
             return x
+        if self._roles.get(x.serial) == "window":
+            return self._read_rows(x)
         if x.serial in self._places:
             spec = _spec(x)
             if isinstance(spec, Spec) and is_plain(spec):
                 return self._own_view(x)
-            return Held(self._places[x.serial])
+            place = self._places[x.serial]
+            if self.buffers[place].kind == "growing":
+                return self._read_rows(x)
+            return Held(place)
         return self._view(x) if x.serial in self._roles else x._value
 
     def _make_move(self, node: Tensor) -> MoveStep:
@@ -533,6 +637,220 @@ class Plan:
             self._constants[key] = self._add(Buffer("constant", spec, value=array))
         return self._constants[key]
 
+    # Programs inside of steps
+
+    def _is_nested(self, node: Tensor) -> bool:
+        """Return whether a loop or a choice is native, and keep the plans it holds."""
+        assert node.op.lower is not None
+        what = node.op.lower(node, "compiled")
+        bodies: Sequence[Graph]
+        if isinstance(what, Repetition):
+            bodies, rows = (what.body,), range(what.consts, what.consts + what.seqs)
+            given = node.inputs[len(node.inputs) - len(what.body.leaves) :]
+        elif isinstance(what, Choice):
+            bodies, rows, given = what.branches, range(0), node.inputs[1:]
+        else:
+            return False
+        specs = []
+        for i, x in enumerate(given):
+            spec = _spec(x)
+            shape = spec.shape[1:] if i in rows else spec.shape
+            spec = Spec(shape, spec.dtype)
+            if not is_plain(spec) or not math.prod(shape):
+                return False
+            if i in rows and not self._has_rows(x):
+                return False
+            specs.append(spec)
+        for x in node.inputs[: len(node.inputs) - len(given)]:
+            if not is_plain(_spec(x)) or _spec(x).shape:
+                return False
+        plans = []
+        for body in bodies:
+            try:
+                plan = Plan(expand(body, specs), self.machine, nested=True)
+            except WorkbenchError:
+                return False
+            if not plan.is_native or not all(isinstance(y, View) for y in plan.outputs):
+                return False
+            carried = what.carries if isinstance(what, Repetition) else 0
+            starts = specs[len(specs) - carried :]
+            for spec, y in zip(starts, plan.outputs, strict=False):
+                if y.kind != kind_of(spec.dtype) or y.shape != tuple(spec.shape):
+                    return False
+            plans.append(plan)
+        if len({tuple(y.shape for y in plan.outputs) for plan in plans}) > 1:
+            return False
+        self._nested[node.serial] = plans
+        return True
+
+    def _has_rows(self, x: Any) -> bool:
+        """Return whether a step finds an entry of an operand in memory."""
+        if self._roles.get(getattr(x, "serial", -1)) == "window":
+            return True
+        spec = _spec(x)
+        if type(spec.shape[0]) is not int:
+            return self._is_growing(x)
+        return is_plain(spec)
+
+    def _is_growing(self, x: Any) -> bool:
+        """Return whether an operand is a result of a loop, of unknown length."""
+        return (
+            isinstance(x, Tensor)
+            and self._roles.get(x.serial) == "part"
+            and self._roles.get(x.inputs[0].serial) == "nested"
+        )
+
+    def _is_window(self, node: Tensor) -> bool:
+        """Return whether first rows of an operand are read where they lie."""
+        x, n = node.inputs
+        if not isinstance(x, Tensor) or not isinstance(n, Tensor):
+            return False
+        return self._is_growing(x) or is_plain(_spec(x))
+
+    def _add_results(
+        self, node: Tensor, items: Mapping[int, list[int]], outputs: Mapping[int, int]
+    ) -> None:
+        """Add the buffers of the results of a loop or a choice.
+
+        ``items`` are the serials of the nodes that take a result out.
+        """
+        first = self._places[node.serial] = len(self.buffers)
+        for k, spec in enumerate(list_specs(node)):
+            if k not in items:
+                self._add(Buffer("absent", spec))
+            elif type(spec.shape[0] if spec.shape else 0) is not int:
+                self._add(Buffer("growing", Spec(spec.shape[1:], spec.dtype)))
+            else:
+                places = [outputs[serial] for serial in items[k] if serial in outputs]
+                kind = "output" if places else "inner"
+                self._add(Buffer(kind, spec, min(places, default=-1)))
+        # Who reads rows reads how many there are.
+        kinds = [b.kind for b in self.buffers[first:]]
+        last = self.buffers[-1]
+        if "growing" in kinds and last.kind == "absent" and not last.spec.shape:
+            last.kind = "inner"
+
+    def _make_nested_step(self, node: Tensor) -> Step:
+        assert node.op.lower is not None
+        what = node.op.lower(node, "compiled")
+        first = self._places[node.serial]
+        results = tuple(range(first, first + len(list_specs(node))))
+        programs = tuple(map(self._share, self._nested[node.serial]))
+        frame = self._add(Buffer("inner", Spec((0,), np.dtype(np.uint8))))
+        if isinstance(what, Choice):
+            given = tuple(self._contiguous_view(x, 0) for x in node.inputs)
+            return ChoiceStep(node, programs, given, results, frame)
+        rows = range(what.consts, what.consts + what.seqs)
+        skipped = len(node.inputs) - len(what.body.leaves)
+        operands = tuple(
+            self._read_rows(x) if i - skipped in rows else self._contiguous_view(x, 0)
+            for i, x in enumerate(node.inputs)
+        )
+        steps = what.steps
+        if not skipped and steps is None:
+            first_rows = next(x for x in operands if isinstance(x, Rows))
+            steps = None if first_rows.length else first_rows.view.shape[0]
+        states = {}
+        for k, i in enumerate(results):
+            if self.buffers[i].kind == "growing":
+                states[k] = self._add(Buffer("state", STATE))
+                last = self._whole_view(results[-1])
+                first_operand: Any = operands[0]
+                self.buffers[i].count = last if what.until else first_operand
+        failure = -1
+        if states or what.limited or steps is None:
+            failure = self._find_failure()
+        return LoopStep(
+            node, what, programs[0], steps, operands, results, frame, states, failure
+        )
+
+    def _find_failure(self) -> int:
+        if self.failure < 0:
+            self.failure = self._add(Buffer("failure", Spec((), np.dtype(np.int64))))
+        return self.failure
+
+    def _share(self, plan: Plan) -> InnerProgram:
+        """Return a program inside of a step, and the buffers that it shares."""
+        shared = []
+        for i, buffer in enumerate(plan.buffers):
+            if buffer.kind == "constant":
+                outer = self._constants.get(id(buffer.value), -1)
+                if outer < 0:
+                    same = Buffer("constant", buffer.spec, value=buffer.value)
+                    outer = self._constants[id(buffer.value)] = self._add(same)
+            elif buffer.kind == "state":
+                outer = self._add(Buffer("state", buffer.spec))
+            elif buffer.kind == "failure":
+                outer = self._find_failure()
+            else:
+                continue
+            shared.append((outer, i))
+        return InnerProgram(plan, tuple(shared))
+
+    def _read_rows(self, x: Any) -> Rows:
+        """Return an operand of which a step takes a row."""
+        count = None
+        while isinstance(x, Tensor) and self._roles.get(x.serial) == "window":
+            x, n = x.inputs
+            count = self._view(n) if count is None else count
+        if isinstance(x, Tensor) and x.serial in self._places:
+            place = self._places[x.serial]
+            buffer = self.buffers[place]
+            if buffer.kind == "growing":
+                spec = Spec((-1, *buffer.spec.shape), buffer.spec.dtype)
+                view = View(
+                    place, 0, spec.shape, _strides(spec), kind_of(spec.dtype)
+                )  # fmt: skip
+                count = buffer.count if count is None else count
+                assert count is not None
+                return Rows(view, count)
+        view = self._contiguous_view(x, 1)
+        return Rows(view, count)
+
+    def _contiguous_view(self, x: Any, axis: int) -> View:
+        """Return where an operand lies, one entry after the other from an axis on."""
+        view = self._view(x)
+        inner = _strides(Spec(view.shape[axis:], np.dtype(view.kind)))
+        have = view.strides[axis:]
+        if all(
+            n == 1 or a == b
+            for n, a, b in zip(view.shape[axis:], have, inner, strict=True)
+        ):
+            return view
+        target = self._whole_view(
+            self._add(Buffer("inner", Spec(view.shape, np.dtype(view.kind))))
+        )
+        copy = Kernel(target.shape, (), {-1: view}, [(-1, target)], ())
+        self.steps.append(MoveStep(self.graph.leaves[0], -1, (copy,)))
+        return target
+
+    def _whole_view(self, place: int) -> View:
+        spec = self.buffers[place].spec
+        return View(place, 0, spec.shape, _strides(spec), kind_of(spec.dtype))
+
+    def _own_outputs(self) -> None:
+        """Give each output a buffer that it fills, and shares with no other Tensor."""
+        taken: dict[View, View] = {}
+        for k, y in enumerate(self.outputs):
+            if isinstance(y, View):
+                buffer = self.buffers[y.buffer]
+                whole = buffer.kind == "output" and y == self._whole_view(y.buffer)
+                source = y
+            elif isinstance(y, (Held, Rows)):
+                self.outputs[k] = None
+                continue
+            else:
+                whole, source = False, self._view(y)
+            if whole:
+                continue
+            if source not in taken:
+                spec = Spec(source.shape, np.dtype(source.kind))
+                target = self._whole_view(self._add(Buffer("output", spec, k)))
+                copy = Kernel(target.shape, (), {-1: source}, [(-1, target)], ())
+                self.steps.append(MoveStep(self.graph.leaves[0], -1, (copy,)))
+                taken[source] = target
+            self.outputs[k] = taken[source]
+
     def _find_lifetimes(self) -> None:
         for number, step in enumerate(self.steps):
             for place in list_buffers(step):
@@ -560,8 +878,14 @@ def list_buffers(step: Step) -> list[int]:
     if isinstance(step, MoveStep):
         found = {i for part in step.parts for i in part.buffers}
         return sorted(found | ({step.zeros} if step.zeros >= 0 else set()))
+    if isinstance(step, (LoopStep, ChoiceStep)):
+        rows = [x for x in step.operands if isinstance(x, Rows)]
+        views = [x.view if isinstance(x, Rows) else x for x in step.operands]
+        views += [x.length for x in rows if x.length is not None]
+        return [*(v.buffer for v in views), *step.results, step.frame]
     return [
         *(x.buffer for x in step.operands if isinstance(x, (View, Held))),
+        *(v.buffer for x in step.operands if isinstance(x, Rows) for v in x if v),
         *step.results,
     ]
 

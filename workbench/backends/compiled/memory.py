@@ -8,6 +8,7 @@ nobody else holds it.
 
 from __future__ import annotations
 
+import ctypes
 import sys
 import threading
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ import numpy as np
 
 from workbench.backends.compiled.kernel import View
 from workbench.backends.compiled.lowering import Buffer, KernelStep, Plan
+from workbench.backends.compiled.machine import find_address
 
 #: Buffers begin at multiples of this: the length of a line of the cache.
 LINE = 64
@@ -149,6 +151,34 @@ def _count_own() -> int:
 
 
 _OWN = _count_own()
+
+
+class Block:
+    """The memory of one run: a block for what comes and goes, and rows that grow.
+
+    Attributes
+    ----------
+    memory
+        The block.
+    states
+        For each growing buffer where its rows lie, and how many bytes there are.
+    """
+
+    def __init__(self, size: int, growing: int) -> None:
+        self.memory = make_block(size)
+        self.states = np.zeros((growing, 2), np.int64)
+
+    def __del__(self) -> None:
+        for address, _ in getattr(self, "states", ()):
+            if address:
+                _free_memory(int(address))
+
+
+def _free_memory(address: int) -> None:
+    """Give back what `realloc` has given."""
+    place = find_address("free")
+    assert place is not None
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(place)(address)
 
 
 def make_block(size: int) -> np.ndarray[Any, Any]:

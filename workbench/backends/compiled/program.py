@@ -27,23 +27,27 @@ from workbench.backends.compiled.kernel import (
     write_kernel,
     write_zeros,
 )
+from workbench.backends.compiled.loops import GROW, write_step
 from workbench.backends.compiled.lowering import (
     Buffer,
+    ChoiceStep,
     Held,
     HostStep,
     KernelStep,
+    LoopStep,
     MoveStep,
     Plan,
+    Rows,
     is_plain,
 )
 from workbench.backends.compiled.machine import Machine, find_address, get_machine
 from workbench.backends.compiled.memory import (
+    Block,
     Pool,
-    make_block,
     place_buffers,
     read_view,
 )
-from workbench.backends.compiled.products import ProductStep, write_product
+from workbench.backends.compiled.products import ProductStep
 from workbench.core import blame
 from workbench.core.graph import Graph
 from workbench.core.schedule import user_context
@@ -58,6 +62,10 @@ PIECE = 16_384
 MANY_LINES = 20_000
 
 _FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_long, ctypes.c_long)
+
+
+class Retreat(Exception):
+    """NumPy must run a program for the inputs of this call."""
 
 
 class Native(NamedTuple):
@@ -102,7 +110,7 @@ class Program:
         self._specs = [Spec(x.spec.shape, x.spec.dtype) for x in graph.leaves]
         self._compile(machine)
         self._pool = Pool()
-        self._blocks: list[np.ndarray[Any, Any]] = []
+        self._blocks: list[Block] = []
         #: The pointer of each buffer whose place is fixed, else 0.
         self._constants = [
             (i, b.value) for i, b in enumerate(plan.buffers) if b.kind == "constant"
@@ -112,6 +120,7 @@ class Program:
             for i, b in enumerate(plan.buffers)
             if b.kind in ("inner", "partial") and b.offset >= 0
         ]
+        self._states = [i for i, b in enumerate(plan.buffers) if b.kind == "state"]
         self._outputs = [
             (i, b) for i, b in enumerate(plan.buffers) if b.kind == "output"
         ]
@@ -156,9 +165,10 @@ class Program:
                 add(kernel, name, number)
                 for k, one in enumerate(rest):
                     add(one, f"{name}_{k}", number)
-            elif isinstance(step, ProductStep):
-                self._builders.append(write_product(machine, name, step))
-                pending.append((name, 0, number))
+            elif isinstance(step, (ProductStep, LoopStep, ChoiceStep)):
+                builders, calls = write_step(machine, name, step, plan)
+                self._builders += builders
+                pending += [(f, rounds, number) for f, rounds in calls]
             elif isinstance(step, MoveStep):
                 if step.zeros >= 0:
                     size = plan.buffers[step.zeros].size
@@ -251,6 +261,9 @@ class Program:
         symbols = {s for b in self._builders for s in b.symbols}
         symbols |= {s for s in IMPLIED if find_address(s) is not None}
         declared = sorted({d for b in self._builders for d in b.declared})
+        if "realloc" in symbols:
+            declared.append("declare ptr @realloc(ptr, i64)")
+            self._extra.append(GROW)
         texts = ["\n".join(b.lines) for b in self._builders]
         ir = "\n\n".join(["\n".join(declared), *texts, *self._extra])
         names = [run.function for run in self._runs if isinstance(run, Native)]
@@ -275,6 +288,12 @@ class Program:
         """Return the outputs for these inputs, as arrays that nobody else writes to.
 
         The inputs have the shapes and dtypes of the graph's leaves.
+
+        Raises
+        ------
+        Retreat
+            If NumPy must run the program for these inputs, which has the words for
+            what is wrong with them.
         """
         buffers = self.plan.buffers
         table = (ctypes.c_void_p * len(buffers))()
@@ -289,9 +308,16 @@ class Program:
             bases[i] = array
             table[i] = array.__array_interface__["data"][0]
         block = self._take_block()
-        start = block.__array_interface__["data"][0]
+        start = block.memory.__array_interface__["data"][0]
         for i, offset in self._inner:
             table[i] = start + offset
+        if self._states:
+            first = block.states.__array_interface__["data"][0]
+            for k, i in enumerate(self._states):
+                table[i] = first + 16 * k
+        failure = ctypes.c_int64(0)
+        if self.plan.failure >= 0:
+            table[self.plan.failure] = ctypes.addressof(failure)
         for i, buffer in self._outputs:
             array = self._pool.take(buffer.spec.shape, buffer.spec.dtype)
             bases[i] = array
@@ -305,7 +331,9 @@ class Program:
                     share_rounds(function, address, run.rounds, run.piece)
                 else:
                     function(address, 0, 0)
-            return [self._read(y, bases, block) for y in self.plan.outputs]
+                    if failure.value:
+                        raise Retreat
+            return [self._read(y, table, bases, block) for y in self.plan.outputs]
         finally:
             self._blocks.append(block)
 
@@ -334,24 +362,42 @@ class Program:
         self._blocks.clear()
         self._pool.clear()
 
-    def _take_block(self) -> np.ndarray[Any, Any]:
+    def _take_block(self) -> Block:
         try:
             return self._blocks.pop()
         except IndexError:
-            return make_block(self._size)
+            return Block(self._size, len(self._states))
 
     def _array(
-        self, view: View, bases: dict[int, Any], block: np.ndarray[Any, Any]
+        self, view: View, bases: dict[int, Any], block: Block
     ) -> np.ndarray[Any, Any]:
         buffer = self.plan.buffers[view.buffer]
         if buffer.offset >= 0:
-            return read_view(view._replace(offset=view.offset + buffer.offset), block)
+            moved = view._replace(offset=view.offset + buffer.offset)
+            return read_view(moved, block.memory)
         return read_view(view, bases[view.buffer])
 
-    def _read(self, y: Any, bases: dict[int, Any], block: np.ndarray[Any, Any]) -> Any:
+    def _rows(
+        self, x: Rows, table: Any, bases: dict[int, Any], block: Block
+    ) -> np.ndarray[Any, Any]:
+        """Return a copy of rows of which the run knows how many there are."""
+        assert x.length is not None
+        count = int(self._array(x.length, bases, block)[()])
+        view = x.view._replace(shape=(count, *x.view.shape[1:]))
+        if self.plan.buffers[view.buffer].kind != "growing":
+            return self._array(view, bases, block).copy()
+        size = math.prod(view.shape) * int(view.kind[1:])
+        if not size:
+            return np.empty(view.shape, np.dtype(view.kind))
+        memory = ctypes.string_at(table[view.buffer], size)
+        return np.frombuffer(bytearray(memory), view.kind).reshape(view.shape)
+
+    def _read(self, y: Any, table: Any, bases: dict[int, Any], block: Block) -> Any:
         """Return an output of a run."""
         if isinstance(y, Held):
             return bases[y.buffer]
+        if isinstance(y, Rows):
+            return self._rows(y, table, bases, block)
         if not isinstance(y, View):
             return y
         buffer = self.plan.buffers[y.buffer]
@@ -364,13 +410,15 @@ class Program:
         return made.copy() if buffer.offset >= 0 else made
 
     def _call_numpy(
-        self, step: HostStep, table: Any, bases: dict[int, Any], block: Any
+        self, step: HostStep, table: Any, bases: dict[int, Any], block: Block
     ) -> None:
         operands = []
         for x in step.operands:
             if isinstance(x, View):
                 array = self._array(x, bases, block)
                 operands.append(array if array.shape else array[()])
+            elif isinstance(x, Rows):
+                operands.append(self._rows(x, table, bases, block))
             else:
                 operands.append(bases[x.buffer] if isinstance(x, Held) else x)
         node = step.node

@@ -19,7 +19,7 @@ import numpy as np
 
 from workbench.backends import numpy as numpy_backend
 from workbench.backends.compiled.expansion import expand
-from workbench.backends.compiled.program import Program
+from workbench.backends.compiled.program import Program, Retreat
 from workbench.backends.text import Form, Text
 from workbench.core import dims
 from workbench.core.graph import Graph
@@ -106,6 +106,8 @@ class Function:
         if program is not None:
             try:
                 return program.run(arrays)
+            except Retreat:
+                return self._numpy.run(arrays)
             except CompilerError as error:
                 attempt.program, attempt.reason = None, str(error)
                 self._report(attempt.reason)

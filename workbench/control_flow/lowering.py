@@ -1,4 +1,7 @@
-"""Loops and branches as Python code: a function with a ``for`` for each loop."""
+"""What loops and branches are to backends: Python code, or data to compile.
+
+As code a loop is a function with a ``for`` around the lines of its step.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from workbench.control_flow.loop import Loop
 from workbench.control_flow.rules import Chunks
 from workbench.core import types
 from workbench.core.dims import Dim, Length, atoms_of, format_dim
-from workbench.core.op import Lowering, declare
+from workbench.core.op import Choice, Lowering, Repetition, declare
 from workbench.core.tensor import Tensor
 from workbench.core.types import Spec
 
@@ -42,11 +45,30 @@ def scan_pieces(again, back, n, k, consts, seqs, first, kept, same, rows, carrie
 Measured = dict[int, tuple[str, int]]
 
 
-def _lower_scan(node: Tensor, backend: str) -> Lowering:
+def _lower_scan(node: Tensor, backend: str) -> Lowering | Repetition | None:
     """Return a loop, as a function of the values that its op takes."""
     loop: Loop = node.params["loop"]
+    if backend == "compiled":
+        return _describe_repetition(loop)
     graphs = [(node.name or "scan", loop.body)]
     return Lowering(("scan", id(loop), loop.keep), graphs, partial(_write_loop, loop))
+
+
+def _describe_repetition(loop: Loop) -> Repetition | None:
+    """Return a loop as data; None for states kept backward, which nobody asks for."""
+    if loop.marks and loop.reverse:
+        return None
+    rows = range(loop.carries, len(loop.body.outputs) - loop.until)
+    results = [
+        *(("last", i) for i in range(loop.carries)),
+        *(("rows", i) for i in rows),
+        *(("marks", i) for i in loop.marks),
+        *([("count", 0)] if loop.until else []),
+    ]
+    return Repetition(
+        loop.body, loop.consts, loop.seqs, loop.carries, results, loop.steps,
+        loop.reverse, loop.until, loop.every or 0, loop.limit is not None,
+    )  # fmt: skip
 
 
 def _write_loop(
@@ -158,8 +180,10 @@ def _write_length(n: object, measured: Measured) -> str:
     return format_dim(n, name, code=True)
 
 
-def _lower_chunks(node: Tensor, backend: str) -> Lowering:
+def _lower_chunks(node: Tensor, backend: str) -> Lowering | None:
     """Return a loop back, some steps at a time, after the same steps forth."""
+    if backend == "compiled":
+        return None
     chunks: Chunks = node.params["chunks"]
     source, back = chunks.source, chunks.back
 
@@ -185,9 +209,11 @@ def _lower_chunks(node: Tensor, backend: str) -> Lowering:
     return Lowering(("scan_back", id(chunks)), graphs, frame, call, (PIECES,))
 
 
-def _lower_cond(node: Tensor, backend: str) -> Lowering:
+def _lower_cond(node: Tensor, backend: str) -> Lowering | Choice:
     """Return a choice of two functions."""
     branches = node.params["branches"]
+    if backend == "compiled":
+        return Choice(branches)
 
     def call(functions: Sequence[str], operands: Sequence[str]) -> str:
         yes, no = functions
