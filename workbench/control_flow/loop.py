@@ -21,7 +21,7 @@ from workbench.autodiff.higher_order import (
     smooth_reads,
 )
 from workbench.autodiff.steps import Mode, Rules
-from workbench.core.dims import Length, atoms_of
+from workbench.core.dims import Length, atoms_of, is_same_shape
 from workbench.core.graph import Graph
 from workbench.core.op import declare
 from workbench.core.tensor import Tensor, apply, value_of
@@ -30,6 +30,7 @@ from workbench.errors import ShapeError
 from workbench.ops import define
 from workbench.ops.define import linear, shape_of
 
+ADD = declare("add")
 #: A number of steps that is never reached.
 ENDLESS = 2**62
 
@@ -301,6 +302,55 @@ def find_moving_leaves(
                 if not smooth or is_differentiable(spec.dtype):
                     mask |= 1 << (first + i)
     return mask
+
+
+# Carries that are sums: a step adds a term, and reads no more of them.
+
+#: Products of matrices are worth to be put together from this length on.
+LEAST = 8
+
+
+def count_uses(inside: Sequence[Tensor], outputs: Sequence[Any]) -> dict[int, int]:
+    """Return how often each value of a step is read."""
+    uses: dict[int, int] = {}
+    for x in (*(x for node in inside for x in node.inputs), *outputs):
+        if isinstance(x, Tensor):
+            uses[x.serial] = uses.get(x.serial, 0) + 1
+    return uses
+
+
+def find_sums(
+    marks: Sequence[int],
+    carries: Sequence[Tensor],
+    outputs: Sequence[Any],
+    uses: dict[int, int],
+) -> list[int]:
+    """Return the carries that are sums, which nothing in the step reads."""
+    found = []
+    for i, (own, node) in enumerate(zip(carries, outputs, strict=False)):
+        if (
+            isinstance(node, Tensor)
+            and node.op is ADD
+            and uses[node.serial] == 1
+            and uses.get(own.serial) == 1
+            and i not in marks
+            and sum(x is own for x in node.inputs) == 1
+            and all(
+                isinstance(x, Tensor)
+                and is_same_shape(x.spec.shape, own.spec.shape)
+                and x.spec.dtype == own.spec.dtype
+                for x in node.inputs
+            )
+        ):
+            found.append(i)
+    return found
+
+
+def find_term(total: Tensor, carry: Tensor) -> Tensor:
+    """Return what a step adds to a carry that is a sum."""
+    left, right = total.inputs
+    term: Tensor = right if left is carry else left
+    return term
 
 
 # The first entries of a sequence, where only the run knows how many.

@@ -17,7 +17,7 @@ import numpy as np
 
 from workbench.autodiff.higher_order import is_draw
 from workbench.backends.numpy import Function
-from workbench.control_flow.loop import Loop
+from workbench.control_flow.loop import LEAST, Loop, count_uses, find_sums, find_term
 from workbench.core import blame, dims, types
 from workbench.core.graph import Graph
 from workbench.core.source import Context
@@ -161,9 +161,8 @@ def compile_text(text: str) -> CodeType:
 # Sums over the steps are made in place; those of outer products some steps at a time,
 # as one product of matrices.
 
-#: So many outer products are summed as one product of matrices, from this size on.
+#: So many outer products are summed as one product of matrices.
 BLOCK = 32
-LEAST = 8
 
 
 #: Where the outputs of the step go, each to rows of a buffer: with each output those
@@ -171,13 +170,6 @@ LEAST = 8
 #: *before* each step are those that an output had one step earlier, so they are rows of
 #: the same buffer, which then begins with the carry's first value.
 Places = dict[int, list[tuple[int, int]]]
-
-
-def _find_term(loop: Loop, carry: int) -> Tensor:
-    """Return what each step adds to a carry that is a sum."""
-    left, right = loop.body.outputs[carry].inputs
-    term: Tensor = right if left is loop.leaf(carry) else left
-    return term
 
 
 def _keeps_shape(loop: Loop, carry: int) -> bool:
@@ -341,8 +333,9 @@ class Runner:
                 code.line(f"    {', '.join(names)}, = {source}")
         if seqs:
             code.line(f"    {', '.join(f'q{i}' for i in range(loop.seqs))}, = seqs")
-        uses = self._count_uses(inside)
-        added = self._find_sums(uses)
+        uses = count_uses(inside, body.outputs)
+        starts = body.leaves[loop.consts + loop.seqs :]
+        added = find_sums(loop.marks, starts, body.outputs, uses)
         outer = self._find_outer_products(added, inside, uses)
         for i in added:
             code.line(f"    if getattr(k{i}, 'ndim', 0): k{i} = k{i}.copy()")
@@ -374,7 +367,7 @@ class Runner:
         for x, name in zip(body.leaves, leaves, strict=True):
             known_as[x.serial] = name
         skipped = {body.outputs[i].serial for i in added}
-        skipped |= {_find_term(loop, i).serial for i in outer}
+        skipped |= {find_term(body.outputs[i], loop.leaf(i)).serial for i in outer}
         values = code.steps(inside, known_as, pad, results, skipped)
         first = "n - 1" if loop.reverse else "0"
         chosen = [values[output] for output in self.places]
@@ -398,7 +391,7 @@ class Runner:
             code.line(f"{pad}    m{i}.append(k{carry})")
         for i in added:
             # The one who sums owns the sum.
-            term = _find_term(loop, i)
+            term = find_term(body.outputs[i], loop.leaf(i))
             if i not in outer:
                 text = code.name_of(term, known_as)
                 code.line(f"{pad}k{i} += {text}", body.outputs[i])
@@ -446,18 +439,6 @@ class Runner:
         made_run: Callable[..., Any] = code.scope["run"]
         return made_run
 
-    def _count_uses(self, inside: Sequence[Tensor]) -> dict[int, int]:
-        """Return how often each value of a step is read."""
-        uses: dict[int, int] = {}
-        for node in inside:
-            for x in node.inputs:
-                if isinstance(x, Tensor):
-                    uses[x.serial] = uses.get(x.serial, 0) + 1
-        for y in self.loop.body.outputs:
-            if isinstance(y, Tensor):
-                uses[y.serial] = uses.get(y.serial, 0) + 1
-        return uses
-
     def _find_outer_products(
         self, added: Sequence[int], inside: Sequence[Tensor], uses: dict[int, int]
     ) -> dict[int, tuple[Tensor, Tensor]]:
@@ -467,7 +448,7 @@ class Runner:
         """
         loop, found = self.loop, {}
         for i in added:
-            term = _find_term(loop, i)
+            term = find_term(loop.body.outputs[i], loop.leaf(i))
             shape = term.spec.shape
             if (
                 term.op.name == "multiply"
@@ -483,29 +464,6 @@ class Runner:
                         if u.spec.dtype == v.spec.dtype == term.spec.dtype:
                             found[i] = (u, v)
                         break
-        return found
-
-    def _find_sums(self, uses: dict[int, int]) -> list[int]:
-        """Return the carries that are sums, which nothing in the step reads."""
-        loop, body = self.loop, self.loop.body
-        found = []
-        for i in range(loop.carries):
-            node, own = body.outputs[i], loop.leaf(i)
-            if (
-                isinstance(node, Tensor)
-                and node.op.name == "add"
-                and uses[node.serial] == 1
-                and uses.get(own.serial) == 1
-                and i not in loop.marks
-                and sum(x is own for x in node.inputs) == 1
-                and all(
-                    isinstance(x, Tensor)
-                    and dims.is_same_shape(x.spec.shape, own.spec.shape)
-                    for x in node.inputs
-                )
-                and all(x.spec.dtype == own.spec.dtype for x in node.inputs)
-            ):
-                found.append(i)
         return found
 
     # Running
