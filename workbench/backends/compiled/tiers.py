@@ -188,6 +188,16 @@ class Function:
             self._send(attempt)
         return attempt.done.wait(timeout)
 
+    def separate_steps(self) -> Program | None:
+        """Return the compiled code of the last shapes with each step called by itself.
+
+        It is compiled anew. None where NumPy runs.
+        """
+        last = self._last
+        if last is None or last.program is None:
+            return None
+        return Program(expand(self.graph, last.specs), separate=True)
+
     def release(self) -> None:
         """Let the memory go that compiled code keeps for the next call."""
         for attempt in list(self._attempts.values()):
