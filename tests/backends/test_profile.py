@@ -96,6 +96,28 @@ def test_a_large_reduction_in_pieces_is_one_row() -> None:
     assert (row.ops, row.share) == ("sin, sum", 1.0)
 
 
+def test_a_loop_is_one_row() -> None:
+    xs = np.ones((50, 3))
+
+    def loss(w: Any) -> Any:
+        h = wb.scan(lambda x, h: np.tanh(w * h + x), [xs], [np.zeros(3)])
+        return np.sum(h[-1])
+
+    profile = wb.compile(wb.grad(loss)).profile(np.ones(3))
+    loops = [row for row in profile if row.step.startswith("loop")]
+    assert [row.ops for row in loops] == ["scan", "scan"]
+    assert all(row.traffic >= xs.nbytes for row in loops)
+    check_shares(profile)
+
+
+def test_a_loop_of_unknown_length_has_a_row_too() -> None:
+    profile = wb.compile(
+        lambda x: wb.while_loop(lambda x: np.sum(x) < 100, lambda x: 2 * x, x)
+    ).profile(np.ones(3))
+    assert "loop 1" in [row.step for row in profile]
+    check_shares(profile)
+
+
 def test_of_a_derivative_the_row_names_the_line_that_is_differentiated() -> None:
     def loss(x: Any) -> Any:
         return np.sum(np.tanh(x) ** 2)  # this one

@@ -18,13 +18,15 @@ from workbench.backends import numpy as numpy_backend
 from workbench.backends.compiled import tiers
 from workbench.backends.compiled.kernel import Kernel, View
 from workbench.backends.compiled.lowering import (
+    ChoiceStep,
     HostStep,
     KernelStep,
+    LoopStep,
     MoveStep,
     list_buffers,
 )
 from workbench.backends.compiled.products import ProductStep
-from workbench.backends.compiled.program import Native, Program
+from workbench.backends.compiled.program import Native, Program, Retreat
 from workbench.core.schedule import compute_node
 from workbench.core.source import Site
 from workbench.core.tensor import Tensor
@@ -192,10 +194,10 @@ def measure(
         function.wait()
         try:
             program = function.separate_steps()
-        except CompilerError:
-            program = None
-        if program is not None:
-            return _measure_program(program, arrays)
+            if program is not None:
+                return _measure_program(program, arrays)
+        except (CompilerError, Retreat):
+            pass  # a call for these arrays is NumPy's too
     return _measure_numpy(function, arrays)
 
 
@@ -345,7 +347,7 @@ def _measure_program(program: Program, arrays: Sequence[Any]) -> Profile:
     counts: Counter[str] = Counter()
     named = []
     for step in plan.steps:
-        kind = _KINDS.get(type(step), "loop")
+        kind = KINDS[type(step)]
         counts[kind] += 1
         named.append(
             (f"{kind} {counts[kind]}", _list_nodes(step), _count_moved(program, step))
@@ -353,10 +355,13 @@ def _measure_program(program: Program, arrays: Sequence[Any]) -> Profile:
     return Profile("compiled", clock.make_rows(named), program.memory)
 
 
-_KINDS: dict[type, str] = {
+#: What the steps of compiled code are called.
+KINDS: dict[type, str] = {
     KernelStep: "kernel",
     ProductStep: "product",
     MoveStep: "copy",
+    LoopStep: "loop",
+    ChoiceStep: "choice",
     HostStep: "NumPy",
 }
 
@@ -378,12 +383,12 @@ def _count_moved(program: Program, step: Any) -> int:
     elif isinstance(step, MoveStep):
         views = [view for part in step.parts for view in _list_views(part)]
     elif isinstance(step, HostStep):
-        views = [x for x in step.operands if isinstance(x, View)]
-        return sum(map(_view_bytes, set(views))) + sum(
-            buffers[i].size for i in step.results
-        )
+        read = {x for x in step.operands if isinstance(x, View)}
+        written = sum(buffers[i].known_size for i in step.results)
+        return sum(map(_view_bytes, read)) + written
     else:
-        return sum(buffers[i].size for i in set(list_buffers(step)))
+        places = {i for i in list_buffers(step) if i >= 0}
+        return sum(buffers[i].known_size for i in places)
     return sum(map(_view_bytes, set(views)))
 
 

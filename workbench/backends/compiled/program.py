@@ -373,8 +373,8 @@ class Program:
     @property
     def memory(self) -> int:
         """The bytes that a call takes: for what comes and goes, and for results."""
-        kept = sum(b.size for b in self.plan.buffers if b.kind in ("output", "host"))
-        return self._size + kept
+        results = [b for b in self.plan.buffers if b.kind in ("output", "host")]
+        return self._size + sum(b.known_size for b in results)
 
     def release(self) -> None:
         """Let the memory go that is kept for the next call."""
