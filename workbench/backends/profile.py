@@ -236,7 +236,7 @@ class _Clock:
 
 def _count_work(node: Tensor) -> int:
     """Return the entries that a node computes, or that it reduces."""
-    specs: list[Any] = [node.spec]
+    specs = [spec_of(node)]
     if not node.op.elementwise:
         specs += [spec_of(x) for x in node.inputs if isinstance(x, Tensor)]
     sizes = [

@@ -33,8 +33,10 @@ from workbench.overrides.override import Override
 from workbench.overrides.resolution import Resolution
 from workbench.session import applied_override, checks, rewriting, stages, storage
 from workbench.session import derivative as derivatives
+from workbench.session import profile as profiles
 from workbench.session.applied_override import AppliedOverride, attached_overrides
 from workbench.session.nodes import Arrays, Node, Nodes, copy_for_user, fit_input
+from workbench.session.profile import SessionProfile
 from workbench.session.programs import Programs, check_backend
 from workbench.session.stages import Backward, Values
 from workbench.session.state import (
@@ -141,6 +143,8 @@ class Session:
         # The last report and findings, each with its state.
         self._checked: tuple[State, Report] | None = None
         self._diagnosed: tuple[State, Findings] | None = None
+        # The last profile, with the overrides that held.
+        self._profiled: tuple[tuple[Override, ...], SessionProfile] | None = None
         objective = Objective(self.nodes, graph, output, wrt, seed)
         #: The id of the node that is differentiated.
         self.output = objective.output
@@ -372,10 +376,11 @@ class Session:
         """
         with self.lock:
             state = self._state
-            program = state.make_program()
-            if program is not None and not program.is_ready():
-                program.run(state.list_inputs())  # so that it knows their types
-        return program is None or program.wait(timeout)
+            made = state.make_program()
+            function = None if made is None else made.function
+            if function is not None and not function.is_ready():
+                function.run(state.list_inputs())  # so that it knows their types
+        return function is None or function.wait(timeout)
 
     def release(self) -> None:
         """Let the memory go that compiled code keeps for the next run."""
@@ -825,6 +830,7 @@ class Session:
     simplify = rewriting.simplify
     check = checks.check
     diagnose = checks.diagnose
+    profile = profiles.profile
 
     def fix(self, which: Finding | int) -> AppliedOverride | str:
         """Attach the fix of a finding, as an override on the node to blame.
@@ -867,14 +873,26 @@ class Session:
         return None if self._diagnosed is None else self._diagnosed[1]
 
     @property
+    def last_profile(self) -> SessionProfile | None:
+        """What the last :meth:`profile` has measured; None before the first."""
+        return None if self._profiled is None else self._profiled[1]
+
+    @property
     def stale(self) -> frozenset[str]:
-        """Those of ``"report"`` and ``"findings"`` that are of an earlier state."""
+        """Those of ``"report"`` and ``"findings"`` that are of an earlier state.
+
+        And ``"profile"``, if other overrides held: it does not depend on values.
+        """
+        state, profiled = self._state, self._profiled
         known = {"report": self._checked, "findings": self._diagnosed}
-        return frozenset(
+        names = {
             name
             for name, found in known.items()
-            if found is not None and found[0] is not self._state
-        )
+            if found is not None and found[0] is not state
+        }
+        if profiled is not None and profiled[0] != state.key:
+            names.add("profile")
+        return frozenset(names)
 
     @overload
     def get_result(self, what: Literal["report"]) -> tuple[Values, Report] | None: ...
@@ -888,16 +906,18 @@ class Session:
         return None if found is None else (found[0].forward, found[1])
 
     def adopt(self, what: str, result: Any, copy: Session) -> None:
-        """Keep a ``"report"`` or ``"findings"`` about the state of a copy."""
+        """Keep a ``"report"``, ``"findings"`` or a ``"profile"`` of a copy."""
         self._keep(what, result, copy._state)
 
     def _keep(self, what: str, result: Any, state: State) -> None:
-        """Keep a report or findings about a state, and notify the listeners."""
+        """Keep a report, findings or a profile, and notify the listeners."""
         with self.lock:
             if what == "report":
                 self._checked = state, result
-            else:
+            elif what == "findings":
                 self._diagnosed = state, result
+            else:
+                self._profiled = state.key, result
             _notify(self._listeners, "checks")
 
 

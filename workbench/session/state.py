@@ -25,7 +25,6 @@ from workbench.autodiff.budget import budget_for
 from workbench.autodiff.forward import push_forward
 from workbench.autodiff.higher_order import is_draw
 from workbench.autodiff.linear_map import LinearMap
-from workbench.backends.compiled import tiers
 from workbench.core import blame, walk
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor, make_leaf
@@ -44,7 +43,7 @@ from workbench.ops.define import shape_of
 from workbench.overrides.override import Override
 from workbench.overrides.resolution import Resolution, resolve
 from workbench.session.nodes import Node, Nodes, check_one_array
-from workbench.session.programs import Programs
+from workbench.session.programs import Programs, Recorded
 from workbench.session.stages import Backward, Values, to_array
 from workbench.session.statistics import Effect, measure_effects
 
@@ -584,11 +583,10 @@ class State:
         found = None if self.programs is None else self.programs.find(self.key)
         return "numpy" if found is None else found.backend
 
-    def make_program(self) -> tiers.Function | None:
+    def make_program(self) -> Recorded | None:
         """Return the program of the output and the gradients, recorded if need be.
 
-        None if each node runs by itself: the session has no backend, an input has no
-        value, or the program cannot be recorded without values.
+        None if the session has no backend but NumPy, or an input has no value.
         """
         if self.programs is None or any(x is None for x in self.list_inputs()):
             return None
@@ -600,11 +598,11 @@ class State:
         ids = [start.ids[x.serial] for x in start.graph.inputs]
         return [new.get(i, start.graph.nodes[i]._value) for i in ids]
 
-    def _record_program(self) -> Graph:
+    def _record_program(self) -> tuple[Graph, Mapping[int, int]]:
         """Return the output and the gradients as a program of the inputs.
 
-        The origin of its nodes leads to the traced ones: from those that compute their
-        values in one step, from those of their gradients in more.
+        The origins of its nodes lead to nodes of which it returns the ids: from those
+        that compute their values in one step, from those of their gradients in more.
 
         Raises
         ------
@@ -630,7 +628,8 @@ class State:
         for x, traced in zip(nodes, self.start.graph.nodes, strict=True):
             if not is_leaf(x):
                 x.origin = reverse.Origin(traced, "", False)
-        return Graph(blank.start.graph.inputs, [output, *zeros])
+        graph = Graph(blank.start.graph.inputs, [output, *zeros])
+        return graph, self.start.ids
 
     # Next states
 
@@ -640,9 +639,9 @@ class State:
         programs = self.programs
         if programs is not None and not inputs.issuperset(leaves):
             programs = programs.renew()  # a constant of the program is another one
-        elif (program := self.make_program()) is not None:
+        elif (made := self.make_program()) is not None and made.function is not None:
             clock = time.perf_counter()
-            value, *found = program.run(self.list_inputs(leaves))
+            value, *found = made.function.run(self.list_inputs(leaves))
             seconds = time.perf_counter() - clock
             gradients = dict(zip(self.objective.wrt, found, strict=True))
             changed = {**self._changed, **leaves} if self._forward is None else leaves
