@@ -426,6 +426,7 @@ def test_nodes_know_their_cell_line_and_name(cells: Notebook) -> None:
         ("%%autodiff loss --wrt w ", {"X", "s", "--show"}, {"w", "--wrt"}),
         ("%%autodiff loss --show gr", {"graph"}, {"check"}),
         ("%%autodiff loss --show graph ", {"jacobian", "hessian", "check"}, {"graph"}),
+        ("%%autodiff loss --backend ", {"numpy", "compiled", "auto"}, {"w"}),
     ],
 )
 def test_options_complete(
@@ -435,6 +436,20 @@ def test_options_complete(
         found = {x.text for x in cells.shell.Completer.completions(line, len(line))}
     assert offered <= found
     assert not others & found
+
+
+def test_a_cell_chooses_what_computes_its_runs(cells: Notebook) -> None:
+    body = "loss = np.sum((X @ w) ** 2)"
+    cells.run(f"%%autodiff loss --wrt w --backend compiled --show none\n{body}")
+    session = cells.names["ad"]
+    assert session.backend == "numpy"
+    cells.run("ad.run(w=2 * w); ad.wait()")
+    assert cells.run("ad.run(w=3 * w), ad.backend").result[1] == "compiled"
+    X, w = cells.names["X"], cells.names["w"]
+    np.testing.assert_allclose(session.grads["w"], 2 * X.T @ (X @ (3 * w)))
+    ran = cells.run(f"%%autodiff loss --backend compile --show none\n{body}", ok=False)
+    assert "no backend 'compile', did you mean compiled?" in ran.text
+    assert "numpy, compiled, auto" in ran.text
 
 
 def test_help_is_there(cells: Notebook) -> None:

@@ -339,6 +339,28 @@ def test_hello_again_after_a_lost_page(session: Session, page: Page) -> None:
     assert [m["type"] for m in page.take()] == ["patch"]
 
 
+# What computes
+
+
+def test_a_page_is_told_what_computes_the_runs() -> None:
+    session = Session(wb.trace(model)(np.ones(2), np.ones(2)), backend="compiled")
+    page = Page(session)
+    page.hello()
+    assert page.header["backend"] == "numpy"
+    session.run(w=np.array([0.5, 2.0]))
+    page.wait(1)
+    assert session.wait(60)
+    page.wait(1)
+    page.acknowledge()
+    page.wait(1)
+    page.acknowledge()
+    assert page.header["backend"] == "compiled"
+    session.run(w=np.array([0.25, 2.0]))
+    page.wait(1)
+    assert page.shows(session)
+    assert page.header["seconds"] == session.seconds
+
+
 # What is refused
 
 

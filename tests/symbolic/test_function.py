@@ -350,7 +350,7 @@ def test_a_tensor_of_unknown_length_is_measured_when_the_program_runs() -> None:
         wb.function([square], square * 2)(m)
 
 
-# Inside derivatives, copies, profile
+# Inside derivatives, copies
 
 
 def test_a_function_is_differentiated_like_any_other() -> None:
@@ -381,42 +381,6 @@ def test_a_copy_on_other_values() -> None:
         f.copy(swap={m: n})
     with pytest.raises(UsageError, match="takes the place of"):
         f.copy(swap={n: wb.shared(np.ones(2))})
-
-
-def test_the_profile_tells_what_each_node_costs() -> None:
-    big = wb.vector("big", shape=200_000)
-    h = np.exp(np.sin(big))
-    h.name = "h"
-    f = wb.function([big], np.sum(h) + big[0], profile=True, name="f")
-    data = np.ones(200_000)
-    for _ in range(3):
-        f(data)
-    profile = f.profile
-    assert profile.calls == 3
-    rows = list(profile)
-    assert len(rows) == len(profile) == 5
-    assert all(row.calls == 3 for row in rows)
-    np.testing.assert_allclose(sum(row.share for row in rows), 1.0)
-    assert [row.time for row in rows] == sorted((r.time for r in rows), reverse=True)
-    by_op = {row.op: row for row in rows}
-    assert by_op["sin"].memory == by_op["exp h"].memory == data.nbytes
-    assert by_op["getitem"].memory <= 8
-    # sin and exp at once; then sin is gone.
-    assert profile.peak == 2 * data.nbytes
-    text = str(profile)
-    assert "h = np.exp(np.sin(big))" in text
-    assert text.splitlines()[2].split()[-1]
-    assert "3.05 MiB at once" in text
-
-
-def test_a_function_that_nobody_measures() -> None:
-    f = wb.function([x], np.sin(x))
-    f(1.0)
-    assert f.profile.calls == 0
-    assert "f.profiled" in str(f.profile)
-    assert f.profiled(0.5) == np.sin(0.5)
-    f(1.0)
-    assert f.profile.calls == 1
 
 
 # Size

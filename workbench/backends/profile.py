@@ -1,168 +1,409 @@
-"""What each node of a program costs: `Profile`.
+"""What each step of a program costs, in time and in bytes: `Profile`.
 
-The program that is measured is the one that runs, each op with a clock around it; one
-that nobody measures pays nothing.
+The program that is measured is the one that runs, with a clock around each step: an op
+of NumPy, or a kernel of compiled code, which computes many nodes at once. Calls that
+nobody measures pay nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from threading import Lock
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from workbench.backends.numpy import Function
+from workbench.backends import numpy as numpy_backend
+from workbench.backends.compiled import tiers
+from workbench.backends.compiled.kernel import Kernel, View
+from workbench.backends.compiled.lowering import (
+    ChoiceStep,
+    HostStep,
+    KernelStep,
+    LoopStep,
+    MoveStep,
+    list_buffers,
+)
+from workbench.backends.compiled.products import ProductStep
+from workbench.backends.compiled.program import Native, Program, Retreat
 from workbench.core.schedule import compute_node
 from workbench.core.source import Site
 from workbench.core.tensor import Tensor
+from workbench.core.types import Spec, spec_of
+from workbench.errors import CompilerError
 
-#: As many of the dearest nodes are printed.
-MOST_ROWS = 30
+#: As many of the dearest steps are printed, of each as many ops and lines.
+MOST_ROWS, MOST_OPS, MOST_SITES = 30, 6, 4
+#: A program is measured in so many calls, fewer if they take so many seconds.
+MOST_CALLS, ENOUGH = 20, 0.2
+LEAST_CALLS = 3
 
 
 class Row(NamedTuple):
-    """What one node has cost."""
-
-    node: Tensor
-    #: The op, and the name of its result where it has one.
-    op: str
-    calls: int
-    #: Seconds, in all calls.
-    time: float
-    #: Its part of the time of all nodes.
-    share: float
-    #: Bytes that its result took in the last call; a view takes none.
-    memory: int
-    #: The user's line that made it.
-    site: Site | None
-
-
-class Profile:
-    """What each node of a function has cost in the calls that were measured.
+    """What one step costs.
 
     Attributes
     ----------
-    calls
-        How many calls were measured.
+    step
+        Its name: ``"exp h"``, the op and its result; ``"kernel 2"``, ``"product 1"``,
+        ``"NumPy 1"`` of compiled code.
+    nodes
+        The nodes that it computes.
     time
-        Seconds that their nodes took.
+        Seconds: the least of all calls.
+    share
+        Its part of the time of all steps.
+    traffic
+        The bytes that it reads and writes.
+    parts
+        The part of its cost that falls to each node: in proportion to the entries
+        that it computes, or reduces.
+    """
+
+    step: str
+    nodes: tuple[Tensor, ...]
+    time: float
+    share: float
+    traffic: int
+    parts: tuple[float, ...]
+
+    @property
+    def ops(self) -> str:
+        """The ops of its nodes, with how often each occurs: ``"exp, 2 multiply"``."""
+        counts = Counter(x.op.name for x in self.nodes)
+        texts = [f"{n} {op}" if n > 1 else op for op, n in counts.items()]
+        if len(texts) > MOST_OPS:
+            texts[MOST_OPS:] = [f"and {len(texts) - MOST_OPS} other ops"]
+        return ", ".join(texts)
+
+    @property
+    def sites(self) -> list[Site]:
+        """The user's lines behind its nodes, each once, in the order of the nodes.
+
+        Of a derivative it is the line that is differentiated.
+        """
+        found: dict[tuple[str, int], Site] = {}
+        for node in self.nodes:
+            while node.origin is not None:
+                node = node.origin.forward
+            if node.site is not None:
+                found.setdefault((node.site.filename, node.site.line), node.site)
+        return list(found.values())
+
+    def __str__(self) -> str:
+        alone = self.ops == self.step.split(" ")[0]
+        what = self.step if alone else f"{self.step}: {self.ops}"
+        sites = self.sites
+        where = str(sites[0]) if sites else ""
+        if len(sites) > 1:
+            where = ", ".join(site.place for site in sites[:MOST_SITES])
+        if len(sites) > MOST_SITES:
+            where += f" and {len(sites) - MOST_SITES} more"
+        rate = _format_bytes(self.traffic / self.time) if self.time else "?"
+        return (
+            f"{self.share:>6.1%} {_format_seconds(self.time):>9}"
+            f" {_format_bytes(self.traffic):>9} {rate + '/s':>12}"
+            f"  {what:<28}  {where}"
+        ).rstrip()
+
+
+class Cost(NamedTuple):
+    """What falls to one node: seconds, bytes, and the number of the row it is in."""
+
+    time: float
+    traffic: float
+    row: int
+
+
+class Profile:
+    """What each step of a program costs: print it, or iterate over its rows.
+
+    Attributes
+    ----------
+    backend
+        What ran: ``numpy`` or ``compiled``.
+    rows
+        The cost of each step, the dearest first.
     peak
-        The most bytes that the results of nodes took at one moment of the last call.
+        The most bytes that results of nodes take at one moment.
 
     Examples
     --------
     >>> import numpy as np, workbench as wb
     >>> x = wb.vector("x", shape=1000)
-    >>> f = wb.function([x], np.sum(np.exp(x)))
-    >>> float(f.profiled(np.zeros(1000)))
-    1000.0
-    >>> sorted(row.op for row in f.profile), f.profile.peak
-    (['exp', 'sum'], 8008)
+    >>> profile = wb.function([x], np.sum(np.exp(x))).profile(np.zeros(1000))
+    >>> profile.backend, sorted(row.step for row in profile), profile.peak
+    ('numpy', ['exp', 'sum'], 8008)
+    >>> [row.traffic for row in profile if row.step == "exp"]
+    [16000]
     """
 
-    def __init__(self, function: Function) -> None:
-        self._steps = function.schedule.steps
-        count = len(self._steps)
-        self._counts = [0] * count
-        self._seconds = [0.0] * count
-        self._bytes = [0] * count
-        self._lock = Lock()
-        self._function = function
-        self._places = {step.node.serial: i for i, step in enumerate(self._steps)}
-        self.calls = 0
-        self.peak = 0
+    def __init__(self, backend: str, rows: Sequence[Row], peak: int) -> None:
+        self.backend = backend
+        self.rows = sorted(rows, key=lambda row: -row.time)
+        self.peak = peak
 
-    def run(self, arrays: Sequence[Any]) -> list[Any]:
-        """Return the outputs of a call that is measured; one at a time."""
-        with self._lock:
-            results = self._function.run(arrays, self._time)
-            self.calls += 1
-            self.peak = self._peak()
-        return results
-
-    def _time(self, node: Tensor, operands: tuple[Any, ...]) -> Any:
-        """Compute one step with a clock around it."""
-        start = perf_counter()
-        result = compute_node(node, operands)
-        seconds = perf_counter() - start
-        i = self._places[node.serial]
-        self._seconds[i] += seconds
-        self._counts[i] += 1
-        self._bytes[i] = _count_bytes(result)
-        return result
-
-    def _peak(self) -> int:
-        """Return the most bytes at once, from what each step wrote and let go."""
-        slots: dict[int, int] = {}
-        now = peak = 0
-        for step, size in zip(self._steps, self._bytes, strict=True):
-            peak = max(peak, now + size)
-            now += size - slots.get(step.writes, 0)
-            slots[step.writes] = size
-            for slot in step.forgets:
-                now -= slots.pop(slot, 0)
-        return peak
-
-    @property
+    @cached_property
     def time(self) -> float:
-        """Seconds that all nodes took in all calls."""
-        return sum(self._seconds)
+        """Seconds of one call: those of all steps together."""
+        return math.fsum(row.time for row in self.rows)
 
-    @property
-    def rows(self) -> list[Row]:
-        """The cost of each node, the dearest first."""
-        total = self.time or 1.0
-        rows = [
-            Row(
-                step.node,
-                " ".join(filter(None, (step.node.op.name, step.node.name))),
-                self._counts[i],
-                self._seconds[i],
-                self._seconds[i] / total,
-                self._bytes[i],
-                step.node.site,
-            )
-            for i, step in enumerate(self._steps)
-        ]
-        return sorted(rows, key=lambda row: -row.time)
+    @cached_property
+    def costs(self) -> dict[Tensor, Cost]:
+        """What falls to each node that is computed."""
+        return {
+            node: Cost(row.time * part, row.traffic * part, i)
+            for i, row in enumerate(self.rows)
+            for node, part in zip(row.nodes, row.parts, strict=True)
+        }
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)
 
     def __len__(self) -> int:
-        return len(self._steps)
+        return len(self.rows)
 
     def __str__(self) -> str:
-        if not self.calls:
-            return "Nothing was measured yet: call f.profiled(...)."
-        rows = self.rows
+        count = f"{len(self.rows):,} step{'s' * (len(self.rows) != 1)}"
         lines = [
-            f"{self.calls} call{'s' * (self.calls != 1)}, {_format_seconds(self.time)}"
-            f" in {len(rows)} nodes; at most {_format_bytes(self.peak)} at once",
-            f"{'share':>6} {'time':>9} {'calls':>7} {'memory':>9}  node",
+            f"{self.backend}: {_format_seconds(self.time)} in {count};"
+            f" at most {_format_bytes(self.peak)} at once",
+            f"{'share':>6} {'time':>9} {'traffic':>9} {'rate':>12}  step",
+            *map(str, self.rows[:MOST_ROWS]),
         ]
-        for row in rows[:MOST_ROWS]:
-            place = "" if row.site is None else f"  {row.site}"
-            lines.append(
-                f"{row.share:>6.1%} {_format_seconds(row.time):>9} {row.calls:>7}"
-                f" {_format_bytes(row.memory):>9}  {row.op:<20}{place}".rstrip()
-            )
-        if len(rows) > MOST_ROWS:
-            rest = sum(row.share for row in rows[MOST_ROWS:])
-            lines.append(f"{rest:>6.1%} in {len(rows) - MOST_ROWS:,} more nodes")
+        if len(self.rows) > MOST_ROWS:
+            rest = sum(row.share for row in self.rows[MOST_ROWS:])
+            lines.append(f"{rest:>6.1%} in {len(self.rows) - MOST_ROWS:,} more steps")
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        return f"<Profile of {self.calls} calls: {_format_seconds(self.time)}>"
+        time = _format_seconds(self.time)
+        return f"<Profile of {len(self.rows):,} steps, {self.backend}: {time}>"
 
 
-def _count_bytes(result: Any) -> int:
-    """Return the bytes that a result takes; a view lies in what it is a view of."""
-    if isinstance(result, tuple):
-        return sum(map(_count_bytes, result))
-    if getattr(result, "base", None) is not None:
-        return 0
-    return int(getattr(result, "nbytes", 0))
+def measure(
+    function: numpy_backend.Function | tiers.Function, arrays: Sequence[Any]
+) -> Profile:
+    """Call a function several times, and return what each of its steps costs.
+
+    Code that is still being compiled for such arrays is waited for.
+    """
+    if isinstance(function, tiers.Function):
+        function.run(arrays)
+        function.wait()
+        try:
+            program = function.separate_steps()
+            if program is not None:
+                return _measure_program(program, arrays)
+        except (CompilerError, Retreat):
+            pass  # a call for these arrays is NumPy's too
+    return _measure_numpy(function, arrays)
+
+
+class _Clock:
+    """The seconds of each step: the least of several calls."""
+
+    def __init__(self, count: int) -> None:
+        self.least = [math.inf] * count
+        self.now = [0.0] * count
+
+    def count_calls(self) -> Iterator[None]:
+        """Yield for each call that is to be measured; the first is not counted."""
+        end = math.inf
+        for number in range(MOST_CALLS + 1):
+            if number > LEAST_CALLS and perf_counter() > end:
+                break
+            self.now = [0.0] * len(self.least)
+            yield
+            if number:
+                self.least = list(map(min, self.least, self.now))
+            else:
+                end = perf_counter() + ENOUGH
+
+    def make_rows(
+        self, steps: Sequence[tuple[str, tuple[Tensor, ...], int]]
+    ) -> list[Row]:
+        """Return the rows of steps: of each its name, its nodes and its traffic."""
+        total = math.fsum(self.least) or 1.0
+        rows = []
+        for (name, nodes, traffic), time in zip(steps, self.least, strict=True):
+            weights = [max(1, _count_work(x)) for x in nodes]
+            parts = tuple([w / sum(weights) for w in weights])
+            rows.append(Row(name, nodes, time, time / total, traffic, parts))
+        return rows
+
+
+def _count_work(node: Tensor) -> int:
+    """Return the entries that a node computes, or that it reduces."""
+    specs = [spec_of(node)]
+    if not node.op.elementwise:
+        specs += [spec_of(x) for x in node.inputs if isinstance(x, Tensor)]
+    sizes = [
+        math.prod(spec.shape)
+        for spec in specs
+        if isinstance(spec, Spec) and all(type(n) is int for n in spec.shape)
+    ]
+    return max(sizes, default=1)
+
+
+# NumPy: a step is a node
+
+
+def _measure_numpy(
+    function: numpy_backend.Function | tiers.Function, arrays: Sequence[Any]
+) -> Profile:
+    steps = function.schedule.steps
+    places = {step.node.serial: i for i, step in enumerate(steps)}
+    clock = _Clock(len(steps))
+    traffic, sizes = [0] * len(steps), [0] * len(steps)
+
+    def time_node(node: Tensor, operands: tuple[Any, ...]) -> Any:
+        start = perf_counter()
+        result = compute_node(node, operands)
+        seconds = perf_counter() - start
+        i = places[node.serial]
+        clock.now[i] += seconds
+        sizes[i], traffic[i] = _count_traffic(node, operands, result)
+        return result
+
+    for _ in clock.count_calls():
+        function.run(arrays, time_node)
+    named = [
+        (
+            " ".join(filter(None, (step.node.op.name, step.node.name))),
+            (step.node,),
+            moved,
+        )
+        for step, moved in zip(steps, traffic, strict=True)
+    ]
+    return Profile("numpy", clock.make_rows(named), _find_peak(steps, sizes))
+
+
+def _find_peak(steps: Sequence[Any], sizes: Sequence[int]) -> int:
+    """Return the most bytes at once, from what each step writes and lets go."""
+    slots: dict[int, int] = {}
+    now = peak = 0
+    for step, size in zip(steps, sizes, strict=True):
+        peak = max(peak, now + size)
+        now += size - slots.get(step.writes, 0)
+        slots[step.writes] = size
+        for slot in step.forgets:
+            now -= slots.pop(slot, 0)
+    return peak
+
+
+def _count_traffic(
+    node: Tensor, operands: tuple[Any, ...], result: Any
+) -> tuple[int, int]:
+    """Return the bytes that a result takes, and those that are read and written.
+
+    A view takes none, and its entries are not read. What copies where NumPy could have
+    made a view reads as many as it writes.
+    """
+    results = result if isinstance(result, tuple) else (result,)
+    owners = {id(_find_owner(x)) for x in operands}
+    size = sum(_count_bytes(y) for y in results if id(_find_owner(y)) not in owners)
+    if not size:
+        return 0, 0
+    if node.op.view is not None:
+        return size, 2 * size
+    read = {id(x): _count_bytes(x) for x in operands}
+    return size, size + sum(read.values())
+
+
+def _find_owner(x: Any) -> Any:
+    """Return the object that holds the memory of an array."""
+    while (base := getattr(x, "base", None)) is not None:
+        x = base
+    return x
+
+
+def _count_bytes(x: Any) -> int:
+    """Return the bytes of an array's entries, each once: some repeat others."""
+    if isinstance(x, tuple):
+        return sum(map(_count_bytes, x))
+    strides = getattr(x, "strides", None)
+    if strides is None:
+        return int(getattr(x, "nbytes", 0))
+    kept = [n for n, step in zip(x.shape, strides, strict=True) if step]
+    return math.prod(kept) * int(x.itemsize) if x.size else 0
+
+
+# Compiled code: a step is a kernel, a product, a call of NumPy
+
+
+def _measure_program(program: Program, arrays: Sequence[Any]) -> Profile:
+    plan = program.plan
+    numbers = {id(step): i for i, step in enumerate(plan.steps)}
+    clock = _Clock(len(plan.steps))
+
+    def record(run: Native | HostStep, seconds: float) -> None:
+        number = run.steps[0] if isinstance(run, Native) else numbers[id(run)]
+        clock.now[number] += seconds
+
+    for _ in clock.count_calls():
+        program.run(arrays, record)
+    counts: Counter[str] = Counter()
+    named = []
+    for step in plan.steps:
+        kind = KINDS[type(step)]
+        counts[kind] += 1
+        named.append(
+            (f"{kind} {counts[kind]}", _list_nodes(step), _count_moved(program, step))
+        )
+    return Profile("compiled", clock.make_rows(named), program.memory)
+
+
+#: What the steps of compiled code are called.
+KINDS: dict[type, str] = {
+    KernelStep: "kernel",
+    ProductStep: "product",
+    MoveStep: "copy",
+    LoopStep: "loop",
+    ChoiceStep: "choice",
+    HostStep: "NumPy",
+}
+
+
+def _list_nodes(step: Any) -> tuple[Tensor, ...]:
+    if isinstance(step, KernelStep):
+        reduced = [one.node for one in step.kernel.reductions]
+        return (*step.kernel.nodes, *reduced)
+    return (step.node,)
+
+
+def _count_moved(program: Program, step: Any) -> int:
+    """Return the bytes that a step reads and writes, each entry of a view once."""
+    buffers = program.plan.buffers
+    if isinstance(step, KernelStep):
+        views = _list_views(step.kernel)
+    elif isinstance(step, ProductStep):
+        views = [step.a, step.b, step.out]
+    elif isinstance(step, MoveStep):
+        views = [view for part in step.parts for view in _list_views(part)]
+    elif isinstance(step, HostStep):
+        read = {x for x in step.operands if isinstance(x, View)}
+        written = sum(buffers[i].known_size for i in step.results)
+        return sum(map(_view_bytes, read)) + written
+    else:
+        places = {i for i in list_buffers(step) if i >= 0}
+        return sum(buffers[i].known_size for i in places)
+    return sum(map(_view_bytes, set(views)))
+
+
+def _list_views(kernel: Kernel) -> list[View]:
+    stored = [view for _, view in kernel.stores]
+    reduced = [one.view for one in kernel.reductions]
+    return [*kernel.loads.values(), *stored, *reduced]
+
+
+def _view_bytes(view: View) -> int:
+    kept = [n for n, step in zip(view.shape, view.strides, strict=True) if step]
+    return math.prod(kept) * int(view.kind[1:])
+
+
+# Words
 
 
 def _format_seconds(time: float) -> str:

@@ -53,6 +53,7 @@ from workbench.jupyter.memory import (
 )
 from workbench.jupyter.rewrite import Runtime
 from workbench.session import Session
+from workbench.symbolic.function import BACKENDS
 
 # Around the run of a cell: its number, its warnings, interrupts.
 
@@ -241,7 +242,10 @@ _FLAGS = {
     "--name": "the name of the session",
     "--show": "show these parts",
     "--seed": "the variable that holds the cotangent of an output of many numbers",
+    "--backend": f"what its runs are computed by: {', '.join(BACKENDS)}",
 }
+#: The options that take one word.
+_SINGLE = ("--name", "--seed", "--backend")
 
 
 @dataclass(frozen=True)
@@ -260,6 +264,8 @@ class Options:
         Parts to display, in order.
     seed
         The variable with the output's cotangent, or None.
+    backend
+        What the session's runs are computed by.
     """
 
     output: str | None = None
@@ -267,6 +273,7 @@ class Options:
     name: str = "ad"
     show: tuple[str, ...] = ("graph",)
     seed: str | None = None
+    backend: str = "numpy"
 
 
 def parse_line(line: str) -> Options:
@@ -285,7 +292,7 @@ def parse_line(line: str) -> Options:
     flag = ""
     for word in words:
         if not word.startswith("-"):
-            if flag in ("--name", "--seed") and given[flag]:
+            if flag in _SINGLE and given[flag]:
                 flag = ""  # these take one word; the next is the output
             given[flag].append(word)
             continue
@@ -301,7 +308,7 @@ def parse_line(line: str) -> Options:
     for flag, values in given.items():
         if flag and not values:
             raise UsageError(f"%%autodiff: {flag} needs a value ({_FLAGS[flag]})")
-        if flag in ("", "--name", "--seed") and len(values) > 1:
+        if flag in ("", *_SINGLE) and len(values) > 1:
             what = flag or "the output"
             hint = f"; did you mean --wrt {' '.join(values[1:])}?" if flag == "" else ""
             raise UsageError(
@@ -320,7 +327,13 @@ def parse_line(line: str) -> Options:
         given.get("--name", ["ad"])[0],
         tuple(part for part in shown if part != "none"),
         next(iter(given.get("--seed", [])), None),
+        given.get("--backend", ["numpy"])[0],
     )
+    if made.backend not in BACKENDS:
+        raise UsageError(
+            f"%%autodiff: there is no backend {made.backend!r}"
+            f"{suggest_name(made.backend, BACKENDS)}; there are {', '.join(BACKENDS)}"
+        )
     for name in (made.output, *made.wrt, made.name, made.seed):
         if name is not None and (not name.isidentifier() or iskeyword(name)):
             raise UsageError(f"%%autodiff: {name!r} is not the name of a variable")
@@ -375,6 +388,8 @@ def complete_line(text: str, names: Mapping[str, Any]) -> list[str]:
         found = variables if last == "--seed" else []
     elif flag == "--name":
         found = ["ad", "model"] if last == "--name" else []
+    elif flag == "--backend":
+        found = list(BACKENDS) if last == "--backend" else []
     else:
         found = [] if before else variables
     if last not in _FLAGS:
@@ -701,6 +716,7 @@ class Cell:
             name=options.name,
             seed=seed,
             lent=self.lent_arrays,
+            backend=options.backend,
         )
         session.require_backward()  # so that errors of derivatives belong to this cell
         return session

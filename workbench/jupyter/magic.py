@@ -27,7 +27,7 @@ class AutodiffMagics(magic.Magics):
         Usage::
 
             %%autodiff [OUTPUT] [--wrt NAME ...] [--name NAME]
-                       [--show PART ...] [--seed NAME]
+                       [--show PART ...] [--seed NAME] [--backend NAME]
 
         OUTPUT
             The variable to differentiate; left out: the cell's last expression.
@@ -40,6 +40,8 @@ class AutodiffMagics(magic.Magics):
             graph (by default), jacobian, hessian, check; or none.
         --seed NAME
             For an output of many numbers: the variable with its cotangent.
+        --backend NAME
+            What computes ad.run(...): numpy (by default), compiled, or auto.
 
         Float arrays and numbers that the cell reads become the inputs of a graph;
         afterwards the notebook holds what the cell would have left without the

@@ -33,8 +33,11 @@ from workbench.overrides.override import Override
 from workbench.overrides.resolution import Resolution
 from workbench.session import applied_override, checks, rewriting, stages, storage
 from workbench.session import derivative as derivatives
+from workbench.session import profile as profiles
 from workbench.session.applied_override import AppliedOverride, attached_overrides
 from workbench.session.nodes import Arrays, Node, Nodes, copy_for_user, fit_input
+from workbench.session.profile import SessionProfile
+from workbench.session.programs import Programs, check_backend
 from workbench.session.stages import Backward, Values
 from workbench.session.state import (
     Entry,
@@ -75,6 +78,12 @@ class Session:
     lent
         Other arrays that may change; values that share memory with one of them are
         copied too.
+    backend
+        What computes the output and the gradients in :meth:`run`. ``"numpy"`` computes
+        node by node. ``"compiled"`` compiles the gradients as one program in the
+        background, from the first run on; until that is ready, and where it cannot
+        be, NumPy answers. ``"auto"`` compiles once NumPy has spent some time on it.
+        What else is looked at, the picture of a node say, is computed then, by NumPy.
 
     Raises
     ------
@@ -117,6 +126,7 @@ class Session:
         seed: Any = None,
         copy: bool = True,
         lent: Iterable[Any] = (),
+        backend: str = "numpy",
     ) -> None:
         if type(graph) is not Graph:
             check_graph(graph, "a Session", "wb.Session({})")
@@ -126,9 +136,15 @@ class Session:
         self.nodes = Nodes(graph, name)
         self._fair_lock = FairLock()
         self._listeners: list[Callable[[str], object]] = []
+        programs = None
+        if check_backend(backend) != "numpy":
+            programs = Programs(backend, partial(_notify, self._listeners, "backend"))
+        self._has_warned = False
         # The last report and findings, each with its state.
         self._checked: tuple[State, Report] | None = None
         self._diagnosed: tuple[State, Findings] | None = None
+        # The last profile, with the overrides that held.
+        self._profiled: tuple[tuple[Override, ...], SessionProfile] | None = None
         objective = Objective(self.nodes, graph, output, wrt, seed)
         #: The id of the node that is differentiated.
         self.output = objective.output
@@ -138,20 +154,22 @@ class Session:
         self.seed = objective.seed
         #: Its current state.
         owned = stages.own_arrays(graph, lent) if copy else graph
-        self._state = State(objective, Values(owned))
-        self.nodes.graph = self._state.forward.graph
+        self._state = State(objective, Values(owned), programs=programs)
+        self.nodes.graph = owned
 
     # Its stages
 
     @property
     def graph(self) -> Graph:
         """The program, forward."""
-        return self._state.forward.graph
+        return self.forward.graph
 
     @property
     def forward(self) -> Values:
         """The stage of the values."""
-        return self._state.forward
+        forward = self._state.forward
+        self.nodes.graph = forward.graph  # whose Tensors are its nodes from now on
+        return forward
 
     @property
     def backward(self) -> Backward | None:
@@ -175,7 +193,7 @@ class Session:
     @property
     def value(self) -> Any:
         """The output's value."""
-        return copy_for_user(self._state.forward.graph.nodes[self.output]._value)
+        return copy_for_user(self._state.value)
 
     @property
     def values(self) -> Arrays:
@@ -188,10 +206,7 @@ class Session:
     def grads(self) -> Arrays:
         """The gradient by each ``wrt``, under its name; overrides applied."""
         state = self._state
-        cotangents, nodes = (
-            state.require_backward().cotangents,
-            state.forward.graph.nodes,
-        )
+        gradients, nodes = state.require_gradients(), state.start.graph.nodes
         names = {self.nodes.labels[i]: i for i in self.wrt}
 
         def gradient(i: int) -> Any:
@@ -201,7 +216,7 @@ class Session:
                     f"{label} is not in wrt ({', '.join(names)}). Its cotangent is"
                     f" {self.name}.cotangents[{label!r}]."
                 )
-            return cotangents[i] if i in cotangents else np.zeros_like(nodes[i]._value)
+            return gradients[i] if i in gradients else np.zeros_like(nodes[i]._value)
 
         return Arrays(self.nodes, names, gradient, "gradients")
 
@@ -218,6 +233,7 @@ class Session:
 
         Each of its Tensors names the forward node that it belongs to (`origin`).
         """
+        self.nodes.graph = self.forward.graph
         return self._state.gradient_graph
 
     @property
@@ -244,12 +260,12 @@ class Session:
 
     def __repr__(self) -> str:
         state, labels = self._state, self.nodes.labels
-        node = state.forward.graph.nodes[self.output]
+        node, value = state.start.graph.nodes[self.output], state.value
         text = node.name or node.op.name
         if shape_of(node) != ():
             text += f" {node.shape}"
-        elif node._value is not None:
-            number = node._value.item() if hasattr(node._value, "item") else node._value
+        elif value is not None:
+            number = value.item() if hasattr(value, "item") else value
             text += f" = {number:g}"
         by = ", ".join(labels[i] for i in self.wrt) or "nothing"
         more = format_count(len(state.entries), "override")
@@ -279,7 +295,8 @@ class Session:
         """Run the program with other inputs, and its gradients.
 
         Python's ``if`` and ``for`` were decided when the program was traced, and
-        stay so.
+        stay so. With a backend other than NumPy the gradients are one program, which
+        is compiled in the background; see `backend`.
 
         Parameters
         ----------
@@ -297,7 +314,7 @@ class Session:
         >>> float(session.run(x=np.array([3.0, 4.0]))), session.grads["x"]
         (25.0, array([6., 8.]))
         """
-        nodes, labels = self.graph.nodes, self.nodes.labels
+        nodes, labels = self._state.start.graph.nodes, self.nodes.labels
         leaves: dict[int, Any] = {}
         for key, value in {**(values or {}), **named}.items():
             i = self.nodes.find(key)
@@ -309,7 +326,66 @@ class Session:
                 )
             leaves[i] = fit_input(value, nodes[i], labels[i])
         self._change(self._state.run(leaves), "values")
+        if not self._has_warned and (reason := self._state.reason) is not None:
+            self._has_warned = True
+            warnings.warn(
+                f"{self.name} runs as NumPy: {reason}", RuntimeWarning, stacklevel=3
+            )
         return self.value
+
+    @property
+    def backend(self) -> str:
+        """What the next :meth:`run` is computed by: ``numpy`` or ``compiled``.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> graph = wb.trace(lambda x: np.sum(np.exp(x)))(np.zeros(3))
+        >>> session = wb.Session(graph, backend="compiled")
+        >>> session.backend, session.wait(), session.backend
+        ('numpy', True, 'compiled')
+        >>> float(session.run(x=np.ones(3)) - 3 * np.e) < 1e-12
+        True
+        """
+        return self._state.backend
+
+    @property
+    def seconds(self) -> float:
+        """The time to compute the present values and gradients."""
+        return self._state.seconds
+
+    def ready(self) -> bool:
+        """Return whether compiled code is in place, or refused, or not asked for."""
+        state = self._state
+        if state.programs is None or state.reason is not None:
+            return True
+        program = state.programs.find(state.key)
+        return program is not None and program.is_ready()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until compiled code is in place, or refused; begin with it if need be.
+
+        Parameters
+        ----------
+        timeout
+            Seconds to wait at most.
+
+        Returns
+        -------
+        Whether the waiting has come to its end.
+        """
+        with self.lock:
+            state = self._state
+            made = state.make_program()
+            function = None if made is None else made.function
+            if function is not None and not function.is_ready():
+                function.run(state.list_inputs())  # so that it knows their types
+        return function is None or function.wait(timeout)
+
+    def release(self) -> None:
+        """Let the memory go that compiled code keeps for the next run."""
+        if (programs := self._state.programs) is not None:
+            programs.release()
 
     @with_lock
     def override(
@@ -576,16 +652,17 @@ class Session:
     def _change(self, state: State, what: str) -> None:
         """Take another state, and notify the listeners."""
         # Its gradients first: an error or interrupt leaves the last state.
-        _, graph = state.backward, state.forward.graph
+        if state.results is None:
+            _ = state.backward
         # All at once: an interrupt comes at a call, so before or after both.
         self._state = state
-        self.nodes.graph = graph
-        for callback in list(self._listeners):
-            callback(what)
+        self.nodes.graph = state.known.graph
+        _notify(self._listeners, what)
 
     def subscribe(self, callback: Callable[[str], object]) -> Callable[[], None]:
         """Call back after each change: ``"values"``, ``"overrides"``, ``"checks"``.
 
+        And with ``"backend"``, from another thread, when compiled code is ready.
         Returns the function that ends the subscription.
 
         Examples
@@ -753,6 +830,7 @@ class Session:
     simplify = rewriting.simplify
     check = checks.check
     diagnose = checks.diagnose
+    profile = profiles.profile
 
     def fix(self, which: Finding | int) -> AppliedOverride | str:
         """Attach the fix of a finding, as an override on the node to blame.
@@ -795,14 +873,26 @@ class Session:
         return None if self._diagnosed is None else self._diagnosed[1]
 
     @property
+    def last_profile(self) -> SessionProfile | None:
+        """What the last :meth:`profile` has measured; None before the first."""
+        return None if self._profiled is None else self._profiled[1]
+
+    @property
     def stale(self) -> frozenset[str]:
-        """Those of ``"report"`` and ``"findings"`` that are of an earlier state."""
+        """Those of ``"report"`` and ``"findings"`` that are of an earlier state.
+
+        And ``"profile"``, if other overrides held: it does not depend on values.
+        """
+        state, profiled = self._state, self._profiled
         known = {"report": self._checked, "findings": self._diagnosed}
-        return frozenset(
+        names = {
             name
             for name, found in known.items()
-            if found is not None and found[0] is not self._state
-        )
+            if found is not None and found[0] is not state
+        }
+        if profiled is not None and profiled[0] != state.key:
+            names.add("profile")
+        return frozenset(names)
 
     @overload
     def get_result(self, what: Literal["report"]) -> tuple[Values, Report] | None: ...
@@ -816,15 +906,22 @@ class Session:
         return None if found is None else (found[0].forward, found[1])
 
     def adopt(self, what: str, result: Any, copy: Session) -> None:
-        """Keep a ``"report"`` or ``"findings"`` about the state of a copy."""
+        """Keep a ``"report"``, ``"findings"`` or a ``"profile"`` of a copy."""
         self._keep(what, result, copy._state)
 
     def _keep(self, what: str, result: Any, state: State) -> None:
-        """Keep a report or findings about a state, and notify the listeners."""
+        """Keep a report, findings or a profile, and notify the listeners."""
         with self.lock:
             if what == "report":
                 self._checked = state, result
-            else:
+            elif what == "findings":
                 self._diagnosed = state, result
-            for callback in list(self._listeners):
-                callback("checks")
+            else:
+                self._profiled = state.key, result
+            _notify(self._listeners, "checks")
+
+
+def _notify(listeners: Iterable[Callable[[str], object]], what: str) -> None:
+    """Tell all listeners what has changed."""
+    for callback in list(listeners):
+        callback(what)

@@ -19,7 +19,7 @@ from numpy.lib.array_utils import byte_bounds
 
 from workbench.autodiff import reverse, steps
 from workbench.autodiff.steps import ends_of
-from workbench.core import walk
+from workbench.core import types, walk
 from workbench.core.graph import Graph
 from workbench.core.tensor import TENSORS, Tensor, value_of
 from workbench.core.walk import is_leaf
@@ -114,6 +114,11 @@ class Values:
         changed.run([*leaves.values()], keep)
         return Values(_replace_values(self.graph, values), time.perf_counter() - start)
 
+    def drop_values(self) -> Values:
+        """Return the program without the values that depend on its inputs."""
+        varying = self.graph.schedule.varying
+        return Values(_replace_values(self.graph, dict.fromkeys(varying)))
+
 
 def _replace_values(
     graph: Graph, values: Mapping[int, Any], constant: Callable[[Any], Any] = value_of
@@ -129,7 +134,9 @@ def _replace_values(
         )
         value = values.get(node.serial, node._value)
         args = tuple(map(value_of, inputs))
-        copies[node.serial] = walk.copy_node(node, inputs, args, value)
+        copies[node.serial] = copy = walk.copy_node(node, inputs, args, value)
+        if value is None and types.is_weak(node._value):
+            copy.spec = types.spec_of(node._value)  # that of the Tensor is an array's
     new = Graph(
         [copies[x.serial] for x in graph.inputs],
         [copies[x.serial] if isinstance(x, Tensor) else x for x in graph.outputs],

@@ -1,9 +1,10 @@
 """`State`: all that a session holds at one moment, its history, and its lock.
 
 The `Objective` says what is differentiated by what, and is checked before anything
-runs. A state never changes. A change of a session makes another state, and the session
-takes it when all of it is computed: what fails or is interrupted leaves the last one.
-Its `History` says how it came about. `Turns` let one thread at a time change it.
+runs. A state never changes, though some of it is computed when it is first asked for. A
+change of a session makes another state, and the session takes it when its gradients are
+computed: what fails or is interrupted leaves the last one. Its `History` says how it
+came about. A `FairLock` lets one thread at a time change it.
 """
 
 from __future__ import annotations
@@ -19,25 +20,30 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 
-from workbench.autodiff import reverse
+from workbench.autodiff import reverse, steps
 from workbench.autodiff.budget import budget_for
 from workbench.autodiff.forward import push_forward
+from workbench.autodiff.higher_order import is_draw
+from workbench.autodiff.linear_map import LinearMap
 from workbench.core import blame, walk
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor, make_leaf
 from workbench.core.trace import is_float
+from workbench.core.walk import is_leaf
 from workbench.errors import (
     DisconnectedInputError,
     DtypeError,
     NonScalarOutputError,
     OverrideError,
     ShapeError,
+    TraceError,
     UsageError,
 )
 from workbench.ops.define import shape_of
 from workbench.overrides.override import Override
 from workbench.overrides.resolution import Resolution, resolve
 from workbench.session.nodes import Node, Nodes, check_one_array
+from workbench.session.programs import Programs, Recorded
 from workbench.session.stages import Backward, Values, to_array
 from workbench.session.statistics import Effect, measure_effects
 
@@ -320,6 +326,15 @@ class History:
 NOTHING_DONE = History()
 
 
+class Results(NamedTuple):
+    """What a program of a session has computed, and in which time."""
+
+    value: Any
+    #: By ``wrt``, by id.
+    gradients: Mapping[int, Any]
+    seconds: float
+
+
 class State:
     """All that a session shows at one moment.
 
@@ -329,35 +344,66 @@ class State:
         The output, the inputs and the seed.
     forward
         The program with its values.
+    start
+        The program with values of before some inputs changed: its nodes are the same.
     entries
         The overrides, in order.
     history
         The changes, done and undone.
-    following
+    next_id
         The number of the next override.
-    resolution
-        The nodes of each override; None without overrides.
+    programs
+        What compiles its program; None if each node runs by itself.
+    results
+        The output and the gradients, if its program computed them.
     """
 
     def __init__(
         self,
         objective: Objective,
-        forward: Values,
+        start: Values,
         entries: Entries = (),
         history: History = NOTHING_DONE,
         next_id: int = 1,
+        programs: Programs | None = None,
+        changed: Mapping[int, Any] | None = None,
+        results: Results | None = None,
     ) -> None:
-        self.objective, self.forward = objective, forward
+        self.objective, self.start = objective, start
         self.entries, self.history = entries, history
         # A number is never used twice, not even that of a removed override.
         self.next_id = max(next_id, *(entry.id + 1 for entry in entries), 1)
+        self.programs, self.results = programs, results
+        #: The inputs whose values are not those of `start`, by their ids.
+        self._changed = changed or {}
+        self._forward = None if self._changed else start
+        self._lock = threading.RLock()
         # NumPy's error settings for the gradients are those of this moment.
         self._errors = np.geterr()
         #: The last simplification of the gradients, see `rewriting.py`.
         self.rewriting: Any = None
-        self.resolution = None
-        if entries:
-            self.resolution = self._resolve([entry.override for entry in entries])
+
+    @property
+    def forward(self) -> Values:
+        """The program with its values, which are computed if nobody has looked yet."""
+        if self._forward is None:
+            with self._lock, np.errstate(**self._errors):
+                if self._forward is None:
+                    self._forward = self.start.run(self._changed)
+        return self._forward
+
+    @cached_property
+    def resolution(self) -> Resolution | None:
+        """The nodes of each override; None without overrides.
+
+        Raises
+        ------
+        OverrideError
+            If one of them matches nothing, or does not fit.
+        """
+        if not self.entries:
+            return None
+        return self._resolve([entry.override for entry in self.entries])
 
     def _resolve(self, overrides: list[Override]) -> Resolution:
         """Resolve which override runs at which node.
@@ -374,6 +420,29 @@ class State:
             where=f"session {objective.nodes.session!r}",
             wrt=[nodes[i] for i in objective.wrt],
         )
+
+    # The output and the gradients
+
+    @property
+    def value(self) -> Any:
+        """The value of the output."""
+        if self.results is not None:
+            return self.results.value
+        return self.forward.graph.nodes[self.objective.output]._value
+
+    def require_gradients(self) -> Mapping[int, Any]:
+        """Return the gradients by ``wrt``, by id; raise an error if there are none."""
+        if self.results is not None:
+            return self.results.gradients
+        return self.require_backward().cotangents
+
+    @property
+    def seconds(self) -> float:
+        """The time to compute the values and the gradients."""
+        if self.results is not None:
+            return self.results.seconds
+        backward = self.backward
+        return self.forward.seconds + (0.0 if backward is None else backward.seconds)
 
     # The stage of the gradients
 
@@ -491,12 +560,99 @@ class State:
         ]
         return Graph(self.forward.graph.inputs, made)
 
+    # The program that is compiled
+
+    @property
+    def key(self) -> tuple[Override, ...]:
+        """What tells its program from those of other states: its overrides."""
+        return tuple(self._list_enabled())
+
+    @property
+    def known(self) -> Values:
+        """The program with the last values that are known: these, or those before."""
+        return self.start if self._forward is None else self._forward
+
+    @property
+    def reason(self) -> str | None:
+        """Why the next run is NumPy's for good; None if it is not, or as was asked."""
+        return None if self.programs is None else self.programs.find_reason(self.key)
+
+    @property
+    def backend(self) -> str:
+        """What the next run is computed by: ``numpy`` or ``compiled``."""
+        found = None if self.programs is None else self.programs.find(self.key)
+        return "numpy" if found is None else found.backend
+
+    def make_program(self) -> Recorded | None:
+        """Return the program of the output and the gradients, recorded if need be.
+
+        None if the session has no backend but NumPy, or an input has no value.
+        """
+        if self.programs is None or any(x is None for x in self.list_inputs()):
+            return None
+        return self.programs.make(self.key, self._record_program)
+
+    def list_inputs(self, changed: Mapping[int, Any] | None = None) -> list[Any]:
+        """Return the values of the inputs, some of them changed."""
+        start, new = self.start, {**self._changed, **(changed or {})}
+        ids = [start.ids[x.serial] for x in start.graph.inputs]
+        return [new.get(i, start.graph.nodes[i]._value) for i in ids]
+
+    def _record_program(self) -> tuple[Graph, Mapping[int, int]]:
+        """Return the output and the gradients as a program of the inputs.
+
+        The origins of its nodes lead to nodes of which it returns the ids: from those
+        that compute their values in one step, from those of their gradients in more.
+
+        Raises
+        ------
+        TraceError
+            If what is computed depends on values, or on random numbers.
+        """
+        blank = State(self.objective, self.start.drop_values(), self.entries)
+        nodes = blank.start.graph.nodes
+        varying = [x for x in nodes if x._value is None]
+        if any(map(is_draw, steps.with_inner_nodes(varying))):
+            raise TraceError("it draws random numbers, in each run anew.")
+        output, *wrt = (nodes[i] for i in (self.objective.output, *self.objective.wrt))
+        seed = self.objective.seed
+        if seed is None:
+            seed = np.ones((), output.dtype)
+        with np.errstate(all="ignore"):  # of constants
+            made = LinearMap([output], wrt, blank.resolution, record=True).pull([seed])
+        reverse.refuse_nulls(made, wrt)
+        zeros = [
+            np.zeros(x.shape, x.dtype) if g is None else g
+            for g, x in zip(made, wrt, strict=True)
+        ]
+        for x, traced in zip(nodes, self.start.graph.nodes, strict=True):
+            if not is_leaf(x):
+                x.origin = reverse.Origin(traced, "", False)
+        graph = Graph(blank.start.graph.inputs, [output, *zeros])
+        return graph, self.start.ids
+
     # Next states
 
     def run(self, leaves: Mapping[int, Any]) -> State:
         """Return the state with other values of some inputs, by their ids."""
+        inputs = {self.start.ids[x.serial] for x in self.start.graph.inputs}
+        programs = self.programs
+        if programs is not None and not inputs.issuperset(leaves):
+            programs = programs.renew()  # a constant of the program is another one
+        elif (made := self.make_program()) is not None and made.function is not None:
+            clock = time.perf_counter()
+            value, *found = made.function.run(self.list_inputs(leaves))
+            seconds = time.perf_counter() - clock
+            gradients = dict(zip(self.objective.wrt, found, strict=True))
+            changed = {**self._changed, **leaves} if self._forward is None else leaves
+            return State(
+                self.objective, self.known, self.entries, self.history, self.next_id,
+                programs, changed, Results(value, gradients, seconds),
+            )  # fmt: skip
         forward = self.forward.run(leaves)
-        return State(self.objective, forward, self.entries, self.history, self.next_id)
+        return State(
+            self.objective, forward, self.entries, self.history, self.next_id, programs
+        )
 
     def edit(self, text: str, entries: Entries) -> State:
         """Return the state with other overrides, as a change that can be undone.
@@ -505,7 +661,9 @@ class State:
         all nodes would fail later, when the other is removed.
         """
         history = self.history.add_change(text, self.entries)
-        state = State(self.objective, self.forward, entries, history, self.next_id)
+        state = State(
+            self.objective, self.forward, entries, history, self.next_id, self.programs
+        )
         found = state.resolution
         if found is None or state.backward is None:
             return state
@@ -526,7 +684,9 @@ class State:
             If there are not as many.
         """
         history, entries = self.history.move_steps(is_undo, self.entries, steps)
-        return State(self.objective, self.forward, entries, history, self.next_id)
+        return State(
+            self.objective, self.forward, entries, history, self.next_id, self.programs
+        )
 
     # The overrides
 

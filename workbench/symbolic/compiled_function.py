@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.backends.compiled import tiers
+from workbench.backends.profile import Profile, measure
 from workbench.core import blame, tree, walk
 from workbench.core.graph import Graph, inline
 from workbench.core.shared import Shared, read_states
@@ -125,6 +126,17 @@ class CompiledFunction:
             return self.function(*args, **kwargs)
         if blocks_in_force():
             return self.function(*args, **kwargs)
+        found, given = self._find_program(args, kwargs, leaves, structure)
+        return found.tree(copy_aliases(found.function.run(given), given))
+
+    def _find_program(
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        leaves: list[Any],
+        structure: Tree,
+    ) -> tuple[Recorded, list[Any]]:
+        """Return the program for some arguments, and what it is given."""
         places, arrays, key = _sort_arguments(leaves)
         try:
             found = self._programs.get((structure, *key))
@@ -136,9 +148,7 @@ class CompiledFunction:
                 self._programs.pop(next(iter(self._programs)), None)
             self._programs[structure, *key] = found
         self._last = found
-        states = read_states(found.shared)
-        given = [*arrays, *states]
-        return found.tree(copy_aliases(found.function.run(given), given))
+        return found, [*arrays, *read_states(found.shared)]
 
     def _record(
         self,
@@ -239,6 +249,24 @@ class CompiledFunction:
         Whether the waiting has come to its end; False before the first call.
         """
         return self._last is not None and bool(self._last.function.wait(timeout))
+
+    def profile(self, *args: Any, **kwargs: Any) -> Profile:
+        """Return what each step of a call costs; print it.
+
+        The program runs a few times with a clock around each step: each kernel of
+        compiled code, which is waited for, or each node that NumPy runs.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> f = wb.compile(lambda x: np.sum(np.exp(x)))
+        >>> profile = f.profile(np.zeros(1000))
+        >>> profile.backend, [(row.step, row.ops) for row in profile]
+        ('compiled', [('kernel 1', 'exp, sum')])
+        """
+        leaves, structure = tree.flatten((args, kwargs))
+        found, given = self._find_program(args, kwargs, leaves, structure)
+        return measure(found.function, given)
 
     def release(self) -> None:
         """Let the memory go that compiled code keeps for the next call."""

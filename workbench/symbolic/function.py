@@ -11,7 +11,7 @@ import builtins
 import keyword
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
@@ -19,7 +19,7 @@ import numpy as np
 from workbench.autodiff.derivatives import forward_nodes
 from workbench.backends import numpy as numpy_backend
 from workbench.backends.compiled import tiers
-from workbench.backends.profile import Profile
+from workbench.backends.profile import Profile, measure
 from workbench.backends.text import Form, Text
 from workbench.core import blame, hooks, tree, types, walk
 from workbench.core.graph import Graph, inline
@@ -167,7 +167,6 @@ def function(
     on_unused_input: str = "raise",
     name: str | None = None,
     backend: str = "numpy",
-    profile: bool = False,
     rules: Iterable[Rule] = (),
     without: str | Collection[str] = (),
     fast: bool = False,
@@ -201,8 +200,6 @@ def function(
         from its first call on; ``"auto"``, which does so once NumPy has spent some time
         on it. Until compiled code is there, and where it cannot be, NumPy answers.
         Compiled code gives NumPy's results but for the last digits, and no warnings.
-    profile
-        Measure every node in every call; see :attr:`Function.profile`.
     rules, without, fast
         How the program is simplified before it runs: as :func:`workbench.simplify`
         takes them. ``without="all"`` leaves it as it was written.
@@ -264,7 +261,7 @@ def function(
     check_unused(program, signature, on_unused_input)
     graph = Graph([*signature.symbols, *shared], program)
     return Function(
-        graph, signature, shared, list(changed), structure, name, backend, profile,
+        graph, signature, shared, list(changed), structure, name, backend,
         check_rewrites(rules, without, fast),
     )  # fmt: skip
 
@@ -306,7 +303,6 @@ class Function:
         structure: tree.Tree | None,
         name: str | None,
         backend: str,
-        profile: bool,
         rewrites: Rewrites,
     ) -> None:
         self.graph = graph
@@ -325,12 +321,12 @@ class Function:
             isinstance(self._compiled, tiers.Function)
             and signature.bare
             and structure is not None
-            and not (shared or changed or profile)
+            and not (shared or changed)
             and all(c.kind is None for c in structure.children)
             and form in (None, tuple, list)
         ):
             self._compiled.on_compiled = partial(self._install_entry, form)
-        self._run = self.profile.run if profile else self._compiled.run
+        self._run = self._compiled.run
         # In one order everywhere, so that two functions never wait for each other.
         self._locks = [x.lock for x in sorted(changed, key=lambda x: x.serial)]
 
@@ -381,27 +377,22 @@ class Function:
         """Let the memory go that compiled code keeps for the next call."""
         self._compiled.release()
 
-    def profiled(self, *args: Any, **named: Any) -> Any:
-        """Call the function and measure the call; `profile` holds what it has cost.
+    def profile(self, *args: Any, **named: Any) -> Profile:
+        """Return what each step of a call costs; print it.
+
+        The program runs a few times with a clock around each step: each node of NumPy,
+        each kernel of compiled code, which is waited for. No shared value is updated.
 
         Examples
         --------
         >>> import numpy as np, workbench as wb
         >>> x = wb.vector("x", shape=3)
-        >>> f = wb.function([x], np.exp(x) + 1)
-        >>> f.profiled(np.zeros(3))
-        array([2., 2., 2.])
-        >>> sorted(row.op for row in f.profile)
-        ['add', 'exp']
+        >>> f = wb.function([x], np.exp(x) + 1, backend="compiled")
+        >>> [(row.step, row.ops, row.traffic) for row in f.profile(np.zeros(3))]
+        [('kernel 1', 'exp, add', 48)]
         """
-        return self._run_and_update(
-            self._signature.arrays(args, named), self.profile.run
-        )
-
-    @cached_property
-    def profile(self) -> Profile:
-        """The cost of each node in the calls that were measured; print it."""
-        return Profile(self._compiled)
+        arrays = self._signature.arrays(args, named)
+        return measure(self._compiled, [*arrays, *read_states(self.shared)])
 
     def _install_entry(self, form: type | None, program: Any) -> None:
         """Let a small program answer calls by position without Python code."""
@@ -495,7 +486,7 @@ class Function:
         return Function(
             Graph([*self._signature.symbols, *shared], outputs),
             self._signature, shared, changed, self._tree, name or self.name,
-            self._backend, False, self._rewrites,
+            self._backend, self._rewrites,
         )  # fmt: skip
 
     def __copy__(self) -> Function:

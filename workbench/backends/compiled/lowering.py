@@ -26,6 +26,7 @@ from workbench.backends.compiled.kernel import (
 )
 from workbench.backends.compiled.machine import Machine, find_address
 from workbench.backends.compiled.products import ProductStep, is_product
+from workbench.core.dims import has_dim
 from workbench.core.graph import Graph
 from workbench.core.op import Choice, Repetition
 from workbench.core.schedule import Schedule
@@ -77,6 +78,11 @@ class Buffer:
     def size(self) -> int:
         """Its bytes."""
         return int(math.prod(self.spec.shape)) * self.spec.dtype.itemsize
+
+    @property
+    def known_size(self) -> int:
+        """Its bytes; 0 where a length is known only when the program runs."""
+        return 0 if has_dim(self.spec.shape) else self.size
 
 
 class KernelStep(NamedTuple):

@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -91,6 +92,8 @@ class Program:
     ----------
     graph
         What it computes, at fixed shapes.
+    separate
+        Call each step by itself, so that it can be measured.
 
     Raises
     ------
@@ -98,14 +101,16 @@ class Program:
         If it cannot be compiled here.
     """
 
-    def __init__(self, graph: Graph, machine: Machine | None = None) -> None:
+    def __init__(
+        self, graph: Graph, machine: Machine | None = None, separate: bool = False
+    ) -> None:
         machine = get_machine() if machine is None else machine
         self.plan = plan = Plan(graph, machine)
         self._machine = machine
         self._builders: list[Builder] = []
         self._extra: list[str] = []
         self._runs: list[Native | HostStep] = []
-        self._write_functions(machine)
+        self._write_functions(machine, separate)
         self._size = place_buffers(plan)
         self._specs = [Spec(x.spec.shape, x.spec.dtype) for x in graph.leaves]
         self._compile(machine)
@@ -128,7 +133,7 @@ class Program:
 
     # Code
 
-    def _write_functions(self, machine: Machine) -> None:
+    def _write_functions(self, machine: Machine, separate: bool) -> None:
         plan = self.plan
         pending: list[tuple[str, int, int]] = []
 
@@ -159,6 +164,8 @@ class Program:
 
         for number, step in enumerate(list(plan.steps)):
             name = f"step{number}"
+            if separate:
+                close()
             if isinstance(step, KernelStep):
                 kernel, rest = self._split_reductions(step.kernel)
                 plan.steps[number] = KernelStep(kernel)
@@ -283,11 +290,14 @@ class Program:
     # Runs
 
     def run(
-        self, arrays: Sequence[Any], observe: Callable[[Any, float], None] | None = None
+        self,
+        arrays: Sequence[Any],
+        observe: Callable[[Native | HostStep, float], None] | None = None,
     ) -> list[Any]:
         """Return the outputs for these inputs, as arrays that nobody else writes to.
 
-        The inputs have the shapes and dtypes of the graph's leaves.
+        The inputs have the shapes and dtypes of the graph's leaves. ``observe`` is told
+        the seconds of each call.
 
         Raises
         ------
@@ -325,6 +335,7 @@ class Program:
         address = ctypes.addressof(table)
         try:
             for function, run in self._calls:
+                began = perf_counter()
                 if function is None:
                     self._call_numpy(run, table, bases, block)
                 elif run.rounds:
@@ -333,6 +344,8 @@ class Program:
                     function(address, 0, 0)
                     if failure.value:
                         raise Retreat
+                if observe is not None:
+                    observe(run, perf_counter() - began)
             return [self._read(y, table, bases, block) for y in self.plan.outputs]
         finally:
             self._blocks.append(block)
@@ -356,6 +369,12 @@ class Program:
             self._machine, self.plan, addresses, self._size, form, fallback, guard,
             numbers,
         )  # fmt: skip
+
+    @property
+    def memory(self) -> int:
+        """The bytes that a call takes: for what comes and goes, and for results."""
+        results = [b for b in self.plan.buffers if b.kind in ("output", "host")]
+        return self._size + sum(b.known_size for b in results)
 
     def release(self) -> None:
         """Let the memory go that is kept for the next call."""

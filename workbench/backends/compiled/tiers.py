@@ -77,7 +77,8 @@ class Function:
         self.eager = eager
         self._attempts: OrderedDict[Key, Attempt] = OrderedDict()
         self._last: Attempt | None = None
-        self._warned = False
+        #: Whether its caller knows, or tells, that NumPy runs what was to be compiled.
+        self.has_warned = False
         #: Called in the background with each program that is ready.
         self.on_compiled: Callable[[Program], None] | None = None
 
@@ -146,8 +147,8 @@ class Function:
 
     def _report(self, reason: str) -> None:
         """Tell once that NumPy runs what was to run compiled."""
-        if self.eager and not self._warned:
-            self._warned = True
+        if self.eager and not self.has_warned:
+            self.has_warned = True
             warnings.warn(
                 f"the program runs as NumPy: {reason}", RuntimeWarning, stacklevel=4
             )
@@ -187,6 +188,16 @@ class Function:
         if not attempt.begun and not attempt.done.is_set():
             self._send(attempt)
         return attempt.done.wait(timeout)
+
+    def separate_steps(self) -> Program | None:
+        """Return the compiled code of the last shapes with each step called by itself.
+
+        It is compiled anew. None where NumPy runs.
+        """
+        last = self._last
+        if last is None or last.program is None:
+            return None
+        return Program(expand(self.graph, last.specs), separate=True)
 
     def release(self) -> None:
         """Let the memory go that compiled code keeps for the next call."""

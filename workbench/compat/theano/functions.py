@@ -164,8 +164,10 @@ def function(
     mode
         A `Mode` or the name of one: taken, and without effect, for nothing is
         compiled. A name that Theano does not have is an error.
-    updates, givens, name, profile, on_unused_input
+    updates, givens, name, on_unused_input
         As `workbench.function` has them.
+    profile
+        Taken, and without effect: ``f.profile(...)`` measures any function.
     no_default_updates
         Draw the same random numbers in each call, and leave shared values alone that
         have a ``default_update``; or a list of those meant.
@@ -226,7 +228,6 @@ def function(
         defaults=defaults,
         on_unused_input=on_unused_input or config.on_unused_input,
         name=name,
-        profile=bool(profile),
     )
     made.maker = Maker(made)  # type: ignore[attr-defined]
     around: Any = made

@@ -1,0 +1,104 @@
+"""`SessionProfile`: what a run of a session costs, by steps and by nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from workbench.backends import numpy as numpy_backend
+from workbench.backends.profile import Cost, Profile, measure
+from workbench.core.graph import Graph
+from workbench.core.tensor import Tensor
+from workbench.session.state import HasState
+
+
+class SessionProfile(Profile):
+    """What a run of a session costs: print it, or iterate over its rows.
+
+    Attributes
+    ----------
+    values
+        What falls to the value of each node, by its id.
+    rules
+        What falls to the gradient rule of each node, by its id.
+    """
+
+    def __init__(
+        self, measured: Profile, ids: Mapping[int, int], has_origins: bool
+    ) -> None:
+        super().__init__(measured.backend, measured.rows, measured.peak)
+        self.values: dict[int, Cost] = {}
+        self.rules: dict[int, Cost] = {}
+        for node, cost in self.costs.items():
+            place = find_place(node, ids, has_origins)
+            if place is not None:
+                i, backward = place
+                costs = self.rules if backward else self.values
+                costs[i] = add_costs(costs.get(i), cost)
+
+
+class Place(NamedTuple):
+    """What a node of a program computes: the value or the rule of which node."""
+
+    id: int
+    backward: bool
+
+
+def find_place(node: Tensor, ids: Mapping[int, int], has_origins: bool) -> Place | None:
+    """Return what a node computes; None if that is unknown.
+
+    Origins lead to the nodes of ``ids``; with ``has_origins`` those of the values too.
+    """
+    steps = 0
+    while node.serial not in ids:
+        if node.origin is None:
+            return None
+        node, steps = node.origin.forward, steps + 1
+    return Place(ids[node.serial], steps > has_origins)
+
+
+def add_costs(one: Cost | None, other: Cost) -> Cost:
+    """Return the cost of both together, in the row where the larger part is."""
+    if one is None:
+        return other
+    row = one.row if one.time >= other.time else other.row
+    return Cost(one.time + other.time, one.traffic + other.traffic, row)
+
+
+def profile(session: HasState) -> SessionProfile:
+    """Return what each step of a run costs, and what falls to each node; print it.
+
+    The output and the gradients are computed a few times, on the present inputs, with
+    a clock around each step: each kernel of compiled code, which is waited for, or each
+    node that NumPy computes. Nothing changes.
+
+    Raises
+    ------
+    UsageError
+        If the session has no values.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> graph = wb.trace(lambda x: np.sum(np.tanh(x)))(np.ones(1000))
+    >>> session = wb.Session(graph, backend="compiled")
+    >>> profile = session.profile()
+    >>> profile.backend, [(row.step, row.ops) for row in profile]
+    ('compiled', [('kernel 1', 'tanh, 2 multiply, subtract, sum')])
+    >>> profile.values[1].row, profile.rules[1].row  # of tanh
+    (0, 0)
+    """
+    state = session._state
+    state.require_gradients()
+    recorded = state.make_program()
+    if recorded is not None and recorded.function is not None:
+        measured = measure(recorded.function, state.list_inputs())
+        found = SessionProfile(measured, recorded.ids, True)
+    else:
+        forward, gradients = state.forward, state.gradient_graph.outputs
+        output = forward.graph.nodes[state.objective.output]
+        graph = Graph(forward.graph.inputs, [output, *gradients])
+        measured = measure(numpy_backend.compile(graph), state.list_inputs())
+        found = SessionProfile(measured, forward.ids, False)
+    session._keep("profile", found, state)
+    return found

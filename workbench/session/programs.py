@@ -1,0 +1,125 @@
+"""`Programs`: what a session computes again and again, compiled.
+
+A session with a backend records the output and its gradients as one program of its
+inputs, without values, once for the overrides that hold. NumPy runs it until compiled
+code is ready. The values of all other nodes are computed when somebody looks at them.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, NamedTuple
+
+from workbench.backends.compiled import tiers
+from workbench.backends.compiled.program import Program
+from workbench.core.graph import Graph, inline
+from workbench.errors import UsageError
+from workbench.rewrite.driver import Replay, check_rewrites
+from workbench.symbolic.function import BACKENDS
+
+#: A session keeps so many programs, those of the overrides that held last.
+MOST_PROGRAMS = 8
+
+
+class Recorded(NamedTuple):
+    """A program of a session, or why there is none.
+
+    Attributes
+    ----------
+    function
+        What runs it; None if it cannot be recorded.
+    refusal
+        Why not.
+    ids
+        The ids of the nodes that the origins of its nodes lead to, by serial.
+    """
+
+    function: tiers.Function | None
+    refusal: str | None
+    ids: Mapping[int, int]
+
+
+class Programs:
+    """The programs of a session, by the overrides that hold.
+
+    Parameters
+    ----------
+    backend
+        ``"compiled"`` or ``"auto"``.
+    tell
+        Called, from another thread, when compiled code is ready.
+    """
+
+    def __init__(self, backend: str, tell: Callable[[], object]) -> None:
+        self.backend = backend
+        self._tell = tell
+        self._known: OrderedDict[Hashable, Recorded] = OrderedDict()
+
+    def renew(self) -> Programs:
+        """Return programs of the same backend, none of them made yet."""
+        return Programs(self.backend, self._tell)
+
+    def find(self, key: Hashable) -> tiers.Function | None:
+        """Return the program of some overrides; None before it is made, or refused."""
+        found = self._known.get(key)
+        return None if found is None else found.function
+
+    def find_reason(self, key: Hashable) -> str | None:
+        """Return why NumPy computes for good; None if it does not, or may.
+
+        With ``auto``, which promises nothing, there is no reason to give.
+        """
+        found = self._known.get(key)
+        if self.backend == "auto" or found is None:
+            return None
+        return found.refusal if found.function is None else found.function.reason
+
+    def make(
+        self, key: Hashable, record: Callable[[], tuple[Graph, Mapping[int, int]]]
+    ) -> Recorded:
+        """Return the program of some overrides, recorded if need be."""
+        if key not in self._known:
+            self._known[key] = self._compile(record)
+            if len(self._known) > MOST_PROGRAMS:
+                self._known.popitem(last=False)
+        self._known.move_to_end(key)
+        return self._known[key]
+
+    def _compile(
+        self, record: Callable[[], tuple[Graph, Mapping[int, int]]]
+    ) -> Recorded:
+        try:
+            graph, ids = record()
+            simplified = Replay(inline(graph), check_rewrites((), (), False)).run()
+            function: tiers.Function = BACKENDS[self.backend](simplified, own=True)
+        except Exception as error:  # a rule of the user's that looks at values, say
+            refusal = f"it cannot be recorded without values: {error}"
+            return Recorded(None, refusal, {})
+
+        def tell(_: Program) -> None:
+            self._tell()
+
+        function.on_compiled = tell
+        function.has_warned = True  # the session does, in its own words
+        return Recorded(function, None, ids)
+
+    def release(self) -> None:
+        """Let the memory go that compiled code keeps for the next run."""
+        for one in self._known.values():
+            if one.function is not None:
+                one.function.release()
+
+
+def check_backend(backend: Any) -> str:
+    """Return the name of a backend.
+
+    Raises
+    ------
+    UsageError
+        If there is none of this name.
+    """
+    if backend in BACKENDS:
+        return str(backend)
+    names = ", ".join(map(repr, BACKENDS))
+    raise UsageError(f"there is no backend {backend!r}. Choose {names}.")
