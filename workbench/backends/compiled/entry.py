@@ -106,7 +106,8 @@ _release = ctypes.pythonapi.Py_DecRef
 
 def is_small(plan: Plan) -> bool:
     """Return whether a program may keep Python's lock: native, and soon done."""
-    return plan.failure < 0 and count_work(plan) <= MOST_WORK
+    has_state = any(buffer.kind == "state" for buffer in plan.buffers)
+    return not has_state and count_work(plan) <= MOST_WORK
 
 
 def count_work(plan: Plan) -> float:
@@ -338,6 +339,9 @@ class _Writer:
         for k in range(self.count):
             function = self.word(self.functions + k)
             self.lines.append(f"  call void {function}(ptr %table, i64 0, i64 0)")
+        if self.plan.flag >= 0:  # the slow way says what is wrong
+            flag = self.emit(f"load i64, ptr {places[self.plan.flag]}, align 8")
+            self.check(self.emit(f"icmp eq i64 {flag}, 0"))
         self._return_results(made, scratch)
         call, fallback = (8 * _WORDS.index(w) for w in ("vectorcall", "fallback"))
         slow = f"""slow:

@@ -276,6 +276,8 @@ class _LoopWriter(_Writer):
     def write(self) -> list[Builder]:
         """Write the function."""
         what, step, b = self.what, self.step, self.b
+        if step.flag >= 0:
+            self._stop_if_flagged()
         calls = self.write_program(step.program, f"{self.function}_s")
         inner_size = place_buffers(self.body)
         table = self.make_table(step.program, self.reserve(inner_size))
@@ -319,6 +321,8 @@ class _LoopWriter(_Writer):
         self._make_room(k, fixed)
         rows = self._write_targets(targets, k, t, table, fixed)
         self.call_program(calls, table)
+        if self.body.flag >= 0:
+            self._stop_if_flagged()
         for target, source, size in rows:
             self.copy(target, source, size)
         for i, leaf in enumerate(carried):
@@ -378,12 +382,21 @@ class _LoopWriter(_Writer):
         start = self.skipped + self.what.consts
         return self.step.operands[start : start + self.what.seqs]
 
+    def _stop_if_flagged(self) -> None:
+        """Return if something was found wrong: what follows would read nonsense."""
+        stop, go_on = self.label(), self.label()
+        flag = self.emit(f"load i64, ptr {self.read_table(self.step.flag)}, align 8")
+        self.branch(self.emit(f"icmp ne i64 {flag}, 0"), stop, go_on)
+        self.begin(stop)
+        self.b.line("ret void")
+        self.begin(go_on)
+
     def _fail_if(self, condition: str) -> None:
-        """Set the word that makes NumPy run the program, and return."""
+        """Set the flag that makes NumPy run the program, and return."""
         bad, good = self.label(), self.label()
         self.branch(condition, bad, good)
         self.begin(bad)
-        self.b.line(f"store i64 1, ptr {self.read_table(self.step.failure)}, align 8")
+        self.b.line(f"store i64 1, ptr {self.read_table(self.step.flag)}, align 8")
         self.b.line("ret void")
         self.begin(good)
 

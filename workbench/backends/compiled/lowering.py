@@ -52,8 +52,8 @@ class Buffer:
         ``input``, ``constant``, ``inner``, ``output`` (made new in each call), ``host``
         (what a call of NumPy gives), ``partial`` (of a reduction in pieces),
         ``growing`` (rows of which only the run knows how many), ``state`` (what holds
-        the memory of such rows), ``failure`` (a word that is set where NumPy must run
-        the program) or ``absent`` (nobody reads it).
+        the memory of such rows), ``flag`` (see `Plan`) or ``absent`` (nobody reads
+        it).
     place
         Which input, constant or output it is.
     first, last
@@ -131,8 +131,8 @@ class LoopStep(NamedTuple):
     #: The buffer of all that the steps use, and for each growing result its state.
     frame: int
     states: dict[int, int]
-    #: The word to set where NumPy must run the program; -1: there is no such case.
-    failure: int
+    #: The flag to set where NumPy must run the program; -1: there is no such case.
+    flag: int
 
 
 class ChoiceStep(NamedTuple):
@@ -175,6 +175,9 @@ class Plan:
         What runs, in order.
     outputs
         For each output of the graph a view, or a constant as it is.
+    flag
+        The buffer of a word that is 0 before a run, and 1 after it if something is
+        wrong with the inputs: NumPy then says what. -1: nothing can be.
 
     Parameters
     ----------
@@ -189,8 +192,8 @@ class Plan:
     def __init__(self, graph: Graph, machine: Machine, nested: bool = False) -> None:
         self.graph = graph
         self.machine = machine
-        #: The buffer of the word that says that NumPy must run the program.
-        self.failure = -1
+        self.nested = nested
+        self.flag = -1
         self.buffers: list[Buffer] = []
         self.steps: list[Step] = []
         schedule = Schedule(graph.leaves, graph.outputs, whole=True)
@@ -763,17 +766,18 @@ class Plan:
                 last = self._whole_view(results[-1])
                 first_operand: Any = operands[0]
                 self.buffers[i].count = last if what.until else first_operand
-        failure = -1
-        if states or what.limited or steps is None:
-            failure = self._find_failure()
+        flag = -1
+        if states or what.limited or steps is None or programs[0].plan.flag >= 0:
+            flag = self._find_flag()
         return LoopStep(
-            node, what, programs[0], steps, operands, results, frame, states, failure
+            node, what, programs[0], steps, operands, results, frame, states, flag
         )
 
-    def _find_failure(self) -> int:
-        if self.failure < 0:
-            self.failure = self._add(Buffer("failure", Spec((), np.dtype(np.int64))))
-        return self.failure
+    def _find_flag(self) -> int:
+        """Return the buffer of the flag, which there is from now on."""
+        if self.flag < 0:
+            self.flag = self._add(Buffer("flag", Spec((), np.dtype(np.int64))))
+        return self.flag
 
     def _share(self, plan: Plan) -> InnerProgram:
         """Return a program inside of a step, and the buffers that it shares."""
@@ -786,8 +790,8 @@ class Plan:
                     outer = self._constants[id(buffer.value)] = self._add(same)
             elif buffer.kind == "state":
                 outer = self._add(Buffer("state", buffer.spec))
-            elif buffer.kind == "failure":
-                outer = self._find_failure()
+            elif buffer.kind == "flag":
+                outer = self._find_flag()
             else:
                 continue
             shared.append((outer, i))

@@ -65,6 +65,9 @@ def place_buffers(plan: Plan) -> int:
                 buffer = plan.buffers[i]
                 size = -(-max(buffer.size, 1) // LINE) * LINE
                 _free(free, buffer.offset, buffer.offset + size)
+    if plan.flag >= 0 and not plan.nested:
+        plan.buffers[plan.flag].offset = top
+        top += LINE
     return top
 
 

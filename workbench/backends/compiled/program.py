@@ -123,8 +123,10 @@ class Program:
         self._inner = [
             (i, b.offset)
             for i, b in enumerate(plan.buffers)
-            if b.kind in ("inner", "partial") and b.offset >= 0
+            if b.kind in ("inner", "partial", "flag") and b.offset >= 0
         ]
+        #: Where in the block the flag lies, if there is one.
+        self._flag = plan.buffers[plan.flag].offset if plan.flag >= 0 else -1
         self._states = [i for i, b in enumerate(plan.buffers) if b.kind == "state"]
         self._outputs = [
             (i, b) for i, b in enumerate(plan.buffers) if b.kind == "output"
@@ -162,6 +164,10 @@ class Program:
             else:
                 pending.append((name, rounds, number))
 
+        if plan.flag >= 0:
+            clear = write_zeros(machine, "clear_flag", plan.flag, 8)
+            self._builders.append(clear)
+            pending.append(("clear_flag", 0, 0))
         for number, step in enumerate(list(plan.steps)):
             name = f"step{number}"
             if separate:
@@ -325,9 +331,6 @@ class Program:
             first = block.states.__array_interface__["data"][0]
             for k, i in enumerate(self._states):
                 table[i] = first + 16 * k
-        failure = ctypes.c_int64(0)
-        if self.plan.failure >= 0:
-            table[self.plan.failure] = ctypes.addressof(failure)
         for i, buffer in self._outputs:
             array = self._pool.take(buffer.spec.shape, buffer.spec.dtype)
             bases[i] = array
@@ -342,8 +345,8 @@ class Program:
                     share_rounds(function, address, run.rounds, run.piece)
                 else:
                     function(address, 0, 0)
-                    if failure.value:
-                        raise Retreat
+                if self._flag >= 0 and block.memory[self._flag]:
+                    raise Retreat
                 if observe is not None:
                     observe(run, perf_counter() - began)
             return [self._read(y, table, bases, block) for y in self.plan.outputs]
