@@ -178,6 +178,33 @@ def test_second_derivatives_of_a_loop_of_unknown_length(
     np.testing.assert_allclose(second, -0.25 * args[0] ** -1.5, rtol=1e-8)
 
 
+def test_a_hessian_through_a_loop_of_unknown_length(rng: np.random.Generator) -> None:
+    """Many examples at once: the loops back read the rows turned and repeated."""
+
+    def solve(a: Any) -> Any:
+        far = lambda x: np.max(np.abs(x * x - a)) > 1e-10  # noqa: E731
+        root = wb.while_loop(far, lambda x: (x + a / x) / 2, np.ones_like(a))
+        return np.sum(root) ** 2
+
+    args = [rng.uniform(2, 9, size=3)]
+    (made,) = check_native(wb.hessian(solve), args, 4096).run(args)
+    (a,) = args
+    exact = 0.5 / np.sqrt(np.outer(a, a))
+    exact -= np.diag(np.sum(np.sqrt(a)) / (2 * a**1.5))
+    np.testing.assert_allclose(made, exact, rtol=1e-7)
+
+
+def test_numpy_reads_views_of_rows_of_unknown_number(rng: np.random.Generator) -> None:
+    def grow(x: Any) -> Any:
+        rows = wb.scan(
+            lambda y: (y * 1.5, wb.until(np.sum(y) > 50)), initial=x, n_steps=100
+        )
+        return np.cumsum(np.transpose(rows), axis=1), np.transpose(rows), rows[-1]
+
+    args = [rng.uniform(1, 2, size=2)]
+    check_program(trace(grow, args), args, 64)
+
+
 def test_rows_of_unknown_number_are_results(rng: np.random.Generator) -> None:
     """As many as steps were made; the memory they grew in is not theirs."""
 

@@ -39,6 +39,8 @@ from workbench.ops.indexing import as_index
 MOST_NODES = 256
 #: What has no memory of its own.
 ALIASES = ("view", "part", "window")
+#: The rows of an example of an array of which only the run knows how many it has.
+ROWS = 10_007
 #: What holds the memory of rows: its address, and how many bytes there are.
 STATE = Spec((2,), np.dtype(np.int64))
 
@@ -187,9 +189,17 @@ class Plan:
         What it is for.
     nested
         It is a program inside of a step: each output has a buffer of its own.
+    strides
+        Those of inputs whose entries do not lie one after the other, by their places.
     """
 
-    def __init__(self, graph: Graph, machine: Machine, nested: bool = False) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        machine: Machine,
+        nested: bool = False,
+        strides: Mapping[int, tuple[int, ...]] | None = None,
+    ) -> None:
         self.graph = graph
         self.machine = machine
         self.nested = nested
@@ -217,8 +227,12 @@ class Plan:
         self._windows: dict[int, Tensor] = {}
         for i, x in enumerate(graph.leaves):
             self._places[x.serial] = self._add(Buffer("input", _spec(x), i))
-        for node in self.nodes:
-            self._roles[node.serial] = self._find_role(node)
+        self._strides = {
+            graph.leaves[i].serial: steps for i, steps in (strides or {}).items()
+        }
+        #: Views of rows of unknown number that somebody reads who is not a loop.
+        self._refused: set[int] = set()
+        self._find_roles()
         self._find_levels()
         self._write_steps()
         self.outputs = [self._read(y) for y in graph.outputs]
@@ -233,6 +247,33 @@ class Plan:
 
     # What computes a node
 
+    def _find_roles(self) -> None:
+        """Find what computes each node."""
+        while True:
+            for node in self.nodes:
+                self._roles[node.serial] = self._find_role(node)
+            refused = {
+                x.serial
+                for node in self.nodes
+                if self._roles[node.serial] not in ("view", "nested")
+                for x in node.inputs
+                if self._is_row_view(x)
+            }
+            refused |= {y.serial for y in self.graph.outputs if self._is_row_view(y)}
+            if not refused:
+                return
+            self._refused |= refused
+            self._roles.clear()
+            self._layouts.clear()
+
+    def _is_row_view(self, x: Any) -> bool:
+        """Return whether an operand is a view of rows of unknown number."""
+        return (
+            isinstance(x, Tensor)
+            and self._roles.get(x.serial) == "view"
+            and not is_plain(_spec(x))
+        )
+
     def _find_role(self, node: Tensor) -> str:
         op = node.op
         spec: Any = node.spec
@@ -244,7 +285,11 @@ class Plan:
             return "part"
         if op.name == "scan_window" and self._is_window(node):
             return "window"
-        if not is_plain(spec) or not math.prod(spec.shape):
+        if not is_plain(spec):
+            views = op.view is not None and not op.elementwise and op.view(node.params)
+            known = views and node.serial not in self._refused
+            return "view" if known and self._has_layout(node) else "host"
+        if not math.prod(spec.shape):
             return "host"
         if op.name == "getitem" and len(node.inputs) == 1:
             return "view" if self._has_layout(node) else "host"
@@ -327,8 +372,11 @@ class Plan:
     def _example_view(self, x: Any) -> View:
         """Return how an operand's entries will lie, wherever that is."""
         spec = _spec(x)
-        layout = self._layouts.get(x.serial) if isinstance(x, Tensor) else None
-        strides = _strides(spec) if layout is None else layout.array.strides
+        strides = _strides(spec)
+        if isinstance(x, Tensor):
+            layout = self._layouts.get(x.serial)
+            strides = self._strides.get(x.serial, strides)
+            strides = strides if layout is None else layout.array.strides
         value = _value(x) if not isinstance(x, Tensor) or x._value is not None else None
         if isinstance(value, np.ndarray) and not any(value.strides):
             strides = (0,) * value.ndim  # one number, repeated
@@ -346,25 +394,26 @@ class Plan:
         known = isinstance(x, Tensor) and (
             x.serial in self._roles or x.serial in self._places
         )
-        if not known or not is_plain(_spec(x)):
+        whole = self._find_layout(x) if known else None
+        others = [self._example(y) for y in node.inputs[1:]]
+        if whole is None or any(y is None for y in others):
             return False
-        whole = self._find_layout(x)
-        if whole is None:
-            return False
-        made: Any = node.op.compute(
-            whole.array, *map(_value, node.inputs[1:]), **node.params
-        )
+        made: Any = node.op.compute(whole.array, *others, **node.params)
         if isinstance(made, np.generic) and node.op.name == "getitem":
             index = as_index(node.params["key"], ())  # NumPy makes a number of an entry
             made = whole.array[(*(index if type(index) is tuple else (index,)), ...)]
         spec: Any = node.spec
         if not isinstance(made, np.ndarray) or made.dtype != spec.dtype:
             return False
-        if made.shape != tuple(spec.shape) or not np.may_share_memory(
-            made, whole.array
-        ):
+        shape = tuple([n if type(n) is int else ROWS for n in spec.shape])
+        if made.shape != shape or not np.may_share_memory(made, whole.array):
             return False
         moved = _address(made) - _address(whole.array)
+        if not is_plain(_spec(x)):
+            # Where it lies must not depend on how many rows there are.
+            row = _find_row_bytes(whole.array)
+            if is_plain(spec) or not 0 <= moved < row or _find_row_bytes(made) != row:
+                return False
         self._layouts[node.serial] = Layout(whole.root, whole.offset + moved, made)
         return True
 
@@ -372,12 +421,26 @@ class Plan:
         found = self._layouts.get(x.serial)
         if found is None:
             spec = _spec(x)
-            if not is_plain(spec):
-                return None
             # Nothing is written to it, so that the system gives it no memory.
-            found = Layout(x.serial, 0, np.empty(spec.shape, spec.dtype))
+            if is_plain(spec):
+                array = np.empty(spec.shape, spec.dtype)
+            elif self._is_growing(x):
+                array = np.empty((ROWS, *spec.shape[1:]), spec.dtype)
+            else:
+                return None
+            strides = self._strides.get(x.serial)
+            if strides is not None:
+                array = np.lib.stride_tricks.as_strided(array, spec.shape, strides)
+            found = Layout(x.serial, 0, array)
             self._layouts[x.serial] = found
         return found
+
+    def _example(self, x: Any) -> Any:
+        """Return the value of a constant, an example of a Tensor's; None: unknown."""
+        if not isinstance(x, Tensor) or x._value is not None:
+            return _value(x)
+        layout = self._find_layout(x)
+        return None if layout is None else layout.array
 
     # Levels and groups
 
@@ -603,10 +666,9 @@ class Plan:
 
     def _own_view(self, node: Tensor) -> View:
         spec = _spec(node)
-        return View(
-            self._places[node.serial], 0, spec.shape, _strides(spec),
-            kind_of(spec.dtype),
-        )  # fmt: skip
+        strides = self._strides.get(node.serial, _strides(spec))
+        place = self._places[node.serial]
+        return View(place, 0, spec.shape, strides, kind_of(spec.dtype))
 
     def _view(self, x: Any) -> View:
         """Return where an operand lies."""
@@ -661,6 +723,7 @@ class Plan:
         else:
             return False
         specs = []
+        strides = {}
         for i, x in enumerate(given):
             spec = _spec(x)
             shape = spec.shape[1:] if i in rows else spec.shape
@@ -669,6 +732,8 @@ class Plan:
                 return False
             if i in rows and not self._has_rows(x):
                 return False
+            if self._is_row_view(x):
+                strides[i] = self._layouts[x.serial].array.strides[1:]
             specs.append(spec)
         for x in node.inputs[: len(node.inputs) - len(given)]:
             if not is_plain(_spec(x)) or _spec(x).shape:
@@ -676,7 +741,8 @@ class Plan:
         plans = []
         for body in bodies:
             try:
-                plan = Plan(expand(body, specs), self.machine, nested=True)
+                graph = expand(body, specs)
+                plan = Plan(graph, self.machine, nested=True, strides=strides)
             except WorkbenchError:
                 return False
             if not plan.is_native or not all(isinstance(y, View) for y in plan.outputs):
@@ -697,9 +763,10 @@ class Plan:
         if self._roles.get(getattr(x, "serial", -1)) == "window":
             return True
         spec = _spec(x)
-        if type(spec.shape[0]) is not int:
-            return self._is_growing(x)
-        return is_plain(spec)
+        if self._is_row_view(x):
+            array = self._layouts[x.serial].array
+            return array.shape[0] == ROWS and ROWS not in array.shape[1:]
+        return is_plain(spec) or self._is_growing(x)
 
     def _is_growing(self, x: Any) -> bool:
         """Return whether an operand is a result of a loop, of unknown length."""
@@ -814,6 +881,16 @@ class Plan:
                 count = buffer.count if count is None else count
                 assert count is not None
                 return Rows(view, count)
+        if self._is_row_view(x):
+            layout = self._layouts[x.serial]
+            array = layout.array
+            root = self._places.get(layout.root, -1)
+            if root < 0:  # a view of a constant
+                root = self._add_constant(layout.root, self._find_constant(x))
+            shape = (-1, *array.shape[1:])
+            kind = kind_of(array.dtype)
+            view = View(root, layout.offset, shape, array.strides, kind)
+            return Rows(view, count)
         view = self._contiguous_view(x, 1)
         return Rows(view, count)
 
@@ -953,6 +1030,16 @@ def _strides(spec: Spec) -> tuple[int, ...]:
         strides.append(step)
         step *= n
     return tuple(reversed(strides))
+
+
+def _find_row_bytes(array: np.ndarray[Any, Any]) -> int:
+    """Return how far the rows of an example are from each other; 0: all are one."""
+    steps = {
+        step
+        for n, step in zip(array.shape, array.strides, strict=True)
+        if n == ROWS and step
+    }
+    return steps.pop() if len(steps) == 1 else 0 if not steps else -1
 
 
 def _address(array: np.ndarray[Any, Any]) -> int:
