@@ -27,6 +27,7 @@ from workbench.backends.compiled.lowering import (
 )
 from workbench.backends.compiled.products import ProductStep
 from workbench.backends.compiled.program import Native, Program, Retreat
+from workbench.backends.compiled.systems import SystemStep
 from workbench.core.schedule import compute_node
 from workbench.core.source import Site
 from workbench.core.tensor import Tensor
@@ -359,6 +360,7 @@ def _measure_program(program: Program, arrays: Sequence[Any]) -> Profile:
 KINDS: dict[type, str] = {
     KernelStep: "kernel",
     ProductStep: "product",
+    SystemStep: "system",
     MoveStep: "copy",
     LoopStep: "loop",
     ChoiceStep: "choice",

@@ -30,6 +30,7 @@ from workbench.backends.compiled.lowering import (
 from workbench.backends.compiled.machine import Machine
 from workbench.backends.compiled.memory import make_block
 from workbench.backends.compiled.products import ProductStep
+from workbench.backends.compiled.systems import SystemStep
 from workbench.core.types import Spec
 
 #: A program has an entry if its kernels compute at most so many entries of nodes.
@@ -123,6 +124,8 @@ def count_work(plan: Plan) -> float:
             work += step.kernel.size * (1 + len(step.kernel.nodes))
         elif isinstance(step, ProductStep):
             work += step.a.shape[-1] * max(1, int(np.prod(step.out.shape)))
+        elif isinstance(step, SystemStep):
+            work += step.work
         elif isinstance(step, LoopStep):
             steps = np.inf if step.steps is None else step.steps
             work += steps * (1 + count_work(step.program.plan))

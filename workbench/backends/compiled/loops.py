@@ -29,6 +29,7 @@ from workbench.backends.compiled.lowering import (
 from workbench.backends.compiled.machine import Machine
 from workbench.backends.compiled.memory import LINE, place_buffers
 from workbench.backends.compiled.products import ProductStep, write_product
+from workbench.backends.compiled.systems import SystemStep, write_system
 from workbench.core.types import Spec
 from workbench.errors import CompilerError
 
@@ -89,6 +90,14 @@ def write_step(
             builders.append(write_kernel(machine, f"{name}_{k}", part))
             calls.append((f"{name}_{k}", part.lengths[0]))
         return builders, calls
+    if isinstance(step, SystemStep):
+        builders = [
+            write_kernel(machine, f"{name}_{k}", part)
+            for k, part in enumerate(step.kernels)
+        ]
+        calls = [(f"{name}_{k}", x.lengths[0]) for k, x in enumerate(step.kernels)]
+        calls.insert(len(step.before), (name, 0))
+        return [*builders, write_system(machine, name, step)], calls
     if isinstance(step, LoopStep):
         return _LoopWriter(machine, name, step, plan).write(), [(name, 0)]
     if isinstance(step, ChoiceStep):

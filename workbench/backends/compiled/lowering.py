@@ -25,7 +25,9 @@ from workbench.backends.compiled.kernel import (
     read_number,
 )
 from workbench.backends.compiled.machine import Machine, find_address
-from workbench.backends.compiled.products import ProductStep, is_product
+from workbench.backends.compiled.products import LETTERS, ProductStep, is_product
+from workbench.backends.compiled.systems import FUNCTIONS, SystemStep, name_function
+from workbench.core.deferred import DeferredOp
 from workbench.core.dims import has_dim
 from workbench.core.graph import Graph
 from workbench.core.op import Choice, Repetition
@@ -148,7 +150,9 @@ class ChoiceStep(NamedTuple):
 
 
 NestedStep = LoopStep | ChoiceStep
-Step = KernelStep | ProductStep | MoveStep | HostStep | LoopStep | ChoiceStep
+Step = (
+    KernelStep | ProductStep | SystemStep | MoveStep | HostStep | LoopStep | ChoiceStep
+)
 
 
 class Rows(NamedTuple):
@@ -301,6 +305,8 @@ class Plan:
             return "reduction" if self._is_reducible(node) else "host"
         if op.name == "matmul" and self._is_product(node):
             return "product"
+        if op.name in FUNCTIONS and self._is_system(node):
+            return "system"
         if op.name in ("concatenate", "stack", "scatter") and self._is_movable(node):
             return "move"
         return "host"
@@ -369,6 +375,18 @@ class Plan:
             and find_address("blas_dgemm") is not None
         )
 
+    def _is_system(self, node: Tensor) -> bool:
+        """Return whether LAPACK computes a node: stacks of one shape and one kind."""
+        spec: Any = node.spec
+        specs = [_spec(x) for x in node.inputs]
+        return (
+            spec.dtype.str[1:] in LETTERS
+            and all(is_plain(s) and s.dtype == spec.dtype for s in specs)
+            and len({s.shape[:-2] for s in specs}) == 1
+            and find_address(name_function(node.op.name, spec.dtype.str[1:]))
+            is not None
+        )
+
     def _example_view(self, x: Any) -> View:
         """Return how an operand's entries will lie, wherever that is."""
         spec = _spec(x)
@@ -395,7 +413,9 @@ class Plan:
             x.serial in self._roles or x.serial in self._places
         )
         whole = self._find_layout(x) if known else None
-        others = [self._example(y) for y in node.inputs[1:]]
+        # Others are asked for their lengths alone, or are constants.
+        measured = isinstance(node.op, DeferredOp)
+        others = [self._example(y, measured) for y in node.inputs[1:]]
         if whole is None or any(y is None for y in others):
             return False
         made: Any = node.op.compute(whole.array, *others, **node.params)
@@ -435,11 +455,11 @@ class Plan:
             self._layouts[x.serial] = found
         return found
 
-    def _example(self, x: Any) -> Any:
-        """Return the value of a constant, an example of a Tensor's; None: unknown."""
+    def _example(self, x: Any, measured: bool) -> Any:
+        """Return the value of a constant, or an array that may be ``measured``."""
         if not isinstance(x, Tensor) or x._value is not None:
             return _value(x)
-        layout = self._find_layout(x)
+        layout = self._find_layout(x) if measured else None
         return None if layout is None else layout.array
 
     # Levels and groups
@@ -598,6 +618,8 @@ class Plan:
         if role == "product":
             a, b = (self._view(x) for x in node.inputs)
             return ProductStep(node, a, b, self._own_view(node))
+        if role == "system":
+            return self._make_system(node)
         if role == "move":
             return self._make_move(node)
         first = self._places[node.serial]
@@ -650,6 +672,53 @@ class Plan:
             parts.append(self._make_copy(x, target))
         zeros = out.buffer if node.op.name == "scatter" else -1
         return MoveStep(node, zeros, tuple(parts))
+
+    def _make_system(self, node: Tensor) -> SystemStep:
+        """Return the step of LAPACK, which works on turned copies of its operands."""
+        out, a = self._own_view(node), self._view(node.inputs[0])
+        stack, n = a.shape[:-2], a.shape[-1]
+        dtype = np.dtype(a.kind)
+        flag = self._find_flag()
+        if node.op.name == "cholesky":
+            lower = np.broadcast_to(np.tril(np.ones((n, n), bool)), a.shape)
+            chosen: Any = np.where(lower, node.inputs[0], np.zeros((), dtype))
+            loads = {
+                node.inputs[0].serial: a,
+                -id(lower): self._view(lower),
+            }
+            nodes = [chosen]
+            keep = Kernel(a.shape, nodes, loads, [(chosen.serial, out)], ())
+            return SystemStep(node, (keep,), out, None, None, (), flag)
+        matrix = self._add_work(a.shape, dtype)
+        before = [self._turn(a, matrix)]
+        b: Any = np.eye(n, dtype=dtype) if node.op.name == "inv" else node.inputs[1]
+        given = self._view(b)
+        if len(given.shape) == 1:
+            copy = Kernel(given.shape, (), {-1: given}, [(-1, out)], ())
+            whole = out._replace(
+                shape=(1, n), strides=(n * dtype.itemsize, out.strides[0])
+            )
+            pivots = self._add_work((n,), np.dtype(np.int32))
+            return SystemStep(node, (*before, copy), matrix, whole, pivots, (), flag)
+        columns = given.shape[-1]
+        given = given.broadcast((*stack, n, columns))
+        right = self._add_work((*stack, columns, n), dtype)
+        before.append(self._turn(given, right))
+        pivots = self._add_work((n,), np.dtype(np.int32))
+        after = self._turn(right, out)
+        return SystemStep(node, tuple(before), matrix, right, pivots, (after,), flag)
+
+    def _add_work(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> View:
+        """Return memory that one step uses."""
+        return self._whole_view(self._add(Buffer("inner", Spec(shape, dtype))))
+
+    def _turn(self, source: View, target: View) -> Kernel:
+        """Return a kernel that copies matrices, rows to columns."""
+        turned = source._replace(
+            shape=(*source.shape[:-2], source.shape[-1], source.shape[-2]),
+            strides=(*source.strides[:-2], source.strides[-1], source.strides[-2]),
+        )
+        return Kernel(target.shape, (), {-1: turned}, [(-1, target)], ())
 
     def _make_copy(self, x: Any, target: View) -> Kernel:
         """Return a kernel that copies an operand to a view."""
@@ -965,6 +1034,11 @@ def list_buffers(step: Step) -> list[int]:
     if isinstance(step, MoveStep):
         found = {i for part in step.parts for i in part.buffers}
         return sorted(found | ({step.zeros} if step.zeros >= 0 else set()))
+    if isinstance(step, SystemStep):
+        views = [v for v in (step.matrix, step.right, step.pivots) if v is not None]
+        return sorted(
+            {v.buffer for v in views}.union(*(k.buffers for k in step.kernels))
+        )
     if isinstance(step, (LoopStep, ChoiceStep)):
         rows = [x for x in step.operands if isinstance(x, Rows)]
         views = [x.view if isinstance(x, Rows) else x for x in step.operands]

@@ -166,7 +166,7 @@ def get_machine() -> Machine:
     return Machine()
 
 
-# Functions of C's libraries, and BLAS as SciPy has it
+# Functions of C's libraries, BLAS and LAPACK as SciPy has them
 
 #: Functions of two operands.
 TWO_OPERANDS = frozenset(("pow", "atan2", "hypot", "fmod"))
@@ -174,9 +174,10 @@ TWO_OPERANDS = frozenset(("pow", "atan2", "hypot", "fmod"))
 
 @cache
 def find_address(symbol: str) -> int | None:
-    """Return where a function of C's libraries or of BLAS is in memory, if anywhere."""
-    if symbol.startswith("blas_"):
-        return _find_blas(symbol.removeprefix("blas_"))
+    """Return where a function of C's libraries, BLAS or LAPACK is, if anywhere."""
+    library, _, name = symbol.partition("_")
+    if library in ("blas", "lapack") and name:
+        return _find_linear_algebra(library, name)
     for library in _list_libraries():
         try:
             function = library[symbol]
@@ -202,10 +203,10 @@ def _list_libraries() -> list[Any]:
     return found
 
 
-def _find_blas(name: str) -> int | None:
-    """Return the address of a BLAS function that SciPy hands out to compiled code."""
+def _find_linear_algebra(library: str, name: str) -> int | None:
+    """Return the address of a function of BLAS or LAPACK that SciPy hands out."""
     try:
-        capsules = import_module("scipy.linalg.cython_blas").__pyx_capi__
+        capsules = import_module(f"scipy.linalg.cython_{library}").__pyx_capi__
         capsule = capsules[name]
     except (ImportError, AttributeError, KeyError):
         return None

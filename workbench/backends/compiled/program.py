@@ -49,6 +49,7 @@ from workbench.backends.compiled.memory import (
     read_view,
 )
 from workbench.backends.compiled.products import ProductStep
+from workbench.backends.compiled.systems import SystemStep
 from workbench.core import blame
 from workbench.core.graph import Graph
 from workbench.core.schedule import user_context
@@ -178,7 +179,7 @@ class Program:
                 add(kernel, name, number)
                 for k, one in enumerate(rest):
                     add(one, f"{name}_{k}", number)
-            elif isinstance(step, (ProductStep, LoopStep, ChoiceStep)):
+            elif isinstance(step, (ProductStep, SystemStep, LoopStep, ChoiceStep)):
                 builders, calls = write_step(machine, name, step, plan)
                 self._builders += builders
                 pending += [(f, rounds, number) for f, rounds in calls]
