@@ -14,7 +14,7 @@ import numpy as np
 
 from workbench.backends.compiled import tiers
 from workbench.backends.profile import Profile, measure
-from workbench.core import blame, tree, walk
+from workbench.core import blame, traces, tree, walk
 from workbench.core.graph import Graph, inline
 from workbench.core.shared import Shared, read_states
 from workbench.core.tensor import Tensor
@@ -116,15 +116,16 @@ class CompiledFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Return what the function returns.
 
-        In a trace, or while a block of overrides is open, the function itself runs.
+        Inside a trace (`grad`, `vmap`, another compiled function), or while a block of
+        overrides is open, the function itself runs.
         """
         return self._run(*args, **kwargs)
 
     def _run(self, *args: Any, **kwargs: Any) -> Any:
         leaves, structure = tree.flatten((args, kwargs))
-        if any(isinstance(x, Tensor) and is_live(x) for x in leaves):
+        if traces.LOCAL.stack or blocks_in_force():
             return self.function(*args, **kwargs)
-        if blocks_in_force():
+        if any(isinstance(x, Tensor) and is_live(x) for x in leaves):
             return self.function(*args, **kwargs)
         found, given = self._find_program(args, kwargs, leaves, structure)
         return found.tree(copy_aliases(found.function.run(given), given))
@@ -202,8 +203,8 @@ class CompiledFunction:
 
     def _install_entry(self, form: type | None, program: Any) -> None:
         """Let a small program answer calls by position without Python code."""
-        guard = STACK, OWNED
-        tiers.install_entry(self, program, CompiledFunction, form, "_run", guard=guard)
+        guards = {"context": STACK, "empty": (OWNED, traces.OPEN)}
+        tiers.install_entry(self, program, CompiledFunction, form, "_run", **guards)
 
     def _argument_error(self, leaves: list[Any]) -> UsageError:
         wrong = next(x for x in leaves if not _is_hashable(x) and not _is_input(x))
