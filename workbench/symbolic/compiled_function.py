@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from functools import partial, update_wrapper
+from types import MethodType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,7 +57,8 @@ def compile(
         `jacobian`, `vmap` and the like return, or that calls them. It is run on
         arrays without values to learn what it does: once for each set of shapes and
         dtypes of its arrays and floats, and for each value of other arguments
-        (integers, truth values, strings), which are settings of the program.
+        (integers, truth values, strings, the object of a method), which are settings of
+        the program: what changes inside of one is not noticed.
     backend
         What runs it: ``"compiled"``, from the first call on as soon as it is ready;
         ``"auto"``, once NumPy has spent some time on it; or ``"numpy"``.
@@ -145,8 +147,10 @@ class CompiledFunction:
             raise self._argument_error(leaves) from None
         if found is None:
             found = self._record(args, kwargs, leaves, places, arrays)
+            if found is None:
+                return self.function(*args, **kwargs)
             while len(self._programs) >= MOST_PROGRAMS:
-                self._programs.pop(next(iter(self._programs)), None)
+                self._programs.pop(list(self._programs)[0], None)  # noqa: RUF015
             self._programs[structure, *key] = found
         self._last = found
         return found, [*arrays, *read_states(found.shared)]
@@ -158,8 +162,11 @@ class CompiledFunction:
         leaves: list[Any],
         places: list[int],
         arrays: list[Any],
-    ) -> Recorded:
-        """Return the program for arguments like these."""
+    ) -> Recorded | None:
+        """Return the program for arguments like these.
+
+        None if it reads a Tensor from outside that depends on an open trace.
+        """
         specs = [_describe_spec(x) for x in arrays]
         structure = tree.flatten((args, kwargs))[1]
         positional, named = structure.children
@@ -186,6 +193,8 @@ class CompiledFunction:
                     " of numbers. Return arrays, numbers, or nests of them."
                 )
         nodes = walk.order_nodes([y for y in made.outputs if isinstance(y, Tensor)])
+        if traces.OPEN and any(map(traces.is_active, nodes)):
+            return None
         shared = [x for x in nodes if isinstance(x, Shared)]
         graph = inline(Graph([*made.inputs, *shared], made.outputs))
         simplified = Replay(graph, self._rewrites).run()
@@ -200,6 +209,15 @@ class CompiledFunction:
         ):
             run.on_compiled = partial(self._install_entry, form)
         return Recorded(run, made.tree, shared)
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        """Return the function as a method, whose object is a setting."""
+        return self if instance is None else MethodType(self, instance)
+
+    def __reduce__(self) -> str:
+        """Copy and pickle as functions do: by name."""
+        name: str = getattr(self, "__qualname__", type(self.function).__name__)
+        return name
 
     def _install_entry(self, form: type | None, program: Any) -> None:
         """Let a small program answer calls by position without Python code."""

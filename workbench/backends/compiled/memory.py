@@ -211,7 +211,9 @@ class Growth:
         return int(np.sum(self.states[:, 1]))
 
     def __del__(self) -> None:
-        for address, _ in getattr(self, "states", ()):
+        states = self.states.copy()
+        self.states[...] = 0  # a run may still come, where a cycle is broken up
+        for address, _ in states:
             if address:
                 _free_memory(int(address))
 
