@@ -199,7 +199,8 @@ class CompiledFunction:
         graph = inline(Graph([*made.inputs, *shared], made.outputs))
         simplified = Replay(graph, self._rewrites).run()
         run = BACKENDS[self._backend](simplified, own=True)
-        bare = len(args) == len(places) == len(leaves) and not shared
+        flat = all(one.kind is None for one in positional.children)
+        bare = len(args) == len(places) == len(leaves) and flat and not shared
         form = made.tree.kind
         if (
             isinstance(run, tiers.Function)

@@ -391,7 +391,9 @@ class Program:
             empty, numbers,
         )  # fmt: skip
         if entry is not None:
-            self._tables.append(entry.__self__)  # type: ignore[attr-defined]
+            table: Table = entry.__self__  # type: ignore[attr-defined]
+            table.owners["program"] = self  # whose code it calls
+            self._tables.append(table)
         return entry
 
     @property
