@@ -8,7 +8,6 @@ is no way for.
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -80,15 +79,7 @@ def report(message: str, policy: str) -> None:
     if policy == "raise":
         raise DisconnectedInputError(message)
     if policy == "warn":
-        warnings.warn(message, stacklevel=_user_level())
-
-
-def _user_level() -> int:
-    """Return how many frames up the nearest one outside Workbench is."""
-    level, frame = 2, sys._getframe(2)
-    while source.is_internal(frame) and frame.f_back is not None:
-        level, frame = level + 1, frame.f_back
-    return level
+        warnings.warn(message, stacklevel=source.count_frames())
 
 
 def check_option(name: str, option: str, value: object, choices: Sequence[str]) -> None:

@@ -357,6 +357,14 @@ def caller(depth: int = 1) -> tuple[CodeType, int]:
         frame = outer
 
 
+def count_frames() -> int:
+    """Return how many frames above its caller the user's is: the level of a warning."""
+    level, frame = 1, sys._getframe(1)
+    while is_internal(frame) and frame.f_back is not None:
+        level, frame = level + 1, frame.f_back
+    return level
+
+
 def is_assignment() -> bool:
     """Return whether the user's line is at an assignment to entries: ``x[i] = v``."""
     code, lasti = caller()

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from functools import partial, update_wrapper
+from types import MethodType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from workbench.backends.compiled import tiers
 from workbench.backends.profile import Profile, measure
-from workbench.core import blame, tree, walk
+from workbench.core import blame, traces, tree, walk
 from workbench.core.graph import Graph, inline
 from workbench.core.shared import Shared, read_states
 from workbench.core.tensor import Tensor
@@ -56,7 +57,8 @@ def compile(
         `jacobian`, `vmap` and the like return, or that calls them. It is run on
         arrays without values to learn what it does: once for each set of shapes and
         dtypes of its arrays and floats, and for each value of other arguments
-        (integers, truth values, strings), which are settings of the program.
+        (integers, truth values, strings, the object of a method), which are settings of
+        the program: what changes inside of one is not noticed.
     backend
         What runs it: ``"compiled"``, from the first call on as soon as it is ready;
         ``"auto"``, once NumPy has spent some time on it; or ``"numpy"``.
@@ -116,15 +118,16 @@ class CompiledFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Return what the function returns.
 
-        In a trace, or while a block of overrides is open, the function itself runs.
+        Inside a trace (`grad`, `vmap`, another compiled function), or while a block of
+        overrides is open, the function itself runs.
         """
         return self._run(*args, **kwargs)
 
     def _run(self, *args: Any, **kwargs: Any) -> Any:
         leaves, structure = tree.flatten((args, kwargs))
-        if any(isinstance(x, Tensor) and is_live(x) for x in leaves):
+        if traces.LOCAL.stack or blocks_in_force():
             return self.function(*args, **kwargs)
-        if blocks_in_force():
+        if any(isinstance(x, Tensor) and is_live(x) for x in leaves):
             return self.function(*args, **kwargs)
         found, given = self._find_program(args, kwargs, leaves, structure)
         return found.tree(copy_aliases(found.function.run(given), given))
@@ -144,8 +147,10 @@ class CompiledFunction:
             raise self._argument_error(leaves) from None
         if found is None:
             found = self._record(args, kwargs, leaves, places, arrays)
+            if found is None:
+                return self.function(*args, **kwargs)
             while len(self._programs) >= MOST_PROGRAMS:
-                self._programs.pop(next(iter(self._programs)), None)
+                self._programs.pop(list(self._programs)[0], None)  # noqa: RUF015
             self._programs[structure, *key] = found
         self._last = found
         return found, [*arrays, *read_states(found.shared)]
@@ -157,8 +162,11 @@ class CompiledFunction:
         leaves: list[Any],
         places: list[int],
         arrays: list[Any],
-    ) -> Recorded:
-        """Return the program for arguments like these."""
+    ) -> Recorded | None:
+        """Return the program for arguments like these.
+
+        None if it reads a Tensor from outside that depends on an open trace.
+        """
         specs = [_describe_spec(x) for x in arrays]
         structure = tree.flatten((args, kwargs))[1]
         positional, named = structure.children
@@ -185,11 +193,14 @@ class CompiledFunction:
                     " of numbers. Return arrays, numbers, or nests of them."
                 )
         nodes = walk.order_nodes([y for y in made.outputs if isinstance(y, Tensor)])
+        if traces.OPEN and any(map(traces.is_active, nodes)):
+            return None
         shared = [x for x in nodes if isinstance(x, Shared)]
         graph = inline(Graph([*made.inputs, *shared], made.outputs))
         simplified = Replay(graph, self._rewrites).run()
         run = BACKENDS[self._backend](simplified, own=True)
-        bare = len(args) == len(places) == len(leaves) and not shared
+        flat = all(one.kind is None for one in positional.children)
+        bare = len(args) == len(places) == len(leaves) and flat and not shared
         form = made.tree.kind
         if (
             isinstance(run, tiers.Function)
@@ -200,10 +211,19 @@ class CompiledFunction:
             run.on_compiled = partial(self._install_entry, form)
         return Recorded(run, made.tree, shared)
 
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        """Return the function as a method, whose object is a setting."""
+        return self if instance is None else MethodType(self, instance)
+
+    def __reduce__(self) -> str:
+        """Copy and pickle as functions do: by name."""
+        name: str = getattr(self, "__qualname__", type(self.function).__name__)
+        return name
+
     def _install_entry(self, form: type | None, program: Any) -> None:
         """Let a small program answer calls by position without Python code."""
-        guard = STACK, OWNED
-        tiers.install_entry(self, program, CompiledFunction, form, "_run", guard=guard)
+        guards = {"context": STACK, "empty": (OWNED, traces.OPEN)}
+        tiers.install_entry(self, program, CompiledFunction, form, "_run", **guards)
 
     def _argument_error(self, leaves: list[Any]) -> UsageError:
         wrong = next(x for x in leaves if not _is_hashable(x) and not _is_input(x))

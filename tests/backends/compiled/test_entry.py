@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
+import inspect
 import sys
 import threading
+import weakref
 from typing import Any
 
 import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.backends.compiled import entry
+from workbench.backends.compiled import entry, tiers
 from workbench.errors import DtypeError, ShapeError, UsageError
+from workbench.symbolic import compiled_function
 
 
 def rosenbrock(x: Any) -> Any:
@@ -172,3 +176,228 @@ def test_many_threads(rng: np.random.Generator) -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def change_shape(x: Any) -> None:
+    x.shape = (5, 2)
+
+
+def change_dtype(x: Any) -> None:
+    x.dtype = np.int8
+
+
+def change_size(x: Any) -> None:
+    x.resize(2, refcheck=False)
+
+
+def freeze(x: Any) -> None:
+    x.flags.writeable = False
+
+
+CHANGES = [change_shape, change_dtype, change_size, freeze]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("large", [False, True])
+def test_a_result_that_its_holder_changed_is_not_used_again(
+    change: Any, large: bool
+) -> None:
+    """It was: a resize ended in a double free."""
+    x = wb.vector("x", shape=10)
+    f = wb.function([x], 2 * x, backend="compiled")
+    f.wait(60)
+    run = f._compiled.run if large else lambda args: [f(*args)]  # without the entry
+    v = np.arange(10.0)
+    for _ in range(20):
+        (made,) = run([v])
+        assert made.shape == (10,)
+        assert made.dtype == np.float64
+        assert made.flags.writeable
+        np.testing.assert_array_equal(made, 2 * v)
+        change(made)
+        del made
+
+
+def test_a_result_that_is_watched_is_not_used_again() -> None:
+    """It goes when its holder lets go of it, as its weak references tell."""
+    f, x = make(), np.linspace(0, 1, 10)
+    f(x)
+    gone: list[int] = []
+    made = f(x)[1]
+    weakref.finalize(made, gone.append, 1)
+    del made
+    for _ in range(4):
+        f(x)
+    assert gone == [1]
+
+
+@pytest.mark.parametrize(
+    "look",
+    [memoryview, np.asarray, np.from_dlpack, np.ravel, lambda x: x.ctypes.data_as(
+        ctypes.POINTER(ctypes.c_double)), lambda x: x.data, lambda x: iter(x)],
+)  # fmt: skip
+def test_a_result_that_is_seen_through_something_else_stays(look: Any) -> None:
+    f, x = make(), np.linspace(0, 1, 10)
+    want = f(x)[1].tolist()
+    seen = look(f(x)[1])
+    for k in range(5):
+        f(x + k)
+    assert (
+        [seen[i] for i in range(10)] == want
+        if hasattr(seen, "__getitem__")
+        else (list(seen) == want)
+    )
+
+
+def test_functions_of_many_shapes_do_not_nest_without_end(
+    rng: np.random.Generator,
+) -> None:
+    """Each shape's code handed on to the one before, and the stack overflowed."""
+    double = wb.compile(lambda x: 2 * x)
+    for n in range(1, 40):
+        double(np.ones(n))
+        assert double.wait(60)
+    entries = type(double).entries
+    assert len(entries) == tiers.MOST_ENTRIES
+    for n in range(1, 40):
+        x = rng.normal(size=n)
+        np.testing.assert_array_equal(double(x), 2 * x)
+
+
+def test_code_lives_as_long_as_its_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that was given up for newer ones still answers."""
+    monkeypatch.setattr(compiled_function, "MOST_PROGRAMS", 2)
+    double = wb.compile(lambda x: 2 * x)
+    for n in range(1, 8):
+        double(np.ones(n))
+        assert double.wait(60)
+    assert len(double._programs) == 2
+    gc.collect()
+    for n in (1, 2, 3, 7):
+        np.testing.assert_array_equal(double(np.ones(n)), np.full(n, 2.0))
+
+
+def test_a_nest_is_not_taken_for_what_is_in_it() -> None:
+    f = wb.compile(lambda x: np.sum(np.stack(x), axis=0))
+    x = np.arange(6.0).reshape(2, 3)
+    for _ in range(2):
+        np.testing.assert_array_equal(f([x]), x)
+        np.testing.assert_array_equal(f(x), [3.0, 5.0, 7.0])
+        f([x])
+        f.wait(60)
+
+
+def test_a_fallback_that_is_replaced_lives_until_it_returns() -> None:
+    f = wb.compile(lambda x: 2 * x)
+    f(np.ones(3))
+    f.wait(60)
+    table = vars(type(f))["__call__"].__self__
+    seen: list[Any] = []
+
+    def replace(*args: Any) -> Any:
+        table.set_fallback(print)
+        gc.collect()
+        seen.append(args)
+        return "replaced"
+
+    table.set_fallback(replace)
+    del replace
+    assert f("something else") == "replaced"
+    assert seen == [("something else",)]
+
+
+@pytest.mark.parametrize("word", ["new", "scalar", "make_list"])
+def test_memory_that_is_short_is_an_error_and_leaks_nothing(
+    word: str, rng: np.random.Generator
+) -> None:
+    f = make()
+    x = rng.normal(size=10)
+    want = f(x)
+    held = [f(x) for _ in range(3)]
+    table = vars(type(f))["__call__"].__self__
+    place = entry._WORDS.index(word)
+    true = int(table[place])
+    none = ctypes.pythonapi["PyErr_NoMemory"]
+    table[place] = ctypes.cast(none, ctypes.c_void_p).value
+    if word == "scalar":
+        held.clear()  # an array is taken, and let go again
+    counts = [sys.getrefcount(h[1]) for h in held]
+    for _ in range(100):
+        with pytest.raises(MemoryError):
+            f(x)
+    after = [sys.getrefcount(h[1]) for h in held]
+    assert all(b <= a for a, b in zip(counts, after, strict=True))
+    slots = [ctypes.c_int32.from_address(int(table[i])).value for i in table.slots]
+    assert word == "new" or min(slots) == 1
+    table[place] = true
+    np.testing.assert_array_equal(f(x)[1], want[1])
+
+
+def test_a_function_runs_until_it_is_gone() -> None:
+    """Where a cycle is broken up its code goes last: a finalizer may still call it."""
+    said: list[Any] = []
+
+    class Caller:
+        function: Any
+
+        def __del__(self) -> None:
+            said.append([self.function(np.ones(3))[0] for _ in range(5)])
+
+    def start(f: Any) -> weakref.ref[Any]:
+        f(np.ones(3))
+        f.wait(60)
+        caller = Caller()
+        caller.function, f.caller = f, caller
+        return weakref.ref(f)
+
+    gone = [
+        start(wb.compile(lambda x: 3 * x)),
+        start(wb.compile(lambda x: x[::-1] * 3)),
+    ]
+    gc.collect()
+    assert [ref() for ref in gone] == [None, None]
+    assert said == [[3.0] * 5] * 2
+
+
+def test_longer_programs_let_other_threads_run(rng: np.random.Generator) -> None:
+    x = rng.normal(size=30_000)
+    f = wb.compile(lambda x: np.exp(np.sin(x)))
+    want = f(x)
+    f.wait(60)
+    assert has_entry(f)
+    wrong: list[int] = []
+
+    def work(k: int) -> None:
+        for _ in range(50):
+            if not np.allclose(f(x), want, rtol=1e-14):
+                wrong.append(k)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_a_function_keeps_its_signature_and_refuses_to_be_called_otherwise() -> None:
+    x = wb.vector("x", shape=3)
+    f = wb.function([x], 2 * x, backend="compiled")
+    before = inspect.signature(f), type(f).__doc__, repr(f)
+    f.wait(60)
+    assert has_entry(f)
+    assert (inspect.signature(f), type(f).__doc__, repr(f)) == before
+    assert isinstance(f, wb.Function)
+    with pytest.raises(UsageError, match="takes 1 argument"):
+        f(np.ones(3), np.ones(3))
+
+
+def test_a_class_of_the_users_keeps_its_call() -> None:
+    class Loud(type(wb.compile(np.sin))):  # type: ignore[misc]
+        def __call__(self, *args: Any) -> Any:
+            return "loud", super().__call__(*args)
+
+    f = Loud(lambda x: 2 * x, "compiled", wb.compile(np.sin)._rewrites)
+    for _ in range(2):
+        assert f(1.0) == ("loud", 2.0)
+        assert f.wait(60)

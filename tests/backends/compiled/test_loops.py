@@ -230,10 +230,11 @@ def test_memory_that_grows_is_given_back(rng: np.random.Generator) -> None:
 
     args = [rng.uniform(1, 2, size=3)]
     program = check_native(wb.grad(descend), args, 4096)
-    (block,) = program._blocks
-    assert block.states.any()
+    (growth,) = program._grown
+    assert growth.states.any()
+    assert growth.count_bytes() > 0
     program.release()
-    assert not program._blocks
+    assert not program._grown
 
 
 def test_a_loop_that_does_not_end_says_so() -> None:

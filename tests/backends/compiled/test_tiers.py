@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import subprocess
 import sys
 import threading
@@ -14,7 +15,7 @@ import pytest
 
 import workbench as wb
 from tests.backends.compiled.programs import check_equal, trace
-from workbench.backends.compiled import tiers
+from workbench.backends.compiled import memory, tiers
 from workbench.backends.compiled.tiers import Function
 from workbench.errors import CompilerError
 
@@ -239,3 +240,204 @@ print(len(told), told[0].message)
     lines = made.stdout.splitlines()
     assert lines[:4] == ["1.0 True numpy"] * 4
     assert lines[4].startswith("1 the program runs as NumPy: llvmlite is not installed")
+
+
+def run_program(text: str, *flags: str, **more: Any) -> str:
+    """What a program of its own prints; a crash is an error."""
+    made = subprocess.run(
+        [sys.executable, *flags, "-c", text], capture_output=True, text=True, **more
+    )
+    assert made.returncode == 0, made.stderr
+    return made.stdout
+
+
+LONG = """
+import os, time, numpy as np, workbench as wb
+os.environ["WORKBENCH_CACHE"] = ""
+x = wb.vector("x", shape=50)
+y = x
+for i in range(60):
+    y = np.sin(y) * 1.01 + np.exp(-y * y)
+f = wb.function([x], [y, wb.grad(np.sum(y), x)], backend="compiled", without="all")
+f(np.ones(50))
+"""
+
+
+DELAYS = [0.05, *(pytest.param(d, marks=pytest.mark.long) for d in (0.0, 0.1, 0.2))]
+
+
+@pytest.mark.parametrize("delay", DELAYS)
+def test_a_process_may_end_while_it_compiles(delay: float) -> None:
+    """LLVM's own end came in the midst of its work, and aborted the process."""
+    run_program(f"{LONG}\ntime.sleep({delay})")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.parametrize("delay", DELAYS)
+def test_a_fork_while_it_compiles(delay: float) -> None:
+    """The child waited for ever: for a thread that it has not, or for its locks."""
+    program = f"""{LONG}
+time.sleep({delay})
+child = os.fork()
+g = wb.compile(lambda x: x * 3)
+g(np.ones(2))
+good = f.wait(60) and g.wait(60) and f.backend == g.backend == "compiled"
+good = good and g(np.ones(2))[0] == 3 and np.isfinite(f(np.ones(50))[0]).all()
+if child == 0:
+    os._exit(0 if good else 1)
+print(good, os.waitpid(child, 0)[1])
+"""
+    assert run_program(program, timeout=120) == "True 0\n"
+
+
+def test_what_is_missing_is_told_once_however_many_functions_there_are() -> None:
+    program = """
+import sys, warnings
+sys.modules["llvmlite"] = sys.modules["llvmlite.binding"] = None
+import numpy as np, workbench as wb
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    for n in range(3):
+        x = wb.vector("x", shape=3)
+        f = wb.function([x], wb.grad(np.sum(x ** n), x), backend="compiled")
+        g, h = wb.compile(lambda x: np.exp(x)), wb.compile(np.cos, backend="auto")
+        for _ in range(2):
+            for one in (f, g, h):
+                one(np.zeros(3))
+                one.wait()
+(one,) = told
+print(one.filename, one.message)
+"""
+    said = run_program(program)
+    assert said.startswith(
+        "<string> the program runs as NumPy: llvmlite is not install"
+    )
+
+
+def test_an_unknown_processor_is_told_and_numpy_runs() -> None:
+    program = """
+import warnings
+import llvmlite.binding as llvm
+def refuse(*args): raise RuntimeError("no such processor")
+llvm.get_host_cpu_features = refuse
+import numpy as np, workbench as wb
+f = wb.compile(np.exp)
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    print([float(f(np.zeros(1))[0]) for _ in range(3) if f.wait() or True], f.backend)
+print(told[0].message)
+"""
+    first, second = run_program(program).splitlines()
+    assert first == "[1.0, 1.0, 1.0] numpy"
+    assert "LLVM does not know this processor (no such processor)" in second
+
+
+def test_constants_are_those_of_the_first_call_and_nobody_elses() -> None:
+    table = np.arange(3.0)
+    f = wb.compile(lambda x: (x + table, table, 2 * table))
+    f(np.zeros(3))
+    table[...] = 7.0  # perhaps before the background reads it
+    assert f.wait(60)
+    for _ in range(3):
+        made = f(np.zeros(3))
+        for got, want in zip(made, ([0, 1, 2], [0, 1, 2], [0, 2, 4]), strict=True):
+            np.testing.assert_array_equal(got, want)
+            got[...] = 9.0
+    np.testing.assert_array_equal(table, 7.0)
+
+
+def test_arrays_of_other_libraries_run_on_the_definition() -> None:
+    """Whatever has a dtype and a shape has no code of its own, and takes none."""
+
+    class Strange(np.lib.mixins.NDArrayOperatorsMixin):
+        dtype, shape = np.dtype(float), (3,)
+
+        def __array_ufunc__(self, *args: Any, **kwargs: Any) -> str:
+            return "strange"
+
+    f = make(lambda x: x + 1, np.zeros(3))
+    f(np.zeros(3))
+    f.wait(60)
+    with pytest.warns(RuntimeWarning, match="Strange is not an array of NumPy's"):
+        assert f(Strange()) == ["strange"]
+    np.testing.assert_array_equal(f(np.zeros(3))[0], np.ones(3))
+    assert f.backend == "compiled"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="this system has no such timer")
+def test_an_interrupt_ends_a_run_that_other_cores_share() -> None:
+    """What they still write to is nobody else's until they are done."""
+    program = """
+import os, signal
+os.environ["WORKBENCH_THREADS"] = "3"
+import numpy as np, workbench as wb
+x = np.linspace(0, 1, 300_000)
+f = wb.compile(lambda x: (np.sin(np.exp(np.cos(x))), np.sum(np.tanh(x))))
+want = f(x)
+f.wait()
+assert f.backend == "compiled"
+def interrupt(*args):
+    raise KeyboardInterrupt
+signal.signal(signal.SIGALRM, interrupt)
+for k in range(20):
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.002 + 0.0001 * k)
+        while True:
+            made = f(x)
+            assert np.allclose(made[0], want[0], rtol=1e-14)
+            assert np.allclose(made[1], want[1], rtol=1e-12)
+    except KeyboardInterrupt:
+        pass
+print("done")
+"""
+    assert run_program(program) == "done\n"
+
+
+def test_functions_still_run_while_python_ends() -> None:
+    program = """
+import atexit, os
+os.environ["WORKBENCH_THREADS"] = "3"
+import numpy as np, workbench as wb
+x = np.linspace(0, 1, 300_000)
+f = wb.compile(lambda x: np.sin(np.exp(np.cos(x))))
+f(x), f.wait(), f(x)
+g = wb.compile(lambda x: 2 * x)
+@atexit.register
+def last():
+    print(np.allclose(f(x), np.sin(np.exp(np.cos(x)))), g(3.0), g.wait(), g.backend)
+import workbench.backends.compiled.tiers as tiers
+atexit.register(tiers.BACKGROUND.end)
+"""
+    assert run_program(program) == "True 6.0 True numpy\n"
+
+
+def test_the_memory_of_all_pools_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "MOST_IDLE", 10_000)
+    pools = [memory.Pool() for _ in range(5)]
+    dtype = np.dtype(np.float64)
+    for pool in pools:
+        for n in (100, 200, 300):
+            held = [pool.take((n,), dtype)[0] for _ in range(7)]
+            assert len({id(x) for x in held}) == 7
+            del held
+        assert pool.count_bytes() >= 4800  # what one call needs
+        assert sum(p.count_bytes() for p in pools) <= 10_000 + 4800
+    pools[-1].clear()
+    assert pools[-1].count_bytes() == 0
+
+
+def test_blocks_are_used_again_and_released(rng: np.random.Generator) -> None:
+    x = rng.normal(size=(300, 400))
+    f = make(lambda x: np.sum(np.exp(x - np.max(x, 1, keepdims=True)) @ x.T), x)
+    f(x)
+    f.wait(60)
+    program = f._last.program if f._last else None
+    assert program is not None
+    for _ in range(5):
+        f(x)
+    once = program._pool.count_bytes()
+    assert 0 < once <= 3 * x.nbytes
+    f.release()
+    assert program._pool.count_bytes() == 0
+    f(x)
+    assert program._pool.count_bytes() == once

@@ -1,8 +1,9 @@
-"""`make_entry`: a small program as a built-in function of Python, made of IR.
+"""`make_entry`: a program as a built-in function of Python, made of IR.
 
 It checks each argument, takes arrays for the results, runs the program and returns, in
 some tens of nanoseconds. An argument of another type, shape or memory is handed to the
-slow way, which knows them all. It keeps Python's lock: only small programs have one.
+slow way, which knows them all. A program that runs for longer lets go of Python's lock
+meanwhile; a second thread that calls then goes the slow way too.
 
 The code reads arrays as NumPy's binary interface lays them out, and finds all it needs
 in a table of addresses, which is the ``self`` of the function.
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import weakref
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
@@ -21,36 +23,42 @@ import numpy as np
 
 from workbench.backends.compiled.kernel import View
 from workbench.backends.compiled.lowering import (
+    Buffer,
     ChoiceStep,
-    HostStep,
     KernelStep,
     LoopStep,
     Plan,
 )
 from workbench.backends.compiled.machine import Machine
-from workbench.backends.compiled.memory import make_block
+from workbench.backends.compiled.memory import Pool, take_block
 from workbench.backends.compiled.products import ProductStep
 from workbench.backends.compiled.systems import SystemStep
 from workbench.core.types import Spec
 
-#: A program has an entry if its kernels compute at most so many entries of nodes.
-MOST_WORK = 20_000
+#: A program keeps Python's lock if it computes at most so many entries of nodes.
+MOST_LOCKED = 20_000
+#: A program has an entry if its memory, which each entry has its own of, is this small.
+MOST_BYTES = 2**20
 #: Arrays that each result may use again: one is mostly still held by the caller.
 SLOTS = 2
 
 # Where NumPy's array object has what, and the numbers of its functions: parts of its
 # binary interface.
-_TYPE, _DATA, _RANK, _SHAPE, _DTYPE, _FLAGS = 8, 16, 24, 32, 56, 64
-_ITEMS, _USED = 24, 16  # of a tuple or a list; of a mapping
-_PLAIN = 0x1 | 0x100  # one after the other, aligned
+_TYPE, _DATA, _RANK, _SHAPE, _DTYPE, _FLAGS, _WEAK = 8, 16, 24, 32, 56, 64, 72
+_ITEMS, _USED = 24, 16  # of a tuple or a list; of a mapping or a list
+#: One after the other, aligned; and with memory of its own, writeable.
+_PLAIN, _OWN = 0x1 | 0x100, 0x1 | 0x100 | 0x4 | 0x400
 _NEW, _SCALAR = 93, 60
 _FASTCALL_WITH_KEYWORDS = 0x0082
 
 #: The first words of the table.
 _WORDS = (
     "array_type float_type vectorcall fallback new scalar get_context context nothing"
-    " marks make_tuple make_list"
+    " make_tuple make_list increase decrease save restore busy"
 ).split()
+
+#: What stands in a slot that has no array yet. Others hold it too, so nobody takes it.
+_PLACEHOLDER = np.empty(0)
 
 
 class _MethodDefinition(ctypes.Structure):
@@ -65,61 +73,86 @@ def is_layout_known() -> bool:
     """Return whether this Python and this NumPy lay objects out as the code expects."""
     if sys.implementation.name != "cpython" or sys.maxsize < 2**32:
         return False
+    if sys.byteorder != "little":
+        return False
     if not getattr(sys, "_is_gil_enabled", lambda: True)():
         return False
     x = np.arange(12.0)[2:9]
-    number, scalar, pair = 3.5, np.float64(4.5), (x, {x.shape: 1})
+    number, scalar, pair, pairs = 3.5, np.float64(4.5), (x, {x.shape: 1}), [x, x, x]
 
     def read(of: object, offset: int, kind: Any = ctypes.c_void_p) -> Any:
         return kind.from_address(id(of) + offset).value
 
+    count, unknown = read(x, 0, ctypes.c_int32), read(x, _WEAK)
+    other, reference = x, weakref.ref(x)
     lengths = ctypes.c_ssize_t.from_address(read(x, _SHAPE)).value
     return bool(
-        read(x, _TYPE) == id(np.ndarray)
+        read(other, 0, ctypes.c_int32) == count + 1
+        and read(x, _TYPE) == id(np.ndarray)
         and read(x, _DATA) == x.__array_interface__["data"][0]
         and read(x, _RANK, ctypes.c_int) == 1
         and lengths == 7
         and read(x, _DTYPE) == id(x.dtype)
-        and read(x, _FLAGS, ctypes.c_int) & _PLAIN == _PLAIN
+        and read(x, _FLAGS, ctypes.c_int) & _OWN == _OWN & ~0x4  # a view
+        and read(x.base, _FLAGS, ctypes.c_int) & _OWN == _OWN
+        and unknown is None
+        and read(x, _WEAK) == id(reference)
         and read(pair, _ITEMS) == id(x)
+        and ctypes.c_void_p.from_address(read(pairs, _ITEMS)).value == id(x)
+        and read(pairs, _USED, ctypes.c_ssize_t) == 3
         and read(pair[1], _USED, ctypes.c_ssize_t) == 1
         and read(number, _DATA, ctypes.c_double) == 3.5
         and read(scalar, _DATA, ctypes.c_double) == 4.5
     )
 
 
-class _Table(np.ndarray[Any, Any]):
-    """The addresses that an entry needs; owns the arrays in its slots."""
+class Table(np.ndarray[Any, Any]):
+    """The addresses that an entry needs; holds the arrays in its slots."""
 
-    slots: range
-    address: int
-    held: list[Any]
+    #: Where the addresses of the arrays stand that results may use again.
+    slots = range(0)
+    #: What the other addresses are of.
+    owners: dict[str, Any]
+
+    def set_fallback(self, fallback: Callable[..., Any]) -> None:
+        """Let another function have what the entry does not take."""
+        self[_WORDS.index("fallback")] = id(fallback)
+        self.owners["fallback"] = fallback
+
+    def release(self) -> None:
+        """Let go of the arrays in the slots."""
+        for i in self.slots:
+            array = int(self[i])
+            _increase(ctypes.py_object(_PLACEHOLDER))
+            self[i] = id(_PLACEHOLDER)
+            _decrease(ctypes.c_void_p(array))
 
     def __del__(self) -> None:
-        if sys.is_finalizing():
-            return
-        for i in getattr(self, "slots", ()):
-            _release(ctypes.py_object.from_address(self.address + 8 * i))
+        # A function may still be called by what goes with it: the slots stay valid.
+        if not sys.is_finalizing():
+            self.release()
 
 
-_release = ctypes.pythonapi.Py_DecRef
+_increase = ctypes.pythonapi["Py_IncRef"]
+_decrease = ctypes.pythonapi["Py_DecRef"]
 
 
-def is_small(plan: Plan) -> bool:
-    """Return whether a program may keep Python's lock: native, and soon done."""
-    has_state = any(buffer.kind == "state" for buffer in plan.buffers)
-    return not has_state and count_work(plan) <= MOST_WORK
+def has_entry(plan: Plan, block: int) -> bool:
+    """Return whether a program is native, and its memory small enough to be kept."""
+    if not plan.is_native:
+        return False
+    kept = sum(x.size for x in plan.buffers if x.kind == "output")
+    growing = any(x.kind in ("growing", "state") for x in plan.buffers)
+    return not growing and block + SLOTS * kept <= MOST_BYTES
 
 
 def count_work(plan: Plan) -> float:
-    """Return how many entries of nodes a program computes; infinity: nobody knows.
+    """Return about how many entries of nodes a program computes.
 
-    Loops of unknown length are such programs, and calls of NumPy.
+    It is infinite for a loop of unknown length.
     """
     work = 0.0
     for step in plan.steps:
-        if isinstance(step, HostStep):
-            return np.inf
         if isinstance(step, KernelStep):
             work += step.kernel.size * (1 + len(step.kernel.nodes))
         elif isinstance(step, ProductStep):
@@ -141,10 +174,11 @@ def make_entry(
     block: int,
     form: type | None,
     fallback: Callable[..., Any],
-    guard: tuple[Any, dict[Any, Any]] | None = None,
+    context: Any = None,
+    empty: Sequence[Any] = (),
     numbers: bool = False,
 ) -> Callable[..., Any] | None:
-    """Return a built-in function that runs a program; None: it is not small enough.
+    """Return a built-in function that runs a program; None: it has none.
 
     Parameters
     ----------
@@ -156,14 +190,15 @@ def make_entry(
         What several results come in: `tuple` or `list`; None for one result.
     fallback
         What is called with arguments that the code does not take.
-    guard
-        A context variable and a mapping; unless the one holds an empty tuple and the
-        other nothing, the fallback is called.
+    context
+        A context variable, which must hold an empty tuple, or the fallback is called.
+    empty
+        Mappings and lists, which must be empty, or the fallback is called.
     numbers
         Take Python's floats for inputs that are float64 numbers.
     """
     inputs = [x for x in plan.buffers if x.kind == "input"]
-    if not is_layout_known() or not is_small(plan) or len(plan.buffers) > 200:
+    if not is_layout_known() or not has_entry(plan, block):
         return None
     if any(x.spec.weak and x.spec.dtype != np.float64 for x in inputs):
         return None
@@ -174,109 +209,217 @@ def make_entry(
         outputs.append(y.buffer)
     if len(set(outputs)) < len(outputs) or (form is None and len(outputs) != 1):
         return None
-    writer = _Writer(plan, inputs, outputs, form, len(addresses), guard is not None)
+    writer = _Writer(plan, inputs, outputs, form, len(addresses))
+    writer.guarded, writer.empty = context is not None, len(empty)
     writer.numbers = numbers
     library = machine.compile(writer.write(), ["entry"], [], quick=False)
-    return _build(writer, library, addresses, block, fallback, guard)
+    table = _fill_table(writer, addresses, block)
+    definition = _MethodDefinition(
+        b"entry", library.addresses["entry"], _FASTCALL_WITH_KEYWORDS, None
+    )
+    table.owners |= {"definition": definition, "library": library, "plan": plan}
+    table.owners |= {"context": context, "empty": empty}
+    table[_WORDS.index("context")] = id(context)
+    table[writer.marks : writer.marks + len(empty)] = list(map(id, empty))
+    table.set_fallback(fallback)
+    make = ctypes.pythonapi["PyCFunction_NewEx"]
+    make.restype = ctypes.py_object
+    make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+    entry: Callable[..., Any] = make(ctypes.addressof(definition), table, None)
+    return entry
 
 
-def _build(
-    writer: _Writer,
-    library: Any,
-    addresses: Sequence[int],
-    block: int,
-    fallback: Callable[..., Any],
-    guard: tuple[Any, dict[Any, Any]] | None,
-) -> Callable[..., Any]:
-    """Return the function, whose table is filled."""
-    plan = writer.plan
-    api = ctypes.pythonapi
-    table = np.zeros(writer.size, np.uint64).view(_Table)
-    memory = make_block(block)
-    start = memory.__array_interface__["data"][0]
+def _fill_table(writer: _Writer, addresses: Sequence[int], block: int) -> Table:
+    """Return the table of an entry, but for what is its owner's."""
+    plan, api = writer.plan, ctypes.pythonapi
+    table = np.zeros(writer.size, np.uint64).view(Table)
+    memory, start = take_block(Pool(), block)
 
-    def locate(function: Any) -> int:
-        return int(ctypes.cast(function, ctypes.c_void_p).value or 0)
+    def locate(name: str) -> int:
+        return int(ctypes.cast(api[name], ctypes.c_void_p).value or 0)
 
     words = {
-        "array_type": id(np.ndarray), "float_type": id(float),
-        "vectorcall": locate(api.PyObject_Vectorcall), "fallback": id(fallback),
+        "array_type": id(np.ndarray), "float_type": id(float), "nothing": id(()),
         "new": _find_array_function(_NEW), "scalar": _find_array_function(_SCALAR),
-        "get_context": locate(api.PyContextVar_Get),
-        "context": id(guard[0]) if guard else 0, "marks": id(guard[1]) if guard else 0,
-        "nothing": id(()),
-        "make_tuple": locate(api.PyTuple_New), "make_list": locate(api.PyList_New),
+        "vectorcall": locate("PyObject_Vectorcall"),
+        "get_context": locate("PyContextVar_Get"),
+        "make_tuple": locate("PyTuple_New"), "make_list": locate("PyList_New"),
+        "increase": locate("Py_IncRef"), "decrease": locate("Py_DecRef"),
+        "save": locate("PyEval_SaveThread"), "restore": locate("PyEval_RestoreThread"),
     }  # fmt: skip
-    for i, word in enumerate(_WORDS):
-        table[i] = words[word]
+    for word, value in words.items():
+        table[_WORDS.index(word)] = value
     for i, address in enumerate(addresses):
         table[writer.functions + i] = address
     for i, buffer in enumerate(plan.buffers):
         if buffer.kind == "constant":
-            table[writer.template + i] = buffer.value.__array_interface__["data"][0]
+            table[writer.pointers + i] = buffer.value.__array_interface__["data"][0]
         elif buffer.offset >= 0:
-            table[writer.template + i] = start + buffer.offset
-    for k, buffer in enumerate(writer.inputs):
-        own = buffer.spec.dtype.type
-        table[writer.kinds + k] = id(buffer.spec.dtype if buffer.spec.shape else own)
-    dtypes = [plan.buffers[i].spec.dtype for i in writer.outputs]
-    # The one object of each built-in dtype, which all arrays of it share.
-    shared = [np.empty(0, dtype).dtype for dtype in dtypes]
-    for k, buffer in enumerate(writer.inputs):
-        if buffer.spec.shape:
-            table[writer.kinds + k] = id(np.empty(0, buffer.spec.dtype).dtype)
-    for k, i in enumerate(writer.outputs):
-        table[writer.dtypes + k] = id(shared[k])
-        spec: Spec = plan.buffers[i].spec
-        for slot in range(SLOTS):
-            array = np.empty(spec.shape, spec.dtype)
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(array))
-            table[writer.slots + k * SLOTS + slot] = id(array)
-    table.address = table.__array_interface__["data"][0]
+            table[writer.pointers + i] = start + buffer.offset
+    dtypes = []
+    for place, buffer in zip(
+        [*writer.taken, *writer.given],
+        [*writer.inputs, *(plan.buffers[i] for i in writer.outputs)],
+        strict=True,
+    ):
+        spec: Spec = buffer.spec
+        # The one object of each built-in dtype, which all arrays of it share.
+        dtypes.append(np.empty(0, spec.dtype).dtype)
+        number = buffer.kind == "input" and not spec.shape
+        kind = id(spec.dtype.type) if number else id(dtypes[-1])
+        described = [kind, spec.dtype.num, len(spec.shape), *spec.shape]
+        table[place : place + len(described)] = described
     table.slots = range(writer.slots, writer.slots + SLOTS * len(writer.outputs))
-    definition = _MethodDefinition(
-        b"entry", library.addresses["entry"], _FASTCALL_WITH_KEYWORDS, None
-    )
-    table.held = [definition, library, memory, plan, fallback, guard, shared]
-    make = ctypes.pythonapi.PyCFunction_NewEx
-    make.restype = ctypes.py_object
-    make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    made: Callable[..., Any] = make(ctypes.addressof(definition), table, None)
-    return made
+    for i in table.slots:
+        _increase(ctypes.py_object(_PLACEHOLDER))
+        table[i] = id(_PLACEHOLDER)
+    table.owners = {"memory": memory, "dtypes": dtypes}
+    return table
 
 
 @cache
 def _find_array_function(place: int) -> int:
     """Return the address of a function of NumPy's C interface."""
     module = import_module("numpy._core._multiarray_umath")
-    read = ctypes.pythonapi.PyCapsule_GetPointer
+    read = ctypes.pythonapi["PyCapsule_GetPointer"]
     read.restype, read.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     whole = read(module._ARRAY_API, None)
     return int(ctypes.c_void_p.from_address(whole + 8 * place).value or 0)
+
+
+# An array is described in the table by its dtype, the number of that, its rank, and its
+# lengths.
+_FUNCTIONS = f"""
+define internal i1 @is_described(ptr %x, ptr %description, i32 %flags) {{
+start:
+  %dtype_at = getelementptr i8, ptr %x, i64 {_DTYPE}
+  %dtype = load ptr, ptr %dtype_at
+  %wanted_dtype = load ptr, ptr %description
+  %a = icmp eq ptr %dtype, %wanted_dtype
+  %flags_at = getelementptr i8, ptr %x, i64 {_FLAGS}
+  %have = load i32, ptr %flags_at
+  %both = and i32 %have, %flags
+  %b = icmp eq i32 %both, %flags
+  %rank_at = getelementptr i8, ptr %x, i64 {_RANK}
+  %rank = load i32, ptr %rank_at
+  %wanted_rank_at = getelementptr i64, ptr %description, i64 2
+  %wanted_rank = load i64, ptr %wanted_rank_at
+  %wide_rank = sext i32 %rank to i64
+  %c = icmp eq i64 %wide_rank, %wanted_rank
+  %ab = and i1 %a, %b
+  %abc = and i1 %ab, %c
+  %shape_at = getelementptr i8, ptr %x, i64 {_SHAPE}
+  %shape = load ptr, ptr %shape_at
+  %wanted_shape = getelementptr i64, ptr %description, i64 3
+  br i1 %abc, label %lengths, label %no
+lengths:
+  %i = phi i64 [0, %start], [%next, %length]
+  %more = icmp slt i64 %i, %wanted_rank
+  br i1 %more, label %length, label %yes
+length:
+  %n_at = getelementptr i64, ptr %shape, i64 %i
+  %n = load i64, ptr %n_at
+  %wanted_at = getelementptr i64, ptr %wanted_shape, i64 %i
+  %wanted = load i64, ptr %wanted_at
+  %same = icmp eq i64 %n, %wanted
+  %next = add i64 %i, 1
+  br i1 %same, label %lengths, label %no
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}}
+
+; An array for a result: one that nobody else holds, watches or has changed, or a new
+; one. Null: there is no memory.
+define internal ptr @take_array(ptr %words, ptr %description, ptr %slots) {{
+start:
+  br label %look
+look:
+  %k = phi i64 [0, %start], [%next, %other]
+  %more = icmp ult i64 %k, {SLOTS}
+  br i1 %more, label %count, label %make
+count:
+  %slot = getelementptr ptr, ptr %slots, i64 %k
+  %x = load ptr, ptr %slot
+  %references = load i32, ptr %x
+  %alone = icmp eq i32 %references, 1
+  br i1 %alone, label %compare, label %other
+compare:
+  %weak_at = getelementptr i8, ptr %x, i64 {_WEAK}
+  %weak = load ptr, ptr %weak_at
+  %unwatched = icmp eq ptr %weak, null
+  %same = call i1 @is_described(ptr %x, ptr %description, i32 {_OWN})
+  %good = and i1 %unwatched, %same
+  br i1 %good, label %found, label %other
+other:
+  %next = add i64 %k, 1
+  br label %look
+found:
+  store i32 2, ptr %x
+  ret ptr %x
+make:
+  %array_type = load ptr, ptr %words
+  %number_at = getelementptr i64, ptr %description, i64 1
+  %number = load i32, ptr %number_at
+  %rank_at = getelementptr i64, ptr %description, i64 2
+  %rank = load i32, ptr %rank_at
+  %shape = getelementptr i64, ptr %description, i64 3
+  %new_at = getelementptr ptr, ptr %words, i64 {_WORDS.index("new")}
+  %new = load ptr, ptr %new_at
+  %made = call ptr %new(ptr %array_type, i32 %rank, ptr %shape, i32 %number, ptr null,
+    ptr null, i32 0, i32 0, ptr null)
+  %failed = icmp eq ptr %made, null
+  br i1 %failed, label %nothing, label %keep
+keep:
+  store i32 2, ptr %made
+  %old = load ptr, ptr %slots
+  store ptr %made, ptr %slots
+  %decrease_at = getelementptr ptr, ptr %words, i64 {_WORDS.index("decrease")}
+  %decrease = load ptr, ptr %decrease_at
+  call void %decrease(ptr %old)
+  ret ptr %made
+nothing:
+  ret ptr null
+}}
+"""
 
 
 class _Writer:
     """The text of an entry, and the places of what it finds in its table."""
 
     def __init__(
-        self, plan: Plan, inputs: Sequence[Any], outputs: Sequence[int],
-        form: type | None, functions: int, guarded: bool,
+        self, plan: Plan, inputs: Sequence[Buffer], outputs: Sequence[int],
+        form: type | None, functions: int,
     ) -> None:  # fmt: skip
         self.plan = plan
         self.inputs = inputs
         self.outputs = outputs
         self.form = form
-        self.guarded = guarded
         self.count = functions
-        self.numbers = False
+        self.guarded = self.numbers = False
+        self.empty = 0
         self.functions = len(_WORDS)
-        self.template = self.functions + functions
-        self.kinds = self.template + len(plan.buffers)
-        self.dtypes = self.kinds + len(inputs)
-        self.slots = self.dtypes + len(outputs)
-        self.size = self.slots + SLOTS * len(outputs)
+        #: The table of buffers that the program is run with.
+        self.pointers = self.functions + functions
+        place = self.pointers + len(plan.buffers)
+        #: The descriptions of inputs and of outputs.
+        self.taken, self.given = [], []
+        for buffer in inputs:
+            self.taken.append(place)
+            place += 3 + len(buffer.spec.shape)
+        for i in outputs:
+            self.given.append(place)
+            place += 3 + len(plan.buffers[i].spec.shape)
+        self.slots = place
+        self.marks = place + SLOTS * len(outputs)
         self.lines: list[str] = []
         self._names = 0
+
+    @property
+    def size(self) -> int:
+        """The number of words of the table."""
+        return self.marks + self.empty
 
     def emit(self, text: str) -> str:
         """Add a line that gives a value."""
@@ -287,222 +430,184 @@ class _Writer:
     def read(self, pointer: str, offset: int, kind: str = "ptr") -> str:
         """Read a word of an object."""
         place = self.emit(f"getelementptr i8, ptr {pointer}, i64 {offset}")
-        return self.emit(f"load {kind}, ptr {place}, align 4")
+        return self.emit(f"load {kind}, ptr {place}")
 
-    def word(self, place: int) -> str:
+    def locate(self, place: int) -> str:
+        """Return where a word of the table is."""
+        return self.emit(f"getelementptr i64, ptr %words, i64 {place}")
+
+    def word(self, place: int | str) -> str:
         """Read a word of the table."""
-        return self.read("%words", 8 * place)
+        return self.read(
+            "%words", 8 * (_WORDS.index(place) if isinstance(place, str) else place)
+        )
 
-    def check(self, condition: str) -> None:
+    def check(self, condition: str, otherwise: str = "slow") -> None:
         """Go on if a condition holds, and the slow way if not."""
         self._names += 1
         label = f"go{self._names}"
-        self.lines += [f"  br i1 {condition}, label %{label}, label %slow", f"{label}:"]
+        self.lines += [
+            f"  br i1 {condition}, label %{label}, label %{otherwise}", f"{label}:",
+        ]  # fmt: skip
 
     def write(self) -> str:
         """Return the text."""
+        outputs = len(self.outputs)
         self.lines = [
             "define ptr @entry(ptr %self, ptr %args, i64 %count, ptr %names) {",
             "start:",
+            f"  %results = alloca [{outputs} x ptr]",
+            f"  store [{outputs} x ptr] zeroinitializer, ptr %results",
         ]
-        words = self.read("%self", _DATA)
-        self.lines.append(f"  %words = getelementptr i8, ptr {words}, i64 0")
-        size = len(self.plan.buffers)
-        self.lines.append(f"  %table = alloca [{max(size, 1)} x ptr], align 8")
-        scratch = {
+        numbers = {
             i: self.emit("alloca [2 x i64], align 16")
             for i in self.outputs
             if not self.plan.buffers[i].spec.shape
         }
+        if self.guarded:
+            self.lines.append("  %context = alloca ptr")
+            self.lines.append("  store ptr null, ptr %context")
+        words = self.read("%self", _DATA)
+        self.lines.append(f"  %words = getelementptr i8, ptr {words}, i64 0")
         self.check(self.emit("icmp eq ptr %names, null"))
         self.check(self.emit(f"icmp eq i64 %count, {len(self.inputs)}"))
-        given = [self._check_argument(k, x) for k, x in enumerate(self.inputs)]
-        if self.guarded:
-            self._check_context()
-        made = {
-            i: self._take_array(k, i)
-            for k, i in enumerate(self.outputs)
-            if i not in scratch
-        }
-        places: dict[int, str] = {}
-        for i, buffer in enumerate(self.plan.buffers):
-            if buffer.kind == "constant" or buffer.offset >= 0:
-                places[i] = self.word(self.template + i)
-        for pointer, i in zip(
-            given,
-            [i for i, b in enumerate(self.plan.buffers) if b.kind == "input"],
-            strict=True,
-        ):
-            places[i] = pointer
-        for i in self.outputs:
-            places[i] = scratch[i] if i in scratch else self.read(made[i], _DATA)
+        places = self._check_arguments()
+        self._check_guards()
+        for k, i in enumerate(self.outputs):
+            places[i] = numbers[i] if i in numbers else self._take_array(k)
         for i, pointer in places.items():
-            place = self.emit(f"getelementptr ptr, ptr %table, i64 {i}")
-            self.lines.append(f"  store ptr {pointer}, ptr {place}, align 8")
-        for k in range(self.count):
-            function = self.word(self.functions + k)
-            self.lines.append(f"  call void {function}(ptr %table, i64 0, i64 0)")
+            place = self.locate(self.pointers + i)
+            self.lines.append(f"  store ptr {pointer}, ptr {place}")
+        self._run()
         if self.plan.flag >= 0:  # the slow way says what is wrong
-            flag = self.emit(f"load i64, ptr {places[self.plan.flag]}, align 8")
-            self.check(self.emit(f"icmp eq i64 {flag}, 0"))
-        self._return_results(made, scratch)
-        call, fallback = (8 * _WORDS.index(w) for w in ("vectorcall", "fallback"))
-        slow = f"""slow:
-  %f = getelementptr i8, ptr %words, i64 {call}
-  %call = load ptr, ptr %f
-  %g = getelementptr i8, ptr %words, i64 {fallback}
-  %fallback = load ptr, ptr %g
-  %other = call ptr %call(ptr %fallback, ptr %args, i64 %count, ptr %names)
-  ret ptr %other
-failed:
-  ret ptr null
-}}"""
-        return "\n".join([*self.lines, slow])
+            flag = self.read(self.word(self.pointers + self.plan.flag), 0, "i64")
+            self.check(self.emit(f"icmp eq i64 {flag}, 0"), "retreat")
+        for k, i in enumerate(self.outputs):
+            if i in numbers:
+                dtype = self.word(self.given[k])
+                self._keep_result(
+                    k, f"{self.word('scalar')}(ptr {numbers[i]}, ptr {dtype}, ptr null)"
+                )
+        self._return_results()
+        self._let_results_go("failed", "ret ptr null")  # with an error that was set
+        if self.plan.flag >= 0:
+            self._let_results_go("retreat", "br label %slow")
+        self._call_fallback()
+        return _FUNCTIONS + "\n".join([*self.lines, "}"])
 
-    def _check_argument(self, k: int, buffer: Any) -> str:
-        """Return where the entries of an argument lie, once it is what it must be."""
-        spec: Spec = buffer.spec
+    def _check_arguments(self) -> dict[int, str]:
+        """Return where the entries of each argument lie, once all are as planned."""
+        places = [i for i, b in enumerate(self.plan.buffers) if b.kind == "input"]
+        return {
+            i: self._check_argument(k, buffer.spec)
+            for k, (i, buffer) in enumerate(zip(places, self.inputs, strict=True))
+        }
+
+    def _check_argument(self, k: int, spec: Spec) -> str:
         place = self.emit(f"getelementptr ptr, ptr %args, i64 {k}")
-        x = self.emit(f"load ptr, ptr {place}, align 8")
+        x = self.emit(f"load ptr, ptr {place}")
         own = self.read(x, _TYPE)
-        kind = self.word(self.kinds + k)
         if not spec.shape:
-            float_type = self.word(_WORDS.index("float_type"))
-            plain = self.emit(f"icmp eq ptr {own}, {float_type}")
-            right = plain if spec.weak else self.emit(f"icmp eq ptr {own}, {kind}")
-            if self.numbers and spec.dtype == np.float64:
-                right = self.emit(f"or i1 {right}, {plain}")
+            right = self.emit(f"icmp eq ptr {own}, {self.word(self.taken[k])}")
+            if spec.weak or (self.numbers and spec.dtype == np.float64):
+                plain = self.emit(f"icmp eq ptr {own}, {self.word('float_type')}")
+                right = plain if spec.weak else self.emit(f"or i1 {right}, {plain}")
             self.check(right)
             return self.emit(f"getelementptr i8, ptr {x}, i64 {_DATA}")
-        array_type = self.word(_WORDS.index("array_type"))
-        self.check(self.emit(f"icmp eq ptr {own}, {array_type}"))
-        conditions = [self.emit(f"icmp eq ptr {self.read(x, _DTYPE)}, {kind}")]
-        rank = self.read(x, _RANK, "i32")
-        conditions.append(self.emit(f"icmp eq i32 {rank}, {len(spec.shape)}"))
-        flags = self.emit(f"and i32 {self.read(x, _FLAGS, 'i32')}, {_PLAIN}")
-        conditions.append(self.emit(f"icmp eq i32 {flags}, {_PLAIN}"))
-        for condition in conditions:
-            self.check(condition)
-        shape = self.read(x, _SHAPE)
-        for axis, n in enumerate(spec.shape):
-            length = self.read(shape, 8 * axis, "i64")
-            self.check(self.emit(f"icmp eq i64 {length}, {n}"))
+        self.check(self.emit(f"icmp eq ptr {own}, {self.word('array_type')}"))
+        description = self.locate(self.taken[k])
+        self.check(
+            self.emit(
+                f"call i1 @is_described(ptr {x}, ptr {description}, i32 {_PLAIN})"
+            )
+        )
         return self.read(x, _DATA)
 
-    def _check_context(self) -> None:
-        """Go the slow way unless the context variable holds an empty tuple."""
-        slot = self.emit("alloca ptr, align 8")
-        get = self.word(_WORDS.index("get_context"))
-        variable = self.word(_WORDS.index("context"))
-        nothing = self.word(_WORDS.index("nothing"))
-        self.lines.append(f"  store ptr null, ptr {slot}")
-        self.emit(f"call i32 {get}(ptr {variable}, ptr null, ptr {slot})")
-        held = self.emit(f"load ptr, ptr {slot}")
-        same = self.emit(f"icmp eq ptr {held}, {nothing}")
-        # A tuple that is not empty stays alive without this reference: the context has
-        # it. The empty one is never let go.
-        known = self.emit(f"icmp ne ptr {held}, null")
-        self.check(known)
-        self._count_reference(held, -1)
-        self.check(same)
-        used = self.read(self.word(_WORDS.index("marks")), _USED, "i64")
-        self.check(self.emit(f"icmp eq i64 {used}, 0"))
+    def _check_guards(self) -> None:
+        """Go the slow way unless all is empty that must be, and nobody else runs it."""
+        if self.guarded:
+            get, variable = self.word("get_context"), self.word("context")
+            self.emit(f"call i32 {get}(ptr {variable}, ptr null, ptr %context)")
+            value = self.emit("load ptr, ptr %context")
+            # It stays alive without this reference: the context has it.
+            self.lines.append(f"  call void {self.word('decrease')}(ptr {value})")
+            self.check(self.emit(f"icmp eq ptr {value}, {self.word('nothing')}"))
+        for k in range(self.empty):
+            used = self.read(self.word(self.marks + k), _USED, "i64")
+            self.check(self.emit(f"icmp eq i64 {used}, 0"))
+        if self.unlocked:
+            busy = self.word("busy")
+            self.check(self.emit(f"icmp eq ptr {busy}, null"))
 
-    def _count_reference(self, x: str, by: int) -> None:
-        count = self.emit(f"load i32, ptr {x}, align 4")
-        if sys.version_info >= (3, 12):  # those that live for ever are negative
-            mortal = self.emit(f"icmp sgt i32 {count}, -1")
-            by_or_none = self.emit(f"select i1 {mortal}, i32 {by}, i32 0")
-            new = self.emit(f"add i32 {count}, {by_or_none}")
-        else:
-            new = self.emit(f"add i32 {count}, {by}")
-        self.lines.append(f"  store i32 {new}, ptr {x}, align 4")
+    @property
+    def unlocked(self) -> bool:
+        """Whether the program runs without Python's lock."""
+        return count_work(self.plan) > MOST_LOCKED
 
-    def _take_array(self, k: int, i: int) -> str:
-        """Return an array for a result: one that nobody else holds, or a new one."""
-        spec: Spec = self.plan.buffers[i].spec
-        self._names += 1
-        n = self._names
-        places, found = [], []
-        for slot in range(SLOTS):
-            at = 8 * (self.slots + k * SLOTS + slot)
-            place = self.emit(f"getelementptr i8, ptr %words, i64 {at}")
-            x = self.emit(f"load ptr, ptr {place}, align 8")
-            count = self.emit(f"load i32, ptr {x}, align 4")
-            free = self.emit(f"icmp eq i32 {count}, 1")
-            places.append(place)
-            found.append((x, f"%t{n}_{slot}"))
-            self.lines += [
-                f"  br i1 {free}, label %t{n}_{slot}, label %n{n}_{slot}",
-                f"t{n}_{slot}:",
-                f"  store i32 2, ptr {x}, align 4",
-                f"  br label %d{n}",
-                f"n{n}_{slot}:",
-            ]
-        rank = len(spec.shape)
-        shape = self.emit(f"alloca [{rank} x i64], align 8")
-        for axis, length in enumerate(spec.shape):
-            place = self.emit(f"getelementptr i64, ptr {shape}, i64 {axis}")
-            self.lines.append(f"  store i64 {length}, ptr {place}, align 8")
-        make = self.word(_WORDS.index("new"))
-        array_type = self.word(_WORDS.index("array_type"))
-        new = self.emit(
-            f"call ptr {make}(ptr {array_type}, i32 {rank}, ptr {shape}, i32"
-            f" {spec.dtype.num}, ptr null, ptr null, i32 0, i32 0, ptr null)"
-        )
-        good = self.emit(f"icmp ne ptr {new}, null")
-        self.lines += [
-            f"  br i1 {good}, label %m{n}, label %failed",
-            f"m{n}:",
-        ]
-        # The slot's old array lives on with its holder.
-        self._count_reference(found[0][0], -1)
-        self.lines += [
-            f"  store ptr {new}, ptr {places[0]}, align 8",
-            f"  store i32 2, ptr {new}, align 4",
-            f"  br label %d{n}",
-            f"d{n}:",
-        ]
-        ways = [f"[{x}, {label}]" for x, label in found]
-        return self.emit(f"phi ptr {', '.join(ways)}, [{new}, %m{n}]")
+    def _run(self) -> None:
+        """Call the functions of the program."""
+        if self.unlocked:
+            busy = self.locate(_WORDS.index("busy"))
+            self.lines.append(f"  store ptr %words, ptr {busy}")
+            thread = self.emit(f"call ptr {self.word('save')}()")
+        pointers = self.locate(self.pointers)
+        for k in range(self.count):
+            function = self.word(self.functions + k)
+            self.lines.append(f"  call void {function}(ptr {pointers}, i64 0, i64 0)")
+        if self.unlocked:
+            self.lines.append(f"  call void {self.word('restore')}(ptr {thread})")
+            self.lines.append(f"  store ptr null, ptr {busy}")
 
-    def _return_results(self, made: dict[int, str], scratch: dict[int, str]) -> None:
+    def _take_array(self, k: int) -> str:
+        """Return where the entries of a new result lie."""
+        description = self.locate(self.given[k])
+        slots = self.locate(self.slots + k * SLOTS)
+        taken = f"@take_array(ptr %words, ptr {description}, ptr {slots})"
+        return self.read(self._keep_result(k, taken), _DATA)
+
+    def _keep_result(self, k: int, call: str) -> str:
+        """Call what gives a new object, and note it as a result."""
+        x = self.emit(f"call ptr {call}")
+        self.check(self.emit(f"icmp ne ptr {x}, null"), "failed")
+        place = self.emit(f"getelementptr ptr, ptr %results, i64 {k}")
+        self.lines.append(f"  store ptr {x}, ptr {place}")
+        return x
+
+    def _return_results(self) -> None:
         """Return the result, or all of them in a tuple or a list."""
-        values = []
-        for k, i in enumerate(self.outputs):
-            if i in made:
-                values.append(made[i])
-                continue
-            make = self.word(_WORDS.index("scalar"))
-            dtype = self.word(self.dtypes + k)
-            value = self.emit(
-                f"call ptr {make}(ptr {scratch[i]}, ptr {dtype}, ptr null)"
-            )
-            good = self.emit(f"icmp ne ptr {value}, null")
-            self._go_or_fail(good)
-            values.append(value)
         if self.form is None:
-            self.lines.append(f"  ret ptr {values[0]}")
+            self.lines.append(f"  ret ptr {self.emit('load ptr, ptr %results')}")
             return
-        make = self.word(
-            _WORDS.index("make_tuple" if self.form is tuple else "make_list")
-        )
-        whole = self.emit(f"call ptr {make}(i64 {len(values)})")
-        self._go_or_fail(self.emit(f"icmp ne ptr {whole}, null"))
+        make = self.word("make_tuple" if self.form is tuple else "make_list")
+        whole = self.emit(f"call ptr {make}(i64 {len(self.outputs)})")
+        self.check(self.emit(f"icmp ne ptr {whole}, null"), "failed")
         # A tuple holds its items there, a list points to them.
         items = (
             self.emit(f"getelementptr i8, ptr {whole}, i64 {_ITEMS}")
             if self.form is tuple
             else self.read(whole, _ITEMS)
         )
-        for k, value in enumerate(values):
+        for k in range(len(self.outputs)):
+            value = self.read("%results", 8 * k)
             place = self.emit(f"getelementptr ptr, ptr {items}, i64 {k}")
-            self.lines.append(f"  store ptr {value}, ptr {place}, align 8")
+            self.lines.append(f"  store ptr {value}, ptr {place}")
         self.lines.append(f"  ret ptr {whole}")
 
-    def _go_or_fail(self, condition: str) -> None:
-        self._names += 1
-        label = f"go{self._names}"
-        self.lines += [
-            f"  br i1 {condition}, label %{label}, label %failed", f"{label}:",
-        ]  # fmt: skip
+    def _let_results_go(self, label: str, after: str) -> None:
+        """Write a block that lets go of the results, and what comes after it."""
+        self.lines.append(f"{label}:")
+        decrease = self.word("decrease")
+        for k in range(len(self.outputs)):
+            value = self.read("%results", 8 * k)
+            self.lines.append(f"  call void {decrease}(ptr {value})")
+        self.lines.append(f"  {after}")
+
+    def _call_fallback(self) -> None:
+        """Hand all arguments on, to a function that may be replaced meanwhile."""
+        self.lines.append("slow:")
+        fallback, call = self.word("fallback"), self.word("vectorcall")
+        self.lines.append(f"  call void {self.word('increase')}(ptr {fallback})")
+        given = f"ptr {fallback}, ptr %args, i64 %count, ptr %names"
+        value = self.emit(f"call ptr {call}({given})")
+        self.lines.append(f"  call void {self.word('decrease')}(ptr {fallback})")
+        self.lines.append(f"  ret ptr {value}")

@@ -15,23 +15,30 @@ import numpy as np
 from workbench.backends.compiled.entries import PASSING
 from workbench.core.deferred import DeferredOp
 from workbench.core.graph import Graph, inline
+from workbench.core.schedule import Schedule
 from workbench.core.tensor import Tensor, apply
 from workbench.core.trace import make_leaf_like
 from workbench.core.types import Spec, spec_of
 from workbench.ops.define import sum_to
 
 
-def expand(graph: Graph, specs: Sequence[Spec]) -> Graph:
-    """Return a graph at inputs of these specs, made of simpler ops."""
+def expand(
+    graph: Graph, specs: Sequence[Spec], schedule: Schedule | None = None
+) -> Graph:
+    """Return a graph at inputs of these specs, made of simpler ops.
+
+    The schedule is one of the graph that has constants of its own.
+    """
     leaves = [
         make_leaf_like(spec, x.name)
         for x, spec in zip(graph.leaves, specs, strict=True)
     ]
     for x, spec in zip(leaves, specs, strict=True):
         x.spec = spec  # a Python number's is weak
+    runner = schedule or graph
     if any(node.op.hoist is not None for node in graph.interior):
-        graph = Graph(leaves, graph.run(leaves, _hoist_node))
-    outputs = graph.run(leaves, _expand_node)
+        runner = Graph(leaves, runner.run(leaves, _hoist_node))
+    outputs = runner.run(leaves, _expand_node)
     made = Graph(leaves, outputs)
     return inline(made)
 

@@ -11,14 +11,19 @@ import ctypes
 import ctypes.util
 import hashlib
 import os
+import stat
 import sys
 import tempfile
 import threading
+import weakref
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from workbench.errors import CompilerError
 
@@ -128,7 +133,8 @@ class Machine:
                 code = read_object(digest)
                 cached = code is not None
                 if code is None:
-                    module = self.llvm.parse_assembly(ir)
+                    context = self.llvm.create_context()  # goes with the module
+                    module = self.llvm.parse_assembly(ir, context)
                     module.verify()
                     code = self._targets[level].emit_object(module)
                     write_object(digest, code)
@@ -142,16 +148,27 @@ class Machine:
                 addresses = {name: tracker[name] for name in names}
         except RuntimeError as error:
             raise CompilerError(f"LLVM refuses a kernel: {error}") from error
-        return Library(addresses, tracker, cached)
+        return Library(addresses, _anchor_code(tracker), cached)
 
 
 class Library(NamedTuple):
-    """Compiled functions by name; their code lives as long as this."""
+    """Compiled functions by name; their code lives as long as the anchor."""
 
     addresses: dict[str, int]
-    tracker: Any
+    anchor: np.ndarray[Any, Any]
     #: The object code was read from disk.
     cached: bool
+
+
+def _anchor_code(tracker: Any) -> np.ndarray[Any, Any]:
+    """Return an object with which linked code goes, and not before.
+
+    Where the collector breaks up a cycle of references, finalizers of all that is in it
+    come first, in any order, and may still run the code. It knows nothing of an array.
+    """
+    anchor = np.empty(0)
+    weakref.finalize(anchor, tracker.close).atexit = False
+    return anchor
 
 
 @cache
@@ -232,23 +249,42 @@ def find_cache_folder() -> Path | None:
     chosen = os.environ.get("WORKBENCH_CACHE")
     if chosen == "":
         return None
-    if chosen is not None:
-        folder = Path(chosen)
-    elif sys.platform == "win32":
-        folder = Path(os.environ.get("LOCALAPPDATA", tempfile.gettempdir()))
-    elif sys.platform == "darwin":
-        folder = Path("~/Library/Caches").expanduser()
-    else:
-        folder = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-    folder = folder / "autodiff-workbench" / "kernels"
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        state = folder.stat()
-    except (OSError, RuntimeError):
+        folder = Path(chosen) if chosen is not None else _find_cache_root()
+        folder = (folder / "autodiff-workbench" / "kernels").absolute()
+        folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder.mkdir(exist_ok=True, mode=0o700)
+        folder = folder.resolve()
+        mine = _is_mine(folder) and _is_mine(folder.parent)
+        return folder if mine and all(map(_is_safe, folder.parents)) else None
+    except (OSError, RuntimeError, ValueError):
         return None
-    if hasattr(os, "getuid") and (state.st_uid != os.getuid() or state.st_mode & 0o022):
-        return None
-    return folder
+
+
+def _find_cache_root() -> Path:
+    """Return where the system keeps what can be made again."""
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", tempfile.gettempdir()))
+    if sys.platform == "darwin":
+        return Path("~/Library/Caches").expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+
+
+def _is_mine(folder: Path) -> bool:
+    """Return whether a folder is this user's, and nobody else may write to it."""
+    if not hasattr(os, "getuid"):
+        return True
+    state = folder.stat()
+    return state.st_uid == os.getuid() and not state.st_mode & 0o022
+
+
+def _is_safe(folder: Path) -> bool:
+    """Return whether nobody else can put another folder in the place of one inside."""
+    if not hasattr(os, "getuid"):
+        return True
+    state = folder.stat()
+    shared = state.st_mode & 0o002 and not state.st_mode & stat.S_ISVTX
+    return state.st_uid in (0, os.getuid()) and not shared
 
 
 def read_object(digest: str) -> bytes | None:
@@ -259,12 +295,13 @@ def read_object(digest: str) -> bytes | None:
     entry = folder / digest
     try:
         whole = entry.read_bytes()
-        os.utime(entry)
     except OSError:
         return None
+    with suppress(OSError):  # it cannot be noted where nothing may be written
+        os.utime(entry)
     code = whole[32:]
-    # The linker does not notice a wrong byte.
-    return code if hashlib.sha256(code).digest() == whole[:32] else None
+    # The linker notices neither a wrong byte nor the code of another key.
+    return code if _checksum(digest, code) == whole[:32] else None
 
 
 def write_object(digest: str, code: bytes) -> None:
@@ -274,14 +311,19 @@ def write_object(digest: str, code: bytes) -> None:
     if folder is None:
         return
     part = folder / f"{digest}.{os.getpid()}.{threading.get_ident()}"
-    try:
-        part.write_bytes(hashlib.sha256(code).digest() + code)
-        os.replace(part, folder / digest)
+    with suppress(OSError):
+        try:
+            part.write_bytes(_checksum(digest, code) + code)
+            os.replace(part, folder / digest)
+        finally:
+            part.unlink(missing_ok=True)
         if _written % LOOK_AFTER == 0:
             shrink_cache(folder, MOST_KEPT)
         _written += 1
-    except OSError:
-        part.unlink(missing_ok=True)
+
+
+def _checksum(digest: str, code: bytes) -> bytes:
+    return hashlib.sha256(digest.encode() + code).digest()
 
 
 _written = 0
@@ -292,11 +334,13 @@ def shrink_cache(folder: Path, most: int) -> None:
     entries = []
     with os.scandir(folder) as found:
         for entry in found:
-            state = entry.stat()
-            entries.append((state.st_mtime, state.st_size, entry.path))
+            with suppress(OSError):  # another process has removed it
+                state = entry.stat()
+                entries.append((state.st_mtime, state.st_size, entry.path))
     size = sum(entry[1] for entry in entries)
     for _, bytes_, path in sorted(entries):
         if size <= most:
             return
-        Path(path).unlink(missing_ok=True)
-        size -= bytes_
+        with suppress(OSError):
+            Path(path).unlink(missing_ok=True)
+            size -= bytes_

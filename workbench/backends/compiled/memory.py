@@ -2,8 +2,8 @@
 
 A buffer's place in the block is free again after the step that reads it last; a kernel
 writes where it reads, entry by entry, when nobody reads that value later. Results are
-arrays of their own. One that a call has given out is used again for a later call when
-nobody else holds it.
+arrays of their own. Memory of a call is used again for a later one when nobody else
+holds it.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from __future__ import annotations
 import ctypes
 import sys
 import threading
-from collections.abc import Sequence
-from typing import Any
+import weakref
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -22,8 +22,12 @@ from workbench.backends.compiled.machine import find_address
 
 #: Buffers begin at multiples of this: the length of a line of the cache.
 LINE = 64
-#: All pools together hold at most so many bytes that nobody uses.
+#: All pools together keep at most so many bytes, but for what one call needs.
 MOST_IDLE = 2**29
+#: A pool keeps at most so many arrays of one form.
+MOST_ALIKE = 4
+
+Array = np.ndarray[Any, Any]
 
 
 def place_buffers(plan: Plan) -> int:
@@ -110,69 +114,106 @@ def _find_overwritten(
 
 
 class Pool:
-    """Arrays of one function that a later call may use again.
+    """Memory of one program that a later call may use again.
 
-    Attributes
-    ----------
-    idle
-        The bytes that all pools hold and nobody uses, at their last look.
+    An array that a caller still holds, watches or has changed the form of is the
+    caller's for good. When a program needs new memory and all pools together have
+    more than `MOST_IDLE` bytes, the other pools let go of theirs.
     """
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._kept: dict[Any, list[np.ndarray[Any, Any]]] = {}
+    _lock = threading.RLock()  # of all pools
+    _pools: ClassVar[weakref.WeakSet[Pool]] = weakref.WeakSet()
 
-    def take(self, shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-        """Return an array that nobody else holds; its entries are anything."""
-        key = (tuple(shape), dtype)
-        made = None
-        with self._lock:
-            kept = self._kept.setdefault(key, [])
-            for array in kept:
-                if sys.getrefcount(array) == _OWN:
-                    return array
-            made = np.empty(shape, dtype)
-            if self.count_bytes() + made.nbytes <= MOST_IDLE and len(kept) < 4:
-                kept.append(made)
-        return made
+    def __init__(self) -> None:
+        #: Arrays and the addresses of their entries, by shape and dtype.
+        self._kept: dict[Any, list[tuple[Array, int]]] = {}
+        with Pool._lock:
+            Pool._pools.add(self)
+
+    def take(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[Array, int]:
+        """Return an array that nobody else holds, and the address of its entries."""
+        key = shape, dtype
+        with Pool._lock:
+            kept = self._kept.get(key)
+            if kept is None:
+                kept = self._kept[key] = []
+            for array, address in kept:
+                if _count_references(array) == _OWN:
+                    if _is_as_made(array, key):
+                        return array, address
+                    kept = self._kept[key] = [x for x in kept if x[0] is not array]
+                    break
+            array = np.empty(shape, dtype)
+            address = array.__array_interface__["data"][0]
+            if self._has_room(array.nbytes, len(kept)):
+                kept.append((array, address))
+            return array, address
+
+    def _has_room(self, size: int, alike: int) -> bool:
+        """Return whether the pool may keep so many bytes more."""
+        if alike >= MOST_ALIKE:
+            return False
+        if sum(pool.count_bytes() for pool in Pool._pools) + size > MOST_IDLE:
+            for pool in Pool._pools:
+                if pool is not self:
+                    pool.clear()
+        return alike == 0 or self.count_bytes() + size <= MOST_IDLE
 
     def count_bytes(self) -> int:
         """Return how many bytes the pool keeps."""
-        return sum(a.nbytes for kept in self._kept.values() for a in kept)
+        return sum(a.nbytes for kept in self._kept.values() for a, _ in kept)
 
     def clear(self) -> None:
-        """Let all arrays go that nobody uses."""
-        with self._lock:
+        """Let go of all arrays."""
+        with Pool._lock:
             self._kept.clear()
 
 
+def _is_as_made(array: Array, key: tuple[tuple[int, ...], np.dtype[Any]]) -> bool:
+    """Return whether an array is still what it was, and nobody would notice its use."""
+    return (
+        array.shape == key[0]
+        and array.dtype == key[1]
+        and array.flags.carray
+        and array.flags.owndata
+        and weakref.getweakrefcount(array) == 0
+    )
+
+
+_count_references = getattr(sys, "getrefcount", lambda x: 0)
+
+
 def _count_own() -> int:
-    """Return how many references to an array there are that only a pool holds."""
-    for array in [np.empty(1)]:
-        return sys.getrefcount(array)
+    """Return how many references there are to an array that only a pool holds."""
+    for array, _ in [(np.empty(1), 0)]:
+        return int(_count_references(array))
     return 0
 
 
-_OWN = _count_own()
+#: Where Python does not count references, no array is known to be free.
+_OWN = _count_own() or -1
 
 
-class Block:
-    """The memory of one run: a block for what comes and goes, and rows that grow.
+class Growth:
+    """The memory of rows of which only the run knows how many there are.
 
     Attributes
     ----------
-    memory
-        The block.
     states
         For each growing buffer where its rows lie, and how many bytes there are.
     """
 
-    def __init__(self, size: int, growing: int) -> None:
-        self.memory = make_block(size)
-        self.states = np.zeros((growing, 2), np.int64)
+    def __init__(self, count: int) -> None:
+        self.states = np.zeros((count, 2), np.int64)
+
+    def count_bytes(self) -> int:
+        """Return how many bytes it has."""
+        return int(np.sum(self.states[:, 1]))
 
     def __del__(self) -> None:
-        for address, _ in getattr(self, "states", ()):
+        states = self.states.copy()
+        self.states[...] = 0  # a run may still come, where a cycle is broken up
+        for address, _ in states:
             if address:
                 _free_memory(int(address))
 
@@ -184,13 +225,16 @@ def _free_memory(address: int) -> None:
     ctypes.CFUNCTYPE(None, ctypes.c_void_p)(place)(address)
 
 
-def make_block(size: int) -> np.ndarray[Any, Any]:
-    """Return a block of memory that begins at a line of the cache."""
-    whole = np.empty(size + LINE, np.uint8)
-    start = -whole.__array_interface__["data"][0] % LINE
-    return whole[start : start + size]
+def take_block(pool: Pool, size: int) -> tuple[Array, int]:
+    """Return a block of memory that begins at a line of the cache, and its address."""
+    whole, address = pool.take((size + LINE,), _BYTE)
+    start = -address % LINE
+    return whole[start : start + size], address + start
 
 
-def read_view(view: View, base: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+_BYTE = np.dtype(np.uint8)
+
+
+def read_view(view: View, base: Array) -> Array:
     """Return a view as an array, of the array that holds its buffer."""
     return np.ndarray(view.shape, np.dtype(view.kind), base, view.offset, view.strides)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import math
 import os
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -19,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.backends.compiled.builder import IMPLIED, Builder
-from workbench.backends.compiled.entry import make_entry
+from workbench.backends.compiled.entry import Table, make_entry
 from workbench.backends.compiled.kernel import (
     Kernel,
     Reduction,
@@ -43,10 +44,12 @@ from workbench.backends.compiled.lowering import (
 )
 from workbench.backends.compiled.machine import Machine, find_address, get_machine
 from workbench.backends.compiled.memory import (
-    Block,
+    Array,
+    Growth,
     Pool,
     place_buffers,
     read_view,
+    take_block,
 )
 from workbench.backends.compiled.products import ProductStep
 from workbench.backends.compiled.systems import SystemStep
@@ -60,10 +63,14 @@ from workbench.errors import CompilerError
 LARGE = 200_000
 #: A reduction of more entries is made in pieces of about so many.
 PIECE = 16_384
+#: Rows of unknown number that take more bytes are given back after each call.
+MOST_GROWN = 2**27
 #: A module of more lines is compiled fast rather than to fast code.
 MANY_LINES = 20_000
 
-_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_long, ctypes.c_long)
+_FUNCTION = ctypes.CFUNCTYPE(
+    None, ctypes.c_void_p, ctypes.c_longlong, ctypes.c_longlong
+)
 
 
 class Retreat(Exception):
@@ -116,23 +123,29 @@ class Program:
         self._specs = [Spec(x.spec.shape, x.spec.dtype) for x in graph.leaves]
         self._compile(machine)
         self._pool = Pool()
-        self._blocks: list[Block] = []
-        #: The pointer of each buffer whose place is fixed, else 0.
-        self._constants = [
-            (i, b.value) for i, b in enumerate(plan.buffers) if b.kind == "constant"
-        ]
+        self._grown: deque[Growth] = deque(maxlen=2)
+        self._tables: list[Table] = []
+        buffers = list(enumerate(plan.buffers))
+        self._constants = {i: b.value for i, b in buffers if b.kind == "constant"}
         self._inner = [
             (i, b.offset)
-            for i, b in enumerate(plan.buffers)
+            for i, b in buffers
             if b.kind in ("inner", "partial", "flag") and b.offset >= 0
         ]
         #: Where in the block the flag lies, if there is one.
         self._flag = plan.buffers[plan.flag].offset if plan.flag >= 0 else -1
-        self._states = [i for i, b in enumerate(plan.buffers) if b.kind == "state"]
+        self._states = [i for i, b in buffers if b.kind == "state"]
         self._outputs = [
-            (i, b) for i, b in enumerate(plan.buffers) if b.kind == "output"
+            (i, tuple(b.spec.shape), b.spec.dtype)
+            for i, b in buffers
+            if b.kind == "output"
         ]
-        self._inputs = [(i, b) for i, b in enumerate(plan.buffers) if b.kind == "input"]
+        self._inputs = [(i, b) for i, b in buffers if b.kind == "input"]
+        self._table = ctypes.c_void_p * len(buffers)
+        #: The addresses of all buffers, of which a run fills in the others.
+        self._template = [0] * len(buffers)
+        for i, array in self._constants.items():
+            self._template[i] = array.__array_interface__["data"][0]
 
     # Code
 
@@ -312,56 +325,61 @@ class Program:
             If NumPy must run the program for these inputs, which has the words for
             what is wrong with them.
         """
-        buffers = self.plan.buffers
-        table = (ctypes.c_void_p * len(buffers))()
-        bases: dict[int, Any] = {}
+        places = self._template[:]
+        bases = self._constants.copy()
         for i, buffer in self._inputs:
-            array = np.asarray(arrays[buffer.place])
+            array = np.asarray(arrays[buffer.place], buffer.spec.dtype)
             if not (array.flags.c_contiguous and array.flags.aligned):
                 array = np.array(array, order="C")
             bases[i] = array
-            table[i] = array.__array_interface__["data"][0]
-        for i, array in self._constants:
-            bases[i] = array
-            table[i] = array.__array_interface__["data"][0]
-        block = self._take_block()
-        start = block.memory.__array_interface__["data"][0]
+            places[i] = array.__array_interface__["data"][0]
+        block, start = take_block(self._pool, self._size)
         for i, offset in self._inner:
-            table[i] = start + offset
-        if self._states:
-            first = block.states.__array_interface__["data"][0]
+            places[i] = start + offset
+        growth = self._take_growth()
+        if growth is not None:
+            first = growth.states.__array_interface__["data"][0]
             for k, i in enumerate(self._states):
-                table[i] = first + 16 * k
-        for i, buffer in self._outputs:
-            array = self._pool.take(buffer.spec.shape, buffer.spec.dtype)
-            bases[i] = array
-            table[i] = array.__array_interface__["data"][0]
-        address = ctypes.addressof(table)
+                places[i] = first + 16 * k
+        for i, shape, dtype in self._outputs:
+            bases[i], places[i] = self._pool.take(shape, dtype)
+        table = self._table(*places)
+        # Other cores hold all this too: an interrupt may end the run before theirs.
+        memory = self, table, bases, block, growth
+        for function, run in self._calls:
+            began = perf_counter()
+            if function is None:
+                self._call_numpy(run, table, bases, block)
+            elif run.rounds:
+                share_rounds(function, table, run.rounds, run.piece, memory)
+            else:
+                function(table, 0, 0)
+            if self._flag >= 0 and block[self._flag]:
+                raise Retreat
+            if observe is not None:
+                observe(run, perf_counter() - began)
+        results = [self._read(y, table, bases, block) for y in self.plan.outputs]
+        if growth is not None and growth.count_bytes() <= MOST_GROWN:
+            self._grown.append(growth)
+        return results
+
+    def _take_growth(self) -> Growth | None:
+        if not self._states:
+            return None
         try:
-            for function, run in self._calls:
-                began = perf_counter()
-                if function is None:
-                    self._call_numpy(run, table, bases, block)
-                elif run.rounds:
-                    share_rounds(function, address, run.rounds, run.piece)
-                else:
-                    function(address, 0, 0)
-                if self._flag >= 0 and block.memory[self._flag]:
-                    raise Retreat
-                if observe is not None:
-                    observe(run, perf_counter() - began)
-            return [self._read(y, table, bases, block) for y in self.plan.outputs]
-        finally:
-            self._blocks.append(block)
+            return self._grown.pop()
+        except IndexError:
+            return Growth(len(self._states))
 
     def make_entry(
         self,
         form: type | None,
         fallback: Callable[..., Any],
-        guard: tuple[Any, dict[Any, Any]] | None = None,
+        context: Any = None,
+        empty: Sequence[Any] = (),
         numbers: bool = False,
     ) -> Callable[..., Any] | None:
-        """Return the program as a built-in function, if it is small; see `entry`."""
+        """Return the program as a built-in function, if it can be one; see `entry`."""
         addresses = [
             self._library.addresses[run.function]
             for run in self._runs
@@ -369,10 +387,15 @@ class Program:
         ]
         if len(addresses) < len(self._runs) or not addresses:
             return None
-        return make_entry(
-            self._machine, self.plan, addresses, self._size, form, fallback, guard,
-            numbers,
+        entry = make_entry(
+            self._machine, self.plan, addresses, self._size, form, fallback, context,
+            empty, numbers,
         )  # fmt: skip
+        if entry is not None:
+            table: Table = entry.__self__  # type: ignore[attr-defined]
+            table.owners["program"] = self  # whose code it calls
+            self._tables.append(table)
+        return entry
 
     @property
     def memory(self) -> int:
@@ -382,26 +405,22 @@ class Program:
 
     def release(self) -> None:
         """Let the memory go that is kept for the next call."""
-        self._blocks.clear()
         self._pool.clear()
-
-    def _take_block(self) -> Block:
-        try:
-            return self._blocks.pop()
-        except IndexError:
-            return Block(self._size, len(self._states))
+        self._grown.clear()
+        for table in self._tables:
+            table.release()
 
     def _array(
-        self, view: View, bases: dict[int, Any], block: Block
+        self, view: View, bases: dict[int, Any], block: Array
     ) -> np.ndarray[Any, Any]:
         buffer = self.plan.buffers[view.buffer]
         if buffer.offset >= 0:
             moved = view._replace(offset=view.offset + buffer.offset)
-            return read_view(moved, block.memory)
+            return read_view(moved, block)
         return read_view(view, bases[view.buffer])
 
     def _rows(
-        self, x: Rows, table: Any, bases: dict[int, Any], block: Block
+        self, x: Rows, table: Any, bases: dict[int, Any], block: Array
     ) -> np.ndarray[Any, Any]:
         """Return a copy of rows of which the run knows how many there are."""
         assert x.length is not None
@@ -415,7 +434,7 @@ class Program:
         memory = ctypes.string_at(table[view.buffer], size)
         return np.frombuffer(bytearray(memory), view.kind).reshape(view.shape)
 
-    def _read(self, y: Any, table: Any, bases: dict[int, Any], block: Block) -> Any:
+    def _read(self, y: Any, table: Any, bases: dict[int, Any], block: Array) -> Any:
         """Return an output of a run."""
         if isinstance(y, Held):
             return bases[y.buffer]
@@ -433,7 +452,7 @@ class Program:
         return made.copy() if buffer.offset >= 0 else made
 
     def _call_numpy(
-        self, step: HostStep, table: Any, bases: dict[int, Any], block: Block
+        self, step: HostStep, table: Any, bases: dict[int, Any], block: Array
     ) -> None:
         operands = []
         for x in step.operands:
@@ -502,19 +521,30 @@ def _get_crew(process: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max(1, count_threads() - 1), "workbench-kernel")
 
 
-def share_rounds(function: Any, table: int, rounds: int, piece: int) -> None:
-    """Run all rounds of a kernel, in pieces, on several cores."""
-    starts = list(range(0, rounds, piece))
-    crew = min(count_threads(), len(starts))
+def share_rounds(
+    function: Any, table: Any, rounds: int, piece: int, memory: Any = None
+) -> None:
+    """Run all rounds of a kernel, in pieces, on several cores.
 
-    def run(member: int) -> None:
-        for start in starts[member::crew]:
+    The memory is what the kernel reads and writes; it lives until all are done.
+    """
+    starts = list(range(0, rounds, piece))
+    members = min(count_threads(), len(starts))
+
+    def run(member: int, memory: Any) -> None:
+        for start in starts[member::members]:
             function(table, start, min(start + piece, rounds))
 
-    if crew < 2:
-        run(0)
-        return
-    others = [_get_crew(os.getpid()).submit(run, k) for k in range(1, crew)]
-    run(0)
+    others = []
+    if members > 1:
+        crew = _get_crew(os.getpid())
+        try:
+            for member in range(1, members):
+                others.append(crew.submit(run, member, memory))
+        except RuntimeError:  # Python is about to end, and starts no threads any more
+            pass
+    run(0, memory)
+    for member in range(1 + len(others), members):
+        run(member, memory)
     for one in others:
         one.result()

@@ -7,12 +7,16 @@ it, so that a call never waits and never fails for the compiler's sake.
 
 from __future__ import annotations
 
-import queue
+import atexit
+import inspect
+import os
 import threading
 import time
 import warnings
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +25,7 @@ from workbench.backends import numpy as numpy_backend
 from workbench.backends.compiled.expansion import expand
 from workbench.backends.compiled.program import Program, Retreat
 from workbench.backends.text import Form, Text
-from workbench.core import dims
+from workbench.core import dims, source
 from workbench.core.graph import Graph
 from workbench.core.schedule import Observer
 from workbench.core.types import WEAK_TYPES, Spec
@@ -32,8 +36,10 @@ MOST_PROGRAMS = 16
 #: With ``auto``, a program is compiled once NumPy has spent so many seconds on it.
 WORTHWHILE = 0.02
 
+#: The reasons that this process was told for not compiling a program.
+_TOLD: set[str] = set()
 #: A set of shapes and dtypes of the inputs.
-Key = tuple[tuple[Any, tuple[int, ...]], ...]
+Key = tuple[tuple[Any, ...], ...]
 
 
 class Attempt:
@@ -91,12 +97,7 @@ class Function:
         if observer is not None:
             return self._numpy.run(arrays, observer)
         try:
-            key = tuple(
-                [
-                    (x.dtype, x.shape) if type(x) not in WEAK_TYPES else (type(x), ())
-                    for x in arrays
-                ]
-            )
+            key = tuple([_describe_form(x) for x in arrays])
             attempt = self._attempts.get(key)
         except (AttributeError, TypeError):  # not arrays
             return self._numpy.run(arrays)
@@ -130,11 +131,10 @@ class Function:
             else Spec(tuple(x.shape), x.dtype)
             for x in arrays
         ]
-        attempt = self._attempts[key] = Attempt(specs)
-        own = (np.ndarray, np.generic, *WEAK_TYPES)
-        foreign = [x for x in arrays if not isinstance(x, own)]
+        attempt = self._attempts.setdefault(key, Attempt(specs))
+        foreign = [form[0] for form in key if len(form) > 2]
         if foreign:
-            attempt.reason = f"{type(foreign[0]).__name__} is not an array of NumPy's."
+            attempt.reason = f"{foreign[0].__name__} is not an array of NumPy's."
             attempt.done.set()
         if len(self._attempts) > MOST_PROGRAMS:
             self._attempts.popitem(last=False)
@@ -142,16 +142,18 @@ class Function:
 
     def _send(self, attempt: Attempt) -> None:
         attempt.begun = True
-        graph, tell = self.graph, self.on_compiled
-        send_job(lambda: _compile(graph, attempt, tell), attempt.done)
+        BACKGROUND.send(
+            partial(_compile, self._numpy, attempt, self.on_compiled), attempt.done
+        )
 
     def _report(self, reason: str) -> None:
-        """Tell once that NumPy runs what was to run compiled."""
+        """Tell once that NumPy runs what was to run compiled: each reason once."""
         if self.eager and not self.has_warned:
             self.has_warned = True
-            warnings.warn(
-                f"the program runs as NumPy: {reason}", RuntimeWarning, stacklevel=4
-            )
+            if reason not in _TOLD:
+                _TOLD.add(reason)
+                text = f"the program runs as NumPy: {reason}"
+                warnings.warn(text, RuntimeWarning, stacklevel=source.count_frames())
 
     # The state of it
 
@@ -222,12 +224,23 @@ class Function:
         return self._numpy.constants
 
 
+def _describe_form(x: Any) -> tuple[Any, ...]:
+    """Return what tells the program of an input from others."""
+    kind = type(x)
+    if kind is np.ndarray or issubclass(kind, np.generic):
+        return x.dtype, x.shape
+    return (kind, ()) if kind in WEAK_TYPES else (kind, x.dtype, x.shape)
+
+
 def _compile(
-    graph: Graph, attempt: Attempt, tell: Callable[[Program], None] | None
+    function: numpy_backend.Function,
+    attempt: Attempt,
+    tell: Callable[[Program], None] | None,
 ) -> None:
-    """Compile a graph for the shapes of an attempt; never raise."""
+    """Compile a program for the shapes of an attempt; never raise."""
     try:
-        attempt.program = Program(expand(graph, attempt.specs))
+        graph = expand(function.graph, attempt.specs, function.schedule)
+        attempt.program = Program(graph)
         if tell is not None:
             tell(attempt.program)
     except CompilerError as error:
@@ -238,21 +251,33 @@ def _compile(
         attempt.reason = f"the compiler failed: {type(error).__name__}: {error}"
 
 
+#: An object has entries for so many programs at most; the oldest goes first.
+MOST_ENTRIES = 8
+
+
 def install_entry(
     owner: Any, program: Program, base: type, form: type | None, call: str, **more: Any
 ) -> None:
-    """Let calls of an object run a small program at once, without Python code.
+    """Let calls of an object run a program at once, without Python code.
 
     Python looks for ``__call__`` in the class of an object: it gets a class of its own,
-    derived from ``base``. What the entry does not take goes to the entry before it, or
-    to the method ``call``.
+    derived from ``base``. What an entry does not take goes to the one before it, and
+    from the last to the method ``call``.
     """
-    before = vars(type(owner)).get("__call__") if type(owner) is not base else None
-    entry = program.make_entry(form, before or getattr(owner, call), **more)
-    if entry is not None:
-        members = {"__call__": entry, "__module__": base.__module__}
-        members["__doc__"] = base.__doc__
-        owner.__class__ = type(base.__name__, (base,), members)
+    old = vars(type(owner)).get("entries", ())
+    if type(owner) is not base and not old:  # a class of the user's
+        return
+    last = getattr(owner, call)
+    entry = program.make_entry(form, old[0] if old else last, **more)
+    if entry is None:
+        return
+    entries = (entry, *old)[:MOST_ENTRIES]
+    entries[-1].__self__.set_fallback(last)
+    members: dict[str, Any] = {"__call__": entry, "entries": entries}
+    members |= {name: getattr(base, name) for name in ("__module__", "__doc__")}
+    with suppress(TypeError, ValueError):  # of what it was made from, if that has one
+        members["__signature__"] = inspect.signature(owner)
+    owner.__class__ = type(base.__name__, (base,), members)
 
 
 def compile(graph: Graph, own: bool = False) -> Function:
@@ -265,31 +290,93 @@ def compile_when_worthwhile(graph: Graph, own: bool = False) -> Function:
     return Function(graph, own, eager=False)
 
 
-# The background: one thread, which does not keep a process alive.
-
-_JOBS: queue.SimpleQueue[tuple[Callable[[], None], threading.Event]] = (
-    queue.SimpleQueue()
-)
-_LOCK = threading.Lock()
-_worker: threading.Thread | None = None
+# The background
 
 
-def send_job(job: Callable[[], None], done: threading.Event) -> None:
-    """Let the background do a job, then set the event."""
-    global _worker
-    _JOBS.put((job, done))
-    with _LOCK:
-        if _worker is None or not _worker.is_alive():
-            _worker = threading.Thread(
-                target=_work, name="workbench-compiler", daemon=True
+class Background:
+    """One thread that does jobs in order, and does not keep a process alive.
+
+    LLVM survives neither a fork nor the end of the process in the midst of its work:
+    both wait for the job at hand. What was to follow is done in the child too, and by
+    nobody at the end.
+    """
+
+    def __init__(self) -> None:
+        self._jobs: deque[tuple[Callable[[], None], threading.Event]] = deque()
+        self._ended = False
+        self._reset()
+
+    def _reset(self) -> None:
+        self._thread: threading.Thread | None = None
+        self._lock = threading.RLock()
+        #: Held during a job; by the job's own thread, if that forks.
+        self._working = threading.RLock()
+
+    def send(self, job: Callable[[], None], done: threading.Event) -> None:
+        """Do a job some time, then set the event."""
+        with self._lock:
+            if self._ended:
+                done.set()
+                return
+            self._jobs.append((job, done))
+            try:
+                self._start()
+            except RuntimeError:  # the system has no thread for us
+                self._jobs.pop()
+                done.set()
+
+    def _start(self) -> None:
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(
+                target=self._work, name="workbench-compiler", daemon=True
             )
-            _worker.start()
+            self._thread.start()
+
+    def _work(self) -> None:
+        while True:
+            with self._working:
+                with self._lock:
+                    if not self._jobs:
+                        self._thread = None
+                        return
+                    job, done = self._jobs.popleft()
+                try:
+                    job()
+                finally:
+                    done.set()
+
+    def pause(self) -> None:
+        """Wait for the job at hand, and begin no other."""
+        self._working.acquire()
+        self._lock.acquire()
+
+    def resume(self) -> None:
+        """Go on after a pause."""
+        self._lock.release()
+        self._working.release()
+
+    def restart(self) -> None:
+        """Go on in the child of a fork, where the thread is not."""
+        self._reset()
+        if self._jobs:
+            self._start()
+
+    def end(self) -> None:
+        """Wait for the job at hand, and forget the others."""
+        with self._lock:
+            self._ended = True
+            for _, done in self._jobs:
+                done.set()
+            self._jobs.clear()
+        with self._working:
+            pass
 
 
-def _work() -> None:
-    while True:
-        job, done = _JOBS.get()
-        try:
-            job()
-        finally:
-            done.set()
+BACKGROUND = Background()
+atexit.register(BACKGROUND.end)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=BACKGROUND.pause,
+        after_in_parent=BACKGROUND.resume,
+        after_in_child=BACKGROUND.restart,
+    )
