@@ -130,6 +130,8 @@ class CompiledFunction:
         if any(isinstance(x, Tensor) and is_live(x) for x in leaves):
             return self.function(*args, **kwargs)
         found, given = self._find_program(args, kwargs, leaves, structure)
+        if found is None:
+            return self.function(*args, **kwargs)
         return found.tree(copy_aliases(found.function.run(given), given))
 
     def _find_program(
@@ -138,8 +140,11 @@ class CompiledFunction:
         kwargs: dict[str, Any],
         leaves: list[Any],
         structure: Tree,
-    ) -> tuple[Recorded, list[Any]]:
-        """Return the program for some arguments, and what it is given."""
+    ) -> tuple[Recorded | None, list[Any]]:
+        """Return the program for some arguments, and what it is given.
+
+        None for the program if the function itself must run (see `_record`).
+        """
         places, arrays, key = _sort_arguments(leaves)
         try:
             found = self._programs.get((structure, *key))
@@ -148,7 +153,7 @@ class CompiledFunction:
         if found is None:
             found = self._record(args, kwargs, leaves, places, arrays)
             if found is None:
-                return self.function(*args, **kwargs)
+                return None, []
             while len(self._programs) >= MOST_PROGRAMS:
                 self._programs.pop(list(self._programs)[0], None)  # noqa: RUF015
             self._programs[structure, *key] = found
@@ -276,6 +281,11 @@ class CompiledFunction:
         The program runs a few times with a clock around each step: each kernel of
         compiled code, which is waited for, or each node that NumPy runs.
 
+        Raises
+        ------
+        UsageError
+            If the function reads a Tensor of an open trace: then it has no program.
+
         Examples
         --------
         >>> import numpy as np, workbench as wb
@@ -286,6 +296,11 @@ class CompiledFunction:
         """
         leaves, structure = tree.flatten((args, kwargs))
         found, given = self._find_program(args, kwargs, leaves, structure)
+        if found is None:
+            raise UsageError(
+                f"{self!r} reads a Tensor of an open trace, so no program of its own"
+                " runs here. Call profile outside of wb.grad and its like."
+            )
         return measure(found.function, given)
 
     def release(self) -> None:

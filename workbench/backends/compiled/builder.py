@@ -8,7 +8,7 @@ is what runs.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -87,6 +87,9 @@ class Builder:
         self.declared: set[str] = set()
         self.symbols: set[str] = set()
         self._count = 0
+        self._labels = 0
+        #: The block of code that is being written.
+        self.block = "start"
 
     # Text
 
@@ -134,6 +137,60 @@ class Builder:
         suffix = {"f8": "f64", "f4": "f32"}[kind]
         lanes = f"v{self.lanes}" if self.lanes > 1 else ""
         return self.call(f"{name}.{lanes}{suffix}", kind, *values)
+
+    # Blocks and loops
+
+    def label(self) -> str:
+        """Return a fresh name of a block."""
+        self._labels += 1
+        return f"b{self._labels}"
+
+    def begin(self, label: str) -> None:
+        """Begin a block."""
+        self.lines.append(f"{label}:")
+        self.block = label
+
+    def loop(
+        self, start: int | str, end: int | str, step: int,
+        body: Callable[[str, list[Value]], list[Value]], carried: Sequence[Value] = (),
+    ) -> list[Value]:  # fmt: skip
+        """Write a loop; return the values that it carries from round to round.
+
+        ``body(index, values)`` writes one round and returns the next values.
+        """
+        head, inside, after = self.label(), self.label(), self.label()
+        before, i, following = self.block, self.name(), self.name()
+        kept = [Value(self.name(), x.kind) for x in carried]
+        self.line(f"br label %{head}")
+        self.begin(head)
+        at = len(self.lines)
+        more = self.emit(f"icmp slt i64 {i}, {end}", "b1").text
+        self.line(f"br i1 {more}, label %{inside}, label %{after}")
+        self.begin(inside)
+        news = body(i, kept)
+        self.line(f"{following} = add i64 {i}, {step}")
+        self.line(f"br label %{head}")
+        phis = [f"  {i} = phi i64 [{start}, %{before}], [{following}, %{self.block}]"]
+        phis += [
+            f"  {n.text} = phi {self.type(n.kind)} [{x.text}, %{before}], [{new.text},"
+            f" %{self.block}]"
+            for n, x, new in zip(kept, carried, news, strict=True)
+        ]
+        self.lines[at:at] = phis
+        self.begin(after)
+        return kept
+
+    def move(self, pointer: str, offset: int | str) -> str:
+        """Return a pointer so many bytes further on."""
+        if offset == 0:
+            return pointer
+        return self.emit(f"getelementptr i8, ptr {pointer}, i64 {offset}", "i8").text
+
+    def step(self, pointer: str, i: str, stride: int) -> str:
+        """Return a pointer so many strides further on."""
+        if stride == 0:
+            return pointer
+        return self.move(pointer, self.emit(f"mul i64 {i}, {stride}", "i8").text)
 
     # Arithmetic and choices
 
@@ -325,6 +382,52 @@ class Builder:
             return self.compare("ne", made, zero)
         return made
 
+    def gather(self, pointer: str, kind: str, offsets: Value, count: int) -> Entry:
+        """Load one entry per lane, as many bytes behind a pointer as a value says.
+
+        Lanes from the count on hold 1.
+        """
+        if kind in PARTS:
+            part, size = PARTS[kind], int(PARTS[kind][1:])
+            other = self.emit(f"getelementptr i8, ptr {pointer}, i64 {size}", "i8").text
+            parts = [
+                self.gather_part(p, part, offsets, count) for p in (pointer, other)
+            ]
+            return Complex(parts[0], parts[1], kind)
+        return self.gather_part(pointer, kind, offsets, count)
+
+    def gather_part(self, pointer: str, kind: str, offsets: Value, count: int) -> Value:
+        """Gather entries that are not complex."""
+        stored = "u1" if kind == "b1" else kind
+        made = self.literal(1, stored)
+        assert isinstance(made, Value)
+        for lane in range(count):
+            offset = self.take_lane(offsets, lane).text
+            place = self.emit(f"getelementptr i8, ptr {pointer}, i64 {offset}", "i8")
+            one = self.emit(f"load {TYPES[stored]}, ptr {place.text}, align 1", stored)
+            made = one if self.lanes == 1 else self.put_lane(made, one, lane)
+        if kind == "b1":
+            zero = self.literal(0, "u1")
+            assert isinstance(zero, Value)
+            return self.compare("ne", made, zero)
+        return made
+
+    def take_lane(self, x: Value, lane: int) -> Value:
+        """Return one lane of a value, as a scalar."""
+        if self.lanes == 1:
+            return x
+        return self.emit(
+            f"extractelement {self.type(x.kind)} {x.text}, i64 {lane}", x.kind
+        )
+
+    def put_lane(self, x: Value, one: Value, lane: int) -> Value:
+        """Return a value with a scalar in one of its lanes."""
+        return self.emit(
+            f"insertelement {self.type(x.kind)} {x.text}, {TYPES[x.kind]} {one.text},"
+            f" i64 {lane}",
+            x.kind,
+        )
+
     def store(self, pointer: str, x: Entry, step: int, mask: Value | None) -> None:
         """Store one entry per lane, ``step`` bytes from each other."""
         if isinstance(x, Complex):
@@ -384,6 +487,16 @@ class Builder:
             f"i1 {'true' if i < count else 'false'}" for i in range(self.lanes)
         )
         return Value(f"<{bits}>", "b1")
+
+    def join(self, x: Value, y: Value, places: Sequence[int]) -> Value:
+        """Return some lanes of two values; those of the second follow the first's."""
+        type_ = self.type(x.kind)
+        shown = ", ".join(f"i32 {i}" for i in places)
+        return self.emit(
+            f"shufflevector {type_} {x.text}, {type_} {y.text},"
+            f" <{self.lanes} x i32> <{shown}>",
+            x.kind,
+        )
 
     def rotate(self, x: Value, by: int) -> Value:
         """Return the lanes from ``by`` on in front."""

@@ -87,6 +87,54 @@ class Reduction(NamedTuple):
     view: View
 
 
+class IndexAxis(NamedTuple):
+    """An axis along which an index value says where an entry lies.
+
+    Attributes
+    ----------
+    operand
+        The serial number of the index value.
+    length, stride
+        Those of the axis in memory; a negative index counts from the end.
+    checked
+        The values are surely between 0 and the length.
+    """
+
+    operand: int
+    length: int
+    stride: int
+    checked: bool
+
+
+class Address(NamedTuple):
+    """Where entries lie that index values name.
+
+    Attributes
+    ----------
+    view
+        Where they would lie if all index values were 0, over the domain.
+    axes
+        What each index value adds.
+    """
+
+    view: View
+    axes: tuple[IndexAxis, ...]
+
+
+class Scatter(NamedTuple):
+    """A value of a kernel that goes to an address, in the order of the loops.
+
+    Attributes
+    ----------
+    combine
+        What becomes of the entry there and the value; None: the value takes its place.
+    """
+
+    combine: Callable[[Builder, Value, Value], Value] | None
+    source: int
+    address: Address
+
+
 class Kernel:
     """Nodes that are computed entry by entry over one domain.
 
@@ -104,22 +152,35 @@ class Kernel:
     reductions
         What is reduced, and where the results lie, with a stride of 0 on each
         reduced axis.
+    gathers
+        For nodes that take an entry by index values: where from.
+    scatters
+        What goes to where index values say.
+    flag
+        The buffer of a word that becomes 1 where an index value is out of bounds; such
+        an entry is read or written at the index 0. -1: none can be.
     """
 
     def __init__(
         self, domain: tuple[int, ...], nodes: Sequence[Tensor],
         loads: Mapping[int, View], stores: Sequence[tuple[int, View]],
-        reductions: Sequence[Reduction],
+        reductions: Sequence[Reduction], gathers: Mapping[int, Address] | None = None,
+        scatters: Sequence[Scatter] = (), flag: int = -1,
     ) -> None:  # fmt: skip
         self.domain = domain
         self.nodes = nodes
         self.loads = dict(loads)
         self.stores = list(stores)
         self.reductions = list(reductions)
+        self.gathers = dict(gathers or {})
+        self.scatters = list(scatters)
+        self.flag = flag
         self._views = [
             *self.loads.values(),
             *(view for _, view in self.stores),
             *(x.view for x in self.reductions),
+            *(address.view for address in self.gathers.values()),
+            *(x.address.view for x in self.scatters),
         ]
         self.lengths, self.steps = self._plan_loops()
         #: How many rounds of the outermost loop one call makes, if it reduces: each
@@ -134,13 +195,46 @@ class Kernel:
     @property
     def buffers(self) -> set[int]:
         """The buffers that the kernel reads or writes."""
-        return {view.buffer for view in self._views}
+        found = {view.buffer for view in self._views}
+        return found | {self.flag} if self.flag >= 0 else found
+
+    @property
+    def addressed(self) -> set[int]:
+        """The buffers that index values say the place of an entry in."""
+        views = [address.view for address in self.gathers.values()]
+        return {v.buffer for v in (*views, *(x.address.view for x in self.scatters))}
 
     @property
     def reduces_outermost(self) -> bool:
         """True if the rounds of the outermost loop meet in one result."""
         first = len(self.loads) + len(self.stores)
+        last = first + len(self.reductions)
+        return any(steps[0] == 0 for steps in self.steps[first:last])
+
+    @property
+    def is_ordered(self) -> bool:
+        """True if several rounds of the outermost loop may write to one place.
+
+        They do not where an axis of the target steps with them: its index differs.
+        """
+        first = len(self.steps) - len(self.scatters)
         return any(steps[0] == 0 for steps in self.steps[first:])
+
+    def is_row(self, address: Address) -> bool:
+        """Return whether the index values stay the same in the innermost loop."""
+        if not all(axis.operand in self.loads for axis in address.axes):
+            return False
+        places = list(self.loads)
+        return all(
+            self.steps[places.index(axis.operand)][-1] == 0 for axis in address.axes
+        )
+
+    def with_reductions(self, reductions: Sequence[Reduction]) -> Kernel:
+        """Return the same kernel with its results elsewhere."""
+        return Kernel(
+            self.domain, self.nodes, self.loads, self.stores, reductions, self.gathers,
+            self.scatters, self.flag,
+        )  # fmt: skip
 
     def _plan_loops(self) -> tuple[list[int], list[list[int]]]:
         """Return the lengths of the loops, outermost first, and each view's strides."""
@@ -217,6 +311,12 @@ def write_zeros(machine: Machine, name: str, buffer: int, size: int) -> Builder:
     return b
 
 
+#: How many vectors a round takes if something is reduced, by the number of nodes.
+UNROLLED = {4: 4, 2: 12, 1: 2**31}
+#: What is reduced meets in blocks of so many rounds.
+BLOCK = 32
+
+
 class _Writer:
     """The text of one kernel while it is being written."""
 
@@ -230,14 +330,33 @@ class _Writer:
         self.inner = len(kernel.lengths) - 1
         self.b = Builder(machine, count_lanes(machine, kinds, kernel.lengths[-1]))
         self.function = name
-        self.block = "start"
         #: The pointer of each view, at the innermost loop that has begun.
         self.pointers: list[str] = []
-        self._labels = 0
+        #: How many lanes the mask leaves.
+        self._active = self.b.lanes
         first = len(kernel.loads)
         self.store_places = range(first, first + len(kernel.stores))
         first += len(kernel.stores)
         self.reduction_places = range(first, first + len(kernel.reductions))
+        first += len(kernel.reductions)
+        self.gather_places = {
+            serial: first + k for k, serial in enumerate(kernel.gathers)
+        }
+        first += len(kernel.gathers)
+        self.scatter_places = range(first, first + len(kernel.scatters))
+        #: The addresses whose place an innermost loop begins at, by place.
+        self.rows = {
+            place: address
+            for place, address in self._list_addresses()
+            if kernel.is_row(address)
+        }
+
+    def _list_addresses(self) -> list[tuple[int, Address]]:
+        """Return all addresses, each with the place of its view."""
+        kernel = self.kernel
+        gathers = zip(self.gather_places.values(), kernel.gathers.values(), strict=True)
+        scatters = zip(self.scatter_places, kernel.scatters, strict=True)
+        return [*gathers, *((place, one.address) for place, one in scatters)]
 
     def write(self) -> Builder:
         """Write the function."""
@@ -250,8 +369,9 @@ class _Writer:
             place = b.emit(f"getelementptr ptr, ptr %table, i64 {i}", "i8").text
             bases[i] = b.emit(f"load ptr, ptr {place}, align 8", "i8").text
         self.pointers = [
-            self._move(bases[view.buffer], view.offset) for view in kernel._views
+            b.move(bases[view.buffer], view.offset) for view in kernel._views
         ]
+        self.flag = bases.get(kernel.flag, "")
         if kernel.chunk:
             self._move_to_chunk()
         if math.prod(self.lengths):
@@ -273,42 +393,7 @@ class _Writer:
                 f"getelementptr i8, ptr {self.pointers[place]}, i64 {offset}", "i8"
             ).text
 
-    def _move(self, pointer: str, offset: int | str) -> str:
-        if offset == 0:
-            return pointer
-        return self.b.emit(f"getelementptr i8, ptr {pointer}, i64 {offset}", "i8").text
-
     # Loops
-
-    def _label(self) -> str:
-        self._labels += 1
-        return f"b{self._labels}"
-
-    def _begin(self, label: str) -> None:
-        self.b.lines.append(f"{label}:")
-        self.block = label
-
-    def _loop(
-        self, start: str, end: str, step: int, body: Callable[[str], None]
-    ) -> None:
-        """Write a loop whose body is given the index."""
-        b = self.b
-        head, inside, after = self._label(), self._label(), self._label()
-        before, i, following = self.block, b.name(), b.name()
-        b.line(f"br label %{head}")
-        self._begin(head)
-        at = len(b.lines)
-        b.line("")
-        more = b.emit(f"icmp slt i64 {i}, {end}", "b1").text
-        b.line(f"br i1 {more}, label %{inside}, label %{after}")
-        self._begin(inside)
-        body(i)
-        b.line(f"{following} = add i64 {i}, {step}")
-        b.line(f"br label %{head}")
-        b.lines[at] = (
-            f"  {i} = phi i64 [{start}, %{before}], [{following}, %{self.block}]"
-        )
-        self._begin(after)
 
     def _write_level(self, level: int) -> None:
         """Write the loops from a level on."""
@@ -321,25 +406,21 @@ class _Writer:
         if level == self.inner:
             self._write_inner()
             return
-        outer = self.pointers
+        b, outer = self.b, self.pointers
 
-        def write_round(i: str) -> None:
+        def write_round(i: str, carried: list[Value]) -> list[Value]:
             self.pointers = [
-                self._step(p, i, steps[level])
+                b.step(p, i, steps[level])
                 for p, steps in zip(outer, self.kernel.steps, strict=True)
             ]
             self._write_level(level + 1)
+            return carried
 
-        self._loop(*self._range(level), 1, write_round)
+        b.loop(*self._range(level), 1, write_round)
         self.pointers = outer
 
     def _range(self, level: int) -> tuple[str, str]:
         return ("%lo", "%hi") if level == 0 else ("0", str(self.lengths[level]))
-
-    def _step(self, pointer: str, i: str, stride: int) -> str:
-        if stride == 0:
-            return pointer
-        return self._move(pointer, self.b.emit(f"mul i64 {i}, {stride}", "i8").text)
 
     def _fill(self, place: int, one: Reduction, level: int) -> None:
         """Write what changes nothing into the entries that the loops below reduce."""
@@ -348,7 +429,7 @@ class _Writer:
             for i in range(level, len(self.lengths))
             if self.kernel.steps[place][i]
         ]
-        kind = one.view.kind
+        b, kind = self.b, one.view.kind
         parts = 2 if kind in PARTS else 1
         part = PARTS.get(kind, kind)
         stored = "u1" if part == "b1" else part
@@ -358,14 +439,16 @@ class _Writer:
         def fill(pointer: str, axes: list[tuple[int, int]]) -> None:
             if not axes:
                 for k in range(parts):
-                    where = self._move(pointer, k * int(part[1:]))
+                    where = b.move(pointer, k * int(part[1:]))
                     self.b.line(f"store {type_} {number}, ptr {where}, align 1")
                 return
             length, stride = axes[0]
-            self._loop(
-                "0", str(length), 1,
-                lambda i: fill(self._step(pointer, i, stride), axes[1:]),
-            )  # fmt: skip
+
+            def fill_round(i: str, carried: list[Value]) -> list[Value]:
+                fill(b.step(pointer, i, stride), axes[1:])
+                return carried
+
+            b.loop(0, length, 1, fill_round)
 
         fill(self.pointers[place], kept)
 
@@ -376,17 +459,14 @@ class _Writer:
         length, rest = self.lengths[-1], self.lengths[-1] % lanes
         whole = length - rest
         start, end = self._range(self.inner)
+        outer = self.pointers
+        self._move_to_rows()
         if self.inner == 0 and rest:  # the last rounds may be a part of a vector
             short = b.emit(f"icmp slt i64 %hi, {whole}", "b1").text
             end = b.emit(f"select i1 {short}, i64 %hi, i64 {whole}", "i8").text
         elif rest:
             end = str(whole)
-        totals = [
-            self._start_totals(place, one)
-            for place, one in zip(
-                self.reduction_places, self.kernel.reductions, strict=True
-            )
-        ]
+        totals = self._start_all_totals()
         if whole:
             totals = self._write_vector_loop(start, end, totals)
         if rest:
@@ -399,6 +479,62 @@ class _Writer:
         ):
             if total is not None:
                 self._finish_total(place, one, total)
+        self.pointers = outer
+
+    def _move_to_rows(self) -> None:
+        """Go to where index values say that the entries of an innermost loop lie."""
+        b, lanes = self.b, self.b.lanes
+        b.lanes = 1
+        self.pointers = list(self.pointers)
+        places = list(self.kernel.loads)
+        for place, address in self.rows.items():
+            for axis in address.axes:
+                at = places.index(axis.operand)
+                kind = self.kernel.loads[axis.operand].kind
+                index = b.load(self.pointers[at], kind, 0, None)
+                offset = self._find_offset(index, axis, None).text
+                self.pointers[place] = b.move(self.pointers[place], offset)
+        b.lanes = lanes
+
+    def _find_offset(self, index: Entry, axis: IndexAxis, mask: Value | None) -> Value:
+        """Return how many bytes an index value moves; one out of bounds is as 0."""
+        b = self.b
+        i = b.convert(index, "i8")
+        assert isinstance(i, Value)
+        length, zero, stride = (
+            Value(x.text, "i8")
+            for n in (axis.length, 0, axis.stride)
+            if isinstance(x := b.literal(n, "i8"), Value)
+        )
+        if not axis.checked:
+            below = b.compare("lt", i, zero)
+            i = b.choose(below, b.operate("add", i, length), i)
+            unsigned = Value(i.text, "u8")
+            good = b.compare("lt", unsigned, Value(length.text, "u8"))
+            i = b.choose(good, i, zero)
+            if mask is not None:
+                good = b.operate("or", good, _invert(b, mask))
+            self._raise_flag(good)
+        return b.operate("mul", i, stride)
+
+    def _raise_flag(self, good: Value) -> None:
+        """Set the flag unless a condition holds in all lanes."""
+        b = self.b
+        text = good.text
+        if b.lanes > 1:
+            name = f"llvm.vector.reduce.and.v{b.lanes}i1"
+            b.declared.add(f"declare i1 @{name}({b.type('b1')})")
+            text = b.emit(f"call i1 @{name}({b.type('b1')} {text})", "b1").text
+        wrong, after = b.label(), b.label()
+        b.line(f"br i1 {text}, label %{after}, label %{wrong}")
+        b.begin(wrong)
+        b.line(f"store i64 1, ptr {self.flag}, align 8")
+        b.line(f"br label %{after}")
+        b.begin(after)
+
+    def _start_all_totals(self) -> list[Any]:
+        reductions = zip(self.reduction_places, self.kernel.reductions, strict=True)
+        return [self._start_totals(place, one) for place, one in reductions]
 
     def _start_totals(self, place: int, one: Reduction) -> list[Value] | None:
         """Return registers that the innermost loop adds to; None: it keeps its axis."""
@@ -411,46 +547,89 @@ class _Writer:
         return [literal] * (2 if one.view.kind in PARTS else 1)
 
     def _write_vector_loop(self, start: str, end: str, totals: list[Any]) -> list[Any]:
-        b = self.b
-        names = [[b.name() for _ in t or ()] for t in totals]
-        head, inside, after = self._label(), self._label(), self._label()
-        before, i, following = self.block, b.name(), b.name()
-        b.line(f"br label %{head}")
-        self._begin(head)
-        at = len(b.lines)
-        kept = [
-            [Value(n, v.kind) for n, v in zip(ns, t, strict=True)] if t else None
-            for ns, t in zip(names, totals, strict=True)
+        """Write the rounds of whole vectors.
+
+        What is reduced has several totals side by side, so that none waits for the
+        other, and begins anew in each block, so that few entries meet one after the
+        other: it rounds about as NumPy's sum in pairs does.
+        """
+        b, flat = self.b, _flatten(totals)
+        vectors = self.lengths[-1] // b.lanes
+        side = next(n for n, most in UNROLLED.items() if len(self.kernel.nodes) <= most)
+        if not flat or vectors < 2 * side:
+            side = 1
+        step = b.lanes * side
+        if not flat or vectors <= side * BLOCK:
+            stop = _round_down(b, start, end, step)
+            parts = self._write_rounds(start, stop, totals, side)
+        else:
+            stop = _round_down(b, start, end, step)
+
+            def write_block(i: str, kept: list[Value]) -> list[Value]:
+                last = b.emit(f"add i64 {i}, {step * BLOCK}", "i8").text
+                less = b.emit(f"icmp slt i64 {last}, {stop}", "b1").text
+                last = b.emit(f"select i1 {less}, i64 {last}, i64 {stop}", "i8").text
+                block = self._write_rounds(i, last, totals, side)
+                return self._combine_totals(kept, block)
+
+            parts = b.loop(start, stop, step * BLOCK, write_block, flat)
+        if side > 1:
+            rest = self._write_rounds(stop, end, _restore(parts, totals), 1)
+            parts = rest
+        return _restore(parts, totals)
+
+    def _write_rounds(
+        self, start: str, end: str, totals: list[Any], side: int
+    ) -> list[Value]:
+        """Write a loop over several vectors a round, each with totals of its own."""
+        b, flat = self.b, _flatten(totals)
+        fresh = _flatten(self._start_all_totals())
+        starts = flat + fresh * (side - 1)
+
+        def write_round(i: str, kept: list[Value]) -> list[Value]:
+            news = []
+            for k in range(side):
+                own = _restore(kept[k * len(flat) : (k + 1) * len(flat)], totals)
+                at = b.emit(f"add i64 {i}, {k * b.lanes}", "i8").text if k else i
+                news += _flatten(self._compute(at, own, None))
+            return news
+
+        made = b.loop(start, end, b.lanes * side, write_round, starts)
+        parts = [made[k : k + len(flat)] for k in range(0, len(made), len(flat) or 1)]
+        while len(parts) > 1:
+            half = len(parts) // 2
+            parts = [
+                self._combine_totals(x, y)
+                for x, y in zip(parts[:half], parts[half:], strict=True)
+            ]
+        return parts[0] if parts else []
+
+    def _combine_totals(self, xs: list[Value], ys: list[Value]) -> list[Value]:
+        """Return flat totals of two parts as one."""
+        combines = [
+            COMBINATIONS[one.node.op.name].combine
+            for one, t in zip(
+                self.kernel.reductions, self._start_all_totals(), strict=True
+            )
+            for _ in t or ()
         ]
-        more = b.emit(f"icmp slt i64 {i}, {end}", "b1").text
-        b.line(f"br i1 {more}, label %{inside}, label %{after}")
-        self._begin(inside)
-        news = self._compute(i, kept, None)
-        b.line(f"{following} = add i64 {i}, {b.lanes}")
-        b.line(f"br label %{head}")
-        phis = [f"  {i} = phi i64 [{start}, %{before}], [{following}, %{self.block}]"]
-        for ns, t, new in zip(names, totals, news, strict=True):
-            for n, v, w in zip(ns, t or (), new or (), strict=True):
-                phis.append(
-                    f"  {n} = phi {b.type(v.kind)} [{v.text}, %{before}], [{w.text},"
-                    f" %{self.block}]"
-                )
-        b.lines[at:at] = phis
-        self._begin(after)
-        return kept
+        return [
+            combine(self.b, x, y)
+            for combine, x, y in zip(combines, xs, ys, strict=True)
+        ]
 
     def _write_last_rounds(self, whole: int, rest: int, totals: list[Any]) -> list[Any]:
         """Write the remainder of the outermost loop, where this call ends with it."""
         b = self.b
-        inside, after = self._label(), self._label()
+        inside, after = b.label(), b.label()
         last = b.emit(f"icmp sgt i64 %hi, {whole}", "b1").text
-        before = self.block
+        before = b.block
         b.line(f"br i1 {last}, label %{inside}, label %{after}")
-        self._begin(inside)
+        b.begin(inside)
         news = self._compute(str(whole), totals, b.make_mask(rest))
         b.line(f"br label %{after}")
-        end = self.block
-        self._begin(after)
+        end = b.block
+        b.begin(after)
         return [
             None
             if t is None
@@ -467,8 +646,9 @@ class _Writer:
     def _compute(self, i: str, totals: list[Any], mask: Value | None) -> list[Any]:
         """Write one round of the innermost loop; return the new totals."""
         b, kernel = self.b, self.kernel
+        self._active = b.lanes if mask is None else self.lengths[-1] % b.lanes
         at = [
-            (self._step(p, i, steps[-1]), steps[-1])
+            (b.step(p, i, steps[-1]), steps[-1])
             for p, steps in zip(self.pointers, kernel.steps, strict=True)
         ]
         values: dict[int, Entry] = {}
@@ -477,6 +657,12 @@ class _Writer:
         ):
             values[serial] = b.load(pointer, view.kind, step, mask)
         for node in kernel.nodes:
+            if node.serial in kernel.gathers:
+                address = kernel.gathers[node.serial]
+                place = self.gather_places[node.serial]
+                found = self._gather(address, place, at[place], values, mask)
+                values[node.serial] = found
+                continue
             operands, specs = [], []
             for x in node.inputs:
                 operand, spec = self._operand(x, values)
@@ -485,6 +671,8 @@ class _Writer:
             values[node.serial] = compute_entry(b, node, operands, specs)
         for (serial, _), place in zip(kernel.stores, self.store_places, strict=True):
             b.store(at[place][0], values[serial], at[place][1], mask)
+        for scatter, place in zip(kernel.scatters, self.scatter_places, strict=True):
+            self._scatter(scatter, place, at[place], values, mask)
         news: list[list[Value] | None] = []
         for one, place, total in zip(
             kernel.reductions, self.reduction_places, totals, strict=True
@@ -513,6 +701,76 @@ class _Writer:
                 ]
             news.append(new)
         return news
+
+    def _find_offsets(
+        self, address: Address, values: dict[int, Entry], mask: Value | None
+    ) -> Value:
+        """Return how many bytes the index values of an address move, in each lane."""
+        offsets = [
+            self._find_offset(values[axis.operand], axis, mask) for axis in address.axes
+        ]
+        total = offsets[0]
+        for other in offsets[1:]:
+            total = self.b.operate("add", total, other)
+        return total
+
+    def _gather(
+        self, address: Address, place: int, at: tuple[str, int],
+        values: dict[int, Entry], mask: Value | None,
+    ) -> Entry:  # fmt: skip
+        """Load the entries at an address."""
+        b, (pointer, step) = self.b, at
+        kind = address.view.kind
+        if place in self.rows:
+            return b.load(pointer, kind, step, mask)
+        offsets = self._add_lanes(self._find_offsets(address, values, mask), step)
+        return b.gather(pointer, kind, offsets, self._active)
+
+    def _add_lanes(self, offsets: Value, step: int) -> Value:
+        """Return offsets with that of each lane of a view added."""
+        b = self.b
+        if not step or b.lanes == 1:
+            return offsets
+        lanes = ", ".join(f"i64 {step * i}" for i in range(b.lanes))
+        return b.operate("add", offsets, Value(f"<{lanes}>", "i8"))
+
+    def _scatter(
+        self, one: Scatter, place: int, at: tuple[str, int], values: dict[int, Entry],
+        mask: Value | None,
+    ) -> None:  # fmt: skip
+        """Combine a value with what lies at its address, lane by lane.
+
+        Where the innermost loop stays in a row of entries apart, all lanes at once.
+        """
+        b, (pointer, step) = self.b, at
+        kind = one.address.view.kind
+        entry = b.convert(values[one.source], kind)
+        if place in self.rows and step:
+            self._combine(one, pointer, entry, step, mask)
+            return
+        offsets = None
+        if place not in self.rows:
+            offsets = self._find_offsets(one.address, values, mask)
+            offsets = self._add_lanes(offsets, step)
+        lanes = b.lanes
+        for lane in range(self._active):
+            part = _map_parts(entry, lambda x: b.take_lane(x, lane))  # noqa: B023
+            moved = pointer
+            if offsets is not None:
+                moved = b.move(pointer, b.take_lane(offsets, lane).text)
+            b.lanes = 1
+            self._combine(one, moved, part, 0, None)
+            b.lanes = lanes
+
+    def _combine(
+        self, one: Scatter, pointer: str, entry: Entry, step: int, mask: Value | None
+    ) -> None:
+        b, combine = self.b, one.combine
+        if combine is not None:
+            kept = b.load(pointer, entry.kind, step, mask)
+            pairs = zip(_split_parts(kept), _split_parts(entry), strict=True)
+            entry = _join_parts([combine(b, x, y) for x, y in pairs], entry.kind)
+        b.store(pointer, entry, step, mask)
 
     def _operand(self, x: Any, values: dict[int, Entry]) -> tuple[Entry, Spec]:
         """Return an operand of a node, and its spec."""
@@ -545,8 +803,35 @@ class _Writer:
         b.lanes = lanes
 
 
+def _flatten(totals: list[Any]) -> list[Value]:
+    return [x for t in totals for x in t or ()]
+
+
+def _restore(flat: list[Value], like: list[Any]) -> list[Any]:
+    rest = iter(flat)
+    return [None if t is None else [next(rest) for _ in t] for t in like]
+
+
+def _round_down(b: Builder, start: str, end: str, step: int) -> str:
+    """Return where whole steps from the start end."""
+    if start.isdigit() and end.isdigit():
+        return str(int(end) - (int(end) - int(start)) % step)
+    count = b.emit(f"sub i64 {end}, {start}", "i8").text
+    rest = b.emit(f"and i64 {count}, {step - 1}", "i8").text
+    return b.emit(f"sub i64 {end}, {rest}", "i8").text
+
+
 def _split_parts(x: Entry) -> list[Value]:
     return [x.real, x.imag] if isinstance(x, Complex) else [x]
+
+
+def _map_parts(x: Entry, change: Callable[[Value], Value]) -> Entry:
+    return _join_parts([change(part) for part in _split_parts(x)], x.kind)
+
+
+def _invert(b: Builder, mask: Value) -> Value:
+    true = "true" if b.lanes == 1 else "splat (i1 true)"
+    return b.operate("xor", mask, Value(true, "b1"))
 
 
 def _join_parts(parts: Sequence[Value], kind: str) -> Entry:

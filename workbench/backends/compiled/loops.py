@@ -79,7 +79,7 @@ def write_step(
             (name, step.kernel.lengths[0])
         ]
     if isinstance(step, ProductStep):
-        return [write_product(machine, name, step)], [(name, 0)]
+        return [write_product(machine, name, step)], [(name, step.rounds)]
     if isinstance(step, MoveStep):
         builders, calls = [], []
         if step.zeros >= 0:

@@ -14,18 +14,28 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.backends.compiled.addresses import find_address as find_index_address
+from workbench.backends.compiled.addresses import has_checks, is_index
 from workbench.backends.compiled.builder import PARTS, TYPES, Builder, kind_of
-from workbench.backends.compiled.entries import compute_entry
+from workbench.backends.compiled.entries import add, compute_entry, maximum, minimum
 from workbench.backends.compiled.expansion import expand
 from workbench.backends.compiled.kernel import (
     COMBINATIONS,
+    Address,
     Kernel,
     Reduction,
+    Scatter,
     View,
     read_number,
 )
 from workbench.backends.compiled.machine import Machine, find_address
-from workbench.backends.compiled.products import LETTERS, ProductStep, is_product
+from workbench.backends.compiled.products import (
+    LETTERS,
+    ProductStep,
+    align_views,
+    is_product,
+    lies_for_blas,
+)
 from workbench.backends.compiled.systems import FUNCTIONS, SystemStep, name_function
 from workbench.core.deferred import DeferredOp
 from workbench.core.dims import has_dim
@@ -35,7 +45,17 @@ from workbench.core.schedule import Schedule
 from workbench.core.tensor import Tensor
 from workbench.core.types import Spec, is_weak
 from workbench.errors import CompilerError, WorkbenchError
-from workbench.ops.indexing import as_index
+from workbench.ops.indexing import ARRAY, as_index
+
+#: What becomes of an entry that is there and one that is put to it, by the op.
+UPDATES: dict[str, Any] = {
+    "scatter": add, "index_add": add, "index_set": None, "index_max": maximum,
+    "index_min": minimum,
+}  # fmt: skip
+
+#: What a kernel computes, and of this what has a value for each entry of the domain.
+FUSED = ("entry", "gather", "reduction")
+IN_REGISTERS = ("entry", "gather")
 
 #: A kernel computes at most so many nodes: code generation takes more than linear time.
 MOST_NODES = 256
@@ -96,7 +116,10 @@ class KernelStep(NamedTuple):
 
 
 class MoveStep(NamedTuple):
-    """Kernels that put parts together, after zeros where ``zeros`` is a buffer."""
+    """Kernels that put parts together, after zeros where ``zeros`` is a buffer.
+
+    They run one after the other: the later ones change what the first ones wrote.
+    """
 
     node: Tensor
     zeros: int
@@ -298,17 +321,24 @@ class Plan:
         if op.name == "getitem" and len(node.inputs) == 1:
             return "view" if self._has_layout(node) else "host"
         if op.view is not None and not op.elementwise and op.view(node.params):
-            return "view" if self._has_layout(node) else "host"
+            if self._has_layout(node):
+                return "view"
+            return "move" if op.name == "reshape" and self._is_copied(node) else "host"
         if op.elementwise:
             return "entry" if self._has_entry(node) else "host"
+        if op.name == "getitem":
+            return "gather" if self._is_indexed(node, 1) else "host"
         if op.name in COMBINATIONS:
             return "reduction" if self._is_reducible(node) else "host"
         if op.name == "matmul" and self._is_product(node):
             return "product"
         if op.name in FUNCTIONS and self._is_system(node):
             return "system"
-        if op.name in ("concatenate", "stack", "scatter") and self._is_movable(node):
-            return "move"
+        if op.name in UPDATES and ARRAY in node.params["key"]:
+            first = 1 if op.name == "scatter" else 2
+            return "move" if self._is_indexed(node, first) else "host"
+        if op.name in ("concatenate", "stack", "scatter", "index_set"):
+            return "move" if self._is_movable(node) else "host"
         return "host"
 
     def _has_entry(self, node: Tensor) -> bool:
@@ -368,10 +398,8 @@ class Plan:
         return (
             spec.dtype.kind in "fc"
             and all(isinstance(x, Tensor) or hasattr(x, "dtype") for x in node.inputs)
-            and all(s.dtype == spec.dtype and len(s.shape) in (1, 2) for s in specs)
+            and all(s.dtype == spec.dtype and s.shape for s in specs)
             and all(math.prod(s.shape) for s in specs)
-            and max(len(s.shape) for s in specs) == 2
-            and is_product(*map(self._example_view, node.inputs))
             and find_address("blas_dgemm") is not None
         )
 
@@ -387,23 +415,51 @@ class Plan:
             is not None
         )
 
-    def _example_view(self, x: Any) -> View:
-        """Return how an operand's entries will lie, wherever that is."""
-        spec = _spec(x)
-        strides = _strides(spec)
-        if isinstance(x, Tensor):
-            layout = self._layouts.get(x.serial)
-            strides = self._strides.get(x.serial, strides)
-            strides = strides if layout is None else layout.array.strides
-        value = _value(x) if not isinstance(x, Tensor) or x._value is not None else None
-        if isinstance(value, np.ndarray) and not any(value.strides):
-            strides = (0,) * value.ndim  # one number, repeated
-        return View(-1, 0, spec.shape, strides, kind_of(spec.dtype))
+    def _is_indexed(self, node: Tensor, first: int) -> bool:
+        """Return whether a kernel reads or writes where index arrays say.
+
+        There is one array for each axis; they begin with operand ``first``.
+        """
+        spec: Any = node.spec
+        arrays = node.inputs[first:]
+        name = node.op.name
+        x = _spec(node.inputs[0])
+        shape = node.params["shape"] if name == "scatter" else x.shape
+        kinds = {"index_max": "fiu", "index_min": "fiu", "index_set": "fciub"}
+        if (
+            len(arrays) != len(shape)
+            or any(part is not ARRAY for part in node.params["key"])
+            or x.dtype != spec.dtype
+            or not all(is_plain(_spec(i)) for i in node.inputs)
+            or not math.prod(shape)
+            or not all(map(is_index, map(_example, arrays)))
+            or (name in UPDATES and spec.dtype.kind not in kinds.get(name, "fciu"))
+            or (first == 2 and not self._is_assignable(node.inputs[1], spec))
+        ):
+            return False
+        view = View(-1, 0, tuple(shape), (0,) * len(shape), kind_of(spec.dtype))
+        domain = np.broadcast_shapes(*(_spec(i).shape for i in arrays))
+        return find_index_address(view, arrays, domain, {}) is not None
+
+    def _is_assignable(self, x: Any, spec: Spec) -> bool:
+        """Return whether a kernel writes an operand as NumPy writes it to an array."""
+        given = _spec(x)
+        if math.prod(given.shape) == 0:
+            return False
+        if given.weak:
+            return bool(np.result_type(spec.dtype, _value(x)) == spec.dtype)
+        return np.can_cast(given.dtype, spec.dtype)
+
+    def _is_copied(self, node: Tensor) -> bool:
+        """Return whether a kernel copies what a reshape cannot view."""
+        return is_plain(_spec(node.inputs[0])) and not node.params.get("order")
 
     def _is_movable(self, node: Tensor) -> bool:
         spec: Any = node.spec
         if node.op.name == "scatter":
             return len(node.inputs) == 1 and _spec(node.inputs[0]).dtype == spec.dtype
+        if node.op.name == "index_set":
+            return self._is_assignable(node.inputs[1], spec)
         return all(is_plain(_spec(x)) for x in node.inputs)
 
     def _has_layout(self, node: Tensor) -> bool:
@@ -471,15 +527,16 @@ class Plan:
         self._ordered: list[tuple[int, int, Any]] = []
         for order, node in enumerate(self.nodes):
             role = self._roles[node.serial]
-            fused = role in ("entry", "reduction")
+            fused = role in FUSED
             domain = _domain(node, role)
             level = 0
-            for x in node.inputs:
+            for k, x in enumerate(node.inputs):
                 if not isinstance(x, Tensor) or x.serial not in self._roles:
                     continue
                 if (
                     fused
-                    and self._roles[x.serial] == "entry"
+                    and not (role == "gather" and k == 0)
+                    and self._roles[x.serial] in IN_REGISTERS
                     and _spec(x).shape == domain
                 ):
                     level = max(level, self._levels[x.serial])
@@ -507,9 +564,9 @@ class Plan:
         for node in self.nodes:
             role = self._roles[node.serial]
             group = self._groups.get(node.serial)
-            for x in node.inputs:
+            for k, x in enumerate(node.inputs):
                 if isinstance(x, Tensor) and x.serial in self._roles:
-                    fused = role in ("entry", "reduction")
+                    fused = role in FUSED and not (role == "gather" and k == 0)
                     if not fused or self._groups.get(x.serial) != group:
                         kept.add(self._root(x))
                     elif fused and _spec(x).shape != _domain(node, role):
@@ -548,7 +605,7 @@ class Plan:
                 for spec in list_specs(node):
                     self._add(Buffer("host", spec))
                 self._places[node.serial] = first
-            elif node.serial in kept or role not in ("entry", "reduction"):
+            elif node.serial in kept or role not in IN_REGISTERS:
                 place = outputs.get(node.serial, -1)
                 kind = "inner" if place < 0 else "output"
                 self._places[node.serial] = self._add(Buffer(kind, _spec(node), place))
@@ -566,13 +623,19 @@ class Plan:
 
     def _make_kernel(self, nodes: list[Tensor]) -> Kernel:
         domain = _domain(nodes[0], self._roles[nodes[0].serial])
-        inside = {x.serial for x in nodes if self._roles[x.serial] == "entry"}
+        inside = {x.serial for x in nodes if self._roles[x.serial] in IN_REGISTERS}
         loads: dict[int, View] = {}
+        gathers: dict[int, Address] = {}
         stores, reductions, entries = [], [], []
         for node in nodes:
             role = self._roles[node.serial]
+            if role == "gather":
+                source = self._view(node.inputs[0])
+                gathers[node.serial] = self._find_address(
+                    source, node.inputs[1:], domain, inside, loads
+                )
             for k, x in enumerate(node.inputs):
-                if role == "reduction" and k:
+                if role == "gather" or (role == "reduction" and k):
                     continue
                 if isinstance(x, Tensor) and x.serial in inside:
                     continue
@@ -581,7 +644,7 @@ class Plan:
                 key = x.serial if isinstance(x, Tensor) else -id(x)
                 if key not in loads:
                     loads[key] = self._view(x).broadcast(domain)
-            if role == "entry":
+            if role in IN_REGISTERS:
                 entries.append(node)
                 if node.serial in self._places:
                     stores.append((node.serial, self._own_view(node)))
@@ -589,7 +652,22 @@ class Plan:
                 reductions.append(
                     Reduction(node, node.inputs[0].serial, self._reduced_view(node))
                 )
-        return Kernel(domain, entries, loads, stores, reductions)
+        flag = self._find_flag() if has_checks(gathers.values()) else -1
+        return Kernel(domain, entries, loads, stores, reductions, gathers, (), flag)
+
+    def _find_address(
+        self, view: View, arrays: Any, domain: tuple[int, ...], inside: set[int],
+        loads: dict[int, View],
+    ) -> Address:  # fmt: skip
+        """Return the address at index values, which a kernel loads or has inside."""
+        held: dict[int, Any] = {}
+        address = find_index_address(view, arrays, domain, held)
+        if address is None:
+            raise CompilerError("an index that is known is out of bounds.")
+        for key, x in held.items():
+            if key not in inside and key not in loads:
+                loads[key] = self._view(x).broadcast(domain)
+        return address
 
     def _reduced_view(self, node: Tensor) -> View:
         """Return the view of a reduction's result over the domain."""
@@ -616,8 +694,7 @@ class Plan:
         if role == "nested":
             return self._make_nested_step(node)
         if role == "product":
-            a, b = (self._view(x) for x in node.inputs)
-            return ProductStep(node, a, b, self._own_view(node))
+            return self._make_product(node)
         if role == "system":
             return self._make_system(node)
         if role == "move":
@@ -626,6 +703,33 @@ class Plan:
         count = len(list_specs(node))
         operands = tuple(map(self._read, node.inputs))
         return HostStep(node, operands, tuple(range(first, first + count)))
+
+    def _make_product(self, node: Tensor) -> ProductStep:
+        """Return a product, after steps that copy operands which lie otherwise."""
+        a, b = map(self._view, node.inputs)
+        a, b, out = align_views(a, b, self._own_view(node))
+        if not is_product(a, b):
+            a, b = (self._copy_matrices(node, x) for x in (a, b))
+        return ProductStep(node, a, b, out)
+
+    def _copy_matrices(self, node: Tensor, view: View) -> View:
+        """Return where matrices lie by rows: there, or in a copy."""
+        if lies_for_blas(view):
+            return view
+        shape = tuple(
+            n if stride or axis >= len(view.shape) - 2 else 1
+            for axis, (n, stride) in enumerate(
+                zip(view.shape, view.strides, strict=True)
+            )
+        )
+        spec = Spec(shape, np.dtype(view.kind))
+        copy = View(
+            self._add(Buffer("inner", spec)), 0, shape, _strides(spec), view.kind
+        )
+        whole = view._replace(shape=shape)
+        kernel = Kernel(shape, (), {-1: whole}, [(-1, copy)], ())
+        self.steps.append(MoveStep(node, -1, (kernel,)))
+        return copy.broadcast(view.shape)
 
     def _read(self, x: Any) -> Any:
         """Return where NumPy finds an operand: a view, what a call gave, or a value."""
@@ -644,10 +748,19 @@ class Plan:
         return self._view(x) if x.serial in self._roles else x._value
 
     def _make_move(self, node: Tensor) -> MoveStep:
-        out = self._own_view(node)
+        out, name = self._own_view(node), node.op.name
+        zeros = out.buffer if name == "scatter" else -1
         whole = np.empty(out.shape, np.dtype(out.kind))
         parts = []
-        if node.op.name == "scatter":
+        moved = node.inputs
+        if name.startswith("index_"):
+            parts.append(self._make_copy(node.inputs[0], out))
+            moved = moved[1:]
+        if name in UPDATES and ARRAY in node.params["key"]:
+            return MoveStep(node, zeros, (*parts, self._make_scatter(node, moved)))
+        if name == "reshape":
+            places = [whole.reshape(_spec(node.inputs[0]).shape)]
+        elif name in UPDATES:
             index = as_index(node.params["key"], ())
             index = index if type(index) is tuple else (index,)
             ending = () if any(part is ... for part in index) else (...,)
@@ -664,13 +777,12 @@ class Plan:
                     places.append(np.moveaxis(whole, axis, 0)[start : start + n])
                     places[-1] = np.moveaxis(places[-1], 0, axis)
                     start += n
-        for x, place in zip(node.inputs, places, strict=True):
+        for x, place in zip(moved, places, strict=True):
             if not place.size:
                 continue
             offset = _address(place) - _address(whole)
             target = View(out.buffer, offset, place.shape, place.strides, out.kind)
             parts.append(self._make_copy(x, target))
-        zeros = out.buffer if node.op.name == "scatter" else -1
         return MoveStep(node, zeros, tuple(parts))
 
     def _make_system(self, node: Tensor) -> SystemStep:
@@ -719,6 +831,17 @@ class Plan:
             strides=(*source.strides[:-2], source.strides[-1], source.strides[-2]),
         )
         return Kernel(target.shape, (), {-1: turned}, [(-1, target)], ())
+
+    def _make_scatter(self, node: Tensor, operands: Any) -> Kernel:
+        """Return a kernel that puts a value to where index arrays say."""
+        x, *arrays = operands
+        domain = np.broadcast_shapes(*(_spec(i).shape for i in arrays))
+        loads = {-1: self._view(x).broadcast(domain)}
+        own = self._own_view(node)
+        address = self._find_address(own, arrays, domain, set(), loads)
+        scatter = Scatter(UPDATES[node.op.name], -1, address)
+        flag = self._find_flag() if has_checks([address]) else -1
+        return Kernel(domain, (), loads, (), (), {}, [scatter], flag)
 
     def _make_copy(self, x: Any, target: View) -> Kernel:
         """Return a kernel that copies an operand to a view."""
@@ -1086,6 +1209,12 @@ def _is_number(x: Any) -> bool:
     return is_weak(value) or (
         not isinstance(value, tuple) and getattr(value, "size", 0) == 1
     )
+
+
+def _example(x: Any) -> Any:
+    """Return an array of an operand's shape and dtype, or a number as it is."""
+    spec = _spec(x)
+    return x if spec.weak else spec.example()
 
 
 def _value(x: Any) -> Any:

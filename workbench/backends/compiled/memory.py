@@ -93,6 +93,7 @@ def _find_overwritten(
     if not isinstance(step, KernelStep):
         return None
     kernel = step.kernel
+    addressed = kernel.addressed
     targets = [view for _, view in kernel.stores if view.buffer == new]
     if len(targets) != 1 or any(x.view.buffer == new for x in kernel.reductions):
         return None
@@ -103,6 +104,7 @@ def _find_overwritten(
             and old.last == number
             and old.first < number
             and view.buffer not in taken
+            and view.buffer not in addressed
             and view.strides == targets[0].strides
             and view.offset == targets[0].offset
             and view.kind == targets[0].kind

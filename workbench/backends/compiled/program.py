@@ -51,7 +51,7 @@ from workbench.backends.compiled.memory import (
     read_view,
     take_block,
 )
-from workbench.backends.compiled.products import ProductStep
+from workbench.backends.compiled.products import ProductStep, share_products
 from workbench.backends.compiled.systems import SystemStep
 from workbench.core import blame
 from workbench.core.graph import Graph
@@ -195,7 +195,12 @@ class Program:
             elif isinstance(step, (ProductStep, SystemStep, LoopStep, ChoiceStep)):
                 builders, calls = write_step(machine, name, step, plan)
                 self._builders += builders
-                pending += [(f, rounds, number) for f, rounds in calls]
+                piece = share_products(step) if isinstance(step, ProductStep) else 0
+                if piece:
+                    close()
+                    self._runs.append(Native(name, calls[0][1], piece, (number,)))
+                else:
+                    pending += [(f, rounds, number) for f, rounds in calls]
             elif isinstance(step, MoveStep):
                 if step.zeros >= 0:
                     size = plan.buffers[step.zeros].size
@@ -212,7 +217,7 @@ class Program:
     def _share(self, kernel: Kernel) -> int:
         """Return how many rounds of the outermost loop make a piece; 0: all."""
         work = kernel.size * (1 + len(kernel.nodes))
-        if work < LARGE or kernel.reduces_outermost:
+        if work < LARGE or kernel.reduces_outermost or kernel.is_ordered:
             return 0
         rounds = kernel.lengths[0]
         pieces = min(rounds, max(1, work // LARGE), 64)
@@ -270,9 +275,7 @@ class Program:
                     [Reduction(one.node, one.source, target)],
                 )
             )
-        made = Kernel(
-            kernel.domain, kernel.nodes, kernel.loads, kernel.stores, kernel.reductions
-        )
+        made = kernel.with_reductions(kernel.reductions)
         made.chunk = piece
         if made.lengths[0] != rounds:
             raise CompilerError("a reduction in pieces has other loops.")

@@ -1,0 +1,166 @@
+"""Index arrays: `x[i]` and what is written to an index, as addresses of kernels.
+
+Each index becomes one array per axis (`spread_index`), all broadcast to the shape of
+what it takes. Arrays that are known and step evenly along one axis are strides; the
+others are read by the kernel, which adds them up to an address (`find_address`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from workbench.backends.compiled.kernel import Address, IndexAxis, View
+from workbench.core.tensor import Tensor
+from workbench.core.types import Shape
+from workbench.ops.define import shape_of
+from workbench.ops.indexing import (
+    ARRAY,
+    WHOLE,
+    Key,
+    as_index,
+    without_ellipsis,
+    without_masks,
+)
+from workbench.ops.lengths import is_mask
+
+
+class SpreadIndex(NamedTuple):
+    """An index as a view, and one array for each axis of the view.
+
+    Attributes
+    ----------
+    view
+        The key of the view: slices and integers, no array.
+    arrays
+        The arrays, which broadcast to the shape that the index takes.
+    """
+
+    view: Key
+    arrays: tuple[Any, ...]
+
+    @property
+    def is_whole(self) -> bool:
+        """True if the view is the array itself."""
+        return all(part == WHOLE for part in self.view)
+
+
+def spread_index(shape: Shape, key: Key, arrays: tuple[Any, ...]) -> SpreadIndex | None:
+    """Return an index with one array per axis; None: it has none, or other masks."""
+    if not arrays or any(is_mask(a) and not _is_known_mask(a) for a in arrays):
+        return None
+    key, arrays, _ = without_masks(key, arrays, (False,) * len(arrays))
+    parts = list(without_ellipsis(key, len(shape)))
+    used = sum(p is not None and p is not Ellipsis for p in parts)
+    parts += [WHOLE] * (len(shape) - used)
+    places = [i for i, p in enumerate(parts) if p is ARRAY or type(p) is int]
+    together = places[-1] - places[0] + 1 == len(places)
+    view = tuple(WHOLE if p is ARRAY else p for p in parts)
+    lengths = np.empty(shape, bool)[as_index(view, ())].shape
+    rest = [p for p in parts if type(p) is not int and p is not Ellipsis]
+    start = sum(p is None or _is_slice(p) for p in parts[: places[0]])
+    start = start if together else 0
+    width = len(np.broadcast_shapes(*map(shape_of, arrays)))
+    free = sum(p is not ARRAY for p in rest)
+    given, found, done = iter(arrays), [], 0
+    for part, n in zip(rest, lengths, strict=True):
+        if part is ARRAY:
+            a = next(given)
+            if free > start:
+                a = np.reshape(a, (*shape_of(a), *(1,) * (free - start)))
+            found.append(a)
+            continue
+        axis = done if done < start else done + width
+        behind = free + width - axis - 1
+        found.append(np.arange(n).reshape(n, *(1,) * behind))  # host array: positions
+        done += 1
+    return SpreadIndex(view, tuple(found))
+
+
+def _is_known_mask(mask: Any) -> bool:
+    known = not isinstance(mask, Tensor) or mask._value is not None
+    return known and len(shape_of(mask)) > 0
+
+
+def _is_slice(part: Any) -> bool:
+    return part is not ARRAY and type(part) is not int and part is not Ellipsis
+
+
+def wrap_indices(index: Any, length: int) -> np.ndarray[Any, Any] | None:
+    """Return known indices counted from the start; None if one is out of bounds."""
+    whole = np.asarray(index)
+    if whole.dtype.kind not in "iu":
+        return None
+    whole = whole.astype(np.int64)
+    wrapped = np.where(whole < 0, whole + length, whole)
+    return wrapped if np.all((wrapped >= 0) & (wrapped < length)) else None
+
+
+def find_address(
+    view: View, operands: Sequence[Any], domain: Shape, held: dict[int, Any]
+) -> Address | None:
+    """Return the address of the entries of a view at one index per axis.
+
+    Parameters
+    ----------
+    operands
+        A Tensor or an array for each axis of the view.
+    domain
+        What the operands broadcast to.
+    held
+        Receives what the kernel loads, by the numbers under which it does.
+
+    Returns
+    -------
+    None if an index that is known is out of bounds.
+    """
+    offset, strides = view.offset, [0] * len(domain)
+    axes = []
+    for operand, length, stride in zip(operands, view.shape, view.strides, strict=True):
+        known = operand._value if isinstance(operand, Tensor) else operand
+        if known is None:
+            held[operand.serial] = operand
+            axes.append(IndexAxis(operand.serial, length, stride, False))
+            continue
+        wrapped = wrap_indices(known, length)
+        if wrapped is None:
+            return None
+        even = _find_even_steps(wrapped)
+        if even is None:
+            held[-id(wrapped)] = wrapped
+            axes.append(IndexAxis(-id(wrapped), length, stride, True))
+            continue
+        first, axis, step = even
+        offset += first * stride
+        if axis:
+            strides[len(domain) - axis] += step * stride
+    spread = View(view.buffer, offset, tuple(domain), tuple(strides), view.kind)
+    return Address(spread, tuple(axes))
+
+
+def _find_even_steps(whole: np.ndarray[Any, Any]) -> tuple[int, int, int] | None:
+    """Return the first number, the axis from the end, and the step; None: uneven."""
+    if whole.size == 1:
+        return int(whole.reshape(-1)[0]), 0, 0
+    long = [i for i, n in enumerate(whole.shape) if n != 1]
+    if len(long) != 1:
+        return None
+    line = whole.reshape(-1)
+    steps = np.diff(line)
+    if np.any(steps != steps[0]):
+        return None
+    return int(line[0]), whole.ndim - long[0], int(steps[0])
+
+
+def is_index(x: Any) -> bool:
+    """Return whether a kernel takes entries by an operand."""
+    dtype = getattr(x, "dtype", None)
+    return dtype is not None and dtype.kind in "iu" and math.prod(shape_of(x)) > 0
+
+
+def has_checks(addresses: Iterable[Address]) -> bool:
+    """Return whether an index value may be out of bounds."""
+    return any(not axis.checked for one in addresses for axis in one.axes)

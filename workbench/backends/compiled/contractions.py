@@ -1,0 +1,164 @@
+"""An einsum at fixed shapes: products of matrices, and sums of products.
+
+Operands meet in pairs. Where an axis of each is left over and one is summed, the pair
+is a product of stacks of matrices; else entries are multiplied and added up, in one
+kernel with what stands around it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.ops.contraction import parse_subscripts
+from workbench.ops.define import dtype_of, shape_of
+
+#: An operand, and a letter for each of its axes.
+Factor = tuple[Any, str]
+
+
+def contract(*operands: Any, subscripts: str, optimize: Any = None) -> Any:
+    """Return an einsum, as products of matrices and sums of products.
+
+    None: NumPy computes it, of integers, say.
+    """
+    terms, output = parse_subscripts(subscripts)
+    dtype = np.result_type(*map(dtype_of, operands))
+    shapes = [shape_of(x) for x in operands]
+    if dtype.kind not in "fc" or dtype.char == "e" or any(0 in s for s in shapes):
+        return None
+    lengths: dict[str, int] = {}
+    parts: list[Factor] = []
+    for x, term in zip(operands, terms, strict=True):
+        x = x.astype(dtype) if dtype_of(x) != dtype else x
+        x, term = _take_diagonals(x, term)
+        for letter, n in zip(term, shape_of(x), strict=True):
+            lengths[letter] = max(n, lengths.get(letter, 1))
+        parts.append((x, term))
+    # An axis of length 1 that meets a longer one is spread: it has no letter.
+    parts = [_drop_short_axes(x, term, lengths) for x, term in parts]
+    for pair in _order_pairs(parts, output, lengths):
+        chosen = [parts[i] for i in pair]
+        parts = [one for i, one in enumerate(parts) if i not in pair]
+        kept = set(output).union(*(term for _, term in parts))
+        parts.append(_contract_pair(chosen, kept, lengths, output))
+    x, term = _sum_letters(*parts[0], set(output))
+    return _arrange(x, term, output, lengths)[0]
+
+
+def _order_pairs(
+    parts: list[Factor], output: str, lengths: Mapping[str, int]
+) -> list[tuple[int, int]]:
+    """Return which operands meet when, by their places in what is left of the list."""
+    if len(parts) < 3:
+        return [(0, 1)] * (len(parts) - 1)
+    # Loaded here: a program without such products needs no search for paths.
+    from opt_einsum import contract_path
+
+    inputs = ",".join(term for _, term in parts)
+    spelt = f"{inputs}->{''.join(c for c in output if c in inputs)}"
+    shapes = [tuple(lengths[c] for c in term) for _, term in parts]
+    path, _ = contract_path(spelt, *shapes, shapes=True, optimize="auto")
+    pairs: list[tuple[int, int]] = []
+    left = len(parts)
+    for group in path:
+        first, *others = sorted(group)
+        for k, other in enumerate(others):
+            # The product of the first ones stands at the end.
+            pairs.append((first, other) if k == 0 else (other - k - 1, left - 1))
+            left -= 1
+    return pairs
+
+
+def _take_diagonals(x: Any, term: str) -> Factor:
+    """Return an operand with each letter once."""
+    for letter in dict.fromkeys(term):
+        while term.count(letter) > 1:
+            first = term.index(letter)
+            second = term.index(letter, first + 1)
+            x = np.diagonal(x, axis1=first, axis2=second)
+            term = term[:first] + term[first + 1 : second] + term[second + 1 :] + letter
+    return x, term
+
+
+def _drop_short_axes(x: Any, term: str, lengths: Mapping[str, int]) -> Factor:
+    short = [n == 1 and lengths[c] > 1 for n, c in zip(shape_of(x), term, strict=True)]
+    if not any(short):
+        return x, term
+    x = np.reshape(x, [n for n, is_short in zip(shape_of(x), short, strict=True)
+                       if not is_short])  # fmt: skip
+    return x, "".join(
+        c for c, is_short in zip(term, short, strict=True) if not is_short
+    )
+
+
+def _sum_letters(x: Any, term: str, kept: set[str]) -> Factor:
+    axes = tuple(i for i, c in enumerate(term) if c not in kept)
+    if axes:
+        x = np.sum(x, axis=axes)
+    return x, "".join(c for c in term if c in kept)
+
+
+def _arrange(x: Any, term: str, output: str, lengths: Mapping[str, int]) -> Factor:
+    """Return an operand with its axes in this order, spread over letters it lacks."""
+    inner = "".join(c for c in output if c in term)
+    if inner != term:
+        x = np.transpose(x, [term.index(c) for c in inner])
+    if inner != output:
+        x = np.reshape(x, [lengths[c] if c in term else 1 for c in output])
+        x = np.broadcast_to(x, [lengths[c] for c in output])
+    return x, output
+
+
+def _contract_pair(
+    pair: Sequence[Factor], kept: set[str], lengths: Mapping[str, int], output: str
+) -> Factor:
+    """Return the product of two operands, summed over letters that nobody needs."""
+    (a, left), (b, right) = (
+        _sum_letters(x, term, kept | set(other))
+        for (x, term), (_, other) in zip(pair, reversed(pair), strict=True)
+    )
+    batch, summed, rows, columns = (
+        sorted(group, key=output.find)
+        for group in (
+            [c for c in left if c in right and c in kept],
+            [c for c in left if c in right and c not in kept],
+            [c for c in left if c not in right],
+            [c for c in right if c not in left],
+        )
+    )
+    if summed and (rows or columns) and not (batch and not (rows and columns)):
+        if rows and columns and output.find(rows[0]) > output.find(columns[0]):
+            a, left, b, right, rows, columns = b, right, a, left, columns, rows
+        return _multiply_matrices(
+            a, left, b, right, (batch, rows, summed, columns), lengths
+        )
+    # Entry by entry, which what follows may join.
+    letters = left + "".join(columns)
+    b, right = _arrange(b, right, "".join(c for c in letters if c in right), lengths)
+    spread = [
+        np.reshape(x, [lengths[c] if c in term else 1 for c in letters])
+        for x, term in ((a, left), (b, right))
+    ]
+    return _sum_letters(spread[0] * spread[1], letters, kept)
+
+
+def _multiply_matrices(
+    a: Any, left: str, b: Any, right: str, groups: tuple[list[str], ...],
+    lengths: Mapping[str, int],
+) -> Factor:  # fmt: skip
+    """Return the product of two operands as that of stacks of matrices."""
+    batch, rows, summed, columns = groups
+
+    def merge(x: Any, term: str, *groups: list[str]) -> Any:
+        order = [c for group in (batch, *groups) for c in group]
+        x = np.transpose(x, [term.index(c) for c in order])
+        sizes = [math.prod(lengths[c] for c in group) for group in groups if group]
+        return np.reshape(x, [*(lengths[c] for c in batch), *sizes])
+
+    made = merge(a, left, rows, summed) @ merge(b, right, summed, columns)
+    letters = [*batch, *rows, *columns]
+    return np.reshape(made, [lengths[c] for c in letters]), "".join(letters)
