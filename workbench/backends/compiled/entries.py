@@ -22,6 +22,7 @@ from workbench.backends.compiled.builder import (
     Value,
     kind_of,
 )
+from workbench.backends.compiled.functions import call_function
 from workbench.core.op import Op
 from workbench.core.tensor import Tensor
 from workbench.core.types import Spec
@@ -143,7 +144,7 @@ def _power(b: Builder, x: Value, y: Value) -> Value:
         return b.intrinsic("llvm.sqrt", x)
     if p == -1:
         return _divide(b, _literal(b, 1, x), x)
-    return b.call_math("pow", x, y)
+    return call_function(b, "pow", x, y)
 
 
 def _raise_to_integer(b: Builder, x: Value, p: int) -> Value:
@@ -163,7 +164,7 @@ def _math(name: str) -> RealPrimitive:
     def compute(b: Builder, *xs: Value) -> Value:
         if xs[0].kind[0] != "f":
             raise CompilerError(f"{name} takes floats.")
-        return b.call_math(name, *xs)
+        return call_function(b, name, *xs)
 
     return compute
 
@@ -357,7 +358,7 @@ def compute_entry(
         if name == "absolute":
             parts = values[0]
             assert isinstance(parts, Complex)
-            return b.call_math("hypot", parts.real, parts.imag)
+            return call_function(b, "hypot", parts.real, parts.imag)
         primitive = COMPLEX.get(name)
     elif isinstance(values[-1], Value) and values[-1].kind == "b1" and name != "where":
         primitive = _find_logic(name)
