@@ -225,6 +225,7 @@ class Formula:
         self.b = b
         self.constants = constants
         self.fused = b.machine.has_fma
+        self._block = "start"
 
     def literal(self, number: Number, kind: str = "") -> Term:
         """Return a number in every lane; a term as it is."""
@@ -341,6 +342,15 @@ class Formula:
         Otherwise return what ``usual`` writes. Both give the same where the condition
         does not hold, so that no lane depends on its neighbours.
         """
+        return self.split_several(rare, lambda: (general(),), lambda: (usual(),))[0]
+
+    def split_several(
+        self,
+        rare: Term,
+        general: Callable[[], tuple[Term, ...]],
+        usual: Callable[[], tuple[Term, ...]],
+    ) -> tuple[Term, ...]:
+        """Return several terms as `split` returns one."""
         b = self.b
         found = rare.value.text
         if b.lanes > 1:
@@ -351,12 +361,27 @@ class Formula:
         b.line(f"br i1 {found}, label %general{number}, label %usual{number}")
         ways = []
         for name, write in (("general", general), ("usual", usual)):
-            b.lines.append(f"{name}{number}:")
-            ways.append(f"[{write().value.text}, %{name}{number}]")
+            self._begin(f"{name}{number}")
+            made = write()
+            ways.append((made, self._block))
             b.line(f"br label %end{number}")
-        b.lines.append(f"end{number}:")
-        kind = self.constants.kind
-        return Term(self, b.emit(f"phi {b.type(kind)} {', '.join(ways)}", kind))
+        self._begin(f"end{number}")
+        (first, from_first), (second, from_second) = ways
+        return tuple(
+            Term(
+                self,
+                b.emit(
+                    f"phi {b.type(x.value.kind)} [{x.value.text}, %{from_first}],"
+                    f" [{y.value.text}, %{from_second}]",
+                    x.value.kind,
+                ),
+            )
+            for x, y in zip(first, second, strict=True)
+        )
+
+    def _begin(self, block: str) -> None:
+        self._block = block
+        self.b.lines.append(f"{block}:")
 
     def call_library(self, name: str, x: Term) -> Term:
         """Call one of C's functions, for one lane after the other."""
@@ -378,28 +403,40 @@ class Formula:
         return Term(self, Value(made, kind))
 
 
-Writer = Callable[..., Term]
+Terms = Term | tuple[Term, ...]
+Writer = Callable[..., Terms]
 
 
 def define(
     machine: Machine, name: str, writer: Writer, constants: Constants, lanes: int
 ) -> str:
-    """Write a function of vectors for a machine, once; return its symbol."""
+    """Write a function of vectors for a machine, once; return its symbol.
+
+    Several results are one structure of vectors.
+    """
     kind = constants.kind
     symbol = f"workbench_{name}_{kind}x{lanes}"
     if symbol in machine.definitions:
         return symbol
     b = Builder(machine, lanes)
     formula = Formula(b, constants)
-    type_ = b.type(kind)
     operands = [f"%x{i}" for i in range(len(signature(writer).parameters) - 1)]
-    given = ", ".join(f"{type_} {x}" for x in operands)
-    b.lines = [f"define {type_} @{symbol}({given}) {{", "start:"]
+    type_ = b.type(kind)
+    b.lines = ["", "start:"]
     made = writer(formula, *(Term(formula, Value(x, kind)) for x in operands))
-    b.line(f"ret {type_} {made.value.text}")
+    if isinstance(made, Term):
+        result, returned = type_, made.value.text
+    else:
+        result, returned = f"{{{', '.join([type_] * len(made))}}}", "poison"
+        for i, x in enumerate(made):
+            part = f"insertvalue {result} {returned}, {type_} {x.value.text}, {i}"
+            returned = b.emit(part, kind).text
+    b.line(f"ret {result} {returned}")
     b.lines.append("}")
+    given = ", ".join(f"{type_} {x}" for x in operands)
+    b.lines[0] = f"define {result} @{symbol}({given}) {{"
     machine.definitions[symbol] = Definition(
-        f"declare {type_} @{symbol}({', '.join([type_] * len(operands))})",
+        f"declare {result} @{symbol}({', '.join([type_] * len(operands))})",
         "\n".join([*sorted(b.declared), *b.lines]),
         frozenset(b.symbols | {s for s in IMPLIED if find_address(s) is not None}),
     )

@@ -14,7 +14,7 @@ where another method is taken, its function says which. The polynomials stand in
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from workbench.backends.compiled.builder import Builder, Value
 from workbench.backends.compiled.coefficients import DOUBLE_TABLE, SINGLE_TABLE
@@ -69,7 +69,7 @@ CONSTANTS = {
 # Exponentials: x = n log 2 + r
 
 
-def _reduce_by_log_2(f: Formula, x: Term) -> tuple[Term, Term]:
+def reduce_by_log_2(f: Formula, x: Term) -> tuple[Term, Term]:
     """Return n, shifted, and ``x - n log 2``."""
     c = f.constants
     shifted = f.fma(x, c.log2_e[0], c.shifter)
@@ -77,7 +77,7 @@ def _reduce_by_log_2(f: Formula, x: Term) -> tuple[Term, Term]:
     return shifted, f.fma(n, -c.log_2[1], f.fma(n, -c.log_2[0], x))
 
 
-def _exp_less_one(f: Formula, r: Term) -> Term:
+def exp_less_one(f: Formula, r: Term) -> Term:
     """Return exp(r) - 1 for a small r."""
     return f.fma(r * r, f.polynomial("exp", r), r)
 
@@ -103,8 +103,8 @@ def exp(f: Formula, x: Term) -> Term:
 
     def write(usual: bool) -> Term:
         inside = x if usual else f.clamp(x, c.exp_zero, c.exp_infinite)
-        shifted, r = _reduce_by_log_2(f, inside)
-        return _scaled(f, 1.0 + _exp_less_one(f, r), shifted, usual)
+        shifted, r = reduce_by_log_2(f, inside)
+        return _scaled(f, 1.0 + exp_less_one(f, r), shifted, usual)
 
     return _split_exponential(f, x, c.exp_normal, write)
 
@@ -125,17 +125,17 @@ def exp2(f: Formula, x: Term) -> Term:
 
 def expm1(f: Formula, x: Term) -> Term:
     """Write exp(x) - 1 as 2 (s p + (s - 1/2)), with s = 2^(n-1) and p = exp(r) - 1."""
-    shifted, r = _reduce_by_log_2(f, f.clamp(x, -60.0, f.constants.exp_infinite))
+    shifted, r = reduce_by_log_2(f, f.clamp(x, -60.0, f.constants.exp_infinite))
     s = f.power_of_two(shifted - 1.0)
-    y = 2.0 * f.fma(s, _exp_less_one(f, r), s - 0.5)
+    y = 2.0 * f.fma(s, exp_less_one(f, r), s - 0.5)
     return f.where(x.equals(0.0), x, y)
 
 
 def _half_exp(f: Formula, x: Term, usual: bool) -> Term:
     """Return exp(x) / 2 for x ≥ 0."""
     x = x if usual else f.clamp(x, 0.0, f.constants.exp_infinite + 1.0)
-    shifted, r = _reduce_by_log_2(f, x)
-    return _scaled(f, 1.0 + _exp_less_one(f, r), shifted - 1.0, usual)
+    shifted, r = reduce_by_log_2(f, x)
+    return _scaled(f, 1.0 + exp_less_one(f, r), shifted - 1.0, usual)
 
 
 def cosh(f: Formula, x: Term) -> Term:
@@ -165,9 +165,9 @@ def tanh(f: Formula, x: Term) -> Term:
     """Write tanh(x) as u / (u + 2), with u = exp(2 |x|) - 1."""
     a = abs(x)
     a = f.where(f.literal(20.0) < a, 20.0, a)
-    shifted, r = _reduce_by_log_2(f, a + a)
+    shifted, r = reduce_by_log_2(f, a + a)
     s = f.power_of_two(shifted)
-    u = f.fma(s, _exp_less_one(f, r), s - 1.0)
+    u = f.fma(s, exp_less_one(f, r), s - 1.0)
     return f.with_sign(u / (u + 2.0), f.sign_of(x))
 
 
@@ -261,17 +261,22 @@ def log10(f: Formula, x: Term) -> Term:
     return _logarithm(f, x, finish)
 
 
-def _log_one_plus(f: Formula, x: Term, bounded: bool = False) -> Term:
-    """Return log(1 + x) for a finite x > -1, ``bounded`` if below 2^60.
+def log_of_sum(f: Formula, total: Term, error: Term, bounded: bool = True) -> Term:
+    """Return the logarithm of a normal number and its rounding error.
 
-    The rounding error of 1 + x = 2^k m, over 2^k, belongs to m.
+    The error of 2^k m, over 2^k, belongs to m. ``bounded``: a number far from the
+    largest ones, where 2^-k is no normal number.
     """
-    total, error = f.add_exactly(x, 1.0)
     k, m, inverse = _split_exponent(f, total, False)
     over = inverse.as_float()
-    over = over if bounded else f.where(x < LARGE, over, 0.0)
+    over = over if bounded else f.where(total < LARGE, over, 0.0)
     high, low = _log_of_fraction(f, f.fma(error, over, m - 1.0))
     return _add_exponent(f, k, high, low)
+
+
+def _log_one_plus(f: Formula, x: Term, bounded: bool = False) -> Term:
+    """Return log(1 + x) for a finite x > -1."""
+    return log_of_sum(f, *f.add_exactly(x, 1.0), bounded)
 
 
 def log1p(f: Formula, x: Term) -> Term:
@@ -355,8 +360,8 @@ def power(f: Formula, x: Term, y: Term) -> Term:
     product, error = f.multiply_exactly(high, y)
     finite = abs(product) < -1.1 * c.exp_zero
     error = f.where(finite, f.fma(low, y, error), 0.0)
-    shifted, r = _reduce_by_log_2(f, f.clamp(product, c.exp_zero, c.exp_infinite))
-    made = f.scale(1.0 + _exp_less_one(f, r + error), shifted)
+    shifted, r = reduce_by_log_2(f, f.clamp(product, c.exp_zero, c.exp_infinite))
+    made = f.scale(1.0 + exp_less_one(f, r + error), shifted)
     # 1 to any power, and a number left of 0 to a power that is not whole
     made = f.where(a.equals(1.0) & y.equals(y), 1.0, made)
     half = y * 0.5
@@ -433,26 +438,48 @@ def _is_odd(f: Formula, bits: Term) -> Term:
     return (bits << (f.constants.size - 1)) < 0
 
 
-def _reduce_by_library(f: Formula, name: str, x: Term, y: Term) -> Term:
-    """Return ``y``, and what C's library gives of angles that are too large."""
+def _reduce_by_library(
+    f: Formula, x: Term, names: Sequence[str], ys: Sequence[Term]
+) -> tuple[Term, ...]:
+    """Return these, and what C's library gives of angles that are too large."""
     large = abs(x) > f.constants.most_angle
-    return f.split(large, lambda: f.where(large, f.call_library(name, x), y), lambda: y)
+
+    def write() -> tuple[Term, ...]:
+        pairs = zip(names, ys, strict=True)
+        return tuple(f.where(large, f.call_library(n, x), y) for n, y in pairs)
+
+    return f.split_several(large, write, lambda: tuple(ys))
+
+
+def _turn(f: Formula, x: Term, names: Sequence[str]) -> tuple[Term, ...]:
+    """Return ±sin(r) or ±cos(r), for the sine or the cosine of x, or for both."""
+    bits, r, low = _reduce_angle(f, x)
+    odd, sine, cosine = _is_odd(f, bits), _sine(f, r, low), _cosine(f, r, low)
+    ys = []
+    for name in names:
+        if name == "sin":
+            y, turns = f.where(odd, cosine, sine), bits
+        else:
+            y, turns = f.where(odd, sine, cosine), bits + 1
+        y = f.with_sign(y, (turns & 2) << (f.constants.size - 2))
+        ys.append(f.where(x.equals(0.0), x, y) if name == "sin" else y)
+    return _reduce_by_library(f, x, names, ys)
 
 
 def sin(f: Formula, x: Term) -> Term:
     """Write sin(x) as ±sin(r) or ±cos(r)."""
-    bits, r, low = _reduce_angle(f, x)
-    y = f.where(_is_odd(f, bits), _cosine(f, r, low), _sine(f, r, low))
-    y = f.with_sign(y, (bits & 2) << (f.constants.size - 2))
-    return _reduce_by_library(f, "sin", x, f.where(x.equals(0.0), x, y))
+    return _turn(f, x, ["sin"])[0]
 
 
 def cos(f: Formula, x: Term) -> Term:
     """Write cos(x) as ±cos(r) or ±sin(r)."""
-    bits, r, low = _reduce_angle(f, x)
-    y = f.where(_is_odd(f, bits), _sine(f, r, low), _cosine(f, r, low))
-    y = f.with_sign(y, ((bits + 1) & 2) << (f.constants.size - 2))
-    return _reduce_by_library(f, "cos", x, y)
+    return _turn(f, x, ["cos"])[0]
+
+
+def sine_and_cosine(f: Formula, x: Term) -> tuple[Term, Term]:
+    """Return both, of one reduction."""
+    sine, cosine = _turn(f, x, ["sin", "cos"])
+    return sine, cosine
 
 
 def tan(f: Formula, x: Term) -> Term:
@@ -461,7 +488,7 @@ def tan(f: Formula, x: Term) -> Term:
     odd, sine, cosine = _is_odd(f, bits), _sine(f, r, low), _cosine(f, r, low)
     y = f.where(odd, cosine, sine) / f.where(odd, sine, cosine)
     y = f.with_sign(y, bits << (f.constants.size - 1))
-    return _reduce_by_library(f, "tan", x, f.where(x.equals(0.0), x, y))
+    return _reduce_by_library(f, x, ["tan"], [f.where(x.equals(0.0), x, y)])[0]
 
 
 def asin(f: Formula, x: Term) -> Term:
@@ -544,12 +571,12 @@ def erf(f: Formula, x: Term) -> Term:
     a = abs(x)
     near = f.fma(a, f.polynomial("erf", a * a), a)
     a = f.where(f.literal(6.0) < a, 6.0, a)
-    shifted, r = _reduce_by_log_2(f, -(a * a))
+    shifted, r = reduce_by_log_2(f, -(a * a))
     # One division gives 1 / a and t.
     more = a + 3.0
     inverse = 1.0 / (a * more)
     tail = f.polynomial("erf beyond 1", (a - 3.0) * (a * inverse)) * (more * inverse)
-    tail = tail * f.power_of_two(shifted) * (1.0 + _exp_less_one(f, r))
+    tail = tail * f.power_of_two(shifted) * (1.0 + exp_less_one(f, r))
     return f.with_sign(f.where(a < 1.0, near, 1.0 - tail), f.sign_of(x))
 
 
@@ -560,9 +587,9 @@ def erfc(f: Formula, x: Term) -> Term:
     most = f.constants.erfc_zero
     inside = f.where(f.literal(most) < a, most, a)
     square, error = f.multiply_exactly(inside, inside)
-    shifted, r = _reduce_by_log_2(f, -square)
+    shifted, r = reduce_by_log_2(f, -square)
     tail = f.polynomial("erfc", (inside - 3.0) / (inside + 3.0)) / inside
-    far = f.scale(f.fma(_exp_less_one(f, r - error), tail, tail), shifted)
+    far = f.scale(f.fma(exp_less_one(f, r - error), tail, tail), shifted)
     return f.where(a < 1.0, near, f.where(x < 0.0, 2.0 - far, far))
 
 
@@ -590,8 +617,12 @@ def call_function(b: Builder, name: str, *values: Value) -> Value:
     if writer is None or constants is None:
         raise CompilerError(f"no kernel computes {name} of {kind}.")
     symbol = define(b.machine, name, writer, constants, b.lanes)
+    return b.emit(call_text(b, symbol, b.type(kind), values), kind)
+
+
+def call_text(b: Builder, symbol: str, result: str, values: Sequence[Value]) -> str:
+    """Return the call of a function that a machine has, declared."""
     b.declared.add(b.machine.definitions[symbol].declaration)
     b.symbols.add(symbol)
-    type_ = b.type(kind)
-    given = ", ".join(f"{type_} {x.text}" for x in values)
-    return b.emit(f"call {type_} @{symbol}({given})", kind)
+    given = ", ".join(f"{b.type(x.kind)} {x.text}" for x in values)
+    return f"call {result} @{symbol}({given})"
