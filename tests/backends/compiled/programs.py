@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
+import mpmath
 import numpy as np
 
 import workbench as wb
@@ -26,12 +27,16 @@ def compile_graph(
 
 @cache
 def list_machines() -> list[Machine]:
-    """This processor, with vectors of each width that it has."""
+    """This processor, with vectors of each width that it has.
+
+    The narrowest has no fused multiply-add.
+    """
     found = []
     for width in (16, 32, 64):
         machine = Machine()
         if width <= machine.width:
             machine.width = width
+            machine.has_fma = machine.has_fma and width > 16
             found.append(machine)
     return found
 
@@ -79,3 +84,20 @@ def check_program(
             for got, want in zip(made, expected, strict=True):
                 check_equal(got, want, ulps, args)
     return program
+
+
+def count_ulps(got: Any, truth: list[Any], dtype: Any) -> Any:
+    """The distance to the truth, in the spacing of floats there."""
+    limits = np.finfo(dtype)
+    most = mpmath.mpf(float(limits.max))
+    apart = []
+    for y, t in zip(got.tolist(), truth, strict=True):
+        if abs(t) > most:
+            apart.append(0.0 if np.isinf(y) or abs(y) >= float(limits.max) else np.inf)
+            continue
+        near = np.asarray(float(t), dtype)
+        if np.isinf(y):  # the truth rounds to infinity, or nearly
+            y = np.sign(y) * float(limits.max)
+        spacing = max(float(np.spacing(abs(near))), float(limits.smallest_subnormal))
+        apart.append(float(abs(mpmath.mpf(y) - t) / spacing))
+    return np.asarray(apart)

@@ -20,6 +20,8 @@ CASES = {f"{s.name}-{kind}": (s, kind) for s in SAMPLES for kind in s.kinds}
 BY_VALUE = {"roots", "roots in pairs", "x[x > 0]", "eigvals", "eig real"}
 #: What adds up rounds differently: products, sums in another order.
 ULPS = {"value": 16.0, "gradient": 256.0}
+#: The logarithm of a small difference, whose last digits are large in the result.
+CANCELLING = {"skewnorm.cdf", "skewnorm.logcdf"}
 
 
 def draw(sample: Sample, kind: str, rng: np.random.Generator) -> list[Any]:
@@ -53,6 +55,7 @@ def test_gradients(sample: Sample, kind: str, rng: np.random.Generator) -> None:
 def check(sample: Sample, f: Any, args: list[Any], what: str) -> None:
     graph = trace(f, args, values=not sample.batch)
     try:
-        check_program(graph, args, ULPS[what])
+        ulps = ULPS[what] * (1024 if sample.name in CANCELLING else 1)
+        check_program(graph, args, ulps)
     except (CompilerError, ShapeError):
         assert sample.name in BY_VALUE

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.backends.compiled.machine import TWO_OPERANDS, Machine, find_address
+from workbench.backends.compiled.machine import Machine
 from workbench.errors import CompilerError
 
 #: LLVM's words for the kinds of a register. A complex value is two of them.
@@ -286,48 +286,6 @@ class Builder:
         return self.emit(
             f"{word} {self.type(have)} {x.text} to {self.type(want)}", want
         )
-
-    # Functions
-
-    def call_math(self, name: str, *values: Value) -> Value:
-        """Call a function of C's math library, of vectors where there is one.
-
-        Raises
-        ------
-        CompilerError
-            If no library here has it.
-        """
-        kind = values[0].kind
-        scalar = TYPES[kind]
-        if self.lanes > 1:
-            found = self.machine.find_vector_function(name, scalar, self.lanes)
-            if found is not None:
-                self.symbols.add(found)
-                return self.call(found, kind, *values)
-        symbol = name + ("f" if kind == "f4" else "")
-        if find_address(symbol) is None:
-            raise CompilerError(f"no library here has {symbol}.")
-        self.symbols.add(symbol)
-        if self.lanes == 1:
-            return self.call(symbol, kind, *values)
-        arguments = ", ".join([scalar] * (1 + (name in TWO_OPERANDS)))
-        self.declared.add(f"declare {scalar} @{symbol}({arguments})")
-        made = Value("poison", kind)
-        for lane in range(self.lanes):
-            parts = [
-                self.emit(
-                    f"extractelement {self.type(kind)} {x.text}, i64 {lane}", kind
-                )
-                for x in values
-            ]
-            given = ", ".join(f"{scalar} {x.text}" for x in parts)
-            one = self.emit(f"call {scalar} @{symbol}({given})", kind)
-            made = self.emit(
-                f"insertelement {self.type(kind)} {made.text}, {scalar} {one.text},"
-                f" i64 {lane}",
-                kind,
-            )
-        return made
 
     # Memory
 

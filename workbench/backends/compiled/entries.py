@@ -22,6 +22,11 @@ from workbench.backends.compiled.builder import (
     Value,
     kind_of,
 )
+from workbench.backends.compiled.complex_functions import (
+    COMPLEX_FUNCTIONS,
+    call_complex_function,
+)
+from workbench.backends.compiled.functions import call_function
 from workbench.core.op import Op
 from workbench.core.tensor import Tensor
 from workbench.core.types import Spec
@@ -143,7 +148,7 @@ def _power(b: Builder, x: Value, y: Value) -> Value:
         return b.intrinsic("llvm.sqrt", x)
     if p == -1:
         return _divide(b, _literal(b, 1, x), x)
-    return b.call_math("pow", x, y)
+    return call_function(b, "pow", x, y)
 
 
 def _raise_to_integer(b: Builder, x: Value, p: int) -> Value:
@@ -163,7 +168,7 @@ def _math(name: str) -> RealPrimitive:
     def compute(b: Builder, *xs: Value) -> Value:
         if xs[0].kind[0] != "f":
             raise CompilerError(f"{name} takes floats.")
-        return b.call_math(name, *xs)
+        return call_function(b, name, *xs)
 
     return compute
 
@@ -311,7 +316,74 @@ def _equal_complex(b: Builder, x: Complex, y: Complex) -> Value:
     )
 
 
+def _invert_complex(b: Builder, x: Complex) -> Complex:
+    """Return 1 / x, by its larger part first, as NumPy does."""
+    wide = b.compare("le", _absolute(b, x.imag), _absolute(b, x.real))
+    large, small = b.choose(wide, x.real, x.imag), b.choose(wide, x.imag, x.real)
+    ratio = _divide(b, small, large)
+    below = add(b, large, multiply(b, small, ratio))
+    one = _literal(b, 1, large)
+    first, second = _divide(b, one, below), _divide(b, ratio, below)
+    return Complex(
+        b.choose(wide, first, second),
+        _negative(b, b.choose(wide, second, first)),
+        x.kind,
+    )
+
+
+def _power_complex(b: Builder, x: Complex, y: Complex) -> Complex:
+    """Return a power to a whole number; NumPy computes the others."""
+    p = y.real.number
+    if p is None or y.imag.number != 0 or p != int(p) or abs(p) > MOST_PRODUCTS:
+        raise CompilerError("such powers of complex numbers are computed by NumPy.")
+    made: Complex | None = None
+    square, rest = x, int(abs(p))
+    while rest:
+        if rest & 1:
+            made = square if made is None else _multiply_complex(b, made, square)
+        rest >>= 1
+        if rest:
+            square = _multiply_complex(b, square, square)
+    if made is None:
+        one = b.literal(1, x.kind)
+        assert isinstance(one, Complex)
+        return one
+    return made if p > 0 else _invert_complex(b, made)
+
+
+def _find_direction(b: Builder, x: Complex) -> Complex:
+    """Return ``x / abs(x)``, an axis where one part is infinite, and 0 at 0."""
+    length = call_function(b, "hypot", x.real, x.imag)
+    zero, one, infinite = (_literal(b, n, length) for n in (0, 1, np.inf))
+    both = b.operate("and", _is_infinite(b, x.real), _is_infinite(b, x.imag))
+    both = b.operate("or", both, b.is_nan(length))
+    far = b.compare("eq", length, infinite)
+    nan = _literal(b, np.nan, length)
+
+    def find(part: Value) -> Value:
+        axis = b.intrinsic(
+            "llvm.copysign", b.choose(_is_infinite(b, part), one, zero), part
+        )
+        made = b.choose(far, axis, _divide(b, part, length))
+        return b.choose(both, nan, b.choose(b.compare("eq", length, zero), zero, made))
+
+    return Complex(find(x.real), find(x.imag), x.kind)
+
+
+def _either_part(test: RealPrimitive, word: str = "or") -> Primitive:
+    return lambda b, x: b.operate(word, test(b, x.real), test(b, x.imag))
+
+
+def _complex_function(name: str) -> Primitive:
+    return lambda b, x: call_complex_function(b, name, x)
+
+
 COMPLEX: dict[str, Primitive] = {
+    **{name: _complex_function(name) for name in COMPLEX_FUNCTIONS},
+    "reciprocal": _invert_complex, "power": _power_complex,
+    "float_power": _power_complex, "direction": _find_direction,
+    "isnan": _either_part(Builder.is_nan), "isinf": _either_part(_is_infinite),
+    "isfinite": _either_part(_is_finite, "and"),
     "add": _by_parts(add), "subtract": _by_parts(subtract),
     "negative": _by_parts(_negative), "multiply": _multiply_complex,
     "divide": _divide_complex,
@@ -357,8 +429,8 @@ def compute_entry(
         if name == "absolute":
             parts = values[0]
             assert isinstance(parts, Complex)
-            return b.call_math("hypot", parts.real, parts.imag)
-        primitive = COMPLEX.get(name)
+            return call_function(b, "hypot", parts.real, parts.imag)
+        primitive = COMPLEX.get(name) or read_scalar(op)
     elif isinstance(values[-1], Value) and values[-1].kind == "b1" and name != "where":
         primitive = _find_logic(name)
     else:
@@ -382,7 +454,7 @@ def _find_loop_kind(name: str, kind: str, specs: Sequence[Spec]) -> str:
     if name in LOGICAL:
         return "b1"
     if name in PREDICATES:
-        if specs[0].dtype.kind != "f":
+        if specs[0].dtype.kind not in ("f" if name == "signbit" else "fc"):
             raise CompilerError(f"{name} of {specs[0].dtype} is computed by NumPy.")
         return kind_of(specs[0].dtype)
     if name == "absolute" and specs[0].dtype.kind == "c":
@@ -423,15 +495,15 @@ _OPERATORS: dict[type[ast.AST], str] = {
 _NUMBERS = {"inf": np.inf, "nan": np.nan, "pi": np.pi}
 
 
-def _evaluate(b: Builder, body: ast.expr, xs: Sequence[Value]) -> Value:
+def _evaluate(b: Builder, body: ast.expr, xs: Sequence[Entry]) -> Entry:
     """Return the value of an expression; its numbers are of the operands' kind."""
 
-    def visit(part: ast.expr) -> Value:
+    def visit(part: ast.expr) -> Entry:
         if isinstance(part, ast.Constant):
-            return _literal(b, part.value, xs[0])  # type: ignore[arg-type]
+            return b.literal(part.value, xs[0].kind)
         if isinstance(part, ast.Name):
             if part.id in _NUMBERS:
-                return _literal(b, _NUMBERS[part.id], xs[0])
+                return b.literal(_NUMBERS[part.id], xs[0].kind)
             return xs[int(part.id[1:] or 0)]
         if isinstance(part, ast.UnaryOp):
             return call(_OPERATORS[type(part.op)], part.operand)
@@ -443,8 +515,12 @@ def _evaluate(b: Builder, body: ast.expr, xs: Sequence[Value]) -> Value:
         assert isinstance(part.func, ast.Name)
         return call(part.func.id, *part.args)
 
-    def call(name: str, *parts: ast.expr) -> Value:
-        made: Value = PRIMITIVES[name](b, *map(visit, parts))
+    def call(name: str, *parts: ast.expr) -> Entry:
+        values = [visit(part) for part in parts]
+        known = COMPLEX if isinstance(values[-1], Complex) else PRIMITIVES
+        if name not in known:
+            raise CompilerError(f"no kernel computes {name} of {values[-1].kind}.")
+        made: Entry = known[name](b, *values)
         return made
 
     return visit(body)

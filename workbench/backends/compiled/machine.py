@@ -31,12 +31,9 @@ from workbench.errors import CompilerError
 MOST_KEPT = 256 * 2**20
 #: After so many new entries the size on disk is looked at.
 LOOK_AFTER = 64
-#: The number of calls that a signature of the vector math library has, by lanes.
-_MVEC = {
-    ("double", 2): "_ZGVbN2v", ("double", 4): "_ZGVdN4v", ("double", 8): "_ZGVeN8v",
-    ("float", 4): "_ZGVbN4v", ("float", 8): "_ZGVdN8v", ("float", 16): "_ZGVeN16v",
-}  # fmt: skip
-_MVEC_FEATURE = {"b": None, "d": "avx2", "e": "avx512f"}
+#: Constants are read relative to the code, which takes half the instructions; where the
+#: linker may put them far away, by their addresses.
+_CODE_MODEL = "jitdefault" if sys.platform == "win32" else "small"
 
 
 class Machine:
@@ -46,6 +43,8 @@ class Machine:
     ----------
     width
         The bytes of a vector register: 16, 32 or 64.
+    has_fma
+        One instruction multiplies and adds in one rounding.
     key
         What object code depends on besides its IR.
     """
@@ -73,36 +72,36 @@ class Machine:
         cpu, flat = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
         self._targets = {
             level: target.create_target_machine(
-                cpu=cpu, features=flat, opt=level, jit=True
+                cpu=cpu,
+                features=flat,
+                opt=level,
+                jit=True,
+                reloc="pic",
+                codemodel=_CODE_MODEL,
             )
             for level in (0, 1)
         }
         self._jit = llvm.create_lljit_compiler(self._targets[1])
+        #: Functions that kernels share, by symbol, and those that have been compiled.
+        self.definitions: dict[str, Definition] = {}
+        self._shared: dict[str, Library] = {}
         self._lock = threading.Lock()
         self._count = 0
         self.key = "\n".join(
-            [version, str(llvm.llvm_version_info), target.triple, cpu, flat]
+            [
+                version,
+                str(llvm.llvm_version_info),
+                target.triple,
+                cpu,
+                flat,
+                _CODE_MODEL,
+            ]
         )
+        self.has_fma = bool(self.features.get("fma") or "aarch64" in target.triple)
         self.width = (
             64 if self.features.get("avx512f") else 32 if self.features.get("avx2")
             else 16
         )  # fmt: skip
-
-    def find_vector_function(self, name: str, scalar: str, lanes: int) -> str | None:
-        """Return the symbol of a function of vectors; None: there is none.
-
-        ``scalar`` is LLVM's word for the type of an entry, ``name`` that of C's
-        function of doubles.
-        """
-        prefix = _MVEC.get((scalar, lanes))
-        if prefix is None or not sys.platform.startswith("linux"):
-            return None
-        feature = _MVEC_FEATURE[prefix[4]]
-        if feature is not None and not self.features.get(feature):
-            return None
-        several = "v" if name in TWO_OPERANDS else ""
-        symbol = f"{prefix}{several}_{name}{'f' if scalar == 'float' else ''}"
-        return symbol if find_address(symbol) is not None else None
 
     def compile(
         self, ir: str, names: Collection[str], symbols: Iterable[str], quick: bool
@@ -114,7 +113,7 @@ class Machine:
         ir
             LLVM's IR as text.
         symbols
-            The outside functions that it declares.
+            The outside functions that it declares: `definitions`, or C's libraries.
         quick
             Compile fast rather than make fast code.
 
@@ -123,7 +122,7 @@ class Machine:
         CompilerError
             If LLVM refuses the text, or a symbol is nowhere.
         """
-        found = {symbol: find_address(symbol) for symbol in symbols}
+        found = {symbol: self._find_address(symbol) for symbol in symbols}
         if missing := [symbol for symbol, at in found.items() if at is None]:
             raise CompilerError(f"no library here has {', '.join(missing)}.")
         level = 0 if quick else 1
@@ -149,6 +148,25 @@ class Machine:
         except RuntimeError as error:
             raise CompilerError(f"LLVM refuses a kernel: {error}") from error
         return Library(addresses, _anchor_code(tracker), cached)
+
+    def _find_address(self, symbol: str) -> int | None:
+        """Return where a function is; one that kernels share is compiled now."""
+        one = self.definitions.get(symbol)
+        if one is None:
+            return find_address(symbol)
+        if symbol not in self._shared:
+            self._shared[symbol] = self.compile(
+                one.ir, [symbol], one.symbols, quick=False
+            )
+        return self._shared[symbol].addresses[symbol]
+
+
+class Definition(NamedTuple):
+    """A function that kernels share: what declares it, its IR, what that declares."""
+
+    declaration: str
+    ir: str
+    symbols: frozenset[str]
 
 
 class Library(NamedTuple):
@@ -185,9 +203,6 @@ def get_machine() -> Machine:
 
 # Functions of C's libraries, BLAS and LAPACK as SciPy has them
 
-#: Functions of two operands.
-TWO_OPERANDS = frozenset(("pow", "atan2", "hypot", "fmod"))
-
 
 @cache
 def find_address(symbol: str) -> int | None:
@@ -206,11 +221,12 @@ def find_address(symbol: str) -> int | None:
 
 @cache
 def _list_libraries() -> list[Any]:
-    names = {
-        "linux": ["libmvec.so.1", "libm.so.6", "libc.so.6"],
+    known: dict[str, list[str | None]] = {
+        "linux": ["libm.so.6", "libc.so.6", None],  # None: what the process has
         "darwin": ["libSystem.dylib"],
         "win32": ["ucrtbase.dll", "msvcrt.dll"],
-    }.get(sys.platform, [ctypes.util.find_library("m")])
+    }
+    names = known.get(sys.platform, [ctypes.util.find_library("m")])
     found = []
     for name in names:
         try:
