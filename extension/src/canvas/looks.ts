@@ -139,6 +139,19 @@ export function shortNumber(value: number): string {
   return sign + size.toExponential(0).replace('e+', 'e');
 }
 
+/** A number of a unit with the prefix that leaves it short: "670µ", "1.3k". */
+export function shortScaled(value: number): string {
+  if (!(value > 0) || !Number.isFinite(value)) {
+    return shortNumber(value);
+  }
+  const power = Math.floor(Math.log10(value * 1.0005) / 3);
+  const at = Math.min(Math.max(power, -3), 4);
+  const size = value / 1000 ** at;
+  return size.toFixed(size < 9.95 ? 1 : 0).replace('.0', '') + PREFIXES[at + 3];
+}
+
+const PREFIXES = ['n', 'µ', 'm', '', 'k', 'M', 'G', 'T'];
+
 /** A ratio as a percentage in a few characters: "12%", "<1%". */
 export function shortPercent(ratio: number): string {
   if (!Number.isFinite(ratio)) {
@@ -230,9 +243,7 @@ function lookOfCosts(
     looks.tile[item] = levelOf(scale, rule);
     const plain = Number.isNaN(rule) ? 'zero' : 'plain';
     looks.mood.push(graph.hasGradient(items.node[item]) ? plain : 'none');
-    looks.text.push(
-      Number.isNaN(rule) ? '' : formatCost(what, rule).replace(' ', '\u2009')
-    );
+    looks.text.push(Number.isNaN(rule) ? '' : shortScaled(rule));
   }
 }
 

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'vitest';
 
-import { costScale, looksOf } from '../../src/canvas/looks';
+import { costScale, looksOf, shortScaled } from '../../src/canvas/looks';
 import { Scene } from '../../src/canvas/scene';
 import { describeItem } from '../../src/canvas/tooltip';
 import { itemsOf } from '../../src/layout/items';
@@ -70,7 +70,7 @@ describe('costs', () => {
       expect(looks.card[at(LOSS)]).toBe(looks.card[at(SCALED)]);
       expect(looks.card[at(PRODUCT)]).toBeGreaterThan(looks.card[at(H)]);
       expect(looks.card[at(W)]).toBeNaN();
-      expect(looks.text[at(PRODUCT)]).toBe(what === 'time' ? '60\u2009µs' : '60\u2009kB');
+      expect(looks.text[at(PRODUCT)]).toBe(what === 'time' ? '60µ' : '60k');
       // It has a gradient, but no rule that was measured.
       expect([looks.mood[at(W)], looks.text[at(W)]]).toEqual(['zero', '']);
     }
@@ -81,13 +81,28 @@ describe('costs', () => {
     ]);
   });
 
+  test.each([
+    [1.26e-6, '1.3µ'],
+    [6.7e-4, '670µ'],
+    [9.99e-4, '999µ'],
+    [9.999e-4, '1m'],
+    [0.04, '40m'],
+    [3e-11, '0n'],
+    [1.5, '1.5'],
+    [100_000, '100k'],
+    [7_630_000, '7.6M'],
+    [0, '0']
+  ])('%d is written short as %s', (value, text) => {
+    expect(shortScaled(value)).toBe(text);
+  });
+
   test('of a folded scope are those of its nodes together', () => {
     const graph = graphOf();
     const { items, layout } = sceneOf(graph, new Set(['layer']));
     const looks = looksOf(graph, items, layout, 'time');
     const item = items.itemOf[H];
     expect(items.itemOf[PRODUCT]).toBe(item);
-    expect(looks.text[item]).toBe('66\u2009µs');
+    expect(looks.text[item]).toBe('66µ');
     expect(describeItem(sceneOf(graph, new Set(['layer'])), item).join()).not.toContain(
       'kernel'
     );

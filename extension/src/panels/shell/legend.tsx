@@ -53,7 +53,7 @@ export class Legend extends Part {
             <span>{legend.high}</span>
           </span>
         )}
-        {graph !== null && isCost(colouring) && this._measuring(graph)}
+        {graph !== null && isCost(colouring) && this._measuring(graph, colouring)}
         <span className="workbench-LegendScale">
           {marks.map(({ look, words }) => (
             <span key={look} className={`workbench-LegendMark workbench-mod-${look}`}>
@@ -65,20 +65,19 @@ export class Legend extends Part {
     );
   }
 
-  /** Whether a run was measured, and the button to do it again. */
-  private _measuring({ header: { profile } }: Graph): ReactNode {
+  /** What a run costs in all, and the button to measure one again. */
+  private _measuring({ header: { profile } }: Graph, what: CostColouring): ReactNode {
     const { connection, asking } = this.host;
     const running = connection?.job?.kind === 'profile';
     const words = running
       ? 'measuring a run …'
       : profile === null
         ? 'no run was measured'
-        : profile.stale
-          ? 'before the last change'
-          : '';
+        : `· ${formatCost(what, profile[what])} in all` +
+          (profile.stale ? ', before the last change' : '');
     return (
       <span className="workbench-LegendScale">
-        {words !== '' && <span>{words}</span>}
+        <span>{words}</span>
         {connection !== null && !running && (
           <Button
             look="link"
@@ -133,14 +132,12 @@ function legendOf(graph: Graph, colouring: Colouring, traced: boolean): ILegend 
       };
 }
 
-/** "time of values and rules, compiled, 420 µs in all", with the ends in units. */
+/** "time, compiled", with the ends in units. */
 function costLegend(graph: Graph, what: CostColouring): ILegend {
   const { low, high } = costScale(graph, what);
-  const { profile } = graph.header;
   const words = what === 'time' ? 'time' : 'bytes read and written';
-  const whole = profile === null ? '' : `, ${formatCost(what, profile[what])} in all`;
   return {
-    title: `${words}, ${profile?.backend ?? ''}${whole}`,
+    title: `${words}, ${graph.header.profile?.backend ?? ''}`,
     low: formatCost(what, 10 ** low),
     high: formatCost(what, 10 ** high),
     scale: theme => theme.cool
