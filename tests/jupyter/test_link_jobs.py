@@ -1,4 +1,4 @@
-"""Long requests of a page: checks, the doctor, plots; progress, and stopping."""
+"""Long requests of a page: checks, the doctor, costs, plots; progress, stopping."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from workbench.checks.doctor.finding import Findings
 from workbench.checks.report import Report
 from workbench.jupyter import link
 from workbench.session import Session
+from workbench.session.wire import read_saved, save_snapshot, take_snapshot
 from workbench.session.wire.protocol import STATUSES
 
 
@@ -105,6 +106,45 @@ def test_G3_the_doctor_finds_and_its_fix_is_attached() -> None:
     page.acknowledge()
     assert page.header["findings"]["stale"]
     assert page.header["overrides"][0]["matched"] == [node]
+
+
+@pytest.mark.parametrize("backend", ["numpy", "compiled"])
+def test_a_profile_says_what_nodes_cost(backend: str) -> None:
+    start = np.array([0.5, 1.0]), np.array([2.0, -1.0])
+    session = Session(wb.trace(model)(*start), backend=backend)
+    page = opened(session)
+    assert page.header["profile"] is None
+    assert "value_time" not in page.columns
+    page.send("profile", request=4)
+    told = page.take()
+    page.acknowledge()  # that compiled code is ready, where it was told before
+    page.wait(1)
+    assert "done" in {message["type"] for message in told + page.take()}
+    profile = page.header["profile"]
+    assert (profile["backend"], profile["stale"]) == (backend, False)
+    columns = [page.columns[name] for name in ("value_time", "rule_time")]
+    np.testing.assert_allclose(np.nansum(columns), profile["time"])
+    ops = [x.op.name for x in session.graph.nodes]
+    tanh = ops.index("tanh")
+    assert np.isfinite([column[tanh] for column in columns]).all()
+    assert np.isnan(page.columns["value_time"][0])
+    if backend == "compiled":
+        (step,) = profile["steps"]
+        assert step["name"] == "kernel 1"
+        assert "tanh" in step["ops"]
+        assert page.columns["value_step"][tanh] == 0
+    else:
+        assert profile["steps"] == []
+        assert page.columns["value_bytes"][tanh] == 32
+    assert page.shows(session)
+    saved = read_saved(save_snapshot(take_snapshot(session), "model"))
+    assert saved.header["profile"] == profile
+    np.testing.assert_array_equal(saved.columns["rule_time"], columns[1])
+    page.acknowledge()
+    page.wait(1)
+    session.override(tanh, "0.5 * d")
+    page.acknowledge()
+    assert page.header["profile"]["stale"]
 
 
 @pytest.mark.parametrize("finding", [-1, 1000, None, "0", 0.0])

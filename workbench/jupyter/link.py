@@ -46,7 +46,7 @@ from workbench.session.wire.protocol import (
 )
 from workbench.session.wire.schema import WireError, clean_text, quote, read
 
-# Long work for the page: one check or diagnosis at a time, and plots.
+# Long work for the page: one check, diagnosis or profile at a time, and plots.
 #
 # Each runs in a thread of its own on the session as it was, says how far it is, and can
 # be stopped. What it finds belongs to the session as it was: if that has changed
@@ -117,7 +117,11 @@ class Job:
     @property
     def description(self) -> str:
         """The work that is under way, for a page that asks for another."""
-        what = {"check": "The gradient check", "diagnose": "The doctor"}
+        what = {
+            "check": "The gradient check",
+            "diagnose": "The doctor",
+            "profile": "The profile",
+        }
         far = f" ({self._done} of {self._total} nodes)" if self._total else ""
         return f"{what.get(self.kind, 'A plot')} is still at work{far}"
 
@@ -153,8 +157,8 @@ class Jobs:
         Raises
         ------
         UsageError
-            If a check or the doctor is at work and another is asked for, or if too
-            many plots are.
+            If a check, the doctor or a profile is at work and another is asked for, or
+            if too many plots are.
         """
         job = Job(request, kind, self._clock, post)
         with self._lock:
@@ -480,6 +484,7 @@ LONG: dict[str, tuple[str, Callable[[Session, Progress], Any]]] = {
         "findings",
         lambda session, progress: session.diagnose(progress=progress),
     ),
+    "profile": ("profile", lambda session, progress: session.profile()),
 }
 
 
@@ -706,7 +711,7 @@ class Link:
         self._reply(job.request, answer, buffers)
 
     def _work(self, job: Job, frozen: Session) -> None:
-        """Check or diagnose a session; the findings are sent with its state."""
+        """Check, diagnose or measure a session; what is found goes with its state."""
         what, work = LONG[job.kind]
         found = work(frozen, job.progress)
         job.over = True  # what is found is as good as sent: another may begin

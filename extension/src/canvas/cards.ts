@@ -3,6 +3,7 @@
 import { MEASURES } from '../layout/types';
 import { formatNumber } from '../ui/numbers';
 import { FADED, IFrame, RECEDED, STRUCK } from './frame';
+import { isCost } from './looks';
 import { lastPart } from './outline';
 import { fittingSize } from './text';
 import { LEVELS } from './theme';
@@ -225,7 +226,9 @@ class CardDrawer {
         ? theme.warm
         : looks.colouring === 'change'
           ? theme.purple
-          : theme.neutral;
+          : isCost(looks.colouring)
+            ? theme.cool
+            : theme.neutral;
     const level = Math.round((looks.tile[item] || 0) * (LEVELS - 1));
     const fill =
       mood === 'bad' ? theme.error : mood === 'zero' ? theme.card : scale.fill[level];

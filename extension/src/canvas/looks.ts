@@ -5,9 +5,10 @@
 
 import { IItems, IPill, pillsOf } from '../layout/items';
 import { ILayout } from '../layout/types';
-import { Graph } from '../model/graph';
+import { Graph, type ICost } from '../model/graph';
 import type { Colouring } from '../model/state';
 import { type IVerdict, verdictsOf } from '../model/verdicts';
+import { formatBytes, formatSeconds } from '../ui/numbers';
 
 /** Decades below the largest norm that a scale tells apart. */
 const DECADES = 8;
@@ -34,7 +35,7 @@ export interface ILooks {
   mood: Mood[];
   /** What is written on a tile. */
   text: string[];
-  /** Where a card is on the scale of values; NaN if cards are not coloured. */
+  /** Where a card is on the scale of values or costs; NaN if it is not coloured. */
   card: Float32Array;
   /** Whether the value of a card is NaN or infinite somewhere. */
   badValue: Uint8Array;
@@ -68,7 +69,11 @@ export function looksOf(
     edge: new Float32Array(layout.via.length).fill(NaN)
   };
   const gradients = scaleOf(graph.count, node => graph.gradNorm(node));
-  lookOfItems(graph, items, looks, gradients);
+  if (isCost(colouring)) {
+    lookOfCosts(graph, items, looks, colouring);
+  } else {
+    lookOfItems(graph, items, looks, gradients);
+  }
   lookOfEdges(graph, items, layout, looks, gradients);
   for (const [node, pill] of pillsOf(graph)) {
     const item = items.itemOf[node];
@@ -134,6 +139,19 @@ export function shortNumber(value: number): string {
   return sign + size.toExponential(0).replace('e+', 'e');
 }
 
+/** A number of a unit with the prefix that leaves it short: "670µ", "1.3k". */
+export function shortScaled(value: number): string {
+  if (!(value > 0) || !Number.isFinite(value)) {
+    return shortNumber(value);
+  }
+  const power = Math.floor(Math.log10(value * 1.0005) / 3);
+  const at = Math.min(Math.max(power, -3), 4);
+  const size = value / 1000 ** at;
+  return size.toFixed(size < 9.95 ? 1 : 0).replace('.0', '') + PREFIXES[at + 3];
+}
+
+const PREFIXES = ['n', 'µ', 'm', '', 'k', 'M', 'G', 'T'];
+
 /** A ratio as a percentage in a few characters: "12%", "<1%". */
 export function shortPercent(ratio: number): string {
   if (!Number.isFinite(ratio)) {
@@ -176,6 +194,56 @@ function lookOfItems(
     if (looks.colouring === 'value') {
       looks.card[item] = levelOf(values, graph.valueNorm(node));
     }
+  }
+}
+
+/** What nodes cost: a colouring of cards by their values, of tiles by their rules. */
+export type CostColouring = Extract<Colouring, 'time' | 'bytes'>;
+
+export function isCost(colouring: Colouring): colouring is CostColouring {
+  return colouring === 'time' || colouring === 'bytes';
+}
+
+/** The scale of what the values and the rules of nodes cost. */
+export function costScale(graph: Graph, what: CostColouring): INormScale {
+  const cost = (i: number): number => {
+    const node = i >> 1;
+    return (i & 1 ? graph.ruleCost(node) : graph.valueCost(node))?.[what] ?? NaN;
+  };
+  return scaleOf(2 * graph.count, cost);
+}
+
+/** A cost in the unit that leaves a short number. */
+export function formatCost(what: CostColouring, cost: number): string {
+  return what === 'time' ? formatSeconds(cost) : formatBytes(cost);
+}
+
+/** A folded scope costs what its nodes cost together. */
+function lookOfCosts(
+  graph: Graph,
+  items: IItems,
+  looks: ILooks,
+  what: CostColouring
+): void {
+  const scale = costScale(graph, what);
+  const [values, rules] = [graph.valueCost, graph.ruleCost].map(costOf => {
+    const sums = new Float64Array(items.count).fill(NaN);
+    for (let node = 0; node < graph.count; node++) {
+      const cost: ICost | null = costOf.call(graph, node);
+      if (cost !== null) {
+        const item = items.itemOf[node];
+        sums[item] = (sums[item] || 0) + cost[what];
+      }
+    }
+    return sums;
+  });
+  for (let item = 0; item < items.count; item++) {
+    const rule = rules[item];
+    looks.card[item] = levelOf(scale, values[item]);
+    looks.tile[item] = levelOf(scale, rule);
+    const plain = Number.isNaN(rule) ? 'zero' : 'plain';
+    looks.mood.push(graph.hasGradient(items.node[item]) ? plain : 'none');
+    looks.text.push(Number.isNaN(rule) ? '' : shortScaled(rule));
   }
 }
 

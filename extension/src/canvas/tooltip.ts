@@ -3,7 +3,7 @@
 import { verdictsOf } from '../model/verdicts';
 import { element } from '../ui/dom';
 import { formatNumber, formatPercent } from '../ui/numbers';
-import { changeText, verdictLines } from '../ui/words';
+import { changeText, costLines, verdictLines } from '../ui/words';
 import { CHANGED } from './looks';
 import { Scene } from './scene';
 import { IRect, ISize } from './viewport';
@@ -84,6 +84,9 @@ export function describeItem(scene: Scene, item: number): string[] {
   }
   if (graph.change(node) > CHANGED) {
     lines.push(`changed by ${formatPercent(graph.change(node))}`);
+  }
+  if (scope === null) {
+    lines.push(...costLines(graph, node));
   }
   const override = graph.override(node);
   if (override !== null) {

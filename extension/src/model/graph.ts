@@ -13,6 +13,7 @@ import {
   IFinding,
   IHeader,
   IOverride,
+  IProfileStep,
   IProgramAnswer,
   KINDS,
   STATISTICS,
@@ -45,10 +46,32 @@ const STRUCTURE: readonly ColumnName[] = [
   'inputs'
 ];
 
+/** The columns of a profile. */
+const COSTS = [
+  'value_time',
+  'value_bytes',
+  'value_step',
+  'rule_time',
+  'rule_bytes',
+  'rule_step'
+] as const;
+
 /** The columns that change with values and rules: patches share what did not. */
 const NUMBERS = ['value_stats', 'grad_stats', 'true_stats', 'override'] as const;
 
 type TextColumn = 'op' | 'name' | 'dtype' | 'shape' | 'scope' | 'place' | 'source';
+
+/** What a node's value, or its gradient rule, costs in a run. */
+export interface ICost {
+  /** Seconds. */
+  time: number;
+  /** Bytes that are read and written. */
+  bytes: number;
+  /** Its part of the time of the whole run. */
+  share: number;
+  /** The step that computes it together with other nodes; null for one of its own. */
+  step: IProfileStep | null;
+}
 
 /** What is told of a program at one step of a simplification. */
 export interface IRewritten {
@@ -110,7 +133,7 @@ export class Graph {
   /**
    * The graph after a patch: the fields and the columns that came replace those
    * of before. `true_stats` goes when no override is left, the columns of a check
-   * when there is none.
+   * or a profile when there is none.
    */
   applyPatch(
     header: Partial<IHeader>,
@@ -127,11 +150,17 @@ export class Graph {
       delete whole.check;
       delete whole.check_ratio;
     }
+    if (merged.profile === null) {
+      for (const name of COSTS) {
+        whole[name] = undefined;
+      }
+    }
     const resized =
       merged.nodes !== this.count ||
       merged.edges !== this.edgeCount ||
       merged.strings.length < this.header.strings.length ||
-      merged.overrides.length < this.header.overrides.length;
+      merged.overrides.length < this.header.overrides.length ||
+      stepsOf(merged) < stepsOf(this.header);
     const checked = checkColumns(
       merged,
       whole,
@@ -354,6 +383,18 @@ export class Graph {
     return this._columns.check_ratio?.[node] ?? NaN;
   }
 
+  /** What the value of a node costs; null if nothing was measured. */
+  valueCost(node: number): ICost | null {
+    const { value_time, value_bytes, value_step } = this._columns;
+    return this._cost(node, value_time, value_bytes, value_step);
+  }
+
+  /** What the gradient rule of a node costs; null if nothing was measured. */
+  ruleCost(node: number): ICost | null {
+    const { rule_time, rule_bytes, rule_step } = this._columns;
+    return this._cost(node, rule_time, rule_bytes, rule_step);
+  }
+
   /** What the doctor found at a node, most important first. */
   findings(node: number): readonly IFinding[] {
     this._found ??= findingsByNode(this.header);
@@ -382,6 +423,25 @@ export class Graph {
     return (this._derived.scopes ??= scopesOf(this.count, node => this.fold(node)));
   }
 
+  private _cost(
+    node: number,
+    times?: Float64Array,
+    sizes?: Float64Array,
+    steps?: Int32Array
+  ): ICost | null {
+    const { profile } = this.header;
+    const time = times?.[node] ?? NaN;
+    if (profile === null || Number.isNaN(time)) {
+      return null;
+    }
+    return {
+      time,
+      bytes: sizes?.[node] ?? NaN,
+      share: profile.time > 0 ? time / profile.time : NaN,
+      step: profile.steps[steps?.[node] ?? -1] ?? null
+    };
+  }
+
   private _string(column: TextColumn, node: number): string {
     const position = this._columns[column][node];
     return position < 0 ? '' : this.header.strings[position];
@@ -402,6 +462,11 @@ export class Graph {
   private readonly _wrt: ReadonlySet<number>;
   private _covered: ReadonlySet<number> | null = null;
   private _found: ReadonlyMap<number, IFinding[]> | null = null;
+}
+
+/** How many steps of a profile the columns may name. */
+function stepsOf({ profile }: IHeader): number {
+  return profile?.steps.length ?? 0;
 }
 
 function statistics(column: Float64Array, node: number): IStatistics | null {

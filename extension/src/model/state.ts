@@ -16,7 +16,14 @@ import { type IPair, pairOf } from './paths';
 export type Stage = 'traced' | 'derivative' | 'simplified';
 
 /** What the colour of a tile or card means. */
-export const COLOURINGS = ['gradient', 'value', 'change', 'none'] as const;
+export const COLOURINGS = [
+  'gradient',
+  'value',
+  'change',
+  'time',
+  'bytes',
+  'none'
+] as const;
 export type Colouring = (typeof COLOURINGS)[number];
 
 /**

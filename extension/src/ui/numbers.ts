@@ -62,6 +62,15 @@ export function formatSeconds(seconds: number): string {
   return `${formatNumber(seconds * 1e6, 2)} µs`;
 }
 
+const BYTES = ['B', 'kB', 'MB', 'GB', 'TB'];
+
+/** Bytes, in the unit that leaves a short number; 1 kB is 1000 bytes. */
+export function formatBytes(bytes: number): string {
+  const power = bytes < 1000 ? 0 : Math.floor(Math.log10(bytes) / 3 + 1e-9);
+  const unit = Math.min(power, BYTES.length - 1);
+  return `${formatNumber(bytes / 1000 ** unit, 2)} ${BYTES[unit]}`;
+}
+
 /** A count with thin spaces between thousands: 10 000. */
 export function formatCount(count: number): string {
   return String(Math.round(count)).replace(/\B(?=(\d{3})+(?!\d))/g, '\u202f');

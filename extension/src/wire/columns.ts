@@ -78,7 +78,8 @@ export function checkColumns(
     starts: nodes + 1,
     statistics: nodes * STATISTICS.length,
     strings: header.strings.length,
-    overrides: header.overrides.length
+    overrides: header.overrides.length,
+    steps: header.profile?.steps.length ?? 0
   };
   for (const [key, rule] of Object.entries(COLUMN_RULES)) {
     const name = key as ColumnName;

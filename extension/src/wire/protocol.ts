@@ -16,11 +16,14 @@ export type IColumns = { kind: Uint8Array; op: Int32Array; name: Int32Array;
   saved_start: Int32Array; saved: Int32Array; value_stats: Float64Array;
   grad_stats: Float64Array; true_stats?: Float64Array; edge_norm: Float64Array;
   change: Float64Array; override: Int32Array; check?: Uint8Array;
-  check_ratio?: Float64Array };
+  check_ratio?: Float64Array; value_time?: Float64Array; value_bytes?: Float64Array;
+  value_step?: Int32Array; rule_time?: Float64Array; rule_bytes?: Float64Array;
+  rule_step?: Int32Array };
 export type ColumnName = 'kind' | 'op' | 'name' | 'dtype' | 'shape' | 'scope' |
   'place' | 'source' | 'line' | 'input_start' | 'inputs' | 'saved_start' | 'saved' |
   'value_stats' | 'grad_stats' | 'true_stats' | 'edge_norm' | 'change' | 'override' |
-  'check' | 'check_ratio';
+  'check' | 'check_ratio' | 'value_time' | 'value_bytes' | 'value_step' | 'rule_time' |
+  'rule_bytes' | 'rule_step';
 export type ColumnDtype = 'uint8' | 'int32' | 'float64';
 export type IColumn = { name: ColumnName; dtype: ColumnDtype; length: number };
 export type INodeTarget = { kind: 'node'; node: number };
@@ -50,12 +53,17 @@ export type IFinding = { kind: string; severity: 'error' | 'warning' | 'note';
   node: number; path: number[]; sweep: 'forward' | 'backward'; title: string;
   evidence: string; cause: string; fix: IFix | null };
 export type IFindings = { stale: boolean; stopped: boolean; list: IFinding[] };
+export type IProfileStep = { name: string; ops: string; count: number; time: number;
+  bytes: number };
+export type IProfile = { stale: boolean; backend: string; time: number; bytes: number;
+  steps: IProfileStep[] };
 export type IError = { node: number | null; message: string };
 export type IHeader = { schema: number; version: string; session: string; nodes: number;
   edges: number; output: number; output_name: string; output_value: number | null;
   wrt: number[]; strings: string[]; columns: IColumn[]; overrides: IOverride[];
   undo: string | null; redo: string | null; history: IHistory; check: ICheck | null;
-  findings: IFindings | null; backend: string; seconds: number; error: IError | null };
+  findings: IFindings | null; profile: IProfile | null; backend: string;
+  seconds: number; error: IError | null };
 export type ISaved = { schema: number; model_id: string; header: IHeader;
   buffers: string[] };
 export type ISnapshotMessage = { type: 'snapshot'; seq: number; header: IHeader };
@@ -115,7 +123,7 @@ export type IMoveEvent = { type: 'event'; seq: number; request: number; event: '
 export type IUndoEvent = { type: 'event'; seq: number; request: number;
   event: 'undo' | 'redo'; steps: number };
 export type IExamineEvent = { type: 'event'; seq: number; request: number;
-  event: 'check' | 'diagnose' };
+  event: 'check' | 'diagnose' | 'profile' };
 export type IFixEvent = { type: 'event'; seq: number; request: number; event: 'fix';
   finding: number };
 export type IStopEvent = { type: 'event'; seq: number; request: number; event: 'stop';

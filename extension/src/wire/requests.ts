@@ -184,9 +184,9 @@ export class Requests {
   private _timer: ReturnType<typeof setTimeout> | undefined;
 }
 
-// The gradient check and the doctor: they run long, one at a time.
+// The gradient check, the doctor and the profile: they run long, one at a time.
 
-export type JobKind = 'check' | 'diagnose';
+export type JobKind = 'check' | 'diagnose' | 'profile';
 
 export interface IJob {
   readonly kind: JobKind;
@@ -208,7 +208,8 @@ interface IJobsOptions {
 
 const NAMES: Record<JobKind, string> = {
   check: 'a gradient check',
-  diagnose: 'a diagnosis'
+  diagnose: 'a diagnosis',
+  profile: 'a profile'
 };
 
 export class Jobs {

@@ -238,6 +238,7 @@ export function network(
       },
       check: null,
       findings: null,
+      profile: null,
       backend: 'numpy',
       seconds: 0.0006,
       error: null,

@@ -174,6 +174,7 @@ function encode(program: Program): { header: IHeader; buffers: DataView[] } {
     history: { done: [], undone: [] },
     check: null,
     findings: null,
+    profile: null,
     backend: 'numpy',
     seconds: 0.0006,
     error: program.error

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 
 import {
+  formatBytes,
   formatCount,
   formatNumber,
   formatPercent,
@@ -8,6 +9,16 @@ import {
 } from '../../src/ui/numbers';
 
 describe('numbers as people read them', () => {
+  it.each([
+    [0, '0 B'],
+    [999, '1000 B'],
+    [16_000, '16 kB'],
+    [7_630_000, '7.6 MB'],
+    [3e15, '3000 TB']
+  ])('%d bytes are %s', (bytes, text) => {
+    expect(formatBytes(bytes)).toBe(text);
+  });
+
   it.each([
     [0, '0'],
     [0.08312, '0.0831'],

@@ -85,7 +85,8 @@ def test_the_schema_names_only_what_there_is() -> None:
     text = json.dumps(whole)
     for part in text.split(schema.REFERENCE)[1:]:
         assert part.partition('"')[0] in whole
-    sizes = {"edges", "strings", "overrides", "nodes", "starts", "statistics", None}
+    counted = "edges strings overrides nodes starts statistics steps"
+    sizes = {*counted.split(), None}
     for rule in protocol.COLUMN_RULES.values():
         assert rule.length in sizes
         assert isinstance(rule.below, int) or rule.below in sizes

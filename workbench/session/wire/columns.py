@@ -31,6 +31,7 @@ from workbench.session.wire.header import (
     encode_findings,
     encode_history,
     encode_last_check,
+    encode_last_profile,
     encode_overrides,
     finite_number,
 )
@@ -117,6 +118,9 @@ def take_snapshot(session: Session, seconds: float = inf) -> Snapshot:
         check = encode_last_check(session)
         if check is not None:
             columns["check"], columns["check_ratio"] = check.status, check.ratio
+        profile = encode_last_profile(session)
+        if profile is not None:
+            columns |= profile.columns
         output = session.graph.nodes[session.output]
         header["output"] = session.output
         header["output_name"] = output.name or output.op.name
@@ -128,6 +132,7 @@ def take_snapshot(session: Session, seconds: float = inf) -> Snapshot:
         header["history"] = encode_history(session.history)
         header["check"] = None if check is None else check.data
         header["findings"] = encode_findings(session)
+        header["profile"] = None if profile is None else profile.data
         return replace(snapshot, unmeasured=tuple(unmeasured))
 
 
@@ -187,6 +192,7 @@ def take_blank_snapshot(
         history={"done": [], "undone": []},
         check=None,
         findings=None,
+        profile=None,
         backend="numpy",
         seconds=forward.seconds,
         error=None,

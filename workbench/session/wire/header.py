@@ -1,4 +1,4 @@
-"""The header of a snapshot: its overrides, history, checks and findings."""
+"""The header of a snapshot: its overrides, history, checks, findings and profile."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from workbench.overrides.override import write_steps
 from workbench.overrides.targets import ByNode, ByOp, ByScope
 from workbench.session import Session
 from workbench.session.applied_override import AppliedOverride, is_data
+from workbench.session.profile import SessionProfile
 from workbench.session.stages import Values
 from workbench.session.state import History
 from workbench.session.wire.protocol import (
@@ -31,6 +32,8 @@ from workbench.session.wire.protocol import (
     HistoryData,
     NodeCheckData,
     OverrideData,
+    ProfileData,
+    ProfileStepData,
     StatusCounts,
     TargetData,
 )
@@ -321,6 +324,60 @@ def encode_finding(forward: Values, one: Finding, output: int) -> FindingData:
             attachable=fix.rule is not None,
         ),
     )
+
+
+class EncodedProfile(NamedTuple):
+    """A profile: its columns, and what the header says."""
+
+    columns: dict[str, Array]
+    data: ProfileData
+
+
+_profiled: WeakKeyDictionary[SessionProfile, EncodedProfile] = WeakKeyDictionary()
+
+
+def encode_last_profile(session: Session) -> EncodedProfile | None:
+    """Return the last profile of a session; None before the first."""
+    profile = session.last_profile
+    if profile is None:
+        return None
+    if profile not in _profiled:
+        _profiled[profile] = encode_profile(profile, session.nodes.count)
+    made = _profiled[profile]
+    stale = "profile" in session.stale
+    return made._replace(data=ProfileData(**{**made.data, "stale": stale}))
+
+
+def encode_profile(profile: SessionProfile, count: int) -> EncodedProfile:
+    """Return a profile of a program of so many nodes in columns and in words."""
+    fused = [i for i, row in enumerate(profile) if len(row.nodes) > 1][:MOST_LINES]
+    places = {row: place for place, row in enumerate(fused)}
+    columns: dict[str, Array] = {}
+    for name, costs in (("value", profile.values), ("rule", profile.rules)):
+        columns[f"{name}_time"] = time_column = np.full(count, np.nan)
+        columns[f"{name}_bytes"] = bytes_column = np.full(count, np.nan)
+        columns[f"{name}_step"] = step_column = np.full(count, -1, np.int32)
+        for i, cost in costs.items():
+            time_column[i], bytes_column[i] = cost.time, cost.traffic
+            step_column[i] = places.get(cost.row, -1)
+    steps = [
+        ProfileStepData(
+            name=row.step,
+            ops=clean_text(row.ops, 200),
+            count=len(row.nodes),
+            time=row.time,
+            bytes=row.traffic,
+        )
+        for row in (profile.rows[i] for i in fused)
+    ]
+    data = ProfileData(
+        stale=False,
+        backend=profile.backend,
+        time=profile.time,
+        bytes=math.fsum(row.traffic for row in profile),
+        steps=steps,
+    )
+    return EncodedProfile(columns, data)
 
 
 def list_node_ids(forward: Values, nodes: Iterable[Tensor]) -> list[int]:

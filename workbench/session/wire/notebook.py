@@ -164,6 +164,7 @@ def check_columns(columns: Mapping[str, Array], header: Header) -> None:
         "statistics": nodes * len(STATISTICS),
         "strings": len(header["strings"]),
         "overrides": len(header["overrides"]),
+        "steps": len((header["profile"] or {"steps": []})["steps"]),
     }
     for name, rule in COLUMN_RULES.items():
         if name not in columns:

@@ -73,8 +73,9 @@ class ColumnRule(NamedTuple):
     """What a column holds: ``length`` entries, of ``low`` to before ``below``.
 
     Both are numbers or names of what the header counts: ``nodes``, ``edges``,
-    ``strings``, ``overrides``; ``starts`` and ``statistics`` are one more and six times
-    as many as there are nodes. A column of any length has none.
+    ``strings``, ``overrides``, and the ``steps`` of its profile; ``starts`` and
+    ``statistics`` are one more and six times as many as there are nodes. A column of
+    any length has none.
     """
 
     dtype: Dtype
@@ -120,6 +121,15 @@ COLUMN_RULES: dict[str, ColumnRule] = {
     # Absent before the first check: a status, and the worst error in tolerances.
     "check": ColumnRule("uint8", low=0, below=len(STATUSES), optional=True),
     "check_ratio": ColumnRule("float64", optional=True),
+    # Absent before the first profile: what a node's value and its gradient rule cost in
+    # a run, in seconds and in bytes read and written; NaN for what is not computed. The
+    # step that computes it with other nodes; -1 for one of its own.
+    "value_time": ColumnRule("float64", optional=True),
+    "value_bytes": ColumnRule("float64", optional=True),
+    "value_step": ColumnRule("int32", low=-1, below="steps", optional=True),
+    "rule_time": ColumnRule("float64", optional=True),
+    "rule_bytes": ColumnRule("float64", optional=True),
+    "rule_step": ColumnRule("int32", low=-1, below="steps", optional=True),
 }
 #: The dtypes of the columns.
 COLUMNS = {name: rule.dtype for name, rule in COLUMN_RULES.items()}
@@ -321,6 +331,31 @@ class FindingsData(TypedDict):
     list: list[FindingData]
 
 
+class ProfileStepData(TypedDict):
+    """A step of a run that computes several nodes at once: a kernel."""
+
+    #: "kernel 2"
+    name: Text
+    #: "exp, 2 multiply, sum", and how many these are.
+    ops: Text
+    count: Count
+    time: float
+    bytes: float
+
+
+class ProfileData(TypedDict):
+    """What the last profile of a session measured."""
+
+    #: Whether other overrides hold now.
+    stale: bool
+    backend: Text
+    #: Seconds and bytes of one run.
+    time: float
+    bytes: float
+    #: The dearest steps of several nodes.
+    steps: list[ProfileStepData]
+
+
 class HistoryData(TypedDict):
     """The changes, oldest first, and those undone, in the order of redo."""
 
@@ -359,6 +394,8 @@ class Header(TypedDict):
     history: Annotated[HistoryData, Meta(default={"done": [], "undone": []})]
     check: Annotated[CheckData | None, Meta(default=None)]
     findings: Annotated[FindingsData | None, Meta(default=None)]
+    profile: Annotated[ProfileData | None, Meta(default=None)]
+    #: What the next run is computed by.
     backend: Text
     #: Seconds of the last forward and backward run together.
     seconds: float
@@ -674,9 +711,9 @@ class UndoEvent(Request):
 
 
 class ExamineEvent(Request):
-    """Check all rules and the gradients as a whole, or ask the doctor. Long."""
+    """Check all rules and gradients, ask the doctor, or measure a run. Long."""
 
-    event: Literal["check", "diagnose"]
+    event: Literal["check", "diagnose", "profile"]
 
 
 class FixEvent(Request):

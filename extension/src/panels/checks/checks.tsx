@@ -350,7 +350,7 @@ function JobControl({
             connection === null
               ? 'A saved picture: run the cell first'
               : job !== null && mine === null
-                ? 'The kernel is running the other one'
+                ? 'The kernel is at work on something else'
                 : ''
           }
           onClick={() => asking.run(kind)}

@@ -5,7 +5,7 @@ import { Fragment, type JSX, type ReactNode } from 'react';
 import type { Graph, IStatistics } from '../../model/graph';
 import { Button, classes } from '../../ui/controls';
 import { formatCount, formatNumber } from '../../ui/numbers';
-import { errorText, shapeText } from '../../ui/words';
+import { costLines, errorText, shapeText } from '../../ui/words';
 import { type IDetail, type IDistribution, STATISTICS } from '../../wire/protocol';
 import type { IHost, Reason } from '../host';
 import { SourceLine } from '../links';
@@ -238,6 +238,10 @@ function drawFacts(graph: Graph, node: number, detail: IDetail | null): JSX.Elem
   }
   if (detail?.rule) {
     rows.push(['rule', detail.rule.split(BETWEEN_RULES)]);
+  }
+  const costs = costLines(graph, node);
+  if (costs.length > 0) {
+    rows.push(['cost', costs]);
   }
   return (
     <dl className="workbench-Facts">

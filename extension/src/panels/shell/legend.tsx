@@ -2,10 +2,18 @@
 
 import type { ReactNode } from 'react';
 
-import { scaleOf, shortNumber } from '../../canvas/looks';
+import {
+  type CostColouring,
+  costScale,
+  formatCost,
+  isCost,
+  scaleOf,
+  shortNumber
+} from '../../canvas/looks';
 import { type IScale, type ITheme, readTheme } from '../../canvas/theme';
 import type { Graph } from '../../model/graph';
 import type { Colouring } from '../../model/state';
+import { Button } from '../../ui/controls';
 import type { IHost, Reason } from '../host';
 import { Part } from '../part';
 
@@ -32,7 +40,7 @@ export class Legend extends Part {
     const { graph, colouring, stage } = this.host.state;
     const legend = graph && legendOf(graph, colouring, stage === 'traced');
     const marks = graph === null ? [] : marksOf(graph);
-    this.setHidden(legend === null && marks.length === 0);
+    this.setHidden(legend === null && marks.length === 0 && !isCost(colouring));
     const fill = this.isAttached ? legend?.scale(readTheme(this.node)).fill : undefined;
     const background = fill && `linear-gradient(to right, ${fill.join(', ')})`;
     return (
@@ -45,6 +53,7 @@ export class Legend extends Part {
             <span>{legend.high}</span>
           </span>
         )}
+        {graph !== null && isCost(colouring) && this._measuring(graph, colouring)}
         <span className="workbench-LegendScale">
           {marks.map(({ look, words }) => (
             <span key={look} className={`workbench-LegendMark workbench-mod-${look}`}>
@@ -53,6 +62,32 @@ export class Legend extends Part {
           ))}
         </span>
       </>
+    );
+  }
+
+  /** What a run costs in all, and the button to measure one again. */
+  private _measuring({ header: { profile } }: Graph, what: CostColouring): ReactNode {
+    const { connection, asking } = this.host;
+    const running = connection?.job?.kind === 'profile';
+    const words = running
+      ? 'measuring a run …'
+      : profile === null
+        ? 'no run was measured'
+        : `· ${formatCost(what, profile[what])} in all` +
+          (profile.stale ? ', before the last change' : '');
+    return (
+      <span className="workbench-LegendScale">
+        <span>{words}</span>
+        {connection !== null && !running && (
+          <Button
+            look="link"
+            title="Measure a run again"
+            onClick={() => asking.run('profile')}
+          >
+            Measure
+          </Button>
+        )}
+      </span>
     );
   }
 }
@@ -74,6 +109,9 @@ function marksOf({ header }: Graph): { look: string; words: string }[] {
 }
 
 function legendOf(graph: Graph, colouring: Colouring, traced: boolean): ILegend | null {
+  if (isCost(colouring)) {
+    return graph.header.profile === null ? null : costLegend(graph, colouring);
+  }
   if (colouring === 'none' || (traced && colouring !== 'value')) {
     return null;
   }
@@ -92,6 +130,18 @@ function legendOf(graph: Graph, colouring: Colouring, traced: boolean): ILegend 
         ...endsOf(graph, node => graph.gradNorm(node)),
         scale: theme => theme.warm
       };
+}
+
+/** "time, compiled", with the ends in units. */
+function costLegend(graph: Graph, what: CostColouring): ILegend {
+  const { low, high } = costScale(graph, what);
+  const words = what === 'time' ? 'time' : 'bytes read and written';
+  return {
+    title: `${words}, ${graph.header.profile?.backend ?? ''}`,
+    low: formatCost(what, 10 ** low),
+    high: formatCost(what, 10 ** high),
+    scale: theme => theme.cool
+  };
 }
 
 /** The numbers at the ends of the scale that the picture uses. */

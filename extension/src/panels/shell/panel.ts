@@ -315,6 +315,7 @@ export class GraphPanel extends Widget implements IHost {
         break;
       case 'job':
         this._inspector.refreshJob();
+        this._legend.refresh('connection');
         break;
       default:
         this._topBar.refresh('connection');

@@ -5,6 +5,7 @@
 
 import type { JSX, KeyboardEvent, ReactNode } from 'react';
 
+import { isCost } from '../../canvas/looks';
 import type { Graph } from '../../model/graph';
 import { COLOURINGS, type Colouring, type Stage } from '../../model/state';
 import { Icon, IconButton, Segments, classes } from '../../ui/controls';
@@ -112,9 +113,14 @@ export class TopBar extends Part {
             aria-label="Colour"
             data-lm-suppress-shortcuts="true"
             value={state.colouring}
-            onChange={event =>
-              state.setView('colouring', event.currentTarget.value as Colouring)
-            }
+            onChange={event => {
+              const colouring = event.currentTarget.value as Colouring;
+              state.setView('colouring', colouring);
+              const known = state.graph?.header.profile?.stale === false;
+              if (isCost(colouring) && live && !known && connection.job === null) {
+                asking.run('profile');
+              }
+            }}
           >
             {COLOURINGS.map(colouring => (
               <option key={colouring}>{colouring}</option>
@@ -182,7 +188,7 @@ export class TopBar extends Part {
             className={classes('workbench-Backend', live && 'workbench-mod-live')}
             title={
               live
-                ? `Computed by the backend “${header?.backend ?? ''}”`
+                ? `Runs are computed by the backend “${header?.backend ?? ''}”`
                 : 'A saved picture: run the cell to make it live'
             }
           >

@@ -6,8 +6,8 @@ sides must agree.
 ``python -m tests.session.wire.golden.write`` writes it anew, after a change of the
 wire. It is the two-layer network of the design in two scopes, as cell 3 of a
 notebook, with an override that is on, one on a scope, and one that is off, and with
-a check and findings that are made up: what is there to be shown, not what a check
-would say.
+a check, findings and a profile that are made up: what is there to be shown, not what a
+check would say.
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ from typing import Any, cast
 import numpy as np
 
 import workbench as wb
+from workbench.backends.profile import Cost, Profile, Row
 from workbench.checks.doctor.finding import Finding, Findings, Fix
 from workbench.checks.report import Comparison, Entry, Identity, NodeCheck, Report
 from workbench.core import hooks
 from workbench.core.graph import Graph
 from workbench.core.trace import ProgramTrace
 from workbench.errors import SnapshotError
+from workbench.session.profile import SessionProfile
 from workbench.session.wire import read_saved, save_snapshot, take_snapshot
 
 __all__ = ["DAMAGED", "FILE", "JUNK", "examined", "picture", "session", "verdicts"]
@@ -105,7 +107,7 @@ def session() -> wb.Session:
 
 
 def examined(made: wb.Session) -> wb.Session:
-    """The session with a check and findings of every kind that the page paints."""
+    """The session with a check, findings and costs: all that the page paints."""
     node = {made.nodes.labels[i]: x for i, x in enumerate(made.graph.nodes)}
     ops = {x.op.name: x for x in made.graph.nodes}
     wrong = Entry(
@@ -177,7 +179,25 @@ def examined(made: wb.Session) -> wb.Session:
     )
     made._checked = made._state, report
     made._diagnosed = made._state, findings
+    made._profiled = made._state.key, profiled(made, node, ops)
     return made
+
+
+def profiled(
+    made: wb.Session, node: dict[str, Any], ops: dict[str, Any]
+) -> SessionProfile:
+    """A profile of two kernels and a product, with what falls to some rules."""
+    rows = [
+        Row("kernel 1", (ops["exp"], ops["log"]), 3e-5, 0.6, 640, (0.5, 0.5)),
+        Row("product 1", (ops["matmul"],), 1.5e-5, 0.3, 320, (1.0,)),
+        Row("kernel 2", (node["h"], ops["mean"]), 5e-6, 0.1, 160, (0.75, 0.25)),
+    ]
+    found = SessionProfile(Profile("compiled", rows, 4096), made.forward.ids, False)
+    found.rules = {
+        made.nodes.find(node["h"]): Cost(2e-6, 64.0, 2),
+        made.nodes.find(ops["matmul"]): Cost(4e-6, 128.0, 1),
+    }
+    return found
 
 
 def picture() -> dict[str, Any]:
