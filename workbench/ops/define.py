@@ -54,6 +54,9 @@ Rule = Callable[..., Any]
 #: NumPy's rules of which dtype may become which.
 Casting = Literal["no", "equiv", "safe", "same_kind", "unsafe"]
 
+#: More operands than a linear op has.
+MOST_OPERANDS = 32
+
 #: What the text of a partial derivative may call besides `numpy`'s functions.
 RULE_NAMES: dict[str, Any] = {"__name__": "workbench.ops.rules", "np": np}
 
@@ -129,9 +132,13 @@ def elementwise(
         count = len(partials)
         names = ["x"] if count == 1 else [f"x{i}" for i in range(count)]
         new_op.pull, new_op.push = _compile_rules(name, names, partials)
-        read = {name for p in partials for name in _find_names(p)}
-        inputs = tuple(i for i, n in enumerate(names) if n in read)
-        new_op.reads = inputs + (("y",) if "y" in read else ())
+        places: dict[str, int | str] = {"y": "y"}
+        places.update((n, i) for i, n in enumerate(names))
+        new_op.partial_reads = [
+            {places[n] for n in _find_names(p) if n in places} for p in partials
+        ]
+        read = set().union(*new_op.partial_reads)
+        new_op.reads = tuple([i for i in (*range(count), "y") if i in read])
         new_op.rule = pretty_rule or "   ".join(
             format_rule(_write_product(p, "g")) for p in partials
         )
@@ -208,6 +215,10 @@ def multilinear(
         if len(transposes) < 2
         else tuple(i for i, t in enumerate(transposes) if t is not None)
     )
+    new_op.partial_reads = [
+        set() if t is None else set(range(MOST_OPERANDS)) - {i}
+        for i, t in enumerate(transposes)
+    ]
     _set_settings(new_op, more)
     return new_op
 
