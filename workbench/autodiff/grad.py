@@ -686,8 +686,9 @@ def value_and_grad(
             f, argnums, args, kwargs, "grad", overrides, argnames=argnames,
             allow_int=allow_int, holomorphic=holomorphic, has_aux=has_aux,
         )  # fmt: skip
-        g = call.gradients([scalar_seed(call, holomorphic=holomorphic)])
-        return call.with_aux(call.result()), g
+        seed = scalar_seed(call, holomorphic=holomorphic)
+        y = call.with_aux(call.result())
+        return y, call.gradients([seed], last=True)
 
     return differentiated
 

@@ -241,16 +241,16 @@ def _pull_lean(
     y, args = residuals.list_residuals(node)
     pull = op.pull
     if op.pull_into and is_private(held) and _are_alike(held[0], y, args):
-        pull = op.pull_into(mask)
+        numbers = sum(1 << i for i, x in enumerate(args) if type(x) is not np.ndarray)
+        pull = op.pull_into(mask, numbers)
     passed = [*pull(mask, held.pop(), y, args, node.params)]
     y = None
-    for i, x in enumerate(node.inputs):
-        if not mask >> i:
+    for i, (x, value) in enumerate(zip(node.inputs, args, strict=True)):
+        if mask >> i == 0 or i == len(passed):
             break
         if not mask >> i & 1 or passed[i] is None:
             continue
-        value, part = args[i], [passed[i]]
-        passed[i] = None
+        part, passed[i] = [passed[i]], None
         if type(part[0]) is Scattered:
             _collect(part[0], value, x.serial, arrived, totals)
             continue
@@ -263,23 +263,26 @@ def _pull_lean(
 
 
 def _are_alike(g: Any, y: Any, args: Sequence[Any]) -> bool:
-    """Return whether all arrays are like ``g``, real, and all others Python numbers."""
-    return g.dtype.kind == "f" and all(
-        type(x) in types.WEAK_TYPES or _is_like(x, g) for x in (y, *args)
+    """Return whether ``y`` and all arrays are like ``g``, the others real numbers."""
+    return (
+        g.dtype.kind == "f"
+        and _is_like(y, g)
+        and all(type(x) in (float, int) or _is_like(x, g) for x in args)
     )
 
 
 def _is_like(x: Any, other: Any) -> bool:
-    """Return whether two are arrays of NumPy of one shape and dtype."""
+    """Return whether two are arrays of NumPy of one shape and (native) dtype."""
     return (
         type(x) is np.ndarray is type(other)
         and x.shape == other.shape
         and x.dtype is other.dtype
+        and bool(x.dtype.isnative)
     )
 
 
 def _add_cotangent(part: list[Any], serial: int, arrived: dict[int, Any]) -> None:
-    """Add the one array of a list to what has arrived: in place, if it is ours alone."""
+    """Add the one array of a list to what has arrived, in place if it is ours alone."""
     if serial not in arrived:
         arrived[serial] = part.pop()
         return

@@ -133,9 +133,9 @@ class Op:
         What the user calls, of an op whose name others may have too. None: the name
         tells it.
     pull_into
-        ``pull_into(mask) -> pull``, the reverse rule for these inputs that may write into
-        ``g``; all operands are real arrays of its shape and dtype, or Python numbers.
-        None: there is none.
+        ``pull_into(mask, numbers) -> pull``, the reverse rule for these inputs that may
+        write into ``g``. The operands are real arrays of its shape and dtype, those in
+        the mask ``numbers`` Python numbers. None: there is none.
     fill_rules
         Called when ``pull``, ``push``, ``rule`` or what ``pull`` reads is first looked
         at and nobody has set it, to set them all: a table of a hundred rows costs its
@@ -192,7 +192,7 @@ class Op:
         self.lower: Callable[[Any, str], Lowering] | None = None
         self.template: str | Callable[[Any], Any] | None = None
         self.masked: Op | None = None
-        self.pull_into: Callable[[int], Callable[..., Any]] | None = None
+        self.pull_into: Callable[[int, int], Callable[..., Any]] | None = None
         self.view: Callable[[dict[str, Any]], bool] | None = None
         self.cure = self.helper = self.scalar = ""
         self.output_names: tuple[str, ...] = ()

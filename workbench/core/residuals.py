@@ -91,9 +91,9 @@ def is_private(holder: list[Any]) -> bool:
 
 
 def reads_value(node: Any, index: int | str) -> bool:
-    """Return whether the reverse rule of a node reads the value of an input, or ``"y"``.
+    """Return whether the reverse rule of a node reads the value of an input.
 
-    What the rule passes to constants is never asked for.
+    ``"y"`` is its own. What the rule passes to constants is never asked for.
     """
     op = node.op
     parts = op.partial_reads
@@ -103,14 +103,19 @@ def reads_value(node: Any, index: int | str) -> bool:
     return any(index in part and hasattr(x, "serial") for part, x in given)
 
 
-def find_pending() -> Pending | None:
-    """Return the pending values of the trace that is open, if it lets values go.
+def is_watched() -> bool:
+    """Return whether a trace is open that lets values go."""
+    return bool(traces.OPEN) and traces.OPEN[0].pending is not None
 
-    None inside of another derivative: that one may read anything.
+
+def find_pending() -> Pending | None:
+    """Return the values that may be let go now; None inside of another derivative.
+
+    That one may read anything.
     """
-    if len(traces.OPEN) != 1 or not traces.LOCAL.stack:
-        return None
-    pending: Pending | None = traces.OPEN[0].pending
+    pending: Pending | None = None
+    if len(traces.OPEN) == 1 and traces.LOCAL.stack:
+        pending = traces.OPEN[0].pending
     return pending
 
 

@@ -358,13 +358,15 @@ def make_lean(node: Tensor) -> None:
 
     ``node`` is of the plain class, and newly made.
     """
-    pending = residuals.find_pending()
-    if pending is not None:
-        _forget_args(node, ())
-        node.__class__ = LeanTensor
-        node.readers = []
-        residuals.note_readers(node)
-        if node.op is not IDENTITY and residuals.can_be_released(node.stored):
+    if not residuals.is_watched():
+        return
+    _forget_args(node, ())
+    node.__class__ = LeanTensor
+    node.readers = []
+    residuals.note_readers(node)
+    if node.op is not IDENTITY and residuals.can_be_released(node.stored):
+        pending = residuals.find_pending()
+        if pending is not None:
             pending.append(ref(node))
 
 
