@@ -26,12 +26,12 @@ from workbench.autodiff.higher_order import (
     push_graph,
 )
 from workbench.autodiff.steps import Rules, plan_steps, reach_inside
-from workbench.core import source, types, walk
+from workbench.core import residuals, source, types, walk
 from workbench.core.dims import Dim, Length, atoms_of
 from workbench.core.graph import Graph
 from workbench.core.op import Lowering, Op
 from workbench.core.recorder import Recorder, capture
-from workbench.core.tensor import Tensor, apply, mask_cotangent, value_of
+from workbench.core.tensor import Tensor, apply, make_lean, mask_cotangent, value_of
 from workbench.core.trace import is_live, make_leaf_like, make_leaves_like, record
 from workbench.core.types import Params, Spec, Tangent
 from workbench.errors import TraceError
@@ -141,9 +141,12 @@ def apply_valued(
         return apply(op, inputs, params)
     args = tuple(map(value_of, inputs))
     value = find(args)
-    return Tensor(
+    made = Tensor(
         op, inputs, args, params, value, *source.caller(), source.current_context()
     )
+    if residuals.is_large(value):
+        make_lean(made)
+    return made
 
 
 # Derivatives of Graphs, recorded on leaves without values

@@ -98,7 +98,8 @@ class RecordedCall:
                 check_complex(x, names[i], name)
         active = hooks.overrides.call(overrides)
         self.is_whole = active is not None and active.means_parts
-        self.recording = record(self._run, self.values, names)
+        lean = active is None and name in ("grad", "vjp")
+        self.recording = record(self._run, self.values, names, lean=lean)
         self.leaves, self.outputs = self.recording.leaves, self.recording.outputs
         self.first = self.leaves[0].serial if self.leaves else 0
         self.read_arrays = [
@@ -253,10 +254,18 @@ class RecordedCall:
             results = (*results, structure(ensure_owned(detached, inputs, self.first)))
         return results if len(results) > 1 else results[0]
 
-    def gradients(self, cotangents: Sequence[Any]) -> Any:
-        """Return the cotangents of the arguments, nested as these; zeros for None."""
+    def gradients(self, cotangents: Sequence[Any], *, last: bool = False) -> Any:
+        """Return the cotangents of the arguments, nested as these; zeros for None.
+
+        ``last``: nobody asks for more of what was recorded, and it is let go.
+        """
         rules = None if self.resolution is None else self.resolution.rules
-        pulled = reverse.pull_back(self.outputs, cotangents, self.leaves, rules=rules)
+        outputs = [*self.outputs]
+        if last:
+            del self.outputs, self.recording
+        pulled = reverse.pull_back(
+            outputs, cotangents, self.leaves, rules=rules, last=last
+        )
         for i, g in enumerate(pulled):
             if g is None:
                 pulled[i] = zeros_like(self.values[i])
@@ -677,8 +686,9 @@ def value_and_grad(
             f, argnums, args, kwargs, "grad", overrides, argnames=argnames,
             allow_int=allow_int, holomorphic=holomorphic, has_aux=has_aux,
         )  # fmt: skip
-        g = call.gradients([scalar_seed(call, holomorphic=holomorphic)])
-        return call.with_aux(call.result()), g
+        seed = scalar_seed(call, holomorphic=holomorphic)
+        y = call.with_aux(call.result())
+        return y, call.gradients([seed], last=True)
 
     return differentiated
 
@@ -775,7 +785,8 @@ def grad(
             f, argnums, args, kwargs, "grad", overrides, argnames=argnames,
             allow_int=allow_int, holomorphic=holomorphic, has_aux=has_aux,
         )  # fmt: skip
-        g = call.gradients([scalar_seed(call, holomorphic=holomorphic)])
+        seed = scalar_seed(call, holomorphic=holomorphic)
+        g = call.gradients([seed], last=True)
         return call.with_aux(g) if has_aux else g
 
     return gradient

@@ -22,9 +22,26 @@ from workbench.autodiff.steps import (
     outputs_of,
     plan_steps,
 )
-from workbench.core import blame, deferred, dims, hooks, traces, types, walk
+from workbench.core import (
+    blame,
+    deferred,
+    dims,
+    hooks,
+    residuals,
+    traces,
+    types,
+    walk,
+)
 from workbench.core.dims import Dim, is_same_with_facts
-from workbench.core.tensor import IDENTITY, Tensor, array_of, next_serial
+from workbench.core.residuals import LEAN, is_private
+from workbench.core.tensor import (
+    IDENTITY,
+    MaskedTensor,
+    Tensor,
+    array_of,
+    mask_cotangent,
+    next_serial,
+)
 from workbench.core.trace import detach
 from workbench.core.types import Array
 from workbench.errors import ShapeError, UnknownLengthError, WorkbenchError
@@ -67,6 +84,7 @@ def pull_back(
     closed: Collection[int] = (),
     only: Mapping[int, Tensor] | None = None,
     nulls_pass: bool = False,
+    last: bool = False,
 ) -> list[Any]:
     """Return the cotangents of ``wrt``, None for one that the outputs do not depend on.
 
@@ -93,25 +111,26 @@ def pull_back(
     nulls_pass
         Return gradients that cannot be computed (see `ops/gradients.py`), in the
         place of an error.
+    last
+        Nobody needs the program afterwards: empty the list of ``outputs``, so that
+        values are let go as the sweep passes them.
     """
     if traces.MARKED and not traces.reads_old_values():
         with traces.OldValues():
             return pull_back(
                 outputs, cotangents, wrt, record=record, rules=rules, visit=visit,
                 constant=constant, closed=closed, only=only, nulls_pass=nulls_pass,
+                last=last,
             )  # fmt: skip
     rules = drop_cut_parts(rules, wrt, {*constant, *closed}) if rules else {}
     steps = plan_steps(outputs, wrt, rules, constant, only=only)
     wrt_serials = {x.serial for x in wrt}
-    arrived: dict[int, Any] = {}
-    plain = record or only is not None or not traces.LOCAL.stack
-    for x, g in zip(outputs, cotangents, strict=True):
-        if isinstance(x, Tensor) and g is not None:
-            # Who depends on a Tensor without value has none.
-            plain = plain and (record or only is not None or x._value is not None)
-            old = arrived.get(x.serial)
-            arrived[x.serial] = g if old is None else old + g
+    arrived = _seed(outputs, cotangents)
+    plain = record or only is not None
     outer = set() if plain else outer_steps(outputs, steps, wrt)
+    if last:
+        assert isinstance(outputs, list)
+        outputs.clear()
     if record or outer or rules or visit or constant or closed:
         sweep(
             steps, arrived, wrt_serials, outer, record, rules, visit, constant, closed
@@ -127,18 +146,36 @@ def pull_back(
     return [detach(g) if isinstance(g, Tensor) else g for g in results]
 
 
+def _seed(outputs: Sequence[Any], cotangents: Sequence[Any]) -> dict[int, Any]:
+    """Return what has arrived at the outputs when the walk starts, by serial."""
+    arrived: dict[int, Any] = {}
+    for x, g in zip(outputs, cotangents, strict=True):
+        if isinstance(x, Tensor) and g is not None:
+            old = arrived.get(x.serial)
+            arrived[x.serial] = g if old is None else old + g
+    return arrived
+
+
 def _sweep_plain(
     steps: list[tuple[Tensor, int]], arrived: dict[int, Any], wrt_serials: set[int]
 ) -> None:
     """Walk back on plain arrays: no recording, no override, no watcher.
 
-    This is the hot loop of eager gradients; `sweep` is the same with everything.
+    This is the hot loop of eager gradients; `sweep` is the same with everything. It
+    empties the list of steps: a node that nobody else holds is gone when its turn is
+    over, and with it the values that its rule alone has read.
     """
-    get, pop = arrived.get, arrived.pop
+    get, pop, take = arrived.get, arrived.pop, steps.pop
     totals: dict[int, Any] = {}
     try:
-        for node, mask in reversed(steps):
+        while steps:
+            node, mask = take()
             serial = node.serial
+            if type(node) is not Tensor and type(node) in LEAN:
+                inputs = x = v = c = g = old = None  # which hold what comes before
+                if serial in arrived:
+                    _pull_lean(node, mask, arrived, totals, serial in wrt_serials)
+                continue
             g = pop(serial, None)
             if g is None:
                 continue
@@ -164,14 +201,14 @@ def _sweep_plain(
                         fits = c.shape == v.shape and c.dtype is v.dtype
                     except AttributeError:  # a Python number has neither
                         fits = type(v) is float and type(c) is np.float64
+                    s = x.serial
                     if not fits:
                         if type(c) is Scattered:
-                            _collect(c, x, arrived, totals)
+                            _collect(c, x, s, arrived, totals)
                             mask >>= 1
                             index += 1
                             continue
                         c = fit_cotangent(c, x, node)
-                    s = x.serial
                     old = get(s)
                     arrived[s] = c if old is None else old + c
                 mask >>= 1
@@ -183,11 +220,91 @@ def _sweep_plain(
         raise
 
 
-def _collect(
-    part: Scattered, x: Tensor, arrived: dict[int, Any], totals: dict[int, Any]
+def _pull_lean(
+    node: Tensor,
+    mask: int,
+    arrived: dict[int, Any],
+    totals: dict[int, Any],
+    keep: bool,
 ) -> None:
-    """Add what an index sent back to what has arrived, in place where it is ours."""
-    s = x.serial
+    """Let a node of large arrays pass on what has arrived.
+
+    What nobody else holds is written into: a cotangent by the rule that it goes
+    through last, a sum by what arrives next. Hence no name here refers to an array
+    longer than it must. ``keep``: the cotangent of the node is asked for itself.
+    """
+    serial, op = node.serial, node.op
+    held = [arrived[serial] if keep else arrived.pop(serial)]
+    totals.pop(serial, None)
+    if held[0] is None or op.pull is None:
+        return
+    y, args = residuals.list_residuals(node)
+    pull = op.pull
+    if op.pull_into and is_private(held) and _are_alike(held[0], y, args):
+        numbers = sum(1 << i for i, x in enumerate(args) if type(x) is not np.ndarray)
+        pull = op.pull_into(mask, numbers)
+    passed = [*pull(mask, held.pop(), y, args, node.params)]
+    y = None
+    for i, (x, value) in enumerate(zip(node.inputs, args, strict=True)):
+        if mask >> i == 0 or i == len(passed):
+            break
+        if not mask >> i & 1 or passed[i] is None:
+            continue
+        part, passed[i] = [passed[i]], None
+        if type(part[0]) is Scattered:
+            _collect(part[0], value, x.serial, arrived, totals)
+            continue
+        if type(part[0]) is MaskedTensor and not traces.OPEN:
+            part = [mask_cotangent(part[0]._value)]  # without what it was made from
+        if not (_is_like(part[0], value)):
+            part = [fit_cotangent(part.pop(), value, node)]
+        if part[0] is not None:
+            _add_cotangent(part, x.serial, arrived)
+
+
+def _are_alike(g: Any, y: Any, args: Sequence[Any]) -> bool:
+    """Return whether ``y`` and all arrays are like ``g``, the others real numbers."""
+    return (
+        g.dtype.kind == "f"
+        and _is_like(y, g)
+        and all(type(x) in (float, int) or _is_like(x, g) for x in args)
+    )
+
+
+def _is_like(x: Any, other: Any) -> bool:
+    """Return whether two are arrays of NumPy of one shape and (native) dtype."""
+    return (
+        type(x) is np.ndarray is type(other)
+        and x.shape == other.shape
+        and x.dtype is other.dtype
+        and bool(x.dtype.isnative)
+    )
+
+
+def _add_cotangent(part: list[Any], serial: int, arrived: dict[int, Any]) -> None:
+    """Add the one array of a list to what has arrived, in place if it is ours alone."""
+    if serial not in arrived:
+        arrived[serial] = part.pop()
+        return
+    old = [arrived.pop(serial)]
+    if _is_like(part[0], old[0]) and (out := _find_private(old, part)) is not None:
+        arrived[serial] = np.add(old[0], part[0], out=out)
+    else:
+        arrived[serial] = old[0] + part[0]
+
+
+def _find_private(*holders: list[Any]) -> Any:
+    """Return the first array that nobody but its list holds; None: there is none."""
+    return next((x[0] for x in holders if is_private(x)), None)
+
+
+def _collect(
+    part: Scattered, x: Any, s: int, arrived: dict[int, Any], totals: dict[int, Any]
+) -> None:
+    """Add what an index sent back to what has arrived, in place where it is ours.
+
+    ``x`` is the Tensor of serial ``s``, or an array like its value.
+    """
     old, total = arrived.get(s), totals.get(s)
     if old is not None and old is total and total.dtype == part.g.dtype:
         part.into(total)

@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core import blame, dims, source, traces, types
+from workbench.core import blame, dims, residuals, source, traces, types
 from workbench.core.methods import assign_items
 from workbench.core.op import CopyParams, ViewParams
-from workbench.core.tensor import IDENTITY, Tensor
+from workbench.core.tensor import IDENTITY, LeanTensor, Tensor
 from workbench.core.traces import Change, OldValues, OpenTrace
 from workbench.errors import DtypeError, ShapeError, TraceError
 
@@ -32,7 +32,6 @@ _frame = sys._getframe
 #: The slot behind the property of stale Tensors.
 SLOT: Any = vars(Tensor)["_value"]
 READ = SLOT.__get__
-SHAPE, DTYPE = (vars(Tensor)[name].fget for name in ("shape", "dtype"))
 
 #: How much work may go into finding out whether two views have an entry in common.
 MOST_WORK = 10_000
@@ -228,6 +227,7 @@ def _stale_class(kind: type[Tensor]) -> type[Tensor]:
     """Return the class that Tensors of a class have when they are stale."""
     if kind in STALE:
         return kind
+    shape, dtype = (getattr(kind, name).fget for name in ("shape", "dtype"))
     stale: type[Tensor] = type(
         f"Stale{kind.__name__}",
         (kind,),
@@ -239,8 +239,8 @@ def _stale_class(kind: type[Tensor]) -> type[Tensor]:
             "__setitem__": _assign_stale_items,
             "_value": property(_read_value, SLOT.__set__),
             # What a change in place leaves as it was.
-            "shape": property(lambda self: _read_old(SHAPE, self)),
-            "dtype": property(lambda self: _read_old(DTYPE, self)),
+            "shape": property(lambda self: _read_old(shape, self)),
+            "dtype": property(lambda self: _read_old(dtype, self)),
         },
     )
     STALE.add(stale)
@@ -251,7 +251,7 @@ def _read_value(x: Tensor) -> Any:
     """Return the old value to who may see it; who may not gets an error."""
     change = traces.MARKED.get(id(x))
     if change is None or change.number <= traces.LOCAL.last_change:
-        return READ(x)
+        return residuals.read_value(x) if isinstance(x, LeanTensor) else READ(x)
     raise _stale_error(x, change, "is read")
 
 

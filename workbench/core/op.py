@@ -6,7 +6,7 @@ paragraph each.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from importlib import import_module
 from threading import RLock
 from typing import Any, NamedTuple, NoReturn
@@ -121,6 +121,8 @@ class Op:
     reads
         Which values ``pull`` reads: ``"y"`` for the output, integers for inputs;
         the picture draws them as saved values. None: not known.
+    partial_reads
+        The same for the cotangent of each input alone. None: as ``reads``.
     unfold
         ``unfold(values, params) -> outputs``, what ``compute`` gives by the ops that
         it is made of, each recorded where values are Tensors: for who looks inside.
@@ -176,9 +178,13 @@ class Op:
     maker
         What the user calls, of an op whose name others may have too. None: the name
         tells it.
+    pull_into
+        ``pull_into(mask, numbers) -> pull``, the reverse rule for these inputs that may
+        write into ``g``. The operands are real arrays of its shape and dtype, those in
+        the mask ``numbers`` Python numbers. None: there is none.
     fill_rules
-        Called when ``pull``, ``push``, ``rule`` or ``reads`` is first looked at and
-        nobody has set it, to set them all: a table of a hundred rows costs its
+        Called when ``pull``, ``push``, ``rule`` or what ``pull`` reads is first looked
+        at and nobody has set it, to set them all: a table of a hundred rows costs its
         compiling only for the rows in use.
     """
 
@@ -203,7 +209,9 @@ class Op:
         "masked",
         "name",
         "output_names",
+        "partial_reads",
         "pull",
+        "pull_into",
         "push",
         "reads",
         "repeats",
@@ -234,6 +242,7 @@ class Op:
         )
         self.template: str | Callable[[Any], Any] | None = None
         self.masked: Op | None = None
+        self.pull_into: Callable[[int, int], Callable[..., Any]] | None = None
         self.view: Callable[[dict[str, Any]], bool] | None = None
         self.cure = self.helper = self.scalar = ""
         self.output_names: tuple[str, ...] = ()
@@ -247,6 +256,7 @@ class Op:
     push: Callable[..., Any] | None
     rule: str
     reads: tuple[int | str, ...] | None
+    partial_reads: Sequence[Collection[int | str]] | None
 
     def __getattr__(self, attribute: str) -> Any:
         if attribute not in RULE_DEFAULTS:
@@ -284,7 +294,13 @@ class Op:
 #: Held while the rules of an op are filled in, which may look at other ops.
 FILLING = RLock()
 
-RULE_DEFAULTS: dict[str, Any] = {"pull": None, "push": None, "rule": "", "reads": None}
+RULE_DEFAULTS: dict[str, Any] = {
+    "pull": None,
+    "push": None,
+    "rule": "",
+    "reads": None,
+    "partial_reads": None,
+}
 
 
 def is_always_view(params: dict[str, Any]) -> bool:

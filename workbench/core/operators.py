@@ -17,12 +17,22 @@ import numpy as np
 from workbench.core import hooks, source
 from workbench.core.aliases import make_in_place
 from workbench.core.op import Op, declare
-from workbench.core.tensor import NO_PARAMS, MaskedTensor, Tensor, apply, next_serial
+from workbench.core.tensor import (
+    LARGE,
+    NO_PARAMS,
+    LeanTensor,
+    MaskedTensor,
+    Tensor,
+    apply,
+    make_lean,
+    next_serial,
+)
 from workbench.core.tree import is_sparse
 
 _frame = sys._getframe
 _new = object.__new__
 _context = source.CONTEXT.get
+_Array = np.ndarray
 
 
 def _make_operator(name: str, compute: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
@@ -61,6 +71,9 @@ def _make_operator(name: str, compute: Callable[[Any, Any], Any]) -> tuple[Any, 
         made.context = context = _context()
         if context and context.block and context.block.moves:
             made.context = source.prune_scopes(context)
+        # With a number the result is no larger than the operand, which is not large.
+        if kind is Tensor and type(value) is _Array and value.nbytes >= LARGE:
+            make_lean(made)
         return made
 
     def reflected(self: Tensor, other: object) -> Any:
@@ -111,15 +124,15 @@ def _apply_other(op: Op, operands: tuple[Any, Any], other: object) -> Any:
     return apply(op, operands)
 
 
-def _make_masked_operator(name: str) -> tuple[Any, Any]:
-    """Return the methods for a masked operand: what they make is masked too."""
+def _make_general_operator(name: str) -> tuple[Any, Any]:
+    """Return the methods for operands that not every result forgets: see `apply`."""
     op = declare(name)
 
     def method(self: Tensor, other: object) -> Any:
-        return apply(op, (self, other))
+        return _apply_other(op, (self, other), other)
 
     def reflected(self: Tensor, other: object) -> Any:
-        return apply(op, (other, self))
+        return _apply_other(op, (other, self), other)
 
     return method, reflected
 
@@ -161,8 +174,11 @@ for _name, _op, _apply in (
     ("abs", "absolute", abs),
 ):
     setattr(Tensor, f"__{_name}__", _make_unary(_op, _apply))
-for (_name, (_op, _)), _sign in zip(OPERATORS.items(), SIGNS, strict=True):
-    _method, _reflected = _make_masked_operator(_op)
-    setattr(MaskedTensor, f"__{_name}__", _method)
-    setattr(MaskedTensor, f"__r{_name}__", _reflected)
-    setattr(MaskedTensor, f"__i{_name}__", make_in_place(_sign, _method))
+for _kind in (MaskedTensor, LeanTensor):  # what they make is masked, or lean, too
+    for (_name, (_op, _)), _sign in zip(OPERATORS.items(), SIGNS, strict=True):
+        _method, _reflected = _make_general_operator(_op)
+        setattr(_kind, f"__{_name}__", _method)
+        setattr(_kind, f"__r{_name}__", _reflected)
+        setattr(_kind, f"__i{_name}__", make_in_place(_sign, _method))
+for _name, (_op, _) in COMPARISONS.items():
+    setattr(LeanTensor, f"__{_name}__", _make_general_operator(_op)[0])

@@ -20,7 +20,16 @@ from weakref import ref
 import numpy as np
 import numpy.typing as npt
 
-from workbench.core import blame, deferred, dims, hooks, source, traces, types
+from workbench.core import (
+    blame,
+    deferred,
+    dims,
+    hooks,
+    residuals,
+    source,
+    traces,
+    types,
+)
 from workbench.core.deferred import DeferredOp
 from workbench.core.infer import infer_with_facts
 from workbench.core.methods import ArrayMethods, Conversions
@@ -34,6 +43,7 @@ _frame = sys._getframe
 _new = object.__new__
 _context = source.CONTEXT.get
 NO_PARAMS: dict[str, Any] = {}
+LARGE, LEAN = residuals.LARGE, residuals.LEAN
 IDENTITY = declare("identity")
 MASK = declare("mask")
 
@@ -90,6 +100,7 @@ class Tensor(ArrayMethods, Conversions):
         "op",
         "origin",
         "params",
+        "readers",
         "serial",
         "spec",
         "views",
@@ -127,6 +138,8 @@ class Tensor(ArrayMethods, Conversions):
     compiled: Any
     #: What old programs write on a variable (`compat.theano.types`).
     notes: Any
+    #: Weak references to the nodes made from it, of one that may be let go.
+    readers: Any
     #: Weak references to the views of it that a program has made (`aliases.py`).
     views: Any
 
@@ -135,7 +148,7 @@ class Tensor(ArrayMethods, Conversions):
 
     def __getattr__(self, attribute: str) -> Any:
         # A slot that nobody has set costs nothing when a Tensor is made.
-        if attribute in ("origin", "facts", "notes", "views", "naming"):
+        if attribute in ("origin", "facts", "notes", "readers", "views", "naming"):
             return None
         if attribute == "name":
             if self.naming is None:
@@ -307,6 +320,56 @@ class MaskedTensor(Tensor):
 MASKED.add(MaskedTensor)
 
 
+class LeanTensor(Tensor):
+    """A Tensor of a large value, or made from one: see `residuals.py`.
+
+    Its ``stored`` value is let go when nobody holds the Tensor and no rule reads it.
+    """
+
+    __slots__ = ()
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        LEAN.add(cls)
+
+    #: What is there: the value, or what is known of one that was let go.
+    stored: Any = vars(Tensor)["_value"]
+    _value = property(residuals.read_value, stored.__set__)
+    #: Not held a second time, beside the inputs.
+    args = property(residuals.read_operands, lambda self, given: None)
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """The shape, a tuple of integers."""
+        return self.stored.shape if hasattr(self.stored, "shape") else super().shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype."""
+        return self.stored.dtype if hasattr(self.stored, "dtype") else super().dtype
+
+
+LEAN.add(LeanTensor)
+_forget_args: Any = vars(Tensor)["args"].__set__
+
+
+def make_lean(node: Tensor) -> None:
+    """Let the trace that is open look after a large value, and those it is made from.
+
+    ``node`` is of the plain class, and newly made.
+    """
+    if not residuals.is_watched():
+        return
+    _forget_args(node, ())
+    node.__class__ = LeanTensor
+    node.readers = []
+    residuals.note_readers(node)
+    if node.op is not IDENTITY and residuals.can_be_released(node.stored):
+        pending = residuals.find_pending()
+        if pending is not None:
+            pending.append(ref(node))
+
+
 def mask_cotangent(x: Any) -> MaskedTensor:
     """Flag a cotangent that leaves a `where` or a mask (see `MaskedTensor`)."""
     value = x._value if isinstance(x, Tensor) else x
@@ -388,8 +451,11 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
                     raise
                 raise refusal from error
             node = Tensor(op, inputs, (a,), params, value, code, lasti, context)
-            if op.view is not None and type(value) is np.ndarray:
-                note_view(x, node)
+            if type(value) is np.ndarray:
+                if op.view is not None:
+                    note_view(x, node)
+                if value.nbytes >= LARGE:
+                    make_lean(node)
             return node
     kinds = {type(x) for x in inputs}
     if TENSORS.isdisjoint(kinds):
@@ -407,6 +473,9 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
         return deferred.defer_op(
             op, inputs, params, Tensor, *source.caller(2), surroundings
         )
+    is_lean = not LEAN.isdisjoint(kinds)
+    if is_lean and (pending := residuals.find_pending()) is not None:
+        residuals.release_values(pending)  # before the result takes memory
     inputs = tuple([x if isinstance(x, Tensor) else admit(x) for x in inputs])
     args = tuple([x._value if isinstance(x, Tensor) else x for x in inputs])
     context = _context()
@@ -443,6 +512,8 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
     node = kind(op, inputs, args, params, value, code, lasti, context)
     if op.view is not None:
         note_view(inputs[0], node)
+    if kind is Tensor and (is_lean or residuals.is_large(value)):
+        make_lean(node)
     return node
 
 

@@ -11,11 +11,11 @@ from typing import Any, Union
 
 import numpy as np
 
-from workbench.core import aliases, blame, source, traces, tree, types
+from workbench.core import aliases, blame, residuals, source, traces, tree, types
 from workbench.core.blame import find_library_call, find_numpy_call, suggest_replacement
 from workbench.core.dims import Dim, Length, Size, atoms_of, dim_of_atom
 from workbench.core.graph import Graph, Integers
-from workbench.core.tensor import Tensor, admit, make_leaf, take_name
+from workbench.core.tensor import Tensor, admit, make_leaf, make_lean, take_name
 from workbench.core.traces import OpenTrace
 from workbench.core.types import Spec
 from workbench.errors import (
@@ -240,6 +240,8 @@ class ProgramTrace(OpenTrace):
                 x.naming = names, i
             if x._value is None and self.unknown is None:
                 self.unknown = x
+            if self.pending is not None and residuals.is_large(x._value):
+                make_lean(x)
             self.leaves.add(x.serial)
             opened.append(x)
         return opened
@@ -300,13 +302,18 @@ def record(
     call: Callable[[list[Tensor]], Any],
     values: Sequence[Any],
     names: Names | None = None,
+    *,
+    lean: bool = False,
 ) -> Graph:
     """Run ``call`` on fresh leaves inside a trace that closes when it returns.
 
     The graph has values where the leaves have; ``graph.tree`` is the nest of what was
-    returned.
+    returned. ``lean``: it is only pulled back through by the true rules, and large
+    values that these do not read are let go (`residuals.py`).
     """
     with ProgramTrace() as trace:
+        if lean:
+            trace.pending = residuals.make_pending()
         leaves = trace.open_leaves(values, names)
         outputs, structure = tree.flatten(call(leaves))
         if traces.MARKED:

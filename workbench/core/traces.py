@@ -274,6 +274,8 @@ class OpenTrace(Hold):
         self.changes: list[Change] = []
         #: Whether `+=` in it binds a name to a new value, and changes nothing.
         self.rebinds = False
+        #: The large values that it may let go (see `residuals.py`); None: it keeps all.
+        self.pending: Any = None
 
     def __enter__(self) -> Self:
         # An interrupt may strike where a place in the user's code has just been pinned.

@@ -26,7 +26,7 @@ import numpy as np
 
 from workbench.core import blame, hooks, traces
 from workbench.core.op import CopyParams
-from workbench.core.tensor import IDENTITY, MaskedTensor, Tensor
+from workbench.core.tensor import IDENTITY, LeanTensor, MaskedTensor, Tensor
 from workbench.core.types import ArrayLike
 from workbench.errors import TraceError
 from workbench.ops.indexing import ARRAY, GETITEM
@@ -35,7 +35,7 @@ from workbench.ops.updates import at
 #: Whose code may assign.
 LIBRARIES = ("scipy.", "sklearn.", "array_api_extra.")
 
-KINDS = frozenset({Tensor, MaskedTensor})
+KINDS = frozenset({Tensor, LeanTensor, MaskedTensor})
 SLOTS = [
     name
     for kind in Tensor.__mro__

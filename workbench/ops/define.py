@@ -13,8 +13,8 @@ import linecache
 import operator
 import re
 from collections.abc import Callable, Sequence
-from functools import lru_cache
-from typing import Any, Literal
+from functools import cache, lru_cache
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -53,6 +53,9 @@ Rule = Callable[..., Any]
 
 #: NumPy's rules of which dtype may become which.
 Casting = Literal["no", "equiv", "safe", "same_kind", "unsafe"]
+
+#: More operands than a linear op has.
+MOST_OPERANDS = 32
 
 #: What the text of a partial derivative may call besides `numpy`'s functions.
 RULE_NAMES: dict[str, Any] = {"__name__": "workbench.ops.rules", "np": np}
@@ -129,14 +132,23 @@ def elementwise(
         count = len(partials)
         names = ["x"] if count == 1 else [f"x{i}" for i in range(count)]
         new_op.pull, new_op.push = _compile_rules(name, names, partials)
-        read = {name for p in partials for name in _find_names(p)}
-        inputs = tuple(i for i, n in enumerate(names) if n in read)
-        new_op.reads = inputs + (("y",) if "y" in read else ())
+        places: dict[str, int | str] = {"y": "y"}
+        places.update((n, i) for i, n in enumerate(names))
+        new_op.partial_reads = [
+            {places[n] for n in _find_names(p) if n in places} for p in partials
+        ]
+        read = set().union(*new_op.partial_reads)
+        new_op.reads = tuple([i for i in (*range(count), "y") if i in read])
         new_op.rule = pretty_rule or "   ".join(
             format_rule(_write_product(p, "g")) for p in partials
         )
 
+    @cache
+    def pull_into(mask: int, numbers: int) -> Rule:
+        return _compile_pull_into(name, partials, mask, numbers)
+
     new_op.fill_rules = fill_rules
+    new_op.pull_into = pull_into
     # absolute, real, ... turn complex into real and do not count.
     new_op.keeps = isinstance(
         compute, np.ufunc
@@ -208,6 +220,10 @@ def multilinear(
         if len(transposes) < 2
         else tuple(i for i, t in enumerate(transposes) if t is not None)
     )
+    new_op.partial_reads = [
+        set() if t is None else set(range(MOST_OPERANDS)) - {i}
+        for i, t in enumerate(transposes)
+    ]
     _set_settings(new_op, more)
     return new_op
 
@@ -412,9 +428,15 @@ def _compile_rules(
                 "        total = term if total is None else total + term\n"
             )
     push += "    return total\n"
-    source = pull + push
+    scope = _run_source(pull + push, f"derivative of {name}", partials)
+    return scope["pull"], scope["push"]
+
+
+def _run_source(
+    source: str, filename: str, partials: tuple[Partial, ...]
+) -> dict[str, Any]:
+    """Run the source of functions that rules are; return what it has defined."""
     # NumPy's warnings show it, and the line of the rule, as the place.
-    filename = f"derivative of {name}"
     linecache.cache[filename] = (
         len(source), None, source.splitlines(True), filename,
     )  # fmt: skip
@@ -423,7 +445,96 @@ def _compile_rules(
         if used not in scope and hasattr(np, used):
             scope[used] = getattr(np, used)
     exec(compile(source, filename, "exec"), scope)
-    return scope["pull"], scope["push"]
+    return scope
+
+
+class _Steps:
+    """The steps of a rule on large arrays, each written into an array that is free.
+
+    That is one that a step before has made, and ``g`` where it is read for the last
+    time. Only ufuncs from floats to floats are steps; the rest stays an expression.
+    """
+
+    #: The ufunc behind an operator. That of powers is not what ``x ** 2`` runs.
+    UFUNCS: ClassVar[dict[type, np.ufunc]] = {
+        ast.Add: np.add,
+        ast.Sub: np.subtract,
+        ast.Mult: np.multiply,
+        ast.Div: np.divide,
+        ast.USub: np.negative,
+    }
+
+    def __init__(self, products: Sequence[ast.expr | None], arrays: set[str]) -> None:
+        self.arrays = arrays
+        self.lines: list[str] = []
+        self.results: list[str] = []
+        kept = any(isinstance(p, ast.Name) for p in products)  # g itself is passed on
+        self.reads = sum(_list_names(p).count("g") for p in products if p) + kept
+        for p in products:
+            self.results.append("None" if p is None else self._add(p)[0])
+
+    def _add(self, tree: ast.expr) -> tuple[str, bool]:
+        """Add the steps of an expression; return its name, and whether that is free."""
+        if isinstance(tree, ast.Name) and tree.id == "g":
+            self.reads -= 1
+            return "g", self.reads == 0
+        ufunc, operands = self._take_apart(tree)
+        if ufunc is None:
+            self.reads -= _list_names(tree).count("g")
+            return f"({ast.unparse(tree)})", False
+        named = [self._add(x) for x in operands]
+        free = next((name for name, is_free in named if is_free), None)
+        names = ", ".join(name for name, _ in named)
+        target = free or f"t{len(self.lines)}"
+        out = f", out={free}" if free else ""
+        self.lines.append(f"    {target} = np.{ufunc.__name__}({names}{out})\n")
+        return target, True
+
+    def _take_apart(self, tree: ast.expr) -> tuple[np.ufunc | None, Sequence[ast.expr]]:
+        """Return the ufunc and the operands of an expression that is a step."""
+        if self.arrays.isdisjoint(_list_names(tree)):
+            return None, ()  # a number
+        if isinstance(tree, ast.BinOp):
+            return self.UFUNCS.get(type(tree.op)), (tree.left, tree.right)
+        if isinstance(tree, ast.UnaryOp):
+            return self.UFUNCS.get(type(tree.op)), (tree.operand,)
+        if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name):
+            ufunc = getattr(np, tree.func.id, None)
+            own = tree.func.id in RULE_NAMES
+            if isinstance(ufunc, np.ufunc) and not own:
+                floats = f"{'d' * ufunc.nin}->d"
+                return (ufunc if floats in ufunc.types else None), tree.args
+        return None, ()
+
+
+def _list_names(tree: ast.expr) -> list[str]:
+    """Return the names in an expression, each as often as it stands there."""
+    return [n.id for n in ast.walk(tree) if isinstance(n, ast.Name)]
+
+
+def _compile_pull_into(
+    name: str, partials: tuple[Partial, ...], mask: int, numbers: int
+) -> Rule:
+    """Return the rule of an elementwise op that writes into its ``g`` (`Op.pull_into`).
+
+    Fresh memory for large arrays costs more than arithmetic.
+    """
+    names = ["x"] if len(partials) == 1 else [f"x{i}" for i in range(len(partials))]
+    products = [_write_product(p, "g") for p in partials]
+    steps = _Steps(
+        [
+            _parse_partial(p) if mask >> i & 1 and p != "None" else None
+            for i, p in enumerate(products)
+        ],
+        {"g", "y", *(n for i, n in enumerate(names) if not numbers >> i & 1)},
+    )
+    source = (
+        f"def pull(mask, g, y, inputs, params):\n    {', '.join(names)}, = inputs\n"
+        f"{''.join(steps.lines)}    return [{', '.join(steps.results)}]\n"
+    )
+    scope = _run_source(source, f"derivative of {name}, in place", partials)
+    made: Rule = scope["pull"]
+    return made
 
 
 def align_batch(inputs: tuple[Any, ...], batched: tuple[bool, ...]) -> tuple[Any, ...]:

@@ -1,0 +1,225 @@
+"""Residuals: the values of a recorded program that its derivatives will read.
+
+A gradient of large arrays needs as much memory as its program has values, if it keeps
+them all; but the rules of a sum, or of `exp`, do not read what they were given. While a
+trace that only `grad` or `vjp` will pull back through is open, the large values that no
+rule reads are let go as soon as the program itself holds them no more. What they looked
+like stays known; who asks for such a value all the same has it computed again.
+
+The nodes that take part are of a class of their own (`tensor.LeanTensor`), so that a
+program on small arrays pays nothing.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from sys import getrefcount
+from typing import Any
+from weakref import getweakrefcount, ref
+
+import numpy as np
+
+from workbench.core import traces
+from workbench.errors import TraceError
+
+#: Bytes from which on an array is worth the work: adding two takes 60 microseconds.
+LARGE = 2**20
+#: How many values a trace looks at again and again, the last ones.
+MOST_PENDING = 64
+#: The classes of Tensors whose values may be let go, stale ones too.
+LEAN: set[type] = set()
+
+
+class Released:
+    """What stands in the place of a value that was let go: how it looked."""
+
+    __slots__ = ("dtype", "nbytes", "ndim", "shape", "size")
+
+    def __init__(self, value: np.ndarray[Any, Any]) -> None:
+        self.shape, self.dtype = value.shape, value.dtype
+        self.ndim, self.size, self.nbytes = value.ndim, value.size, value.nbytes
+
+    def example(self) -> np.ndarray[Any, Any]:
+        """Return an array that takes no memory, for rules that read its shape alone.
+
+        It is full of NaN: a rule that reads more than it says is found at once.
+        """
+        return np.broadcast_to(np.full((), np.nan, self.dtype), self.shape)
+
+
+Pending = deque[ref[Any]]
+
+
+def make_pending() -> Pending:
+    """Return an empty list of the values that may be let go later."""
+    return deque(maxlen=MOST_PENDING)
+
+
+def is_large(value: object) -> bool:
+    """Return whether a value is an array that is worth the work."""
+    return type(value) is np.ndarray and value.nbytes >= LARGE
+
+
+def can_be_released(value: object) -> bool:
+    """Return whether a value is worth letting go: a large array of floats."""
+    return is_large(value) and value.dtype.kind in "fc"  # type: ignore[attr-defined]
+
+
+def is_alone(holder: list[Any], others: int = 0) -> bool:
+    """Return whether nobody refers to what a list of one holds but ``others``."""
+    return getrefcount(holder[0]) == _ALONE + others
+
+
+#: What Python counts for an object that nobody but the list holds.
+_ALONE = 0
+_ALONE = next(n for n in range(9) if is_alone([object()], n))
+
+
+def is_private(holder: list[Any]) -> bool:
+    """Return whether nobody but a list of one holds an array, its memory included.
+
+    Such an array may be written into: whoever else could see that has a reference to
+    it, be it as the base of a view.
+    """
+    array = holder[0]
+    if type(array) is not np.ndarray or array.base is not None:
+        return False
+    owns = array.flags.owndata and array.flags.writeable
+    owns = owns and not getweakrefcount(array)
+    del array
+    return owns and is_alone(holder)
+
+
+def reads_value(node: Any, index: int | str) -> bool:
+    """Return whether the reverse rule of a node reads the value of an input.
+
+    ``"y"`` is its own. What the rule passes to constants is never asked for.
+    """
+    op = node.op
+    parts = op.partial_reads
+    if parts is None:
+        return op.reads is None or index in op.reads
+    given = zip(parts, node.inputs, strict=False)
+    return any(index in part and hasattr(x, "serial") for part, x in given)
+
+
+def is_watched() -> bool:
+    """Return whether a trace is open that lets values go."""
+    return bool(traces.OPEN) and traces.OPEN[0].pending is not None
+
+
+def find_pending() -> Pending | None:
+    """Return the values that may be let go now; None inside of another derivative.
+
+    That one may read anything.
+    """
+    pending: Pending | None = None
+    if len(traces.OPEN) == 1 and traces.LOCAL.stack:
+        pending = traces.OPEN[0].pending
+    return pending
+
+
+def note_readers(node: Any) -> None:
+    """Let the large values that a node was made from know of it."""
+    for x in node.inputs:
+        if type(x) in LEAN and (not x.readers or x.readers[-1]() is not node):
+            x.readers.append(ref(node))
+
+
+def release_values(pending: Pending) -> None:
+    """Let go the pending values that the program holds no more."""
+    for _ in range(len(pending)):
+        candidate = pending.popleft()
+        holder = [candidate()]
+        if holder[0] is None or _is_needed(holder[0]):
+            continue
+        count = _count_uses(holder[0])
+        if count and is_alone(holder, count):
+            node = holder[0]
+            node.stored = Released(node.stored)
+        else:
+            pending.append(candidate)
+
+
+def _is_needed(node: Any) -> bool:
+    """Return whether a rule will read the value of a node, or others share it."""
+    return (
+        node.views is not None
+        or node.op.view is not None
+        or reads_value(node, "y")
+        or any(
+            x is node and reads_value(reader, i)
+            for reader in _list_readers(node)
+            for i, x in enumerate(reader.inputs)
+        )
+    )
+
+
+def _list_readers(node: Any) -> list[Any]:
+    """Return the nodes made from a node that are still there, as far as is known."""
+    return [reader for r in node.readers if (reader := r()) is not None]
+
+
+def _count_uses(node: Any) -> int:
+    """Return how often the inputs of other nodes refer to a node."""
+    # Two nodes may have one tuple of inputs, which refers to it only once.
+    tuples = {id(reader.inputs): reader.inputs for reader in _list_readers(node)}
+    return sum(x is node for inputs in tuples.values() for x in inputs)
+
+
+# Who reads them
+
+
+def read_value(node: Any) -> Any:
+    """Return the value of a node; one that was let go is computed again."""
+    value = node.stored
+    return _compute_again(node) if type(value) is Released else value
+
+
+def read_operands(node: Any) -> tuple[Any, ...]:
+    """Return the values of the inputs of a node, all of them."""
+    return tuple([getattr(x, "_value", x) for x in node.inputs])
+
+
+def list_residuals(node: Any) -> tuple[Any, tuple[Any, ...]]:
+    """Return the value of a node and those of its inputs, for its reverse rule.
+
+    In the place of those that were let go there are examples.
+    """
+    values = [
+        x.stored if type(x) in LEAN else getattr(x, "_value", x)
+        for x in (node, *node.inputs)
+    ]
+    for i, value in enumerate(values):
+        if type(value) is Released:
+            values[i] = value.example()
+    return values[0], tuple(values[1:])
+
+
+def _compute_again(node: Any) -> Any:
+    """Return the value of a node that was let go, from those that were not."""
+    if not traces.is_active(node):
+        raise TraceError(
+            f"the value of the result of {node.op.name}, of shape {node.shape}, was let"
+            " go: no rule reads it, and the function did not hold it when it ended."
+            " Give it a name that outlives the function: values.append(y)."
+        )
+    missing, stack = {node.serial: node}, [node]
+    while stack:
+        for x in stack.pop().inputs:
+            released = type(x) in LEAN and type(x.stored) is Released
+            if released and x.serial not in missing:
+                missing[x.serial] = x
+                stack.append(x)
+    known: dict[int, Any] = {}
+    with traces.OldValues():
+        for serial in sorted(missing):
+            x = missing[serial]
+            operands = [
+                known[y.serial]
+                if getattr(y, "serial", None) in known
+                else getattr(y, "_value", y)
+                for y in x.inputs
+            ]
+            known[serial] = x.op.compute(*operands, **x.params)
+    return known[node.serial]
