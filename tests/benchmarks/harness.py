@@ -1,57 +1,109 @@
-"""How a case is measured: peers interleaved in one process, medians, one core.
+"""How a case is measured: peers interleaved in one process, on one core.
 
-The machine may be busy, so only ratios within one run count: in each round every
-peer is timed once, in random order, and the ratio is the median over the rounds of
-that round's two times. The first call and the memory of each peer are measured in
-a process of its own. A benchmark is not a test: nothing fails on a time, only on
-answers that do not agree.
+The machine may be busy, so only ratios within one run count. In each round every peer
+is timed once, in random order, in processor time; a ratio is that of the least times,
+which others who work disturb least. The first call and the memory of each peer are measured in a
+process of its own, with empty caches. A benchmark is not a test: nothing fails on a
+time, only on answers that do not agree.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import datetime
+import gc
+import importlib
 import importlib.metadata
 import json
 import math
 import os
 import platform
 import random
+import signal
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-RESULTS = Path(__file__).parent / "results"
-OURS = "workbench"
+from tests.benchmarks.peers import OURS, PEERS, NotApplicable, Peer, Problem
 
-#: A peer's objective and gradient, as functions without arguments.
-Pair = tuple[Callable[[], Any], Callable[[], Any]]
+RESULTS = Path(__file__).parent / "results"
+SCALES = {"s": 1.0, "ms": 1e3, "µs": 1e6}
+#: What peers may be imported from, for the versions.
+LIBRARIES = (
+    "numpy scipy llvmlite torch jax pytensor autograd casadi numba opt-einsum".split()
+)
+#: A peer that has taken so many seconds is not timed again, after three rounds.
+ENOUGH = 4.0
+#: A peer that has given no first answer after so many seconds is left out.
+PATIENCE = 300
+
+
+@dataclass(frozen=True)
+class Goal:
+    """Something of ours is to be at most so much: times a peer's, or in s or bytes."""
+
+    most: float
+    peer: str = ""
+    of: str = "workbench compiled"
+    what: str = "gradient"
+
+    def __str__(self) -> str:
+        ours = f"{self.of}: {WHAT[self.what]}"
+        if self.peer:
+            return f"{ours} ≤ {self.most:g} × {self.peer}"
+        unit = "MB" if self.what == "memory" else "s"
+        most = self.most / 1e6 if unit == "MB" else self.most
+        for name, scale in SCALES.items():
+            if unit == "s" and most * scale >= 0.1:
+                most, unit = most * scale, name
+                break
+        return f"{ours} ≤ {most:g} {unit}"
+
+
+#: What is measured, as the tables call it.
+WHAT = {
+    "objective": "objective",
+    "gradient": "gradient",
+    "first": "first answer",
+    "compiled": "until compiled",
+    "memory": "extra memory",
+}
 
 
 @dataclass(frozen=True)
 class Case:
-    """One piece of mathematics and those who compute it.
+    """One piece of mathematics, and what of it is measured.
 
-    ``peers`` maps a name to a function that imports the peer and returns its
-    objective and its gradient; ``unit`` and ``per`` scale the times for the table.
+    ``make(tiny)`` makes the problem, small for the tests. ``without`` names peers
+    that are left out, with the reason. ``unit`` and ``per`` scale the times for the
+    table. ``products``: matrix products bound it, so that OpenBLAS's choice of
+    kernels counts.
     """
 
     name: str
     title: str
-    peers: dict[str, Callable[[], Pair]]
-    goal: str
+    make: Callable[[bool], Problem]
+    goals: tuple[Goal, ...] = ()
+    without: Mapping[str, str] = field(default_factory=dict)
     unit: str = "ms"
     per: float = 1.0
     products: bool = False
-    rounds: int = 15
+    rounds: int = 21
     tolerance: float = 1e-8
+
+    @property
+    def ours(self) -> str:
+        """Which of ours the ratios are of."""
+        return self.goals[0].of if self.goals else "workbench compiled"
 
 
 @dataclass
@@ -59,19 +111,25 @@ class Row:
     """What one peer took; times in seconds, memory in bytes."""
 
     peer: str
-    objective: float = math.nan
-    gradient: float = math.nan
-    ratio: float = math.nan
+    objectives: list[float] = field(default_factory=list)
+    gradients: list[float] = field(default_factory=list)
     first: float = math.nan
+    compiled: float = math.nan
     memory: float = math.nan
-    times: list[float] = field(default_factory=list)
+    #: Why there is nothing.
+    error: str = ""
 
-
-SCALES = {"s": 1.0, "ms": 1e3, "µs": 1e6}
+    def get(self, what: str) -> float:
+        """Return the least time, or what was measured once."""
+        if what in ("objective", "gradient"):
+            times: list[float] = getattr(self, what + "s")
+            return min(times, default=math.nan)
+        value: float = getattr(self, what)
+        return value
 
 
 def pin() -> None:
-    """One core, one thread, for this process and all it starts."""
+    """Keep this process and all that it starts on one core and one thread."""
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = "1"
     os.environ.setdefault(
@@ -82,133 +140,304 @@ def pin() -> None:
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 
 
-def installed(case: Case) -> dict[str, Pair]:
-    """The peers that can be imported, ready to run."""
-    found = {}
-    for name, setup in case.peers.items():
+# Who takes part, and whether they agree
+
+
+def list_peers(
+    case: Case, problem: Problem, names: Collection[str] | None = None
+) -> dict[str, Callable[[], Peer]]:
+    """Return how each peer of a case is made; those by hand come first.
+
+    ``names``: of the others, besides ours, only these.
+    """
+    makers: dict[str, Callable[[], Peer]] = dict(problem.by_hand)
+    for name, adapter in PEERS.items():
+        chosen = names is None or name in names or name in OURS
+        if chosen and name not in case.without:
+            makers[name] = lambda adapter=adapter: adapter(problem)  # type: ignore[misc]
+    return makers
+
+
+def prepare(
+    case: Case, problem: Problem, names: Collection[str] | None = None
+) -> tuple[dict[str, Peer], dict[str, str]]:
+    """Return the peers that are ready to run and agree, and why others are not.
+
+    What the first gives is right: a derivative by hand where there is one.
+    """
+    ready: dict[str, Peer] = {}
+    errors: dict[str, str] = {}
+    expected: Any = None
+    for name, make in list_peers(case, problem, names).items():
         try:
-            found[name] = setup()
+            with limit_time(PATIENCE):
+                peer = make()
+                peer.objective()
+                answer = peer.derivative()
+                peer.wait()
+                answer = peer.derivative()
         except ImportError as error:
-            print(f"  {name}: not installed ({error.name})")
-    return found
+            print(f"  {name}: not installed ({error.name})", flush=True)
+            continue
+        except NotApplicable as error:
+            print(f"  {name}: left out: {error}", flush=True)
+            continue
+        except Exception as error:
+            errors[name] = f"{type(error).__name__}: {str(error).splitlines()[:1]}"
+            continue
+        if peer.answers:
+            arrays = flatten_answer(peer.read(answer))
+            if expected is None:
+                expected = arrays
+            off = compare_answers(arrays, expected)
+            if not off <= case.tolerance:
+                errors[name] = f"differs by {off:.2g}"
+                continue
+        ready[name] = peer
+    return ready, errors
 
 
-def measure(case: Case) -> list[Row]:
-    """Time all peers of a case against each other."""
-    peers = installed(case)
-    expected = None
-    for name, (_, gradient) in peers.items():
-        answer = np.asarray(gradient())
-        if expected is None:
-            expected = answer
-        off = np.max(np.abs(answer - expected)) / max(1.0, np.max(np.abs(expected)))
-        if not off <= case.tolerance:
-            raise AssertionError(f"{case.name}: {name} is off by {off:.2g}")
+def flatten_answer(answer: Any) -> list[Any]:
+    """Return the arrays of an answer, one after the other."""
+    if isinstance(answer, (list, tuple)):
+        return [array for part in answer for array in flatten_answer(part)]
+    return [np.asarray(answer)]
+
+
+def compare_answers(arrays: list[Any], expected: list[Any]) -> float:
+    """Return how far arrays are off, by the largest number of each."""
+    if [x.shape for x in arrays] != [x.shape for x in expected]:
+        return math.inf
+    off = 0.0
+    for x, y in zip(arrays, expected, strict=True):
+        if x.size:
+            distance = float(np.max(np.abs(x - y)) / max(np.max(np.abs(y)), 1e-300))
+            off = max(off, distance if distance == distance else math.inf)
+    return off
+
+
+@contextlib.contextmanager
+def limit_time(seconds: int) -> Iterator[None]:
+    """Raise `TimeoutError` in what takes longer, where the system has alarms."""
+
+    def stop(*_: object) -> None:
+        raise TimeoutError(f"no answer after {seconds} s")
+
+    if not hasattr(signal, "SIGALRM"):
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+# Times
+
+
+def measure(
+    case: Case,
+    tiny: bool = False,
+    probes: bool = True,
+    names: Collection[str] | None = None,
+) -> list[Row]:
+    """Time all peers of a case against each other; of the others only those named."""
+    problem = case.make(tiny)
+    peers, errors = prepare(case, problem, names)
     rows = {name: Row(name) for name in peers}
-    objectives = {name: _repeated(pair[0]) for name, pair in peers.items()}
-    gradients = {name: _repeated(pair[1]) for name, pair in peers.items()}
-    values: dict[str, list[float]] = {name: [] for name in peers}
+    timers = {
+        name: [repeat_call(peer.objective), repeat_call(peer.derivative)]
+        for name, peer in peers.items()
+    }
+    gc.collect()
+    gc.freeze()  # what the compilers of others have left is nobody's garbage to sort
+    spent = dict.fromkeys(peers, 0.0)
     order = list(peers)
-    for _ in range(case.rounds):
+    for turn in range(case.rounds):
         random.shuffle(order)
         for name in order:
-            values[name].append(objectives[name]())
-            rows[name].times.append(gradients[name]())
-    for name, row in rows.items():
-        row.objective = statistics.median(values[name])
-        row.gradient = statistics.median(row.times)
-        row.ratio = paired(rows[OURS].times, row.times)
-        row.first, row.memory = probed(case.name, name)
-    return list(rows.values())
+            if turn >= 3 and spent[name] > ENOUGH:
+                continue
+            start = time.perf_counter()
+            for timer, times in zip(
+                timers[name],
+                (rows[name].objectives, rows[name].gradients),
+                strict=True,
+            ):
+                times.append(timer())
+            spent[name] += time.perf_counter() - start
+    if probes:
+        for row in rows.values():
+            row.first, row.compiled, row.memory = run_probe(case.name, row.peer)
+    return [*rows.values(), *(Row(name, error=e) for name, e in errors.items())]
+
+
+def repeat_call(call: Callable[[], Any], least: float = 0.02) -> Callable[[], float]:
+    """Return a function that calls often enough to be timed; seconds per call."""
+    call()
+    start = time.process_time()
+    call()
+    count = max(1, int(least / max(time.process_time() - start, 1e-7)))
+
+    def run() -> float:
+        gc.collect()  # what one leaves behind must not cost the next
+        start = time.process_time()
+        for _ in range(count):
+            call()
+        return (time.process_time() - start) / count
+
+    return run
 
 
 def paired(ours: list[float], theirs: list[float]) -> float:
-    """The median of our time over theirs, round by round."""
+    """Return the median of our time over theirs, round by round."""
     return statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
-
-
-def _repeated(call: Callable[[], Any], least: float = 0.03) -> Callable[[], float]:
-    """A function that calls often enough to be timed; seconds per call."""
-    call()
-    start = time.perf_counter()
-    call()
-    count = max(1, int(least / max(time.perf_counter() - start, 1e-9)))
-
-    def timed() -> float:
-        start = time.perf_counter()
-        for _ in range(count):
-            call()
-        return (time.perf_counter() - start) / count
-
-    return timed
 
 
 # First call and memory, each peer in a fresh process
 
 
-def probe(case: Case, peer: str) -> None:
-    """Print what the first gradient of a peer costs in this process."""
-    _, gradient = case.peers[peer]()
-    before = peak_memory(reset=True)
+def probe(case: Case, name: str) -> None:
+    """Print what the first derivative of a peer costs in this process.
+
+    Its library is imported before. The memory is what a later call has at most, over
+    what the process holds between calls.
+    """
+    problem = case.make(False)
+    with contextlib.suppress(ImportError):
+        library = name.partition(" ")[0].partition(".")[0]
+        importlib.import_module("jax.numpy" if library == "jax" else library)
+    make = list_peers(case, problem)[name]
     start = time.perf_counter()
-    gradient()
+    peer = make()
+    peer.derivative()
     first = time.perf_counter() - start
-    gradient()
-    print(json.dumps([first, peak_memory() - before]))
+    peer.wait()
+    peer.derivative()
+    compiled = time.perf_counter() - start
+    peer.release()
+    memory = measure_memory(peer.derivative)
+    print(json.dumps([first, compiled, memory]))
 
 
-def peak_memory(reset: bool = False) -> float:
-    """The most memory this process has held, in bytes; Linux tells, others do not."""
+def measure_memory(call: Callable[[], Any]) -> float:
+    """Return the most bytes that a call adds; Linux tells, others do not."""
+    gc.collect()
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
     try:
-        if reset:
-            Path("/proc/self/clear_refs").write_text("5")
-        status = Path("/proc/self/status").read_text()
+        Path("/proc/self/clear_refs").write_text("5")
+        before = _read_status("VmRSS")
+        call()
+        return _read_status("VmHWM") - before
     except OSError:
         return math.nan
-    (line,) = [x for x in status.splitlines() if x.startswith("VmHWM")]
+
+
+def _read_status(key: str) -> float:
+    status = Path("/proc/self/status").read_text()
+    (line,) = [x for x in status.splitlines() if x.startswith(key)]
     return float(line.split()[1]) * 1024
 
 
-def probed(case: str, peer: str) -> tuple[float, float]:
-    """What `probe` says in a process of its own."""
-    command = [sys.executable, "-m", "tests.benchmarks", "--probe", case, peer]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
-    if done.returncode:
-        return math.nan, math.nan
-    first, memory = json.loads(done.stdout.splitlines()[-1])
-    return first, memory
+def run_probe(case: str, name: str) -> tuple[float, float, float]:
+    """Return what `probe` says in a process of its own, without anybody's caches."""
+    command = [sys.executable, "-m", "tests.benchmarks", "--probe", case, name]
+    with tempfile.TemporaryDirectory() as folder:
+        env = {
+            **os.environ,
+            "WORKBENCH_CACHE": folder,
+            "TORCHINDUCTOR_CACHE_DIR": folder,
+            "NUMBA_CACHE_DIR": folder,
+            "PYTENSOR_FLAGS": f"base_compiledir={folder}",
+        }
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=PATIENCE, env=env
+            )
+            first, compiled, memory = json.loads(done.stdout.splitlines()[-1])
+        except (subprocess.TimeoutExpired, IndexError, ValueError):
+            return math.nan, math.nan, math.nan
+    return first, compiled, memory
 
 
 # What is printed and kept
 
 
-def table(case: Case, rows: list[Row], note: str = "") -> str:
-    """The rows as text, fastest gradient first."""
-    scale = SCALES[case.unit] / case.per
-    lines = [
-        f"{case.title}{note}",
-        f"  goal: {case.goal}",
-        f"  {'peer':<12}{'objective':>12}{'gradient':>12}{'ours/peer':>11}"
-        f"{'first call':>13}{'memory':>10}",
-    ]
-    for row in sorted(rows, key=lambda r: r.gradient):
-        lines.append(
-            f"  {row.peer:<12}"
-            f"{_number(row.objective * scale):>9} {case.unit}"
-            f"{_number(row.gradient * scale):>9} {case.unit}"
-            f"{_number(row.ratio):>11}"
-            f"{_number(row.first * 1e3):>10} ms"
-            f"{_number(row.memory / 1e6):>7} MB"
+@dataclass(frozen=True)
+class Verdict:
+    """A goal, what was measured, and whether that meets it; None: not measured."""
+
+    goal: str
+    value: float | None
+    met: bool | None
+
+
+def judge(goals: Sequence[Goal], rows: Sequence[Row]) -> list[Verdict]:
+    """Return what became of the goals of a case."""
+    found = {row.peer: row for row in rows}
+    made = []
+    for goal in goals:
+        value = math.nan
+        if goal.of in found:
+            value = found[goal.of].get(goal.what)
+            if goal.peer:
+                theirs = found[goal.peer].get(goal.what) if goal.peer in found else 0
+                value = value / theirs if theirs else math.nan
+        known = not math.isnan(value)
+        made.append(
+            Verdict(str(goal), keep_digits(value), value <= goal.most if known else None)
         )
+    return made
+
+
+def write_table(case: Case, rows: list[Row], note: str = "") -> str:
+    """Return the rows as text, fastest gradient first."""
+    scale = SCALES[case.unit] / case.per
+    ours = {row.peer: row for row in rows}.get(case.ours)
+    width = max(len(row.peer) for row in rows)
+    head = ("objective", "gradient", "ours/peer", "first", "compiled", "memory")
+    lines = [f"{case.title}{note}"]
+    lines += [f"  {line}" for line in map(write_verdict, judge(case.goals, rows))]
+    lines.append(f"  {'peer':<{width}}" + "".join(f"{x:>12}" for x in head))
+    for row in sorted(rows, key=lambda r: (bool(r.error), r.get("gradient"))):
+        if row.error:
+            lines.append(f"  {row.peer:<{width}}  {row.error}")
+            continue
+        cells = [f"{_number(row.get(x) * scale)} {case.unit}" for x in head[:2]]
+        cells.append(_number(find_ratio(ours, row)))
+        cells += [f"{_number(row.get(x) * 1e3)} ms" for x in head[3:5]]
+        cells.append(f"{_number(row.memory / 1e6)} MB")
+        lines.append(f"  {row.peer:<{width}}" + "".join(f"{x:>12}" for x in cells))
     return "\n".join(lines)
+
+
+def find_ratio(ours: Row | None, row: Row) -> float:
+    """Return the least time of our gradient over that of a peer."""
+    return math.nan if ours is None else ours.get("gradient") / row.get("gradient")
+
+
+def write_verdict(verdict: Verdict) -> str:
+    """Return a goal and what became of it, as a line."""
+    if verdict.value is None:
+        return f"goal: {verdict.goal}: not measured"
+    return f"goal: {verdict.goal}: {verdict.value:g}, {'met' if verdict.met else 'missed'}"
 
 
 def _number(x: float) -> str:
     return "-" if math.isnan(x) else f"{x:.3g}" if x < 1000 else f"{x:.0f}"
 
 
-def machine() -> dict[str, Any]:
-    """Where and with what the times were taken."""
+def keep_digits(x: float) -> float | None:
+    """Return a number to four digits, or None for NaN, which JSON lacks."""
+    return None if math.isnan(x) else float(f"{x:.4g}")
+
+
+def describe_machine() -> dict[str, Any]:
+    """Return where and with what the times were taken."""
     model = platform.processor() or platform.machine()
     with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
@@ -216,13 +445,16 @@ def machine() -> dict[str, Any]:
                 model = line.partition(":")[2].strip()
                 break
     versions = {}
-    for name in ("numpy", "torch", "autograd", "jax", "pytensor"):
+    for name in LIBRARIES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             versions[name] = importlib.metadata.version(name)
+    affinity: Any = getattr(os, "sched_getaffinity", None)
     return {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "cpu": model,
-        "cores used": 1,
+        "cores": os.cpu_count(),
+        "cores used": len(affinity(0)) if affinity else os.cpu_count(),
+        "threads": int(os.environ.get("OPENBLAS_NUM_THREADS", "0")) or None,
         "load": [round(x, 2) for x in os.getloadavg()],
         "python": platform.python_version(),
         "versions": versions,
@@ -230,39 +462,57 @@ def machine() -> dict[str, Any]:
     }
 
 
-def save(case: str, entry: dict[str, Any], tag: str) -> None:
-    """Write a case's results; a second run replaces the first."""
-    RESULTS.mkdir(exist_ok=True)
-    file = RESULTS / f"{case}{tag}.json"
-    file.write_text(json.dumps(entry, indent=1, ensure_ascii=False) + "\n")
-
-
-def report(case: Case, rows: list[Row], keep: bool) -> None:
-    """Print a case's table and, if wanted, keep it."""
-    kernel = os.environ.get("OPENBLAS_CORETYPE")
-    note = f" [OPENBLAS_CORETYPE={kernel}]" if kernel else ""
-    print(table(case, rows, note), flush=True)
-    if not keep:
-        return
-    entry = {
+def make_entry(case: Case, rows: list[Row]) -> dict[str, Any]:
+    """Return a case's results as they are kept."""
+    ours = {row.peer: row for row in rows}.get(case.ours)
+    return {
         "case": case.title,
-        "goal": case.goal,
-        **machine(),
+        **describe_machine(),
+        "goals": [vars(v) for v in judge(case.goals, rows)],
+        "left out": dict(case.without),
+        "ours": case.ours,
+        "unit": case.unit,
+        "per": case.per,
         "rows": [
             {
                 "peer": row.peer,
-                "objective_s": _kept(row.objective),
-                "gradient_s": _kept(row.gradient),
-                "ours_over_peer": _kept(row.ratio),
-                "first_call_s": _kept(row.first),
-                "extra_memory_bytes": _kept(row.memory),
-                "rounds": len(row.times),
+                "objective_s": keep_digits(row.get("objective")),
+                "objective_median_s": _median(row.objectives),
+                "gradient_s": keep_digits(row.get("gradient")),
+                "gradient_median_s": _median(row.gradients),
+                "ours_over_peer": keep_digits(find_ratio(ours, row)),
+                "first_answer_s": keep_digits(row.first),
+                "compiled_s": keep_digits(row.compiled),
+                "extra_memory_bytes": keep_digits(row.memory),
+                "rounds": len(row.gradients),
+                "error": row.error,
             }
             for row in rows
         ],
     }
-    save(case.name, entry, f".{kernel}" if kernel else "")
 
 
-def _kept(x: float) -> float | None:
-    return None if math.isnan(x) else float(f"{x:.4g}")
+def _median(times: list[float]) -> float | None:
+    return keep_digits(statistics.median(times)) if times else None
+
+
+def save(name: str, entry: dict[str, Any], tag: str = "") -> None:
+    """Write a case's results; a second run replaces the first."""
+    RESULTS.mkdir(exist_ok=True)
+    file = RESULTS / f"{name}{tag}.json"
+    file.write_text(json.dumps(entry, indent=1, ensure_ascii=False) + "\n")
+
+
+def run(
+    case: Case, keep: bool, probes: bool = True, names: Collection[str] | None = None
+) -> bool:
+    """Measure a case, print its table and keep it if wanted; return whether all agree."""
+    kernel = os.environ.get("OPENBLAS_CORETYPE")
+    note = f" [OPENBLAS_CORETYPE={kernel}]" if kernel else ""
+    rows = measure(case, probes=probes, names=names)
+    print(write_table(case, rows, note), flush=True)
+    if keep:
+        save(case.name, make_entry(case, rows), f".{kernel}" if kernel else "")
+    return not any("differs" in row.error for row in rows) and not any(
+        row.error and row.peer in OURS for row in rows
+    )

@@ -1,103 +1,72 @@
-"""Recurrent net: 1000 steps, 128 hidden units; the gradient by its matrix."""
+"""Recurrent net: 1000 steps, 128 hidden units, one example or 32; by its matrix."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from tests.benchmarks.harness import Case, Pair
-
-STEPS, HIDDEN = 1000, 128
-_RNG = np.random.default_rng(0)
-W = 0.9 * _RNG.standard_normal((HIDDEN, HIDDEN)) / HIDDEN**0.5
-XS = _RNG.standard_normal((STEPS, HIDDEN))
+from tests.benchmarks.harness import Case, Goal
+from tests.benchmarks.peers import Peer, Problem
 
 
-def cell(xp: Any, W: Any, x: Any, h: Any) -> Any:
-    """The mathematics of a step, for any array library."""
-    return xp.tanh(W @ h + x)
+def objective(xp: Any, W: Any, xs: Any, start: Any) -> Any:
+    def step(state: Any, x: Any) -> Any:
+        (h,) = state
+        h = xp.tanh(h @ W + x)
+        return (h,), h
+
+    _, states = xp.scan(step, (start,), xs)
+    return (states**2).sum()
 
 
-def workbench() -> Pair:
-    import workbench as wb
-
-    symbol = wb.matrix("W", shape=W.shape)
-    states = wb.scan(lambda x, h: cell(np, symbol, x, h), XS, initial=np.zeros(HIDDEN))
-    cost = np.sum(states**2)
-    value = wb.function([symbol], cost)
-    gradient = wb.function([symbol], wb.grad(cost, symbol))
-    return lambda: value(W), lambda: gradient(W)
-
-
-def hand() -> Pair:
-    def forward() -> Any:
-        states = np.zeros((STEPS + 1, HIDDEN))
-        for t in range(STEPS):
-            states[t + 1] = cell(np, W, XS[t], states[t])
-        return states
-
-    def gradient() -> Any:
-        states = forward()
-        slopes = 1 - states[1:] ** 2
-        arriving = 2 * states[1:]
-        inner = np.empty_like(slopes)
-        g = np.zeros(HIDDEN)
-        for t in range(STEPS - 1, -1, -1):
-            inner[t] = (arriving[t] + g) * slopes[t]
-            g = inner[t] @ W
-        return inner.T @ states[:-1]
-
-    return lambda: np.sum(forward() ** 2), gradient
+def run_forward(W: Any, xs: Any, start: Any) -> Any:
+    states = np.empty((len(xs) + 1, *start.shape))
+    states[0] = start
+    for t in range(len(xs)):
+        np.matmul(states[t], W, out=states[t + 1])
+        states[t + 1] += xs[t]
+        np.tanh(states[t + 1], out=states[t + 1])
+    return states
 
 
-def torch() -> Pair:
-    import torch
-
-    torch.set_num_threads(1)
-    xs = torch.tensor(XS)
-
-    def cost(matrix: Any) -> Any:
-        h, total = torch.zeros(HIDDEN, dtype=xs.dtype), 0.0
-        for x in xs:
-            h = cell(torch, matrix, x, h)
-            total = total + (h**2).sum()
-        return total
-
-    def gradient() -> Any:
-        matrix = torch.tensor(W, requires_grad=True)
-        return torch.autograd.grad(cost(matrix), matrix)[0].numpy()
-
-    plain = torch.tensor(W)
-    return lambda: cost(plain), gradient
+def by_hand(W: Any, xs: Any, start: Any) -> Any:
+    states = run_forward(W, xs, start)
+    slopes, arriving = 1 - states[1:] ** 2, 2 * states[1:]
+    inner, g, V = np.empty_like(slopes), np.zeros_like(start), np.ascontiguousarray(W.T)
+    for t in range(len(xs) - 1, -1, -1):
+        inner[t] = (arriving[t] + g) * slopes[t]
+        g = inner[t] @ V
+    n = W.shape[0]
+    return states[:-1].reshape(-1, n).T @ inner.reshape(-1, n)
 
 
-def jax() -> Pair:
-    import jax
-    import jax.numpy as jnp
-
-    jax.config.update("jax_enable_x64", True)
-    matrix, xs = jnp.asarray(W), jnp.asarray(XS)
-
-    def cost(matrix: Any) -> Any:
-        def step(h: Any, x: Any) -> Any:
-            h = cell(jnp, matrix, x, h)
-            return h, h
-
-        _, states = jax.lax.scan(step, jnp.zeros(HIDDEN), xs)
-        return (states**2).sum()
-
-    value, gradient = jax.jit(cost), jax.jit(jax.grad(cost))
-    return (
-        lambda: value(matrix).block_until_ready(),
-        lambda: np.asarray(gradient(matrix)),
+def make(batch: int, tiny: bool) -> Problem:
+    steps, hidden = (5, 4) if tiny else (1000, 128)
+    rng = np.random.default_rng(0)
+    shape = (hidden,) if batch == 1 else (batch, hidden)
+    W = 0.9 * rng.standard_normal((hidden, hidden)) / hidden**0.5
+    arrays = (W, rng.standard_normal((steps, *shape)), np.zeros(shape))
+    hand = Peer(
+        lambda: np.sum(run_forward(*arrays)[1:] ** 2), lambda: by_hand(*arrays)
     )
+    return Problem(objective, arrays, by_hand={"hand": lambda: hand})
 
 
-CASE = Case(
-    "recurrent",
-    "Recurrent net, 1000 steps, 128 hidden units",
-    {"workbench": workbench, "hand": hand, "torch": torch, "jax": jax},
-    goal="ours/jax ≤ 1",
-    products=True,
+WITHOUT = {
+    "torch.compile": "it unrolls loops, and compiles for minutes",
+    "casadi": "made for small programs",
+}
+CASES = tuple(
+    Case(
+        f"recurrent_{batch}",
+        f"Recurrent net, 1000 steps, hidden 128, batch {batch}",
+        partial(make, batch),
+        goals=(Goal(1.0, "jax"),),
+        without=WITHOUT,
+        products=True,
+        rounds=15,
+    )
+    for batch in (1, 32)
 )
