@@ -57,7 +57,7 @@ def measure_scales(graph: Graph, args: Sequence[Any], expected: Sequence[Any]) -
 def check_accuracy(
     graph: Graph, args: Sequence[Any], got: Sequence[Any], expected: Sequence[Any]
 ) -> None:
-    """Equal in shape and dtype, NaN and infinity, and to 4 ulps of the natural scale."""
+    """Equal shapes, dtypes, NaN and infinity; the rest to 4 ulps of its scale."""
     scales: Any = None
     for k, (a, b) in enumerate(zip(got, expected, strict=True)):
         a, b = np.asarray(a), np.asarray(b)
