@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.errors import TraceError, UsageError
+from workbench.core import traces
+from workbench.errors import GradientLostError, TraceError, UsageError
+from workbench.symbolic import compiled_function
 
 BACKENDS = ["numpy", "compiled", "auto"]
 
@@ -134,3 +139,112 @@ def test_errors_say_what_to_write() -> None:
         wb.compile(lambda x: "text")(1.0)
     with pytest.raises(TraceError, match="a masked array"):
         wb.compile(lambda x: x)(np.ma.masked_array([1.0], [True]))
+
+
+def test_no_gradient_is_lost_through_what_a_function_reads() -> None:
+    """It was a constant of the program: the gradient came out as zero."""
+
+    def total(w: Any) -> Any:
+        return np.sum(wb.compile(lambda x: x * w)(np.ones(3)))
+
+    assert wb.grad(total)(2.0) == 3.0
+    scale = [2.0]
+    f = wb.compile(lambda x: np.sum(x * scale[0]))
+    f(np.ones(3))
+    f.wait(60)
+
+    def later(w: Any) -> Any:
+        scale[0] = w
+        return f(np.ones(3))
+
+    assert wb.grad(later)(2.0) == 3.0
+
+
+def test_a_gradient_that_another_thread_would_lose_is_an_error() -> None:
+    def total(w: Any) -> Any:
+        with ThreadPoolExecutor() as pool:
+            return pool.submit(wb.compile(lambda x: np.sum(x * w)), np.ones(3)).result()
+
+    with pytest.raises(GradientLostError, match=r"Pass it as an argument, or call"):
+        wb.grad(total)(2.0)
+
+
+class Model:
+    def __init__(self, scale: float) -> None:
+        self.scale = scale
+
+    @wb.compile
+    def apply(self, x: Any) -> Any:
+        """Scale it."""
+        return self.scale * x
+
+
+def test_methods() -> None:
+    one, two = Model(2.0), Model(3.0)
+    for _ in range(2):
+        for model in (one, two):
+            np.testing.assert_array_equal(model.apply(np.ones(2)), [model.scale] * 2)
+        np.testing.assert_array_equal(Model.apply(one, np.ones(2)), [2.0, 2.0])
+        assert Model.apply.wait(60)
+    assert one.apply.__doc__ == "Scale it."
+
+
+@wb.compile
+def double(x: Any) -> Any:
+    return 2 * x
+
+
+def test_copies_and_pickles_are_by_name_as_for_functions() -> None:
+    for _ in range(2):
+        assert copy.copy(double) is copy.deepcopy(double) is double
+        assert pickle.loads(pickle.dumps(double)) is double
+        double(1.0)
+        double.wait(60)
+    with pytest.raises((pickle.PicklingError, AttributeError)):
+        pickle.dumps(wb.compile(lambda x: x))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_draws_are_new_in_each_call(backend: str) -> None:
+    drawn = wb.random.default_rng(3)
+    f = wb.compile(lambda x: x + drawn.normal(size=2), backend=backend)
+    made = []
+    for _ in range(6):
+        made.append(f(np.zeros(2)))
+        f.wait(60)
+    assert len({x.tobytes() for x in made}) == 6
+
+
+def test_settings_are_told_apart_by_class_and_value() -> None:
+    f = wb.compile(lambda x, n: x * n)
+    x = np.array([1.0, -2.0])
+    for _ in range(2):
+        assert f(x > 0, True).dtype == bool
+        assert f(x > 0, 1).dtype == np.int64
+        np.testing.assert_array_equal(np.signbit(f(x, -0.0)), [True, False])
+        np.testing.assert_array_equal(np.signbit(f(x, 0.0)), [False, True])
+        assert np.isnan(f(x, float("nan"))).all()
+        assert f(x.astype("f4"), 2.0).dtype == np.float32
+        assert f(x.astype("f4"), np.float64(2)).dtype == np.float64
+        assert f(x, 2**70)[0] == 2.0**70
+        f.wait(60)
+
+
+def test_what_a_function_raises_leaves_no_trace_open() -> None:
+    f = wb.compile(lambda x, n: x if n else {}[n])
+    for _ in range(3):
+        with pytest.raises(KeyError):
+            f(1.0, 0)
+        assert not traces.OPEN
+    assert f(1.0, 1) == 1.0
+
+
+def test_many_threads_meet_many_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled_function, "MOST_PROGRAMS", 3)
+    f = wb.compile(lambda x, n: x + n, backend="numpy")
+
+    def work(k: int) -> bool:
+        return all(f(1.0, (k + i) % 7) == 1 + (k + i) % 7 for i in range(60))
+
+    with ThreadPoolExecutor(6) as pool:
+        assert all(pool.map(work, range(6)))

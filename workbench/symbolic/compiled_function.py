@@ -22,7 +22,7 @@ from workbench.core.tensor import Tensor
 from workbench.core.trace import ArgumentNames, check_function, is_live, record
 from workbench.core.tree import Tree
 from workbench.core.types import Spec, strip_subclass
-from workbench.errors import TraceError, UsageError
+from workbench.errors import GradientLostError, TraceError, UsageError
 from workbench.overrides.override_blocks import OWNED, STACK, blocks_in_force
 from workbench.rewrite.driver import Replay, Rewrites, check_rewrites
 from workbench.rewrite.rule import Rule
@@ -130,8 +130,6 @@ class CompiledFunction:
         if any(isinstance(x, Tensor) and is_live(x) for x in leaves):
             return self.function(*args, **kwargs)
         found, given = self._find_program(args, kwargs, leaves, structure)
-        if found is None:
-            return self.function(*args, **kwargs)
         return found.tree(copy_aliases(found.function.run(given), given))
 
     def _find_program(
@@ -140,11 +138,8 @@ class CompiledFunction:
         kwargs: dict[str, Any],
         leaves: list[Any],
         structure: Tree,
-    ) -> tuple[Recorded | None, list[Any]]:
-        """Return the program for some arguments, and what it is given.
-
-        None for the program if the function itself must run (see `_record`).
-        """
+    ) -> tuple[Recorded, list[Any]]:
+        """Return the program for some arguments, and what it is given."""
         places, arrays, key = _sort_arguments(leaves)
         try:
             found = self._programs.get((structure, *key))
@@ -152,8 +147,6 @@ class CompiledFunction:
             raise self._argument_error(leaves) from None
         if found is None:
             found = self._record(args, kwargs, leaves, places, arrays)
-            if found is None:
-                return None, []
             while len(self._programs) >= MOST_PROGRAMS:
                 self._programs.pop(list(self._programs)[0], None)  # noqa: RUF015
             self._programs[structure, *key] = found
@@ -167,11 +160,8 @@ class CompiledFunction:
         leaves: list[Any],
         places: list[int],
         arrays: list[Any],
-    ) -> Recorded | None:
-        """Return the program for arguments like these.
-
-        None if it reads a Tensor from outside that depends on an open trace.
-        """
+    ) -> Recorded:
+        """Return the program for arguments like these."""
         specs = [_describe_spec(x) for x in arrays]
         structure = tree.flatten((args, kwargs))[1]
         positional, named = structure.children
@@ -199,7 +189,11 @@ class CompiledFunction:
                 )
         nodes = walk.order_nodes([y for y in made.outputs if isinstance(y, Tensor)])
         if traces.OPEN and any(map(traces.is_active, nodes)):
-            return None
+            raise GradientLostError(
+                f"{self!r} reads a Tensor from outside that another thread"
+                " differentiates, and whose gradient would be lost. Pass it as an"
+                " argument, or call the function that was compiled (f.function)."
+            )
         shared = [x for x in nodes if isinstance(x, Shared)]
         graph = inline(Graph([*made.inputs, *shared], made.outputs))
         simplified = Replay(graph, self._rewrites).run()
@@ -281,11 +275,6 @@ class CompiledFunction:
         The program runs a few times with a clock around each step: each kernel of
         compiled code, which is waited for, or each node that NumPy runs.
 
-        Raises
-        ------
-        UsageError
-            If the function reads a Tensor of an open trace: then it has no program.
-
         Examples
         --------
         >>> import numpy as np, workbench as wb
@@ -296,11 +285,6 @@ class CompiledFunction:
         """
         leaves, structure = tree.flatten((args, kwargs))
         found, given = self._find_program(args, kwargs, leaves, structure)
-        if found is None:
-            raise UsageError(
-                f"{self!r} reads a Tensor of an open trace, so no program of its own"
-                " runs here. Call profile outside of wb.grad and its like."
-            )
         return measure(found.function, given)
 
     def release(self) -> None:

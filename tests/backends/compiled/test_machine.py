@@ -148,5 +148,5 @@ def test_narrower_vectors_give_the_same(width: int, rng: np.random.Generator) ->
     graph = trace(f, args)
     program = Program(expand(graph, [spec_of(a) for a in args]), target)
     for got, want in zip(program.run(args), f(*args), strict=True):
-        np.testing.assert_allclose(got, want, rtol=1e-14)
+        np.testing.assert_allclose(got, want, rtol=1e-14, atol=1e-14)
     assert compile_graph(graph, args).run(args)[2] == np.max(args[0])
