@@ -6,6 +6,7 @@ then, and what is a few ops together is written as these.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,22 +14,28 @@ from workbench.backends.compiled.addresses import INDEX_EXPANSIONS
 from workbench.backends.compiled.contractions import CONTRACTION_EXPANSIONS
 from workbench.backends.compiled.decompositions import DECOMPOSITIONS
 from workbench.backends.compiled.entries import PASSING
+from workbench.core import walk
 from workbench.core.deferred import DeferredOp
 from workbench.core.dims import has_dim
 from workbench.core.graph import Graph, inline
-from workbench.core.tensor import Tensor, apply
+from workbench.core.tensor import Tensor, apply, value_of
 from workbench.core.trace import make_leaf_like
 from workbench.core.types import Spec, spec_of
 
 
 def expand(graph: Graph, specs: Sequence[Spec]) -> Graph:
     """Return a graph at inputs of these specs, made of simpler ops."""
-    leaves = [
-        make_leaf_like(spec, x.name)
-        for x, spec in zip(graph.leaves, specs, strict=True)
-    ]
-    for x, spec in zip(leaves, specs, strict=True):
-        x.spec = spec  # a Python number's is weak
+    leaves = list(graph.leaves)
+    # A program recorded at these very specs keeps the nodes that stay as they are.
+    if any(
+        x._value is not None or x.spec != spec
+        for x, spec in zip(leaves, specs, strict=True)
+    ):
+        leaves = [
+            make_leaf_like(spec, x.name) for x, spec in zip(leaves, specs, strict=True)
+        ]
+        for x, spec in zip(leaves, specs, strict=True):
+            x.spec = spec  # a Python number's is weak
     if any(node.op.hoist is not None for node in graph.interior):
         graph = Graph(leaves, graph.run(leaves, _hoist_node))
     return inline(Graph(leaves, graph.run(leaves, _expand_node)))
@@ -69,7 +76,21 @@ def _expand_node(node: Tensor, operands: tuple[Any, ...]) -> Any:
         return _expand_written(tuple(outputs) if several else outputs[0], operands)
     if op.name == "item" and isinstance(operands[0], tuple):
         return operands[0][params["index"]]
+    if len(operands) == len(node.inputs) and _have_same_specs(operands, node.inputs):
+        if all(map(operator.is_, operands, node.inputs)):
+            return node
+        if op is node.op and node._value is None:
+            args = tuple([value_of(x) for x in operands])
+            return walk.copy_node(node, operands, args, None)
     return apply(op, operands, params)
+
+
+def _have_same_specs(operands: Sequence[Any], others: Sequence[Any]) -> bool:
+    return all(
+        a is b
+        or (isinstance(a, Tensor) and isinstance(b, Tensor) and spec_of(a) == spec_of(b))
+        for a, b in zip(operands, others, strict=True)
+    )
 
 
 def _are_known(operands: Sequence[Any]) -> bool:
