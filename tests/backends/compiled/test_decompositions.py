@@ -31,7 +31,7 @@ PROGRAMS = {
     "pieces": "np.diff(x, axis=1), np.flip(x), np.split(x, 3, 1)[1], np.kron(x, x[0])",
     "choices": "np.select([x > 1, x > 0], [x, -x], 7.0), np.clip(x, -0.5, None)",
     "averages": "np.average(x, 0, x[:, 0, 0] ** 2), np.median(x[:, :1]), np.cov(x[0])",
-    "whole numbers": "np.sum(n, 0), np.prod(n, 1), np.argmax(n, 1), np.mean(n), np.std(n)",
+    "whole numbers": "np.sum(n, 0), np.prod(n, 1), np.argmax(n), np.mean(n), np.std(n)",
 }  # fmt: skip
 #: What NumPy still computes of them.
 BY_NUMPY = {"argpartition"}

@@ -88,7 +88,9 @@ def _expand_node(node: Tensor, operands: tuple[Any, ...]) -> Any:
 def _have_same_specs(operands: Sequence[Any], others: Sequence[Any]) -> bool:
     return all(
         a is b
-        or (isinstance(a, Tensor) and isinstance(b, Tensor) and spec_of(a) == spec_of(b))
+        or (
+            isinstance(a, Tensor) and isinstance(b, Tensor) and spec_of(a) == spec_of(b)
+        )
         for a, b in zip(operands, others, strict=True)
     )
 
