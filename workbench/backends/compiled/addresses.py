@@ -8,17 +8,20 @@ others are read by the kernel, which adds them up to an address (`find_address`)
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from workbench.backends.compiled.kernel import Address, IndexAxis, View
-from workbench.core.tensor import Tensor
-from workbench.core.types import Shape
+from workbench.core.op import declare
+from workbench.core.tensor import Tensor, apply
+from workbench.core.types import Shape, Spec, spec_of
 from workbench.ops.define import shape_of
 from workbench.ops.indexing import (
     ARRAY,
+    GETITEM,
+    SCATTER,
     WHOLE,
     Key,
     as_index,
@@ -164,3 +167,73 @@ def is_index(x: Any) -> bool:
 def has_checks(addresses: Iterable[Address]) -> bool:
     """Return whether an index value may be out of bounds."""
     return any(not axis.checked for one in addresses for axis in one.axes)
+
+
+# The ops of indices, with an array per axis
+
+
+def _expand_getitem(x: Any, *arrays: Any, key: Key) -> Any:
+    """Write an index with arrays as a view and one array for each axis."""
+    index = _spread(x, shape_of(x), key, arrays)
+    if index is None:
+        return None
+    view = x if index.is_whole else apply(GETITEM, (x,), {"key": index.view})
+    return apply(GETITEM, (view, *index.arrays), {"key": (ARRAY,) * len(index.arrays)})
+
+
+def _expand_scatter(g: Any, *arrays: Any, key: Key, shape: Shape) -> Any:
+    index = _spread(g, shape, key, arrays)
+    if index is None:
+        return None
+    part = np.empty(shape, bool)[as_index(index.view, ())].shape
+    made = apply(
+        SCATTER, (g, *index.arrays),
+        {"key": (ARRAY,) * len(index.arrays), "shape": part},
+    )  # fmt: skip
+    if index.is_whole:
+        return made
+    return apply(SCATTER, (made,), {"key": index.view, "shape": shape})
+
+
+def _expand_update(name: str) -> Callable[..., Any]:
+    """Return how an update of entries is written: of a view, with an array per axis."""
+    op = declare(f"index_{name}")
+
+    def expand_update(x: Any, v: Any, *arrays: Any, key: Key) -> Any:
+        if not arrays and name == "add":
+            changed = apply(GETITEM, (x,), {"key": key}) + v
+            return apply(declare("index_set"), (x, changed), {"key": key})
+        index = _spread(x, shape_of(x), key, arrays)
+        if index is None:
+            return None
+        view = x if index.is_whole else apply(GETITEM, (x,), {"key": index.view})
+        whole = (ARRAY,) * len(index.arrays)
+        made = apply(op, (view, v, *index.arrays), {"key": whole})
+        if index.is_whole:
+            return made
+        return apply(declare("index_set"), (x, made), {"key": index.view})
+
+    return expand_update
+
+
+def _spread(
+    x: Any, shape: Shape, key: Key, arrays: tuple[Any, ...]
+) -> SpreadIndex | None:
+    """Return an index with an array per axis, if kernels know such entries."""
+    spec = spec_of(x)
+    if not isinstance(spec, Spec) or spec.dtype.char == "e" or 0 in shape:
+        return None
+    is_spread = len(key) == len(shape) and all(part is ARRAY for part in key)
+    if is_spread and not any(map(is_mask, arrays)):
+        return None
+    return spread_index(tuple(shape), key, arrays)
+
+
+INDEX_EXPANSIONS: dict[str, Callable[..., Any]] = {
+    "getitem": _expand_getitem,
+    "scatter": _expand_scatter,
+    "index_add": _expand_update("add"),
+    "index_max": _expand_update("max"),
+    "index_min": _expand_update("min"),
+    "index_set": _expand_update("set"),
+}

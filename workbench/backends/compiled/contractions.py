@@ -1,4 +1,4 @@
-"""An einsum at fixed shapes: products of matrices, and sums of products.
+"""Contractions at fixed shapes: products of matrices, and sums of products.
 
 Operands meet in pairs. Where an axis of each is left over and one is summed, the pair
 is a product of stacks of matrices; else entries are multiplied and added up, in one
@@ -8,7 +8,7 @@ kernel with what stands around it.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -162,3 +162,57 @@ def _multiply_matrices(
     made = merge(a, left, rows, summed) @ merge(b, right, summed, columns)
     letters = [*batch, *rows, *columns]
     return np.reshape(made, [lengths[c] for c in letters]), "".join(letters)
+
+
+# Products of two operands
+
+
+def _expand_matmul(a: Any, b: Any) -> Any:
+    """Write a product of vectors or integers as sums, one of stacks as of matrices."""
+    left, right = shape_of(a), shape_of(b)
+    dtype = np.result_type(dtype_of(a), dtype_of(b))
+    if dtype.char == "e" or 0 in (*left, *right):
+        return None
+    if dtype.kind not in "fc":
+        return _multiply_integers(a, b, dtype)
+    if len(left) == len(right) == 1:
+        return np.sum(a * b)
+    if len(left) > 2 and len(right) <= 2:  # one product for the whole stack
+        whole = np.reshape(a, (math.prod(left[:-1]), left[-1])) @ b
+        return np.reshape(whole, (*left[:-1], *right[1:]))
+    return None
+
+
+def _multiply_integers(a: Any, b: Any, dtype: np.dtype[Any]) -> Any:
+    rows = len(shape_of(a)) > 1
+    columns = len(shape_of(b)) > 1
+    a = a[..., None] if rows else a[:, None]
+    b = b if columns else b[:, None]
+    b = b[..., None, :, :] if rows else b
+    if dtype.kind == "b":
+        made = np.any(a & b, axis=-2)
+    else:
+        made = np.sum(a * b, axis=-2).astype(dtype)
+    return made if columns else made[..., 0]
+
+
+def _expand_tensordot(a: Any, b: Any, *, axes: tuple[Any, Any]) -> Any:
+    """Write a contraction as a product of matrices."""
+    shapes = shape_of(a), shape_of(b)
+    left, right = axes
+    free = [n for n in range(len(shapes[0])) if n not in left]
+    other = [n for n in range(len(shapes[1])) if n not in right]
+    inner = math.prod(shapes[0][n] for n in left)
+    rows = math.prod(shapes[0][n] for n in free)
+    columns = math.prod(shapes[1][n] for n in other)
+    flat_a = np.reshape(np.transpose(a, (*free, *left)), (rows, inner))
+    flat_b = np.reshape(np.transpose(b, (*right, *other)), (inner, columns))
+    shape = (*(shapes[0][n] for n in free), *(shapes[1][n] for n in other))
+    return np.reshape(flat_a @ flat_b, shape)
+
+
+CONTRACTION_EXPANSIONS: dict[str, Callable[..., Any]] = {
+    "einsum": contract,
+    "matmul": _expand_matmul,
+    "tensordot": _expand_tensordot,
+}

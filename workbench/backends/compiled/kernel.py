@@ -54,10 +54,13 @@ class View(NamedTuple):
         return self._replace(shape=tuple(shape), strides=tuple(strides))
 
 
+Combine = Callable[[Builder, Value, Value], Value]
+
+
 class Combination(NamedTuple):
     """How entries become one: an op of two, and what changes nothing."""
 
-    combine: Callable[[Builder, Value, Value], Value]
+    combine: Combine
     identity: Callable[[str], Any]
 
 
@@ -130,7 +133,7 @@ class Scatter(NamedTuple):
         What becomes of the entry there and the value; None: the value takes its place.
     """
 
-    combine: Callable[[Builder, Value, Value], Value] | None
+    combine: Combine | None
     source: int
     address: Address
 
@@ -313,6 +316,8 @@ def write_zeros(machine: Machine, name: str, buffer: int, size: int) -> Builder:
 
 #: How many vectors a round takes if something is reduced, by the number of nodes.
 UNROLLED = {4: 4, 2: 12, 1: 2**31}
+#: So many rows are reduced at a time, of kernels with at most so many nodes.
+ROWS, MOST_IN_ROWS = 4, 8
 #: What is reduced meets in blocks of so many rounds.
 BLOCK = 32
 
@@ -334,6 +339,8 @@ class _Writer:
         self.pointers: list[str] = []
         #: How many lanes the mask leaves.
         self._active = self.b.lanes
+        #: How many rounds of the loop around the innermost one run at a time.
+        self.count = 1
         first = len(kernel.loads)
         self.store_places = range(first, first + len(kernel.stores))
         first += len(kernel.stores)
@@ -407,6 +414,8 @@ class _Writer:
             self._write_inner()
             return
         b, outer = self.b, self.pointers
+        start, end = self._range(level)
+        rows = self._count_rows() if level == self.inner - 1 else 1
 
         def write_round(i: str, carried: list[Value]) -> list[Value]:
             self.pointers = [
@@ -416,8 +425,33 @@ class _Writer:
             self._write_level(level + 1)
             return carried
 
-        b.loop(*self._range(level), 1, write_round)
+        if rows > 1:
+            stop = _round_down(b, start, end, rows)
+            self.count = rows
+            b.loop(start, stop, rows, write_round)
+            self.count = 1
+            start = stop
+        b.loop(start, end, 1, write_round)
         self.pointers = outer
+
+    def _count_rows(self) -> int:
+        """Return how many rows are reduced into one at a time.
+
+        Each then goes through the results once for several rows, and fewer entries
+        meet one after the other.
+        """
+        kernel = self.kernel
+        steps = [kernel.steps[place] for place in self.reduction_places]
+        if (
+            len(kernel.nodes) > MOST_IN_ROWS
+            or kernel.gathers
+            or kernel.scatters
+            or self.lengths[self.inner - 1] < 2 * ROWS
+            or not any(one[-2] == 0 for one in steps)
+            or not all(one[-1] for one in steps)
+        ):
+            return 1
+        return ROWS
 
     def _range(self, level: int) -> tuple[str, str]:
         return ("%lo", "%hi") if level == 0 else ("0", str(self.lengths[level]))
@@ -647,10 +681,65 @@ class _Writer:
         """Write one round of the innermost loop; return the new totals."""
         b, kernel = self.b, self.kernel
         self._active = b.lanes if mask is None else self.lengths[-1] % b.lanes
-        at = [
-            (b.step(p, i, steps[-1]), steps[-1])
-            for p, steps in zip(self.pointers, kernel.steps, strict=True)
-        ]
+        rows = []
+        for row in range(self.count):
+            at = [
+                (
+                    b.step(b.move(p, row * steps[-2]) if row else p, i, steps[-1]),
+                    steps[-1],
+                )
+                for p, steps in zip(self.pointers, kernel.steps, strict=True)
+            ]
+            rows.append((at, self._compute_row(at, mask)))
+        news: list[list[Value] | None] = []
+        for one, place, total in zip(
+            kernel.reductions, self.reduction_places, totals, strict=True
+        ):
+            combine = COMBINATIONS[one.node.op.name].combine
+            entries = [
+                b.convert(values[one.source], one.view.kind) for _, values in rows
+            ]
+            if total is not None:
+                parts = _split_parts(entries[0])
+                new = [combine(b, x, y) for x, y in zip(total, parts, strict=True)]
+                if mask is not None:
+                    new = [
+                        b.choose(mask, x, old)
+                        for x, old in zip(new, total, strict=True)
+                    ]
+                news.append(new)
+                continue
+            news.append(None)
+            pointers = [at[place] for at, _ in rows]
+            if self.count > 1 and kernel.steps[place][-2] == 0:
+                entries, pointers = [self._fold(combine, entries)], pointers[:1]
+            for (pointer, step), entry in zip(pointers, entries, strict=True):
+                if not all(kernel.steps[place]):
+                    kept = b.load(pointer, one.view.kind, step, mask)
+                    entry = self._fold(combine, [kept, entry])
+                b.store(pointer, entry, step, mask)
+        return news
+
+    def _fold(self, combine: Combine, entries: Sequence[Entry]) -> Entry:
+        """Return entries as one, pair by pair."""
+        while len(entries) > 1:
+            entries = [
+                _join_parts(
+                    [
+                        combine(self.b, x, y)
+                        for x, y in zip(*map(_split_parts, pair), strict=True)
+                    ],
+                    pair[0].kind,
+                )
+                for pair in zip(entries[::2], entries[1::2], strict=True)
+            ]
+        return entries[0]
+
+    def _compute_row(
+        self, at: Sequence[tuple[str, int]], mask: Value | None
+    ) -> dict[int, Entry]:
+        """Load, compute and store the entries of one round; return their values."""
+        b, kernel = self.b, self.kernel
         values: dict[int, Entry] = {}
         for (serial, view), (pointer, step) in zip(
             kernel.loads.items(), at, strict=False
@@ -673,34 +762,7 @@ class _Writer:
             b.store(at[place][0], values[serial], at[place][1], mask)
         for scatter, place in zip(kernel.scatters, self.scatter_places, strict=True):
             self._scatter(scatter, place, at[place], values, mask)
-        news: list[list[Value] | None] = []
-        for one, place, total in zip(
-            kernel.reductions, self.reduction_places, totals, strict=True
-        ):
-            entry = b.convert(values[one.source], one.view.kind)
-            parts = _split_parts(entry)
-            combine = COMBINATIONS[one.node.op.name].combine
-            if total is None and all(kernel.steps[place]):  # of axes of length 1
-                b.store(at[place][0], entry, at[place][1], mask)
-                news.append(None)
-                continue
-            if total is None:
-                kept = b.load(at[place][0], one.view.kind, at[place][1], mask)
-                made = [
-                    combine(b, x, y)
-                    for x, y in zip(_split_parts(kept), parts, strict=True)
-                ]
-                whole = _join_parts(made, one.view.kind)
-                b.store(at[place][0], whole, at[place][1], mask)
-                news.append(None)
-                continue
-            new = [combine(b, x, y) for x, y in zip(total, parts, strict=True)]
-            if mask is not None:
-                new = [
-                    b.choose(mask, x, old) for x, old in zip(new, total, strict=True)
-                ]
-            news.append(new)
-        return news
+        return values
 
     def _find_offsets(
         self, address: Address, values: dict[int, Entry], mask: Value | None
