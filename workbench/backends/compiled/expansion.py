@@ -98,10 +98,19 @@ def _have_same_specs(operands: Sequence[Any], others: Sequence[Any]) -> bool:
     return all(
         a is b
         or (
-            isinstance(a, Tensor) and isinstance(b, Tensor) and spec_of(a) == spec_of(b)
+            isinstance(a, Tensor)
+            and isinstance(b, Tensor)
+            and _is_known(spec_of(a))
+            and _is_known(spec_of(b))
+            and spec_of(a) == spec_of(b)
         )
         for a, b in zip(operands, others, strict=True)
     )
+
+
+def _is_known(spec: Any) -> bool:
+    """Return whether a spec is that of one array whose lengths are numbers."""
+    return isinstance(spec, Spec) and not has_dim(spec.shape)
 
 
 def _are_known(operands: Sequence[Any]) -> bool:
