@@ -138,7 +138,7 @@ def test_every_kind_of_finding_is_listed() -> None:
 
 def test_every_option_of_a_cell_is_listed() -> None:
     options = {name.split()[0] for name in first_cells("cell.md")}
-    assert options == {"OUTPUT", "--wrt", "--name", "--show", "--seed"}
+    assert options == {"OUTPUT", "--wrt", "--name", "--show", "--seed", "--backend"}
     text = text_of(REFERENCE / "cell.md")
     assert all(f"`{part}`" in text for part in PARTS)
 

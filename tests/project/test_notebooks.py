@@ -388,5 +388,28 @@ def test_what_would_move_a_nan_stays(made: Executed) -> None:
     ]
 
 
+def test_it_ends_with_the_compiled_program_and_its_profile(made: Executed) -> None:
+    assert made.printed('print("ready:"').splitlines() == [
+        "ready: True and now it runs compiled",
+        "the same gradient: True",
+    ]
+    steps = made.printed("profile = ").splitlines()
+    kernels = [line for line in steps if line.startswith("kernel")]
+    assert any("tanh" in line and "sum" in line for line in kernels)
+    assert made.printed("print(profile)").startswith("compiled: ")
+    plain = made.printed("plain = ")
+    assert plain.startswith("numpy: ")
+    assert len(plain.splitlines()) > len(steps) + 2
+    (picture,) = (
+        read_saved(output.data[MIME_TYPE])
+        for output in made.cell("print(layer.profile()").outputs
+        if output.output_type == "display_data"
+    )
+    profile = picture.header["profile"]
+    assert profile is not None
+    assert profile["backend"] == "compiled"
+    assert picture.columns["rule_time"].size == picture.header["nodes"]
+
+
 def test_how_a_derivative_is_made_runs_quietly(made: Executed) -> None:
     quiet(made)

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.autodiff.programs import Program, programs
+from tests.autodiff.test_fuzz import close, fuzz, printed
 from tests.session.network import B1, B2, NAMES, W1, W2, X, by_hand, network
 from workbench.backends.compiled import tiers
 from workbench.core.graph import Graph
@@ -293,6 +295,30 @@ def test_a_program_traced_without_values_starts_with_its_first_run() -> None:
     session.run(x=np.ones(2))
     assert session.backend == "compiled"
     np.testing.assert_array_equal(session.grads["x"], [3.0, 3.0])
+
+
+@fuzz(programs(most=10))
+def test_random_programs(program: Program) -> None:
+    """Compiled or not, with an override or not, at other inputs too."""
+    with printed(program), np.errstate(all="ignore"):
+        args = list(program.inputs.values())
+        graph = wb.trace(program.function)(*args)
+        session = wb.Session(graph, backend="compiled")
+        plain = wb.Session(graph)
+        ops = [x.op.name for x in graph.nodes if x.inputs and x.op.elementwise]
+        for text in (None, *ops[:1]):
+            if text is not None:
+                session.override(text, "0.5 * d")
+                plain.override(text, "0.5 * d")
+            assert session.wait(60)
+            for factor in (1.0, 0.75):
+                new = {name: factor * x for name, x in program.inputs.items()}
+                for one in (session, plain):
+                    one.run(new)
+                for name, truth in plain.grads.items():
+                    size = float(np.max(np.abs(truth), initial=0))
+                    close(session.grads[name], truth, size, 1e-9)
+                close(session.value, plain.value, float(np.abs(plain.value)), 1e-9)
 
 
 def test_an_unknown_backend_is_refused() -> None:

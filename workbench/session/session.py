@@ -355,7 +355,14 @@ class Session:
         return self._state.seconds
 
     def ready(self) -> bool:
-        """Return whether compiled code is in place, or refused, or not asked for."""
+        """Return whether compiled code is in place, or refused, or not asked for.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> wb.Session(wb.trace(lambda x: np.sum(x**2))(np.ones(3))).ready()
+        True
+        """
         state = self._state
         if state.programs is None or state.reason is not None:
             return True
@@ -373,6 +380,13 @@ class Session:
         Returns
         -------
         Whether the waiting has come to its end.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> graph = wb.trace(lambda x: np.sum(x**2))(np.ones(3))
+        >>> wb.Session(graph, backend="compiled").wait()
+        True
         """
         with self.lock:
             state = self._state
@@ -383,7 +397,16 @@ class Session:
         return function is None or function.wait(timeout)
 
     def release(self) -> None:
-        """Let the memory go that compiled code keeps for the next run."""
+        """Let the memory go that compiled code keeps for the next run.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> graph = wb.trace(lambda x: np.sum(x**2))(np.ones(3))
+        >>> session = wb.Session(graph, backend="compiled")
+        >>> value = session.run(x=np.zeros(3))
+        >>> session.release()
+        """
         if (programs := self._state.programs) is not None:
             programs.release()
 
