@@ -65,9 +65,7 @@ def make(tiny: bool) -> Problem:
         lambda: np.sum((go_down(theta, A, arrays[3])[0] - arrays[2]) ** 2),
         lambda: by_hand(*arrays),
     )
-    return Problem(
-        objective, arrays, by_hand={"hand": lambda: hand}, forward=("jax",)
-    )
+    return Problem(objective, arrays, by_hand={"hand": lambda: hand}, forward=("jax",))
 
 
 CASES = (
