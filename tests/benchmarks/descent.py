@@ -25,7 +25,7 @@ def objective(xp: Any, theta: Any, A: Any, b: Any, start: Any) -> Any:
 
     def step(state: Any) -> Any:
         y, _ = state
-        slope = xp.gradient(energy)(y)
+        slope = xp.grad(energy)(y)
         return y - RATE * slope, xp.sum(slope * slope)
 
     def goes_on(state: Any) -> Any:

@@ -25,6 +25,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -51,24 +52,25 @@ PATIENCE = 300
 
 @dataclass(frozen=True)
 class Goal:
-    """Something of ours is to be at most so much: times a peer's, or in s or bytes."""
+    """Something of ours is to be at most so much: times a peer's, or in s or bytes.
+
+    ``reason`` says why it is missed, as long as it is.
+    """
 
     most: float
     peer: str = ""
     of: str = "workbench compiled"
     what: str = "gradient"
+    reason: str = ""
 
     def __str__(self) -> str:
         ours = f"{self.of}: {WHAT[self.what]}"
         if self.peer:
             return f"{ours} ≤ {self.most:g} × {self.peer}"
-        unit = "MB" if self.what == "memory" else "s"
-        most = self.most / 1e6 if unit == "MB" else self.most
-        for name, scale in SCALES.items():
-            if unit == "s" and most * scale >= 0.1:
-                most, unit = most * scale, name
-                break
-        return f"{ours} ≤ {most:g} {unit}"
+        if self.what == "memory":
+            return f"{ours} ≤ {self.most / 1e6:g} MB"
+        unit = next((u for u in SCALES if self.most * SCALES[u] >= 1), "µs")
+        return f"{ours} ≤ {self.most * SCALES[unit]:g} {unit}"
 
 
 #: What is measured, as the tables call it.
@@ -185,7 +187,8 @@ def prepare(
             print(f"  {name}: left out: {error}", flush=True)
             continue
         except Exception as error:
-            errors[name] = f"{type(error).__name__}: {str(error).splitlines()[:1]}"
+            said = str(error).splitlines()
+            errors[name] = f"{type(error).__name__}: {said[0] if said else ''}"
             continue
         if peer.answers:
             arrays = flatten_answer(peer.read(answer))
@@ -225,7 +228,8 @@ def limit_time(seconds: int) -> Iterator[None]:
     def stop(*_: object) -> None:
         raise TimeoutError(f"no answer after {seconds} s")
 
-    if not hasattr(signal, "SIGALRM"):
+    main = threading.current_thread() is threading.main_thread()
+    if not hasattr(signal, "SIGALRM") or not main:
         yield
         return
     before = signal.signal(signal.SIGALRM, stop)
@@ -264,13 +268,11 @@ def measure(
             if turn >= 3 and spent[name] > ENOUGH:
                 continue
             start = time.perf_counter()
-            for timer, times in zip(
-                timers[name],
-                (rows[name].objectives, rows[name].gradients),
-                strict=True,
-            ):
-                times.append(timer())
+            objective, derivative = timers[name]
+            rows[name].objectives.append(objective())
+            rows[name].gradients.append(derivative())
             spent[name] += time.perf_counter() - start
+    gc.unfreeze()
     if probes:
         for row in rows.values():
             with tempfile.TemporaryDirectory() as folder:
@@ -390,6 +392,7 @@ class Verdict:
     goal: str
     value: float | None
     met: bool | None
+    reason: str = ""
 
 
 def judge(goals: Sequence[Goal], rows: Sequence[Row]) -> list[Verdict]:
@@ -404,7 +407,7 @@ def judge(goals: Sequence[Goal], rows: Sequence[Row]) -> list[Verdict]:
                 theirs = found[goal.peer].get(goal.what) if goal.peer in found else 0
                 value = value / theirs if theirs else math.nan
         met = None if math.isnan(value) else value <= goal.most
-        made.append(Verdict(str(goal), keep_digits(value), met))
+        made.append(Verdict(str(goal), keep_digits(value), met, goal.reason))
     return made
 
 

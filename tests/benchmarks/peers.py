@@ -2,7 +2,7 @@
 
 The mathematics of a case is a function of a namespace and of arrays. The namespace has
 the library's array functions under NumPy's names, and the few that libraries spell in
-ways of their own: ``constant``, ``logsumexp``, ``gradient``, and the loops of
+ways of their own: ``constant``, ``logsumexp``, ``grad``, and the loops of
 `PythonLoops`. An adapter makes of it a `Peer`: objective and derivative as functions
 without arguments.
 
@@ -28,7 +28,7 @@ import numpy as np
 Call = Callable[[], Any]
 
 
-class NotApplicable(Exception):
+class NotApplicable(AttributeError):
     """This peer has no such thing: it is left out, and the reason is told."""
 
 
@@ -226,7 +226,7 @@ def workbench_names() -> Names:
         OurLoops(),
         constant=np.asarray,
         logsumexp=wb.logsumexp,
-        gradient=wb.grad,
+        grad=wb.grad,
     )
 
 
@@ -305,7 +305,7 @@ def autograd(problem: Problem) -> Peer:
         PythonLoops(anp.stack),
         constant=np.asarray,
         logsumexp=_logsumexp(anp),
-        gradient=library.grad,
+        grad=library.grad,
     )
     arrays = problem.arrays
 
@@ -328,7 +328,7 @@ def torch(problem: Problem, compiled: bool = False) -> Peer:
 
     library.set_num_threads(1)
 
-    def gradient_of(f: Any) -> Any:
+    def grad(f: Any) -> Any:
         def gradient(*args: Any) -> Any:
             first = args[0]
             if not first.requires_grad:
@@ -342,7 +342,7 @@ def torch(problem: Problem, compiled: bool = False) -> Peer:
         library,
         PythonLoops(library.stack),
         constant=library.as_tensor,
-        gradient=gradient_of,
+        grad=grad,
     )
     arrays = [library.as_tensor(np.asarray(x)) for x in problem.arrays]
     wrt = problem.wrt
@@ -398,7 +398,7 @@ def jax(problem: Problem) -> Peer:
         JaxLoops(),
         constant=jnp.asarray,
         logsumexp=library.nn.logsumexp,
-        gradient=library.grad,
+        grad=library.grad,
     )
     arrays = [jnp.asarray(x) for x in problem.arrays]
 
