@@ -2,6 +2,8 @@
 # what takes long and seldom finds more: that is `make test-long`. `make docs` builds the
 # documentation into build/docs/html. All of them start from a fresh clone and Python
 # 3.11 or newer, and stay in .venv.
+# `make bench CASE=gmm` measures one case against other libraries, in an environment of
+# its own, .venv-bench; without a case, all of them.
 # `make lab LAB_ARGS=--no-browser` hands JupyterLab options of your own.
 
 PYTHON ?= python3
@@ -14,7 +16,7 @@ SOURCES := pyproject.toml $(filter-out %.tsbuildinfo,$(wildcard extension/*.*)) 
 # JupyterLab refuses root unless told.
 ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
-.PHONY: docs lab test test-long tutorials
+.PHONY: bench docs lab test test-long tutorials
 
 lab: .venv/lab.stamp
 	$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/$(TUTORIAL) $(ROOT) $(LAB_ARGS)
@@ -28,6 +30,10 @@ test-long: .venv/test.stamp
 # Runs the tutorials and keeps their outputs in them.
 tutorials: .venv/test.stamp
 	@$(BIN)/python -m tests.project.executed
+
+bench:
+	@$(PYTHON) tests/benchmarks/environment.py
+	@.venv-bench/bin/python -m tests.benchmarks $(CASE)
 
 docs: .venv/docs.stamp
 	@$(BIN)/python notebooks/guide/build.py

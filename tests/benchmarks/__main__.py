@@ -73,7 +73,8 @@ def run(module: str, options: argparse.Namespace) -> bool:
     cases = [c for c in loaded.CASES if options.case in (None, c.name)]
     keep, probes = not options.no_save, not options.no_probes
     names = None if options.peers is None else options.peers.split(",")
-    return all([harness.run(case, keep, probes, names) for case in cases])
+    agree = [harness.run(case, keep, probes, names) for case in cases]
+    return all(agree)
 
 
 def find_processes(names: list[str]) -> list[tuple[str, str | None, bool]]:

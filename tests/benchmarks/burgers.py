@@ -1,7 +1,7 @@
 """Sparse Jacobian of Burgers' equation on 10,000 points, the colouring given.
 
-du/dt = ν u″ − u u′ by central differences, with zeros beyond both ends. The Jacobian has
-three diagonals: three tangents, each of ones at every third place, hold all of it.
+du/dt = ν u″ − u u′ by central differences, with zeros beyond both ends. The Jacobian
+has three diagonals: three tangents, each of ones at every third place, hold all of it.
 """
 
 from __future__ import annotations

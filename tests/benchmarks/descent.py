@@ -25,7 +25,7 @@ def objective(xp: Any, theta: Any, A: Any, b: Any, start: Any) -> Any:
 
     def step(state: Any) -> Any:
         y, _ = state
-        slope = xp.gradient(energy)(y)
+        slope = xp.grad(energy)(y)
         return y - RATE * slope, xp.sum(slope * slope)
 
     def goes_on(state: Any) -> Any:
@@ -65,9 +65,7 @@ def make(tiny: bool) -> Problem:
         lambda: np.sum((go_down(theta, A, arrays[3])[0] - arrays[2]) ** 2),
         lambda: by_hand(*arrays),
     )
-    return Problem(
-        objective, arrays, by_hand={"hand": lambda: hand}, forward=("jax",)
-    )
+    return Problem(objective, arrays, by_hand={"hand": lambda: hand}, forward=("jax",))
 
 
 CASES = (

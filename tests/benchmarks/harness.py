@@ -2,9 +2,9 @@
 
 The machine may be busy, so only ratios within one run count. In each round every peer
 is timed once, in random order, in processor time; a ratio is that of the least times,
-which others who work disturb least. The first call and the memory of each peer are measured in a
-process of its own, with empty caches. A benchmark is not a test: nothing fails on a
-time, only on answers that do not agree.
+which others who work disturb least. The first call and the memory of each peer are
+measured in a process of its own, with empty caches. A benchmark is not a test: nothing
+fails on a time, only on answers that do not agree.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -41,6 +42,8 @@ SCALES = {"s": 1.0, "ms": 1e3, "µs": 1e6}
 LIBRARIES = (
     "numpy scipy llvmlite torch jax pytensor autograd casadi numba opt-einsum".split()
 )
+#: What a peer is imported from, where that is not its name.
+IMPORTS = {"workbench": "workbench.symbolic.compiled_function", "jax": "jax.numpy"}
 #: A peer that has taken so many seconds is not timed again, after three rounds.
 ENOUGH = 4.0
 #: A peer that has given no first answer after so many seconds is left out.
@@ -49,24 +52,25 @@ PATIENCE = 300
 
 @dataclass(frozen=True)
 class Goal:
-    """Something of ours is to be at most so much: times a peer's, or in s or bytes."""
+    """Something of ours is to be at most so much: times a peer's, or in s or bytes.
+
+    ``reason`` says why it is missed, as long as it is.
+    """
 
     most: float
     peer: str = ""
     of: str = "workbench compiled"
     what: str = "gradient"
+    reason: str = ""
 
     def __str__(self) -> str:
         ours = f"{self.of}: {WHAT[self.what]}"
         if self.peer:
             return f"{ours} ≤ {self.most:g} × {self.peer}"
-        unit = "MB" if self.what == "memory" else "s"
-        most = self.most / 1e6 if unit == "MB" else self.most
-        for name, scale in SCALES.items():
-            if unit == "s" and most * scale >= 0.1:
-                most, unit = most * scale, name
-                break
-        return f"{ours} ≤ {most:g} {unit}"
+        if self.what == "memory":
+            return f"{ours} ≤ {self.most / 1e6:g} MB"
+        unit = next((u for u in SCALES if self.most * SCALES[u] >= 1), "µs")
+        return f"{ours} ≤ {self.most * SCALES[unit]:g} {unit}"
 
 
 #: What is measured, as the tables call it.
@@ -183,7 +187,8 @@ def prepare(
             print(f"  {name}: left out: {error}", flush=True)
             continue
         except Exception as error:
-            errors[name] = f"{type(error).__name__}: {str(error).splitlines()[:1]}"
+            said = str(error).splitlines()
+            errors[name] = f"{type(error).__name__}: {said[0] if said else ''}"
             continue
         if peer.answers:
             arrays = flatten_answer(peer.read(answer))
@@ -223,7 +228,8 @@ def limit_time(seconds: int) -> Iterator[None]:
     def stop(*_: object) -> None:
         raise TimeoutError(f"no answer after {seconds} s")
 
-    if not hasattr(signal, "SIGALRM"):
+    main = threading.current_thread() is threading.main_thread()
+    if not hasattr(signal, "SIGALRM") or not main:
         yield
         return
     before = signal.signal(signal.SIGALRM, stop)
@@ -262,16 +268,16 @@ def measure(
             if turn >= 3 and spent[name] > ENOUGH:
                 continue
             start = time.perf_counter()
-            for timer, times in zip(
-                timers[name],
-                (rows[name].objectives, rows[name].gradients),
-                strict=True,
-            ):
-                times.append(timer())
+            objective, derivative = timers[name]
+            rows[name].objectives.append(objective())
+            rows[name].gradients.append(derivative())
             spent[name] += time.perf_counter() - start
+    gc.unfreeze()
     if probes:
         for row in rows.values():
-            row.first, row.compiled, row.memory = run_probe(case.name, row.peer)
+            with tempfile.TemporaryDirectory() as folder:
+                measured = run_probe(case.name, row.peer, folder)
+            row.first, row.compiled, row.memory = measured
     return [*rows.values(), *(Row(name, error=e) for name, e in errors.items())]
 
 
@@ -292,7 +298,7 @@ def repeat_call(call: Callable[[], Any], least: float = 0.02) -> Callable[[], fl
     return run
 
 
-def paired(ours: list[float], theirs: list[float]) -> float:
+def pair_times(ours: list[float], theirs: list[float]) -> float:
     """Return the median of our time over theirs, round by round."""
     return statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
 
@@ -303,24 +309,34 @@ def paired(ours: list[float], theirs: list[float]) -> float:
 def probe(case: Case, name: str) -> None:
     """Print what the first derivative of a peer costs in this process.
 
-    Its library is imported before. The memory is what a later call has at most, over
-    what the process holds between calls.
+    Its library is imported before, and of ours what is imported late. The memory is
+    what a later call has at most, over what the process holds between calls.
     """
     problem = case.make(False)
+    library = name.partition(" ")[0].partition(".")[0]
     with contextlib.suppress(ImportError):
-        library = name.partition(" ")[0].partition(".")[0]
-        importlib.import_module("jax.numpy" if library == "jax" else library)
+        importlib.import_module(IMPORTS.get(library, library))
     make = list_peers(case, problem)[name]
-    start = time.perf_counter()
+    start = read_clock()
     peer = make()
     peer.derivative()
-    first = time.perf_counter() - start
+    first = read_clock() - start
     peer.wait()
     peer.derivative()
-    compiled = time.perf_counter() - start
+    compiled = read_clock() - start
     peer.release()
     memory = measure_memory(peer.derivative)
     print(json.dumps([first, compiled, memory]))
+
+
+def read_clock() -> float:
+    """Return the processor seconds of this process and of compilers it has called."""
+    try:
+        import resource
+    except ImportError:
+        return time.process_time()
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + spent.ru_utime + spent.ru_stime
 
 
 def measure_memory(call: Callable[[], Any]) -> float:
@@ -343,24 +359,26 @@ def _read_status(key: str) -> float:
     return float(line.split()[1]) * 1024
 
 
-def run_probe(case: str, name: str) -> tuple[float, float, float]:
-    """Return what `probe` says in a process of its own, without anybody's caches."""
+def run_probe(case: str, name: str, folder: str) -> tuple[float, float, float]:
+    """Return what `probe` says in a process of its own, whose caches are a folder's."""
     command = [sys.executable, "-m", "tests.benchmarks", "--probe", case, name]
-    with tempfile.TemporaryDirectory() as folder:
-        env = {
-            **os.environ,
-            "WORKBENCH_CACHE": folder,
-            "TORCHINDUCTOR_CACHE_DIR": folder,
-            "NUMBA_CACHE_DIR": folder,
-            "PYTENSOR_FLAGS": f"base_compiledir={folder}",
-        }
-        try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, timeout=PATIENCE, env=env
-            )
-            first, compiled, memory = json.loads(done.stdout.splitlines()[-1])
-        except (subprocess.TimeoutExpired, IndexError, ValueError):
-            return math.nan, math.nan, math.nan
+    env = {
+        **os.environ,
+        "WORKBENCH_CACHE": folder,
+        "TORCHINDUCTOR_CACHE_DIR": folder,
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",
+        "NUMBA_CACHE_DIR": folder,
+        "JAX_COMPILATION_CACHE_DIR": folder,
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "PYTENSOR_FLAGS": f"base_compiledir={folder}",
+    }
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=PATIENCE, env=env
+        )
+        first, compiled, memory = json.loads(done.stdout.splitlines()[-1])
+    except (subprocess.TimeoutExpired, IndexError, ValueError):
+        return math.nan, math.nan, math.nan
     return first, compiled, memory
 
 
@@ -374,6 +392,7 @@ class Verdict:
     goal: str
     value: float | None
     met: bool | None
+    reason: str = ""
 
 
 def judge(goals: Sequence[Goal], rows: Sequence[Row]) -> list[Verdict]:
@@ -387,10 +406,8 @@ def judge(goals: Sequence[Goal], rows: Sequence[Row]) -> list[Verdict]:
             if goal.peer:
                 theirs = found[goal.peer].get(goal.what) if goal.peer in found else 0
                 value = value / theirs if theirs else math.nan
-        known = not math.isnan(value)
-        made.append(
-            Verdict(str(goal), keep_digits(value), value <= goal.most if known else None)
-        )
+        met = None if math.isnan(value) else value <= goal.most
+        made.append(Verdict(str(goal), keep_digits(value), met, goal.reason))
     return made
 
 
@@ -424,7 +441,8 @@ def write_verdict(verdict: Verdict) -> str:
     """Return a goal and what became of it, as a line."""
     if verdict.value is None:
         return f"goal: {verdict.goal}: not measured"
-    return f"goal: {verdict.goal}: {verdict.value:g}, {'met' if verdict.met else 'missed'}"
+    word = "met" if verdict.met else "missed"
+    return f"goal: {verdict.goal}: {verdict.value:g}, {word}"
 
 
 def _number(x: float) -> str:
@@ -462,12 +480,10 @@ def describe_machine() -> dict[str, Any]:
     }
 
 
-def make_entry(case: Case, rows: list[Row]) -> dict[str, Any]:
+def describe_results(case: Case, rows: list[Row]) -> dict[str, Any]:
     """Return a case's results as they are kept."""
     ours = {row.peer: row for row in rows}.get(case.ours)
     return {
-        "case": case.title,
-        **describe_machine(),
         "goals": [vars(v) for v in judge(case.goals, rows)],
         "left out": dict(case.without),
         "ours": case.ours,
@@ -496,9 +512,10 @@ def _median(times: list[float]) -> float | None:
     return keep_digits(statistics.median(times)) if times else None
 
 
-def save(name: str, entry: dict[str, Any], tag: str = "") -> None:
-    """Write a case's results; a second run replaces the first."""
+def save(name: str, title: str, results: Mapping[str, Any], tag: str = "") -> None:
+    """Write what was measured of a case, and where; a second run replaces the first."""
     RESULTS.mkdir(exist_ok=True)
+    entry = {"case": title, **describe_machine(), **results}
     file = RESULTS / f"{name}{tag}.json"
     file.write_text(json.dumps(entry, indent=1, ensure_ascii=False) + "\n")
 
@@ -506,13 +523,14 @@ def save(name: str, entry: dict[str, Any], tag: str = "") -> None:
 def run(
     case: Case, keep: bool, probes: bool = True, names: Collection[str] | None = None
 ) -> bool:
-    """Measure a case, print its table and keep it if wanted; return whether all agree."""
+    """Measure a case, print its table, keep it if wanted; return whether all agree."""
     kernel = os.environ.get("OPENBLAS_CORETYPE")
     note = f" [OPENBLAS_CORETYPE={kernel}]" if kernel else ""
     rows = measure(case, probes=probes, names=names)
     print(write_table(case, rows, note), flush=True)
     if keep:
-        save(case.name, make_entry(case, rows), f".{kernel}" if kernel else "")
+        tag = f".{kernel}" if kernel else ""
+        save(case.name, case.title, describe_results(case, rows), tag)
     return not any("differs" in row.error for row in rows) and not any(
         row.error and row.peer in OURS for row in rows
     )

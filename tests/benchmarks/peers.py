@@ -2,7 +2,7 @@
 
 The mathematics of a case is a function of a namespace and of arrays. The namespace has
 the library's array functions under NumPy's names, and the few that libraries spell in
-ways of their own: ``constant``, ``logsumexp``, ``gradient``, and the loops of
+ways of their own: ``constant``, ``logsumexp``, ``grad``, and the loops of
 `PythonLoops`. An adapter makes of it a `Peer`: objective and derivative as functions
 without arguments.
 
@@ -28,7 +28,7 @@ import numpy as np
 Call = Callable[[], Any]
 
 
-class NotApplicable(Exception):
+class NotApplicable(AttributeError):
     """This peer has no such thing: it is left out, and the reason is told."""
 
 
@@ -211,9 +211,7 @@ def _logsumexp(np: Any) -> Callable[..., Any]:
     return logsumexp
 
 
-NUMPY = Names(
-    np, PythonLoops(np.stack), constant=np.asarray, logsumexp=_logsumexp(np)
-)
+NUMPY = Names(np, PythonLoops(np.stack), constant=np.asarray, logsumexp=_logsumexp(np))
 
 
 # Workbench: eager, and as a program on each backend.
@@ -228,11 +226,11 @@ def workbench_names() -> Names:
         OurLoops(),
         constant=np.asarray,
         logsumexp=wb.logsumexp,
-        gradient=wb.grad,
+        grad=wb.grad,
     )
 
 
-def _differentiate_ours(problem: Problem) -> tuple[Any, Any]:
+def differentiate(problem: Problem) -> tuple[Any, Any]:
     """Return the objective and its derivative, as functions of the arrays."""
     import workbench as wb
 
@@ -259,10 +257,10 @@ def _differentiate_ours(problem: Problem) -> tuple[Any, Any]:
 
 def eager(problem: Problem) -> Peer:
     """Make the derivative anew at each call, as a notebook does."""
-    _, derivative = _differentiate_ours(problem)
+    _, derivative = differentiate(problem)
     objective, arrays = problem.objective, problem.arrays
     if problem.derivative == "blocks":
-        objective, _ = _differentiate_ours(problem)
+        objective, _ = differentiate(problem)
         return Peer(lambda: objective(*arrays), lambda: derivative(*arrays))
     names = workbench_names()
     return Peer(lambda: objective(names, *arrays), lambda: derivative(*arrays))
@@ -274,7 +272,7 @@ def program(backend: str, problem: Problem) -> Peer:
 
     arrays = problem.arrays
     objective, derivative = (
-        wb.compile(f, backend=backend) for f in _differentiate_ours(problem)
+        wb.compile(f, backend=backend) for f in differentiate(problem)
     )
 
     def wait() -> None:
@@ -307,7 +305,7 @@ def autograd(problem: Problem) -> Peer:
         PythonLoops(anp.stack),
         constant=np.asarray,
         logsumexp=_logsumexp(anp),
-        gradient=library.grad,
+        grad=library.grad,
     )
     arrays = problem.arrays
 
@@ -330,7 +328,7 @@ def torch(problem: Problem, compiled: bool = False) -> Peer:
 
     library.set_num_threads(1)
 
-    def gradient_of(f: Any) -> Any:
+    def grad(f: Any) -> Any:
         def gradient(*args: Any) -> Any:
             first = args[0]
             if not first.requires_grad:
@@ -344,7 +342,7 @@ def torch(problem: Problem, compiled: bool = False) -> Peer:
         library,
         PythonLoops(library.stack),
         constant=library.as_tensor,
-        gradient=gradient_of,
+        grad=grad,
     )
     arrays = [library.as_tensor(np.asarray(x)) for x in problem.arrays]
     wrt = problem.wrt
@@ -400,7 +398,7 @@ def jax(problem: Problem) -> Peer:
         JaxLoops(),
         constant=jnp.asarray,
         logsumexp=library.nn.logsumexp,
-        gradient=library.grad,
+        grad=library.grad,
     )
     arrays = [jnp.asarray(x) for x in problem.arrays]
 
@@ -454,7 +452,7 @@ def pytensor(problem: Problem) -> Peer:
         made = library.gradient.hessian(value, sources[0])
     else:
         raise NotApplicable("batches of derivatives are not tried")
-    arrays = problem.arrays
+    arrays = list(map(np.asarray, problem.arrays))
 
     @functools.cache
     def compiled(output: str) -> Any:
@@ -477,7 +475,8 @@ def casadi(problem: Problem) -> Peer:
         return library.sum1(library.vec(x))
 
     names = Names(library, sum=total, constant=lambda x: library.DM(x))
-    symbols = [library.SX.sym(f"x{i}", *np.shape(x)) for i, x in enumerate(problem.arrays)]
+    shapes = list(map(np.shape, problem.arrays))
+    symbols = [library.SX.sym(f"x{i}", *shape) for i, shape in enumerate(shapes)]
     value = problem.objective(names, *symbols)
     made = [library.gradient(value, symbols[i]) for i in problem.wrt]
     calls = []

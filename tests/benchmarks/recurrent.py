@@ -48,9 +48,7 @@ def make(batch: int, tiny: bool) -> Problem:
     shape = (hidden,) if batch == 1 else (batch, hidden)
     W = 0.9 * rng.standard_normal((hidden, hidden)) / hidden**0.5
     arrays = (W, rng.standard_normal((steps, *shape)), np.zeros(shape))
-    hand = Peer(
-        lambda: np.sum(run_forward(*arrays)[1:] ** 2), lambda: by_hand(*arrays)
-    )
+    hand = Peer(lambda: np.sum(run_forward(*arrays)[1:] ** 2), lambda: by_hand(*arrays))
     return Problem(objective, arrays, by_hand={"hand": lambda: hand})
 
 

@@ -102,7 +102,7 @@ def run(
                 }
             )
     if keep:
-        harness.save(name, {"case": title, **harness.machine(), "rows": rows}, "")
+        harness.save(name, title, {"rows": rows})
 
 
 def measured(

@@ -150,7 +150,9 @@ def make_lstm(tiny: bool) -> Problem:
     hand = Peer(
         lambda: np.sum(lstm_forward(*arrays)[0] ** 2), lambda: lstm_by_hand(*arrays)
     )
-    return Problem(partial(lstm_cost, n), arrays, (0, 1, 2), by_hand={"hand": lambda: hand})
+    return Problem(
+        partial(lstm_cost, n), arrays, (0, 1, 2), by_hand={"hand": lambda: hand}
+    )
 
 
 # A Kalman filter

@@ -1,0 +1,174 @@
+"""The guide's tables of speed, made from the results that are kept.
+
+`python -m tests.benchmarks.table` prints them; `--write` puts them into the page.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.benchmarks.__main__ import CASES, list_cases
+from tests.benchmarks.harness import RESULTS, SCALES
+from tests.benchmarks.peers import OURS, PEERS
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "notebooks" / "guide" / "reference" / "benchmarks.md"
+START = "<!-- made by python -m tests.benchmarks.table --write -->"
+END = "<!-- the end of what tests.benchmarks.table makes -->"
+#: Columns of the table of gradients: ours, others, and what is written by hand.
+COLUMNS = (*PEERS, "by hand")
+
+
+def read_results() -> dict[str, dict[str, Any]]:
+    """Return what is kept of each case with goals, by its name."""
+    names = [case.name for case in list_cases(CASES)] + ["startup", "first_call"]
+    files = {name: RESULTS / f"{name}.json" for name in names}
+    return {
+        name: json.loads(file.read_text(encoding="utf-8"))
+        for name, file in files.items()
+        if file.exists()
+    }
+
+
+def write_tables(results: dict[str, dict[str, Any]]) -> str:
+    """Return all tables as Markdown."""
+    cases = {name: one for name, one in results.items() if "unit" in one}
+    lines = [START, "", *describe_run(results.values()), ""]
+    lines += ["## Goals", "", *write_goals(results), ""]
+    lines += ["## Gradients", "", *write_gradients(cases), ""]
+    lines += ["## Memory", "", *write_memory(cases), ""]
+    if "first_call" in results:
+        lines += ["## First calls", "", *write_first_calls(results["first_call"]), ""]
+    if "startup" in results:
+        lines += ["## Start-up", "", *write_startup(results["startup"]), ""]
+    return "\n".join([*lines, END])
+
+
+def describe_run(results: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """Return when, where and with what was measured."""
+    results = list(results)
+    dates = sorted({one["date"][:10] for one in results})
+    cpus = sorted({f"{one['cpu']} of {one['cores']} cores" for one in results})
+    versions: dict[str, set[str]] = {}
+    for one in results:
+        for library, version in one["versions"].items():
+            versions.setdefault(library, set()).add(version)
+    listed = ", ".join(f"{k} {'/'.join(sorted(v))}" for k, v in versions.items())
+    when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+    yield f"Measured {when} on {'; '.join(cpus)}, one core and one thread; {listed}."
+
+
+def write_row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def write_head(*cells: str) -> list[str]:
+    return [write_row(*cells), "|" + "---|" * len(cells)]
+
+
+def write_goals(results: dict[str, dict[str, Any]]) -> Iterator[str]:
+    """Return each goal, what was measured, and the reason where it is missed."""
+    verdicts = [v for one in results.values() for v in one["goals"]]
+    met = sum(v["met"] is True for v in verdicts)
+    yield f"{met} of {len(verdicts)} are met."
+    yield ""
+    yield from write_head("`make bench CASE=`", "goal", "measured", "")
+    for name, one in results.items():
+        for verdict in one["goals"]:
+            word = {True: "met", False: "**missed**", None: "not measured"}
+            said = word[verdict["met"]]
+            if verdict["met"] is False and verdict.get("reason"):
+                said += f": {verdict['reason']}"
+            value = write_goal_value(verdict["goal"], verdict["value"])
+            yield write_row(f"`{name}`", verdict["goal"], value, said)
+
+
+def write_goal_value(goal: str, value: float | None) -> str:
+    """Return what was measured, in the unit in which the goal is told."""
+    if value is None:
+        return "-"
+    unit = goal.split()[-1]
+    if unit in SCALES:
+        return f"{value * SCALES[unit]:.3g} {unit}"
+    return f"{value:.3g}"
+
+
+def write_gradients(cases: dict[str, dict[str, Any]]) -> Iterator[str]:
+    """Return the least time of each gradient by everybody."""
+    yield from write_head("case", *COLUMNS)
+    for name, one in cases.items():
+        scale = SCALES[one["unit"]] / one["per"]
+        times: dict[str, str] = {}
+        best = float("inf")
+        for row in one["rows"]:
+            seconds, peer = row["gradient_s"], row["peer"]
+            if row["error"]:
+                times[peer] = row["error"].partition(":")[0]
+            elif seconds is not None and peer in PEERS:
+                times[peer] = f"{seconds * scale:.3g}"
+            elif seconds is not None and peer != "copy":
+                best = min(best, seconds)
+        if best < float("inf"):
+            times["by hand"] = f"{best * scale:.3g}"
+        cells = [times.get(column, "") for column in COLUMNS]
+        yield write_row(f"{one['case']} (`{name}`), {one['unit']}", *cells)
+
+
+def write_memory(cases: dict[str, dict[str, Any]]) -> Iterator[str]:
+    """Return what a gradient takes beside its arguments, where that is much."""
+    yield from write_head("case, MB", *COLUMNS)
+    for name, one in cases.items():
+        found = {row["peer"]: row["extra_memory_bytes"] for row in one["rows"]}
+        by_hand = [v for k, v in found.items() if k not in PEERS and k != "copy" and v]
+        found["by hand"] = min(by_hand, default=None)
+        if max((found.get(peer) or 0 for peer in OURS), default=0) < 20e6:
+            continue
+        shown = [found.get(column) for column in COLUMNS]
+        cells = ["" if x is None else f"{x / 1e6:.0f}" for x in shown]
+        yield write_row(f"`{name}`", *cells)
+
+
+def write_first_calls(one: dict[str, Any]) -> Iterator[str]:
+    """Return how long the first call takes: answer, compiled, with caches."""
+    programs = one["programs"]
+    peers = list(dict.fromkeys(r["peer"] for rows in programs.values() for r in rows))
+    yield from write_head("milliseconds", *peers)
+    for name, rows in programs.items():
+        cells = []
+        for peer in peers:
+            found = [row for row in rows if row["peer"] == peer]
+            times = list(found[0].values())[1:] if found else []
+            cells.append(
+                " / ".join("-" if x is None else f"{x * 1e3:.3g}" for x in times)
+            )
+        yield write_row(f"`{name}`", *cells)
+
+
+def write_startup(one: dict[str, Any]) -> Iterator[str]:
+    """Return what import and the first gradients take in a fresh process."""
+    lengths = list(one["rows"][0]["first_chain_s"])
+    heads = [f"first of {int(n):,} ops" for n in lengths]
+    yield from write_head("milliseconds", "import", "first gradient", *heads)
+    for row in one["rows"]:
+        times = [row["import_s"], row["first_gradient_s"]]
+        times += [row["first_chain_s"][n] for n in lengths]
+        cells = ["" if x is None else f"{x * 1e3:.3g}" for x in times]
+        yield write_row(row["peer"], *cells)
+
+
+def put_into_page(text: str) -> str:
+    """Return the page with its tables replaced."""
+    before, rest = text.split(START)
+    return before + write_tables(read_results()) + rest.split(END)[1]
+
+
+if __name__ == "__main__":
+    if "--write" in sys.argv:
+        page = put_into_page(PAGE.read_text(encoding="utf-8"))
+        PAGE.write_text(page, encoding="utf-8")
+    else:
+        print(write_tables(read_results()))
