@@ -200,3 +200,24 @@ def test_a_value_is_written_where_it_is_read_for_the_last_time(
     program = check_program(trace(steps, [x]), [x], 4096)
     assert program is not None
     assert program._size < 4 * x.nbytes
+
+
+def test_parts_of_other_kinds_are_cast_as_they_are_joined(
+    rng: np.random.Generator,
+) -> None:
+    """Their bytes were taken for numbers of the kind of the whole."""
+    args = [rng.normal(size=5), rng.normal(size=5) > 0, np.arange(5, dtype=np.int32)]
+    check_program(
+        trace(lambda x, b, n: (np.concatenate([x, b, n]), np.stack([n, b])), args), args
+    )
+
+
+def test_an_output_that_is_a_view_of_another(rng: np.random.Generator) -> None:
+    """It came out as the whole, in the shape of that."""
+    args = [rng.normal(size=(2, 3)), np.float64(2.0)]
+
+    def f(x: Any, a: Any) -> Any:
+        y, b = np.exp(x), a * 3
+        return y, y.T, y[1:], y[..., None], b, b[None], np.broadcast_to(b, (2, 2))
+
+    check_program(trace(f, args), args)

@@ -195,7 +195,15 @@ class Builder:
     # Arithmetic and choices
 
     def operate(self, word: str, x: Value, y: Value) -> Value:
-        """Write an instruction of two operands of one kind."""
+        """Write an instruction of two operands of one kind.
+
+        Raises
+        ------
+        CompilerError
+            If it is one of floats, and these are none: NumPy computes it then.
+        """
+        if word.startswith("f") and x.kind[0] != "f":
+            raise CompilerError(f"no kernel computes {word} of {x.kind}.")
         return self.emit(f"{word} {self.type(x.kind)} {x.text}, {y.text}", x.kind)
 
     def compare(self, relation: str, x: Value, y: Value) -> Value:

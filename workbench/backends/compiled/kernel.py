@@ -758,8 +758,11 @@ class _Writer:
                 operands.append(operand)
                 specs.append(spec)
             values[node.serial] = compute_entry(b, node, operands, specs)
-        for (serial, _), place in zip(kernel.stores, self.store_places, strict=True):
-            b.store(at[place][0], values[serial], at[place][1], mask)
+        for (serial, view), place in zip(
+            kernel.stores, self.store_places, strict=True
+        ):  # a copy may be one into another kind
+            entry = b.convert(values[serial], view.kind)
+            b.store(at[place][0], entry, at[place][1], mask)
         for scatter, place in zip(kernel.scatters, self.scatter_places, strict=True):
             self._scatter(scatter, place, at[place], values, mask)
         return values

@@ -446,13 +446,13 @@ class Program:
         if not isinstance(y, View):
             return y
         buffer = self.plan.buffers[y.buffer]
-        if buffer.kind == "output":
-            array = bases[y.buffer]
-            return array if array.shape else array[()]
-        made = self._array(y, bases, block)
-        if not made.shape:
-            return made[()]
-        return made.copy() if buffer.offset >= 0 else made
+        array = self._array(y, bases, block)
+        if not array.shape:
+            return array[()]
+        if buffer.kind == "output":  # the whole of it, or a view of another output
+            whole = bases[y.buffer]
+            return whole if is_whole(y, whole) else array.copy()
+        return array.copy() if buffer.offset >= 0 else array
 
     def _call_numpy(
         self, step: HostStep, table: Any, bases: dict[int, Any], block: Array
@@ -496,6 +496,11 @@ class Program:
                 array = np.array(array, order="C")
             bases[i] = array
             table[i] = array.__array_interface__["data"][0]
+
+
+def is_whole(view: View, array: Array) -> bool:
+    """Return whether a view is all of an array."""
+    return view.shape == array.shape and view.strides == array.strides
 
 
 def _round_piece(kernel: Kernel, piece: int) -> int:
