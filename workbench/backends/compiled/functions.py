@@ -128,7 +128,7 @@ def expm1(f: Formula, x: Term) -> Term:
     shifted, r = reduce_by_log_2(f, f.clamp(x, -60.0, f.constants.exp_infinite))
     s = f.power_of_two(shifted - 1.0)
     y = 2.0 * f.fma(s, exp_less_one(f, r), s - 0.5)
-    return f.where(x.equals(0.0), x, y)
+    return f.where(abs(x) < 4.0 * f.constants.smallest, x, y)
 
 
 def _half_exp(f: Formula, x: Term, usual: bool) -> Term:
