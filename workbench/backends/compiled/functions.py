@@ -603,13 +603,15 @@ def erfc(f: Formula, x: Term) -> Term:
 
 #: By the names that C has for functions of doubles.
 FUNCTIONS: dict[str, Writer] = {
-    writer.__name__: writer
-    for writer in (
-        exp, exp2, expm1, log, log2, log10, log1p, sin, cos, tan, asin, acos, atan,
-        atan2, sinh, cosh, tanh, asinh, acosh, atanh, cbrt, hypot, erf, erfc,
-    )
+    "pow": power,
+    **{
+        writer.__name__: writer
+        for writer in (
+            exp, exp2, expm1, log, log2, log10, log1p, sin, cos, tan, asin, acos, atan,
+            atan2, sinh, cosh, tanh, asinh, acosh, atanh, cbrt, hypot, erf, erfc,
+        )
+    },
 }  # fmt: skip
-FUNCTIONS["pow"] = power
 
 
 def call_function(b: Builder, name: str, *values: Value) -> Value:
