@@ -37,6 +37,7 @@ CASES = (
 STUDIES = (
     "startup",
     "first_call",
+    "vector_math",
     "simplify",
     "breadth",
     "overrides",

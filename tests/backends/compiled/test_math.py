@@ -10,6 +10,7 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
+from scipy import special
 
 from tests.backends.compiled.programs import (
     compile_graph,
@@ -60,9 +61,9 @@ def list_special(dtype: Any) -> Any:
         return SPECIAL.astype(dtype)
 
 
-def compute(name: str, args: list[Any]) -> list[Any]:
+def compute(name: str, args: list[Any], library: Any = np) -> list[Any]:
     """The values that kernels give, with vectors of each width."""
-    graph = trace(lambda *xs: getattr(np, name)(*xs), args)
+    graph = trace(lambda *xs: getattr(library, name)(*xs), args)
     made = []
     for machine in list_machines():
         program = compile_graph(graph, args, machine)
@@ -157,3 +158,81 @@ def test_comparisons(relation: str, dtype: str, rng: np.random.Generator) -> Non
         x[3] = y[7] = np.nan
     for got in compute(relation, [x, y]):
         np.testing.assert_array_equal(got, getattr(np, relation)(x, y))
+
+
+SPECIAL_FUNCTIONS = {
+    "logit": 1, "expit": 1, "log_expit": 1, "entr": 1, "exp10": 1, "exprel": 1,
+    "cosm1": 1, "ndtr": 1, "erf": 1, "xlogy": 2, "xlog1py": 2, "rel_entr": 2,
+    "kl_div": 2, "huber": 2, "pseudo_huber": 2,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SPECIAL_FUNCTIONS)
+def test_rows_of_special_functions(name: str, rng: np.random.Generator) -> None:
+    f = getattr(special, name)
+    ends = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 0.5, 1e300, 710.0, 720.0]
+    if SPECIAL_FUNCTIONS[name] == 1:
+        args = [np.concatenate([ends, rng.uniform(0, 1, 50), rng.normal(0, 9, 50)])]
+    else:
+        grid = [a.ravel() for a in np.meshgrid(ends, ends)]
+        x = np.exp(rng.normal(0, 2, 100))
+        y = x * np.exp(rng.normal(0, 1, 100))
+        args = [np.concatenate(pair) for pair in zip(grid, (x, y), strict=True)]
+    with np.errstate(all="ignore"):
+        expected = f(*args)
+    # a small difference has the digits of what is subtracted
+    scale = np.maximum(np.abs(expected), 1.0)
+    for a in args:
+        scale = np.maximum(scale, np.where(np.isfinite(a), np.abs(a), 0))
+    finite = np.isfinite(expected)
+    for got in compute(name, args, special):
+        np.testing.assert_array_equal(got[~finite], expected[~finite])
+        apart = np.abs(got[finite] - expected[finite])
+        assert np.all(apart <= 16 * np.finfo(float).eps * scale[finite])
+
+
+INTEGERS = "i1 i2 i4 i8 u1 u2 u4 u8".split()
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+@pytest.mark.parametrize("name", ["floor_divide", "remainder", "fmod"])
+def test_integers_are_divided_by_all(name: str, dtype: str) -> None:
+    """By 0 too, and the lowest number by -1, where a processor stops."""
+    limits = np.iinfo(dtype)
+    ends = [limits.min, limits.min + 1, limits.max, 0, 1, 2, 3, 7]
+    signed = [-1, -2, -3, -7] if dtype[0] == "i" else [9, 11, 30, 100]
+    whole = np.array([*ends, *signed], dtype)
+    args = [a.ravel().copy() for a in np.meshgrid(whole, whole)]
+    with np.errstate(all="ignore"):
+        expected = getattr(np, name)(*args)
+    for got in compute(name, args):
+        np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "decimals"),
+    [(dtype, n) for dtype in ("f4", "f8", "c16") for n in (-2, 0, 1, 3)]
+    + [(dtype, n) for dtype in INTEGERS for n in (0, 2)],
+)
+def test_rounding_to_decimals(
+    dtype: str, decimals: int, rng: np.random.Generator
+) -> None:
+    x = rng.integers(-120, 120, 50) * (1 if dtype[0] in "iu" else 1.005)
+    x = x.astype(dtype) * (np.dtype(dtype).type(1j) if dtype == "c16" else 1)
+    expected = np.round(x, decimals)
+    graph = trace(lambda a: np.round(a, decimals), [x])
+    for machine in list_machines():
+        got = compile_graph(graph, [x], machine).run([x])[0]
+        assert got.dtype == expected.dtype
+        np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_powers_of_integers_wrap(dtype: str) -> None:
+    x = np.arange(0, 40).astype(dtype)
+    expected = x**5
+    graph = trace(lambda a: a**5, [x])
+    for machine in list_machines():
+        program = compile_graph(graph, [x], machine)
+        assert not any(isinstance(step, HostStep) for step in program.plan.steps)
+        np.testing.assert_array_equal(program.run([x])[0], expected)

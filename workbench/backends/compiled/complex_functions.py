@@ -200,10 +200,12 @@ def sqrt(f: Formula, x: Term, y: Term) -> Pair:
 
 #: By NumPy's names.
 COMPLEX_FUNCTIONS: dict[str, Writer] = {
-    writer.__name__: writer
-    for writer in (exp, log, log2, log10, sqrt, sin, cos, sinh, cosh, tanh)
+    "tan": complex_tan,
+    **{
+        writer.__name__: writer
+        for writer in (exp, log, log2, log10, sqrt, sin, cos, sinh, cosh, tanh)
+    },
 }
-COMPLEX_FUNCTIONS["tan"] = complex_tan
 
 
 def call_complex_function(b: Builder, name: str, x: Complex) -> Complex:

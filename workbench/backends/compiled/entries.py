@@ -111,11 +111,43 @@ def _floor_divide(b: Builder, x: Value, y: Value) -> Value:
     return _divide_with_remainder(b, x, y)[0]
 
 
+def _fmod(b: Builder, x: Value, y: Value) -> Value:
+    return b.operate("frem", x, y) if x.kind[0] == "f" else _divide_integers(b, x, y)[1]
+
+
+def _divide_integers(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
+    """Return quotient towards 0 and remainder; by 0 both are 0.
+
+    A processor stops at a division by 0, and of the lowest number by -1.
+    """
+    if x.kind == "b1":
+        raise CompilerError("booleans are divided by NumPy.")
+    signed = x.kind[0] == "i"
+    zero, one = _literal(b, 0, x), _literal(b, 1, x)
+    by_zero = b.compare("eq", y, zero)
+    safe = b.choose(by_zero, one, y)
+    if signed:
+        turned = b.compare("eq", y, _literal(b, -1, x))
+        safe = b.choose(turned, one, safe)
+    word = "s" if signed else "u"
+    quotient, rest = b.operate(f"{word}div", x, safe), b.operate(f"{word}rem", x, safe)
+    if signed:
+        quotient = b.choose(turned, b.operate("sub", zero, x), quotient)
+    return b.choose(by_zero, zero, quotient), b.choose(by_zero, zero, rest)
+
+
 def _divide_with_remainder(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
-    """Return quotient and remainder of floats, rounded and signed as NumPy has them."""
-    if x.kind[0] != "f":  # by zero, a processor stops
-        raise CompilerError("integers are divided by NumPy.")
-    zero, one, half = (_literal(b, n, x) for n in (0, 1, 0.5))
+    """Return quotient and remainder, rounded and signed as NumPy has them."""
+    zero, one = _literal(b, 0, x), _literal(b, 1, x)
+    if x.kind[0] != "f":
+        quotient, rest = _divide_integers(b, x, y)
+        if x.kind[0] == "u":
+            return quotient, rest
+        apart = b.compare("lt", b.operate("xor", rest, y), zero)
+        apart = b.operate("and", apart, b.compare("ne", rest, zero))
+        less, moved = subtract(b, quotient, one), add(b, rest, y)
+        return b.choose(apart, less, quotient), b.choose(apart, moved, rest)
+    half = _literal(b, 0.5, x)
     rest = b.operate("frem", x, y)
     quotient = _divide(b, subtract(b, x, rest), y)
     whole = b.compare("eq", rest, zero)
@@ -139,9 +171,9 @@ MOST_PRODUCTS = 16
 
 
 def _power(b: Builder, x: Value, y: Value) -> Value:
-    if x.kind[0] != "f":
-        raise CompilerError("powers of integers are computed by NumPy.")
     p = y.number
+    if x.kind[0] != "f" and (p is None or not 0 <= p <= MOST_PRODUCTS):
+        raise CompilerError("such powers of integers are computed by NumPy.")
     if p is not None and p == int(p) and 0 <= p <= MOST_PRODUCTS:
         return _raise_to_integer(b, x, int(p))
     if p == 0.5:
@@ -229,7 +261,7 @@ PRIMITIVES: dict[str, Primitive] = {
     "maximum": maximum, "minimum": minimum, "fmax": _choose_larger("ge", True),
     "fmin": _choose_larger("le", True), "sign": _sign, "heaviside": _heaviside,
     "remainder": _remainder, "floor_divide": _floor_divide, "power": _power,
-    "float_power": _power, "fmod": lambda b, x, y: b.operate("frem", x, y),
+    "float_power": _power, "fmod": _fmod,
     "square": lambda b, x: multiply(b, x, x),
     "reciprocal": lambda b, x: _divide(b, _literal(b, 1, x), x),
     "where": lambda b, c, x, y: b.select(c, x, y),
@@ -413,6 +445,8 @@ def compute_entry(
     kind = kind_of(result.dtype)
     if name in PASSING:
         return b.convert(operands[0], kind)
+    if name == "round":
+        return _round(b, operands[0], kind, node.params.get("decimals", 0))
     if node.params:
         raise CompilerError(f"{name} with settings is computed by NumPy.")
     if name in ("real", "imag"):
@@ -439,6 +473,24 @@ def compute_entry(
         raise CompilerError(f"no kernel computes {name} of {specs}.")
     made: Entry = primitive(b, *values)
     return b.convert(made, kind)
+
+
+def _round(b: Builder, x: Entry, kind: str, decimals: int) -> Entry:
+    """Round to decimals, as NumPy does: whole numbers of a power of ten."""
+    x = b.convert(x, kind)
+    if isinstance(x, Complex):
+        parts = [_round(b, part, part.kind, decimals) for part in (x.real, x.imag)]
+        return Complex(parts[0], parts[1], kind)  # type: ignore[arg-type]
+    rint = PRIMITIVES["rint"]
+    if kind[0] != "f" and decimals < 0:
+        raise CompilerError("integers are rounded to tens by NumPy.")
+    if kind[0] != "f" or not decimals:
+        made: Value = rint(b, x)
+        return made
+    power = _literal(b, 10.0 ** abs(decimals), x)
+    if decimals > 0:
+        return _divide(b, rint(b, multiply(b, x, power)), power)
+    return multiply(b, rint(b, _divide(b, x, power)), power)
 
 
 def _find_logic(name: str) -> Primitive | None:

@@ -139,8 +139,10 @@ class Constants(NamedTuple):
         is a normal number.
     erfc_zero
         Where erfc is 0.
+    half_pi_short
+        π/2 in parts of few digits: their products with a small number are exact.
     most_angle
-        The largest angle that formulas reduce.
+        The largest angle that formulas reduce, with and without a fused multiply-add.
     safe_square, lift_square
         The exponent up to which squares keep their digits, and one that brings others
         there.
@@ -157,12 +159,13 @@ class Constants(NamedTuple):
     log10_2: tuple[float, float]
     third: tuple[float, float]
     half_pi: tuple[float, float, float]
+    half_pi_short: tuple[float, float, float, float]
     root_half_bits: int
     exp_zero: float
     exp_infinite: float
     exp_normal: float
     erfc_zero: float
-    most_angle: float
+    most_angle: tuple[float, float]
     safe_square: int
     lift_square: int
     polynomials: Mapping[str, tuple[float, ...]]

@@ -43,9 +43,13 @@ CONSTANTS = {
         half_pi=(
             1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33,
         ),
+        half_pi_short=(
+            1.5707963267341256, 6.077100506303966e-11, 2.0222662487111665e-21,
+            8.4784276603689e-32,
+        ),
         root_half_bits=0x3FE6A09E667F3BCD,
         exp_zero=-746.0, exp_infinite=710.0, exp_normal=708.0, erfc_zero=28.0,
-        most_angle=2.0**30, safe_square=500, lift_square=600,
+        most_angle=(2.0**30, 2.0**19), safe_square=500, lift_square=600,
         polynomials=DOUBLE_TABLE,
     ),
     "f4": Constants(
@@ -58,9 +62,13 @@ CONSTANTS = {
         half_pi=(
             1.5707963705062866, -4.371138828673793e-08, -1.7151245100058819e-15,
         ),
+        half_pi_short=(
+            1.57080078125, -4.454515874385834e-06, 6.077272018956137e-11,
+            -1.7151245100058819e-15,
+        ),
         root_half_bits=0x3F3504F3,
         exp_zero=-105.0, exp_infinite=89.0, exp_normal=86.0, erfc_zero=11.0,
-        most_angle=2.0**13, safe_square=60, lift_square=100,
+        most_angle=(2.0**13, 2.0**10), safe_square=60, lift_square=100,
         polynomials=SINGLE_TABLE,
     ),
 }  # fmt: skip
@@ -128,7 +136,7 @@ def expm1(f: Formula, x: Term) -> Term:
     shifted, r = reduce_by_log_2(f, f.clamp(x, -60.0, f.constants.exp_infinite))
     s = f.power_of_two(shifted - 1.0)
     y = 2.0 * f.fma(s, exp_less_one(f, r), s - 0.5)
-    return f.where(x.equals(0.0), x, y)
+    return f.where(abs(x) < 4.0 * f.constants.smallest, x, y)
 
 
 def _half_exp(f: Formula, x: Term, usual: bool) -> Term:
@@ -409,29 +417,29 @@ def hypot(f: Formula, x: Term, y: Term) -> Term:
 # Trigonometric functions: x = n π/2 + r
 
 
-def _reduce_angle(f: Formula, x: Term) -> tuple[Term, Term, Term]:
-    """Return the bits that end in n, and r as a sum of two terms.
+def _reduce_angle(f: Formula, x: Term) -> tuple[Term, Term]:
+    """Return the bits that end in n, and r.
 
-    The first product is taken off exactly, since x and n π/2 lie near each other.
+    One part of n π/2 after the other is taken off, each difference exact or rounded
+    once: products are exact inside of a fused multiply-add, or of parts of few digits.
     """
     c = f.constants
     shifted = f.fma(x, 2 / math.pi, c.shifter)
     n = shifted - c.shifter
-    start = f.subtract_product(x, n, c.half_pi[0])
-    product, error = f.multiply_exactly(n, c.half_pi[1])
-    r, low = f.add_smaller(start, -product)
-    return shifted.bits(), r, f.fma(n, -c.half_pi[2], low - error)
+    r = x
+    for part in c.half_pi if f.fused else c.half_pi_short:
+        r = f.fma(n, -part, r)
+    return shifted.bits(), r
 
 
-def _sine(f: Formula, r: Term, low: Term) -> Term:
+def _sine(f: Formula, r: Term) -> Term:
     square = r * r
-    return r + f.fma(r * square, f.polynomial("sin", square), low)
+    return f.fma(r * square, f.polynomial("sin", square), r)
 
 
-def _cosine(f: Formula, r: Term, low: Term) -> Term:
+def _cosine(f: Formula, r: Term) -> Term:
     square = r * r
-    rest = f.fma(square, f.polynomial("cos", square), -0.5)
-    return 1.0 + f.fma(square, rest, -(r * low))
+    return f.fma(square, f.fma(square, f.polynomial("cos", square), -0.5), 1.0)
 
 
 def _is_odd(f: Formula, bits: Term) -> Term:
@@ -442,7 +450,7 @@ def _reduce_by_library(
     f: Formula, x: Term, names: Sequence[str], ys: Sequence[Term]
 ) -> tuple[Term, ...]:
     """Return these, and what C's library gives of angles that are too large."""
-    large = abs(x) > f.constants.most_angle
+    large = abs(x) > f.constants.most_angle[0 if f.fused else 1]
 
     def write() -> tuple[Term, ...]:
         pairs = zip(names, ys, strict=True)
@@ -453,8 +461,8 @@ def _reduce_by_library(
 
 def _turn(f: Formula, x: Term, names: Sequence[str]) -> tuple[Term, ...]:
     """Return ±sin(r) or ±cos(r), for the sine or the cosine of x, or for both."""
-    bits, r, low = _reduce_angle(f, x)
-    odd, sine, cosine = _is_odd(f, bits), _sine(f, r, low), _cosine(f, r, low)
+    bits, r = _reduce_angle(f, x)
+    odd, sine, cosine = _is_odd(f, bits), _sine(f, r), _cosine(f, r)
     ys = []
     for name in names:
         if name == "sin":
@@ -484,8 +492,8 @@ def sine_and_cosine(f: Formula, x: Term) -> tuple[Term, Term]:
 
 def tan(f: Formula, x: Term) -> Term:
     """Write tan(x) as sin(r) / cos(r), or as -cos(r) / sin(r)."""
-    bits, r, low = _reduce_angle(f, x)
-    odd, sine, cosine = _is_odd(f, bits), _sine(f, r, low), _cosine(f, r, low)
+    bits, r = _reduce_angle(f, x)
+    odd, sine, cosine = _is_odd(f, bits), _sine(f, r), _cosine(f, r)
     y = f.where(odd, cosine, sine) / f.where(odd, sine, cosine)
     y = f.with_sign(y, bits << (f.constants.size - 1))
     return _reduce_by_library(f, x, ["tan"], [f.where(x.equals(0.0), x, y)])[0]
@@ -595,13 +603,15 @@ def erfc(f: Formula, x: Term) -> Term:
 
 #: By the names that C has for functions of doubles.
 FUNCTIONS: dict[str, Writer] = {
-    writer.__name__: writer
-    for writer in (
-        exp, exp2, expm1, log, log2, log10, log1p, sin, cos, tan, asin, acos, atan,
-        atan2, sinh, cosh, tanh, asinh, acosh, atanh, cbrt, hypot, erf, erfc,
-    )
+    "pow": power,
+    **{
+        writer.__name__: writer
+        for writer in (
+            exp, exp2, expm1, log, log2, log10, log1p, sin, cos, tan, asin, acos, atan,
+            atan2, sinh, cosh, tanh, asinh, acosh, atanh, cbrt, hypot, erf, erfc,
+        )
+    },
 }  # fmt: skip
-FUNCTIONS["pow"] = power
 
 
 def call_function(b: Builder, name: str, *values: Value) -> Value:

@@ -27,8 +27,10 @@ for _theirs, _ours in (
 special("expit", "y * expit(-x)",
     scalar="where(x >= 0, 1, exp(-abs(x))) / (1 + exp(-abs(x)))")  # fmt: skip
 special("log_expit", "expit(-x)",
-    scalar="where(x < 0, x, 0 * x) - log1p(exp(-abs(x)))")  # fmt: skip
-special("logit", "g / (x * (1 - x))")
+    scalar="where(x < 0, x, 0) - log1p(exp(-abs(x)))")  # fmt: skip
+special("logit", "g / (x * (1 - x))",
+    scalar="where((x < 0.3) | (x > 0.65), log(x / (1 - x)),"
+    " 2 * arctanh(2 * x - 1))")  # fmt: skip
 
 # Entropies: 0 log 0 is 0, and what lies outside the domain is constant
 
@@ -68,17 +70,35 @@ special(
 )
 _OUTSIDE = "(x0 < 0) | (x1 < 0) | (x1 == 0) & (x0 > 0)"
 _INSIDE = f"where({_OUTSIDE}, 1, x0), where({_OUTSIDE}, 1, x1)"
+#: log(x0 / x1), with all digits where they are near each other, or far apart.
+_LOG_RATIO = (
+    "where(abs(x0 - x1) < 0.5 * x1, log1p((x0 - x1) / x1),"
+    " where((x0 / x1 > 1e-37) & (x0 / x1 < inf), log(x0 / x1), log(x0) - log(x1)))"
+)
+
+
+def _entropy(inside: str, at_zero: str) -> str:
+    """Return what an entry is inside the domain, at 0, and outside."""
+    return (
+        f"where((x0 > 0) & (x1 > 0), {inside},"
+        f" where((x0 == 0) & (x1 >= 0), {at_zero},"
+        " where((x0 == x0) & (x1 == x1), inf, x0 + x1)))"
+    )
+
+
 special(
     "rel_entr",
     f"where({_OUTSIDE}, 0 * x0, 1 + log_ratio({_INSIDE}))",
     f"where({_OUTSIDE}, 0 * x0, -ratio({_INSIDE}))",
     pretty_rule="g · (1 + log(x₀ / x₁))   −g · x₀ / x₁",
+    scalar=_entropy(f"x0 * {_LOG_RATIO}", "0"),
 )
 special(
     "kl_div",
     f"where({_OUTSIDE}, 0 * x0, log_ratio({_INSIDE}))",
     f"where({_OUTSIDE}, 0 * x0, 1 - ratio({_INSIDE}))",
     pretty_rule="g · log(x₀ / x₁)   g · (1 − x₀ / x₁)",
+    scalar=_entropy("x0 * log(x0 / x1) - x0 + x1", "x1"),
 )
 
 
@@ -89,6 +109,8 @@ special(
     "where(abs(x1) <= x0, 0 * x1, abs(x1) - x0)",
     "where(abs(x1) <= x0, x1, x0 * sign(x1))",
     pretty_rule="g · max(|x₁| − x₀, 0)   g · clip(x₁, −x₀, x₀)",
+    scalar="where(x0 < 0, inf, where(abs(x1) <= x0, 0.5 * x1 * x1,"
+    " x0 * (abs(x1) - 0.5 * x0)))",
 )
 
 
@@ -104,6 +126,8 @@ special(
     "pseudo_huber",
     "pseudo_huber_by_delta(x0, x1)",
     "ratio(x0 * x1, hypot(x0, x1))",
+    scalar="where(x0 < 0, inf, where((x0 == 0) | (x1 == 0), 0,"
+    " x0 * x0 * expm1(0.5 * log1p(square(x1 / x0)))))",
 )
 
 
@@ -141,15 +165,17 @@ special(
     "g * (1 + y) / (1 + x0 * x1)",
     "(1 + y) * x0 ** 2 * root_slope(x0 * x1)",
 )
-special("exprel", "power_slope(x)", pretty_rule="g · (exp(x) − y) / x")
+special("exprel", "power_slope(x)", pretty_rule="g · (exp(x) − y) / x",
+    scalar="where(x == 0, 1, where(x > 709.7, inf, where(x > 80,"
+    " exp(0.5 * x) / x * exp(0.5 * x), expm1(x) / x)))")  # fmt: skip
 special(
     "powm1",
     "g * (x1 * x0 ** where(x1 == 0, 1, x1 - 1))",
     "g * ((1 + y) * log(where(x0 == 0, 1, x0)))",
     pretty_rule="g · x₁ · x₀^(x₁ − 1)   g · (1 + y) · log(x₀)",
 )
-special("cosm1", "-sin(x)")
-special("exp10", "y * 2.302585092994046")
+special("cosm1", "-sin(x)", scalar="-2 * square(sin(0.5 * x))")
+special("exp10", "y * 2.302585092994046", scalar="10 ** x")
 
 # Angles in degrees
 
