@@ -24,6 +24,7 @@ from workbench.backends.compiled.kernel import (
     Address,
     Kernel,
     Reduction,
+    Running,
     Scatter,
     View,
     read_number,
@@ -53,12 +54,17 @@ UPDATES: dict[str, Any] = {
     "index_min": minimum,
 }  # fmt: skip
 
+#: Running sums and products, and how they combine entries.
+RUNNING = {"cumsum": "sum", "cumprod": "prod"}
+
 #: What a kernel computes, and of this what has a value for each entry of the domain.
 FUSED = ("entry", "gather", "reduction")
 IN_REGISTERS = ("entry", "gather")
 
 #: A kernel computes at most so many nodes: code generation takes more than linear time.
 MOST_NODES = 256
+#: From so many entries on, a kernel is of nodes that share operands.
+LARGE_DOMAIN = 4096
 #: What has no memory of its own.
 ALIASES = ("view", "part", "window")
 #: The rows of an example of an array of which only the run knows how many it has.
@@ -334,6 +340,8 @@ class Plan:
             return "product"
         if op.name in FUNCTIONS and self._is_system(node):
             return "system"
+        if op.name in RUNNING:
+            return "move" if self._is_running(node) else "host"
         if op.name in UPDATES and ARRAY in node.params["key"]:
             first = 1 if op.name == "scatter" else 2
             return "move" if self._is_indexed(node, first) else "host"
@@ -450,6 +458,17 @@ class Plan:
             return bool(np.result_type(spec.dtype, _value(x)) == spec.dtype)
         return np.can_cast(given.dtype, spec.dtype)
 
+    def _is_running(self, node: Tensor) -> bool:
+        source = _spec(node.inputs[0])
+        spec: Any = node.spec
+        kinds = "fciu" if node.op.name == "cumsum" else "fiu"
+        return (
+            is_plain(source)
+            and spec.dtype.kind in kinds
+            and set(node.params) == {"axis"}
+            and type(node.params["axis"]) is int
+        )
+
     def _is_copied(self, node: Tensor) -> bool:
         """Return whether a kernel copies what a reshape cannot view."""
         return is_plain(_spec(node.inputs[0])) and not node.params.get("order")
@@ -523,7 +542,7 @@ class Plan:
     def _find_levels(self) -> None:
         """Give each node a level, and nodes of one level and domain a group."""
         ready: dict[int, int] = {}
-        groups: dict[Any, list[list[Tensor]]] = {}
+        groups: dict[Any, list[tuple[int, Tensor]]] = {}
         self._ordered: list[tuple[int, int, Any]] = []
         for order, node in enumerate(self.nodes):
             role = self._roles[node.serial]
@@ -548,15 +567,53 @@ class Plan:
                 if role not in ALIASES:
                     self._ordered.append((level, order, node))
                 continue
-            parts = groups.setdefault((level, domain), [])
-            if not parts or len(parts[-1]) >= MOST_NODES:
-                parts.append([])
-                self._ordered.append((level, order, parts[-1]))
-            parts[-1].append(node)
+            groups.setdefault((level, domain), []).append((order, node))
+        for (level, domain), members in groups.items():
+            for part in self._split_group(members, domain):
+                kernel = [node for _, node in part]
+                self._ordered.append((level, part[0][0], kernel))
         self._ordered.sort(key=lambda entry: entry[:2])
         for number, (_, _, group) in enumerate(self._ordered):
             for node in group if type(group) is list else (group,):
                 self._groups[node.serial] = number
+
+    def _split_group(
+        self, members: list[tuple[int, Tensor]], domain: tuple[int, ...]
+    ) -> list[list[tuple[int, Tensor]]]:
+        """Return the nodes of one level and domain as kernels.
+
+        Over a large domain, those that share no operand are apart: together they
+        would only read from more places at a time.
+        """
+        parts = [members]
+        if math.prod(domain) >= LARGE_DOMAIN:
+            parts = self._connect(members)
+        return [
+            part[k : k + MOST_NODES]
+            for part in parts
+            for k in range(0, len(part), MOST_NODES)
+        ]
+
+    def _connect(
+        self, members: list[tuple[int, Tensor]]
+    ) -> list[list[tuple[int, Tensor]]]:
+        """Return nodes in parts that share no operand."""
+        heads: dict[int, int] = {}
+
+        def find(key: int) -> int:
+            while heads.setdefault(key, key) != key:
+                heads[key] = key = heads[heads[key]]
+            return key
+
+        for _, node in members:
+            for x in node.inputs:
+                if not _is_number(x):
+                    key = self._root(x) if isinstance(x, Tensor) else -id(x)
+                    heads[find(key)] = find(node.serial)
+        parts: dict[int, list[tuple[int, Tensor]]] = {}
+        for order, node in members:
+            parts.setdefault(find(node.serial), []).append((order, node))
+        return list(parts.values())
 
     def _find_kept(self) -> set[int]:
         """Return the nodes whose entries are needed outside of their kernel."""
@@ -758,6 +815,8 @@ class Plan:
             moved = moved[1:]
         if name in UPDATES and ARRAY in node.params["key"]:
             return MoveStep(node, zeros, (*parts, self._make_scatter(node, moved)))
+        if name in RUNNING:
+            return MoveStep(node, -1, (self._make_running(node, out),))
         if name == "reshape":
             places = [whole.reshape(_spec(node.inputs[0]).shape)]
         elif name in UPDATES:
@@ -831,6 +890,25 @@ class Plan:
             strides=(*source.strides[:-2], source.strides[-1], source.strides[-2]),
         )
         return Kernel(target.shape, (), {-1: turned}, [(-1, target)], ())
+
+    def _make_running(self, node: Tensor, out: View) -> Kernel:
+        """Return a kernel of a running sum or product along an axis."""
+        axis = node.params["axis"]
+        x = self._view(node.inputs[0])
+        around = [
+            view._replace(
+                shape=view.shape[:axis] + view.shape[axis + 1 :],
+                strides=view.strides[:axis] + view.strides[axis + 1 :],
+            )
+            for view in (x, out)
+        ]
+        running = Running(
+            RUNNING[node.op.name], out.shape[axis], (x.strides[axis], out.strides[axis])
+        )
+        domain = around[1].shape
+        return Kernel(
+            domain, (), {-1: around[0]}, [(-1, around[1])], (), running=running
+        )
 
     def _make_scatter(self, node: Tensor, operands: Any) -> Kernel:
         """Return a kernel that puts a value to where index arrays say."""
