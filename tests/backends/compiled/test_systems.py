@@ -81,6 +81,26 @@ def test_gradients(rng: np.random.Generator) -> None:
     check_native(wb.grad(lambda a: np.sum(np.sin(np.linalg.inv(a)))), args[:1], 256)
 
 
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+@pytest.mark.parametrize("stack", [(), (5,)], ids=str)
+def test_determinants(n: int, stack: tuple[int, ...], rng: np.random.Generator) -> None:
+    """Small ones are written out, with their derivatives; a singular one is 0."""
+    a = rng.normal(size=(*stack, n, n))
+    slope = wb.grad(lambda a: np.sum(np.sin(np.linalg.det(a))))
+    for f in (np.linalg.det, slope):
+        program = check_program(trace(f, [a]), [a], 256)
+        assert program is not None
+        hosts = any(isinstance(s, HostStep) for s in program.plan.steps)
+        assert hosts == (n > 3)
+    singular = np.ones((n, n))
+    (made,) = check_program(trace(np.linalg.det, [a]), [a], 256).run([a])  # type: ignore[union-attr]
+    np.testing.assert_allclose(made, np.linalg.det(a), rtol=1e-10)
+    zero = wb.compile(np.linalg.det)
+    zero(singular)
+    zero.wait()
+    assert zero(singular) == (n == 1)
+
+
 def test_a_kalman_filter_is_one_loop(rng: np.random.Generator) -> None:
     """Predictions, gains and updates, and the gradient by all of the model."""
     F, H = np.eye(3) + 0.1 * rng.normal(size=(3, 3)), rng.normal(size=(2, 3))
@@ -92,7 +112,7 @@ def test_a_kalman_filter_is_one_loop(rng: np.random.Generator) -> None:
             S = H @ P @ H.T + np.eye(2)
             gain = np.linalg.solve(S, H @ P).T
             error = z - H @ x
-            total = total + error @ np.linalg.solve(S, error)
+            total = total + error @ np.linalg.solve(S, error) + np.log(np.linalg.det(S))
             return x + gain @ error, P - gain @ H @ P, total
 
         start = [np.zeros(3), np.eye(3), 0.0]

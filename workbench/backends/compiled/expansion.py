@@ -14,6 +14,7 @@ from workbench.backends.compiled.addresses import INDEX_EXPANSIONS
 from workbench.backends.compiled.contractions import CONTRACTION_EXPANSIONS
 from workbench.backends.compiled.decompositions import DECOMPOSITIONS
 from workbench.backends.compiled.entries import PASSING
+from workbench.backends.compiled.systems import SYSTEM_EXPANSIONS
 from workbench.core import walk
 from workbench.core.deferred import DeferredOp
 from workbench.core.dims import has_dim
@@ -151,4 +152,5 @@ def _expand_written(made: Any, operands: tuple[Any, ...]) -> Any:
 #: How ops are written in simpler ones, by their names.
 EXPANSIONS: dict[str, Callable[..., Any]] = {
     **DECOMPOSITIONS, **INDEX_EXPANSIONS, **CONTRACTION_EXPANSIONS,
+    **SYSTEM_EXPANSIONS,
 }  # fmt: skip
