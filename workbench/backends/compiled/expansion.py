@@ -35,7 +35,7 @@ def expand(
     leaves = list(graph.leaves)
     # A program recorded at these very specs keeps the nodes that stay as they are.
     if any(
-        x._value is not None or x.spec != spec
+        x._value is not None or has_dim(x.spec.shape) or x.spec != spec
         for x, spec in zip(leaves, specs, strict=True)
     ):
         leaves = [
