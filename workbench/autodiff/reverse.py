@@ -172,7 +172,7 @@ def _sweep_plain(
             node, mask = take()
             serial = node.serial
             if type(node) is not Tensor and type(node) in LEAN:
-                inputs = args = x = v = c = g = old = None  # which hold what comes before
+                inputs = args = x = v = c = g = old = None  # they hold nodes
                 if serial in arrived:
                     _pull_lean(node, mask, arrived, totals, serial in wrt_serials)
                 continue
