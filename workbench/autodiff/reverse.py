@@ -172,7 +172,7 @@ def _sweep_plain(
             node, mask = take()
             serial = node.serial
             if type(node) is not Tensor and type(node) in LEAN:
-                inputs = x = v = c = g = old = None  # which hold what comes before
+                inputs = args = x = v = c = g = old = None  # they hold nodes
                 if serial in arrived:
                     _pull_lean(node, mask, arrived, totals, serial in wrt_serials)
                 continue
@@ -185,18 +185,17 @@ def _sweep_plain(
             pull = op.pull
             if pull is None:
                 continue
-            inputs = node.inputs
+            inputs, args = node.inputs, node.args
             if op.keeps:
-                c = pull(mask, g, node._value, node.args, node.params)[0]
+                c = pull(mask, g, node._value, args, node.params)[0]
                 s = inputs[0].serial
                 old = get(s)
                 arrived[s] = c if old is None else old + c
                 continue
             index = 0
-            for c in pull(mask, g, node._value, node.args, node.params):
+            for c in pull(mask, g, node._value, args, node.params):
                 if mask & 1 and c is not None:
-                    x = inputs[index]
-                    v = x._value
+                    x, v = inputs[index], args[index]
                     try:
                         fits = c.shape == v.shape and c.dtype is v.dtype
                     except AttributeError:  # a Python number has neither
