@@ -200,3 +200,35 @@ def test_a_value_is_written_where_it_is_read_for_the_last_time(
     program = check_program(trace(steps, [x]), [x], 4096)
     assert program is not None
     assert program._size < 4 * x.nbytes
+
+
+def test_large_loops_that_share_nothing_are_apart(rng: np.random.Generator) -> None:
+    for n, count in ((100, 1), (5000, 3)):
+        args = [rng.normal(size=n) for _ in range(4)]
+        graph = trace(
+            lambda a, b, c, d: (
+                np.exp(a) * b,
+                np.sin(c) + np.sum(c),
+                np.tanh(d),
+                b - a,
+            ),
+            args,
+        )
+        program = check_program(graph, args, 64)
+        assert program is not None
+        first = [s for s in program.plan.steps if isinstance(s, KernelStep)]
+        assert sum(len(s.kernel.nodes) > 0 for s in first) == count + 1
+
+
+def test_many_axes(rng: np.random.Generator) -> None:
+    x = rng.normal(size=(2, 1, 3, 1, 2, 1, 1, 3, 2, 1, 2))
+    y = rng.normal(size=(2, 1, 3, 1, 1, 1, 2, 1))
+
+    def mix(x: Any, y: Any) -> Any:
+        turned = np.transpose(x, tuple(range(10, -1, -1)))
+        return (
+            np.sum(x * y, (0, 4, 9)), np.exp(turned)[::-1], turned + np.flip(turned),
+            np.max(turned, (1, 3, 5)), np.sum(turned),
+        )  # fmt: skip
+
+    check_program(trace(mix, [x, y]), [x, y], 64)

@@ -59,6 +59,8 @@ IN_REGISTERS = ("entry", "gather")
 
 #: A kernel computes at most so many nodes: code generation takes more than linear time.
 MOST_NODES = 256
+#: From so many entries on, a kernel is of nodes that share operands.
+LARGE_DOMAIN = 4096
 #: What has no memory of its own.
 ALIASES = ("view", "part", "window")
 #: The rows of an example of an array of which only the run knows how many it has.
@@ -523,7 +525,7 @@ class Plan:
     def _find_levels(self) -> None:
         """Give each node a level, and nodes of one level and domain a group."""
         ready: dict[int, int] = {}
-        groups: dict[Any, list[list[Tensor]]] = {}
+        groups: dict[Any, list[tuple[int, Tensor]]] = {}
         self._ordered: list[tuple[int, int, Any]] = []
         for order, node in enumerate(self.nodes):
             role = self._roles[node.serial]
@@ -548,15 +550,53 @@ class Plan:
                 if role not in ALIASES:
                     self._ordered.append((level, order, node))
                 continue
-            parts = groups.setdefault((level, domain), [])
-            if not parts or len(parts[-1]) >= MOST_NODES:
-                parts.append([])
-                self._ordered.append((level, order, parts[-1]))
-            parts[-1].append(node)
+            groups.setdefault((level, domain), []).append((order, node))
+        for (level, domain), members in groups.items():
+            for part in self._split_group(members, domain):
+                kernel = [node for _, node in part]
+                self._ordered.append((level, part[0][0], kernel))
         self._ordered.sort(key=lambda entry: entry[:2])
         for number, (_, _, group) in enumerate(self._ordered):
             for node in group if type(group) is list else (group,):
                 self._groups[node.serial] = number
+
+    def _split_group(
+        self, members: list[tuple[int, Tensor]], domain: tuple[int, ...]
+    ) -> list[list[tuple[int, Tensor]]]:
+        """Return the nodes of one level and domain as kernels.
+
+        Over a large domain, those that share no operand are apart: together they
+        would only read from more places at a time.
+        """
+        parts = [members]
+        if math.prod(domain) >= LARGE_DOMAIN:
+            parts = self._connect(members)
+        return [
+            part[k : k + MOST_NODES]
+            for part in parts
+            for k in range(0, len(part), MOST_NODES)
+        ]
+
+    def _connect(
+        self, members: list[tuple[int, Tensor]]
+    ) -> list[list[tuple[int, Tensor]]]:
+        """Return nodes in parts that share no operand."""
+        heads: dict[int, int] = {}
+
+        def find(key: int) -> int:
+            while heads.setdefault(key, key) != key:
+                heads[key] = key = heads[heads[key]]
+            return key
+
+        for _, node in members:
+            for x in node.inputs:
+                if not _is_number(x):
+                    key = self._root(x) if isinstance(x, Tensor) else -id(x)
+                    heads[find(key)] = find(node.serial)
+        parts: dict[int, list[tuple[int, Tensor]]] = {}
+        for order, node in members:
+            parts.setdefault(find(node.serial), []).append((order, node))
+        return list(parts.values())
 
     def _find_kept(self) -> set[int]:
         """Return the nodes whose entries are needed outside of their kernel."""
