@@ -87,3 +87,32 @@ def test_large_sums_round_as_numpys_do(rng: np.random.Generator) -> None:
     assert program is not None
     for got, want in zip(program.run([x, rows]), exact, strict=True):
         assert np.all(np.abs(got - want) <= 8 * np.finfo(np.float32).eps * want)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "c16", "i8", "i2", "u1", "?"])
+def test_running_sums_and_products(dtype: str, rng: np.random.Generator) -> None:
+    x = rng.uniform(0.5, 1.5, size=(5, 9, 6)).astype(dtype)
+    y = x[:, 0]
+
+    def run(x: Any, y: Any) -> Any:
+        return (
+            *(np.cumsum(x, axis) for axis in (None, 0, 1, 2)), np.cumsum(x[:, 3, 1]),
+            np.cumsum(x[::-1], 0)[::-1], np.cumprod(y, 1), np.cumprod(y.T, 1),
+            np.flip(np.cumsum(np.flip(x, 1), 1), 1),
+        )  # fmt: skip
+
+    program = check_program(trace(run, [x, y]), [x, y], 64)
+    assert program is not None
+    hosts = {s.node.op.name for s in program.plan.steps if isinstance(s, HostStep)}
+    assert hosts <= ({"cumprod"} if dtype == "c16" else set())
+
+
+def test_gradients_of_running_sums_and_products(rng: np.random.Generator) -> None:
+    x = rng.uniform(0.5, 1.5, size=(6, 7))
+
+    def slopes(x: Any) -> Any:
+        return wb.grad(lambda x: np.sum(np.cumsum(x, 1) ** 2 * np.cumprod(x, 0)))(x)
+
+    program = check_program(trace(slopes, [x]), [x], 256)
+    assert program is not None
+    assert not any(isinstance(s, HostStep) for s in program.plan.steps)

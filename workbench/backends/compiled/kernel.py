@@ -138,6 +138,24 @@ class Scatter(NamedTuple):
     address: Address
 
 
+class Running(NamedTuple):
+    """An axis along which a kernel combines entries one after the other.
+
+    Attributes
+    ----------
+    name
+        How: a key of `COMBINATIONS`.
+    length
+        The length of the axis, which is none of the domain.
+    steps
+        The strides of the load and of the store along it.
+    """
+
+    name: str
+    length: int
+    steps: tuple[int, int]
+
+
 class Kernel:
     """Nodes that are computed entry by entry over one domain.
 
@@ -162,6 +180,8 @@ class Kernel:
     flag
         The buffer of a word that becomes 1 where an index value is out of bounds; such
         an entry is read or written at the index 0. -1: none can be.
+    running
+        The axis of a running sum or product of the one load, which is the one store.
     """
 
     def __init__(
@@ -169,6 +189,7 @@ class Kernel:
         loads: Mapping[int, View], stores: Sequence[tuple[int, View]],
         reductions: Sequence[Reduction], gathers: Mapping[int, Address] | None = None,
         scatters: Sequence[Scatter] = (), flag: int = -1,
+        running: Running | None = None,
     ) -> None:  # fmt: skip
         self.domain = domain
         self.nodes = nodes
@@ -178,6 +199,7 @@ class Kernel:
         self.gathers = dict(gathers or {})
         self.scatters = list(scatters)
         self.flag = flag
+        self.running = running
         self._views = [
             *self.loads.values(),
             *(view for _, view in self.stores),
@@ -192,8 +214,9 @@ class Kernel:
 
     @property
     def size(self) -> int:
-        """The number of entries of the domain."""
-        return math.prod(self.domain)
+        """The number of entries that it computes of each node."""
+        length = 1 if self.running is None else self.running.length
+        return math.prod(self.domain) * length
 
     @property
     def buffers(self) -> set[int]:
@@ -741,6 +764,9 @@ class _Writer:
         """Load, compute and store the entries of one round; return their values."""
         b, kernel = self.b, self.kernel
         values: dict[int, Entry] = {}
+        if kernel.running is not None:
+            self._write_running(kernel.running, at, mask)
+            return values
         for (serial, view), (pointer, step) in zip(
             kernel.loads.items(), at, strict=False
         ):
@@ -763,6 +789,29 @@ class _Writer:
         for scatter, place in zip(kernel.scatters, self.scatter_places, strict=True):
             self._scatter(scatter, place, at[place], values, mask)
         return values
+
+    def _write_running(
+        self, one: Running, at: Sequence[tuple[str, int]], mask: Value | None
+    ) -> None:
+        """Write a loop along the running axis, for all lanes side by side."""
+        b, combine = self.b, COMBINATIONS[one.name].combine
+        (source,), ((_, target),) = self.kernel.loads.values(), self.kernel.stores
+        part = PARTS.get(target.kind, target.kind)
+        first = b.literal(COMBINATIONS[one.name].identity(part), part)
+        assert isinstance(first, Value)
+
+        def write_round(k: str, totals: list[Value]) -> list[Value]:
+            (x, x_step), (y, y_step) = at
+            entry = b.load(b.step(x, k, one.steps[0]), source.kind, x_step, mask)
+            parts = _split_parts(b.convert(entry, target.kind))
+            news = [combine(b, x, y) for x, y in zip(totals, parts, strict=True)]
+            made = _join_parts(news, target.kind)
+            b.store(b.step(y, k, one.steps[1]), made, y_step, mask)
+            return _split_parts(made)
+
+        b.loop(
+            0, one.length, 1, write_round, [first] * (2 if target.kind in PARTS else 1)
+        )
 
     def _find_offsets(
         self, address: Address, values: dict[int, Entry], mask: Value | None

@@ -24,6 +24,7 @@ from workbench.backends.compiled.kernel import (
     Address,
     Kernel,
     Reduction,
+    Running,
     Scatter,
     View,
     read_number,
@@ -52,6 +53,9 @@ UPDATES: dict[str, Any] = {
     "scatter": add, "index_add": add, "index_set": None, "index_max": maximum,
     "index_min": minimum,
 }  # fmt: skip
+
+#: Running sums and products, and how they combine entries.
+RUNNING = {"cumsum": "sum", "cumprod": "prod"}
 
 #: What a kernel computes, and of this what has a value for each entry of the domain.
 FUSED = ("entry", "gather", "reduction")
@@ -336,6 +340,8 @@ class Plan:
             return "product"
         if op.name in FUNCTIONS and self._is_system(node):
             return "system"
+        if op.name in RUNNING:
+            return "move" if self._is_running(node) else "host"
         if op.name in UPDATES and ARRAY in node.params["key"]:
             first = 1 if op.name == "scatter" else 2
             return "move" if self._is_indexed(node, first) else "host"
@@ -451,6 +457,17 @@ class Plan:
         if given.weak:
             return bool(np.result_type(spec.dtype, _value(x)) == spec.dtype)
         return np.can_cast(given.dtype, spec.dtype)
+
+    def _is_running(self, node: Tensor) -> bool:
+        source = _spec(node.inputs[0])
+        spec: Any = node.spec
+        kinds = "fciu" if node.op.name == "cumsum" else "fiu"
+        return (
+            is_plain(source)
+            and spec.dtype.kind in kinds
+            and set(node.params) == {"axis"}
+            and type(node.params["axis"]) is int
+        )
 
     def _is_copied(self, node: Tensor) -> bool:
         """Return whether a kernel copies what a reshape cannot view."""
@@ -798,6 +815,8 @@ class Plan:
             moved = moved[1:]
         if name in UPDATES and ARRAY in node.params["key"]:
             return MoveStep(node, zeros, (*parts, self._make_scatter(node, moved)))
+        if name in RUNNING:
+            return MoveStep(node, -1, (self._make_running(node, out),))
         if name == "reshape":
             places = [whole.reshape(_spec(node.inputs[0]).shape)]
         elif name in UPDATES:
@@ -871,6 +890,25 @@ class Plan:
             strides=(*source.strides[:-2], source.strides[-1], source.strides[-2]),
         )
         return Kernel(target.shape, (), {-1: turned}, [(-1, target)], ())
+
+    def _make_running(self, node: Tensor, out: View) -> Kernel:
+        """Return a kernel of a running sum or product along an axis."""
+        axis = node.params["axis"]
+        x = self._view(node.inputs[0])
+        around = [
+            view._replace(
+                shape=view.shape[:axis] + view.shape[axis + 1 :],
+                strides=view.strides[:axis] + view.strides[axis + 1 :],
+            )
+            for view in (x, out)
+        ]
+        running = Running(
+            RUNNING[node.op.name], out.shape[axis], (x.strides[axis], out.strides[axis])
+        )
+        domain = around[1].shape
+        return Kernel(
+            domain, (), {-1: around[0]}, [(-1, around[1])], (), running=running
+        )
 
     def _make_scatter(self, node: Tensor, operands: Any) -> Kernel:
         """Return a kernel that puts a value to where index arrays say."""
