@@ -65,12 +65,7 @@ def _hoist_node(node: Tensor, operands: tuple[Any, ...]) -> Any:
 def _expand_node(node: Tensor, operands: tuple[Any, ...]) -> Any:
     """Return a node at these operands, written in simpler ops."""
     op, params = node.op, node.params
-    if (
-        op.name in PASSING
-        and isinstance(operands[0], Tensor)
-        and not node.params
-        and operands[0].spec == spec_of(node)
-    ):
+    if _is_passing(node) and _have_same_specs(operands[:1], (node,)):
         return operands[0]
     if isinstance(op, DeferredOp):
         op, operands, params = op.measure_lengths(operands, params)
@@ -92,6 +87,15 @@ def _expand_node(node: Tensor, operands: tuple[Any, ...]) -> Any:
             args = tuple([value_of(x) for x in operands])
             return walk.copy_node(node, operands, args, None)
     return apply(op, operands, params)
+
+
+def _is_passing(node: Tensor) -> bool:
+    """Return whether a node hands its operand on, if that has its spec."""
+    if node.op.name == "reshape":
+        return not node.params.get("order")
+    return node.op.name == "broadcast_to" or (
+        node.op.name in PASSING and not node.params
+    )
 
 
 def _have_same_specs(operands: Sequence[Any], others: Sequence[Any]) -> bool:
@@ -129,7 +133,9 @@ def _expand_written(made: Any, operands: tuple[Any, ...]) -> Any:
         if isinstance(x, Tensor) and x.serial > last and x.serial not in new:
             new[x.serial] = x
             pending += x.inputs
-    if not any(x.op.name in EXPANSIONS or x.op.unfold for x in new.values()):
+    if not any(
+        x.op.name in EXPANSIONS or x.op.unfold or _is_passing(x) for x in new.values()
+    ):
         return made
     values: dict[int, Any] = {}
 
