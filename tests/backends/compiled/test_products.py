@@ -151,3 +151,17 @@ def test_contractions_of_several_axes(rng: np.random.Generator) -> None:
         )  # fmt: skip
 
     assert count_kinds(check_program(trace(contract, args), args, 64))[2] == 0
+
+
+@pytest.mark.parametrize("mode", ["full", "same", "valid"])
+@pytest.mark.parametrize("lengths", [(9, 4), (4, 9), (7, 7), (6, 1), (300, 90)])
+@pytest.mark.parametrize("dtype", ["f8", "c16", "i4"])
+def test_convolutions(
+    lengths: tuple[int, int], mode: Any, dtype: str, rng: np.random.Generator
+) -> None:
+    args = [(5 * rng.normal(size=n)).astype(dtype) for n in lengths]
+    graph = trace(
+        lambda a, v: (np.convolve(a, v, mode), np.correlate(a, v, mode)), args
+    )
+    program = check_program(graph, args, 256)
+    assert (count_kinds(program)[2] > 0) == (min(lengths) > 64)

@@ -211,7 +211,53 @@ def _expand_tensordot(a: Any, b: Any, *, axes: tuple[Any, Any]) -> Any:
     return np.reshape(flat_a @ flat_b, shape)
 
 
+# Convolutions with few entries, which slide over the other operand
+
+#: A convolution with at most so many entries is written as a sum of products.
+FEW = 64
+
+
+def _expand_convolution(
+    a: Any, b: Any, *, mode: str, batch: int = 0, **more: Any
+) -> Any:
+    """Write a convolution as a sum over windows of the one operand."""
+    dtype = np.result_type(dtype_of(a), dtype_of(b))
+    lengths = shape_of(a)[batch:], shape_of(b)[batch:]
+    swapped = math.prod(lengths[0]) < math.prod(lengths[1])
+    if swapped and (mode != "same" or "method" not in more):
+        a, b, lengths = b, a, lengths[::-1]
+    if (
+        dtype.kind not in "fciu"
+        or dtype.char == "e"
+        or more.get("method", "direct") != "direct"
+        or 0 in (*shape_of(a), *shape_of(b))
+        or math.prod(lengths[1]) > FEW
+    ):
+        return None
+    rank = len(lengths[0])
+    key: list[Any] = [slice(None)] * batch
+    margins = [(0, 0)] * batch
+    for n, m in zip(*lengths, strict=True):
+        start = {"full": 0, "same": (m - 1) // 2, "valid": m - 1}[mode]
+        size = {"full": n + m - 1, "same": n, "valid": n - m + 1}[mode]
+        if size < 1:
+            return None
+        key.append(slice(max(0, start - m + 1), min(n, start + size)))
+        margins.append((max(0, m - 1 - start), max(0, start + size - n)))
+    a = np.pad(a[tuple(key)], margins)
+    windows = np.lib.stride_tricks.sliding_window_view(
+        a, lengths[1], tuple(range(batch, batch + rank))
+    )
+    turned = np.flip(b, tuple(range(batch, batch + rank)))
+    front = shape_of(turned)[:batch]
+    turned = np.reshape(turned, (*front, *(1,) * rank, *lengths[1]))
+    axes = tuple(range(batch + rank, batch + 2 * rank))
+    return np.sum(windows * turned, axis=axes).astype(dtype)
+
+
 CONTRACTION_EXPANSIONS: dict[str, Callable[..., Any]] = {
+    "convolve": _expand_convolution,
+    "convolve_nd": _expand_convolution,
     "einsum": contract,
     "matmul": _expand_matmul,
     "tensordot": _expand_tensordot,
