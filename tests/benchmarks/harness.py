@@ -424,10 +424,10 @@ def write_table(case: Case, rows: list[Row], note: str = "") -> str:
         if row.error:
             lines.append(f"  {row.peer:<{width}}  {row.error}")
             continue
-        cells = [f"{_number(row.get(x) * scale)} {case.unit}" for x in head[:2]]
-        cells.append(_number(find_ratio(ours, row)))
-        cells += [f"{_number(row.get(x) * 1e3)} ms" for x in head[3:5]]
-        cells.append(f"{_number(row.memory / 1e6)} MB")
+        cells = [f"{write_number(row.get(x) * scale)} {case.unit}" for x in head[:2]]
+        cells.append(write_number(find_ratio(ours, row)))
+        cells += [f"{write_number(row.get(x) * 1e3)} ms" for x in head[3:5]]
+        cells.append(f"{write_number(row.memory / 1e6)} MB")
         lines.append(f"  {row.peer:<{width}}" + "".join(f"{x:>12}" for x in cells))
     return "\n".join(lines)
 
@@ -445,7 +445,8 @@ def write_verdict(verdict: Verdict) -> str:
     return f"goal: {verdict.goal}: {verdict.value:g}, {word}"
 
 
-def _number(x: float) -> str:
+def write_number(x: float) -> str:
+    """Return a number of three digits or more, without an exponent where it is long."""
     return "-" if math.isnan(x) else f"{x:.3g}" if x < 1000 else f"{x:.0f}"
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.benchmarks.__main__ import CASES, list_cases
-from tests.benchmarks.harness import RESULTS, SCALES
+from tests.benchmarks.harness import RESULTS, SCALES, write_number
 from tests.benchmarks.peers import OURS, PEERS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -93,8 +93,8 @@ def write_goal_value(goal: str, value: float | None) -> str:
         return "-"
     unit = goal.split()[-1]
     if unit in SCALES:
-        return f"{value * SCALES[unit]:.3g} {unit}"
-    return f"{value:.3g}"
+        return f"{write_number(value * SCALES[unit])} {unit}"
+    return write_number(value)
 
 
 def write_gradients(cases: dict[str, dict[str, Any]]) -> Iterator[str]:
@@ -109,11 +109,11 @@ def write_gradients(cases: dict[str, dict[str, Any]]) -> Iterator[str]:
             if row["error"]:
                 times[peer] = row["error"].partition(":")[0]
             elif seconds is not None and peer in PEERS:
-                times[peer] = f"{seconds * scale:.3g}"
+                times[peer] = write_number(seconds * scale)
             elif seconds is not None and peer != "copy":
                 best = min(best, seconds)
         if best < float("inf"):
-            times["by hand"] = f"{best * scale:.3g}"
+            times["by hand"] = write_number(best * scale)
         cells = [times.get(column, "") for column in COLUMNS]
         yield write_row(f"{one['case']} (`{name}`), {one['unit']}", *cells)
 
@@ -143,7 +143,7 @@ def write_first_calls(one: dict[str, Any]) -> Iterator[str]:
             found = [row for row in rows if row["peer"] == peer]
             times = list(found[0].values())[1:] if found else []
             cells.append(
-                " / ".join("-" if x is None else f"{x * 1e3:.3g}" for x in times)
+                " / ".join("-" if x is None else write_number(x * 1e3) for x in times)
             )
         yield write_row(f"`{name}`", *cells)
 
@@ -156,7 +156,7 @@ def write_startup(one: dict[str, Any]) -> Iterator[str]:
     for row in one["rows"]:
         times = [row["import_s"], row["first_gradient_s"]]
         times += [row["first_chain_s"][n] for n in lengths]
-        cells = ["" if x is None else f"{x * 1e3:.3g}" for x in times]
+        cells = ["" if x is None else write_number(x * 1e3) for x in times]
         yield write_row(row["peer"], *cells)
 
 
