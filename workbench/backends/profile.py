@@ -17,7 +17,9 @@ from typing import Any, NamedTuple
 from workbench.backends import numpy as numpy_backend
 from workbench.backends.compiled import tiers
 from workbench.backends.compiled.kernel import Kernel, View
-from workbench.backends.compiled.lowering import (
+from workbench.backends.compiled.products import ProductStep
+from workbench.backends.compiled.program import Native, Program, Retreat
+from workbench.backends.compiled.steps import (
     ChoiceStep,
     HostStep,
     KernelStep,
@@ -25,8 +27,6 @@ from workbench.backends.compiled.lowering import (
     MoveStep,
     list_buffers,
 )
-from workbench.backends.compiled.products import ProductStep
-from workbench.backends.compiled.program import Native, Program, Retreat
 from workbench.backends.compiled.systems import SystemStep
 from workbench.core.schedule import compute_node
 from workbench.core.source import Site

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tests.backends.compiled.programs import compile_graph, list_machines, trace
-from workbench.backends.compiled.lowering import HostStep
+from workbench.backends.compiled.steps import HostStep
 
 TRUTH: dict[str, Callable[[Any], Any]] = {
     "exp": mpmath.exp, "log": mpmath.log, "log2": lambda z: mpmath.log(z, 2),

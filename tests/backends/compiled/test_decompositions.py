@@ -9,7 +9,7 @@ import pytest
 
 import workbench as wb
 from tests.backends.compiled.programs import check_program, trace
-from workbench.backends.compiled.lowering import HostStep
+from workbench.backends.compiled.steps import HostStep
 
 PROGRAMS = {
     "var": "np.var(x), np.var(x, 0), np.var(x, (0, 2), keepdims=True, ddof=1)",

@@ -9,8 +9,8 @@ import pytest
 
 import workbench as wb
 from tests.backends.compiled.programs import check_program, compile_graph, trace
-from workbench.backends.compiled.lowering import HostStep, MoveStep
 from workbench.backends.compiled.program import Retreat
+from workbench.backends.compiled.steps import HostStep, MoveStep
 
 INDICES = [
     "i", "i, j", "i[:, None], j[:4]", "slice(None), j", "j[:3, None], slice(1, 4)",

@@ -15,7 +15,7 @@ from tests.backends.compiled.programs import (
     compile_graph,
     trace,
 )
-from workbench.backends.compiled.lowering import HostStep, KernelStep
+from workbench.backends.compiled.steps import HostStep, KernelStep
 
 SHAPES = [
     ((7,), (7,)), ((5, 1), (1, 9)), ((3, 1, 4), (5, 1)), ((), (6, 2)), ((1,), (1,)),

@@ -10,8 +10,8 @@ import pytest
 
 import workbench as wb
 from tests.backends.compiled.programs import check_equal, check_program, trace
-from workbench.backends.compiled.lowering import ChoiceStep, HostStep, LoopStep
 from workbench.backends.compiled.program import Program, Retreat
+from workbench.backends.compiled.steps import ChoiceStep, HostStep, LoopStep
 from workbench.errors import ConvergenceError
 
 

@@ -18,7 +18,7 @@ from tests.backends.compiled.programs import (
     list_machines,
     trace,
 )
-from workbench.backends.compiled.lowering import HostStep
+from workbench.backends.compiled.steps import HostStep
 
 UNARY: dict[str, Any] = {
     "exp": mpmath.exp, "exp2": lambda x: mpmath.power(2, x), "expm1": mpmath.expm1,

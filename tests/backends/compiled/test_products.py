@@ -17,8 +17,8 @@ from tests.backends.compiled.programs import (
     trace,
 )
 from workbench.backends.compiled import products
-from workbench.backends.compiled.lowering import HostStep, KernelStep
 from workbench.backends.compiled.products import ProductStep
+from workbench.backends.compiled.steps import HostStep, KernelStep
 
 
 def count_kinds(program: Any) -> tuple[int, int, int]:

@@ -9,8 +9,8 @@ import pytest
 
 import workbench as wb
 from tests.backends.compiled.programs import check_program, trace
-from workbench.backends.compiled.lowering import HostStep
 from workbench.backends.compiled.program import Program
+from workbench.backends.compiled.steps import HostStep
 from workbench.backends.compiled.systems import SystemStep
 
 DTYPES = ["f8", "f4", "c16", "c8"]

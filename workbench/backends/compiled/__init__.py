@@ -1,5 +1,6 @@
 """The backend that compiles: fused kernels for the CPU, made by LLVM.
 
-`lowering` cuts a graph into steps, `kernel` writes a loop as IR, `program` runs them,
+`roles` finds what computes each node, `lowering` cuts a graph into the `steps` of a
+plan, `kernel` and `loops` write them as IR, `program` runs them,
 `tiers` lets NumPy answer until they are ready.
 """

@@ -22,16 +22,16 @@ from typing import Any
 import numpy as np
 
 from workbench.backends.compiled.kernel import View
-from workbench.backends.compiled.lowering import (
+from workbench.backends.compiled.machine import Machine
+from workbench.backends.compiled.memory import Pool, take_block
+from workbench.backends.compiled.products import ProductStep
+from workbench.backends.compiled.steps import (
     Buffer,
     ChoiceStep,
     KernelStep,
     LoopStep,
     Plan,
 )
-from workbench.backends.compiled.machine import Machine
-from workbench.backends.compiled.memory import Pool, take_block
-from workbench.backends.compiled.products import ProductStep
 from workbench.backends.compiled.systems import SystemStep
 from workbench.core.types import Spec
 

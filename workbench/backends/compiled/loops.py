@@ -16,7 +16,10 @@ import numpy as np
 
 from workbench.backends.compiled.builder import Builder
 from workbench.backends.compiled.kernel import View, write_kernel, write_zeros
-from workbench.backends.compiled.lowering import (
+from workbench.backends.compiled.machine import Machine
+from workbench.backends.compiled.memory import LINE, place_buffers
+from workbench.backends.compiled.products import ProductStep, write_product
+from workbench.backends.compiled.steps import (
     ChoiceStep,
     InnerProgram,
     KernelStep,
@@ -26,9 +29,6 @@ from workbench.backends.compiled.lowering import (
     Plan,
     Step,
 )
-from workbench.backends.compiled.machine import Machine
-from workbench.backends.compiled.memory import LINE, place_buffers
-from workbench.backends.compiled.products import ProductStep, write_product
 from workbench.backends.compiled.systems import SystemStep, write_system
 from workbench.core.types import Spec
 from workbench.errors import CompilerError

@@ -17,8 +17,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from workbench.backends.compiled.kernel import View
-from workbench.backends.compiled.lowering import Buffer, KernelStep, Plan
 from workbench.backends.compiled.machine import find_address
+from workbench.backends.compiled.steps import Buffer, KernelStep, Plan
 
 #: Buffers begin at multiples of this: the length of a line of the cache.
 LINE = 64

@@ -30,18 +30,7 @@ from workbench.backends.compiled.kernel import (
     write_zeros,
 )
 from workbench.backends.compiled.loops import GROW, write_step
-from workbench.backends.compiled.lowering import (
-    Buffer,
-    ChoiceStep,
-    Held,
-    HostStep,
-    KernelStep,
-    LoopStep,
-    MoveStep,
-    Plan,
-    Rows,
-    is_plain,
-)
+from workbench.backends.compiled.lowering import lower
 from workbench.backends.compiled.machine import Machine, find_address, get_machine
 from workbench.backends.compiled.memory import (
     Array,
@@ -52,6 +41,17 @@ from workbench.backends.compiled.memory import (
     take_block,
 )
 from workbench.backends.compiled.products import ProductStep, share_products
+from workbench.backends.compiled.steps import (
+    Buffer,
+    ChoiceStep,
+    Held,
+    HostStep,
+    KernelStep,
+    LoopStep,
+    MoveStep,
+    Rows,
+    is_plain,
+)
 from workbench.backends.compiled.systems import SystemStep
 from workbench.core import blame
 from workbench.core.graph import Graph
@@ -113,7 +113,7 @@ class Program:
         self, graph: Graph, machine: Machine | None = None, separate: bool = False
     ) -> None:
         machine = get_machine() if machine is None else machine
-        self.plan = plan = Plan(graph, machine)
+        self.plan = plan = lower(graph, machine)
         self._machine = machine
         self._builders: list[Builder] = []
         self._extra: list[str] = []

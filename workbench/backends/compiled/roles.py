@@ -1,0 +1,454 @@
+"""`Roles`: what computes each node of a graph, and where views lie.
+
+An op becomes an entry of a kernel, a gather, a reduction, a product, a system of
+equations, a move of memory, a loop or a choice with plans of its own, or a call of
+NumPy. A view, and a result among several, is memory of another node.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from workbench.backends.compiled.addresses import find_address as find_index_address
+from workbench.backends.compiled.addresses import is_index
+from workbench.backends.compiled.builder import Builder, kind_of
+from workbench.backends.compiled.entries import add, compute_entry, maximum, minimum
+from workbench.backends.compiled.expansion import expand
+from workbench.backends.compiled.kernel import (
+    COMBINATIONS,
+    View,
+    read_number,
+)
+from workbench.backends.compiled.machine import Machine, find_address
+from workbench.backends.compiled.products import (
+    LETTERS,
+)
+from workbench.backends.compiled.steps import (
+    Plan,
+    find_start,
+    is_number,
+    is_plain,
+    make_example,
+    read_spec,
+    read_value,
+)
+from workbench.backends.compiled.systems import FUNCTIONS, name_function
+from workbench.core.deferred import DeferredOp
+from workbench.core.graph import Graph
+from workbench.core.op import Choice, Repetition
+from workbench.core.tensor import Tensor
+from workbench.core.types import Spec
+from workbench.errors import CompilerError, WorkbenchError
+from workbench.ops.indexing import ARRAY, as_index
+
+#: What becomes of an entry that is there and one that is put to it, by the op.
+UPDATES: dict[str, Any] = {
+    "scatter": add, "index_add": add, "index_set": None, "index_max": maximum,
+    "index_min": minimum,
+}  # fmt: skip
+#: Running sums and products, and how they combine entries.
+RUNNING = {"cumsum": "sum", "cumprod": "prod"}
+#: The rows of an example of an array of which only the run knows how many it has.
+ROWS = 10_007
+
+
+class Layout(NamedTuple):
+    """Where a node's entries lie: in the memory of which node, and an example array."""
+
+    root: int
+    offset: int
+    array: np.ndarray[Any, Any]
+
+
+class Roles:
+    """What computes each node.
+
+    Attributes
+    ----------
+    of
+        By the serial of a node: ``entry``, ``gather``, ``reduction``, ``running``,
+        ``product``, ``system``, ``move``, ``view``, ``part`` (a result among several),
+        ``window`` (first rows, as many as the run says), ``nested`` (a loop, a choice)
+        or ``host``, a call of NumPy.
+    layouts
+        Where the entries of views lie.
+    nested
+        The plans of the programs that a loop or a choice holds.
+
+    Parameters
+    ----------
+    graph, nodes
+        The program, and what it computes, in order.
+    strides
+        Those of inputs whose entries do not lie one after the other, by their serials.
+    make_plan
+        Makes the plan of a program inside, whose inputs have such strides.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        nodes: Sequence[Tensor],
+        machine: Machine,
+        strides: Mapping[int, tuple[int, ...]],
+        make_plan: Callable[[Graph, Mapping[int, tuple[int, ...]]], Plan],
+    ) -> None:
+        self.graph = graph
+        self.nodes = nodes
+        self.of: dict[int, str] = {}
+        self.layouts: dict[int, Layout] = {}
+        self.nested: dict[int, list[Plan]] = {}
+        self._leaves = {x.serial for x in graph.leaves}
+        self._strides = strides
+        self._make_plan = make_plan
+        self._scratch = Builder(machine, 1)
+        self._known: dict[Any, bool] = {}
+        #: Views of rows of unknown number that somebody reads who is not a loop.
+        self._refused: set[int] = set()
+        self._find_roles()
+
+    def _find_roles(self) -> None:
+        """Find what computes each node."""
+        while True:
+            for node in self.nodes:
+                self.of[node.serial] = self._find_role(node)
+            refused = {
+                x.serial
+                for node in self.nodes
+                if self.of[node.serial] not in ("view", "nested")
+                for x in node.inputs
+                if self.is_row_view(x)
+            }
+            refused |= {y.serial for y in self.graph.outputs if self.is_row_view(y)}
+            if not refused:
+                return
+            self._refused |= refused
+            self.of.clear()
+            self.layouts.clear()
+
+    def is_row_view(self, x: Any) -> bool:
+        """Return whether an operand is a view of rows of unknown number."""
+        return (
+            isinstance(x, Tensor)
+            and self.of.get(x.serial) == "view"
+            and not is_plain(read_spec(x))
+        )
+
+    def _find_role(self, node: Tensor) -> str:
+        op = node.op
+        spec: Any = node.spec
+        if op.lower is not None and self._is_nested(node):
+            return "nested"
+        if isinstance(spec, tuple):
+            return "host"
+        if op.name == "item":
+            return "part"
+        if op.name == "scan_window" and self._is_window(node):
+            return "window"
+        if not is_plain(spec):
+            views = op.view is not None and not op.elementwise and op.view(node.params)
+            known = views and node.serial not in self._refused
+            return "view" if known and self._has_layout(node) else "host"
+        if not math.prod(spec.shape):
+            return "host"
+        if op.name == "getitem" and len(node.inputs) == 1:
+            return "view" if self._has_layout(node) else "host"
+        if op.view is not None and not op.elementwise and op.view(node.params):
+            if self._has_layout(node):
+                return "view"
+            return "move" if op.name == "reshape" and self._is_copied(node) else "host"
+        if op.elementwise:
+            return "entry" if self._has_entry(node) else "host"
+        if op.name == "getitem":
+            return "gather" if self._is_indexed(node, 1) else "host"
+        if op.name in COMBINATIONS:
+            return "reduction" if self._is_reducible(node) else "host"
+        if op.name == "matmul" and self._is_product(node):
+            return "product"
+        if op.name in FUNCTIONS and self._is_system(node):
+            return "system"
+        if op.name in RUNNING:
+            return "move" if self._is_running(node) else "host"
+        if op.name in UPDATES and ARRAY in node.params["key"]:
+            first = 1 if op.name == "scatter" else 2
+            return "move" if self._is_indexed(node, first) else "host"
+        if op.name in ("concatenate", "stack", "scatter", "index_set"):
+            return "move" if self._is_movable(node) else "host"
+        return "host"
+
+    def _has_entry(self, node: Tensor) -> bool:
+        """Return whether a kernel computes an entry of a node, by trying."""
+        spec: Any = node.spec
+        specs, key = [], [node.op.name, spec.dtype, tuple(node.params.items())]
+        numbers = []
+        for x in node.inputs:
+            one = read_spec(x)
+            if not isinstance(one, Spec) or not is_plain(one):
+                return False
+            if math.prod(one.shape) == 0:
+                return False
+            number = read_number(x)[0] if is_number(x) else None
+            specs.append(one)
+            numbers.append(number)
+            key.append((one.dtype, one.weak, number))
+        try:
+            known = self._known.get(tuple(key))
+        except TypeError:  # a setting that has no hash
+            return False
+        if known is not None:
+            return known
+        b = self._scratch
+        b.lines.clear()
+        try:
+            operands = [
+                b.load("%p", kind_of(s.dtype), 0, None)
+                if number is None else b.literal(number, kind_of(s.dtype))
+                for s, number in zip(specs, numbers, strict=True)
+            ]  # fmt: skip
+            compute_entry(b, node, operands, specs)
+            found = True
+        except (CompilerError, TypeError, ValueError, OverflowError, KeyError):
+            found = False
+        self._known[tuple(key)] = found
+        return found
+
+    def _is_reducible(self, node: Tensor) -> bool:
+        spec: Any = node.spec
+        source = read_spec(node.inputs[0])
+        if not isinstance(node.inputs[0], Tensor) or is_number(node.inputs[0]):
+            return False
+        kinds = "fcbiu" if node.op.name in ("sum", "any", "all") else "fiu"
+        return (
+            set(node.params) <= {"axis", "keepdims"}
+            and is_plain(source)
+            and math.prod(source.shape) > 0
+            and source.dtype.kind in kinds
+            and (node.op.name in ("sum", "prod") or spec.dtype in (source.dtype, bool))
+            and not (node.op.name in ("any", "all") and source.dtype.kind != "b")
+        )
+
+    def _is_product(self, node: Tensor) -> bool:
+        spec: Any = node.spec
+        specs = [read_spec(x) for x in node.inputs]
+        return (
+            spec.dtype.kind in "fc"
+            and all(isinstance(x, Tensor) or hasattr(x, "dtype") for x in node.inputs)
+            and all(s.dtype == spec.dtype and s.shape for s in specs)
+            and all(math.prod(s.shape) for s in specs)
+            and find_address("blas_dgemm") is not None
+        )
+
+    def _is_system(self, node: Tensor) -> bool:
+        """Return whether LAPACK computes a node: stacks of one shape and one kind."""
+        spec: Any = node.spec
+        specs = [read_spec(x) for x in node.inputs]
+        return (
+            spec.dtype.str[1:] in LETTERS
+            and all(is_plain(s) and s.dtype == spec.dtype for s in specs)
+            and len({s.shape[:-2] for s in specs}) == 1
+            and find_address(name_function(node.op.name, spec.dtype.str[1:]))
+            is not None
+        )
+
+    def _is_indexed(self, node: Tensor, first: int) -> bool:
+        """Return whether a kernel reads or writes where index arrays say.
+
+        There is one array for each axis; they begin with operand ``first``.
+        """
+        spec: Any = node.spec
+        arrays = node.inputs[first:]
+        name = node.op.name
+        x = read_spec(node.inputs[0])
+        shape = node.params["shape"] if name == "scatter" else x.shape
+        kinds = {"index_max": "fiu", "index_min": "fiu", "index_set": "fciub"}
+        if (
+            len(arrays) != len(shape)
+            or any(part is not ARRAY for part in node.params["key"])
+            or x.dtype != spec.dtype
+            or not all(is_plain(read_spec(i)) for i in node.inputs)
+            or not math.prod(shape)
+            or not all(map(is_index, map(make_example, arrays)))
+            or (name in UPDATES and spec.dtype.kind not in kinds.get(name, "fciu"))
+            or (first == 2 and not self._is_assignable(node.inputs[1], spec))
+        ):
+            return False
+        view = View(-1, 0, tuple(shape), (0,) * len(shape), kind_of(spec.dtype))
+        domain = np.broadcast_shapes(*(read_spec(i).shape for i in arrays))
+        return find_index_address(view, arrays, domain, {}) is not None
+
+    def _is_assignable(self, x: Any, spec: Spec) -> bool:
+        """Return whether a kernel writes an operand as NumPy writes it to an array."""
+        given = read_spec(x)
+        if math.prod(given.shape) == 0:
+            return False
+        if given.weak:
+            return bool(np.result_type(spec.dtype, read_value(x)) == spec.dtype)
+        return np.can_cast(given.dtype, spec.dtype)
+
+    def _is_running(self, node: Tensor) -> bool:
+        source = read_spec(node.inputs[0])
+        spec: Any = node.spec
+        kinds = "fciu" if node.op.name == "cumsum" else "fiu"
+        return (
+            is_plain(source)
+            and spec.dtype.kind in kinds
+            and set(node.params) == {"axis"}
+            and type(node.params["axis"]) is int
+        )
+
+    def _is_copied(self, node: Tensor) -> bool:
+        """Return whether a kernel copies what a reshape cannot view."""
+        return is_plain(read_spec(node.inputs[0])) and not node.params.get("order")
+
+    def _is_movable(self, node: Tensor) -> bool:
+        spec: Any = node.spec
+        if node.op.name == "scatter":
+            return (
+                len(node.inputs) == 1 and read_spec(node.inputs[0]).dtype == spec.dtype
+            )
+        if node.op.name == "index_set":
+            return self._is_assignable(node.inputs[1], spec)
+        return all(is_plain(read_spec(x)) for x in node.inputs)
+
+    def _has_layout(self, node: Tensor) -> bool:
+        """Find where a view lies in the memory of what it is a view of."""
+        x = node.inputs[0]
+        known = isinstance(x, Tensor) and (
+            x.serial in self.of or x.serial in self._leaves
+        )
+        whole = self._find_layout(x) if known else None
+        # Others are asked for their lengths alone, or are constants.
+        measured = isinstance(node.op, DeferredOp)
+        others = [self._example(y, measured) for y in node.inputs[1:]]
+        if whole is None or any(y is None for y in others):
+            return False
+        made: Any = node.op.compute(whole.array, *others, **node.params)
+        if isinstance(made, np.generic) and node.op.name == "getitem":
+            index = as_index(node.params["key"], ())  # NumPy makes a number of an entry
+            made = whole.array[(*(index if type(index) is tuple else (index,)), ...)]
+        spec: Any = node.spec
+        if not isinstance(made, np.ndarray) or made.dtype != spec.dtype:
+            return False
+        shape = tuple([n if type(n) is int else ROWS for n in spec.shape])
+        if made.shape != shape or not np.may_share_memory(made, whole.array):
+            return False
+        moved = find_start(made) - find_start(whole.array)
+        if not is_plain(read_spec(x)):
+            # Where it lies must not depend on how many rows there are.
+            row = _find_row_bytes(whole.array)
+            if is_plain(spec) or not 0 <= moved < row or _find_row_bytes(made) != row:
+                return False
+        self.layouts[node.serial] = Layout(whole.root, whole.offset + moved, made)
+        return True
+
+    def _find_layout(self, x: Tensor) -> Layout | None:
+        found = self.layouts.get(x.serial)
+        if found is None:
+            spec = read_spec(x)
+            # Nothing is written to it, so that the system gives it no memory.
+            if is_plain(spec):
+                array = np.empty(spec.shape, spec.dtype)
+            elif self._is_growing(x):
+                array = np.empty((ROWS, *spec.shape[1:]), spec.dtype)
+            else:
+                return None
+            strides = self._strides.get(x.serial)
+            if strides is not None:
+                array = np.lib.stride_tricks.as_strided(array, spec.shape, strides)
+            found = Layout(x.serial, 0, array)
+            self.layouts[x.serial] = found
+        return found
+
+    def _example(self, x: Any, measured: bool) -> Any:
+        """Return the value of a constant, or an array that may be ``measured``."""
+        if not isinstance(x, Tensor) or x._value is not None:
+            return read_value(x)
+        layout = self._find_layout(x) if measured else None
+        return None if layout is None else layout.array
+
+    def _is_nested(self, node: Tensor) -> bool:
+        """Return whether a loop or a choice is native, and keep the plans it holds."""
+        assert node.op.lower is not None
+        what = node.op.lower(node, "compiled")
+        bodies: Sequence[Graph]
+        if isinstance(what, Repetition):
+            bodies, rows = (what.body,), range(what.consts, what.consts + what.seqs)
+            given = node.inputs[len(node.inputs) - len(what.body.leaves) :]
+        elif isinstance(what, Choice):
+            bodies, rows, given = what.branches, range(0), node.inputs[1:]
+        else:
+            return False
+        specs = []
+        strides = {}
+        for i, x in enumerate(given):
+            spec = read_spec(x)
+            shape = spec.shape[1:] if i in rows else spec.shape
+            spec = Spec(shape, spec.dtype)
+            if not is_plain(spec) or not math.prod(shape):
+                return False
+            if i in rows and not self._has_rows(x):
+                return False
+            if self.is_row_view(x):
+                strides[i] = self.layouts[x.serial].array.strides[1:]
+            specs.append(spec)
+        for x in node.inputs[: len(node.inputs) - len(given)]:
+            if not is_plain(read_spec(x)) or read_spec(x).shape:
+                return False
+        plans = []
+        for body in bodies:
+            try:
+                graph = expand(body, specs)
+                plan = self._make_plan(graph, strides)
+            except WorkbenchError:
+                return False
+            if not plan.is_native or not all(isinstance(y, View) for y in plan.outputs):
+                return False
+            carried = what.carries if isinstance(what, Repetition) else 0
+            starts = specs[len(specs) - carried :]
+            for spec, y in zip(starts, plan.outputs, strict=False):
+                if y.kind != kind_of(spec.dtype) or y.shape != tuple(spec.shape):
+                    return False
+            plans.append(plan)
+        if len({tuple(y.shape for y in plan.outputs) for plan in plans}) > 1:
+            return False
+        self.nested[node.serial] = plans
+        return True
+
+    def _has_rows(self, x: Any) -> bool:
+        """Return whether a step finds an entry of an operand in memory."""
+        if self.of.get(getattr(x, "serial", -1)) == "window":
+            return True
+        spec = read_spec(x)
+        if self.is_row_view(x):
+            array = self.layouts[x.serial].array
+            return array.shape[0] == ROWS and ROWS not in array.shape[1:]
+        return is_plain(spec) or self._is_growing(x)
+
+    def _is_growing(self, x: Any) -> bool:
+        """Return whether an operand is a result of a loop, of unknown length."""
+        return (
+            isinstance(x, Tensor)
+            and self.of.get(x.serial) == "part"
+            and self.of.get(x.inputs[0].serial) == "nested"
+        )
+
+    def _is_window(self, node: Tensor) -> bool:
+        """Return whether first rows of an operand are read where they lie."""
+        x, n = node.inputs
+        if not isinstance(x, Tensor) or not isinstance(n, Tensor):
+            return False
+        return self._is_growing(x) or is_plain(read_spec(x))
+
+
+def _find_row_bytes(array: np.ndarray[Any, Any]) -> int:
+    """Return how far the rows of an example are from each other; 0: all are one."""
+    steps = {
+        step
+        for n, step in zip(array.shape, array.strides, strict=True)
+        if n == ROWS and step
+    }
+    return steps.pop() if len(steps) == 1 else 0 if not steps else -1

@@ -1,0 +1,277 @@
+"""What a plan is made of: buffers, steps, and operands as steps find them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from workbench.backends.compiled.builder import PARTS, TYPES
+from workbench.backends.compiled.kernel import Kernel, View
+from workbench.backends.compiled.products import ProductStep
+from workbench.backends.compiled.systems import SystemStep
+from workbench.core.dims import has_dim
+from workbench.core.graph import Graph
+from workbench.core.op import Repetition
+from workbench.core.tensor import Tensor
+from workbench.core.types import Spec, is_weak
+
+#: What holds the memory of rows: its address, and how many bytes there are.
+STATE = Spec((2,), np.dtype(np.int64))
+
+
+class Plan:
+    """The steps of a graph, and the memory that they use.
+
+    Attributes
+    ----------
+    graph
+        The program, at fixed shapes.
+    buffers
+        All memory; a view names one by its place here.
+    steps
+        What runs, in order.
+    outputs
+        For each output of the graph a view, or a constant as it is.
+    flag
+        The buffer of a word that is 0 before a run, and 1 after it if something is
+        wrong with the inputs: NumPy then says what. -1: nothing can be.
+    nested
+        It is a program inside of a step: each output has a buffer of its own.
+    """
+
+    def __init__(self, graph: Graph, nested: bool = False) -> None:
+        self.graph = graph
+        self.nested = nested
+        self.flag = -1
+        self.buffers: list[Buffer] = []
+        self.steps: list[Step] = []
+        self.outputs: list[Any] = []
+
+    @property
+    def is_native(self) -> bool:
+        """True if no step calls NumPy."""
+        return not any(isinstance(step, HostStep) for step in self.steps)
+
+
+class Buffer:
+    """A piece of memory that holds the entries of one value, one after the other.
+
+    Attributes
+    ----------
+    kind
+        ``input``, ``constant``, ``inner``, ``output`` (made new in each call), ``host``
+        (what a call of NumPy gives), ``partial`` (of a reduction in pieces),
+        ``growing`` (rows of which only the run knows how many), ``state`` (what holds
+        the memory of such rows), ``flag`` (see `Plan`) or ``absent`` (nobody reads
+        it).
+    place
+        Which input, constant or output it is.
+    first, last
+        The steps that write it first and read it last.
+    count
+        Where the number of rows of a growing one lies.
+    """
+
+    def __init__(
+        self, kind: str, spec: Spec, place: int = -1, value: Any = None
+    ) -> None:
+        self.kind = kind
+        self.spec = spec
+        self.place = place
+        self.value = value
+        self.first = -1
+        self.last = -1
+        self.offset = -1
+        self.count: View | None = None
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+        return int(math.prod(self.spec.shape)) * self.spec.dtype.itemsize
+
+    @property
+    def known_size(self) -> int:
+        """Its bytes; 0 where a length is known only when the program runs."""
+        return 0 if has_dim(self.spec.shape) else self.size
+
+
+class KernelStep(NamedTuple):
+    """A kernel that runs."""
+
+    kernel: Kernel
+
+
+class MoveStep(NamedTuple):
+    """Kernels that put parts together, after zeros where ``zeros`` is a buffer.
+
+    They run one after the other: the later ones change what the first ones wrote.
+    """
+
+    node: Tensor
+    zeros: int
+    parts: tuple[Kernel, ...]
+
+
+class HostStep(NamedTuple):
+    """A call of NumPy: the node, its operands, the buffers of its results."""
+
+    node: Tensor
+    #: A view, or a constant as it is.
+    operands: tuple[Any, ...]
+    results: tuple[int, ...]
+
+
+class InnerProgram(NamedTuple):
+    """A program inside of a step: its plan, and what it shares with the plan outside.
+
+    Each pair is a buffer outside and one inside.
+    """
+
+    plan: Plan
+    shared: tuple[tuple[int, int], ...]
+
+
+class LoopStep(NamedTuple):
+    """A loop: the program of a step, repeated."""
+
+    node: Tensor
+    repetition: Repetition
+    program: InnerProgram
+    #: The number of steps, if it is known.
+    steps: int | None
+    operands: tuple[Any, ...]
+    results: tuple[int, ...]
+    #: The buffer of all that the steps use, and for each growing result its state.
+    frame: int
+    states: dict[int, int]
+    #: The flag to set where NumPy must run the program; -1: there is no such case.
+    flag: int
+
+
+class ChoiceStep(NamedTuple):
+    """A choice of two programs."""
+
+    node: Tensor
+    programs: tuple[InnerProgram, ...]
+    operands: tuple[Any, ...]
+    results: tuple[int, ...]
+    frame: int
+
+
+NestedStep = LoopStep | ChoiceStep
+Step = (
+    KernelStep | ProductStep | SystemStep | MoveStep | HostStep | LoopStep | ChoiceStep
+)
+
+
+class Rows(NamedTuple):
+    """An operand of which a step takes a row, or the run knows how many it has."""
+
+    view: View
+    length: View | None
+
+
+class Held(NamedTuple):
+    """An operand that is handed on as NumPy gave it: a tuple, an object."""
+
+    buffer: int
+
+
+def list_buffers(step: Step) -> list[int]:
+    """Return the buffers that a step reads or writes."""
+    if isinstance(step, KernelStep):
+        return sorted(step.kernel.buffers)
+    if isinstance(step, ProductStep):
+        return [step.a.buffer, step.b.buffer, step.out.buffer]
+    if isinstance(step, MoveStep):
+        found = {i for part in step.parts for i in part.buffers}
+        return sorted(found | ({step.zeros} if step.zeros >= 0 else set()))
+    if isinstance(step, SystemStep):
+        views = [v for v in (step.matrix, step.right, step.pivots) if v is not None]
+        return sorted(
+            {v.buffer for v in views}.union(*(k.buffers for k in step.kernels))
+        )
+    if isinstance(step, (LoopStep, ChoiceStep)):
+        rows = [x for x in step.operands if isinstance(x, Rows)]
+        views = [x.view if isinstance(x, Rows) else x for x in step.operands]
+        views += [x.length for x in rows if x.length is not None]
+        return [*(v.buffer for v in views), *step.results, step.frame]
+    return [
+        *(x.buffer for x in step.operands if isinstance(x, (View, Held))),
+        *(v.buffer for x in step.operands if isinstance(x, Rows) for v in x if v),
+        *step.results,
+    ]
+
+
+# Operands, as steps find them
+
+
+def is_plain(spec: Spec) -> bool:
+    """Return whether registers hold the entries, and all lengths are numbers."""
+    kind = spec.dtype.str[1:]
+    return (
+        (kind in TYPES or kind in PARTS)
+        and spec.dtype.isnative
+        and all(type(n) is int for n in spec.shape)
+    )
+
+
+def list_specs(node: Tensor) -> tuple[Any, ...]:
+    """Return the specs of all results of a node."""
+    spec: Any = node.spec
+    return spec if isinstance(spec, tuple) else (spec,)
+
+
+def read_spec(x: Any) -> Any:
+    """Return the spec of an operand; a Python number's is weak."""
+    if isinstance(x, Tensor):
+        value = x._value
+        return Spec((), np.result_type(type(value)), True) if is_weak(value) else x.spec
+    if is_weak(x):
+        return Spec((), np.result_type(type(x)), True)
+    array = np.asarray(x)
+    return Spec(array.shape, array.dtype)
+
+
+def is_number(x: Any) -> bool:
+    """Return whether an operand is a constant of one entry."""
+    value = x._value if isinstance(x, Tensor) else x
+    if value is None:
+        return False
+    return is_weak(value) or (
+        not isinstance(value, tuple) and getattr(value, "size", 0) == 1
+    )
+
+
+def make_example(x: Any) -> Any:
+    """Return an array of an operand's shape and dtype, or a number as it is."""
+    spec = read_spec(x)
+    return x if spec.weak else spec.example()
+
+
+def read_value(x: Any) -> Any:
+    """Return the value of an operand, None where only the run knows it."""
+    return x._value if isinstance(x, Tensor) else x
+
+
+def find_domain(node: Tensor, role: str) -> tuple[int, ...]:
+    """Return the shape of the loops that compute a node."""
+    spec: Any = read_spec(node.inputs[0]) if role == "reduction" else node.spec
+    return () if isinstance(spec, tuple) else spec.shape
+
+
+def pack_strides(spec: Spec) -> tuple[int, ...]:
+    """Return the strides of an array whose entries lie one after the other."""
+    strides, step = [], spec.dtype.itemsize
+    for n in reversed(spec.shape):
+        strides.append(step)
+        step *= n
+    return tuple(reversed(strides))
+
+
+def find_start(array: np.ndarray[Any, Any]) -> int:
+    """Return the address of the first entry of an array."""
+    address: int = array.__array_interface__["data"][0]
+    return address
