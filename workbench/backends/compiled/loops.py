@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from workbench.backends.compiled.builder import Builder
-from workbench.backends.compiled.kernel import View, write_kernel, write_zeros
+from workbench.backends.compiled.kernel import View
+from workbench.backends.compiled.kernel_code import write_kernel, write_zeros
 from workbench.backends.compiled.machine import Machine
 from workbench.backends.compiled.memory import LINE, place_buffers
 from workbench.backends.compiled.products import ProductStep, write_product

@@ -26,9 +26,8 @@ from workbench.backends.compiled.kernel import (
     Reduction,
     View,
     reduced_bytes,
-    write_kernel,
-    write_zeros,
 )
+from workbench.backends.compiled.kernel_code import write_kernel, write_zeros
 from workbench.backends.compiled.loops import GROW, write_step
 from workbench.backends.compiled.lowering import lower
 from workbench.backends.compiled.machine import Machine, find_address, get_machine
