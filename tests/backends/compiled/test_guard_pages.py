@@ -22,6 +22,7 @@ from tests.backends.compiled.programs import check_equal, compile_graph, trace
 from workbench.backends.compiled import program as compiled
 from workbench.backends.compiled.machine import Machine
 from workbench.backends.compiled.memory import LINE, Pool
+from workbench.backends.compiled.program import Retreat
 from workbench.backends.numpy import compile
 
 PAGE = mmap.PAGESIZE
@@ -159,6 +160,31 @@ def run_all(lengths: list[int], width: int) -> None:
                 made = program.run([guard.copy(a) for a in args])
             for got, want in zip(made, expected, strict=True):
                 check_equal(got, want, 64, args)
+    for at_end in (True, False):
+        print("out of bounds", flush=True)
+        check_bounds(Guard(at_end), machine)
+
+
+def check_bounds(guard: Guard, machine: Machine) -> None:
+    """Indices far beyond both ends: nothing is touched there, and NumPy is asked."""
+    x, i = np.arange(40.0), np.arange(7)
+    for f in (
+        lambda x, i: x[i] * 2,
+        lambda x, i: x.reshape(8, 5)[i] + 1,
+        lambda x, i: wb.at(x)[i].add(1.0),
+        wb.grad(lambda x, i: np.sum(np.reshape(x, (8, 5))[i] ** 2)),
+    ):
+        program = compile_graph(trace(f, [x, i]), [x, i], machine)
+        for wrong in (40, -41, 10**6, -(10**6), 2**62, -(2**62), -(2**63)):
+            for place in range(7):
+                bad = guard.copy(i)
+                bad[place] = wrong
+                with mock.patch.object(compiled, "take_block", guard.take_block):
+                    try:
+                        program.run([guard.copy(x), bad])
+                    except (Retreat, IndexError):
+                        continue
+                raise AssertionError(f"{wrong} is no index")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="pages are protected otherwise")

@@ -254,3 +254,12 @@ def test_many_axes(rng: np.random.Generator) -> None:
         )  # fmt: skip
 
     check_program(trace(mix, [x, y]), [x, y], 64)
+
+
+@pytest.mark.parametrize("dtype", ["u1", "u4", "u8", "i1", "i4"])
+def test_integers_that_a_dtype_does_not_hold(dtype: str) -> None:
+    """NumPy compares with them, and bounds by them; as bytes they are others."""
+    args = [np.array([0, 1, 2, 100, 127], dtype)]
+    for n in (-1, -200, 300, 2**40, 2**63, -(2**63)):
+        check_program(trace(lambda x, n=n: (x > n, x <= n, x == n, x != n), args), args)
+    check_program(trace(lambda x: (np.clip(x, -1, 1), np.clip(x, 0, 300)), args), args)

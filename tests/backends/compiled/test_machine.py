@@ -45,6 +45,28 @@ def test_the_second_time_code_is_read(folder: Path) -> None:
     assert len(list(folder.iterdir())) == 1
 
 
+def test_code_of_another_key_is_not_taken(folder: Path) -> None:
+    """Whoever gave a file another's name: its functions have the same names."""
+    target = machine.get_machine()
+    target.compile(IR, ["f"], [], quick=False)
+    (entry,) = folder.iterdir()
+    other = IR.replace("1.0", "2.0")
+    target.compile(other, ["f"], [], quick=False)
+    (second,) = set(folder.iterdir()) - {entry}
+    second.write_bytes(entry.read_bytes())
+    again = target.compile(other, ["f"], [], quick=False)
+    assert not again.cached
+    assert call(again, 1.0) == 3.0
+
+
+def test_code_for_another_processor_has_another_key(folder: Path) -> None:
+    target = machine.Machine()
+    target.compile(IR, ["f"], [], quick=False)
+    target.key = target.key.replace("\n", "\n+avx512f,", 1)
+    assert not target.compile(IR, ["f"], [], quick=False).cached
+    assert len(list(folder.iterdir())) == 2
+
+
 @pytest.mark.parametrize("damage", ["cut", "flip", "empty", "other"])
 def test_a_damaged_file_is_compiled_again(folder: Path, damage: str) -> None:
     target = machine.get_machine()
@@ -79,6 +101,81 @@ def test_a_folder_that_others_may_write_to_is_not_used(folder: Path) -> None:
     assert machine.find_cache_folder() is None
     assert call(machine.get_machine().compile(IR, ["f"], [], quick=False), 1.0) == 2.0
     assert not list(folder.iterdir())
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="this system has no modes")
+def test_nor_one_that_others_may_put_another_in_the_place_of(
+    folder: Path, tmp_path: Path
+) -> None:
+    tmp_path.chmod(0o777)
+    assert machine.find_cache_folder() is None
+    machine.find_cache_folder.cache_clear()
+    tmp_path.chmod(0o1777)  # as /tmp is: only its owner renames a folder there
+    assert machine.find_cache_folder() == folder.resolve()
+
+
+@pytest.mark.parametrize("name", ["write_bytes", "read_bytes", "mkdir", "unlink"])
+def test_a_disk_that_refuses_is_no_error(
+    folder: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise OSError(28, "no space left on device")
+
+    target = machine.get_machine()
+    monkeypatch.setattr(Path, name, refuse)
+    monkeypatch.setattr(machine, "MOST_KEPT", 0)
+    monkeypatch.setattr(machine, "LOOK_AFTER", 1)
+    for _ in range(2):
+        assert call(target.compile(IR, ["f"], [], quick=False), 1.0) == 2.0
+
+
+def test_what_may_only_be_read_is_read(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = machine.get_machine()
+    target.compile(IR, ["f"], [], quick=False)
+
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise PermissionError("read-only file system")
+
+    monkeypatch.setattr(os, "utime", refuse)
+    assert target.compile(IR, ["f"], [], quick=False).cached
+
+
+def test_a_user_without_a_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("WORKBENCH_CACHE", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "expanduser", refuse)
+    machine.find_cache_folder.cache_clear()
+    if sys.platform != "win32":
+        assert machine.find_cache_folder() is None
+    machine.find_cache_folder.cache_clear()
+
+
+def test_processes_that_fill_and_shrink_one_folder(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each removes what another is about to read or to look at."""
+    program = f"""
+import os
+os.environ["WORKBENCH_CACHE"] = {str(folder.parent.parent)!r}
+from workbench.backends.compiled import machine
+import ctypes
+machine.MOST_KEPT, machine.LOOK_AFTER = 3000, 1
+target = machine.get_machine()
+for i in range(60):
+    text = {IR!r}.replace("1.0", f"{{i % 7 + 1}}.0")
+    library = target.compile(text, ["f"], [], quick=True)
+    f = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(library.addresses["f"])
+    assert f(1.0) == i % 7 + 2
+"""
+    running = [subprocess.Popen([sys.executable, "-c", program]) for _ in range(3)]
+    assert [p.wait() for p in running] == [0, 0, 0]
+    assert sum(x.stat().st_size for x in folder.iterdir()) <= 3000 + 3 * 2000
+    assert all(len(x.name) == 64 for x in folder.iterdir())
 
 
 def test_nothing_is_kept_if_nobody_wants_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -458,6 +458,8 @@ def compute_entry(
         values = [b.convert(condition, "b1"), *(b.convert(x, kind) for x in chosen)]
     else:
         loop = _find_loop_kind(name, kind, specs)
+        if not all(_fits(x, loop) for x in operands):
+            raise CompilerError(f"no kernel compares {loop} with what is beyond it.")
         values = [b.convert(x, loop) for x in operands]
     if isinstance(values[-1], Complex):
         if name == "absolute":
@@ -473,6 +475,15 @@ def compute_entry(
         raise CompilerError(f"no kernel computes {name} of {specs}.")
     made: Entry = primitive(b, *values)
     return b.convert(made, kind)
+
+
+def _fits(x: Entry, kind: str) -> bool:
+    """Return whether an integer is in the range of a kind; NumPy takes others too."""
+    number = x.number if isinstance(x, Value) else None
+    if type(number) is not int or kind[0] not in "iu":
+        return True
+    limits = np.iinfo(kind)
+    return bool(limits.min <= number <= limits.max)
 
 
 def _round(b: Builder, x: Entry, kind: str, decimals: int) -> Entry:

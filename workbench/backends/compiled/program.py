@@ -7,13 +7,14 @@ are, so that results are the same on each machine of a kind.
 
 from __future__ import annotations
 
+import _thread
 import ctypes
 import math
 import os
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import partial
+from queue import SimpleQueue
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -523,9 +524,34 @@ def count_threads() -> int:
     return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
 
 
-@cache
-def _get_crew(process: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(max(1, count_threads() - 1), "workbench-kernel")
+class Crew:
+    """Threads that help the caller with the rounds of a kernel, if they come to it.
+
+    All that they share is made of single steps of C: an interrupt in the main thread
+    leaves no lock behind, as those of `concurrent.futures` may stay.
+    """
+
+    def __init__(self) -> None:
+        self.process = os.getpid()
+        self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._size = 0
+
+    def send(self, job: Callable[[], None], size: int) -> None:
+        """Let one of so many threads do a job, which may find nothing left to do."""
+        while self._size < size:
+            self._size += 1
+            try:
+                _thread.start_new_thread(self._work, ())
+            except RuntimeError:  # the system has no more, or Python is about to end
+                break
+        self._jobs.put(job)
+
+    def _work(self) -> None:
+        while True:
+            self._jobs.get()()
+
+
+_crew = Crew()
 
 
 def share_rounds(
@@ -535,23 +561,37 @@ def share_rounds(
 
     The memory is what the kernel reads and writes; it lives until all are done.
     """
-    starts = list(range(0, rounds, piece))
+    global _crew
+    starts = deque(range(0, rounds, piece))
     members = min(count_threads(), len(starts))
+    errors: list[BaseException] = []
 
-    def run(member: int, memory: Any) -> None:
-        for start in starts[member::members]:
+    def run() -> None:
+        while starts:
+            try:
+                start = starts.popleft()
+            except IndexError:  # another took the last one
+                return
             function(table, start, min(start + piece, rounds))
 
-    others = []
-    if members > 1:
-        crew = _get_crew(os.getpid())
-        try:
-            for member in range(1, members):
-                others.append(crew.submit(run, member, memory))
-        except RuntimeError:  # Python is about to end, and starts no threads any more
+    kept = [memory]
+
+    def help_along(lock: Any, kept: list[Any]) -> None:
+        with lock:
+            try:
+                run()
+            except BaseException as error:
+                errors.append(error)
+
+    locks = [_thread.allocate_lock() for _ in range(1, members)]
+    if locks and _crew.process != os.getpid():  # a fork has no threads
+        _crew = Crew()
+    for lock in locks:
+        _crew.send(partial(help_along, lock, kept), members - 1)
+    run()
+    for lock in locks:  # one that comes later finds nothing to do
+        with lock:
             pass
-    run(0, memory)
-    for member in range(1 + len(others), members):
-        run(member, memory)
-    for one in others:
-        one.result()
+    kept.clear()  # those that are still to come hold nothing
+    if errors:
+        raise errors[0]

@@ -7,6 +7,7 @@ it, so that a call never waits and never fails for the compiler's sake.
 
 from __future__ import annotations
 
+import _thread
 import atexit
 import inspect
 import os
@@ -307,7 +308,7 @@ class Background:
         self._reset()
 
     def _reset(self) -> None:
-        self._thread: threading.Thread | None = None
+        self._has_thread = False
         self._lock = threading.RLock()
         #: Held during a job; by the job's own thread, if that forks.
         self._working = threading.RLock()
@@ -326,24 +327,32 @@ class Background:
                 done.set()
 
     def _start(self) -> None:
-        if self._thread is None or not self._thread.is_alive():
-            self._thread = threading.Thread(
-                target=self._work, name="workbench-compiler", daemon=True
-            )
-            self._thread.start()
+        # Not `threading.Thread`: an interrupt in its start leaves a lock behind.
+        if not self._has_thread:
+            _thread.start_new_thread(self._work, ())
+            self._has_thread = True
 
     def _work(self) -> None:
-        while True:
-            with self._working:
-                with self._lock:
-                    if not self._jobs:
-                        self._thread = None
-                        return
-                    job, done = self._jobs.popleft()
-                try:
-                    job()
-                finally:
-                    done.set()
+        try:
+            while self._do_job():
+                pass
+        except BaseException:
+            self._has_thread = False
+            raise
+
+    def _do_job(self) -> bool:
+        """Do the next job; False: there is none, and the thread ends."""
+        with self._working:
+            with self._lock:
+                if not self._jobs:
+                    self._has_thread = False
+                    return False
+                job, done = self._jobs.popleft()
+            try:
+                job()
+            finally:
+                done.set()
+            return True
 
     def pause(self) -> None:
         """Wait for the job at hand, and begin no other."""
