@@ -194,7 +194,9 @@ class Schedule:
                     if isinstance(node, MaskedTensor) and type(made) is Tensor:
                         made = mask_cotangent(made)
                     became[node.serial] = made
-                    _inherit_name(made, node, before, became)
+                    _inherit_name(made, node, before)
+                for new in made if isinstance(made, tuple) else (made,):
+                    _inherit_origin(new, node, before, became)
                 slots[out] = made
                 for i in forgets:
                     slots[i] = None
@@ -236,13 +238,17 @@ def user_context(node: Tensor) -> source.Context:
     return context
 
 
-def _inherit_name(
-    replacement: Tensor, node: Tensor, before: int, became: dict[int, Tensor]
-) -> None:
-    """Let what stands for a node bear its name, and belong to the same forward node."""
+def _inherit_name(replacement: Tensor, node: Tensor, before: int) -> None:
+    """Let what stands for a node bear its name."""
     if node.name is not None and replacement.serial > before:
         replacement.name = node.name
-    if node.origin is not None:
+
+
+def _inherit_origin(
+    replacement: Any, node: Tensor, before: int, became: dict[int, Tensor]
+) -> None:
+    """Let what stands for a node belong to the same forward node."""
+    if node.origin is not None and isinstance(replacement, Tensor):
         forward = became.get(node.origin.forward.serial)
         origin = node.origin
         if forward is not None:

@@ -13,8 +13,10 @@ from typing import Any, NamedTuple
 
 from workbench.backends.compiled import tiers
 from workbench.backends.compiled.program import Program
+from workbench.core import blame
 from workbench.core.graph import Graph, inline
-from workbench.errors import UsageError
+from workbench.core.tensor import Tensor
+from workbench.errors import TraceError, UsageError
 from workbench.rewrite.driver import Replay, check_rewrites
 from workbench.symbolic.function import BACKENDS
 
@@ -91,6 +93,7 @@ class Programs:
     ) -> Recorded:
         try:
             graph, ids = record()
+            _refuse_masks(graph)
             simplified = Replay(inline(graph), check_rewrites((), (), False)).run()
             function: tiers.Function = BACKENDS[self.backend](simplified, own=True)
         except Exception as error:  # a rule of the user's that looks at values, say
@@ -109,6 +112,20 @@ class Programs:
         for one in self._known.values():
             if one.function is not None:
                 one.function.release()
+
+
+def _refuse_masks(graph: Graph) -> None:
+    """Raise an error if a mask takes entries: another number of them in each run."""
+    for node in graph.interior:
+        if "key" in node.params and any(
+            isinstance(x, Tensor) and x._value is None and x.dtype.kind == "b"
+            for x in node.inputs[1:]
+        ):
+            raise TraceError(
+                f"the mask of {blame.describe(node)}{blame.quote_site(node.site)} takes"
+                " another number of entries for other values. Write np.where(mask, x,"
+                " 0) for sums"
+            )
 
 
 def check_backend(backend: Any) -> str:

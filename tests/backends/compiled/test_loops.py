@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -297,3 +299,38 @@ def test_arguments_stay_as_they_are(rng: np.random.Generator) -> None:
     program.run([2 * a for a in args])
     for a, b in zip([*args, *first], [*kept, *copies], strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+ENDLESS = """
+import os, signal, threading, time
+import workbench as wb
+
+@wb.compile
+def count(a):
+    return {loop}
+
+count(0.5)
+assert count.wait() and count.backend == "compiled"
+threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    count(2.0)
+except KeyboardInterrupt:
+    assert count(0.5) == {small}
+    print("interrupted")
+"""
+
+
+@pytest.mark.parametrize(
+    ("loop", "small"),
+    [
+        ("wb.while_loop(lambda x: x < a, lambda x: x * 1.0, 1.0)", 1.0),
+        ("wb.scan(lambda y: wb.while_loop(lambda x: x < a, lambda x: x * 1.0, y),"
+         " initial=1.0, n_steps=3, last=True)", 1.0),
+    ],
+)  # fmt: skip
+def test_an_endless_loop_is_interrupted(loop: str, small: float) -> None:
+    code = ENDLESS.format(loop=loop, small=small)
+    made = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120
+    )
+    assert made.stdout.strip() == "interrupted", made.stderr

@@ -24,15 +24,7 @@ import numpy as np
 from workbench.backends.compiled.kernel import View
 from workbench.backends.compiled.machine import Machine
 from workbench.backends.compiled.memory import Pool, take_block
-from workbench.backends.compiled.products import ProductStep
-from workbench.backends.compiled.steps import (
-    Buffer,
-    ChoiceStep,
-    KernelStep,
-    LoopStep,
-    Plan,
-)
-from workbench.backends.compiled.systems import SystemStep
+from workbench.backends.compiled.steps import LONG, Buffer, Plan, count_work
 from workbench.core.types import Spec
 
 #: A program keeps Python's lock if it computes at most so many entries of nodes.
@@ -59,6 +51,9 @@ _WORDS = (
 
 #: What stands in a slot that has no array yet. Others hold it too, so nobody takes it.
 _PLACEHOLDER = np.empty(0)
+
+
+_NAME = b"entry"  # of every built-in function made here
 
 
 class _MethodDefinition(ctypes.Structure):
@@ -139,32 +134,11 @@ _decrease = ctypes.pythonapi["Py_DecRef"]
 
 def has_entry(plan: Plan, block: int) -> bool:
     """Return whether a program is native, and its memory small enough to be kept."""
-    if not plan.is_native:
+    if not plan.is_native or count_work(plan) > LONG:  # which may be interrupted
         return False
     kept = sum(x.size for x in plan.buffers if x.kind == "output")
     growing = any(x.kind in ("growing", "state") for x in plan.buffers)
     return not growing and block + SLOTS * kept <= MOST_BYTES
-
-
-def count_work(plan: Plan) -> float:
-    """Return about how many entries of nodes a program computes.
-
-    It is infinite for a loop of unknown length.
-    """
-    work = 0.0
-    for step in plan.steps:
-        if isinstance(step, KernelStep):
-            work += step.kernel.size * (1 + len(step.kernel.nodes))
-        elif isinstance(step, ProductStep):
-            work += step.a.shape[-1] * max(1, int(np.prod(step.out.shape)))
-        elif isinstance(step, SystemStep):
-            work += step.work
-        elif isinstance(step, LoopStep):
-            steps = np.inf if step.steps is None else step.steps
-            work += steps * (1 + count_work(step.program.plan))
-        elif isinstance(step, ChoiceStep):
-            work += max(count_work(program.plan) for program in step.programs)
-    return work
 
 
 def make_entry(
@@ -214,10 +188,14 @@ def make_entry(
     writer.numbers = numbers
     library = machine.compile(writer.write(), ["entry"], [], quick=False)
     table = _fill_table(writer, addresses, block)
-    definition = _MethodDefinition(
-        b"entry", library.addresses["entry"], _FASTCALL_WITH_KEYWORDS, None
+    # In the table itself: a built-in function reads its definition when it goes, which
+    # may be after the collector has emptied `owners`.
+    definition = _MethodDefinition.from_address(
+        table.ctypes.data + 8 * writer.definition
     )
-    table.owners |= {"definition": definition, "library": library, "plan": plan}
+    definition.name, definition.address = _NAME, library.addresses["entry"]
+    definition.flags = _FASTCALL_WITH_KEYWORDS
+    table.owners |= {"library": library, "plan": plan}
     table.owners |= {"context": context, "empty": empty}
     table[_WORDS.index("context")] = id(context)
     table[writer.marks : writer.marks + len(empty)] = list(map(id, empty))
@@ -419,6 +397,11 @@ class _Writer:
     @property
     def size(self) -> int:
         """The number of words of the table."""
+        return self.definition + 4
+
+    @property
+    def definition(self) -> int:
+        """Where the function's definition stands, in four words."""
         return self.marks + self.empty
 
     def emit(self, text: str) -> str:

@@ -21,6 +21,7 @@ from workbench.backends.compiled.machine import Machine
 from workbench.backends.compiled.memory import LINE, place_buffers
 from workbench.backends.compiled.products import ProductStep, write_product
 from workbench.backends.compiled.steps import (
+    INTERRUPTED,
     ChoiceStep,
     InnerProgram,
     KernelStep,
@@ -29,11 +30,19 @@ from workbench.backends.compiled.steps import (
     NestedStep,
     Plan,
     Step,
+    count_work,
 )
 from workbench.backends.compiled.systems import SystemStep, write_system
 from workbench.core.types import Spec
 from workbench.errors import CompilerError
 
+#: What a long loop asks Python, which has handed its lock on.
+SIGNALS = {
+    "PyGILState_Ensure": "declare i32 @PyGILState_Ensure()",
+    "PyGILState_Release": "declare void @PyGILState_Release(i32)",
+    "PyErr_CheckSignals": "declare i32 @PyErr_CheckSignals()",
+    "PyErr_Clear": "declare void @PyErr_Clear()",
+}
 #: A function and how many rounds of its outermost loop it makes.
 Call = tuple[str, int]
 
@@ -318,6 +327,8 @@ class _LoopWriter(_Writer):
         more = self.emit(f"icmp slt i64 {k}, {count}")
         self.branch(more, inside, after)
         self.begin(inside)
+        if step.flag >= 0:
+            self._stop_if_interrupted(k)
         t = k
         if what.reverse:
             last = self.emit(f"sub i64 {count}, 1")
@@ -400,6 +411,27 @@ class _LoopWriter(_Writer):
         self.begin(stop)
         self.b.line("ret void")
         self.begin(go_on)
+
+    def _stop_if_interrupted(self, k: str) -> None:
+        """Let Python see its signals from time to time; return if one interrupts."""
+        work = min(1 + count_work(self.body), 2.0**20)  # a loop inside looks too
+        often = 2 ** max(0, 22 - int(work).bit_length())
+        look, bad, good = self.label(), self.label(), self.label()
+        rest = self.emit(f"and i64 {k}, {often - 1}")
+        self.branch(self.emit(f"icmp eq i64 {rest}, {often - 1}"), look, good)
+        self.begin(look)
+        flag = self.read_table(self.step.flag)
+        self.b.symbols |= set(SIGNALS)
+        self.b.declared |= set(SIGNALS.values())
+        state = self.emit("call i32 @PyGILState_Ensure()")
+        found = self.emit("call i32 @PyErr_CheckSignals()")
+        self.b.line("call void @PyErr_Clear()")
+        self.b.line(f"call void @PyGILState_Release(i32 {state})")
+        self.branch(self.emit(f"icmp ne i32 {found}, 0"), bad, good)
+        self.begin(bad)
+        self.b.line(f"store i64 {INTERRUPTED}, ptr {flag}, align 8")
+        self.b.line("ret void")
+        self.begin(good)
 
     def _fail_if(self, condition: str) -> None:
         """Set the flag that makes NumPy run the program, and return."""

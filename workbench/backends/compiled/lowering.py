@@ -34,6 +34,7 @@ from workbench.backends.compiled.products import (
 )
 from workbench.backends.compiled.roles import RUNNING, UPDATES, Roles
 from workbench.backends.compiled.steps import (
+    LONG,
     STATE,
     Buffer,
     ChoiceStep,
@@ -46,6 +47,7 @@ from workbench.backends.compiled.steps import (
     Plan,
     Rows,
     Step,
+    count_work,
     find_domain,
     find_start,
     is_number,
@@ -610,7 +612,9 @@ class _Lowering(Plan):
                 first_operand: Any = operands[0]
                 self.buffers[i].count = last if what.until else first_operand
         flag = -1
-        if states or what.limited or steps is None or programs[0].plan.flag >= 0:
+        inner = programs[0].plan
+        work = math.inf if steps is None else steps * (1 + count_work(inner))
+        if states or what.limited or inner.flag >= 0 or work > LONG:
             flag = self._find_flag()
         return LoopStep(
             node, what, programs[0], steps, operands, results, frame, states, flag

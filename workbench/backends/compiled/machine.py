@@ -206,7 +206,7 @@ def get_machine() -> Machine:
 
 @cache
 def find_address(symbol: str) -> int | None:
-    """Return where a function of C's libraries, BLAS or LAPACK is, if anywhere."""
+    """Return where a function of C, Python, BLAS or LAPACK is, if anywhere."""
     library, _, name = symbol.partition("_")
     if library in ("blas", "lapack") and name:
         return _find_linear_algebra(library, name)
@@ -233,7 +233,7 @@ def _list_libraries() -> list[Any]:
             found.append(ctypes.CDLL(name))
         except OSError:
             continue
-    return found
+    return [*found, ctypes.pythonapi]
 
 
 def _find_linear_algebra(library: str, name: str) -> int | None:

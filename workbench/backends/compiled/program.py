@@ -42,6 +42,7 @@ from workbench.backends.compiled.memory import (
 )
 from workbench.backends.compiled.products import ProductStep, share_products
 from workbench.backends.compiled.steps import (
+    INTERRUPTED,
     Buffer,
     ChoiceStep,
     Held,
@@ -358,7 +359,7 @@ class Program:
             else:
                 function(table, 0, 0)
             if self._flag >= 0 and block[self._flag]:
-                raise Retreat
+                raise KeyboardInterrupt if block[self._flag] == INTERRUPTED else Retreat
             if observe is not None:
                 observe(run, perf_counter() - began)
         results = [self._read(y, table, bases, block) for y in self.plan.outputs]

@@ -19,6 +19,10 @@ from workbench.core.types import Spec, is_weak
 
 #: What holds the memory of rows: its address, and how many bytes there are.
 STATE = Spec((2,), np.dtype(np.int64))
+#: A loop of more entries of nodes looks from time to time whether to stop.
+LONG = 2**28
+#: What the flag holds when a signal has interrupted a loop.
+INTERRUPTED = 2
 
 
 class Plan:
@@ -177,6 +181,27 @@ class Held(NamedTuple):
     """An operand that is handed on as NumPy gave it: a tuple, an object."""
 
     buffer: int
+
+
+def count_work(plan: Plan) -> float:
+    """Return about how many entries of nodes a program computes.
+
+    It is infinite for a loop of unknown length.
+    """
+    work = 0.0
+    for step in plan.steps:
+        if isinstance(step, KernelStep):
+            work += step.kernel.size * (1 + len(step.kernel.nodes))
+        elif isinstance(step, ProductStep):
+            work += step.a.shape[-1] * max(1, int(np.prod(step.out.shape)))
+        elif isinstance(step, SystemStep):
+            work += step.work
+        elif isinstance(step, LoopStep):
+            steps = np.inf if step.steps is None else step.steps
+            work += steps * (1 + count_work(step.program.plan))
+        elif isinstance(step, ChoiceStep):
+            work += max(count_work(program.plan) for program in step.programs)
+    return work
 
 
 def list_buffers(step: Step) -> list[int]:
