@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from workbench.backends.compiled import tiers
 from workbench.backends.compiled.program import Program
 from workbench.core.graph import Graph, inline
-from workbench.errors import UsageError
 from workbench.rewrite.driver import Replay, check_rewrites
 from workbench.symbolic.function import BACKENDS
 
@@ -109,17 +108,3 @@ class Programs:
         for one in self._known.values():
             if one.function is not None:
                 one.function.release()
-
-
-def check_backend(backend: Any) -> str:
-    """Return the name of a backend.
-
-    Raises
-    ------
-    UsageError
-        If there is none of this name.
-    """
-    if backend in BACKENDS:
-        return str(backend)
-    names = ", ".join(map(repr, BACKENDS))
-    raise UsageError(f"there is no backend {backend!r}. Choose {names}.")
