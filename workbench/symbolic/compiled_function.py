@@ -58,7 +58,8 @@ def compile(
         arrays without values to learn what it does: once for each set of shapes and
         dtypes of its arrays and floats, and for each value of other arguments
         (integers, truth values, strings, the object of a method), which are settings of
-        the program: what changes inside of one is not noticed.
+        the program: what changes inside of one is not noticed, and the function holds
+        it as long as its program (of the last 64 that it has recorded).
     backend
         What runs it: ``"compiled"``, from the first call on as soon as it is ready;
         ``"auto"``, once NumPy has spent some time on it; or ``"numpy"``.
