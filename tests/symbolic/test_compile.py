@@ -133,12 +133,26 @@ def test_errors_say_what_to_write() -> None:
         wb.compile(np.ones(3))  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"is given \{1, 2\}, which is not an array"):
         wb.compile(lambda x, s: x)(1.0, {1, 2})
+    lonely = wb.compile(lambda x, s: x)
+    lonely(1.0, Lonely())
+    with pytest.raises(TypeError, match="nothing is like me"):
+        lonely(1.0, Lonely())
     with pytest.raises(TraceError, match=r"Write np\.where\(condition, a, b\)"):
         wb.compile(lambda x: x if x > 0 else -x)(1.0)
     with pytest.raises(TraceError, match="returns 'text', which is not an array"):
         wb.compile(lambda x: "text")(1.0)
     with pytest.raises(TraceError, match="a masked array"):
         wb.compile(lambda x: x)(np.ma.masked_array([1.0], [True]))
+
+
+class Lonely:
+    """A setting that has a hash, and refuses to be compared."""
+
+    def __eq__(self, other: object) -> bool:
+        raise TypeError("nothing is like me")
+
+    def __hash__(self) -> int:
+        return 1
 
 
 def test_no_gradient_is_lost_through_what_a_function_reads() -> None:

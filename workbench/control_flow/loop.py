@@ -119,11 +119,6 @@ class Loop:
         count = len(self.body.interior)
         return f"<a loop of {count} op{'s' * (count != 1)} a step>"
 
-    @property
-    def hidden_count(self) -> int:
-        """The number of stacked outputs that only reverse mode reads."""
-        return len(self.body.outputs) - self.until - self.carries - self.visible
-
     def _add_hidden_outputs(self, body: Graph) -> Graph:
         """Return the body with outputs for what its own reverse mode reads."""
         needed = needed_values(body)

@@ -414,21 +414,6 @@ def display_name(filename: str) -> str:
     return cell or os.path.basename(filename)
 
 
-class restore_context:
-    """Leaves the surroundings of ops after a block as they were before it."""
-
-    __slots__ = ("before",)
-
-    before: Context | None
-
-    def __enter__(self) -> None:
-        self.before = CONTEXT.get()
-
-    def __exit__(self, *error: object) -> None:
-        if CONTEXT.get() is not self.before:
-            CONTEXT.set(self.before)
-
-
 class pin_line:
     """Puts every op of the block on the line of the nearest frame of the user."""
 

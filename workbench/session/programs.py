@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from workbench.backends.compiled import tiers
 from workbench.backends.compiled.program import Program
 from workbench.core import blame
 from workbench.core.graph import Graph, inline
 from workbench.core.tensor import Tensor
-from workbench.errors import TraceError, UsageError
+from workbench.errors import TraceError
 from workbench.rewrite.driver import Replay, check_rewrites
 from workbench.symbolic.function import BACKENDS
 
@@ -126,17 +126,3 @@ def _refuse_masks(graph: Graph) -> None:
                 " another number of entries for other values. Write np.where(mask, x,"
                 " 0) for sums"
             )
-
-
-def check_backend(backend: Any) -> str:
-    """Return the name of a backend.
-
-    Raises
-    ------
-    UsageError
-        If there is none of this name.
-    """
-    if backend in BACKENDS:
-        return str(backend)
-    names = ", ".join(map(repr, BACKENDS))
-    raise UsageError(f"there is no backend {backend!r}. Choose {names}.")

@@ -37,7 +37,7 @@ from workbench.session import profile as profiles
 from workbench.session.applied_override import AppliedOverride, attached_overrides
 from workbench.session.nodes import Arrays, Node, Nodes, copy_for_user, fit_input
 from workbench.session.profile import SessionProfile
-from workbench.session.programs import Programs, check_backend
+from workbench.session.programs import Programs
 from workbench.session.stages import Backward, Values
 from workbench.session.state import (
     Entry,
@@ -49,6 +49,7 @@ from workbench.session.state import (
     find_entry,
     with_lock,
 )
+from workbench.symbolic.function import check_backend
 
 if TYPE_CHECKING:
     from workbench.checks.report import Report

@@ -26,7 +26,7 @@ from workbench.errors import GradientLostError, TraceError, UsageError
 from workbench.overrides.override_blocks import OWNED, STACK, blocks_in_force
 from workbench.rewrite.driver import Replay, Rewrites, check_rewrites
 from workbench.rewrite.rule import Rule
-from workbench.symbolic.function import BACKENDS, copy_aliases
+from workbench.symbolic.function import BACKENDS, check_backend, copy_aliases
 
 #: A function keeps programs for so many sets of shapes and settings.
 MOST_PROGRAMS = 64
@@ -58,7 +58,8 @@ def compile(
         arrays without values to learn what it does: once for each set of shapes and
         dtypes of its arrays and floats, and for each value of other arguments
         (integers, truth values, strings, the object of a method), which are settings of
-        the program: what changes inside of one is not noticed.
+        the program: what changes inside of one is not noticed, and the function holds
+        it as long as its program (of the last 64 that it has recorded).
     backend
         What runs it: ``"compiled"``, from the first call on as soon as it is ready;
         ``"auto"``, once NumPy has spent some time on it; or ``"numpy"``.
@@ -90,9 +91,7 @@ def compile(
     (True, 'compiled')
     """
     check_function(f, "compile")
-    if backend not in BACKENDS:
-        names = ", ".join(map(repr, BACKENDS))
-        raise UsageError(f"there is no backend {backend!r}. Choose {names}.")
+    check_backend(backend)
     return CompiledFunction(f, backend, check_rewrites(rules, without, fast))
 
 
@@ -144,7 +143,10 @@ class CompiledFunction:
         try:
             found = self._programs.get((structure, *key))
         except TypeError:
-            raise self._argument_error(leaves) from None
+            refusal = self._find_argument_error(leaves)
+            if refusal is None:  # two of them refuse to be compared
+                raise
+            raise refusal from None
         if found is None:
             found = self._record(args, kwargs, leaves, places, arrays)
             while len(self._programs) >= MOST_PROGRAMS:
@@ -224,13 +226,16 @@ class CompiledFunction:
         guards = {"context": STACK, "empty": (OWNED, traces.OPEN)}
         tiers.install_entry(self, program, CompiledFunction, form, "_run", **guards)
 
-    def _argument_error(self, leaves: list[Any]) -> UsageError:
-        wrong = next(x for x in leaves if not _is_hashable(x) and not _is_input(x))
-        return UsageError(
-            f"{self!r} is given {blame.shorten(repr(wrong))}, which is not an array,"
-            " a number or a setting that can be compared. Pass arrays, or make it part"
-            " of the function."
-        )
+    def _find_argument_error(self, leaves: list[Any]) -> UsageError | None:
+        """Return what is wrong with the first argument that has no hash."""
+        for x in leaves:
+            if not _is_hashable(x) and not _is_input(x):
+                return UsageError(
+                    f"{self!r} is given {blame.shorten(repr(x))}, which is not an"
+                    " array, a number or a setting that can be compared. Pass arrays,"
+                    " or make it part of the function."
+                )
+        return None
 
     @property
     def graph(self) -> Graph:

@@ -157,6 +157,19 @@ BACKENDS: dict[str, Callable[..., Any]] = {
 UNUSED = ("raise", "warn", "ignore")
 
 
+def check_backend(backend: Any) -> str:
+    """Return the name of a backend.
+
+    Raises
+    ------
+    UsageError
+        If there is none of this name.
+    """
+    if backend in BACKENDS:
+        return str(backend)
+    raise UsageError(f"there is no backend {backend!r}. Choose {_as_list(BACKENDS)}.")
+
+
 def function(
     inputs: object,
     outputs: object,
@@ -231,10 +244,7 @@ def function(
     >>> int(count()), int(count()), int(n.get_value())
     (0, 1, 2)
     """
-    if backend not in BACKENDS:
-        raise UsageError(
-            f"there is no backend {backend!r}. Choose {_as_list(BACKENDS)}."
-        )
+    check_backend(backend)
     if on_unused_input not in UNUSED:
         raise UsageError(
             f"on_unused_input={on_unused_input!r} is not one of {_as_list(UNUSED)}."

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import special
 
 from tests.backends.compiled.programs import compile_graph, trace
 from workbench.backends.numpy import compile
@@ -31,8 +32,8 @@ bitwise_and bitwise_or bitwise_xor maximum minimum fmax fmin less equal not_equa
 greater_equal logical_and logical_or logical_xor hypot arctan2 copysign heaviside
 logaddexp float_power
 """.split()
-#: Of 0 and -0 NumPy gives either.
-EITHER = ("maximum", "minimum", "fmax", "fmin")
+#: Of 0 and -0 NumPy gives either, and SciPy where a result is too small.
+EITHER = ("maximum", "minimum", "fmax", "fmin", "cosm1")
 
 
 def list_edges(kind: str) -> Any:
@@ -53,7 +54,7 @@ def check(name: str, args: list[Any]) -> None:
     """The same kind, NaN, infinities and signs; numbers to a few ulps."""
     with np.errstate(all="ignore"):
         try:
-            graph = trace(getattr(np, name), args)
+            graph = trace(getattr(np, name, None) or getattr(special, name), args)
             expected = compile(graph).run(args)
         except (TypeError, ValueError, WorkbenchError):
             return  # there is no such function of these
@@ -85,6 +86,26 @@ def check(name: str, args: list[Any]) -> None:
 def test_functions_of_one(name: str) -> None:
     for kind in KINDS:
         check(name, [np.resize(list_edges(kind), 21)])
+
+
+#: Functions of SciPy whose rows say what an entry is, and numbers near which a formula
+#: changes or its result is about to overflow.
+OF_SCIPY = {
+    "exprel": [80.0, 80.01, 709.7, 709.78, 709.79, 720.0, -750.0],
+    "exp10": [308.25, 308.26, -324.5, 38.53, 38.54],
+    "expit": [-745.1, -745.2, 745.0, -87.0, -104.0],
+    "log_expit": [-745.0, 745.0, -104.0, 104.0],
+    "cosm1": [1e-8, 1e-170, 3.2],
+    "entr": [1e-310, 1e-40, 1e300],
+}
+
+
+@pytest.mark.parametrize("name", OF_SCIPY)
+def test_functions_of_scipy(name: str) -> None:
+    for kind in ("f8", "f4"):
+        edges = [*list_edges(kind), *OF_SCIPY[name]]
+        with np.errstate(all="ignore"):
+            check(name, [np.array(edges, kind)])
 
 
 PAIRS = [*zip(KINDS, KINDS, strict=True), ("i8", "u1"), ("f4", "i8"), ("?", "i4")]

@@ -2,7 +2,7 @@
 
 Each index becomes one array per axis (`spread_index`), all broadcast to the shape of
 what it takes. Arrays that are known and step evenly along one axis are strides; the
-others are read by the kernel, which adds them up to an address (`find_address`).
+others are read by the kernel, which adds them up to an address (`find_index_address`).
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def wrap_indices(index: Any, length: int) -> np.ndarray[Any, Any] | None:
     return wrapped if np.all((wrapped >= 0) & (wrapped < length)) else None
 
 
-def find_address(
+def find_index_address(
     view: View, operands: Sequence[Any], domain: Shape, held: dict[int, Any]
 ) -> Address | None:
     """Return the address of the entries of a view at one index per axis.

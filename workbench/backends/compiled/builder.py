@@ -498,8 +498,3 @@ def _cast_number(number: Any, kind: str) -> Any:
         return float(number)
     with np.errstate(all="ignore"):
         return int(np.asarray(number).astype(np.dtype(kind)))
-
-
-def join_declarations(builders: Sequence[Builder]) -> str:
-    """Return what functions declare, each once."""
-    return "\n".join(sorted(set().union(*(b.declared for b in builders))))

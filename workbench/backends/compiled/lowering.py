@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.backends.compiled.addresses import find_address as find_index_address
-from workbench.backends.compiled.addresses import has_checks
+from workbench.backends.compiled.addresses import find_index_address, has_checks
 from workbench.backends.compiled.builder import kind_of
 from workbench.backends.compiled.kernel import (
     Address,

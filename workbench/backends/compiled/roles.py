@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.backends.compiled.addresses import find_address as find_index_address
-from workbench.backends.compiled.addresses import is_index
+from workbench.backends.compiled.addresses import find_index_address, is_index
 from workbench.backends.compiled.builder import Builder, kind_of
 from workbench.backends.compiled.entries import add, compute_entry, maximum, minimum
 from workbench.backends.compiled.expansion import expand

@@ -27,7 +27,7 @@ for _theirs, _ours in (
 special("expit", "y * expit(-x)",
     scalar="where(x >= 0, 1, exp(-abs(x))) / (1 + exp(-abs(x)))")  # fmt: skip
 special("log_expit", "expit(-x)",
-    scalar="where(x < 0, x, 0) - log1p(exp(-abs(x)))")  # fmt: skip
+    scalar="where(x < 0, x, -0.0) - log1p(exp(-abs(x)))")  # fmt: skip
 special("logit", "g / (x * (1 - x))",
     scalar="where((x < 0.3) | (x > 0.65), log(x / (1 - x)),"
     " 2 * arctanh(2 * x - 1))")  # fmt: skip
@@ -166,7 +166,7 @@ special(
     "(1 + y) * x0 ** 2 * root_slope(x0 * x1)",
 )
 special("exprel", "power_slope(x)", pretty_rule="g · (exp(x) − y) / x",
-    scalar="where(x == 0, 1, where(x > 709.7, inf, where(x > 80,"
+    scalar="where(x == 0, 1, where(x > 709.782712893384, inf, where(x > 80,"
     " exp(0.5 * x) / x * exp(0.5 * x), expm1(x) / x)))")  # fmt: skip
 special(
     "powm1",
@@ -174,7 +174,7 @@ special(
     "g * ((1 + y) * log(where(x0 == 0, 1, x0)))",
     pretty_rule="g · x₁ · x₀^(x₁ − 1)   g · (1 + y) · log(x₀)",
 )
-special("cosm1", "-sin(x)", scalar="-2 * square(sin(0.5 * x))")
+special("cosm1", "-sin(x)", scalar="0 - 2 * square(sin(0.5 * x))")
 special("exp10", "y * 2.302585092994046", scalar="10 ** x")
 
 # Angles in degrees
