@@ -48,6 +48,8 @@ KINDS = [
     [t.strip() for line in kind.strip().splitlines() for t in line.split(" | ")]
     for kind in (ELEMENTWISE, ELEMENTWISE, SHAPING, REDUCTION)
 ]
+#: Where BLAS puts NaN, of infinite complex numbers, is its own affair.
+PRODUCTS = ("@", "np.dot", "np.outer", "np.einsum")
 SHAPES = [(), (1,), (3,), (7,), (2, 3), (3, 3), (2, 1, 5), (0, 3), (17,), (4, 9)]
 DTYPES = ["f8", "f8", "f4", "c16", "c8", "i8", "i4", "i2", "u1", "?"]
 MOST_ENTRIES, MOST_OUTPUTS = 400, 4
@@ -128,6 +130,8 @@ def mixed_programs(draw: Any, most: int = 12) -> MixedProgram:
     lines: list[str] = []
     for _ in range(draw(st.integers(1, most))):
         template = draw(st.sampled_from(draw(st.sampled_from(KINDS))))
+        if special and any(product in template for product in PRODUCTS):
+            continue
         names = list(values)[-8:]
         truths = [name for name in names if values[name].dtype == bool]
         chosen = {k: draw(st.sampled_from(names)) for k in "ab"}
