@@ -324,3 +324,20 @@ def test_random_programs(program: Program) -> None:
 def test_an_unknown_backend_is_refused() -> None:
     with pytest.raises(UsageError, match=r"no backend 'fortran'. Choose 'numpy'"):
         make_session("fortran")
+
+
+def test_lengths_that_a_mask_decides_are_left_to_numpy() -> None:
+    """The mask was true everywhere as the program was traced."""
+    x = np.array([[1.0, 2.0], [3.0, 0.5], [0.1, 4.0]])
+
+    def loss(w: Any) -> Any:
+        s = x @ w
+        return np.sum(s[s > 0] ** 2)
+
+    session = wb.Session(wb.trace(loss)(np.ones(2)), backend="compiled")
+    w = np.array([-1.0, 1.0])
+    with pytest.warns(RuntimeWarning, match="the mask of getitem .* takes another"):
+        value = session.run(w=w)
+    s = x @ w
+    np.testing.assert_allclose(value, np.sum(s[s > 0] ** 2))
+    assert session.backend == "numpy"

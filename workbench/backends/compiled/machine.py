@@ -49,6 +49,8 @@ class Machine:
         What object code depends on besides its IR.
     """
 
+    _lock = threading.Lock()  # of all machines: LLVM does one thing at a time
+
     def __init__(self) -> None:
         try:
             self.llvm: Any = import_module("llvmlite.binding")
@@ -85,7 +87,6 @@ class Machine:
         #: Functions that kernels share, by symbol, and those that have been compiled.
         self.definitions: dict[str, Definition] = {}
         self._shared: dict[str, Library] = {}
-        self._lock = threading.Lock()
         self._count = 0
         self.key = "\n".join(
             [
@@ -128,7 +129,7 @@ class Machine:
         level = 0 if quick else 1
         digest = hashlib.sha256(f"{self.key}\n{level}\n{ir}".encode()).hexdigest()
         try:
-            with self._lock:
+            with Machine._lock:
                 code = read_object(digest)
                 cached = code is not None
                 if code is None:
@@ -187,6 +188,15 @@ def _anchor_code(tracker: Any) -> np.ndarray[Any, Any]:
     anchor = np.empty(0)
     weakref.finalize(anchor, tracker.close).atexit = False
     return anchor
+
+
+def _renew_lock() -> None:
+    """Take a new lock in the child of a fork: who held the old one is not there."""
+    Machine._lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
 
 
 @cache

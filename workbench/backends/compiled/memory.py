@@ -9,6 +9,7 @@ holds it.
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 import threading
 import weakref
@@ -169,6 +170,15 @@ class Pool:
         """Let go of all arrays."""
         with Pool._lock:
             self._kept.clear()
+
+
+def _renew_lock() -> None:
+    """Take a new lock in the child of a fork: who held the old one is not there."""
+    Pool._lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
 
 
 def _is_as_made(array: Array, key: tuple[tuple[int, ...], np.dtype[Any]]) -> bool:

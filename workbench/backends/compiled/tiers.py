@@ -14,6 +14,7 @@ import os
 import threading
 import time
 import warnings
+import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -143,9 +144,9 @@ class Function:
 
     def _send(self, attempt: Attempt) -> None:
         attempt.begun = True
-        BACKGROUND.send(
-            partial(_compile, self._numpy, attempt, self.on_compiled), attempt.done
-        )
+        job = partial(_compile_wanted, weakref.ref(attempt), self._numpy,
+                      self.on_compiled)  # fmt: skip
+        BACKGROUND.send(job, attempt.done)
 
     def _report(self, reason: str) -> None:
         """Tell once that NumPy runs what was to run compiled: each reason once."""
@@ -233,6 +234,17 @@ def _describe_form(x: Any) -> tuple[Any, ...]:
     return (kind, ()) if kind in WEAK_TYPES else (kind, x.dtype, x.shape)
 
 
+def _compile_wanted(
+    reference: weakref.ref[Attempt],
+    function: numpy_backend.Function,
+    tell: Callable[[Program], None] | None,
+) -> None:
+    """Compile a program, if its function has not let go of it meanwhile."""
+    attempt = reference()
+    if attempt is not None:
+        _compile(function, attempt, tell)
+
+
 def _compile(
     function: numpy_backend.Function,
     attempt: Attempt,
@@ -242,14 +254,16 @@ def _compile(
     try:
         graph = expand(function.graph, attempt.specs, function.schedule)
         attempt.program = Program(graph)
-        if tell is not None:
-            tell(attempt.program)
     except CompilerError as error:
         attempt.reason = str(error)
     except WorkbenchError as error:
         attempt.reason = f"it cannot be recorded at these shapes: {error}"
     except Exception as error:  # the compiler must not take a program down
         attempt.reason = f"the compiler failed: {type(error).__name__}: {error}"
+    else:
+        if tell is not None:
+            with suppress(Exception):  # the code is ready, whoever listens
+                tell(attempt.program)
 
 
 #: An object has entries for so many programs at most; the oldest goes first.
