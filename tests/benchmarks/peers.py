@@ -435,6 +435,8 @@ def pytensor(problem: Problem) -> Peer:
     import pytensor as library
     import pytensor.tensor as pt
 
+    if problem.derivative in ("blocks", "compressed"):
+        raise NotApplicable("batches of derivatives are not tried")
     names = Names(
         pt,
         PytensorLoops(),
@@ -448,10 +450,8 @@ def pytensor(problem: Problem) -> Peer:
         made = library.grad(value, sources)
     elif problem.derivative == "jacobian":
         made = library.gradient.jacobian(value, sources[0], vectorize=True)
-    elif problem.derivative == "hessian":
-        made = library.gradient.hessian(value, sources[0])
     else:
-        raise NotApplicable("batches of derivatives are not tried")
+        made = library.gradient.hessian(value, sources[0])
     arrays = list(map(np.asarray, problem.arrays))
 
     @functools.cache
