@@ -93,7 +93,7 @@ def test_values_go_as_the_sweep_passes_them() -> None:
     alive: list[int] = []
 
     @wb.custom_gradient
-    def first(x: Any) -> Any:
+    def double_and_count(x: Any) -> Any:
         def rule(g: Any) -> Any:
             alive.append(sum(r() is not None for r in seen))
             return g
@@ -101,7 +101,7 @@ def test_values_go_as_the_sweep_passes_them() -> None:
         return 2.0 * x, rule
 
     def f(x: Any) -> Any:
-        y = first(x)
+        y = double_and_count(x)
         for _ in range(10):
             y = np.sin(y)
             seen.append(weakref.ref(y.stored))

@@ -32,6 +32,7 @@ NUMBER = re.compile(
 #: What a check draws at random, and what it finds there of rounding.
 DRAWN = re.compile(
     r"worst \S+\[[\d, ]*\](: \S+)?|off by [\d.e+-]+|tolerance [\d.e+-]+|seed \d+"
+    r"|along a line: [\d.e+-]+"
 )
 #: Below this a number may be what rounding left, of which each processor has its own.
 ROUNDING = 1e-6

@@ -30,7 +30,7 @@ from workbench.ops.define import shape_of
 #: Products whose factors are worth to be stacked.
 PRODUCTS = (declare("matmul"), declare("tensordot"))
 #: Ops that keep the order of the entries.
-FLAT = (declare("reshape"), declare("expand_dims"), declare("squeeze"))
+FLAT = (declare("reshape"),)
 #: What is stacked for a product takes no more bytes than this.
 MOST_BYTES = 2**28
 
