@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.autodiff.steps import (
+    Part,
     Rule,
     Rules,
     drop_cut_parts,
@@ -328,42 +329,51 @@ def sweep(
     closed: Collection[int],
 ) -> None:
     """Walk back: recorded where it must be, overridden, watched."""
+    get, pop, rule = arrived.get, arrived.pop, None
     try:
         for node, mask in reversed(steps):
             serial = node.serial
-            ends = ends_of(node)
-            cotangents = [
-                arrived.get(s) if s in wrt_serials else arrived.pop(s, None)
-                for s in (x.serial for x in ends)
-            ]
-            if constant:  # one of several outputs of a part
-                is_constant = [x.serial in constant for x in ends]
-                cotangents = [
-                    None if h else g
-                    for g, h in zip(cotangents, is_constant, strict=True)
-                ]
-            rule = rules.get(serial)
-            pull, inside = choose_pull(node, rule, rules)
-            if pull is None or all(g is None for g in cotangents):
+            ends: tuple[Tensor, ...] = (node,)
+            if constant or isinstance(node, Part):
+                ends = ends_of(node)
+                g = _gather_cotangents(ends, arrived, wrt_serials, constant)
+            else:
+                g = get(serial) if serial in wrt_serials else pop(serial, None)
+            if g is None:
                 continue
-            g = cotangents[0] if len(ends) == 1 else define.Parts(cotangents)
+            pull, inside = node.op.pull, ()
+            if rules:
+                rule = rules.get(serial)
+                pull, inside = choose_pull(node, rule, rules)
+            if pull is None:
+                continue
             recorded = record or serial in outer
-            before = next_serial()
+            args = node.inputs if recorded else node.args
             if recorded:
+                before = next_serial()
                 passed = record_pull(pull, mask, g, node, *inside)
             else:
-                passed = pull(mask, g, node._value, node.args, node.params, *inside)
-            fitted = [
-                fit_cotangent(c, x, node) if c is not None and mask >> i & 1 else None
-                for i, (c, x) in enumerate(zip(passed, node.inputs, strict=False))
-            ]
+                passed = pull(mask, g, node._value, args, node.params, *inside)
+            fitted: list[Any] = []
+            bit = 1
+            for c, x, v in zip(passed, node.inputs, args, strict=False):
+                if not mask & bit:
+                    c = None
+                # What fits as it is needs no call: this loop runs for every edge.
+                elif type(c) is np.ndarray is type(v):
+                    if c.dtype is not v.dtype or c.shape != v.shape:
+                        c = fit_cotangent(c, x, node)
+                elif c is not None and not (type(c) is np.float64 is type(v)):
+                    c = fit_cotangent(c, x, node)
+                fitted.append(c)
+                bit += bit
             if recorded:
                 mark_origin(fitted, before, ends[-1], rule and rule.pull and rule)
             if visit is not None:
                 visit(Visit(node, g, fitted))
             for x, c in zip(node.inputs, fitted, strict=False):
                 if c is not None and x.serial not in closed:
-                    old = arrived.get(x.serial)
+                    old = get(x.serial)
                     arrived[x.serial] = total = c if old is None else old + c
                     if isinstance(total, Tensor) and total.origin is None:
                         total.origin = Origin(
@@ -372,6 +382,27 @@ def sweep(
     except Exception as error:
         blame.note_derivative(error, node)
         raise
+
+
+def _gather_cotangents(
+    ends: Sequence[Tensor],
+    arrived: dict[int, Any],
+    wrt_serials: set[int],
+    constant: Collection[int],
+) -> Any:
+    """Return what has arrived at a step, for each of its ends; None for nothing."""
+    found = [
+        arrived.get(s) if s in wrt_serials else arrived.pop(s, None)
+        for s in (x.serial for x in ends)
+    ]
+    if constant:  # one of several outputs of a part
+        found = [
+            None if x.serial in constant else g
+            for g, x in zip(found, ends, strict=True)
+        ]
+    if all(g is None for g in found):
+        return None
+    return found[0] if len(ends) == 1 else define.Parts(found)
 
 
 def choose_pull(

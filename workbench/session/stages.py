@@ -27,6 +27,9 @@ from workbench.overrides.override import Override
 from workbench.overrides.regions import Region
 from workbench.session import statistics
 
+#: The most small arrays that wait until their norms are computed together.
+MOST_WAITING = 2000
+
 
 @dataclass(eq=False)
 class Values:
@@ -79,10 +82,12 @@ class Values:
     @cached_property
     def slots(self) -> list[tuple[int, ...]]:
         """For each node the positions of inputs that are nodes: these are its edges."""
-        return [
-            tuple([k for k, x in enumerate(node.inputs) if isinstance(x, Tensor)])
-            for node in self.graph.nodes
-        ]
+        known: dict[tuple[int, ...], tuple[int, ...]] = {}
+        slots = []
+        for node in self.graph.nodes:
+            found = tuple([k for k, x in enumerate(node.inputs) if type(x) in TENSORS])
+            slots.append(known.setdefault(found, found))  # there are few different ones
+        return slots
 
     @cached_property
     def starts(self) -> list[int]:
@@ -226,23 +231,54 @@ class Backward:
     edge_norms: Any
     seconds: float = 0.0
 
-    def record_step(self, forward: Values, step: reverse.Visit) -> None:
-        """Keep the cotangent of a step's node, and the norms along its edges."""
-        ids, norms = forward.ids, self.edge_norms
-        if isinstance(step.node, Region):
-            for e, c in _find_region_edges(forward, step.node, step.passed):
-                norms[e] = statistics.norm(to_array(c))
-            ends, g = ends_of(step.node), step.cotangent
-            for x, c in zip(ends, (g,) if len(ends) == 1 else g, strict=True):
-                if c is not None and x.serial in ids:
-                    self.cotangents[ids[x.serial]] = to_array(c)
+
+class Recorder:
+    """Keeps the cotangents of a sweep, and the norms of what flows along edges.
+
+    Norms of small arrays are computed many at once, when `finish` is called or enough
+    of them wait.
+    """
+
+    def __init__(self, forward: Values, backward: Backward) -> None:
+        self._forward, self._backward = forward, backward
+        self._edges: list[int] = []
+        self._arrays: list[Any] = []
+
+    def record(self, step: reverse.Visit) -> None:
+        """Keep the cotangent of a step's node, and what it passes on."""
+        forward, node, g = self._forward, step.node, step.cotangent
+        ids, cotangents = forward.ids, self._backward.cotangents
+        if isinstance(node, Region):
+            for e, c in _find_region_edges(forward, node, step.passed):
+                self._add_norm(e, to_array(c))
+            ends = ends_of(node)
+            for x, part in zip(ends, (g,) if len(ends) == 1 else g, strict=True):
+                if part is not None and x.serial in ids:
+                    cotangents[ids[x.serial]] = to_array(part)
             return
-        i = ids[step.node.serial]
-        self.cotangents[i] = to_array(step.cotangent)
-        first, passed = forward.starts[i], step.passed
-        for e, k in enumerate(forward.slots[i]):
+        i = ids[node.serial]
+        cotangents[i] = g if type(g) is np.ndarray else to_array(g)
+        passed, e = step.passed, forward.starts[i]
+        for k in forward.slots[i]:
             if k < len(passed) and passed[k] is not None:
-                norms[first + e] = statistics.norm(to_array(passed[k]))
+                c = passed[k]
+                if type(c) is np.ndarray and c.size <= statistics.SMALL:
+                    self._edges.append(e)
+                    self._arrays.append(c)
+                else:
+                    self._add_norm(e, to_array(c))
+            e += 1
+        if len(self._edges) > MOST_WAITING:
+            self.finish()
+
+    def _add_norm(self, edge: int, c: Any) -> None:
+        self._backward.edge_norms[edge] = statistics.norm(c)
+
+    def finish(self) -> None:
+        """Compute the norms that wait."""
+        norms = statistics.compute_norms(self._arrays)
+        self._backward.edge_norms[self._edges] = norms
+        self._edges, self._arrays = [], []
 
 
 def _find_region_edges(

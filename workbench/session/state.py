@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import cached_property, partial, wraps
+from functools import cached_property, wraps
 from keyword import iskeyword
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
@@ -44,7 +44,7 @@ from workbench.overrides.override import Override
 from workbench.overrides.resolution import Resolution, resolve
 from workbench.session.nodes import Node, Nodes, check_one_array
 from workbench.session.programs import Programs, Recorded
-from workbench.session.stages import Backward, Values, to_array
+from workbench.session.stages import Backward, Recorder, Values, to_array
 from workbench.session.statistics import Effect, measure_effects
 
 
@@ -489,14 +489,16 @@ class State:
         forward, wrt = self.forward, self.objective.wrt if wrt is None else wrt
         nodes = forward.graph.nodes
         backward = Backward({}, np.full(forward.starts[-1], np.nan))
+        recorder = Recorder(forward, backward)
         start = time.perf_counter()
         gradients = reverse.pull_back(
             [nodes[self.objective.output]],
             [self.cotangent],
             [nodes[i] for i in wrt],
             rules=None if resolution is None else resolution.rules,
-            visit=partial(backward.record_step, forward) if everywhere else None,
+            visit=recorder.record if everywhere else None,
         )
+        recorder.finish()
         for i, g in zip(wrt, gradients, strict=True):
             if g is not None:
                 backward.cotangents[i] = to_array(g)

@@ -8,7 +8,7 @@ the new gradients and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, NamedTuple
@@ -385,22 +385,19 @@ _gradients: WeakKeyDictionary[Backward, Array] = WeakKeyDictionary()
 def value_statistics(forward: Values) -> Array:
     """Return the column `value_stats`."""
     if forward not in _values:
-        _values[forward] = summarize_arrays(node._value for node in forward.graph.nodes)
+        _values[forward] = statistics.summarize_arrays(
+            [node._value for node in forward.graph.nodes]
+        ).ravel()
     return _values[forward]
 
 
 def gradient_statistics(backward: Backward, count: int) -> Array:
     """Return the column `grad_stats` or `true_stats`."""
     if backward not in _gradients:
-        _gradients[backward] = summarize_arrays(
-            map(backward.cotangents.get, range(count))
-        )
+        _gradients[backward] = statistics.summarize_arrays(
+            [*map(backward.cotangents.get, range(count))]
+        ).ravel()
     return _gradients[backward]
-
-
-def summarize_arrays(arrays: Iterable[Any]) -> Array:
-    """Return the statistics of arrays, one after the other."""
-    return np.array([statistics.summarize(x) for x in arrays], float).ravel()
 
 
 def relative_changes(
@@ -423,14 +420,20 @@ def relative_changes(
             [x for y in winners.values() for x in y.inputs if isinstance(x, Tensor)]
         )
     }
-    for i in behind & set(backward.cotangents):
+    found, expected, places = [], [], []
+    for i in behind.intersection(backward.cotangents):
         g, true = backward.cotangents[i], truth.cotangents.get(i)
+        if g is true:
+            continue  # from an earlier sweep
         like = nodes[i]._value
         if isinstance(like, tuple):
             g, true = _fill_outputs(g, like), _fill_outputs(true, like)
         elif true is None:
             true = np.zeros_like(like)
-        column[i] = statistics.relative_change(g, true)
+        found.append(g)
+        expected.append(true)
+        places.append(i)
+    column[places] = statistics.relative_changes(found, expected)
     return column
 
 
