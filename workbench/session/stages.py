@@ -21,7 +21,13 @@ from workbench.autodiff import reverse, steps
 from workbench.autodiff.steps import ends_of
 from workbench.core import types, walk
 from workbench.core.graph import Graph
-from workbench.core.tensor import TENSORS, Tensor, value_of
+from workbench.core.tensor import (
+    TENSORS,
+    MaskedTensor,
+    Tensor,
+    mask_cotangent,
+    value_of,
+)
 from workbench.core.walk import is_leaf
 from workbench.overrides.override import Override
 from workbench.overrides.regions import Region
@@ -131,15 +137,20 @@ def _replace_values(
     """Return the same program with other values of some nodes, by their serials."""
     copies: dict[int, Tensor] = {}
     for node in graph.nodes:
-        inputs = tuple(
-            [
-                copies[x.serial] if isinstance(x, Tensor) else constant(x)
-                for x in node.inputs
-            ]
-        )
+        inputs, args = list[Any](), list[Any]()
+        for x in node.inputs:
+            if type(x) in TENSORS:
+                x = copies[x.serial]
+                inputs.append(x)
+                args.append(x._value)
+            else:
+                x = constant(x)
+                inputs.append(x)
+                args.append(x)
         value = values.get(node.serial, node._value)
-        args = tuple(map(value_of, inputs))
-        copies[node.serial] = copy = walk.copy_node(node, inputs, args, value)
+        copies[node.serial] = copy = walk.copy_node(
+            node, tuple(inputs), tuple(args), value
+        )
         if value is None and types.is_weak(node._value):
             copy.spec = types.spec_of(node._value)  # that of the Tensor is an array's
     new = Graph(
@@ -161,15 +172,21 @@ def own_arrays(graph: Graph, lent: Iterable[Any] = ()) -> Graph:
     """
     leaves = [node._value for node in graph.nodes if is_leaf(node)]
     constants = [
-        x for node in graph.nodes for x in node.inputs if not isinstance(x, Tensor)
+        x for node in graph.nodes for x in node.inputs if type(x) not in TENSORS
     ]
-    spans = sorted(filter(None, map(_memory_span, [*leaves, *constants, *lent])))
+    others = [*leaves, *constants, *lent]
+    spans = sorted(filter(None, map(_memory_span, others)))
     starts = [start for start, _ in spans]
     # Of spans that overlap, or one within another, the furthest end counts.
     ends = list(accumulate((end for _, end in spans), max))
+    owners = _find_owners(others)
     copies: dict[int, Any] = {}
 
     def is_shared(x: Any) -> bool:
+        if owners is not None and type(x) is np.ndarray:
+            # Nearly all values of a program have memory of their own.
+            if x.base is None and x.flags.owndata and id(x) not in owners:
+                return False
         if (span := _memory_span(x)) is None:
             return False
         before = bisect_left(starts, span[1])
@@ -202,6 +219,22 @@ def own_arrays(graph: Graph, lent: Iterable[Any] = ()) -> Graph:
     return _replace_values(graph, values, copy)
 
 
+def _find_owners(arrays: Iterable[Any]) -> set[int] | None:
+    """Return the ids of what owns the memory of arrays; None if that cannot be told."""
+    owners: set[int] = set()
+    for x in arrays:
+        if not isinstance(x, np.ndarray):
+            continue  # it has no memory, or that of a device
+        while (base := x.base) is not None:
+            if not isinstance(base, np.ndarray):
+                return None
+            x = base
+        if not x.flags.owndata:
+            return None
+        owners.add(id(x))
+    return owners
+
+
 def _memory_span(x: Any) -> tuple[int, int] | None:
     """Return where an array's memory starts and ends; None for what has none."""
     if isinstance(x, np.ndarray):
@@ -225,11 +258,34 @@ class Backward:
         The L2 norm of the cotangent along each edge, NaN where there is none.
     seconds
         The time of the sweep.
+    raw
+        What the rules were given in the place of a cotangent that is no array: several
+        outputs, or one with a mask.
     """
 
     cotangents: dict[int, Any]
     edge_norms: Any
     seconds: float = 0.0
+    raw: dict[int, Any] = field(default_factory=dict)
+
+    def find_raw(self, i: int) -> Any:
+        """Return the cotangent of a node as its rule was given it; None for none."""
+        return self.raw[i] if i in self.raw else self.cotangents.get(i)
+
+    def complete(self, earlier: Backward, affected: set[int], forward: Values) -> None:
+        """Take what was not computed again from an earlier sweep.
+
+        ``affected`` are the ids of the nodes whose cotangents may differ.
+        """
+        again = np.zeros(len(forward.graph.nodes), bool)
+        again[[*affected, *self.cotangents]] = True
+        stays = ~np.repeat(again, np.diff(forward.starts))
+        self.edge_norms[stays] = earlier.edge_norms[stays]
+        for mine, before in (
+            (self.cotangents, earlier.cotangents),
+            (self.raw, earlier.raw),
+        ):
+            mine.update({i: g for i, g in before.items() if not again[i]})
 
 
 class Recorder:
@@ -257,7 +313,14 @@ class Recorder:
                     cotangents[ids[x.serial]] = to_array(part)
             return
         i = ids[node.serial]
-        cotangents[i] = g if type(g) is np.ndarray else to_array(g)
+        if type(g) is np.ndarray:
+            cotangents[i] = g
+        else:
+            cotangents[i] = found = to_array(g)
+            if found is not g:
+                # A mask is kept without what it was made from.
+                masked = isinstance(g, MaskedTensor)
+                self._backward.raw[i] = mask_cotangent(found) if masked else g
         passed, e = step.passed, forward.starts[i]
         for k in forward.slots[i]:
             if k < len(passed) and passed[k] is not None:
