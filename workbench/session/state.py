@@ -392,6 +392,11 @@ class State:
                     self._forward = self.start.run(self._changed)
         return self._forward
 
+    @property
+    def has_arrays(self) -> bool:
+        """Whether the values and the gradients of all nodes are computed."""
+        return self._forward is not None and "backward" in self.__dict__
+
     @cached_property
     def resolution(self) -> Resolution | None:
         """The nodes of each override; None without overrides.
