@@ -108,7 +108,7 @@ def _make_failed_node(frames: list[FrameType]) -> Tensor | None:
             op, inputs, args, params or {}, None,
             found.get("code"), found.get("lasti", -1), found.get("context"),
         )  # fmt: skip
-        node.spec = types.Spec((), np.dtype(float))  # nobody knows: the picture shows none
+        node.spec = types.Spec((), np.dtype(float))  # unknown: none is shown
         return node
     return None
 
