@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workbench.core import walk
+from workbench.core import traces, walk
 from workbench.core.arguments import check_graph
+from workbench.core.blame import format_count
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
 from workbench.core.walk import is_leaf
 from workbench.jupyter import plots
+from workbench.jupyter.failed_cell import FailedCell
 from workbench.jupyter.link import Later, call_after
 from workbench.jupyter.picture import draw_picture
 from workbench.session import Session
@@ -207,6 +209,34 @@ def show(x: object) -> None:
         return
     _kept.append(session)
     _outputs.setdefault(session, []).append(SessionOutput(session))
+
+
+def show_failure(failure: FailedCell, name: str) -> None:
+    """Show the program of a cell that failed, beneath the error of the cell.
+
+    ``name`` is what its session would have been called.
+    """
+    shell = current_shell()
+    with traces.OldValues():  # values that the cell has changed since
+        snapshot = take_failed_snapshot(
+            failure.graph, name, failure.message, failure.node
+        )
+    saved = save_snapshot(snapshot)
+    if shell is None or saved is None:
+        return
+    bundle = {
+        MIME_TYPE: saved,
+        "image/svg+xml": draw_picture(snapshot),
+        "text/plain": f"<{name} as far as it came:"
+        f" {format_count(snapshot.header['nodes'], 'node')}>",
+    }
+
+    def show_once(*_: object) -> None:
+        shell.events.unregister("post_run_cell", show_once)
+        publish(bundle)
+
+    # IPython prints the error when the cell is over.
+    shell.events.register("post_run_cell", show_once)
 
 
 def show_parts(session: Session, parts: Iterable[str]) -> None:

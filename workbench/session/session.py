@@ -49,6 +49,7 @@ from workbench.session.state import (
     find_entry,
     with_lock,
 )
+from workbench.session.timeline import Timeline
 from workbench.symbolic.function import check_backend
 
 if TYPE_CHECKING:
@@ -141,6 +142,7 @@ class Session:
         if check_backend(backend) != "numpy":
             programs = Programs(backend, partial(_notify, self._listeners, "backend"))
         self._has_warned = False
+        self._timeline = Timeline(self.nodes)
         # The last report and findings, each with its state.
         self._checked: tuple[State, Report] | None = None
         self._diagnosed: tuple[State, Findings] | None = None
@@ -255,6 +257,24 @@ class Session:
     def history(self) -> History:
         """The changes of overrides, done and undone."""
         return self._state.history
+
+    @property
+    def timeline(self) -> Timeline:
+        """What is remembered of each :meth:`run`: the loss, and norms of all nodes.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> session = wb.Session(wb.trace(lambda x: np.sum(x**2))(np.ones(2)))
+        >>> values = [session.run(x=np.full(2, k)) for k in (3.0, 2.0)]
+        >>> session.timeline
+        <timeline: 2 steps, loss 18 to 8>
+        >>> session.timeline[2].values
+        {'x': 2.8284271247461903, 'power 1': 5.656854249492381, 'sum 2': 8.0}
+        """
+        with self.lock:
+            self._timeline.complete(self._state)
+        return self._timeline
 
     def __getitem__(self, node: Node) -> Tensor:
         return self.graph.nodes[self.nodes.find(node)]
@@ -678,9 +698,14 @@ class Session:
         # Its gradients first: an error or interrupt leaves the last state.
         if state.results is None:
             _ = state.backward
+        before = self._state
+        if what != "values":
+            self._timeline.complete(before)  # with the overrides that held
         # All at once: an interrupt comes at a call, so before or after both.
         self._state = state
         self.nodes.graph = state.known.graph
+        if what == "values" and state.value is not None:
+            self._timeline.record(state, before)
         _notify(self._listeners, what)
 
     def subscribe(self, callback: Callable[[str], object]) -> Callable[[], None]:
@@ -723,6 +748,7 @@ class Session:
             made.nodes = copied(self.nodes)
             made._fair_lock = FairLock()
             made._listeners = []
+            made._timeline = Timeline(made.nodes)
             return made
 
     # Its overrides as code and in files

@@ -150,11 +150,13 @@ def take_failed_snapshot(
     message
         Why it failed.
     node
-        Where, if that is known.
+        Where, if that is known. Without a value it has no shape and dtype either.
     """
-    forward = Values(graph)
-    shown = take_blank_snapshot(forward, describe_structure(graph), name)
+    forward, structure = Values(graph), describe_structure(graph)
     at = None if node is None else forward.ids.get(node.serial)
+    if at is not None and graph.nodes[at]._value is None:
+        structure.columns["shape"][at] = structure.columns["dtype"][at] = -1
+    shown = take_blank_snapshot(forward, structure, name)
     shown.header["error"] = {"node": at, "message": clean_text(message)}
     return shown
 
