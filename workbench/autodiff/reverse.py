@@ -420,7 +420,8 @@ def sweep(
                 g = get(serial) if serial in wrt_serials else pop(serial, None)
             if g is None:
                 continue
-            pull, inside = node.op.pull, ()
+            pull: Any = node.op.pull
+            inside: tuple[Rules, ...] = ()
             if rules:
                 rule = rules.get(serial)
                 pull, inside = choose_pull(node, rule, rules)

@@ -25,7 +25,7 @@ from workbench.autodiff.budget import budget_for
 from workbench.autodiff.forward import push_forward
 from workbench.autodiff.higher_order import is_draw
 from workbench.autodiff.linear_map import LinearMap
-from workbench.autodiff.steps import Rules, parts_among
+from workbench.autodiff.steps import parts_among
 from workbench.core import blame, walk
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor, make_leaf
@@ -524,16 +524,15 @@ class State:
         nodes = forward.graph.nodes
         backward = Backward({}, np.full(forward.starts[-1], np.nan))
         recorder = Recorder(forward, backward)
-        rules: Rules = None if resolution is None else resolution.rules
         start = time.perf_counter()
         found = None
         if earlier is not None:
-            found = find_earlier(forward, *earlier, rules)
+            found = find_earlier(forward, *earlier, resolution)
         gradients = reverse.pull_back(
             [nodes[self.objective.output]],
             [self.cotangent],
             [nodes[i] for i in wrt],
-            rules=rules,
+            rules=None if resolution is None else resolution.rules,
             visit=recorder.record if everywhere else None,
             earlier=found,
         )
@@ -784,15 +783,18 @@ class State:
 
 
 def find_earlier(
-    forward: Values, backward: Backward, resolution: Resolution | None, rules: Rules
+    forward: Values,
+    backward: Backward,
+    before: Resolution | None,
+    resolution: Resolution | None,
 ) -> reverse.Earlier | None:
-    """Return what an earlier sweep has found, for one with other rules.
+    """Return what an earlier sweep has found, for one with another resolution.
 
     None if all must be computed again: where a rule is that of a part of the program,
     or of a node that passes nothing on without it.
     """
-    old = {} if resolution is None else resolution.rules
-    new = rules or {}
+    old = {} if before is None else before.rules
+    new = {} if resolution is None else resolution.rules
     if parts_among(old) or parts_among(new):
         return None
     changed: set[int] = set()
