@@ -233,8 +233,7 @@ def measure_row_scales(x: Array) -> Array:
 
 def are_all(good: Array, count: int) -> Array:
     """Return for each row whether all its entries are true."""
-    found: Array = good.reshape(count, -1).all(axis=1)
-    return found
+    return np.asarray(good.reshape(count, -1).all(axis=1))
 
 
 def sum_rows(flat: Array, shape: tuple[int, ...], want: tuple[int, ...]) -> Array:

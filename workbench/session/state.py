@@ -522,16 +522,17 @@ class State:
         """
         forward, wrt = self.forward, self.objective.wrt if wrt is None else wrt
         nodes = forward.graph.nodes
+        output, sources = nodes[self.objective.output], [nodes[i] for i in wrt]
         backward = Backward({}, np.full(forward.starts[-1], np.nan))
         recorder = Recorder(forward, backward)
         start = time.perf_counter()
         found = None
         if earlier is not None:
-            found = find_earlier(forward, *earlier, resolution)
+            found = find_earlier(forward, *earlier, resolution, [output], sources)
         gradients = reverse.pull_back(
-            [nodes[self.objective.output]],
+            [output],
             [self.cotangent],
-            [nodes[i] for i in wrt],
+            sources,
             rules=None if resolution is None else resolution.rules,
             visit=recorder.record if everywhere else None,
             earlier=found,
@@ -787,6 +788,8 @@ def find_earlier(
     backward: Backward,
     before: Resolution | None,
     resolution: Resolution | None,
+    outputs: Sequence[Tensor],
+    wrt: Sequence[Tensor],
 ) -> reverse.Earlier | None:
     """Return what an earlier sweep has found, for one with another resolution.
 
@@ -809,8 +812,10 @@ def find_earlier(
             return None
         changed.update(node.serial for node in holders)
 
+    if forward.steps is None:
+        forward.steps = steps.plan_steps(outputs, wrt)
     ids, find_raw = forward.ids, backward.find_raw
-    return reverse.Earlier(lambda serial: find_raw(ids[serial]), changed)
+    return reverse.Earlier(lambda serial: find_raw(ids[serial]), changed, forward.steps)
 
 
 class HasState(Protocol):
