@@ -20,7 +20,7 @@ import {
   STATUSES,
   Status
 } from '../wire/protocol';
-import { type IAdjacency, adjacency } from './adjacency';
+import { type IAdjacency, adjacency, firstWhere } from './adjacency';
 import { type ILoop, foldPaths, loopsOf } from './folds';
 
 /** What a node is. */
@@ -302,6 +302,20 @@ export class Graph {
       [...this.loops.values()].map(loop => [loop.path, loop])
     );
     return this._derived.loopPaths.get(path) ?? null;
+  }
+
+  /** Whether two nodes are at the same place in steps of one loop. */
+  isSamePlace(a: number, b: number): boolean {
+    const loop = this.loops.get(this.loop(a));
+    if (loop === undefined || this.loop(b) !== this.loop(a)) {
+      return false;
+    }
+    const { nodes, times } = loop;
+    const [at, other] = [a, b].map(node =>
+      firstWhere(0, nodes.length, i => nodes[i] >= node)
+    );
+    const period = nodes.length / times;
+    return at % period === other % period;
   }
 
   /**

@@ -59,6 +59,14 @@ describe('loops of a program', () => {
     expect(graph.scopes.get(path)).toMatchObject({ parent: 'rnn', depth: 1 });
   });
 
+  test('nodes at the same place of two steps are told from others', () => {
+    const graph = loop(50).graph();
+    expect(graph.isSamePlace(tanhOf(3), tanhOf(40))).toBe(true);
+    expect(graph.isSamePlace(tanhOf(3), tanhOf(40) - 1)).toBe(false);
+    expect(graph.isSamePlace(0, 0)).toBe(false);
+    expect(graph.isSamePlace(tanhOf(3), graph.count - 1)).toBe(false);
+  });
+
   test('a graph of a kernel that finds no loops has none', () => {
     const program = loop(30);
     program.nodes.forEach(node => (node.loop = -1));

@@ -622,7 +622,12 @@ function overrideOf(graph: Graph, node: number): IOverride | null {
       !isInside(graph, node, override)
   );
   const own = off.find(({ target }) => target.kind === 'node');
-  return own ?? off.at(-1) ?? null;
+  // One in other steps of its loop, which this form can be used to change.
+  const elsewhere = graph.header.overrides.findLast(
+    ({ target, steps }) =>
+      target.kind === 'node' && steps !== '' && graph.isSamePlace(target.node, node)
+  );
+  return own ?? off.at(-1) ?? elsewhere ?? null;
 }
 
 /** Whether it means an op within the node: in the step of a loop, in a branch. */
