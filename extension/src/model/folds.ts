@@ -3,6 +3,8 @@
  * has unrolled and the kernel has found again.
  */
 
+import { linesText } from './clusters';
+
 /** What folding needs to know of a graph. */
 export interface IFoldable {
   count: number;
@@ -61,23 +63,6 @@ export function foldPaths(
     { length: graph.count },
     (_, node) => loops.get(graph.loop(node))?.path ?? graph.scope(node)
   );
-}
-
-/** " · line 4", " · lines 4–7". */
-function linesText(graph: IFoldable, nodes: readonly number[]): string {
-  let first = Infinity;
-  let last = -Infinity;
-  for (const node of nodes) {
-    const line = graph.line(node);
-    if (line !== null) {
-      first = Math.min(first, line);
-      last = Math.max(last, line);
-    }
-  }
-  if (first > last) {
-    return '';
-  }
-  return first === last ? ` · line ${first}` : ` · lines ${first}–${last}`;
 }
 
 function unusedPath(scope: string, name: string, used: Set<string>): string {

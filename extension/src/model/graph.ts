@@ -21,6 +21,7 @@ import {
   Status
 } from '../wire/protocol';
 import { type IAdjacency, adjacency, firstWhere } from './adjacency';
+import { addClusters } from './clusters';
 import { type ILoop, foldPaths, loopsOf } from './folds';
 
 /** What a node is. */
@@ -276,9 +277,14 @@ export class Graph {
     return this._string('scope', node);
   }
 
-  /** Its path among all that can be folded: its scope, and the loop in it, if any. */
+  /** Its path among all that can be folded: its scope, and the loop or part in it. */
   fold(node: number): string {
-    return (this._derived.folds ??= foldPaths(this, this.loops))[node];
+    this._derived.folds ??= addClusters(
+      this,
+      foldPaths(this, this.loops),
+      this.header.output
+    );
+    return this._derived.folds[node];
   }
 
   /** The Python loops that the trace has unrolled, by their numbers. */

@@ -441,7 +441,7 @@ export class RuleForm extends Part {
   /** The steps that are written, in words. */
   private _spellSteps(graph: Graph, node: number): string {
     const loop = this._reach === 'loop' ? graph.loops.get(graph.loop(node)) : undefined;
-    return stepsText(this._readSteps(), loop?.times ?? null).trim();
+    return stepsText(this._readSteps(), loop?.times ?? null).replace(/^ (in )?/, '');
   }
 
   private _apply(graph: Graph, node: number): void {
@@ -574,7 +574,7 @@ function reachesOf(
   if (loop !== undefined) {
     choices.push({
       value: 'loop',
-      label: `all ${loop.times} steps`,
+      label: 'its loop',
       title: `${graph.label(node)} and the nodes at its place in the other steps`
     });
   }
