@@ -36,7 +36,7 @@ MOST_MOMENTS, MOST_BYTES, LEAST_MOMENTS = 2048, 2**25, 8
 MOST_MARKS = 64
 #: The part of the time of the runs that all norms may take, and the size of the
 #: gradient by itself; each beyond so many seconds.
-SHARE, GRACE = 0.01, 0.005
+SHARE, GRACE = 0.01, 0.03
 #: The norm of an array that there is not.
 MISSING = -1.0
 #: Between these a sum of squares has neither overflowed nor vanished.

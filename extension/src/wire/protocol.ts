@@ -60,7 +60,7 @@ export type IProfile = { stale: boolean; backend: string; time: number; bytes: n
 export type IMark = { step: number; kind: 'nan' | 'explosion' | 'overrides';
   node: number | null; text: string };
 export type ITimeline = { count: number; keep: number; steps: number[];
-  losses: number | null[]; gradients: number | null[]; marks: IMark[] };
+  losses: (number | null)[]; gradients: (number | null)[]; marks: IMark[] };
 export type IError = { node: number | null; message: string };
 export type IHeader = { schema: number; version: string; session: string; nodes: number;
   edges: number; output: number; output_name: string; output_value: number | null;
@@ -85,7 +85,7 @@ export type IExpressionAnswer = { type: 'expression'; seq: number; request: numb
 export type IMomentAnswer = { type: 'moment'; seq: number; request: number;
   step: number; header: Partial<IHeader>; columns: IColumn[] };
 export type INormsAnswer = { type: 'norms'; seq: number; request: number; node: number;
-  steps: number[]; values: number | null[]; gradients: number | null[] };
+  steps: number[]; values: (number | null)[]; gradients: (number | null)[] };
 export type IFigure = { data: unknown[]; layout: Record<string, unknown> };
 export type PlotKind = 'jacobian' | 'hessian' | 'singular' | 'spectrum' | 'sparsity' |
   'check' | 'steps';
