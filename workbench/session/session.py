@@ -16,6 +16,7 @@ from copy import copy as copied
 from dataclasses import replace
 from functools import partial
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
@@ -32,7 +33,7 @@ from workbench.ops.define import shape_of
 from workbench.overrides import override as overriding
 from workbench.overrides.override import Override
 from workbench.overrides.resolution import Resolution
-from workbench.session import applied_override, checks, rewriting, stages, storage
+from workbench.session import applied_override, checks, html, rewriting, stages, storage
 from workbench.session import derivative as derivatives
 from workbench.session import profile as profiles
 from workbench.session.applied_override import AppliedOverride, attached_overrides
@@ -295,7 +296,7 @@ class Session:
         )
 
     def show(self) -> Any:
-        """Return the session as a picture in a notebook, elsewhere as text.
+        """Show the session as a picture in a notebook, elsewhere as text.
 
         See `workbench.show`.
 
@@ -305,8 +306,48 @@ class Session:
         >>> wb.Session(wb.trace(lambda x: np.sum(x**2))(np.ones(3))).show()
         <Session 'ad': sum = 3 by x; 3 nodes>
           ‖∂/∂x‖ = 3.464
+        <Picture of 'ad'>
         """
         return hooks.show(self, None)
+
+    @overload
+    def to_html(self, path: None = None) -> str: ...
+    @overload
+    def to_html(self, path: str | PathLike[str]) -> Path: ...
+    def to_html(self, path: str | PathLike[str] | None = None) -> str | Path:
+        """Write the picture of the session into one HTML file.
+
+        The file holds the graph with its numbers, overrides, checks and findings as
+        they are now, and all that draws it: it opens in a browser without a kernel and
+        without a network.
+
+        Parameters
+        ----------
+        path
+            Where to write; a file that is there is replaced.
+
+        Returns
+        -------
+        The path, or the text of the file where no path is given.
+
+        Raises
+        ------
+        UsageError
+            If the program has more than 50,000 nodes.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> session = wb.Session(wb.trace(lambda x: np.sum(x**2))(np.ones(3)))
+        >>> session.to_html()[:15]
+        '<!doctype html>'
+        """
+        text = html.write_html(self)
+        if path is None:
+            return text
+        written = Path(path)
+        written.write_text(text, encoding="utf-8")
+        return written
 
     # Changes
 
