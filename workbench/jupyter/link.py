@@ -28,9 +28,11 @@ from workbench.session.wire import (
     Snapshot,
     find_changes,
     gather_details,
+    list_norms,
     list_rewrites,
     read_steps,
     read_target,
+    take_moment,
     take_program,
     take_snapshot,
 )
@@ -38,6 +40,7 @@ from workbench.session.wire.protocol import (
     CheckExpressionEvent,
     EditEvent,
     InspectEvent,
+    NormsEvent,
     OverrideEvent,
     PlotEvent,
     ProgramEvent,
@@ -396,6 +399,11 @@ def inspect_node(session: Session, message: InspectEvent) -> Message:
     return {"type": "detail", **gather_details(session, message["node"])}
 
 
+def follow_node(session: Session, message: NormsEvent) -> Message:
+    """Return the norms of a node over the runs."""
+    return list_norms(session, message["node"])
+
+
 def check_expression(session: Session, message: CheckExpressionEvent) -> Message:
     """Return whether a rule would do, and why not."""
     try:
@@ -414,6 +422,7 @@ def check_expression(session: Session, message: CheckExpressionEvent) -> Message
 
 QUESTIONS: dict[str, Callable[[Session, Any], Message]] = {
     "inspect": inspect_node,
+    "norms": follow_node,
     "check-expression": check_expression,
 }
 
@@ -686,6 +695,8 @@ class Link:
                 COMMANDS[event](session, message)
             if self._answering:  # nothing that it changed has told the page yet
                 self.mark_changed()
+        elif event == "moment":
+            self._reply(message["request"], *take_moment(session, message["step"]))
         elif event in QUESTIONS:
             self._reply(message["request"], QUESTIONS[event](session, message))
         elif event in ANSWERS:

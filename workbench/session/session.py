@@ -9,6 +9,7 @@ writes what the page shows; nothing here knows a notebook.
 from __future__ import annotations
 
 import warnings
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from copy import copy as copied
@@ -143,7 +144,7 @@ class Session:
         if check_backend(backend) != "numpy":
             programs = Programs(backend, partial(_notify, self._listeners, "backend"))
         self._has_warned = False
-        self._timeline = Timeline(self.nodes)
+        self._timeline = Timeline(self.nodes, weakref.ref(self))
         # The last report and findings, each with its state.
         self._checked: tuple[State, Report] | None = None
         self._diagnosed: tuple[State, Findings] | None = None
@@ -273,8 +274,6 @@ class Session:
         >>> session.timeline[2].values
         {'x': 2.8284271247461903, 'power 1': 5.656854249492381, 'sum 2': 8.0}
         """
-        with self.lock:
-            self._timeline.complete(self._state)
         return self._timeline
 
     def __getitem__(self, node: Node) -> Tensor:
@@ -789,7 +788,7 @@ class Session:
             made.nodes = copied(self.nodes)
             made._fair_lock = FairLock()
             made._listeners = []
-            made._timeline = Timeline(made.nodes)
+            made._timeline = Timeline(made.nodes, weakref.ref(made))
             return made
 
     # Its overrides as code and in files

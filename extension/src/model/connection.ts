@@ -12,6 +12,7 @@ import { checkMessage, sequenceOf } from '../wire/guards';
 import {
   IDetail,
   IExpressionAnswer,
+  INormsAnswer,
   IPlotAnswer,
   ISimplificationAnswer,
   IWindow,
@@ -25,6 +26,7 @@ import {
   Answer,
   type IJob,
   ILongRequest,
+  IMomentReceived,
   IPlotRequest,
   IProgramReceived,
   IProgress,
@@ -138,6 +140,16 @@ export class GraphConnection implements IDisposable {
   /** The distributions and small arrays of a node. */
   async inspect(node: number): Promise<IDetail> {
     return (await this._request({ event: 'inspect', node }, 'detail')) as IDetail;
+  }
+
+  /** The norms of all nodes at a past run: what to change in the graph. */
+  async moment(step: number): Promise<IMomentReceived> {
+    return (await this._request({ event: 'moment', step }, 'moment')) as IMomentReceived;
+  }
+
+  /** The norms of a node over the runs. */
+  async norms(node: number): Promise<INormsAnswer> {
+    return (await this._request({ event: 'norms', node }, 'norms')) as INormsAnswer;
   }
 
   /** Whether the kernel would take this rule for this target, or an override's own. */
@@ -277,6 +289,9 @@ export class GraphConnection implements IDisposable {
         if (!this._requests.settle(message.request, message)) {
           this.plotted.emit(message);
         }
+        break;
+      case 'moment':
+        this._requests.settle(message.request, { ...message, buffers });
         break;
       case 'program':
         this._requests.settle(message.request, { ...message, buffers });

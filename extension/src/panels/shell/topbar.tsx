@@ -13,6 +13,7 @@ import { formatNumber, formatPlural, formatSeconds } from '../../ui/numbers';
 import { stepText, summaryOf, undoText } from '../../ui/words';
 import type { IHost, Reason } from '../host';
 import { Part } from '../part';
+import { PastRun } from '../runs/strip';
 
 const STAGES = [
   { value: 'traced', label: 'Traced', title: 'The forward graph as the cell ran' },
@@ -72,6 +73,7 @@ export class TopBar extends Part {
           <span className="workbench-Quiet" title={value}>
             {value}
           </span>
+          <PastRun recording={this.host.recording} />
         </div>
         <Segments<Stage>
           label="Stage"
