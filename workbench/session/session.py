@@ -8,6 +8,7 @@ writes what the page shows; nothing here knows a notebook.
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
@@ -45,6 +46,7 @@ from workbench.session.state import (
     History,
     Objective,
     State,
+    Step,
     check_name,
     find_entry,
     with_lock,
@@ -153,10 +155,26 @@ class Session:
         self.wrt = objective.wrt
         #: The cotangent of an output that is not one number.
         self.seed = objective.seed
+        #: The thread that ran it last; None once its loop is over.
+        self._runner: int | None = None
+        #: What that thread reads until its next run; None: the last state.
+        self._step: Step | None = None
         #: Its current state.
         owned = stages.own_arrays(graph, lent) if copy else graph
-        self._state = State(objective, Values(owned), programs=programs)
+        self._last = State(objective, Values(owned), programs=programs)
         self.nodes.graph = owned
+
+    @property
+    def _state(self) -> State:
+        """Its state: the last one, or in the midst of a step that of the step."""
+        step = self._step
+        if (
+            step is None
+            or step.thread != threading.get_ident()
+            or self._fair_lock.is_owned()  # whoever changes it goes on from the last
+        ):
+            return self._last
+        return step.state
 
     # Its stages
 
@@ -678,8 +696,13 @@ class Session:
         # Its gradients first: an error or interrupt leaves the last state.
         if state.results is None:
             _ = state.backward
-        # All at once: an interrupt comes at a call, so before or after both.
-        self._state = state
+        # All at once: an interrupt comes at a call, so before or after all.
+        thread = threading.get_ident()
+        if what == "values":
+            self._runner = thread
+        if self._step is not None and self._step.thread == thread:
+            self._step = None
+        self._last = state
         self.nodes.graph = state.known.graph
         _notify(self._listeners, what)
 
@@ -713,6 +736,20 @@ class Session:
         """The lock for changes, and for reading several stages together."""
         return self._fair_lock.lock
 
+    def keep_step(self) -> None:
+        """Let a loop in another thread go on to see this state until its next run.
+
+        Called under the lock, before a change, by who knows that the loop goes on.
+        """
+        runner = self._runner
+        if self._step is None and runner is not None:
+            if runner != threading.get_ident():
+                self._step = Step(runner, self._last)
+
+    def end_step(self) -> None:
+        """Let all threads see the last state: the loop that ran it is over."""
+        self._runner = self._step = None
+
     def make_copy(self) -> Self:
         """Return an independent copy, for work in another thread.
 
@@ -720,6 +757,7 @@ class Session:
         """
         with self.lock:
             made = copied(self)
+            made.end_step()
             made.nodes = copied(self.nodes)
             made._fair_lock = FairLock()
             made._listeners = []
