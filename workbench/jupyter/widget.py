@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
+from IPython.core.getipython import get_ipython
 from ipywidgets import DOMWidget
 from traitlets import Int, Unicode
 
@@ -79,9 +80,7 @@ class _Cells:
     def follow(self, link: Link) -> None:
         """Tell a link when a cell is over."""
         self._links.add(link)
-        from workbench.jupyter.display import current_shell
-
-        shell = current_shell()
+        shell: Any = get_ipython()
         if shell is not None and shell is not self._shell:
             self._shell = shell
             self._running = True  # the cell that shows the session

@@ -740,6 +740,22 @@ class Session:
         """Let a loop in another thread go on to see this state until its next run.
 
         Called under the lock, before a change, by who knows that the loop goes on.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> from threading import Thread
+        >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.zeros(2)))
+        >>> value = session.run(x=np.zeros(2))
+        >>> def edit():
+        ...     with session.lock:
+        ...         session.keep_step()
+        ...         session.override("tanh", "2 * d")
+        >>> page = Thread(target=edit)
+        >>> page.start(), page.join()
+        (None, None)
+        >>> session.grads["x"], float(session.run()), session.grads["x"]
+        (array([1., 1.]), 0.0, array([2., 2.]))
         """
         runner = self._runner
         if self._step is None and runner is not None:
@@ -747,7 +763,14 @@ class Session:
                 self._step = Step(runner, self._last)
 
     def end_step(self) -> None:
-        """Let all threads see the last state: the loop that ran it is over."""
+        """Let all threads see the last state: the loop that ran it is over.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.zeros(2)))
+        >>> session.end_step()
+        """
         self._runner = self._step = None
 
     def make_copy(self) -> Self:
