@@ -327,7 +327,7 @@ class CardDrawer {
     }
     if (marks.selected === item || marks.marked === item) {
       this._ring(item, card, theme.accent, 2.5, 0.5);
-    } else if (marks.hovered === item) {
+    } else if (marks.hovered === item || marks.outlined?.[item] === 1) {
       this._ring(item, card, theme.accent, 1.2, 0);
     }
   }
