@@ -170,7 +170,7 @@ def test_an_exception_in_a_function_of_another_cell(cells: Notebook) -> None:
         "----> 2 loss = inner(w).sum()",
         f"Cell In[{cells.number - 1}], line 12, in inner(v)",
         "---> 12     return v @ X",
-        "ShapeError: matmul(float64[3], float64[4, 3])",
+        "ShapeError: (3,) @ (4, 3): 3 ≠ 4. matmul(float64[3], float64[4, 3])",
         f"(at [{cells.number - 1}]:12: return v @ X)",
     )
 

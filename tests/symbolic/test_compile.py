@@ -44,6 +44,18 @@ def test_a_decorator_keeps_name_and_text() -> None:
         _ = double.graph
 
 
+def test_a_decorator_takes_settings() -> None:
+    @wb.compile(backend="numpy", without="all")
+    def add_zero(x: Any) -> Any:
+        return x + 0.0
+
+    assert add_zero.__name__ == "add_zero"
+    np.testing.assert_array_equal(add_zero(np.ones(2)), np.ones(2))
+    assert [node.op.name for node in add_zero.graph.nodes if node.inputs] == ["add"]
+    with pytest.raises(UsageError, match="backend"):
+        wb.compile(backend="gpu")
+
+
 def test_nests_in_and_out(rng: np.random.Generator) -> None:
     def f(p: Any, *, scale: float) -> Any:
         return {"w": p["w"] * scale, "all": [np.sum(p["b"][0]), p["b"][1], 3.0]}

@@ -462,7 +462,59 @@ def explain_refusal(
     if op.custom:
         cure = op.cure  # what its own code means by it, nobody else knows
     place = quote_site(source.decode(code, lasti))
-    return kind(f"{op.name}({operands}){place}: {error}. {cure}".rstrip())
+    lead = describe_mismatch(op, args) if kind is ShapeError else ""
+    return kind(f"{lead}{op.name}({operands}){place}: {error}. {cure}".rstrip())
+
+
+#: How users write the ops of two operands.
+SIGNS = {
+    "add": "+",
+    "divide": "/",
+    "floor_divide": "//",
+    "matmul": "@",
+    "multiply": "*",
+    "power": "**",
+    "remainder": "%",
+    "subtract": "-",
+}
+
+
+def describe_mismatch(op: Op, args: tuple[Any, ...]) -> str:
+    """Return the shapes that do not fit, and the two lengths; empty if not known.
+
+    >>> from workbench.core.op import OPS
+    >>> describe_mismatch(OPS["matmul"], (np.ones((4, 2)), np.ones(3)))
+    '(4, 2) @ (3,): 2 ≠ 3. '
+    """
+    shapes = [tuple(getattr(x, "shape", ())) for x in args]
+    if not all(isinstance(n, int) for shape in shapes for n in shape):
+        return ""
+    pair = None
+    if op.name == "matmul" and len(shapes) == 2 and all(shapes):
+        left, right = shapes
+        inner = left[-1], right[-2:][0]
+        pair = inner if inner[0] != inner[1] else _find_unequal(left[:-2], right[:-2])
+    elif op.elementwise:
+        pair = _find_unequal(*shapes)
+    if pair is None:
+        return ""
+    sign = SIGNS.get(op.name)
+    texts = [str(shape) for shape in shapes]
+    if sign is not None and len(texts) == 2:
+        shown = f"{texts[0]} {sign} {texts[1]}"
+    else:
+        shown = f"{op.name}({', '.join(texts)})"
+    return f"{shown}: {pair[0]} ≠ {pair[1]}. "
+
+
+def _find_unequal(*shapes: tuple[int, ...]) -> tuple[int, int] | None:
+    """Return two lengths that do not broadcast, of the first such axis from the end."""
+    for k in range(1, max(map(len, shapes), default=0) + 1):
+        lengths = [shape[-k] for shape in shapes if len(shape) >= k and shape[-k] != 1]
+        other = next((n for n in lengths if n != lengths[0]), None)
+        if other is not None:
+            return lengths[0], other
+    return None
 
 
 def note_derivative(error: Exception, node: Any) -> None:

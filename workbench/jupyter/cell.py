@@ -19,9 +19,8 @@ import signal
 import sys
 import threading
 import traceback
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from keyword import iskeyword
 from types import CodeType, TracebackType
@@ -29,9 +28,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core import aliases, hooks, source, trace, types, walk
+from workbench.core import aliases, hooks, trace, traces, types, walk
 from workbench.core.graph import Graph
-from workbench.core.op import Op
 from workbench.core.tensor import Tensor, next_serial
 from workbench.core.tree import is_sparse
 from workbench.errors import (
@@ -43,6 +41,7 @@ from workbench.errors import (
     wrap_lines,
 )
 from workbench.jupyter import rewrite
+from workbench.jupyter.failed_cell import FailedCell, find_failed_cell
 from workbench.jupyter.memory import (
     Memory,
     PlainConverter,
@@ -53,9 +52,10 @@ from workbench.jupyter.memory import (
 )
 from workbench.jupyter.rewrite import Runtime
 from workbench.session import Session
+from workbench.session.float_warnings import Warned, warn_at_lines
 from workbench.symbolic.function import BACKENDS
 
-# Around the run of a cell: its number, its warnings, interrupts.
+# Around the run of a cell: its number, interrupts.
 
 _NUMBER = re.compile(r"\d+")
 
@@ -72,32 +72,6 @@ def cell_number(shell: Any) -> int:
             break
         frame = frame.f_back
     return int(shell.execution_count)
-
-
-@contextmanager
-def warn_at_lines() -> Iterator[None]:
-    """Make NumPy's warnings name the user's line, not the line of an op."""
-
-    def warn(what: str, _: int) -> None:
-        frame = sys._getframe(1)
-        op = None
-        while source.is_internal(frame) and frame.f_back is not None:
-            found = frame.f_locals.get("op")
-            op = found if op is None and isinstance(found, Op) else op
-            frame = frame.f_back
-        where = "" if op is None else f" in {op.name}"
-        warnings.warn_explicit(
-            f"{what} encountered{where}",
-            RuntimeWarning,
-            frame.f_code.co_filename,
-            frame.f_lineno,
-            module=frame.f_globals.get("__name__"),
-            registry=frame.f_globals.setdefault("__warningregistry__", {}),
-        )
-
-    modes: Any = {k: "call" for k, mode in np.geterr().items() if mode == "warn"}
-    with np.errstate(call=warn, **modes):
-        yield
 
 
 @contextmanager
@@ -447,6 +421,10 @@ class Cell:
         self.start = 0
         #: The names that the cell binds.
         self.assigned_names: list[str] = []
+        #: The places that have had a warning of NumPy's.
+        self.warned: Warned = set()
+        #: What it has traced before it failed.
+        self.failure: FailedCell | None = None
         #: The arrays that the notebook holds after the cell.
         self.lent_arrays: list[Any] = []
 
@@ -576,10 +554,13 @@ class Cell:
                     opening.leaves = {self.leaves[n].serial for n in wrt}
                 self.names.update(self.leaves)
                 try:
-                    with warn_at_lines():
+                    with warn_at_lines(self.warned):
                         exec(code, self.names)
                         if end is not None:
                             value = eval(end, self.names)
+                except Exception as error:
+                    self._note_failure(error)
+                    raise
                 finally:
                     memory.note_changes(opening.changes)
                     locked = opening.arrays.values()
@@ -594,6 +575,15 @@ class Cell:
         if memory.problem is not None:
             self._refuse(1, memory.problem)
         return output, value
+
+    def _note_failure(self, error: Exception) -> None:
+        """Keep what the cell has traced before an error, under the names it has."""
+        with suppress(Exception), traces.OldValues():  # the error itself is told
+            for name in self.assigned_names:
+                RUNTIME.name_value(self.names.get(name), name)
+            self.failure = find_failed_cell(
+                error, self.names, self.leaves.values(), self.start, self.filename
+            )
 
     def _find_arrays(self, inside: bool) -> list[Any]:
         """Return the arrays that exist before the cell."""
@@ -709,16 +699,18 @@ class Cell:
                     f"{suggest_name(options.seed, self.names)}"
                 )
             seed = self.names[options.seed]
-        session = Session(
-            Graph(inputs, [output]),
-            output,
-            wrt or None,
-            name=options.name,
-            seed=seed,
-            lent=self.lent_arrays,
-            backend=options.backend,
-        )
-        session.require_backward()  # so that errors of derivatives belong to this cell
+        with warn_at_lines(self.warned):
+            session = Session(
+                Graph(inputs, [output]),
+                output,
+                wrt or None,
+                name=options.name,
+                seed=seed,
+                lent=self.lent_arrays,
+                backend=options.backend,
+            )
+            # Now, so that errors and warnings of derivatives belong to this cell.
+            session.require_backward()
         return session
 
 

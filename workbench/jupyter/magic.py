@@ -60,7 +60,7 @@ class AutodiffMagics(magic.Magics):
             shell: Any = self.shell
             old = shell.user_ns.get(chosen.name)
             run = Cell(shell, chosen, line, cell, self.raw)
-            session, value = run.run()
+            session, value = self._run(run)
         except (UsageError, DtypeError) as problem:
             if "_render_traceback_" in vars(problem):  # it has frames of the cell
                 raise
@@ -71,6 +71,17 @@ class AutodiffMagics(magic.Magics):
             display.close_picture(old)
         run.run_after(lambda: display.show_parts(session, chosen.show))
         return value
+
+    def _run(self, run: Cell) -> tuple[Session, Any]:
+        """Run a cell; if it fails, show its program so far beneath the error."""
+        try:
+            return run.run()
+        except Exception:
+            if run.failure is not None and "graph" in run.options.show:
+                from workbench.jupyter import display
+
+                display.show_failure(run.failure, run.options.name)
+            raise
 
 
 def load(shell: Any) -> None:

@@ -3,8 +3,9 @@
 Forward values are cards, data flows down; the gradient of each is a tile at its
 right side, and flows up along its own edges, wider and warmer where it is larger.
 The picture has a light background of its own, so it can be read on a dark page. A
-node with a wrong rule has a red frame, one with a finding of the doctor a mark, and one
-that an override covers a dashed frame. Names are always text, never markup.
+node with a wrong rule, or the op in which a cell failed, has a red frame, one with a
+finding of the doctor a mark, and one that an override covers a dashed frame. Names are
+always text, never markup.
 """
 
 from __future__ import annotations
@@ -69,6 +70,8 @@ class _NodeTexts:
         ]
         nothing = [0] * self.count
         self.check = columns["check"].tolist() if "check" in columns else nothing
+        error = self.header["error"]
+        self.failed = None if error is None else error["node"]
         self.matched = [set(one["matched"]) for one in self.header["overrides"]]
         #: The worst finding of each node, by its position in the list.
         self.finding_of_node: dict[int, int] = {}
@@ -213,7 +216,7 @@ def _draw_card(
     op, op_text = texts.string("op", i), texts.describe_op(i)
     round_ = HIGH / 2 if not op else 5
     frame = f'stroke="{LINE}"'
-    if texts.check[i] == WRONG:
+    if texts.check[i] == WRONG or i == texts.failed:
         frame = f'stroke="{BAD}" stroke-width="2"'
     elif texts.is_covered(i):
         frame = f'stroke="{OVERRIDE}" stroke-dasharray="4 3"'
@@ -320,6 +323,9 @@ def _draw_frame(
         f' stroke="{NOTHING}"/>'
     )
     head = _draw_text(EDGE, 24, shorten(title, 80), size=13, bold=True)
+    if header["error"] is not None:
+        message = shorten(header["error"]["message"], int((width - 2 * EDGE) / 6))
+        head += _draw_text(EDGE, 38, message, fill=BAD)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}"'
         f' height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}" role="img"'

@@ -444,9 +444,10 @@ def split_blocks(
     return blocks
 
 
-# Derivatives as arrays
+# Derivatives as arrays. The program has warned already of what is not finite.
 
 
+@np.errstate(all="ignore")
 def jacobian(
     session: HasState,
     of: Node | None = None,
@@ -478,6 +479,7 @@ def jacobian(
     return _name_results(endpoints, blocks[0])
 
 
+@np.errstate(all="ignore")
 def hessian(session: HasState, wrt: Iterable[Node] | Node | None = None) -> Any:
     """Return the second derivative of the output, overrides applied.
 

@@ -143,6 +143,7 @@ class Matrix:
             return found.copy()
         return self._compute_window(*spans, progress)
 
+    @np.errstate(all="ignore")  # the program has warned already
     def _compute_window(
         self, rows: Span, columns: Span, progress: Progress | None
     ) -> Any:
@@ -175,6 +176,7 @@ class Matrix:
         """
         return self.compute_all().copy()
 
+    @np.errstate(all="ignore")
     def pool(
         self,
         rows: Span,
@@ -197,6 +199,7 @@ class Matrix:
             self.dtype,
         )
 
+    @np.errstate(all="ignore")
     def find_pattern(
         self,
         rows: Span | None = None,

@@ -43,6 +43,7 @@ from workbench.errors import (
 from workbench.ops.define import shape_of
 from workbench.overrides.override import Override
 from workbench.overrides.resolution import Resolution, resolve
+from workbench.session.float_warnings import Warned, warn_at_lines
 from workbench.session.nodes import Node, Nodes, check_one_array
 from workbench.session.programs import Programs, Recorded
 from workbench.session.stages import Backward, Values, to_array
@@ -62,6 +63,8 @@ class Objective:
         The ids of the nodes it is differentiated by.
     seed
         The cotangent of an output that is not one number.
+    warned
+        The places that have had a warning of NumPy's.
     """
 
     def __init__(
@@ -78,6 +81,7 @@ class Objective:
         self.seed = check_seed(
             seed, graph.nodes[self.output], [graph.nodes[i] for i in self.wrt]
         )
+        self.warned: Warned = set()
 
 
 def check_name(name: str) -> str:
@@ -380,7 +384,7 @@ class State:
         self._forward = None if self._changed else start
         self._lock = threading.RLock()
         # NumPy's error settings for the gradients are those of this moment.
-        self._errors = np.geterr()
+        self._errors = np.geterr(), np.geterrcall()
         #: The last simplification of the gradients, see `rewriting.py`.
         self.rewriting: Any = None
 
@@ -388,10 +392,19 @@ class State:
     def forward(self) -> Values:
         """The program with its values, which are computed if nobody has looked yet."""
         if self._forward is None:
-            with self._lock, np.errstate(**self._errors):
+            with self._lock, self._warn_at_lines():
                 if self._forward is None:
                     self._forward = self.start.run(self._changed)
         return self._forward
+
+    @property
+    def has_arrays(self) -> bool:
+        """Whether the values and the gradients of all nodes are computed."""
+        return self._forward is not None and "backward" in self.__dict__
+
+    def _warn_at_lines(self) -> AbstractContextManager[None]:
+        """Return the block in which NumPy's settings are those of this state."""
+        return warn_at_lines(self.objective.warned, *self._errors)
 
     @cached_property
     def resolution(self) -> Resolution | None:
@@ -453,7 +466,7 @@ class State:
         nodes = self.forward.graph.nodes
         if nodes[self.objective.output]._value is None:
             return None
-        with np.errstate(**self._errors):
+        with self._warn_at_lines():
             if self.resolution is None or not self.resolution.winners:
                 return self._sweep_truth()
             # All rules of a sweep that are data share one budget.
@@ -650,7 +663,8 @@ class State:
                 self.objective, self.known, self.entries, self.history, self.next_id,
                 programs, changed, Results(value, gradients, seconds),
             )  # fmt: skip
-        forward = self.forward.run(leaves)
+        with warn_at_lines(self.objective.warned):
+            forward = self.forward.run(leaves)
         return State(
             self.objective, forward, self.entries, self.history, self.next_id, programs
         )
@@ -725,8 +739,10 @@ class State:
 
     def _sweep_solo(self, override: Override) -> Mapping[int, Any]:
         """Return the gradients with one override and no other."""
-        # Without the cotangents of other nodes, which are large.
-        return self.sweep(self._resolve([override]), everywhere=False).cotangents
+        resolution = self._resolve([override])
+        with np.errstate(all="ignore"):  # it is only for comparison
+            # Without the cotangents of other nodes, which are large.
+            return self.sweep(resolution, everywhere=False).cotangents
 
     def _list_enabled(self) -> list[Override]:
         return [e.override for e in self.entries if e.override.enabled]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from functools import partial, update_wrapper
 from types import MethodType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
@@ -40,6 +40,7 @@ class Recorded(NamedTuple):
     shared: list[Shared]
 
 
+@overload
 def compile(
     f: Callable[..., Any],
     *,
@@ -47,7 +48,28 @@ def compile(
     rules: Iterable[Rule] = (),
     without: str | Collection[str] = (),
     fast: bool = False,
-) -> CompiledFunction:
+) -> CompiledFunction: ...
+
+
+@overload
+def compile(
+    f: None = None,
+    *,
+    backend: str = "compiled",
+    rules: Iterable[Rule] = (),
+    without: str | Collection[str] = (),
+    fast: bool = False,
+) -> Callable[[Callable[..., Any]], CompiledFunction]: ...
+
+
+def compile(
+    f: Callable[..., Any] | None = None,
+    *,
+    backend: str = "compiled",
+    rules: Iterable[Rule] = (),
+    without: str | Collection[str] = (),
+    fast: bool = False,
+) -> Any:
     """Return a function that runs as a compiled program; also a decorator.
 
     Parameters
@@ -59,7 +81,8 @@ def compile(
         dtypes of its arrays and floats, and for each value of other arguments
         (integers, truth values, strings, the object of a method), which are settings of
         the program: what changes inside of one is not noticed, and the function holds
-        it as long as its program (of the last 64 that it has recorded).
+        it as long as its program (of the last 64 that it has recorded). Without it,
+        a decorator with these settings is returned.
     backend
         What runs it: ``"compiled"``, from the first call on as soon as it is ready;
         ``"auto"``, once NumPy has spent some time on it; or ``"numpy"``.
@@ -89,10 +112,21 @@ def compile(
     array([0., 0., 0.])
     >>> slope.wait(), slope.backend
     (True, 'compiled')
+
+    >>> @wb.compile(backend="auto")
+    ... def double(x):
+    ...     return 2 * x
+    >>> double(np.ones(2))
+    array([2., 2.])
     """
-    check_function(f, "compile")
     check_backend(backend)
-    return CompiledFunction(f, backend, check_rewrites(rules, without, fast))
+    rewrites = check_rewrites(rules, without, fast)
+
+    def wrap(function: Callable[..., Any]) -> CompiledFunction:
+        check_function(function, "compile")
+        return CompiledFunction(function, backend, rewrites)
+
+    return wrap if f is None else wrap(f)
 
 
 class CompiledFunction:

@@ -22,6 +22,7 @@ export class RecordingHost implements IHost {
   readonly plots: [PlotKind, number | null, number[]][] = [];
   readonly canReveal = false;
   readonly openBeside = null;
+  readonly canPlot = true;
   readonly drawerOpen = false;
   readonly inspectorOpen = true;
 

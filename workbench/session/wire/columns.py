@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -23,7 +23,7 @@ from workbench.core.tensor import Tensor
 from workbench.core.types import format_shape
 from workbench.core.walk import is_leaf
 from workbench.ops.define import shape_of
-from workbench.session import Session, statistics
+from workbench.session import statistics
 from workbench.session.applied_override import AppliedOverride
 from workbench.session.nodes import Nodes
 from workbench.session.stages import Backward, Values
@@ -44,6 +44,9 @@ from workbench.session.wire.protocol import (
     Header,
 )
 from workbench.session.wire.schema import clean_text
+
+if TYPE_CHECKING:
+    from workbench.session.session import Session
 
 Array = np.ndarray[Any, Any]
 INPUT, CONSTANT, OP = range(len(KINDS))
@@ -150,11 +153,13 @@ def take_failed_snapshot(
     message
         Why it failed.
     node
-        Where, if that is known.
+        Where, if that is known. Without a value it has no shape and dtype either.
     """
-    forward = Values(graph)
-    shown = take_blank_snapshot(forward, describe_structure(graph), name)
+    forward, structure = Values(graph), describe_structure(graph)
     at = None if node is None else forward.ids.get(node.serial)
+    if at is not None and graph.nodes[at]._value is None:
+        structure.columns["shape"][at] = structure.columns["dtype"][at] = -1
+    shown = take_blank_snapshot(forward, structure, name)
     shown.header["error"] = {"node": at, "message": clean_text(message)}
     return shown
 

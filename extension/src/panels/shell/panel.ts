@@ -51,6 +51,7 @@ export class GraphPanel extends Widget implements IHost {
     const { openBeside = null, tall = false } = options;
     this.openBeside = openBeside && (() => openBeside(this));
     this.toggleClass('workbench-mod-tall', tall);
+    this.canPlot = Boolean(options.rendermime);
     const settings = options.settings ?? STANDARD;
     this.state.setView('colouring', settings.colouring);
     this.state.setView('animated', settings.animated);
@@ -86,6 +87,7 @@ export class GraphPanel extends Widget implements IHost {
   readonly state = new GraphState();
   readonly canvas = new GraphCanvas({ state: this.state });
   private _connection: GraphConnection | null = null;
+  readonly canPlot: boolean;
   readonly asking = new Asking(this, () => this._banner.clear());
 
   get connection(): GraphConnection | null {
@@ -256,7 +258,7 @@ export class GraphPanel extends Widget implements IHost {
   }
 
   plot(kind: PlotKind, of: number | null, wrt: number[]): void {
-    if (this._connection === null) {
+    if (this._connection === null || !this.canPlot) {
       return;
     }
     this._openDrawer(true);

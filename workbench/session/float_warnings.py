@@ -1,0 +1,114 @@
+"""NumPy's floating-point warnings, named by the user's lines, each line once.
+
+A session computes in Workbench's own code, where NumPy would say "invalid value
+encountered in divide" of a line that the user has never seen. Here the warning names
+the op, or the op whose gradient it is, and stands at the line that made it. Of several
+warnings of one line only the first is given: the picture tells where a NaN begins.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from workbench.core import source
+from workbench.core.op import Op
+from workbench.core.tensor import Tensor
+
+#: What NumPy calls its kinds of errors, and how their settings are called.
+KINDS = {
+    "divide by zero": "divide",
+    "overflow": "over",
+    "underflow": "under",
+    "invalid value": "invalid",
+}
+#: The sweeps of a derivative: their local ``node`` is the one whose rule runs.
+SWEEPS = ("workbench.autodiff.reverse", "workbench.autodiff.forward")
+#: The interpreter of programs: its local ``node`` is the one that is computed.
+INTERPRETER = "workbench.core.schedule"
+
+#: The places that have had their warning: the file and the line.
+Warned = set[tuple[str, int]]
+
+
+@contextmanager
+def warn_at_lines(
+    warned: Warned,
+    modes: Mapping[str, Any] | None = None,
+    handler: Any = None,
+) -> Iterator[None]:
+    """Let NumPy's warnings in the block name the user's lines, each line once.
+
+    Parameters
+    ----------
+    warned
+        The places that have had their warning; new ones are added.
+    modes, handler
+        NumPy's error settings, as ``np.geterr()`` and ``np.geterrcall()`` give them;
+        by default those of the moment. Errors that they raise are raised, what they
+        ignore is ignored.
+    """
+    kinds: Mapping[str, Any] = {**np.geterr()} if modes is None else modes
+    if modes is None:
+        handler = np.geterrcall()
+
+    def warn(what: str, flag: int) -> None:
+        if kinds[KINDS.get(what, "invalid")] == "call":
+            handler(what, flag)
+        else:
+            _warn_once(what, sys._getframe(1), warned)
+
+    settings: Any = {k: "call" if v == "warn" else v for k, v in kinds.items()}
+    with np.errstate(call=warn, **settings):
+        yield
+
+
+def _warn_once(what: str, frame: FrameType | None, warned: Warned) -> None:
+    """Give a warning at the user's line behind a frame, if that has had none."""
+    op: Op | None = None
+    node: Tensor | None = None
+    in_sweep = False
+    while frame is not None and _is_internal(frame):
+        if node is None:
+            module = frame.f_globals.get("__name__", "")
+            found = frame.f_locals.get("node")
+            if module in (*SWEEPS, INTERPRETER) and isinstance(found, Tensor):
+                node, in_sweep = found, module in SWEEPS
+            found = frame.f_locals.get("op")
+            op = found if op is None and isinstance(found, Op) else op
+        frame = frame.f_back
+    site = None
+    if node is not None:
+        while node.origin is not None:
+            node, in_sweep = node.origin.forward, True
+        op, site = node.op, node.site
+    if site is not None:
+        place = site.filename, site.line
+    elif frame is not None:
+        place = frame.f_code.co_filename, frame.f_lineno
+    else:
+        return
+    if place in warned:
+        return
+    warned.add(place)
+    part = "the gradient of " if in_sweep else ""
+    names: dict[str, Any] = {} if frame is None else frame.f_globals
+    warnings.warn_explicit(
+        f"{what} encountered" + ("" if op is None else f" in {part}{op.name}"),
+        RuntimeWarning,
+        *place,
+        module=names.get("__name__"),
+        registry=names.setdefault("__warningregistry__", {}),
+    )
+
+
+def _is_internal(frame: FrameType) -> bool:
+    """Return whether a frame is no user's; code that Workbench writes has no module."""
+    module = frame.f_globals.get("__name__")
+    return module in (None, "functools") or source.is_internal(frame)
