@@ -22,7 +22,6 @@ from workbench.autodiff.steps import (
     inner_rules,
     outer_steps,
     outputs_of,
-    parts_among,
     plan_steps,
 )
 from workbench.core import (
@@ -89,6 +88,9 @@ class Earlier:
         Gives the cotangent of a node by its serial, as its rule was given it.
     changed
         The serials of the nodes that have other rules now, or other rules inside.
+    steps
+        The steps of that sweep, as `plan_steps` gives them; they are those of the new
+        one too.
     affected
         The serials of the nodes whose cotangents may differ, after the new sweep; None
         if it was a whole one.
@@ -96,6 +98,7 @@ class Earlier:
 
     find: Callable[[int], Any]
     changed: Collection[int]
+    steps: Sequence[tuple[Tensor, int]]
     affected: set[int] | None = None
 
 
@@ -144,7 +147,7 @@ def pull_back(
         values are let go as the sweep passes them.
     earlier
         What an earlier sweep found, with other rules at some nodes and the same
-        cotangents. If none of the rules is that of a part of the program, what does
+        cotangents; none of the rules may be that of a part of the program. What does
         not change is not computed again; nor is it visited, except where it passes
         something on to what does.
     """
@@ -156,7 +159,10 @@ def pull_back(
                 last=last, earlier=earlier,
             )  # fmt: skip
     rules = drop_cut_parts(rules, wrt, {*constant, *closed}) if rules else {}
-    steps = plan_steps(outputs, wrt, rules, constant, only=only)
+    if earlier is None:
+        steps = plan_steps(outputs, wrt, rules, constant, only=only)
+    else:
+        steps = list(earlier.steps)
     wrt_serials = {x.serial for x in wrt}
     arrived = _seed(outputs, cotangents)
     plain = record or only is not None
@@ -165,7 +171,7 @@ def pull_back(
         assert isinstance(outputs, list)
         outputs.clear()
     affected = None
-    if earlier is not None and not (plain or outer or parts_among(rules)):
+    if earlier is not None and not (plain or outer):
         steps, closed = _keep_steps(steps, arrived, earlier)
         affected = earlier.affected
     if record or outer or rules or visit or constant or closed or affected is not None:
@@ -202,12 +208,15 @@ def _keep_steps(
     closed: set[int] = set()
     for step in steps:
         node, serial = step[0], step[0].serial
-        inputs = {x.serial for x in node.inputs if isinstance(x, Tensor)}
-        if serial in affected or serial in changed or not inputs.isdisjoint(affected):
-            kept.append(step)
-            closed |= inputs - affected
-            if serial not in affected and (g := earlier.find(serial)) is not None:
+        if serial not in affected:
+            if serial not in changed:
+                inputs = [x.serial for x in node.inputs if isinstance(x, Tensor)]
+                if affected.isdisjoint(inputs):
+                    continue
+                closed.update([s for s in inputs if s not in affected])
+            if (g := earlier.find(serial)) is not None:
                 arrived[serial] = g
+        kept.append(step)
     return kept, closed
 
 
@@ -420,7 +429,8 @@ def sweep(
                 g = get(serial) if serial in wrt_serials else pop(serial, None)
             if g is None:
                 continue
-            pull, inside = node.op.pull, ()
+            pull: Any = node.op.pull
+            inside: tuple[Rules, ...] = ()
             if rules:
                 rule = rules.get(serial)
                 pull, inside = choose_pull(node, rule, rules)

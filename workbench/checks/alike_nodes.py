@@ -104,7 +104,7 @@ def find_kind(node: Tensor) -> Any:
         return None
     if op.name in PURPOSE or op.graphs is not None or is_draw(node):
         return None
-    kinds = []
+    kinds: list[Any] = []
     for x, v in zip(node.inputs, node.args, strict=True):
         if types.is_weak(v):
             if isinstance(x, Tensor):
@@ -206,10 +206,11 @@ def check_second_order(isolated: IsolatedNode, check: RuleCheck, count: int) -> 
     )
 
     def total(terms: Array) -> Array:
-        return terms.reshape(count, -1).sum(axis=1)
+        summed: Array = terms.reshape(count, -1).sum(axis=1)
+        return summed
 
     expected, error = total(slopes), total(errors)
-    right = np.isfinite(expected) & (error <= 0.01 * np.abs(expected) + 1e-6)
+    right: Array = np.isfinite(expected) & (error <= 0.01 * np.abs(expected) + 1e-6)
     tolerance = SECOND_ORDER_RTOL[method] * np.abs(expected) + 10 * error
     tolerance += 1e4 * 2.3e-16 * total(np.abs(weights * isolated.outputs)) + 1e-300
     for terms in apply_rules_twice(isolated, values, directions, weights).values():
@@ -220,19 +221,19 @@ def check_second_order(isolated: IsolatedNode, check: RuleCheck, count: int) -> 
 
 def measure_row_scales(x: Array) -> Array:
     """Return the step for each entry, as `IsolatedNode.step_scales` does for a row."""
-    size = np.abs(x).astype(float)
-    usable = (size > 0) & np.isfinite(size)
-    for row, good in zip(size, usable, strict=True):
-        if not good.all():
-            known = row[good]
-            row[~good] = min(1.0, float(np.median(known))) if known.size else 1.0
+    size: Array = np.abs(x).astype(float)
+    rows = size.reshape(len(size), -1)
+    usable = (rows > 0) & np.isfinite(rows)
+    for k in np.flatnonzero(~usable.all(axis=1)):
+        known = rows[k, usable[k]]
+        usual = min(1.0, float(np.median(known))) if known.size else 1.0
+        rows[k, ~usable[k]] = usual
     return size
 
 
 def are_all(good: Array, count: int) -> Array:
     """Return for each row whether all its entries are true."""
-    found: Array = good.reshape(count, -1).all(axis=1)
-    return found
+    return np.asarray(good.reshape(count, -1).all(axis=1))
 
 
 def sum_rows(flat: Array, shape: tuple[int, ...], want: tuple[int, ...]) -> Array:

@@ -51,6 +51,8 @@ class Values:
         The gradients with one override and no other.
     truth
         The cotangents with all overrides off, once they are computed.
+    steps
+        The steps of the sweep by the session's ``wrt``, once an override was changed.
     """
 
     graph: Graph
@@ -59,6 +61,7 @@ class Values:
         default_factory=dict
     )
     truth: Backward | None = None
+    steps: Sequence[tuple[Tensor, int]] | None = None
 
     @cached_property
     def ids(self) -> dict[int, int]:

@@ -26,7 +26,7 @@ from workbench.autodiff.budget import budget_for
 from workbench.autodiff.forward import push_forward
 from workbench.autodiff.higher_order import is_draw
 from workbench.autodiff.linear_map import LinearMap
-from workbench.autodiff.steps import Rules, parts_among
+from workbench.autodiff.steps import parts_among
 from workbench.core import blame, walk
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor, make_leaf
@@ -533,18 +533,18 @@ class State:
         """
         forward, wrt = self.forward, self.objective.wrt if wrt is None else wrt
         nodes = forward.graph.nodes
+        output, sources = nodes[self.objective.output], [nodes[i] for i in wrt]
         backward = Backward({}, np.full(forward.starts[-1], np.nan))
         recorder = Recorder(forward, backward)
-        rules: Rules = None if resolution is None else resolution.rules
         start = time.perf_counter()
         found = None
         if earlier is not None:
-            found = find_earlier(forward, *earlier, rules)
+            found = find_earlier(forward, *earlier, resolution, [output], sources)
         gradients = reverse.pull_back(
-            [nodes[self.objective.output]],
+            [output],
             [self.cotangent],
-            [nodes[i] for i in wrt],
-            rules=rules,
+            sources,
+            rules=None if resolution is None else resolution.rules,
             visit=recorder.record if everywhere else None,
             earlier=found,
         )
@@ -795,15 +795,20 @@ class State:
 
 
 def find_earlier(
-    forward: Values, backward: Backward, resolution: Resolution | None, rules: Rules
+    forward: Values,
+    backward: Backward,
+    before: Resolution | None,
+    resolution: Resolution | None,
+    outputs: Sequence[Tensor],
+    wrt: Sequence[Tensor],
 ) -> reverse.Earlier | None:
-    """Return what an earlier sweep has found, for one with other rules.
+    """Return what an earlier sweep has found, for one with another resolution.
 
     None if all must be computed again: where a rule is that of a part of the program,
     or of a node that passes nothing on without it.
     """
-    old = {} if resolution is None else resolution.rules
-    new = rules or {}
+    old = {} if before is None else before.rules
+    new = {} if resolution is None else resolution.rules
     if parts_among(old) or parts_among(new):
         return None
     changed: set[int] = set()
@@ -818,8 +823,10 @@ def find_earlier(
             return None
         changed.update(node.serial for node in holders)
 
+    if forward.steps is None:
+        forward.steps = steps.plan_steps(outputs, wrt)
     ids, find_raw = forward.ids, backward.find_raw
-    return reverse.Earlier(lambda serial: find_raw(ids[serial]), changed)
+    return reverse.Earlier(lambda serial: find_raw(ids[serial]), changed, forward.steps)
 
 
 class HasState(Protocol):

@@ -309,15 +309,14 @@ def describe_structure(
         if kind_of_value not in types:
             dtype, shape = format_type(*kind_of_value)
             types[kind_of_value] = string(dtype), string(shape)
-        name = name_constant(node) if kind == CONSTANT else find_name(node)
+        op = -1 if leaf else string(node.op.name)
+        name = string(name_constant(node) if kind == CONSTANT else find_name(node))
+        scope = string(node.scope)
         maker = node
         while (origin := maker.origin) is not None:
             maker = origin.forward
         place = (-1, -1, -1) if leaf else find_site(maker, sites, string)
-        row = (
-            kind, -1 if leaf else string(node.op.name), string(name),
-            *types[kind_of_value], string(node.scope), *place,
-        )  # fmt: skip
+        row = (kind, op, name, *types[kind_of_value], scope, *place)
         for append, entry in zip(add, row, strict=True):
             append(entry)
         read = node.inputs
