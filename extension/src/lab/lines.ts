@@ -3,7 +3,7 @@
  * large the gradient of its result is. Pure: no editor, no DOM.
  */
 
-import { levelOf, scaleOf } from '../canvas/looks';
+import { levelOf, scaleOf } from '../canvas/scale';
 import type { Graph } from '../model/graph';
 
 /** "[3]:1" is line 1 of the cell that ran third. */
