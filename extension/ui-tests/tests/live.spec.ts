@@ -59,7 +59,8 @@ async function createNotebook(
   }
 }
 
-test.use({ viewport: { width: 1400, height: 1000 } });
+// With the server's own kernels: a page that is loaded again finds them there.
+test.use({ viewport: { width: 1400, height: 1000 }, kernels: null, sessions: null });
 
 test('Run All: a loop is seen while it runs, and hears an override', async ({
   page
@@ -90,7 +91,8 @@ test('Run All: a loop is seen while it runs, and hears an override', async ({
 });
 
 test('beside the notebook: follows the session, is in the sidebar, comes back', async ({
-  page
+  page,
+  tmpPath
 }) => {
   test.setTimeout(240_000);
   await createNotebook(page, 'beside.ipynb', [LOAD, DATA, MODEL]);
@@ -113,6 +115,7 @@ test('beside the notebook: follows the session, is in the sidebar, comes back', 
   await page.screenshot({ path: screenshotOf('light-beside') });
 
   // The cell runs again: another session under the same name.
+  await page.activity.activateTab('beside.ipynb');
   await page.notebook.selectCells(2);
   await page.notebook.runCell(2);
   await expect(bar).toHaveText(before!);
@@ -139,12 +142,13 @@ test('beside the notebook: follows the session, is in the sidebar, comes back', 
   await beside.live();
   await tab.locator('.lm-TabBar-tabCloseIcon').click();
   await expect(beside.panel).toHaveCount(0);
+  await page.activity.activateTab('beside.ipynb');
   await page.notebook.selectCells(0);
   await page.keyboard.press('Alt+Shift+W');
   await beside.live();
 
   await page.notebook.save();
-  await openAgain(page, 'beside.ipynb');
+  await openAgain(page, `${tmpPath}/beside.ipynb`);
   await beside.live();
   await expect(beside.button(/^Undo:/)).toBeEnabled();
 });

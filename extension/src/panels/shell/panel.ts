@@ -476,9 +476,11 @@ export class GraphPanel extends Widget implements IHost {
       along: 'x',
       sign: -1,
       size: () => this._inspector.node.offsetWidth,
-      resize: size => {
-        const room = this.node.offsetWidth - INSPECTOR.spared;
-        const width = Math.max(INSPECTOR.least, Math.min(size, room));
+      limits: () => ({
+        least: INSPECTOR.least,
+        most: Math.max(INSPECTOR.least, this.node.offsetWidth - INSPECTOR.spared)
+      }),
+      resize: width => {
         this.node.style.setProperty('--workbench-inspector', `${width}px`);
         this._announceSize();
       }
@@ -505,8 +507,8 @@ export class GraphPanel extends Widget implements IHost {
       along: 'y',
       sign: 1,
       size: () => main.node.offsetHeight,
-      resize: size =>
-        this.setHeight(Math.min(Math.max(size, HEIGHT.least), HEIGHT.most))
+      limits: () => HEIGHT,
+      resize: size => this.setHeight(size)
     });
     return stackWidgets([
       this._topBar,
