@@ -7,12 +7,11 @@ run, and those of one node at all runs, it asks for.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from workbench.errors import UsageError
-from workbench.session import Session
 from workbench.session.timeline import MISSING
 from workbench.session.wire.protocol import (
     COLUMNS,
@@ -22,6 +21,9 @@ from workbench.session.wire.protocol import (
     TimelineData,
 )
 from workbench.session.wire.schema import clean_text
+
+if TYPE_CHECKING:
+    from workbench.session.session import Session
 
 Array = np.ndarray[Any, Any]
 
