@@ -1,10 +1,11 @@
 /** Draws cards with their labels, tiles with their numbers, and pills. */
 
+import { foldLabel } from '../layout/items';
 import { MEASURES } from '../layout/types';
 import { formatNumber } from '../ui/numbers';
 import { FADED, IFrame, RECEDED, STRUCK } from './frame';
 import { isCost } from './looks';
-import { lastPart } from './outline';
+import { drawSparkline } from './sparkline';
 import { fittingSize } from './text';
 import { LEVELS } from './theme';
 import { IRect } from './viewport';
@@ -25,6 +26,9 @@ export function drawCards(frame: IFrame): void {
     }
   }
 }
+
+/** How wide the gradients of a loop are drawn on its card. */
+const SPARKLINE = 48;
 
 class CardDrawer {
   constructor(private readonly _frame: IFrame) {
@@ -117,7 +121,7 @@ class CardDrawer {
   }
 
   private _labels(item: number, card: IRect): void {
-    const { pen, theme, scene, detail } = this._frame;
+    const { pen, theme, scene, detail, looks, stage } = this._frame;
     const { graph, items } = scene;
     const node = items.node[item];
     const scope = items.scope[item];
@@ -133,7 +137,7 @@ class CardDrawer {
       });
       return;
     }
-    const label = scope === null ? graph.label(node) : lastPart(scope);
+    const label = scope === null ? graph.label(node) : foldLabel(graph, items, item);
     const aside = this._aside(node, scope, label);
     const asideFont = pen.ui(size - 2);
     const font = pen.ui(size, 'bold');
@@ -157,12 +161,19 @@ class CardDrawer {
       });
     }
     const shape = graph.shape(node);
-    const second = scope === null ? shape : `${items.size[item]} nodes · ${shape}`;
+    const sparkline = stage === 'derivative' ? looks.sparklines.get(item) : undefined;
+    const count = `${items.size[item]} nodes`;
+    const second =
+      scope === null ? shape : sparkline === undefined ? `${count} · ${shape}` : count;
+    const bars = { x: left + room - SPARKLINE, width: SPARKLINE, height: 15 };
     pen.write(second, left, card.y + (detail.numbers ? 30 : 35), {
       font: pen.mono(detail.numbers ? size - 4 : size - 2),
       fill: theme.quiet,
-      room
+      room: sparkline === undefined ? room : room - SPARKLINE - 6
     });
+    if (sparkline !== undefined) {
+      drawSparkline(this._frame.context, theme, sparkline, { ...bars, y: card.y + 23 });
+    }
     if (detail.numbers) {
       const statistics = graph.valueStatistics(node);
       const text =
@@ -207,7 +218,8 @@ class CardDrawer {
     const { pen, theme, scene, view } = this._frame;
     const { graph, items } = scene;
     const scope = items.scope[item];
-    const label = scope === null ? graph.label(items.node[item]) : lastPart(scope);
+    const label =
+      scope === null ? graph.label(items.node[item]) : foldLabel(graph, items, item);
     // As large as the card allows, so that it is read from further away.
     const size = Math.min(24, 10 / view.scale);
     pen.write(label, card.x + card.width / 2, card.y + card.height / 2 + size * 0.35, {

@@ -25,6 +25,7 @@ import { Drawer } from '../plots/drawer';
 import { Rewrites } from '../rewrites/rewrites';
 import { RunStrip } from '../runs/strip';
 import { Banner, SAVED, bannerOf } from './banner';
+import { Iterations } from './iterations';
 import { Legend } from './legend';
 import { Stepper } from './stepper';
 import { TopBar } from './topbar';
@@ -58,6 +59,7 @@ export class GraphPanel extends Widget implements IHost {
       this._drawer,
       this._legend,
       this._pair,
+      this._iterations,
       this._stepper,
       this._runs,
       this._tree
@@ -286,6 +288,7 @@ export class GraphPanel extends Widget implements IHost {
       // Figures carry colours in their data; the rest follows the theme by itself.
       this._drawer.redraw();
       this._legend.refresh('view');
+      this._iterations.refresh('view');
     });
     this._legend.refresh('view');
   }
@@ -476,7 +479,11 @@ export class GraphPanel extends Widget implements IHost {
       this._tree
     ];
     this._picture = makeBox('workbench-Picture', picture);
-    this._stage = makeBox('workbench-Stage', [this._picture, this._pair]);
+    this._stage = makeBox('workbench-Stage', [
+      this._picture,
+      this._iterations,
+      this._pair
+    ]);
     const main = makeBox('workbench-Main', [
       this._stage,
       new Widget({ node: inspectorWidth }),
@@ -522,6 +529,7 @@ export class GraphPanel extends Widget implements IHost {
   private readonly _topBar = new TopBar(this);
   private readonly _legend = new Legend(this);
   private readonly _pair = new PairBar(this);
+  private readonly _iterations = new Iterations(this);
   private readonly _stepper = new Stepper(this);
   private readonly _runs = new RunStrip(this);
   private readonly _tree = new GraphTree(this);
