@@ -5,11 +5,7 @@ import { Fragment, type JSX, type ReactNode } from 'react';
 import type { Graph, IStatistics } from '../../model/graph';
 import { Button, classes } from '../../ui/controls';
 import { formatCount, formatNumber } from '../../ui/numbers';
-<<<<<<< HEAD
-import { costLines, shapeText } from '../../ui/words';
-=======
-import { costLines, errorText, shapeText, stepText } from '../../ui/words';
->>>>>>> main
+import { costLines, shapeText, stepText } from '../../ui/words';
 import { type IDetail, type IDistribution, STATISTICS } from '../../wire/protocol';
 import type { IHost } from '../host';
 import { SourceLine } from '../links';
