@@ -60,10 +60,10 @@ export type IProfile = { stale: boolean; backend: string; time: number; bytes: n
 export type IError = { node: number | null; message: string };
 export type IHeader = { schema: number; version: string; session: string; nodes: number;
   edges: number; output: number; output_name: string; output_value: number | null;
-  wrt: number[]; strings: string[]; columns: IColumn[]; overrides: IOverride[];
-  undo: string | null; redo: string | null; history: IHistory; check: ICheck | null;
-  findings: IFindings | null; profile: IProfile | null; backend: string;
-  seconds: number; error: IError | null };
+  wrt: number[]; holders: number[]; strings: string[]; columns: IColumn[];
+  overrides: IOverride[]; undo: string | null; redo: string | null; history: IHistory;
+  check: ICheck | null; findings: IFindings | null; profile: IProfile | null;
+  backend: string; seconds: number; error: IError | null };
 export type ISaved = { schema: number; model_id: string; header: IHeader;
   buffers: string[] };
 export type ISnapshotMessage = { type: 'snapshot'; seq: number; header: IHeader };
@@ -94,6 +94,10 @@ export type ISimplificationAnswer = { type: 'simplification'; seq: number;
 export type IProgramAnswer = { type: 'program'; seq: number; request: number;
   step: number; header: IHeader; nodes: number; keys: string[]; forward: number[];
   came: number[]; went: number[]; text: string };
+export type IPlace = { node: number; step: number };
+export type IInsideAnswer = { type: 'inside'; seq: number; request: number;
+  path: IPlace[]; step: number | null; steps: number | null; marks: number[];
+  norms: number | null[]; header: IHeader };
 export type IProgressMessage = { type: 'progress'; seq: number; request: number;
   done: number; total: number; left: number | null };
 export type IDoneMessage = { type: 'done'; seq: number; request: number };
@@ -101,12 +105,12 @@ export type IFailureMessage = { type: 'failure'; seq: number; request: number | 
   message: string };
 export type KernelMessage = ISnapshotMessage | IPatchMessage | IDetail |
   IExpressionAnswer | IPlotAnswer | ISimplificationAnswer | IProgramAnswer |
-  IProgressMessage | IDoneMessage | IFailureMessage;
+  IInsideAnswer | IProgressMessage | IDoneMessage | IFailureMessage;
 export type IHelloEvent = { type: 'event'; seq: number; event: 'hello';
   schema: number };
 export type IAckEvent = { type: 'event'; seq: number; event: 'ack'; of: number };
 export type IInspectEvent = { type: 'event'; seq: number; request: number;
-  event: 'inspect'; node: number };
+  event: 'inspect'; node: number; path?: IPlace[] };
 export type ICheckExpressionEvent = { type: 'event'; seq: number; request: number;
   event: 'check-expression'; target: Target; rule: string; id?: number };
 export type IOverrideEvent = { type: 'event'; seq: number; request: number;
@@ -134,7 +138,9 @@ export type ISimplifyEvent = { type: 'event'; seq: number; request: number;
   event: 'simplify'; without: string[] };
 export type IProgramEvent = { type: 'event'; seq: number; request: number;
   event: 'program'; without: string[]; step: number };
+export type IInsideEvent = { type: 'event'; seq: number; request: number;
+  event: 'inside'; path: IPlace[] };
 export type PageEvent = IHelloEvent | IAckEvent | IInspectEvent |
   ICheckExpressionEvent | IOverrideEvent | ISwitchEvent | IRemoveEvent | IEditEvent |
   IMoveEvent | IUndoEvent | IExamineEvent | IFixEvent | IStopEvent | IPlotEvent |
-  ISimplifyEvent | IProgramEvent;
+  ISimplifyEvent | IProgramEvent | IInsideEvent;
