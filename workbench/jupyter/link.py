@@ -32,6 +32,7 @@ from workbench.session.wire import (
     list_rewrites,
     read_steps,
     read_target,
+    take_inside,
     take_moment,
     take_program,
     take_snapshot,
@@ -39,6 +40,7 @@ from workbench.session.wire import (
 from workbench.session.wire.protocol import (
     CheckExpressionEvent,
     EditEvent,
+    InsideEvent,
     InspectEvent,
     NormsEvent,
     OverrideEvent,
@@ -383,11 +385,18 @@ def draw_program(session: Session, message: ProgramEvent) -> tuple[Message, list
     return answer, shown.buffers
 
 
+def draw_inside(session: Session, message: InsideEvent) -> tuple[Message, list[Any]]:
+    """Return the program inside a node, with its columns."""
+    shown, answer = take_inside(session, message["path"])
+    return answer, shown.buffers
+
+
 #: Long work that is an answer, with its buffers: stopped, it has nothing to show.
 ANSWERS: dict[str, Callable[[Session, Any, Progress], tuple[Message, list[Any]]]] = {
     "plot": lambda session, m, progress: (make_plot(session, m, progress), []),
     "simplify": lambda session, m, progress: (list_steps(session, m), []),
     "program": lambda session, m, progress: draw_program(session, m),
+    "inside": lambda session, m, progress: draw_inside(session, m),
 }
 
 
@@ -396,7 +405,10 @@ ANSWERS: dict[str, Callable[[Session, Any, Progress], tuple[Message, list[Any]]]
 
 def inspect_node(session: Session, message: InspectEvent) -> Message:
     """Return the details of a node."""
-    return {"type": "detail", **gather_details(session, message["node"])}
+    return {
+        "type": "detail",
+        **gather_details(session, message["node"], message.get("path")),
+    }
 
 
 def follow_node(session: Session, message: NormsEvent) -> Message:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import copy as copied
 from dataclasses import replace
@@ -38,6 +38,7 @@ from workbench.session import applied_override, checks, html, rewriting, stages,
 from workbench.session import derivative as derivatives
 from workbench.session import profile as profiles
 from workbench.session.applied_override import AppliedOverride, attached_overrides
+from workbench.session.inside import Inside, open_inside
 from workbench.session.nodes import Arrays, Node, Nodes, copy_for_user, fit_input
 from workbench.session.profile import SessionProfile
 from workbench.session.programs import Programs
@@ -212,6 +213,32 @@ class Session:
     def require_backward(self) -> Backward:
         """Return the stage of the gradients; raise an error if there is none."""
         return self._state.require_backward()
+
+    def open_inside(self, path: Sequence[tuple[int, int]]) -> Inside:
+        """Return the program inside a node, run again for one step of a loop.
+
+        Parameters
+        ----------
+        path
+            The id of the node, and the step, from 0, from the end if negative; then
+            those of a node in there, and so on. Where there is no loop the step is 0.
+
+        Raises
+        ------
+        UsageError
+            If a node holds no program, has no such step, or draws random numbers in it.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> def power(w):
+        ...     return wb.scan(lambda h: w * h, initial=[w], n_steps=9)[-1]
+        >>> session = wb.Session(wb.trace(power)(2.0))
+        >>> step = session.open_inside([(1, 3)])
+        >>> step.steps, step.forward.graph.nodes[-1].value, step.backward.cotangents[2]
+        (9, 32.0, np.float64(32.0))
+        """
+        return open_inside(self._state, path)
 
     @property
     def value(self) -> Any:

@@ -126,15 +126,15 @@ class Values:
 
         changed = Graph([nodes[i] for i in leaves], self.graph.outputs)
         changed.run([*leaves.values()], keep)
-        return Values(_replace_values(self.graph, values), time.perf_counter() - start)
+        return Values(replace_values(self.graph, values), time.perf_counter() - start)
 
     def drop_values(self) -> Values:
         """Return the program without the values that depend on its inputs."""
         varying = self.graph.schedule.varying
-        return Values(_replace_values(self.graph, dict.fromkeys(varying)))
+        return Values(replace_values(self.graph, dict.fromkeys(varying)))
 
 
-def _replace_values(
+def replace_values(
     graph: Graph, values: Mapping[int, Any], constant: Callable[[Any], Any] = value_of
 ) -> Graph:
     """Return the same program with other values of some nodes, by their serials."""
@@ -219,7 +219,7 @@ def own_arrays(graph: Graph, lent: Iterable[Any] = ()) -> Graph:
             else:
                 value = copy(value)
         values[node.serial] = value
-    return _replace_values(graph, values, copy)
+    return replace_values(graph, values, copy)
 
 
 def _find_owners(arrays: Iterable[Any]) -> set[int] | None:

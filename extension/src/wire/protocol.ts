@@ -64,10 +64,10 @@ export type ITimeline = { count: number; keep: number; steps: number[];
 export type IError = { node: number | null; message: string };
 export type IHeader = { schema: number; version: string; session: string; nodes: number;
   edges: number; output: number; output_name: string; output_value: number | null;
-  wrt: number[]; strings: string[]; columns: IColumn[]; overrides: IOverride[];
-  undo: string | null; redo: string | null; history: IHistory; check: ICheck | null;
-  findings: IFindings | null; profile: IProfile | null; timeline: ITimeline | null;
-  backend: string; seconds: number; error: IError | null };
+  wrt: number[]; holders: number[]; strings: string[]; columns: IColumn[];
+  overrides: IOverride[]; undo: string | null; redo: string | null; history: IHistory;
+  check: ICheck | null; findings: IFindings | null; profile: IProfile | null;
+  timeline: ITimeline | null; backend: string; seconds: number; error: IError | null };
 export type ISaved = { schema: number; model_id: string; header: IHeader;
   buffers: string[] };
 export type ISnapshotMessage = { type: 'snapshot'; seq: number; header: IHeader };
@@ -102,6 +102,10 @@ export type ISimplificationAnswer = { type: 'simplification'; seq: number;
 export type IProgramAnswer = { type: 'program'; seq: number; request: number;
   step: number; header: IHeader; nodes: number; keys: string[]; forward: number[];
   came: number[]; went: number[]; text: string };
+export type IPlace = { node: number; step: number };
+export type IInsideAnswer = { type: 'inside'; seq: number; request: number;
+  path: IPlace[]; step: number | null; steps: number | null; marks: number[];
+  norms: (number | null)[]; header: IHeader };
 export type IProgressMessage = { type: 'progress'; seq: number; request: number;
   done: number; total: number; left: number | null };
 export type IDoneMessage = { type: 'done'; seq: number; request: number };
@@ -109,13 +113,13 @@ export type IFailureMessage = { type: 'failure'; seq: number; request: number | 
   message: string };
 export type KernelMessage = ISnapshotMessage | IPatchMessage | IDetail |
   IExpressionAnswer | IMomentAnswer | INormsAnswer | IPlotAnswer |
-  ISimplificationAnswer | IProgramAnswer | IProgressMessage | IDoneMessage |
-  IFailureMessage;
+  ISimplificationAnswer | IProgramAnswer | IInsideAnswer | IProgressMessage |
+  IDoneMessage | IFailureMessage;
 export type IHelloEvent = { type: 'event'; seq: number; event: 'hello';
   schema: number };
 export type IAckEvent = { type: 'event'; seq: number; event: 'ack'; of: number };
 export type IInspectEvent = { type: 'event'; seq: number; request: number;
-  event: 'inspect'; node: number };
+  event: 'inspect'; node: number; path?: IPlace[] };
 export type IMomentEvent = { type: 'event'; seq: number; request: number;
   event: 'moment'; step: number };
 export type INormsEvent = { type: 'event'; seq: number; request: number; event: 'norms';
@@ -147,7 +151,9 @@ export type ISimplifyEvent = { type: 'event'; seq: number; request: number;
   event: 'simplify'; without: string[] };
 export type IProgramEvent = { type: 'event'; seq: number; request: number;
   event: 'program'; without: string[]; step: number };
+export type IInsideEvent = { type: 'event'; seq: number; request: number;
+  event: 'inside'; path: IPlace[] };
 export type PageEvent = IHelloEvent | IAckEvent | IInspectEvent | IMomentEvent |
   INormsEvent | ICheckExpressionEvent | IOverrideEvent | ISwitchEvent | IRemoveEvent |
   IEditEvent | IMoveEvent | IUndoEvent | IExamineEvent | IFixEvent | IStopEvent |
-  IPlotEvent | ISimplifyEvent | IProgramEvent;
+  IPlotEvent | ISimplifyEvent | IProgramEvent | IInsideEvent;

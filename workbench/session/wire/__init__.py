@@ -3,8 +3,9 @@
 `protocol.py` is the Python side of the wire's types. `columns.py` writes a session as
 a header and flat buffers, `header.py` what the header says of overrides, checks and
 findings. `notebook.py` puts that into a notebook and reads it back, with
-suspicion. `detail.py` answers questions about one node, `timeline.py` about past
-runs, `rewriting.py` about how the derivative is simplified.
+suspicion. `detail.py` answers questions about one node, `inside.py` about the program
+in it, `timeline.py` about past runs, `rewriting.py` about how the derivative is
+simplified.
 """
 
 from workbench.session.wire.columns import (
@@ -15,6 +16,7 @@ from workbench.session.wire.columns import (
     take_snapshot,
 )
 from workbench.session.wire.detail import gather_details, read_steps, read_target
+from workbench.session.wire.inside import take_inside
 from workbench.session.wire.notebook import read_saved, save_snapshot
 from workbench.session.wire.protocol import MIME_TYPE, SCHEMA
 from workbench.session.wire.rewriting import list_rewrites, take_program
@@ -35,6 +37,7 @@ __all__ = [
     "read_target",
     "save_snapshot",
     "take_failed_snapshot",
+    "take_inside",
     "take_moment",
     "take_program",
     "take_snapshot",

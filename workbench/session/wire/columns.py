@@ -25,6 +25,7 @@ from workbench.core.walk import is_leaf
 from workbench.ops.define import shape_of
 from workbench.session import statistics
 from workbench.session.applied_override import AppliedOverride
+from workbench.session.inside import is_holder
 from workbench.session.nodes import Nodes
 from workbench.session.repeats import find_unrolled
 from workbench.session.stages import Backward, Values
@@ -192,6 +193,7 @@ def take_blank_snapshot(
         output_name="",
         output_value=None,
         wrt=[],
+        holders=list_holders(forward.graph),
         strings=structure.strings,
         columns=list_columns(columns),
         overrides=[],
@@ -207,6 +209,11 @@ def take_blank_snapshot(
         error=None,
     )
     return Snapshot(header, columns)
+
+
+def list_holders(graph: Graph) -> list[int]:
+    """Return the ids of the nodes that hold programs, which can be looked into."""
+    return [i for i, node in enumerate(graph.nodes) if is_holder(node)]
 
 
 def find_changes(old: Snapshot, new: Snapshot) -> Patch | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,8 +20,10 @@ from workbench.errors import OverrideError, UsageError, WorkbenchError
 from workbench.ops.define import shape_of
 from workbench.overrides.targets import ByNode, ByOp, ByScope, Target
 from workbench.session import statistics
+from workbench.session.inside import Inside
 from workbench.session.wire.columns import name_constant
-from workbench.session.wire.protocol import DetailBody
+from workbench.session.wire.inside import read_path
+from workbench.session.wire.protocol import DetailBody, PlaceData
 from workbench.session.wire.schema import clean_text, quote
 
 if TYPE_CHECKING:
@@ -39,12 +42,16 @@ MOST_CODE_CHARACTERS = 8000
 _OWN = blame.__file__.removesuffix("core/blame.py")
 
 
-def gather_details(session: Session, node: int) -> DetailBody:
+def gather_details(
+    session: Session, node: int, path: Sequence[PlaceData] | None = None
+) -> DetailBody:
     """Return the rule, the inputs, the settings and the numbers of one node.
+
+    With a ``path`` it is a node of the program inside others.
 
     Raises
     ------
-    UnknownNodeError
+    UnknownNodeError, UsageError
         If there is no such node.
 
     Examples
@@ -55,6 +62,8 @@ def gather_details(session: Session, node: int) -> DetailBody:
     >>> found["rule"], found["inputs"], found["gradient_array"]
     ('g · (1 − y²)', ['x'], '[1. 1.]')
     """
+    if path:
+        return _gather_inner_details(session.open_inside(read_path(path)), node)
     i = session.nodes.find(node)
     g = true = None
     with session.lock:  # a run in another thread changes all stages at once
@@ -63,10 +72,40 @@ def gather_details(session: Session, node: int) -> DetailBody:
             g = session.backward.cotangents.get(i)
         if session.resolution is not None and session.truth is not None:
             true = session.truth.cotangents.get(i)
+    find_label = partial(_find_label, session)
+    return _describe_node(tensor, i, find_label, g, true)
+
+
+def _gather_inner_details(inside: Inside, node: int) -> DetailBody:
+    """Return the details of a node of a program inside others."""
+    nodes = inside.forward.graph.nodes
+    if not 0 <= node < len(nodes):
+        raise UsageError(f"there is no node {node} inside: ids go to {len(nodes) - 1}.")
+    ids = inside.forward.ids
+    g, true = (
+        None if sweep is None else sweep.cotangents.get(node)
+        for sweep in (inside.backward, inside.truth)
+    )
+
+    def find_label(x: Tensor) -> str:
+        return x.name or f"{x.op.name} {ids[x.serial]}"
+
+    return _describe_node(nodes[node], node, find_label, g, true)
+
+
+def _find_label(session: Session, x: Tensor) -> str:
+    """Return the label of a node of a session."""
+    return session.nodes.labels[session.nodes.find(x)]
+
+
+def _describe_node(
+    tensor: Tensor, i: int, find_label: Callable[[Tensor], str], g: Any, true: Any
+) -> DetailBody:
+    """Return the details of a node, from its cotangents with overrides and without."""
     return DetailBody(
         node=i,
-        rule=format_rule(tensor, session),
-        inputs=[format_input(x, session) for x in tensor.inputs],
+        rule=format_rule(tensor, find_label),
+        inputs=[format_input(x, find_label) for x in tensor.inputs],
         params=[[name, clean_text(text)] for name, text in list_settings(tensor)],
         code=write_inner_code(tensor),
         value=statistics.distribution(tensor._value),
@@ -77,7 +116,7 @@ def gather_details(session: Session, node: int) -> DetailBody:
     )
 
 
-def format_rule(node: Tensor, session: Session) -> str | None:
+def format_rule(node: Tensor, find_label: Callable[[Tensor], str]) -> str | None:
     """Return a node's rule; of several, those by nodes, each with the node's name."""
     if is_leaf(node) or not node.op.rule:
         return None
@@ -85,17 +124,16 @@ def format_rule(node: Tensor, session: Session) -> str | None:
     if len(rules) == 1 or len(rules) != len(node.inputs):
         return node.op.rule
     return RULE_SEPARATOR.join(
-        f"by {format_input(x, session)}: {rule}"
+        f"by {format_input(x, find_label)}: {rule}"
         for x, rule in zip(node.inputs, rules, strict=True)
         if isinstance(x, Tensor)
     )
 
 
-def format_input(x: Any, session: Session) -> str:
+def format_input(x: Any, find_label: Callable[[Tensor], str]) -> str:
     """Return an input as text: a node by its name, a constant by its value or shape."""
     if isinstance(x, Tensor):
-        label = session.nodes.labels[session.nodes.find(x)]
-        return (is_leaf(x) and name_constant(x)) or label
+        return (is_leaf(x) and name_constant(x)) or find_label(x)
     if types.is_weak(x) or getattr(x, "shape", None) == ():
         return clean_text(str(x))
     return repr(types.spec_of(x)) if hasattr(x, "shape") else clean_text(repr(x))

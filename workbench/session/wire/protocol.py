@@ -415,6 +415,8 @@ class Header(TypedDict):
     #: Its value if that is a finite scalar.
     output_value: float | None
     wrt: NodeList
+    #: The nodes that hold programs, which can be looked into: loops, ops of graphs.
+    holders: Annotated[NodeList, Meta(default=[])]
     strings: Annotated[list[Code], Meta(maxItems=MOST_STRINGS)]
     columns: ColumnList
     overrides: list[OverrideData]
@@ -626,6 +628,34 @@ class ProgramAnswer(TypedDict):
     text: Text
 
 
+class PlaceData(TypedDict):
+    """A node that holds a program, and the step of a loop, from 0."""
+
+    node: Count
+    step: int
+
+
+Path = Annotated[list[PlaceData], Meta(minItems=1, maxItems=16)]
+
+
+class InsideAnswer(TypedDict):
+    """The program inside a node, at one step of a loop; its columns are the buffers."""
+
+    type: Literal["inside"]
+    seq: int
+    request: int
+    #: From a node of the session to the one that is open, with the step that is shown.
+    path: Path
+    #: The step of a loop, and how many there are; None for no loop.
+    step: Count | None
+    steps: Count | None
+    #: Some of the steps, and the norm of the gradient that arrives at the state before
+    #: each of them; None where it is not finite.
+    marks: list[Count]
+    norms: list[float | None]
+    header: Header
+
+
 class ProgressMessage(TypedDict):
     """The state of a long request; ``left`` are the seconds that it may take."""
 
@@ -664,6 +694,7 @@ KernelMessage = Annotated[
     | PlotAnswer
     | SimplificationAnswer
     | ProgramAnswer
+    | InsideAnswer
     | ProgressMessage
     | DoneMessage
     | FailureMessage,
@@ -706,6 +737,8 @@ class InspectEvent(Request):
 
     event: Literal["inspect"]
     node: int
+    #: Where the node is one of a program inside others: the way there.
+    path: NotRequired[Path]
 
 
 class MomentEvent(Request):
@@ -834,6 +867,13 @@ class ProgramEvent(Request):
     step: Count
 
 
+class InsideEvent(Request):
+    """Ask for the program inside a node, at one step of a loop. Long."""
+
+    event: Literal["inside"]
+    path: Path
+
+
 PageEvent = Annotated[
     HelloEvent
     | AckEvent
@@ -852,6 +892,7 @@ PageEvent = Annotated[
     | StopEvent
     | PlotEvent
     | SimplifyEvent
-    | ProgramEvent,
+    | ProgramEvent
+    | InsideEvent,
     Meta(title="PageEvent"),
 ]
