@@ -411,9 +411,9 @@ class State:
         """
         if not self.entries:
             return None
-        return self._resolve([entry.override for entry in self.entries])
+        return self.resolve([entry.override for entry in self.entries])
 
-    def _resolve(self, overrides: list[Override]) -> Resolution:
+    def resolve(self, overrides: list[Override]) -> Resolution:
         """Resolve which override runs at which node.
 
         Raises
@@ -733,7 +733,7 @@ class State:
 
     def _sweep_solo(self, override: Override) -> Mapping[int, Any]:
         """Return the gradients with one override and no other."""
-        resolution = self._resolve([override])
+        resolution = self.resolve([override])
         with np.errstate(all="ignore"):  # it is only for comparison
             # Without the cotangents of other nodes, which are large.
             return self.sweep(resolution, everywhere=False).cotangents
