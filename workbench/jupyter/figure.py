@@ -59,6 +59,8 @@ class Plot:
         what it says; None where nothing was checked.
     zero
         Why all entries are zero; empty where they are not.
+    caption
+        The part of the note about overrides.
     """
 
     title: str
@@ -70,6 +72,13 @@ class Plot:
     is_true: bool = False
     verdict: Outcome | None = None
     zero: str = ""
+    caption: str = ""
+
+    @property
+    def page_note(self) -> str:
+        """The note without what the page says in a line of its own."""
+        own = {self.caption, self.zero, f"zero everywhere: {self.zero}"}
+        return "; ".join(part for part in self.note.split("; ") if part not in own)
 
     @property
     def data(self) -> dict[str, Any]:

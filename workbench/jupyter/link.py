@@ -333,7 +333,7 @@ def make_plot(session: Session, message: PlotEvent, progress: Progress) -> Messa
     return {
         "type": "plot",
         "title": plot.title,
-        "note": plot.note,
+        "note": plot.page_note,
         "figure": plot.data,
         "matrix": plot.matrix,
         "views": list(plot.views),

@@ -94,6 +94,7 @@ def _tell_overrides(made: Plot, found: Matrix) -> Plot:
         overrides=found.overrides or found.left_out,
         is_true=bool(found.left_out),
         verdict="changed" if found.overrides else None,
+        caption=found.caption,
     )
 
 

@@ -8,6 +8,7 @@ import type {
   IDoneMessage,
   IExpressionAnswer,
   IPlotAnswer,
+  IPreviewAnswer,
   IProgramAnswer,
   ISimplificationAnswer
 } from './protocol';
@@ -22,6 +23,7 @@ export type Answer =
   | IDetail
   | IExpressionAnswer
   | IPlotAnswer
+  | IPreviewAnswer
   | ISimplificationAnswer
   | IProgramReceived
   | IDoneMessage;

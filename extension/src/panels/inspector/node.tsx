@@ -5,8 +5,19 @@ import { Fragment, type JSX, type ReactNode } from 'react';
 import type { Graph, IStatistics } from '../../model/graph';
 import { Button, classes } from '../../ui/controls';
 import { formatCount, formatNumber } from '../../ui/numbers';
-import { costLines, errorText, shapeText } from '../../ui/words';
-import { type IDetail, type IDistribution, STATISTICS } from '../../wire/protocol';
+import {
+  costLines,
+  errorText,
+  passedText,
+  shapeText,
+  whereText
+} from '../../ui/words';
+import {
+  type IDetail,
+  type IDistribution,
+  type IOverride,
+  STATISTICS
+} from '../../wire/protocol';
 import type { IHost, Reason } from '../host';
 import { SourceLine } from '../links';
 import { Part } from '../part';
@@ -236,8 +247,17 @@ function drawFacts(graph: Graph, node: number, detail: IDetail | null): JSX.Elem
   if (scope !== '') {
     rows.push(['scope', [scope]]);
   }
-  if (detail?.rule) {
-    rows.push(['rule', detail.rule.split(BETWEEN_RULES)]);
+  const override = graph.override(node);
+  const rules = detail?.rule ? detail.rule.split(BETWEEN_RULES) : [];
+  if (override !== null && graph.kind(node) === 'op') {
+    rows.push(['rule in force', [ruleInForce(graph, node, override)]]);
+    rows.push(['true rule', rules]);
+  } else {
+    rows.push(['rule', rules]);
+  }
+  const passed = passedText(graph, node);
+  if (passed !== '') {
+    rows.push(['passes on', [passed.replace('passes on ', '')]]);
   }
   const costs = costLines(graph, node);
   if (costs.length > 0) {
@@ -245,10 +265,13 @@ function drawFacts(graph: Graph, node: number, detail: IDetail | null): JSX.Elem
   }
   return (
     <dl className="workbench-Facts">
-      {rows.map(([name, lines], i) => (
+      {rows.filter(([, lines]) => lines.length > 0).map(([name, lines], i) => (
         <Fragment key={i}>
           <dt>{name}</dt>
-          <dd title={lines.join('\n')}>
+          <dd
+            title={lines.join('\n')}
+            className={name === 'rule in force' ? 'workbench-mod-changed' : ''}
+          >
             {lines.map((text, line) => (
               <div key={line}>{text}</div>
             ))}
@@ -257,6 +280,19 @@ function drawFacts(graph: Graph, node: number, detail: IDetail | null): JSX.Elem
       ))}
     </dl>
   );
+}
+
+/** The rule that runs in the place of the op's own, and whose it is. */
+function ruleInForce(graph: Graph, node: number, override: IOverride): string {
+  const { label, rule, target } = override;
+  const text = rule.includes('\n') ? 'a list of ops' : rule;
+  if (graph.isCovered(node)) {
+    return `within ${label} on ${whereText(graph, override)}`;
+  }
+  if (target.kind === 'op' && target.op !== graph.op(node)) {
+    return `${text}, within it on every ${target.op}`;
+  }
+  return target.kind === 'node' ? text : `${text}, on ${whereText(graph, override)}`;
 }
 
 /** Between the rules of an op by its inputs, as the kernel writes them. */
