@@ -18,7 +18,16 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 sys.path.insert(0, str(Path(__file__).parent))
 import node
 
-SOURCES = ("src", "style", "schema", "package.json", "tsconfig*.json", "yarn.lock")
+SOURCES = (
+    "src",
+    "style",
+    "schema",
+    "package.json",
+    "tsconfig*.json",
+    "vite.config.mts",
+    "yarn.lock",
+)
+PAGE = "workbench/session/page.html"  # of pictures without JupyterLab
 RECEIPT = "built-from.sha256"  # lies in the result, so an sdist carries it too
 
 
@@ -42,7 +51,8 @@ class ExtensionHook(BuildHookInterface):
     def _is_built(self) -> bool:
         receipt = self._receipt()
         digest = _digest(Path(self.root, "extension"))
-        return receipt.exists() and receipt.read_text() == digest
+        built = receipt.exists() and Path(self.root, PAGE).exists()
+        return built and receipt.read_text() == digest
 
     def _receipt(self) -> Path:
         return Path(self.root, "workbench", "labextension", RECEIPT)

@@ -39,7 +39,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     expected = {
         str(file.relative_to(environments.ROOT)) for file in source.rglob("*.py")
     }
-    assert modules == expected | {"workbench/py.typed"}
+    assert modules == expected | {"workbench/py.typed", "workbench/session/page.html"}
 
 
 def test_an_empty_jupyterlab_enables_the_page(wheel: Path, tmp_path: Path) -> None:

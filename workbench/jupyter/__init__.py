@@ -18,15 +18,18 @@ and Plotly.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workbench.core import hooks
 from workbench.session.derivative import Derivative
 
+if TYPE_CHECKING:
+    from workbench.jupyter.display import Picture
+
 __all__ = ["show"]
 
 
-def show(x: object) -> None:
+def show(x: object) -> Picture:
     """Show a session, a graph or a traced value as a live picture.
 
     Parameters
@@ -36,6 +39,11 @@ def show(x: object) -> None:
         expression of symbols too. An output of many numbers is shown with the gradient
         of their sum. A `Function` is shown as a static picture of its graph, with its
         gradients beside the forward nodes.
+
+    Returns
+    -------
+    The picture. ``.to_html("x.html")`` writes it into a file that opens in a browser
+    without a kernel.
 
     Raises
     ------
@@ -50,10 +58,11 @@ def show(x: object) -> None:
     >>> wb.show(wb.trace(lambda x: np.sum(x**2))(np.ones(3)))
     <Session 'ad': sum = 3 by x; 3 nodes>
       ‖∂/∂x‖ = 3.464
+    <Picture of 'ad'>
     """
     from workbench.jupyter.display import show
 
-    show(x)
+    return show(x)
 
 
 @hooks.show.set

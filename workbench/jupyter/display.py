@@ -12,7 +12,9 @@ import sys
 import time
 import weakref
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -22,6 +24,7 @@ from workbench.core.blame import format_count
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
 from workbench.core.walk import is_leaf
+from workbench.errors import UsageError
 from workbench.jupyter import plots
 from workbench.jupyter.failed_cell import FailedCell
 from workbench.jupyter.link import Later, call_after
@@ -194,7 +197,47 @@ _outputs: weakref.WeakKeyDictionary[Session, list[SessionOutput]] = (
 _kept: list[Session] = []
 
 
-def show(x: object) -> None:
+class Picture:
+    """What `workbench.show` has shown, to write it into a file too.
+
+    As the last value of a cell it shows nothing a second time.
+    """
+
+    def __init__(self, shown: Session | Function) -> None:
+        self._shown = shown
+
+    @overload
+    def to_html(self, path: None = None) -> str: ...
+    @overload
+    def to_html(self, path: str | PathLike[str]) -> Path: ...
+    def to_html(self, path: str | PathLike[str] | None = None) -> str | Path:
+        """Write the picture into one HTML file; see `workbench.Session.to_html`.
+
+        Parameters
+        ----------
+        path
+            Where to write; a file that is there is replaced.
+
+        Returns
+        -------
+        The path, or the text of the file where no path is given.
+        """
+        if isinstance(self._shown, Function):
+            raise UsageError(
+                "a Function has no values to write. Show a program that has run:"
+                " wb.show(wb.trace(f)(x)).to_html(...)."
+            )
+        return self._shown.to_html(path)
+
+    def _ipython_display_(self) -> None:
+        pass
+
+    def __repr__(self) -> str:
+        name = self._shown.name
+        return "<Picture>" if name is None else f"<Picture of {name!r}>"
+
+
+def show(x: object) -> Picture:
     """See `workbench.show`."""
     if isinstance(x, Function):
         # Its gradients are nodes already; a session would add others.
@@ -202,13 +245,14 @@ def show(x: object) -> None:
             publish(x.graph._repr_mimebundle_())
         else:
             print(x.graph)
-        return
+        return Picture(x)
     session = x if isinstance(x, Session) else make_session(x)
-    if not in_notebook():
+    if in_notebook():
+        _kept.append(session)
+        _outputs.setdefault(session, []).append(SessionOutput(session))
+    else:
         print(format_session(session))
-        return
-    _kept.append(session)
-    _outputs.setdefault(session, []).append(SessionOutput(session))
+    return Picture(session)
 
 
 def show_failure(failure: FailedCell, name: str) -> None:

@@ -15,6 +15,7 @@ from copy import copy as copied
 from dataclasses import replace
 from functools import partial
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
@@ -31,7 +32,7 @@ from workbench.ops.define import shape_of
 from workbench.overrides import override as overriding
 from workbench.overrides.override import Override
 from workbench.overrides.resolution import Resolution
-from workbench.session import applied_override, checks, rewriting, stages, storage
+from workbench.session import applied_override, checks, html, rewriting, stages, storage
 from workbench.session import derivative as derivatives
 from workbench.session import preview as previews
 from workbench.session import profile as profiles
@@ -50,6 +51,7 @@ from workbench.session.state import (
     find_entry,
     with_lock,
 )
+from workbench.session.timeline import Timeline
 from workbench.symbolic.function import check_backend
 
 if TYPE_CHECKING:
@@ -142,6 +144,7 @@ class Session:
         if check_backend(backend) != "numpy":
             programs = Programs(backend, partial(_notify, self._listeners, "backend"))
         self._has_warned = False
+        self._timeline = Timeline(self.nodes)
         # The last report and findings, each with its state.
         self._checked: tuple[State, Report] | None = None
         self._diagnosed: tuple[State, Findings] | None = None
@@ -257,6 +260,24 @@ class Session:
         """The changes of overrides, done and undone."""
         return self._state.history
 
+    @property
+    def timeline(self) -> Timeline:
+        """What is remembered of each :meth:`run`: the loss, and norms of all nodes.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> session = wb.Session(wb.trace(lambda x: np.sum(x**2))(np.ones(2)))
+        >>> values = [session.run(x=np.full(2, k)) for k in (3.0, 2.0)]
+        >>> session.timeline
+        <timeline: 2 steps, loss 18 to 8>
+        >>> session.timeline[2].values
+        {'x': 2.8284271247461903, 'power 1': 5.656854249492381, 'sum 2': 8.0}
+        """
+        with self.lock:
+            self._timeline.complete(self._state)
+        return self._timeline
+
     def __getitem__(self, node: Node) -> Tensor:
         return self.graph.nodes[self.nodes.find(node)]
 
@@ -277,7 +298,7 @@ class Session:
         )
 
     def show(self) -> Any:
-        """Return the session as a picture in a notebook, elsewhere as text.
+        """Show the session as a picture in a notebook, elsewhere as text.
 
         See `workbench.show`.
 
@@ -287,8 +308,48 @@ class Session:
         >>> wb.Session(wb.trace(lambda x: np.sum(x**2))(np.ones(3))).show()
         <Session 'ad': sum = 3 by x; 3 nodes>
           ‖∂/∂x‖ = 3.464
+        <Picture of 'ad'>
         """
         return hooks.show(self, None)
+
+    @overload
+    def to_html(self, path: None = None) -> str: ...
+    @overload
+    def to_html(self, path: str | PathLike[str]) -> Path: ...
+    def to_html(self, path: str | PathLike[str] | None = None) -> str | Path:
+        """Write the picture of the session into one HTML file.
+
+        The file holds the graph with its numbers, overrides, checks and findings as
+        they are now, and all that draws it: it opens in a browser without a kernel and
+        without a network.
+
+        Parameters
+        ----------
+        path
+            Where to write; a file that is there is replaced.
+
+        Returns
+        -------
+        The path, or the text of the file where no path is given.
+
+        Raises
+        ------
+        UsageError
+            If the program has more than 50,000 nodes.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> session = wb.Session(wb.trace(lambda x: np.sum(x**2))(np.ones(3)))
+        >>> session.to_html()[:15]
+        '<!doctype html>'
+        """
+        text = html.write_html(self)
+        if path is None:
+            return text
+        written = Path(path)
+        written.write_text(text, encoding="utf-8")
+        return written
 
     # Changes
 
@@ -679,9 +740,14 @@ class Session:
         # Its gradients first: an error or interrupt leaves the last state.
         if state.results is None:
             _ = state.backward
+        before = self._state
+        if what != "values":
+            self._timeline.complete(before)  # with the overrides that held
         # All at once: an interrupt comes at a call, so before or after both.
         self._state = state
         self.nodes.graph = state.known.graph
+        if what == "values" and state.value is not None:
+            self._timeline.record(state, before)
         _notify(self._listeners, what)
 
     def subscribe(self, callback: Callable[[str], object]) -> Callable[[], None]:
@@ -724,6 +790,7 @@ class Session:
             made.nodes = copied(self.nodes)
             made._fair_lock = FairLock()
             made._listeners = []
+            made._timeline = Timeline(made.nodes)
             return made
 
     # Its overrides as code and in files

@@ -396,6 +396,11 @@ class State:
                     self._forward = self.start.run(self._changed)
         return self._forward
 
+    @property
+    def has_arrays(self) -> bool:
+        """Whether the values and the gradients of all nodes are computed."""
+        return self._forward is not None and "backward" in self.__dict__
+
     def _warn_at_lines(self) -> AbstractContextManager[None]:
         """Return the block in which NumPy's settings are those of this state."""
         return warn_at_lines(self.objective.warned, *self._errors)

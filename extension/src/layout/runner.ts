@@ -4,6 +4,7 @@
  */
 
 import { layOut } from './layout';
+import { startWorker } from './start';
 import { ILayout, ILayoutInput } from './types';
 import type { IJob } from './worker';
 
@@ -87,12 +88,4 @@ export class LayoutRunner {
     number,
     { input: ILayoutInput; done: (layout: ILayout) => void }
   >();
-}
-
-function startWorker(): Worker | null {
-  try {
-    return new Worker(new URL('./worker.js', import.meta.url));
-  } catch {
-    return null;
-  }
 }

@@ -1,5 +1,7 @@
 /** What can be folded: the user's scopes, and the loops that stand in them. */
 
+import { linesText } from './clusters';
+
 /** What folding needs to know of a graph. */
 export interface IFoldable {
   count: number;
@@ -49,23 +51,6 @@ function signaturesOf(graph: IFoldable, nodes: readonly number[]): Int32Array {
     }
     return number;
   });
-}
-
-/** " · line 4", " · lines 4–7". */
-function linesText(graph: IFoldable, body: readonly number[]): string {
-  let first = Infinity;
-  let last = -Infinity;
-  for (const node of body) {
-    const line = graph.line(node);
-    if (line !== null) {
-      first = Math.min(first, line);
-      last = Math.max(last, line);
-    }
-  }
-  if (first > last) {
-    return '';
-  }
-  return first === last ? ` · line ${first}` : ` · lines ${first}–${last}`;
 }
 
 function unusedPath(scope: string, name: string, used: Set<string>): string {

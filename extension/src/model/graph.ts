@@ -21,6 +21,7 @@ import {
   Status
 } from '../wire/protocol';
 import { type IAdjacency, adjacency } from './adjacency';
+import { addClusters } from './clusters';
 import { foldPaths } from './folds';
 
 /** What a node is. */
@@ -267,9 +268,10 @@ export class Graph {
     return this._string('scope', node);
   }
 
-  /** Its path among all that can be folded: its scope, and the loop in it, if any. */
+  /** Its path among all that can be folded: its scope, and the loop or part in it. */
   fold(node: number): string {
-    return (this._derived.folds ??= foldPaths(this))[node];
+    this._derived.folds ??= addClusters(this, foldPaths(this), this.header.output);
+    return this._derived.folds[node];
   }
 
   /** "[3]:1", the cell and its line, or "net.py:20". */

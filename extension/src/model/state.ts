@@ -6,6 +6,7 @@
 
 import { Signal } from '@lumino/signaling';
 
+import { LEGIBLE } from './clusters';
 import type { Graph } from './graph';
 import { type IPair, pairOf } from './paths';
 
@@ -35,8 +36,11 @@ export type Colouring = (typeof COLOURINGS)[number];
  */
 export type Change = 'graph' | 'values' | 'selection' | 'hover' | 'view';
 
-/** From this many nodes on, a graph is shown with its outer scopes folded. */
-const FOLD_FROM = 600;
+/**
+ * From this many nodes on, a graph is shown with its outer scopes folded, and those
+ * inside them that would be too much to see at once.
+ */
+const FOLD_FROM = LEGIBLE;
 
 export class GraphState {
   readonly changed = new Signal<this, Change>(this);
@@ -299,8 +303,9 @@ export class GraphState {
       }
     }
     if (before === null && graph.count >= FOLD_FROM) {
-      for (const { path, depth } of scopes.values()) {
-        if (depth === 0) {
+      for (const { path, parent } of scopes.values()) {
+        const around = parent === null ? undefined : scopes.get(parent);
+        if (around === undefined || around.nodes > LEGIBLE) {
           this._folded.add(path);
         }
       }

@@ -35,6 +35,8 @@ export interface IHost {
   copy(text: string): Promise<boolean>;
   /** Ask for a plot and show it in the drawer. */
   plot(kind: PlotKind, of: number | null, wrt: number[]): void;
+  /** Whether figures can be drawn; without them nothing offers any. */
+  readonly canPlot: boolean;
   toggleDrawer(): void;
   readonly drawerOpen: boolean;
   toggleInspector(): void;

@@ -244,30 +244,33 @@ function verdictsInScopes(graph: Graph): Map<string, IVerdict> {
  * all that it holds. What is folded is left out.
  */
 function linesOf(graph: Graph, folded: ReadonlySet<string>): ILine[] {
-  const inside = new Map<string, ILine[]>([['', []]]);
-  const listOf = (scope: string): ILine[] => {
+  const inside = new Map<string, ILine[] | null>([['', []]]);
+  /** The lines in a scope; null where one around it is folded, or it is itself. */
+  const listOf = (scope: string): ILine[] | null => {
     const known = inside.get(scope);
     if (known !== undefined) {
       return known;
     }
-    const around = graph.scopes.get(scope)?.parent ?? '';
-    const level = scope.split('/').length;
-    listOf(around).push({ node: null, scope, level });
-    const list: ILine[] = [];
+    const around = listOf(graph.scopes.get(scope)?.parent ?? '');
+    around?.push({ node: null, scope, level: scope.split('/').length });
+    const list = around === null || folded.has(scope) ? null : [];
     inside.set(scope, list);
     return list;
   };
   for (let node = 0; node < graph.count; node++) {
     const scope = graph.fold(node);
-    const level = scope === '' ? 1 : scope.split('/').length + 1;
-    listOf(scope).push({ node, scope: null, level });
+    const list = listOf(scope);
+    if (list !== null && list.length < LINES) {
+      const level = scope === '' ? 1 : scope.split('/').length + 1;
+      list.push({ node, scope: null, level });
+    }
   }
   const lines: ILine[] = [];
-  const waiting = [...listOf('')].reverse();
+  const waiting = (listOf('') ?? []).reverse();
   for (let line = waiting.pop(); line && lines.length < LINES; line = waiting.pop()) {
     lines.push(line);
-    if (line.scope !== null && !folded.has(line.scope)) {
-      waiting.push(...[...listOf(line.scope)].reverse());
+    if (line.scope !== null) {
+      waiting.push(...(inside.get(line.scope) ?? []).reverse());
     }
   }
   return lines;

@@ -283,8 +283,13 @@ function checkNumber(value: unknown): number {
 }
 
 function listWords(words: readonly string[]): string {
-  return words.map(word => JSON.stringify(word)).join(', ');
+  const listed = words.slice(0, LISTED).map(word => JSON.stringify(word));
+  const more = words.length - listed.length;
+  return listed.join(', ') + (more > 0 ? ` and ${more} more` : '');
 }
+
+/** So many words that would have done are listed. */
+const LISTED = 12;
 
 /** What an error quotes: of anything, however long, deep or odd, a short text. */
 export function quote(value: unknown): string {

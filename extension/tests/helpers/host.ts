@@ -21,6 +21,7 @@ export class RecordingHost implements IHost {
   readonly centred: number[] = [];
   readonly plots: [PlotKind, number | null, number[]][] = [];
   readonly canReveal = false;
+  readonly canPlot = true;
   readonly drawerOpen = false;
   readonly inspectorOpen = true;
 

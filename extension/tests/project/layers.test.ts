@@ -18,7 +18,7 @@ const FLOORS: readonly (readonly string[])[] = [
   ['panels/overrides', 'panels/checks', 'panels/plots', 'panels/rewrites'],
   ['panels/inspector'],
   ['panels/shell'],
-  ['lab'],
+  ['lab', 'standalone'],
   [''] // index.ts, which puts the parts together
 ];
 
@@ -27,7 +27,7 @@ const SRC = '../../src/';
 /** The text of each file, by its path from `src`. */
 const texts = new Map(
   Object.entries(
-    import.meta.glob<string>('../../src/**/*.{ts,tsx,json}', {
+    import.meta.glob<string>('../../src/**/*.{ts,tsx,json,css}', {
       query: '?raw',
       import: 'default',
       eager: true
@@ -41,7 +41,9 @@ const imports = new Map(
     ts
       .preProcessFile(text)
       .importedFiles.filter(({ fileName }) => fileName.startsWith('.'))
-      .map(({ fileName }) => resolved(path, fileName))
+      .map(({ fileName }) => fileName.replace(/\?.*$/, '')) // how Vite shall load it
+      .filter(fileName => !fileName.includes('/style/'))
+      .map(fileName => resolved(path, fileName))
   ])
 );
 
@@ -132,11 +134,11 @@ describe('the layers of the page', () => {
     expect(circleIn(imports)).toEqual([]);
   });
 
-  it('the worker is a file of its own beside the runner that starts it', () => {
+  it('the worker is a file of its own beside the one that starts it', () => {
     const named = /new Worker\(new URL\('(.+)\.js', import\.meta\.url\)\)/.exec(
-      texts.get('layout/runner.ts') ?? ''
+      texts.get('layout/start.ts') ?? ''
     );
-    expect(texts.has(resolved('layout/runner.ts', named![1]))).toBe(true);
+    expect(texts.has(resolved('layout/start.ts', named![1]))).toBe(true);
   });
 
   it('have their tests in folders of the same names', () => {

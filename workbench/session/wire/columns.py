@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -23,7 +23,7 @@ from workbench.core.tensor import Tensor
 from workbench.core.types import format_shape
 from workbench.core.walk import is_leaf
 from workbench.ops.define import shape_of
-from workbench.session import Session, statistics
+from workbench.session import statistics
 from workbench.session.applied_override import AppliedOverride
 from workbench.session.nodes import Nodes
 from workbench.session.stages import Backward, Values
@@ -44,6 +44,9 @@ from workbench.session.wire.protocol import (
     Header,
 )
 from workbench.session.wire.schema import clean_text
+
+if TYPE_CHECKING:
+    from workbench.session.session import Session
 
 Array = np.ndarray[Any, Any]
 INPUT, CONSTANT, OP = range(len(KINDS))

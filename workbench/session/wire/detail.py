@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,12 +18,15 @@ from workbench.core.walk import is_leaf
 from workbench.errors import OverrideError, UsageError, WorkbenchError
 from workbench.ops.define import shape_of
 from workbench.overrides.targets import ByNode, ByOp, ByScope, Target
-from workbench.session import Session, statistics
+from workbench.session import statistics
 from workbench.session.preview import Preview
 from workbench.session.wire.columns import name_constant
 from workbench.session.wire.header import finite_number
 from workbench.session.wire.protocol import DetailBody, PassedData
 from workbench.session.wire.schema import clean_text, quote
+
+if TYPE_CHECKING:
+    from workbench.session.session import Session
 
 #: What stands between the rules of an op by each of its inputs.
 RULE_SEPARATOR = "   "

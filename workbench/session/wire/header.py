@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -16,7 +16,6 @@ from workbench.core.tensor import Tensor
 from workbench.ops.define import shape_of
 from workbench.overrides.override import write_steps
 from workbench.overrides.targets import ByNode, ByOp, ByScope
-from workbench.session import Session
 from workbench.session.applied_override import AppliedOverride, is_data
 from workbench.session.profile import SessionProfile
 from workbench.session.stages import Values
@@ -38,6 +37,9 @@ from workbench.session.wire.protocol import (
     TargetData,
 )
 from workbench.session.wire.schema import clean_text
+
+if TYPE_CHECKING:
+    from workbench.session.session import Session
 
 Array = np.ndarray[Any, Any]
 #: The longest text of a check or a finding.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from functools import partial
 from os.path import basename
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from workbench.core.tensor import Tensor, value_of
 from workbench.errors import UsageError
 from workbench.rewrite.driver import Key, Step
 from workbench.rewrite.text import format_node
-from workbench.session import Session
 from workbench.session.rewriting import Rewriting, find_rewriting
 from workbench.session.stages import Values
 from workbench.session.wire.columns import (
@@ -31,6 +30,9 @@ from workbench.session.wire.columns import (
 from workbench.session.wire.header import encode_override
 from workbench.session.wire.protocol import OverrideData, RewriteData
 from workbench.session.wire.schema import clean_text
+
+if TYPE_CHECKING:
+    from workbench.session.session import Session
 
 #: Larger derivatives are not drawn step by step.
 MOST_PROGRAM_NODES = 2000

@@ -167,7 +167,7 @@ function drawResult(host: IHost, graph: Graph, check: ICheck): JSX.Element {
       )}
       {/* The report as Python prints it, but for what stands in the rows already. */}
       {drawSection('words', 'In words', checkSentences(check).map(drawLine))}
-      {host.connection !== null && (
+      {host.canPlot && host.connection !== null && (
         <div className="workbench-Links">
           <Button
             look="link"
@@ -216,7 +216,7 @@ function drawRow(host: IHost, graph: Graph, row: INodeCheck): JSX.Element {
       <div className="workbench-Row">
         <NodeLink host={host} graph={graph} node={node} />
         <span className="workbench-Quiet">{graph.place(node)}</span>
-        {host.connection !== null && graph.kind(node) === 'op' && (
+        {host.canPlot && host.connection !== null && graph.kind(node) === 'op' && (
           <Button
             look="link"
             title="The error of the differences against their step"

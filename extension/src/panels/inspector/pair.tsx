@@ -132,7 +132,7 @@ function drawOffer(host: IHost, graph: Graph, pair: IPair, force: string): JSX.E
           {force}
         </span>
       )}
-      {host.connection !== null && (
+      {host.canPlot && host.connection !== null && (
         <Button
           look="primary"
           title="A heat map of every entry by every entry (Enter)"
@@ -141,7 +141,7 @@ function drawOffer(host: IHost, graph: Graph, pair: IPair, force: string): JSX.E
           Derivative
         </Button>
       )}
-      {host.connection !== null && second && (
+      {host.canPlot && host.connection !== null && second && (
         <Button
           look="link"
           title={`Second derivatives of ${graph.label(output)} by both nodes`}
@@ -180,7 +180,7 @@ export class DerivativeMenu extends Part {
 
   protected render(): ReactNode {
     const { graph, selected: node } = this.host.state;
-    const live = this.host.connection !== null;
+    const live = this.host.canPlot && this.host.connection !== null;
     const groups =
       !live || graph === null || node === null ? [] : groupsOf(graph, node);
     this.setHidden(groups.length === 0);

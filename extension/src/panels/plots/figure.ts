@@ -125,8 +125,7 @@ export class FigurePicture extends Widget {
     }, SETTLED);
   }
 
-  protected override onResize(message: Widget.ResizeMessage): void {
-    super.onResize(message);
+  protected override onResize(): void {
     this.followSize();
   }
 

@@ -44,6 +44,7 @@ export class GraphPanel extends Widget implements IHost {
     this.addClass('workbench-Panel');
     this.node.setAttribute('aria-label', 'Graph of the cell');
     this._reveal = options.reveal ?? null;
+    this.canPlot = Boolean(options.rendermime);
     const settings = options.settings ?? STANDARD;
     this.state.setView('colouring', settings.colouring);
     this.state.setView('animated', settings.animated);
@@ -75,6 +76,7 @@ export class GraphPanel extends Widget implements IHost {
   readonly state = new GraphState();
   readonly canvas = new GraphCanvas({ state: this.state });
   private _connection: GraphConnection | null = null;
+  readonly canPlot: boolean;
   readonly asking = new Asking(this, () => this._banner.clear());
 
   get connection(): GraphConnection | null {
@@ -245,7 +247,7 @@ export class GraphPanel extends Widget implements IHost {
   }
 
   plot(kind: PlotKind, of: number | null, wrt: number[]): void {
-    if (this._connection === null) {
+    if (this._connection === null || !this.canPlot) {
       return;
     }
     this._openDrawer(true);

@@ -160,12 +160,14 @@ export class TopBar extends Part {
             disabled={(state.graph?.count ?? 0) === 0 || shown !== state}
             onClick={() => state.setStep(state.step === null ? 0 : null)}
           />
-          <IconButton
-            icon="plot"
-            label="Jacobian, Hessian, gradient check"
-            aria-pressed={this.host.drawerOpen}
-            onClick={() => this.host.toggleDrawer()}
-          />
+          {this.host.canPlot && (
+            <IconButton
+              icon="plot"
+              label="Jacobian, Hessian, gradient check"
+              aria-pressed={this.host.drawerOpen}
+              onClick={() => this.host.toggleDrawer()}
+            />
+          )}
           <IconButton
             icon="panel"
             label="Inspector"

@@ -1,0 +1,136 @@
+"""A session as one file: what it holds, and what it does not let happen."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from workbench.errors import UsageError
+from workbench.session import Session, html
+from workbench.session.wire import read_saved, save_snapshot, take_snapshot
+
+HOSTILE = "</script><img src=x onerror=alert(1)><!--"
+
+
+class Elements(HTMLParser):
+    """The elements of a page with the texts that stand right in them."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None], str]] = []
+        self.is_open = False
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs), ""))
+        self.is_open = True
+
+    def handle_endtag(self, tag: str) -> None:
+        self.is_open = False
+
+    def handle_data(self, data: str) -> None:
+        if self.is_open:
+            tag, attributes, text = self.found[-1]
+            self.found[-1] = (tag, attributes, text + data)
+
+
+def make_session(name: str = "x") -> Session:
+    with wb.scope("layer"):
+        graph = wb.trace(lambda x: np.sum(np.tanh(x)))(np.array([0.3, -2.0]))
+    session = Session(graph)
+    session.override("tanh", "clip(d, -0.1, 0.1)", name=name)
+    return session
+
+
+def saved_in(text: str) -> object:
+    (data,) = (
+        text for _, attrs, text in Elements(text).found if attrs.get("id") == html.ID
+    )
+    return json.loads(data)
+
+
+def test_a_file_holds_what_a_notebook_would_keep(tmp_path: Path) -> None:
+    session = make_session()
+    session.check()
+    path = session.to_html(tmp_path / "x.html")
+    assert path == tmp_path / "x.html"
+    saved = saved_in(path.read_text(encoding="utf-8"))
+    again = save_snapshot(take_snapshot(session))
+    assert again is not None
+    assert saved == json.loads(json.dumps(again))
+    header = read_saved(saved).header
+    assert [one["label"] for one in header["overrides"]] == ["x"]
+    assert header["check"] is not None
+
+
+def test_without_a_path_the_text_is_returned() -> None:
+    session = make_session()
+    assert session.to_html().startswith("<!doctype html>")
+    assert wb.show(session).to_html() == session.to_html()
+
+
+def test_the_page_is_at_most_300_kilobytes() -> None:
+    assert html.PAGE.stat().st_size <= 300_000
+
+
+def test_labels_are_text_in_the_file() -> None:
+    text = make_session(HOSTILE).to_html()
+    plain = make_session("x").to_html()
+    tags = [tag for tag, _, _ in Elements(text).found]
+    assert tags == [tag for tag, _, _ in Elements(plain).found]
+    assert tags.count("script") == 2
+    assert HOSTILE not in text
+    header = read_saved(saved_in(text)).header
+    assert [one["label"] for one in header["overrides"]] == [HOSTILE]
+
+
+def test_the_policy_allows_one_script_and_no_network() -> None:
+    found = Elements(make_session().to_html()).found
+    (policy,) = (
+        attrs["content"] or ""
+        for tag, attrs, _ in found
+        if tag == "meta" and attrs.get("http-equiv") == "Content-Security-Policy"
+    )
+    (script,) = (text for _, attrs, text in found if attrs.get("type") == "module")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    rules = dict(rule.strip().split(maxsplit=1) for rule in policy.split(";"))
+    assert rules["default-src"] == "'none'"
+    assert rules["script-src"] == f"'sha256-{digest}'"
+    assert rules.keys().isdisjoint({"connect-src", "frame-src", "object-src"})
+    assert not re.search(r"https?:", policy)
+    # No attribute leads anywhere, and no handler stands in the markup.
+    names = {name for _, attrs, _ in found for name in attrs}
+    assert names.isdisjoint({"src", "href"})
+    assert not [name for name in names if name.startswith("on")]
+
+
+def test_a_program_that_is_too_large_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("workbench.session.wire.notebook.MOST_SAVED", 2)
+    with pytest.raises(UsageError, match=r"of up to .* nodes, and this program has 3"):
+        make_session().to_html()
+
+
+def test_a_page_that_is_not_built_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(html, "PAGE", Path("missing.html"))
+    with pytest.raises(
+        UsageError, match=r"not built in this checkout\. Build it: make"
+    ):
+        make_session().to_html()
+
+
+def test_a_function_says_how_to_be_written() -> None:
+    x = wb.vector("x")
+    shown = wb.show(wb.function([x], np.sum(x)))
+    with pytest.raises(UsageError, match=r"wb\.show\(wb\.trace\(f\)\(x\)\)\.to_html"):
+        shown.to_html()

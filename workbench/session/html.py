@@ -1,0 +1,53 @@
+"""A session as one HTML file, which shows its picture without a kernel.
+
+`page.html` is built from `extension/src/standalone/` by the build of the page. It holds
+the renderer, and a place for the data of a picture: the same that a notebook keeps. Its
+policy allows its own script and nothing from any network, and what the data names is
+text.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from workbench.errors import UsageError
+from workbench.session.wire import save_snapshot, take_snapshot
+from workbench.session.wire.notebook import MOST_SAVED
+
+if TYPE_CHECKING:
+    from workbench.session.session import Session
+
+#: The page, beside this file.
+PAGE = Path(__file__).with_name("page.html")
+#: The element of the data in it.
+ID = "workbench-data"
+PLACE = f'<script type="application/json" id="{ID}">'
+
+
+def write_html(session: Session) -> str:
+    """Return the HTML file of a session as text."""
+    with session.lock:
+        snapshot = take_snapshot(session)
+    saved = save_snapshot(snapshot)
+    if saved is None:
+        raise UsageError(
+            f"to_html writes pictures of up to {MOST_SAVED:,} nodes, and this program"
+            f" has {snapshot.header['nodes']:,}. Trace a part of it, or fewer steps of"
+            " its loop."
+        )
+    # In JSON "<" stands in texts alone. Written so, no label can end the script.
+    data = json.dumps(saved, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    head, place, tail = _read_page().partition(PLACE)
+    return head + place + data.replace("<", "\\u003c") + tail
+
+
+def _read_page() -> str:
+    try:
+        return PAGE.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UsageError(
+            "to_html needs the page, which is not built in this checkout. Build it:"
+            " make lab, or jlpm install && jlpm build in extension/."
+        ) from None

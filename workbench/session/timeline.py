@@ -1,0 +1,597 @@
+"""`Timeline`: what a session remembers of each of its runs.
+
+Of each run the loss and the size of the gradient; of as many as memory and time allow,
+the norm of every node's value and gradient. What is remembered is bounded: when the
+memory is full, every second run is forgotten, so that a long training stays there from
+its first run to its last, less densely. Nothing is computed for it but norms.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Literal, NamedTuple, overload
+
+import numpy as np
+
+from workbench.core.blame import format_count
+from workbench.errors import UnknownNodeError, UsageError
+from workbench.overrides.override import Override
+from workbench.session import statistics
+from workbench.session.nodes import Node, Nodes
+from workbench.session.state import Entries, State
+
+Array = np.ndarray[Any, Any]
+
+#: The most runs of which losses are kept: 24 bytes each.
+MOST_LOSSES = 8192
+#: The most runs of which norms are kept, and the bytes for them; but at least so many.
+MOST_MOMENTS, MOST_BYTES, LEAST_MOMENTS = 2048, 2**25, 8
+#: The most marks.
+MOST_MARKS = 64
+#: The part of the time of the runs that all norms may take, and the size of the
+#: gradient by itself; each beyond so many seconds.
+SHARE, GRACE = 0.01, 0.005
+#: The norm of an array that there is not.
+MISSING = -1.0
+#: Between these a sum of squares has neither overflowed nor vanished.
+LEAST_SQUARE, MOST_SQUARE = 1e-280, 1e300
+#: A gradient has exploded if it is so many times as large as it was lately.
+EXPLOSION = 100.0
+#: After so many runs it is known how large it is; the weight of one more.
+SETTLED, WEIGHT = 5, 0.1
+
+MarkKind = Literal["nan", "explosion", "overrides"]
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A run at which something happened.
+
+    Attributes
+    ----------
+    step
+        The run.
+    kind
+        ``"nan"``: the first with a NaN or an infinity, after runs without;
+        ``"explosion"``: the gradient is a hundred times as large as lately;
+        ``"overrides"``: the first run with other overrides.
+    node
+        The id of the first node with a NaN or an infinity; else None.
+    text
+        That in words.
+    """
+
+    step: int
+    kind: MarkKind
+    node: int | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The norms of one run.
+
+    Attributes
+    ----------
+    step
+        The run, counted from 1.
+    loss
+        The value of the output; NaN if it is not one real number.
+    values, gradients
+        The L2 norm of each node's value, or gradient, by the labels of the nodes. Of
+        an array with a NaN it is NaN.
+    """
+
+    step: int
+    loss: float
+    values: Mapping[str, float]
+    gradients: Mapping[str, float]
+
+    def __repr__(self) -> str:
+        return f"<step {self.step}: {self.loss:.6g}; norms of {len(self.values)} nodes>"
+
+
+class Norms(NamedTuple):
+    """The norms of one run as arrays, by the ids of nodes and edges.
+
+    `MISSING` where there is no array.
+    """
+
+    step: int
+    loss: float
+    values: Array
+    gradients: Array
+    edges: Array
+
+
+class Kept(NamedTuple):
+    """The runs with norms, and a row of norms for each; later rows are free."""
+
+    steps: list[int]
+    rows: Array
+
+
+class Timeline(Mapping[int, Moment]):
+    """The runs of a session: a mapping from the number of a run to its norms.
+
+    Runs are counted from 1, by :meth:`Session.run <workbench.Session.run>`. The loss is
+    kept of each run, up to some thousands, then with its peaks. The norms of all nodes
+    are kept of the last run, of each with a mark, and of as many others as take no more
+    than 32 MB and 1 % of the time of the runs. They are never cut: of a long training
+    the kept ones lie further apart.
+
+    A session with compiled code computes no inner nodes while nobody looks at them:
+    there the norms are those of the gradients by `wrt`, and of what has been shown.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)**2))(np.ones(2)))
+    >>> x = np.ones(2)
+    >>> for _ in range(20):
+    ...     loss = session.run(x=x)
+    ...     x = x - 0.1 * session.grads["x"]
+    >>> session.timeline
+    <timeline: 20 steps, loss 1.16005 to 0.00364574>
+    >>> session.timeline[-1].gradients["x"] < session.timeline[1].gradients["x"]
+    True
+    >>> session.timeline.losses.shape
+    (20,)
+    """
+
+    def __init__(self, nodes: Nodes) -> None:
+        self._nodes = nodes
+        #: How many runs there were.
+        self.count = 0
+        #: What has happened, the first of it first.
+        self.marks: list[Mark] = []
+        # Step, loss and size of the gradient, one run after the other: one array, so
+        # that an interrupt comes before or after all three.
+        self._losses = array("d")
+        self._kept = Kept([], np.empty((0, 0)))
+        # Whether the last row lacks what compiled code had not computed.
+        self._is_partial = False
+        # At least so many runs lie between two with norms.
+        self._stride = 1
+        # Seconds of the runs, and of what is measured of them.
+        self._elapsed = self._spent = self._spent_sizes = 0.0
+        self._was_bad = self._has_exploded = False
+        # The mean logarithm of the size of the gradient, and of how many runs.
+        self._lately, self._finite = 0.0, 0
+        self._entries: Entries = ()
+        self._key: tuple[Override, ...] = ()
+
+    # What is remembered
+
+    def __len__(self) -> int:
+        return len(self._kept.steps)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(list(self._kept.steps))
+
+    @overload
+    def __getitem__(self, step: int) -> Moment: ...
+    @overload
+    def __getitem__(self, step: slice) -> list[Moment]: ...
+    def __getitem__(self, step: int | slice) -> Moment | list[Moment]:
+        """Return the norms of a run; of a slice, those of its runs that are kept.
+
+        Negative numbers count the kept runs from the last one.
+
+        Raises
+        ------
+        UnknownNodeError
+            If the norms of this run are not kept; the text names those beside it.
+        """
+        steps = self._kept.steps
+        if isinstance(step, slice):
+            if step.step not in (None, 1):
+                raise UsageError(
+                    f"timeline[{step.start}:{step.stop}:{step.step}]: the kept runs"
+                    " lie at any distance. Take [start:stop], and of the list every"
+                    " so many."
+                )
+            first, last = (
+                self._resolve(end, other)
+                for end, other in ((step.start, 0), (step.stop, self.count + 1))
+            )
+            return [
+                self._make_moment(k) for k, s in enumerate(steps) if first <= s < last
+            ]
+        wanted = self._resolve(step, 0)
+        at = bisect_left(steps, wanted)
+        if at == len(steps) or steps[at] != wanted:
+            raise UnknownNodeError(self._explain(step, at))
+        return self._make_moment(at)
+
+    def find_nearest(self, step: int) -> Moment:
+        """Return the norms of the kept run that is nearest to one.
+
+        Raises
+        ------
+        UsageError
+            If there has been no run.
+        """
+        return self._make_moment(self._find_nearest(step))
+
+    @property
+    def steps(self) -> Array:
+        """The numbers of the runs of which the loss is kept."""
+        return self._table[:, 0].astype(np.int64)
+
+    @property
+    def losses(self) -> Array:
+        """The loss of each of `steps`; NaN for an output that is not one number."""
+        return self._table[:, 1].copy()
+
+    @property
+    def gradients(self) -> Array:
+        """The norm of the gradient by all `wrt` together, at each of `steps`.
+
+        NaN where it would have taken more than 1 % of the time of the runs.
+        """
+        return self._table[:, 2].copy()
+
+    def norms(self, node: Node) -> tuple[Array, Array, Array]:
+        """Return how the norms of a node went on.
+
+        Parameters
+        ----------
+        node
+            Its name, its id or its Tensor.
+
+        Returns
+        -------
+        The kept runs, and the norms of the value and of the gradient at each; NaN where
+        there is none.
+
+        Raises
+        ------
+        UnknownNodeError
+            If there is no such node.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> session = wb.Session(wb.trace(lambda x: np.sum(x**2))(np.ones(2)))
+        >>> values = [session.run(x=np.full(2, k)) for k in (3.0, 2.0)]
+        >>> steps, values, gradients = session.timeline.norms("x")
+        >>> steps, gradients / values
+        (array([1, 2]), array([2., 2.]))
+        """
+        i = self._nodes.find(node)
+        steps, rows = self._kept
+        used, count = len(steps), self._nodes.count
+        # Of a session that has not run there are no columns yet.
+        found = rows[:used, [i, count + i]] if used else np.empty((0, 2))
+        found = np.where(found == MISSING, np.nan, found)
+        return np.array(steps, np.int64), found[:, 0], found[:, 1]
+
+    def read_norms(self, step: int) -> Norms:
+        """Return the norms of the kept run that is nearest to one, as arrays."""
+        at = self._find_nearest(step)
+        row, count = self._kept.rows[at], self._nodes.count
+        values, gradients, edges = np.split(row[:-1], [count, 2 * count])
+        loss = float(row[-1])
+        return Norms(self._kept.steps[at], loss, values, gradients, edges)
+
+    def to_dataframe(self) -> Any:
+        """Return the kept runs as a DataFrame of pandas.
+
+        Its index are the runs; its columns the loss, and the norms of the value and
+        the gradient of each node: ``("value", "h")``, ``("gradient", "h")``.
+
+        Raises
+        ------
+        UsageError
+            If pandas is not installed.
+        """
+        try:
+            pandas = import_module("pandas")
+        except ImportError:
+            raise UsageError(
+                "timeline.to_dataframe() needs pandas: pip install pandas. Without it,"
+                ' timeline.losses and timeline.norms("h") are arrays.'
+            ) from None
+        steps, rows = self._kept
+        used, labels = len(steps), self._nodes.labels
+        # Before the first run there are no columns.
+        numbers = rows[:used] if used else np.empty((0, 2 * len(labels) + 1))
+        columns = {("loss", ""): numbers[:, -1]}
+        numbers = np.where(numbers == MISSING, np.nan, numbers)
+        for i, label in enumerate(labels):
+            columns["value", label] = numbers[:, i]
+            columns["gradient", label] = numbers[:, len(labels) + i]
+        return pandas.DataFrame(columns, index=pandas.Index(steps, name="step"))
+
+    def __repr__(self) -> str:
+        if not self.count:
+            return "<timeline: no steps yet>"
+        losses = self._table[:, 1]
+        loss = f", loss {losses[0]:.6g} to {losses[-1]:.6g}"
+        loss = loss if np.isfinite(losses).any() else ""
+        marks = f"; {format_count(len(self.marks), 'mark')}" if self.marks else ""
+        return f"<timeline: {format_count(self.count, 'step')}{loss}{marks}>"
+
+    @property
+    def _table(self) -> Array:
+        """A row for each run whose loss is kept: its number, loss, gradient."""
+        return np.frombuffer(self._losses.tobytes()).reshape(-1, 3)
+
+    def _resolve(self, step: int | None, other: int) -> int:
+        """Return the number of a run, of which negative ones count from the end."""
+        if step is None:
+            return other
+        steps = self._kept.steps
+        if step < 0:
+            return steps[step] if -step <= len(steps) else 0
+        return int(step)
+
+    def _find_nearest(self, step: int) -> int:
+        """Return the row of the kept run that is nearest to one."""
+        steps = self._kept.steps
+        if not steps:
+            raise UsageError(
+                f"{self._nodes.session}.timeline is empty: it remembers what"
+                f" {self._nodes.session}.run(...) computes."
+            )
+        at = bisect_left(steps, step)
+        if at == len(steps) or (at > 0 and step - steps[at - 1] < steps[at] - step):
+            return at - 1
+        return at
+
+    def _explain(self, step: int, at: int) -> str:
+        """Return why there are no norms of a run."""
+        steps, name = self._kept.steps, f"{self._nodes.session}.timeline"
+        if not 0 < step <= self.count:
+            had = format_count(self.count, "run")
+            return f"{name}[{step}]: there were {had}, counted from 1."
+        beside = " and ".join(str(s) for s in steps[max(at - 1, 0) : at + 1])
+        return (
+            f"{name}[{step}]: the norms of this run are not kept, those of {beside}"
+            f" are. Write {name}.find_nearest({step}); the loss of each run is in"
+            f" {name}.losses."
+        )
+
+    def _make_moment(self, at: int) -> Moment:
+        """Return the norms of a row, by the labels of the nodes."""
+        steps, rows = self._kept
+        labels = self._nodes.labels
+        row = rows[at].tolist()
+        values, gradients = (
+            {a: x for a, x in zip(labels, part, strict=True) if x != MISSING}
+            for part in (row[: len(labels)], row[len(labels) : 2 * len(labels)])
+        )
+        return Moment(steps[at], row[-1], values, gradients)
+
+    # Recording
+
+    def record(self, state: State, before: State) -> None:
+        """Remember a run.
+
+        Parameters
+        ----------
+        state
+            The state that the run led to.
+        before
+            The state before it: what has been computed of it since is kept too.
+        """
+        if before.results is not None and before.has_arrays:
+            self.complete(before)
+        self._elapsed += state.seconds
+        loss, size = find_loss(state.value), None
+        if self._spent_sizes <= SHARE * self._elapsed + GRACE:
+            start = time.perf_counter()
+            size = measure_gradient(state)
+            self._spent_sizes += time.perf_counter() - start
+        step = self.count + 1
+        # The run itself, then its number: what is interrupted has not been.
+        row = (step, *[math.nan if x is None else x for x in (loss, size)])
+        self._losses.extend(row)
+        self.count = step
+        if len(self._losses) > 3 * MOST_LOSSES:
+            self._losses = thin_losses(self._losses)
+        kind = self._judge(loss, size)
+        changed = state.entries is not self._entries and state.key != self._key
+        self._entries, self._key = state.entries, state.key
+        if kind or changed or step == 1 or self._is_affordable(step):
+            self._keep_norms(step, state)
+        if changed and step > 1:
+            count = sum(entry.override.enabled for entry in state.entries)
+            text = f"with {format_count(count, 'override')} from here on"
+            self._mark(Mark(step, "overrides", None, text))
+        if kind is not None:
+            self._mark(self._describe(step, kind, state))
+
+    def complete(self, state: State) -> None:
+        """Remember the norms of the last run, as far as that has not been done."""
+        if not self.count:
+            return
+        partial = self._is_partial and state.has_arrays
+        if self._kept.steps[-1] != self.count or partial:
+            self._keep_norms(self.count, state)
+
+    def _is_affordable(self, step: int) -> bool:
+        """Return whether a run is one of those of which norms are to be kept."""
+        far = step - self._kept.steps[-1] >= self._stride
+        return far and self._spent <= SHARE * self._elapsed + GRACE
+
+    def _judge(self, loss: float | None, size: float | None) -> MarkKind | None:
+        """Return what has begun with a run, as far as it is known."""
+        was_bad, had_exploded = self._was_bad, self._has_exploded
+        known = [x for x in (loss, size) if x is not None]
+        self._was_bad = not all(map(math.isfinite, known))
+        if self._was_bad:
+            return None if was_bad else "nan"
+        if not size:
+            return None
+        exponent = math.log(size)
+        far = self._lately + math.log(EXPLOSION)
+        self._has_exploded = self._finite >= SETTLED and exponent > far
+        self._finite += 1
+        weight = max(WEIGHT, 1 / self._finite)
+        self._lately += weight * (exponent - self._lately)
+        return "explosion" if self._has_exploded and not had_exploded else None
+
+    def _mark(self, mark: Mark) -> None:
+        if len(self.marks) < MOST_MARKS:
+            self.marks.append(mark)
+
+    def _describe(self, step: int, kind: MarkKind, state: State) -> Mark:
+        """Return the mark of a run whose norms are the last ones."""
+        if kind == "explosion":
+            times = f"more than {EXPLOSION:.0f} times as large as lately"
+            return Mark(step, kind, None, f"the gradient is {times}")
+        _, _, values, gradients, _ = self.read_norms(step)
+        bad = np.flatnonzero(~np.isfinite(values))
+        if bad.size:
+            node, what = int(bad[0]), "the value of"
+            nodes = state.known.graph.nodes
+            found = state.value if state.results is not None else nodes[node]._value
+        else:
+            # Gradients flow from the last node to the first.
+            bad = np.flatnonzero(~np.isfinite(gradients))
+            node, what = int(bad[-1]), "the gradient of"
+            found = state.require_gradients()[node]
+        count = int(statistics.summarize(found)[-1])
+        word = "NaN" if math.isnan(statistics.norm(found)) else "infinity"
+        label = self._nodes.labels[node]
+        text = f"{word} in {what} {label}: {count} of {np.size(found)} entries"
+        return Mark(step, kind, node, text)
+
+    def _keep_norms(self, step: int, state: State) -> None:
+        """Keep the norms of a run, as far as its arrays are computed."""
+        start = time.perf_counter()
+        row = measure_norms(state)
+        row[-1] = self._losses[-2]
+        if self._kept.steps[-1:] == [step]:
+            self._kept.steps.pop()
+        most = min(MOST_MOMENTS, max(LEAST_MOMENTS, MOST_BYTES // (8 * row.size)))
+        if len(self._kept.steps) >= most:
+            self._thin()
+        steps, rows = self._kept
+        used = len(steps)
+        if used == len(rows):
+            grown = np.empty((min(most, max(LEAST_MOMENTS, 2 * used)), row.size))
+            if used:
+                grown[:used] = rows
+            self._kept = Kept(steps, grown)
+        self._kept.rows[used] = row
+        steps.append(step)
+        self._is_partial = not state.has_arrays
+        self._spent += time.perf_counter() - start
+
+    def _thin(self) -> None:
+        """Forget the norms of every second run, but not of the first nor of marks."""
+        steps, rows = self._kept
+        # Of very many marks the first are what one looks for.
+        pinned = {steps[0], *[mark.step for mark in self.marks][: len(steps) // 4]}
+        left = [k for k, s in enumerate(steps) if k % 2 == 0 or s in pinned]
+        thinned = np.empty_like(rows)
+        thinned[: len(left)] = rows[left]
+        span = (steps[-1] - steps[0]) // len(left)
+        self._kept = Kept([steps[k] for k in left], thinned)
+        self._stride = max(2 * self._stride, span)
+
+
+def find_loss(value: Any) -> float | None:
+    """Return the value of an output as a number; None if it is not one real number."""
+    if type(value) in (float, np.float64):
+        return float(value)
+    if np.shape(value) != () or np.dtype(getattr(value, "dtype", float)).kind != "f":
+        return None
+    return float(value)
+
+
+def measure_gradient(state: State) -> float:
+    """Return the norm of the gradient by all `wrt` together."""
+    found = state.require_gradients()
+    norms = measure_arrays(found.get(i) for i in state.objective.wrt)
+    return math.hypot(*[0.0 if x == MISSING else x for x in norms])
+
+
+def measure_norms(state: State) -> Array:
+    """Return the norms of all values, gradients and edges, and room for the loss.
+
+    Of compiled code whose inner nodes nobody has looked at, only of its inputs, its
+    output and the gradients by `wrt`.
+    """
+    start, objective, results = state.start, state.objective, state.results
+    count = len(start.graph.nodes)
+    if results is None or state.has_arrays:
+        values = [node._value for node in state.forward.graph.nodes]
+        backward = state.backward
+        known = {} if backward is None else backward.cotangents
+        edges = None if backward is None else backward.edge_norms
+        gradients = map(known.get, range(count))
+    else:
+        ids = [start.ids[x.serial] for x in start.graph.inputs]
+        inputs = dict(zip(ids, state.list_inputs(), strict=True))
+        inputs[objective.output] = results.value
+        values = [inputs.get(i) for i in range(count)]
+        gradients = map(results.gradients.get, range(count))
+        edges = None
+    row = np.full(2 * count + start.starts[-1] + 1, MISSING)
+    row[:count] = measure_arrays(values)
+    row[count : 2 * count] = measure_arrays(gradients)
+    if edges is not None:
+        # NaN means that nothing flows; where a NaN does, the nodes' norms say so.
+        row[2 * count : -1] = np.where(np.isnan(edges), MISSING, edges)
+    return row
+
+
+def measure_arrays(arrays: Iterable[Any]) -> list[float]:
+    """Return the L2 norms of arrays, `MISSING` for None.
+
+    As :func:`workbench.session.statistics.norm`, for many arrays at once.
+
+    >>> measure_arrays([np.array([3.0, 4.0]), None, 2.0])
+    [5.0, -1.0, 2.0]
+    """
+    norms: list[float] = []
+    with np.errstate(all="ignore"):
+        for x in arrays:
+            if type(x) is np.ndarray and x.dtype is FLOAT:
+                flat = x.ravel()  # a view, if it is contiguous
+                if flat.size <= statistics.SINGLE_THREAD:
+                    square = float(flat.dot(flat))
+                else:
+                    square = statistics.sum_squares(flat)
+                # A sum that has overflowed or vanished is computed with more care.
+                if LEAST_SQUARE < square < MOST_SQUARE:
+                    norms.append(math.sqrt(square))
+                    continue
+            norms.append(MISSING if x is None else statistics.norm(x))
+    return norms
+
+
+FLOAT = np.dtype(np.float64)
+
+
+def thin_losses(losses: array[float]) -> array[float]:
+    """Return half of some losses: of each four runs the lowest and the highest.
+
+    A NaN counts as the highest, so that it stays to be seen.
+
+    >>> table = array("d", [1, 0.5, 0, 2, 0.1, 0, 3, 0.9, 0, 4, 0.6, 0])
+    >>> thin_losses(table).tolist()
+    [2.0, 0.1, 0.0, 3.0, 0.9, 0.0]
+    """
+    table = np.frombuffer(losses).reshape(-1, 3)
+    whole = len(table) // 4 * 4
+    loss = np.where(np.isnan(table[:whole, 1]), np.inf, table[:whole, 1])
+    fours = loss.reshape(-1, 4)
+    low = fours.argmin(1)
+    # Of four equal ones the first and the last.
+    high = 3 - fours[:, ::-1].argmax(1)
+    high = np.where(high == low, 3 - low, high)
+    first = 4 * np.arange(len(fours))
+    chosen = np.sort(np.concatenate([first + low, first + high]))
+    kept = np.concatenate([table[chosen], table[whole:]])
+    return array("d", kept.tobytes())
