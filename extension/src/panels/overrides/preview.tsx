@@ -10,8 +10,8 @@ import { formatNumber, formatPercent } from '../../ui/numbers';
 import { errorText } from '../../ui/words';
 import type { IPassed, IPreviewAnswer, Target } from '../../wire/protocol';
 import type { ILongRequest } from '../../wire/requests';
+import { Histogram, Oddities } from '../histogram';
 import type { IHost } from '../host';
-import { Histogram, Oddities } from '../inspector/node';
 
 /** Seconds of both sweeps up to which it is asked for without a click. */
 const QUICK = 0.3;
