@@ -344,6 +344,7 @@ export class GraphConnection implements IDisposable {
         this._requests.settle(message.request, { ...message, buffers });
         break;
       case 'program':
+      case 'inside':
         this._requests.settle(message.request, { ...message, buffers });
         break;
       case 'progress':

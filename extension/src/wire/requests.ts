@@ -7,6 +7,7 @@ import type {
   IDetail,
   IDoneMessage,
   IExpressionAnswer,
+  IInsideAnswer,
   IMomentAnswer,
   INormsAnswer,
   IPlotAnswer,
@@ -24,6 +25,9 @@ export type IProgramReceived = IProgramAnswer & { buffers: readonly DataView[] }
 /** A past run with the buffers that came with it. */
 export type IMomentReceived = IMomentAnswer & { buffers: readonly DataView[] };
 
+/** The program inside a node with the buffers that came with it. */
+export type IInsideReceived = IInsideAnswer & { buffers: readonly DataView[] };
+
 export type Answer =
   | IDetail
   | IExpressionAnswer
@@ -33,6 +37,7 @@ export type Answer =
   | IPreviewAnswer
   | ISimplificationAnswer
   | IProgramReceived
+  | IInsideReceived
   | IDoneMessage;
 
 /** Long work that was asked for: a figure, how the derivative is simplified. */
