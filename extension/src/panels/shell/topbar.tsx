@@ -13,6 +13,7 @@ import { formatNumber, formatPlural, formatSeconds } from '../../ui/numbers';
 import { badOutput, stepText, summaryOf, undoText } from '../../ui/words';
 import type { IHost, Reason } from '../host';
 import { Part } from '../part';
+import { PastRun } from '../runs/strip';
 
 const STAGES = [
   { value: 'traced', label: 'Traced', title: 'The forward graph as the cell ran' },
@@ -78,6 +79,7 @@ export class TopBar extends Part {
           >
             {value}
           </span>
+          <PastRun recording={this.host.recording} />
         </div>
         <Segments<Stage>
           label="Stage"
@@ -166,6 +168,14 @@ export class TopBar extends Part {
               label="Jacobian, Hessian, gradient check"
               aria-pressed={this.host.drawerOpen}
               onClick={() => this.host.toggleDrawer()}
+            />
+          )}
+          {this.host.openBeside !== null && (
+            <IconButton
+              icon="beside"
+              label="Open beside the notebook"
+              disabled={state.graph === null}
+              onClick={() => this.host.openBeside?.()}
             />
           )}
           <IconButton
