@@ -29,6 +29,7 @@ class Page:
         self,
         session: Session,
         start: Callable[[Callable[[], None]], Any] = lambda work: work(),
+        is_running: Callable[[], bool] = lambda: False,
     ) -> None:
         self.now = 0.0
         self.timers: list[tuple[float, Callable[[], None]]] = []
@@ -45,6 +46,7 @@ class Page:
             clock=lambda: self.now,
             later=lambda seconds, call: self.timers.append((self.now + seconds, call)),
             start=start,
+            is_running=is_running,
         )
 
     def receive(self, message: dict[str, Any], buffers: list[Any]) -> None:

@@ -541,6 +541,8 @@ class Link:
         The session that is shown; referred to weakly.
     send
         Takes a message and its buffers.
+    is_running
+        Tells whether a cell runs, which may hold a loop over the session.
     clock, later, start
         The time in seconds, what calls back after some, and what does long work.
     """
@@ -550,12 +552,14 @@ class Link:
         session: Session,
         send: Send,
         *,
+        is_running: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = time.monotonic,
         later: Later = call_after,
         start: Callable[[Callable[[], None]], Any] = start,
     ) -> None:
         self._session = weakref.ref(session)
         self._send = send
+        self.is_running = is_running
         self._clock = clock
         self._later = later
         self._jobs = Jobs(clock, later, start)
@@ -692,7 +696,7 @@ class Link:
             if event == "stop":
                 self._jobs.stop(message["of"])
             else:
-                COMMANDS[event](session, message)
+                self._change(session, event, message)
             if self._answering:  # nothing that it changed has told the page yet
                 self.mark_changed()
         elif event == "moment":
@@ -705,6 +709,19 @@ class Link:
         else:
             frozen = session.make_copy()
             self._begin(message, lambda job: self._work(job, frozen))
+
+    def _change(self, session: Session, event: str, message: Message) -> None:
+        """Do a command between two steps of the loop that runs the session, if any."""
+        with session.lock:
+            if self.is_running():
+                session.keep_step()
+            COMMANDS[event](session, message)
+
+    def end_step(self) -> None:
+        """Let the session be seen as it is: the cell that ran it is over."""
+        session = self._session()
+        if session is not None:
+            session.end_step()
 
     def _begin(self, message: Message, work: Callable[[Job], None]) -> None:
         request = message["request"]

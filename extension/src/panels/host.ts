@@ -43,6 +43,8 @@ export interface IHost {
   toggleDrawer(): void;
   readonly drawerOpen: boolean;
   toggleInspector(): void;
+  /** Show the session in a panel of its own; null where that cannot be, or is so. */
+  readonly openBeside: (() => void) | null;
   /** Open the inspector at what checks and the doctor found. */
   showChecks(): void;
   readonly inspectorOpen: boolean;

@@ -23,6 +23,7 @@ export class RecordingHost implements IHost {
   readonly centred: number[] = [];
   readonly plots: [PlotKind, number | null, number[]][] = [];
   readonly canReveal = false;
+  readonly openBeside = null;
   readonly canPlot = true;
   readonly drawerOpen = false;
   readonly inspectorOpen = true;

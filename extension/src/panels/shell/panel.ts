@@ -37,6 +37,10 @@ export interface IPanelOptions {
   rendermime?: IRenderMimeRegistry | null;
   /** Goes to a node's line in its cell; true if there is such a line. */
   reveal?: ((panel: GraphPanel, graph: Graph, node: number) => boolean) | null;
+  /** Shows what a panel shows in a panel of its own. */
+  openBeside?: ((panel: GraphPanel) => void) | null;
+  /** It is such a panel: as high as the room that it is given. */
+  tall?: boolean;
 }
 
 const EMPTY = 'No graph yet: run a cell that begins with %%autodiff loss';
@@ -47,6 +51,9 @@ export class GraphPanel extends Widget implements IHost {
     this.addClass('workbench-Panel');
     this.node.setAttribute('aria-label', 'Graph of the cell');
     this._reveal = options.reveal ?? null;
+    const { openBeside = null, tall = false } = options;
+    this.openBeside = openBeside && (() => openBeside(this));
+    this.toggleClass('workbench-mod-tall', tall);
     this.canPlot = Boolean(options.rendermime);
     const settings = options.settings ?? STANDARD;
     this.state.setView('colouring', settings.colouring);
@@ -76,9 +83,13 @@ export class GraphPanel extends Widget implements IHost {
     });
     this.canvas.overrideRequested.connect((_, node) => this.startOverride(node));
     this.canvas.derivativeRequested.connect(() => this.showDerivative());
+    if (tall) {
+      this._openInspector(false); // it is narrow: the picture first
+    }
     this._refresh('graph');
   }
 
+  readonly openBeside: (() => void) | null;
   readonly state = new GraphState();
   readonly recording = new Recording();
   readonly canvas = new GraphCanvas({ state: this.state });

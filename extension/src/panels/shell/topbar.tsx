@@ -164,6 +164,14 @@ export class TopBar extends Part {
               onClick={() => this.host.toggleDrawer()}
             />
           )}
+          {this.host.openBeside !== null && (
+            <IconButton
+              icon="beside"
+              label="Open beside the notebook"
+              disabled={state.graph === null}
+              onClick={() => this.host.openBeside?.()}
+            />
+          )}
           <IconButton
             icon="panel"
             label="Inspector"
