@@ -118,6 +118,7 @@ def take_snapshot(session: Session, seconds: float = inf, least: int = 1) -> Sna
             columns["change"] = relative_changes(session, backward, truth, count)
             if overrides:
                 columns["true_stats"] = gradient_statistics(truth, count)
+                columns["true_edge_norm"] = truth.edge_norms
         header["backend"], header["seconds"] = session.backend, session.seconds
         columns["override"] = override_column(session, overrides, count)
         check = encode_last_check(session)
