@@ -629,7 +629,9 @@ class Link:
             if left > 0:
                 self._resume_later(left)
             elif self._sent is not None:
-                self._send_state(take_snapshot(session, EFFECTS))
+                # In a large program the gradients go first, the effects after them.
+                least = 1 if self._sent.unmeasured else 0
+                self._send_state(take_snapshot(session, EFFECTS, least))
 
     def _resume_later(self, seconds: float) -> None:
         if not self._waiting:
