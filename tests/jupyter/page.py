@@ -12,7 +12,7 @@ import numpy as np
 import workbench as wb
 from workbench.jupyter.link import Link
 from workbench.session import Session
-from workbench.session.wire import take_snapshot
+from workbench.session.wire import merge_points, take_snapshot
 from workbench.session.wire.protocol import COLUMNS
 
 
@@ -62,7 +62,11 @@ class Page:
                 assert memoryview(buffer).nbytes == buffer.nbytes
                 assert column["length"] == buffer.size
                 self.columns[column["name"]] = buffer
-            self.header |= message["header"]
+            news = message["header"]
+            if message["type"] == "patch" and news.get("timeline") is not None:
+                merged = merge_points(self.header["timeline"], news["timeline"])
+                news = {**news, "timeline": merged}
+            self.header |= news
 
     def send(self, event: str, **fields: Any) -> None:
         self.seq += 1

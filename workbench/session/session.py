@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 import warnings
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from copy import copy as copied
@@ -35,6 +36,7 @@ from workbench.overrides.override import Override
 from workbench.overrides.resolution import Resolution
 from workbench.session import applied_override, checks, html, rewriting, stages, storage
 from workbench.session import derivative as derivatives
+from workbench.session import preview as previews
 from workbench.session import profile as profiles
 from workbench.session.applied_override import AppliedOverride, attached_overrides
 from workbench.session.nodes import Arrays, Node, Nodes, copy_for_user, fit_input
@@ -145,7 +147,7 @@ class Session:
         if check_backend(backend) != "numpy":
             programs = Programs(backend, partial(_notify, self._listeners, "backend"))
         self._has_warned = False
-        self._timeline = Timeline(self.nodes)
+        self._timeline = Timeline(self.nodes, weakref.ref(self))
         # The last report and findings, each with its state.
         self._checked: tuple[State, Report] | None = None
         self._diagnosed: tuple[State, Findings] | None = None
@@ -291,8 +293,6 @@ class Session:
         >>> session.timeline[2].values
         {'x': 2.8284271247461903, 'power 1': 5.656854249492381, 'sum 2': 8.0}
         """
-        with self.lock:
-            self._timeline.complete(self._state)
         return self._timeline
 
     def __getitem__(self, node: Node) -> Tensor:
@@ -850,7 +850,7 @@ class Session:
             made.nodes = copied(self.nodes)
             made._fair_lock = FairLock()
             made._listeners = []
-            made._timeline = Timeline(made.nodes)
+            made._timeline = Timeline(made.nodes, weakref.ref(made))
             return made
 
     # Its overrides as code and in files
@@ -979,6 +979,7 @@ class Session:
     derivative = derivatives.derivative
     jacobian = derivatives.jacobian
     hessian = derivatives.hessian
+    preview = previews.preview_override
     simplify = rewriting.simplify
     check = checks.check
     diagnose = checks.diagnose

@@ -12,7 +12,9 @@ import { checkMessage, sequenceOf } from '../wire/guards';
 import {
   IDetail,
   IExpressionAnswer,
+  INormsAnswer,
   IPlotAnswer,
+  IPreviewAnswer,
   ISimplificationAnswer,
   IWindow,
   KernelMessage,
@@ -25,6 +27,7 @@ import {
   Answer,
   type IJob,
   ILongRequest,
+  IMomentReceived,
   IPlotRequest,
   IProgramReceived,
   IProgress,
@@ -172,6 +175,16 @@ export class GraphConnection implements IDisposable {
     return (await this._request({ event: 'inspect', node }, 'detail')) as IDetail;
   }
 
+  /** The norms of all nodes at a past run: what to change in the graph. */
+  async moment(step: number): Promise<IMomentReceived> {
+    return (await this._request({ event: 'moment', step }, 'moment')) as IMomentReceived;
+  }
+
+  /** The norms of a node over the runs. */
+  async norms(node: number): Promise<INormsAnswer> {
+    return (await this._request({ event: 'norms', node }, 'norms')) as INormsAnswer;
+  }
+
   /** Whether the kernel would take this rule for this target, or an override's own. */
   async checkExpression(
     target: Target,
@@ -189,12 +202,28 @@ export class GraphConnection implements IDisposable {
     of: number | null,
     wrt: number[],
     window: IWindow | null = null,
-    onProgress: (progress: IProgress) => void = () => undefined
+    onProgress: (progress: IProgress) => void = () => undefined,
+    overrides = true
   ): IPlotRequest {
-    const event = { event: 'plot', plot, of, wrt, window } as const;
+    const event = { event: 'plot', plot, of, wrt, window, overrides } as const;
     const { request, promise } = this._begin(event, 'plot', onProgress);
     return {
       answer: promise as Promise<IPlotAnswer>,
+      stop: () => this._stop(request)
+    };
+  }
+
+  /** What a node would pass on with a rule that is not attached yet. */
+  preview(
+    node: number,
+    target: Target,
+    rule: string,
+    more: { id?: number; steps?: string } = {}
+  ): ILongRequest<IPreviewAnswer> {
+    const event = { event: 'preview', node, target, rule, ...more } as const;
+    const { request, promise } = this._begin(event, 'preview');
+    return {
+      answer: promise as Promise<IPreviewAnswer>,
       stop: () => this._stop(request)
     };
   }
@@ -310,6 +339,9 @@ export class GraphConnection implements IDisposable {
         if (!this._requests.settle(message.request, message)) {
           this.plotted.emit(message);
         }
+        break;
+      case 'moment':
+        this._requests.settle(message.request, { ...message, buffers });
         break;
       case 'program':
         this._requests.settle(message.request, { ...message, buffers });

@@ -15,6 +15,7 @@ import {
   IOverride,
   IProfileStep,
   IProgramAnswer,
+  ITimeline,
   KINDS,
   STATISTICS,
   STATUSES,
@@ -143,7 +144,7 @@ export class Graph {
 
   /**
    * The graph after a patch: the fields and the columns that came replace those
-   * of before. `true_stats` goes when no override is left, the columns of a check
+   * of before. The true numbers go when no override is left, the columns of a check
    * or a profile when there is none.
    */
   applyPatch(
@@ -151,11 +152,12 @@ export class Graph {
     columns: readonly IColumn[],
     buffers: readonly DataView[]
   ): Graph {
-    const merged = checkHeader({ ...this.header, ...header });
+    const merged = checkHeader({ ...this.header, ...header, ...this._timeline(header) });
     const fresh = decodeColumns(columns, buffers);
     const whole: Partial<IColumns> = { ...this._columns, ...fresh };
     if (merged.overrides.length === 0 && fresh.true_stats === undefined) {
       delete whole.true_stats;
+      delete whole.true_edge_norm;
     }
     if (merged.check === null) {
       delete whole.check;
@@ -180,6 +182,11 @@ export class Graph {
     const strings = header.strings !== undefined;
     const kept = !strings && STRUCTURE.every(name => fresh[name] === undefined);
     return new Graph(merged, checked, kept ? this._derived : null);
+  }
+
+  /** The runs with those that a patch brings. */
+  private _timeline({ timeline }: Partial<IHeader>): Pick<IHeader, 'timeline'> | null {
+    return timeline ? { timeline: mergePoints(this.header.timeline, timeline) } : null;
   }
 
   /** Whether another graph has the same nodes, kinds, scopes and edges. */
@@ -430,6 +437,16 @@ export class Graph {
     return this._columns.edge_norm[edge];
   }
 
+  /** The L2 norm of all that the node's rule passes on; NaN where that is nothing. */
+  passedNorm(node: number): number {
+    return this._passed(node, this._columns.edge_norm);
+  }
+
+  /** The same with all overrides off; NaN without overrides. */
+  truePassedNorm(node: number): number {
+    return this._passed(node, this._columns.true_edge_norm);
+  }
+
   /** ‖g − g_true‖ / ‖g_true‖ of the node's gradient; NaN where there is none. */
   change(node: number): number {
     return this._columns.change[node];
@@ -513,6 +530,18 @@ export class Graph {
       share: profile.time > 0 ? time / profile.time : NaN,
       step: profile.steps[steps?.[node] ?? -1] ?? null
     };
+  }
+
+  private _passed(node: number, norms?: Float64Array): number {
+    const { input_start: start } = this._columns;
+    let squares = NaN;
+    for (let edge = start[node]; edge < start[node + 1]; edge++) {
+      const norm = norms?.[edge] ?? NaN;
+      if (!Number.isNaN(norm)) {
+        squares = (Number.isNaN(squares) ? 0 : squares) + norm * norm;
+      }
+    }
+    return Math.sqrt(squares);
   }
 
   private _string(column: TextColumn, node: number): string {
@@ -654,4 +683,23 @@ export function equal(
     }
   }
   return true;
+}
+
+/** A timeline with what is new: the points after those that stay. */
+function mergePoints(before: ITimeline | null, news: ITimeline): ITimeline {
+  const { keep } = news;
+  if (before === null || keep === 0) {
+    return news;
+  }
+  const join = <T>(old: readonly T[], more: readonly T[]): T[] => [
+    ...old.slice(0, keep),
+    ...more
+  ];
+  return {
+    ...news,
+    keep: 0,
+    steps: join(before.steps, news.steps),
+    losses: join(before.losses, news.losses),
+    gradients: join(before.gradients, news.gradients)
+  };
 }

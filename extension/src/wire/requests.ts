@@ -7,7 +7,10 @@ import type {
   IDetail,
   IDoneMessage,
   IExpressionAnswer,
+  IMomentAnswer,
+  INormsAnswer,
   IPlotAnswer,
+  IPreviewAnswer,
   IProgramAnswer,
   ISimplificationAnswer
 } from './protocol';
@@ -18,10 +21,16 @@ export class RequestError extends Error {}
 /** A program with the buffers that came with it. */
 export type IProgramReceived = IProgramAnswer & { buffers: readonly DataView[] };
 
+/** A past run with the buffers that came with it. */
+export type IMomentReceived = IMomentAnswer & { buffers: readonly DataView[] };
+
 export type Answer =
   | IDetail
   | IExpressionAnswer
+  | IMomentReceived
+  | INormsAnswer
   | IPlotAnswer
+  | IPreviewAnswer
   | ISimplificationAnswer
   | IProgramReceived
   | IDoneMessage;

@@ -114,6 +114,8 @@ COLUMN_RULES: dict[str, ColumnRule] = {
     "true_stats": ColumnRule("float64", "statistics", optional=True),
     # The norm of what flows back along an edge; NaN where nothing does.
     "edge_norm": ColumnRule("float64", "edges"),
+    # The same with all overrides off; absent without one.
+    "true_edge_norm": ColumnRule("float64", "edges", optional=True),
     # ‖g − g_true‖ / ‖g_true‖ of a node's gradient; NaN where there is none.
     "change": ColumnRule("float64"),
     # The override whose rule a node runs, or lies within; -1 for the true rule.
@@ -360,6 +362,32 @@ class ProfileData(TypedDict):
     steps: list[ProfileStepData]
 
 
+class MarkData(TypedDict):
+    """A run at which something happened."""
+
+    step: Count
+    kind: Literal["nan", "explosion", "overrides"]
+    #: The first node with a NaN or an infinity.
+    node: Node | None
+    text: Text
+
+
+class TimelineData(TypedDict):
+    """The runs of a session in at most some hundred points, with the peaks of the loss.
+
+    In a patch only the points that are new, after so many that stay.
+    """
+
+    #: How many runs there were; they are counted from 1.
+    count: Count
+    keep: Annotated[Count, Meta(default=0)]
+    steps: list[Count]
+    losses: list[float | None]
+    #: The norm of the gradient by all ``wrt``; None where it was not measured.
+    gradients: list[float | None]
+    marks: list[MarkData]
+
+
 class HistoryData(TypedDict):
     """The changes, oldest first, and those undone, in the order of redo."""
 
@@ -399,6 +427,8 @@ class Header(TypedDict):
     check: Annotated[CheckData | None, Meta(default=None)]
     findings: Annotated[FindingsData | None, Meta(default=None)]
     profile: Annotated[ProfileData | None, Meta(default=None)]
+    #: The runs; None before the first.
+    timeline: Annotated[TimelineData | None, Meta(default=None)]
     #: What the next run is computed by.
     backend: Text
     #: Seconds of the last forward and backward run together.
@@ -479,6 +509,33 @@ class ExpressionAnswer(TypedDict):
     message: Text
 
 
+class MomentAnswer(TypedDict):
+    """A run of the past: what to change in the picture to show its norms.
+
+    Of the statistics only norms are there; ``bad`` is 1 where it is not finite.
+    """
+
+    type: Literal["moment"]
+    seq: int
+    request: int
+    #: The run whose norms are kept that is nearest to the one that was asked for.
+    step: Count
+    header: Annotated[dict[str, Any], Meta(part="Header")]
+    columns: ColumnList
+
+
+class NormsAnswer(TypedDict):
+    """The norms of a node over the runs; None where there is none."""
+
+    type: Literal["norms"]
+    seq: int
+    request: int
+    node: Node
+    steps: list[Count]
+    values: list[float | None]
+    gradients: list[float | None]
+
+
 class WindowData(TypedDict):
     """A part of a matrix: rows and columns, each from and to (excluded)."""
 
@@ -519,6 +576,38 @@ class PlotAnswer(TypedDict):
     figure: FigureData
     matrix: Annotated[MatrixData | None, Meta(default=None)]
     views: Annotated[list[PlotKind], Meta(maxItems=len(PLOT_KINDS), default=[])]
+    #: The overrides in force, "stop at h"; those left out if it is the true one.
+    overrides: Annotated[list[Text], Meta(default=[])]
+    #: Whether it is the true derivative of a program with overrides.
+    is_true: Annotated[bool, Meta(default=False)]
+    #: Of a gradient check what it says; "changed" where overrides are in force; None
+    #: where nothing was checked.
+    verdict: Annotated[Outcome | None, Meta(default=None)]
+    #: Why all entries are zero; empty where they are not.
+    zero: Annotated[Text, Meta(default="")]
+
+
+class PassedData(TypedDict):
+    """What a node passes on to one of its inputs, without an override and with it."""
+
+    node: Node
+    name: Text
+    before: Distribution | None
+    after: Distribution | None
+    before_norm: float | None
+    after_norm: float | None
+    #: ‖after − before‖ / ‖before‖; None beyond comparison.
+    change: float | None
+
+
+class PreviewAnswer(TypedDict):
+    """What a node would pass on with a rule that is not attached yet."""
+
+    type: Literal["preview"]
+    seq: int
+    request: int
+    node: Node
+    passed: list[PassedData]
 
 
 class RewriteData(TypedDict):
@@ -604,7 +693,10 @@ KernelMessage = Annotated[
     | PatchMessage
     | Detail
     | ExpressionAnswer
+    | MomentAnswer
+    | NormsAnswer
     | PlotAnswer
+    | PreviewAnswer
     | SimplificationAnswer
     | ProgramAnswer
     | ProgressMessage
@@ -648,6 +740,20 @@ class InspectEvent(Request):
     """Ask for the details of a node."""
 
     event: Literal["inspect"]
+    node: int
+
+
+class MomentEvent(Request):
+    """Ask for the norms of all nodes at a run of the past."""
+
+    event: Literal["moment"]
+    step: Count
+
+
+class NormsEvent(Request):
+    """Ask for the norms of a node over the runs."""
+
+    event: Literal["norms"]
     node: int
 
 
@@ -745,6 +851,19 @@ class PlotEvent(Request):
     wrt: Annotated[list[int], Meta(maxItems=MOST_NODES)]
     #: The part of the matrix to show; None: all of it.
     window: Annotated[WindowData | None, Meta(default=None)]
+    #: Whether overrides are applied; false for the true derivative.
+    overrides: Annotated[bool, Meta(default=True)]
+
+
+class PreviewEvent(Request):
+    """Ask what a node would pass on with a rule; the fields are `OverrideEvent`'s."""
+
+    event: Literal["preview"]
+    node: int
+    id: NotRequired[int]
+    target: TargetData
+    rule: Typed
+    steps: NotRequired[Typed]
 
 
 class SimplifyEvent(Request):
@@ -767,6 +886,8 @@ PageEvent = Annotated[
     HelloEvent
     | AckEvent
     | InspectEvent
+    | MomentEvent
+    | NormsEvent
     | CheckExpressionEvent
     | OverrideEvent
     | SwitchEvent
@@ -778,6 +899,7 @@ PageEvent = Annotated[
     | FixEvent
     | StopEvent
     | PlotEvent
+    | PreviewEvent
     | SimplifyEvent
     | ProgramEvent,
     Meta(title="PageEvent"),

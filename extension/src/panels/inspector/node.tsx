@@ -5,98 +5,26 @@ import { Fragment, type JSX, type ReactNode } from 'react';
 import type { Graph, IStatistics } from '../../model/graph';
 import { Button, classes } from '../../ui/controls';
 import { formatCount, formatNumber } from '../../ui/numbers';
-import { costLines, errorText, shapeText, stepText } from '../../ui/words';
-import { type IDetail, type IDistribution, STATISTICS } from '../../wire/protocol';
-import type { IHost, Reason } from '../host';
+import { costLines, passedText, shapeText, stepText, whereText } from '../../ui/words';
+import { type IDetail, type IOverride, STATISTICS } from '../../wire/protocol';
+import { Histogram, type IHistogramProps, Oddities } from '../histogram';
+import type { IHost } from '../host';
 import { SourceLine } from '../links';
 import { Part } from '../part';
+import { NodeQuestion } from '../question';
 
 /** While values stream, a node is asked about at most this often. */
 const RHYTHM = 400;
 
-/**
- * What the kernel says about the selected node. While values stream it is asked
- * again and again, but never twice at once: a busy kernel finds one question.
- */
-export class NodeDetail {
-  constructor(
-    private readonly _host: IHost,
-    private readonly _onChange: () => void
-  ) {}
-
-  /** The kernel's answer about the selected node; null until it comes. */
-  detail: IDetail | null = null;
-
-  refresh(reason: Reason): void {
-    if (reason === 'hover' || reason === 'view') {
-      return;
-    }
-    const { selected } = this._host.state;
-    if (selected !== this._node || reason !== 'values') {
-      this._node = selected;
-      this.detail = null;
-      this._asking = null;
-      this._ask();
-    } else if (this._asking !== null) {
-      this._again = true;
-    } else {
-      this._askLater();
-    }
+/** What the kernel says about the selected node. */
+export class NodeDetail extends NodeQuestion<IDetail> {
+  constructor(host: IHost, onChange: () => void) {
+    super(host, onChange, (connection, node) => connection.inspect(node), RHYTHM);
   }
 
-  dispose(): void {
-    clearTimeout(this._timer);
-    this._asking = null;
-    this._node = null;
+  get detail(): IDetail | null {
+    return this.answer;
   }
-
-  private _askLater(): void {
-    clearTimeout(this._timer);
-    const wait = Math.max(0, this._asked + RHYTHM - Date.now());
-    this._timer = setTimeout(() => {
-      this._ask();
-    }, wait);
-  }
-
-  private _ask(): void {
-    clearTimeout(this._timer);
-    const { connection } = this._host;
-    if (this._node === null || connection === null) {
-      return;
-    }
-    this._asked = Date.now();
-    this._again = false;
-    const asking = connection.inspect(this._node);
-    this._asking = asking;
-    asking.then(
-      detail => {
-        if (asking === this._asking) {
-          this.detail = detail;
-          this._onChange();
-          this._settle();
-        }
-      },
-      (error: unknown) => {
-        if (asking === this._asking && this._host.connection !== null) {
-          this._host.say(errorText(error), 'error');
-          this._settle();
-        }
-      }
-    );
-  }
-
-  private _settle(): void {
-    this._asking = null;
-    if (this._again) {
-      this._askLater();
-    }
-  }
-
-  private _node: number | null = null;
-  private _asking: Promise<IDetail> | null = null;
-  private _again = false;
-  private _asked = 0;
-  private _timer: ReturnType<typeof setTimeout> | undefined;
 }
 
 /** Name, line, shape, rule, and how values and gradients are distributed. */
@@ -119,10 +47,12 @@ export class NodeSummary extends Part {
         )
       );
     }
-    const { detail } = this._detail;
+    // Of a past run the kernel has norms, and no arrays.
+    const past = this.host.recording.shown !== null;
+    const detail = past ? null : this._detail.detail;
     const kind = graph.maker(node);
     const titles = ['value', 'gradient'].map(what => titleOf(what, graph, node));
-    const live = this.host.connection !== null && graph.hasValue(node);
+    const live = this.host.connection !== null && !past && graph.hasValue(node);
     const changed = graph.trueStatistics(node) !== null && graph.change(node) > 0;
     return (
       <>
@@ -172,15 +102,17 @@ export class NodeNumbers extends Part {
     if (graph === null || node === null) {
       return null;
     }
-    const { detail } = this._detail;
+    const past = this.host.recording.shown !== null;
+    const detail = past ? null : this._detail.detail;
     return (
       <>
         <div className="workbench-Code">{drawText('inside', detail?.code)}</div>
         {this.host.connection !== null &&
+          !past &&
           graph.hasGradient(node) &&
           graph.isArray(node) &&
           drawPlots(this.host, graph, node)}
-        {drawStatistics(graph, node)}
+        {drawStatistics(graph, node, past)}
         {drawText('value', detail?.array)}
         {drawText('gradient', detail?.gradient_array)}
       </>
@@ -240,8 +172,17 @@ function drawFacts(graph: Graph, node: number, detail: IDetail | null): JSX.Elem
   if (step !== '') {
     rows.push(['loop', [step]]);
   }
-  if (detail?.rule) {
-    rows.push(['rule', detail.rule.split(BETWEEN_RULES)]);
+  const override = graph.override(node);
+  const rules = detail?.rule ? detail.rule.split(BETWEEN_RULES) : [];
+  if (override !== null && graph.kind(node) === 'op') {
+    rows.push(['rule in force', [ruleInForce(graph, node, override)]]);
+    rows.push(['true rule', rules]);
+  } else {
+    rows.push(['rule', rules]);
+  }
+  const passed = passedText(graph, node);
+  if (passed !== '') {
+    rows.push(['passes on', [passed.replace('passes on ', '')]]);
   }
   const costs = costLines(graph, node);
   if (costs.length > 0) {
@@ -249,10 +190,13 @@ function drawFacts(graph: Graph, node: number, detail: IDetail | null): JSX.Elem
   }
   return (
     <dl className="workbench-Facts">
-      {rows.map(([name, lines], i) => (
+      {rows.filter(([, lines]) => lines.length > 0).map(([name, lines], i) => (
         <Fragment key={i}>
           <dt>{name}</dt>
-          <dd title={lines.join('\n')}>
+          <dd
+            title={lines.join('\n')}
+            className={name === 'rule in force' ? 'workbench-mod-changed' : ''}
+          >
             {lines.map((text, line) => (
               <div key={line}>{text}</div>
             ))}
@@ -261,6 +205,19 @@ function drawFacts(graph: Graph, node: number, detail: IDetail | null): JSX.Elem
       ))}
     </dl>
   );
+}
+
+/** The rule that runs in the place of the op's own, and whose it is. */
+function ruleInForce(graph: Graph, node: number, override: IOverride): string {
+  const { label, rule, target } = override;
+  const text = rule.includes('\n') ? 'a list of ops' : rule;
+  if (graph.isCovered(node)) {
+    return `within ${label} on ${whereText(graph, override)}`;
+  }
+  if (target.kind === 'op' && target.op !== graph.op(node)) {
+    return `${text}, within it on every ${target.op}`;
+  }
+  return target.kind === 'node' ? text : `${text}, on ${whereText(graph, override)}`;
 }
 
 /** Between the rules of an op by its inputs, as the kernel writes them. */
@@ -280,7 +237,11 @@ const NAMES: Record<(typeof STATISTICS)[number], string> = {
   bad: 'NaN, inf'
 };
 
-function drawStatistics(graph: Graph, node: number): JSX.Element | null {
+function drawStatistics(
+  graph: Graph,
+  node: number,
+  past: boolean
+): JSX.Element | null {
   const changed = graph.change(node) > 0;
   const columns: [string, IStatistics | null][] = [
     [titleOf('value', graph, node), graph.valueStatistics(node)],
@@ -290,8 +251,8 @@ function drawStatistics(graph: Graph, node: number): JSX.Element | null {
   const present = columns.filter(
     (column): column is [string, IStatistics] => column[1] !== null
   );
-  const rows = STATISTICS.filter(
-    name => name !== 'bad' || present.some(([, { bad }]) => bad > 0)
+  const rows = STATISTICS.filter(name =>
+    past ? name === 'norm' : name !== 'bad' || present.some(([, { bad }]) => bad > 0)
   );
   return present.length === 0 ? null : (
     <table className="workbench-Table">
@@ -333,15 +294,6 @@ function drawText(title: string, text?: string | null): JSX.Element | null {
   );
 }
 
-// A small histogram, with a second one behind it on the same axes.
-
-interface IHistogramProps {
-  shown: IDistribution;
-  look: 'value' | 'gradient';
-  /** Drawn first and paler: the true gradient behind the overridden one. */
-  behind?: IDistribution | null;
-}
-
 /** A histogram under its title, with what is odd in the array. */
 function Distribution({
   title,
@@ -358,120 +310,4 @@ function Distribution({
       {shown.behind && <div className="workbench-Axis">{odd}</div>}
     </figure>
   );
-}
-
-const WIDTH = 160;
-const HEIGHT = 40;
-
-/** The distribution of an array. */
-export function Histogram({ shown, look, behind }: IHistogramProps): JSX.Element {
-  const all = behind ? [behind, shown] : [shown];
-  const low = Math.min(...all.map(one => one.low));
-  const high = Math.max(...all.map(one => one.high));
-  const tallest = Math.max(...all.flatMap(one => one.counts.map(density(one))), 1e-300);
-  return (
-    <div className="workbench-Histogram" role="img" aria-label={histogramSentence(shown)}>
-      <svg
-        viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
-        preserveAspectRatio="none"
-        className="workbench-Bars"
-      >
-        {all.map(one => (
-          <path
-            key={one === shown ? look : 'behind'}
-            d={bars(one, low, high, tallest)}
-            className={`workbench-mod-${one === shown ? look : 'behind'}`}
-          />
-        ))}
-        {low < 0 && high > 0 && (
-          <path
-            d={`M${roundText((-low / (high - low)) * WIDTH)} 0V${HEIGHT}`}
-            className="workbench-mod-zero"
-          />
-        )}
-      </svg>
-      <div className="workbench-Axis">
-        <span>{formatNumber(low, 2)}</span>
-        {low < high && <span>{formatNumber(high, 2)}</span>}
-      </div>
-    </div>
-  );
-}
-
-/** "zeros 12", "NaN 3": only what there is. */
-export function Oddities({
-  of: { zeros, nan, inf }
-}: {
-  of: IDistribution;
-}): JSX.Element {
-  const bad = 'workbench-mod-bad';
-  return (
-    <>
-      {zeros > 0 && <span>zeros {formatCount(zeros)}</span>}
-      {nan > 0 && <span className={bad}>NaN {formatCount(nan)}</span>}
-      {inf > 0 && <span className={bad}>inf {formatCount(inf)}</span>}
-    </>
-  );
-}
-
-/** "−0.98 … 0.97" */
-function rangeText(distribution: IDistribution): string {
-  const { low, high, nan, inf, size } = distribution;
-  if (size === 0) {
-    return 'empty';
-  }
-  if (nan + inf >= size) {
-    return 'nothing finite';
-  }
-  return low === high
-    ? formatNumber(low)
-    : `${formatNumber(low, 2)} … ${formatNumber(high, 2)}`;
-}
-
-/**
- * What a bin's height means: the square root of entries per width of the axis.
- * Per width, so that arrays with bins of different width compare; the root (a
- * rootogram: Tukey, Exploratory Data Analysis, 1977, ch. 17), so that tails stay
- * to be seen beside a spike at zero.
- */
-function density(one: IDistribution): (count: number) => number {
-  const width = (one.high - one.low) / Math.max(one.counts.length, 1);
-  return count => Math.sqrt(width > 0 ? count / width : count);
-}
-
-function bars(one: IDistribution, low: number, high: number, tallest: number): string {
-  const span = high - low;
-  const scale = (value: number): number =>
-    span > 0 ? ((value - low) / span) * WIDTH : WIDTH / 2;
-  const height = density(one);
-  if (!(one.high > one.low)) {
-    const x = scale(one.low);
-    const some = one.counts.some(count => count > 0);
-    return some ? `M${roundText(x - 2)} ${HEIGHT}V0h4V${HEIGHT}z` : '';
-  }
-  const width = (one.high - one.low) / one.counts.length;
-  return one.counts
-    .map((count, bin) => {
-      if (count === 0) {
-        return '';
-      }
-      const left = scale(one.low + bin * width);
-      const right = scale(one.low + (bin + 1) * width);
-      const gap = right - left > 3 ? 0.8 : 0;
-      // A bin that is not empty never vanishes.
-      const top = HEIGHT - Math.max(1, (height(count) / tallest) * (HEIGHT - 1));
-      const drawn = Math.max(right - left - gap, 0.8);
-      return `M${roundText(left)} ${HEIGHT}V${roundText(top)}h${roundText(drawn)}V${HEIGHT}z`;
-    })
-    .join('');
-}
-
-function roundText(value: number): string {
-  return value.toFixed(2);
-}
-
-function histogramSentence(one: IDistribution): string {
-  const bad = one.nan + one.inf;
-  const more = bad > 0 ? `, ${formatCount(bad)} not finite` : '';
-  return `${formatCount(one.size)} entries, ${rangeText(one)}${more}`;
 }

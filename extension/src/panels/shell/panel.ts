@@ -11,6 +11,7 @@ import { GraphCanvas } from '../../canvas/canvas';
 import { watchTheme } from '../../canvas/theme';
 import type { ConnectionChange, GraphConnection } from '../../model/connection';
 import type { Graph } from '../../model/graph';
+import { Recording } from '../../model/recording';
 import { type Change, type Colouring, FOLD_FROM, GraphState } from '../../model/state';
 import { copyText, element } from '../../ui/dom';
 import { makeSplitter } from '../../ui/splitter';
@@ -22,6 +23,7 @@ import { PairBar, showDerivative } from '../inspector/pair';
 import { stackWidgets } from '../part';
 import { Drawer } from '../plots/drawer';
 import { Rewrites } from '../rewrites/rewrites';
+import { RunStrip } from '../runs/strip';
 import { Banner, SAVED, bannerOf } from './banner';
 import { Iterations } from './iterations';
 import { Legend } from './legend';
@@ -67,12 +69,14 @@ export class GraphPanel extends Widget implements IHost {
       this._pair,
       this._iterations,
       this._stepper,
+      this._runs,
       this._tree
     ];
     this.layout = this._layOut();
     this.setHeight(settings.height);
 
     this.state.changed.connect(this._onState, this);
+    this.recording.changed.connect(this._showRun, this);
     this.canvas.activated.connect((_, node) => {
       this.state.select(node);
       this._openInspector(true);
@@ -88,6 +92,7 @@ export class GraphPanel extends Widget implements IHost {
 
   readonly openBeside: (() => void) | null;
   readonly state = new GraphState();
+  readonly recording = new Recording();
   readonly canvas = new GraphCanvas({ state: this.state });
   private _connection: GraphConnection | null = null;
   readonly canPlot: boolean;
@@ -349,10 +354,21 @@ export class GraphPanel extends Widget implements IHost {
     this._drawer.receive(answer);
   }
 
-  /** Keep selection and viewport where only numbers changed. */
   private _show(graph: Graph | null): void {
-    const same = graph !== null && this.state.graph?.sameStructure(graph) === true;
-    this.state.setGraph(graph, same ? 'values' : 'graph');
+    this.recording.follow(this._connection, graph);
+  }
+
+  /** Show the present or a past run, or say that there are more of them. */
+  private _showRun(): void {
+    const { graph } = this.recording;
+    if (graph === null || graph !== this.state.graph) {
+      // Selection and viewport stay where only numbers changed.
+      const same = graph !== null && this.state.graph?.sameStructure(graph) === true;
+      this.state.setGraph(graph, same ? 'values' : 'graph');
+    } else {
+      this._runs.refresh('values');
+      this._topBar.refresh('values');
+    }
   }
 
   private _release(): void {
@@ -437,7 +453,7 @@ export class GraphPanel extends Widget implements IHost {
   private _showBanner(): void {
     const { graph } = this.state;
     const told = bannerOf(graph, this._connection, this._savedProblem);
-    this._banner.inform(told.problem, told.note);
+    this._banner.inform(told);
     this._empty.hidden = !told.empty;
   }
 
@@ -499,6 +515,7 @@ export class GraphPanel extends Widget implements IHost {
       this._topBar,
       this._banner,
       main,
+      this._runs,
       this._stepper,
       new Widget({ node: height }),
       this._drawer
@@ -528,6 +545,7 @@ export class GraphPanel extends Widget implements IHost {
   private readonly _pair = new PairBar(this);
   private readonly _iterations = new Iterations(this);
   private readonly _stepper = new Stepper(this);
+  private readonly _runs = new RunStrip(this);
   private readonly _tree = new GraphTree(this);
   private readonly _drawer: Drawer;
   private readonly _parts: readonly { refresh(reason: Reason): void }[];
