@@ -104,6 +104,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
       });
     }
     settings.follow(() => tracker.panels);
+    GraphModel.updateRate = () => settings.current.updateRate;
     rendermime.addFactory(rendererFactory({ live: liveGraphs, makePanel }));
     const data: IWidgetRegistryData = {
       name: MODULE,
