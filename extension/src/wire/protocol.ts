@@ -97,7 +97,7 @@ export type IProgramAnswer = { type: 'program'; seq: number; request: number;
 export type IPlace = { node: number; step: number };
 export type IInsideAnswer = { type: 'inside'; seq: number; request: number;
   path: IPlace[]; step: number | null; steps: number | null; marks: number[];
-  norms: number | null[]; header: IHeader };
+  norms: (number | null)[]; header: IHeader };
 export type IProgressMessage = { type: 'progress'; seq: number; request: number;
   done: number; total: number; left: number | null };
 export type IDoneMessage = { type: 'done'; seq: number; request: number };

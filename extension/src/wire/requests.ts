@@ -7,6 +7,7 @@ import type {
   IDetail,
   IDoneMessage,
   IExpressionAnswer,
+  IInsideAnswer,
   IPlotAnswer,
   IProgramAnswer,
   ISimplificationAnswer
@@ -18,12 +19,16 @@ export class RequestError extends Error {}
 /** A program with the buffers that came with it. */
 export type IProgramReceived = IProgramAnswer & { buffers: readonly DataView[] };
 
+/** The program inside a node with the buffers that came with it. */
+export type IInsideReceived = IInsideAnswer & { buffers: readonly DataView[] };
+
 export type Answer =
   | IDetail
   | IExpressionAnswer
   | IPlotAnswer
   | ISimplificationAnswer
   | IProgramReceived
+  | IInsideReceived
   | IDoneMessage;
 
 /** Long work that was asked for: a figure, how the derivative is simplified. */

@@ -282,8 +282,12 @@ function checkNumber(value: unknown): number {
   return value;
 }
 
+/** So many words at most are listed. */
+const MOST_WORDS = 12;
+
 function listWords(words: readonly string[]): string {
-  return words.map(word => JSON.stringify(word)).join(', ');
+  const listed = words.slice(0, MOST_WORDS).map(word => JSON.stringify(word));
+  return [...listed, ...(words.length > MOST_WORDS ? ['…'] : [])].join(', ');
 }
 
 /** What an error quotes: of anything, however long, deep or odd, a short text. */

@@ -227,6 +227,7 @@ export function network(
       output_name: 'loss',
       output_value: 0.0831,
       wrt: [W],
+      holders: [],
       strings: STRINGS,
       columns,
       overrides,

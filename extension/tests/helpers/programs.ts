@@ -54,6 +54,7 @@ export interface IOptions {
 export class Program {
   readonly nodes: INode[] = [];
   wrt: number[] = [];
+  holders: number[] = [];
   overrides: IOverride[] = [];
   overridden = new Map<number, number>();
   changes = new Map<number, number>();
@@ -177,6 +178,7 @@ function encode(program: Program): { header: IHeader; buffers: DataView[] } {
     output_name: output < 0 ? '' : nodes[output].name,
     output_value: 0.0831,
     wrt: program.wrt,
+    holders: program.holders,
     strings,
     columns,
     overrides: program.overrides,

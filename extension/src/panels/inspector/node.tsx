@@ -21,7 +21,10 @@ const RHYTHM = 400;
 export class NodeDetail {
   constructor(
     private readonly _host: IHost,
-    private readonly _onChange: () => void
+    private readonly _onChange: () => void,
+    /** How the kernel is asked about a node. */
+    private readonly _inspect = (node: number): Promise<IDetail> | undefined =>
+      _host.connection?.inspect(node)
   ) {}
 
   /** The kernel's answer about the selected node; null until it comes. */
@@ -60,13 +63,12 @@ export class NodeDetail {
 
   private _ask(): void {
     clearTimeout(this._timer);
-    const { connection } = this._host;
-    if (this._node === null || connection === null) {
+    const asking = this._node === null ? undefined : this._inspect(this._node);
+    if (asking === undefined) {
       return;
     }
     this._asked = Date.now();
     this._again = false;
-    const asking = connection.inspect(this._node);
     this._asking = asking;
     asking.then(
       detail => {
@@ -131,6 +133,17 @@ export class NodeSummary extends Part {
           {kind !== graph.label(node) && <small>{kind}</small>}
         </h3>
         <SourceLine host={this.host} graph={graph} node={node} />
+        {this.host.connection !== null && graph.isHolder(node) && (
+          <div className="workbench-Links">
+            <Button
+              look="link"
+              title="The program inside, with its values and gradients"
+              onClick={() => this.host.lookInside(node)}
+            >
+              Look inside
+            </Button>
+          </div>
+        )}
         {drawFacts(graph, node, detail)}
         <div
           className={classes('workbench-Distributions', live && 'workbench-mod-live')}
@@ -177,6 +190,7 @@ export class NodeNumbers extends Part {
       <>
         <div className="workbench-Code">{drawText('inside', detail?.code)}</div>
         {this.host.connection !== null &&
+          this.host.within === null &&
           graph.hasGradient(node) &&
           graph.isArray(node) &&
           drawPlots(this.host, graph, node)}
