@@ -17,7 +17,7 @@ import { Keyboard } from './keyboard';
 import { Scene } from './scene';
 import { Picture } from './surface';
 import { Tooltip } from './tooltip';
-import { type IRect, rectOnPage } from './viewport';
+import { type IRect, type ISize, rectOnPage } from './viewport';
 
 export class GraphCanvas extends Widget {
   constructor(options: { state: GraphState }) {
@@ -153,6 +153,12 @@ export class GraphCanvas extends Widget {
       nodeAt: (x, y) => this.nodeAt(x, y),
       get frames() {
         return picture.frames;
+      },
+      get leastText() {
+        return picture.leastText;
+      },
+      get size() {
+        return picture.size;
       },
       get layoutRan() {
         return LayoutRunner.shared.where;
@@ -378,6 +384,10 @@ export interface ICanvasProbe {
   nodeAt(x: number, y: number): number | null;
   /** How many times the picture was drawn. */
   readonly frames: number;
+  /** The size of the smallest text that was drawn, in pixels; Infinity for none. */
+  readonly leastText: number;
+  /** The part of it, from the upper left, in which cards are seen. */
+  readonly size: ISize;
   /** Where the last layout ran. */
   readonly layoutRan: 'worker' | 'page' | null;
 }

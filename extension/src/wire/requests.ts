@@ -8,6 +8,8 @@ import type {
   IDoneMessage,
   IExpressionAnswer,
   IInsideAnswer,
+  IMomentAnswer,
+  INormsAnswer,
   IPlotAnswer,
   IProgramAnswer,
   ISimplificationAnswer
@@ -22,9 +24,14 @@ export type IProgramReceived = IProgramAnswer & { buffers: readonly DataView[] }
 /** The program inside a node with the buffers that came with it. */
 export type IInsideReceived = IInsideAnswer & { buffers: readonly DataView[] };
 
+/** A past run with the buffers that came with it. */
+export type IMomentReceived = IMomentAnswer & { buffers: readonly DataView[] };
+
 export type Answer =
   | IDetail
   | IExpressionAnswer
+  | IMomentReceived
+  | INormsAnswer
   | IPlotAnswer
   | ISimplificationAnswer
   | IProgramReceived

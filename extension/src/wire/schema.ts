@@ -282,13 +282,14 @@ function checkNumber(value: unknown): number {
   return value;
 }
 
-/** So many words at most are listed. */
-const MOST_WORDS = 12;
-
 function listWords(words: readonly string[]): string {
-  const listed = words.slice(0, MOST_WORDS).map(word => JSON.stringify(word));
-  return [...listed, ...(words.length > MOST_WORDS ? ['…'] : [])].join(', ');
+  const more = words.length - NAMED;
+  const named = words.slice(0, NAMED).map(word => JSON.stringify(word));
+  return named.join(', ') + (more > 0 ? ` or ${more} more` : '');
 }
+
+/** So many words are named of those that may stand at a place. */
+const NAMED = 12;
 
 /** What an error quotes: of anything, however long, deep or odd, a short text. */
 export function quote(value: unknown): string {

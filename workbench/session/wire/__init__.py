@@ -4,7 +4,8 @@
 a header and flat buffers, `header.py` what the header says of overrides, checks and
 findings. `notebook.py` puts that into a notebook and reads it back, with
 suspicion. `detail.py` answers questions about one node, `inside.py` about the program
-in it, `rewriting.py` about how the derivative is simplified.
+in it, `timeline.py` about past runs, `rewriting.py` about how the derivative is
+simplified.
 """
 
 from workbench.session.wire.columns import (
@@ -19,6 +20,7 @@ from workbench.session.wire.inside import take_inside
 from workbench.session.wire.notebook import read_saved, save_snapshot
 from workbench.session.wire.protocol import MIME_TYPE, SCHEMA
 from workbench.session.wire.rewriting import list_rewrites, take_program
+from workbench.session.wire.timeline import list_norms, merge_points, take_moment
 
 __all__ = [
     "MIME_TYPE",
@@ -27,13 +29,16 @@ __all__ = [
     "Snapshot",
     "find_changes",
     "gather_details",
+    "list_norms",
     "list_rewrites",
+    "merge_points",
     "read_saved",
     "read_steps",
     "read_target",
     "save_snapshot",
     "take_failed_snapshot",
     "take_inside",
+    "take_moment",
     "take_program",
     "take_snapshot",
 ]

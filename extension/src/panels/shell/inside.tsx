@@ -237,6 +237,12 @@ class InsideHost implements IHost {
     return this._outer.asking;
   }
 
+  get recording(): IHost['recording'] {
+    return this._outer.recording;
+  }
+
+  readonly openBeside = null;
+
   get drawerOpen(): boolean {
     return this._outer.drawerOpen;
   }
@@ -418,8 +424,8 @@ class Pane extends Widget {
         this._summary.refresh('values');
         this._numbers.refresh('values');
       },
-      node =>
-        host.connection?.inspect(
+      (connection, node) =>
+        connection.inspect(
           node,
           inside.path.map(({ node: at, step }) => ({ node: at, step }))
         )

@@ -13,6 +13,7 @@ import { formatNumber, formatPlural, formatSeconds } from '../../ui/numbers';
 import { stepText, summaryOf, undoText } from '../../ui/words';
 import type { IHost, Reason } from '../host';
 import { Part } from '../part';
+import { PastRun } from '../runs/strip';
 
 const STAGES = [
   { value: 'traced', label: 'Traced', title: 'The forward graph as the cell ran' },
@@ -72,6 +73,7 @@ export class TopBar extends Part {
           <span className="workbench-Quiet" title={value}>
             {value}
           </span>
+          <PastRun recording={this.host.recording} />
         </div>
         <Segments<Stage>
           label="Stage"
@@ -160,6 +162,14 @@ export class TopBar extends Part {
               label="Jacobian, Hessian, gradient check"
               aria-pressed={this.host.drawerOpen}
               onClick={() => this.host.toggleDrawer()}
+            />
+          )}
+          {this.host.openBeside !== null && (
+            <IconButton
+              icon="beside"
+              label="Open beside the notebook"
+              disabled={state.graph === null}
+              onClick={() => this.host.openBeside?.()}
             />
           )}
           <IconButton

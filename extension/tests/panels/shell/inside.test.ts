@@ -1,3 +1,6 @@
+// @vitest-environment jsdom
+import '../../helpers/browser';
+
 import { describe, expect, test } from 'vitest';
 
 import { spreadNorms } from '../../../src/panels/shell/inside';
