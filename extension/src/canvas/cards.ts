@@ -249,7 +249,8 @@ class CardDrawer {
       return '∂';
     }
     const maker = graph.op(node) === '' ? '' : graph.maker(node);
-    return maker === label ? '' : maker;
+    const aside = maker === label ? '' : maker;
+    return graph.isHolder(node) ? `${aside} ▸`.trim() : aside;
   }
 
   private _largeLabel(item: number, card: IRect): void {

@@ -12,6 +12,8 @@ import { checkMessage, sequenceOf } from '../wire/guards';
 import {
   IDetail,
   IExpressionAnswer,
+  IInsideAnswer,
+  IPlace,
   INormsAnswer,
   IPlotAnswer,
   IPreviewAnswer,
@@ -26,6 +28,7 @@ import {
 import {
   Answer,
   type IJob,
+  IInsideReceived,
   ILongRequest,
   IMomentReceived,
   IPlotRequest,
@@ -76,6 +79,12 @@ export interface IProgram {
   /** The node of the session that each node belongs to; -1 for none. */
   forward: readonly number[];
 }
+
+/** The program inside a node, at one step of a loop. */
+export type IInside = Pick<
+  IInsideAnswer,
+  'path' | 'step' | 'steps' | 'marks' | 'norms'
+> & { graph: Graph };
 
 /** An event without what the connection fills in. */
 type Bare<E> = E extends { request: number }
@@ -170,9 +179,10 @@ export class GraphConnection implements IDisposable {
     }, wait);
   }
 
-  /** The distributions and small arrays of a node. */
-  async inspect(node: number): Promise<IDetail> {
-    return (await this._request({ event: 'inspect', node }, 'detail')) as IDetail;
+  /** The distributions and small arrays of a node, or of one inside others. */
+  async inspect(node: number, path?: IPlace[]): Promise<IDetail> {
+    const event = { event: 'inspect', node, ...(path && { path }) } as const;
+    return (await this._request(event, 'detail')) as IDetail;
   }
 
   /** The norms of all nodes at a past run: what to change in the graph. */
@@ -246,6 +256,17 @@ export class GraphConnection implements IDisposable {
       const { buffers, ...answer } = (await promise) as IProgramReceived;
       const { step: number, text, forward } = answer;
       return { graph: Graph.fromProgram(answer, buffers), step: number, text, forward };
+    };
+    return { answer: read(), stop: () => this._stop(request) };
+  }
+
+  /** The program inside a node, at one step of each loop on the way there. */
+  inside(path: readonly IPlace[]): ILongRequest<IInside> {
+    const event: Bare<PageEvent> = { event: 'inside', path: [...path] };
+    const { request, promise } = this._begin(event, 'inside');
+    const read = async (): Promise<IInside> => {
+      const { buffers, header, ...answer } = (await promise) as IInsideReceived;
+      return { ...answer, graph: Graph.fromHeader(header, buffers) };
     };
     return { answer: read(), stop: () => this._stop(request) };
   }

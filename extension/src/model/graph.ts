@@ -140,6 +140,7 @@ export class Graph {
       loopPaths: null
     };
     this._wrt = new Set(header.wrt);
+    this._holders = new Set(header.holders);
   }
 
   /**
@@ -508,6 +509,11 @@ export class Graph {
     return this._wrt.has(node);
   }
 
+  /** Whether it holds a program that can be looked into: a loop, an op of a graph. */
+  isHolder(node: number): boolean {
+    return this._holders.has(node);
+  }
+
   /** All scopes and loops that hold a node, each after the scope around it. */
   get scopes(): ReadonlyMap<string, IScope> {
     return (this._derived.scopes ??= scopesOf(this.count, node => this.fold(node)));
@@ -562,6 +568,7 @@ export class Graph {
   private readonly _columns: IColumns;
   private readonly _derived: IDerived;
   private readonly _wrt: ReadonlySet<number>;
+  private readonly _holders: ReadonlySet<number>;
   private readonly _iterationNorms = new Map<string, Float64Array>();
   private _covered: ReadonlySet<number> | null = null;
   private _found: ReadonlyMap<number, IFinding[]> | null = null;

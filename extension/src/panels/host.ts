@@ -11,6 +11,12 @@ import { labelOf } from './presets';
 /** What made a part draw itself again: the state, or the line to the kernel. */
 export type Reason = Change | 'connection';
 
+/** What is open is inside a node: one step of a loop, or no loop. */
+export interface IWithin {
+  step: number | null;
+  steps: number | null;
+}
+
 export interface IHost {
   readonly state: GraphState;
   /** The state of what is drawn now: of the graph, or of the simplified derivative. */
@@ -21,6 +27,8 @@ export interface IHost {
   readonly recording: Recording;
   /** Null while the picture is a saved one. */
   readonly connection: GraphConnection | null;
+  /** The step of the loop that is looked into; null for the graph of the cell. */
+  readonly within: IWithin | null;
   fitGraph(): void;
   /** What is asked of the kernel. */
   readonly asking: Asking;
@@ -43,6 +51,8 @@ export interface IHost {
   toggleDrawer(): void;
   readonly drawerOpen: boolean;
   toggleInspector(): void;
+  /** Look into a node that holds a program; false if it holds none. */
+  lookInside(node: number): boolean;
   /** Show the session in a panel of its own; null where that cannot be, or is so. */
   readonly openBeside: (() => void) | null;
   /** Open the inspector at what checks and the doctor found. */

@@ -6,6 +6,7 @@
 import { bytesOf, checkColumnList } from './columns';
 import {
   type IHeader,
+  IInsideAnswer,
   type IMatrix,
   type IProgramAnswer,
   type ISaved,
@@ -92,7 +93,7 @@ export function checkMessage(value: unknown): KernelMessage {
         'does not know: update autodiff-workbench'
     );
   }
-  if (type === 'snapshot' || type === 'program') {
+  if (type === 'snapshot' || type === 'program' || type === 'inside') {
     checkSchema(header);
   }
   const message = read('KernelMessage', value, 'the message') as KernelMessage;
@@ -103,6 +104,8 @@ export function checkMessage(value: unknown): KernelMessage {
     checkColumnList(message.columns);
   } else if (message.type === 'program') {
     checkProgram(message);
+  } else if (message.type === 'inside') {
+    checkInside(message);
   } else if (message.type === 'plot' && message.matrix !== null) {
     checkMatrix(message.matrix);
   }
@@ -119,6 +122,20 @@ function checkProgram({ header, nodes, keys, forward }: IProgramAnswer): void {
         `a program of ${header.nodes} nodes came with ${name} of ${count}`
       );
     }
+  }
+}
+
+/** A step inside a loop is one of its steps, and each mark has a norm. */
+function checkInside({ header, step, steps, marks, norms }: IInsideAnswer): void {
+  checkLists(header);
+  const count = steps ?? 0;
+  if ((step === null) !== (steps === null) || (step !== null && step >= count)) {
+    throw new PictureError(`the inside of a node is at step ${step} of ${steps}`);
+  }
+  if (marks.length !== norms.length || marks.some(mark => mark >= count)) {
+    throw new PictureError(
+      `a loop of ${count} steps came with ${marks.length} marks, ${norms.length} norms`
+    );
   }
 }
 

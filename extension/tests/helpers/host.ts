@@ -3,7 +3,7 @@
 import type { GraphConnection } from '../../src/model/connection';
 import { Recording } from '../../src/model/recording';
 import { GraphState } from '../../src/model/state';
-import { Asking, type IHost } from '../../src/panels/host';
+import { Asking, type IHost, type IWithin } from '../../src/panels/host';
 import type { PlotKind } from '../../src/wire/protocol';
 import { type INetwork, network } from './network';
 import { readGraph } from './programs';
@@ -17,6 +17,7 @@ export class RecordingHost implements IHost {
   readonly shown = this.state;
   readonly recording = new Recording();
   readonly unsimplified: string | null = null;
+  readonly within: IWithin | null = null;
   readonly said: string[] = [];
   readonly copied: string[] = [];
   readonly asking = new Asking(this, () => undefined);
@@ -63,6 +64,11 @@ export class RecordingHost implements IHost {
 
   focusGraph(): void {
     this.said.push('focus');
+  }
+
+  lookInside(node: number): boolean {
+    this.said.push(`inside ${node}`);
+    return true;
   }
 
   toggleDrawer(): void {

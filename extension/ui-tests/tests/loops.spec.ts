@@ -5,6 +5,7 @@ import { expect, test } from '@jupyterlab/galata';
 import { GraphOnPage, kernelReady, print } from './graph';
 
 const SETUP = `%load_ext workbench
+import workbench as wb
 import numpy as np
 rng = np.random.default_rng(0)
 W = rng.normal(size=(8, 8)) / 3
@@ -94,4 +95,59 @@ test('a loop of 500 steps, one step at a time', async ({ page }) => {
   await graph.screenshot('loops-dark-1000');
   await strip.getByRole('button', { name: 'Fold' }).click();
   await expect(strip).toHaveCount(0);
+});
+
+const SCAN = `%%autodiff loss --name net --wrt W
+hs = wb.scan(lambda x, h, W: np.tanh(W @ h + x), [xs], [np.zeros(8)], [W])
+loss = np.sum(hs[-1] ** 2)`;
+
+test('a scan of 500 steps opens at one of them', async ({ page }) => {
+  const graph = await begin(page, SCAN);
+  const { panel } = graph;
+  const inside = panel.locator('.workbench-Inside');
+  const picture = inside.locator('.workbench-Canvas');
+  const strip = inside.locator('.workbench-IterationStrip');
+  const field = strip.getByRole('textbox');
+  await graph.click(await graph.node('scan'));
+  await graph.button('Look inside').click();
+  await expect(picture).toHaveAttribute('data-ready', /.*/);
+  await expect(strip.getByRole('status')).toHaveText('step 0 of 500');
+  await field.fill('17');
+  await field.press('Enter');
+  await expect(strip.getByRole('status')).toHaveText('step 17 of 500');
+  await field.fill('499');
+  await field.press('Enter');
+  await expect(strip.getByRole('status')).toHaveText('step 499 of 500');
+
+  // Search goes on in there, and the node has its numbers of this step.
+  const search = panel.getByRole('searchbox');
+  await search.fill('tanh');
+  await search.press('Enter');
+  const pane = panel.getByRole('complementary', { name: 'Node inside' });
+  await expect(pane.locator('.workbench-NodeName')).toContainText('tanh');
+  await expect(pane.locator('.workbench-Facts')).toContainText('g · (1 − y²)');
+  await expect(pane.locator('.workbench-Distributions')).toContainText('gradient');
+  await search.fill('');
+  await graph.screenshot('inside-light');
+
+  // A rule in this step alone, then in some.
+  const steps = pane.getByRole('textbox', { name: 'in steps' });
+  await expect(steps).toHaveValue('499');
+  await pane.getByRole('radio', { name: 'scale', exact: true }).click();
+  await pane.locator('.workbench-Expression').fill('0 * d');
+  await pane.getByRole('button', { name: 'Apply' }).click();
+  await expect(pane.locator('.workbench-Current')).toContainText('in step 499');
+  expect(await print(page, 'print(net.grads["W"].any())')).toBe('False');
+  await steps.fill('490:500');
+  await expect(pane.locator('.workbench-RuleForm')).toContainText('steps 490 to 499');
+  await pane.getByRole('button', { name: 'Apply' }).click();
+  await expect(pane.locator('.workbench-Current')).toContainText('in steps 490 to 499');
+  await graph.screenshot('inside-range');
+  await page.theme.setDarkTheme();
+  await page.setViewportSize({ width: 1000, height: 800 });
+  await graph.screenshot('inside-dark-1000');
+  await inside.getByRole('button', { name: 'whole graph' }).click();
+  await expect(inside).toBeHidden();
+  await graph.ready();
+  await graph.screenshot('inside-left');
 });

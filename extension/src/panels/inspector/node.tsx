@@ -2,6 +2,7 @@
 
 import { Fragment, type JSX, type ReactNode } from 'react';
 
+import type { GraphConnection } from '../../model/connection';
 import type { Graph, IStatistics } from '../../model/graph';
 import { Button, classes } from '../../ui/controls';
 import { formatCount, formatNumber } from '../../ui/numbers';
@@ -18,8 +19,14 @@ const RHYTHM = 400;
 
 /** What the kernel says about the selected node. */
 export class NodeDetail extends NodeQuestion<IDetail> {
-  constructor(host: IHost, onChange: () => void) {
-    super(host, onChange, (connection, node) => connection.inspect(node), RHYTHM);
+  constructor(
+    host: IHost,
+    onChange: () => void,
+    /** How the kernel is asked about a node. */
+    inspect = (connection: GraphConnection, node: number): Promise<IDetail> =>
+      connection.inspect(node)
+  ) {
+    super(host, onChange, inspect, RHYTHM);
   }
 
   get detail(): IDetail | null {
@@ -61,6 +68,17 @@ export class NodeSummary extends Part {
           {kind !== graph.label(node) && <small>{kind}</small>}
         </h3>
         <SourceLine host={this.host} graph={graph} node={node} />
+        {this.host.connection !== null && graph.isHolder(node) && (
+          <div className="workbench-Links">
+            <Button
+              look="link"
+              title="The program inside, with its values and gradients"
+              onClick={() => this.host.lookInside(node)}
+            >
+              Look inside
+            </Button>
+          </div>
+        )}
         {drawFacts(graph, node, detail)}
         <div
           className={classes('workbench-Distributions', live && 'workbench-mod-live')}
@@ -108,6 +126,7 @@ export class NodeNumbers extends Part {
       <>
         <div className="workbench-Code">{drawText('inside', detail?.code)}</div>
         {this.host.connection !== null &&
+          this.host.within === null &&
           !past &&
           graph.hasGradient(node) &&
           graph.isArray(node) &&

@@ -16,7 +16,7 @@ import {
   whereText
 } from '../../ui/words';
 import type { IOverride, Target } from '../../wire/protocol';
-import type { IHost, Reason } from '../host';
+import type { IHost, IWithin, Reason } from '../host';
 import { CopyLink, Pill } from '../links';
 import { Part } from '../part';
 import { Preview } from './preview';
@@ -375,7 +375,7 @@ export class RuleForm extends Part {
             <Segments<Reach>
               label="Apply to"
               look="segments"
-              choices={reachesOf(graph, selected)}
+              choices={reachesOf(graph, selected, this.host.within)}
               chosen={this._reach}
               onChoose={reach => {
                 this._reach = reach;
@@ -384,9 +384,9 @@ export class RuleForm extends Part {
                 this.draw();
               }}
             />
-            {drawSteps(this._draft, !hasSteps(graph, this._reach))}
+            {drawSteps(this._draft, !this._hasSteps(graph))}
             <span className="workbench-Hint">
-              {hasSteps(graph, this._reach) && this._spellSteps(graph, selected)}
+              {this._hasSteps(graph) && this._spellSteps(graph, selected)}
             </span>
           </div>
           {this._preview.draw()}
@@ -407,7 +407,11 @@ export class RuleForm extends Part {
       override?.data === true ? override.rule : 'd',
       override === null || override.steps === ALL_STEPS ? '' : override.steps
     );
-    this._reach = (override && reachOf(override)) ?? 'node';
+    const { within } = this.host;
+    this._reach = within === null ? ((override && reachOf(override)) ?? 'node') : 'op';
+    if (override === null && within !== null && within.step !== null) {
+      this._draft.steps = String(within.step);
+    }
     this._formula = null;
   }
 
@@ -486,10 +490,17 @@ export class RuleForm extends Part {
     return this._reach === 'node' ? '' : this._reach === 'loop' ? steps || ALL_STEPS : steps;
   }
 
+  /** Whether steps of a loop can be written beside where the rule applies. */
+  private _hasSteps(graph: Graph): boolean {
+    const { within } = this.host;
+    return within === null ? hasSteps(graph, this._reach) : within.steps !== null;
+  }
+
   /** The steps that are written, in words. */
   private _spellSteps(graph: Graph, node: number): string {
     const loop = this._reach === 'loop' ? graph.loops.get(graph.loop(node)) : undefined;
-    return stepsText(this._readSteps(), loop?.times ?? null).replace(/^ (in )?/, '');
+    const times = loop?.times ?? this.host.within?.steps ?? null;
+    return stepsText(this._readSteps(), times).replace(/^ (in )?/, '');
   }
 
   private _apply(graph: Graph, node: number): void {
@@ -617,8 +628,14 @@ function hasSteps(graph: Graph, reach: Reach): boolean {
 /** The reaches that a node has, with the words for them. */
 function reachesOf(
   graph: Graph,
-  node: number
+  node: number,
+  within: IWithin | null
 ): { value: Reach; label: string; title: string }[] {
+  const op = graph.op(node);
+  if (within !== null) {
+    // A rule reaches the nodes in there by their op.
+    return [{ value: 'op', label: `every ${op}`, title: `Every node of the op ${op}` }];
+  }
   const loop = graph.loops.get(graph.loop(node));
   const choices: { value: Reach; label: string; title: string }[] = [
     {
@@ -634,7 +651,6 @@ function reachesOf(
       title: `${graph.label(node)} and the nodes at its place in the other steps`
     });
   }
-  const op = graph.op(node);
   // Outputs of one op have little in common with those of another.
   if (op !== '' && op === graph.maker(node)) {
     choices.push({

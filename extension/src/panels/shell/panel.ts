@@ -25,6 +25,7 @@ import { Drawer } from '../plots/drawer';
 import { Rewrites } from '../rewrites/rewrites';
 import { RunStrip } from '../runs/strip';
 import { Banner, SAVED, bannerOf } from './banner';
+import { Inside } from './inside';
 import { Iterations } from './iterations';
 import { Legend } from './legend';
 import { Stepper } from './stepper';
@@ -70,7 +71,8 @@ export class GraphPanel extends Widget implements IHost {
       this._iterations,
       this._stepper,
       this._runs,
-      this._tree
+      this._tree,
+      this._inside
     ];
     this.layout = this._layOut();
     this.setHeight(settings.height);
@@ -79,8 +81,10 @@ export class GraphPanel extends Widget implements IHost {
     this.recording.changed.connect(this._showRun, this);
     this.canvas.activated.connect((_, node) => {
       this.state.select(node);
-      this._openInspector(true);
-      this._inspector.showTab('node');
+      if (!this.lookInside(node)) {
+        this._openInspector(true);
+        this._inspector.showTab('node');
+      }
     });
     this.canvas.overrideRequested.connect((_, node) => this.startOverride(node));
     this.canvas.derivativeRequested.connect(() => this.showDerivative());
@@ -102,7 +106,12 @@ export class GraphPanel extends Widget implements IHost {
     return this._connection;
   }
 
+  readonly within = null;
+
   get shown(): GraphState {
+    if (this._isInside) {
+      return this._inside.state;
+    }
     return this._isSimplified && this._rewrites !== null
       ? this._rewrites.state
       : this.state;
@@ -123,7 +132,7 @@ export class GraphPanel extends Widget implements IHost {
   }
 
   get inspectorOpen(): boolean {
-    return !this._inspector.isHidden;
+    return this._showsInspector;
   }
 
   get canReveal(): boolean {
@@ -205,6 +214,17 @@ export class GraphPanel extends Widget implements IHost {
     } else {
       this._stepper.toggle();
     }
+  }
+
+  lookInside(node: number): boolean {
+    const { graph } = this.state;
+    if (this._connection === null || graph?.isHolder(node) !== true) {
+      return false;
+    }
+    this._inside.leave(0);
+    this._inside.enter(node, graph.label(node));
+    this._inside.canvas.node.focus({ preventScroll: true });
+    return true;
   }
 
   startOverride(node: number | null = this.state.selected): void {
@@ -385,7 +405,15 @@ export class GraphPanel extends Widget implements IHost {
     return this.state.stage === 'simplified';
   }
 
+  /** Whether what is inside a node is shown in the place of the graph. */
+  private get _isInside(): boolean {
+    return this._inside.isOpen && !this._isSimplified;
+  }
+
   private get _shownCanvas(): GraphCanvas {
+    if (this._isInside) {
+      return this._inside.canvas;
+    }
     return this._isSimplified && this._rewrites !== null
       ? this._rewrites.canvas
       : this.canvas;
@@ -400,8 +428,12 @@ export class GraphPanel extends Widget implements IHost {
     if (this._isSimplified && this._rewrites === null) {
       this._rewrites = this._makeRewrites();
     }
-    this._picture.setHidden(this._isSimplified);
-    this._pair.toggleClass('workbench-mod-away', this._isSimplified);
+    this._picture.setHidden(this._isSimplified || this._isInside);
+    this._inside.setHidden(!this._isInside);
+    for (const strip of [this._pair, this._iterations]) {
+      strip.toggleClass('workbench-mod-away', this._isSimplified || this._isInside);
+    }
+    this._openInspector(this._showsInspector);
     this._rewrites?.setHidden(!this._isSimplified);
     if (this._isSimplified) {
       this._rewrites?.replay.show(this._connection, this.state.graph);
@@ -464,7 +496,9 @@ export class GraphPanel extends Widget implements IHost {
   }
 
   private _openInspector(open: boolean): void {
-    this._inspector.setHidden(!open);
+    this._showsInspector = open;
+    this._inspector.setHidden(!open || this._isInside);
+    this._inside.pane.setHidden(!open || !this._isInside);
     this.toggleClass('workbench-mod-wide', !open);
     this._topBar.refresh('connection');
     this._announceSize();
@@ -476,7 +510,8 @@ export class GraphPanel extends Widget implements IHost {
       label: 'Width of the inspector',
       along: 'x',
       sign: -1,
-      size: () => this._inspector.node.offsetWidth,
+      size: () =>
+        (this._isInside ? this._inside.pane : this._inspector).node.offsetWidth,
       limits: () => ({
         least: INSPECTOR.least,
         most: Math.max(INSPECTOR.least, this.node.offsetWidth - INSPECTOR.spared)
@@ -495,13 +530,15 @@ export class GraphPanel extends Widget implements IHost {
     this._picture = makeBox('workbench-Picture', picture);
     this._stage = makeBox('workbench-Stage', [
       this._picture,
+      this._inside,
       this._iterations,
       this._pair
     ]);
     const main = makeBox('workbench-Main', [
       this._stage,
       new Widget({ node: inspectorWidth }),
-      this._inspector
+      this._inspector,
+      this._inside.pane
     ]);
     const height = makeSplitter({
       label: 'Height of the graph',
@@ -550,6 +587,11 @@ export class GraphPanel extends Widget implements IHost {
   private readonly _drawer: Drawer;
   private readonly _parts: readonly { refresh(reason: Reason): void }[];
   private readonly _inspector = new Inspector(this);
+  private readonly _inside = new Inside(this, () => {
+    this._showStage();
+    this._topBar.refresh('view');
+  });
+  private _showsInspector = true;
   private readonly _reveal: IPanelOptions['reveal'] & (object | null);
   private readonly _banner = new Banner(this);
   private readonly _empty = element('div', { class: 'workbench-Empty', text: EMPTY });
