@@ -22,9 +22,6 @@ export class RequestError extends Error {}
 /** A program with the buffers that came with it. */
 export type IProgramReceived = IProgramAnswer & { buffers: readonly DataView[] };
 
-/** The program inside a node with the buffers that came with it. */
-export type IInsideReceived = IInsideAnswer & { buffers: readonly DataView[] };
-
 /** A past run with the buffers that came with it. */
 export type IMomentReceived = IMomentAnswer & { buffers: readonly DataView[] };
 
