@@ -12,10 +12,12 @@ import { ISettingRegistry } from '@jupyterlab/settingregistry';
 
 import { PanelTracker, addCommands } from './lab/commands';
 import { liveGraphs } from './lab/live';
+import { loadPage } from './lab/page';
 import { rendererFactory } from './lab/mime';
 import { revealLine } from './lab/reveal';
 import { Settings } from './lab/settings';
 import { GraphModel, MODULE, MODULE_VERSION, graphViewClass } from './lab/widget';
+import { Drawer } from './panels/plots/drawer';
 import { GraphPanel } from './panels/shell/panel';
 
 const PLUGIN = 'autodiff-workbench:plugin';
@@ -44,7 +46,8 @@ const plugin: JupyterFrontEndPlugin<void> = {
     const makePanel = (): GraphPanel => {
       const panel = new GraphPanel({
         settings: settings.current,
-        rendermime,
+        makeDrawer: host => new Drawer(host, rendermime),
+        loadPage,
         reveal:
           notebooks &&
           ((picture, graph, node) => revealLine(notebooks, picture.node, graph, node))

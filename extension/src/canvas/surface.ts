@@ -163,6 +163,17 @@ export class Picture {
     this._held = { x, y };
   }
 
+  /** Draw what is seen elsewhere, with so many pixels to one of the page. */
+  drawOn(context: CanvasRenderingContext2D, ratio: number): void {
+    const { scene } = this;
+    const { width, height } = this.size;
+    context.fillStyle = (this._theme ??= readTheme(this._node)).ground;
+    context.fillRect(0, 0, ratio * width, ratio * height);
+    if (scene !== null && this._looks !== null) {
+      paint(this._frameOf(context, scene, this._looks, performance.now()), ratio);
+    }
+  }
+
   private _canMove(): boolean {
     return this._state().animated && !prefersCalm() && this.frames > 0;
   }
@@ -241,8 +252,9 @@ export class Picture {
       this.surface.height = tall;
     }
     const scene = this.scene;
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    context.clearRect(0, 0, wide, tall);
     if (scene === null || this._looks === null) {
-      context.clearRect(0, 0, wide, tall);
       return;
     }
     const { output } = scene.graph.header;
@@ -319,8 +331,6 @@ export class Picture {
 /** Draw what is seen; `ratio` is the number of device pixels in one of the page. */
 function paint(frame: IFrame, ratio: number): void {
   const { context, view, detail } = frame;
-  context.setTransform(1, 0, 0, 1, 0, 0);
-  context.clearRect(0, 0, context.canvas.width, context.canvas.height);
   // The origin lies on a device pixel, or every border would be blurred.
   context.setTransform(
     ratio * view.scale,

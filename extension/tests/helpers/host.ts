@@ -2,7 +2,7 @@
 
 import type { GraphConnection } from '../../src/model/connection';
 import { GraphState } from '../../src/model/state';
-import { Asking, type IHost } from '../../src/panels/host';
+import { Asking, type Format, type IHost } from '../../src/panels/host';
 import type { PlotKind } from '../../src/wire/protocol';
 import { type INetwork, network } from './network';
 import { readGraph } from './programs';
@@ -22,6 +22,8 @@ export class RecordingHost implements IHost {
   readonly plots: [PlotKind, number | null, number[]][] = [];
   readonly canReveal = false;
   readonly canPlot = true;
+  readonly canSavePage = true;
+  readonly saved: Format[] = [];
   readonly drawerOpen = false;
   readonly inspectorOpen = true;
 
@@ -43,6 +45,10 @@ export class RecordingHost implements IHost {
 
   plot(kind: PlotKind, of: number | null, wrt: number[]): void {
     this.plots.push([kind, of, wrt]);
+  }
+
+  save(format: Format): void {
+    this.saved.push(format);
   }
 
   copy(text: string): Promise<boolean> {

@@ -13,6 +13,7 @@ import { formatNumber, formatPlural, formatSeconds } from '../../ui/numbers';
 import { summaryOf, undoText } from '../../ui/words';
 import type { IHost, Reason } from '../host';
 import { Part } from '../part';
+import { SaveMenu } from './save';
 
 const STAGES = [
   { value: 'traced', label: 'Traced', title: 'The forward graph as the cell ran' },
@@ -162,6 +163,7 @@ export class TopBar extends Part {
               onClick={() => this.host.toggleDrawer()}
             />
           )}
+          {state.graph !== null && <SaveMenu host={this.host} />}
           <IconButton
             icon="panel"
             label="Inspector"
