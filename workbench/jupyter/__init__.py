@@ -18,7 +18,7 @@ and Plotly.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from workbench.core import hooks
 from workbench.session.derivative import Derivative
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["show"]
 
 
-def show(x: object) -> Picture:
+def show(x: object, widget: Literal["auto", "lab", "anywidget"] = "auto") -> Picture:
     """Show a session, a graph or a traced value as a live picture.
 
     Parameters
@@ -39,6 +39,12 @@ def show(x: object) -> Picture:
         expression of symbols too. An output of many numbers is shown with the gradient
         of their sum. A `Function` is shown as a static picture of its graph, with its
         gradients beside the forward nodes.
+    widget
+        What draws the live picture: ``"lab"`` the extension of JupyterLab and
+        Notebook, ``"anywidget"`` the package of this name, in hosts that have no such
+        extensions (``pip install 'autodiff-workbench[anywidget]'``). ``"auto"`` takes
+        anywidget in VS Code, Colab and marimo where it is installed, else the
+        extension.
 
     Returns
     -------
@@ -48,7 +54,7 @@ def show(x: object) -> Picture:
     Raises
     ------
     UsageError
-        If ``x`` is something else.
+        If ``x`` is something else, or ``widget`` is, or anywidget is not installed.
 
     Examples
     --------
@@ -62,7 +68,7 @@ def show(x: object) -> Picture:
     """
     from workbench.jupyter.display import show
 
-    return show(x)
+    return show(x, widget)
 
 
 @hooks.show.set

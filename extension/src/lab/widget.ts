@@ -12,6 +12,7 @@ import { type ISignal, Signal } from '@lumino/signaling';
 
 import { GraphConnection } from '../model/connection';
 import type { GraphPanel } from '../panels/shell/panel';
+import { afterDraw } from '../ui/dom';
 import {
   Gate,
   type IChannel,
@@ -201,23 +202,4 @@ function kernelOf(manager: unknown): IKernelLine | null {
   return typeof kernel === 'object' && kernel !== null && 'statusChanged' in kernel
     ? (kernel as IKernelLine)
     : null;
-}
-
-/** Milliseconds after which a page that draws nothing is taken to have drawn. */
-const LONGEST = 250;
-
-/**
- * Call back when the browser has drawn. A window that is not visible draws
- * nothing, and must not keep the kernel waiting.
- */
-export function afterDraw(callback: () => void): void {
-  let called = false;
-  const once = (): void => {
-    if (!called) {
-      called = true;
-      callback();
-    }
-  };
-  requestAnimationFrame(() => setTimeout(once));
-  setTimeout(once, LONGEST);
 }

@@ -19,10 +19,8 @@ W1, b1 = np.cos(np.arange(32.0)).reshape(4, 8) / 2, np.zeros(8)
 W2 = np.sin(np.arange(8.0))`;
 
 const NETWORK = `%%autodiff loss --wrt W1 b1 W2 --name model
-with wb.scope("encoder"):
-    h = np.tanh(X @ W1 + b1)
-with wb.scope("head"):
-    e = h @ W2 - t
+with wb.scope("encoder"): h = np.tanh(X @ W1 + b1)
+with wb.scope("head"): e = h @ W2 - t
 loss = np.mean(e**2)`;
 
 const HOSTILE = '</script><img src=x onerror=alert(1)>';
@@ -75,6 +73,7 @@ async function readDownload(download: Download): Promise<Buffer> {
 test('the picture leaves the notebook as HTML, SVG and PNG', async ({ page }) => {
   await page.notebook.createNew('export.ipynb');
   await kernelReady(page);
+  expect(await print(page, '')).toBe('');
   await page.notebook.setCell(0, 'code', SETUP);
   await page.notebook.addCell('code', NETWORK);
   await page.notebook.run();
