@@ -139,7 +139,7 @@ def test_a_session_shows_stores_and_rebuilds_it(tmp_path: Any) -> None:
     gw, gx = by_hand([1, 2, 3])
     np.testing.assert_allclose(session.grads["w"], gw, rtol=1e-12)
     assert "steps=slice(1, 4, None)" in session.code()
-    assert "every tanh in steps 1:4" in repr(session.overrides[0])
+    assert "every tanh in steps 1 to 3" in repr(session.overrides[0])
     session.edit(1, "1 * d")
     np.testing.assert_allclose(session.grads["w"], by_hand([])[0], rtol=1e-12)
     session.undo()

@@ -79,7 +79,7 @@ def test_without_a_path_the_text_is_returned() -> None:
 
 
 def test_the_page_is_at_most_300_kilobytes() -> None:
-    assert html.PAGE.stat().st_size <= 300_000
+    assert html.PAGE.stat().st_size <= 300 * 1024
 
 
 def test_labels_are_text_in_the_file() -> None:

@@ -231,10 +231,27 @@ def write_steps(steps: int | slice | None) -> str:
     return ":".join("" if n is None else str(n) for n in ends)
 
 
-def describe_steps(steps: int | slice | None) -> str:
-    """Return what follows a target in words: ``" in steps 10:20"``; "" for all."""
-    several = "s" if isinstance(steps, slice) else ""
-    return "" if steps is None else f" in step{several} {write_steps(steps)}"
+def describe_steps(steps: int | slice | None, times: int | None = None) -> str:
+    """Return what follows a target in words; "" for None.
+
+    ``times`` is the number of all steps, if that is known.
+
+    >>> describe_steps(17, 500), describe_steps(slice(10, 20)), describe_steps(-1)
+    (' in step 17 of 500', ' in steps 10 to 19', ' in the last step')
+    """
+    if not isinstance(steps, slice):
+        of = "" if times is None else f" of {times}"
+        last = " in the last step"
+        return "" if steps is None else last if steps == -1 else f" in step {steps}{of}"
+    first, end = steps.start or 0, steps.stop
+    if steps.step in (None, 1) and first >= 0:
+        if end is None and first == 0:
+            return " in all steps" if times is None else f" in all {times} steps"
+        if end is None:
+            return f" from step {first} on"
+        if end > first:
+            return f" in steps {first} to {end - 1}"
+    return f" in steps {write_steps(steps)}"
 
 
 def _check_steps(steps: object) -> int | slice:

@@ -7,7 +7,7 @@ the say.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from math import inf
 from typing import NoReturn
@@ -286,6 +286,9 @@ def inflect(count: int, one: str, many: str) -> str:
     return one if count == 1 else many
 
 
+#: Returns the nodes of an override that stand in its steps of unrolled loops.
+SelectUnrolled = Callable[[Override, Sequence[Tensor]], list[Tensor]]
+
 #: When an override last matched something: the serial of a Tensor made then.
 _MATCHED: WeakKeyDictionary[Override, int] = WeakKeyDictionary()
 
@@ -299,6 +302,7 @@ def resolve(
     wrt: Nodes = (),
     around: int = 0,
     program: Nodes = (),
+    select_unrolled: SelectUnrolled | None = None,
 ) -> Resolution:
     """Find the nodes of a program that each override applies to.
 
@@ -321,6 +325,9 @@ def resolve(
         need not mean this program.
     program
         All that holds the nodes, also what derivatives have made; else ``nodes``.
+    select_unrolled
+        Where Python loops that were unrolled count as loops: returns those of the
+        matched nodes, or those in their place, that stand in the override's steps.
 
     Raises
     ------
@@ -361,7 +368,10 @@ def resolve(
             found = target.select(among)
         means = bool(found)
         if override.steps is not None and found:
-            found = keep_in_loops(override, found, program or nodes, i >= around)
+            unrolled = select_unrolled(override, found) if select_unrolled else []
+            needed = i >= around and not unrolled
+            found = keep_in_loops(override, found, program or nodes, needed)
+            found = [*found, *unrolled]
             if i in regions:
                 kept_serials = {x.serial for x in found}
                 regions[i] = [
@@ -425,7 +435,7 @@ def keep_in_loops(
             f" steps={override.steps!r} names iterations of a loop, and"
             f" {blame.describe(matched[0])}{blame.quote_site(matched[0].site)} is in"
             " none. Leave steps= out, or target a node in the step of wb.scan or"
-            " wb.while_loop."
+            " wb.while_loop, or (in a session) in a Python loop of some length."
         )
     return chosen
 

@@ -60,6 +60,14 @@ class AppliedOverride:
         """The ids of the nodes that its target matches; of a pattern each last node."""
         return self._find_ids(self._resolution.matched[self._position])
 
+    @property
+    def node(self) -> int:
+        """The id of the node that its target names; of another target the first."""
+        target = self.override.target
+        if isinstance(target, ByNode) and isinstance(target.node, int):
+            return target.node
+        return self.matched[0]
+
     @cached_property
     def covered(self) -> tuple[int, ...]:
         """The ids of the other nodes of its matches: their own rules do not run."""
@@ -78,7 +86,8 @@ class AppliedOverride:
     @property
     def where(self) -> str:
         """Its target as text, with the steps of a loop if it names some."""
-        return self.target + describe_steps(self.override.steps)
+        nodes = self._state.objective.nodes
+        return format_target(self.override.target, nodes, self.override.steps)
 
     @property
     def code(self) -> str:
@@ -204,7 +213,10 @@ def format_target(
 ) -> str:
     """Return a target as text, nodes by their names, with the steps of a loop."""
     if steps is not None:
-        return format_target(target, nodes) + describe_steps(steps)
+        times = None
+        if isinstance(target, ByNode) and isinstance(target.node, int):
+            times = nodes.unrolled.count_steps(target.node)
+        return format_target(target, nodes) + describe_steps(steps, times)
     if isinstance(target, ByNode) and isinstance(target.node, int):
         return nodes.labels[target.node]
     if isinstance(target, BySubgraph):
@@ -255,7 +267,8 @@ def check_rule(session: HasState, target: Any, rule: str) -> str:
     meant = target.override.target if isinstance(target, AppliedOverride) else target
     found = override(resolve_target(nodes, program, meant), rule)
     wrt = [forward.graph.nodes[i] for i in session._state.objective.wrt]
-    resolution = resolve([found], program, wrt=wrt)
+    select = session._state.select_unrolled
+    resolution = resolve([found], program, wrt=wrt, select_unrolled=select)
     (matched,) = resolution.matched
     parts = resolution.parts
     replaced = (parts.get(s, node) for s, (_, node) in resolution.winners.items())

@@ -17,6 +17,7 @@ from workbench.core.walk import is_leaf
 from workbench.errors import DtypeError, ShapeError, UnknownNodeError, UsageError
 from workbench.ops import define
 from workbench.ops.define import shape_of
+from workbench.session.repeats import Unrolled, find_unrolled
 
 #: A node as users pass it: its Tensor, its name, or its id.
 Node = Tensor | str | int
@@ -60,6 +61,11 @@ class Nodes:
     def names(self) -> dict[str, int]:
         """The id of the last node of each name."""
         return {x.name: i for i, x in enumerate(self.graph.nodes) if x.name}
+
+    @cached_property
+    def unrolled(self) -> Unrolled:
+        """The Python loops that the trace has unrolled."""
+        return find_unrolled(self.graph.nodes)
 
     def find(self, node: Node) -> int:
         """Return the id of a node.

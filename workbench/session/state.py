@@ -432,7 +432,17 @@ class State:
             self.forward.program,
             where=f"session {objective.nodes.session!r}",
             wrt=[nodes[i] for i in objective.wrt],
+            select_unrolled=self.select_unrolled,
         )
+
+    def select_unrolled(
+        self, override: Override, matched: Sequence[Tensor]
+    ) -> list[Tensor]:
+        """Return the nodes of an override in its steps of Python's own loops."""
+        nodes, ids = self.forward.graph.nodes, self.forward.ids
+        known = [ids[x.serial] for x in matched if x.serial in ids]
+        found = self.objective.nodes.unrolled.select(override, known)
+        return [nodes[i] for i in found]
 
     # The output and the gradients
 

@@ -19,7 +19,7 @@ const GAP = 4;
 const LONGEST = 118;
 
 /** Pixels of the page: the radius of a mark from afar, and the width of a ring. */
-const DISC = 5.5;
+const DISC = 6.5;
 const RING = 2;
 
 /** How strong the ring is of what was found before the last change. */
@@ -127,7 +127,7 @@ function drawVerdict(frame: IFrame, card: IRect, marks: readonly IMark[]): void 
 
 function drawMark(frame: IFrame, mark: IMark, x: number, y: number): number {
   const { context, theme, pen } = frame;
-  const font = pen.ui(theme.size - 3, mark.look === 'quiet' ? 'normal' : 'bold');
+  const font = pen.ui(pen.legible(theme.size - 3), mark.look === 'quiet' ? 'normal' : 'bold');
   const text = `${mark.sign} ${mark.words}`;
   const width = Math.min(LONGEST, pen.width(text, font) + 12);
   const { fill, line, ink } = coloursOf(theme, mark);
@@ -164,7 +164,7 @@ function drawDisc(
   context.lineWidth = Math.max(1, 1 / view.scale);
   context.stroke();
   pen.write(mark.sign, x, y + radius * 0.5, {
-    font: pen.ui(Math.round(radius * 1.4), 'bold'),
+    font: pen.ui(pen.legible(Math.round(radius * 1.4)), 'bold'),
     fill: ink,
     room: 2 * radius,
     align: 'center'

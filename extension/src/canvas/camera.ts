@@ -2,6 +2,7 @@
 
 import { Motion } from './motion';
 import {
+  FOOT,
   type IBounds,
   type IRect,
   type ISize,
@@ -27,6 +28,12 @@ const EDGE = 8;
 /** What is no further from the middle than this part of the page is near it. */
 const NEAR = 0.3;
 
+/** Milliseconds without a movement, after which the view is still. */
+const STILL = 120;
+
+/** Milliseconds in which a page that opens may find its size. */
+const SETTLING = 400;
+
 const NOTHING: IBounds = { left: 0, top: 0, right: 0, bottom: 0 };
 
 export class Camera {
@@ -37,37 +44,49 @@ export class Camera {
   ) {}
 
   view: IView = { scale: 1, x: 0, y: 0 };
+  /** The size of the page, and of the part of it that the picture is seen in. */
+  page: ISize = { width: 0, height: 0 };
   size: ISize = { width: 0, height: 0 };
+  /** How wide the column is that a minimap takes where not all is seen. */
+  column = 0;
 
-  /** True for a page that is not the size of before. */
-  resize(size: ISize): boolean {
-    if (size.width === this.size.width && size.height === this.size.height) {
+  /**
+   * True for a page that is not the size of before. The view stays as it is, but for
+   * one that was opened a moment ago, on a page that still finds its size.
+   */
+  resize(page: ISize): boolean {
+    if (page.width === this.page.width && page.height === this.page.height) {
       return false;
     }
-    this.size = size;
-    if (this._home) {
+    this.page = page;
+    this.size = this.overflows ? this._inner : page;
+    if (this._untouched && performance.now() - this._opened < SETTLING) {
       this._placed = false;
     }
     return true;
   }
 
-  /** Another picture, to be looked at from the beginning. */
-  open(): void {
-    this._home = true;
-    this._all = false;
-    this._placed = false;
+  /** Whether some of the picture lies outside the page. */
+  get overflows(): boolean {
+    return overflows(this.view, this._bounds, this.page);
   }
 
-  /**
-   * The same picture, laid out anew. The first view opens again if nobody has
-   * moved it; else false: then something should be kept in place.
-   */
-  reopen(): boolean {
-    if (this._home) {
-      this._placed = false;
-    }
+  /** Whether nothing has moved for a moment. */
+  isStill(now: number): boolean {
+    return now - this._moved > STILL && !this._motion.running(now);
+  }
+
+  /** Another picture, to be looked at from the beginning. */
+  open(): void {
+    this._untouched = true;
+    this._all = false;
+    this._placed = false;
+    this._opened = performance.now();
+  }
+
+  /** The same picture, laid out anew: what moves the view is called off. */
+  halt(): void {
     this._motion.stop();
-    return this._home;
   }
 
   /** Before a drawing: the first view, or how far a movement has come. */
@@ -77,15 +96,17 @@ export class Camera {
       this._placed = true;
       this._motion.stop();
       this.view = this._all
-        ? fitView(bounds, this.size)
-        : openingView(bounds, this.size, middle);
+        ? fitView(bounds, this.page)
+        : openingView(bounds, this.page, this._inner, middle);
     }
     if (this._motion.running(now)) {
       this.view = blendViews(this._from, this._to, this._motion.at(now));
+      this._moved = now;
     } else if (this._motion.begun) {
       this.view = this._to;
       this._motion.stop();
     }
+    this.size = this.overflows ? this._inner : this.page;
   }
 
   moving(now: number): boolean {
@@ -125,14 +146,13 @@ export class Camera {
     this.go(zoomAt(this._target(), factor, width / 2, height / 2), true);
   }
 
-  /** Show all of it, and go on doing so when the page changes its size. */
+  /** Show all of it. */
   fit(): void {
     if (this._placed) {
-      this.go(fitView(this._bounds, this.size), true);
+      this.go(fitView(this._bounds, this.page), true);
+    } else {
+      this._all = true;
     }
-    this._home = true;
-    this._all = true;
-    this._changed();
   }
 
   /** Bring a card to the middle, large enough to be read. */
@@ -165,7 +185,7 @@ export class Camera {
       Math.abs(middle - room / 2) > room * NEAR;
     const far = away(x + width / 2, this.size.width);
     if (
-      overflows(view, this._bounds, this.size) &&
+      overflows(view, this._bounds, this.page) &&
       (far || away(y + height / 2, this.size.height))
     ) {
       const middle = [card.x + card.width / 2, card.y + card.height / 2] as const;
@@ -211,9 +231,9 @@ export class Camera {
   }
 
   go(view: IView, softly: boolean): void {
-    this._home = false;
-    this._all = false;
+    this._untouched = false;
     this._placed = true;
+    this._moved = performance.now();
     const to = keepInSight(view, this._bounds, this.size);
     this._motion.stop();
     if (softly && this._soft()) {
@@ -226,6 +246,15 @@ export class Camera {
     this._changed();
   }
 
+  /** What is left of the page beside a minimap and over the signposts. */
+  private get _inner(): ISize {
+    const { width, height } = this.page;
+    return {
+      width: Math.max(0, width - this.column),
+      height: Math.max(0, height - FOOT)
+    };
+  }
+
   /** The view that a movement leads to. */
   private _target(): IView {
     return this._motion.begun ? this._to : this.view;
@@ -235,9 +264,12 @@ export class Camera {
   private _bounds: IBounds = NOTHING;
   private _from: IView = this.view;
   private _to: IView = this.view;
-  /** Whether nobody has moved the view since the page moved it. */
-  private _home = true;
-  /** Whether that was to show all, rather than what can be read. */
+  /** Whether nobody has moved the view since it was opened, and when that was. */
+  private _untouched = true;
+  private _opened = -Infinity;
+  /** Whether it is to open with all in sight, however small. */
   private _all = false;
   private _placed = false;
+  /** When it moved last. */
+  private _moved = -Infinity;
 }

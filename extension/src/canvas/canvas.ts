@@ -9,15 +9,16 @@ import { Widget } from '@lumino/widgets';
 
 import { itemsOf, sameExtents } from '../layout/items';
 import { LayoutRunner } from '../layout/runner';
+import { Folding } from '../model/folds';
 import { type Graph } from '../model/graph';
 import type { Change, GraphState } from '../model/state';
 import { Gestures } from './gestures';
 import { Keyboard } from './keyboard';
 import { Scene } from './scene';
 import { Picture } from './surface';
-import { SvgContext } from './svg';
+import { SvgContext, SvgPath } from './svg';
 import { Tooltip } from './tooltip';
-import { type IRect, rectOnPage } from './viewport';
+import { type IRect, type ISize, rectOnPage } from './viewport';
 
 /** So many pixels of a PNG file are one of the page. */
 const PNG_RATIO = 2;
@@ -65,20 +66,14 @@ export class GraphCanvas extends Widget {
 
   /** Bring a node to the middle, legibly. */
   centre(node: number): void {
-    const { scene, camera } = this._picture;
-    const item = scene?.items.itemOf[node];
-    if (scene !== null && item !== undefined) {
-      camera.centre(scene.card(item));
-    }
+    this._state.revealIteration(node);
+    this._bring(node, true);
   }
 
   /** Bring a node to the middle if it is not in sight. */
   find(node: number): void {
-    const { scene, camera } = this._picture;
-    const item = scene?.items.itemOf[node];
-    if (scene !== null && item !== undefined && !camera.sees(scene.card(item))) {
-      camera.centre(scene.card(item));
-    }
+    this._state.revealIteration(node);
+    this._bring(node, false);
   }
 
   zoomBy(factor: number): void {
@@ -96,8 +91,12 @@ export class GraphCanvas extends Widget {
       ruler.font = font;
       return ruler.measureText(text).width;
     });
-    // It has all of a context that the picture calls.
-    this._picture.drawOn(svg as unknown as CanvasRenderingContext2D, 1);
+    // They have all of a context and its paths that the picture calls.
+    this._picture.drawOn(
+      svg as unknown as CanvasRenderingContext2D,
+      1,
+      () => new SvgPath() as unknown as Path2D
+    );
     return svg.finish();
   }
 
@@ -194,6 +193,12 @@ export class GraphCanvas extends Widget {
       get frames() {
         return picture.frames;
       },
+      get leastText() {
+        return picture.leastText;
+      },
+      get size() {
+        return picture.size;
+      },
       get layoutRan() {
         return LayoutRunner.shared.where;
       }
@@ -208,7 +213,7 @@ export class GraphCanvas extends Widget {
         this._update();
         break;
       case 'view':
-        if (sameSet(this._folds, this._state.folded)) {
+        if (this._folds.equals(this._state.folding)) {
           this._picture.refresh('view');
         } else {
           this._update();
@@ -227,7 +232,7 @@ export class GraphCanvas extends Widget {
 
   /** Show the graph of the state, laid out anew only if it must be. */
   private _update(): void {
-    const { graph, folded } = this._state;
+    const { graph, folding } = this._state;
     this._describe();
     if (graph === null) {
       this._callOff();
@@ -236,14 +241,14 @@ export class GraphCanvas extends Widget {
     }
     // A layout on its way takes the newest values when it is there: were it begun
     // again with each patch of a training loop, it would never be.
-    const sameFolds = sameSet(this._folds, folded);
+    const sameFolds = this._folds.equals(folding);
     if (sameFolds && this._pending?.sameStructure(graph) === true) {
       return;
     }
     const { scene } = this._picture;
     const same = sameFolds && scene?.graph.sameStructure(graph) === true;
     this._callOff();
-    this._folds = new Set(folded);
+    this._folds = folding;
     if (same && sameExtents(graph, scene.items)) {
       scene.graph = graph;
       this._picture.refresh('values');
@@ -263,7 +268,8 @@ export class GraphCanvas extends Widget {
   }
 
   private _layOut(graph: Graph): void {
-    const items = itemsOf(graph, this._folds);
+    const { folded, open } = this._folds;
+    const items = itemsOf(graph, folded, open);
     this._pending = graph;
     this._picture.markPending();
     this._cancel = LayoutRunner.shared.request(items.input, layout => {
@@ -279,8 +285,27 @@ export class GraphCanvas extends Widget {
       this._attendToChange(scene);
       if (!sameExtents(newest, items)) {
         this._layOut(newest);
+      } else if (this._wanted !== null) {
+        this._bring(this._wanted.node, this._wanted.always);
       }
     });
+  }
+
+  /** Bring a node to the middle, once it is laid out. */
+  private _bring(node: number, always: boolean): void {
+    const { scene, camera } = this._picture;
+    if (this._pending !== null) {
+      this._wanted = { node, always };
+      return;
+    }
+    this._wanted = null;
+    const item = scene?.items.itemOf[node];
+    if (scene !== null && item !== undefined) {
+      const card = scene.card(item);
+      if (always || !camera.sees(card)) {
+        camera.centre(card);
+      }
+    }
   }
 
   private _callOff(): void {
@@ -384,12 +409,10 @@ export class GraphCanvas extends Widget {
   /** The graph that is being laid out. */
   private _pending: Graph | null = null;
   /** The folds of the picture that is shown or on its way. */
-  private _folds: ReadonlySet<string> = new Set();
+  private _folds = new Folding();
   private _pointed: number | null = null;
-}
-
-function sameSet(a: ReadonlySet<string>, b: ReadonlySet<string>): boolean {
-  return a.size === b.size && [...a].every(item => b.has(item));
+  /** The node to bring to the middle when the picture is laid out. */
+  private _wanted: { node: number; always: boolean } | null = null;
 }
 
 /** What a test in a browser may ask of the picture: a property of its node. */
@@ -400,6 +423,10 @@ export interface ICanvasProbe {
   nodeAt(x: number, y: number): number | null;
   /** How many times the picture was drawn. */
   readonly frames: number;
+  /** The size of the smallest text that was drawn, in pixels; Infinity for none. */
+  readonly leastText: number;
+  /** The part of it, from the upper left, in which cards are seen. */
+  readonly size: ISize;
   /** Where the last layout ran. */
   readonly layoutRan: 'worker' | 'page' | null;
 }

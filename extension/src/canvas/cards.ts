@@ -1,30 +1,38 @@
 /** Draws cards with their labels, tiles with their numbers, and pills. */
 
+import { foldLabel } from '../layout/items';
 import { MEASURES } from '../layout/types';
 import { formatNumber } from '../ui/numbers';
 import { FADED, IFrame, RECEDED, STRUCK } from './frame';
 import { isCost } from './looks';
-import { lastPart } from './outline';
+import { drawSparkline } from './sparkline';
 import { fittingSize } from './text';
 import { LEVELS } from './theme';
 import { IRect } from './viewport';
 
 export function drawCards(frame: IFrame): void {
   const drawer = new CardDrawer(frame);
-  const { scene, seen, view, marks } = frame;
+  const { scene, seen, view } = frame;
   const row = (MEASURES.height + MEASURES.row) * view.scale;
+  // Of many rows on one pixel some are left out.
   const every = Math.max(1, Math.floor(0.5 / row));
-  const draw = (item: number): void => drawer.item(item);
-  scene.eachItem(seen, draw, every);
-  if (every > 1) {
-    // Of many rows some are left out, but not what was chosen.
-    for (const item of [marks.marked, marks.selected]) {
-      if (item !== null) {
-        drawer.item(item);
-      }
+  scene.eachItem(seen, item => drawer.item(item), every);
+}
+
+/** Rings around what is pointed at, chosen and stepped to. */
+export function drawRings(frame: IFrame): void {
+  const drawer = new CardDrawer(frame);
+  const { selected, marked, hovered, current } = frame.marks;
+  const items = new Set([selected, marked, hovered, current?.item ?? null]);
+  for (const item of items) {
+    if (item !== null) {
+      drawer.chosen(item);
     }
   }
 }
+
+/** How wide the gradients of a loop are drawn on its card. */
+const SPARKLINE = 48;
 
 class CardDrawer {
   constructor(private readonly _frame: IFrame) {
@@ -59,6 +67,24 @@ class CardDrawer {
     this._pill(item);
     context.globalAlpha = 1;
     this._rings(item, card);
+  }
+
+  /** The rings over the ground, around a card's own border. */
+  chosen(item: number): void {
+    const { theme, marks, scene } = this._frame;
+    const card = scene.card(item);
+    if (marks.current?.item === item) {
+      if (marks.current.sweep === 'forward') {
+        this._ring(item, card, theme.accent, 3, 2.5);
+      } else {
+        this._glow(scene.tile(item), theme.warm.fill[LEVELS - 1]);
+      }
+    }
+    if (marks.selected === item || marks.marked === item) {
+      this._ring(item, card, theme.accent, 2.5, 0.5);
+    } else if (marks.hovered === item) {
+      this._ring(item, card, theme.accent, 1.2, 0);
+    }
   }
 
   private _card(item: number, card: IRect): void {
@@ -117,7 +143,7 @@ class CardDrawer {
   }
 
   private _labels(item: number, card: IRect): void {
-    const { pen, theme, scene, detail } = this._frame;
+    const { pen, theme, scene, detail, looks, stage } = this._frame;
     const { graph, items } = scene;
     const node = items.node[item];
     const scope = items.scope[item];
@@ -126,22 +152,23 @@ class CardDrawer {
     const room = card.width - 24;
     if (scope === null && graph.kind(node) === 'constant') {
       pen.write(graph.label(node), card.x + card.width / 2, card.y + 26, {
-        font: pen.mono(size - 1),
+        font: pen.mono(pen.legible(size - 1)),
         fill: theme.quiet,
         room: card.width - 16,
         align: 'center'
       });
       return;
     }
-    const label = scope === null ? graph.label(node) : lastPart(scope);
+    const label = scope === null ? graph.label(node) : foldLabel(graph, items, item);
     const aside = this._aside(node, scope, label);
-    const asideFont = pen.ui(size - 2);
+    const asideFont = pen.ui(pen.legible(size - 2));
     const font = pen.ui(size, 'bold');
     // What a short name leaves free is the op's.
     const free = Math.max(room * 0.55, room - pen.width(label, font) - 8);
     const used = aside === '' ? 0 : Math.min(pen.width(aside, asideFont), free) + 8;
     // A long name is written somewhat smaller before it is cut.
-    const shrunk = fittingSize(room - used, size, pen.width(label, font));
+    const fitting = fittingSize(room - used, size, pen.width(label, font));
+    const shrunk = pen.legible(fitting);
     pen.write(label, left, card.y + 18 + (size - theme.size) / 4, {
       font: pen.ui(shrunk, 'bold'),
       fill: theme.text,
@@ -157,12 +184,19 @@ class CardDrawer {
       });
     }
     const shape = graph.shape(node);
-    const second = scope === null ? shape : `${items.size[item]} nodes · ${shape}`;
+    const sparkline = stage === 'derivative' ? looks.sparklines.get(item) : undefined;
+    const count = `${items.size[item]} nodes`;
+    const second =
+      scope === null ? shape : sparkline === undefined ? `${count} · ${shape}` : count;
+    const bars = { x: left + room - SPARKLINE, width: SPARKLINE, height: 15 };
     pen.write(second, left, card.y + (detail.numbers ? 30 : 35), {
-      font: pen.mono(detail.numbers ? size - 4 : size - 2),
+      font: pen.mono(pen.legible(detail.numbers ? size - 4 : size - 2)),
       fill: theme.quiet,
-      room
+      room: sparkline === undefined ? room : room - SPARKLINE - 6
     });
+    if (sparkline !== undefined) {
+      drawSparkline(this._frame.context, theme, sparkline, { ...bars, y: card.y + 23 });
+    }
     if (detail.numbers) {
       const statistics = graph.valueStatistics(node);
       const text =
@@ -171,7 +205,7 @@ class CardDrawer {
           : `${formatNumber(statistics.min)} … ${formatNumber(statistics.max)}` +
             `  µ ${formatNumber(statistics.mean)}  σ ${formatNumber(statistics.std)}`;
       pen.write(text, left, card.y + 39.5, {
-        font: pen.mono(size - 6),
+        font: pen.mono(pen.legible(size - 6)),
         fill: theme.quiet,
         room
       });
@@ -207,13 +241,18 @@ class CardDrawer {
     const { pen, theme, scene, view } = this._frame;
     const { graph, items } = scene;
     const scope = items.scope[item];
-    const label = scope === null ? graph.label(items.node[item]) : lastPart(scope);
+    const label =
+      scope === null ? graph.label(items.node[item]) : foldLabel(graph, items, item);
     // As large as the card allows, so that it is read from further away.
-    const size = Math.min(24, 10 / view.scale);
-    pen.write(label, card.x + card.width / 2, card.y + card.height / 2 + size * 0.35, {
-      font: pen.ui(Math.round(size), 'bold'),
+    const size = Math.ceil(Math.min(24, 10 / view.scale));
+    const font = pen.ui(size, 'bold');
+    const room = card.width - 12;
+    // Of "part 3 · lines 4–9" the name alone, where there is no room for both.
+    const shown = pen.width(label, font) > room ? label.split(' · ')[0] : label;
+    pen.write(shown, card.x + card.width / 2, card.y + card.height / 2 + size * 0.35, {
+      font,
       fill: theme.text,
-      room: card.width - 12,
+      room,
       align: 'center'
     });
   }
@@ -253,13 +292,18 @@ class CardDrawer {
             ? theme.quiet
             : scale.text[level];
       // Seen from further away a number takes all the room that its tile has.
-      const size = detail.text ? this._size - 2 : theme.size + 2;
-      pen.write(looks.text[item], tile.x + tile.width / 2, tile.y + 15 + size * 0.42, {
-        font: pen.mono(size),
-        fill: ink,
-        room: tile.width - 4,
-        align: 'center'
-      });
+      const size = pen.legible(detail.text ? this._size - 2 : theme.size + 2);
+      const text = looks.text[item];
+      const font = pen.mono(size);
+      // Half a number would be another number.
+      if (pen.width(text, font) <= tile.width - 2) {
+        pen.write(text, tile.x + tile.width / 2, tile.y + 15 + size * 0.36, {
+          font,
+          fill: ink,
+          room: tile.width,
+          align: 'center'
+        });
+      }
     }
     if (looks.changed[item] === 1) {
       this._dot(tile);
@@ -299,7 +343,7 @@ class CardDrawer {
       context.restore();
     }
     if (detail.text || detail.label) {
-      const size = detail.text ? this._size - 2 : theme.size + 1;
+      const size = pen.legible(detail.text ? this._size - 2 : theme.size + 1);
       pen.write(pill.label, rect.x + rect.width / 2, rect.y + 10 + size * 0.38, {
         font: pen.ui(size),
         fill: pill.on ? theme.override : theme.quiet,
@@ -309,26 +353,14 @@ class CardDrawer {
     }
   }
 
-  /** Rings of selection, hover, search and step, over the card's own border. */
+  /** Rings of search and rewriting, over the card's own border. */
   private _rings(item: number, card: IRect): void {
-    const { theme, marks, scene } = this._frame;
-    if (marks.current?.item === item) {
-      if (marks.current.sweep === 'forward') {
-        this._ring(item, card, theme.accent, 3, 2.5);
-      } else {
-        this._glow(scene.tile(item), theme.warm.fill[LEVELS - 1]);
-      }
-    }
+    const { theme, marks } = this._frame;
     if (marks.came !== null && marks.came[item] === 1) {
       this._ring(item, card, theme.accent, 2, 4);
     }
     if (marks.matches !== null && marks.matches[item] === 1) {
       this._ring(item, card, theme.match, 2, 3);
-    }
-    if (marks.selected === item || marks.marked === item) {
-      this._ring(item, card, theme.accent, 2.5, 0.5);
-    } else if (marks.hovered === item) {
-      this._ring(item, card, theme.accent, 1.2, 0);
     }
   }
 

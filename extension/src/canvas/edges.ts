@@ -1,6 +1,6 @@
 /**
  * Draws edges: forward ones down from card to card, gradients up from tile to
- * tile, and over both the path from the selected node and the values that a
+ * tile; and over all else the path from the selected node and the values that a
  * gradient rule reads. Edges of one look are one stroke.
  */
 
@@ -17,7 +17,7 @@ const HAIR = 0.6;
 
 export function drawEdges(frame: IFrame): void {
   const { context, theme, stage, view, marks } = frame;
-  const strokes = new Strokes(frame);
+  const strokes = new Strokes(frame, false);
   strokes.collect();
   const line = (width: number): number => Math.max(width, HAIR / view.scale);
   context.lineCap = 'round';
@@ -26,19 +26,38 @@ export function drawEdges(frame: IFrame): void {
   strokePath(context, strokes.paths.plain, marks.trail === null ? 1 : RECEDED);
   strokePath(context, strokes.paths.faded, FADED);
   if (stage === 'derivative') {
-    const { fill } = frame.looks.colouring === 'gradient' ? theme.warm : theme.neutral;
-    const alpha = marks.trail === null ? 1 : RECEDED;
-    strokes.gradient.forEach((path, level) => {
-      context.strokeStyle = fill[level];
-      context.lineWidth = line(THIN + ((THICK - THIN) * level) / (LEVELS - 1));
-      strokePath(context, path, alpha);
-    });
+    strokeGradients(frame, strokes, marks.trail === null ? 1 : RECEDED);
+  }
+}
+
+/** The edges of what is pointed at, and the path from what is selected. */
+export function drawPath(frame: IFrame): void {
+  const { context, theme, stage, view, marks } = frame;
+  if (marks.pathEdges === null && marks.hovered === null && marks.selected === null) {
+    return;
+  }
+  const strokes = new Strokes(frame, true);
+  strokes.collect();
+  context.lineCap = 'round';
+  if (stage === 'derivative') {
+    strokeGradients(frame, strokes, 1);
   }
   context.strokeStyle = theme.quiet;
-  context.lineWidth = line(1.8);
+  context.lineWidth = Math.max(1.8, HAIR / view.scale);
   strokePath(context, strokes.paths.hovered, 1);
   context.strokeStyle = theme.accent;
   strokePath(context, strokes.paths.path, 1);
+}
+
+function strokeGradients(frame: IFrame, strokes: Strokes, alpha: number): void {
+  const { context, theme, looks, view } = frame;
+  const { fill } = looks.colouring === 'gradient' ? theme.warm : theme.neutral;
+  strokes.gradient.forEach((path, level) => {
+    const width = THIN + ((THICK - THIN) * level) / (LEVELS - 1);
+    context.strokeStyle = fill[level];
+    context.lineWidth = Math.max(width, HAIR / view.scale);
+    strokePath(context, path, alpha);
+  });
 }
 
 /** The values that the rule of the node pointed at reads, over everything else. */
@@ -86,30 +105,24 @@ function strokePath(
   }
 }
 
-/** How many pieces of edges are drawn from far away. */
-const CROWD = 10_000;
-
 /** Gathers the edges that are seen into one path for each look. */
 class Strokes {
   readonly paths: Partial<Record<Look, Path2D>> = {};
   readonly gradient: (Path2D | null)[] = Array.from({ length: LEVELS }, () => null);
 
-  constructor(private readonly _frame: IFrame) {}
+  /** `over`: the edges over the ground, and only those. */
+  constructor(
+    private readonly _frame: IFrame,
+    private readonly _over: boolean
+  ) {}
 
   collect(): void {
-    const { scene, seen, detail } = this._frame;
+    const { scene, seen } = this._frame;
     const { layout } = scene;
     const [first, end] = scene.rowsBetween(seen.top, seen.bottom);
     const { edgesFrom, bendsFrom } = scene;
     const { targets } = scene.items.input;
     const from = Math.max(0, first - 1);
-    const pieces =
-      edgesFrom.start[end] -
-      edgesFrom.start[from] +
-      bendsFrom.start[end] -
-      bendsFrom.start[from];
-    // From far away a part of the edges looks like all of them.
-    this._every = detail.curves ? 1 : Math.max(1, Math.floor(pieces / CROWD));
     // A piece hangs between its row and the next: the row above may be unseen.
     for (let row = from; row < end; row++) {
       for (let k = bendsFrom.start[row]; k < bendsFrom.start[row + 1]; k++) {
@@ -127,13 +140,17 @@ class Strokes {
 
   /** An edge past the rows: faint, or it would cover what it crosses. */
   private _straight(edge: number, upper: number, lower: number): void {
-    const { marks } = this._frame;
+    const { marks, scene, looks } = this._frame;
+    if (!this._over) {
+      if (!this._isHidden(upper, lower)) {
+        this._down(upper, lower, 'faded');
+      }
+      return;
+    }
+    this._edge(edge, upper, lower);
     const pointed = [marks.hovered, marks.selected];
     if (pointed.includes(upper) || pointed.includes(lower)) {
-      this._edge(edge, upper, lower);
-    } else if (!this._isHidden(upper, lower)) {
-      const onPath = marks.pathEdges !== null && marks.pathEdges[edge] === 1;
-      this._down(upper, lower, onPath ? 'path' : 'faded');
+      this._flow(scene.layout.owner[upper], upper, lower, looks.edge[edge]);
     }
   }
 
@@ -144,12 +161,32 @@ class Strokes {
       return;
     }
     const source = scene.layout.owner[upper];
+    if (this._over) {
+      const hovered = marks.hovered === source || marks.hovered === lower;
+      this._pointed(upper, lower, onPath, hovered);
+      return;
+    }
     const done = isDone(marks.valueDone, source) && isDone(marks.valueDone, lower);
     const went = marks.went !== null && marks.went[lower] === 1;
     const clear = done && !went && areFound(marks.matches, source, lower);
-    const hovered = marks.hovered === source || marks.hovered === lower;
-    this._down(upper, lower, lookOf(onPath, hovered, clear));
-    const level = looks.edge[edge];
+    this._down(upper, lower, clear ? 'plain' : 'faded');
+    this._flow(source, upper, lower, looks.edge[edge]);
+  }
+
+  private _pointed(
+    upper: number,
+    lower: number,
+    onPath: boolean,
+    hovered: boolean
+  ): void {
+    if (onPath || hovered) {
+      this._down(upper, lower, onPath ? 'path' : 'hovered');
+    }
+  }
+
+  /** The gradient in an edge, as far as the sweep has come. */
+  private _flow(source: number, upper: number, lower: number, level: number): void {
+    const { marks } = this._frame;
     const flows =
       isDone(marks.gradientDone, lower) && isDone(marks.gradientDone, source);
     if (!Number.isNaN(level) && flows) {
@@ -166,16 +203,20 @@ class Strokes {
     if (this._isHidden(upper, bend) || this._isSkipped(source, onPath)) {
       return;
     }
+    if (this._over) {
+      this._pointed(upper, bend, onPath, marks.hovered === source);
+      return;
+    }
     const done = isDone(marks.valueDone, source);
     const clear = done && areFound(marks.matches, source, source);
-    this._down(upper, bend, lookOf(onPath, marks.hovered === source, clear));
+    this._down(upper, bend, clear ? 'plain' : 'faded');
     if (!Number.isNaN(looks.bend[at]) && isDone(marks.gradientDone, source)) {
       this._up(upper, bend, looks.bend[at]);
     }
   }
 
   private _isSkipped(number: number, onPath: boolean): boolean {
-    return number % this._every !== 0 && !onPath;
+    return number % this._frame.every !== 0 && !onPath;
   }
 
   private _isHidden(upper: number, lower: number): boolean {
@@ -189,14 +230,14 @@ class Strokes {
 
   private _down(upper: number, lower: number, look: Look): void {
     const { scene } = this._frame;
-    const path = (this.paths[look] ??= new Path2D());
+    const path = (this.paths[look] ??= this._frame.makePath());
     this._piece(path, scene.x(upper), scene.x(lower), upper, lower, 0);
   }
 
   private _up(upper: number, lower: number, part: number): void {
     const { scene } = this._frame;
     const level = Math.round(part * (LEVELS - 1));
-    const path = (this.gradient[level] ??= new Path2D());
+    const path = (this.gradient[level] ??= this._frame.makePath());
     const inset = (MEASURES.height - MEASURES.tileHeight) / 2;
     this._piece(
       path,
@@ -232,16 +273,10 @@ class Strokes {
       path.lineTo(x2, top + MEASURES.height);
     }
   }
-
-  private _every = 1;
 }
 
 /** `hovered`: an edge of the node under the pointer. */
 type Look = 'path' | 'hovered' | 'plain' | 'faded';
-
-function lookOf(onPath: boolean, hovered: boolean, clear: boolean): Look {
-  return onPath ? 'path' : hovered ? 'hovered' : clear ? 'plain' : 'faded';
-}
 
 function isDone(done: Uint8Array | null, item: number): boolean {
   return done === null || done[item] === 1;

@@ -9,24 +9,13 @@ import { Graph, type ICost } from '../model/graph';
 import type { Colouring } from '../model/state';
 import { type IVerdict, verdictsOf } from '../model/verdicts';
 import { formatBytes, formatSeconds } from '../ui/numbers';
-
-/** Decades below the largest norm that a scale tells apart. */
-const DECADES = 8;
-
-/** A scale spans at least so many decades, or equal norms would look extreme. */
-const LEAST = 2;
+import { type INormScale, levelOf, scaleOf } from './scale';
+import { type ISparkline, sparklinesOf } from './sparkline';
 
 /** From this ratio on a gradient counts as changed by an override. */
 export const CHANGED = 1e-9;
 
 export type Mood = 'none' | 'zero' | 'bad' | 'plain';
-
-/** A logarithmic scale of norms. */
-export interface INormScale {
-  /** The decimal logarithms of its ends. */
-  low: number;
-  high: number;
-}
 
 export interface ILooks {
   colouring: Colouring;
@@ -46,6 +35,8 @@ export interface ILooks {
   /** Where the gradient in a bend or edge is on the scale; NaN if there is none. */
   bend: Float32Array;
   edge: Float32Array;
+  /** The gradients of folded iterations, by item. */
+  sparklines: ReadonlyMap<number, ISparkline>;
 }
 
 export function looksOf(
@@ -66,9 +57,11 @@ export function looksOf(
     pill: Array.from({ length: count }, () => null),
     verdicts: verdictsOf(graph, items.itemOf),
     bend: new Float32Array(layout.vertices - layout.count).fill(NaN),
-    edge: new Float32Array(layout.via.length).fill(NaN)
+    edge: new Float32Array(layout.via.length).fill(NaN),
+    sparklines: new Map()
   };
   const gradients = scaleOf(graph.count, node => graph.gradNorm(node));
+  looks.sparklines = sparklinesOf(graph, items, gradients);
   if (isCost(colouring)) {
     lookOfCosts(graph, items, looks, colouring);
   } else {
@@ -87,34 +80,6 @@ export function looksOf(
     looks.badValue[item] |= graph.badValues(node) > 0 ? 1 : 0;
   }
   return looks;
-}
-
-/** A scale for the positive finite ones among some norms. */
-export function scaleOf(count: number, norm: (i: number) => number): INormScale {
-  let low = Infinity;
-  let high = -Infinity;
-  for (let i = 0; i < count; i++) {
-    const exponent = Math.log10(norm(i));
-    if (Number.isFinite(exponent)) {
-      low = Math.min(low, exponent);
-      high = Math.max(high, exponent);
-    }
-  }
-  if (low > high) {
-    return { low: -1, high: 1 };
-  }
-  low = Math.max(low, high - DECADES);
-  const short = Math.max(0, LEAST - (high - low)) / 2;
-  return { low: low - short, high: high + short };
-}
-
-/** Where a norm is on a scale, 0 to 1; NaN for one that is not positive. */
-export function levelOf(scale: INormScale, norm: number): number {
-  if (!(norm > 0)) {
-    return NaN;
-  }
-  const at = (Math.log10(norm) - scale.low) / (scale.high - scale.low);
-  return Math.min(1, Math.max(0, at));
 }
 
 /** A number in at most five characters: "0.31", "4e-2", "1.0", "3e5". */

@@ -6,7 +6,10 @@ import { Scene } from './scene';
 import { ITheme } from './theme';
 import { ISize, IView, visibleBounds } from './viewport';
 
-const LARGEST: ISize = { width: 132, height: 150 };
+const LARGEST: ISize = { width: 100, height: 150 };
+
+/** The air on both sides of it. */
+const BESIDE = 10;
 const LEAST = 44;
 const MARGIN = 6;
 
@@ -37,6 +40,11 @@ export class Minimap {
 
   hide(): void {
     this.node.hidden = true;
+  }
+
+  /** How wide the column is that it takes, beside the picture. */
+  columnOf(scene: Scene): number {
+    return sizeOf(scene).width + 2 * BESIDE;
   }
 
   /** Draw it; the shapes are kept until scene or theme are others. */
@@ -118,15 +126,7 @@ export class Minimap {
     const { bounds } = scene;
     const wide = Math.max(1, bounds.right - bounds.left);
     const tall = Math.max(1, bounds.bottom - bounds.top);
-    const scale = Math.min(
-      (LARGEST.width - 2 * MARGIN) / wide,
-      (LARGEST.height - 2 * MARGIN) / tall
-    );
-    // A long thin picture is widened: its rows must still be seen.
-    this._size = {
-      width: Math.round(Math.max(LEAST, wide * scale + 2 * MARGIN)),
-      height: Math.round(Math.max(LEAST, tall * scale + 2 * MARGIN))
-    };
+    this._size = sizeOf(scene);
     this._scaleX = (this._size.width - 2 * MARGIN) / wide;
     this._scaleY = (this._size.height - 2 * MARGIN) / tall;
     const shapes = document.createElement('canvas');
@@ -177,4 +177,18 @@ export class Minimap {
   private _size: ISize = LARGEST;
   private _scaleX = 1;
   private _scaleY = 1;
+}
+
+function sizeOf({ bounds }: Scene): ISize {
+  const wide = Math.max(1, bounds.right - bounds.left);
+  const tall = Math.max(1, bounds.bottom - bounds.top);
+  const scale = Math.min(
+    (LARGEST.width - 2 * MARGIN) / wide,
+    (LARGEST.height - 2 * MARGIN) / tall
+  );
+  // A long thin picture is widened: its rows must still be seen.
+  return {
+    width: Math.round(Math.max(LEAST, wide * scale + 2 * MARGIN)),
+    height: Math.round(Math.max(LEAST, tall * scale + 2 * MARGIN))
+  };
 }

@@ -157,6 +157,15 @@ export class Scene {
       : x + BESIDE;
   }
 
+  /** How much there is to draw in the rows of a stretch: boxes, bends and edges. */
+  weightBetween(top: number, bottom: number): number {
+    const [first, end] = this.rowsBetween(top, bottom);
+    const from = Math.max(0, first - 1);
+    const { rowStart } = this.layout;
+    const edges = this.edgesFrom.start[end] - this.edgesFrom.start[from];
+    return rowStart[end] - rowStart[first] + edges + this.straight.length;
+  }
+
   /** The rows that reach into a stretch of the picture: first and one past last. */
   rowsBetween(top: number, bottom: number): [number, number] {
     const { rowTop } = this.layout;

@@ -7,21 +7,32 @@ import { MEASURES } from '../layout/types';
 import type { GraphState } from '../model/state';
 import { drawVerdicts } from './badges';
 import { Camera } from './camera';
-import { drawCards } from './cards';
-import { drawEdges, drawSaved } from './edges';
-import { IFrame, detailAt } from './frame';
+import { drawCards, drawRings } from './cards';
+import { drawEdges, drawPath, drawSaved } from './edges';
+import { type IFrame, type IGround, detailAt, sameGround, thinningAt } from './frame';
 import { type ILooks, looksOf } from './looks';
 import { type IMarks, marksOf, savedOf } from './marks';
 import { Minimap } from './minimap';
 import { MOVABLE, Motion, blendLooks, prefersCalm } from './motion';
 import { IOutline, lastPart } from './outline';
 import type { Hit, Scene } from './scene';
+import { Signposts, signsOf } from './signposts';
 import { Pen } from './text';
 import { type ITheme, readTheme, watchTheme } from './theme';
-import { type ISize, type IView, overflows, rectOnPage, visibleBounds } from './viewport';
+import { type ITileMaker, SIDE, TileCache } from './tiles';
+import { type ISize, type IView, rectOnPage, visibleBounds } from './viewport';
 
 /** Names of scopes can be clicked from this zoom on, where they can be read. */
 const LABELS = 0.62;
+
+/** A view with so many boxes and edges or more is drawn in tiles. */
+const HEAVY = 1500;
+
+/** Milliseconds for which tiles are painted in a drawing, while the view moves. */
+const BUDGET = 7;
+
+/** What reaches out of a card, so far that it may lie in another tile. */
+const OVERHANG = 48;
 
 export class Picture {
   /** What takes the pointer. */
@@ -46,12 +57,19 @@ export class Picture {
       () => this._schedule()
     );
     this._minimap = new Minimap((x, y) => this.camera.jump(x, y));
-    _node.append(this.surface, this._minimap.node, this._ring);
+    this._signposts = new Signposts(item => this._goTo(item));
+    const { node: signposts } = this._signposts;
+    _node.append(this.surface, signposts, this._minimap.node, this._ring);
     this._observer = new ResizeObserver(() => this._resize());
   }
 
   get view(): IView {
     return this.camera.view;
+  }
+
+  /** The size of the smallest text that was drawn, in pixels; Infinity for none. */
+  get leastText(): number {
+    return this._leastText;
   }
 
   get size(): ISize {
@@ -78,6 +96,7 @@ export class Picture {
   dispose(): void {
     this.stop();
     this.scene = null;
+    this._tiles.clear();
   }
 
   focusRing(shown: boolean): void {
@@ -93,12 +112,14 @@ export class Picture {
   show(scene: Scene | null, counterparts: Int32Array | null): void {
     const before = this.scene;
     this.scene = scene;
+    this._tiles.clear();
     this._shownLooks = null;
     this._looksFrom = null;
     this._moving.stop();
     if (scene === null) {
       this.markPending();
       this._minimap.hide();
+      this._signposts.hide();
       this._schedule();
       return;
     }
@@ -164,13 +185,20 @@ export class Picture {
   }
 
   /** Draw what is seen elsewhere, with so many pixels to one of the page. */
-  drawOn(context: CanvasRenderingContext2D, ratio: number): void {
+  drawOn(
+    context: CanvasRenderingContext2D,
+    ratio: number,
+    makePath = (): Path2D => new Path2D()
+  ): void {
     const { scene } = this;
     const { width, height } = this.size;
     context.fillStyle = (this._theme ??= readTheme(this._node)).ground;
     context.fillRect(0, 0, ratio * width, ratio * height);
     if (scene !== null && this._looks !== null) {
-      paint(this._frameOf(context, scene, this._looks, performance.now()), ratio);
+      const frame = this._frameOf(context, scene, this._looks, performance.now());
+      placePicture(frame, ratio);
+      paintGround({ ...frame, makePath });
+      paintChosen({ ...frame, makePath });
     }
   }
 
@@ -183,9 +211,7 @@ export class Picture {
     const { view, size } = this;
     const at = this._held ?? { x: size.width / 2, y: size.height / 2 };
     this._held = null;
-    if (this.camera.reopen()) {
-      return;
-    }
+    this.camera.halt();
     const item = before.nearest(
       (at.x - view.x) / view.scale,
       (at.y - view.y) / view.scale
@@ -245,8 +271,9 @@ export class Picture {
       return;
     }
     const ratio = window.devicePixelRatio || 1;
-    const wide = Math.round(width * ratio);
-    const tall = Math.round(height * ratio);
+    const { width: fullWidth, height: fullHeight } = this.camera.page;
+    const wide = Math.round(fullWidth * ratio);
+    const tall = Math.round(fullHeight * ratio);
     if (this.surface.width !== wide || this.surface.height !== tall) {
       this.surface.width = wide;
       this.surface.height = tall;
@@ -259,6 +286,7 @@ export class Picture {
     }
     const { output } = scene.graph.header;
     const middle = output < 0 ? 0 : scene.layout.x[scene.items.itemOf[output]];
+    this.camera.column = this._minimap.columnOf(scene);
     this.camera.advance(now, scene.bounds, middle);
     if (this._attended !== null && this._attended < scene.items.count) {
       scene.moving = 0; // where it will be, not where it comes from
@@ -267,20 +295,110 @@ export class Picture {
     this._attended = null;
     scene.moving = 1 - this._moving.at(now);
     const frame = this._frameOf(context, scene, this._looks, now);
-    paint(frame, ratio);
-    if (overflows(this.view, scene.bounds, this.size)) {
-      const { theme, looks } = frame;
-      this._minimap.draw(scene, theme, this.view, this.size, ratio, looks.verdicts);
-    } else {
-      this._minimap.hide();
-    }
-    this.frames++;
+    const blending = this._looksFrom !== null && this._looksMotion.running(now);
     const gliding = this.camera.moving(now) || this._moving.running(now);
-    if (!gliding) {
+    const done = this._paint(frame, ratio, blending || this._moving.running(now), now);
+    this._drawAround(frame, ratio);
+    this.frames++;
+    if (!gliding && done) {
       this._node.dataset['ready'] = 'true';
     }
-    if (gliding || (this._looksFrom !== null && this._looksMotion.running(now))) {
+    if (gliding || blending || !done) {
       this._schedule();
+    }
+  }
+
+  /** Draw what is seen; false if there is more to do when the view is still. */
+  private _paint(frame: IFrame, ratio: number, changing: boolean, now: number): boolean {
+    const { scene, seen, context, view } = frame;
+    const { width, height } = this.size;
+    context.save();
+    context.beginPath();
+    context.rect(0, 0, Math.round(width * ratio), Math.round(height * ratio));
+    context.clip();
+    let done = true;
+    if (changing || scene.weightBetween(seen.top, seen.bottom) < HEAVY) {
+      placePicture(frame, ratio);
+      paintGround(frame);
+      this._leastText = frame.pen.least;
+    } else {
+      done = this._paintTiles(frame, ratio, now);
+      placePicture(frame, ratio);
+    }
+    paintChosen(frame);
+    context.restore();
+    return done && view.scale > 0;
+  }
+
+  private _paintTiles(frame: IFrame, ratio: number, now: number): boolean {
+    const { context } = frame;
+    if (this._ground !== null && !sameGround(this._ground, frame)) {
+      this._tiles.outdate();
+    }
+    this._ground = frame;
+    const maker: ITileMaker<HTMLCanvasElement> = {
+      make: () => {
+        const image = document.createElement('canvas');
+        image.width = SIDE;
+        image.height = SIDE;
+        return image;
+      },
+      paint: (image, { left, top, right, bottom }, scale) => {
+        const inside = image.getContext('2d');
+        if (inside === null) {
+          return;
+        }
+        inside.setTransform(1, 0, 0, 1, 0, 0);
+        inside.clearRect(0, 0, SIDE, SIDE);
+        const view = { scale: scale / ratio, x: (-left * scale) / ratio, y: 0 };
+        view.y = (-top * scale) / ratio;
+        const part: IFrame = {
+          ...frame,
+          context: inside,
+          pen: new Pen(inside, frame.theme, view.scale),
+          view,
+          seen: {
+            left: left - OVERHANG,
+            top: top - OVERHANG,
+            right: right + OVERHANG,
+            bottom: bottom + OVERHANG
+          },
+          detail: detailAt(view.scale),
+          every: thinningAt(frame.scene, view, this.size.height)
+        };
+        placePicture(part, ratio);
+        paintGround(part);
+        this._leastText = Math.min(this._leastText, part.pen.least);
+      },
+      put: (image, x, y, side) => context.drawImage(image, x, y, side, side)
+    };
+    const { scale, x, y } = this.view;
+    const still = this.camera.isStill(now);
+    if (still) {
+      this._leastText = Infinity;
+    }
+    return this._tiles.draw(
+      { scale: scale * ratio, x: Math.round(x * ratio), y: Math.round(y * ratio) },
+      { width: this.size.width * ratio, height: this.size.height * ratio },
+      still ? Infinity : BUDGET,
+      maker
+    );
+  }
+
+  /** What stands beside the picture when not all of it is seen. */
+  private _drawAround({ scene, theme, looks }: IFrame, ratio: number): void {
+    if (this.camera.overflows) {
+      this._minimap.draw(scene, theme, this.view, this.size, ratio, looks.verdicts);
+      this._signposts.show(signsOf(scene, this.view, this.size));
+    } else {
+      this._minimap.hide();
+      this._signposts.hide();
+    }
+  }
+
+  private _goTo(item: number): void {
+    if (this.scene !== null && item < this.scene.items.count) {
+      this.camera.centre(this.scene.card(item));
     }
   }
 
@@ -302,15 +420,22 @@ export class Picture {
       looks: this._shownLooks,
       marks: (this._marks ??= marksOf(state, scene)),
       theme,
-      pen: new Pen(context, theme),
+      pen: new Pen(context, theme, this.view.scale),
+      makePath: () => new Path2D(),
       view: this.view,
       seen: visibleBounds(this.view, this.size),
       stage: state.stage,
-      detail: detailAt(this.view.scale)
+      detail: detailAt(this.view.scale),
+      every: thinningAt(scene, this.view, this.size.height)
     };
   }
 
   private readonly _minimap: Minimap;
+  private readonly _signposts: Signposts;
+  private readonly _tiles = new TileCache<HTMLCanvasElement>(() => performance.now());
+  /** What the tiles show. */
+  private _ground: IGround | null = null;
+  private _leastText = Infinity;
   private readonly _ring: HTMLElement;
   private readonly _observer: ResizeObserver;
   private _unwatch: () => void = () => undefined;
@@ -328,9 +453,8 @@ export class Picture {
 
 // One drawing of the picture, back to front.
 
-/** Draw what is seen; `ratio` is the number of device pixels in one of the page. */
-function paint(frame: IFrame, ratio: number): void {
-  const { context, view, detail } = frame;
+/** Let one pixel of the picture be as many of the device as the view tells. */
+function placePicture({ context, view }: IFrame, ratio: number): void {
   // The origin lies on a device pixel, or every border would be blurred.
   context.setTransform(
     ratio * view.scale,
@@ -340,14 +464,24 @@ function paint(frame: IFrame, ratio: number): void {
     Math.round(ratio * view.x),
     Math.round(ratio * view.y)
   );
+}
+
+/** All that does not depend on what the reader points at and has chosen. */
+function paintGround(frame: IFrame): void {
   drawOutlines(frame);
   drawEdges(frame);
   drawCards(frame);
-  drawSaved(frame);
   drawVerdicts(frame);
-  if (detail.numbers) {
+  if (frame.detail.numbers) {
     drawShapes(frame);
   }
+}
+
+/** What the reader points at and has chosen, over that. */
+function paintChosen(frame: IFrame): void {
+  drawPath(frame);
+  drawRings(frame);
+  drawSaved(frame);
 }
 
 /** The shape of what flows, beside each edge, where it leaves its card. */
@@ -358,7 +492,7 @@ function drawShapes(frame: IFrame): void {
     const shape = graph.shape(items.node[item]);
     if (shape !== '' && graph.consumers(items.node[item]).length > 0) {
       pen.write(shape, scene.x(item) + 5, scene.top(item) + MEASURES.height + 9, {
-        font: pen.mono(theme.size - 6),
+        font: pen.mono(pen.legible(theme.size - 6)),
         fill: theme.quiet,
         room: 60
       });
@@ -398,7 +532,7 @@ function drawLabel(frame: IFrame, outline: IOutline): void {
   const rect = outline.label;
   const name = lastPart(scene.items.groups[outline.group]);
   pen.write(`▾ ${name}`, rect.x + 2, rect.y + rect.height - 4, {
-    font: pen.ui(theme.size - 2),
+    font: pen.ui(pen.legible(theme.size - 2)),
     fill: theme.quiet,
     room: rect.width
   });

@@ -8,6 +8,9 @@ export type Weight = 'normal' | 'bold';
 /** How many cut labels are remembered; then all are forgotten at once. */
 const REMEMBERED = 20_000;
 
+/** Text smaller than this, in pixels of the page, is not written. */
+export const LEAST = 9;
+
 /** How much smaller a text may be written so that it is not cut. */
 const SMALLER = 0.78;
 
@@ -20,10 +23,19 @@ export function fittingSize(room: number, size: number, width: number): number {
 }
 
 export class Pen {
+  /** The size of the smallest text written, in pixels of the page. */
+  least = Infinity;
+
   constructor(
     private readonly _context: CanvasRenderingContext2D,
-    private readonly _theme: ITheme
+    private readonly _theme: ITheme,
+    private readonly _scale: number
   ) {}
+
+  /** A size of text, or the next one that can be read at this zoom. */
+  legible(size: number): number {
+    return Math.max(size, Math.ceil((2 * LEAST) / this._scale) / 2);
+  }
 
   ui(size: number, weight: Weight = 'normal'): string {
     return `${weight === 'bold' ? '600 ' : ''}${size}px ${this._theme.font}`;
@@ -41,6 +53,11 @@ export class Pen {
     options: { font: string; fill: string; room: number; align?: CanvasTextAlign }
   ): number {
     const context = this._context;
+    const size = parseFloat(options.font.replace('600 ', '')) * this._scale;
+    if (size < LEAST) {
+      return 0;
+    }
+    this.least = Math.min(this.least, size);
     const { shown, width } = this._cut(text, options.font, options.room);
     context.font = options.font;
     context.fillStyle = options.fill;

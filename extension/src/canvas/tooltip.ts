@@ -1,5 +1,6 @@
 /** The note beside the card under the pointer. Text only, never markup. */
 
+import { foldLabel } from '../layout/items';
 import { verdictsOf } from '../model/verdicts';
 import { element } from '../ui/dom';
 import { formatNumber, formatPercent } from '../ui/numbers';
@@ -52,7 +53,9 @@ export function describeItem(scene: Scene, item: number): string[] {
   const scope = items.scope[item];
   const lines: string[] = [];
   if (scope !== null) {
-    lines.push(scope, `${items.size[item]} nodes, folded`);
+    const label = foldLabel(graph, items, item);
+    lines.push(scope.endsWith(label) ? scope : `${scope}, ${label}`);
+    lines.push(`${items.size[item]} nodes, folded`);
   } else {
     const maker = graph.op(node) === '' ? '' : graph.maker(node);
     const label = graph.label(node);

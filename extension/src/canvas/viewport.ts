@@ -34,11 +34,14 @@ export const LARGEST = 4;
 /** The air between the picture and the edge of the page when all is shown. */
 const MARGIN = 20;
 
-/** The same at the foot, where the legend stands. */
-const FOOT = 34;
+/** The height of the row for signposts, where not all of the picture is seen. */
+export const FOOT = 26;
 
 /** A graph that would be drawn smaller than this at first shows its top instead. */
-const LEGIBLE = 0.5;
+const LEGIBLE = 0.375;
+
+/** The zoom at which such a top is shown: names, ops and shapes can be read. */
+const READABLE = 0.65;
 
 /** How much of the picture stays in sight however far it is moved. */
 const KEPT = 60;
@@ -75,26 +78,32 @@ export function fitView(bounds: IBounds, size: ISize): IView {
   const height = Math.max(1, bounds.bottom - bounds.top);
   const scale = Math.max(
     SMALLEST,
-    Math.min(1, (size.width - 2 * MARGIN) / width, (size.height - MARGIN - FOOT) / height)
+    Math.min(1, (size.width - 2 * MARGIN) / width, (size.height - 2 * MARGIN) / height)
   );
-  // In the middle, unless its foot would be under the legend.
-  const middle = Math.min(size.height / 2, size.height - FOOT - (height * scale) / 2);
   return {
     scale,
     x: size.width / 2 - ((bounds.left + bounds.right) / 2) * scale,
-    y: middle - ((bounds.top + bounds.bottom) / 2) * scale
+    y: size.height / 2 - ((bounds.top + bounds.bottom) / 2) * scale
   };
 }
 
-/** What is shown first: all if that can be read, else the top of the picture. */
-export function openingView(bounds: IBounds, size: ISize, centre: number): IView {
-  const all = fitView(bounds, size);
+/**
+ * What is shown first: all on the page if that can be read; else the top of the
+ * picture, as wide as it is, in what a minimap leaves of the page.
+ */
+export function openingView(
+  bounds: IBounds,
+  page: ISize,
+  size: ISize,
+  centre: number
+): IView {
+  const all = fitView(bounds, page);
   if (all.scale >= LEGIBLE) {
     return all;
   }
   const width = Math.max(1, bounds.right - bounds.left);
   const fill = (size.width - 2 * MARGIN) / width;
-  const scale = Math.min(1, Math.max(LEGIBLE + 0.15, fill));
+  const scale = Math.min(1, Math.max(READABLE, fill));
   const middle = fill >= scale ? (bounds.left + bounds.right) / 2 : centre;
   return {
     scale,

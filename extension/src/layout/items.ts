@@ -7,6 +7,12 @@ import { Graph } from '../model/graph';
 import { adjacency } from '../model/adjacency';
 import { ILayoutInput, MEASURES } from './types';
 
+/** Iterations of a loop, both ends included. */
+export interface ISpan {
+  first: number;
+  last: number;
+}
+
 export interface IItems {
   input: ILayoutInput;
   count: number;
@@ -16,6 +22,8 @@ export interface IItems {
   node: Int32Array;
   /** The folded scope that a box stands for; null for a node. */
   scope: (string | null)[];
+  /** The iterations of a loop that a box stands for; null for any other. */
+  span: (ISpan | null)[];
   /** How many nodes a box stands for. */
   size: Int32Array;
   /** The edges of the graph behind edge e: `edges[edgeStart[e]]` and so on. */
@@ -27,11 +35,21 @@ export interface IItems {
   member: Int32Array;
 }
 
-export function itemsOf(graph: Graph, folded: ReadonlySet<string>): IItems {
-  const { itemOf, node, scope, size } = foldNodes(graph, folded);
+export function itemsOf(
+  graph: Graph,
+  folded: ReadonlySet<string>,
+  open: ReadonlyMap<string, number> = new Map()
+): IItems {
+  const { itemOf, node, scope, size, span } = foldNodes(graph, folded, open);
   const count = node.length;
   const merged = mergeEdges(graph, itemOf, count);
-  const { group, member, groups, groupParent } = groupItems(graph, node, scope, merged);
+  const { group, member, groups, groupParent } = groupItems(
+    graph,
+    node,
+    scope,
+    item => isPart(graph, scope[item], span[item]),
+    merged
+  );
   const leaf = new Uint8Array(count);
   for (let item = 0; item < count; item++) {
     leaf[item] = scope[item] === null && graph.kind(node[item]) !== 'op' ? 1 : 0;
@@ -50,6 +68,7 @@ export function itemsOf(graph: Graph, folded: ReadonlySet<string>): IItems {
     itemOf,
     node,
     scope,
+    span,
     size,
     edgeStart: merged.edgeStart,
     edges: merged.edges,
@@ -67,15 +86,34 @@ export function sameExtents(graph: Graph, items: IItems): boolean {
   );
 }
 
+/** Whether a box stands for some iterations of a loop, beside one that is open. */
+function isPart(graph: Graph, scope: string | null, span: ISpan | null): boolean {
+  const times = scope === null ? 0 : (graph.loopAt(scope)?.times ?? 0);
+  return span !== null && span.last - span.first + 1 < times;
+}
+
+/** What a folded card is headed with: "×500 · lines 4–7", "steps 0–16". */
+export function foldLabel(graph: Graph, items: IItems, item: number): string {
+  const scope = items.scope[item] ?? '';
+  const span = items.span[item];
+  if (span === null || !isPart(graph, scope, span)) {
+    return scope.slice(scope.lastIndexOf('/') + 1);
+  }
+  const { first, last } = span;
+  return first === last ? `step ${first}` : `steps ${first}–${last}`;
+}
+
 function foldNodes(
   graph: Graph,
-  folded: ReadonlySet<string>
-): Pick<IItems, 'itemOf' | 'node' | 'scope' | 'size'> {
-  const fold = foldOfNodes(graph, folded);
+  folded: ReadonlySet<string>,
+  open: ReadonlyMap<string, number>
+): Pick<IItems, 'itemOf' | 'node' | 'scope' | 'size' | 'span'> {
+  const fold = foldOfNodes(graph, folded, open);
   const itemOf = new Int32Array(graph.count);
   const node: number[] = [];
   const scope: (string | null)[] = [];
   const size: number[] = [];
+  const span: (ISpan | null)[] = [];
   const itemOfScope = new Map<string, number>();
   for (let i = 0; i < graph.count; i++) {
     const path = fold[i];
@@ -83,7 +121,8 @@ function foldNodes(
     if (item === undefined) {
       item = node.length;
       node.push(i);
-      scope.push(path);
+      scope.push(path === null ? null : path.split(PART)[0]);
+      span.push(null);
       size.push(0);
       if (path !== null) {
         itemOfScope.set(path, item);
@@ -92,9 +131,18 @@ function foldNodes(
     itemOf[i] = item;
     node[item] = i;
     size[item]++;
+    const at = path === null ? -1 : graph.iteration(i);
+    if (at >= 0 && graph.fold(i) === scope[item]) {
+      const { first, last } = span[item] ?? { first: at, last: at };
+      span[item] = { first: Math.min(first, at), last: Math.max(last, at) };
+    }
   }
-  return { itemOf, node: Int32Array.from(node), scope, size: Int32Array.from(size) };
+  const sizes = Int32Array.from(size);
+  return { itemOf, node: Int32Array.from(node), scope, span, size: sizes };
 }
+
+/** What stands between the path of a loop and which of its two cards is meant. */
+const PART = '\n';
 
 /** So many parameters of one folded scope are still shown beside it. */
 const PARAMETERS = 6;
@@ -103,7 +151,11 @@ const PARAMETERS = 6;
  * The folded scope that hides each node; null for none. Constants that only a
  * folded scope reads are hidden with it, and parameters if there are many.
  */
-function foldOfNodes(graph: Graph, folded: ReadonlySet<string>): (string | null)[] {
+function foldOfNodes(
+  graph: Graph,
+  folded: ReadonlySet<string>,
+  open: ReadonlyMap<string, number>
+): (string | null)[] {
   const known = new Map<string, string | null>();
   const fold = Array.from({ length: graph.count }, (_, node) => {
     const path = graph.fold(node);
@@ -112,7 +164,13 @@ function foldOfNodes(graph: Graph, folded: ReadonlySet<string>): (string | null)
       found = outermostFold(path, folded);
       known.set(path, found);
     }
-    return found;
+    const at = found === path ? open.get(path) : undefined;
+    if (at === undefined) {
+      return found;
+    }
+    // One iteration is open, between those before and after it.
+    const iteration = graph.iteration(node);
+    return iteration === at ? null : `${path}${PART}${iteration < at ? '<' : '>'}`;
   });
   if (folded.size === 0) {
     return fold;
@@ -211,6 +269,7 @@ function groupItems(
   graph: Graph,
   node: Int32Array,
   scope: (string | null)[],
+  isPart: (item: number) => boolean,
   merged: IMergedEdges
 ): Pick<IItems, 'groups' | 'member'> & Pick<ILayoutInput, 'group' | 'groupParent'> {
   const groups: string[] = [];
@@ -229,7 +288,7 @@ function groupItems(
   };
   const paths = Array.from(node, (id, item) => {
     const fold = scope[item];
-    return fold === null ? graph.fold(id) : parentOf(fold);
+    return fold === null ? graph.fold(id) : isPart(item) ? fold : parentOf(fold);
   });
   const readers = new Map<number, string>();
   for (let edge = 0; edge < merged.sources.length; edge++) {

@@ -1,56 +1,68 @@
-/** What can be folded: the user's scopes, and the loops that stand in them. */
+/**
+ * What can be folded: the user's scopes, and the Python loops in them, which the trace
+ * has unrolled and the kernel has found again.
+ */
 
 import { linesText } from './clusters';
 
 /** What folding needs to know of a graph. */
 export interface IFoldable {
   count: number;
-  kind(node: number): string;
   scope(node: number): string;
-  op(node: number): string;
-  place(node: number): string;
   line(node: number): number | null;
+  /** The number of the loop that a node stands in, and its step; -1 for none. */
+  loop(node: number): number;
+  iteration(node: number): number;
 }
 
-/** The path under which each node is folded: its scope, and the loop in it. */
-export function foldPaths(graph: IFoldable): string[] {
-  const paths = Array.from({ length: graph.count }, (_, node) => graph.scope(node));
-  const members = new Map<string, number[]>();
+/** A loop, its iterations counted from 0, as `steps=` counts them. */
+export interface ILoop {
+  /** The path under which it is folded: "rnn/×500 · lines 4–7". */
+  path: string;
+  /** How many iterations it has. */
+  times: number;
+  /** Its nodes, in the order of the program. */
+  nodes: Int32Array;
+}
+
+/** Loops of so many nodes are folded from the start. */
+const FOLD_FROM = 100;
+
+/** The loops of a graph, by their numbers. */
+export function loopsOf(graph: IFoldable): Map<number, ILoop> {
+  const members = new Map<number, number[]>();
   for (let node = 0; node < graph.count; node++) {
-    if (graph.kind(node) === 'op') {
-      const known = members.get(paths[node]);
-      if (known === undefined) {
-        members.set(paths[node], [node]);
-      } else {
-        known.push(node);
-      }
+    const loop = graph.loop(node);
+    if (loop < 0 || graph.iteration(node) < 0) {
+      continue;
+    }
+    const known = members.get(loop);
+    if (known === undefined) {
+      members.set(loop, [node]);
+    } else {
+      known.push(node);
     }
   }
   const used = new Set<string>();
-  for (const [scope, nodes] of members) {
-    for (const { start, end, period, times } of findRepeats(signaturesOf(graph, nodes))) {
-      const body = nodes.slice(start, start + period);
-      const path = unusedPath(scope, `×${times}${linesText(graph, body)}`, used);
-      for (let i = start; i < end; i++) {
-        paths[nodes[i]] = path;
-      }
-    }
+  const loops = new Map<number, ILoop>();
+  for (const [loop, nodes] of members) {
+    const times = 1 + nodes.reduce((a, b) => Math.max(a, graph.iteration(b)), 0);
+    const name = `×${times}${linesText(graph, nodes)}`;
+    const path = unusedPath(graph.scope(nodes[0]), name, used);
+    loops.set(loop, { path, times, nodes: Int32Array.from(nodes) });
   }
-  return paths;
+  return loops;
 }
 
-/** Equal numbers for the same op from the same line. */
-function signaturesOf(graph: IFoldable, nodes: readonly number[]): Int32Array {
-  const numbers = new Map<string, number>();
-  return Int32Array.from(nodes, node => {
-    const key = `${graph.op(node)}\n${graph.place(node)}`;
-    let number = numbers.get(key);
-    if (number === undefined) {
-      number = numbers.size;
-      numbers.set(key, number);
-    }
-    return number;
-  });
+/** The path under which each node is folded: its scope, and the loop in it. */
+export function foldPaths(
+  graph: IFoldable,
+  loops: ReadonlyMap<number, ILoop>
+): string[] {
+  return Array.from(
+    { length: graph.count },
+    (_, node) => loops.get(graph.loop(node))?.path ?? graph.scope(node)
+  );
 }
 
 function unusedPath(scope: string, name: string, used: Set<string>): string {
@@ -63,80 +75,58 @@ function unusedPath(scope: string, name: string, used: Set<string>): string {
   return path;
 }
 
-// Loops of the user's program, found again in its graph: runs of ops that repeat the
-// same ops from the same lines. Each becomes a scope that can be folded.
-
-/** A stretch of ops, `period` long, that is there `times` times on end. */
-export interface IRepeat {
-  /** Positions in the sequence: the first op, and one past the last. */
-  start: number;
-  end: number;
-  period: number;
-  times: number;
-}
-
-/** Fewer repetitions, or fewer ops in all of them, are read as they stand. */
-const LEAST_TIMES = 4;
-const LEAST_OPS = 20;
-
-/** A loop's body has at most so many ops. */
-const LONGEST = 5000;
-
-/** How many distances to an equal op are tried as the length of a body. */
-const TRIES = 4;
-
-/** Comparisons for each op; a sequence made to take more is left as it is. */
-const EFFORT = 60;
-
 /**
- * The repeats in a sequence of signatures (equal numbers: the same op from the
- * same line), the shortest body from the earliest start, none over another.
+ * What is folded: scopes and loops by their paths, and of some loops the iteration that
+ * is open, between two cards for those before and after it. It never changes.
  */
-export function findRepeats(signatures: ArrayLike<number>): IRepeat[] {
-  const count = signatures.length;
-  const next = nextEqual(signatures);
-  const repeats: IRepeat[] = [];
-  let effort = EFFORT * count;
-  for (let start = 0; start < count && effort > 0;) {
-    let found: IRepeat | null = null;
-    let candidate = next[start];
-    for (let tried = 0; tried < TRIES && candidate >= 0; tried++) {
-      const period = candidate - start;
-      if (period > LONGEST || start + LEAST_TIMES * period > count) {
-        break;
-      }
-      let same = 0;
-      while (
-        candidate + same < count &&
-        signatures[start + same] === signatures[candidate + same]
-      ) {
-        same++;
-      }
-      effort -= same;
-      const times = Math.floor(same / period) + 1;
-      if (times >= LEAST_TIMES && times * period >= LEAST_OPS) {
-        found = { start, end: start + times * period, period, times };
-        break;
-      }
-      candidate = next[candidate];
-    }
-    if (found === null) {
-      start++;
-    } else {
-      repeats.push(found);
-      start = found.end;
-    }
-  }
-  return repeats;
-}
+export class Folding {
+  constructor(
+    readonly folded: ReadonlySet<string> = new Set(),
+    readonly open: ReadonlyMap<string, number> = new Map()
+  ) {}
 
-/** For each place the next one with the same signature, -1 for none. */
-function nextEqual(signatures: ArrayLike<number>): Int32Array {
-  const next = new Int32Array(signatures.length).fill(-1);
-  const last = new Map<number, number>();
-  for (let i = signatures.length - 1; i >= 0; i--) {
-    next[i] = last.get(signatures[i]) ?? -1;
-    last.set(signatures[i], i);
+  /** Fold a path; a loop with none of its iterations open. */
+  fold(path: string): Folding {
+    const open = new Map(this.open);
+    open.delete(path);
+    return new Folding(new Set([...this.folded, path]), open);
   }
-  return next;
+
+  /** Show all that is in a path, of a loop all iterations. */
+  unfold(path: string): Folding {
+    const { folded, open } = this.fold(path);
+    return new Folding(new Set([...folded].filter(one => one !== path)), open);
+  }
+
+  /** Show one iteration of a loop. */
+  openIteration(path: string, iteration: number): Folding {
+    const folded = new Set([...this.folded, path]);
+    return new Folding(folded, new Map([...this.open, [path, iteration]]));
+  }
+
+  /** What is left of it in another graph, where its own large loops are folded. */
+  keepIn(loops: Iterable<ILoop>, scopes: ReadonlySet<string>, before: boolean): Folding {
+    const folded = new Set([...this.folded].filter(path => scopes.has(path)));
+    const open = new Map<string, number>();
+    for (const { path, times, nodes } of loops) {
+      if (!before && nodes.length >= FOLD_FROM) {
+        folded.add(path);
+      }
+      const iteration = this.open.get(path);
+      if (iteration !== undefined && iteration < times && folded.has(path)) {
+        open.set(path, iteration);
+      }
+    }
+    return new Folding(folded, open);
+  }
+
+  equals(other: Folding): boolean {
+    return (
+      this === other ||
+      (this.folded.size === other.folded.size &&
+        this.open.size === other.open.size &&
+        [...this.folded].every(path => other.folded.has(path)) &&
+        [...this.open].every(([path, at]) => other.open.get(path) === at))
+    );
+  }
 }

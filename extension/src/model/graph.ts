@@ -21,9 +21,9 @@ import {
   STATUSES,
   Status
 } from '../wire/protocol';
-import { type IAdjacency, adjacency } from './adjacency';
+import { type IAdjacency, adjacency, firstWhere } from './adjacency';
 import { addClusters } from './clusters';
-import { foldPaths } from './folds';
+import { type ILoop, foldPaths, loopsOf } from './folds';
 
 /** What a node is. */
 export type Kind = (typeof KINDS)[number];
@@ -44,6 +44,8 @@ const STRUCTURE: readonly ColumnName[] = [
   'scope',
   'place',
   'line',
+  'loop',
+  'iteration',
   'input_start',
   'inputs'
 ];
@@ -89,6 +91,8 @@ interface IDerived {
   consumers: IAdjacency | null;
   scopes: ReadonlyMap<string, IScope> | null;
   folds: readonly string[] | null;
+  loops: ReadonlyMap<number, ILoop> | null;
+  loopPaths: ReadonlyMap<string, ILoop> | null;
 }
 
 export class Graph {
@@ -135,7 +139,13 @@ export class Graph {
     this.count = header.nodes;
     this.edgeCount = header.edges;
     this._columns = columns;
-    this._derived = derived ?? { consumers: null, scopes: null, folds: null };
+    this._derived = derived ?? {
+      consumers: null,
+      scopes: null,
+      folds: null,
+      loops: null,
+      loopPaths: null
+    };
     this._wrt = new Set(header.wrt);
   }
 
@@ -277,8 +287,69 @@ export class Graph {
 
   /** Its path among all that can be folded: its scope, and the loop or part in it. */
   fold(node: number): string {
-    this._derived.folds ??= addClusters(this, foldPaths(this), this.header.output);
+    this._derived.folds ??= addClusters(
+      this,
+      foldPaths(this, this.loops),
+      this.header.output
+    );
     return this._derived.folds[node];
+  }
+
+  /** The Python loops that the trace has unrolled, by their numbers. */
+  get loops(): ReadonlyMap<number, ILoop> {
+    return (this._derived.loops ??= loopsOf(this));
+  }
+
+  /** The number of the loop that a node stands in; -1 for none. */
+  loop(node: number): number {
+    return this._columns.loop?.[node] ?? -1;
+  }
+
+  /** The iteration that a node stands in, from 0; -1 for none. */
+  iteration(node: number): number {
+    return this._columns.iteration?.[node] ?? -1;
+  }
+
+  /** The loop that is folded under a path; null for a scope. */
+  loopAt(path: string): ILoop | null {
+    this._derived.loopPaths ??= new Map(
+      [...this.loops.values()].map(loop => [loop.path, loop])
+    );
+    return this._derived.loopPaths.get(path) ?? null;
+  }
+
+  /** Whether two nodes are at the same place in steps of one loop. */
+  isSamePlace(a: number, b: number): boolean {
+    const loop = this.loops.get(this.loop(a));
+    if (loop === undefined || this.loop(b) !== this.loop(a)) {
+      return false;
+    }
+    const { nodes, times } = loop;
+    const [at, other] = [a, b].map(node =>
+      firstWhere(0, nodes.length, i => nodes[i] >= node)
+    );
+    const period = nodes.length / times;
+    return at % period === other % period;
+  }
+
+  /**
+   * The largest norm of a gradient in each iteration of a loop: NaN where there is
+   * none, infinite where one is not finite.
+   */
+  iterationNorms({ path, times, nodes }: ILoop): Float64Array {
+    let norms = this._iterationNorms.get(path);
+    if (norms === undefined) {
+      norms = new Float64Array(times).fill(NaN);
+      for (const node of nodes) {
+        if (this.hasGradient(node)) {
+          const norm = this.badGradients(node) > 0 ? Infinity : this.gradNorm(node);
+          const at = this.iteration(node);
+          norms[at] = norms[at] >= norm ? norms[at] : norm;
+        }
+      }
+      this._iterationNorms.set(path, norms);
+    }
+    return norms;
   }
 
   /** "[3]:1", the cell and its line, or "net.py:20". */
@@ -470,6 +541,7 @@ export class Graph {
   private readonly _columns: IColumns;
   private readonly _derived: IDerived;
   private readonly _wrt: ReadonlySet<number>;
+  private readonly _iterationNorms = new Map<string, Float64Array>();
   private _covered: ReadonlySet<number> | null = null;
   private _found: ReadonlyMap<number, IFinding[]> | null = null;
 }

@@ -7,6 +7,7 @@
 import { Signal } from '@lumino/signaling';
 
 import { LEGIBLE } from './clusters';
+import { Folding } from './folds';
 import type { Graph } from './graph';
 import { type IPair, pairOf } from './paths';
 
@@ -84,7 +85,12 @@ export class GraphState {
   query = '';
 
   get folded(): ReadonlySet<string> {
-    return this._folded;
+    return this._folding.folded;
+  }
+
+  /** What is folded, and which iterations of loops are open. */
+  get folding(): Folding {
+    return this._folding;
   }
 
   stage: Stage = 'derivative';
@@ -133,7 +139,7 @@ export class GraphState {
       this._selected = null;
       this._marked = null;
       this._hovered = null;
-      this._folded.clear();
+      this._folding = new Folding();
     } else if (change === 'graph') {
       if (!sameNode(before, graph, this._selected)) {
         this._selected = null;
@@ -200,11 +206,41 @@ export class GraphState {
     }
   }
 
-  toggleFold(scope: string): void {
-    if (!this._folded.delete(scope)) {
-      this._folded.add(scope);
+  /** Fold a scope or unfold it; of a loop one iteration opens, or is folded again. */
+  toggleFold(path: string): void {
+    const { _folding: folding } = this;
+    const loop = this._graph?.loopAt(path) ?? null;
+    if (!folding.folded.has(path) || folding.open.has(path)) {
+      this._fold(folding.fold(path));
+    } else if (loop === null) {
+      this._fold(folding.unfold(path));
+    } else {
+      this.openIteration(path, this._lastOpen.get(path) ?? 0);
     }
-    this.changed.emit('view');
+  }
+
+  /** Show all iterations of a loop. */
+  unfold(path: string): void {
+    this._fold(this._folding.unfold(path));
+  }
+
+  /** Show one iteration of a loop, the nearest that there is. */
+  openIteration(path: string, iteration: number): void {
+    const loop = this._graph?.loopAt(path) ?? null;
+    if (loop !== null && Number.isFinite(iteration)) {
+      const at = Math.min(Math.max(Math.round(iteration), 0), loop.times - 1);
+      this._lastOpen.set(path, at);
+      this._fold(this._folding.openIteration(path, at));
+    }
+  }
+
+  /** Open the iteration that a node stands in, if its loop is folded. */
+  revealIteration(node: number): void {
+    const { _graph: graph, _folding: folding } = this;
+    const loop = graph?.loops.get(graph.loop(node));
+    if (graph !== null && loop !== undefined && folding.folded.has(loop.path)) {
+      this.openIteration(loop.path, graph.iteration(node));
+    }
   }
 
   /**
@@ -230,6 +266,7 @@ export class GraphState {
     const next = backwards
       ? (hits.filter(node => node < from).pop() ?? hits[hits.length - 1])
       : (hits.find(node => node > from) ?? hits[0]);
+    this.revealIteration(next);
     this.select(next);
     return next;
   }
@@ -295,18 +332,22 @@ export class GraphState {
     );
   }
 
-  private _keepFolds(before: Graph | null, graph: Graph): void {
-    const scopes = graph.scopes;
-    for (const scope of this._folded) {
-      if (!scopes.has(scope)) {
-        this._folded.delete(scope);
-      }
+  private _fold(folding: Folding): void {
+    if (!folding.equals(this._folding)) {
+      this._folding = folding;
+      this.changed.emit('view');
     }
+  }
+
+  private _keepFolds(before: Graph | null, graph: Graph): void {
+    const { scopes, loops } = graph;
+    const paths = new Set(scopes.keys());
+    this._folding = this._folding.keepIn(loops.values(), paths, before !== null);
     if (before === null && graph.count >= FOLD_FROM) {
       for (const { path, parent } of scopes.values()) {
         const around = parent === null ? undefined : scopes.get(parent);
         if (around === undefined || around.nodes > LEGIBLE) {
-          this._folded.add(path);
+          this._folding = this._folding.fold(path);
         }
       }
     }
@@ -320,7 +361,9 @@ export class GraphState {
   private _way: readonly number[] = [];
   private _hovered: number | null = null;
   private _matches: Set<number> = new Set();
-  private _folded: Set<string> = new Set();
+  private _folding = new Folding();
+  /** The iteration of each loop that was open last. */
+  private readonly _lastOpen = new Map<string, number>();
   private _step: number | null = null;
   private _sweeps = new Sweeps(null);
 }

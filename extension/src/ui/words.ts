@@ -134,12 +134,46 @@ export function targetText(graph: Graph, target: Target): string {
   }
 }
 
+/** The step of the loop that a node stands in: "step 17 of 500"; "" outside of loops. */
+export function stepText(graph: Graph, node: number): string {
+  const loop = graph.loops.get(graph.loop(node));
+  return loop === undefined ? '' : `step ${graph.iteration(node)} of ${loop.times}`;
+}
+
+/**
+ * The steps of a loop that a subscript names, in words: " in step 17 of 500", " in steps
+ * 10 to 19", " in all 500 steps"; "" for no subscript.
+ */
+export function stepsText(steps: string, times: number | null = null): string {
+  if (steps === '') {
+    return '';
+  }
+  const parts = steps.split(':').map(part => part.trim());
+  const [first, end = '', stride = ''] = parts;
+  const isCount = (text: string): boolean => /^\d+$/.test(text);
+  if (parts.length === 1) {
+    const of = times === null ? '' : ` of ${times}`;
+    return first === '-1' ? ' in the last step' : ` in step ${first}${of}`;
+  }
+  if (stride !== '' && stride !== '1') {
+    return ` in steps ${steps}`;
+  }
+  const from = first === '' ? '0' : first;
+  if (from === '0' && end === '') {
+    return times === null ? ' in all steps' : ` in all ${times} steps`;
+  }
+  if (isCount(from) && end === '') {
+    return ` from step ${from} on`;
+  }
+  return isCount(from) && isCount(end) && Number(end) > Number(from)
+    ? ` in steps ${from} to ${Number(end) - 1}`
+    : ` in steps ${steps}`;
+}
+
 /** What an override is on: its target, and the steps of a loop if it names some. */
 export function whereText(graph: Graph, { target, steps }: IOverride): string {
-  const several = steps.includes(':') ? 's' : '';
-  return (
-    targetText(graph, target) + (steps === '' ? '' : ` in step${several} ${steps}`)
-  );
+  const loop = target.kind === 'node' ? graph.loops.get(graph.loop(target.node)) : null;
+  return targetText(graph, target) + stepsText(steps, loop?.times ?? null);
 }
 
 /** "12 %", with the angle if the direction changed: "12 %, 3.1°". */

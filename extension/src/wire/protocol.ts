@@ -15,15 +15,15 @@ export type IColumns = { kind: Uint8Array; op: Int32Array; name: Int32Array;
   source: Int32Array; line: Int32Array; input_start: Int32Array; inputs: Int32Array;
   saved_start: Int32Array; saved: Int32Array; value_stats: Float64Array;
   grad_stats: Float64Array; true_stats?: Float64Array; edge_norm: Float64Array;
-  change: Float64Array; override: Int32Array; check?: Uint8Array;
-  check_ratio?: Float64Array; value_time?: Float64Array; value_bytes?: Float64Array;
-  value_step?: Int32Array; rule_time?: Float64Array; rule_bytes?: Float64Array;
-  rule_step?: Int32Array };
+  change: Float64Array; override: Int32Array; loop?: Int32Array; iteration?: Int32Array;
+  check?: Uint8Array; check_ratio?: Float64Array; value_time?: Float64Array;
+  value_bytes?: Float64Array; value_step?: Int32Array; rule_time?: Float64Array;
+  rule_bytes?: Float64Array; rule_step?: Int32Array };
 export type ColumnName = 'kind' | 'op' | 'name' | 'dtype' | 'shape' | 'scope' |
   'place' | 'source' | 'line' | 'input_start' | 'inputs' | 'saved_start' | 'saved' |
   'value_stats' | 'grad_stats' | 'true_stats' | 'edge_norm' | 'change' | 'override' |
-  'check' | 'check_ratio' | 'value_time' | 'value_bytes' | 'value_step' | 'rule_time' |
-  'rule_bytes' | 'rule_step';
+  'loop' | 'iteration' | 'check' | 'check_ratio' | 'value_time' | 'value_bytes' |
+  'value_step' | 'rule_time' | 'rule_bytes' | 'rule_step';
 export type ColumnDtype = 'uint8' | 'int32' | 'float64';
 export type IColumn = { name: ColumnName; dtype: ColumnDtype; length: number };
 export type INodeTarget = { kind: 'node'; node: number };

@@ -3,13 +3,12 @@ import { describe, expect, test } from 'vitest';
 import { detailAt } from '../../src/canvas/frame';
 import {
   looksOf,
-  levelOf,
-  scaleOf,
   shortNumber,
   shortPercent
 } from '../../src/canvas/looks';
 import { marksOf } from '../../src/canvas/marks';
 import { Motion, blendLooks } from '../../src/canvas/motion';
+import { levelOf, scaleOf } from '../../src/canvas/scale';
 import { Scene } from '../../src/canvas/scene';
 import { fittingSize } from '../../src/canvas/text';
 import { describeItem } from '../../src/canvas/tooltip';

@@ -1,10 +1,12 @@
 import { describe, expect, test } from 'vitest';
 
 import { Camera } from '../../src/canvas/camera';
+import { LABELLED } from '../../src/canvas/frame';
 import { actionOf, stepFrom } from '../../src/canvas/keyboard';
 import { Scene } from '../../src/canvas/scene';
 import { contrast, parseColour } from '../../src/canvas/theme';
 import {
+  FOOT,
   blendViews,
   fitView,
   keepInSight,
@@ -33,17 +35,25 @@ describe('views', () => {
     expect(fitView(large, PAGE).scale).toBeCloseTo(760 / 4000);
   });
 
-  test('the legend at the foot covers nothing', () => {
-    for (const bottom of [300, 550, 900]) {
-      const view = fitView({ ...bounds, bottom }, PAGE);
-      const foot = rectOnPage(view, { x: 0, y: bottom, width: 0, height: 0 });
-      expect(PAGE.height - foot.y).toBeGreaterThanOrEqual(34 - 1e-9);
-    }
+  test('what can be read whole opens whole, its output in sight', () => {
+    const tall = { left: 0, top: 0, right: 300, bottom: 1450 };
+    const view = openingView(tall, PAGE, { width: 700, height: 574 }, 150);
+    expect(overflows(view, tall, PAGE)).toBe(false);
+    expect(view.scale).toBeGreaterThan(LABELLED);
+  });
+
+  test('what is too wide to be read whole opens as wide as can be read', () => {
+    const wide = { left: 0, top: 0, right: 900, bottom: 90_000 };
+    const inner = { width: 700, height: 574 };
+    const view = openingView(wide, PAGE, inner, 150);
+    const seen = visibleBounds(view, inner);
+    expect(seen.left).toBeLessThanOrEqual(0);
+    expect(seen.right).toBeGreaterThanOrEqual(900);
   });
 
   test('what cannot be read whole opens at its top', () => {
     const tall = { left: 0, top: 0, right: 300, bottom: 90_000 };
-    const view = openingView(tall, PAGE, 150);
+    const view = openingView(tall, PAGE, PAGE, 150);
     expect(view.scale).toBe(1);
     expect(visibleBounds(view, PAGE).top).toBeLessThanOrEqual(0);
     expect(visibleBounds(view, PAGE).top).toBeGreaterThan(-40);
@@ -96,20 +106,37 @@ describe('the camera', () => {
     expect(visibleBounds(camera.view, PAGE).top).toBeCloseTo(80);
     camera.scroll(0, -1e6);
     expect(camera.scroll(0, -100)).toBe(false);
-    expect(visibleBounds(camera.view, PAGE).bottom).toBeCloseTo(5020);
+    expect(visibleBounds(camera.view, PAGE).bottom).toBeCloseTo(5020 + FOOT);
   });
 
-  test('a resized page shows all again only if nobody has moved it', () => {
+  test('a resized page keeps its view', () => {
     const small = { left: 0, top: 0, right: 300, bottom: 300 };
     const camera = cameraOn(small);
+    const { view } = camera;
     camera.resize({ width: 220, height: 220 });
     camera.advance(1, small, 0);
-    expect(overflows(camera.view, small, camera.size)).toBe(false);
-    camera.pan(10, 0);
-    const { view } = camera;
-    camera.resize(PAGE);
-    camera.advance(2, small, 0);
     expect(camera.view).toEqual(view);
+    expect(camera.overflows).toBe(true);
+  });
+
+  test('a page that opens may still find its size', () => {
+    const small = { left: 0, top: 0, right: 300, bottom: 300 };
+    const camera = cameraOn(small);
+    camera.open();
+    camera.advance(1, small, 0);
+    camera.resize({ width: 220, height: 220 });
+    camera.advance(2, small, 0);
+    expect(camera.overflows).toBe(false);
+  });
+
+  test('a minimap and signposts have room of their own', () => {
+    const camera = cameraOn(tall);
+    camera.column = 90;
+    camera.advance(1, tall, 0);
+    expect(camera.size).toEqual({ width: PAGE.width - 90, height: PAGE.height - FOOT });
+    camera.fit();
+    camera.advance(2, tall, 0);
+    expect(camera.size).toEqual(PAGE);
   });
 
   test('fit before the first drawing shows all of it then', () => {
@@ -129,7 +156,7 @@ describe('the camera', () => {
     camera.reveal({ x: 20, y: 60, width: 150, height: 44 });
     expect(camera.view.y).toBe(before.y);
     camera.reveal({ x: 20, y: 2000, width: 150, height: 44 });
-    expect(visibleBounds(camera.view, PAGE).bottom).toBeCloseTo(2084);
+    expect(visibleBounds(camera.view, PAGE).bottom).toBeCloseTo(2084 + FOOT);
   });
 });
 

@@ -32,6 +32,8 @@ interface INode {
   inputs: number[];
   saved: number[];
   gradient: number;
+  loop: number;
+  iteration: number;
 }
 
 export interface IOptions {
@@ -43,6 +45,9 @@ export interface IOptions {
   saved?: number[];
   /** The norm of its gradient, NaN for none. */
   gradient?: number;
+  /** The number of the loop that it stands in, and the iteration there. */
+  loop?: number;
+  iteration?: number;
 }
 
 /** A program under construction; each method returns the id of its node. */
@@ -92,7 +97,9 @@ export class Program {
         source: options.source ?? '',
         inputs,
         saved: options.saved ?? [],
-        gradient: options.gradient ?? 1
+        gradient: options.gradient ?? 1,
+        loop: options.loop ?? -1,
+        iteration: options.iteration ?? -1
       }) - 1
     );
   }
@@ -145,6 +152,10 @@ function encode(program: Program): { header: IHeader; buffers: DataView[] } {
     ),
     override: nodes.map((_, i) => program.overridden.get(i) ?? -1)
   };
+  if (nodes.some(node => node.loop >= 0)) {
+    data.loop = nodes.map(node => node.loop);
+    data.iteration = nodes.map(node => node.iteration);
+  }
   if (program.overrides.length > 0) {
     data.true_stats = data.grad_stats;
   }

@@ -1,84 +1,55 @@
 import { describe, expect, test } from 'vitest';
 
-import { itemsOf } from '../../src/layout/items';
-import { findRepeats } from '../../src/model/folds';
-import { Program, random } from '../helpers/programs';
+import { scaleOf } from '../../src/canvas/scale';
+import { sparklineOf, sparklinesOf } from '../../src/canvas/sparkline';
+import { foldLabel, itemsOf } from '../../src/layout/items';
+import { GraphState } from '../../src/model/state';
+import { Program } from '../helpers/programs';
 
-describe('repeats in a sequence', () => {
-  const sequence = (text: string): number[] => Array.from(text, c => c.charCodeAt(0));
+const PATH = '×50 · lines 2–3';
 
-  test('a loop between other things', () => {
-    expect(findRepeats(sequence('xy' + 'abcde'.repeat(6) + 'abz'))).toEqual([
-      { start: 2, end: 32, period: 5, times: 6 }
-    ]);
-  });
+/** A loop, as the kernel has found it; its gradients grow by half in each step. */
+function loop(times: number, scope = ''): Program {
+  const program = new Program();
+  const w = program.input('W');
+  program.wrt = [w];
+  let h = program.input('h', { gradient: NaN });
+  for (let iteration = 0; iteration < times; iteration++) {
+    const source = 'h = np.tanh(W * h + 1)';
+    const gradient = 1.5 ** iteration;
+    const at = { scope, source, gradient, loop: 0, iteration };
+    const product = program.op('multiply', [w, h], { ...at, line: 2 });
+    const one = program.constant('1');
+    const sum = program.op('add', [product, one], { ...at, line: 2 });
+    h = program.op('tanh', [sum], { ...at, line: 3, name: `h${iteration}` });
+  }
+  program.op('mean', [h], { name: 'loss', line: 4 });
+  return program;
+}
 
-  test('a body in which an op comes twice', () => {
-    expect(findRepeats(sequence('aabab'.repeat(5)))).toEqual([
-      { start: 0, end: 25, period: 5, times: 5 }
-    ]);
-  });
-
-  test('one op again and again', () => {
-    const [found] = findRepeats(sequence('a'.repeat(1000)));
-    expect(found).toEqual({ start: 0, end: 1000, period: 1, times: 1000 });
-  });
-
-  test('two loops after each other', () => {
-    const found = findRepeats(sequence('ab'.repeat(12) + 'cde'.repeat(10)));
-    expect(found.map(({ period, times }) => [period, times])).toEqual([
-      [2, 12],
-      [3, 10]
-    ]);
-  });
-
-  test('too few, too short, or nothing at all', () => {
-    expect(findRepeats(sequence('abcdefghij'.repeat(3)))).toEqual([]);
-    expect(findRepeats(sequence('ab'.repeat(6)))).toEqual([]);
-    expect(findRepeats([])).toEqual([]);
-  });
-
-  test('a sequence made to be slow is given up, not waited for', () => {
-    const next = random(5);
-    const nasty = Array.from({ length: 200_000 }, () => (next() < 0.999 ? 1 : 2));
-    const begin = performance.now();
-    findRepeats(nasty);
-    expect(performance.now() - begin).toBeLessThan(2000);
-  });
-});
+/** The id of the tanh of a step: two inputs, then four nodes a step. */
+const tanhOf = (iteration: number): number => 2 + 4 * iteration + 3;
 
 describe('loops of a program', () => {
-  function loop(times: number, scope = ''): Program {
-    const program = new Program();
-    const w = program.input('W');
-    program.wrt = [w];
-    let h = program.input('h', { gradient: NaN });
-    for (let i = 0; i < times; i++) {
-      const at = { scope, source: 'h = np.tanh(W * h + 1)' };
-      const product = program.op('multiply', [w, h], { ...at, line: 2 });
-      const one = program.constant('1');
-      const sum = program.op('add', [product, one], { ...at, line: 2 });
-      h = program.op('tanh', [sum], { ...at, line: 3, name: `h${i}` });
-    }
-    program.op('mean', [h], { name: 'loss', line: 4 });
-    return program;
-  }
-
   test('a loop is a scope, named by how often and where', () => {
     const graph = loop(50).graph();
-    const path = '×50 · lines 2–3';
-    expect(graph.fold(2)).toBe(path);
+    expect(graph.fold(2)).toBe(PATH);
     expect(graph.scope(2)).toBe('');
-    expect(graph.scopes.get(path)).toMatchObject({ nodes: 150, depth: 0 });
+    expect(graph.scopes.get(PATH)).toMatchObject({ nodes: 150, depth: 0 });
     expect(graph.fold(graph.count - 1)).toBe('');
+    expect(graph.loopAt(PATH)).toMatchObject({ times: 50 });
+    expect(graph.loopAt('elsewhere')).toBeNull();
   });
 
   test('folded it is one card, its constants with it', () => {
     const graph = loop(50).graph();
-    const items = itemsOf(graph, new Set(['×50 · lines 2–3']));
+    const items = itemsOf(graph, new Set([PATH]));
     // The parameter, the data, the loop and the loss.
     expect(items.count).toBe(4);
     expect(Math.max(...items.size)).toBe(150 + 50);
+    // One edge from the parameter, not fifty.
+    const { sources } = items.input;
+    expect(sources.filter(source => source === items.itemOf[0])).toHaveLength(1);
   });
 
   test('a loop in a scope stands in that scope', () => {
@@ -88,7 +59,174 @@ describe('loops of a program', () => {
     expect(graph.scopes.get(path)).toMatchObject({ parent: 'rnn', depth: 1 });
   });
 
-  test('a few steps are read as they stand', () => {
-    expect(loop(3).graph().scopes.size).toBe(0);
+  test('nodes at the same place of two steps are told from others', () => {
+    const graph = loop(50).graph();
+    expect(graph.isSamePlace(tanhOf(3), tanhOf(40))).toBe(true);
+    expect(graph.isSamePlace(tanhOf(3), tanhOf(40) - 1)).toBe(false);
+    expect(graph.isSamePlace(0, 0)).toBe(false);
+    expect(graph.isSamePlace(tanhOf(3), graph.count - 1)).toBe(false);
+  });
+
+  test('a graph of a kernel that finds no loops has none', () => {
+    const program = loop(30);
+    program.nodes.forEach(node => (node.loop = -1));
+    expect(program.graph().scopes.size).toBe(0);
+  });
+});
+
+describe('one iteration among many', () => {
+  const graph = loop(50).graph();
+  const open = (at: number): ReturnType<typeof itemsOf> =>
+    itemsOf(graph, new Set([PATH]), new Map([[PATH, at]]));
+
+  test('stands between a card for those before it and one for those after it', () => {
+    const items = open(17);
+    // The parameter, the data and the loss; two cards; four nodes of the step.
+    expect(items.count).toBe(3 + 2 + 4);
+    const cards = [tanhOf(3), tanhOf(16), tanhOf(18), tanhOf(49)].map(
+      node => items.itemOf[node]
+    );
+    expect(cards[0]).toBe(cards[1]);
+    expect(cards[2]).toBe(cards[3]);
+    expect(foldLabel(graph, items, cards[0])).toBe('steps 0–16');
+    expect(foldLabel(graph, items, cards[2])).toBe('steps 18–49');
+    expect(items.scope[items.itemOf[tanhOf(17)]]).toBeNull();
+    // All of them in the outline of the loop.
+    for (const item of [...cards, items.itemOf[tanhOf(17)]]) {
+      expect(items.groups[items.member[item]]).toBe(PATH);
+    }
+  });
+
+  test('at the ends there is one such card', () => {
+    const first = open(0);
+    expect(foldLabel(graph, first, first.itemOf[tanhOf(9)])).toBe('steps 1–49');
+    const last = open(49);
+    expect(foldLabel(graph, last, last.itemOf[tanhOf(9)])).toBe('steps 0–48');
+    expect(last.count).toBe(3 + 1 + 4);
+    const second = open(1);
+    expect(foldLabel(graph, second, second.itemOf[tanhOf(0)])).toBe('step 0');
+  });
+
+  test('a parameter of all steps has an edge to each card and to its reader', () => {
+    const items = open(17);
+    const { sources } = items.input;
+    expect(sources.filter(source => source === items.itemOf[0])).toHaveLength(3);
+  });
+});
+
+describe('what is open', () => {
+  function shown(times: number): GraphState {
+    const state = new GraphState();
+    state.setGraph(loop(times).graph());
+    return state;
+  }
+
+  test('a loop of 100 nodes and more is folded from the start', () => {
+    expect([...shown(50).folded]).toEqual([PATH]);
+    expect([...shown(30).folded]).toEqual([]);
+  });
+
+  test('its card opens one iteration, and folds again', () => {
+    const state = shown(50);
+    state.toggleFold(PATH);
+    expect(state.folding.open.get(PATH)).toBe(0);
+    state.openIteration(PATH, 17);
+    state.toggleFold(PATH);
+    expect(state.folding.open.size).toBe(0);
+    expect(state.folded.has(PATH)).toBe(true);
+    // Where one has been.
+    state.toggleFold(PATH);
+    expect(state.folding.open.get(PATH)).toBe(17);
+    state.unfold(PATH);
+    expect(state.folded.has(PATH)).toBe(false);
+    state.toggleFold(PATH);
+    expect(state.folded.has(PATH)).toBe(true);
+  });
+
+  test.each([
+    [400, 49],
+    [-3, 0],
+    [17.4, 17],
+    [Infinity, undefined],
+    [NaN, undefined]
+  ])('iteration %s opens %s', (asked, expected) => {
+    const state = shown(50);
+    state.openIteration(PATH, asked);
+    expect(state.folding.open.get(PATH)).toBe(expected);
+  });
+
+  test('search lands in the iteration of a hit', () => {
+    const state = shown(50);
+    state.search('h42');
+    expect(state.nextMatch()).toBe(tanhOf(42));
+    expect(state.folding.open.get(PATH)).toBe(42);
+  });
+
+  test('search leaves a loop alone that is not folded', () => {
+    const state = shown(50);
+    state.unfold(PATH);
+    state.search('h42');
+    state.nextMatch();
+    expect(state.folding.open.size).toBe(0);
+  });
+
+  test('values of a later run leave it open, a shorter loop does not', () => {
+    const state = shown(50);
+    state.openIteration(PATH, 17);
+    state.setGraph(loop(50).graph(), 'values');
+    expect(state.folding.open.get(PATH)).toBe(17);
+    state.setGraph(loop(50).graph(), 'graph');
+    expect(state.folding.open.get(PATH)).toBe(17);
+    state.setGraph(loop(12).graph(), 'graph');
+    expect(state.folding.open.size).toBe(0);
+  });
+});
+
+describe('the gradients of a loop', () => {
+  test('are the largest norm of each iteration', () => {
+    const program = loop(50);
+    program.nodes[tanhOf(7)].gradient = 1e9;
+    program.nodes[tanhOf(9)].gradient = Infinity;
+    const graph = program.graph();
+    const norms = graph.iterationNorms(graph.loopAt(PATH)!);
+    expect(norms).toHaveLength(50);
+    expect([norms[0], norms[2], norms[7], norms[9]]).toEqual([1, 2.25, 1e9, Infinity]);
+  });
+
+  test('are bars on the cards of folded iterations', () => {
+    const graph = loop(50).graph();
+    const items = itemsOf(graph, new Set([PATH]), new Map([[PATH, 1]]));
+    const scale = scaleOf(graph.count, node => graph.gradNorm(node));
+    const found = sparklinesOf(graph, items, scale);
+    // Step 0 alone needs none.
+    expect([...found.keys()]).toEqual([items.itemOf[tanhOf(9)]]);
+    const { height } = found.get(items.itemOf[tanhOf(9)])!;
+    expect(height).toHaveLength(48);
+    expect(height[0]).toBe(0);
+    expect(height[47]).toBe(1);
+    expect([...height]).toEqual([...height].sort((a, b) => a - b));
+  });
+
+  test('of many iterations a bar is the largest of several', () => {
+    const norms = Float64Array.from({ length: 1000 }, () => 1);
+    norms[503] = 1000;
+    norms[777] = NaN;
+    norms[900] = Infinity;
+    const { height, warmth } = sparklineOf(norms, { low: -1, high: 3 }, 100);
+    expect(height).toHaveLength(100);
+    expect(height[50]).toBe(1);
+    expect(height[77]).toBe(0);
+    expect(warmth[90]).toBeNaN();
+    expect(height[90]).toBe(1);
+  });
+
+  test('that are all equal are low, not high; where there are none is nothing', () => {
+    const { height } = sparklineOf([2, 2, 2], { low: -1, high: 1 }, 10);
+    expect(Math.max(...height)).toBeLessThanOrEqual(1);
+    expect([...sparklineOf([NaN, NaN], { low: 0, high: 1 }, 10).height]).toEqual([
+      NaN,
+      NaN
+    ]);
+    expect([...sparklineOf([0, 1], { low: 0, high: 1 }, 10).height]).toEqual([0, 1]);
   });
 });

@@ -26,6 +26,7 @@ from workbench.ops.define import shape_of
 from workbench.session import statistics
 from workbench.session.applied_override import AppliedOverride
 from workbench.session.nodes import Nodes
+from workbench.session.repeats import find_unrolled
 from workbench.session.stages import Backward, Values
 from workbench.session.wire.header import (
     encode_findings,
@@ -318,6 +319,9 @@ def describe_structure(
     columns["inputs"] = np.array(edges, np.int32)
     columns["saved_start"] = np.array(saved_starts, np.int32)
     columns["saved"] = np.array(saved, np.int32)
+    unrolled = find_unrolled(graph.nodes)
+    if unrolled.members:
+        columns["loop"], columns["iteration"] = unrolled.loop, unrolled.step
     return Structure(columns, list(string.positions))
 
 

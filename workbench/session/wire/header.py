@@ -108,7 +108,7 @@ def encode_target(one: AppliedOverride) -> TargetData:
     """Return the target of an override as data."""
     target = one.override.target
     if isinstance(target, ByNode):
-        return {"kind": "node", "node": one.matched[0]}
+        return {"kind": "node", "node": one.node}
     if isinstance(target, ByOp):
         return {"kind": "op", "op": target.op}
     if isinstance(target, ByScope):

@@ -118,6 +118,10 @@ COLUMN_RULES: dict[str, ColumnRule] = {
     "change": ColumnRule("float64"),
     # The override whose rule a node runs, or lies within; -1 for the true rule.
     "override": ColumnRule("int32", low=-1, below="overrides"),
+    # Absent without Python loops that the trace has unrolled: the loop that a node
+    # stands in, and the iteration, from 0; -1 for none.
+    "loop": ColumnRule("int32", low=-1, below="nodes", optional=True),
+    "iteration": ColumnRule("int32", low=-1, below="nodes", optional=True),
     # Absent before the first check: a status, and the worst error in tolerances.
     "check": ColumnRule("uint8", low=0, below=len(STATUSES), optional=True),
     "check_ratio": ColumnRule("float64", optional=True),

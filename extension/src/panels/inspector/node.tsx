@@ -5,7 +5,7 @@ import { Fragment, type JSX, type ReactNode } from 'react';
 import type { Graph, IStatistics } from '../../model/graph';
 import { Button, classes } from '../../ui/controls';
 import { formatCount, formatNumber } from '../../ui/numbers';
-import { costLines, errorText, shapeText } from '../../ui/words';
+import { costLines, errorText, shapeText, stepText } from '../../ui/words';
 import { type IDetail, type IDistribution, STATISTICS } from '../../wire/protocol';
 import type { IHost, Reason } from '../host';
 import { SourceLine } from '../links';
@@ -235,6 +235,10 @@ function drawFacts(graph: Graph, node: number, detail: IDetail | null): JSX.Elem
   }
   if (scope !== '') {
     rows.push(['scope', [scope]]);
+  }
+  const step = stepText(graph, node);
+  if (step !== '') {
+    rows.push(['loop', [step]]);
   }
   if (detail?.rule) {
     rows.push(['rule', detail.rule.split(BETWEEN_RULES)]);

@@ -8,7 +8,13 @@ import { type JSX, type ReactNode, useLayoutEffect, useRef } from 'react';
 import type { Graph } from '../../model/graph';
 import { Button, Segments, classes } from '../../ui/controls';
 import { spellNumber } from '../../ui/numbers';
-import { effectsLine, errorText, whereText } from '../../ui/words';
+import {
+  effectsLine,
+  errorText,
+  stepText,
+  stepsText,
+  whereText
+} from '../../ui/words';
 import type { IOverride, Target } from '../../wire/protocol';
 import type { IHost, Reason } from '../host';
 import { CopyLink, Pill } from '../links';
@@ -369,7 +375,10 @@ export class RuleForm extends Part {
                 this.draw();
               }}
             />
-            {drawSteps(this._draft, this._reach === 'node' || !graph.hasLoops)}
+            {drawSteps(this._draft, !hasSteps(graph, this._reach))}
+            <span className="workbench-Hint">
+              {hasSteps(graph, this._reach) && this._spellSteps(graph, selected)}
+            </span>
           </div>
         </div>
         <div className="workbench-Current">
@@ -386,7 +395,7 @@ export class RuleForm extends Part {
       graph === null || selected === null ? null : overrideOf(graph, selected);
     this._draft.load(
       override?.data === true ? override.rule : 'd',
-      override?.steps ?? ''
+      override === null || override.steps === ALL_STEPS ? '' : override.steps
     );
     this._reach = (override && reachOf(override)) ?? 'node';
     this._formula = null;
@@ -425,7 +434,14 @@ export class RuleForm extends Part {
 
   /** The steps of a loop as they are written; what is drawn itself is in none. */
   private _readSteps(): string {
-    return this._reach === 'node' ? '' : this._draft.steps.trim();
+    const steps = this._draft.steps.trim();
+    return this._reach === 'node' ? '' : this._reach === 'loop' ? steps || ALL_STEPS : steps;
+  }
+
+  /** The steps that are written, in words. */
+  private _spellSteps(graph: Graph, node: number): string {
+    const loop = this._reach === 'loop' ? graph.loops.get(graph.loop(node)) : undefined;
+    return stepsText(this._readSteps(), loop?.times ?? null).replace(/^ (in )?/, '');
   }
 
   private _apply(graph: Graph, node: number): void {
@@ -485,7 +501,9 @@ function drawCurrent(host: IHost, graph: Graph, override: IOverride): JSX.Elemen
         <Pill
           override={override}
           text={
-            target.kind === 'node' ? label : `${label} on ${whereText(graph, override)}`
+            target.kind === 'node' && override.steps === ''
+              ? label
+              : `${label} on ${whereText(graph, override)}`
           }
         />
         <span>{effectsLine(graph.header, override)}</span>
@@ -530,16 +548,36 @@ function largestPassedOn(graph: Graph, node: number): number {
 // What the form of a node edits, and what its rule would apply to.
 
 /** Where a rule applies, as the form offers it. */
-type Reach = 'node' | 'op' | 'scope';
+type Reach = 'node' | 'loop' | 'op' | 'scope';
+
+/** The steps of an override of a node that means its place in all steps of its loop. */
+const ALL_STEPS = ':';
+
+/** Whether steps of a loop can be written beside a reach. */
+function hasSteps(graph: Graph, reach: Reach): boolean {
+  return reach === 'loop' || (reach !== 'node' && (graph.hasLoops || graph.loops.size > 0));
+}
 
 /** The reaches that a node has, with the words for them. */
 function reachesOf(
   graph: Graph,
   node: number
 ): { value: Reach; label: string; title: string }[] {
+  const loop = graph.loops.get(graph.loop(node));
   const choices: { value: Reach; label: string; title: string }[] = [
-    { value: 'node', label: 'this node', title: graph.label(node) }
+    {
+      value: 'node',
+      label: loop === undefined ? 'this node' : 'this step',
+      title: [graph.label(node), stepText(graph, node)].filter(Boolean).join(', ')
+    }
   ];
+  if (loop !== undefined) {
+    choices.push({
+      value: 'loop',
+      label: 'its loop',
+      title: `${graph.label(node)} and the nodes at its place in the other steps`
+    });
+  }
   const op = graph.op(node);
   // Outputs of one op have little in common with those of another.
   if (op !== '' && op === graph.maker(node)) {
@@ -559,6 +597,7 @@ function reachesOf(
 function targetOf(graph: Graph, node: number, reach: Reach): Target {
   switch (reach) {
     case 'node':
+    case 'loop':
       return { kind: 'node', node };
     case 'op':
       return { kind: 'op', op: graph.op(node) };
@@ -583,7 +622,12 @@ function overrideOf(graph: Graph, node: number): IOverride | null {
       !isInside(graph, node, override)
   );
   const own = off.find(({ target }) => target.kind === 'node');
-  return own ?? off.at(-1) ?? null;
+  // One in other steps of its loop, which this form can be used to change.
+  const elsewhere = graph.header.overrides.findLast(
+    ({ target, steps }) =>
+      target.kind === 'node' && steps !== '' && graph.isSamePlace(target.node, node)
+  );
+  return own ?? off.at(-1) ?? elsewhere ?? null;
 }
 
 /** Whether it means an op within the node: in the step of a loop, in a branch. */
@@ -592,8 +636,11 @@ function isInside(graph: Graph, node: number, { target }: IOverride): boolean {
 }
 
 /** The reach of an override, if it is one that the form can write. */
-function reachOf(override: IOverride): Reach | null {
-  return override.target.kind === 'other' ? null : override.target.kind;
+function reachOf({ target, steps }: IOverride): Reach | null {
+  if (target.kind === 'other') {
+    return null;
+  }
+  return target.kind === 'node' && steps !== '' ? 'loop' : target.kind;
 }
 
 /**

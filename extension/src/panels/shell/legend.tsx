@@ -7,9 +7,9 @@ import {
   costScale,
   formatCost,
   isCost,
-  scaleOf,
   shortNumber
 } from '../../canvas/looks';
+import { scaleOf } from '../../canvas/scale';
 import { type IScale, type ITheme, readTheme } from '../../canvas/theme';
 import type { Graph } from '../../model/graph';
 import type { Colouring } from '../../model/state';

@@ -23,6 +23,7 @@ import { stackWidgets } from '../part';
 import type { Drawer } from '../plots/drawer';
 import { Rewrites } from '../rewrites/rewrites';
 import { Banner, SAVED, bannerOf } from './banner';
+import { Iterations } from './iterations';
 import { Legend } from './legend';
 import { download, fillPage } from './save';
 import { Stepper } from './stepper';
@@ -59,6 +60,7 @@ export class GraphPanel extends Widget implements IHost {
       ...(this._drawer === null ? [] : [this._drawer]),
       this._legend,
       this._pair,
+      this._iterations,
       this._stepper,
       this._tree
     ];
@@ -317,6 +319,7 @@ export class GraphPanel extends Widget implements IHost {
       // Figures carry colours in their data; the rest follows the theme by itself.
       this._drawer?.redraw();
       this._legend.refresh('view');
+      this._iterations.refresh('view');
     });
     this._legend.refresh('view');
   }
@@ -496,7 +499,11 @@ export class GraphPanel extends Widget implements IHost {
       this._tree
     ];
     this._picture = makeBox('workbench-Picture', picture);
-    this._stage = makeBox('workbench-Stage', [this._picture, this._pair]);
+    this._stage = makeBox('workbench-Stage', [
+      this._picture,
+      this._iterations,
+      this._pair
+    ]);
     const main = makeBox('workbench-Main', [
       this._stage,
       new Widget({ node: inspectorWidth }),
@@ -543,6 +550,7 @@ export class GraphPanel extends Widget implements IHost {
   private readonly _topBar = new TopBar(this);
   private readonly _legend = new Legend(this);
   private readonly _pair = new PairBar(this);
+  private readonly _iterations = new Iterations(this);
   private readonly _stepper = new Stepper(this);
   private readonly _tree = new GraphTree(this);
   private readonly _drawer: Drawer | null;
@@ -571,8 +579,8 @@ const ROOMY = 1260;
 /** Below this width the bar leaves out words. */
 const MEDIUM = 1000;
 
-/** Below this width the inspector stands under the graph. */
-const NARROW = 760;
+/** Below this width, that of a page of 1000, the inspector stands under the graph. */
+const NARROW = 940;
 
 /** Pixels: the least and the most that the splitters allow. */
 const HEIGHT = { least: 240, most: 1600 } as const;

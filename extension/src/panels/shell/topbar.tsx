@@ -10,7 +10,7 @@ import type { Graph } from '../../model/graph';
 import { COLOURINGS, type Colouring, type Stage } from '../../model/state';
 import { Icon, IconButton, Segments, classes } from '../../ui/controls';
 import { formatNumber, formatPlural, formatSeconds } from '../../ui/numbers';
-import { summaryOf, undoText } from '../../ui/words';
+import { stepText, summaryOf, undoText } from '../../ui/words';
 import type { IHost, Reason } from '../host';
 import { Part } from '../part';
 import { SaveMenu } from './save';
@@ -214,7 +214,14 @@ export class TopBar extends Part {
         ? 'no hits'
         : at < 0
           ? formatPlural(hits.length, 'hit')
-          : `${at + 1}/${hits.length}`;
+          : `${at + 1}/${hits.length}${this._step(hits[at])}`;
+  }
+
+  /** The step of the loop in which a hit stands. */
+  private _step(node: number): string {
+    const { graph } = this.host.shown;
+    const text = graph === null ? '' : stepText(graph, node);
+    return text === '' ? '' : ` · ${text}`;
   }
 
   private _onSearchKey(event: KeyboardEvent<HTMLInputElement>): void {

@@ -110,7 +110,7 @@ describe('the panel of overrides', () => {
     const targets = rows().map(
       row => row.querySelector('.workbench-Target')!.textContent
     );
-    expect(targets).toEqual(['every tanh in steps 10:20', 'every matmul in step -1']);
+    expect(targets).toEqual(['every tanh in steps 10 to 19', 'every matmul in the last step']);
   });
 
   it('lets one write other steps', () => {

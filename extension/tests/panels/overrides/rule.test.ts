@@ -211,7 +211,9 @@ describe('RuleForm', () => {
     const label = steps.parentElement!;
     expect(label.hidden).toBe(false);
     expect(steps.value).toBe('10:20');
-    expect(find('.workbench-Effect').textContent).toContain('tanh in steps 10:20');
+    expect(find('.workbench-Effect').textContent).toContain(
+      'tanh in steps 10 to 19'
+    );
     expect(apply.disabled).toBe(true);
     steps.value = ' -1 ';
     steps.dispatchEvent(new Event('input', { bubbles: true }));

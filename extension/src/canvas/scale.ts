@@ -1,0 +1,42 @@
+/** Logarithmic scales: where a norm lies among others. */
+
+/** Decades below the largest norm that a scale tells apart. */
+const DECADES = 8;
+
+/** A scale spans at least so many decades, or equal norms would look extreme. */
+const LEAST = 2;
+
+/** A logarithmic scale of norms. */
+export interface INormScale {
+  /** The decimal logarithms of its ends. */
+  low: number;
+  high: number;
+}
+
+/** A scale for the positive finite ones among some norms. */
+export function scaleOf(count: number, norm: (i: number) => number): INormScale {
+  let low = Infinity;
+  let high = -Infinity;
+  for (let i = 0; i < count; i++) {
+    const exponent = Math.log10(norm(i));
+    if (Number.isFinite(exponent)) {
+      low = Math.min(low, exponent);
+      high = Math.max(high, exponent);
+    }
+  }
+  if (low > high) {
+    return { low: -1, high: 1 };
+  }
+  low = Math.max(low, high - DECADES);
+  const short = Math.max(0, LEAST - (high - low)) / 2;
+  return { low: low - short, high: high + short };
+}
+
+/** Where a norm is on a scale, 0 to 1; NaN for one that is not positive. */
+export function levelOf(scale: INormScale, norm: number): number {
+  if (!(norm > 0)) {
+    return NaN;
+  }
+  const at = (Math.log10(norm) - scale.low) / (scale.high - scale.low);
+  return Math.min(1, Math.max(0, at));
+}

@@ -1,0 +1,269 @@
+/**
+ * Large graphs, and the first view of any: what may lie over what, what can be read,
+ * and that nothing moves the view unasked. Times are told, never asserted.
+ */
+
+import { type IJupyterLabPageFixture, expect, test } from '@jupyterlab/galata';
+
+import { GraphOnPage, kernelReady, screenshotOf } from './graph';
+
+interface IRect {
+  x: number;
+  y: number;
+  width: number;
+  height: number;
+}
+
+type Probed = HTMLElement & {
+  workbenchCanvas: {
+    boxOf(node: number): IRect | null;
+    readonly frames: number;
+    readonly leastText: number;
+    readonly size: { width: number; height: number };
+  };
+};
+
+const SETUP = `%load_ext workbench
+import numpy as np
+rng = np.random.default_rng(7)
+x = np.linspace(0.1, 1.0, 8)
+W = 0.1 * rng.standard_normal((8, 8))`;
+
+const NET = `%%autodiff loss --wrt W --name small
+h = np.tanh(W @ x)
+p = np.exp(W @ h)
+loss = np.sum(p * p) + np.mean(h)`;
+
+const RECURRENT = `%%autodiff loss --wrt W --name recurrent
+h = x
+for step in range(120): h = np.tanh(W @ h + 0.1)
+loss = np.sum(h)`;
+
+const CHAIN = `%%autodiff y --wrt x --name chain
+h = x
+for i in range(5000): h = np.sin(h) * 1.01
+y = np.sum(h)`;
+
+const LAYERED = `%%autodiff y --wrt W --name layered
+row = [W[i % 8] for i in range(20)]
+for layer in range(500): row = [row[i] + row[(i + 1 + layer % 5) % 20] for i in range(20)]
+y = np.sum(np.stack(row))`;
+
+const TANGLE = `%%autodiff y --wrt x --name tangle
+values = [x, np.sin(x), np.cos(x)]
+for i in range(10000): values.append(OPS[KINDS[i]](values[A[i] % len(values)], values[B[i] % len(values)]))
+y = np.sum(np.stack(values[-200:]))`;
+
+const TANGLE_SETUP = `OPS = [np.add, np.subtract, lambda a, b: np.sin(a), lambda a, b: np.tanh(a + b)]
+KINDS = rng.integers(0, 4, 10000)
+A = rng.integers(0, 10**6, 10000)
+B = A - rng.integers(1, 30, 10000)`;
+
+/** The cards that can be seen, and what lies over the picture, on the page. */
+interface IView {
+  cards: IRect[];
+  over: Record<string, IRect | null>;
+  leastText: number;
+}
+
+async function look(graph: GraphOnPage): Promise<IView> {
+  return graph.panel.evaluate(panel => {
+    const canvas = panel.querySelector<Probed>('.workbench-Picture > .workbench-Canvas')!;
+    const probe = canvas.workbenchCanvas;
+    const origin = canvas.getBoundingClientRect();
+    const cards = new Map<string, IRect>();
+    for (let node = 0; node < 30_000; node++) {
+      const box = probe.boxOf(node);
+      if (box === null) {
+        break;
+      }
+      const { width, height } = probe.size;
+      const right = Math.min(box.x + box.width, width);
+      const bottom = Math.min(box.y + box.height, height);
+      const x = Math.max(0, box.x);
+      const y = Math.max(0, box.y);
+      if (right > x && bottom > y) {
+        const seen = { x: x + origin.x, y: y + origin.y, width: right - x, height: bottom - y };
+        cards.set(JSON.stringify(seen), seen);
+      }
+    }
+    const over: Record<string, IRect | null> = {};
+    for (const name of ['Legend', 'Canvas-minimap', 'Canvas-signposts', 'Canvas-tooltip']) {
+      const part = panel.querySelector<HTMLElement>(`.workbench-${name}`);
+      const box = part?.getBoundingClientRect();
+      over[name] =
+        box === undefined || box.width === 0
+          ? null
+          : { x: box.x, y: box.y, width: box.width, height: box.height };
+    }
+    return { cards: [...cards.values()], over, leastText: probe.leastText };
+  });
+}
+
+function meet(a: IRect, b: IRect): boolean {
+  return (
+    a.x < b.x + b.width - 0.5 &&
+    b.x < a.x + a.width - 0.5 &&
+    a.y < b.y + b.height - 0.5 &&
+    b.y < a.y + a.height - 0.5
+  );
+}
+
+/** Nothing lies over a card, and what is written can be read. */
+async function expectClear(graph: GraphOnPage): Promise<void> {
+  const { cards, over, leastText } = await look(graph);
+  expect(cards.length).toBeGreaterThan(1);
+  for (const [name, rect] of Object.entries(over)) {
+    const covered = rect === null ? [] : cards.filter(card => meet(card, rect));
+    expect(covered, `${name} lies over cards`).toEqual([]);
+  }
+  expect(leastText).toBeGreaterThanOrEqual(9);
+  expect(leastText).toBeLessThan(40);
+}
+
+/** Whether a node's card is in sight, or a link leads to it. */
+async function isReachable(graph: GraphOnPage, node: number, label: string): Promise<boolean> {
+  const inSight = await graph.canvas.evaluate((canvas, id) => {
+    const probe = (canvas as Probed).workbenchCanvas;
+    const box = probe.boxOf(id);
+    return (
+      box !== null &&
+      box.x >= 0 &&
+      box.y >= 0 &&
+      box.x + box.width <= probe.size.width &&
+      box.y + box.height <= probe.size.height
+    );
+  }, node);
+  const links = graph.panel.locator('.workbench-Canvas-signposts button');
+  return inSight || (await links.filter({ hasText: label }).count()) > 0;
+}
+
+async function boxOf(graph: GraphOnPage, node: number): Promise<IRect | null> {
+  return graph.canvas.evaluate(
+    (canvas, id) => (canvas as Probed).workbenchCanvas.boxOf(id),
+    node
+  );
+}
+
+/** Run a cell; milliseconds from its end to the picture. */
+async function show(page: IJupyterLabPageFixture, cell: string): Promise<number> {
+  await page.notebook.setCell(1, 'code', cell);
+  await page.notebook.selectCells(1);
+  return page.evaluate(async () => {
+    const old = document.querySelector('.workbench-Canvas');
+    await window.jupyterapp.commands.execute('notebook:run-cell');
+    const start = performance.now();
+    const fresh = (): boolean => {
+      const now = document.querySelector<Probed>('.workbench-Canvas');
+      return now !== null && now !== old && now.dataset['ready'] !== undefined;
+    };
+    while (!fresh()) {
+      await new Promise(resolve => requestAnimationFrame(resolve));
+    }
+    return performance.now() - start;
+  });
+}
+
+/** The median time of a frame while the picture is dragged to and fro. */
+async function dragTime(graph: GraphOnPage): Promise<number> {
+  return graph.canvas.evaluate(async canvas => {
+    const surface = canvas.querySelector<HTMLElement>('.workbench-Canvas-surface')!;
+    const box = surface.getBoundingClientRect();
+    const point = (type: string, x: number, y: number): void => {
+      surface.dispatchEvent(
+        new PointerEvent(type, {
+          clientX: box.x + x,
+          clientY: box.y + y,
+          pointerId: 1,
+          pointerType: 'mouse',
+          button: 0,
+          buttons: 1,
+          bubbles: true
+        })
+      );
+    };
+    surface.setPointerCapture = () => undefined;
+    const times: number[] = [];
+    point('pointerdown', 300, 200);
+    let last = await new Promise<number>(resolve => requestAnimationFrame(resolve));
+    for (let i = 0; i < 60; i++) {
+      const away = 6 * (i % 30 < 15 ? i % 15 : 15 - (i % 15));
+      point('pointermove', 300 + away, 200 + away);
+      const now = await new Promise<number>(resolve => requestAnimationFrame(resolve));
+      times.push(now - last);
+      last = now;
+    }
+    point('pointerup', 300, 200);
+    return times.sort((a, b) => a - b)[times.length >> 1];
+  });
+}
+
+test('the first view, and what does not move it', async ({ page }) => {
+  await page.setViewportSize({ width: 1400, height: 900 });
+  await page.notebook.createNew('large.ipynb');
+  await kernelReady(page);
+  await page.notebook.setCell(0, 'code', `${SETUP}\n${TANGLE_SETUP}`);
+  await page.notebook.addCell('code', NET);
+  await page.notebook.runCell(0);
+  const graph = new GraphOnPage(page);
+
+  for (const [name, cell, output, wrt] of [
+    ['small', NET, 'loss', 'W'],
+    ['recurrent', RECURRENT, 'loss', 'W'],
+    ['tangle', TANGLE, 'y', 'x']
+  ] as const) {
+    await show(page, cell);
+    await graph.ready();
+    await graph.live();
+    await page.mouse.move(0, 0);
+    await expectClear(graph);
+    for (const label of [output, wrt]) {
+      const node = await graph.node(label);
+      expect(await isReachable(graph, node, label), `${name}: ${label}`).toBe(true);
+    }
+    const node = await graph.node(output);
+    const before = await boxOf(graph, node);
+    await graph.screenshotAsIs(`large-${name}-1400-light`);
+    await page.theme.setDarkTheme();
+    await graph.screenshotAsIs(`large-${name}-1400-dark`);
+    expect(await boxOf(graph, node)).toEqual(before);
+    await page.setViewportSize({ width: 1000, height: 900 });
+    await expect.poll(() => boxOf(graph, node)).toMatchObject({ width: before?.width });
+    await graph.screenshotAsIs(`large-${name}-1000-dark`);
+    await page.theme.setLightTheme();
+    await page.screenshot({ path: screenshotOf(`large-${name}-1000-light`) });
+    await page.setViewportSize({ width: 1400, height: 900 });
+  }
+});
+
+test('how long large graphs take', async ({ page }) => {
+  await page.setViewportSize({ width: 1400, height: 900 });
+  await page.notebook.createNew('times.ipynb');
+  await kernelReady(page);
+  await page.notebook.setCell(0, 'code', `${SETUP}\n${TANGLE_SETUP}`);
+  await page.notebook.addCell('code', CHAIN);
+  await page.notebook.runCell(0);
+  const graph = new GraphOnPage(page);
+  for (const [name, cell] of [
+    ['chain', CHAIN],
+    ['layered', LAYERED],
+    ['tangle', TANGLE]
+  ] as const) {
+    const opened = await show(page, cell);
+    await graph.ready();
+    const folded = await dragTime(graph);
+    // All of it unfolded, as far as the reader can: scope by scope, here at once.
+    const items = await graph.panel
+      .locator('.workbench-Picture > .workbench-Tree [aria-expanded=false]')
+      .count();
+    await graph.button('Fit the graph into view').click();
+    await graph.ready();
+    const fitted = await dragTime(graph);
+    console.log(
+      `measured: ${name} of about 10,000 nodes, ${String(items)} folds: cell to picture` +
+        ` ${opened.toFixed(0)} ms, a frame of dragging ${folded.toFixed(1)} ms,` +
+        ` fitted ${fitted.toFixed(1)} ms (goals 1500 and 20)`
+    );
+    expect(items).toBeGreaterThan(0);
+  }
+});

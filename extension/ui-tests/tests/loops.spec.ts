@@ -1,0 +1,97 @@
+/** Loops as loops: one iteration among hundreds, and overrides in some of them. */
+
+import { expect, test } from '@jupyterlab/galata';
+
+import { GraphOnPage, kernelReady, print } from './graph';
+
+const SETUP = `%load_ext workbench
+import numpy as np
+rng = np.random.default_rng(0)
+W = rng.normal(size=(8, 8)) / 3
+xs = rng.normal(size=(500, 8))`;
+
+// The editor would indent what follows a line that ends with a colon.
+const LOOP = `%%autodiff loss --name net --wrt W
+h = np.zeros(8)
+for t in range(500): h = np.tanh(W @ h + xs[t])
+loss = np.sum(h**2)`;
+
+async function begin(
+  page: ConstructorParameters<typeof GraphOnPage>[0],
+  cell: string
+): Promise<GraphOnPage> {
+  await page.notebook.createNew('loops.ipynb');
+  await kernelReady(page);
+  await page.notebook.setCell(0, 'code', SETUP);
+  await page.notebook.addCell('code', cell);
+  await page.notebook.run();
+  const graph = new GraphOnPage(page);
+  await graph.ready();
+  await graph.live();
+  return graph;
+}
+
+test('a loop of 500 steps, one step at a time', async ({ page }) => {
+  const graph = await begin(page, LOOP);
+  const { panel } = graph;
+  const strip = panel.locator('.workbench-IterationStrip');
+  const field = strip.getByRole('textbox');
+  await graph.screenshot('loops-folded');
+
+  // The card of the loop opens one step.
+  await graph.click(await graph.node('loss, sum'));
+  await graph.canvas.focus();
+  await page.keyboard.press('ArrowUp');
+  await page.keyboard.press('ArrowUp');
+  await page.keyboard.press('Enter');
+  await expect(field).toHaveValue('0');
+  await field.fill('17');
+  await field.press('Enter');
+  await expect(strip.getByRole('status')).toHaveText('step 17 of 500');
+  await graph.ready();
+  await graph.button('Fit the graph into view').click();
+  await graph.screenshot('loops-step-17');
+  await field.fill('400');
+  await field.press('Enter');
+  await expect(strip.getByRole('status')).toHaveText('step 400 of 500');
+  await expect(field).toBeFocused();
+  await strip.getByRole('button', { name: 'Step after' }).click();
+  await expect(strip.getByRole('status')).toHaveText('step 401 of 500');
+
+  // Search lands in a step, and says in which.
+  const search = panel.getByRole('searchbox');
+  await search.fill('tanh');
+  await search.press('Enter');
+  await search.press('Shift+Enter');
+  await expect(panel.locator('.workbench-Hits')).toContainText('step 499 of 500');
+  await expect(strip.getByRole('status')).toHaveText('step 499 of 500');
+  await search.fill('');
+  await graph.screenshot('loops-found');
+
+  // An override in this step, then in some, then in all.
+  await graph.chip('scale').click();
+  await graph.field.fill('0 * d');
+  await graph.button('Apply').click();
+  await expect(graph.effect).toContainText('changes');
+  expect(await print(page, 'print(net.grads["W"].any())')).toBe('False');
+  await graph.chip('its loop').click();
+  const steps = panel.getByRole('textbox', { name: 'in steps' });
+  await steps.fill('10:20');
+  await expect(panel.locator('.workbench-RuleForm')).toContainText('steps 10 to 19');
+  await graph.field.fill('0.5 * d');
+  await graph.button('Apply').click();
+  await expect(graph.effect).toContainText('in steps 10 to 19');
+  expect(await print(page, 'print(len(net.overrides[0].matched))')).toBe('10');
+  await graph.screenshot('loops-range');
+  await steps.fill('');
+  await graph.button('Apply').click();
+  await expect(graph.effect).toContainText('in all 500 steps');
+  expect(await print(page, 'print(len(net.overrides[0].matched))')).toBe('500');
+
+  await page.theme.setDarkTheme();
+  await page.setViewportSize({ width: 1000, height: 800 });
+  await graph.ready();
+  await graph.screenshot('loops-dark-1000');
+  await strip.getByRole('button', { name: 'Fold' }).click();
+  await expect(strip).toHaveCount(0);
+});

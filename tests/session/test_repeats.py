@@ -1,0 +1,169 @@
+"""Python loops that a trace has unrolled: found again, and overridden in some steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from workbench.errors import OverrideError
+from workbench.session.repeats import find_repeats, find_unrolled
+from workbench.session.wire import take_snapshot
+
+STEPS = 30
+
+
+def recurrent(w: Any, x: Any) -> Any:
+    h = np.zeros(2)
+    for t in range(STEPS):
+        z = w @ h
+        h = np.tanh(z + x[t])
+    return np.sum(h**2)
+
+
+W = np.array([[0.5, 0.2], [-0.3, 0.8]])
+X = np.linspace(-1.0, 1.0, 2 * STEPS).reshape(STEPS, 2)
+
+
+def gradient_by_hand(factor: Any) -> Any:
+    """The gradient by w, where tanh passes on factor(t) times what it would."""
+    hs = [np.zeros(2)]
+    for x in X:
+        hs.append(np.tanh(W @ hs[-1] + x))
+    g, by_w = 2 * hs[-1], np.zeros((2, 2))
+    for t in reversed(range(STEPS)):
+        d = factor(t) * g * (1 - hs[t + 1] ** 2)
+        by_w += np.outer(d, hs[t])
+        g = W.T @ d
+    return by_w
+
+
+def make_session() -> wb.Session:
+    return wb.Session(wb.trace(recurrent)(W, X), wrt=["w"])
+
+
+def spell(text: str) -> list[int]:
+    return [ord(c) for c in text]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("xy" + "abcde" * 6 + "abz", [(2, 5, 6)]),
+        ("aabab" * 5, [(0, 5, 5)]),
+        ("a" * 1000, [(0, 1, 1000)]),
+        ("ab" * 12 + "cde" * 10, [(0, 2, 12), (24, 3, 10)]),
+        ("abcdefghij" * 3, []),
+        ("ab" * 6, []),
+        ("", []),
+    ],
+)
+def test_repeats_in_a_sequence(text: str, expected: list[Any]) -> None:
+    assert [tuple(one) for one in find_repeats(spell(text))] == expected
+
+
+def test_a_body_begins_where_it_does_in_the_source() -> None:
+    # The first iteration had less to do: c, d, then a, b, c, d again and again.
+    text = spell("cd" + "abcd" * 6)
+    assert [tuple(one) for one in find_repeats(text, text)] == [(2, 4, 6)]
+    assert [tuple(one) for one in find_repeats(text)] == [(0, 4, 6)]
+
+
+def test_repeats_equal_those_found_by_comparing_everything() -> None:
+    """Random sequences against a search that tries each length at each start."""
+    rng = np.random.default_rng()
+    for _ in range(60):
+        body = rng.integers(0, 40, rng.integers(5, 12))
+        if len(set(body.tolist())) < len(body):
+            continue  # an op that comes twice may offer too many lengths
+        times = int(rng.integers(1, 9))
+        noise = [rng.integers(100, 10**6, rng.integers(0, 30)) for _ in range(2)]
+        text = np.concatenate([noise[0], np.tile(body, times), noise[1]])
+        good = times >= 4 and times * len(body) >= 20
+        expected = [(len(noise[0]), len(body), times)] if good else []
+        assert [tuple(one) for one in find_repeats(text)] == expected, text.tolist()
+
+
+def test_a_sequence_made_to_be_slow_ends() -> None:
+    text = (np.random.default_rng(5).random(300_000) < 0.999).astype(int)
+    assert find_repeats(text)
+
+
+def test_the_steps_of_a_loop_are_those_of_the_source() -> None:
+    session = make_session()
+    found = find_unrolled(session.graph.nodes)
+    (rows,) = found.members
+    assert len(rows) == STEPS
+    ops = [[session.graph.nodes[i].op.name for i in row] for row in rows]
+    assert ops == [["matmul", "getitem", "add", "tanh"]] * STEPS
+    columns = take_snapshot(session).columns
+    assert columns["iteration"][rows[17]].tolist() == [17] * 4
+    assert columns["loop"][session.output] == -1
+
+
+def test_a_program_without_loops_has_no_such_columns() -> None:
+    session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.ones(2)))
+    assert "loop" not in take_snapshot(session).columns
+
+
+@pytest.mark.parametrize(
+    ("steps", "meant"),
+    [
+        (17, {17}),
+        (-1, {STEPS - 1}),
+        (slice(10, 20), set(range(10, 20))),
+        (slice(None), set(range(STEPS))),
+        (slice(None, None, 7), set(range(0, STEPS, 7))),
+    ],
+)
+def test_an_override_of_a_node_in_steps_means_its_place_in_them(
+    steps: Any, meant: set[int]
+) -> None:
+    session = make_session()
+    (rows,) = find_unrolled(session.graph.nodes).members
+    tanh = int(rows[3, -1])
+    one = session.override(tanh, "0.5 * d", steps=steps)
+    assert set(one.matched) == {int(rows[t, -1]) for t in meant}
+    assert one.node == tanh
+    words = {17: "in step 17 of 30", -1: "in the last step"}
+    spans = {20: "in steps 10 to 19", None: "in all 30 steps"}
+    if isinstance(steps, int):
+        assert one.where == f"tanh {tanh} {words[steps]}"
+    elif steps.step is None:
+        assert one.where == f"tanh {tanh} {spans[steps.stop]}"
+    expected = gradient_by_hand(lambda t: 0.5 if t in meant else 1.0)
+    np.testing.assert_allclose(session.grads["w"], expected, rtol=1e-12)
+    session.undo()
+    np.testing.assert_allclose(
+        session.grads["w"], gradient_by_hand(lambda t: 1.0), rtol=1e-12
+    )
+
+
+def test_an_override_of_an_op_in_steps_reaches_unrolled_loops() -> None:
+    session = make_session()
+    session.override("tanh", "0 * d", steps=slice(0, 5))
+    expected = gradient_by_hand(lambda t: 0.0 if t < 5 else 1.0)
+    np.testing.assert_allclose(session.grads["w"], expected, rtol=1e-12)
+    assert session.code() == "ad.override('tanh', vjp='0 * d', steps=slice(0, 5, None))"
+
+
+def test_steps_that_do_not_exist_are_refused_and_nothing_changes() -> None:
+    session = make_session()
+    tanh = int(find_unrolled(session.graph.nodes).members[0][0, -1])
+    with pytest.raises(OverrideError, match="steps=99 names none of the 30 steps"):
+        session.override(tanh, "0.5 * d", steps=99)
+    assert session.overrides == []
+    with pytest.raises(OverrideError, match="is in none"):
+        session.override("sum", "0.5 * d", steps=3)
+
+
+def test_an_override_in_steps_is_saved_and_loaded(tmp_path: Any) -> None:
+    session, other = make_session(), make_session()
+    tanh = int(find_unrolled(session.graph.nodes).members[0][3, -1])
+    session.override(tanh, "0.5 * d", steps=slice(10, 20))
+    session.save(tmp_path / "overrides.json")
+    assert other.load(tmp_path / "overrides.json") == []
+    np.testing.assert_array_equal(session.grads["w"], other.grads["w"])
+    assert other.overrides[0].matched == session.overrides[0].matched

@@ -1,0 +1,247 @@
+"""Python loops that a trace has unrolled: the same source, again and again.
+
+A trace records each iteration of a ``for`` as nodes of its own. They stand at the same
+place in the code, so the loop is found again as a stretch of nodes that repeats. What
+is found serves to look at one iteration, and to override a node in some of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from workbench.core import source
+from workbench.core.tensor import Tensor
+from workbench.core.walk import is_leaf
+from workbench.errors import OverrideError
+from workbench.overrides.override import Override, write_steps
+from workbench.overrides.targets import ByNode
+
+Array = np.ndarray[Any, Any]
+
+#: Fewer iterations, or fewer ops in all of them, are read as they stand.
+LEAST_TIMES, LEAST_OPS = 4, 20
+#: The body of a loop has at most so many ops.
+LONGEST = 5000
+#: How many distances to an equal op are tried as the length of a body.
+TRIES = 4
+#: Comparisons for each op; a sequence made to take more is left as it is.
+EFFORT = 60
+
+
+class Repeat(NamedTuple):
+    """A stretch of a sequence, ``period`` long, that is there ``times`` times."""
+
+    start: int
+    period: int
+    times: int
+
+
+def find_repeats(
+    signatures: Sequence[int] | Array, order: Sequence[int] | Array = ()
+) -> list[Repeat]:
+    """Return the stretches of a sequence that repeat, in linear time.
+
+    The shortest body from the earliest start, none over another.
+
+    Parameters
+    ----------
+    signatures
+        Equal numbers for equal elements.
+    order
+        For each element its place in the source, -1 for none: a body begins with the
+        first of its elements, as far as the repetition allows.
+
+    Examples
+    --------
+    >>> find_repeats([9, *[1, 2, 3, 4, 5] * 6, 1, 2])
+    [Repeat(start=1, period=5, times=6)]
+    """
+    given = np.asarray(signatures, np.int64)
+    places = np.asarray(order, np.int64)
+    count = len(given)
+    periods = _list_periods(given)
+    found: list[Repeat] = []
+    end, effort = 0, EFFORT * count
+    for start in np.flatnonzero((periods > 0).any(0)).tolist():
+        if start < end or effort < 0:
+            continue
+        for period in periods[:, start].tolist():
+            if period == 0:
+                continue
+            same = _count_equal(given[start : count - period], given[start + period :])
+            effort -= same
+            times = same // period + 1
+            if times >= LEAST_TIMES and times * period >= LEAST_OPS:
+                spare = same - (times - 1) * period
+                start += _find_body(places[start : start + period], spare)
+                found.append(Repeat(start, period, times))
+                end = start + times * period
+                break
+    return found
+
+
+def _list_periods(given: Array) -> Array:
+    """Return the lengths that a body from each element on may have; 0 for none.
+
+    A few of its elements are compared, which leaves almost none that has not.
+    """
+    count = len(given)
+    periods = np.zeros((TRIES, count), np.int64)
+    if count < LEAST_OPS:
+        return periods
+    order = np.argsort(given, kind="stable")
+    following = np.full(count + 1, count)
+    equal = given[order[1:]] == given[order[:-1]]
+    following[order[:-1][equal]] = order[1:][equal]
+    starts = np.arange(count)
+    candidates = following[:count]
+    padded = np.append(given, np.full(LEAST_TIMES, -1))
+    for row in periods:
+        lengths = candidates - starts
+        good = (lengths <= LONGEST) & (starts + LEAST_TIMES * lengths <= count)
+        at, length = starts[good], lengths[good]
+        alike = padded[at + 1] == padded[at + length + 1]
+        for k in range(2, LEAST_TIMES):
+            alike &= given[at] == given[at + k * length]
+        row[at[alike]] = length[alike]
+        candidates = following[candidates]
+    return periods
+
+
+def _count_equal(one: Array, other: Array) -> int:
+    """Return how many elements two sequences have in common from their start on."""
+    done, size = 0, 64
+    while done < len(one):
+        different = one[done : done + size] != other[done : done + size]
+        if different.any():
+            return done + int(different.argmax())
+        done, size = done + size, 4 * size
+    return len(one)
+
+
+def _find_body(places: Array, spare: int) -> int:
+    """Return where in a stretch its body begins: with what is first in the source."""
+    if len(places) == 0 or (places < 0).any():
+        return 0
+    first = int(places.argmin())
+    return first if first <= spare else 0
+
+
+@dataclass(frozen=True)
+class Unrolled:
+    """The loops of a program that a trace has unrolled.
+
+    Attributes
+    ----------
+    loop
+        For each node the number of its loop, -1 for none.
+    step
+        For each node the iteration that it stands in, from 0; -1 for none.
+    members
+        For each loop the ids of its nodes, a row for each iteration.
+    """
+
+    loop: Array
+    step: Array
+    members: list[Array]
+
+    def count_steps(self, node: int) -> int | None:
+        """Return the number of iterations of a node's loop; None outside of loops."""
+        number = int(self.loop[node])
+        return None if number < 0 else len(self.members[number])
+
+    def select(self, override: Override, node_ids: Iterable[int]) -> list[int]:
+        """Return those of some nodes that stand in the steps of an override.
+
+        Of an override of one node they are the nodes at its place in those steps.
+
+        Raises
+        ------
+        OverrideError
+            If the loop of the one node has no such step.
+        """
+        steps = override.steps
+        found: list[int] = []
+        for i in node_ids:
+            number = int(self.loop[i]) if i < len(self.loop) else -1
+            if number < 0:
+                continue
+            rows = self.members[number]
+            chosen = np.atleast_1d(_take_steps(np.arange(len(rows)), steps))
+            if isinstance(override.target, ByNode):
+                (place,) = np.flatnonzero(rows[self.step[i]] == i)
+                if not len(chosen):
+                    raise OverrideError(
+                        f"override {override.label!r}: steps={write_steps(steps)} names"
+                        f" none of the {len(rows)} steps of the loop. They are counted"
+                        " from 0, from the end if negative."
+                    )
+                found += rows[chosen, place].tolist()
+            elif self.step[i] in chosen:
+                found.append(i)
+        return found
+
+
+def _take_steps(numbers: Array, steps: int | slice | None) -> Array:
+    """Return the iterations that are named, as far as they exist."""
+    if isinstance(steps, int):
+        return (
+            numbers[[steps]] if -len(numbers) <= steps < len(numbers) else numbers[:0]
+        )
+    return numbers[slice(None) if steps is None else steps]
+
+
+def find_unrolled(nodes: Sequence[Tensor]) -> Unrolled:
+    """Return the loops that a trace has unrolled into nodes.
+
+    Nodes of one op on one line of the code, in one scope, are those of a loop if they
+    repeat together.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> def program(x):
+    ...     for _ in range(10):
+    ...         x = np.tanh(x) * 2
+    ...     return x
+    >>> graph = wb.trace(program)(np.ones(3))
+    >>> find_unrolled(graph.nodes).step.tolist()[:8]
+    [-1, 0, 0, 1, 1, 2, 2, 3]
+    """
+    # By its line: where an instruction stands changes as Python specialises it.
+    known: dict[Any, int] = {}
+    numbers: dict[Any, int] = {}
+    lines: list[int] = []
+    groups: dict[str | None, list[int]] = {}
+    signatures = np.full(len(nodes), -1)
+    for i, node in enumerate(nodes):
+        site = node.op, *source.instruction_of(node)
+        number = known.get(site)
+        if number is None:
+            place = source.decode(*site[1:])
+            line = -1 if place is None else place.line
+            number = numbers.setdefault((*site[:2], line), len(lines))
+            known[site] = number
+            if number == len(lines):
+                lines.append(line)
+        if node.inputs or not is_leaf(node):
+            signatures[i] = number
+            groups.setdefault(node.scope, []).append(i)
+    loop = np.full(len(nodes), -1, np.int32)
+    step = np.full(len(nodes), -1, np.int32)
+    members: list[Array] = []
+    for listed in groups.values():
+        if len(listed) < LEAST_OPS:
+            continue
+        ids = np.array(listed)
+        own_signatures = signatures[ids]
+        places = np.array(lines)[own_signatures]
+        for start, period, times in find_repeats(own_signatures, places):
+            own = ids[start : start + period * times].reshape(times, period)
+            loop[own], step[own] = len(members), np.arange(times)[:, None]
+            members.append(own)
+    return Unrolled(loop, step, members)
