@@ -8,11 +8,13 @@ plain NumPy, record themselves.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from workbench.autodiff.steps import (
+    Part,
     Rule,
     Rules,
     drop_cut_parts,
@@ -72,6 +74,34 @@ class Visit(NamedTuple):
     passed: list[Any]
 
 
+@dataclass
+class Earlier:
+    """What an earlier sweep of the same program has found.
+
+    A sweep that is given it runs again only the steps that a change of rules reaches.
+    What it finds is that of a whole sweep, bit for bit, as all that is summed is
+    summed in the same order.
+
+    Attributes
+    ----------
+    find
+        Gives the cotangent of a node by its serial, as its rule was given it.
+    changed
+        The serials of the nodes that have other rules now, or other rules inside.
+    steps
+        The steps of that sweep, as `plan_steps` gives them; they are those of the new
+        one too.
+    affected
+        The serials of the nodes whose cotangents may differ, after the new sweep; None
+        if it was a whole one.
+    """
+
+    find: Callable[[int], Any]
+    changed: Collection[int]
+    steps: Sequence[tuple[Tensor, int]]
+    affected: set[int] | None = None
+
+
 def pull_back(
     outputs: Sequence[Any],
     cotangents: Sequence[Any],
@@ -85,6 +115,7 @@ def pull_back(
     only: Mapping[int, Tensor] | None = None,
     nulls_pass: bool = False,
     last: bool = False,
+    earlier: Earlier | None = None,
 ) -> list[Any]:
     """Return the cotangents of ``wrt``, None for one that the outputs do not depend on.
 
@@ -114,16 +145,24 @@ def pull_back(
     last
         Nobody needs the program afterwards: empty the list of ``outputs``, so that
         values are let go as the sweep passes them.
+    earlier
+        What an earlier sweep found, with other rules at some nodes and the same
+        cotangents; none of the rules may be that of a part of the program. What does
+        not change is not computed again; nor is it visited, except where it passes
+        something on to what does.
     """
     if traces.MARKED and not traces.reads_old_values():
         with traces.OldValues():
             return pull_back(
                 outputs, cotangents, wrt, record=record, rules=rules, visit=visit,
                 constant=constant, closed=closed, only=only, nulls_pass=nulls_pass,
-                last=last,
+                last=last, earlier=earlier,
             )  # fmt: skip
     rules = drop_cut_parts(rules, wrt, {*constant, *closed}) if rules else {}
-    steps = plan_steps(outputs, wrt, rules, constant, only=only)
+    if earlier is None:
+        steps = plan_steps(outputs, wrt, rules, constant, only=only)
+    else:
+        steps = list(earlier.steps)
     wrt_serials = {x.serial for x in wrt}
     arrived = _seed(outputs, cotangents)
     plain = record or only is not None
@@ -131,19 +170,69 @@ def pull_back(
     if last:
         assert isinstance(outputs, list)
         outputs.clear()
-    if record or outer or rules or visit or constant or closed:
+    affected = None
+    if earlier is not None and not (plain or outer):
+        steps, closed = _keep_steps(steps, arrived, earlier)
+        affected = earlier.affected
+    if record or outer or rules or visit or constant or closed or affected is not None:
         sweep(
             steps, arrived, wrt_serials, outer, record, rules, visit, constant, closed
         )
     else:
         _sweep_plain(steps, arrived, wrt_serials)
     results = [arrived.get(x.serial) for x in wrt]
+    if earlier is not None and affected is not None:
+        results = [
+            g if x.serial in affected else earlier.find(x.serial)
+            for x, g in zip(wrt, results, strict=True)
+        ]
     if gradients.MADE and not nulls_pass:
         refuse_nulls(results, wrt)
     if record:
         return results
     # A Tensor is also what a rule gives that reads a Tensor from around it.
     return [detach(g) if isinstance(g, Tensor) else g for g in results]
+
+
+def _keep_steps(
+    steps: list[tuple[Tensor, int]], arrived: dict[int, Any], earlier: Earlier
+) -> tuple[list[tuple[Tensor, int]], set[int]]:
+    """Return the steps that must run again after a change, and what is closed to them.
+
+    These are all that pass something on to what is affected. Those that are not
+    affected themselves start with what they had, which is put into ``arrived``.
+    """
+    changed = earlier.changed
+    affected = earlier.affected = find_affected(steps, changed)
+    kept: list[tuple[Tensor, int]] = []
+    closed: set[int] = set()
+    for step in steps:
+        node, serial = step[0], step[0].serial
+        if serial not in affected:
+            if serial not in changed:
+                inputs = [x.serial for x in node.inputs if isinstance(x, Tensor)]
+                if affected.isdisjoint(inputs):
+                    continue
+                closed.update([s for s in inputs if s not in affected])
+            if (g := earlier.find(serial)) is not None:
+                arrived[serial] = g
+        kept.append(step)
+    return kept, closed
+
+
+def find_affected(
+    steps: Sequence[tuple[Tensor, int]], changed: Collection[int]
+) -> set[int]:
+    """Return the serials of all that the nodes whose rules changed depend on."""
+    affected: set[int] = set()
+    for node, mask in reversed(steps):
+        if node.serial in affected or node.serial in changed:
+            bit = 1
+            for x in node.inputs:
+                if mask & bit:
+                    affected.add(x.serial)
+                bit += bit
+    return affected
 
 
 def _seed(outputs: Sequence[Any], cotangents: Sequence[Any]) -> dict[int, Any]:
@@ -328,42 +417,52 @@ def sweep(
     closed: Collection[int],
 ) -> None:
     """Walk back: recorded where it must be, overridden, watched."""
+    get, pop, rule = arrived.get, arrived.pop, None
     try:
         for node, mask in reversed(steps):
             serial = node.serial
-            ends = ends_of(node)
-            cotangents = [
-                arrived.get(s) if s in wrt_serials else arrived.pop(s, None)
-                for s in (x.serial for x in ends)
-            ]
-            if constant:  # one of several outputs of a part
-                is_constant = [x.serial in constant for x in ends]
-                cotangents = [
-                    None if h else g
-                    for g, h in zip(cotangents, is_constant, strict=True)
-                ]
-            rule = rules.get(serial)
-            pull, inside = choose_pull(node, rule, rules)
-            if pull is None or all(g is None for g in cotangents):
+            ends: tuple[Tensor, ...] = (node,)
+            if constant or isinstance(node, Part):
+                ends = ends_of(node)
+                g = _gather_cotangents(ends, arrived, wrt_serials, constant)
+            else:
+                g = get(serial) if serial in wrt_serials else pop(serial, None)
+            if g is None:
                 continue
-            g = cotangents[0] if len(ends) == 1 else define.Parts(cotangents)
+            pull: Any = node.op.pull
+            inside: tuple[Rules, ...] = ()
+            if rules:
+                rule = rules.get(serial)
+                pull, inside = choose_pull(node, rule, rules)
+            if pull is None:
+                continue
             recorded = record or serial in outer
-            before = next_serial()
+            args = node.inputs if recorded else node.args
             if recorded:
+                before = next_serial()
                 passed = record_pull(pull, mask, g, node, *inside)
             else:
-                passed = pull(mask, g, node._value, node.args, node.params, *inside)
-            fitted = [
-                fit_cotangent(c, x, node) if c is not None and mask >> i & 1 else None
-                for i, (c, x) in enumerate(zip(passed, node.inputs, strict=False))
-            ]
+                passed = pull(mask, g, node._value, args, node.params, *inside)
+            fitted: list[Any] = []
+            bit = 1
+            for c, x, v in zip(passed, node.inputs, args, strict=False):
+                if not mask & bit:
+                    c = None
+                # What fits as it is needs no call: this loop runs for every edge.
+                elif type(c) is np.ndarray is type(v):
+                    if c.dtype is not v.dtype or c.shape != v.shape:
+                        c = fit_cotangent(c, x, node)
+                elif c is not None and not (type(c) is np.float64 is type(v)):
+                    c = fit_cotangent(c, x, node)
+                fitted.append(c)
+                bit += bit
             if recorded:
                 mark_origin(fitted, before, ends[-1], rule and rule.pull and rule)
             if visit is not None:
                 visit(Visit(node, g, fitted))
             for x, c in zip(node.inputs, fitted, strict=False):
                 if c is not None and x.serial not in closed:
-                    old = arrived.get(x.serial)
+                    old = get(x.serial)
                     arrived[x.serial] = total = c if old is None else old + c
                     if isinstance(total, Tensor) and total.origin is None:
                         total.origin = Origin(
@@ -372,6 +471,27 @@ def sweep(
     except Exception as error:
         blame.note_derivative(error, node)
         raise
+
+
+def _gather_cotangents(
+    ends: Sequence[Tensor],
+    arrived: dict[int, Any],
+    wrt_serials: set[int],
+    constant: Collection[int],
+) -> Any:
+    """Return what has arrived at a step, for each of its ends; None for nothing."""
+    found = [
+        arrived.get(s) if s in wrt_serials else arrived.pop(s, None)
+        for s in (x.serial for x in ends)
+    ]
+    if constant:  # one of several outputs of a part
+        found = [
+            None if x.serial in constant else g
+            for g, x in zip(found, ends, strict=True)
+        ]
+    if all(g is None for g in found):
+        return None
+    return found[0] if len(ends) == 1 else define.Parts(found)
 
 
 def choose_pull(

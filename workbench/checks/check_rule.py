@@ -112,14 +112,19 @@ def check_second_order(
         for i, x in zip(isolated.argnums, values, strict=True)
     ]
     weights = check.draw_weights(len(isolated.outputs))
-    expected, error, method = _measure_second_derivative(
-        isolated, directions, weights, check
+    slopes, errors, method = compute_second_slopes(
+        isolated, directions, weights, check, lambda terms: np.array([np.sum(terms)])
     )
+    expected, error = float(slopes[0]), float(errors[0])
     if not np.isfinite(expected) or not error <= 0.01 * abs(expected) + 1e-6:
         return ""
     try:
         with np.errstate(all="ignore"):
-            found = _apply_rules_twice(isolated, values, directions, weights)
+            terms = apply_rules_twice(isolated, values, directions, weights)
+            found = {
+                mode: sum(float(np.sum(part)) for part in parts)
+                for mode, parts in terms.items()
+            }
     except Exception as failure:
         # A rule need not have a derivative of its own, such as a kernel's.
         return f"Its rule has no derivative: {type(failure).__name__}: {failure}"
@@ -152,12 +157,17 @@ def check_second_order(
     return ""
 
 
-def _measure_second_derivative(
-    isolated: IsolatedNode, directions: list[Array], weights: Array, check: RuleCheck
-) -> tuple[float, float, str]:
-    """Return the second derivative of the weighted sum of the outputs, from values.
+def compute_second_slopes(
+    isolated: IsolatedNode,
+    directions: list[Array],
+    weights: Array,
+    check: RuleCheck,
+    reduce: Callable[[Array], Array],
+) -> tuple[Array, Array, str]:
+    """Return the second derivatives of the weighted outputs, from values.
 
-    With how far off it may be, and the method.
+    ``reduce`` takes the outputs, each with its weight, to what is differentiated. With
+    how far off each may be, and the method.
     """
     values = [np.asarray(isolated.values[i]) for i in isolated.argnums]
 
@@ -167,30 +177,33 @@ def _measure_second_derivative(
             filled[i] = x + t * direction
         return isolated.concatenate_outputs(isolated.compute(filled))
 
-    def weighted_sum(t: complex) -> Array:
+    def weigh_outputs(t: complex) -> Array:
         try:
-            return np.array([np.sum(weights * evaluate(t))])
+            return reduce(weights * evaluate(t))
         except Exception:
-            return np.array([np.nan])
+            return np.full_like(reduce(weights), np.nan)
 
     def slope_at(t: complex) -> Array:
-        return np.array([np.sum(weights * evaluate(t + 1j * EXACT_STEP).imag)])
+        return reduce(weights * evaluate(t + 1j * EXACT_STEP).imag)
 
     if check.methods == {"complex step"}:
         try:
             found = slope(lambda t: slope_at(t) / EXACT_STEP, analytic=False)
-            if not found.kink[0]:
-                return float(found.value[0]), float(found.error[0]), "complex step"
+            if not np.any(found.kink):
+                return found.value, found.error, "complex step"
         except Exception:
             pass  # inputs that move together may leave the domain: values are used
-    value, error = curvature(weighted_sum)
-    return float(np.real(value[0])), float(error[0]), "differences"
+    value, error = curvature(weigh_outputs)
+    return np.real(value), error, "differences"
 
 
-def _apply_rules_twice(
+def apply_rules_twice(
     isolated: IsolatedNode, values: list[Any], directions: list[Array], weights: Array
-) -> dict[str, float]:
-    """Return it by the rules: forward over reverse, and forward over forward."""
+) -> dict[str, list[Array]]:
+    """Return the second derivative by the rules, as terms that are to be summed.
+
+    By forward over reverse for each input, and by forward over forward for each output.
+    """
     node, inside = isolated.node, isolated.overrides
 
     def outputs(*moved: Any) -> tuple[Any, ...]:
@@ -218,14 +231,8 @@ def _apply_rules_twice(
     moved = jvp(gradient, given, tuple(directions), overrides=inside)[1]
     twice = jvp(tangent, given, tuple(directions), overrides=inside)[1]
     return {
-        "rev": sum(
-            float(np.sum(c * direction))
-            for c, direction in zip(moved, directions, strict=True)
-        ),
-        "fwd": sum(
-            float(np.sum(w * np.asarray(t)))
-            for w, t in zip(cotangents, twice, strict=True)
-        ),
+        "rev": [c * direction for c, direction in zip(moved, directions, strict=True)],
+        "fwd": [w * np.asarray(t) for w, t in zip(cotangents, twice, strict=True)],
     }
 
 

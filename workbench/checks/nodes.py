@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff.steps import Part, Rule, ends_of
+from workbench.checks.alike_nodes import AlikeNodes
 from workbench.checks.check_rule import RuleCheck, check_second_order
 from workbench.checks.isolated_node import IsolatedNode, NoGradient
 from workbench.checks.report import (
@@ -216,6 +217,12 @@ def check_nodes(
     made: list[NodeCheck] = [] if found is None else found
     rng = np.random.default_rng(seed)
     kinds: set[Any] = set()
+    ruled = {} if rules is None else rules
+    checkable = [x for x in nodes if is_checkable(x)]
+    alike = AlikeNodes(
+        [x for x in checkable if x.serial not in ruled and x.serial not in covered],
+        rng, order=order, rtol=rtol,
+    )  # fmt: skip
 
     def check(node: Tensor, reported: Tensor) -> None:
         """Check one node and report it as another: the one inside a loop."""
@@ -243,12 +250,14 @@ def check_nodes(
             text = f"{describe_node(node)} depends on a wrong rule inside it."
             made[place] = replace(made[place], status="unsure", text=text)
 
-    for node in nodes:
-        if is_checkable(node):
-            if step is not None:
-                step()
-            check(node, node)
-            check_inner_nodes(node)
+    for node in checkable:
+        if step is not None:
+            step()
+        if alike.is_right(node):
+            made.append(NodeCheck(node, "right", "rev", None, ""))
+            continue
+        check(node, node)
+        check_inner_nodes(node)
     return made
 
 

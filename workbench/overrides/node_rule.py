@@ -190,6 +190,18 @@ class NodeRule:
         return None if t is None else self.ahead.push((t,), y, (y,), params, rules)
 
 
+def is_same_rule(one: NodeRule, other: NodeRule) -> bool:
+    """Return whether two rules at a node surely pass the same on, in reverse mode.
+
+    A function may read what has changed since, so it is never the same.
+    """
+    if one.back.owner is not other.back.owner or not isinstance(one.back.vjp, TEXTS):
+        return False
+    if one.otherwise is None or other.otherwise is None:
+        return one.otherwise is other.otherwise
+    return is_same_rule(one.otherwise, other.otherwise)
+
+
 # A rule tried on shapes alone, as a form does while it is typed.
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import product
 from typing import Any, NoReturn
 
@@ -72,7 +73,7 @@ class Form:
                 if isinstance(x, Tensor)}  # fmt: skip
         return [str(x.name) for x in self.leaves if x.serial not in read]
 
-    @property
+    @cached_property
     def structure(self) -> Any:
         """The ops and what each reads, without settings and constants."""
         place = {x.serial: i for i, x in enumerate([*self.leaves, *self.nodes])}

@@ -147,6 +147,9 @@ def find_matches(
             first = exact.match_last(root)
             if first is not None and not accepts(root, first.bound):
                 first = None
+            if first is not None and search.has_one_reading(first, exact.last):
+                found[root.serial] = first
+                continue
             if not search.fits(form.root, root):
                 continue
             for bound in search.bind(root) if first is None else ():
@@ -156,7 +159,7 @@ def find_matches(
                 elif accepts(root, bound):
                     first = match
                     break
-            if first is not None and search.swaps:
+            if first is not None and search.turning:
                 for bound in search.other_readings(root, first):
                     match = exact.match(root, bound)
                     if match is not None and accepts(root, bound):
@@ -223,16 +226,32 @@ class Exact:
 
         Most matches in a program are of one shape.
         """
-        search = self.last
-        if search is None or search.form.root.op.name != root.op.name:
-            return None
-        bound = next(search.bind(root), None)
-        return bound if bound and self.form(bound) is search.form else None
+        found = self._lay_last(root)
+        return None if found is None else found[1]
 
     def match_last(self, root: Tensor) -> Match | None:
         """Return a match of the form that stood last."""
-        bound = self.bind_last(root)
-        return None if bound is None else self.match(root, bound)
+        found = self._lay_last(root)
+        if found is None:
+            return None
+        search, _, binding = found
+        return make_match(search, root, binding)
+
+    def _lay_last(
+        self, root: Tensor
+    ) -> tuple[Search, tuple[Any, ...], dict[int, Any]] | None:
+        """Return the search of the form that stood last, and how it stands at a node.
+
+        None unless the form is that of the values that its wildcards stand for then.
+        """
+        search = self.last
+        if search is None or search.form.root.op.name != root.op.name:
+            return None
+        binding = next(search.bindings(root), None)
+        if binding is None:
+            return None
+        bound = tuple([binding[x.serial] for x in search.form.leaves])
+        return (search, bound, binding) if self.form(bound) is search.form else None
 
 
 def make_match(search: Search, root: Tensor, binding: Mapping[int, Any]) -> Match:
@@ -268,25 +287,28 @@ class Search:
         #: Whether settings and constants must be equal, not the structure alone.
         self.exact = exact
         self.wild = {x.serial for x in form.leaves}
-        #: Whether it may stand in two ways at one node, with other nodes inside.
-        self.swaps = any(
-            x.op.name in COMMUTATIVE
+        #: The parts that may be read in two ways, with other nodes inside.
+        self.turning = {
+            x.serial
+            for x in form.nodes
+            if x.op.name in COMMUTATIVE
             and any(
                 isinstance(a, Tensor) and a.serial not in self.wild
                 for a in own_inputs(x)
             )
-            for x in form.nodes
-        )
+        }
         #: Wildcards and parts by number.
         self.place = {x.serial: i for i, x in enumerate([*form.leaves, *form.nodes])}
         #: Which part of the pattern could stand where, wildcards left open.
         self.memo: dict[tuple[int, int], bool] = {}
         self.ways: dict[tuple[int, int], list[Pairs]] = {}
+        self.fitting: dict[tuple[int, int], list[Pairs]] = {}
 
     def forget(self) -> None:
         """Drop what it knows of the nodes that it has looked at."""
         self.memo.clear()
         self.ways.clear()
+        self.fitting.clear()
 
     def fits(self, p: Any, x: Any) -> bool:
         """Return whether a part of the pattern could stand at a value."""
@@ -357,11 +379,14 @@ class Search:
 
     def fitting_orders(self, p: Tensor, x: Tensor) -> list[Pairs]:
         """Return the ways in which the inputs of two nodes fit together."""
-        return [
-            pairs
-            for pairs in self.orders(p, x)
-            if all(self.fits(a, b) for a, b in pairs)
-        ]
+        found = self.fitting.get((p.serial, x.serial))
+        if found is None:
+            found = self.fitting[p.serial, x.serial] = [
+                pairs
+                for pairs in self.orders(p, x)
+                if all(self.fits(a, b) for a, b in pairs)
+            ]
+        return found
 
     def constant(self, p: Any, x: Any) -> bool:
         """Return whether a constant of the pattern may stand at a value."""
@@ -376,6 +401,24 @@ class Search:
         y = x if p.serial in self.wild else skip_identities(x)
         return is_same_value(binding.get(p.serial, MISSING), y)
 
+    def has_one_reading(self, match: Match, exact: Search | None) -> bool:
+        """Return whether a match in the same structure can surely be read in one way.
+
+        That is so if in no turned order a part of the pattern meets its op.
+        """
+        if exact is None or exact.form.structure != self.form.structure:
+            return False
+        for p, (node, _) in zip(self.form.nodes, match.steps, strict=True):
+            if p.serial in self.turning:
+                operands = own_inputs(node)
+                for a, x in zip(own_inputs(p), reversed(operands), strict=True):
+                    if isinstance(a, Tensor) and a.serial not in self.wild:
+                        if not isinstance(x, Tensor) or x.op.name != a.op.name:
+                            break
+                else:
+                    return False
+        return True
+
     def other_readings(self, root: Tensor, first: Match) -> Iterator[tuple[Any, ...]]:
         """Yield other values of the wildcards at a node, with other nodes in the match.
 
@@ -383,7 +426,10 @@ class Search:
         is no reading of its own.
         """
         placed = zip(self.form.nodes, first.steps, strict=False)
-        if not any(len(self.fitting_orders(p, node)) > 1 for p, (node, _) in placed):
+        if not any(
+            p.serial in self.turning and len(self.fitting_orders(p, node)) > 1
+            for p, (node, _) in placed
+        ):
             return
         inside = {node.serial for node, _ in first.steps}
         for binding in self.bindings(root, most=MOST_SECOND):

@@ -21,11 +21,20 @@ from workbench.autodiff import reverse, steps
 from workbench.autodiff.steps import ends_of
 from workbench.core import types, walk
 from workbench.core.graph import Graph
-from workbench.core.tensor import TENSORS, Tensor, value_of
+from workbench.core.tensor import (
+    TENSORS,
+    MaskedTensor,
+    Tensor,
+    mask_cotangent,
+    value_of,
+)
 from workbench.core.walk import is_leaf
 from workbench.overrides.override import Override
 from workbench.overrides.regions import Region
 from workbench.session import statistics
+
+#: The most small arrays that wait until their norms are computed together.
+MOST_WAITING = 2000
 
 
 @dataclass(eq=False)
@@ -42,6 +51,8 @@ class Values:
         The gradients with one override and no other.
     truth
         The cotangents with all overrides off, once they are computed.
+    steps
+        The steps of the sweep by the session's ``wrt``, once an override was changed.
     """
 
     graph: Graph
@@ -50,6 +61,7 @@ class Values:
         default_factory=dict
     )
     truth: Backward | None = None
+    steps: Sequence[tuple[Tensor, int]] | None = None
 
     @cached_property
     def ids(self) -> dict[int, int]:
@@ -79,10 +91,12 @@ class Values:
     @cached_property
     def slots(self) -> list[tuple[int, ...]]:
         """For each node the positions of inputs that are nodes: these are its edges."""
-        return [
-            tuple([k for k, x in enumerate(node.inputs) if isinstance(x, Tensor)])
-            for node in self.graph.nodes
-        ]
+        known: dict[tuple[int, ...], tuple[int, ...]] = {}
+        slots = []
+        for node in self.graph.nodes:
+            found = tuple([k for k, x in enumerate(node.inputs) if type(x) in TENSORS])
+            slots.append(known.setdefault(found, found))  # there are few different ones
+        return slots
 
     @cached_property
     def starts(self) -> list[int]:
@@ -126,15 +140,20 @@ def _replace_values(
     """Return the same program with other values of some nodes, by their serials."""
     copies: dict[int, Tensor] = {}
     for node in graph.nodes:
-        inputs = tuple(
-            [
-                copies[x.serial] if isinstance(x, Tensor) else constant(x)
-                for x in node.inputs
-            ]
-        )
+        inputs, args = list[Any](), list[Any]()
+        for x in node.inputs:
+            if type(x) in TENSORS:
+                x = copies[x.serial]
+                inputs.append(x)
+                args.append(x._value)
+            else:
+                x = constant(x)
+                inputs.append(x)
+                args.append(x)
         value = values.get(node.serial, node._value)
-        args = tuple(map(value_of, inputs))
-        copies[node.serial] = copy = walk.copy_node(node, inputs, args, value)
+        copies[node.serial] = copy = walk.copy_node(
+            node, tuple(inputs), tuple(args), value
+        )
         if value is None and types.is_weak(node._value):
             copy.spec = types.spec_of(node._value)  # that of the Tensor is an array's
     new = Graph(
@@ -156,15 +175,21 @@ def own_arrays(graph: Graph, lent: Iterable[Any] = ()) -> Graph:
     """
     leaves = [node._value for node in graph.nodes if is_leaf(node)]
     constants = [
-        x for node in graph.nodes for x in node.inputs if not isinstance(x, Tensor)
+        x for node in graph.nodes for x in node.inputs if type(x) not in TENSORS
     ]
-    spans = sorted(filter(None, map(_memory_span, [*leaves, *constants, *lent])))
+    others = [*leaves, *constants, *lent]
+    spans = sorted(filter(None, map(_memory_span, others)))
     starts = [start for start, _ in spans]
     # Of spans that overlap, or one within another, the furthest end counts.
     ends = list(accumulate((end for _, end in spans), max))
+    owners = _find_owners(others)
     copies: dict[int, Any] = {}
 
     def is_shared(x: Any) -> bool:
+        if owners is not None and type(x) is np.ndarray:
+            # Nearly all values of a program have memory of their own.
+            if x.base is None and x.flags.owndata and id(x) not in owners:
+                return False
         if (span := _memory_span(x)) is None:
             return False
         before = bisect_left(starts, span[1])
@@ -197,6 +222,22 @@ def own_arrays(graph: Graph, lent: Iterable[Any] = ()) -> Graph:
     return _replace_values(graph, values, copy)
 
 
+def _find_owners(arrays: Iterable[Any]) -> set[int] | None:
+    """Return the ids of what owns the memory of arrays; None if that cannot be told."""
+    owners: set[int] = set()
+    for x in arrays:
+        if not isinstance(x, np.ndarray):
+            continue  # it has no memory, or that of a device
+        while (base := x.base) is not None:
+            if not isinstance(base, np.ndarray):
+                return None
+            x = base
+        if not x.flags.owndata:
+            return None
+        owners.add(id(x))
+    return owners
+
+
 def _memory_span(x: Any) -> tuple[int, int] | None:
     """Return where an array's memory starts and ends; None for what has none."""
     if isinstance(x, np.ndarray):
@@ -220,29 +261,90 @@ class Backward:
         The L2 norm of the cotangent along each edge, NaN where there is none.
     seconds
         The time of the sweep.
+    raw
+        What the rules were given in the place of a cotangent that is no array: several
+        outputs, or one with a mask.
     """
 
     cotangents: dict[int, Any]
     edge_norms: Any
     seconds: float = 0.0
+    raw: dict[int, Any] = field(default_factory=dict)
 
-    def record_step(self, forward: Values, step: reverse.Visit) -> None:
-        """Keep the cotangent of a step's node, and the norms along its edges."""
-        ids, norms = forward.ids, self.edge_norms
-        if isinstance(step.node, Region):
-            for e, c in _find_region_edges(forward, step.node, step.passed):
-                norms[e] = statistics.norm(to_array(c))
-            ends, g = ends_of(step.node), step.cotangent
-            for x, c in zip(ends, (g,) if len(ends) == 1 else g, strict=True):
-                if c is not None and x.serial in ids:
-                    self.cotangents[ids[x.serial]] = to_array(c)
+    def find_raw(self, i: int) -> Any:
+        """Return the cotangent of a node as its rule was given it; None for none."""
+        return self.raw[i] if i in self.raw else self.cotangents.get(i)
+
+    def complete(self, earlier: Backward, affected: set[int], forward: Values) -> None:
+        """Take what was not computed again from an earlier sweep.
+
+        ``affected`` are the ids of the nodes whose cotangents may differ.
+        """
+        again = np.zeros(len(forward.graph.nodes), bool)
+        again[[*affected, *self.cotangents]] = True
+        stays = ~np.repeat(again, np.diff(forward.starts))
+        self.edge_norms[stays] = earlier.edge_norms[stays]
+        for mine, before in (
+            (self.cotangents, earlier.cotangents),
+            (self.raw, earlier.raw),
+        ):
+            mine.update({i: g for i, g in before.items() if not again[i]})
+
+
+class Recorder:
+    """Keeps the cotangents of a sweep, and the norms of what flows along edges.
+
+    Norms of small arrays are computed many at once, when `finish` is called or enough
+    of them wait.
+    """
+
+    def __init__(self, forward: Values, backward: Backward) -> None:
+        self._forward, self._backward = forward, backward
+        self._edges: list[int] = []
+        self._arrays: list[Any] = []
+
+    def record(self, step: reverse.Visit) -> None:
+        """Keep the cotangent of a step's node, and what it passes on."""
+        forward, node, g = self._forward, step.node, step.cotangent
+        ids, cotangents = forward.ids, self._backward.cotangents
+        if isinstance(node, Region):
+            for e, c in _find_region_edges(forward, node, step.passed):
+                self._add_norm(e, to_array(c))
+            ends = ends_of(node)
+            for x, part in zip(ends, (g,) if len(ends) == 1 else g, strict=True):
+                if part is not None and x.serial in ids:
+                    cotangents[ids[x.serial]] = to_array(part)
             return
-        i = ids[step.node.serial]
-        self.cotangents[i] = to_array(step.cotangent)
-        first, passed = forward.starts[i], step.passed
-        for e, k in enumerate(forward.slots[i]):
+        i = ids[node.serial]
+        if type(g) is np.ndarray:
+            cotangents[i] = g
+        else:
+            cotangents[i] = found = to_array(g)
+            if found is not g:
+                # A mask is kept without what it was made from.
+                masked = isinstance(g, MaskedTensor)
+                self._backward.raw[i] = mask_cotangent(found) if masked else g
+        passed, e = step.passed, forward.starts[i]
+        for k in forward.slots[i]:
             if k < len(passed) and passed[k] is not None:
-                norms[first + e] = statistics.norm(to_array(passed[k]))
+                c = passed[k]
+                if type(c) is np.ndarray and c.size <= statistics.SMALL:
+                    self._edges.append(e)
+                    self._arrays.append(c)
+                else:
+                    self._add_norm(e, to_array(c))
+            e += 1
+        if len(self._edges) > MOST_WAITING:
+            self.finish()
+
+    def _add_norm(self, edge: int, c: Any) -> None:
+        self._backward.edge_norms[edge] = statistics.norm(c)
+
+    def finish(self) -> None:
+        """Compute the norms that wait."""
+        norms = statistics.compute_norms(self._arrays)
+        self._backward.edge_norms[self._edges] = norms
+        self._edges, self._arrays = [], []
 
 
 def _find_region_edges(

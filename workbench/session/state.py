@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import cached_property, partial, wraps
+from functools import cached_property, wraps
 from keyword import iskeyword
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
@@ -25,6 +25,7 @@ from workbench.autodiff.budget import budget_for
 from workbench.autodiff.forward import push_forward
 from workbench.autodiff.higher_order import is_draw
 from workbench.autodiff.linear_map import LinearMap
+from workbench.autodiff.steps import parts_among
 from workbench.core import blame, walk
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor, make_leaf
@@ -40,12 +41,13 @@ from workbench.errors import (
     UsageError,
 )
 from workbench.ops.define import shape_of
+from workbench.overrides.node_rule import is_same_rule
 from workbench.overrides.override import Override
 from workbench.overrides.resolution import Resolution, resolve
 from workbench.session.float_warnings import Warned, warn_at_lines
 from workbench.session.nodes import Node, Nodes, check_one_array
 from workbench.session.programs import Programs, Recorded
-from workbench.session.stages import Backward, Values, to_array
+from workbench.session.stages import Backward, Recorder, Values, to_array
 from workbench.session.statistics import Effect, measure_effects
 
 
@@ -360,6 +362,9 @@ class State:
         What compiles its program; None if each node runs by itself.
     results
         The output and the gradients, if its program computed them.
+    before
+        The state with the same values before a change of the overrides; only until its
+        gradients are computed.
     """
 
     def __init__(
@@ -372,12 +377,14 @@ class State:
         programs: Programs | None = None,
         changed: Mapping[int, Any] | None = None,
         results: Results | None = None,
+        before: State | None = None,
     ) -> None:
         self.objective, self.start = objective, start
         self.entries, self.history = entries, history
         # A number is never used twice, not even that of a removed override.
         self.next_id = max(next_id, *(entry.id + 1 for entry in entries), 1)
         self.programs, self.results = programs, results
+        self._before = before
         #: The inputs whose values are not those of `start`, by their ids.
         self._changed = changed or {}
         self._forward = None if self._changed else start
@@ -472,15 +479,26 @@ class State:
     @cached_property
     def backward(self) -> Backward | None:
         """The gradients with overrides; None for a program without values."""
+        before, self._before = self._before, None
         nodes = self.forward.graph.nodes
         if nodes[self.objective.output]._value is None:
             return None
         with self._warn_at_lines():
             if self.resolution is None or not self.resolution.winners:
                 return self._sweep_truth()
+            earlier = None if before is None else before._last_sweep
             # All rules of a sweep that are data share one budget.
             with budget_for([x._value for x in nodes]):
-                return self.sweep(self.resolution)
+                return self.sweep(self.resolution, earlier=earlier)
+
+    @property
+    def _last_sweep(self) -> tuple[Backward, Resolution | None] | None:
+        """The gradients as far as they are known, and what held in that sweep."""
+        known = self.__dict__.get("backward")
+        if known is not None:
+            return known, self.resolution
+        truth = self.forward.truth
+        return None if truth is None else (truth, None)
 
     @property
     def truth(self) -> Backward | None:
@@ -504,22 +522,35 @@ class State:
         wrt: Sequence[int] | None = None,
         *,
         everywhere: bool = True,
+        earlier: tuple[Backward, Resolution | None] | None = None,
     ) -> Backward:
         """Run the backward sweep, and keep all cotangents, or only those by ``wrt``.
 
-        ``wrt`` is by default that of the session.
+        ``wrt`` is by default that of the session. What an ``earlier`` sweep of it has
+        found, with another resolution, is not computed again where no rule that has
+        changed reaches.
         """
         forward, wrt = self.forward, self.objective.wrt if wrt is None else wrt
         nodes = forward.graph.nodes
+        output, sources = nodes[self.objective.output], [nodes[i] for i in wrt]
         backward = Backward({}, np.full(forward.starts[-1], np.nan))
+        recorder = Recorder(forward, backward)
         start = time.perf_counter()
+        found = None
+        if earlier is not None:
+            found = find_earlier(forward, *earlier, resolution, [output], sources)
         gradients = reverse.pull_back(
-            [nodes[self.objective.output]],
+            [output],
             [self.cotangent],
-            [nodes[i] for i in wrt],
+            sources,
             rules=None if resolution is None else resolution.rules,
-            visit=partial(backward.record_step, forward) if everywhere else None,
+            visit=recorder.record if everywhere else None,
+            earlier=found,
         )
+        recorder.finish()
+        if everywhere and earlier is not None and found and found.affected is not None:
+            affected = {forward.ids[s] for s in found.affected}
+            backward.complete(earlier[0], affected, forward)
         for i, g in zip(wrt, gradients, strict=True):
             if g is not None:
                 backward.cotangents[i] = to_array(g)
@@ -686,8 +717,9 @@ class State:
         """
         history = self.history.add_change(text, self.entries)
         state = State(
-            self.objective, self.forward, entries, history, self.next_id, self.programs
-        )
+            self.objective, self.forward, entries, history, self.next_id, self.programs,
+            before=self,
+        )  # fmt: skip
         found = state.resolution
         if found is None or state.backward is None:
             return state
@@ -709,8 +741,9 @@ class State:
         """
         history, entries = self.history.move_steps(is_undo, self.entries, steps)
         return State(
-            self.objective, self.forward, entries, history, self.next_id, self.programs
-        )
+            self.objective, self.forward, entries, history, self.next_id, self.programs,
+            before=self,
+        )  # fmt: skip
 
     # The overrides
 
@@ -748,13 +781,51 @@ class State:
 
     def _sweep_solo(self, override: Override) -> Mapping[int, Any]:
         """Return the gradients with one override and no other."""
+        truth = self.forward.truth
+        earlier = None if truth is None else (truth, None)
         resolution = self._resolve([override])
         with np.errstate(all="ignore"):  # it is only for comparison
             # Without the cotangents of other nodes, which are large.
-            return self.sweep(resolution, everywhere=False).cotangents
+            found = self.sweep(resolution, everywhere=False, earlier=earlier)
+        return found.cotangents
 
     def _list_enabled(self) -> list[Override]:
         return [e.override for e in self.entries if e.override.enabled]
+
+
+def find_earlier(
+    forward: Values,
+    backward: Backward,
+    before: Resolution | None,
+    resolution: Resolution | None,
+    outputs: Sequence[Tensor],
+    wrt: Sequence[Tensor],
+) -> reverse.Earlier | None:
+    """Return what an earlier sweep has found, for one with another resolution.
+
+    None if all must be computed again: where a rule is that of a part of the program,
+    or of a node that passes nothing on without it.
+    """
+    old = {} if before is None else before.rules
+    new = {} if resolution is None else resolution.rules
+    if parts_among(old) or parts_among(new):
+        return None
+    changed: set[int] = set()
+    find = forward.find_ids
+    for serial in old.keys() | new.keys():
+        one, other = old.get(serial), new.get(serial)
+        if one is not None and other is not None and is_same_rule(one, other):
+            continue
+        places = [i for rule in (one, other) if rule for i in find(rule.node)]
+        holders = [forward.graph.nodes[i] for i in places]
+        if not holders or any(node.op.pull is None for node in holders):
+            return None
+        changed.update(node.serial for node in holders)
+
+    if forward.steps is None:
+        forward.steps = steps.plan_steps(outputs, wrt)
+    ids, find_raw = forward.ids, backward.find_raw
+    return reverse.Earlier(lambda serial: find_raw(ids[serial]), changed, forward.steps)
 
 
 class HasState(Protocol):

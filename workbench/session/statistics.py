@@ -8,7 +8,8 @@ to them, count as one array of all their floats.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
@@ -22,6 +23,11 @@ BINS = 40
 FEW = 50
 #: Up to this size BLAS starts no threads for a product.
 SINGLE_THREAD = 10_000
+
+#: Arrays up to this size are summarized many at once.
+SMALL = 1000
+#: So many numbers at once, which stay in the cache.
+MOST_STACKED = 50_000
 
 #: Between these, sums of squares neither overflow nor vanish.
 SMALLEST, LARGEST = 1e-140, 1e140
@@ -222,6 +228,150 @@ def _compute_moments(flat: Any, size: int) -> tuple[float, float, float]:
     centred = flat - mean
     spread = math.sqrt(sum_squares(centred) / size)
     return mean, spread, math.sqrt(sum_squares(flat))
+
+
+# Many arrays at once: those of one shape and dtype are stacked, one in each row
+
+
+def summarize_arrays(arrays: Sequence[Any]) -> Any:
+    """Return a table with a row for each array, as `summarize` gives it.
+
+    >>> summarize_arrays([np.array([3.0, -4.0]), 2.0])[:, :5]
+    array([[-4. ,  3. , -0.5,  3.5,  5. ],
+           [ 2. ,  2. ,  2. ,  0. ,  2. ]])
+    """
+    table = np.empty((len(arrays), len(NOTHING)))
+    _fill_rows(table, _summarize_rows, summarize, arrays)
+    return table
+
+
+def compute_norms(arrays: Sequence[Any]) -> Any:
+    """Return the L2 norm of each array, as `norm` gives it.
+
+    >>> compute_norms([np.array([3.0, -4.0]), None])
+    array([ 5., nan])
+    """
+    norms = np.empty(len(arrays))
+    _fill_rows(norms, _norm_rows, norm, arrays)
+    return norms
+
+
+def relative_changes(found: Sequence[Any], true: Sequence[Any]) -> Any:
+    """Return the change of each array from its true one, as `relative_change` does.
+
+    >>> relative_changes([np.array([0.0, 1.0])], [np.array([0.0, 2.0])])
+    array([0.5])
+    """
+    changes = np.empty(len(found))
+    _fill_rows(changes, _change_rows, relative_change, found, true)
+    return changes
+
+
+def _fill_rows(
+    table: Any,
+    compute_rows: Callable[..., Any],
+    compute: Callable[..., Any],
+    *columns: Sequence[Any],
+) -> None:
+    """Fill a table from arrays: small ones that are alike together, others one by one.
+
+    ``columns`` are the arguments; each row of the table is of one place in them.
+    """
+    alike: defaultdict[Any, list[int]] = defaultdict(list)
+    for i, row in enumerate(zip(*columns, strict=True)):
+        alike[tuple([(x.shape, x.dtype) if type(x) is np.ndarray else type(x)
+                     for x in row])].append(i)  # fmt: skip
+    for kinds, places in alike.items():
+        size = _find_small_size(kinds)
+        if size is None:
+            for i in places:
+                table[i] = compute(*[column[i] for column in columns])
+            continue
+        for part in _split(places, max(1, MOST_STACKED // size)):
+            rows = [
+                np.concatenate([column[i] for i in part], axis=None).reshape(-1, size)
+                if type(column[part[0]]) is np.ndarray
+                else np.array([column[i] for i in part])[:, None]
+                for column in columns
+            ]
+            # A NaN or an infinity here is a fact about the data, not a mistake.
+            with np.errstate(all="ignore"):
+                table[part] = compute_rows(*rows)
+
+
+def _find_small_size(kinds: tuple[Any, ...]) -> int | None:
+    """Return the size of arrays that can be stacked; None if they cannot."""
+    first = kinds[0]
+    if any(kind != first for kind in kinds):
+        return None
+    if not isinstance(first, tuple):
+        return 1 if first in (float, np.float64, np.float32) else None
+    shape, dtype = first
+    size = math.prod(shape)
+    return size if 0 < size <= SMALL and dtype.kind in "biufc" else None
+
+
+def _split(places: list[int], count: int) -> Iterator[list[int]]:
+    """Yield a list in parts of so many."""
+    for start in range(0, len(places), count):
+        yield places[start : start + count]
+
+
+def _to_reals(rows: Any) -> Any:
+    """Return a table of numbers as float64, complex ones by their magnitude."""
+    return (abs(rows) if rows.dtype.kind == "c" else rows).astype(float, copy=False)
+
+
+def _summarize_rows(rows: Any) -> Any:
+    rows = _to_reals(rows)
+    low, high = rows.min(axis=1), rows.max(axis=1)
+    mean, deviation, length = _compute_row_moments(rows)
+    largest = np.maximum(abs(low), abs(high))
+    finite = np.isfinite(largest)
+    extreme = finite & (largest > 0) & ((largest <= SMALLEST) | (largest >= LARGEST))
+    if extreme.any():
+        # Scaled first, since squares would overflow or vanish.
+        scale = largest[extreme]
+        moments = _compute_row_moments(rows[extreme] / scale[:, None])
+        mean[extreme], deviation[extreme], length[extreme] = scale * moments
+    length[~finite] = np.where(np.isnan(largest[~finite]), math.nan, math.inf)
+    bad = np.zeros(len(rows))
+    bad[~finite] = (~np.isfinite(rows[~finite])).sum(axis=1)
+    return np.stack([low, high, mean, deviation, length, bad], axis=1)
+
+
+def _compute_row_moments(rows: Any) -> Any:
+    """Return mean, standard deviation and L2 norm of each row."""
+    size = rows.shape[1]
+    mean = rows.sum(axis=1) / size
+    centred = rows - mean[:, None]
+    spread = np.sqrt(np.einsum("ij,ij->i", centred, centred) / size)
+    length = abs(mean) if size == 1 else np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    return np.stack([mean, spread, length])
+
+
+def _norm_rows(rows: Any) -> Any:
+    rows = _to_reals(rows)
+    if rows.shape[1] == 1:
+        return abs(rows[:, 0])
+    squares = np.einsum("ij,ij->i", rows, rows)
+    lengths = np.sqrt(squares)
+    extreme = ~((squares > 1e-280) & (squares < math.inf))
+    if extreme.any():
+        largest = abs(rows[extreme]).max(axis=1)
+        usual = (largest > 0) & np.isfinite(largest)
+        scaled = rows[extreme] / np.where(usual, largest, 1.0)[:, None]
+        within = np.sqrt(np.einsum("ij,ij->i", scaled, scaled))
+        lengths[extreme] = largest * np.where(usual, within, 1.0)
+    return lengths
+
+
+def _change_rows(rows: Any, true: Any) -> Any:
+    differences, lengths = _norm_rows(np.subtract(rows, true)), _norm_rows(true)
+    changes = np.where(np.isfinite(lengths), differences / lengths, math.nan)
+    changes[(lengths == 0) & ~np.isnan(differences)] = math.inf
+    changes[differences == 0] = 0.0
+    return changes
 
 
 # Effects of overrides

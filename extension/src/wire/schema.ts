@@ -283,8 +283,13 @@ function checkNumber(value: unknown): number {
 }
 
 function listWords(words: readonly string[]): string {
-  return words.map(word => JSON.stringify(word)).join(', ');
+  const more = words.length - NAMED;
+  const named = words.slice(0, NAMED).map(word => JSON.stringify(word));
+  return named.join(', ') + (more > 0 ? ` or ${more} more` : '');
 }
+
+/** So many words are named of those that may stand at a place. */
+const NAMED = 20;
 
 /** What an error quotes: of anything, however long, deep or odd, a short text. */
 export function quote(value: unknown): string {

@@ -8,7 +8,7 @@ the new gradients and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -262,12 +262,18 @@ class Strings:
 
     def __init__(self) -> None:
         self.positions: dict[str, int] = {}
+        #: The position of each text as it was given.
+        self.known: dict[str | None, int] = {None: -1, "": -1}
 
     def __call__(self, text: str | None) -> int:
         """Return the position of a text, added if it is new; -1 for none."""
-        if not text:
-            return -1
-        return self.positions.setdefault(clean_text(text), len(self.positions))
+        found = self.known.get(text)
+        if found is None:
+            assert text is not None
+            clean = clean_text(text)
+            found = self.positions.setdefault(clean, len(self.positions))
+            self.known[text] = found
+        return found
 
 
 def describe_structure(
@@ -287,6 +293,8 @@ def describe_structure(
     sites: dict[tuple[Any, int], tuple[int, int, int]] = {}
     types: dict[Any, tuple[int, int]] = {}
     edges, saved_starts, saved = [], [0], []
+    add = [rows[name].append for name in rows]
+    ids = forward.ids
     for i, node in enumerate(graph.nodes):
         leaf = is_leaf(node)
         kind = OP if not leaf else INPUT if node.serial in inputs else CONSTANT
@@ -294,23 +302,20 @@ def describe_structure(
         if kind_of_value not in types:
             dtype, shape = format_type(*kind_of_value)
             types[kind_of_value] = string(dtype), string(shape)
-        rows["kind"].append(kind)
-        rows["op"].append(-1 if leaf else string(node.op.name))
-        rows["name"].append(
-            string(name_constant(node) if kind == CONSTANT else find_name(node))
-        )
-        rows["dtype"].append(types[kind_of_value][0])
-        rows["shape"].append(types[kind_of_value][1])
-        rows["scope"].append(string(node.scope))
+        op = -1 if leaf else string(node.op.name)
+        name = string(name_constant(node) if kind == CONSTANT else find_name(node))
+        scope = string(node.scope)
         maker = node
-        while maker.origin is not None:
-            maker = maker.origin.forward
-        place, text, line = (-1, -1, -1) if leaf else find_site(maker, sites, string)
-        rows["place"].append(place)
-        rows["source"].append(text)
-        rows["line"].append(line)
-        edges += [forward.ids[node.inputs[k].serial] for k in forward.slots[i]]
-        saved += [] if leaf else list_read_nodes(node, i, forward)
+        while (origin := maker.origin) is not None:
+            maker = origin.forward
+        place = (-1, -1, -1) if leaf else find_site(maker, sites, string)
+        row = (kind, op, name, *types[kind_of_value], scope, *place)
+        for append, entry in zip(add, row, strict=True):
+            append(entry)
+        read = node.inputs
+        edges += [ids[read[k].serial] for k in forward.slots[i]]
+        if not leaf:
+            saved += list_read_nodes(node, i, forward)
         saved_starts.append(len(saved))
     columns: dict[str, Array] = {
         name: np.array(row, COLUMNS[name]) for name, row in rows.items()
@@ -336,6 +341,8 @@ def name_constant(node: Tensor) -> str | None:
 def find_type(node: Tensor) -> tuple[Any, Any]:
     """Return a node's dtype and shape; None and a number for so many outputs."""
     value = node.spec if node._value is None else node._value
+    if type(value) is np.ndarray:
+        return value.dtype, value.shape
     if isinstance(value, tuple):
         return None, len(value)
     return node.dtype, node.shape
@@ -369,15 +376,17 @@ def find_site(
 
 def list_read_nodes(node: Tensor, i: int, forward: Values) -> list[int]:
     """Return the ids of the nodes whose values a node's gradient rule reads."""
-    ids = []
-    for which in node.op.reads or ():
+    ids: list[int] = []
+    if not (reads := node.op.reads):
+        return ids
+    for which in reads:
         if which == "y":
             ids.append(i)
         elif isinstance(which, int) and which < len(node.inputs):
             x = node.inputs[which]
             if isinstance(x, Tensor):
                 ids.append(forward.ids[x.serial])
-    return list(dict.fromkeys(ids))
+    return list(dict.fromkeys(ids)) if len(ids) > 1 else ids
 
 
 def find_version() -> str:
@@ -394,22 +403,19 @@ _gradients: WeakKeyDictionary[Backward, Array] = WeakKeyDictionary()
 def value_statistics(forward: Values) -> Array:
     """Return the column `value_stats`."""
     if forward not in _values:
-        _values[forward] = summarize_arrays(node._value for node in forward.graph.nodes)
+        _values[forward] = statistics.summarize_arrays(
+            [node._value for node in forward.graph.nodes]
+        ).ravel()
     return _values[forward]
 
 
 def gradient_statistics(backward: Backward, count: int) -> Array:
     """Return the column `grad_stats` or `true_stats`."""
     if backward not in _gradients:
-        _gradients[backward] = summarize_arrays(
-            map(backward.cotangents.get, range(count))
-        )
+        _gradients[backward] = statistics.summarize_arrays(
+            [*map(backward.cotangents.get, range(count))]
+        ).ravel()
     return _gradients[backward]
-
-
-def summarize_arrays(arrays: Iterable[Any]) -> Array:
-    """Return the statistics of arrays, one after the other."""
-    return np.array([statistics.summarize(x) for x in arrays], float).ravel()
 
 
 def relative_changes(
@@ -432,14 +438,20 @@ def relative_changes(
             [x for y in winners.values() for x in y.inputs if isinstance(x, Tensor)]
         )
     }
-    for i in behind & set(backward.cotangents):
+    found, expected, places = [], [], []
+    for i in behind.intersection(backward.cotangents):
         g, true = backward.cotangents[i], truth.cotangents.get(i)
+        if g is true:
+            continue  # from an earlier sweep
         like = nodes[i]._value
         if isinstance(like, tuple):
             g, true = _fill_outputs(g, like), _fill_outputs(true, like)
         elif true is None:
             true = np.zeros_like(like)
-        column[i] = statistics.relative_change(g, true)
+        found.append(g)
+        expected.append(true)
+        places.append(i)
+    column[places] = statistics.relative_changes(found, expected)
     return column
 
 

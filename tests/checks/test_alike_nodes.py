@@ -1,0 +1,167 @@
+"""Small nodes of one elementwise op are checked together, with the same verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from workbench.checks import nodes as checked
+from workbench.checks.alike_nodes import AlikeNodes
+from workbench.checks.nodes import check_nodes
+from workbench.checks.report import NodeCheck
+from workbench.core.op import OPS, Op
+from workbench.core.tensor import Tensor
+
+UNARY = (np.sin, np.tanh, np.exp, np.abs, np.sqrt, np.square, np.arctan, np.cbrt)
+BINARY = (np.add, np.multiply, np.subtract, np.maximum, np.divide, np.hypot)
+
+
+def make_program(rng: np.random.Generator, count: int) -> list[Tensor]:
+    """Return the nodes of a random program of small arrays of a few shapes."""
+    choices = rng.random((count, 4))
+    shapes = ((3,), (), (2, 3), (2, 1), (3,))
+    inputs = [rng.standard_normal(shape) for shape in shapes]
+    inputs[0][0] = 0.0  # at the kink of abs, and where sqrt has no derivative
+
+    def program(*values: Any) -> Any:
+        values = [*values]
+        for which, kind, a, b in choices:
+            x, y = values[int(a * len(values))], values[int(b * len(values))]
+            if which < 0.4:
+                values.append(UNARY[int(kind * len(UNARY))](x))
+            elif which < 0.6:
+                values.append(0.5 * x - 1)
+            elif which < 0.7:
+                values.append(np.where(y > 0, x, 2 * y))
+            else:
+                values.append(BINARY[int(kind * len(BINARY))](x, y))
+        return values[-1]
+
+    with np.errstate(all="ignore"):
+        return wb.trace(program)(*inputs).nodes
+
+
+def check_one_by_one(
+    nodes: list[Tensor], monkeypatch: pytest.MonkeyPatch
+) -> list[NodeCheck]:
+    """Check each node by itself."""
+    with monkeypatch.context() as patch:
+        patch.setattr(AlikeNodes, "is_right", lambda self, node: False)
+        return check_nodes(nodes)
+
+
+def compare(nodes: list[Tensor], monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Compare both ways; return the statuses that there are."""
+    together = check_nodes(nodes)
+    alone = check_one_by_one(nodes, monkeypatch)
+    assert [c.node for c in together] == [c.node for c in alone]
+    for one, other in zip(together, alone, strict=True):
+        assert one.status == other.status, (one, other)
+    return {c.status for c in together}
+
+
+@pytest.mark.parametrize("trial", range(4))
+def test_random_programs_have_the_same_verdicts(
+    trial: int, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compare(make_program(rng, 40), monkeypatch)
+
+
+def wrong_everywhere(pull: Any) -> Any:
+    return lambda mask, g, *rest: [
+        None if c is None else c * 1.001 for c in pull(mask, g, *rest)
+    ]
+
+
+def wrong_if_negative(pull: Any) -> Any:
+    def wrong(mask: int, g: Any, y: Any, inputs: Any, params: Any) -> Any:
+        (c,) = pull(mask, g, y, inputs, params)
+        return [c * np.where(inputs[0] < 0, 1.1, 1.0)]
+
+    return wrong
+
+
+def mixes_entries(pull: Any) -> Any:
+    def wrong(mask: int, g: Any, y: Any, inputs: Any, params: Any) -> Any:
+        (c,) = pull(mask, g, y, inputs, params)
+        return [c + 0.1 * np.sum(c)]
+
+    return wrong
+
+
+def has_wrong_derivative(pull: Any) -> Any:
+    """Right itself, but not when it is differentiated."""
+
+    def wrong(mask: int, g: Any, y: Any, inputs: Any, params: Any) -> Any:
+        return [wb.stop_gradient(np.cos(inputs[0])) * g]
+
+    return wrong
+
+
+@pytest.mark.parametrize(
+    "make", [wrong_everywhere, wrong_if_negative, mixes_entries, has_wrong_derivative]
+)
+def test_a_wrong_rule_of_a_shipped_op_is_found(
+    make: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = np.array([[0.3, 0.5], [-0.4, 0.9], [0.2, 0.1], [0.7, -1.2]])
+
+    def program(x: Any) -> Any:
+        return sum(np.sum(np.sin(x[k])) for k in range(4))
+
+    sine: Op = OPS["sin"]
+    monkeypatch.setattr(sine, "pull", make(sine.pull))
+    nodes = wb.trace(program)(values).nodes
+    assert "wrong" in compare(nodes, monkeypatch)
+
+
+def test_a_wrong_forward_rule_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    sine: Op = OPS["sin"]
+    push: Any = sine.push
+    monkeypatch.setattr(
+        sine, "push", lambda t, y, inputs, params: 1.01 * push(t, y, inputs, params)
+    )
+    nodes = wb.trace(lambda x: np.sum(np.sin(np.sin(x))))(np.ones(3)).nodes
+    assert "wrong" in compare(nodes, monkeypatch)
+
+
+def test_ops_of_users_are_checked_one_by_one() -> None:
+    class Half(wb.Op):
+        def infer(self, x: Any) -> Any:
+            return x
+
+        def compute(self, x: Any) -> Any:
+            return x / 2
+
+        def vjp(self, node: Any, g: Any) -> Any:
+            return g / 2
+
+    half = Half()
+    nodes = wb.trace(lambda x: np.sum(half(half(x))))(np.ones(3)).nodes
+    alike = AlikeNodes(nodes, np.random.default_rng(0))
+    assert not any(alike.is_right(x) for x in nodes)
+
+
+def test_a_long_chain_needs_few_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    alone: list[Tensor] = []
+    check_node = checked.check_node
+
+    def count(node: Tensor, *args: Any, **settings: Any) -> NodeCheck:
+        alone.append(node)
+        return check_node(node, *args, **settings)
+
+    monkeypatch.setattr(checked, "check_node", count)
+
+    def chain(x: Any) -> Any:
+        y = x
+        for _ in range(50):
+            y = np.tanh(y * 1.01 + x) - 0.1
+        return y.sum()
+
+    found = check_nodes(wb.trace(chain)(np.linspace(0.1, 0.8, 8)).nodes)
+    assert {c.status for c in found} == {"right"}
+    assert [x.op.name for x in alone] == ["sum"]

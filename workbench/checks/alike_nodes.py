@@ -1,0 +1,243 @@
+"""The rules of many small nodes of one elementwise op, checked together.
+
+Nodes whose arrays have the same shapes are stacked, one in each row. As the op works
+entry by entry, the stack is one more node of the op: its derivative along one direction
+is that of every entry of every node. What is found right here is right by the limits of
+`check_rule.py`; whatever is not, and all that has a kink or is not finite, is left to
+the check of the node by itself, which finds the entry and the words.
+
+An op of the user's is always checked by itself: its rule may depend on the shape.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.autodiff.higher_order import is_draw
+from workbench.checks.check_rule import (
+    SECOND_ORDER_RTOL,
+    RuleCheck,
+    apply_rules_twice,
+    compute_second_slopes,
+)
+from workbench.checks.isolated_node import IsolatedNode
+from workbench.checks.report import PURPOSE
+from workbench.core import types
+from workbench.core.tensor import Tensor, make_leaf
+
+Array = np.ndarray[Any, Any]
+
+#: The most entries that a node may have, in all its operands.
+SMALL = 256
+#: The most entries of a stack.
+MOST_STACKED = 50_000
+
+
+class AlikeNodes:
+    """The nodes of a program that are checked together with others of their kind.
+
+    Parameters
+    ----------
+    nodes
+        Nodes that may be checked; those that have nothing alike are left out.
+    rng
+        Chooses directions and weights.
+    order
+        1 checks rules, 2 the derivatives of rules too.
+    rtol
+        The relative error that an entry may have.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> program = wb.trace(lambda x: np.sum(np.sin(np.sin(x))))(np.ones(3))
+    >>> alike = AlikeNodes(program.nodes, np.random.default_rng(0))
+    >>> [alike.is_right(x) for x in program.nodes]
+    [False, True, True, False]
+    """
+
+    def __init__(
+        self,
+        nodes: Iterable[Tensor],
+        rng: np.random.Generator,
+        *,
+        order: int = 2,
+        rtol: float | None = None,
+    ) -> None:
+        self._rng, self._order, self._rtol = rng, order, rtol
+        #: The nodes to check with each, by its serial, until that is done.
+        self._stacks: dict[int, list[Tensor]] = {}
+        self._right: set[int] = set()
+        alike: defaultdict[Any, list[Tensor]] = defaultdict(list)
+        for node in nodes:
+            kind = find_kind(node)
+            if kind is not None:
+                alike[kind].append(node)
+        for some in alike.values():
+            most = max(2, MOST_STACKED // np.size(some[0]._value))
+            for start in range(0, len(some), most):
+                stack = some[start : start + most]
+                if len(stack) > 1:
+                    self._stacks.update((x.serial, stack) for x in stack)
+
+    def is_right(self, node: Tensor) -> bool:
+        """Return whether a node is found right in both modes, with those like it."""
+        stack = self._stacks.get(node.serial)
+        if stack is not None:
+            with np.errstate(all="ignore"):
+                passed = check_stack(stack, self._rng, self._order, self._rtol)
+            for x, good in zip(stack, passed, strict=True):
+                del self._stacks[x.serial]
+                if good:
+                    self._right.add(x.serial)
+        return node.serial in self._right
+
+
+def find_kind(node: Tensor) -> Any:
+    """Return what nodes have in common that can be stacked; None if this cannot be."""
+    op, y = node.op, node._value
+    if not op.elementwise or op.custom or op.pull is None or op.push is None:
+        return None
+    if op.name in PURPOSE or op.graphs is not None or is_draw(node):
+        return None
+    kinds: list[Any] = []
+    for x, v in zip(node.inputs, node.args, strict=True):
+        if types.is_weak(v):
+            if isinstance(x, Tensor):
+                return None
+            kinds.append((type(v), repr(v)))
+        elif isinstance(v, (np.ndarray, np.generic)):
+            varies = isinstance(x, Tensor)
+            if v.dtype.kind not in "biuf" or (v.dtype.kind == "f" and v.dtype != float):
+                return None
+            kinds.append((varies, v.shape, v.dtype))
+        else:
+            return None
+    if not isinstance(y, (np.ndarray, np.generic)) or y.dtype != float or not y.size:
+        return None
+    if y.size + sum(np.size(v) for v in node.args) > SMALL:
+        return None
+    return op, tuple(sorted(node.params.items())), tuple(kinds), y.shape
+
+
+def stack_nodes(nodes: Sequence[Tensor]) -> Tensor:
+    """Return the node of the same op whose rows are those of the nodes."""
+    first = nodes[0]
+    rank = np.ndim(first._value)
+    inputs: list[Any] = []
+    for i, (x, v) in enumerate(zip(first.inputs, first.args, strict=True)):
+        if types.is_weak(v):
+            inputs.append(v)
+            continue
+        # Of lower rank it stands at the last axes, as NumPy broadcasts it.
+        rows = np.stack([node.args[i] for node in nodes])
+        rows = rows.reshape((len(nodes), *(1,) * (rank - v.ndim), *v.shape))
+        inputs.append(make_leaf(rows) if isinstance(x, Tensor) else rows)
+    args = tuple([x._value if isinstance(x, Tensor) else x for x in inputs])
+    value = first.op.compute(*args, **first.params)
+    return Tensor(first.op, tuple(inputs), args, first.params, value)
+
+
+def check_stack(
+    nodes: Sequence[Tensor], rng: np.random.Generator, order: int, rtol: float | None
+) -> Array:
+    """Return for each of some nodes that are alike whether its rule is surely right."""
+    count = len(nodes)
+    nothing = np.zeros(count, bool)
+    try:
+        stack = stack_nodes(nodes)
+        expected = np.stack([node._value for node in nodes])
+        if not np.array_equal(stack._value, expected, equal_nan=True):
+            return nothing
+        isolated = IsolatedNode(stack)
+        check = RuleCheck(isolated, rng, rtol, 0)
+        right = check_first_order(isolated, check, count)
+        if order > 1 and right.any():
+            right &= check_second_order(isolated, check, count)
+    except Exception:  # the check of each node says what is wrong
+        return nothing
+    return right
+
+
+def check_first_order(isolated: IsolatedNode, check: RuleCheck, count: int) -> Array:
+    """Return for each row whether both modes give what the values say, entry by entry.
+
+    Of an input that is broadcast, sums over the outputs are compared in reverse mode.
+    """
+    y = isolated.outputs
+    right = are_all(np.isfinite(y), count)
+    for argnum in isolated.argnums:
+        x = isolated.values[argnum]
+        reach = measure_row_scales(x)
+        found = isolated.measure_derivative(argnum, reach.reshape(1, -1))
+        check.methods.add(found.method)
+        value, tolerance = found.value[0], check.tolerances(found)[0]
+        right &= are_all(np.isfinite(tolerance) & ~found.kink[0], count)
+        moved = isolated.push_forward(argnum, reach.ravel())
+        right &= are_all(np.abs(moved - value) <= tolerance, count)
+        size = np.where(np.abs(value) > 1e-100, np.abs(value), 1)
+        weights = check.draw_weights(len(y)) / size
+        back = isolated.pull_back(weights)[isolated.argnums.index(argnum)]
+        back = np.zeros(x.shape) if back is None else back
+        shape = isolated.shapes[0]
+        whole = sum_rows(weights * value, shape, x.shape)
+        most = sum_rows(np.abs(weights) * tolerance, shape, x.shape)
+        right &= are_all(np.abs(back * reach - whole) <= most, count)
+    return right
+
+
+def check_second_order(isolated: IsolatedNode, check: RuleCheck, count: int) -> Array:
+    """Return for each row whether its rules have the second derivative of its values.
+
+    Along one direction, of a weighted sum of the outputs of the row.
+    """
+    values = [isolated.values[i] for i in isolated.argnums]
+    directions = [
+        check.draw_weights(x.size).reshape(x.shape) * measure_row_scales(x)
+        for x in values
+    ]
+    weights = check.draw_weights(len(isolated.outputs))
+    slopes, errors, method = compute_second_slopes(
+        isolated, directions, weights, check, lambda terms: terms
+    )
+
+    def total(terms: Array) -> Array:
+        summed: Array = terms.reshape(count, -1).sum(axis=1)
+        return summed
+
+    expected, error = total(slopes), total(errors)
+    right: Array = np.isfinite(expected) & (error <= 0.01 * np.abs(expected) + 1e-6)
+    tolerance = SECOND_ORDER_RTOL[method] * np.abs(expected) + 10 * error
+    tolerance += 1e4 * 2.3e-16 * total(np.abs(weights * isolated.outputs)) + 1e-300
+    for terms in apply_rules_twice(isolated, values, directions, weights).values():
+        got = sum(total(np.asarray(part)) for part in terms)
+        right &= np.abs(got - expected) <= tolerance
+    return right
+
+
+def measure_row_scales(x: Array) -> Array:
+    """Return the step for each entry, as `IsolatedNode.step_scales` does for a row."""
+    size: Array = np.abs(x).astype(float)
+    rows = size.reshape(len(size), -1)
+    usable = (rows > 0) & np.isfinite(rows)
+    for k in np.flatnonzero(~usable.all(axis=1)):
+        known = rows[k, usable[k]]
+        usual = min(1.0, float(np.median(known))) if known.size else 1.0
+        rows[k, ~usable[k]] = usual
+    return size
+
+
+def are_all(good: Array, count: int) -> Array:
+    """Return for each row whether all its entries are true."""
+    return np.asarray(good.reshape(count, -1).all(axis=1))
+
+
+def sum_rows(flat: Array, shape: tuple[int, ...], want: tuple[int, ...]) -> Array:
+    """Return a vector of outputs summed over the axes along which an input is 1."""
+    axes = tuple(i for i, (n, m) in enumerate(zip(shape, want, strict=True)) if n != m)
+    summed: Array = flat.reshape(shape).sum(axis=axes, keepdims=True)
+    return summed
