@@ -12,7 +12,7 @@ import pytest
 
 import workbench as wb
 from workbench.errors import UsageError
-from workbench.jupyter import display, widget
+from workbench.jupyter import display, hosts
 from workbench.session import Session
 from workbench.session.html import read_renderer
 from workbench.session.wire import MIME_TYPE
@@ -25,7 +25,7 @@ def session() -> Session:
 
 def pretend_installed(monkeypatch: pytest.MonkeyPatch, installed: bool) -> None:
     spec = object() if installed else None
-    monkeypatch.setattr(widget, "find_spec", lambda name: spec)
+    monkeypatch.setattr(hosts, "find_spec", lambda name: spec)
 
 
 @pytest.mark.parametrize("installed", [True, False])
@@ -33,7 +33,7 @@ def test_jupyterlab_takes_its_extension(
     installed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pretend_installed(monkeypatch, installed)
-    assert widget.choose_front() == widget.choose_front("lab") == "lab"
+    assert hosts.choose_front() == hosts.choose_front("lab") == "lab"
 
 
 @pytest.mark.parametrize("host", ["colab", "marimo", "code"])
@@ -52,26 +52,26 @@ def test_other_hosts_take_anywidget_where_it_is(
         ipython.get_ipython = lambda: shell
         monkeypatch.setitem(sys.modules, "IPython.core.getipython", ipython)
     pretend_installed(monkeypatch, True)
-    assert widget.choose_front() == "anywidget"
+    assert hosts.choose_front() == "anywidget"
     pretend_installed(monkeypatch, False)
-    assert widget.choose_front() == "lab"
+    assert hosts.choose_front() == "lab"
 
 
 def test_a_wrong_word_and_a_missing_package_are_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with pytest.raises(UsageError, match='none of "auto", "lab", "anywidget"'):
-        widget.choose_front("vscode")
+        hosts.choose_front("vscode")
     pretend_installed(monkeypatch, False)
     with pytest.raises(UsageError, match=r"pip install 'autodiff-workbench\[anywidget"):
-        widget.choose_front("anywidget")
+        hosts.choose_front("anywidget")
 
 
 def test_the_renderer_is_sent_when_it_is_asked_for(session: Session) -> None:
     pytest.importorskip("anywidget")
-    shown = widget.get_widget(session, "anywidget")
-    assert shown is widget.get_widget(session, "anywidget")
-    assert shown is not widget.get_widget(session)
+    shown = hosts.get_widget(session, "anywidget")
+    assert shown is hosts.get_widget(session, "anywidget")
+    assert shown is not hosts.get_widget(session)
     sent: list[tuple[Any, Any]] = []
     shown.send = lambda content, buffers=None: sent.append((content, buffers))
     shown._handle_custom_msg({"type": "renderer"}, [])
@@ -80,7 +80,7 @@ def test_the_renderer_is_sent_when_it_is_asked_for(session: Session) -> None:
     assert code.decode() == read_renderer()
     # What a notebook saves of each widget is the loader alone.
     assert len(json.dumps(shown.get_state(), default=str)) < 3000
-    widget.close_widget(session)
+    hosts.close_widget(session)
     assert shown.comm is None
 
 
@@ -91,5 +91,5 @@ def test_its_output_is_a_view_and_a_picture(session: Session) -> None:
     assert MIME_TYPE not in bundle
     assert {"image/svg+xml", "text/plain"} <= bundle.keys()
     view = bundle["application/vnd.jupyter.widget-view+json"]
-    assert view["model_id"] == widget.get_widget(session, "anywidget").model_id
+    assert view["model_id"] == hosts.get_widget(session, "anywidget").model_id
     display.close_picture(session)

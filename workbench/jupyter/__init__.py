@@ -5,7 +5,8 @@ changes its code; `memory.py` replaces arrays after item assignments, and makes 
 values of the notebook plain again.
 
 The picture: `display.py` puts a session into an output, `picture.py` draws it as SVG,
-`widget.py` is its live model, `link.py` handles the messages of the page, including
+`widget.py` is its live model, `anyfront.py` that in hosts without extensions,
+`hosts.py` chooses between them, `link.py` handles the messages of the page, including
 long work.
 
 The plots: `plots.py` has their functions, `heat.py` draws matrices and their patterns,

@@ -179,7 +179,7 @@ def refresh_after_cells() -> None:
 
 def load_widget(session: Session, widget: str = "auto") -> LinkedWidget:
     """Return the widget of a session; load ipywidgets with the first."""
-    from workbench.jupyter.widget import choose_front, get_widget
+    from workbench.jupyter.hosts import choose_front, get_widget
 
     return get_widget(session, choose_front(widget))
 
@@ -305,11 +305,11 @@ def show_parts(session: Session, parts: Iterable[str]) -> None:
 
 def close_picture(session: Session) -> None:
     """Close the live picture of a session; the saved picture stays."""
-    from workbench.jupyter import widget
+    from workbench.jupyter import hosts
 
     for shown in _outputs.pop(session, []):
         shown.close()
-    widget.close_widget(session)
+    hosts.close_widget(session)
 
 
 def make_session(x: Any) -> Session:
