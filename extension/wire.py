@@ -102,7 +102,8 @@ def type_of(schema: Schema) -> str:
     if schema.get("type") == "array":
         items = type_of(schema["items"])
         pair = schema.get("minItems") == schema.get("maxItems") == 2
-        return f"[{items}, {items}]" if pair else f"{items}[]"
+        several = f"({items})" if "anyOf" in schema["items"] else items
+        return f"[{items}, {items}]" if pair else f"{several}[]"
     kinds: dict[Any, str] = {
         "integer": "number",
         "object": "Record<string, unknown>",

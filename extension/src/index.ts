@@ -4,18 +4,27 @@ import {
   IJupyterWidgetRegistry,
   type IWidgetRegistryData
 } from '@jupyter-widgets/base';
-import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import {
+  ILabShell,
+  ILayoutRestorer,
+  type JupyterFrontEnd,
+  type JupyterFrontEndPlugin
+} from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
-import { INotebookTracker } from '@jupyterlab/notebook';
+import { INotebookTracker, type NotebookPanel } from '@jupyterlab/notebook';
 import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
+import { LabIcon } from '@jupyterlab/ui-components';
 
+import { Besides, OPEN_BESIDE, addBesideCommand } from './lab/beside';
 import { PanelTracker, addCommands } from './lab/commands';
 import { liveGraphs } from './lab/live';
 import { loadPage } from './lab/page';
 import { rendererFactory } from './lab/mime';
-import { revealLine } from './lab/reveal';
+import { notebookOf, revealLine } from './lab/reveal';
 import { Settings } from './lab/settings';
+import { SessionsSidebar } from './lab/sidebar';
+import { SourceMarks } from './lab/source';
 import { GraphModel, MODULE, MODULE_VERSION, graphViewClass } from './lab/widget';
 import { Drawer } from './panels/plots/drawer';
 import { GraphPanel } from './panels/shell/panel';
@@ -31,7 +40,9 @@ const plugin: JupyterFrontEndPlugin<void> = {
     IJupyterWidgetRegistry,
     INotebookTracker,
     ISettingRegistry,
-    ICommandPalette
+    ICommandPalette,
+    ILabShell,
+    ILayoutRestorer
   ],
   activate: (
     app: JupyterFrontEnd,
@@ -39,22 +50,60 @@ const plugin: JupyterFrontEndPlugin<void> = {
     widgets: IJupyterWidgetRegistry | null,
     notebooks: INotebookTracker | null,
     registry: ISettingRegistry | null,
-    palette: ICommandPalette | null
+    palette: ICommandPalette | null,
+    labShell: ILabShell | null,
+    restorer: ILayoutRestorer | null
   ): void => {
     const settings = new Settings(registry, PLUGIN);
     const tracker = new PanelTracker();
-    const makePanel = (): GraphPanel => {
+    let besides: Besides | null = null;
+    const make = (find: (() => NotebookPanel | null) | null): GraphPanel => {
       const panel = new GraphPanel({
         settings: settings.current,
         makeDrawer: host => new Drawer(host, rendermime),
         loadPage,
         reveal:
           notebooks &&
-          ((picture, graph, node) => revealLine(notebooks, picture.node, graph, node))
+          ((picture, graph, node) =>
+            revealLine(
+              find === null ? notebookOf(notebooks, picture.node) : find(),
+              picture.node,
+              graph,
+              node
+            )),
+        openBeside:
+          find === null && besides !== null
+            ? picture => {
+                const session = besides?.shownBy(picture) ?? null;
+                if (session !== null) {
+                  besides?.open(session);
+                }
+              }
+            : null,
+        tall: find !== null
       });
       tracker.add(panel);
       return panel;
     };
+    const makePanel = (): GraphPanel => make(null);
+    if (notebooks !== null) {
+      besides = new Besides({
+        app,
+        notebooks,
+        live: liveGraphs,
+        makePanel: make,
+        icon: ICON,
+        hasDock: labShell !== null
+      });
+      addBesideCommand(app, besides, () => tracker.current, palette);
+      addSidebar(app, notebooks, besides, restorer);
+      const { sessionsOf } = besides;
+      new SourceMarks({
+        notebooks,
+        sessionsOf: sessionsOf.bind(besides),
+        panels: () => tracker.panels
+      });
+    }
     settings.follow(() => tracker.panels);
     rendermime.addFactory(rendererFactory({ live: liveGraphs, makePanel }));
     const data: IWidgetRegistryData = {
@@ -66,5 +115,39 @@ const plugin: JupyterFrontEndPlugin<void> = {
     addCommands(app.commands, tracker, palette);
   }
 };
+
+/** Three nodes and their edges. */
+const ICON = new LabIcon({
+  name: 'autodiff-workbench:graph',
+  svgstr: `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16" width="16">
+    <g class="jp-icon3" fill="#616161">
+      <rect x="1.5" y="1.5" width="5" height="3.6" rx="0.8"/>
+      <rect x="9.5" y="1.5" width="5" height="3.6" rx="0.8"/>
+      <rect x="5.5" y="10.9" width="5" height="3.6" rx="0.8"/>
+      <path d="M3.5 5h1c0 2.8 3 2.2 3 5.9h-1C6.500 8 3.500 8.300 3.500 5z"/>
+      <path d="M11.500 5h1c0 3.300-3 3-3 5.900h-1c0-3.700 3-3.100 3-5.900z"/>
+    </g>
+  </svg>`
+});
+
+/** The list of sessions, among the sidebars of the page. */
+function addSidebar(
+  app: JupyterFrontEnd,
+  notebooks: INotebookTracker,
+  besides: Besides,
+  restorer: ILayoutRestorer | null
+): void {
+  const sidebar = new SessionsSidebar({
+    sessionsOf: notebook => besides.sessionsOf(notebook),
+    open: session => besides.open(session)
+  });
+  sidebar.title.icon = ICON;
+  const follow = (): void => sidebar.setNotebook(notebooks.currentWidget);
+  notebooks.currentChanged.connect(follow);
+  follow();
+  app.shell.add(sidebar, 'left', { rank: 450 });
+  restorer?.add(sidebar, sidebar.id);
+  besides.restore(restorer, OPEN_BESIDE);
+}
 
 export default plugin;

@@ -38,16 +38,25 @@ def questions(
             assert one.effects
         session.undo(len(targets))
 
+    def pictured() -> None:
+        take_snapshot(wb.Session(traced))
+
     def patched() -> None:
         old = take_snapshot(session)
         session.override("tanh", rule)
         assert find_changes(old, take_snapshot(session)) is not None
         session.undo()
 
+    middle = session.nodes.find(tanh[len(tanh) // 2])
     asked = [
+        Question(
+            "a session and its gradients", lambda: wb.Session(traced).grads, rounds
+        ),
+        Question("a session, its gradients and picture", pictured, rounds),
         Question("grad, every tanh overridden", gradient("tanh"), rounds),
         Question("grad, a pattern overridden", gradient(pattern), rounds),
         Question("the pattern's places", lambda: pattern.select(traced.nodes), rounds),
+        Question("session: override one node, undo", lambda: edit(middle), rounds),
         Question("session: override every tanh, undo", lambda: edit("tanh"), rounds),
         Question("session: override a pattern, undo", lambda: edit(pattern), rounds),
         Question("session: override, two pictures, undo", patched, rounds),

@@ -12,7 +12,7 @@ import numpy as np
 import workbench as wb
 from workbench.jupyter.link import Link
 from workbench.session import Session
-from workbench.session.wire import take_snapshot
+from workbench.session.wire import merge_points, take_snapshot
 from workbench.session.wire.protocol import COLUMNS
 
 
@@ -29,6 +29,7 @@ class Page:
         self,
         session: Session,
         start: Callable[[Callable[[], None]], Any] = lambda work: work(),
+        is_running: Callable[[], bool] = lambda: False,
     ) -> None:
         self.now = 0.0
         self.timers: list[tuple[float, Callable[[], None]]] = []
@@ -45,6 +46,7 @@ class Page:
             clock=lambda: self.now,
             later=lambda seconds, call: self.timers.append((self.now + seconds, call)),
             start=start,
+            is_running=is_running,
         )
 
     def receive(self, message: dict[str, Any], buffers: list[Any]) -> None:
@@ -60,7 +62,11 @@ class Page:
                 assert memoryview(buffer).nbytes == buffer.nbytes
                 assert column["length"] == buffer.size
                 self.columns[column["name"]] = buffer
-            self.header |= message["header"]
+            news = message["header"]
+            if message["type"] == "patch" and news.get("timeline") is not None:
+                merged = merge_points(self.header["timeline"], news["timeline"])
+                news = {**news, "timeline": merged}
+            self.header |= news
 
     def send(self, event: str, **fields: Any) -> None:
         self.seq += 1

@@ -238,10 +238,10 @@ HUNDRED_INPUTS = (
 )
 
 
-def drawn(page: Page) -> tuple[str, dict[str, Any]]:
-    """Run the cell of a hundred ops; its widget, and the picture that it sends."""
+def drawn(page: Page, cell: str = HUNDRED) -> tuple[str, dict[str, Any]]:
+    """Run a cell, of a hundred ops; its widget, and the picture that it sends."""
     page.seen.clear()
-    page.client.execute(HUNDRED)
+    page.client.execute(cell)
     page.until(lambda m: m["msg_type"] == "display_data")
     comm = opened(page.seen)
     page.send(comm, "hello", schema=1)
@@ -250,9 +250,12 @@ def drawn(page: Page) -> tuple[str, dict[str, Any]]:
     return comm, snapshot
 
 
-def clipped(page: Page, comm: str) -> dict[str, Any]:
-    """Clip the gradients of all tanh; the first patch that says so."""
-    target, rule = {"kind": "op", "op": "tanh"}, "clip(d, -0.1, 0.1)"
+def clipped(page: Page, comm: str, node: int | None = None) -> dict[str, Any]:
+    """Clip the gradients of all tanh, or of a node; the first patch that says so."""
+    target: dict[str, Any] = {"kind": "op", "op": "tanh"}
+    if node is not None:
+        target = {"kind": "node", "node": node}
+    rule = "clip(d, -0.1, 0.1)"
     page.send(comm, "override", request=1, target=target, rule=rule, label="")
     return page.answer("patch")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import weakref
 from typing import Any
 
@@ -503,3 +504,52 @@ def test_a_closed_link_is_silent(session: Session, page: Page) -> None:
     session.override("tanh", "2 * d")
     page.wait(1)
     assert page.take() == []
+
+
+def test_a_page_changes_a_session_between_the_steps_of_its_loop(
+    session: Session,
+) -> None:
+    """The page sees the change at once, the loop from its next run on."""
+    page = Page(session, is_running=lambda: True)
+    page.hello()
+    true = session.grads["w"]
+    session.run(w=session.values["w"])
+    page.take()
+
+    def press() -> None:
+        page.send(
+            "override",
+            request=1,
+            target={"kind": "op", "op": "tanh"},
+            rule="3 * d",
+            label="",
+        )
+
+    thread = threading.Thread(target=press)
+    thread.start()
+    thread.join(30)
+    page.wait(1)
+    assert page.header["overrides"], "the page is told"
+    np.testing.assert_array_equal(session.grads["w"], true)
+    session.run(w=session.values["w"])
+    np.testing.assert_allclose(session.grads["w"], 3 * true)
+
+
+def test_the_end_of_a_cell_lets_it_see_what_the_page_changed(session: Session) -> None:
+    page = Page(session, is_running=lambda: True)
+    page.hello()
+    session.run(w=session.values["w"])
+    thread = threading.Thread(
+        target=lambda: page.send(
+            "override",
+            request=1,
+            target={"kind": "op", "op": "tanh"},
+            rule="3 * d",
+            label="",
+        )
+    )
+    thread.start()
+    thread.join(30)
+    assert session.overrides == []
+    page.link.end_step()
+    assert len(session.overrides) == 1

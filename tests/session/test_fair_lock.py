@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -140,3 +141,108 @@ def test_a_check_that_is_stopped_at_once_under_an_override() -> None:
     report = model.check(progress=lambda done, total: True)
     assert report.stopped
     assert set(report.changed) == set(NAMES)
+
+
+# The steps of a loop
+
+
+def in_another_thread(work: Callable[[], object]) -> None:
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join(30)
+    assert not thread.is_alive()
+
+
+def test_a_step_reads_one_state_until_its_next_run() -> None:
+    graph = wb.trace(lambda x: np.sum(np.tanh(x)))(np.zeros(2))
+    model = wb.Session(graph, name="s")
+    model.run(x=np.zeros(2))
+    seen: dict[str, Any] = {}
+
+    def edit() -> None:
+        with model.lock:
+            model.keep_step()
+            model.override("tanh", "0.5 * d")
+            model.keep_step()  # a second change within the same step
+            model.override("tanh", "0.25 * d")
+        seen["grads"] = model.grads["x"]
+
+    in_another_thread(edit)
+    np.testing.assert_array_equal(seen["grads"], [0.25, 0.25])
+    np.testing.assert_array_equal(model.grads["x"], [1, 1])
+    assert model.overrides == [], "half an edit is seen"
+    with model.lock:
+        assert len(model.overrides) == 2, "who holds the lock sees the last state"
+    model.run(x=np.zeros(2))
+    np.testing.assert_array_equal(model.grads["x"], [0.25, 0.25])
+
+
+def test_a_change_by_the_loop_itself_keeps_those_of_others() -> None:
+    graph = wb.trace(lambda x: np.sum(np.tanh(x)))(np.zeros(2))
+    model = wb.Session(graph, name="s")
+    model.run(x=np.zeros(2))
+
+    def edit() -> None:
+        with model.lock:
+            model.keep_step()
+            model.override("tanh", "0.5 * d")
+
+    in_another_thread(edit)
+    model.override("sum", "3 * d")
+    assert [one.id for one in model.overrides] == [1, 2]
+    np.testing.assert_array_equal(model.grads["x"], [1.5, 1.5])
+
+
+def test_the_end_of_a_loop_ends_its_step() -> None:
+    graph = wb.trace(lambda x: np.sum(np.tanh(x)))(np.zeros(2))
+    model = wb.Session(graph, name="s")
+    model.run(x=np.zeros(2))
+
+    def edit() -> None:
+        with model.lock:
+            model.keep_step()
+            model.override("tanh", "0.5 * d")
+
+    in_another_thread(edit)
+    assert model.make_copy().overrides, "a copy is of the last state"
+    model.end_step()
+    np.testing.assert_array_equal(model.grads["x"], [0.5, 0.5])
+    model.undo()
+    in_another_thread(edit)
+    np.testing.assert_array_equal(model.grads["x"], [0.5, 0.5])  # no loop runs
+
+
+def test_no_step_of_a_loop_sees_half_an_edit() -> None:
+    """Values and gradients of each step are of the same overrides, to the digit."""
+    model = fresh()
+    name = NAMES[0]
+    start = model.values[name]
+    true = {}
+    for factor in (1.0, 0.5):
+        if factor != 1:
+            model.override("tanh", f"{factor} * d")
+        true[factor] = model.grads[name].tobytes()
+    model.undo()
+    ended = threading.Event()
+
+    def edit_on() -> None:
+        while not ended.is_set():
+            for change in (lambda: model.override("tanh", "0.5 * d"), model.undo):
+                with model.lock:
+                    model.keep_step()
+                    change()
+
+    thread = threading.Thread(target=edit_on)
+    thread.start()
+    try:
+        for _ in range(100):
+            model.run({name: start})
+            count = len(model.overrides)
+            for _ in range(4):
+                time.sleep(1e-3)  # long enough for an edit
+                assert len(model.overrides) == count
+                found = model.grads[name].tobytes()
+                assert found == true[0.5 if count else 1.0]
+    finally:
+        ended.set()
+        thread.join()

@@ -285,7 +285,7 @@ def test_random_damage_is_an_error_of_ours_or_nothing(
         else:
             if model._state is not state:
                 model.undo()
-            model._state = state
+            model._last = state
 
 
 def walked(data: Any, path: tuple[Any, ...] = ()) -> Any:

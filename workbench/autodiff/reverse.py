@@ -433,7 +433,8 @@ def sweep(
             inside: tuple[Rules, ...] = ()
             if rules:
                 rule = rules.get(serial)
-                pull, inside = choose_pull(node, rule, rules)
+                if rule is not None or node.op.graphs is not None:
+                    pull, inside = choose_pull(node, rule, rules)
             if pull is None:
                 continue
             recorded = record or serial in outer
@@ -461,13 +462,15 @@ def sweep(
             if visit is not None:
                 visit(Visit(node, g, fitted))
             for x, c in zip(node.inputs, fitted, strict=False):
-                if c is not None and x.serial not in closed:
-                    old = get(x.serial)
-                    arrived[x.serial] = total = c if old is None else old + c
-                    if isinstance(total, Tensor) and total.origin is None:
-                        total.origin = Origin(
-                            x, "the sum of what its readers pass", False
-                        )
+                if c is None or x.serial in closed:
+                    continue
+                serial = x.serial
+                old = get(serial)
+                arrived[serial] = total = c if old is None else old + c
+                if type(total) is np.ndarray:
+                    continue
+                if isinstance(total, Tensor) and total.origin is None:
+                    total.origin = Origin(x, "the sum of what its readers pass", False)
     except Exception as error:
         blame.note_derivative(error, node)
         raise

@@ -28,9 +28,11 @@ from workbench.session.wire import (
     Snapshot,
     find_changes,
     gather_details,
+    list_norms,
     list_rewrites,
     read_steps,
     read_target,
+    take_moment,
     take_program,
     take_snapshot,
 )
@@ -38,6 +40,7 @@ from workbench.session.wire.protocol import (
     CheckExpressionEvent,
     EditEvent,
     InspectEvent,
+    NormsEvent,
     OverrideEvent,
     PlotEvent,
     ProgramEvent,
@@ -396,6 +399,11 @@ def inspect_node(session: Session, message: InspectEvent) -> Message:
     return {"type": "detail", **gather_details(session, message["node"])}
 
 
+def follow_node(session: Session, message: NormsEvent) -> Message:
+    """Return the norms of a node over the runs."""
+    return list_norms(session, message["node"])
+
+
 def check_expression(session: Session, message: CheckExpressionEvent) -> Message:
     """Return whether a rule would do, and why not."""
     try:
@@ -414,6 +422,7 @@ def check_expression(session: Session, message: CheckExpressionEvent) -> Message
 
 QUESTIONS: dict[str, Callable[[Session, Any], Message]] = {
     "inspect": inspect_node,
+    "norms": follow_node,
     "check-expression": check_expression,
 }
 
@@ -532,6 +541,8 @@ class Link:
         The session that is shown; referred to weakly.
     send
         Takes a message and its buffers.
+    is_running
+        Tells whether a cell runs, which may hold a loop over the session.
     clock, later, start
         The time in seconds, what calls back after some, and what does long work.
     """
@@ -541,12 +552,14 @@ class Link:
         session: Session,
         send: Send,
         *,
+        is_running: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = time.monotonic,
         later: Later = call_after,
         start: Callable[[Callable[[], None]], Any] = start,
     ) -> None:
         self._session = weakref.ref(session)
         self._send = send
+        self.is_running = is_running
         self._clock = clock
         self._later = later
         self._jobs = Jobs(clock, later, start)
@@ -683,9 +696,11 @@ class Link:
             if event == "stop":
                 self._jobs.stop(message["of"])
             else:
-                COMMANDS[event](session, message)
+                self._change(session, event, message)
             if self._answering:  # nothing that it changed has told the page yet
                 self.mark_changed()
+        elif event == "moment":
+            self._reply(message["request"], *take_moment(session, message["step"]))
         elif event in QUESTIONS:
             self._reply(message["request"], QUESTIONS[event](session, message))
         elif event in ANSWERS:
@@ -694,6 +709,19 @@ class Link:
         else:
             frozen = session.make_copy()
             self._begin(message, lambda job: self._work(job, frozen))
+
+    def _change(self, session: Session, event: str, message: Message) -> None:
+        """Do a command between two steps of the loop that runs the session, if any."""
+        with session.lock:
+            if self.is_running():
+                session.keep_step()
+            COMMANDS[event](session, message)
+
+    def end_step(self) -> None:
+        """Let the session be seen as it is: the cell that ran it is over."""
+        session = self._session()
+        if session is not None:
+            session.end_step()
 
     def _begin(self, message: Message, work: Callable[[Job], None]) -> None:
         request = message["request"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
+from IPython.core.getipython import get_ipython
 from ipywidgets import DOMWidget
 from traitlets import Int, Unicode
 
@@ -32,7 +33,8 @@ class LinkedWidget(DOMWidget):  # type: ignore[misc]
 
     def __init__(self, session: Session, **settings: Any) -> None:
         super().__init__(**settings)
-        self._link = Link(session, self.send)
+        self._link = Link(session, self.send, is_running=CELLS.is_running)
+        CELLS.follow(self._link)
         link.listen()
         weakref.finalize(session, _close_reference, weakref.ref(self)).atexit = False
 
@@ -75,6 +77,45 @@ class GraphWidget(LinkedWidget):
     _view_name = Unicode("GraphView").tag(sync=True)
     _view_module = Unicode(MODULE).tag(sync=True)
     _view_module_version = Unicode(MODULE_VERSION).tag(sync=True)
+
+
+class _Cells:
+    """Knows whether a cell runs; the steps of its loops are over when it ends."""
+
+    def __init__(self) -> None:
+        self._shell: Any = None
+        self._running = False
+        self._links: weakref.WeakSet[Link] = weakref.WeakSet()
+
+    def is_running(self) -> bool:
+        """Return whether a cell of the notebook runs."""
+        return self._running
+
+    def follow(self, link: Link) -> None:
+        """Tell a link when a cell is over."""
+        self._links.add(link)
+        shell: Any = get_ipython()
+        if shell is not None and shell is not self._shell:
+            self._shell = shell
+            self._running = True  # the cell that shows the session
+            shell.events.register("pre_run_cell", self._begin)
+            shell.events.register("post_run_cell", self._end)
+
+    def _begin(self, *_: Any) -> None:
+        self._running = True
+        self._end_steps()
+
+    def _end(self, *_: Any) -> None:
+        self._running = False
+        self._end_steps()
+
+    def _end_steps(self) -> None:
+        for one in list(self._links):
+            one.end_step()
+
+
+#: The cells of this kernel.
+CELLS = _Cells()
 
 
 def _keep_subshell(data: object, subshell: str | None) -> str | None:

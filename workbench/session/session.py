@@ -8,7 +8,9 @@ writes what the page shows; nothing here knows a notebook.
 
 from __future__ import annotations
 
+import threading
 import warnings
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from copy import copy as copied
@@ -46,6 +48,7 @@ from workbench.session.state import (
     History,
     Objective,
     State,
+    Step,
     check_name,
     find_entry,
     with_lock,
@@ -143,7 +146,7 @@ class Session:
         if check_backend(backend) != "numpy":
             programs = Programs(backend, partial(_notify, self._listeners, "backend"))
         self._has_warned = False
-        self._timeline = Timeline(self.nodes)
+        self._timeline = Timeline(self.nodes, weakref.ref(self))
         # The last report and findings, each with its state.
         self._checked: tuple[State, Report] | None = None
         self._diagnosed: tuple[State, Findings] | None = None
@@ -156,10 +159,26 @@ class Session:
         self.wrt = objective.wrt
         #: The cotangent of an output that is not one number.
         self.seed = objective.seed
+        #: The thread that ran it last; None once its loop is over.
+        self._runner: int | None = None
+        #: What that thread reads until its next run; None: the last state.
+        self._step: Step | None = None
         #: Its current state.
         owned = stages.own_arrays(graph, lent) if copy else graph
-        self._state = State(objective, Values(owned), programs=programs)
+        self._last = State(objective, Values(owned), programs=programs)
         self.nodes.graph = owned
+
+    @property
+    def _state(self) -> State:
+        """Its state: the last one, or in the midst of a step that of the step."""
+        step = self._step
+        if (
+            step is None
+            or step.thread != threading.get_ident()
+            or self._fair_lock.is_owned()  # whoever changes it goes on from the last
+        ):
+            return self._last
+        return step.state
 
     # Its stages
 
@@ -273,8 +292,6 @@ class Session:
         >>> session.timeline[2].values
         {'x': 2.8284271247461903, 'power 1': 5.656854249492381, 'sum 2': 8.0}
         """
-        with self.lock:
-            self._timeline.complete(self._state)
         return self._timeline
 
     def __getitem__(self, node: Node) -> Tensor:
@@ -739,11 +756,16 @@ class Session:
         # Its gradients first: an error or interrupt leaves the last state.
         if state.results is None:
             _ = state.backward
-        before = self._state
+        before = self._last
         if what != "values":
             self._timeline.complete(before)  # with the overrides that held
-        # All at once: an interrupt comes at a call, so before or after both.
-        self._state = state
+        # All at once: an interrupt comes at a call, so before or after all.
+        thread = threading.get_ident()
+        if what == "values":
+            self._runner = thread
+        if self._step is not None and self._step.thread == thread:
+            self._step = None
+        self._last = state
         self.nodes.graph = state.known.graph
         if what == "values" and state.value is not None:
             self._timeline.record(state, before)
@@ -779,6 +801,43 @@ class Session:
         """The lock for changes, and for reading several stages together."""
         return self._fair_lock.lock
 
+    def keep_step(self) -> None:
+        """Let a loop in another thread go on to see this state until its next run.
+
+        Called under the lock, before a change, by who knows that the loop goes on.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> from threading import Thread
+        >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.zeros(2)))
+        >>> value = session.run(x=np.zeros(2))
+        >>> def edit():
+        ...     with session.lock:
+        ...         session.keep_step()
+        ...         session.override("tanh", "2 * d")
+        >>> page = Thread(target=edit)
+        >>> page.start(), page.join()
+        (None, None)
+        >>> session.grads["x"], float(session.run()), session.grads["x"]
+        (array([1., 1.]), 0.0, array([2., 2.]))
+        """
+        runner = self._runner
+        if self._step is None and runner is not None:
+            if runner != threading.get_ident():
+                self._step = Step(runner, self._last)
+
+    def end_step(self) -> None:
+        """Let all threads see the last state: the loop that ran it is over.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.zeros(2)))
+        >>> session.end_step()
+        """
+        self._runner = self._step = None
+
     def make_copy(self) -> Self:
         """Return an independent copy, for work in another thread.
 
@@ -786,10 +845,11 @@ class Session:
         """
         with self.lock:
             made = copied(self)
+            made.end_step()
             made.nodes = copied(self.nodes)
             made._fair_lock = FairLock()
             made._listeners = []
-            made._timeline = Timeline(made.nodes)
+            made._timeline = Timeline(made.nodes, weakref.ref(made))
             return made
 
     # Its overrides as code and in files

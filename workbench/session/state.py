@@ -4,7 +4,8 @@ The `Objective` says what is differentiated by what, and is checked before anyth
 runs. A state never changes, though some of it is computed when it is first asked for. A
 change of a session makes another state, and the session takes it when its gradients are
 computed: what fails or is interrupted leaves the last one. Its `History` says how it
-came about. A `FairLock` lets one thread at a time change it.
+came about. A `FairLock` lets one thread at a time change it, and a `Step` is what a
+loop reads of it from one run to the next.
 """
 
 from __future__ import annotations
@@ -833,7 +834,9 @@ class HasState(Protocol):
 
     name: str
     nodes: Nodes
-    _state: State
+
+    @property
+    def _state(self) -> State: ...
 
     def _keep(self, what: str, result: Any, state: State) -> None:
         """Keep a report or findings about one of its states."""
@@ -874,10 +877,27 @@ class FairLock:
         self._lock = threading.RLock()
         self._queue = threading.Lock()
 
+    def is_owned(self) -> bool:
+        """Return whether this thread has the lock."""
+        return cast(bool, self._lock._is_owned())  # type: ignore[attr-defined]
+
     @property
     def lock(self) -> AbstractContextManager[Any]:
         """The lock, once it is this thread's turn; take it at once."""
-        if not self._lock._is_owned():  # type: ignore[attr-defined]
+        if not self.is_owned():
             with self._queue, self._lock:  # later threads wait behind this one
                 pass
         return self._lock
+
+
+class Step(NamedTuple):
+    """What a loop reads of a session from one run to the next.
+
+    A step of a loop is several calls: ``run``, then ``grads``. A change that the page
+    makes in between would give it the value of before and gradients of after. So the
+    thread of the loop goes on to see the state of its run.
+    """
+
+    #: The thread of the loop.
+    thread: int
+    state: State

@@ -12,7 +12,7 @@ import math
 import time
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Literal, NamedTuple, overload
@@ -36,7 +36,7 @@ MOST_MOMENTS, MOST_BYTES, LEAST_MOMENTS = 2048, 2**25, 8
 MOST_MARKS = 64
 #: The part of the time of the runs that all norms may take, and the size of the
 #: gradient by itself; each beyond so many seconds.
-SHARE, GRACE = 0.01, 0.005
+SHARE, GRACE = 0.01, 0.03
 #: The norm of an array that there is not.
 MISSING = -1.0
 #: Between these a sum of squares has neither overflowed nor vanished.
@@ -145,8 +145,10 @@ class Timeline(Mapping[int, Moment]):
     (20,)
     """
 
-    def __init__(self, nodes: Nodes) -> None:
+    def __init__(self, nodes: Nodes, session: Callable[[], Any]) -> None:
         self._nodes = nodes
+        # A weak reference: the norms of the last run are computed when they are read.
+        self._session = session
         #: How many runs there were.
         self.count = 0
         #: What has happened, the first of it first.
@@ -170,10 +172,10 @@ class Timeline(Mapping[int, Moment]):
     # What is remembered
 
     def __len__(self) -> int:
-        return len(self._kept.steps)
+        return len(self._read().steps)
 
     def __iter__(self) -> Iterator[int]:
-        return iter(list(self._kept.steps))
+        return iter(list(self._read().steps))
 
     @overload
     def __getitem__(self, step: int) -> Moment: ...
@@ -189,7 +191,7 @@ class Timeline(Mapping[int, Moment]):
         UnknownNodeError
             If the norms of this run are not kept; the text names those beside it.
         """
-        steps = self._kept.steps
+        steps = self._read().steps
         if isinstance(step, slice):
             if step.step not in (None, 1):
                 raise UsageError(
@@ -223,12 +225,12 @@ class Timeline(Mapping[int, Moment]):
     @property
     def steps(self) -> Array:
         """The numbers of the runs of which the loss is kept."""
-        return self._table[:, 0].astype(np.int64)
+        return self.table[:, 0].astype(np.int64)
 
     @property
     def losses(self) -> Array:
         """The loss of each of `steps`; NaN for an output that is not one number."""
-        return self._table[:, 1].copy()
+        return self.table[:, 1]
 
     @property
     def gradients(self) -> Array:
@@ -236,7 +238,7 @@ class Timeline(Mapping[int, Moment]):
 
         NaN where it would have taken more than 1 % of the time of the runs.
         """
-        return self._table[:, 2].copy()
+        return self.table[:, 2]
 
     def norms(self, node: Node) -> tuple[Array, Array, Array]:
         """Return how the norms of a node went on.
@@ -266,7 +268,7 @@ class Timeline(Mapping[int, Moment]):
         (array([1, 2]), array([2., 2.]))
         """
         i = self._nodes.find(node)
-        steps, rows = self._kept
+        steps, rows = self._read()
         used, count = len(steps), self._nodes.count
         # Of a session that has not run there are no columns yet.
         found = rows[:used, [i, count + i]] if used else np.empty((0, 2))
@@ -275,7 +277,9 @@ class Timeline(Mapping[int, Moment]):
 
     def read_norms(self, step: int) -> Norms:
         """Return the norms of the kept run that is nearest to one, as arrays."""
-        at = self._find_nearest(step)
+        return self._split_row(self._find_nearest(step))
+
+    def _split_row(self, at: int) -> Norms:
         row, count = self._kept.rows[at], self._nodes.count
         values, gradients, edges = np.split(row[:-1], [count, 2 * count])
         loss = float(row[-1])
@@ -299,7 +303,7 @@ class Timeline(Mapping[int, Moment]):
                 "timeline.to_dataframe() needs pandas: pip install pandas. Without it,"
                 ' timeline.losses and timeline.norms("h") are arrays.'
             ) from None
-        steps, rows = self._kept
+        steps, rows = self._read()
         used, labels = len(steps), self._nodes.labels
         # Before the first run there are no columns.
         numbers = rows[:used] if used else np.empty((0, 2 * len(labels) + 1))
@@ -313,29 +317,37 @@ class Timeline(Mapping[int, Moment]):
     def __repr__(self) -> str:
         if not self.count:
             return "<timeline: no steps yet>"
-        losses = self._table[:, 1]
+        losses = self.table[:, 1]
         loss = f", loss {losses[0]:.6g} to {losses[-1]:.6g}"
         loss = loss if np.isfinite(losses).any() else ""
         marks = f"; {format_count(len(self.marks), 'mark')}" if self.marks else ""
         return f"<timeline: {format_count(self.count, 'step')}{loss}{marks}>"
 
+    def _read(self) -> Kept:
+        """Return the runs with norms; the last run is one of them."""
+        session = self._session()
+        if session is not None:
+            with session.lock:
+                self.complete(session._state)
+        return self._kept
+
     @property
-    def _table(self) -> Array:
-        """A row for each run whose loss is kept: its number, loss, gradient."""
+    def table(self) -> Array:
+        """A row for each of `steps`: the number of the run, its loss, its gradient."""
         return np.frombuffer(self._losses.tobytes()).reshape(-1, 3)
 
     def _resolve(self, step: int | None, other: int) -> int:
         """Return the number of a run, of which negative ones count from the end."""
         if step is None:
             return other
-        steps = self._kept.steps
+        steps = self._read().steps
         if step < 0:
             return steps[step] if -step <= len(steps) else 0
         return int(step)
 
     def _find_nearest(self, step: int) -> int:
         """Return the row of the kept run that is nearest to one."""
-        steps = self._kept.steps
+        steps = self._read().steps
         if not steps:
             raise UsageError(
                 f"{self._nodes.session}.timeline is empty: it remembers what"
@@ -348,7 +360,7 @@ class Timeline(Mapping[int, Moment]):
 
     def _explain(self, step: int, at: int) -> str:
         """Return why there are no norms of a run."""
-        steps, name = self._kept.steps, f"{self._nodes.session}.timeline"
+        steps, name = self._read().steps, f"{self._nodes.session}.timeline"
         if not 0 < step <= self.count:
             had = format_count(self.count, "run")
             return f"{name}[{step}]: there were {had}, counted from 1."
@@ -361,7 +373,7 @@ class Timeline(Mapping[int, Moment]):
 
     def _make_moment(self, at: int) -> Moment:
         """Return the norms of a row, by the labels of the nodes."""
-        steps, rows = self._kept
+        steps, rows = self._read()
         labels = self._nodes.labels
         row = rows[at].tolist()
         values, gradients = (
@@ -448,7 +460,7 @@ class Timeline(Mapping[int, Moment]):
         if kind == "explosion":
             times = f"more than {EXPLOSION:.0f} times as large as lately"
             return Mark(step, kind, None, f"the gradient is {times}")
-        _, _, values, gradients, _ = self.read_norms(step)
+        _, _, values, gradients, _ = self._split_row(len(self._kept.steps) - 1)
         bad = np.flatnonzero(~np.isfinite(values))
         if bad.size:
             node, what = int(bad[0]), "the value of"

@@ -24,6 +24,11 @@ export function drawRings(frame: IFrame): void {
   const drawer = new CardDrawer(frame);
   const { selected, marked, hovered, current } = frame.marks;
   const items = new Set([selected, marked, hovered, current?.item ?? null]);
+  frame.marks.outlined?.forEach((outlined, item) => {
+    if (outlined === 1) {
+      items.add(item);
+    }
+  });
   for (const item of items) {
     if (item !== null) {
       drawer.chosen(item);
@@ -82,7 +87,7 @@ class CardDrawer {
     }
     if (marks.selected === item || marks.marked === item) {
       this._ring(item, card, theme.accent, 2.5, 0.5);
-    } else if (marks.hovered === item) {
+    } else if (marks.hovered === item || marks.outlined?.[item] === 1) {
       this._ring(item, card, theme.accent, 1.2, 0);
     }
   }

@@ -9,6 +9,8 @@ export interface IMarks {
   /** The first of two nodes that are chosen together. */
   marked: number | null;
   hovered: number | null;
+  /** The items that hold what the cursor's line computes; null if there is none. */
+  outlined: Uint8Array | null;
   /** The items on the way that is shown; all others recede. Null: none is shown. */
   trail: Uint8Array | null;
   /** The edges and bends on it, else on the way from the selection to the output. */
@@ -43,6 +45,7 @@ export function marksOf(state: GraphState, scene: Scene): IMarks {
     selected: itemOf(state.selected),
     marked: itemOf(state.marked),
     hovered: itemOf(state.hovered),
+    outlined: outlinedOf(state, scene),
     ...pathOf(state, scene),
     matches:
       state.matches.size === 0 ? null : flagItems(items.count, state.matches, itemOf),
@@ -56,6 +59,15 @@ export function marksOf(state: GraphState, scene: Scene): IMarks {
     failed: itemOf(failed),
     saved: savedOf(state, scene)
   };
+}
+
+export function outlinedOf({ outlined }: GraphState, scene: Scene): IMarks['outlined'] {
+  const { graph, items } = scene;
+  return outlined.size === 0
+    ? null
+    : flagItems(items.count, outlined, node =>
+        node >= graph.count ? null : items.itemOf[node]
+      );
 }
 
 function pathOf(

@@ -11,7 +11,7 @@ import { drawCards, drawRings } from './cards';
 import { drawEdges, drawPath, drawSaved } from './edges';
 import { type IFrame, type IGround, detailAt, sameGround, thinningAt } from './frame';
 import { type ILooks, looksOf } from './looks';
-import { type IMarks, marksOf, savedOf } from './marks';
+import { type IMarks, marksOf, outlinedOf, savedOf } from './marks';
 import { Minimap } from './minimap';
 import { MOVABLE, Motion, blendLooks, prefersCalm } from './motion';
 import { IOutline, lastPart } from './outline';
@@ -151,6 +151,7 @@ export class Picture {
       this._marks = {
         ...this._marks,
         hovered: state.hovered === null ? null : scene.items.itemOf[state.hovered],
+        outlined: outlinedOf(state, scene),
         saved: savedOf(state, scene)
       };
     } else {

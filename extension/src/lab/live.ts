@@ -9,20 +9,37 @@ import { Signal } from '@lumino/signaling';
 
 import { GraphConnection } from '../model/connection';
 
+export interface ILiveGraph {
+  readonly modelId: string;
+  readonly connection: GraphConnection;
+  /** Null where the kernel is not known, as in pages other than JupyterLab. */
+  readonly kernelId: string | null;
+}
+
 export class LiveGraphs {
   /** The id of a model that came or went. */
   readonly changed = new Signal<this, string>(this);
 
   get(modelId: string): GraphConnection | null {
-    return this._connections.get(modelId) ?? null;
+    return this._known.get(modelId)?.connection ?? null;
+  }
+
+  /** The live graphs of a kernel, the oldest first. */
+  list(kernelId: string): readonly ILiveGraph[] {
+    return [...this._known.values()].filter(one => one.kernelId === kernelId);
   }
 
   /** Make a connection known until it is closed or the result is disposed. */
-  add(modelId: string, connection: GraphConnection): IDisposable {
-    this._connections.set(modelId, connection);
+  add(
+    modelId: string,
+    connection: GraphConnection,
+    kernelId: string | null = null
+  ): IDisposable {
+    this._known.delete(modelId); // so that it is the newest
+    this._known.set(modelId, { modelId, connection, kernelId });
     const forget = new DisposableDelegate(() => {
-      if (this._connections.get(modelId) === connection) {
-        this._connections.delete(modelId);
+      if (this._known.get(modelId)?.connection === connection) {
+        this._known.delete(modelId);
         this.changed.emit(modelId);
       }
     });
@@ -35,7 +52,7 @@ export class LiveGraphs {
     return forget;
   }
 
-  private readonly _connections = new Map<string, GraphConnection>();
+  private readonly _known = new Map<string, ILiveGraph>();
 }
 
 /** The live pictures of this page. */

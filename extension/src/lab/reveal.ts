@@ -4,20 +4,17 @@ import type { Cell } from '@jupyterlab/cells';
 import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 
 import type { Graph } from '../model/graph';
-
-/** "[3]:1" is line 1 of the cell that ran third. */
-const PLACE = /^\[(\d+)\]/;
+import { cellOf, findLine } from './lines';
 
 /** Go to the line of a node; false if no cell has that line any more. */
 export function revealLine(
-  tracker: INotebookTracker,
+  notebook: NotebookPanel | null,
   picture: HTMLElement,
   graph: Graph,
   node: number
 ): boolean {
   const source = graph.source(node).trim();
   const line = graph.line(node);
-  const notebook = notebookOf(tracker, picture);
   if (notebook === null || (source === '' && line === null)) {
     return false;
   }
@@ -25,7 +22,7 @@ export function revealLine(
   const cells = content.widgets;
   // The cell that ran under that number, the one that the picture is of, the rest.
   const own = cells.filter(cell => cell.node.contains(picture));
-  const ran = cells.filter(cell => hasRunAs(cell, PLACE.exec(graph.place(node))?.[1]));
+  const ran = cells.filter(cell => hasRunAs(cell, cellOf(graph.place(node))));
   for (const cell of [...ran, ...own, ...cells]) {
     const at = findLine(cell.model.sharedModel.getSource().split('\n'), source, line);
     if (at !== null) {
@@ -41,29 +38,19 @@ export function revealLine(
   return false;
 }
 
-function notebookOf(
+/** The notebook that a picture stands in; else the one in use. */
+export function notebookOf(
   tracker: INotebookTracker,
   picture: HTMLElement
 ): NotebookPanel | null {
   return tracker.find(panel => panel.node.contains(picture)) ?? tracker.currentWidget;
 }
 
-function hasRunAs(cell: Cell, count: string | undefined): boolean {
-  const { model } = cell;
+/** Whether a cell ran last under that number. */
+export function hasRunAs({ model }: Cell, count: number | null): boolean {
   return (
     model.type === 'code' &&
-    count !== undefined &&
-    (model.sharedModel as { execution_count?: number | null }).execution_count ===
-      Number(count)
+    count !== null &&
+    (model.sharedModel as { execution_count?: number | null }).execution_count === count
   );
-}
-
-/** The line with that text, nearest to where it was; null if there is none. */
-function findLine(lines: string[], source: string, line: number | null): number | null {
-  const hits = lines.flatMap((text, i) => (text.trim() === source ? [i] : []));
-  if (source === '' || hits.length === 0) {
-    return null;
-  }
-  const wanted = line === null ? 0 : line - 1;
-  return hits.reduce((a, b) => (Math.abs(b - wanted) < Math.abs(a - wanted) ? b : a));
 }

@@ -30,6 +30,8 @@ export const MODULE_VERSION = '0.1.0';
 
 /** What is used of a kernel: when it goes, when its line is up again, and a stop. */
 interface IKernelLine extends ISubshells {
+  readonly id: string;
+  readonly status: string;
   interrupt(): Promise<void>;
   readonly statusChanged: ISignal<unknown, string>;
   readonly connectionStatusChanged: ISignal<unknown, string>;
@@ -78,14 +80,14 @@ export class GraphModel extends DOMWidgetModel {
         })
       });
       this.connection = connection;
-      liveGraphs.add(this.model_id, connection);
+      liveGraphs.add(this.model_id, connection, kernel?.id ?? null);
       this.once('comm:close destroy', () => connection.dispose());
       connection.changed.connect((_, change) => {
         if (change === 'closed') {
           channel.close();
         }
       });
-      followKernel(connection, kernel);
+      followKernel(connection, kernel, channel);
     }
   }
 
@@ -135,12 +137,14 @@ class ModelChannel implements IChannel {
   constructor(model: GraphModel, kernel: ISubshells | null) {
     // The shim of a comm around JupyterLab's own; another page may have none.
     const comm = model.comm as { jsServicesComm?: ILane } | undefined;
-    this._gate = new Gate(
-      event => {
-        model.send(event);
-      },
-      waitForLane(comm?.jsServicesComm, kernel)
+    const lane = waitForLane(comm?.jsServicesComm, kernel);
+    lane?.then(
+      known => (this._hasLane = known),
+      () => undefined
     );
+    this._gate = new Gate(event => {
+      model.send(event);
+    }, lane);
     model.on('msg:custom', (content: unknown, buffers?: DataView[]) => {
       this._received.emit({ content, buffers: buffers ?? [] });
     });
@@ -154,27 +158,50 @@ class ModelChannel implements IChannel {
     this._gate.send(event);
   }
 
+  /** Whether it is heard while a cell runs. */
+  get hasLane(): boolean {
+    return this._hasLane;
+  }
+
   /** The line is closed. */
   close(): void {
     this._gate.close();
   }
 
   private readonly _gate: Gate;
+  private _hasLane = false;
   private readonly _received = new Signal<this, IReceived>(this);
 }
 
+/** Milliseconds for which a kernel is busy before it is worth a word. */
+const MOMENT = 1000;
+
 /**
  * Close the connection when the kernel goes, and ask for the state again when the
- * line was down: the widget manager does neither.
+ * line was down: the widget manager does neither. Say when nothing is heard.
  */
-function followKernel(connection: GraphConnection, kernel: IKernelLine | null): void {
+function followKernel(
+  connection: GraphConnection,
+  kernel: IKernelLine | null,
+  channel: { readonly hasLane: boolean }
+): void {
   if (kernel === null) {
     return;
   }
   let wasDown = false;
+  let timer: ReturnType<typeof setTimeout> | undefined;
   const onStatus = (_: unknown, status: string): void => {
     if (GONE.has(status)) {
       connection.dispose();
+      return;
+    }
+    clearTimeout(timer);
+    if (status !== 'busy') {
+      connection.setDeaf(false);
+    } else {
+      timer = setTimeout(() => {
+        connection.setDeaf(kernel.status === 'busy' && !channel.hasLane);
+      }, MOMENT);
     }
   };
   const onLine = (_: unknown, status: string): void => {
@@ -187,8 +214,10 @@ function followKernel(connection: GraphConnection, kernel: IKernelLine | null): 
   kernel.statusChanged.connect(onStatus);
   kernel.connectionStatusChanged.connect(onLine);
   kernel.disposed.connect(onDisposed);
+  onStatus(null, kernel.status);
   connection.changed.connect((_, change) => {
     if (change === 'closed') {
+      clearTimeout(timer);
       kernel.statusChanged.disconnect(onStatus);
       kernel.connectionStatusChanged.disconnect(onLine);
       kernel.disposed.disconnect(onDisposed);

@@ -12,6 +12,7 @@ import { checkMessage, sequenceOf } from '../wire/guards';
 import {
   IDetail,
   IExpressionAnswer,
+  INormsAnswer,
   IPlotAnswer,
   ISimplificationAnswer,
   IWindow,
@@ -25,6 +26,7 @@ import {
   Answer,
   type IJob,
   ILongRequest,
+  IMomentReceived,
   IPlotRequest,
   IProgramReceived,
   IProgress,
@@ -39,7 +41,8 @@ import { Graph } from './graph';
 /**
  * - `graph`, `values`: the graph changed, with other nodes or the same ones.
  * - `problem`: what the kernel sent cannot be drawn, or can again.
- * - `busy`: an answer takes longer than a moment, or came.
+ * - `busy`: an answer takes longer than a moment, or came; or the kernel hears nothing
+ *   until its cell is done, or hears again.
  * - `job`: a check or the doctor began, is further, or is done.
  * - `closed`: the kernel or the model is gone.
  */
@@ -56,7 +59,12 @@ export interface IConnectionOptions {
   patience?: number;
   /** Milliseconds until a missing answer is given up. */
   timeout?: number;
+  /** Milliseconds until the state is asked for again; twice as many each time. */
+  retry?: number;
 }
+
+/** Milliseconds until the state is asked for again at the latest. */
+const LONGEST_RETRY = 60_000;
 
 /** The derivative as a program at one step of its simplification. */
 export interface IProgram {
@@ -97,6 +105,7 @@ export class GraphConnection implements IDisposable {
         }
       }
     });
+    this._retry = options.retry ?? 5000;
     this._channel.received.connect(this._onReceived, this);
     this.hello();
   }
@@ -129,15 +138,50 @@ export class GraphConnection implements IDisposable {
     return this._isDisposed;
   }
 
+  /** Whether the kernel hears nothing until the cell that it runs is done. */
+  get isDeaf(): boolean {
+    return this._isDeaf;
+  }
+
+  setDeaf(deaf: boolean): void {
+    if (deaf !== this._isDeaf && !this._isDisposed) {
+      this._isDeaf = deaf;
+      this.changed.emit('busy');
+    }
+  }
+
   /** Ask for a snapshot: at the start, and after the line was down. */
   hello(): void {
     this._drawn = 0;
     this._send({ event: 'hello', schema: SCHEMA });
+    this._askAgain(this._retry);
+  }
+
+  /** Ask once more if no state comes: what was asked may be lost. */
+  private _askAgain(wait: number): void {
+    clearTimeout(this._timer);
+    this._timer = setTimeout(() => {
+      // A kernel that is deaf has the question, and will answer.
+      if (!this._isDeaf) {
+        this._send({ event: 'hello', schema: SCHEMA });
+      }
+      this._askAgain(Math.min(2 * wait, LONGEST_RETRY));
+    }, wait);
   }
 
   /** The distributions and small arrays of a node. */
   async inspect(node: number): Promise<IDetail> {
     return (await this._request({ event: 'inspect', node }, 'detail')) as IDetail;
+  }
+
+  /** The norms of all nodes at a past run: what to change in the graph. */
+  async moment(step: number): Promise<IMomentReceived> {
+    return (await this._request({ event: 'moment', step }, 'moment')) as IMomentReceived;
+  }
+
+  /** The norms of a node over the runs. */
+  async norms(node: number): Promise<INormsAnswer> {
+    return (await this._request({ event: 'norms', node }, 'norms')) as INormsAnswer;
   }
 
   /** Whether the kernel would take this rule for this target, or an override's own. */
@@ -210,6 +254,7 @@ export class GraphConnection implements IDisposable {
       return;
     }
     this._isDisposed = true;
+    clearTimeout(this._timer);
     this._channel.received.disconnect(this._onReceived, this);
     this._requests.close(GONE);
     this.changed.emit('closed');
@@ -278,6 +323,9 @@ export class GraphConnection implements IDisposable {
           this.plotted.emit(message);
         }
         break;
+      case 'moment':
+        this._requests.settle(message.request, { ...message, buffers });
+        break;
       case 'program':
         this._requests.settle(message.request, { ...message, buffers });
         break;
@@ -320,6 +368,7 @@ export class GraphConnection implements IDisposable {
     }
     this._drawn = message.seq;
     this._startedAgain = false;
+    clearTimeout(this._timer);
     this.graph = graph;
     if (this.problem !== null) {
       this.problem = null;
@@ -364,6 +413,9 @@ export class GraphConnection implements IDisposable {
   private readonly _afterDraw: (callback: () => void) => void;
   private readonly _requests: Requests;
   private readonly _jobs: Jobs;
+  private readonly _retry: number;
+  private _timer: ReturnType<typeof setTimeout> | undefined;
+  private _isDeaf = false;
   private _isDisposed = false;
   private _startedAgain = false;
   private _drawn = 0;

@@ -16,6 +16,7 @@ import {
   IProfileStep,
   IProgramAnswer,
   ISaved,
+  ITimeline,
   KINDS,
   STATISTICS,
   STATUSES,
@@ -159,7 +160,7 @@ export class Graph {
     columns: readonly IColumn[],
     buffers: readonly DataView[]
   ): Graph {
-    const merged = checkHeader({ ...this.header, ...header });
+    const merged = checkHeader({ ...this.header, ...header, ...this._timeline(header) });
     const fresh = decodeColumns(columns, buffers);
     const whole: Partial<IColumns> = { ...this._columns, ...fresh };
     if (merged.overrides.length === 0 && fresh.true_stats === undefined) {
@@ -188,6 +189,11 @@ export class Graph {
     const strings = header.strings !== undefined;
     const kept = !strings && STRUCTURE.every(name => fresh[name] === undefined);
     return new Graph(merged, checked, kept ? this._derived : null);
+  }
+
+  /** The runs with those that a patch brings. */
+  private _timeline({ timeline }: Partial<IHeader>): Pick<IHeader, 'timeline'> | null {
+    return timeline ? { timeline: mergePoints(this.header.timeline, timeline) } : null;
   }
 
   /** Whether another graph has the same nodes, kinds, scopes and edges. */
@@ -662,4 +668,23 @@ export function equal(
     }
   }
   return true;
+}
+
+/** A timeline with what is new: the points after those that stay. */
+function mergePoints(before: ITimeline | null, news: ITimeline): ITimeline {
+  const { keep } = news;
+  if (before === null || keep === 0) {
+    return news;
+  }
+  const join = <T>(old: readonly T[], more: readonly T[]): T[] => [
+    ...old.slice(0, keep),
+    ...more
+  ];
+  return {
+    ...news,
+    keep: 0,
+    steps: join(before.steps, news.steps),
+    losses: join(before.losses, news.losses),
+    gradients: join(before.gradients, news.gradients)
+  };
 }

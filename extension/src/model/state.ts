@@ -32,7 +32,7 @@ export type Colouring = (typeof COLOURINGS)[number];
  * - `graph`: another graph; everything must be laid out and drawn again.
  * - `values`: the same nodes with other numbers, overrides or messages.
  * - `selection`: the selected node, the marked one, or the way that is shown.
- * - `hover`: that alone.
+ * - `hover`: that alone, or what is outlined.
  * - `view`: stage, colouring, folding, search, step.
  */
 export type Change = 'graph' | 'values' | 'selection' | 'hover' | 'view';
@@ -75,6 +75,11 @@ export class GraphState {
 
   get hovered(): number | null {
     return this._hovered;
+  }
+
+  /** What the line of the cell computes that the cursor is in. */
+  get outlined(): ReadonlySet<number> {
+    return this._outlined;
   }
 
   /** The nodes that the search found, in the order of the program. */
@@ -202,6 +207,16 @@ export class GraphState {
     const next = this._validNode(node);
     if (next !== this._hovered) {
       this._hovered = next;
+      this.changed.emit('hover');
+    }
+  }
+
+  /** Point at several nodes at once, from outside of the picture. */
+  outline(nodes: Iterable<number>): void {
+    const next = new Set(nodes);
+    const before = this._outlined;
+    if (next.size !== before.size || [...next].some(node => !before.has(node))) {
+      this._outlined = next;
       this.changed.emit('hover');
     }
   }
@@ -360,6 +375,7 @@ export class GraphState {
   private _trail: Uint8Array | null = null;
   private _way: readonly number[] = [];
   private _hovered: number | null = null;
+  private _outlined: ReadonlySet<number> = new Set();
   private _matches: Set<number> = new Set();
   private _folding = new Folding();
   /** The iteration of each loop that was open last. */

@@ -1,6 +1,7 @@
 /** What the parts of a panel may know of, and ask of, the whole and the kernel. */
 
 import type { GraphConnection } from '../model/connection';
+import type { Recording } from '../model/recording';
 import type { Change, GraphState } from '../model/state';
 import { errorText } from '../ui/words';
 import type { IOverride, PlotKind } from '../wire/protocol';
@@ -20,6 +21,8 @@ export interface IHost {
   readonly shown: GraphState;
   /** Why there is no simplified derivative to show; null if there is one. */
   readonly unsimplified: string | null;
+  /** The past runs of the session, and which of them is shown. */
+  readonly recording: Recording;
   /** Null while the picture is a saved one. */
   readonly connection: GraphConnection | null;
   fitGraph(): void;
@@ -48,6 +51,8 @@ export interface IHost {
   toggleDrawer(): void;
   readonly drawerOpen: boolean;
   toggleInspector(): void;
+  /** Show the session in a panel of its own; null where that cannot be, or is so. */
+  readonly openBeside: (() => void) | null;
   /** Open the inspector at what checks and the doctor found. */
   showChecks(): void;
   readonly inspectorOpen: boolean;

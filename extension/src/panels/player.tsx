@@ -17,7 +17,7 @@ export abstract class Player extends Part {
   /** Go on by so many steps. */
   move(by: number): void {
     this.pause();
-    this.goTo(Math.min(this.last, Math.max(0, this.at + by)));
+    this.goTo(Math.min(this.last, Math.max(0, this.at + by * this.stride)));
   }
 
   play(): void {
@@ -28,7 +28,7 @@ export abstract class Player extends Part {
       if (this.isWaiting) {
         return; // a step is not left before it was seen
       }
-      this.goTo(this.at + 1);
+      this.goTo(Math.min(this.last, this.at + this.stride));
       if (this.at >= this.last) {
         this.pause();
       }
@@ -60,6 +60,11 @@ export abstract class Player extends Part {
 
   /** Milliseconds of a step while it plays. */
   protected abstract beat(): number;
+
+  /** So many steps lie between two that are shown. */
+  protected get stride(): number {
+    return 1;
+  }
 
   /** True while the step that is shown has not arrived yet. */
   protected get isWaiting(): boolean {

@@ -82,19 +82,22 @@ export interface ISubshells {
 }
 
 /**
- * When a comm has its own lane in the kernel, so that what it says is heard while a
- * cell runs: said earlier, it would wait behind all cells. Null where there is none to
- * wait for.
+ * Whether a comm has its own lane in the kernel, so that what it says is heard while a
+ * cell runs: said before that is known, it would wait behind all cells. Null where
+ * there is none, so that nothing needs to wait.
  */
 export function waitForLane(
   comm: ILane | undefined,
   kernel: ISubshells | null
-): Promise<unknown> | null {
-  const started = comm?.subshellStarted;
+): Promise<boolean> | null {
+  const started = comm?.subshellStarted?.then(
+    () => true,
+    () => false
+  );
   if (started === undefined || comm?.commsOverSubshells === 'disabled') {
     return null;
   }
   return kernel?.info === undefined
     ? started
-    : kernel.info.then(() => (kernel.supportsSubshells === false ? null : started));
+    : kernel.info.then(() => (kernel.supportsSubshells === false ? false : started));
 }

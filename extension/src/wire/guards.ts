@@ -44,7 +44,19 @@ function checkLists(header: IHeader): IHeader {
   if (new Set(overrides.map(({ id }) => id)).size < overrides.length) {
     throw new PictureError('two of the overrides have one id');
   }
+  checkTimeline(header);
   return { ...header, schema: SCHEMA };
+}
+
+/** Of each run in the timeline all is told. */
+function checkTimeline({ timeline }: IHeader): void {
+  const { steps = [], losses = [], gradients = [] } = timeline ?? {};
+  if (losses.length !== steps.length || gradients.length !== steps.length) {
+    throw new PictureError(
+      `the timeline has ${steps.length} steps, ${losses.length} losses and ` +
+        `${gradients.length} gradients`
+    );
+  }
 }
 
 /** A saved picture: its header and its buffers, decoded. */
@@ -86,7 +98,8 @@ export function checkMessage(value: unknown): KernelMessage {
   const message = read('KernelMessage', value, 'the message') as KernelMessage;
   if (message.type === 'snapshot') {
     checkColumnList(message.header.columns);
-  } else if (message.type === 'patch') {
+    checkTimeline(message.header);
+  } else if (message.type === 'patch' || message.type === 'moment') {
     checkColumnList(message.columns);
   } else if (message.type === 'program') {
     checkProgram(message);

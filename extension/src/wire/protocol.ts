@@ -57,13 +57,17 @@ export type IProfileStep = { name: string; ops: string; count: number; time: num
   bytes: number };
 export type IProfile = { stale: boolean; backend: string; time: number; bytes: number;
   steps: IProfileStep[] };
+export type IMark = { step: number; kind: 'nan' | 'explosion' | 'overrides';
+  node: number | null; text: string };
+export type ITimeline = { count: number; keep: number; steps: number[];
+  losses: (number | null)[]; gradients: (number | null)[]; marks: IMark[] };
 export type IError = { node: number | null; message: string };
 export type IHeader = { schema: number; version: string; session: string; nodes: number;
   edges: number; output: number; output_name: string; output_value: number | null;
   wrt: number[]; strings: string[]; columns: IColumn[]; overrides: IOverride[];
   undo: string | null; redo: string | null; history: IHistory; check: ICheck | null;
-  findings: IFindings | null; profile: IProfile | null; backend: string;
-  seconds: number; error: IError | null };
+  findings: IFindings | null; profile: IProfile | null; timeline: ITimeline | null;
+  backend: string; seconds: number; error: IError | null };
 export type ISaved = { schema: number; model_id: string; header: IHeader;
   buffers: string[] };
 export type ISnapshotMessage = { type: 'snapshot'; seq: number; header: IHeader };
@@ -78,6 +82,10 @@ export type IDetail = { node: number; rule: string | null; inputs: string[];
   request: number };
 export type IExpressionAnswer = { type: 'expression'; seq: number; request: number;
   ok: boolean; message: string };
+export type IMomentAnswer = { type: 'moment'; seq: number; request: number;
+  step: number; header: Partial<IHeader>; columns: IColumn[] };
+export type INormsAnswer = { type: 'norms'; seq: number; request: number; node: number;
+  steps: number[]; values: (number | null)[]; gradients: (number | null)[] };
 export type IFigure = { data: unknown[]; layout: Record<string, unknown> };
 export type PlotKind = 'jacobian' | 'hessian' | 'singular' | 'spectrum' | 'sparsity' |
   'check' | 'steps';
@@ -100,13 +108,18 @@ export type IDoneMessage = { type: 'done'; seq: number; request: number };
 export type IFailureMessage = { type: 'failure'; seq: number; request: number | null;
   message: string };
 export type KernelMessage = ISnapshotMessage | IPatchMessage | IDetail |
-  IExpressionAnswer | IPlotAnswer | ISimplificationAnswer | IProgramAnswer |
-  IProgressMessage | IDoneMessage | IFailureMessage;
+  IExpressionAnswer | IMomentAnswer | INormsAnswer | IPlotAnswer |
+  ISimplificationAnswer | IProgramAnswer | IProgressMessage | IDoneMessage |
+  IFailureMessage;
 export type IHelloEvent = { type: 'event'; seq: number; event: 'hello';
   schema: number };
 export type IAckEvent = { type: 'event'; seq: number; event: 'ack'; of: number };
 export type IInspectEvent = { type: 'event'; seq: number; request: number;
   event: 'inspect'; node: number };
+export type IMomentEvent = { type: 'event'; seq: number; request: number;
+  event: 'moment'; step: number };
+export type INormsEvent = { type: 'event'; seq: number; request: number; event: 'norms';
+  node: number };
 export type ICheckExpressionEvent = { type: 'event'; seq: number; request: number;
   event: 'check-expression'; target: Target; rule: string; id?: number };
 export type IOverrideEvent = { type: 'event'; seq: number; request: number;
@@ -134,7 +147,7 @@ export type ISimplifyEvent = { type: 'event'; seq: number; request: number;
   event: 'simplify'; without: string[] };
 export type IProgramEvent = { type: 'event'; seq: number; request: number;
   event: 'program'; without: string[]; step: number };
-export type PageEvent = IHelloEvent | IAckEvent | IInspectEvent |
-  ICheckExpressionEvent | IOverrideEvent | ISwitchEvent | IRemoveEvent | IEditEvent |
-  IMoveEvent | IUndoEvent | IExamineEvent | IFixEvent | IStopEvent | IPlotEvent |
-  ISimplifyEvent | IProgramEvent;
+export type PageEvent = IHelloEvent | IAckEvent | IInspectEvent | IMomentEvent |
+  INormsEvent | ICheckExpressionEvent | IOverrideEvent | ISwitchEvent | IRemoveEvent |
+  IEditEvent | IMoveEvent | IUndoEvent | IExamineEvent | IFixEvent | IStopEvent |
+  IPlotEvent | ISimplifyEvent | IProgramEvent;

@@ -7,6 +7,8 @@ import type {
   IDetail,
   IDoneMessage,
   IExpressionAnswer,
+  IMomentAnswer,
+  INormsAnswer,
   IPlotAnswer,
   IProgramAnswer,
   ISimplificationAnswer
@@ -18,9 +20,14 @@ export class RequestError extends Error {}
 /** A program with the buffers that came with it. */
 export type IProgramReceived = IProgramAnswer & { buffers: readonly DataView[] };
 
+/** A past run with the buffers that came with it. */
+export type IMomentReceived = IMomentAnswer & { buffers: readonly DataView[] };
+
 export type Answer =
   | IDetail
   | IExpressionAnswer
+  | IMomentReceived
+  | INormsAnswer
   | IPlotAnswer
   | ISimplificationAnswer
   | IProgramReceived

@@ -289,7 +289,7 @@ function listWords(words: readonly string[]): string {
 }
 
 /** So many words are named of those that may stand at a place. */
-const NAMED = 20;
+const NAMED = 12;
 
 /** What an error quotes: of anything, however long, deep or odd, a short text. */
 export function quote(value: unknown): string {

@@ -1,6 +1,7 @@
 /** A host for one part of a panel: it does what it is told and keeps a record. */
 
 import type { GraphConnection } from '../../src/model/connection';
+import { Recording } from '../../src/model/recording';
 import { GraphState } from '../../src/model/state';
 import { Asking, type Format, type IHost } from '../../src/panels/host';
 import type { PlotKind } from '../../src/wire/protocol';
@@ -14,6 +15,7 @@ export class RecordingHost implements IHost {
 
   readonly state = new GraphState();
   readonly shown = this.state;
+  readonly recording = new Recording();
   readonly unsimplified: string | null = null;
   readonly said: string[] = [];
   readonly copied: string[] = [];
@@ -21,6 +23,7 @@ export class RecordingHost implements IHost {
   readonly centred: number[] = [];
   readonly plots: [PlotKind, number | null, number[]][] = [];
   readonly canReveal = false;
+  readonly openBeside = null;
   readonly canPlot = true;
   readonly canSavePage = true;
   readonly saved: Format[] = [];

@@ -239,6 +239,7 @@ export function network(
       check: null,
       findings: null,
       profile: null,
+      timeline: null,
       backend: 'numpy',
       seconds: 0.0006,
       error: null,

@@ -186,6 +186,7 @@ function encode(program: Program): { header: IHeader; buffers: DataView[] } {
     check: null,
     findings: null,
     profile: null,
+    timeline: null,
     backend: 'numpy',
     seconds: 0.0006,
     error: program.error

@@ -4,8 +4,11 @@ import '../helpers/browser';
 import type { IRenderMime } from '@jupyterlab/rendermime-interfaces';
 import { beforeEach, describe, expect, it } from 'vitest';
 
+import type { NotebookPanel } from '@jupyterlab/notebook';
+import { Signal } from '@lumino/signaling';
 import { LiveGraphs } from '../../src/lab/live';
 import { SavedGraph } from '../../src/lab/mime';
+import { NotebookSessions } from '../../src/lab/sessions';
 import { GraphPanel } from '../../src/panels/shell/panel';
 import { MIME_TYPE } from '../../src/wire/protocol';
 import { TestKernel } from '../helpers/channel';
@@ -42,6 +45,63 @@ describe('LiveGraphs', () => {
     live.add('a', newer);
     older.dispose();
     expect(live.get('a')).toBe(newer);
+  });
+});
+
+describe('NotebookSessions', () => {
+  const kernels = ['k1', 'k2'];
+
+  /** A notebook with a kernel and, perhaps, a saved picture in its output. */
+  function notebookOf(kernelId: string, saved: Record<string, unknown>[]): NotebookPanel {
+    const outputs = saved.map(data => ({ data }));
+    const cell = {
+      type: 'code',
+      outputs: { length: outputs.length, get: (i: number) => outputs[i] }
+    };
+    const owner = {};
+    const signal = (): Signal<object, void> => new Signal<object, void>(owner);
+    return {
+      sessionContext: { kernelChanged: signal(), session: { kernel: { id: kernelId } } },
+      content: { modelContentChanged: signal(), model: { cells: [cell] } },
+      disposed: signal()
+    } as unknown as NotebookPanel;
+  }
+
+  it('lists what lives in the kernel of the notebook, and follows it', () => {
+    const live = new LiveGraphs();
+    const mine = new TestKernel();
+    live.add('a', mine.connect(), kernels[0]);
+    live.add('b', new TestKernel().connect(), kernels[1]);
+    const sessions = new NotebookSessions(notebookOf(kernels[0], []), live);
+    expect(sessions.list.map(({ key, name }) => [key, name])).toEqual([['a', '']]);
+    let told = 0;
+    sessions.changed.connect(() => told++);
+    mine.snapshot(network());
+    expect(told).toBe(1);
+    expect(sessions.list[0].name).toBe('model');
+    const newer = new TestKernel();
+    live.add('c', newer.connect(), kernels[0]);
+    newer.snapshot(network());
+    expect(sessions.find('model')?.key).toBe('c');
+    sessions.dispose();
+    const before = told;
+    newer.snapshot(network());
+    expect(told).toBe(before);
+  });
+
+  it('lists saved pictures until a session of their name lives; damaged ones never', () => {
+    const live = new LiveGraphs();
+    const damaged = { [MIME_TYPE]: { schema: 'x' } };
+    const text = { [MIME_TYPE]: 'no object' };
+    const notebook = notebookOf('k1', [damaged, text, savedNetwork()]);
+    const sessions = new NotebookSessions(notebook, live);
+    expect(sessions.list.map(({ name }) => name)).toEqual(['model']);
+    expect(sessions.find('model')?.connection).toBeNull();
+    const kernel = new TestKernel();
+    live.add('a', kernel.connect(), 'k1');
+    kernel.snapshot(network());
+    expect(sessions.list).toHaveLength(1);
+    expect(sessions.find('model')?.connection).not.toBeNull();
   });
 });
 

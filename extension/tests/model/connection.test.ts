@@ -46,6 +46,28 @@ describe('GraphConnection', () => {
     expect(kernel.last('ack').of).toBe(seq);
   });
 
+  it('asks again for a state that does not come, less and less often', () => {
+    vi.advanceTimersByTime(5000 + 10_000 + 20_000);
+    expect(kernel.events('hello')).toHaveLength(4);
+    vi.advanceTimersByTime(10 * 60_000);
+    expect(kernel.events('hello').length).toBeLessThan(16);
+    const asked = kernel.events('hello').length;
+    kernel.snapshot(network());
+    vi.advanceTimersByTime(10 * 60_000);
+    expect(kernel.events('hello')).toHaveLength(asked);
+  });
+
+  it('does not ask a kernel again that hears nothing until its cell is done', () => {
+    connection.setDeaf(true);
+    expect(changes).toEqual(['busy']);
+    vi.advanceTimersByTime(10 * 60_000);
+    expect(kernel.events('hello')).toHaveLength(1);
+    connection.setDeaf(false);
+    expect(changes).toEqual(['busy', 'busy']);
+    vi.advanceTimersByTime(60_000);
+    expect(kernel.events('hello')).toHaveLength(2);
+  });
+
   it('acknowledges only after the page has drawn', () => {
     const drawn: (() => void)[] = [];
     const slow = new TestKernel();

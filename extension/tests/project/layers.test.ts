@@ -15,7 +15,7 @@ const FLOORS: readonly (readonly string[])[] = [
   ['layout', 'ui'],
   ['canvas'],
   ['panels'],
-  ['panels/overrides', 'panels/checks', 'panels/plots', 'panels/rewrites'],
+  ['panels/overrides', 'panels/checks', 'panels/plots', 'panels/rewrites', 'panels/runs'],
   ['panels/inspector'],
   ['panels/shell'],
   ['lab', 'standalone'],

@@ -108,22 +108,28 @@ describe('waitForLane', () => {
       start = resolve;
     });
     const lane = { subshellStarted, commsOverSubshells: 'perCommTarget' };
-    expect(waitForLane(lane, null)).toBe(subshellStarted);
-    const waiting = waitForLane(lane, { info, supportsSubshells: true })?.then(() => {
+    const alone = waitForLane(lane, null);
+    const waiting = waitForLane(lane, { info, supportsSubshells: true })?.then(is => {
       ready = true;
+      return is;
     });
     await info;
     await Promise.resolve();
     expect(ready).toBe(false);
     start();
-    await waiting;
-    expect(ready).toBe(true);
+    await expect(waiting).resolves.toBe(true);
+    await expect(alone).resolves.toBe(true);
+  });
+
+  it('has no lane where the subshell failed', async () => {
+    const lane = { subshellStarted: Promise.reject(new Error('no')) };
+    await expect(waitForLane(lane, null)).resolves.toBe(false);
   });
 
   it('does not wait for a subshell that a kernel cannot have', async () => {
     const never = { subshellStarted: new Promise<void>(() => undefined) };
     await expect(
       waitForLane(never, { info, supportsSubshells: false })
-    ).resolves.toBeNull();
+    ).resolves.toBe(false);
   });
 });

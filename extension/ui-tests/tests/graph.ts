@@ -29,8 +29,11 @@ export class GraphOnPage {
   readonly effect: Locator;
   readonly banner: Locator;
 
-  constructor(readonly page: IJupyterLabPageFixture) {
-    this.panel = page.locator('.workbench-Panel').first();
+  constructor(
+    readonly page: IJupyterLabPageFixture,
+    selector = '.workbench-Panel'
+  ) {
+    this.panel = page.locator(selector).first();
     this.canvas = this.panel.locator('.workbench-Picture > .workbench-Canvas');
     this.field = this.panel.locator('.workbench-Expression');
     this.effect = this.panel.locator('.workbench-Effect');

@@ -2,7 +2,14 @@
 
 import { type IJupyterLabPageFixture, expect, test } from '@jupyterlab/galata';
 
-import { GraphOnPage, kernelReady } from './graph';
+import {
+  GraphOnPage,
+  kernelReady,
+  openAgain,
+  print,
+  runAll,
+  screenshotOf
+} from './graph';
 
 const LOAD = `%load_ext workbench
 import time
@@ -38,18 +45,27 @@ const watchBar = (page: IJupyterLabPageFixture): Promise<void> =>
 const seenTexts = (page: IJupyterLabPageFixture): Promise<number> =>
   page.evaluate(() => (window as unknown as { seenTexts: Set<string> }).seenTexts.size);
 
-test.use({ viewport: { width: 1280, height: 1000 } });
+/** A notebook with these cells, which have not run. */
+async function createNotebook(
+  page: IJupyterLabPageFixture,
+  name: string,
+  cells: readonly string[]
+): Promise<void> {
+  await page.notebook.createNew(name);
+  await kernelReady(page);
+  await page.notebook.setCell(0, 'code', cells[0]);
+  for (const source of cells.slice(1)) {
+    await page.notebook.addCell('code', source);
+  }
+}
+
+test.use({ viewport: { width: 1400, height: 1000 } });
 
 test('Run All: a loop is seen while it runs, and hears an override', async ({
   page
 }) => {
   test.setTimeout(240_000);
-  await page.notebook.createNew('live.ipynb');
-  await kernelReady(page);
-  await page.notebook.setCell(0, 'code', LOAD);
-  for (const source of [DATA, MODEL, LOOP]) {
-    await page.notebook.addCell('code', source);
-  }
+  await createNotebook(page, 'live.ipynb', [LOAD, DATA, MODEL, LOOP]);
   // All cells stand in the kernel's line before the first has run.
   await page.evaluate(() => {
     void window.jupyterapp.commands.execute('notebook:run-all-cells');
@@ -71,4 +87,64 @@ test('Run All: a loop is seen while it runs, and hears an override', async ({
   const step = /heard at (\d+)/.exec((await heard.last().textContent()) ?? '')?.[1];
   console.log(`measured: heard at step ${step}, ${await seenTexts(page)} texts seen`);
   expect(Number(step)).toBeLessThan(150);
+});
+
+test('beside the notebook: follows the session, is in the sidebar, comes back', async ({
+  page
+}) => {
+  test.setTimeout(240_000);
+  await createNotebook(page, 'beside.ipynb', [LOAD, DATA, MODEL]);
+  await runAll(page);
+  const graph = new GraphOnPage(page);
+  await graph.ready();
+  await graph.live();
+  await graph.button('Open beside the notebook').click();
+
+  const beside = new GraphOnPage(page, '.workbench-Beside .workbench-Panel');
+  await beside.ready();
+  await beside.live();
+  // At full height: as high as the notebook beside it.
+  const whole = (await page.locator('.jp-NotebookPanel').boundingBox())!.height;
+  expect((await beside.panel.boundingBox())!.height).toBeGreaterThan(0.85 * whole);
+  const bar = beside.panel.locator('.workbench-Title');
+  const before = await bar.textContent();
+  await print(page, 'live.run(weights=2 * weights); None');
+  await expect(bar).not.toHaveText(before!);
+  await page.screenshot({ path: screenshotOf('light-beside') });
+
+  // The cell runs again: another session under the same name.
+  await page.notebook.selectCells(2);
+  await page.notebook.runCell(2);
+  await expect(bar).toHaveText(before!);
+  await print(page, 'one = live.override("tanh", "0 * d")');
+  await expect(beside.button(/^Undo:/)).toBeEnabled();
+
+  await page.sidebar.openTab('workbench-sessions');
+  const row = page.locator('.workbench-SessionRow');
+  await expect(row).toHaveCount(1);
+  await expect(row).toContainText('loss = ');
+  await expect(row).toContainText('1 override');
+  await expect(row).toContainText('live');
+  await print(page, 'other = wb.show(wb.trace(lambda x: (x * x).sum())(data))');
+  await page.screenshot({ path: screenshotOf('light-sessions') });
+  await page.theme.setDarkTheme();
+  await page.screenshot({ path: screenshotOf('dark-sessions') });
+  await page.theme.setLightTheme();
+
+  // A click and a key open it again.
+  const tab = page.locator('.lm-DockPanel-tabBar .lm-TabBar-tab[title^="Session live"]');
+  await tab.locator('.lm-TabBar-tabCloseIcon').click();
+  await expect(beside.panel).toHaveCount(0);
+  await row.click();
+  await beside.live();
+  await tab.locator('.lm-TabBar-tabCloseIcon').click();
+  await expect(beside.panel).toHaveCount(0);
+  await page.notebook.selectCells(0);
+  await page.keyboard.press('Alt+Shift+W');
+  await beside.live();
+
+  await page.notebook.save();
+  await openAgain(page, 'beside.ipynb');
+  await beside.live();
+  await expect(beside.button(/^Undo:/)).toBeEnabled();
 });

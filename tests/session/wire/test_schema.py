@@ -75,7 +75,7 @@ def test_every_request_has_a_handler_and_every_plot() -> None:
     named = [definitions()[x["$ref"].removeprefix(schema.REFERENCE)] for x in events]
     words = [w for one in named for w in one["properties"]["event"]["enum"]]
     handled = {*COMMANDS, *QUESTIONS, *LONG, *ANSWERS}
-    assert {*words} == {"hello", "ack", "stop", *handled}
+    assert {*words} == {"hello", "ack", "stop", "moment", *handled}
     assert tuple(PLOTS) == protocol.PLOT_KINDS
 
 

@@ -3,8 +3,8 @@
 `protocol.py` is the Python side of the wire's types. `columns.py` writes a session as
 a header and flat buffers, `header.py` what the header says of overrides, checks and
 findings. `notebook.py` puts that into a notebook and reads it back, with
-suspicion. `detail.py` answers questions about one node, `rewriting.py` about how the
-derivative is simplified.
+suspicion. `detail.py` answers questions about one node, `timeline.py` about past
+runs, `rewriting.py` about how the derivative is simplified.
 """
 
 from workbench.session.wire.columns import (
@@ -18,6 +18,7 @@ from workbench.session.wire.detail import gather_details, read_steps, read_targe
 from workbench.session.wire.notebook import read_saved, save_snapshot
 from workbench.session.wire.protocol import MIME_TYPE, SCHEMA
 from workbench.session.wire.rewriting import list_rewrites, take_program
+from workbench.session.wire.timeline import list_norms, merge_points, take_moment
 
 __all__ = [
     "MIME_TYPE",
@@ -26,12 +27,15 @@ __all__ = [
     "Snapshot",
     "find_changes",
     "gather_details",
+    "list_norms",
     "list_rewrites",
+    "merge_points",
     "read_saved",
     "read_steps",
     "read_target",
     "save_snapshot",
     "take_failed_snapshot",
+    "take_moment",
     "take_program",
     "take_snapshot",
 ]

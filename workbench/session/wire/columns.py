@@ -45,6 +45,7 @@ from workbench.session.wire.protocol import (
     Header,
 )
 from workbench.session.wire.schema import clean_text
+from workbench.session.wire.timeline import encode_timeline, find_new_points
 
 if TYPE_CHECKING:
     from workbench.session.session import Session
@@ -137,6 +138,7 @@ def take_snapshot(session: Session, seconds: float = inf) -> Snapshot:
         header["check"] = None if check is None else check.data
         header["findings"] = encode_findings(session)
         header["profile"] = None if profile is None else profile.data
+        header["timeline"] = encode_timeline(session)
         return replace(snapshot, unmeasured=tuple(unmeasured))
 
 
@@ -199,6 +201,7 @@ def take_blank_snapshot(
         check=None,
         findings=None,
         profile=None,
+        timeline=None,
         backend="numpy",
         seconds=forward.seconds,
         error=None,
@@ -213,6 +216,10 @@ def find_changes(old: Snapshot, new: Snapshot) -> Patch | None:
         for key, value in new.header.items()
         if key != "columns" and value != old.header[key]  # type: ignore[literal-required]
     }
+    if fields.get("timeline") is not None:
+        fields["timeline"] = find_new_points(
+            old.header["timeline"], new.header["timeline"]
+        )
     names = [
         name
         for name in COLUMNS

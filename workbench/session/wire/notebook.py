@@ -92,6 +92,11 @@ def read_saved(data: object) -> Snapshot:
     ids = [override["id"] for override in header["overrides"]]
     if len({*ids}) < len(ids):
         refuse("two of its overrides have one id")
+    line = header["timeline"]
+    if line is not None:
+        lengths = {len(line[name]) for name in ("steps", "losses", "gradients")}
+        if len(lengths) > 1:
+            refuse("its timeline has not as many losses and gradients as steps")
     columns = read_columns(header["columns"], whole["buffers"])
     check_columns(columns, header)
     return Snapshot(header, columns)

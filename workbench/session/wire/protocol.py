@@ -360,6 +360,32 @@ class ProfileData(TypedDict):
     steps: list[ProfileStepData]
 
 
+class MarkData(TypedDict):
+    """A run at which something happened."""
+
+    step: Count
+    kind: Literal["nan", "explosion", "overrides"]
+    #: The first node with a NaN or an infinity.
+    node: Node | None
+    text: Text
+
+
+class TimelineData(TypedDict):
+    """The runs of a session in at most some hundred points, with the peaks of the loss.
+
+    In a patch only the points that are new, after so many that stay.
+    """
+
+    #: How many runs there were; they are counted from 1.
+    count: Count
+    keep: Annotated[Count, Meta(default=0)]
+    steps: list[Count]
+    losses: list[float | None]
+    #: The norm of the gradient by all ``wrt``; None where it was not measured.
+    gradients: list[float | None]
+    marks: list[MarkData]
+
+
 class HistoryData(TypedDict):
     """The changes, oldest first, and those undone, in the order of redo."""
 
@@ -399,6 +425,8 @@ class Header(TypedDict):
     check: Annotated[CheckData | None, Meta(default=None)]
     findings: Annotated[FindingsData | None, Meta(default=None)]
     profile: Annotated[ProfileData | None, Meta(default=None)]
+    #: The runs; None before the first.
+    timeline: Annotated[TimelineData | None, Meta(default=None)]
     #: What the next run is computed by.
     backend: Text
     #: Seconds of the last forward and backward run together.
@@ -477,6 +505,33 @@ class ExpressionAnswer(TypedDict):
     request: int
     ok: bool
     message: Text
+
+
+class MomentAnswer(TypedDict):
+    """A run of the past: what to change in the picture to show its norms.
+
+    Of the statistics only norms are there; ``bad`` is 1 where it is not finite.
+    """
+
+    type: Literal["moment"]
+    seq: int
+    request: int
+    #: The run whose norms are kept that is nearest to the one that was asked for.
+    step: Count
+    header: Annotated[dict[str, Any], Meta(part="Header")]
+    columns: ColumnList
+
+
+class NormsAnswer(TypedDict):
+    """The norms of a node over the runs; None where there is none."""
+
+    type: Literal["norms"]
+    seq: int
+    request: int
+    node: Node
+    steps: list[Count]
+    values: list[float | None]
+    gradients: list[float | None]
 
 
 class WindowData(TypedDict):
@@ -604,6 +659,8 @@ KernelMessage = Annotated[
     | PatchMessage
     | Detail
     | ExpressionAnswer
+    | MomentAnswer
+    | NormsAnswer
     | PlotAnswer
     | SimplificationAnswer
     | ProgramAnswer
@@ -648,6 +705,20 @@ class InspectEvent(Request):
     """Ask for the details of a node."""
 
     event: Literal["inspect"]
+    node: int
+
+
+class MomentEvent(Request):
+    """Ask for the norms of all nodes at a run of the past."""
+
+    event: Literal["moment"]
+    step: Count
+
+
+class NormsEvent(Request):
+    """Ask for the norms of a node over the runs."""
+
+    event: Literal["norms"]
     node: int
 
 
@@ -767,6 +838,8 @@ PageEvent = Annotated[
     HelloEvent
     | AckEvent
     | InspectEvent
+    | MomentEvent
+    | NormsEvent
     | CheckExpressionEvent
     | OverrideEvent
     | SwitchEvent

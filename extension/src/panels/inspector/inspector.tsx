@@ -11,6 +11,7 @@ import type { IHost, Reason } from '../host';
 import { OverrideList } from '../overrides/overrides';
 import { RuleForm } from '../overrides/rule';
 import { Part, stackWidgets } from '../part';
+import { NormsOverRuns } from '../runs/norms';
 import { NodeDetail, NodeNumbers, NodeSummary } from './node';
 import { DerivativeMenu } from './pair';
 
@@ -30,6 +31,7 @@ export class Inspector extends Widget {
     this._numbers = new NodeNumbers(host, this._detail);
     this._node = [
       this._summary,
+      new NormsOverRuns(host),
       new NodeVerdict(host),
       this._form,
       new DerivativeMenu(host),

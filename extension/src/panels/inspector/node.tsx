@@ -5,98 +5,25 @@ import { Fragment, type JSX, type ReactNode } from 'react';
 import type { Graph, IStatistics } from '../../model/graph';
 import { Button, classes } from '../../ui/controls';
 import { formatCount, formatNumber } from '../../ui/numbers';
-import { costLines, errorText, shapeText, stepText } from '../../ui/words';
+import { costLines, shapeText, stepText } from '../../ui/words';
 import { type IDetail, type IDistribution, STATISTICS } from '../../wire/protocol';
-import type { IHost, Reason } from '../host';
+import type { IHost } from '../host';
 import { SourceLine } from '../links';
 import { Part } from '../part';
+import { NodeQuestion } from '../question';
 
 /** While values stream, a node is asked about at most this often. */
 const RHYTHM = 400;
 
-/**
- * What the kernel says about the selected node. While values stream it is asked
- * again and again, but never twice at once: a busy kernel finds one question.
- */
-export class NodeDetail {
-  constructor(
-    private readonly _host: IHost,
-    private readonly _onChange: () => void
-  ) {}
-
-  /** The kernel's answer about the selected node; null until it comes. */
-  detail: IDetail | null = null;
-
-  refresh(reason: Reason): void {
-    if (reason === 'hover' || reason === 'view') {
-      return;
-    }
-    const { selected } = this._host.state;
-    if (selected !== this._node || reason !== 'values') {
-      this._node = selected;
-      this.detail = null;
-      this._asking = null;
-      this._ask();
-    } else if (this._asking !== null) {
-      this._again = true;
-    } else {
-      this._askLater();
-    }
+/** What the kernel says about the selected node. */
+export class NodeDetail extends NodeQuestion<IDetail> {
+  constructor(host: IHost, onChange: () => void) {
+    super(host, onChange, (connection, node) => connection.inspect(node), RHYTHM);
   }
 
-  dispose(): void {
-    clearTimeout(this._timer);
-    this._asking = null;
-    this._node = null;
+  get detail(): IDetail | null {
+    return this.answer;
   }
-
-  private _askLater(): void {
-    clearTimeout(this._timer);
-    const wait = Math.max(0, this._asked + RHYTHM - Date.now());
-    this._timer = setTimeout(() => {
-      this._ask();
-    }, wait);
-  }
-
-  private _ask(): void {
-    clearTimeout(this._timer);
-    const { connection } = this._host;
-    if (this._node === null || connection === null) {
-      return;
-    }
-    this._asked = Date.now();
-    this._again = false;
-    const asking = connection.inspect(this._node);
-    this._asking = asking;
-    asking.then(
-      detail => {
-        if (asking === this._asking) {
-          this.detail = detail;
-          this._onChange();
-          this._settle();
-        }
-      },
-      (error: unknown) => {
-        if (asking === this._asking && this._host.connection !== null) {
-          this._host.say(errorText(error), 'error');
-          this._settle();
-        }
-      }
-    );
-  }
-
-  private _settle(): void {
-    this._asking = null;
-    if (this._again) {
-      this._askLater();
-    }
-  }
-
-  private _node: number | null = null;
-  private _asking: Promise<IDetail> | null = null;
-  private _again = false;
-  private _asked = 0;
-  private _timer: ReturnType<typeof setTimeout> | undefined;
 }
 
 /** Name, line, shape, rule, and how values and gradients are distributed. */
@@ -119,10 +46,12 @@ export class NodeSummary extends Part {
         )
       );
     }
-    const { detail } = this._detail;
+    // Of a past run the kernel has norms, and no arrays.
+    const past = this.host.recording.shown !== null;
+    const detail = past ? null : this._detail.detail;
     const kind = graph.maker(node);
     const titles = ['value', 'gradient'].map(what => titleOf(what, graph, node));
-    const live = this.host.connection !== null && graph.hasValue(node);
+    const live = this.host.connection !== null && !past && graph.hasValue(node);
     const changed = graph.trueStatistics(node) !== null && graph.change(node) > 0;
     return (
       <>
@@ -172,15 +101,17 @@ export class NodeNumbers extends Part {
     if (graph === null || node === null) {
       return null;
     }
-    const { detail } = this._detail;
+    const past = this.host.recording.shown !== null;
+    const detail = past ? null : this._detail.detail;
     return (
       <>
         <div className="workbench-Code">{drawText('inside', detail?.code)}</div>
         {this.host.connection !== null &&
+          !past &&
           graph.hasGradient(node) &&
           graph.isArray(node) &&
           drawPlots(this.host, graph, node)}
-        {drawStatistics(graph, node)}
+        {drawStatistics(graph, node, past)}
         {drawText('value', detail?.array)}
         {drawText('gradient', detail?.gradient_array)}
       </>
@@ -280,7 +211,11 @@ const NAMES: Record<(typeof STATISTICS)[number], string> = {
   bad: 'NaN, inf'
 };
 
-function drawStatistics(graph: Graph, node: number): JSX.Element | null {
+function drawStatistics(
+  graph: Graph,
+  node: number,
+  past: boolean
+): JSX.Element | null {
   const changed = graph.change(node) > 0;
   const columns: [string, IStatistics | null][] = [
     [titleOf('value', graph, node), graph.valueStatistics(node)],
@@ -290,8 +225,8 @@ function drawStatistics(graph: Graph, node: number): JSX.Element | null {
   const present = columns.filter(
     (column): column is [string, IStatistics] => column[1] !== null
   );
-  const rows = STATISTICS.filter(
-    name => name !== 'bad' || present.some(([, { bad }]) => bad > 0)
+  const rows = STATISTICS.filter(name =>
+    past ? name === 'norm' : name !== 'bad' || present.some(([, { bad }]) => bad > 0)
   );
   return present.length === 0 ? null : (
     <table className="workbench-Table">

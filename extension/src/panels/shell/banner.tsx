@@ -11,6 +11,11 @@ import { Part } from '../part';
 /** What is said of a picture that no kernel answers. */
 export const SAVED = 'saved picture · run the cell to make it live';
 
+/** What is said where a kernel has no subshells, and a cell runs. */
+const DEAF =
+  'A cell is running, and this kernel hears the page only between cells: the picture ' +
+  'moves, and changes hold, when the cell is done.';
+
 /** Milliseconds until a note that is no error goes by itself. */
 const FADE = 6000;
 
@@ -85,7 +90,7 @@ export function bannerOf(
   const coming = live !== null && graph === null;
   return {
     problem: problem ?? graph?.header.error?.message ?? null,
-    note: live === null && graph !== null ? SAVED : '',
+    note: live === null ? (graph !== null ? SAVED : '') : live.isDeaf ? DEAF : '',
     empty: !coming && problem === null && (graph === null || graph.count === 0)
   };
 }

@@ -10,6 +10,7 @@ import { GraphCanvas } from '../../canvas/canvas';
 import { watchTheme } from '../../canvas/theme';
 import type { ConnectionChange, GraphConnection } from '../../model/connection';
 import type { Graph } from '../../model/graph';
+import { Recording } from '../../model/recording';
 import { type Change, type Colouring, GraphState } from '../../model/state';
 import { copyText, element } from '../../ui/dom';
 import { makeSplitter } from '../../ui/splitter';
@@ -22,6 +23,7 @@ import { PairBar, showDerivative } from '../inspector/pair';
 import { stackWidgets } from '../part';
 import type { Drawer } from '../plots/drawer';
 import { Rewrites } from '../rewrites/rewrites';
+import { RunStrip } from '../runs/strip';
 import { Banner, SAVED, bannerOf } from './banner';
 import { Iterations } from './iterations';
 import { Legend } from './legend';
@@ -38,6 +40,10 @@ export interface IPanelOptions {
   loadPage?: (() => Promise<string>) | null;
   /** Goes to a node's line in its cell; true if there is such a line. */
   reveal?: ((panel: GraphPanel, graph: Graph, node: number) => boolean) | null;
+  /** Shows what a panel shows in a panel of its own. */
+  openBeside?: ((panel: GraphPanel) => void) | null;
+  /** It is such a panel: as high as the room that it is given. */
+  tall?: boolean;
 }
 
 const EMPTY = 'No graph yet: run a cell that begins with %%autodiff loss';
@@ -49,6 +55,9 @@ export class GraphPanel extends Widget implements IHost {
     this.node.setAttribute('aria-label', 'Graph of the cell');
     this._reveal = options.reveal ?? null;
     this._loadPage = options.loadPage ?? null;
+    const { openBeside = null, tall = false } = options;
+    this.openBeside = openBeside && (() => openBeside(this));
+    this.toggleClass('workbench-mod-tall', tall);
     const settings = options.settings ?? STANDARD;
     this.state.setView('colouring', settings.colouring);
     this.state.setView('animated', settings.animated);
@@ -62,12 +71,14 @@ export class GraphPanel extends Widget implements IHost {
       this._pair,
       this._iterations,
       this._stepper,
+      this._runs,
       this._tree
     ];
     this.layout = this._layOut();
     this.setHeight(settings.height);
 
     this.state.changed.connect(this._onState, this);
+    this.recording.changed.connect(this._showRun, this);
     this.canvas.activated.connect((_, node) => {
       this.state.select(node);
       this._openInspector(true);
@@ -75,10 +86,15 @@ export class GraphPanel extends Widget implements IHost {
     });
     this.canvas.overrideRequested.connect((_, node) => this.startOverride(node));
     this.canvas.derivativeRequested.connect(() => this.showDerivative());
+    if (tall) {
+      this._openInspector(false); // it is narrow: the picture first
+    }
     this._refresh('graph');
   }
 
+  readonly openBeside: (() => void) | null;
   readonly state = new GraphState();
+  readonly recording = new Recording();
   readonly canvas = new GraphCanvas({ state: this.state });
   private _connection: GraphConnection | null = null;
   readonly asking = new Asking(this, () => this._banner.clear());
@@ -373,10 +389,21 @@ export class GraphPanel extends Widget implements IHost {
     this._drawer?.receive(answer);
   }
 
-  /** Keep selection and viewport where only numbers changed. */
   private _show(graph: Graph | null): void {
-    const same = graph !== null && this.state.graph?.sameStructure(graph) === true;
-    this.state.setGraph(graph, same ? 'values' : 'graph');
+    this.recording.follow(this._connection, graph);
+  }
+
+  /** Show the present or a past run, or say that there are more of them. */
+  private _showRun(): void {
+    const { graph } = this.recording;
+    if (graph === null || graph !== this.state.graph) {
+      // Selection and viewport stay where only numbers changed.
+      const same = graph !== null && this.state.graph?.sameStructure(graph) === true;
+      this.state.setGraph(graph, same ? 'values' : 'graph');
+    } else {
+      this._runs.refresh('values');
+      this._topBar.refresh('values');
+    }
   }
 
   private _release(): void {
@@ -521,6 +548,7 @@ export class GraphPanel extends Widget implements IHost {
       this._topBar,
       this._banner,
       main,
+      this._runs,
       this._stepper,
       new Widget({ node: height }),
       ...(this._drawer === null ? [] : [this._drawer])
@@ -552,6 +580,7 @@ export class GraphPanel extends Widget implements IHost {
   private readonly _pair = new PairBar(this);
   private readonly _iterations = new Iterations(this);
   private readonly _stepper = new Stepper(this);
+  private readonly _runs = new RunStrip(this);
   private readonly _tree = new GraphTree(this);
   private readonly _drawer: Drawer | null;
   private readonly _parts: readonly { refresh(reason: Reason): void }[];

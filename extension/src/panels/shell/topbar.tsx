@@ -13,6 +13,7 @@ import { formatNumber, formatPlural, formatSeconds } from '../../ui/numbers';
 import { stepText, summaryOf, undoText } from '../../ui/words';
 import type { IHost, Reason } from '../host';
 import { Part } from '../part';
+import { PastRun } from '../runs/strip';
 import { SaveMenu } from './save';
 
 const STAGES = [
@@ -73,6 +74,7 @@ export class TopBar extends Part {
           <span className="workbench-Quiet" title={value}>
             {value}
           </span>
+          <PastRun recording={this.host.recording} />
         </div>
         <Segments<Stage>
           label="Stage"
@@ -164,6 +166,14 @@ export class TopBar extends Part {
             />
           )}
           {state.graph !== null && <SaveMenu host={this.host} />}
+          {this.host.openBeside !== null && (
+            <IconButton
+              icon="beside"
+              label="Open beside the notebook"
+              disabled={state.graph === null}
+              onClick={() => this.host.openBeside?.()}
+            />
+          )}
           <IconButton
             icon="panel"
             label="Inspector"

@@ -14,8 +14,8 @@ function graphOf(changes: Parameters<typeof network>[1] = {}): Graph {
   return readGraph(header, buffers);
 }
 
-const live = (problem: string | null): GraphConnection =>
-  ({ problem }) as unknown as GraphConnection;
+const live = (problem: string | null, isDeaf = false): GraphConnection =>
+  ({ problem, isDeaf }) as unknown as GraphConnection;
 
 describe('what is told of a picture', () => {
   it('a saved one says so, a live one nothing', () => {
@@ -35,6 +35,13 @@ describe('what is told of a picture', () => {
     expect(bannerOf(null, null, 'damaged').problem).toBe('damaged');
     expect(bannerOf(graphOf(), null, 'damaged').problem).toBeNull();
     expect(bannerOf(graphOf(), live('newer schema'), null).problem).toBe('newer schema');
+  });
+
+  it('a kernel that hears nothing while its cell runs says when it will', () => {
+    const { problem, note } = bannerOf(graphOf(), live(null, true), null);
+    expect(problem).toBeNull();
+    expect(note).toContain('hears the page only between cells');
+    expect(note).toContain('when the cell is done');
   });
 
   it('a cell that failed says how', () => {

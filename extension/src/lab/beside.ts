@@ -1,0 +1,224 @@
+/**
+ * A session beside its notebook: a panel of its own at full height, which follows the
+ * session from cell to cell and from one run of its cell to the next.
+ */
+
+import type { ILayoutRestorer, JupyterFrontEnd } from '@jupyterlab/application';
+import { type ICommandPalette, MainAreaWidget, WidgetTracker } from '@jupyterlab/apputils';
+import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
+import type { LabIcon } from '@jupyterlab/ui-components';
+import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
+
+import type { GraphPanel } from '../panels/shell/panel';
+import type { LiveGraphs } from './live';
+import { type INotebookSession, NotebookSessions } from './sessions';
+
+/** Which session of which notebook: what is restored when the page is loaded again. */
+export interface IBeside {
+  /** The notebook. */
+  readonly path: string;
+  /** The session. */
+  readonly name: string;
+}
+
+export class BesideGraph extends MainAreaWidget<GraphPanel> {
+  constructor(
+    panel: GraphPanel,
+    readonly shown: IBeside,
+    icon: LabIcon
+  ) {
+    super({ content: panel });
+    this.toolbar.hide();
+    this.addClass('workbench-Beside');
+    const { path, name } = shown;
+    this.id = `workbench-beside-${path}-${name}`;
+    this.title.label = name;
+    this.title.caption = `Session ${name} of ${path}`;
+    this.title.icon = icon;
+    this.title.closable = true;
+  }
+
+  /** Show the session of the name in a notebook, and each that takes its place. */
+  follow(sessions: NotebookSessions): void {
+    if (this._sessions !== sessions) {
+      this._sessions?.changed.disconnect(this._update, this);
+      this._sessions = sessions;
+      sessions.changed.connect(this._update, this);
+      this._update();
+    }
+  }
+
+  override dispose(): void {
+    this._sessions?.changed.disconnect(this._update, this);
+    super.dispose();
+  }
+
+  private _update(): void {
+    if (this.content.connection !== null) {
+      // It stays with a session that lives, until another of its name does.
+      const newest = this._sessions?.find(this.shown.name)?.connection ?? null;
+      if (newest === null || newest === this.content.connection) {
+        return;
+      }
+    }
+    this._show(this._sessions?.find(this.shown.name) ?? null);
+  }
+
+  private _show(session: INotebookSession | null): void {
+    if (session === null) {
+      return;
+    }
+    if (session.connection !== null) {
+      this.content.attachTo(session.connection);
+    } else if (this.content.state.graph === null) {
+      this.content.setSaved(session.graph);
+    }
+  }
+
+  private _sessions: NotebookSessions | null = null;
+}
+
+interface IBesidesOptions {
+  app: JupyterFrontEnd;
+  notebooks: INotebookTracker;
+  live: LiveGraphs;
+  /** A panel at full height, with the notebook that its lines are in. */
+  makePanel: (notebook: () => NotebookPanel | null) => GraphPanel;
+  icon: LabIcon;
+  /** Whether the middle of the page has room for several: not in Notebook 7. */
+  hasDock: boolean;
+}
+
+/** All sessions that stand beside their notebooks. */
+export class Besides {
+  constructor(private readonly _options: IBesidesOptions) {
+    const { notebooks } = _options;
+    notebooks.widgetAdded.connect((_, notebook) => {
+      // A page that was loaded again has its panels before its notebooks.
+      void notebook.context.ready.then(() => {
+        if (!notebook.isDisposed) {
+          this._followAll(notebook);
+        }
+      });
+    });
+  }
+
+  /** Let the page have the same ones when it is loaded again. */
+  restore(restorer: ILayoutRestorer | null, command: string): void {
+    void restorer?.restore(this._tracker, {
+      command,
+      args: ({ shown: { path, name } }) => ({ path, name }),
+      name: ({ shown: { path, name } }) => `${path}:${name}`
+    });
+  }
+
+  /** The sessions of a notebook. */
+  sessionsOf(notebook: NotebookPanel): NotebookSessions {
+    let found = this._sessions.get(notebook);
+    if (found === undefined) {
+      found = new NotebookSessions(notebook, this._options.live);
+      this._sessions.set(notebook, found);
+    }
+    return found;
+  }
+
+  /** Show a session beside its notebook. */
+  open({ path, name }: IBeside): void {
+    const { app, notebooks, makePanel, icon, hasDock } = this._options;
+    const known = this._tracker.find(
+      ({ shown }) => shown.path === path && shown.name === name
+    );
+    if (known !== undefined) {
+      app.shell.activateById(known.id);
+      return;
+    }
+    const notebook = (): NotebookPanel | null =>
+      notebooks.find(({ context }) => context.path === path) ?? null;
+    const made = new BesideGraph(makePanel(notebook), { path, name }, icon);
+    const at = notebook();
+    // One beside another is a tab of it: the notebook keeps its width.
+    const other = this._tracker.find(({ shown }) => shown.path === path);
+    if (!hasDock) {
+      app.shell.add(made, 'right');
+    } else if (other !== undefined) {
+      app.shell.add(made, 'main', { mode: 'tab-after', ref: other.id });
+    } else {
+      const ref = at !== null && { ref: at.id };
+      app.shell.add(made, 'main', { mode: 'split-right', ...ref });
+    }
+    void this._tracker.add(made);
+    if (at !== null) {
+      made.follow(this.sessionsOf(at));
+    }
+    app.shell.activateById(made.id);
+  }
+
+  /** The session that a command means where no picture is in use: the newest one. */
+  newest(): IBeside | null {
+    const notebook = this._options.notebooks.currentWidget;
+    const last =
+      notebook === null
+        ? undefined
+        : this.sessionsOf(notebook)
+            .list.filter(({ name }) => name !== '')
+            .at(-1);
+    return last === undefined || notebook === null
+      ? null
+      : { path: notebook.context.path, name: last.name };
+  }
+
+  /** The session that a panel shows; null if its notebook is not known. */
+  shownBy(panel: GraphPanel): IBeside | null {
+    const { notebooks } = this._options;
+    const notebook =
+      notebooks.find(({ node }) => node.contains(panel.node)) ?? notebooks.currentWidget;
+    const name = panel.state.graph?.header.session ?? '';
+    return notebook === null || name === ''
+      ? null
+      : { path: notebook.context.path, name };
+  }
+
+  private _followAll(notebook: NotebookPanel): void {
+    this._tracker.forEach(beside => {
+      if (beside.shown.path === notebook.context.path) {
+        beside.follow(this.sessionsOf(notebook));
+      }
+    });
+  }
+
+  private readonly _tracker = new WidgetTracker<BesideGraph>({
+    namespace: 'workbench-beside'
+  });
+  private readonly _sessions = new WeakMap<NotebookPanel, NotebookSessions>();
+}
+
+/** The command that opens a session beside its notebook: a button, a key, a restart. */
+export const OPEN_BESIDE = 'workbench:open-beside';
+
+export function addBesideCommand(
+  { commands }: JupyterFrontEnd,
+  besides: Besides,
+  current: () => GraphPanel | null,
+  palette: ICommandPalette | null
+): void {
+  const find = (args: ReadonlyPartialJSONObject): IBeside | null => {
+    const { path, name } = args;
+    if (typeof path === 'string' && typeof name === 'string') {
+      return { path, name };
+    }
+    const panel = current();
+    return panel?.openBeside ? besides.shownBy(panel) : besides.newest();
+  };
+  commands.addCommand(OPEN_BESIDE, {
+    label: 'Open Graph Beside the Notebook',
+    caption: 'Show the session in a panel of its own, at full height',
+    isEnabled: args => find(args) !== null,
+    execute: args => {
+      const session = find(args);
+      if (session !== null) {
+        besides.open(session);
+      }
+    }
+  });
+  palette?.addItem({ command: OPEN_BESIDE, category: 'Workbench' });
+}

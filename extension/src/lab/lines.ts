@@ -1,0 +1,141 @@
+/**
+ * What a session knows of the lines of a cell: which nodes each line made, and how
+ * large the gradient of its result is. Pure: no editor, no DOM.
+ */
+
+import { levelOf, scaleOf } from '../canvas/scale';
+import type { Graph } from '../model/graph';
+
+/** "[3]:1" is line 1 of the cell that ran third. */
+const PLACE = /^\[(\d+)\]/;
+
+/** A line of the program, as the session saw it. */
+interface ITracedLine {
+  /** Where it stood, from 1; null if that is not known. */
+  line: number | null;
+  source: string;
+  /** What it made, in order. */
+  nodes: number[];
+}
+
+/** What is told of a line of an editor. */
+export interface ILine {
+  nodes: readonly number[];
+  /** The last node that it made and that a gradient reaches; null if there is none. */
+  result: number | null;
+  /** The norm of its gradient; NaN if there is none. */
+  norm: number;
+  /** Where that is on the scale of the graph, 0 to 1; NaN for no number or zero. */
+  level: number;
+}
+
+/** The lines of a graph by the execution count of their cell. */
+export class TracedLines {
+  constructor(graph: Graph) {
+    for (let node = 0; node < graph.count; node++) {
+      const count = PLACE.exec(graph.place(node))?.[1];
+      const source = graph.source(node).trim();
+      if (count === undefined || source === '') {
+        continue;
+      }
+      const line = graph.line(node);
+      const lines = getOrMake(
+        this._cells,
+        Number(count),
+        (): Map<string, ITracedLine> => new Map()
+      );
+      getOrMake(lines, `${line ?? ''} ${source}`, (): ITracedLine => ({
+        line,
+        source,
+        nodes: []
+      })).nodes.push(node);
+    }
+  }
+
+  /** The execution counts of the cells that made its nodes. */
+  get cells(): Iterable<number> {
+    return this._cells.keys();
+  }
+
+  /**
+   * The lines of a cell as they stand in its editor now, from 0. What is not there
+   * any more is left out; what has moved is found by its text.
+   */
+  place(count: number, texts: readonly string[]): Map<number, number[]> {
+    const placed = new Map<number, number[]>();
+    for (const { line, source, nodes } of this._cells.get(count)?.values() ?? []) {
+      const at = findLine(texts, source, line);
+      if (at !== null) {
+        getOrMake(placed, at, (): number[] => []).push(...nodes);
+      }
+    }
+    return placed;
+  }
+
+  private readonly _cells = new Map<number, Map<string, ITracedLine>>();
+}
+
+/** What a graph tells of its lines, by where they stand. */
+export function describeLines(
+  graph: Graph,
+  placed: ReadonlyMap<number, readonly number[]>
+): Map<number, ILine> {
+  const scale = scaleOf(graph.count, node => graph.gradNorm(node));
+  const described = new Map<number, ILine>();
+  for (const [line, nodes] of placed) {
+    const result = nodes.reduce<number | null>(
+      (last, node) =>
+        graph.hasGradient(node) && (last === null || node > last) ? node : last,
+      null
+    );
+    const norm = result === null ? NaN : graph.gradNorm(result);
+    described.set(line, { nodes, result, norm, level: levelOf(scale, norm) });
+  }
+  return described;
+}
+
+/**
+ * The node that a name means in a line: the last one of that name that was made there
+ * or above it, else the first; null if the program has no such name.
+ */
+export function findName(graph: Graph, name: string, line: number): number | null {
+  let found: number | null = null;
+  for (let node = 0; node < graph.count; node++) {
+    if (graph.name(node) === name) {
+      const at = graph.line(node);
+      if (found === null || at === null || at <= line) {
+        found = node;
+      }
+    }
+  }
+  return found;
+}
+
+/** The line with that text, nearest to where it was; null if there is none. */
+export function findLine(
+  lines: readonly string[],
+  source: string,
+  line: number | null
+): number | null {
+  const hits = lines.flatMap((text, i) => (text.trim() === source ? [i] : []));
+  if (source === '' || hits.length === 0) {
+    return null;
+  }
+  const wanted = line === null ? 0 : line - 1;
+  return hits.reduce((a, b) => (Math.abs(b - wanted) < Math.abs(a - wanted) ? b : a));
+}
+
+/** The execution count of the cell that a place is in; null for a file. */
+export function cellOf(place: string): number | null {
+  const count = PLACE.exec(place)?.[1];
+  return count === undefined ? null : Number(count);
+}
+
+function getOrMake<K, V>(map: Map<K, V>, key: K, make: () => V): V {
+  let found = map.get(key);
+  if (found === undefined) {
+    found = make();
+    map.set(key, found);
+  }
+  return found;
+}

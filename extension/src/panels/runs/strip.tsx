@@ -1,0 +1,201 @@
+/** Under the picture: the loss of all runs, and a way back to each of them. */
+
+import type { JSX, PointerEvent, ReactNode } from 'react';
+
+import type { Recording } from '../../model/recording';
+import { Button } from '../../ui/controls';
+import { formatCount, formatNumber, formatPlural } from '../../ui/numbers';
+import type { IMark, ITimeline } from '../../wire/protocol';
+import type { IHost, Reason } from '../host';
+import { Player } from '../player';
+import { Lines, placeOf } from './line';
+
+/** Milliseconds between two runs while it plays, and how many it goes through. */
+const BEAT = 120;
+const STOPS = 100;
+
+export class RunStrip extends Player {
+  constructor(host: IHost) {
+    super(host, 'workbench-Runs');
+    this.node.setAttribute('role', 'group');
+    this.node.setAttribute('aria-label', 'Runs of the session');
+    this.hide();
+  }
+
+  override refresh(reason: Reason): void {
+    if (reason === 'hover' || reason === 'selection') {
+      return;
+    }
+    const { recording, state } = this.host;
+    this.setHidden(recording.count < 2 || state.stage === 'simplified');
+    if (this.isHidden) {
+      this.pause();
+    } else {
+      this.draw();
+    }
+  }
+
+  protected readonly words = { slider: 'Run', play: 'Play the runs' };
+
+  /** Runs are counted from 1, the places of the slider from 0. */
+  protected get at(): number {
+    const { at, count } = this.host.recording;
+    return (at ?? count) - 1;
+  }
+
+  protected get last(): number {
+    return this.host.recording.count - 1;
+  }
+
+  protected override get stride(): number {
+    return Math.max(1, Math.round(this.last / STOPS));
+  }
+
+  protected override get isWaiting(): boolean {
+    return this.host.recording.isWaiting;
+  }
+
+  protected goTo(place: number): void {
+    this.host.recording.goTo(place + 1);
+  }
+
+  protected beat(): number {
+    return BEAT;
+  }
+
+  protected render(): ReactNode {
+    const { recording } = this.host;
+    const { line, shown, canGo } = recording;
+    if (line === null) {
+      return null;
+    }
+    const text = runText(recording);
+    return (
+      <>
+        {this.renderControls(!canGo, text)}
+        <div
+          className="workbench-RunsChart"
+          title={canGo ? undefined : 'Run the cell to go back to a run'}
+          onPointerDown={event => this._point(event, true)}
+          onPointerMove={event => this._point(event, event.buttons === 1)}
+        >
+          <Lines
+            lines={[
+              { look: 'gradient', steps: line.steps, numbers: line.gradients },
+              { look: 'loss', steps: line.steps, numbers: line.losses }
+            ]}
+            last={line.count}
+            at={shown}
+            label={sentenceOf(line)}
+          />
+          {line.marks.map(mark => (
+            <MarkButton
+              key={`${mark.step} ${mark.kind}`}
+              mark={mark}
+              last={line.count}
+              onClick={() => {
+                this.pause();
+                recording.goTo(mark.step);
+                if (mark.node !== null) {
+                  this.host.state.selectAlone(mark.node);
+                  this.host.find(mark.node);
+                }
+              }}
+            />
+          ))}
+        </div>
+        <span className="workbench-StepText" role="status">
+          {recording.problem ?? text}
+        </span>
+        <Button
+          look="outlined"
+          className="workbench-Live"
+          disabled={recording.at === null}
+          title="Show the present again"
+          onClick={() => {
+            this.pause();
+            recording.goTo(null);
+          }}
+        >
+          Live
+        </Button>
+      </>
+    );
+  }
+
+  /** Go to the run at the pointer. */
+  private _point(event: PointerEvent<HTMLElement>, pressed: boolean): void {
+    if (!pressed || !this.host.recording.canGo) {
+      return;
+    }
+    const chart = event.currentTarget;
+    const { left, width } = chart.getBoundingClientRect();
+    if (event.target instanceof Element && event.target.closest('button') !== null) {
+      return; // a mark goes to its own run
+    }
+    chart.setPointerCapture(event.pointerId);
+    this.pause();
+    this.goTo(Math.round(((event.clientX - left) / width) * this.last));
+  }
+}
+
+/** In the bar: that a past run is shown, which, and the way back. */
+export function PastRun({ recording }: { recording: Recording }): JSX.Element | null {
+  return recording.shown === null ? null : (
+    <button
+      type="button"
+      className="workbench-PastRun"
+      title="A past run is shown: click to show the present again"
+      onClick={() => recording.goTo(null)}
+    >
+      {runText(recording)}; live: {formatCount(recording.count)}
+    </button>
+  );
+}
+
+/** "step 120 of 500", "500 steps". */
+export function runText({
+  count,
+  shown
+}: {
+  count: number;
+  shown: number | null;
+}): string {
+  return shown === null
+    ? formatPlural(count, 'step')
+    : `step ${formatCount(shown)} of ${formatCount(count)}`;
+}
+
+/** The runs in words, for who does not see the line. */
+function sentenceOf({ count, losses, marks }: ITimeline): string {
+  const known = losses.filter(loss => loss !== null);
+  const loss =
+    known.length === 0
+      ? ''
+      : `, loss from ${formatNumber(known[0])} to ${formatNumber(known[known.length - 1])}`;
+  const marked = marks.length > 0 ? `, ${formatPlural(marks.length, 'mark')}` : '';
+  return `${formatPlural(count, 'step')}${loss}${marked}`;
+}
+
+/** A run at which something happened: a small flag, which goes there. */
+function MarkButton({
+  mark: { step, kind, text },
+  last,
+  onClick
+}: {
+  mark: IMark;
+  last: number;
+  onClick: () => void;
+}): JSX.Element {
+  const label = `Step ${formatCount(step)}: ${text}`;
+  return (
+    <button
+      type="button"
+      className={`workbench-RunMark workbench-mod-${kind}`}
+      style={{ left: `${(100 * placeOf(step, last)).toFixed(2)}%` }}
+      title={label}
+      aria-label={label}
+      onClick={onClick}
+    />
+  );
+}

@@ -1,0 +1,142 @@
+// @vitest-environment jsdom
+import '../../helpers/browser';
+
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+
+import { HEIGHT, WIDTH, pathOf, rangeOf } from '../../../src/panels/runs/line';
+import { NormsOverRuns } from '../../../src/panels/runs/norms';
+import { RunStrip } from '../../../src/panels/runs/strip';
+import { TestKernel } from '../../helpers/channel';
+import { RecordingHost } from '../../helpers/host';
+import { W, network } from '../../helpers/network';
+
+const timeline = (count: number): Record<string, unknown> => {
+  const steps = Array.from({ length: count }, (_, i) => i + 1);
+  const marks = [{ step: 2, kind: 'nan', node: W, text: 'NaN in the value of <b>' }];
+  return {
+    count,
+    steps,
+    losses: steps.map(s => 1 / s),
+    gradients: steps.map(() => null),
+    marks
+  };
+};
+
+describe('pathOf', () => {
+  it('goes from the first step to the last, the highest on top', () => {
+    const path = pathOf({ steps: [1, 2, 3], numbers: [2, 1, 0] }, 3);
+    const points = path.slice(1).split('L');
+    expect(points).toEqual([
+      '0.0 3.0',
+      `${(WIDTH / 2).toFixed(1)} ${(HEIGHT / 2).toFixed(1)}`,
+      `${WIDTH.toFixed(1)} ${(HEIGHT - 3).toFixed(1)}`
+    ]);
+  });
+
+  it('is broken where a number is missing', () => {
+    const path = pathOf({ steps: [1, 2, 3, 4, 5], numbers: [1, 2, null, 3, 4] }, 5);
+    expect(path.match(/M/g)).toHaveLength(2);
+    expect(path.match(/L/g)).toHaveLength(2);
+    expect(pathOf({ steps: [1], numbers: [null] }, 1)).toBe('');
+  });
+
+  it('draws decades where numbers differ by many', () => {
+    expect(rangeOf([1, 1000])?.decades).toBe(true);
+    expect(rangeOf([1, 10])?.decades).toBe(false);
+    expect(rangeOf([-1, 1000])?.decades).toBe(false);
+    const path = pathOf({ steps: [1, 2, 3], numbers: [1, 100, 10_000] }, 3);
+    expect(path).toContain((HEIGHT / 2).toFixed(1));
+  });
+});
+
+describe('RunStrip', () => {
+  let kernel: TestKernel;
+  let host: RecordingHost;
+  let strip: RunStrip;
+
+  const tell = (count: number): void => {
+    kernel.snapshot(network([], { timeline: timeline(count) as never }));
+    host.recording.follow(host.connection, host.connection!.graph);
+    strip.refresh('values');
+  };
+
+  beforeEach(() => {
+    kernel = new TestKernel();
+    host = new RecordingHost(kernel.connect());
+    strip = new RunStrip(host);
+  });
+
+  afterEach(() => {
+    strip.dispose();
+  });
+
+  it('appears with the second run', () => {
+    tell(1);
+    expect(strip.isHidden).toBe(true);
+    tell(2);
+    expect(strip.isHidden).toBe(false);
+    expect(strip.node.textContent).toContain('2 steps');
+  });
+
+  it('goes to a run by its slider, and back by a button', () => {
+    tell(40);
+    const slider = strip.node.querySelector<HTMLInputElement>('input')!;
+    expect([slider.value, slider.max]).toEqual(['39', '39']);
+    expect(slider.getAttribute('aria-valuetext')).toBe('40 steps');
+    strip.move(-5);
+    expect(kernel.last('moment').step).toBe(35);
+    const live = strip.node.querySelector<HTMLButtonElement>('.workbench-Live')!;
+    strip.refresh('values');
+    expect(live.disabled).toBe(false);
+    live.click();
+    expect(host.recording.at).toBeNull();
+  });
+
+  it('has a mark that leads to the run and its node; its text is text', () => {
+    tell(40);
+    const mark = strip.node.querySelector<HTMLButtonElement>('.workbench-RunMark')!;
+    expect(mark.title).toBe('Step 2: NaN in the value of <b>');
+    expect(strip.node.querySelector('b')).toBeNull();
+    mark.click();
+    expect(kernel.last('moment').step).toBe(2);
+    expect(host.state.selected).toBe(W);
+    expect(host.centred).toEqual([W]);
+  });
+
+  it('draws a saved picture, and goes nowhere', () => {
+    tell(40);
+    host.recording.follow(null, host.connection!.graph);
+    strip.refresh('connection');
+    expect(strip.node.querySelector('path')).not.toBeNull();
+    expect(strip.node.querySelector<HTMLInputElement>('input')!.disabled).toBe(true);
+  });
+});
+
+describe('NormsOverRuns', () => {
+  it('shows the norms of the selected node over the runs', async () => {
+    const kernel = new TestKernel();
+    const host = new RecordingHost(kernel.connect());
+    const norms = new NormsOverRuns(host);
+    kernel.snapshot(network([], { timeline: timeline(9) as never }));
+    host.recording.follow(host.connection, host.connection!.graph);
+    host.state.select(W);
+    norms.refresh('selection');
+    expect(norms.isHidden).toBe(true);
+    const { request, node } = kernel.last('norms');
+    expect(node).toBe(W);
+    kernel.tell({
+      type: 'norms',
+      request,
+      node,
+      steps: [1, 9],
+      values: [1, 2],
+      gradients: [null, null]
+    });
+    await new Promise(resolve => setTimeout(resolve));
+    expect(norms.isHidden).toBe(false);
+    const [only, ...others] = norms.node.querySelectorAll('figure');
+    expect(only.textContent).toBe('‖value‖ over 9 steps1 … 2');
+    expect(others).toEqual([]);
+    norms.dispose();
+  });
+});

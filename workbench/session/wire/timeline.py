@@ -1,0 +1,199 @@
+"""The runs of a session as data: few points of all, and the norms of one.
+
+The page has the loss of all runs in some hundred points. The norms of all nodes at one
+run, and those of one node at all runs, it asks for.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from workbench.errors import UsageError
+from workbench.session.timeline import MISSING
+from workbench.session.wire.protocol import (
+    COLUMNS,
+    STATISTICS,
+    Column,
+    MarkData,
+    TimelineData,
+)
+from workbench.session.wire.schema import clean_text
+
+if TYPE_CHECKING:
+    from workbench.session.session import Session
+
+Array = np.ndarray[Any, Any]
+
+#: So many parts of the runs are drawn, two points in each: the lowest and the highest.
+MOST_PARTS = 240
+NORM, BAD = STATISTICS.index("norm"), STATISTICS.index("bad")
+
+
+def encode_timeline(session: Session) -> TimelineData | None:
+    """Return the runs of a session; None before the first."""
+    timeline = session.timeline
+    if timeline.count == 0:
+        return None
+    table = timeline.table
+    table = table[choose_points(table[:, 0], table[:, 1])]
+    return TimelineData(
+        count=timeline.count,
+        keep=0,
+        steps=table[:, 0].astype(int).tolist(),
+        losses=to_numbers(table[:, 1]),
+        gradients=to_numbers(table[:, 2]),
+        marks=[
+            MarkData(
+                step=mark.step,
+                kind=mark.kind,
+                node=mark.node,
+                text=clean_text(mark.text, 200),
+            )
+            for mark in timeline.marks
+        ],
+    )
+
+
+def choose_points(steps: Array, numbers: Array) -> Array:
+    """Return the positions of the points to draw: of each part lowest, highest; last.
+
+    Parts begin at multiples of a power of two, so that points stay when others come.
+    A number that is not finite counts as the highest.
+    """
+    if len(steps) <= 2 * MOST_PARTS:
+        return np.arange(len(steps))
+    size = 2 ** math.ceil(math.log2(steps[-1] / MOST_PARTS))
+    parts = steps // size
+    starts = np.flatnonzero(np.diff(parts, prepend=-1))
+    counts = np.diff(starts, append=len(steps))
+    numbers = np.where(np.isfinite(numbers), numbers, np.inf)
+    chosen = [np.array([len(steps) - 1])]
+    for reduce in (np.minimum.reduceat, np.maximum.reduceat):
+        found = np.flatnonzero(numbers == np.repeat(reduce(numbers, starts), counts))
+        chosen.append(found[np.diff(parts[found], prepend=-1) != 0])
+    return np.unique(np.concatenate(chosen))
+
+
+def find_new_points(old: TimelineData | None, new: TimelineData | None) -> Any:
+    """Return what turns one timeline into the next: the points after those that stay.
+
+    >>> old = TimelineData(
+    ...     count=2, keep=0, steps=[1, 2], losses=[3.0, 2.0], gradients=[None, None],
+    ...     marks=[],
+    ... )
+    >>> new = old | {"count": 3, "steps": [1, 3], "losses": [3.0, 1.0]}
+    >>> piece = find_new_points(old, new)
+    >>> piece["keep"], piece["steps"], piece["losses"]
+    (1, [3], [1.0])
+    >>> merge_points(old, piece) == new
+    True
+    """
+    if old is None or new is None:
+        return new
+    rows = [
+        list(zip(one["steps"], one["losses"], one["gradients"], strict=True))
+        for one in (old, new)
+    ]
+    keep = 0
+    for before, now in zip(*rows, strict=False):
+        if before != now:
+            break
+        keep += 1
+    return TimelineData(
+        count=new["count"],
+        keep=keep,
+        steps=new["steps"][keep:],
+        losses=new["losses"][keep:],
+        gradients=new["gradients"][keep:],
+        marks=new["marks"],
+    )
+
+
+def merge_points(old: TimelineData | None, new: TimelineData) -> TimelineData:
+    """Return a timeline with what is new, as the page does."""
+    keep = new["keep"]
+    if old is None or keep == 0:
+        return new
+    return TimelineData(
+        count=new["count"],
+        keep=0,
+        steps=old["steps"][:keep] + new["steps"],
+        losses=old["losses"][:keep] + new["losses"],
+        gradients=old["gradients"][:keep] + new["gradients"],
+        marks=new["marks"],
+    )
+
+
+def take_moment(session: Session, step: int) -> tuple[dict[str, Any], list[Array]]:
+    """Return the norms of all nodes at a run, as changes of the picture, with buffers.
+
+    Raises
+    ------
+    UsageError
+        If there has been no run.
+    """
+    with session.lock:
+        found = session.timeline.read_norms(step)
+        has_overrides = bool(session.overrides)
+    nothing = np.full(len(found.values) * len(STATISTICS), np.nan)
+    columns = {
+        "value_stats": spread_norms(found.values),
+        "grad_stats": spread_norms(found.gradients),
+        "edge_norm": np.where(found.edges == MISSING, np.nan, found.edges),
+        "change": np.full(len(found.values), np.nan),
+    }
+    if has_overrides:
+        columns["true_stats"] = nothing
+    names = [name for name in COLUMNS if name in columns]
+    loss = found.loss if math.isfinite(found.loss) else None
+    answer = {
+        "type": "moment",
+        "step": found.step,
+        # What checks found is about the present.
+        "header": {"output_value": loss, "check": None, "findings": None},
+        "columns": [
+            Column(name=name, dtype="float64", length=columns[name].size)
+            for name in names
+        ],
+    }
+    return answer, [columns[name].astype("<f8") for name in names]
+
+
+def spread_norms(norms: Array) -> Array:
+    """Return a column of statistics in which only norms are known."""
+    table = np.full((len(norms), len(STATISTICS)), np.nan)
+    there = norms != MISSING
+    table[there, NORM] = norms[there]
+    table[there, BAD] = ~np.isfinite(norms[there])
+    return table.ravel()
+
+
+def list_norms(session: Session, node: int) -> dict[str, Any]:
+    """Return the norms of a node over the runs, in at most some hundred points.
+
+    Raises
+    ------
+    UsageError
+        If there is no such node.
+    """
+    if not 0 <= node < session.nodes.count:
+        raise UsageError(f"there is no node {node}")
+    with session.lock:
+        steps, values, gradients = session.timeline.norms(node)
+    peaks = values if np.isnan(gradients).all() else gradients
+    chosen = choose_points(steps, peaks)
+    return {
+        "type": "norms",
+        "node": node,
+        "steps": steps[chosen].tolist(),
+        "values": to_numbers(values[chosen]),
+        "gradients": to_numbers(gradients[chosen]),
+    }
+
+
+def to_numbers(numbers: Array) -> list[float | None]:
+    """Return numbers for JSON: None for those that are not finite."""
+    return [x if math.isfinite(x) else None for x in numbers.tolist()]
