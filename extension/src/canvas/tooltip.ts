@@ -4,7 +4,13 @@ import { foldLabel } from '../layout/items';
 import { verdictsOf } from '../model/verdicts';
 import { element } from '../ui/dom';
 import { formatNumber, formatPercent } from '../ui/numbers';
-import { changeText, costLines, verdictLines } from '../ui/words';
+import {
+  changeText,
+  costLines,
+  nonFiniteText,
+  passedText,
+  verdictLines
+} from '../ui/words';
 import { CHANGED } from './looks';
 import { Scene } from './scene';
 import { IRect, ISize } from './viewport';
@@ -96,8 +102,13 @@ export function describeItem(scene: Scene, item: number): string[] {
     const within = graph.isCovered(node) && scope === null;
     lines.push(`${within ? 'within the override' : 'override'}: ${override.label}`);
   }
-  if (graph.badValues(node) > 0) {
-    lines.push(`value: ${graph.badValues(node)} entries NaN or infinite`);
+  const nonFinite = nonFiniteText(graph, node);
+  if (nonFinite !== '') {
+    lines.push(nonFinite);
+  }
+  const passed = passedText(graph, node);
+  if (passed !== '') {
+    lines.push(passed);
   }
   const verdict = verdictsOf(graph, items.itemOf).get(item);
   if (verdict !== undefined) {

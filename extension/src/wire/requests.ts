@@ -10,6 +10,7 @@ import type {
   IMomentAnswer,
   INormsAnswer,
   IPlotAnswer,
+  IPreviewAnswer,
   IProgramAnswer,
   ISimplificationAnswer
 } from './protocol';
@@ -29,6 +30,7 @@ export type Answer =
   | IMomentReceived
   | INormsAnswer
   | IPlotAnswer
+  | IPreviewAnswer
   | ISimplificationAnswer
   | IProgramReceived
   | IDoneMessage;

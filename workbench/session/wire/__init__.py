@@ -14,7 +14,12 @@ from workbench.session.wire.columns import (
     take_failed_snapshot,
     take_snapshot,
 )
-from workbench.session.wire.detail import gather_details, read_steps, read_target
+from workbench.session.wire.detail import (
+    encode_preview,
+    gather_details,
+    read_steps,
+    read_target,
+)
 from workbench.session.wire.notebook import read_saved, save_snapshot
 from workbench.session.wire.protocol import MIME_TYPE, SCHEMA
 from workbench.session.wire.rewriting import list_rewrites, take_program
@@ -25,6 +30,7 @@ __all__ = [
     "SCHEMA",
     "Patch",
     "Snapshot",
+    "encode_preview",
     "find_changes",
     "gather_details",
     "list_norms",

@@ -488,7 +488,7 @@ export class GraphPanel extends Widget implements IHost {
   private _showBanner(): void {
     const { graph } = this.state;
     const told = bannerOf(graph, this._connection, this._savedProblem);
-    this._banner.inform(told.problem, told.note);
+    this._banner.inform(told);
     this._empty.hidden = !told.empty;
   }
 
