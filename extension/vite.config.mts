@@ -15,26 +15,6 @@ const PAGE = 'src/standalone/page.html';
 /** The path of a file beside this one. */
 const at = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
 
-/**
- * Gives private members short names: in our files they alone begin with an underscore.
- * No minifier does that by itself, and they are a twentieth of the bundle.
- */
-function shortNames(): Plugin {
-  const names = new Map<string, string>();
-  const shorten = (name: string): string => {
-    names.set(name, names.get(name) ?? `_${names.size.toString(36)}`);
-    return names.get(name)!;
-  };
-  return {
-    name: 'short-names',
-    enforce: 'pre',
-    transform(code, id) {
-      const own = id.startsWith(at('src/')) && /\.tsx?$/.test(id);
-      return own ? code.replace(/\b_[a-z]\w*/g, shorten) : null;
-    }
-  };
-}
-
 /** Puts the bundle into the page, which allows this script and no other. */
 function wholePage(): Plugin {
   return {
@@ -61,7 +41,7 @@ function wholePage(): Plugin {
 }
 
 export default defineConfig({
-  plugins: [shortNames(), wholePage()],
+  plugins: [wholePage()],
   resolve: {
     alias: [
       {
