@@ -396,6 +396,7 @@ export class GraphCanvas extends Widget {
     }
     this._tooltip.show(scene, scene.items.itemOf[hovered], () => ({
       card: this.boxOf(hovered) ?? { x: 0, y: 0, width: 0, height: 0 },
+      cards: this._picture.cards(),
       page: size
     }));
   }

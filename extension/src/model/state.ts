@@ -359,12 +359,11 @@ export class GraphState {
     const paths = new Set(scopes.keys());
     this._folding = this._folding.keepIn(loops.values(), paths, before !== null);
     if (before === null && graph.count >= FOLD_FROM) {
-      for (const { path, parent } of scopes.values()) {
+      const large = [...scopes.values()].filter(({ parent }) => {
         const around = parent === null ? undefined : scopes.get(parent);
-        if (around === undefined || around.nodes > LEGIBLE) {
-          this._folding = this._folding.fold(path);
-        }
-      }
+        return around === undefined || around.nodes > LEGIBLE;
+      });
+      this._folding = this._folding.foldAll(large.map(({ path }) => path));
     }
   }
 

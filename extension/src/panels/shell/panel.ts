@@ -608,8 +608,8 @@ const ROOMY = 1260;
 /** Below this width the bar leaves out words. */
 const MEDIUM = 1000;
 
-/** Below this width, that of a page of 1000, the inspector stands under the graph. */
-const NARROW = 940;
+/** Below this width the inspector stands under the graph. */
+const NARROW = 760;
 
 /** Pixels: the least and the most that the splitters allow. */
 const HEIGHT = { least: 240, most: 1600 } as const;
