@@ -19,8 +19,9 @@ import { LabIcon } from '@jupyterlab/ui-components';
 import { Besides, OPEN_BESIDE, addBesideCommand } from './lab/beside';
 import { PanelTracker, addCommands } from './lab/commands';
 import { liveGraphs } from './lab/live';
-import { loadPage } from './lab/page';
+import { addNodeCommands, addNodeMenu } from './lab/menu';
 import { rendererFactory } from './lab/mime';
+import { loadPage } from './lab/page';
 import { notebookOf, revealLine } from './lab/reveal';
 import { Settings } from './lab/settings';
 import { SessionsSidebar } from './lab/sidebar';
@@ -83,6 +84,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
         tall: find !== null
       });
       tracker.add(panel);
+      addNodeMenu(app.commands, panel);
       return panel;
     };
     const makePanel = (): GraphPanel => make(null);
@@ -105,6 +107,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
       });
     }
     settings.follow(() => tracker.panels);
+    GraphModel.updateRate = () => settings.current.updateRate;
     rendermime.addFactory(rendererFactory({ live: liveGraphs, makePanel }));
     const data: IWidgetRegistryData = {
       name: MODULE,
@@ -113,6 +116,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     };
     widgets?.registerWidget(data);
     addCommands(app.commands, tracker, palette);
+    addNodeCommands(app.commands, () => tracker.current);
   }
 };
 
