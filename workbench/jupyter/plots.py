@@ -157,6 +157,11 @@ def hessian_plot(
         found, rows, columns, _title(found), "Hessian",
         robust=robust, progress=progress,
     )  # fmt: skip
+    if rows.cells == columns.cells:  # a square looks like one
+        made.figure.update_layout(
+            xaxis={"constrain": "domain"},
+            yaxis={"scaleanchor": "x", "constrain": "domain"},
+        )
     matrix = heat.describe_matrix(found, rows, columns, "hessian")
     return replace(_tell_overrides(made, found), matrix=matrix, views=HESSIAN)
 

@@ -22,13 +22,14 @@ export function drawCards(frame: IFrame): void {
 /** Rings around what is pointed at, chosen and stepped to. */
 export function drawRings(frame: IFrame): void {
   const drawer = new CardDrawer(frame);
-  const { selected, marked, hovered, current } = frame.marks;
-  const items = new Set([selected, marked, hovered, current?.item ?? null]);
-  frame.marks.outlined?.forEach((outlined, item) => {
-    if (outlined === 1) {
-      items.add(item);
-    }
-  });
+  const { selected, marked, hovered, outlined, current } = frame.marks;
+  const items = new Set([
+    ...outlined,
+    selected,
+    marked,
+    hovered,
+    current?.item ?? null
+  ]);
   for (const item of items) {
     if (item !== null) {
       drawer.chosen(item);
@@ -87,7 +88,7 @@ class CardDrawer {
     }
     if (marks.selected === item || marks.marked === item) {
       this._ring(item, card, theme.accent, 2.5, 0.5);
-    } else if (marks.hovered === item || marks.outlined?.[item] === 1) {
+    } else if (marks.hovered === item || marks.outlined.has(item)) {
       this._ring(item, card, theme.accent, 1.2, 0);
     }
   }

@@ -76,6 +76,11 @@ export class Picture {
     return this.camera.size;
   }
 
+  /** How many items are outlined in the last drawing. */
+  get outlined(): number {
+    return this._marks?.outlined.size ?? 0;
+  }
+
   start(): void {
     this._observer.observe(this._node);
     this._unwatch = watchTheme(() => {

@@ -82,8 +82,9 @@ export class Drawer extends Widget {
       along: 'y',
       sign: 1,
       size: () => height,
+      limits: () => HEIGHT,
       resize: size => {
-        height = Math.round(Math.min(Math.max(size, HEIGHT.least), HEIGHT.most));
+        height = Math.round(size);
         this._setHeight();
       }
     });
