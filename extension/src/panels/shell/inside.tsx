@@ -16,7 +16,7 @@ import { element } from '../../ui/dom';
 import { errorText } from '../../ui/words';
 import type { IPlace } from '../../wire/protocol';
 import type { ILongRequest } from '../../wire/requests';
-import type { Asking, IHost, IWithin, Reason } from '../host';
+import type { Asking, Format, IHost, IWithin, Reason } from '../host';
 import { NodeDetail, NodeNumbers, NodeSummary } from '../inspector/node';
 import { RuleForm } from '../overrides/rule';
 import { Part, stackWidgets } from '../part';
@@ -241,6 +241,10 @@ class InsideHost implements IHost {
     return this._outer.recording;
   }
 
+  get canSavePage(): boolean {
+    return this._outer.canSavePage;
+  }
+
   readonly openBeside = null;
 
   get drawerOpen(): boolean {
@@ -305,6 +309,10 @@ class InsideHost implements IHost {
 
   showChecks(): void {
     this._outer.showChecks();
+  }
+
+  save(format: Format): void {
+    this._outer.save(format);
   }
 
   say(message: string, tone?: 'quiet' | 'error'): void {
