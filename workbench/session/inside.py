@@ -11,7 +11,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -30,7 +29,13 @@ from workbench.core.types import is_differentiable
 from workbench.errors import UsageError
 from workbench.ops import define
 from workbench.session import statistics
-from workbench.session.stages import Backward, Values, replace_values, to_array
+from workbench.session.stages import (
+    Backward,
+    Recorder,
+    Values,
+    replace_values,
+    to_array,
+)
 from workbench.session.state import State
 
 #: The states of a loop that are kept: at so many steps, and of so many bytes.
@@ -205,14 +210,16 @@ def _sweep(
     leaves = [forward.graph.nodes[graph.ids[graph.leaves[i]]] for i in varying]
     leaves = [x for x in leaves if is_differentiable(x.dtype)]
     outputs = forward.graph.outputs[: len(cotangents)]
+    recorder = Recorder(forward, backward)
     found = reverse.pull_back(
         outputs,
         [c if isinstance(y, Tensor) else None
          for c, y in zip(cotangents, outputs, strict=True)],
         leaves,
         rules=_map_rules(graph, forward, rules, at),
-        visit=partial(backward.record_step, forward),
+        visit=recorder.record,
     )  # fmt: skip
+    recorder.finish()
     for x, g in zip(leaves, found, strict=True):
         if g is not None:
             backward.cotangents[forward.ids[x.serial]] = to_array(g)
