@@ -18,8 +18,10 @@ ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 .PHONY: bench docs lab test test-long tutorials
 
+# Without the question whether to fetch news, which would cover the tutorial.
 lab: .venv/lab.stamp
-	$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/$(TUTORIAL) $(ROOT) $(LAB_ARGS)
+	$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/$(TUTORIAL) \
+		--LabApp.news_url=None $(ROOT) $(LAB_ARGS)
 
 test: .venv/test.stamp
 	@$(BIN)/python tests/run.py

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ WIDTH = 88
 def write_schema() -> str:
     """Return the schema as JSON, each definition and each column on a line."""
     columns = {n: rule._asdict() for n, rule in protocol.COLUMN_RULES.items()}
-    parts = {"$defs": definitions(), "columns": columns}
+    parts = {"$defs": list_read(), "columns": columns}
     sections = []
     for name, part in parts.items():
         lines = [
@@ -39,6 +40,18 @@ def write_schema() -> str:
         ]
         sections.append(f'"{name}": {{\n' + ",\n".join(lines) + "\n}")
     return "{\n" + ",\n".join(sections) + "\n}\n"
+
+
+def list_read() -> dict[str, Schema]:
+    """Return the definitions of what the page reads, which is not what it sends."""
+    known, found = definitions(), dict[str, Schema]()
+    todo = ["Saved", "Header", "KernelMessage"]
+    while todo:
+        if (name := todo.pop()) not in found:
+            found[name] = known[name]
+            text = json.dumps(known[name])
+            todo += re.findall(f'"{re.escape(REFERENCE)}(\\w+)"', text)
+    return {name: one for name, one in known.items() if name in found}
 
 
 def write_types() -> str:

@@ -19,6 +19,7 @@ import { LabIcon } from '@jupyterlab/ui-components';
 import { Besides, OPEN_BESIDE, addBesideCommand } from './lab/beside';
 import { PanelTracker, addCommands } from './lab/commands';
 import { liveGraphs } from './lab/live';
+import { addNodeCommands, addNodeMenu } from './lab/menu';
 import { rendererFactory } from './lab/mime';
 import { notebookOf, revealLine } from './lab/reveal';
 import { Settings } from './lab/settings';
@@ -80,6 +81,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
         tall: find !== null
       });
       tracker.add(panel);
+      addNodeMenu(app.commands, panel);
       return panel;
     };
     const makePanel = (): GraphPanel => make(null);
@@ -102,6 +104,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
       });
     }
     settings.follow(() => tracker.panels);
+    GraphModel.updateRate = () => settings.current.updateRate;
     rendermime.addFactory(rendererFactory({ live: liveGraphs, makePanel }));
     const data: IWidgetRegistryData = {
       name: MODULE,
@@ -110,6 +113,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     };
     widgets?.registerWidget(data);
     addCommands(app.commands, tracker, palette);
+    addNodeCommands(app.commands, () => tracker.current);
   }
 };
 

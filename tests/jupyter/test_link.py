@@ -134,6 +134,28 @@ def test_a_command_is_one_change_one_look_and_one_patch(
     assert len(heard) == (event not in ("move", "stop"))
 
 
+def test_in_a_large_program_effects_follow_the_gradients(
+    session: Session, page: Page
+) -> None:
+    session.override("tanh", "2 * d")
+    page.acknowledge()
+    page.wait(1)
+    assert session.truth is not None
+    session.truth.seconds = 10.0  # as if a sweep took so long
+    page.take()
+    session.override("tanh", "3 * d")  # its effects, alone, need a sweep
+    page.wait(1)
+    (first,) = [m for m in page.take() if m["type"] == "patch"]
+    assert not all(one["effects"] for one in first["header"]["overrides"])
+    effects: list[Any] = []
+    for _ in range(3):
+        page.acknowledge()
+        page.wait(1)
+        for message in page.take():
+            effects = message.get("header", {}).get("overrides", effects)
+    assert all(one["effects"] for one in effects)
+
+
 @pytest.fixture
 def looped() -> Session:
     def f(w: Any) -> Any:

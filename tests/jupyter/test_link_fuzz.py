@@ -13,7 +13,18 @@ from tests.jupyter.page import Page, model
 from workbench.jupyter.link import COMMANDS, LONG, QUESTIONS
 from workbench.session import Session
 
-EVENTS = ["hello", "ack", "plot", "stop", "nonsense", "", *COMMANDS, *LONG, *QUESTIONS]
+EVENTS = [
+    "hello",
+    "ack",
+    "plot",
+    "preview",
+    "stop",
+    "nonsense",
+    "",
+    *COMMANDS,
+    *LONG,
+    *QUESTIONS,
+]
 FIELDS = [
     "request", "of", "node", "target", "rule", "label", "id", "enabled", "to", "steps",
     "finding", "plot", "wrt", "window", "schema", "seq", "more",

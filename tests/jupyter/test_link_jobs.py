@@ -448,3 +448,72 @@ def test_a_simplification_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> Non
     assert begun.wait(20)
     page.send("stop", request=2, of=1)
     assert page.until("failure", 1)["message"] == "Stopped."
+
+
+# Previews of rules, and derivatives without overrides
+
+
+def test_a_preview_has_what_would_pass(page: Page, session: Session) -> None:
+    tanh = next(i for i, x in enumerate(session.graph.nodes) if x.op.name == "tanh")
+    target = {"kind": "op", "op": "tanh"}
+    page.send("preview", request=1, node=tanh, target=target, rule="0.5 * d")
+    (found,) = page.take()
+    assert (found["type"], found["request"], found["node"]) == ("preview", 1, tanh)
+    (sent,) = found["passed"]
+    # By hand: the derivative of sum(tanh(z)²) is 2 tanh(z) (1 - tanh(z)²).
+    t = np.tanh(np.array([0.5, 1.0]) * np.array([2.0, -1.0]))
+    true = np.linalg.norm(2 * t * (1 - t**2))
+    assert sent["before_norm"] == pytest.approx(true)
+    assert sent["after_norm"] == pytest.approx(true / 2)
+    assert sent["change"] == pytest.approx(0.5)
+    assert sum(sent["before"]["counts"]) == sum(sent["after"]["counts"]) == 2
+    assert session.overrides == []
+    page.send("preview", request=2, node=tanh, target=target, rule="clip(q)")
+    (refused,) = page.take()
+    assert (refused["type"], refused["request"]) == ("failure", 2)
+    assert "q" in refused["message"]
+    page.send("preview", request=3, node=999, target=target, rule="d")
+    assert page.take()[-1]["type"] == "failure"
+
+
+def test_a_preview_is_stopped(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entered, over = threading.Event(), threading.Event()
+
+    def slow(*args: Any, **settings: Any) -> Any:
+        entered.set()
+        try:
+            while True:
+                time.sleep(0.001)
+        finally:
+            over.set()
+
+    monkeypatch.setattr(type(session), "preview", slow)
+    page = opened(session, link.start)
+    target = {"kind": "op", "op": "tanh"}
+    page.send("preview", request=1, node=2, target=target, rule="0.5 * d")
+    assert entered.wait(10)
+    page.send("stop", request=2, of=1)
+    assert over.wait(10)
+
+
+def test_a_plot_tells_the_overrides_and_shows_the_truth(
+    page: Page, session: Session
+) -> None:
+    tanh = next(i for i, x in enumerate(session.graph.nodes) if x.op.name == "tanh")
+    session.override(tanh, "0 * d", name="halt")
+    page.take()
+    told = {}
+    for request, overrides in enumerate((True, False)):
+        page.send(
+            "plot", request=request, plot="jacobian", of=tanh, wrt=[0], window=None,
+            overrides=overrides,
+        )  # fmt: skip
+        told[overrides] = page.take()[-1]
+    label = f"halt at {session.nodes.labels[tanh]}"
+    assert told[True]["overrides"] == told[False]["overrides"] == [label]
+    assert (told[True]["is_true"], told[False]["is_true"]) == (False, True)
+    assert (told[True]["verdict"], told[False]["verdict"]) == ("changed", None)
+    assert told[True]["zero"] == f"stopped by {label}"
+    assert told[False]["zero"] == ""

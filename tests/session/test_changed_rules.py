@@ -130,7 +130,7 @@ def test_random_changes_give_what_a_whole_sweep_gives(
             assert_equal(session.require_backward(), state.sweep(state.resolution))
             for one in session.overrides:
                 if one.enabled:
-                    alone = state.sweep(state._resolve([one.override])).cotangents
+                    alone = state.sweep(state.resolve([one.override])).cotangents
                     for i, g in state._sweep_solo(one.override).items():
                         np.testing.assert_array_equal(g, alone[i])
     assert changed

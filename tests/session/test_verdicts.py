@@ -265,25 +265,29 @@ def test_the_plot_of_errors_has_a_mark_for_it(model: wb.Session) -> None:
 
 
 def test_a_derivative_names_the_overrides_in_force(model: wb.Session) -> None:
-    assert "force" not in repr(model.derivative("h", "W1"))
+    assert "override" not in repr(model.derivative("h", "W1"))
     model.override("h", "0.5 * d", name="half")
     model.override("decoder", "2 * d", name="twice")
     gone = model.override("exp", "d", name="off")
     model.switch(gone, False)
     ask = model.derivative
-    assert ask("h", "W1").overrides == ("half",)
-    assert "; overrides in force: half>" in repr(ask("h", "W1"))
-    assert ask("p", "W1").overrides == ("half", "twice")
-    assert ask("p", "W1", overrides=False).overrides == ()
+    half, twice = "half at h", "twice on scope decoder"
+    assert ask("h", "W1").overrides == (half,)
+    assert f"; with 1 override: {half}>" in repr(ask("h", "W1"))
+    assert ask("p", "W1").overrides == (half, twice)
     # By h itself its own rule does not run, nor do those behind what is asked for.
-    assert ask("p", "h").overrides == ("twice",)
-    assert ask("p", "W2").overrides == ("twice",)
-    assert ask("p", "W1", mode="forward").caption == "overrides in force: half, twice"
+    assert ask("p", "h").overrides == (twice,)
+    assert ask("p", "W2").overrides == (twice,)
+    said = ask("p", "W1", mode="forward").caption
+    assert said == f"with 2 overrides: {half}, {twice}"
+    true = ask("p", "W1", overrides=False)
+    assert (true.overrides, true.left_out) == ((), (half, twice))
+    assert true.caption == f"the true one, without 2 overrides: {half}, {twice}"
 
 
 def test_every_plot_of_a_derivative_names_them(model: wb.Session) -> None:
     model.override("h", "0.5 * d", name="half")
-    words = "overrides in force: half"
+    words = "with 1 override: half at h"
     for plot in (
         plots.jacobian_plot(model, "h", "W1"),
         plots.singular_plot(model, "h", "W1"),
@@ -297,8 +301,8 @@ def test_every_plot_of_a_derivative_names_them(model: wb.Session) -> None:
     held = model.derivative("h", "W1").plot()
     assert words in held.layout.title.subtitle.text
     model.switch(model.overrides[0], False)
-    assert "force" not in plots.jacobian_plot(model, "h", "W1").note
-    assert "force" not in plots.hessian_plot(model).note
+    assert "override" not in plots.jacobian_plot(model, "h", "W1").note
+    assert "override" not in plots.hessian_plot(model).note
 
 
 def test_patterns_and_nodes_inside_loops_are_in_force_where_they_run() -> None:
@@ -311,13 +315,14 @@ def test_patterns_and_nodes_inside_loops_are_in_force_where_they_run() -> None:
     session = wb.Session(wb.trace(f)(np.eye(2), np.ones(2), np.zeros(2)))
     session.override(wb.pattern(lambda W, x, b: W @ x + b), "0.5 * d", name="linear")
     session.override("tanh", "2 * d", name="steep")
-    assert session.derivative(wrt="W").overrides == ("linear", "steep")
-    assert session.derivative("a", "W").overrides == ("linear",)
-    assert session.derivative(wrt="a").overrides == ("steep",)
+    linear, steep = "linear on pattern W @ x + b", "steep on every tanh"
+    assert session.derivative(wrt="W").overrides == (linear, steep)
+    assert session.derivative("a", "W").overrides == (linear,)
+    assert session.derivative(wrt="a").overrides == (steep,)
     inner = next(i for i, x in enumerate(session.graph.nodes) if x.op.name == "matmul")
-    assert "linear" not in session.derivative("a", inner).overrides
+    assert session.derivative("a", inner).overrides == ()
     assert derivatives.make_second_derivative(session, "W").caption == (
-        "overrides in force: linear, steep"
+        f"with 2 overrides: {linear}, {steep}"
     )
 
 

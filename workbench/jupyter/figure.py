@@ -9,6 +9,8 @@ from typing import Any
 
 from plotly import graph_objects as go
 
+from workbench.session.wire.protocol import Outcome
+
 #: JupyterLab renders this type itself.
 PLOTLY = "application/vnd.plotly.v1+json"
 #: No button sends the data to a server.
@@ -48,6 +50,17 @@ class Plot:
         figure. `extension/src/wire/protocol.ts` lists its keys.
     views
         The kinds of plots of the same nodes.
+    overrides
+        The overrides in force, or those that a true derivative leaves out.
+    is_true
+        Whether overrides are left out.
+    verdict
+        For a derivative "changed" where overrides are in force; for a gradient check
+        what it says; None where nothing was checked.
+    zero
+        Why all entries are zero; empty where they are not.
+    caption
+        The part of the note about overrides.
     """
 
     title: str
@@ -55,6 +68,17 @@ class Plot:
     figure: Figure
     matrix: dict[str, Any] | None = None
     views: tuple[str, ...] = ()
+    overrides: tuple[str, ...] = ()
+    is_true: bool = False
+    verdict: Outcome | None = None
+    zero: str = ""
+    caption: str = ""
+
+    @property
+    def page_note(self) -> str:
+        """The note without what the page says in a line of its own."""
+        own = {self.caption, self.zero, f"zero everywhere: {self.zero}"}
+        return "; ".join(part for part in self.note.split("; ") if part not in own)
 
     @property
     def data(self) -> dict[str, Any]:

@@ -14,19 +14,19 @@ from workbench.checks.step_sweep import METHODS, Steps, sweep_node
 from workbench.core.tensor import Tensor
 from workbench.jupyter.figure import GRID, INK, Figure, Plot, escape_text, make_layout
 
-#: Readable on light and on dark pages.
-PURPLE = "#9575cd"
+#: What is changed on purpose, readable on light and on dark pages; red is for wrong.
+AMBER = "#ef8f00"
 VERDICTS = {
     "right": ("agrees", "#6f8fa8", "circle"),
     "wrong": ("wrong", "#d32f2f", "x"),
-    "changed": ("changed on purpose, the true one agrees", PURPLE, "circle-open"),
-    "kink": ("kink", "#ef8f00", "diamond"),
+    "changed": ("changed on purpose, the true one agrees", AMBER, "circle-open"),
+    "kink": ("kink", "#9575cd", "diamond"),
     "unsure": ("differences cannot tell", "#9aa3ad", "circle-open"),
 }
 #: The same for nodes whose rule is not simply right.
 RULES = {
     "wrong": ("wrong rule", "#d32f2f", "star"),
-    "overridden": ("rule changed on purpose", PURPLE, "square"),
+    "overridden": ("rule changed on purpose", AMBER, "square"),
 }
 
 

@@ -299,11 +299,17 @@ def plot_heat_map(
             )
         )
     said += notes
+    zero = ""
+    if pooled.zeros == pooled.size == matrix.rows * matrix.columns > 0:
+        zero = matrix.zero_reason
+        if zero and not any(zero in text for text in notes):
+            said.append(f"zero everywhere: {zero}")
     note = "; ".join(said)
     return Plot(
         title,
         note,
         Figure(data=traces, layout=make_matrix_layout(title, note, rows, columns)),
+        zero=zero,
     )
 
 
@@ -422,9 +428,13 @@ def plot_sparsity(
         said += _describe_band(pattern)
     if pattern.size == matrix.rows * matrix.columns:
         said += _describe_blocks(pattern, matrix)
+    zero = ""
+    if not pattern.total and pattern.size == matrix.rows * matrix.columns > 0:
+        zero = matrix.zero_reason
+        said += [zero] if zero else []
     note = "; ".join(said)
     settings = make_matrix_layout(title, note, rows, columns)
-    return Plot(title, note, Figure(data=[marks], layout=settings))
+    return Plot(title, note, Figure(data=[marks], layout=settings), zero=zero)
 
 
 def _describe_pattern(pattern: Pattern) -> list[str]:

@@ -26,6 +26,7 @@ from workbench.session import Session
 from workbench.session.applied_override import AppliedOverride
 from workbench.session.wire import (
     Snapshot,
+    encode_preview,
     find_changes,
     gather_details,
     list_norms,
@@ -45,6 +46,7 @@ from workbench.session.wire.protocol import (
     NormsEvent,
     OverrideEvent,
     PlotEvent,
+    PreviewEvent,
     ProgramEvent,
     SimplifyEvent,
     WindowData,
@@ -331,14 +333,19 @@ def make_plot(session: Session, message: PlotEvent, progress: Progress) -> Messa
     """Return a figure of derivatives, with what it shows of its matrix."""
     window = read_window(message["window"])
     make = PLOTS[message["plot"]]
-    plot = make(session, message["of"], message["wrt"] or None, window, progress)
+    of, wrt = message["of"], message["wrt"] or None
+    plot = make(session, of, wrt, window, progress, message["overrides"])
     return {
         "type": "plot",
         "title": plot.title,
-        "note": plot.note,
+        "note": plot.page_note,
         "figure": plot.data,
         "matrix": plot.matrix,
         "views": list(plot.views),
+        "overrides": [clean_text(text) for text in plot.overrides],
+        "is_true": plot.is_true,
+        "verdict": plot.verdict,
+        "zero": clean_text(plot.zero),
     }
 
 
@@ -360,15 +367,33 @@ def read_window(window: WindowData | None) -> tuple[Span, Span] | None:
 
 
 PLOTS: dict[str, Callable[..., Any]] = {
-    "jacobian": lambda s, of, by, w, p: plots.jacobian_plot(s, of, by, w,
-        progress=p),
-    "hessian": lambda s, of, by, w, p: plots.hessian_plot(s, by, w, progress=p),
-    "singular": lambda s, of, by, w, p: plots.singular_plot(s, of, by, p),
-    "spectrum": lambda s, of, by, w, p: plots.spectrum_plot(s, by, p),
-    "sparsity": lambda s, of, by, w, p: plots.sparsity_plot(s, of, by, w, p),
-    "check": lambda s, of, by, w, p: plots.check_plot(s, by),
-    "steps": lambda s, of, by, w, p: plots.steps_plot(s, of),
+    "jacobian": lambda s, of, by, w, p, o: plots.jacobian_plot(
+        s, of, by, w, progress=p, overrides=o),
+    "hessian": lambda s, of, by, w, p, o: plots.hessian_plot(
+        s, by, w, progress=p, overrides=o),
+    "singular": lambda s, of, by, w, p, o: plots.singular_plot(
+        s, of, by, p, overrides=o),
+    "spectrum": lambda s, of, by, w, p, o: plots.spectrum_plot(
+        s, by, p, overrides=o),
+    "sparsity": lambda s, of, by, w, p, o: plots.sparsity_plot(
+        s, of, by, w, p, overrides=o),
+    "check": lambda s, of, by, w, p, o: plots.check_plot(s, by),
+    "steps": lambda s, of, by, w, p, o: plots.steps_plot(s, of),
 }  # fmt: skip
+
+
+def make_preview(session: Session, message: PreviewEvent) -> Message:
+    """Return what a node would pass on with a rule that is not attached yet."""
+    old = find_override(session, message["id"]) if "id" in message else None
+    found = session.preview(
+        message["node"],
+        read_target(message["target"]),
+        message["rule"],
+        steps=read_loop_steps(message, old),
+        replacing=old,
+    )
+    passed = encode_preview(session, found)
+    return {"type": "preview", "node": found.node, "passed": passed}
 
 
 # How the derivative is simplified
@@ -394,6 +419,7 @@ def draw_inside(session: Session, message: InsideEvent) -> tuple[Message, list[A
 #: Long work that is an answer, with its buffers: stopped, it has nothing to show.
 ANSWERS: dict[str, Callable[[Session, Any, Progress], tuple[Message, list[Any]]]] = {
     "plot": lambda session, m, progress: (make_plot(session, m, progress), []),
+    "preview": lambda session, m, progress: (make_preview(session, m), []),
     "simplify": lambda session, m, progress: (list_steps(session, m), []),
     "program": lambda session, m, progress: draw_program(session, m),
     "inside": lambda session, m, progress: draw_inside(session, m),
@@ -468,7 +494,7 @@ def edit_override(session: Session, message: EditEvent) -> None:
 
 
 def read_loop_steps(
-    message: OverrideEvent | EditEvent, old: AppliedOverride | None
+    message: OverrideEvent | EditEvent | PreviewEvent, old: AppliedOverride | None
 ) -> int | slice | None:
     """Return the steps of a loop that a rule holds in: as before, if it names none."""
     if "steps" in message:
@@ -615,7 +641,9 @@ class Link:
             if left > 0:
                 self._resume_later(left)
             elif self._sent is not None:
-                self._send_state(take_snapshot(session, EFFECTS))
+                # In a large program the gradients go first, the effects after them.
+                least = 1 if self._sent.unmeasured else 0
+                self._send_state(take_snapshot(session, EFFECTS, least))
 
     def _resume_later(self, seconds: float) -> None:
         if not self._waiting:

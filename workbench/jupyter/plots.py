@@ -23,6 +23,7 @@ from workbench.session.derivative import (
     derivative,
     make_second_derivative,
 )
+from workbench.session.matrix import Matrix
 from workbench.session.nodes import Node, to_list
 from workbench.session.stages import Values
 
@@ -63,21 +64,38 @@ def find_last_array(session: Session) -> int:
     return session.output
 
 
-def _get_jacobian(session: Session, of: Node | None, wrt: Wrt) -> Derivative:
+def _get_jacobian(
+    session: Session, of: Node | None, wrt: Wrt, overrides: bool
+) -> Derivative:
     row = find_last_array(session) if of is None else session.nodes.find(of)
     by = _find_ids(session, wrt)
     found: Derivative = _reuse(
-        session, (row, *by), lambda: derivative(session, row, by)
+        session,
+        (overrides, row, *by),
+        lambda: derivative(session, row, by, overrides=overrides),
     )
     return found
 
 
-def _get_hessian(session: Session, wrt: Wrt) -> SecondDerivative:
+def _get_hessian(session: Session, wrt: Wrt, overrides: bool) -> SecondDerivative:
     by = _find_ids(session, wrt)
     found: SecondDerivative = _reuse(
-        session, (None, *by), lambda: make_second_derivative(session, by)
+        session,
+        (overrides, None, *by),
+        lambda: make_second_derivative(session, by, overrides=overrides),
     )
     return found
+
+
+def _tell_overrides(made: Plot, found: Matrix) -> Plot:
+    """Return a plot of a matrix with the overrides in force, or left out."""
+    return replace(
+        made,
+        overrides=found.overrides or found.left_out,
+        is_true=bool(found.left_out),
+        verdict="changed" if found.overrides else None,
+        caption=found.caption,
+    )
 
 
 def _find_ids(session: Session, wrt: Wrt) -> list[int]:
@@ -105,19 +123,20 @@ def jacobian_plot(
     window: Window = None,
     *,
     robust: bool = False,
+    overrides: bool = True,
     progress: Progress = None,
 ) -> Plot:
     """See `plots.jacobian`."""
     from workbench.jupyter import heat
 
-    found = _get_jacobian(session, of, wrt)
+    found = _get_jacobian(session, of, wrt, overrides)
     rows, columns = heat.make_axes(found, window)
     made = heat.plot_heat_map(
         found, rows, columns, _title(found), "Jacobian",
         notes=found.notes, robust=robust, progress=progress,
     )  # fmt: skip
     matrix = heat.describe_matrix(found, rows, columns, "jacobian")
-    return replace(made, matrix=matrix, views=JACOBIAN)
+    return replace(_tell_overrides(made, found), matrix=matrix, views=JACOBIAN)
 
 
 def hessian_plot(
@@ -126,39 +145,57 @@ def hessian_plot(
     window: Window = None,
     *,
     robust: bool = False,
+    overrides: bool = True,
     progress: Progress = None,
 ) -> Plot:
     """See `plots.hessian`."""
     from workbench.jupyter import heat
 
-    found = _get_hessian(session, wrt)
+    found = _get_hessian(session, wrt, overrides)
     rows, columns = heat.make_axes(found, window)
     made = heat.plot_heat_map(
         found, rows, columns, _title(found), "Hessian",
         robust=robust, progress=progress,
     )  # fmt: skip
+    if rows.cells == columns.cells:  # a square looks like one
+        made.figure.update_layout(
+            xaxis={"constrain": "domain"},
+            yaxis={"scaleanchor": "x", "constrain": "domain"},
+        )
     matrix = heat.describe_matrix(found, rows, columns, "hessian")
-    return replace(made, matrix=matrix, views=HESSIAN)
+    return replace(_tell_overrides(made, found), matrix=matrix, views=HESSIAN)
 
 
-def spectrum_plot(session: Session, wrt: Wrt = None, progress: Progress = None) -> Plot:
+def spectrum_plot(
+    session: Session,
+    wrt: Wrt = None,
+    progress: Progress = None,
+    *,
+    overrides: bool = True,
+) -> Plot:
     """See `plots.spectrum`."""
     from workbench.jupyter.spectrum import eigenvalue_plot
 
-    found = _get_hessian(session, wrt)
+    found = _get_hessian(session, wrt, overrides)
     made = eigenvalue_plot(found, f"Eigenvalues of the {_title(found)}", progress)
-    return replace(made, views=HESSIAN)
+    return replace(_tell_overrides(made, found), views=HESSIAN)
 
 
 def singular_plot(
-    session: Session, of: Node | None = None, wrt: Wrt = None, progress: Progress = None
+    session: Session,
+    of: Node | None = None,
+    wrt: Wrt = None,
+    progress: Progress = None,
+    *,
+    overrides: bool = True,
 ) -> Plot:
     """See `plots.singular`."""
     from workbench.jupyter.spectrum import singular_value_plot
 
-    found = _get_jacobian(session, of, wrt)
+    found = _get_jacobian(session, of, wrt, overrides)
     title = f"Singular values of the {_title(found)}"
-    return replace(singular_value_plot(found, title, progress), views=JACOBIAN)
+    made = singular_value_plot(found, title, progress)
+    return replace(_tell_overrides(made, found), views=JACOBIAN)
 
 
 def sparsity_plot(
@@ -167,18 +204,23 @@ def sparsity_plot(
     wrt: Wrt = None,
     window: Window = None,
     progress: Progress = None,
+    *,
+    overrides: bool = True,
 ) -> Plot:
     """See `plots.sparsity`."""
     from workbench.jupyter import heat
 
     found: Any = (
-        _get_hessian(session, wrt) if of is None else _get_jacobian(session, of, wrt)
+        _get_hessian(session, wrt, overrides)
+        if of is None
+        else _get_jacobian(session, of, wrt, overrides)
     )
     rows, columns = heat.make_axes(found, window)
     title = f"Sparsity of the {_title(found)}"
     made = heat.plot_sparsity(found, rows, columns, title, progress)
     matrix = heat.describe_matrix(found, rows, columns, "sparsity")
-    return replace(made, matrix=matrix, views=HESSIAN if of is None else JACOBIAN)
+    views = HESSIAN if of is None else JACOBIAN
+    return replace(_tell_overrides(made, found), matrix=matrix, views=views)
 
 
 def _title(found: Derivative | SecondDerivative) -> str:
@@ -196,7 +238,8 @@ def check_plot(session: Session, wrt: Wrt = None) -> Plot:
     report = None if wrt is not None or "report" in session.stale else session.report
     if report is None:
         report = session.check(_find_ids(session, wrt))
-    return report_plot(report, session.nodes.labels[session.output])
+    made = report_plot(report, session.nodes.labels[session.output])
+    return replace(made, verdict=report.verdict, overrides=tuple(report.overridden))
 
 
 def steps_plot(session: Session, node: Node | None = None) -> Plot:
@@ -230,13 +273,14 @@ def jacobian(
     *,
     window: Window = None,
     robust: bool = False,
+    overrides: bool = True,
 ) -> Figure:
     """Return the Jacobian of one node by others, as a heat map.
 
     Parameters
     ----------
     session
-        The program; its overrides are applied.
+        The program.
     of
         The node, its name or id. By default the output; where that is one number,
         the last named array before it.
@@ -249,6 +293,8 @@ def jacobian(
     robust
         Spread the colours over the smallest 98 % of the cells, so that a few large
         entries do not hide the others.
+    overrides
+        Whether the session's overrides are applied; False for the true Jacobian.
 
     Raises
     ------
@@ -268,11 +314,17 @@ def jacobian(
     (1, 3)
     """
     check_session(session, "jacobian")
-    return jacobian_plot(session, of, wrt, window, robust=robust).figure
+    made = jacobian_plot(session, of, wrt, window, robust=robust, overrides=overrides)
+    return made.figure
 
 
 def hessian(
-    session: Session, wrt: Wrt = None, *, window: Window = None, robust: bool = False
+    session: Session,
+    wrt: Wrt = None,
+    *,
+    window: Window = None,
+    robust: bool = False,
+    overrides: bool = True,
 ) -> Figure:
     """Return the Hessian of the output, all blocks, as a heat map.
 
@@ -281,11 +333,11 @@ def hessian(
     Parameters
     ----------
     session
-        The program; its overrides are applied.
+        The program.
     wrt
         One or several nodes, n entries in all, for n rows and columns; by default the
         session's ``wrt``.
-    window, robust
+    window, robust, overrides
         As for `jacobian`.
 
     Raises
@@ -301,7 +353,8 @@ def hessian(
     (3, 3)
     """
     check_session(session, "hessian")
-    return hessian_plot(session, wrt, window, robust=robust).figure
+    made = hessian_plot(session, wrt, window, robust=robust, overrides=overrides)
+    return made.figure
 
 
 def spectrum(session: Session, wrt: Wrt = None) -> Figure:

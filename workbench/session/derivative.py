@@ -7,6 +7,7 @@ computed. A `Derivative` and a `SecondDerivative` are computed when they are use
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -15,14 +16,17 @@ from workbench.autodiff import reverse, steps
 from workbench.autodiff.linear_map import MODES, LinearMap, Mode
 from workbench.core import blame, hooks, types, walk
 from workbench.core.blame import format_count
-from workbench.core.tensor import Tensor
+from workbench.core.tensor import Tensor, value_of
 from workbench.errors import DisconnectedInputError, DtypeError, UsageError
 from workbench.ops import define
 from workbench.overrides.resolution import Resolution
+from workbench.overrides.targets import ByNode
+from workbench.session.applied_override import format_target
 from workbench.session.matrix import Matrix, to_host
 from workbench.session.nodes import Node, check_one_array, is_node, to_list
 from workbench.session.stages import Values
 from workbench.session.state import HasState
+from workbench.session.zeros import explain_zeros
 
 
 class Endpoints:
@@ -45,7 +49,7 @@ class Endpoints:
         self.forward, self.resolution = state.forward, state.resolution
         self.ids: Mapping[int, int] = self.forward.ids
         self.seed = objective.seed
-        self.session = session.name
+        self.session, self._nodes = session.name, session.nodes
         self.single = wrt is not None and is_node(wrt)
         nodes_given = [] if wrt is None else to_list(wrt)
         requested = objective.wrt if wrt is None else [find(x) for x in nodes_given]
@@ -84,10 +88,18 @@ class Endpoints:
 
         A source that is computed from another stays constant while the other varies.
         """
-        inner = [x for x in self.sources if x.inputs and len(self.sources) > 1]
         return LinearMap(
-            outputs or [self.output], self.sources, self.resolution, inner, **settings
+            outputs or [self.output],
+            self.sources,
+            self.resolution,
+            self.held,
+            **settings,
         )
+
+    @property
+    def held(self) -> list[Tensor]:
+        """The sources that are computed, and constant while the others vary."""
+        return [x for x in self.sources if x.inputs and len(self.sources) > 1]
 
     def plan_sweep(self) -> list[tuple[Tensor, int]]:
         """Return the steps of a sweep from the output to the sources."""
@@ -95,12 +107,28 @@ class Endpoints:
         return steps.plan_steps([self.output], self.sources, rules)
 
     def list_active(self, path: Iterable[int]) -> tuple[str, ...]:
-        """Return the labels of the overrides that are active on the path, each once."""
-        resolution: Resolution | None = self.resolution
-        if resolution is None:
+        """Return the overrides that are active on a path, as ``stop at h``."""
+        if self.resolution is None:
             return ()
-        found = find_active(resolution, self.forward, path, self.sources)
-        return tuple(dict.fromkeys(resolution.overrides[k].label for k in found))
+        active = find_active(self.resolution, self.forward, path, self.sources)
+        found = [self.resolution.overrides[k] for k in active]
+        return tuple(
+            f"{one.label} {'at' if isinstance(one.target, ByNode) else 'on'}"
+            f" {format_target(one.target, self._nodes, one.steps)}"
+            for one in found
+        )
+
+    def explain_zeros(self, outputs: Sequence[Any] = ()) -> str:
+        """Return why the derivative of the output, or of others, is zero."""
+        rules = None if self.resolution is None else self.resolution.rules
+        return explain_zeros(
+            outputs or [self.output], self.sources, rules, self.name_node, self.held
+        )
+
+    def name_node(self, node: Tensor) -> str:
+        """Return the label of a node; of one that is inside another its own name."""
+        i = self.ids.get(node.serial)
+        return node.name or node.op.name if i is None else self._nodes.labels[i]
 
 
 def _can_flow(x: Tensor) -> bool:
@@ -192,6 +220,7 @@ class Derivative(Matrix):
         mode: Mode | None,
         path: list[int],
         notes: list[str],
+        left_out: Sequence[str] = (),
     ) -> None:
         title = f"∂{endpoints.label} / ∂{', '.join(endpoints.labels)}"
         shapes = [x.shape for x in endpoints.sources]
@@ -202,15 +231,22 @@ class Derivative(Matrix):
             title,
             mode,
             endpoints.list_active(path),
+            left_out,
         )
         self.of, self.wrt = endpoints.of, endpoints.wrt
         self.path, self.notes = path, notes
+        self._endpoints = endpoints
         #: The shape of the output node, then that of the input node; of several input
         #: nodes the number of all their entries.
         self.shape = (
             *endpoints.output.shape,
             *(shapes[0] if len(shapes) == 1 else (self.columns,)),
         )
+
+    @cached_property
+    def zero_reason(self) -> str:
+        """Why all entries are zero, if they are."""
+        return self._endpoints.explain_zeros()
 
     @property
     def value(self) -> Any:
@@ -262,7 +298,13 @@ class Derivative(Matrix):
 class SecondDerivative(Matrix):
     """The second derivative of a session's output: all blocks, one matrix."""
 
-    def __init__(self, endpoints: Endpoints, linear: LinearMap) -> None:
+    def __init__(
+        self,
+        endpoints: Endpoints,
+        first: Sequence[Any],
+        left_out: Sequence[str] = (),
+    ) -> None:
+        linear = endpoints.make_linear_map(first, prefer="forward")
         parts = [
             (label, x.shape)
             for label, x in zip(endpoints.labels, endpoints.sources, strict=True)
@@ -270,9 +312,21 @@ class SecondDerivative(Matrix):
         title = f"∂²{endpoints.label} / ∂({', '.join(endpoints.labels)})²"
         path = find_path(endpoints)
         force = endpoints.list_active(path)
-        super().__init__(linear, parts, parts, title, overrides=force)
+        super().__init__(linear, parts, parts, title, None, force, left_out)
         self.of, self.wrt, self.path = endpoints.of, endpoints.wrt, path
         self.label = endpoints.label
+        self._endpoints, self._first = endpoints, first
+
+    @cached_property
+    def zero_reason(self) -> str:
+        """Why all entries are zero, if they are."""
+        endpoints, by = self._endpoints, ", ".join(self._endpoints.labels)
+        if not any(np.any(value_of(g) != 0) for g in self._first):
+            return f"the gradient is zero: {endpoints.explain_zeros()}"
+        reason = endpoints.explain_zeros(self._first)
+        if reason:
+            return reason
+        return f"the gradient by {by} does not depend on {by}: it is constant"
 
     def eigenvalues(self, progress: Any = None) -> tuple[Any, float]:
         """Return the symmetric part's eigenvalues, smallest first, and the asymmetry.
@@ -358,10 +412,17 @@ def derivative(
             f" {endpoints.output.dtype}, and has no derivative. Choose a float value"
             " that it is computed from."
         )
-    if not overrides:
-        endpoints.resolution = None
+    left_out = () if overrides else leave_out_overrides(endpoints)
     path = find_path(endpoints)
-    return Derivative(endpoints, MODES[mode], path, _make_notes(endpoints, path))
+    notes = _make_notes(endpoints, path)
+    return Derivative(endpoints, MODES[mode], path, notes, left_out)
+
+
+def leave_out_overrides(endpoints: Endpoints) -> tuple[str, ...]:
+    """Leave out the overrides of a derivative; return those that were active."""
+    left_out = endpoints.list_active(find_path(endpoints))
+    endpoints.resolution = None
+    return left_out
 
 
 def _make_notes(endpoints: Endpoints, path: list[int]) -> list[str]:
@@ -399,15 +460,19 @@ def _make_notes(endpoints: Endpoints, path: list[int]) -> list[str]:
         )
     ends = {node.serial for node, _ in endpoints.plan_sweep()}
     if endpoints.of not in endpoints.wrt and endpoints.output.serial not in ends:
-        notes.append("every path has an op without a derivative: zero everywhere")
+        notes.append(f"zero everywhere: {endpoints.explain_zeros()}")
     return notes
 
 
 def make_second_derivative(
-    session: HasState, wrt: Iterable[Node] | Node | None
+    session: HasState,
+    wrt: Iterable[Node] | Node | None,
+    *,
+    overrides: bool = True,
 ) -> SecondDerivative:
     """Return the Hessian of a session's output; with a seed, of their product's sum."""
     endpoints = Endpoints(session, None, wrt)
+    left_out = () if overrides else leave_out_overrides(endpoints)
     seed = endpoints.seed
     if seed is None:
         seed = np.ones_like(endpoints.output._value)
@@ -418,9 +483,7 @@ def make_second_derivative(
         np.zeros_like(x._value) if g is None else g
         for g, x in zip(made, endpoints.sources, strict=True)
     ]
-    return SecondDerivative(
-        endpoints, endpoints.make_linear_map(first, prefer="forward")
-    )
+    return SecondDerivative(endpoints, first, left_out)
 
 
 def split_blocks(
@@ -452,6 +515,8 @@ def jacobian(
     session: HasState,
     of: Node | None = None,
     wrt: Iterable[Node] | Node | None = None,
+    *,
+    overrides: bool = True,
 ) -> Any:
     """Return the derivative of any node by others, overrides applied.
 
@@ -462,6 +527,8 @@ def jacobian(
     wrt
         One node: an array of the shapes of both. Several (by default the
         session's ``wrt``): a dict of such arrays.
+    overrides
+        Whether they are applied; False for the true derivative.
 
     Examples
     --------
@@ -471,6 +538,8 @@ def jacobian(
     array([0., 2., 4.])
     """
     endpoints = Endpoints(session, of, wrt)
+    if not overrides:
+        endpoints.resolution = None
     linear = endpoints.make_linear_map()
     spans = (0, linear.row_starts[-1]), (0, linear.column_starts[-1])
     entries = linear.matrix(*spans, linear.choose_window_mode(*spans))
@@ -480,11 +549,21 @@ def jacobian(
 
 
 @np.errstate(all="ignore")
-def hessian(session: HasState, wrt: Iterable[Node] | Node | None = None) -> Any:
+def hessian(
+    session: HasState,
+    wrt: Iterable[Node] | Node | None = None,
+    *,
+    overrides: bool = True,
+) -> Any:
     """Return the second derivative of the output, overrides applied.
 
-    One node: an array; several (by default the session's ``wrt``): a dict of
-    dicts, with the cross blocks.
+    Parameters
+    ----------
+    wrt
+        One node: an array; several (by default the session's ``wrt``): a dict of
+        dicts, with the cross blocks.
+    overrides
+        Whether they are applied; False for the true derivative.
 
     Examples
     --------
@@ -495,7 +574,7 @@ def hessian(session: HasState, wrt: Iterable[Node] | Node | None = None) -> Any:
            [0., 6.]])
     """
     endpoints = Endpoints(session, None, wrt)
-    found = make_second_derivative(session, wrt)
+    found = make_second_derivative(session, wrt, overrides=overrides)
     blocks = split_blocks(found.compute_all(), found.row_parts, found.column_parts)
     return _name_results(endpoints, [_name_results(endpoints, row) for row in blocks])
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from workbench.autodiff.linear_map import BUDGET, Block, LinearMap, Mode, Span
 from workbench.checks.progress import Progress
+from workbench.core.blame import format_count
 from workbench.errors import UsageError
 
 Array = np.ndarray[Any, Any]
@@ -47,7 +48,10 @@ class Matrix:
     row_parts, column_parts
         The names and shapes of the nodes whose entries count rows and columns.
     overrides
-        The labels of the active overrides: with them it is not the true derivative.
+        The active overrides and where they run, ``stop at h``: with them it is not the
+        true derivative.
+    left_out
+        Those that a true derivative leaves out.
     """
 
     def __init__(
@@ -58,9 +62,10 @@ class Matrix:
         title: str,
         mode: Mode | None = None,
         overrides: Sequence[str] = (),
+        left_out: Sequence[str] = (),
     ) -> None:
         self.title = title
-        self.overrides = tuple(overrides)
+        self.overrides, self.left_out = tuple(overrides), tuple(left_out)
         self.row_parts = list(row_parts)
         self.column_parts = list(column_parts)
         self._linear = linear
@@ -83,12 +88,20 @@ class Matrix:
 
     @property
     def caption(self) -> str:
-        """The active overrides as text; empty where there are none."""
-        if not self.overrides:
+        """The overrides as text, those in force or left out; empty without any."""
+        named = self.overrides or self.left_out
+        if not named:
             return ""
-        first, more = self.overrides[:MOST_NAMED], len(self.overrides) - MOST_NAMED
+        first, more = named[:MOST_NAMED], len(named) - MOST_NAMED
         rest = f" and {more} more" if more > 0 else ""
-        return f"overrides in force: {', '.join(first)}{rest}"
+        word = "with" if self.overrides else "the true one, without"
+        count = format_count(len(named), "override")
+        return f"{word} {count}: {', '.join(first)}{rest}"
+
+    @cached_property
+    def zero_reason(self) -> str:
+        """Why all entries are zero, if they are; empty where nothing can be said."""
+        return ""
 
     @property
     def dtype(self) -> Any:

@@ -36,6 +36,7 @@ from workbench.overrides.override import Override
 from workbench.overrides.resolution import Resolution
 from workbench.session import applied_override, checks, html, rewriting, stages, storage
 from workbench.session import derivative as derivatives
+from workbench.session import preview as previews
 from workbench.session import profile as profiles
 from workbench.session.applied_override import AppliedOverride, attached_overrides
 from workbench.session.inside import Inside, open_inside
@@ -1005,6 +1006,7 @@ class Session:
     derivative = derivatives.derivative
     jacobian = derivatives.jacobian
     hessian = derivatives.hessian
+    preview = previews.preview_override
     simplify = rewriting.simplify
     check = checks.check
     diagnose = checks.diagnose

@@ -424,9 +424,9 @@ class State:
         """
         if not self.entries:
             return None
-        return self._resolve([entry.override for entry in self.entries])
+        return self.resolve([entry.override for entry in self.entries])
 
-    def _resolve(self, overrides: list[Override]) -> Resolution:
+    def resolve(self, overrides: list[Override]) -> Resolution:
         """Resolve which override runs at which node.
 
         Raises
@@ -784,7 +784,7 @@ class State:
         """Return the gradients with one override and no other."""
         truth = self.forward.truth
         earlier = None if truth is None else (truth, None)
-        resolution = self._resolve([override])
+        resolution = self.resolve([override])
         with np.errstate(all="ignore"):  # it is only for comparison
             # Without the cotangents of other nodes, which are large.
             found = self.sweep(resolution, everywhere=False, earlier=earlier)

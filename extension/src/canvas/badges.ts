@@ -25,7 +25,7 @@ const RING = 2;
 /** How strong the ring is of what was found before the last change. */
 const STALE = 0.5;
 
-type Look = 'wrong' | 'error' | 'warning' | 'note' | 'override' | 'quiet';
+type Look = 'wrong' | 'error' | 'warning' | 'note' | 'changed' | 'quiet';
 
 interface IMark {
   look: Look;
@@ -69,6 +69,12 @@ export function marksOn(verdict: IVerdict): IMark[] {
     marks.push({ look: 'wrong', sign: '✗', words, stale });
   }
   const first = gravestFinding(findings);
+  // The doctor's word for it stands in its place.
+  if (verdict.begins !== null && first?.severity !== 'error') {
+    const { what, sweep } = verdict.begins;
+    const words = sweep === 'forward' ? `${what} begins` : `${what} in its gradient`;
+    marks.push({ look: 'error', sign: '!', words, stale: false });
+  }
   if (first !== null) {
     const more = findings.length > 1 ? ` +${findings.length - 1}` : '';
     marks.push({
@@ -80,7 +86,7 @@ export function marksOn(verdict: IVerdict): IMark[] {
   }
   if (wrong === 0) {
     const quiet = [
-      [counts.overridden, 'override', '≠', 'changed'],
+      [counts.overridden, 'changed', '≠', 'changed'],
       [counts.kink, 'quiet', '∧', 'kink'],
       [counts.unsure, 'quiet', '?', 'unsure']
     ] as const;
@@ -176,7 +182,8 @@ const COLOURS = {
   wrong: ['error', 'ground', 'errorText', 'error'],
   error: ['errorSoft', 'error', 'error', 'error'],
   warning: ['warnSoft', 'warn', 'text', 'warn'],
-  override: ['overrideSoft', 'override', 'override', 'border'],
+  // Amber: changed on purpose, and nothing wrong.
+  changed: ['warnSoft', 'warn', 'text', 'border'],
   note: ['card', 'border', 'quiet', 'border'],
   quiet: ['card', 'border', 'quiet', 'border']
 } as const;

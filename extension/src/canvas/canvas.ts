@@ -35,6 +35,7 @@ export class GraphCanvas extends Widget {
       leave: () => this._state.hover(null),
       click: (x, y, also) => this._click(x, y, also),
       open: (x, y) => this._open(x, y),
+      menu: (x, y) => this._openMenu(x, y),
       focused: () => this.node.contains(document.activeElement)
     });
     this._keyboard = new Keyboard(this._state, this._picture, {
@@ -54,6 +55,9 @@ export class GraphCanvas extends Widget {
 
   /** The key for the derivative between the two chosen nodes was pressed. */
   readonly derivativeRequested = new Signal<this, void>(this);
+
+  /** The menu of the selected node is asked for, at a point of the window. */
+  readonly menuRequested = new Signal<this, { x: number; y: number }>(this);
 
   /** Show all of the graph. (Not `fit`: JupyterLab calls that with another theme.) */
   showAll(): void {
@@ -109,6 +113,15 @@ export class GraphCanvas extends Widget {
 
   handleEvent(event: Event): void {
     switch (event.type) {
+      case 'contextmenu': {
+        // By its key: at the selected node. That of a pointer ends at the surface.
+        const { selected } = this._state;
+        const box = selected === null ? null : this.boxOf(selected);
+        event.preventDefault();
+        event.stopPropagation();
+        this._askForMenu((box?.x ?? 0) + 8, (box?.y ?? 0) + (box?.height ?? 0));
+        break;
+      }
       case 'keydown':
         if (event.target === this.node) {
           this._keyboard.press(event as KeyboardEvent);
@@ -126,7 +139,7 @@ export class GraphCanvas extends Widget {
   protected override onAfterAttach(message: Message): void {
     super.onAfterAttach(message);
     this._gestures.start();
-    for (const type of ['keydown', 'focus', 'blur']) {
+    for (const type of EVENTS) {
       this.node.addEventListener(type, this);
     }
     this._picture.start();
@@ -134,7 +147,7 @@ export class GraphCanvas extends Widget {
 
   protected override onBeforeDetach(message: Message): void {
     this._gestures.stop();
-    for (const type of ['keydown', 'focus', 'blur']) {
+    for (const type of EVENTS) {
       this.node.removeEventListener(type, this);
     }
     this._tooltip.hide();
@@ -151,6 +164,9 @@ export class GraphCanvas extends Widget {
       boxOf: node => this.boxOf(node),
       tileOf: node => this.tileOf(node),
       nodeAt: (x, y) => this.nodeAt(x, y),
+      get outlined() {
+        return picture.outlined;
+      },
       get frames() {
         return picture.frames;
       },
@@ -332,6 +348,23 @@ export class GraphCanvas extends Widget {
   }
 
   /** Open a node, or unfold a scope. */
+  /** Select what is there, and ask for its menu. */
+  private _openMenu(x: number, y: number): void {
+    const node = this.nodeAt(x, y);
+    if (node !== null && node !== this._state.selected) {
+      this._state.select(node);
+    }
+    this._askForMenu(x, y);
+  }
+
+  private _askForMenu(x: number, y: number): void {
+    this._tooltip.hide();
+    if (this._state.selected !== null) {
+      const { left, top } = this.node.getBoundingClientRect();
+      this.menuRequested.emit({ x: left + x, y: top + y });
+    }
+  }
+
   private _activate(item: number, x: number, y: number): void {
     const { scene } = this._picture;
     const scope = scene?.items.scope[item] ?? null;
@@ -357,6 +390,7 @@ export class GraphCanvas extends Widget {
     }
     this._tooltip.show(scene, scene.items.itemOf[hovered], () => ({
       card: this.boxOf(hovered) ?? { x: 0, y: 0, width: 0, height: 0 },
+      cards: this._picture.cards(),
       page: size
     }));
   }
@@ -376,12 +410,17 @@ export class GraphCanvas extends Widget {
   private _wanted: { node: number; always: boolean } | null = null;
 }
 
+/** What is heard of the picture as a whole. */
+const EVENTS = ['keydown', 'focus', 'blur', 'contextmenu'] as const;
+
 /** What a test in a browser may ask of the picture: a property of its node. */
 export interface ICanvasProbe {
   /** The card of a node, and its gradient tile, in pixels from the upper left. */
   boxOf(node: number): IRect | null;
   tileOf(node: number): IRect | null;
   nodeAt(x: number, y: number): number | null;
+  /** How many cards are outlined for the line of the cursor. */
+  readonly outlined: number;
   /** How many times the picture was drawn. */
   readonly frames: number;
   /** The size of the smallest text that was drawn, in pixels; Infinity for none. */

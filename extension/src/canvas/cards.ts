@@ -4,7 +4,7 @@ import { foldLabel } from '../layout/items';
 import { MEASURES } from '../layout/types';
 import { formatNumber } from '../ui/numbers';
 import { FADED, IFrame, RECEDED, STRUCK } from './frame';
-import { isCost } from './looks';
+import { type Mood, isCost } from './looks';
 import { drawSparkline } from './sparkline';
 import { fittingSize } from './text';
 import { LEVELS } from './theme';
@@ -22,13 +22,14 @@ export function drawCards(frame: IFrame): void {
 /** Rings around what is pointed at, chosen and stepped to. */
 export function drawRings(frame: IFrame): void {
   const drawer = new CardDrawer(frame);
-  const { selected, marked, hovered, current } = frame.marks;
-  const items = new Set([selected, marked, hovered, current?.item ?? null]);
-  frame.marks.outlined?.forEach((outlined, item) => {
-    if (outlined === 1) {
-      items.add(item);
-    }
-  });
+  const { selected, marked, hovered, outlined, current } = frame.marks;
+  const items = new Set([
+    ...outlined,
+    selected,
+    marked,
+    hovered,
+    current?.item ?? null
+  ]);
   for (const item of items) {
     if (item !== null) {
       drawer.chosen(item);
@@ -87,7 +88,7 @@ class CardDrawer {
     }
     if (marks.selected === item || marks.marked === item) {
       this._ring(item, card, theme.accent, 2.5, 0.5);
-    } else if (marks.hovered === item || marks.outlined?.[item] === 1) {
+    } else if (marks.hovered === item || marks.outlined.has(item)) {
       this._ring(item, card, theme.accent, 1.2, 0);
     }
   }
@@ -138,13 +139,22 @@ class CardDrawer {
     this._shape(card, round);
     context.fillStyle = fill;
     context.fill();
-    if (failed || looks.badValue[item] === 1) {
+    const role = looks.roles[item];
+    if (failed || role === 'origin') {
       context.strokeStyle = theme.error;
-      context.lineWidth = Math.max(1.6, 1 / view.scale);
+      context.lineWidth = Math.max(2.4, 1.4 / view.scale);
+    } else if (role === 'follower') {
+      context.strokeStyle = theme.errorLine;
+      context.lineWidth = Math.max(1.2, 1 / view.scale);
+    } else if (role === 'harmless') {
+      // An infinity that comes to nothing: broken, and in no colour of alarm.
+      context.strokeStyle = theme.quiet;
+      context.setLineDash([5, 3]);
     } else if (graph.isWrt(node) && !folded) {
       context.strokeStyle = theme.wrt;
     }
     context.stroke();
+    context.setLineDash([]);
   }
 
   private _labels(item: number, card: IRect): void {
@@ -264,8 +274,56 @@ class CardDrawer {
   }
 
   private _tile(item: number, tile: IRect): void {
-    const { context, theme, looks, detail, pen, view } = this._frame;
+    const { context, theme, looks, detail, view } = this._frame;
     const mood = looks.mood[item];
+    const passed = looks.passed.get(item);
+    const level = looks.tile[item];
+    if (!detail.curves) {
+      const { fill } = this._tileColours(mood, level);
+      context.fillStyle = mood === 'zero' ? theme.edge : fill;
+      context.fillRect(tile.x, tile.y, tile.width, tile.height);
+      return;
+    }
+    const half = { ...tile, height: tile.height / 2 };
+    const below = { ...half, y: tile.y + half.height };
+    const parts =
+      passed === undefined
+        ? [{ rect: tile, mood, level, text: looks.text[item] }]
+        : // Gradients flow up: below what arrives, above what is passed on.
+          [
+            { rect: half, ...passed },
+            { rect: below, mood, level, text: looks.text[item] }
+          ];
+    context.save();
+    this._shape(tile, Math.max(2, theme.radius - 1));
+    context.clip();
+    for (const { rect, ...part } of parts) {
+      context.fillStyle = this._tileColours(part.mood, part.level).fill;
+      context.fillRect(rect.x, rect.y, rect.width, rect.height);
+    }
+    context.restore();
+    if (parts.some(part => part.mood === 'zero')) {
+      this._shape(tile, Math.max(2, theme.radius - 1));
+      context.strokeStyle = theme.border;
+      context.lineWidth = Math.max(1, 0.8 / view.scale);
+      context.stroke();
+    }
+    if (passed !== undefined) {
+      context.fillStyle = theme.ground;
+      context.fillRect(tile.x, below.y - 0.75, tile.width, 1.5);
+    }
+    if (detail.text || detail.label) {
+      for (const part of parts) {
+        this._tileText(part.rect, part.text, part.mood, part.level, parts.length > 1);
+      }
+    }
+    if (looks.changed[item] === 1) {
+      this._dot(tile);
+    }
+  }
+
+  private _tileColours(mood: Mood, level: number): { fill: string; ink: string } {
+    const { theme, looks } = this._frame;
     const scale =
       looks.colouring === 'gradient'
         ? theme.warm
@@ -274,45 +332,34 @@ class CardDrawer {
           : isCost(looks.colouring)
             ? theme.cool
             : theme.neutral;
-    const level = Math.round((looks.tile[item] || 0) * (LEVELS - 1));
-    const fill =
-      mood === 'bad' ? theme.error : mood === 'zero' ? theme.card : scale.fill[level];
-    context.fillStyle = fill;
-    if (!detail.curves) {
-      context.fillStyle = mood === 'zero' ? theme.edge : fill;
-      context.fillRect(tile.x, tile.y, tile.width, tile.height);
-      return;
-    }
-    this._shape(tile, Math.max(2, theme.radius - 1));
-    context.fill();
-    if (mood === 'zero') {
-      context.strokeStyle = theme.border;
-      context.lineWidth = Math.max(1, 0.8 / view.scale);
-      context.stroke();
-    }
-    if (detail.text || detail.label) {
-      const ink =
-        mood === 'bad'
-          ? theme.errorText
-          : mood === 'zero'
-            ? theme.quiet
-            : scale.text[level];
-      // Seen from further away a number takes all the room that its tile has.
-      const size = pen.legible(detail.text ? this._size - 2 : theme.size + 2);
-      const text = looks.text[item];
-      const font = pen.mono(size);
-      // Half a number would be another number.
-      if (pen.width(text, font) <= tile.width - 2) {
-        pen.write(text, tile.x + tile.width / 2, tile.y + 15 + size * 0.36, {
-          font,
-          fill: ink,
-          room: tile.width,
-          align: 'center'
-        });
-      }
-    }
-    if (looks.changed[item] === 1) {
-      this._dot(tile);
+    const step = Math.round((level || 0) * (LEVELS - 1));
+    return mood === 'bad'
+      ? { fill: theme.error, ink: theme.errorText }
+      : mood === 'zero'
+        ? { fill: theme.card, ink: theme.quiet }
+        : { fill: scale.fill[step], ink: scale.text[step] };
+  }
+
+  private _tileText(
+    rect: IRect,
+    text: string,
+    mood: Mood,
+    level: number,
+    small: boolean
+  ): void {
+    const { detail, pen, theme } = this._frame;
+    // Seen from further away a number takes all the room that its tile has.
+    const large = detail.text ? this._size - 2 : theme.size + 2;
+    const size = pen.legible(small ? Math.min(large, theme.size - 1) : large);
+    const font = pen.mono(size);
+    // Half a number would be another number.
+    if (pen.width(text, font) <= rect.width - 2 && size <= rect.height) {
+      pen.write(text, rect.x + rect.width / 2, rect.y + rect.height / 2 + size * 0.36, {
+        font,
+        fill: this._tileColours(mood, level).ink,
+        room: rect.width,
+        align: 'center'
+      });
     }
   }
 
@@ -355,6 +402,15 @@ class CardDrawer {
         fill: pill.on ? theme.override : theme.quiet,
         room: rect.width - 6,
         align: 'center'
+      });
+    }
+    const passed = looks.passed.get(item);
+    const small = theme.size - 3;
+    if (passed !== undefined && detail.text && pen.legible(small) === small) {
+      pen.write(passed.change, rect.x + 4, rect.y + rect.height + 10, {
+        font: pen.mono(small),
+        fill: theme.quiet,
+        room: Math.max(rect.width, 72)
       });
     }
   }

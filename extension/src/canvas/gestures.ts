@@ -14,6 +14,8 @@ export interface IGestures {
   /** `also`: with shift, ctrl or command, so in addition to what is chosen. */
   click(x: number, y: number, also: boolean): void;
   open(x: number, y: number): void;
+  /** The menu of what is there is asked for. */
+  menu(x: number, y: number): void;
   /** Whether the picture has the focus. */
   focused(): boolean;
 }
@@ -58,6 +60,11 @@ export class Gestures {
     ) {
       const { x, y } = this._where(event);
       this._to.open(x, y);
+    } else if (event instanceof MouseEvent && event.type === 'contextmenu') {
+      const { x, y } = this._where(event);
+      event.preventDefault();
+      event.stopPropagation(); // not that of the cell around it
+      this._to.menu(x, y);
     }
   }
 
@@ -169,5 +176,6 @@ const TYPES = [
   'pointerup',
   'pointercancel',
   'pointerleave',
-  'dblclick'
+  'dblclick',
+  'contextmenu'
 ] as const;

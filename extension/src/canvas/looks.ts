@@ -6,6 +6,7 @@
 import { IItems, IPill, pillsOf } from '../layout/items';
 import { ILayout } from '../layout/types';
 import { Graph, type ICost } from '../model/graph';
+import { type Role, roleOf } from '../model/nonfinite';
 import type { Colouring } from '../model/state';
 import { type IVerdict, verdictsOf } from '../model/verdicts';
 import { formatBytes, formatSeconds } from '../ui/numbers';
@@ -26,8 +27,10 @@ export interface ILooks {
   text: string[];
   /** Where a card is on the scale of values or costs; NaN if it is not coloured. */
   card: Float32Array;
-  /** Whether the value of a card is NaN or infinite somewhere. */
-  badValue: Uint8Array;
+  /** What the value of a card is where it is NaN or infinite somewhere. */
+  roles: Role[];
+  /** What a node with an override passes on; most nodes have none. */
+  passed: ReadonlyMap<number, IPassedLook>;
   changed: Uint8Array;
   pill: (IPill | null)[];
   /** What checks and the doctor say, by item; most have nothing. */
@@ -52,7 +55,8 @@ export function looksOf(
     mood: [],
     text: [],
     card: new Float32Array(count).fill(NaN),
-    badValue: new Uint8Array(count),
+    roles: Array.from({ length: count }, () => 'none'),
+    passed: new Map(),
     changed: new Uint8Array(count),
     pill: Array.from({ length: count }, () => null),
     verdicts: verdictsOf(graph, items.itemOf),
@@ -77,9 +81,53 @@ export function looksOf(
   for (let node = 0; node < graph.count; node++) {
     const item = items.itemOf[node];
     looks.changed[item] |= graph.change(node) > CHANGED ? 1 : 0;
-    looks.badValue[item] |= graph.badValues(node) > 0 ? 1 : 0;
+    const role = roleOf(graph, node);
+    if (GRAVITY.indexOf(role) > GRAVITY.indexOf(looks.roles[item])) {
+      looks.roles[item] = role;
+    }
   }
-  return looks;
+  return { ...looks, passed: passedLooks(graph, items, looks, gradients) };
+}
+
+/** What is told of a folded scope: the gravest of what its nodes are. */
+const GRAVITY: readonly Role[] = ['none', 'harmless', 'follower', 'origin'];
+
+/** What a node passes on with its override, beside what arrives at it. */
+export interface IPassedLook {
+  /** Where it is on the scale of gradients, 0 to 1; NaN for 0. */
+  level: number;
+  mood: Mood;
+  text: string;
+  /** "0.31 → 0.10": what the true rule passes on, and what passes now. */
+  change: string;
+}
+
+/** By item; a folded scope has none, nor a node inside what an override replaces. */
+function passedLooks(
+  graph: Graph,
+  items: IItems,
+  { colouring, mood }: ILooks,
+  gradients: INormScale
+): Map<number, IPassedLook> {
+  const found = new Map<number, IPassedLook>();
+  if (graph.header.overrides.length === 0 || colouring === 'change' || isCost(colouring)) {
+    return found;
+  }
+  items.node.forEach((node, item) => {
+    const norm = graph.passedNorm(node);
+    const own = graph.override(node) !== null && !graph.isCovered(node);
+    if (own && items.scope[item] === null && mood[item] !== 'none' && !Number.isNaN(norm)) {
+      const before = graph.truePassedNorm(node);
+      const text = shortNumber(norm);
+      found.set(item, {
+        level: levelOf(gradients, norm),
+        mood: !Number.isFinite(norm) ? 'bad' : norm === 0 ? 'zero' : 'plain',
+        text,
+        change: Number.isNaN(before) ? text : `${shortNumber(before)} → ${text}`
+      });
+    }
+  });
+  return found;
 }
 
 /** A number in at most five characters: "0.31", "4e-2", "1.0", "3e5". */

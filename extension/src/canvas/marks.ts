@@ -9,8 +9,8 @@ export interface IMarks {
   /** The first of two nodes that are chosen together. */
   marked: number | null;
   hovered: number | null;
-  /** The items that hold what the cursor's line computes; null if there is none. */
-  outlined: Uint8Array | null;
+  /** The items that hold what the line of the cursor computes. */
+  outlined: ReadonlySet<number>;
   /** The items on the way that is shown; all others recede. Null: none is shown. */
   trail: Uint8Array | null;
   /** The edges and bends on it, else on the way from the selection to the output. */
@@ -63,11 +63,8 @@ export function marksOf(state: GraphState, scene: Scene): IMarks {
 
 export function outlinedOf({ outlined }: GraphState, scene: Scene): IMarks['outlined'] {
   const { graph, items } = scene;
-  return outlined.size === 0
-    ? null
-    : flagItems(items.count, outlined, node =>
-        node >= graph.count ? null : items.itemOf[node]
-      );
+  const known = [...outlined].filter(node => node < graph.count);
+  return new Set(known.map(node => items.itemOf[node]));
 }
 
 function pathOf(

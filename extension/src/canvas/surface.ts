@@ -20,7 +20,7 @@ import { Signposts, signsOf } from './signposts';
 import { Pen } from './text';
 import { type ITheme, readTheme, watchTheme } from './theme';
 import { type ITileMaker, SIDE, TileCache } from './tiles';
-import { type ISize, type IView, rectOnPage, visibleBounds } from './viewport';
+import { type IRect, type ISize, type IView, rectOnPage, visibleBounds } from './viewport';
 
 /** Names of scopes can be clicked from this zoom on, where they can be read. */
 const LABELS = 0.62;
@@ -74,6 +74,11 @@ export class Picture {
 
   get size(): ISize {
     return this.camera.size;
+  }
+
+  /** How many items are outlined in the last drawing. */
+  get outlined(): number {
+    return this._marks?.outlined.size ?? 0;
   }
 
   start(): void {
@@ -169,6 +174,18 @@ export class Picture {
     const inX = (x - view.x) / view.scale;
     const inY = (y - view.y) / view.scale;
     return this.scene?.hit(inX, inY, view.scale >= LABELS) ?? null;
+  }
+
+  /** The cards in sight with their tiles, on the page. */
+  cards(): IRect[] {
+    const { scene, view } = this;
+    const found: IRect[] = [];
+    scene?.eachItem(visibleBounds(view, this.size), item => {
+      const card = scene.card(item);
+      const width = scene.items.input.left[item] + scene.items.input.right[item];
+      found.push(rectOnPage(view, { ...card, width }));
+    });
+    return found;
   }
 
   /** Where the middle of an item's card is on the page. */

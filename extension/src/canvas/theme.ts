@@ -30,6 +30,8 @@ export interface ITheme {
   edge: string;
   error: string;
   errorSoft: string;
+  /** The border of what only follows from an error. */
+  errorLine: string;
   errorText: string;
   /** What may not be what was meant. */
   warn: string;
@@ -98,6 +100,7 @@ export function readTheme(element: Element): ITheme {
     edge: cssText(over(dark ? 0.36 : 0.34)),
     error: cssText(error),
     errorSoft: cssText(mixColours(ground, error, dark ? 0.22 : 0.1)),
+    errorLine: cssText(mixColours(ground, error, 0.5)),
     errorText: cssText(pickReadable(error, black, white)),
     warn: cssText(warn),
     warnSoft: cssText(mixColours(ground, warn, dark ? 0.22 : 0.12)),

@@ -4,7 +4,13 @@ import { foldLabel } from '../layout/items';
 import { verdictsOf } from '../model/verdicts';
 import { element } from '../ui/dom';
 import { formatNumber, formatPercent } from '../ui/numbers';
-import { changeText, costLines, verdictLines } from '../ui/words';
+import {
+  changeText,
+  costLines,
+  nonFiniteText,
+  passedText,
+  verdictLines
+} from '../ui/words';
 import { CHANGED } from './looks';
 import { Scene } from './scene';
 import { IRect, ISize } from './viewport';
@@ -20,7 +26,7 @@ export class Tooltip {
   });
 
   /** Say what an item is, once the pointer has rested on it. */
-  show(scene: Scene, item: number, place: () => { card: IRect; page: ISize }): void {
+  show(scene: Scene, item: number, place: () => IPlace): void {
     this.hide();
     this._timer = window.setTimeout(() => {
       const lines = describeItem(scene, item);
@@ -34,16 +40,65 @@ export class Tooltip {
     this.node.hidden = true;
   }
 
-  private _put({ card, page }: { card: IRect; page: ISize }): void {
+  private _put({ card, cards, page }: IPlace): void {
     this.node.hidden = false;
     const { offsetWidth: width, offsetHeight: height } = this.node;
-    const below = card.y + card.height + 8;
-    const x = Math.max(4, Math.min(card.x, page.width - width - 4));
-    const y = below + height < page.height ? below : card.y - height - 8;
-    this.node.style.transform = `translate(${Math.round(x)}px, ${Math.round(Math.max(4, y))}px)`;
+    const { x, y } = placeNote(card, cards, { width, height }, page);
+    this.node.style.transform = `translate(${Math.round(x)}px, ${Math.round(y)}px)`;
   }
 
   private _timer = 0;
+}
+
+/** The card that a note is about, all that are in sight, and the page. */
+interface IPlace {
+  card: IRect;
+  cards: readonly IRect[];
+  page: ISize;
+}
+
+/** The air between a note and its card, and between it and the edge of the page. */
+const GAP = 8;
+const EDGE = 4;
+
+/**
+ * Where a note covers no card, or the least of them: below its card, above, beside it,
+ * or in a corner of the page; the first of the best.
+ */
+export function placeNote(
+  card: IRect,
+  cards: readonly IRect[],
+  note: ISize,
+  page: ISize
+): { x: number; y: number } {
+  const below = card.y + card.height + GAP;
+  const above = card.y - note.height - GAP;
+  const right = card.x + card.width + GAP;
+  const left = card.x - note.width - GAP;
+  const [endX, endY] = [page.width - note.width - EDGE, page.height - note.height - EDGE];
+  const places = [
+    [card.x, below],
+    [card.x, above],
+    [right, card.y],
+    [left, card.y],
+    [endX, EDGE],
+    [endX, endY],
+    [EDGE, EDGE],
+    [EDGE, endY]
+  ].map(([x, y]) => ({
+    x: Math.max(EDGE, Math.min(x, endX)),
+    y: Math.max(EDGE, Math.min(y, endY))
+  }));
+  const covered = places.map(place =>
+    cards.reduce((sum, other) => sum + overlap({ ...place, ...note }, other), 0)
+  );
+  return places[covered.indexOf(Math.min(...covered))];
+}
+
+function overlap(a: IRect, b: IRect): number {
+  const width = Math.min(a.x + a.width, b.x + b.width) - Math.max(a.x, b.x);
+  const height = Math.min(a.y + a.height, b.y + b.height) - Math.max(a.y, b.y);
+  return Math.max(0, width) * Math.max(0, height);
 }
 
 /** The lines of the note about an item, the first one its heading. */
@@ -96,8 +151,13 @@ export function describeItem(scene: Scene, item: number): string[] {
     const within = graph.isCovered(node) && scope === null;
     lines.push(`${within ? 'within the override' : 'override'}: ${override.label}`);
   }
-  if (graph.badValues(node) > 0) {
-    lines.push(`value: ${graph.badValues(node)} entries NaN or infinite`);
+  const nonFinite = nonFiniteText(graph, node);
+  if (nonFinite !== '') {
+    lines.push(nonFinite);
+  }
+  const passed = passedText(graph, node);
+  if (passed !== '') {
+    lines.push(passed);
   }
   const verdict = verdictsOf(graph, items.itemOf).get(item);
   if (verdict !== undefined) {

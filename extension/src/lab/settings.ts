@@ -29,17 +29,23 @@ export class Settings {
   }
 
   private _read(composite: Readonly<Record<string, unknown>>): void {
-    const { height, colouring, animated } = composite;
+    const { height, colouring, animated, updateRate, foldFrom } = composite;
     this._current = {
       height: typeof height === 'number' ? height : STANDARD.height,
       colouring: COLOURINGS.includes(colouring as Colouring)
         ? (colouring as Colouring)
         : STANDARD.colouring,
-      animated: typeof animated === 'boolean' ? animated : STANDARD.animated
+      animated: typeof animated === 'boolean' ? animated : STANDARD.animated,
+      updateRate:
+        typeof updateRate === 'number' && updateRate > 0
+          ? updateRate
+          : STANDARD.updateRate,
+      foldFrom: typeof foldFrom === 'number' ? foldFrom : STANDARD.foldFrom
     };
     for (const panel of this._panels()) {
       panel.setHeight(this._current.height);
       panel.state.setView('animated', this._current.animated);
+      panel.state.foldFrom = this._current.foldFrom;
     }
   }
 

@@ -70,7 +70,7 @@ export class GraphModel extends DOMWidgetModel {
       const channel = new ModelChannel(this, kernel);
       const connection = new GraphConnection({
         channel,
-        afterDraw,
+        afterDraw: paced(afterDraw, () => GraphModel.updateRate()),
         ...(kernel && {
           interrupt: () => {
             // A kernel that cannot be interrupted says so in the notebook.
@@ -89,6 +89,9 @@ export class GraphModel extends DOMWidgetModel {
       followKernel(connection, kernel, channel);
     }
   }
+
+  /** How many changes a second are drawn at most: a setting of the user. */
+  static updateRate: () => number = () => Infinity;
 
   // Declared, not initialised: Backbone calls `initialize` before fields are set.
   /** Null for a model that no kernel holds. */
@@ -230,6 +233,30 @@ function kernelOf(manager: unknown): IKernelLine | null {
   return typeof kernel === 'object' && kernel !== null && 'statusChanged' in kernel
     ? (kernel as IKernelLine)
     : null;
+}
+
+/** Changes a second that the kernel sends at most. */
+const FASTEST = 20;
+
+type AfterDraw = (callback: () => void) => void;
+
+/** Call back at most so many times a second: the kernel waits for the last call. */
+export function paced(after: AfterDraw, rate: () => number): AfterDraw {
+  let last = -Infinity;
+  return callback => {
+    after(() => {
+      const now = performance.now();
+      // At its own rate the kernel needs no brake.
+      const pause = rate() < FASTEST ? 1000 / rate() : 0;
+      const wait = Math.max(0, last + pause - now);
+      last = now + wait;
+      if (wait > 0) {
+        setTimeout(callback, wait);
+      } else {
+        callback();
+      }
+    });
+  };
 }
 
 /** Milliseconds after which a page that draws nothing is taken to have drawn. */

@@ -211,9 +211,11 @@ export function addClusters(
       const members = part.steps.map(step => nodes[step]);
       const own = `${name}${linesText(graph, members)}`;
       const inside = around === '' ? own : `${around}/${own}`;
-      for (const node of members) {
-        paths[node] = inside;
-        clustered[node] = 1;
+      if (part.parts.length === 0) {
+        for (const node of members) {
+          paths[node] = inside;
+          clustered[node] = 1;
+        }
       }
       part.parts.forEach((inner, i) => enter(inner, inside, `${name}.${i + 1}`));
     };

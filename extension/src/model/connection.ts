@@ -16,6 +16,7 @@ import {
   IPlace,
   INormsAnswer,
   IPlotAnswer,
+  IPreviewAnswer,
   ISimplificationAnswer,
   IWindow,
   KernelMessage,
@@ -211,12 +212,28 @@ export class GraphConnection implements IDisposable {
     of: number | null,
     wrt: number[],
     window: IWindow | null = null,
-    onProgress: (progress: IProgress) => void = () => undefined
+    onProgress: (progress: IProgress) => void = () => undefined,
+    overrides = true
   ): IPlotRequest {
-    const event = { event: 'plot', plot, of, wrt, window } as const;
+    const event = { event: 'plot', plot, of, wrt, window, overrides } as const;
     const { request, promise } = this._begin(event, 'plot', onProgress);
     return {
       answer: promise as Promise<IPlotAnswer>,
+      stop: () => this._stop(request)
+    };
+  }
+
+  /** What a node would pass on with a rule that is not attached yet. */
+  preview(
+    node: number,
+    target: Target,
+    rule: string,
+    more: { id?: number; steps?: string } = {}
+  ): ILongRequest<IPreviewAnswer> {
+    const event = { event: 'preview', node, target, rule, ...more } as const;
+    const { request, promise } = this._begin(event, 'preview');
+    return {
+      answer: promise as Promise<IPreviewAnswer>,
       stop: () => this._stop(request)
     };
   }

@@ -92,6 +92,12 @@ export class Folding {
     return new Folding(new Set([...this.folded, path]), open);
   }
 
+  /** Fold many paths at once. */
+  foldAll(paths: readonly string[]): Folding {
+    const open = new Map([...this.open].filter(([path]) => !paths.includes(path)));
+    return new Folding(new Set([...this.folded, ...paths]), open);
+  }
+
   /** Show all that is in a path, of a loop all iterations. */
   unfold(path: string): Folding {
     const { folded, open } = this.fold(path);

@@ -145,7 +145,7 @@ export class Graph {
 
   /**
    * The graph after a patch: the fields and the columns that came replace those
-   * of before. `true_stats` goes when no override is left, the columns of a check
+   * of before. The true numbers go when no override is left, the columns of a check
    * or a profile when there is none.
    */
   applyPatch(
@@ -158,6 +158,7 @@ export class Graph {
     const whole: Partial<IColumns> = { ...this._columns, ...fresh };
     if (merged.overrides.length === 0 && fresh.true_stats === undefined) {
       delete whole.true_stats;
+      delete whole.true_edge_norm;
     }
     if (merged.check === null) {
       delete whole.check;
@@ -437,6 +438,16 @@ export class Graph {
     return this._columns.edge_norm[edge];
   }
 
+  /** The L2 norm of all that the node's rule passes on; NaN where that is nothing. */
+  passedNorm(node: number): number {
+    return this._passed(node, this._columns.edge_norm);
+  }
+
+  /** The same with all overrides off; NaN without overrides. */
+  truePassedNorm(node: number): number {
+    return this._passed(node, this._columns.true_edge_norm);
+  }
+
   /** ‖g − g_true‖ / ‖g_true‖ of the node's gradient; NaN where there is none. */
   change(node: number): number {
     return this._columns.change[node];
@@ -525,6 +536,18 @@ export class Graph {
       share: profile.time > 0 ? time / profile.time : NaN,
       step: profile.steps[steps?.[node] ?? -1] ?? null
     };
+  }
+
+  private _passed(node: number, norms?: Float64Array): number {
+    const { input_start: start } = this._columns;
+    let squares = NaN;
+    for (let edge = start[node]; edge < start[node + 1]; edge++) {
+      const norm = norms?.[edge] ?? NaN;
+      if (!Number.isNaN(norm)) {
+        squares = (Number.isNaN(squares) ? 0 : squares) + norm * norm;
+      }
+    }
+    return Math.sqrt(squares);
   }
 
   private _string(column: TextColumn, node: number): string {

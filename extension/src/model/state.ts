@@ -41,7 +41,7 @@ export type Change = 'graph' | 'values' | 'selection' | 'hover' | 'view';
  * From this many nodes on, a graph is shown with its outer scopes folded, and those
  * inside them that would be too much to see at once.
  */
-const FOLD_FROM = LEGIBLE;
+export const FOLD_FROM = LEGIBLE;
 
 export class GraphState {
   readonly changed = new Signal<this, Change>(this);
@@ -104,6 +104,9 @@ export class GraphState {
 
   /** Whether the view may move softly. */
   animated = true;
+
+  /** From how many nodes on a graph opens with its scopes folded. */
+  foldFrom = FOLD_FROM;
 
   /** How many steps are done: of the forward sweep, then of the backward sweep. */
   get step(): number | null {
@@ -358,13 +361,12 @@ export class GraphState {
     const { scopes, loops } = graph;
     const paths = new Set(scopes.keys());
     this._folding = this._folding.keepIn(loops.values(), paths, before !== null);
-    if (before === null && graph.count >= FOLD_FROM) {
-      for (const { path, parent } of scopes.values()) {
+    if (before === null && graph.count >= this.foldFrom) {
+      const large = [...scopes.values()].filter(({ parent }) => {
         const around = parent === null ? undefined : scopes.get(parent);
-        if (around === undefined || around.nodes > LEGIBLE) {
-          this._folding = this._folding.fold(path);
-        }
-      }
+        return around === undefined || around.nodes > LEGIBLE;
+      });
+      this._folding = this._folding.foldAll(large.map(({ path }) => path));
     }
   }
 

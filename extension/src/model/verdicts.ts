@@ -5,6 +5,7 @@
 
 import { type IFinding, STATUSES, type Status } from '../wire/protocol';
 import type { Graph } from './graph';
+import { nonFiniteOf } from './nonfinite';
 
 /** How much is to be said of a node, or of several together. */
 export interface IVerdict {
@@ -13,6 +14,8 @@ export interface IVerdict {
   /** The worst error of a wrong rule, in tolerances; NaN if none is wrong. */
   ratio: number;
   findings: IFinding[];
+  /** The first NaN or infinity that its value or its gradient rule makes, if it does. */
+  begins: { what: 'NaN' | '∞'; sweep: 'forward' | 'backward' } | null;
   /** Of the session before its last change: the check, or the findings. */
   staleCheck: boolean;
   staleFindings: boolean;
@@ -52,6 +55,9 @@ export function verdictsOf(
   for (const finding of findings?.list ?? []) {
     at(finding.node).findings.push(finding);
   }
+  for (const { node, isNaN, sweep } of nonFiniteOf(graph).origins) {
+    at(node).begins ??= { what: isNaN ? 'NaN' : '∞', sweep };
+  }
   return verdicts;
 }
 
@@ -75,15 +81,18 @@ function emptyVerdict({ header: { check, findings } }: Graph): IVerdict {
     counts: {},
     ratio: NaN,
     findings: [],
+    begins: null,
     staleCheck: check?.stale ?? false,
     staleFindings: findings?.stale ?? false
   };
 }
 
 /** Whether something is wrong that has to be seen from afar. */
-export function isAlarming({ counts, findings }: IVerdict): boolean {
+export function isAlarming({ begins, counts, findings }: IVerdict): boolean {
   return (
-    (counts.wrong ?? 0) > 0 || findings.some(({ severity }) => severity === 'error')
+    begins !== null ||
+    (counts.wrong ?? 0) > 0 ||
+    findings.some(({ severity }) => severity === 'error')
   );
 }
 
@@ -100,6 +109,7 @@ export function addVerdicts(a: IVerdict, b: IVerdict): IVerdict {
     ...a,
     counts,
     ratio: a.ratio >= b.ratio || Number.isNaN(b.ratio) ? a.ratio : b.ratio,
+    begins: a.begins ?? b.begins,
     findings: [...a.findings, ...b.findings]
   };
 }

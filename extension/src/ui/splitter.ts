@@ -14,6 +14,8 @@ export interface ISplitterOptions {
   /** Sets that size; grows with the pointer if `sign` is 1. */
   resize: (size: number) => void;
   sign: 1 | -1;
+  /** The sizes that are allowed. */
+  limits: () => { least: number; most: number };
 }
 
 export function makeSplitter(options: ISplitterOptions): HTMLElement {
@@ -25,9 +27,24 @@ export function makeSplitter(options: ISplitterOptions): HTMLElement {
       tabindex: '0',
       'aria-label': options.label,
       'aria-orientation': along === 'x' ? 'vertical' : 'horizontal',
-      'data-lm-suppress-shortcuts': 'true'
+      'data-lm-suppress-shortcuts': 'true',
+      'aria-valuenow': '0'
     }
   });
+  /** Tell a screen reader how large the part is, of what it may be. */
+  const tell = (): void => {
+    const { least, most } = options.limits();
+    const values = { valuenow: options.size(), valuemin: least, valuemax: most };
+    for (const [name, value] of Object.entries(values)) {
+      node.setAttribute(`aria-${name}`, String(Math.round(value)));
+    }
+  };
+  const resize = (size: number): void => {
+    const { least, most } = options.limits();
+    options.resize(Math.max(least, Math.min(size, most)));
+    tell();
+  };
+  node.addEventListener('focus', tell);
   node.addEventListener('pointerdown', start => {
     if (start.button !== 0) {
       return;
@@ -38,7 +55,7 @@ export function makeSplitter(options: ISplitterOptions): HTMLElement {
     const at = (event: PointerEvent): number =>
       along === 'x' ? event.clientX : event.clientY;
     const move = (event: PointerEvent): void => {
-      options.resize(size + sign * (at(event) - at(start)));
+      resize(size + sign * (at(event) - at(start)));
     };
     const end = (): void => {
       node.removeEventListener('pointermove', move);
@@ -55,7 +72,7 @@ export function makeSplitter(options: ISplitterOptions): HTMLElement {
     if (direction >= 0) {
       event.preventDefault();
       event.stopPropagation();
-      options.resize(options.size() + sign * (direction * 2 - 1) * STEP);
+      resize(options.size() + sign * (direction * 2 - 1) * STEP);
     }
   });
   return node;

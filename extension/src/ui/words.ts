@@ -1,6 +1,7 @@
 /** What is said about nodes and overrides, as text. Pure. */
 
 import type { Graph, ICost } from '../model/graph';
+import { type IOrigin, nonFiniteOf, roleOf } from '../model/nonfinite';
 import type { IStep } from '../model/state';
 import { type IVerdict, gravestFinding, verdictOf } from '../model/verdicts';
 import type {
@@ -59,19 +60,105 @@ function derivativeName(graph: Graph, node: number): string {
   return `∂${graph.header.output_name}/∂${graph.label(node)}`;
 }
 
-/** The labels of the overrides whose rules run between two nodes, each once. */
-export function overrideLabels(
+/** The overrides whose rules run between two nodes, "stop at h", each once. */
+export function overridesBetween(
   graph: Graph,
   { of, wrt, way }: { of: number; wrt: number; way: Uint8Array | null }
 ): string[] {
-  const labels = new Set<string>();
+  const found = new Set<IOverride>();
   for (let node = wrt + 1; way !== null && node <= of; node++) {
     const override = way[node] === 1 ? graph.override(node) : null;
     if (override !== null && !graph.isCovered(node)) {
-      labels.add(override.label);
+      found.add(override);
     }
   }
-  return [...labels];
+  return graph.header.overrides
+    .filter(override => found.has(override))
+    .map(override => {
+      const at = override.target.kind === 'node' ? 'at' : 'on';
+      return `${override.label} ${at} ${whereText(graph, override)}`;
+    });
+}
+
+/** So many overrides are named. */
+const NAMED = 6;
+
+/** "with 2 overrides: stop at h, clip ±1 on every tanh", or what the true one leaves out. */
+export function forceText(names: readonly string[], isTrue = false): string {
+  const more = names.length > NAMED ? ` and ${names.length - NAMED} more` : '';
+  const word = isTrue ? 'the true one, without' : 'with';
+  return names.length === 0
+    ? ''
+    : `${word} ${formatPlural(names.length, 'override')}: ` +
+        names.slice(0, NAMED).join(', ') +
+        more;
+}
+
+/** "passes on ‖·‖ 0.1, true 0.31": of a node that an override runs at; "" of others. */
+export function passedText(graph: Graph, node: number): string {
+  const norm = graph.passedNorm(node);
+  const own = graph.override(node) !== null && !graph.isCovered(node);
+  if (!own || Number.isNaN(norm)) {
+    return '';
+  }
+  const before = graph.truePassedNorm(node);
+  const true_ = Number.isNaN(before) ? '' : `, true ${formatNumber(before)}`;
+  return `passes on ‖·‖ ${formatNumber(norm)}${true_}`;
+}
+
+// NaN and infinity: where they begin, in words.
+
+/** "NaN starts at log, line 4: 3 of 100 entries"; "" where all is finite. */
+export function nonFiniteLine(graph: Graph): string {
+  const { origins } = nonFiniteOf(graph);
+  if (origins.length === 0) {
+    return '';
+  }
+  const others = origins.length - 1;
+  const more =
+    others === 0 ? '' : `, and at ${formatPlural(others, 'other place')}`;
+  return originText(graph, origins[0]) + more;
+}
+
+function originText(graph: Graph, origin: IOrigin): string {
+  const { node, sweep, shown, isNaN, count } = origin;
+  const what = isNaN ? 'NaN' : 'Infinity';
+  const size = countEntries(graph.shape(shown));
+  const entries =
+    size === 1 ? '' : `: ${formatCount(count)}${size === null ? '' : ` of ${formatCount(size)}`} entries`;
+  const [label, maker] = [graph.label(node), graph.maker(node)];
+  if (graph.kind(node) !== 'op') {
+    return `${what} is in the ${maker} ${label === maker ? '' : label}`.trim() + entries;
+  }
+  const name = label === maker ? label : `${label} = ${maker}`;
+  const line = graph.line(node);
+  const place = line === null ? graph.place(node) : `line ${line}`;
+  const where = sweep === 'forward' ? name : `the gradient of ${name}`;
+  return `${what} starts at ${where}${place === '' ? '' : `, ${place}`}${entries}`;
+}
+
+/** What is to be said of the value of a node that is not finite; "" if it is. */
+export function nonFiniteText(graph: Graph, node: number): string {
+  const count = graph.badValues(node);
+  const entries = `${formatCount(count)} ${count === 1 ? 'entry' : 'entries'} NaN or infinite`;
+  switch (roleOf(graph, node)) {
+    case 'origin':
+      return `value: ${entries}: it begins here`;
+    case 'follower':
+      return `value: ${entries}, from what it reads`;
+    case 'harmless':
+      return `value: ${entries}, harmless: what reads it is finite`;
+    case 'none':
+      return '';
+  }
+}
+
+/** The value of an output that is one number and not finite: "NaN", "−∞"; "" else. */
+export function badOutput(graph: Graph): string {
+  const { output } = graph.header;
+  const known = output >= 0 && graph.shape(output) === '()';
+  const statistics = known ? graph.valueStatistics(output) : null;
+  return statistics !== null && statistics.bad > 0 ? formatNumber(statistics.min) : '';
 }
 
 /** What a step of a sweep does, in one line. */
@@ -244,6 +331,9 @@ export function verdictLines(verdict: IVerdict): string[] {
       lines.push(several(count, words) + when);
     }
   }
+  if (verdict.begins?.sweep === 'backward') {
+    lines.push(`its gradient rule passes on the first ${verdict.begins.what}`);
+  }
   for (const { severity, title } of findings.slice(0, TERMS)) {
     lines.push(`${severity}: ${title}${verdict.staleFindings ? BEFORE : ''}`);
   }
@@ -302,6 +392,7 @@ export function nodeSentence(graph: Graph, node: number): string {
     const within = graph.isCovered(node) ? 'within the ' : '';
     parts.push(`${within}override ${override.label}`);
   }
+  parts.push(...[passedText(graph, node), nonFiniteText(graph, node)].filter(Boolean));
   const verdict = verdictOf(graph, node);
   if (verdict !== null) {
     parts.push(...verdictLines(verdict));

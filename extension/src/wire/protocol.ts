@@ -15,15 +15,17 @@ export type IColumns = { kind: Uint8Array; op: Int32Array; name: Int32Array;
   source: Int32Array; line: Int32Array; input_start: Int32Array; inputs: Int32Array;
   saved_start: Int32Array; saved: Int32Array; value_stats: Float64Array;
   grad_stats: Float64Array; true_stats?: Float64Array; edge_norm: Float64Array;
-  change: Float64Array; override: Int32Array; loop?: Int32Array; iteration?: Int32Array;
-  check?: Uint8Array; check_ratio?: Float64Array; value_time?: Float64Array;
-  value_bytes?: Float64Array; value_step?: Int32Array; rule_time?: Float64Array;
-  rule_bytes?: Float64Array; rule_step?: Int32Array };
+  true_edge_norm?: Float64Array; change: Float64Array; override: Int32Array;
+  loop?: Int32Array; iteration?: Int32Array; check?: Uint8Array;
+  check_ratio?: Float64Array; value_time?: Float64Array; value_bytes?: Float64Array;
+  value_step?: Int32Array; rule_time?: Float64Array; rule_bytes?: Float64Array;
+  rule_step?: Int32Array };
 export type ColumnName = 'kind' | 'op' | 'name' | 'dtype' | 'shape' | 'scope' |
   'place' | 'source' | 'line' | 'input_start' | 'inputs' | 'saved_start' | 'saved' |
-  'value_stats' | 'grad_stats' | 'true_stats' | 'edge_norm' | 'change' | 'override' |
-  'loop' | 'iteration' | 'check' | 'check_ratio' | 'value_time' | 'value_bytes' |
-  'value_step' | 'rule_time' | 'rule_bytes' | 'rule_step';
+  'value_stats' | 'grad_stats' | 'true_stats' | 'edge_norm' | 'true_edge_norm' |
+  'change' | 'override' | 'loop' | 'iteration' | 'check' | 'check_ratio' |
+  'value_time' | 'value_bytes' | 'value_step' | 'rule_time' | 'rule_bytes' |
+  'rule_step';
 export type ColumnDtype = 'uint8' | 'int32' | 'float64';
 export type IColumn = { name: ColumnName; dtype: ColumnDtype; length: number };
 export type INodeTarget = { kind: 'node'; node: number };
@@ -94,7 +96,14 @@ export type IMatrix = { kind: PlotKind; of: number; wrt: number[]; path: number[
   mode: 'forward' | 'reverse' | ''; rows: number; columns: number; window: IWindow;
   block: [number, number] };
 export type IPlotAnswer = { type: 'plot'; seq: number; request: number; title: string;
-  note: string; figure: IFigure; matrix: IMatrix | null; views: PlotKind[] };
+  note: string; figure: IFigure; matrix: IMatrix | null; views: PlotKind[];
+  overrides: string[]; is_true: boolean; verdict: 'right' | 'wrong' | 'changed' | null;
+  zero: string };
+export type IPassed = { node: number; name: string; before: IDistribution | null;
+  after: IDistribution | null; before_norm: number | null; after_norm: number | null;
+  change: number | null };
+export type IPreviewAnswer = { type: 'preview'; seq: number; request: number;
+  node: number; passed: IPassed[] };
 export type IRewrite = { rule: string; group: string; note: string; before: string;
   after: string; site: string };
 export type ISimplificationAnswer = { type: 'simplification'; seq: number;
@@ -112,7 +121,7 @@ export type IDoneMessage = { type: 'done'; seq: number; request: number };
 export type IFailureMessage = { type: 'failure'; seq: number; request: number | null;
   message: string };
 export type KernelMessage = ISnapshotMessage | IPatchMessage | IDetail |
-  IExpressionAnswer | IMomentAnswer | INormsAnswer | IPlotAnswer |
+  IExpressionAnswer | IMomentAnswer | INormsAnswer | IPlotAnswer | IPreviewAnswer |
   ISimplificationAnswer | IProgramAnswer | IInsideAnswer | IProgressMessage |
   IDoneMessage | IFailureMessage;
 export type IHelloEvent = { type: 'event'; seq: number; event: 'hello';
@@ -146,7 +155,11 @@ export type IFixEvent = { type: 'event'; seq: number; request: number; event: 'f
 export type IStopEvent = { type: 'event'; seq: number; request: number; event: 'stop';
   of: number };
 export type IPlotEvent = { type: 'event'; seq: number; request: number; event: 'plot';
-  plot: PlotKind; of: number | null; wrt: number[]; window: IWindow | null };
+  plot: PlotKind; of: number | null; wrt: number[]; window: IWindow | null;
+  overrides: boolean };
+export type IPreviewEvent = { type: 'event'; seq: number; request: number;
+  event: 'preview'; node: number; id?: number; target: Target; rule: string;
+  steps?: string };
 export type ISimplifyEvent = { type: 'event'; seq: number; request: number;
   event: 'simplify'; without: string[] };
 export type IProgramEvent = { type: 'event'; seq: number; request: number;
@@ -156,4 +169,4 @@ export type IInsideEvent = { type: 'event'; seq: number; request: number;
 export type PageEvent = IHelloEvent | IAckEvent | IInspectEvent | IMomentEvent |
   INormsEvent | ICheckExpressionEvent | IOverrideEvent | ISwitchEvent | IRemoveEvent |
   IEditEvent | IMoveEvent | IUndoEvent | IExamineEvent | IFixEvent | IStopEvent |
-  IPlotEvent | ISimplifyEvent | IProgramEvent | IInsideEvent;
+  IPlotEvent | IPreviewEvent | ISimplifyEvent | IProgramEvent | IInsideEvent;

@@ -11,6 +11,7 @@ import type {
   IMomentAnswer,
   INormsAnswer,
   IPlotAnswer,
+  IPreviewAnswer,
   IProgramAnswer,
   ISimplificationAnswer
 } from './protocol';
@@ -33,6 +34,7 @@ export type Answer =
   | IMomentReceived
   | INormsAnswer
   | IPlotAnswer
+  | IPreviewAnswer
   | ISimplificationAnswer
   | IProgramReceived
   | IInsideReceived

@@ -7,6 +7,7 @@ import { Scene } from '../../src/canvas/scene';
 import { signsOf } from '../../src/canvas/signposts';
 import type { ITheme } from '../../src/canvas/theme';
 import { type ITileMaker, SIDE, TileCache } from '../../src/canvas/tiles';
+import { placeNote } from '../../src/canvas/tooltip';
 import { itemsOf } from '../../src/layout/items';
 import { layOut } from '../../src/layout/layout';
 import { GraphState } from '../../src/model/state';
@@ -218,5 +219,34 @@ describe('from far away', () => {
     expect(signs.some(({ item }) => item === items.itemOf[wrt[0]])).toBe(true);
     const all = { width: 1e5, height: 1e5 };
     expect(signsOf(scene, { scale: 1, x: 5e4, y: 10 }, all)).toEqual([]);
+  });
+});
+
+describe('the note beside a card', () => {
+  const page = { width: 800, height: 600 };
+  const note = { width: 200, height: 100 };
+  const card = { x: 300, y: 200, width: 150, height: 44 };
+  const meets = (at: { x: number; y: number }, other: typeof card): boolean =>
+    at.x < other.x + other.width &&
+    other.x < at.x + note.width &&
+    at.y < other.y + other.height &&
+    other.y < at.y + note.height;
+
+  test('stands below it where there is room', () => {
+    expect(placeNote(card, [card], note, page)).toEqual({ x: 300, y: 252 });
+  });
+
+  test('covers no card where there is room for it anywhere', () => {
+    const column = Array.from({ length: 8 }, (_, i) => ({ ...card, y: 74 * i }));
+    const at = placeNote(column[3], column, note, page);
+    expect(column.filter(other => meets(at, other))).toEqual([]);
+    expect(at.x).toBe(458);
+  });
+
+  test('stays on the page', () => {
+    const corner = { ...card, x: 700, y: 580 };
+    const at = placeNote(corner, [corner], note, page);
+    expect(at.x + note.width).toBeLessThanOrEqual(page.width);
+    expect(at.y + note.height).toBeLessThanOrEqual(page.height);
   });
 });

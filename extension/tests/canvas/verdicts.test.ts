@@ -96,7 +96,7 @@ describe('verdicts', () => {
     expect([...verdicts.values()].some(isAlarming)).toBe(false);
     expect(marksOn(verdicts.get(H)!)[0]).toMatchObject({ look: 'quiet', sign: '∧' });
     expect(marksOn(verdicts.get(SCALED)!)[0]).toMatchObject({
-      look: 'override',
+      look: 'changed',
       words: 'changed'
     });
     expect(nodeSentence(graph, SCALED)).toContain('rule changed on purpose');

@@ -2,13 +2,16 @@
 import '../helpers/browser';
 
 import type { IRenderMime } from '@jupyterlab/rendermime-interfaces';
-import { beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
 
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import { Signal } from '@lumino/signaling';
 import { LiveGraphs } from '../../src/lab/live';
 import { SavedGraph } from '../../src/lab/mime';
+import { TracedLines, describeLines, findName } from '../../src/lab/lines';
 import { NotebookSessions } from '../../src/lab/sessions';
+import { paced } from '../../src/lab/widget';
+import { readGraph } from '../helpers/programs';
 import { GraphPanel } from '../../src/panels/shell/panel';
 import { MIME_TYPE } from '../../src/wire/protocol';
 import { TestKernel } from '../helpers/channel';
@@ -102,6 +105,58 @@ describe('NotebookSessions', () => {
     kernel.snapshot(network());
     expect(sessions.list).toHaveLength(1);
     expect(sessions.find('model')?.connection).not.toBeNull();
+  });
+});
+
+describe('the update rate', () => {
+  it('holds the kernel back to so many changes a second; at its own, not at all', () => {
+    vi.useFakeTimers();
+    try {
+      let rate = 20;
+      let drawn = 0;
+      const after = paced(
+        callback => callback(),
+        () => rate
+      );
+      for (let i = 0; i < 5; i++) {
+        after(() => drawn++);
+      }
+      expect(drawn).toBe(5);
+      rate = 2;
+      for (let i = 0; i < 3; i++) {
+        after(() => drawn++);
+      }
+      expect(drawn).toBe(5);
+      vi.advanceTimersByTime(501);
+      expect(drawn).toBe(6);
+      vi.advanceTimersByTime(1000);
+      expect(drawn).toBe(8);
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+});
+
+describe('what a session knows of the lines of its cell', () => {
+  const { header, buffers } = network();
+  const graph = readGraph(header, buffers);
+
+  it('finds lines by their text, where they stand now', () => {
+    const traced = new TracedLines(graph);
+    const [count] = [...traced.cells];
+    const source = graph.source(H).trim();
+    const placed = traced.place(count, ['# new', '# lines', source]);
+    expect(placed.get(2)).toContain(H);
+    expect(traced.place(count, ['something else']).size).toBe(0);
+    const line = describeLines(graph, placed).get(2);
+    expect(line?.result).not.toBeNull();
+    expect(line?.norm).toBe(graph.gradNorm(line?.result ?? -1));
+    expect(line?.level).toBeGreaterThanOrEqual(0);
+  });
+
+  it('finds the node that a name means; none where there is no such name', () => {
+    expect(findName(graph, 'h', 100)).toBe(H);
+    expect(findName(graph, 'no such', 1)).toBeNull();
   });
 });
 

@@ -234,6 +234,19 @@ describe('folding', () => {
     expect(items.scope[items.itemOf[parameter]]).toBeNull();
   });
 
+  test('a tangle folded into clusters flows down, no edge past the rows', () => {
+    for (const seed of [1, 2, 3]) {
+      const graph = tangle(4000, seed).graph();
+      const { input } = itemsOf(graph, new Set(graph.scopes.keys()));
+      expect(input.count).toBeLessThan(40);
+      const { layer, via } = layOut(input);
+      input.sources.forEach((source, edge) => {
+        expect(layer[source]).toBeLessThan(layer[input.targets[edge]]);
+        expect(via[edge]).toBeGreaterThanOrEqual(0);
+      });
+    }
+  });
+
   test('the outermost folded scope wins', () => {
     const items = itemsOf(graph, new Set(['stage0', 'stage0/block1']));
     expect(items.scope).toContain('stage0');

@@ -103,7 +103,8 @@ describe('what is said about overrides', () => {
 describe('a node in a sentence', () => {
   it('has name, op, shape, inputs, gradient and override', () => {
     expect(nodeSentence(graphOf([clipOfH()]), H)).toBe(
-      'h, tanh, 5 × 2, reads matmul, gradient norm 0.75, override clip ±0.1'
+      'h, tanh, 5 × 2, reads matmul, gradient norm 0.75, override clip ±0.1, ' +
+        'passes on ‖·‖ 0.5'
     );
     expect(nodeSentence(graphOf(), W)).toBe('W, input, 3 × 2, gradient norm 0.25');
     expect(nodeSentence(graphOf(), SCALED)).toContain('multiply, 5 × 2, reads h and t');

@@ -147,7 +147,11 @@ describe('long requests and matrices', () => {
     note: '',
     figure: { data: [], layout: {} },
     matrix,
-    views: ['jacobian', 'singular']
+    views: ['jacobian', 'singular'],
+    overrides: ['stop at h'],
+    is_true: false,
+    verdict: 'changed',
+    zero: 'stopped by stop at h'
   });
   const matrix = {
     kind: 'jacobian',
@@ -163,10 +167,10 @@ describe('long requests and matrices', () => {
 
   test('come through, and an older kernel sends no matrix', () => {
     expect(checkMessage(plot(matrix))).toEqual(plot(matrix));
-    const old = plot(null);
-    delete old['matrix'];
-    delete old['views'];
-    expect(checkMessage(old)).toMatchObject({ matrix: null, views: [] });
+    const { type, seq, request, title, note, figure } = plot(null);
+    const old = { type, seq, request, title, note, figure };
+    const bare = { overrides: [], is_true: false, verdict: null, zero: '' };
+    expect(checkMessage(old)).toMatchObject({ matrix: null, views: [], ...bare });
     const progress = { type: 'progress', seq: 2, request: 4, done: 1, total: 9 };
     expect(checkMessage(progress)).toEqual({ ...progress, left: null });
     expect(checkMessage({ type: 'done', seq: 3, request: 4 })).toMatchObject({

@@ -165,7 +165,11 @@ export async function print(
   code: string
 ): Promise<string> {
   return page.evaluate(async source => {
-    const panel = window.jupyterapp.shell.currentWidget as NotebookPanel;
+    // A picture beside its notebook may be the current widget.
+    const { shell } = window.jupyterapp;
+    const panel = [shell.currentWidget, ...shell.widgets('main')].find(
+      widget => widget !== null && 'sessionContext' in widget
+    ) as NotebookPanel;
     const future = panel.sessionContext.session?.kernel?.requestExecute({
       code: source
     });

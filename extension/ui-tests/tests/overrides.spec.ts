@@ -202,12 +202,12 @@ test('a check says what is changed on purpose, and captions what is in force', a
   await graph.click(await graph.node('a, add'));
   await graph.click(await graph.node('h, tanh'), ['Shift']);
   const strip = graph.panel.locator('.workbench-PairStrip');
-  await expect(strip).toContainText('in force: scale ×0');
+  await expect(strip).toContainText('with 1 override: scale ×0');
   await strip.getByRole('button', { name: 'Derivative' }).click();
   const drawer = graph.panel.locator('.workbench-Drawer');
   await expect(drawer.locator('.js-plotly-plot')).toBeVisible({ timeout: 30_000 });
   await expect(drawer.locator('.workbench-Caption')).toContainText(
-    'overrides in force: scale ×0'
+    'with 1 override: scale ×0'
   );
   await graph.screenshot('light-jacobian-override');
   await page.theme.setDarkTheme();

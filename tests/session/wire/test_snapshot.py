@@ -277,6 +277,7 @@ def applied(old: Any, patch: Any) -> dict[str, Any]:
         columns[column["name"]] = buffer
     if not header["overrides"]:
         columns.pop("true_stats", None)
+        columns.pop("true_edge_norm", None)
     return {"header": header, "columns": columns}
 
 

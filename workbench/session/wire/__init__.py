@@ -15,7 +15,12 @@ from workbench.session.wire.columns import (
     take_failed_snapshot,
     take_snapshot,
 )
-from workbench.session.wire.detail import gather_details, read_steps, read_target
+from workbench.session.wire.detail import (
+    encode_preview,
+    gather_details,
+    read_steps,
+    read_target,
+)
 from workbench.session.wire.inside import take_inside
 from workbench.session.wire.notebook import read_saved, save_snapshot
 from workbench.session.wire.protocol import MIME_TYPE, SCHEMA
@@ -27,6 +32,7 @@ __all__ = [
     "SCHEMA",
     "Patch",
     "Snapshot",
+    "encode_preview",
     "find_changes",
     "gather_details",
     "list_norms",

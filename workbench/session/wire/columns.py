@@ -95,11 +95,11 @@ def list_columns(columns: Mapping[str, Array]) -> list[Column]:
     ]
 
 
-def take_snapshot(session: Session, seconds: float = inf) -> Snapshot:
+def take_snapshot(session: Session, seconds: float = inf, least: int = 1) -> Snapshot:
     """Return the snapshot of a session as it is now.
 
-    The effects of overrides are measured for so many seconds; those that take longer
-    are left out, and known the next time.
+    The effects of overrides are measured for so many ``seconds``, but at ``least`` so
+    many of them; the others are left out, and known the next time.
 
     >>> import numpy as np, workbench as wb
     >>> session = wb.Session(wb.trace(lambda x: np.sum(x**2))(np.ones(2)))
@@ -119,6 +119,7 @@ def take_snapshot(session: Session, seconds: float = inf) -> Snapshot:
             columns["change"] = relative_changes(session, backward, truth, count)
             if overrides:
                 columns["true_stats"] = gradient_statistics(truth, count)
+                columns["true_edge_norm"] = truth.edge_norms
         header["backend"], header["seconds"] = session.backend, session.seconds
         columns["override"] = override_column(session, overrides, count)
         check = encode_last_check(session)
@@ -133,7 +134,10 @@ def take_snapshot(session: Session, seconds: float = inf) -> Snapshot:
         header["output_value"] = finite_number(output._value)
         header["wrt"] = list(session.wrt)
         header["columns"] = list_columns(columns)
-        header["overrides"], unmeasured = encode_overrides(overrides, seconds)
+        sweep = 0.0 if truth is None else truth.seconds
+        header["overrides"], unmeasured = encode_overrides(
+            overrides, seconds, sweep, least
+        )
         header["undo"], header["redo"] = session.history.undo, session.history.redo
         header["history"] = encode_history(session.history)
         header["check"] = None if check is None else check.data

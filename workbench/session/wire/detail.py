@@ -21,9 +21,11 @@ from workbench.ops.define import shape_of
 from workbench.overrides.targets import ByNode, ByOp, ByScope, Target
 from workbench.session import statistics
 from workbench.session.inside import Inside
+from workbench.session.preview import Preview
 from workbench.session.wire.columns import name_constant
+from workbench.session.wire.header import finite_number
 from workbench.session.wire.inside import read_path
-from workbench.session.wire.protocol import DetailBody, PlaceData
+from workbench.session.wire.protocol import DetailBody, PassedData, PlaceData
 from workbench.session.wire.schema import clean_text, quote
 
 if TYPE_CHECKING:
@@ -114,6 +116,28 @@ def _describe_node(
         array=format_small_array(tensor._value),
         gradient_array=format_small_array(g),
     )
+
+
+def encode_preview(session: Session, preview: Preview) -> list[PassedData]:
+    """Return what a node would pass on to each of its inputs, as data."""
+    passed = []
+    for i in sorted({*preview.before, *preview.after}):
+        before, after = preview.before.get(i), preview.after.get(i)
+        change = None
+        if before is not None and after is not None:
+            change = finite_number(statistics.relative_change(after, before))
+        passed.append(
+            PassedData(
+                node=i,
+                name=clean_text(session.nodes.labels[i]),
+                before=statistics.distribution(before),
+                after=statistics.distribution(after),
+                before_norm=finite_number(statistics.norm(before)),
+                after_norm=finite_number(statistics.norm(after)),
+                change=change,
+            )
+        )
+    return passed
 
 
 def format_rule(node: Tensor, find_label: Callable[[Tensor], str]) -> str | None:

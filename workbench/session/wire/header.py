@@ -56,22 +56,26 @@ _CODES = {status: STATUSES.index(status) for status in RANKS}
 
 
 def encode_overrides(
-    overrides: Sequence[AppliedOverride], seconds: float
+    overrides: Sequence[AppliedOverride],
+    seconds: float,
+    sweep: float = 0.0,
+    least: int = 1,
 ) -> tuple[list[OverrideData], list[int]]:
     """Return the overrides as the page sees them, and the ids of those without effects.
 
-    Effects cost a sweep each. Those that are not known are measured for so long, at
-    least one of them; the others are left out.
+    Effects cost a sweep each, which takes about ``sweep`` seconds. Those that are not
+    known are measured for so many ``seconds``, at ``least`` so many of them; the others
+    are left out.
     """
     until = time.perf_counter() + seconds
-    encoded, unmeasured, measured = [], [], False
+    encoded, unmeasured, measured = [], [], 0
     for one in overrides:
         known = one.measured or not one.enabled
-        if not known and measured and time.perf_counter() > until:
+        if not known and measured >= least and time.perf_counter() + sweep > until:
             unmeasured.append(one.id)
             encoded.append(encode_override(one, effects=False))
             continue
-        measured |= not known
+        measured += not known
         encoded.append(encode_override(one))
     return encoded, unmeasured
 

@@ -114,6 +114,8 @@ COLUMN_RULES: dict[str, ColumnRule] = {
     "true_stats": ColumnRule("float64", "statistics", optional=True),
     # The norm of what flows back along an edge; NaN where nothing does.
     "edge_norm": ColumnRule("float64", "edges"),
+    # The same with all overrides off; absent without one.
+    "true_edge_norm": ColumnRule("float64", "edges", optional=True),
     # ‖g − g_true‖ / ‖g_true‖ of a node's gradient; NaN where there is none.
     "change": ColumnRule("float64"),
     # The override whose rule a node runs, or lies within; -1 for the true rule.
@@ -576,6 +578,38 @@ class PlotAnswer(TypedDict):
     figure: FigureData
     matrix: Annotated[MatrixData | None, Meta(default=None)]
     views: Annotated[list[PlotKind], Meta(maxItems=len(PLOT_KINDS), default=[])]
+    #: The overrides in force, "stop at h"; those left out if it is the true one.
+    overrides: Annotated[list[Text], Meta(default=[])]
+    #: Whether it is the true derivative of a program with overrides.
+    is_true: Annotated[bool, Meta(default=False)]
+    #: Of a gradient check what it says; "changed" where overrides are in force; None
+    #: where nothing was checked.
+    verdict: Annotated[Outcome | None, Meta(default=None)]
+    #: Why all entries are zero; empty where they are not.
+    zero: Annotated[Text, Meta(default="")]
+
+
+class PassedData(TypedDict):
+    """What a node passes on to one of its inputs, without an override and with it."""
+
+    node: Node
+    name: Text
+    before: Distribution | None
+    after: Distribution | None
+    before_norm: float | None
+    after_norm: float | None
+    #: ‖after − before‖ / ‖before‖; None beyond comparison.
+    change: float | None
+
+
+class PreviewAnswer(TypedDict):
+    """What a node would pass on with a rule that is not attached yet."""
+
+    type: Literal["preview"]
+    seq: int
+    request: int
+    node: Node
+    passed: list[PassedData]
 
 
 class RewriteData(TypedDict):
@@ -692,6 +726,7 @@ KernelMessage = Annotated[
     | MomentAnswer
     | NormsAnswer
     | PlotAnswer
+    | PreviewAnswer
     | SimplificationAnswer
     | ProgramAnswer
     | InsideAnswer
@@ -849,6 +884,19 @@ class PlotEvent(Request):
     wrt: Annotated[list[int], Meta(maxItems=MOST_NODES)]
     #: The part of the matrix to show; None: all of it.
     window: Annotated[WindowData | None, Meta(default=None)]
+    #: Whether overrides are applied; false for the true derivative.
+    overrides: Annotated[bool, Meta(default=True)]
+
+
+class PreviewEvent(Request):
+    """Ask what a node would pass on with a rule; the fields are `OverrideEvent`'s."""
+
+    event: Literal["preview"]
+    node: int
+    id: NotRequired[int]
+    target: TargetData
+    rule: Typed
+    steps: NotRequired[Typed]
 
 
 class SimplifyEvent(Request):
@@ -891,6 +939,7 @@ PageEvent = Annotated[
     | FixEvent
     | StopEvent
     | PlotEvent
+    | PreviewEvent
     | SimplifyEvent
     | ProgramEvent
     | InsideEvent,

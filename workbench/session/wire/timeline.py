@@ -146,7 +146,9 @@ def take_moment(session: Session, step: int) -> tuple[dict[str, Any], list[Array
         "change": np.full(len(found.values), np.nan),
     }
     if has_overrides:
+        # What the true rules would have passed is not remembered.
         columns["true_stats"] = nothing
+        columns["true_edge_norm"] = np.full(len(found.edges), np.nan)
     names = [name for name in COLUMNS if name in columns]
     loss = found.loss if math.isfinite(found.loss) else None
     answer = {

@@ -6,8 +6,9 @@ import type { GraphConnection } from '../../model/connection';
 import type { Graph, IStatistics } from '../../model/graph';
 import { Button, classes } from '../../ui/controls';
 import { formatCount, formatNumber } from '../../ui/numbers';
-import { costLines, shapeText, stepText } from '../../ui/words';
-import { type IDetail, type IDistribution, STATISTICS } from '../../wire/protocol';
+import { costLines, passedText, shapeText, stepText, whereText } from '../../ui/words';
+import { type IDetail, type IOverride, STATISTICS } from '../../wire/protocol';
+import { Histogram, type IHistogramProps, Oddities } from '../histogram';
 import type { IHost } from '../host';
 import { SourceLine } from '../links';
 import { Part } from '../part';
@@ -190,8 +191,17 @@ function drawFacts(graph: Graph, node: number, detail: IDetail | null): JSX.Elem
   if (step !== '') {
     rows.push(['loop', [step]]);
   }
-  if (detail?.rule) {
-    rows.push(['rule', detail.rule.split(BETWEEN_RULES)]);
+  const override = graph.override(node);
+  const rules = detail?.rule ? detail.rule.split(BETWEEN_RULES) : [];
+  if (override !== null && graph.kind(node) === 'op') {
+    rows.push(['rule in force', [ruleInForce(graph, node, override)]]);
+    rows.push(['true rule', rules]);
+  } else {
+    rows.push(['rule', rules]);
+  }
+  const passed = passedText(graph, node);
+  if (passed !== '') {
+    rows.push(['passes on', [passed.replace('passes on ', '')]]);
   }
   const costs = costLines(graph, node);
   if (costs.length > 0) {
@@ -199,10 +209,13 @@ function drawFacts(graph: Graph, node: number, detail: IDetail | null): JSX.Elem
   }
   return (
     <dl className="workbench-Facts">
-      {rows.map(([name, lines], i) => (
+      {rows.filter(([, lines]) => lines.length > 0).map(([name, lines], i) => (
         <Fragment key={i}>
           <dt>{name}</dt>
-          <dd title={lines.join('\n')}>
+          <dd
+            title={lines.join('\n')}
+            className={name === 'rule in force' ? 'workbench-mod-changed' : ''}
+          >
             {lines.map((text, line) => (
               <div key={line}>{text}</div>
             ))}
@@ -211,6 +224,19 @@ function drawFacts(graph: Graph, node: number, detail: IDetail | null): JSX.Elem
       ))}
     </dl>
   );
+}
+
+/** The rule that runs in the place of the op's own, and whose it is. */
+function ruleInForce(graph: Graph, node: number, override: IOverride): string {
+  const { label, rule, target } = override;
+  const text = rule.includes('\n') ? 'a list of ops' : rule;
+  if (graph.isCovered(node)) {
+    return `within ${label} on ${whereText(graph, override)}`;
+  }
+  if (target.kind === 'op' && target.op !== graph.op(node)) {
+    return `${text}, within it on every ${target.op}`;
+  }
+  return target.kind === 'node' ? text : `${text}, on ${whereText(graph, override)}`;
 }
 
 /** Between the rules of an op by its inputs, as the kernel writes them. */
@@ -287,15 +313,6 @@ function drawText(title: string, text?: string | null): JSX.Element | null {
   );
 }
 
-// A small histogram, with a second one behind it on the same axes.
-
-interface IHistogramProps {
-  shown: IDistribution;
-  look: 'value' | 'gradient';
-  /** Drawn first and paler: the true gradient behind the overridden one. */
-  behind?: IDistribution | null;
-}
-
 /** A histogram under its title, with what is odd in the array. */
 function Distribution({
   title,
@@ -312,120 +329,4 @@ function Distribution({
       {shown.behind && <div className="workbench-Axis">{odd}</div>}
     </figure>
   );
-}
-
-const WIDTH = 160;
-const HEIGHT = 40;
-
-/** The distribution of an array. */
-export function Histogram({ shown, look, behind }: IHistogramProps): JSX.Element {
-  const all = behind ? [behind, shown] : [shown];
-  const low = Math.min(...all.map(one => one.low));
-  const high = Math.max(...all.map(one => one.high));
-  const tallest = Math.max(...all.flatMap(one => one.counts.map(density(one))), 1e-300);
-  return (
-    <div className="workbench-Histogram" role="img" aria-label={histogramSentence(shown)}>
-      <svg
-        viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
-        preserveAspectRatio="none"
-        className="workbench-Bars"
-      >
-        {all.map(one => (
-          <path
-            key={one === shown ? look : 'behind'}
-            d={bars(one, low, high, tallest)}
-            className={`workbench-mod-${one === shown ? look : 'behind'}`}
-          />
-        ))}
-        {low < 0 && high > 0 && (
-          <path
-            d={`M${roundText((-low / (high - low)) * WIDTH)} 0V${HEIGHT}`}
-            className="workbench-mod-zero"
-          />
-        )}
-      </svg>
-      <div className="workbench-Axis">
-        <span>{formatNumber(low, 2)}</span>
-        {low < high && <span>{formatNumber(high, 2)}</span>}
-      </div>
-    </div>
-  );
-}
-
-/** "zeros 12", "NaN 3": only what there is. */
-export function Oddities({
-  of: { zeros, nan, inf }
-}: {
-  of: IDistribution;
-}): JSX.Element {
-  const bad = 'workbench-mod-bad';
-  return (
-    <>
-      {zeros > 0 && <span>zeros {formatCount(zeros)}</span>}
-      {nan > 0 && <span className={bad}>NaN {formatCount(nan)}</span>}
-      {inf > 0 && <span className={bad}>inf {formatCount(inf)}</span>}
-    </>
-  );
-}
-
-/** "−0.98 … 0.97" */
-function rangeText(distribution: IDistribution): string {
-  const { low, high, nan, inf, size } = distribution;
-  if (size === 0) {
-    return 'empty';
-  }
-  if (nan + inf >= size) {
-    return 'nothing finite';
-  }
-  return low === high
-    ? formatNumber(low)
-    : `${formatNumber(low, 2)} … ${formatNumber(high, 2)}`;
-}
-
-/**
- * What a bin's height means: the square root of entries per width of the axis.
- * Per width, so that arrays with bins of different width compare; the root (a
- * rootogram: Tukey, Exploratory Data Analysis, 1977, ch. 17), so that tails stay
- * to be seen beside a spike at zero.
- */
-function density(one: IDistribution): (count: number) => number {
-  const width = (one.high - one.low) / Math.max(one.counts.length, 1);
-  return count => Math.sqrt(width > 0 ? count / width : count);
-}
-
-function bars(one: IDistribution, low: number, high: number, tallest: number): string {
-  const span = high - low;
-  const scale = (value: number): number =>
-    span > 0 ? ((value - low) / span) * WIDTH : WIDTH / 2;
-  const height = density(one);
-  if (!(one.high > one.low)) {
-    const x = scale(one.low);
-    const some = one.counts.some(count => count > 0);
-    return some ? `M${roundText(x - 2)} ${HEIGHT}V0h4V${HEIGHT}z` : '';
-  }
-  const width = (one.high - one.low) / one.counts.length;
-  return one.counts
-    .map((count, bin) => {
-      if (count === 0) {
-        return '';
-      }
-      const left = scale(one.low + bin * width);
-      const right = scale(one.low + (bin + 1) * width);
-      const gap = right - left > 3 ? 0.8 : 0;
-      // A bin that is not empty never vanishes.
-      const top = HEIGHT - Math.max(1, (height(count) / tallest) * (HEIGHT - 1));
-      const drawn = Math.max(right - left - gap, 0.8);
-      return `M${roundText(left)} ${HEIGHT}V${roundText(top)}h${roundText(drawn)}V${HEIGHT}z`;
-    })
-    .join('');
-}
-
-function roundText(value: number): string {
-  return value.toFixed(2);
-}
-
-function histogramSentence(one: IDistribution): string {
-  const bad = one.nan + one.inf;
-  const more = bad > 0 ? `, ${formatCount(bad)} not finite` : '';
-  return `${formatCount(one.size)} entries, ${rangeText(one)}${more}`;
 }

@@ -9,7 +9,12 @@ import type { JSX, ReactNode } from 'react';
 import type { Graph } from '../../model/graph';
 import { type IPair, nodesReachedFrom, nodesReadBy } from '../../model/paths';
 import { Button, IconButton } from '../../ui/controls';
-import { derivativeText, countEntries, overrideLabels } from '../../ui/words';
+import {
+  countEntries,
+  derivativeText,
+  forceText,
+  overridesBetween
+} from '../../ui/words';
 import type { IHost, Reason } from '../host';
 import { Part } from '../part';
 
@@ -63,7 +68,7 @@ export class PairBar extends Part {
     const { graph, marked, pair } = this.host.state;
     const refusal = graph !== null && pair !== null ? refusalOf(graph, pair) : null;
     const force =
-      graph !== null && pair !== null ? forceText(overrideLabels(graph, pair)) : '';
+      graph !== null && pair !== null ? forceText(overridesBetween(graph, pair)) : '';
     const { state } = this.host;
     return (
       <>
@@ -105,7 +110,7 @@ export class PairBar extends Part {
                 'derivative between the two; Escape clears the mark.'
               : (refusal ??
                 `${graph.label(pair.of)} is computed from ${graph.label(pair.wrt)}. ` +
-                  (force === '' ? '' : `${force}. `) +
+                  (force === '' ? '' : `The derivative is ${force}. `) +
                   'Enter shows the derivative; Escape clears the pair.')}
         </div>
       </>
@@ -124,7 +129,7 @@ function drawOffer(host: IHost, graph: Graph, pair: IPair, force: string): JSX.E
       <span className="workbench-Quiet">{sizeText(graph, pair)}</span>
       {force !== '' && (
         <span className="workbench-PairForce" title={force}>
-          {force.replace('Overrides in', 'in')}
+          {force}
         </span>
       )}
       {host.canPlot && host.connection !== null && (
@@ -148,17 +153,6 @@ function drawOffer(host: IHost, graph: Graph, pair: IPair, force: string): JSX.E
     </>
   );
 }
-
-/** "Overrides in force: stop, clip ±1"; as the caption of the plot says it. */
-function forceText(labels: readonly string[]): string {
-  const more = labels.length > NAMED ? ` and ${labels.length - NAMED} more` : '';
-  return labels.length === 0
-    ? ''
-    : `Overrides in force: ${labels.slice(0, NAMED).join(', ')}${more}`;
-}
-
-/** So many overrides are named. */
-const NAMED = 6;
 
 /** "8 × 6": how many entries the two have. */
 function sizeText(graph: Graph, { of, wrt }: IPair): string {

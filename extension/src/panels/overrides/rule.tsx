@@ -19,6 +19,7 @@ import type { IOverride, Target } from '../../wire/protocol';
 import type { IHost, IWithin, Reason } from '../host';
 import { CopyLink, Pill } from '../links';
 import { Part } from '../part';
+import { Preview } from './preview';
 import {
   type PresetName,
   labelOf,
@@ -43,6 +44,8 @@ export class Draft {
       id?: number;
       /** It, or what the kernel says of it, is to be drawn again. */
       changed: () => void;
+      /** The kernel has looked at it; null: it refused it. */
+      checked?: (rule: string | null) => void;
     }
   ) {}
 
@@ -88,6 +91,7 @@ export class Draft {
       const asked = connection.checkExpression(target, rule, this._options.id);
       this._await(asked, ({ ok, message }) => {
         this._tell(message || (ok ? 'ok' : 'not a rule'), ok);
+        this._options.checked?.(ok ? rule : null);
       });
     }
   }
@@ -297,12 +301,16 @@ export class RuleForm extends Part {
     const kept = reason === 'values' && this._draft.written;
     if (reason !== 'hover' && reason !== 'view' && !kept) {
       this._load();
+      this._lookAtCurrent(reason === 'values');
+    } else if (reason === 'values') {
+      this._preview.renew();
     }
     super.refresh(reason);
   }
 
   override dispose(): void {
     this._draft.close();
+    this._preview.close();
     super.dispose();
   }
 
@@ -324,6 +332,7 @@ export class RuleForm extends Part {
         onSubmit={() => this._apply(graph, selected)}
         onCancel={() => {
           this._load();
+          this._lookAtCurrent(false);
           this.draw();
           this.host.focusGraph();
         }}
@@ -380,6 +389,7 @@ export class RuleForm extends Part {
               {this._hasSteps(graph) && this._spellSteps(graph, selected)}
             </span>
           </div>
+          {this._preview.draw()}
         </div>
         <div className="workbench-Current">
           {override !== null && drawCurrent(this.host, graph, override)}
@@ -403,6 +413,44 @@ export class RuleForm extends Part {
       this._draft.steps = String(within.step);
     }
     this._formula = null;
+  }
+
+  /** Look at what a rule would pass on, once the kernel would take it. */
+  private _lookAt(rule: string | null): void {
+    const { graph, selected } = this.host.state;
+    if (graph === null || selected === null) {
+      return;
+    }
+    const override = overrideOf(graph, selected);
+    const idle = rule === null || recognise(rule).preset === 'true';
+    if (idle || !graph.hasGradient(selected)) {
+      this._preview.look(null);
+      return;
+    }
+    const known = override !== null && isReplacing(override, this._reach);
+    this._preview.look({
+      node: selected,
+      target: targetOf(graph, selected, this._reach),
+      rule,
+      steps: this._readSteps(),
+      ...(known ? { id: override.id } : {}),
+      attached: known && override.enabled && override.rule === rule
+    });
+  }
+
+  /** Look at what the override that is there passes on, if the form has its rule. */
+  private _lookAtCurrent(again: boolean): void {
+    const { graph, selected } = this.host.state;
+    const override =
+      graph === null || selected === null ? null : overrideOf(graph, selected);
+    const mine = override !== null && override.data && reachOf(override) !== null;
+    const key = mine ? `${selected} ${override.id} ${override.code}` : '';
+    if (again && key !== '' && key === this._current) {
+      this._preview.renew();
+    } else {
+      this._lookAt(mine && override.enabled ? override.rule : null);
+    }
+    this._current = key;
   }
 
   /** Whether the rule is the true one, and takes the override of the node away. */
@@ -482,6 +530,7 @@ export class RuleForm extends Part {
       connection.command(known ? { ...event, id: override.id } : event),
       () => {
         this._load();
+        this._lookAtCurrent(false);
         this.draw();
         const current = this.node.querySelector('.workbench-Current');
         current?.scrollIntoView({ block: 'nearest' });
@@ -496,8 +545,15 @@ export class RuleForm extends Part {
         ? null
         : targetOf(graph, selected, this._reach);
     },
-    changed: () => this.draw()
+    changed: () => this.draw(),
+    checked: rule => {
+      this._lookAt(rule);
+      this.draw();
+    }
   });
+  private readonly _preview = new Preview(this.host, () => this.draw());
+  /** The override whose rule in force is looked at; "" for none. */
+  private _current = '';
   private _reach: Reach = 'node';
   /** The text for which a formula was chosen, whatever it spells. */
   private _formula: string | null = null;

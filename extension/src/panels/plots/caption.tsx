@@ -2,9 +2,10 @@
 
 import type { JSX, ReactNode } from 'react';
 
-import { Button, Segments, classes } from '../../ui/controls';
+import { Button, Icon, Segments, classes } from '../../ui/controls';
 import { formatCount } from '../../ui/numbers';
-import type { IMatrix, PlotKind } from '../../wire/protocol';
+import { forceText } from '../../ui/words';
+import type { IMatrix, IPlotAnswer, PlotKind } from '../../wire/protocol';
 import type { IProgress } from '../../wire/requests';
 import type { IHost } from '../host';
 import { Part } from '../part';
@@ -17,6 +18,8 @@ export interface ICaptionOwner {
   view(kind: PlotKind): void;
   /** Show all of the matrix again. */
   whole(): void;
+  /** Show the true derivative, or that with the overrides in force. */
+  setOverrides(overrides: boolean): void;
   /** Ask again: the graph changed. */
   again(): void;
   stop(): void;
@@ -91,6 +94,7 @@ export class Caption extends Part {
             )}
           </span>
         </div>
+        {answer !== null && this._force(answer, live)}
         {/* Beside an answer, what is under way stands where it moves nothing. */}
         <div className="workbench-CaptionLine" hidden={answer === null}>
           <output
@@ -103,6 +107,47 @@ export class Caption extends Part {
         </div>
       </>
     );
+  }
+
+  /** The overrides that make it another derivative, and the way to the true one. */
+  private _force(answer: IPlotAnswer, live: boolean): JSX.Element | null {
+    const { overrides, is_true: isTrue, matrix, zero } = answer;
+    // A gradient check compares the true one, and says so itself.
+    const named = answer.verdict === 'changed' || isTrue ? overrides : [];
+    const toggles = live && named.length > 0 && this._canToggle;
+    return named.length === 0 && zero === '' ? null : (
+      <div className="workbench-CaptionLine workbench-mod-force">
+        {named.length > 0 && (
+          <span className={classes('workbench-Force', isTrue && 'workbench-mod-true')}>
+            <Icon name={isTrue ? 'right' : 'changed'} />
+            <span>{forceText(named, isTrue)}</span>
+          </span>
+        )}
+        {toggles && (
+          <Button
+            look="link"
+            title={
+              isTrue
+                ? 'The derivative with the overrides in force'
+                : 'The derivative without overrides; they stay attached'
+            }
+            onClick={() => this._owner.setOverrides(isTrue)}
+          >
+            {isTrue ? 'Show with overrides' : 'Show true'}
+          </Button>
+        )}
+        {zero !== '' && (
+          <span className="workbench-Zero" title={zero}>
+            {matrix === null ? zero : `All zero: ${zero}`}
+          </span>
+        )}
+      </div>
+    );
+  }
+
+  /** Whether what is shown can be asked for with overrides and without. */
+  private get _canToggle(): boolean {
+    return typeof this._shown !== 'string' && TOGGLED.has(this._shown.plot.kind);
   }
 
   /** What can be done with a heat map, beside what its note says. */
@@ -142,6 +187,15 @@ export class Caption extends Part {
   private _shown: string | { plot: Plot; stale: boolean } = '';
   private _entry = { text: '', hint: '' };
 }
+
+/** The views of a derivative: each is with overrides, or the true one. */
+const TOGGLED: ReadonlySet<PlotKind> = new Set<PlotKind>([
+  'jacobian',
+  'singular',
+  'hessian',
+  'spectrum',
+  'sparsity'
+]);
 
 /** " (30 %, 12 s left)" */
 function progressText(progress: IProgress | null): string {

@@ -41,6 +41,12 @@ export class Drawer extends Widget {
     this._caption = new Caption(_host, {
       view: kind => this._askAgain(kind),
       whole: () => this._explorer.showAll(),
+      setOverrides: overrides => {
+        if (this._plot !== null) {
+          this._plot.overrides = overrides;
+          this._askAgain();
+        }
+      },
       again: () => this._askAgain(),
       stop: () => {
         this._plot?.cancel();
@@ -76,8 +82,9 @@ export class Drawer extends Widget {
       along: 'y',
       sign: 1,
       size: () => height,
+      limits: () => HEIGHT,
       resize: size => {
-        height = Math.round(Math.min(Math.max(size, HEIGHT.least), HEIGHT.most));
+        height = Math.round(size);
         this._setHeight();
       }
     });

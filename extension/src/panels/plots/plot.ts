@@ -59,6 +59,8 @@ export class Plot {
   progress: IProgress | null = null;
   /** The part that the heat maps show; null: all. */
   window: IWindow | null = null;
+  /** Whether overrides are in force; false: the true derivative is asked for. */
+  overrides = true;
   /** The entry that was chosen in them. */
   entry: { row: number; column: number } | null = null;
   /** The views that the kernel offers of these nodes. */
@@ -100,12 +102,19 @@ export class Plot {
     this.progress = null;
     const part = isMap(kind) ? window : null;
     const of = this._node(kind);
-    const request = connection.plot(kind, of, this.wrt, part, progress => {
-      if (asked === this._asked) {
-        this.progress = progress;
-        onProgress();
-      }
-    });
+    const request = connection.plot(
+      kind,
+      of,
+      this.wrt,
+      part,
+      progress => {
+        if (asked === this._asked) {
+          this.progress = progress;
+          onProgress();
+        }
+      },
+      this.overrides
+    );
     this._request = request;
     request.answer.then(
       answer => {
@@ -156,6 +165,7 @@ export class Plot {
     if (this.answer !== null) {
       this.kind = this.answered ?? this.kind;
       this.window = this._drawn;
+      this.overrides = !this.answer.is_true;
     }
   }
 

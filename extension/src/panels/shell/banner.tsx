@@ -1,10 +1,11 @@
 /** The one line under the bar: an error of the cell or of the wire, or a note. */
 
-import type { ReactNode } from 'react';
+import type { JSX, ReactNode } from 'react';
 
 import type { GraphConnection } from '../../model/connection';
 import type { Graph } from '../../model/graph';
-import { IconButton } from '../../ui/controls';
+import { Button, Icon, IconButton } from '../../ui/controls';
+import { nonFiniteLine } from '../../ui/words';
 import type { IHost } from '../host';
 import { Part } from '../part';
 
@@ -25,10 +26,11 @@ export class Banner extends Part {
     this.draw();
   }
 
-  /** What is to be read as long as it is so; a problem before a note. */
-  inform(problem: string | null, note: string): void {
+  /** What is to be read as long as it is so; a problem before the others. */
+  inform({ problem, note, nonFinite }: ITold): void {
     this._problem = problem;
     this._note = note;
+    this._nonFinite = nonFinite;
     this.draw();
   }
 
@@ -57,14 +59,18 @@ export class Banner extends Part {
   }
 
   protected render(): ReactNode {
-    const text = this._said?.message ?? this._problem ?? this._note;
+    const told = this._said?.message ?? this._problem;
+    const nonFinite = told === null && this._nonFinite !== '';
+    const text = told ?? this._note;
     const bad = this._said?.bad ?? this._problem !== null;
-    this.setHidden(text === '');
+    this.setHidden(text === '' && !nonFinite);
     this.toggleClass('workbench-mod-bad', bad);
+    this.toggleClass('workbench-mod-nonfinite', nonFinite);
     this.node.setAttribute('role', bad ? 'alert' : 'status');
     return (
       <>
-        <span>{text}</span>
+        {nonFinite && this._drawNonFinite()}
+        {text !== '' && <span className="workbench-BannerText">{text}</span>}
         {this._said && (
           <IconButton icon="close" label="Dismiss" onClick={() => this.clear()} />
         )}
@@ -72,18 +78,58 @@ export class Banner extends Part {
     );
   }
 
+  /** Where NaN or infinity begins, and the way to the doctor who says why. */
+  private _drawNonFinite(): JSX.Element {
+    const { asking, connection, state } = this.host;
+    const findings = state.graph?.header.findings ?? null;
+    const found = findings !== null && !findings.stale && findings.list.length > 0;
+    return (
+      <span className="workbench-NonFinite">
+        <Icon name="error" />
+        <span>{this._nonFinite}</span>
+        {(found || connection !== null) && (
+          <Button
+            look="link"
+            title={
+              found
+                ? 'What the doctor found'
+                : 'Let the doctor run both passes: where it begins, why, and what helps'
+            }
+            onClick={() => {
+              this.host.showChecks();
+              if (!found) {
+                asking.run('diagnose');
+              }
+            }}
+          >
+            {found ? 'Show findings' : 'Diagnose'}
+          </Button>
+        )}
+      </span>
+    );
+  }
+
   private _problem: string | null = null;
+  private _nonFinite = '';
   private _note = '';
   private _said: { message: string; bad: boolean } | null = null;
   private _timer: ReturnType<typeof setTimeout> | undefined;
 }
 
-/** What is to be told of a picture as it is, live or saved; `empty`: there is none. */
+/** What is to be told of a picture as it is. */
+export interface ITold {
+  problem: string | null;
+  note: string;
+  /** Where NaN or infinity begins; "" where all is finite. */
+  nonFinite: string;
+}
+
+/** What is to be told of a picture, live or saved; `empty`: there is none. */
 export function bannerOf(
   graph: Graph | null,
   live: GraphConnection | null,
   saved: string | null
-): { problem: string | null; note: string; empty: boolean } {
+): ITold & { empty: boolean } {
   // What is wrong with the saved picture does not matter where another is shown.
   const savedProblem = graph === null ? saved : null;
   const problem = live === null ? savedProblem : live.problem;
@@ -91,6 +137,7 @@ export function bannerOf(
   return {
     problem: problem ?? graph?.header.error?.message ?? null,
     note: live === null ? (graph !== null ? SAVED : '') : live.isDeaf ? DEAF : '',
+    nonFinite: graph === null ? '' : nonFiniteLine(graph),
     empty: !coming && problem === null && (graph === null || graph.count === 0)
   };
 }

@@ -12,7 +12,7 @@ import { watchTheme } from '../../canvas/theme';
 import type { ConnectionChange, GraphConnection } from '../../model/connection';
 import type { Graph } from '../../model/graph';
 import { Recording } from '../../model/recording';
-import { type Change, type Colouring, GraphState } from '../../model/state';
+import { type Change, type Colouring, FOLD_FROM, GraphState } from '../../model/state';
 import { copyText, element } from '../../ui/dom';
 import { makeSplitter } from '../../ui/splitter';
 import type { IPlotAnswer, PlotKind } from '../../wire/protocol';
@@ -59,6 +59,7 @@ export class GraphPanel extends Widget implements IHost {
     const settings = options.settings ?? STANDARD;
     this.state.setView('colouring', settings.colouring);
     this.state.setView('animated', settings.animated);
+    this.state.foldFrom = settings.foldFrom;
 
     this._drawer = new Drawer(this, options.rendermime ?? null);
     this._parts = [
@@ -484,7 +485,7 @@ export class GraphPanel extends Widget implements IHost {
   private _showBanner(): void {
     const { graph } = this.state;
     const told = bannerOf(graph, this._connection, this._savedProblem);
-    this._banner.inform(told.problem, told.note);
+    this._banner.inform(told);
     this._empty.hidden = !told.empty;
   }
 
@@ -511,9 +512,11 @@ export class GraphPanel extends Widget implements IHost {
       sign: -1,
       size: () =>
         (this._isInside ? this._inside.pane : this._inspector).node.offsetWidth,
-      resize: size => {
-        const room = this.node.offsetWidth - INSPECTOR.spared;
-        const width = Math.max(INSPECTOR.least, Math.min(size, room));
+      limits: () => ({
+        least: INSPECTOR.least,
+        most: Math.max(INSPECTOR.least, this.node.offsetWidth - INSPECTOR.spared)
+      }),
+      resize: width => {
         this.node.style.setProperty('--workbench-inspector', `${width}px`);
         this._announceSize();
       }
@@ -542,8 +545,8 @@ export class GraphPanel extends Widget implements IHost {
       along: 'y',
       sign: 1,
       size: () => main.node.offsetHeight,
-      resize: size =>
-        this.setHeight(Math.min(Math.max(size, HEIGHT.least), HEIGHT.most))
+      limits: () => HEIGHT,
+      resize: size => this.setHeight(size)
     });
     return stackWidgets([
       this._topBar,
@@ -611,8 +614,8 @@ const ROOMY = 1260;
 /** Below this width the bar leaves out words. */
 const MEDIUM = 1000;
 
-/** Below this width, that of a page of 1000, the inspector stands under the graph. */
-const NARROW = 940;
+/** Below this width the inspector stands under the graph. */
+const NARROW = 760;
 
 /** Pixels: the least and the most that the splitters allow. */
 const HEIGHT = { least: 240, most: 1600 } as const;
@@ -633,10 +636,16 @@ export interface IPanelSettings {
   height: number;
   colouring: Colouring;
   animated: boolean;
+  /** Changes a second that are drawn at most. */
+  updateRate: number;
+  /** From how many nodes on a graph opens with its scopes folded. */
+  foldFrom: number;
 }
 
 export const STANDARD: IPanelSettings = {
   height: 560,
   colouring: 'gradient',
-  animated: true
+  animated: true,
+  updateRate: 20,
+  foldFrom: FOLD_FROM
 };

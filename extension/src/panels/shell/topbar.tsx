@@ -10,7 +10,7 @@ import type { Graph } from '../../model/graph';
 import { COLOURINGS, type Colouring, type Stage } from '../../model/state';
 import { Icon, IconButton, Segments, classes } from '../../ui/controls';
 import { formatNumber, formatPlural, formatSeconds } from '../../ui/numbers';
-import { stepText, summaryOf, undoText } from '../../ui/words';
+import { badOutput, stepText, summaryOf, undoText } from '../../ui/words';
 import type { IHost, Reason } from '../host';
 import { Part } from '../part';
 import { PastRun } from '../runs/strip';
@@ -60,17 +60,23 @@ export class TopBar extends Part {
     const { header = null } = state.graph ?? {};
     const live = connection !== null;
     const { undo = null, redo = null } = live ? (header ?? {}) : {};
-    const value =
-      header !== null && header.output_value !== null
-        ? `${header.output_name} = ${formatNumber(header.output_value, 4)}`
-        : header?.output_name;
+    const bad = state.graph === null ? '' : badOutput(state.graph);
+    const number =
+      header === null || header.output_value === null
+        ? bad
+        : formatNumber(header.output_value, 4);
+    const name = header?.output_name;
+    const value = number === '' ? name : `${name ?? ''} = ${number}`;
     return (
       <>
         <div className="workbench-Group workbench-Title">
           <span className="workbench-Name" title={header?.session}>
             {header?.session}
           </span>
-          <span className="workbench-Quiet" title={value}>
+          <span
+            className={bad === '' ? 'workbench-Quiet' : 'workbench-Value workbench-mod-bad'}
+            title={value}
+          >
             {value}
           </span>
           <PastRun recording={this.host.recording} />

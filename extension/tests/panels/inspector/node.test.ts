@@ -3,12 +3,11 @@ import '../../helpers/browser';
 
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
+import { Histogram, Oddities } from '../../../src/panels/histogram';
 import {
-  Histogram,
   NodeDetail,
   NodeNumbers,
-  NodeSummary,
-  Oddities
+  NodeSummary
 } from '../../../src/panels/inspector/node';
 import type { IDistribution } from '../../../src/wire/protocol';
 import { TestKernel } from '../../helpers/channel';

@@ -61,13 +61,13 @@ describe('PairBar', () => {
     expect(strip().textContent).not.toContain('force');
     host.show(network([clipOfH()]));
     bar.refresh('values');
-    expect(strip().textContent).toContain('in force: clip ±0.1');
-    expect(said()).toContain('h is computed from W. Overrides in force: clip ±0.1.');
+    expect(strip().textContent).toContain('with 1 override: clip ±0.1 at h');
+    expect(said()).toContain('h is computed from W. The derivative is with 1 override: clip ±0.1 at h.');
     // By h itself its own rule does not run.
     choose(H, LOSS);
     expect(strip().textContent).not.toContain('force');
     choose(W, LOSS);
-    expect(strip().textContent).toContain('in force: clip ±0.1');
+    expect(strip().textContent).toContain('with 1 override: clip ±0.1 at h');
   });
 
   it('refuses with words where no way leads from one to the other', () => {

@@ -34,7 +34,11 @@ function mapOf(
       block: [1, 1],
       ...changes
     },
-    views: []
+    views: [],
+    overrides: [],
+    is_true: false,
+    verdict: null,
+    zero: ''
   };
   return HeatMap.of(answer, graph, second)!;
 }

@@ -22,11 +22,13 @@ describe('what is told of a picture', () => {
     expect(bannerOf(graphOf(), null, null)).toEqual({
       problem: null,
       note: SAVED,
+      nonFinite: '',
       empty: false
     });
     expect(bannerOf(graphOf(), live(null), 'damaged')).toEqual({
       problem: null,
       note: '',
+      nonFinite: '',
       empty: false
     });
   });

@@ -1,0 +1,76 @@
+/** Where NaN and infinity begin: by hand, on loss = mean(tanh(X @ W) * t). */
+
+import { describe, expect, it } from 'vitest';
+
+import { nonFiniteOf, roleOf } from '../../src/model/nonfinite';
+import { badOutput, nonFiniteLine, nonFiniteText, nodeSentence } from '../../src/ui/words';
+import { H, LOSS, PRODUCT, SCALED, T, W, X } from '../helpers/network';
+import { programmedGraph } from '../helpers/programmed';
+
+const nan = { bad: 3, min: NaN };
+const infinite = { bad: 2, min: -Infinity };
+
+describe('what is not finite', () => {
+  it('is nothing where all is finite', () => {
+    const graph = programmedGraph({});
+    expect(nonFiniteOf(graph)).toEqual({ roles: [], origins: [] });
+    expect(nonFiniteLine(graph)).toBe('');
+    expect(badOutput(graph)).toBe('');
+    expect(roleOf(graph, H)).toBe('none');
+  });
+
+  it('begins at the first op that reads only finite values', () => {
+    const values = { [H]: nan, [SCALED]: nan, [LOSS]: { bad: 1, min: NaN } };
+    const graph = programmedGraph({ values, output: null });
+    expect([PRODUCT, H, SCALED, LOSS].map(node => roleOf(graph, node))).toEqual([
+      'none',
+      'origin',
+      'follower',
+      'follower'
+    ]);
+    expect(nonFiniteLine(graph)).toBe('NaN starts at h = tanh, line 1: 3 of 10 entries');
+    expect(badOutput(graph)).toBe('NaN');
+    expect(nonFiniteText(graph, H)).toContain('it begins here');
+    expect(nodeSentence(graph, SCALED)).toContain('from what it reads');
+  });
+
+  it('says an input by what it is, and how many other places there are', () => {
+    const values = { [X]: infinite, [PRODUCT]: nan, [H]: nan, [T]: nan };
+    const rest = { [SCALED]: nan, [LOSS]: { bad: 1, min: -Infinity } };
+    const graph = programmedGraph({ values: { ...values, ...rest }, output: null });
+    expect(nonFiniteLine(graph)).toBe(
+      'Infinity is in the input X: 2 of 15 entries, and at 1 other place'
+    );
+    expect(badOutput(graph)).toBe('−∞');
+  });
+
+  it('is harmless where what reads it is finite again', () => {
+    const graph = programmedGraph({ values: { [PRODUCT]: infinite } });
+    expect(roleOf(graph, PRODUCT)).toBe('harmless');
+    expect(nonFiniteLine(graph)).toBe('');
+    expect(nonFiniteText(graph, PRODUCT)).toContain('harmless');
+    // Not where a rule makes a gradient of it that is not finite.
+    const gradients = { [PRODUCT]: nan, [W]: nan };
+    const spoilt = programmedGraph({ values: { [PRODUCT]: infinite }, gradients });
+    expect(roleOf(spoilt, PRODUCT)).toBe('origin');
+  });
+
+  it('begins in the gradient rule of the node that reads the first bad gradient', () => {
+    const gradients = { [PRODUCT]: nan, [W]: nan };
+    // Edge 2 is what tanh passes on to the product.
+    const graph = programmedGraph({ gradients, edges: { 2: NaN } });
+    expect(nonFiniteOf(graph).origins).toEqual([
+      { node: H, sweep: 'backward', shown: PRODUCT, isNaN: true, count: 3 }
+    ]);
+    expect(nonFiniteLine(graph)).toBe(
+      'NaN starts at the gradient of h = tanh, line 1: 3 of 10 entries'
+    );
+  });
+
+  it('of gradients is not told where the values are to blame', () => {
+    const values = { [H]: nan, [SCALED]: nan, [LOSS]: { bad: 1, min: NaN } };
+    const gradients = { [H]: nan, [PRODUCT]: nan, [W]: nan };
+    const graph = programmedGraph({ values, gradients, output: null });
+    expect(nonFiniteOf(graph).origins.map(({ sweep }) => sweep)).toEqual(['forward']);
+  });
+});

@@ -1,0 +1,79 @@
+/** What a screen reader and low vision need: axe-core finds nothing, light or dark. */
+
+import { createRequire } from 'node:module';
+
+import { type IJupyterLabPageFixture, expect, test } from '@jupyterlab/galata';
+
+import { GraphOnPage, open, runAll } from './graph';
+
+const AXE = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
+
+interface IAxe {
+  run(
+    root: string,
+    options: { runOnly: string[] }
+  ): Promise<{ violations: { id: string; nodes: { html: string }[] }[] }>;
+}
+
+/** The rules that a part of the page breaks, each with the elements. */
+const breaches = (page: IJupyterLabPageFixture, root: string): Promise<string[]> =>
+  page.evaluate(async selector => {
+    const { axe } = window as unknown as { axe: IAxe };
+    const { violations } = await axe.run(selector, { runOnly: ['wcag2a', 'wcag2aa'] });
+    return violations.flatMap(({ id, nodes }) =>
+      nodes.map(({ html }) => `${id}: ${html.slice(0, 200)}`)
+    );
+  }, root);
+
+test.use({ viewport: { width: 1400, height: 1150 } });
+
+test('axe-core finds nothing in any panel, in the light and in the dark', async ({
+  page,
+  tmpPath
+}) => {
+  test.setTimeout(240_000);
+  await open(page, tmpPath, '01-first-gradient.ipynb');
+  await runAll(page);
+  const graph = new GraphOnPage(page);
+  await graph.ready();
+  await graph.live();
+  await page.addScriptTag({ path: AXE });
+  await page.sidebar.openTab('workbench-sessions');
+
+  const look = async (what: string, root = '.workbench-Panel'): Promise<void> => {
+    for (const dark of [false, true]) {
+      await (dark ? page.theme.setDarkTheme() : page.theme.setLightTheme());
+      // Colours fade from one theme to the other.
+      await expect
+        .poll(() => breaches(page, root), { message: `${what}, dark: ${dark}` })
+        .toEqual([]);
+    }
+  };
+  await look('nothing selected');
+  await look('sidebar', '.workbench-Sessions');
+  await graph.click(await graph.node('h, tanh'));
+  await graph.chip('clip').click();
+  await expect(graph.panel.locator('.workbench-Message')).toHaveText('ok');
+  await look('a node and a rule');
+  await graph.button('Apply').click();
+  await expect(graph.effect).toContainText('requested gradients');
+  await graph.tab(/Overrides 1/).click();
+  await look('overrides');
+  await graph.tab('Checks').click();
+  await graph.button('Diagnose').click();
+  await expect(graph.button('Diagnose again')).toBeVisible({ timeout: 60_000 });
+  await look('checks');
+  await graph.button('Step through both sweeps').click();
+  await look('steps');
+  await graph.button('Step through both sweeps').click();
+  await graph.button('Jacobian, Hessian, gradient check').click();
+  await look('drawer');
+  await graph.button('Jacobian, Hessian, gradient check').click();
+  await graph.panel.getByRole('radio', { name: 'Simplified' }).click();
+  await expect(graph.panel.locator('.workbench-Rewrites')).toBeVisible();
+  await look('simplified');
+  await graph.panel.getByRole('radio', { name: 'Derivative' }).click();
+  await graph.button('Open beside the notebook').click();
+  await expect(page.locator('.workbench-Beside .workbench-Panel')).toBeVisible();
+  await look('beside', '.workbench-Beside .workbench-Panel');
+});

@@ -1,0 +1,131 @@
+"""What a node would pass on with another rule, before that is attached."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from workbench.autodiff import reverse
+from workbench.autodiff.budget import budget_for
+from workbench.core.tensor import Tensor
+from workbench.errors import UsageError
+from workbench.overrides.override import override
+from workbench.overrides.regions import Region
+from workbench.overrides.resolution import Resolution
+from workbench.session.applied_override import AppliedOverride, resolve_target
+from workbench.session.nodes import Node
+from workbench.session.stages import to_array
+from workbench.session.state import Entry, HasState, State, find_entry
+
+#: What a node passes on to each of its inputs, by the input's id.
+Passed = dict[int, Any]
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a node passes on, without an override and with it.
+
+    Attributes
+    ----------
+    node
+        The id of the node.
+    before, after
+        The gradient that it passes on to each of its inputs, by the id of the input:
+        without the override, and with it. The other overrides are in force.
+    """
+
+    node: int
+    before: Passed
+    after: Passed
+
+
+def preview_override(
+    session: HasState,
+    at: Node,
+    target: Any,
+    vjp: Any,
+    *,
+    steps: int | slice | None = None,
+    replacing: int | AppliedOverride | None = None,
+) -> Preview:
+    """Return what a node would pass on with an override; nothing is attached.
+
+    Two backward sweeps run: one without it, one with it.
+
+    Parameters
+    ----------
+    at
+        The node to look at.
+    target, vjp, steps
+        Those of the override, as for `Session.override`.
+    replacing
+        The override that it would replace, or its number: it counts as absent.
+
+    Raises
+    ------
+    OverrideError
+        If it matches nothing, or its rule does not fit or does not run.
+    UsageError
+        If the session has no values, or no gradient reaches the node.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.zeros(2)))
+    >>> found = session.preview("tanh 1", "tanh", "clip(d, -0.1, 0.1)")
+    >>> found.before[0], found.after[0], session.overrides
+    (array([1., 1.]), array([0.1, 0.1]), [])
+    """
+    state = session._state
+    state.require_backward()
+    node = session.nodes.find(at)
+    found = resolve_target(session.nodes, state.forward.program, target)
+    made = Entry(0, override(found, vjp, steps=steps))
+    entries, place = [*state.entries], len(state.entries)
+    if replacing is not None:
+        number = replacing if isinstance(replacing, int) else replacing.id
+        place = entries.index(find_entry(state.entries, number))
+        entries.pop(place)
+    before = _sweep_to(state, node, entries)
+    entries.insert(place, made)
+    after = _sweep_to(state, node, entries)
+    if not before and not after:
+        label = session.nodes.labels[node]
+        raise UsageError(
+            f"no gradient reaches {label}: a rule there would change nothing."
+        )
+    return Preview(node, before, after)
+
+
+def _sweep_to(state: State, node: int, entries: list[Entry]) -> Passed:
+    """Return what a node passes on to its inputs under some overrides."""
+    forward, objective = state.forward, state.objective
+    nodes, passed = forward.graph.nodes, Passed()
+    resolution: Resolution | None = None
+    if entries:
+        resolution = state.resolve([entry.override for entry in entries])
+    tensor: Tensor = nodes[node]
+
+    def keep(step: reverse.Visit) -> None:
+        ends = step.node.outputs if isinstance(step.node, Region) else (step.node,)
+        if all(x.serial != tensor.serial for x in ends):
+            return
+        for x, c in zip(step.node.inputs, step.passed, strict=False):
+            if c is None or not isinstance(x, Tensor) or x.serial not in forward.ids:
+                continue
+            i, c = forward.ids[x.serial], to_array(c)
+            # An input that is read twice gets both.
+            old = passed.get(i)
+            passed[i] = c if old is None or isinstance(c, tuple) else old + c
+
+    with np.errstate(all="ignore"), budget_for([x._value for x in nodes]):
+        reverse.pull_back(
+            [nodes[objective.output]],
+            [state.cotangent],
+            [nodes[i] for i in objective.wrt],
+            rules=None if resolution is None else resolution.rules,
+            visit=keep,
+        )
+    return passed
