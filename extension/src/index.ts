@@ -21,11 +21,13 @@ import { PanelTracker, addCommands } from './lab/commands';
 import { liveGraphs } from './lab/live';
 import { addNodeCommands, addNodeMenu } from './lab/menu';
 import { rendererFactory } from './lab/mime';
+import { loadPage } from './lab/page';
 import { notebookOf, revealLine } from './lab/reveal';
 import { Settings } from './lab/settings';
 import { SessionsSidebar } from './lab/sidebar';
 import { SourceMarks } from './lab/source';
 import { GraphModel, MODULE, MODULE_VERSION, graphViewClass } from './lab/widget';
+import { Drawer } from './panels/plots/drawer';
 import { GraphPanel } from './panels/shell/panel';
 
 const PLUGIN = 'autodiff-workbench:plugin';
@@ -59,7 +61,8 @@ const plugin: JupyterFrontEndPlugin<void> = {
     const make = (find: (() => NotebookPanel | null) | null): GraphPanel => {
       const panel = new GraphPanel({
         settings: settings.current,
-        rendermime,
+        makeDrawer: host => new Drawer(host, rendermime),
+        loadPage,
         reveal:
           notebooks &&
           ((picture, graph, node) =>

@@ -5,7 +5,8 @@ changes its code; `memory.py` replaces arrays after item assignments, and makes 
 values of the notebook plain again.
 
 The picture: `display.py` puts a session into an output, `picture.py` draws it as SVG,
-`widget.py` is its live model, `link.py` handles the messages of the page, including
+`widget.py` is its live model, `anyfront.py` that in hosts without extensions,
+`hosts.py` chooses between them, `link.py` handles the messages of the page, including
 long work.
 
 The plots: `plots.py` has their functions, `heat.py` draws matrices and their patterns,
@@ -18,7 +19,7 @@ and Plotly.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from workbench.core import hooks
 from workbench.session.derivative import Derivative
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["show"]
 
 
-def show(x: object) -> Picture:
+def show(x: object, widget: Literal["auto", "lab", "anywidget"] = "auto") -> Picture:
     """Show a session, a graph or a traced value as a live picture.
 
     Parameters
@@ -39,6 +40,12 @@ def show(x: object) -> Picture:
         expression of symbols too. An output of many numbers is shown with the gradient
         of their sum. A `Function` is shown as a static picture of its graph, with its
         gradients beside the forward nodes.
+    widget
+        What draws the live picture: ``"lab"`` the extension of JupyterLab and
+        Notebook, ``"anywidget"`` the package of this name, in hosts that have no such
+        extensions (``pip install 'autodiff-workbench[anywidget]'``). ``"auto"`` takes
+        anywidget in VS Code, Colab and marimo where it is installed, else the
+        extension.
 
     Returns
     -------
@@ -48,7 +55,7 @@ def show(x: object) -> Picture:
     Raises
     ------
     UsageError
-        If ``x`` is something else.
+        If ``x`` is something else, or ``widget`` is, or anywidget is not installed.
 
     Examples
     --------
@@ -62,7 +69,7 @@ def show(x: object) -> Picture:
     """
     from workbench.jupyter.display import show
 
-    return show(x)
+    return show(x, widget)
 
 
 @hooks.show.set

@@ -40,7 +40,7 @@ from workbench.session.wire import (
 from workbench.symbolic.function import Function
 
 if TYPE_CHECKING:
-    from workbench.jupyter.widget import GraphWidget
+    from workbench.jupyter.widget import LinkedWidget
 
 #: Seconds without a change after which the saved output is refreshed.
 CALM = 1.0
@@ -111,15 +111,16 @@ class SessionOutput:
         self,
         session: Session,
         *,
+        widget: str = "auto",
         clock: Callable[[], float] = time.monotonic,
         later: Later = call_after,
     ) -> None:
         self._session = weakref.ref(session)
-        self._widget = load_widget(session)
+        self._widget = load_widget(session, widget)
         self._clock = clock
         self._later = later
         self._changed: float | None = None
-        self._handle = publish(make_bundle(session, self._widget.model_id), keep=True)
+        self._handle = publish(self._make_bundle(session), keep=True)
         self._end = session.subscribe(_make_notifier(weakref.ref(self)))
         refresh_after_cells()
 
@@ -146,7 +147,14 @@ class SessionOutput:
         if self._changed is None or session is None or self._widget.comm is None:
             return
         self._changed = None
-        self._handle.update(make_bundle(session, self._widget.model_id), raw=True)
+        self._handle.update(self._make_bundle(session), raw=True)
+
+    def _make_bundle(self, session: Session) -> dict[str, Any]:
+        bundle = make_bundle(session, self._widget.model_id)
+        view = self._widget.view_data
+        if view:
+            del bundle[MIME_TYPE]  # for the extension alone, which would draw it first
+        return view | bundle
 
     def close(self) -> None:
         """Stop refreshing; the output stays as it is."""
@@ -169,11 +177,11 @@ def refresh_after_cells() -> None:
         known.register("post_run_cell", refresh_all)
 
 
-def load_widget(session: Session) -> GraphWidget:
+def load_widget(session: Session, widget: str = "auto") -> LinkedWidget:
     """Return the widget of a session; load ipywidgets with the first."""
-    from workbench.jupyter.widget import get_widget
+    from workbench.jupyter.hosts import choose_front, get_widget
 
-    return get_widget(session)
+    return get_widget(session, choose_front(widget))
 
 
 def _make_notifier(shown: weakref.ref[SessionOutput]) -> Callable[[str], None]:
@@ -237,7 +245,7 @@ class Picture:
         return "<Picture>" if name is None else f"<Picture of {name!r}>"
 
 
-def show(x: object) -> Picture:
+def show(x: object, widget: str = "auto") -> Picture:
     """See `workbench.show`."""
     if isinstance(x, Function):
         # Its gradients are nodes already; a session would add others.
@@ -249,7 +257,7 @@ def show(x: object) -> Picture:
     session = x if isinstance(x, Session) else make_session(x)
     if in_notebook():
         _kept.append(session)
-        _outputs.setdefault(session, []).append(SessionOutput(session))
+        _outputs.setdefault(session, []).append(SessionOutput(session, widget=widget))
     else:
         print(format_session(session))
     return Picture(session)
@@ -297,11 +305,11 @@ def show_parts(session: Session, parts: Iterable[str]) -> None:
 
 def close_picture(session: Session) -> None:
     """Close the live picture of a session; the saved picture stays."""
-    from workbench.jupyter import widget
+    from workbench.jupyter import hosts
 
     for shown in _outputs.pop(session, []):
         shown.close()
-    widget.close_widget(session)
+    hosts.close_widget(session)
 
 
 def make_session(x: Any) -> Session:

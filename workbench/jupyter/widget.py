@@ -1,4 +1,8 @@
-"""`GraphWidget`: the live model in the page of one session."""
+"""`GraphWidget`: the live model in the page of one session.
+
+It is drawn by the extension of JupyterLab and Notebook. Other hosts draw the widget of
+`anyfront.py`, which talks by the same link; `hosts.py` chooses.
+"""
 
 from __future__ import annotations
 
@@ -18,19 +22,13 @@ MODULE = "autodiff-workbench"
 MODULE_VERSION = "0.1.0"
 
 
-class GraphWidget(DOMWidget):  # type: ignore[misc]
+class LinkedWidget(DOMWidget):  # type: ignore[misc]
     """The live graph of a session, which the page draws and changes.
 
     Made by `workbench.jupyter.show`; any number of views share it. It has a weak
     reference to the session, and closes when the session is deleted.
     """
 
-    _model_name = Unicode("GraphModel").tag(sync=True)
-    _model_module = Unicode(MODULE).tag(sync=True)
-    _model_module_version = Unicode(MODULE_VERSION).tag(sync=True)
-    _view_name = Unicode("GraphView").tag(sync=True)
-    _view_module = Unicode(MODULE).tag(sync=True)
-    _view_module_version = Unicode(MODULE_VERSION).tag(sync=True)
     height = Int(560, help="The height of the picture in pixels").tag(sync=True)
 
     def __init__(self, session: Session, **settings: Any) -> None:
@@ -57,12 +55,28 @@ class GraphWidget(DOMWidget):  # type: ignore[misc]
         """Accept only the part of the state that the page owns."""
         super().set_state({k: v for k, v in sync_data.items() if k == "layout"})
 
+    @property
+    def view_data(self) -> dict[str, Any]:
+        """What an output holds beside the saved picture so that this is drawn."""
+        return {}
+
     def close(self) -> None:
         """Close the line to the page; the saved picture stays."""
         link = getattr(self, "_link", None)
         if link is not None:
             link.close()
         super().close()
+
+
+class GraphWidget(LinkedWidget):
+    """The live graph in JupyterLab and Notebook, which load its other half."""
+
+    _model_name = Unicode("GraphModel").tag(sync=True)
+    _model_module = Unicode(MODULE).tag(sync=True)
+    _model_module_version = Unicode(MODULE_VERSION).tag(sync=True)
+    _view_name = Unicode("GraphView").tag(sync=True)
+    _view_module = Unicode(MODULE).tag(sync=True)
+    _view_module_version = Unicode(MODULE_VERSION).tag(sync=True)
 
 
 class _Cells:
@@ -109,25 +123,7 @@ def _keep_subshell(data: object, subshell: str | None) -> str | None:
     return subshell
 
 
-def _close_reference(widget: weakref.ref[GraphWidget]) -> None:
+def _close_reference(widget: weakref.ref[LinkedWidget]) -> None:
     found = widget()
-    if found is not None:
-        found.close()
-
-
-_widgets: weakref.WeakKeyDictionary[Session, GraphWidget] = weakref.WeakKeyDictionary()
-
-
-def get_widget(session: Session) -> GraphWidget:
-    """Return the widget of a session; make it at the first call."""
-    found = _widgets.get(session)
-    if found is None or found.comm is None:
-        found = _widgets[session] = GraphWidget(session)
-    return found
-
-
-def close_widget(session: Session) -> None:
-    """Close the widget of a session, if it has one."""
-    found = _widgets.pop(session, None)
     if found is not None:
         found.close()

@@ -43,11 +43,17 @@ def write_html(session: Session) -> str:
     return head + place + data.replace("<", "\\u003c") + tail
 
 
+def read_renderer() -> str:
+    """Return the script of the page: a module that draws a graph without JupyterLab."""
+    script = _read_page().partition('<script type="module">')[2]
+    return script.rpartition("</script>")[0]
+
+
 def _read_page() -> str:
     try:
         return PAGE.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise UsageError(
-            "to_html needs the page, which is not built in this checkout. Build it:"
-            " make lab, or jlpm install && jlpm build in extension/."
+            "this needs the page of pictures, which is not built in this checkout."
+            " Build it: make lab, or jlpm install && jlpm build in extension/."
         ) from None

@@ -16,8 +16,12 @@ import { Gestures } from './gestures';
 import { Keyboard } from './keyboard';
 import { Scene } from './scene';
 import { Picture } from './surface';
+import { SvgContext, SvgPath } from './svg';
 import { Tooltip } from './tooltip';
 import { type IRect, type ISize, rectOnPage } from './viewport';
+
+/** So many pixels of a PNG file are one of the page. */
+const PNG_RATIO = 2;
 
 export class GraphCanvas extends Widget {
   constructor(options: { state: GraphState }) {
@@ -78,6 +82,41 @@ export class GraphCanvas extends Widget {
 
   zoomBy(factor: number): void {
     this._picture.camera.zoomBy(factor);
+  }
+
+  /** What is seen, as an SVG file. */
+  drawSvg(): string {
+    const { width, height } = this._picture.size;
+    const ruler = document.createElement('canvas').getContext('2d');
+    const svg = new SvgContext(width, height, (text, font) => {
+      if (ruler === null) {
+        return 0;
+      }
+      ruler.font = font;
+      return ruler.measureText(text).width;
+    });
+    // They have all of a context and its paths that the picture calls.
+    this._picture.drawOn(
+      svg as unknown as CanvasRenderingContext2D,
+      1,
+      () => new SvgPath() as unknown as Path2D
+    );
+    return svg.finish();
+  }
+
+  /** What is seen, as a PNG file; null where the browser cannot make one. */
+  drawPng(): Promise<Blob | null> {
+    const { width, height } = this._picture.size;
+    const surface = document.createElement('canvas');
+    surface.width = PNG_RATIO * width;
+    surface.height = PNG_RATIO * height;
+    const context = surface.getContext('2d');
+    if (context !== null) {
+      this._picture.drawOn(context, PNG_RATIO);
+    }
+    return new Promise(resolve => {
+      surface.toBlob(resolve, 'image/png');
+    });
   }
 
   /** The node at a point, in pixels from the upper left; of a fold its last node. */

@@ -230,14 +230,14 @@ class Strokes {
 
   private _down(upper: number, lower: number, look: Look): void {
     const { scene } = this._frame;
-    const path = (this.paths[look] ??= new Path2D());
+    const path = (this.paths[look] ??= this._frame.makePath());
     this._piece(path, scene.x(upper), scene.x(lower), upper, lower, 0);
   }
 
   private _up(upper: number, lower: number, part: number): void {
     const { scene } = this._frame;
     const level = Math.round(part * (LEVELS - 1));
-    const path = (this.gradient[level] ??= new Path2D());
+    const path = (this.gradient[level] ??= this._frame.makePath());
     const inset = (MEASURES.height - MEASURES.tileHeight) / 2;
     this._piece(
       path,

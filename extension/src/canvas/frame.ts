@@ -16,6 +16,8 @@ export interface IFrame {
   marks: IMarks;
   theme: ITheme;
   pen: Pen;
+  /** Begins an outline that the context can draw. */
+  makePath: () => Path2D;
   view: IView;
   /** The part of the picture that is seen. */
   seen: IBounds;

@@ -202,6 +202,24 @@ export class Picture {
     this._held = { x, y };
   }
 
+  /** Draw what is seen elsewhere, with so many pixels to one of the page. */
+  drawOn(
+    context: CanvasRenderingContext2D,
+    ratio: number,
+    makePath = (): Path2D => new Path2D()
+  ): void {
+    const { scene } = this;
+    const { width, height } = this.size;
+    context.fillStyle = (this._theme ??= readTheme(this._node)).ground;
+    context.fillRect(0, 0, ratio * width, ratio * height);
+    if (scene !== null && this._looks !== null) {
+      const frame = this._frameOf(context, scene, this._looks, performance.now());
+      placePicture(frame, ratio);
+      paintGround({ ...frame, makePath });
+      paintChosen({ ...frame, makePath });
+    }
+  }
+
   private _canMove(): boolean {
     return this._state().animated && !prefersCalm() && this.frames > 0;
   }
@@ -325,9 +343,7 @@ export class Picture {
       done = this._paintTiles(frame, ratio, now);
       placePicture(frame, ratio);
     }
-    drawPath(frame);
-    drawRings(frame);
-    drawSaved(frame);
+    paintChosen(frame);
     context.restore();
     return done && view.scale > 0;
   }
@@ -423,6 +439,7 @@ export class Picture {
       marks: (this._marks ??= marksOf(state, scene)),
       theme,
       pen: new Pen(context, theme, this.view.scale),
+      makePath: () => new Path2D(),
       view: this.view,
       seen: visibleBounds(this.view, this.size),
       stage: state.stage,
@@ -476,6 +493,13 @@ function paintGround(frame: IFrame): void {
   if (frame.detail.numbers) {
     drawShapes(frame);
   }
+}
+
+/** What the reader points at and has chosen, over that. */
+function paintChosen(frame: IFrame): void {
+  drawPath(frame);
+  drawRings(frame);
+  drawSaved(frame);
 }
 
 /** The shape of what flows, beside each edge, where it leaves its card. */

@@ -102,6 +102,24 @@ const COMMANDS: Readonly<Record<string, ICommand>> = {
     caption: 'Jacobian, Hessian and gradient check',
     execute: panel => panel.toggleDrawer()
   },
+  'save-svg': {
+    label: 'Save Graph as SVG',
+    caption: 'Save the picture as it is drawn',
+    execute: panel => panel.save('svg'),
+    enabled: panel => panel.state.graph !== null
+  },
+  'save-png': {
+    label: 'Save Graph as PNG',
+    caption: 'Save the picture as it is drawn',
+    execute: panel => panel.save('png'),
+    enabled: panel => panel.state.graph !== null
+  },
+  'save-html': {
+    label: 'Save Graph as HTML',
+    caption: 'Save a page that shows the graph without a kernel',
+    execute: panel => panel.save('html'),
+    enabled: panel => panel.state.graph !== null
+  },
   inspector: {
     label: 'Show Inspector of Graph',
     caption: 'Node, overrides and checks beside the graph',

@@ -12,6 +12,7 @@ import { type ISignal, Signal } from '@lumino/signaling';
 
 import { GraphConnection } from '../model/connection';
 import type { GraphPanel } from '../panels/shell/panel';
+import { afterDraw } from '../ui/dom';
 import {
   Gate,
   type IChannel,
@@ -257,23 +258,4 @@ export function paced(after: AfterDraw, rate: () => number): AfterDraw {
       }
     });
   };
-}
-
-/** Milliseconds after which a page that draws nothing is taken to have drawn. */
-const LONGEST = 250;
-
-/**
- * Call back when the browser has drawn. A window that is not visible draws
- * nothing, and must not keep the kernel waiting.
- */
-export function afterDraw(callback: () => void): void {
-  let called = false;
-  const once = (): void => {
-    if (!called) {
-      called = true;
-      callback();
-    }
-  };
-  requestAnimationFrame(() => setTimeout(once));
-  setTimeout(once, LONGEST);
 }

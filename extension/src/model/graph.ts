@@ -4,7 +4,7 @@
  * what stayed the same. Nothing here knows the DOM.
  */
 
-import { checkColumns, decodeColumns } from '../wire/columns';
+import { checkColumns, decodeColumns, encodeColumns } from '../wire/columns';
 import { checkHeader, checkSaved } from '../wire/guards';
 import {
   ColumnName,
@@ -15,6 +15,7 @@ import {
   IOverride,
   IProfileStep,
   IProgramAnswer,
+  ISaved,
   ITimeline,
   KINDS,
   STATISTICS,
@@ -111,6 +112,13 @@ export class Graph {
   static fromSaved(saved: unknown): Graph {
     const { header, buffers } = checkSaved(saved);
     return Graph.fromHeader(header, buffers);
+  }
+
+  /** The picture as a notebook holds it; no live model is named in it. */
+  toSaved(): ISaved {
+    const { columns, buffers } = encodeColumns(this._columns);
+    const header = { ...this.header, columns };
+    return { schema: header.schema, model_id: '', header, buffers };
   }
 
   /** The derivative at one step of its simplification. */

@@ -17,6 +17,10 @@ export interface IWithin {
   steps: number | null;
 }
 
+/** What a picture can be saved as. */
+export const FORMATS = ['svg', 'png', 'html'] as const;
+export type Format = (typeof FORMATS)[number];
+
 export interface IHost {
   readonly state: GraphState;
   /** The state of what is drawn now: of the graph, or of the simplified derivative. */
@@ -42,6 +46,10 @@ export interface IHost {
   readonly canReveal: boolean;
   /** Put the keyboard back into the graph. */
   focusGraph(): void;
+  /** Have the browser save what is drawn. */
+  save(format: Format): void;
+  /** Whether it can be saved as a page of its own. */
+  readonly canSavePage: boolean;
   /** Put text on the clipboard; true if that worked. */
   copy(text: string): Promise<boolean>;
   /** Ask for a plot and show it in the drawer. */

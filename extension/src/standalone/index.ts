@@ -1,7 +1,7 @@
 /**
  * The renderer without JupyterLab: the same panel in a page of its own. In the HTML
  * file of a session it starts by itself and draws what the file holds; nothing answers
- * it there, and it asks nobody.
+ * it there, and it asks nobody. In a host of anywidget it is mounted, and live.
  */
 
 /// <reference types="vite/client" />
@@ -14,14 +14,17 @@ import { GraphPanel } from '../panels/shell/panel';
 import { element } from '../ui/dom';
 import { PictureError } from '../wire/schema';
 import theme from './theme.css?inline';
+import { type IModel, mount as mountWidget } from './widget';
 
 /** The element of a file that holds its picture, where `session/html.py` writes it. */
 const DATA = 'workbench-data';
 
+const STYLE = theme + style;
+
 /** Draw the picture that the file of this page holds, in the whole of the window. */
 function showFile(data: HTMLElement): void {
   const { body } = document;
-  addStyle(document.head);
+  document.head.append(element('style', { text: STYLE }));
   body.className = 'workbench-Standalone workbench-Page';
   const dark = matchMedia('(prefers-color-scheme: dark)');
   const followTheme = (): void => {
@@ -44,8 +47,9 @@ function showFile(data: HTMLElement): void {
   }
 }
 
-function addStyle(parent: Node): void {
-  parent.appendChild(element('style', { text: theme + style }));
+/** Draw the live graph of a widget; returns how to take it off the page. */
+export function mount(view: { model: IModel; el: HTMLElement }): () => void {
+  return mountWidget(view, STYLE);
 }
 
 const data = document.getElementById(DATA);

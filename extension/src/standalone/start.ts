@@ -1,13 +1,8 @@
-/** Starts the worker of the layouts out of the bundle itself: no file stands beside it. */
-
-/// <reference types="vite/client" />
-
-import LayoutWorker from '../layout/worker?worker&inline';
+/**
+ * The standalone renderer has no worker: it is one file, and would hold the layout
+ * twice. A saved picture is laid out once, on the page.
+ */
 
 export function startWorker(): Worker | null {
-  try {
-    return new LayoutWorker();
-  } catch {
-    return null;
-  }
+  return null;
 }

@@ -21,6 +21,7 @@ const ICONS = {
   plot: 'M2.5 2.5v11h11M5 10.5l2.5-3 2 2 4-5',
   beside: 'M2 3.5h5.2v9H2zM9.8 3.5H14v9H9.8z',
   panel: 'M2.5 3h11v10h-11zM10 3v10',
+  save: 'M8 2.5v7M5 7l3 3 3-3M2.5 10.5v3h11v-3',
   error: 'M5.5 2h5L14 5.5v5L10.5 14h-5L2 10.5v-5zM8 4.7v4M8 11v.3',
   warning: 'M8 2.3 14.3 13H1.7zM8 6.3v3.2M8 11.2v.3',
   note: 'M8 2a6 6 0 1 0 0 12A6 6 0 0 0 8 2M8 7.3v3.7M8 4.8v.3',

@@ -155,6 +155,41 @@ function checkOrder(starts: Int32Array, inputs: Int32Array): void {
   }
 }
 
+/** Columns as a notebook keeps them: what they are, and their bytes in base64. */
+export function encodeColumns(columns: Partial<IColumns>): {
+  columns: IColumn[];
+  buffers: string[];
+} {
+  const listed: IColumn[] = [];
+  const buffers: string[] = [];
+  for (const [name, rule] of Object.entries(COLUMN_RULES)) {
+    const column = columns[name as ColumnName];
+    if (column !== undefined) {
+      const dtype = rule.dtype as ColumnDtype;
+      listed.push({ name: name as ColumnName, dtype, length: column.length });
+      buffers.push(encodeBase64(encode(column)));
+    }
+  }
+  return { columns: listed, buffers };
+}
+
+function encodeBase64(bytes: Uint8Array): string {
+  let text = '';
+  // A call takes only so many arguments.
+  for (let i = 0; i < bytes.length; i += 0x8000) {
+    text += String.fromCharCode(...bytes.subarray(i, i + 0x8000));
+  }
+  return btoa(text);
+}
+
+/** A copy of the bytes of an array, in the order of the wire. */
+function encode(array: NonNullable<IColumns[ColumnName]>): Uint8Array {
+  const { buffer, byteOffset, byteLength, BYTES_PER_ELEMENT: width } = array;
+  const bytes = new Uint8Array(buffer, byteOffset, byteLength).slice();
+  swapBytes(bytes, width);
+  return bytes;
+}
+
 const LITTLE_ENDIAN = new Uint8Array(new Uint32Array([1]).buffer)[0] === 1;
 
 function decode(dtype: ColumnDtype, view: DataView): IColumns[ColumnName] {
@@ -162,11 +197,15 @@ function decode(dtype: ColumnDtype, view: DataView): IColumns[ColumnName] {
   const bytes = new Uint8Array(view.byteLength);
   bytes.set(new Uint8Array(view.buffer, view.byteOffset, view.byteLength));
   const array = new ARRAYS[dtype](bytes.buffer);
-  const width = array.BYTES_PER_ELEMENT;
+  swapBytes(bytes, array.BYTES_PER_ELEMENT);
+  return array;
+}
+
+/** Turn numbers round, in place, where this machine writes them the other way. */
+function swapBytes(bytes: Uint8Array, width: number): void {
   if (!LITTLE_ENDIAN && width > 1) {
     for (let i = 0; i < bytes.length; i += width) {
       bytes.subarray(i, i + width).reverse();
     }
   }
-  return array;
 }

@@ -3,7 +3,7 @@
 import type { GraphConnection } from '../../src/model/connection';
 import { Recording } from '../../src/model/recording';
 import { GraphState } from '../../src/model/state';
-import { Asking, type IHost, type IWithin } from '../../src/panels/host';
+import { Asking, type Format, type IHost, type IWithin } from '../../src/panels/host';
 import type { PlotKind } from '../../src/wire/protocol';
 import { type INetwork, network } from './network';
 import { readGraph } from './programs';
@@ -26,6 +26,8 @@ export class RecordingHost implements IHost {
   readonly canReveal = false;
   readonly openBeside = null;
   readonly canPlot = true;
+  readonly canSavePage = true;
+  readonly saved: Format[] = [];
   readonly drawerOpen = false;
   readonly inspectorOpen = true;
 
@@ -47,6 +49,10 @@ export class RecordingHost implements IHost {
 
   plot(kind: PlotKind, of: number | null, wrt: number[]): void {
     this.plots.push([kind, of, wrt]);
+  }
+
+  save(format: Format): void {
+    this.saved.push(format);
   }
 
   copy(text: string): Promise<boolean> {

@@ -16,7 +16,7 @@ import { element } from '../../ui/dom';
 import { errorText } from '../../ui/words';
 import type { IPlace } from '../../wire/protocol';
 import type { ILongRequest } from '../../wire/requests';
-import type { Asking, IHost, IWithin, Reason } from '../host';
+import type { Asking, Format, IHost, IWithin, Reason } from '../host';
 import { NodeDetail, NodeNumbers, NodeSummary } from '../inspector/node';
 import { RuleForm } from '../overrides/rule';
 import { Part, stackWidgets } from '../part';
@@ -242,6 +242,14 @@ class InsideHost implements IHost {
   }
 
   readonly openBeside = null;
+
+  get canSavePage(): boolean {
+    return this._outer.canSavePage;
+  }
+
+  save(format: Format): void {
+    this._outer.save(format);
+  }
 
   get drawerOpen(): boolean {
     return this._outer.drawerOpen;

@@ -3,7 +3,6 @@
  * until it is attached to a connection, and its last live one when that is closed.
  */
 
-import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { MessageLoop } from '@lumino/messaging';
 import { type PanelLayout, Widget } from '@lumino/widgets';
 
@@ -15,27 +14,31 @@ import { Recording } from '../../model/recording';
 import { type Change, type Colouring, FOLD_FROM, GraphState } from '../../model/state';
 import { copyText, element } from '../../ui/dom';
 import { makeSplitter } from '../../ui/splitter';
+import { errorText } from '../../ui/words';
 import type { IPlotAnswer, PlotKind } from '../../wire/protocol';
 import type { JobKind } from '../../wire/requests';
-import { Asking, type IHost, type Reason } from '../host';
+import { Asking, type Format, type IHost, type Reason } from '../host';
 import { Inspector } from '../inspector/inspector';
 import { PairBar, showDerivative } from '../inspector/pair';
 import { stackWidgets } from '../part';
-import { Drawer } from '../plots/drawer';
+import type { Drawer } from '../plots/drawer';
 import { Rewrites } from '../rewrites/rewrites';
 import { RunStrip } from '../runs/strip';
 import { Banner, SAVED, bannerOf } from './banner';
 import { Inside } from './inside';
 import { Iterations } from './iterations';
 import { Legend } from './legend';
+import { download, fillPage } from './save';
 import { Stepper } from './stepper';
 import { TopBar } from './topbar';
 import { GraphTree } from '../tree';
 
 export interface IPanelOptions {
   settings?: IPanelSettings;
-  /** Draws the figures of the drawer; without it there are none. */
-  rendermime?: IRenderMimeRegistry | null;
+  /** Makes the drawer of plots; without it there are none. */
+  makeDrawer?: ((host: IHost) => Drawer) | null;
+  /** Gets the empty page in which a picture is saved; without it there is none. */
+  loadPage?: (() => Promise<string>) | null;
   /** Goes to a node's line in its cell; true if there is such a line. */
   reveal?: ((panel: GraphPanel, graph: Graph, node: number) => boolean) | null;
   /** Shows what a panel shows in a panel of its own. */
@@ -52,20 +55,20 @@ export class GraphPanel extends Widget implements IHost {
     this.addClass('workbench-Panel');
     this.node.setAttribute('aria-label', 'Graph of the cell');
     this._reveal = options.reveal ?? null;
+    this._loadPage = options.loadPage ?? null;
     const { openBeside = null, tall = false } = options;
     this.openBeside = openBeside && (() => openBeside(this));
     this.toggleClass('workbench-mod-tall', tall);
-    this.canPlot = Boolean(options.rendermime);
     const settings = options.settings ?? STANDARD;
     this.state.setView('colouring', settings.colouring);
     this.state.setView('animated', settings.animated);
     this.state.foldFrom = settings.foldFrom;
 
-    this._drawer = new Drawer(this, options.rendermime ?? null);
+    this._drawer = options.makeDrawer?.(this) ?? null;
     this._parts = [
       this._topBar,
       this._inspector,
-      this._drawer,
+      ...(this._drawer === null ? [] : [this._drawer]),
       this._legend,
       this._pair,
       this._iterations,
@@ -99,7 +102,6 @@ export class GraphPanel extends Widget implements IHost {
   readonly recording = new Recording();
   readonly canvas = new GraphCanvas({ state: this.state });
   private _connection: GraphConnection | null = null;
-  readonly canPlot: boolean;
   readonly asking = new Asking(this, () => this._banner.clear());
 
   get connection(): GraphConnection | null {
@@ -127,8 +129,12 @@ export class GraphPanel extends Widget implements IHost {
       : null;
   }
 
+  get canPlot(): boolean {
+    return this._drawer !== null;
+  }
+
   get drawerOpen(): boolean {
-    return !this._drawer.isHidden;
+    return this._drawer?.isHidden === false;
   }
 
   get inspectorOpen(): boolean {
@@ -281,6 +287,36 @@ export class GraphPanel extends Widget implements IHost {
     }
   }
 
+  get canSavePage(): boolean {
+    return this._loadPage !== null;
+  }
+
+  save(format: Format): void {
+    const { graph } = this.state;
+    this._makeFile(format).then(
+      content => {
+        if (graph !== null && content !== null) {
+          download(content, graph.header.session, format);
+        }
+      },
+      (error: unknown) => this.say(`It was not saved: ${errorText(error)}`, 'error')
+    );
+  }
+
+  private async _makeFile(format: Format): Promise<Blob | null> {
+    switch (format) {
+      case 'svg':
+        return new Blob([this._shownCanvas.drawSvg()], { type: 'image/svg+xml' });
+      case 'png':
+        return this._shownCanvas.drawPng();
+      case 'html': {
+        const { graph } = this.state;
+        const page = (await this._loadPage?.()) ?? '';
+        return graph && new Blob([fillPage(page, graph)], { type: 'text/html' });
+      }
+    }
+  }
+
   copy(text: string): Promise<boolean> {
     return copyText(text, this.node);
   }
@@ -290,8 +326,8 @@ export class GraphPanel extends Widget implements IHost {
       return;
     }
     this._openDrawer(true);
-    this._drawer.plot(kind, of, wrt);
-    this._drawer.node.scrollIntoView({ block: 'nearest' });
+    this._drawer?.plot(kind, of, wrt);
+    this._drawer?.node.scrollIntoView({ block: 'nearest' });
   }
 
   toggleDrawer(): void {
@@ -318,7 +354,7 @@ export class GraphPanel extends Widget implements IHost {
     this._sizes.observe(this.node);
     this._unwatch = watchTheme(() => {
       // Figures carry colours in their data; the rest follows the theme by itself.
-      this._drawer.redraw();
+      this._drawer?.redraw();
       this._legend.refresh('view');
       this._iterations.refresh('view');
     });
@@ -371,7 +407,7 @@ export class GraphPanel extends Widget implements IHost {
 
   private _onPlot(_: GraphConnection, answer: IPlotAnswer): void {
     this._openDrawer(true);
-    this._drawer.receive(answer);
+    this._drawer?.receive(answer);
   }
 
   private _show(graph: Graph | null): void {
@@ -490,7 +526,7 @@ export class GraphPanel extends Widget implements IHost {
   }
 
   private _openDrawer(open: boolean): void {
-    this._drawer.setHidden(!open);
+    this._drawer?.setHidden(!open);
     this._topBar.refresh('connection');
     this._announceSize();
   }
@@ -555,7 +591,7 @@ export class GraphPanel extends Widget implements IHost {
       this._runs,
       this._stepper,
       new Widget({ node: height }),
-      this._drawer
+      ...(this._drawer === null ? [] : [this._drawer])
     ]);
   }
 
@@ -573,7 +609,9 @@ export class GraphPanel extends Widget implements IHost {
   private _announceSize(): void {
     if (this.isAttached) {
       MessageLoop.postMessage(this._shownCanvas, Widget.ResizeMessage.UnknownSize);
-      MessageLoop.postMessage(this._drawer, Widget.ResizeMessage.UnknownSize);
+      if (this._drawer !== null) {
+        MessageLoop.postMessage(this._drawer, Widget.ResizeMessage.UnknownSize);
+      }
     }
   }
 
@@ -584,7 +622,7 @@ export class GraphPanel extends Widget implements IHost {
   private readonly _stepper = new Stepper(this);
   private readonly _runs = new RunStrip(this);
   private readonly _tree = new GraphTree(this);
-  private readonly _drawer: Drawer;
+  private readonly _drawer: Drawer | null;
   private readonly _parts: readonly { refresh(reason: Reason): void }[];
   private readonly _inspector = new Inspector(this);
   private readonly _inside = new Inside(this, () => {
@@ -593,6 +631,7 @@ export class GraphPanel extends Widget implements IHost {
   });
   private _showsInspector = true;
   private readonly _reveal: IPanelOptions['reveal'] & (object | null);
+  private readonly _loadPage: (() => Promise<string>) | null;
   private readonly _banner = new Banner(this);
   private readonly _empty = element('div', { class: 'workbench-Empty', text: EMPTY });
   private _rewrites: Rewrites | null = null;

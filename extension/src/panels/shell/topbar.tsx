@@ -14,6 +14,7 @@ import { badOutput, stepText, summaryOf, undoText } from '../../ui/words';
 import type { IHost, Reason } from '../host';
 import { Part } from '../part';
 import { PastRun } from '../runs/strip';
+import { SaveMenu } from './save';
 
 const STAGES = [
   { value: 'traced', label: 'Traced', title: 'The forward graph as the cell ran' },
@@ -170,6 +171,7 @@ export class TopBar extends Part {
               onClick={() => this.host.toggleDrawer()}
             />
           )}
+          {state.graph !== null && <SaveMenu host={this.host} />}
           {this.host.openBeside !== null && (
             <IconButton
               icon="beside"

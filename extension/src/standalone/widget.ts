@@ -1,0 +1,114 @@
+/**
+ * The renderer as an anywidget, live, in hosts that cannot load JupyterLab's
+ * extensions. `workbench/jupyter/anyfront.py` is its other half.
+ */
+
+import { Widget } from '@lumino/widgets';
+import { Signal } from '@lumino/signaling';
+
+import { parseColour } from '../canvas/theme';
+import { GraphConnection } from '../model/connection';
+import { GraphPanel } from '../panels/shell/panel';
+import { afterDraw, element } from '../ui/dom';
+import type { IChannel, IReceived } from '../wire/channel';
+import type { PageEvent } from '../wire/protocol';
+
+type Hear = (content: unknown, buffers?: readonly (DataView | ArrayBuffer)[]) => void;
+
+/** What is used of the model that a host of anywidget gives. */
+export interface IModel {
+  get(name: string): unknown;
+  send(content: unknown): void;
+  on(event: string, callback: Hear): void;
+  off(event: string, callback: Hear): void;
+}
+
+/**
+ * Milliseconds until the page asks once more: what a comm says before it has a lane
+ * of its own in the kernel waits there for the running cells.
+ */
+const AGAIN = 1000;
+
+/** The custom messages of a model as a channel. */
+class ModelChannel implements IChannel {
+  constructor(private readonly _model: IModel) {
+    _model.on('msg:custom', this._hear);
+  }
+
+  readonly received = new Signal<this, IReceived>(this);
+
+  send(event: PageEvent): void {
+    this._model.send(event);
+  }
+
+  close(): void {
+    this._model.off('msg:custom', this._hear);
+  }
+
+  private readonly _hear: Hear = (content, buffers = []) => {
+    const views = buffers.map(one => (one instanceof DataView ? one : new DataView(one)));
+    this.received.emit({ content, buffers: views });
+  };
+}
+
+/** The line to the kernel that all views of one widget share. */
+interface ILine {
+  connection: GraphConnection;
+  views: number;
+}
+
+const lines = new Map<string, ILine>();
+
+function openLine(model: IModel): ILine {
+  const channel = new ModelChannel(model);
+  const connection = new GraphConnection({ channel, afterDraw });
+  connection.changed.connect((_, change) => {
+    if (change === 'closed') {
+      channel.close();
+    }
+  });
+  setTimeout(() => {
+    if (connection.graph === null && !connection.isDisposed) {
+      connection.hello();
+    }
+  }, AGAIN);
+  return { connection, views: 0 };
+}
+
+/** Draw the live graph of a model; returns how to take it off the page. */
+export function mount(
+  { model, el }: { model: IModel; el: HTMLElement },
+  style: string
+): () => void {
+  const key = String(model.get('key'));
+  const line = lines.get(key) ?? openLine(model);
+  lines.set(key, line);
+  line.views += 1;
+
+  const host = element('div');
+  el.append(element('style', { text: style }), host);
+  // A host with JupyterLab's variables keeps its own look.
+  if (getComputedStyle(el).getPropertyValue('--jp-layout-color1').trim() === '') {
+    host.className = 'workbench-Standalone';
+    host.dataset['jpThemeLight'] = String(!isLight(getComputedStyle(el).color));
+  }
+  const panel = new GraphPanel();
+  panel.setHeight(Number(model.get('height')) || 560);
+  Widget.attach(panel, host);
+  panel.attachTo(line.connection);
+  return () => {
+    panel.dispose();
+    line.views -= 1;
+    if (line.views === 0) {
+      lines.delete(key);
+      line.connection.dispose();
+    }
+    el.replaceChildren();
+  };
+}
+
+/** Whether a colour is nearer to white than to black; the text of a dark page is. */
+function isLight(colour: string): boolean {
+  const [red, green, blue] = parseColour(colour)?.colour ?? [0, 0, 0];
+  return red + green + blue > 3 * 127;
+}

@@ -1,0 +1,162 @@
+/** What leaves the notebook: the picture as a file, opened from the disk. */
+
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+
+import { expect, type IJupyterLabPageFixture, test } from '@jupyterlab/galata';
+import type { Download, Page } from '@playwright/test';
+
+import { GraphOnPage, kernelReady, print, screenshotOf } from './graph';
+
+const SETUP = `%load_ext workbench
+import numpy as np
+import workbench as wb
+X = np.sin(np.arange(120.0)).reshape(30, 4)
+t = np.cos(np.arange(30.0))
+W1, b1 = np.cos(np.arange(32.0)).reshape(4, 8) / 2, np.zeros(8)
+W2 = np.sin(np.arange(8.0))`;
+
+const NETWORK = `%%autodiff loss --wrt W1 b1 W2 --name model
+with wb.scope("encoder"): h = np.tanh(X @ W1 + b1)
+with wb.scope("head"): e = h @ W2 - t
+loss = np.mean(e**2)`;
+
+const HOSTILE = '</script><img src=x onerror=alert(1)>';
+
+const folder = mkdtempSync(join(tmpdir(), 'workbench-export-'));
+test.afterAll(() => rmSync(folder, { recursive: true }));
+
+/** Open a file from the disk in a page that must ask for nothing else. */
+async function openFile(
+  page: Page,
+  path: string,
+  look: { colorScheme: 'light' | 'dark'; width: number }
+): Promise<{ graph: GraphOnPage; asked: string[]; errors: string[] }> {
+  const browser = page.context().browser();
+  const context = await browser!.newContext({
+    viewport: { width: look.width, height: 800 },
+    colorScheme: look.colorScheme
+  });
+  const opened = await context.newPage();
+  const asked: string[] = [];
+  const errors: string[] = [];
+  opened.on('request', request => asked.push(request.url()));
+  opened.on('pageerror', error => errors.push(error.message));
+  opened.on('console', message => {
+    if (message.type() === 'error') {
+      errors.push(message.text());
+    }
+  });
+  opened.on('dialog', dialog => {
+    errors.push(dialog.message());
+    void dialog.dismiss();
+  });
+  await opened.goto(pathToFileURL(path).href);
+  // What it uses of a page of JupyterLab every page has.
+  const graph = new GraphOnPage(opened as IJupyterLabPageFixture);
+  return { graph, asked, errors };
+}
+
+/** What the menu of the bar saves. */
+async function save(graph: GraphOnPage, format: string): Promise<Buffer> {
+  const coming = graph.page.waitForEvent('download');
+  await graph.panel.getByLabel('Save picture').selectOption(format);
+  return readDownload(await coming);
+}
+
+async function readDownload(download: Download): Promise<Buffer> {
+  const path = join(folder, download.suggestedFilename());
+  await download.saveAs(path);
+  return readFileSync(path);
+}
+
+test('the picture leaves the notebook as HTML, SVG and PNG', async ({ page }) => {
+  await page.notebook.createNew('export.ipynb');
+  await kernelReady(page);
+  expect(await print(page, '')).toBe('');
+  await page.notebook.setCell(0, 'code', SETUP);
+  await page.notebook.addCell('code', NETWORK);
+  await page.notebook.run();
+  const live = new GraphOnPage(page);
+  await live.ready();
+  await live.live();
+  const path = join(folder, 'model.html');
+  const code = `_ = model.override("h", "clip(d, -1e-3, 1e-3)", name=${JSON.stringify(HOSTILE)})
+_ = model.check(); _ = model.diagnose()
+print(model.to_html(${JSON.stringify(path)}))`;
+  expect(await print(page, code)).toBe(path);
+  const h = await live.node('h, tanh');
+
+  for (const look of [
+    { colorScheme: 'light', width: 1400 },
+    { colorScheme: 'dark', width: 1000 }
+  ] as const) {
+    const { graph, asked, errors } = await openFile(page, path, look);
+    await graph.ready();
+    expect(await graph.page.title()).toBe('model · Workbench');
+    await graph.click(h);
+    const inspector = graph.panel.locator('.workbench-Inspector');
+    await expect(inspector).toContainText('h = np.tanh(X @ W1 + b1)');
+    await expect(inspector).toContainText(HOSTILE);
+    await graph.page.screenshot({
+      path: screenshotOf(`export-${look.colorScheme}-${look.width}`)
+    });
+    // It moves under the pointer.
+    const box = (): Promise<{ x: number } | null> =>
+      graph.canvas.evaluate(
+        (canvas, node) =>
+          (
+            canvas as unknown as {
+              workbenchCanvas: { boxOf(node: number): { x: number } | null };
+            }
+          ).workbenchCanvas.boxOf(node),
+        h
+      );
+    const before = await box();
+    const ground = (await graph.canvas.boundingBox())!;
+    await graph.page.mouse.move(ground.x + 20, ground.y + 60);
+    await graph.page.mouse.down();
+    await graph.page.mouse.move(ground.x + 80, ground.y + 90, { steps: 4 });
+    await graph.page.mouse.up();
+    await expect.poll(async () => (await box())!.x - before!.x).toBeCloseTo(60, 0);
+    // What needs a kernel is not offered.
+    await expect(graph.button('Jacobian, Hessian, gradient check')).toHaveCount(0);
+    await graph.tab(/Overrides/).click();
+    await expect(inspector).toContainText(HOSTILE);
+    await graph.tab('Checks').click();
+    await expect(inspector).toContainText('encoder');
+    expect(await graph.page.locator('img').count()).toBe(0);
+    expect(asked).toEqual([pathToFileURL(path).href]);
+    expect(errors).toEqual([]);
+    await graph.page.context().close();
+  }
+
+  // The page makes the same file by itself, and images of what is seen.
+  const html = await save(live, 'html');
+  expect(html.toString().split('workbench-data')[0]).toBe(
+    readFileSync(path).toString().split('workbench-data')[0]
+  );
+  const again = await openFile(page, join(folder, 'model.html'), {
+    colorScheme: 'light',
+    width: 1280
+  });
+  await again.graph.ready();
+  await expect(again.graph.tab(/Overrides/)).toContainText('1');
+  expect(again.errors).toEqual([]);
+  // The file saves images too.
+  const svg = (await save(again.graph, 'svg')).toString();
+  expect(svg).toContain('>tanh</text>');
+  // The edges of one colour are one outline.
+  const outlines = svg.match(/<path d="[^"]*/g)!.join('');
+  expect(outlines.match(/C/g)!.length).toBeGreaterThan(5);
+  expect(svg).not.toContain('<img');
+  await again.graph.page.goto(pathToFileURL(join(folder, 'model.svg')).href);
+  await again.graph.page.screenshot({ path: screenshotOf('export-svg') });
+  await again.graph.page.context().close();
+  const png = await save(live, 'png');
+  const canvas = (await live.canvas.boundingBox())!;
+  expect(png.subarray(1, 4).toString()).toBe('PNG');
+  expect(png.readUInt32BE(16)).toBe(2 * Math.round(canvas.width));
+});

@@ -1,0 +1,95 @@
+"""The widget for hosts without the extension: chosen where it is, and small."""
+
+from __future__ import annotations
+
+import json
+import sys
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from workbench.errors import UsageError
+from workbench.jupyter import display, hosts
+from workbench.session import Session
+from workbench.session.html import read_renderer
+from workbench.session.wire import MIME_TYPE
+
+
+@pytest.fixture
+def session() -> Session:
+    return Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.ones(3)))
+
+
+def pretend_installed(monkeypatch: pytest.MonkeyPatch, installed: bool) -> None:
+    spec = object() if installed else None
+    monkeypatch.setattr(hosts, "find_spec", lambda name: spec)
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_jupyterlab_takes_its_extension(
+    installed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend_installed(monkeypatch, installed)
+    assert hosts.choose_front() == hosts.choose_front("lab") == "lab"
+
+
+@pytest.mark.parametrize("host", ["colab", "marimo", "code"])
+def test_other_hosts_take_anywidget_where_it_is(
+    host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if host == "colab":
+        monkeypatch.setitem(sys.modules, "google.colab", ModuleType("google.colab"))
+    elif host == "marimo":
+        marimo: Any = ModuleType("marimo")
+        marimo.running_in_notebook = lambda: True
+        monkeypatch.setitem(sys.modules, "marimo", marimo)
+    else:
+        shell = SimpleNamespace(user_ns={"__vsc_ipynb_file__": "a.ipynb"})
+        ipython: Any = ModuleType("getipython")
+        ipython.get_ipython = lambda: shell
+        monkeypatch.setitem(sys.modules, "IPython.core.getipython", ipython)
+    pretend_installed(monkeypatch, True)
+    assert hosts.choose_front() == "anywidget"
+    pretend_installed(monkeypatch, False)
+    assert hosts.choose_front() == "lab"
+
+
+def test_a_wrong_word_and_a_missing_package_are_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(UsageError, match='none of "auto", "lab", "anywidget"'):
+        hosts.choose_front("vscode")
+    pretend_installed(monkeypatch, False)
+    with pytest.raises(UsageError, match=r"pip install 'autodiff-workbench\[anywidget"):
+        hosts.choose_front("anywidget")
+
+
+def test_the_renderer_is_sent_when_it_is_asked_for(session: Session) -> None:
+    pytest.importorskip("anywidget")
+    shown = hosts.get_widget(session, "anywidget")
+    assert shown is hosts.get_widget(session, "anywidget")
+    assert shown is not hosts.get_widget(session)
+    sent: list[tuple[Any, Any]] = []
+    shown.send = lambda content, buffers=None: sent.append((content, buffers))
+    shown._handle_custom_msg({"type": "renderer"}, [])
+    ((content, [code]),) = sent
+    assert content == {"type": "renderer"}
+    assert code.decode() == read_renderer()
+    # What a notebook saves of each widget is the loader alone.
+    assert len(json.dumps(shown.get_state(), default=str)) < 3000
+    hosts.close_widget(session)
+    assert shown.comm is None
+
+
+def test_its_output_is_a_view_and_a_picture(session: Session) -> None:
+    pytest.importorskip("anywidget")
+    shown = display.SessionOutput(session, widget="anywidget")
+    bundle = shown._make_bundle(session)
+    assert MIME_TYPE not in bundle
+    assert {"image/svg+xml", "text/plain"} <= bundle.keys()
+    view = bundle["application/vnd.jupyter.widget-view+json"]
+    assert view["model_id"] == hosts.get_widget(session, "anywidget").model_id
+    display.close_picture(session)

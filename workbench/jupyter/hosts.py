@@ -1,0 +1,74 @@
+"""Which widget draws the live graph of a session: that depends on the page's host."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from importlib.util import find_spec
+from typing import Any, Literal
+
+from workbench.errors import UsageError
+from workbench.jupyter.widget import GraphWidget, LinkedWidget
+from workbench.session import Session
+
+#: What draws the live graph: the extension, or anywidget where there is none.
+Front = Literal["lab", "anywidget"]
+_widgets: weakref.WeakKeyDictionary[Session, dict[Front, LinkedWidget]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def choose_front(widget: str = "auto") -> Front:
+    """Return what draws the live graph here, for the word that the user gave."""
+    if widget == "lab":
+        return "lab"
+    installed = find_spec("anywidget") is not None
+    if widget == "anywidget":
+        if not installed:
+            raise UsageError(
+                'widget="anywidget" needs the package anywidget:'
+                " pip install 'autodiff-workbench[anywidget]'."
+            )
+        return "anywidget"
+    if widget != "auto":
+        raise UsageError(
+            f'widget={widget!r} is none of "auto", "lab", "anywidget". "auto" takes'
+            " anywidget in VS Code, Colab and marimo, where it is installed."
+        )
+    return "anywidget" if installed and has_foreign_host() else "lab"
+
+
+def has_foreign_host() -> bool:
+    """Return whether the page is of a host that cannot load the extension."""
+    if "google.colab" in sys.modules:
+        return True
+    marimo: Any = sys.modules.get("marimo")
+    if marimo is not None and marimo.running_in_notebook():
+        return True
+    ipython: Any = sys.modules.get("IPython.core.getipython")
+    shell = None if ipython is None else ipython.get_ipython()
+    # The name under which VS Code tells its kernels which notebook they run.
+    return "__vsc_ipynb_file__" in getattr(shell, "user_ns", {})
+
+
+def get_widget(session: Session, front: Front = "lab") -> LinkedWidget:
+    """Return the widget of a session in a host; make it at the first call."""
+    made = _widgets.setdefault(session, {})
+    found = made.get(front)
+    if found is None or found.comm is None:
+        found = made[front] = _make_widget(session, front)
+    return found
+
+
+def _make_widget(session: Session, front: Front) -> LinkedWidget:
+    if front == "lab":
+        return GraphWidget(session)
+    from workbench.jupyter.anyfront import AnyGraphWidget
+
+    return AnyGraphWidget(session)
+
+
+def close_widget(session: Session) -> None:
+    """Close the widgets of a session, if it has any."""
+    for found in _widgets.pop(session, {}).values():
+        found.close()
