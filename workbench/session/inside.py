@@ -211,6 +211,7 @@ def _sweep(
     leaves = [forward.graph.nodes[graph.ids[graph.leaves[i]]] for i in varying]
     leaves = [x for x in leaves if is_differentiable(x.dtype)]
     outputs = forward.graph.outputs[: len(cotangents)]
+    recorder = Recorder(forward, backward)
     found = reverse.pull_back(
         outputs,
         [c if isinstance(y, Tensor) else None

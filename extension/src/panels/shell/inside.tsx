@@ -247,6 +247,14 @@ class InsideHost implements IHost {
 
   readonly openBeside = null;
 
+  get canSavePage(): boolean {
+    return this._outer.canSavePage;
+  }
+
+  save(format: Format): void {
+    this._outer.save(format);
+  }
+
   get drawerOpen(): boolean {
     return this._outer.drawerOpen;
   }
