@@ -241,10 +241,6 @@ class InsideHost implements IHost {
     return this._outer.recording;
   }
 
-  get canSavePage(): boolean {
-    return this._outer.canSavePage;
-  }
-
   readonly openBeside = null;
 
   get canSavePage(): boolean {
@@ -317,10 +313,6 @@ class InsideHost implements IHost {
 
   showChecks(): void {
     this._outer.showChecks();
-  }
-
-  save(format: Format): void {
-    this._outer.save(format);
   }
 
   say(message: string, tone?: 'quiet' | 'error'): void {
