@@ -127,7 +127,7 @@ wb.show(model, widget="anywidget")`
   await graph.ready();
   await graph.live();
   await graph.click(await graph.node('tanh'));
-  await expect(graph.panel.locator('.workbench-Inspector')).toContainText('tanh');
+  await expect(graph.panel.getByRole('complementary', { name: 'Inspector', exact: true })).toContainText('tanh');
   await expect(graph.button('Jacobian, Hessian, gradient check')).toHaveCount(0);
   // Both ways: an override of the kernel is drawn, and undone from the page.
   expect(await print(page, '_ = model.override("tanh", "clip(d, -0.1, 0.1)")')).toBe('');

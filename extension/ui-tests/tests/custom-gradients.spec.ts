@@ -45,7 +45,7 @@ test("a user's op is a node: its rule is shown, its gradient clipped by mouse", 
   await graph.screenshot('light-custom-op');
 
   await graph.chip('clip').click();
-  await graph.panel.getByLabel('from').fill(String(-BOUND));
+  await graph.panel.getByLabel('from', { exact: true }).fill(String(-BOUND));
   await graph.panel.getByLabel('to', { exact: true }).fill(String(BOUND));
   await expect(graph.panel.locator('.workbench-Message')).toHaveText('ok');
   await graph.button('Apply').click();

@@ -63,7 +63,8 @@ test('G3: a NaN gradient, the doctor, a click on the fix: finite', async ({ page
   await expect(graph.panel.locator('.workbench-Found')).toBeHidden();
 
   await graph.tab('Checks').click();
-  await graph.button('Diagnose').click();
+  const doctor = graph.panel.getByRole('region', { name: 'Doctor' });
+  await doctor.getByRole('button', { name: 'Diagnose', exact: true }).click();
   const finding = graph.panel.locator('.workbench-Doctor .workbench-Finding').first();
   await expect(finding).toBeVisible({ timeout: 30_000 });
   await expect(finding).toContainText('Error');

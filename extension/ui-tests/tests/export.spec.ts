@@ -97,7 +97,7 @@ print(model.to_html(${JSON.stringify(path)}))`;
     await graph.ready();
     expect(await graph.page.title()).toBe('model · Workbench');
     await graph.click(h);
-    const inspector = graph.panel.locator('.workbench-Inspector');
+    const inspector = graph.panel.getByRole('complementary', { name: 'Inspector', exact: true });
     await expect(inspector).toContainText('h = np.tanh(X @ W1 + b1)');
     await expect(inspector).toContainText(HOSTILE);
     await graph.page.screenshot({

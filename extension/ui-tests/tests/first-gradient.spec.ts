@@ -61,7 +61,7 @@ test.describe('the first tutorial', () => {
     const bound = Number((await graph.field.inputValue()).split(/[ )]/)[2]);
     expect(bound).toBeGreaterThan(0);
     expect(bound).toBeLessThan(0.01);
-    await graph.panel.getByLabel('from').fill(String(-BOUND));
+    await graph.panel.getByLabel('from', { exact: true }).fill(String(-BOUND));
     await graph.panel.getByLabel('to', { exact: true }).fill(String(BOUND));
     await expect(graph.panel.locator('.workbench-Message')).toHaveText('ok');
     await graph.button('Apply').click();

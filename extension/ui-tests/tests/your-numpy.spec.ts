@@ -48,7 +48,7 @@ test('one output of svd is clipped by mouse, and the kernel holds that gradient'
   await graph.click(await graph.node('S, of svd'));
   await expect(graph.panel.locator('.workbench-NodeName')).toHaveText('Sof svd');
   await graph.chip('clip').click();
-  await graph.panel.getByLabel('from').fill(String(-BOUND));
+  await graph.panel.getByLabel('from', { exact: true }).fill(String(-BOUND));
   await graph.panel.getByLabel('to', { exact: true }).fill(String(BOUND));
   await expect(graph.panel.locator('.workbench-Message')).toHaveText('ok');
   await graph.button('Apply').click();
