@@ -55,7 +55,7 @@ export default { render };
 """
 
 
-class AnyGraphWidget(LinkedWidget, AnyWidget):  # type: ignore[misc]
+class AnyGraphWidget(LinkedWidget, AnyWidget):
     """The live graph in VS Code, Colab, marimo and other hosts of anywidget."""
 
     _esm: str

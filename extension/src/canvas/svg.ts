@@ -102,6 +102,8 @@ interface ILook {
   font: string;
   textAlign: string;
   dash: readonly number[];
+  /** The number of the outline beyond which nothing is drawn; 0 for none. */
+  clipping: number;
 }
 
 const FRESH: ILook = {
@@ -112,7 +114,8 @@ const FRESH: ILook = {
   lineCap: 'butt',
   font: '10px sans-serif',
   textAlign: 'left',
-  dash: []
+  dash: [],
+  clipping: 0
 };
 
 const ANCHORS: Readonly<Partial<Record<string, string>>> = {
@@ -130,6 +133,7 @@ export class SvgContext extends SvgPath implements ILook {
   declare font: string;
   declare textAlign: string;
   declare dash: readonly number[];
+  declare clipping: number;
 
   /** A picture of this size; `measure` knows how wide text is. */
   constructor(
@@ -153,10 +157,10 @@ export class SvgContext extends SvgPath implements ILook {
 
   save(): void {
     const { globalAlpha, fillStyle, strokeStyle, lineWidth, lineCap } = this;
-    const { font, textAlign, dash } = this;
+    const { font, textAlign, dash, clipping } = this;
     this._saved.push({
       ...{ globalAlpha, fillStyle, strokeStyle, lineWidth, lineCap },
-      ...{ font, textAlign, dash }
+      ...{ font, textAlign, dash, clipping }
     });
   }
 
@@ -176,6 +180,13 @@ export class SvgContext extends SvgPath implements ILook {
 
   beginPath(): void {
     this.d = '';
+  }
+
+  /** Draw within the outline alone until `restore`; outlines do not add up. */
+  clip(): void {
+    this.clipping = ++this._clips;
+    const id = `workbench-clip-${this.clipping}`;
+    this._parts.push(`<clipPath id="${id}"><path d="${this.d}"/></clipPath>`);
   }
 
   fill(): void {
@@ -207,7 +218,7 @@ export class SvgContext extends SvgPath implements ILook {
   }
 
   private _fill(): string {
-    return ` fill="${escapeText(this.fillStyle)}"${this._alpha()}`;
+    return ` fill="${escapeText(this.fillStyle)}"${this._shared()}`;
   }
 
   private _stroke(): string {
@@ -218,17 +229,21 @@ export class SvgContext extends SvgPath implements ILook {
       ` stroke="${escapeText(this.strokeStyle)}" stroke-width="${short(this.lineWidth)}"` +
       dash +
       cap +
-      this._alpha()
+      this._shared()
     );
   }
 
-  private _alpha(): string {
-    return this.globalAlpha === 1 ? '' : ` opacity="${short(this.globalAlpha)}"`;
+  /** What holds for all that is drawn. */
+  private _shared(): string {
+    const { globalAlpha, clipping } = this;
+    const clip = clipping === 0 ? '' : ` clip-path="url(#workbench-clip-${clipping})"`;
+    return (globalAlpha === 1 ? '' : ` opacity="${short(globalAlpha)}"`) + clip;
   }
 
   private readonly _parts: string[] = [];
   private readonly _saved: ILook[] = [];
   private _isOpen = false;
+  private _clips = 0;
 }
 
 /** A number with as many digits as can be seen. */

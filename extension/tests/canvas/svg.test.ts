@@ -40,6 +40,25 @@ test('what is drawn later lies on top, in the transform and the look of its time
   );
 });
 
+test('an outline clips what is drawn until the look is restored', () => {
+  const text = draw(context => {
+    context.save();
+    context.beginPath();
+    context.rect(1, 2, 3, 4);
+    context.clip();
+    context.fillRect(0, 0, 9, 9);
+    context.restore();
+    context.fillRect(0, 0, 8, 8);
+  });
+  const parsed = new DOMParser().parseFromString(text, 'image/svg+xml');
+  const [within, free] = parsed.querySelectorAll('rect');
+  const id = /^url\(#(.*)\)$/.exec(within.getAttribute('clip-path') ?? '')?.[1];
+  const outline = parsed.querySelector(`clipPath[id="${id}"] > path`);
+  expect(outline?.getAttribute('d')).toBe('M1 2h3v4h-3Z');
+  expect(within.getAttribute('width')).toBe('9');
+  expect(free.hasAttribute('clip-path')).toBe(false);
+});
+
 test('labels and fonts are text, whatever they say', () => {
   const label = `</text><script>alert("1 & 2")</script>\u0000`;
   const text = draw(context => {
