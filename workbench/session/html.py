@@ -12,6 +12,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from workbench.core import hooks
 from workbench.errors import UsageError
 from workbench.session.wire import save_snapshot, take_snapshot
 from workbench.session.wire.notebook import MOST_SAVED
@@ -26,6 +27,7 @@ ID = "workbench-data"
 PLACE = f'<script type="application/json" id="{ID}">'
 
 
+@hooks.write_page.set
 def write_html(session: Session) -> str:
     """Return the HTML file of a session as text."""
     with session.lock:

@@ -34,7 +34,7 @@ from workbench.ops.define import shape_of
 from workbench.overrides import override as overriding
 from workbench.overrides.override import Override
 from workbench.overrides.resolution import Resolution
-from workbench.session import applied_override, checks, html, rewriting, stages, storage
+from workbench.session import applied_override, checks, rewriting, stages, storage
 from workbench.session import derivative as derivatives
 from workbench.session import preview as previews
 from workbench.session import profile as profiles
@@ -388,7 +388,7 @@ class Session:
         >>> session.to_html()[:15]
         '<!doctype html>'
         """
-        text = html.write_html(self)
+        text = hooks.write_page(self)
         if path is None:
             return text
         written = Path(path)
