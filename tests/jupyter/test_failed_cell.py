@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from workbench.jupyter import failed_cell
 from workbench.session.wire import MIME_TYPE, Snapshot, read_saved
 
 from .conftest import Notebook, Ran
@@ -165,3 +166,11 @@ def test_values_that_were_changed_in_place_are_shown_as_they_were(
     norms = shown.columns["value_stats"].reshape(-1, 6)[:, 4]
     first = ops(shown).index("multiply")
     assert norms[first] == pytest.approx(2 * np.sqrt(8))
+
+
+def test_an_error_that_is_its_own_cause_has_an_end() -> None:
+    error = ValueError("no")
+    with pytest.raises(ValueError, match="no"):
+        raise error from error
+    assert error.__cause__ is error
+    assert len([*failed_cell._iterate_frames(error)]) == 1

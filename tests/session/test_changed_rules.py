@@ -179,3 +179,14 @@ def test_a_function_is_called_again_after_each_change() -> None:
     scale = 5.0
     session.override("tanh", "3 * d")  # what it reads may have changed meanwhile
     assert session.grads["x"].tolist() == [15, 15]
+
+
+def test_a_rule_that_stays_at_an_op_without_a_derivative_is_swept_again() -> None:
+    graph = wb.trace(lambda x: np.sum(np.tanh(np.round(x) * 0.5) + np.sin(x)))
+    session = wb.Session(graph(np.array([0.3, 1.2])))
+    session.override("round", "g")
+    session.override("tanh", "7*d")
+    found = session.grads["x"]
+    x = np.array([0.3, 1.2])
+    slope = 7 * 0.5 * (1 - np.tanh(np.round(x) * 0.5) ** 2) + np.cos(x)
+    np.testing.assert_allclose(found, slope, rtol=1e-13)

@@ -329,3 +329,50 @@ def test_a_table_of_pandas(model: wb.Session) -> None:
     np.testing.assert_array_equal(
         table["loss"].to_numpy().ravel(), model.timeline.losses
     )
+
+
+def test_an_interrupt_in_the_first_run_leaves_a_session_that_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    session = wb.Session(wb.trace(lambda x: np.sum(x**2))(np.ones(2)))
+
+    def interrupt(_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(timeline, "measure_norms", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            session.run(x=np.zeros(2))
+    assert session.run(x=np.full(2, 3.0)) == 18
+    assert session.timeline[-1].loss == 18
+
+
+def test_a_gradient_whose_norm_overflows_is_a_mark() -> None:
+    def f(x: Any, y: Any) -> Any:
+        return np.sum(x * 1.5e308) + np.sum(y * 1.5e308)
+
+    session = wb.Session(wb.trace(f)(np.zeros(1), np.zeros(1)))
+    session.run(x=np.zeros(1))
+    (mark,) = session.timeline.marks
+    assert mark.text == "the norm of the gradient is beyond the largest number"
+
+
+def test_an_override_after_a_compiled_run_leaves_its_norms() -> None:
+    graph = wb.trace(lambda x: np.sum(np.tanh(x) ** 2))(np.ones(2))
+    session = wb.Session(graph, backend="compiled")
+    session.wait(60)
+    for _ in range(3):
+        session.run(x=np.full(2, 0.5))
+    before = session.timeline[-1].gradients["x"]
+    session.override("tanh", "100*d")
+    _ = session.grads["x"]
+    assert session.timeline[-1].gradients["x"] == before
+
+
+def test_a_compiled_run_counts_the_entries_of_the_node_that_it_blames() -> None:
+    graph = wb.trace(lambda x: np.sum(np.tanh(x)))(np.ones(3))
+    session = wb.Session(graph, backend="compiled")
+    session.wait(60)
+    session.run(x=np.ones(3))
+    session.run(x=np.array([np.nan, np.nan, 1.0]))
+    assert session.timeline.marks[-1].text == "NaN in the value of x: 2 of 3 entries"

@@ -86,7 +86,9 @@ def find_failed_cell(
 def _iterate_frames(error: BaseException) -> Iterator[FrameType]:
     """Yield the frames that an error and its causes passed through, outermost first."""
     raised: BaseException | None = error
-    while raised is not None:
+    seen: set[int] = set()  # `raise error from error` is legal
+    while raised is not None and id(raised) not in seen:
+        seen.add(id(raised))
         step: TracebackType | None = raised.__traceback__
         while step is not None:
             yield step.tb_frame

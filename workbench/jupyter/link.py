@@ -423,6 +423,8 @@ ANSWERS: dict[str, Callable[[Session, Any, Progress], tuple[Message, list[Any]]]
     "simplify": lambda session, m, progress: (list_steps(session, m), []),
     "program": lambda session, m, progress: draw_program(session, m),
     "inside": lambda session, m, progress: draw_inside(session, m),
+    # Of a node inside others: a loop around it is run again.
+    "inspect": lambda session, m, progress: (inspect_node(session, m), []),
 }
 
 
@@ -741,7 +743,7 @@ class Link:
                 self.mark_changed()
         elif event == "moment":
             self._reply(message["request"], *take_moment(session, message["step"]))
-        elif event in QUESTIONS:
+        elif event in QUESTIONS and "path" not in message:
             self._reply(message["request"], QUESTIONS[event](session, message))
         elif event in ANSWERS:
             frozen = session.make_copy()  # it may change while the plot is made

@@ -64,6 +64,8 @@ def warn_at_lines(
         else:
             _warn_once(what, sys._getframe(1), warned)
 
+    if hasattr(handler, "write"):  # what NumPy asks of it for the mode "log"
+        warn.write = handler.write  # type: ignore[attr-defined]
     settings: Any = {k: "call" if v == "warn" else v for k, v in kinds.items()}
     with np.errstate(call=warn, **settings):
         yield

@@ -108,9 +108,10 @@ def open_inside(state: State, path: Sequence[tuple[int, int]]) -> Inside:
         state.forward.graph.nodes,
     )
     rules: Rules = shown.rules
-    for node, step in path:
-        shown = _open_node(shown, rules, node, step)
-        rules = shown.rules
+    with np.errstate(all="ignore"):  # the run itself has warned
+        for node, step in path:
+            shown = _open_node(shown, rules, node, step)
+            rules = shown.rules
     return shown
 
 
@@ -400,6 +401,16 @@ class LoopSweep:
             self.norms.insert(0, float(np.linalg.norm(parts)) if parts else np.nan)
 
 
+#: The loops of one state of a session of which runs are kept.
+MOST_LOOPS = 2
+
+
+def _make_room(known: dict[int, Any]) -> None:
+    """Forget the oldest loops but one."""
+    while len(known) >= MOST_LOOPS:
+        known.pop(next(iter(known)))
+
+
 _runs: WeakKeyDictionary[Values, dict[int, LoopRun]] = WeakKeyDictionary()
 _sweeps: WeakKeyDictionary[Backward, dict[int, LoopSweep]] = WeakKeyDictionary()
 
@@ -412,6 +423,7 @@ def _open_loop(
     runs = _runs.setdefault(around.forward, {})
     run = runs.get(node_id)
     if run is None:
+        _make_room(runs)
         run = runs[node_id] = LoopRun(node, label)
     loop, body, n = run.loop, run.loop.body, run.count
     if not -n <= step < n:
@@ -442,6 +454,7 @@ def _open_loop(
             continue
         known = _sweeps.setdefault(backward, {})
         if node_id not in known:
+            _make_room(known)
             known[node_id] = LoopSweep(run, g, found)
         swept = known[node_id]
         arriving = run.pull(after, done + 1, end, swept.arriving[k], swept.rows, found)

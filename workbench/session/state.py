@@ -815,12 +815,13 @@ def find_earlier(
     find = forward.find_ids
     for serial in old.keys() | new.keys():
         one, other = old.get(serial), new.get(serial)
-        if one is not None and other is not None and is_same_rule(one, other):
-            continue
         places = [i for rule in (one, other) if rule for i in find(rule.node)]
         holders = [forward.graph.nodes[i] for i in places]
+        # The plan of the steps knows no rules, so also where this one stays.
         if not holders or any(node.op.pull is None for node in holders):
             return None
+        if one is not None and other is not None and is_same_rule(one, other):
+            continue
         changed.update(node.serial for node in holders)
 
     if forward.steps is None:

@@ -13,6 +13,7 @@ import time
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Literal, NamedTuple, overload
@@ -123,8 +124,8 @@ class Timeline(Mapping[int, Moment]):
     Runs are counted from 1, by :meth:`Session.run <workbench.Session.run>`. The loss is
     kept of each run, up to some thousands, then with its peaks. The norms of all nodes
     are kept of the last run, of each with a mark, and of as many others as take no more
-    than 32 MB and 1 % of the time of the runs. They are never cut: of a long training
-    the kept ones lie further apart.
+    than 32 MB and 1 % of the time of the runs, but of 8 at any size. They are never
+    cut: of a long training the kept ones lie further apart.
 
     A session with compiled code computes no inner nodes while nobody looks at them:
     there the norms are those of the gradients by `wrt`, and of what has been shown.
@@ -191,26 +192,8 @@ class Timeline(Mapping[int, Moment]):
         UnknownNodeError
             If the norms of this run are not kept; the text names those beside it.
         """
-        steps = self._read().steps
-        if isinstance(step, slice):
-            if step.step not in (None, 1):
-                raise UsageError(
-                    f"timeline[{step.start}:{step.stop}:{step.step}]: the kept runs"
-                    " lie at any distance. Take [start:stop], and of the list every"
-                    " so many."
-                )
-            first, last = (
-                self._resolve(end, other)
-                for end, other in ((step.start, 0), (step.stop, self.count + 1))
-            )
-            return [
-                self._make_moment(k) for k, s in enumerate(steps) if first <= s < last
-            ]
-        wanted = self._resolve(step, 0)
-        at = bisect_left(steps, wanted)
-        if at == len(steps) or steps[at] != wanted:
-            raise UnknownNodeError(self._explain(step, at))
-        return self._make_moment(at)
+        with self._hold():
+            return self._find_moments(step)
 
     def find_nearest(self, step: int) -> Moment:
         """Return the norms of the kept run that is nearest to one.
@@ -220,7 +203,8 @@ class Timeline(Mapping[int, Moment]):
         UsageError
             If there has been no run.
         """
-        return self._make_moment(self._find_nearest(step))
+        with self._hold():
+            return self._make_moment(self._find_nearest(step))
 
     @property
     def steps(self) -> Array:
@@ -267,17 +251,20 @@ class Timeline(Mapping[int, Moment]):
         >>> steps, gradients / values
         (array([1, 2]), array([2., 2.]))
         """
-        i = self._nodes.find(node)
-        steps, rows = self._read()
-        used, count = len(steps), self._nodes.count
-        # Of a session that has not run there are no columns yet.
-        found = rows[:used, [i, count + i]] if used else np.empty((0, 2))
+        i, count = self._nodes.find(node), self._nodes.count
+        with self._hold():
+            kept, rows = self._read()
+            steps = np.array(kept, np.int64)
+            # Of a session that has not run there are no columns yet.
+            used = len(steps)
+            found = rows[:used, [i, count + i]] if used else np.empty((0, 2))
         found = np.where(found == MISSING, np.nan, found)
-        return np.array(steps, np.int64), found[:, 0], found[:, 1]
+        return steps, found[:, 0], found[:, 1]
 
     def read_norms(self, step: int) -> Norms:
         """Return the norms of the kept run that is nearest to one, as arrays."""
-        return self._split_row(self._find_nearest(step))
+        with self._hold():
+            return self._split_row(self._find_nearest(step))
 
     def _split_row(self, at: int) -> Norms:
         row, count = self._kept.rows[at], self._nodes.count
@@ -303,10 +290,13 @@ class Timeline(Mapping[int, Moment]):
                 "timeline.to_dataframe() needs pandas: pip install pandas. Without it,"
                 ' timeline.losses and timeline.norms("h") are arrays.'
             ) from None
-        steps, rows = self._read()
-        used, labels = len(steps), self._nodes.labels
-        # Before the first run there are no columns.
-        numbers = rows[:used] if used else np.empty((0, 2 * len(labels) + 1))
+        labels = self._nodes.labels
+        with self._hold():
+            kept, rows = self._read()
+            steps = [*kept]
+            # Before the first run there are no columns.
+            used, width = len(steps), 2 * len(labels) + 1
+            numbers = rows[:used].copy() if used else np.empty((0, width))
         columns = {("loss", ""): numbers[:, -1]}
         numbers = np.where(numbers == MISSING, np.nan, numbers)
         for i, label in enumerate(labels):
@@ -323,6 +313,11 @@ class Timeline(Mapping[int, Moment]):
         marks = f"; {format_count(len(self.marks), 'mark')}" if self.marks else ""
         return f"<timeline: {format_count(self.count, 'step')}{loss}{marks}>"
 
+    def _hold(self) -> AbstractContextManager[object]:
+        """Return what keeps out runs in other threads."""
+        session = self._session()
+        return nullcontext() if session is None else session.lock
+
     def _read(self) -> Kept:
         """Return the runs with norms; the last run is one of them."""
         session = self._session()
@@ -335,6 +330,29 @@ class Timeline(Mapping[int, Moment]):
     def table(self) -> Array:
         """A row for each of `steps`: the number of the run, its loss, its gradient."""
         return np.frombuffer(self._losses.tobytes()).reshape(-1, 3)
+
+    def _find_moments(self, step: int | slice) -> Moment | list[Moment]:
+        """Return the norms of a run, or of those of a slice."""
+        steps = self._read().steps
+        if isinstance(step, slice):
+            if step.step not in (None, 1):
+                raise UsageError(
+                    f"timeline[{step.start}:{step.stop}:{step.step}]: the kept runs"
+                    " lie at any distance. Take [start:stop], and of the list every"
+                    " so many."
+                )
+            first, last = (
+                self._resolve(end, other)
+                for end, other in ((step.start, 0), (step.stop, self.count + 1))
+            )
+            return [
+                self._make_moment(k) for k, s in enumerate(steps) if first <= s < last
+            ]
+        wanted = self._resolve(step, 0)
+        at = bisect_left(steps, wanted)
+        if at == len(steps) or steps[at] != wanted:
+            raise UnknownNodeError(self._explain(step, at))
+        return self._make_moment(at)
 
     def _resolve(self, step: int | None, other: int) -> int:
         """Return the number of a run, of which negative ones count from the end."""
@@ -412,7 +430,7 @@ class Timeline(Mapping[int, Moment]):
         kind = self._judge(loss, size)
         changed = state.entries is not self._entries and state.key != self._key
         self._entries, self._key = state.entries, state.key
-        if kind or changed or step == 1 or self._is_affordable(step):
+        if kind or changed or not self._kept.steps or self._is_affordable(step):
             self._keep_norms(step, state)
         if changed and step > 1:
             count = sum(entry.override.enabled for entry in state.entries)
@@ -425,8 +443,9 @@ class Timeline(Mapping[int, Moment]):
         """Remember the norms of the last run, as far as that has not been done."""
         if not self.count:
             return
-        partial = self._is_partial and state.has_arrays
-        if self._kept.steps[-1] != self.count or partial:
+        # Later overrides held in none of the runs.
+        partial = self._is_partial and state.has_arrays and state.key == self._key
+        if self._kept.steps[-1:] != [self.count] or partial:
             self._keep_norms(self.count, state)
 
     def _is_affordable(self, step: int) -> bool:
@@ -464,11 +483,13 @@ class Timeline(Mapping[int, Moment]):
         bad = np.flatnonzero(~np.isfinite(values))
         if bad.size:
             node, what = int(bad[0]), "the value of"
-            nodes = state.known.graph.nodes
-            found = state.value if state.results is not None else nodes[node]._value
+            found = self._find_value(node, state)
         else:
             # Gradients flow from the last node to the first.
             bad = np.flatnonzero(~np.isfinite(gradients))
+            if not bad.size:
+                text = "the norm of the gradient is beyond the largest number"
+                return Mark(step, kind, None, text)
             node, what = int(bad[-1]), "the gradient of"
             found = state.require_gradients()[node]
         count = int(statistics.summarize(found)[-1])
@@ -476,6 +497,14 @@ class Timeline(Mapping[int, Moment]):
         label = self._nodes.labels[node]
         text = f"{word} in {what} {label}: {count} of {np.size(found)} entries"
         return Mark(step, kind, node, text)
+
+    def _find_value(self, node: int, state: State) -> Any:
+        """Return the value of a node; of compiled code, of an input or the output."""
+        if state.results is None:
+            return state.known.graph.nodes[node]._value
+        ids = [state.start.ids[x.serial] for x in state.start.graph.inputs]
+        inputs = dict(zip(ids, state.list_inputs(), strict=True))
+        return inputs.get(node, state.value)
 
     def _keep_norms(self, step: int, state: State) -> None:
         """Keep the norms of a run, as far as its arrays are computed."""

@@ -9,6 +9,7 @@ import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import type { LabIcon } from '@jupyterlab/ui-components';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
+import type { GraphConnection } from '../model/connection';
 import type { GraphPanel } from '../panels/shell/panel';
 import type { LiveGraphs } from './live';
 import { type INotebookSession, NotebookSessions } from './sessions';
@@ -171,11 +172,22 @@ export class Besides {
   shownBy(panel: GraphPanel): IBeside | null {
     const { notebooks } = this._options;
     const notebook =
-      notebooks.find(({ node }) => node.contains(panel.node)) ?? notebooks.currentWidget;
+      notebooks.find(({ node }) => node.contains(panel.node)) ??
+      // A view of an output stands outside of its notebook.
+      notebooks.find(one => this._hasConnection(one, panel.connection)) ??
+      null;
     const name = panel.state.graph?.header.session ?? '';
     return notebook === null || name === ''
       ? null
       : { path: notebook.context.path, name };
+  }
+
+  private _hasConnection(
+    notebook: NotebookPanel,
+    wanted: GraphConnection | null
+  ): boolean {
+    const { list } = this.sessionsOf(notebook);
+    return wanted !== null && list.some(({ connection }) => connection === wanted);
   }
 
   private _followAll(notebook: NotebookPanel): void {

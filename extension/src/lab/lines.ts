@@ -96,12 +96,20 @@ export function describeLines(
 
 /**
  * The node that a name means in a line: the last one of that name that was made there
- * or above it, else the first; null if the program has no such name.
+ * or above it, else the first; null if the cell has no such name. Inputs belong to
+ * every cell.
  */
-export function findName(graph: Graph, name: string, line: number): number | null {
+export function findName(
+  graph: Graph,
+  name: string,
+  line: number,
+  cell: number
+): number | null {
   let found: number | null = null;
   for (let node = 0; node < graph.count; node++) {
-    if (graph.name(node) === name) {
+    const count = PLACE.exec(graph.place(node))?.[1];
+    const isHere = count === undefined || Number(count) === cell;
+    if (graph.name(node) === name && isHere) {
       const at = graph.line(node);
       if (found === null || at === null || at <= line) {
         found = node;

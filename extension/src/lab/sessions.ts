@@ -5,6 +5,7 @@
 
 import type { ICodeCellModel } from '@jupyterlab/cells';
 import type { NotebookPanel } from '@jupyterlab/notebook';
+import type { IOutputModel } from '@jupyterlab/rendermime';
 import { Signal } from '@lumino/signaling';
 
 import type { GraphConnection } from '../model/connection';
@@ -122,8 +123,7 @@ function savedSessions({ content }: NotebookPanel): readonly INotebookSession[] 
     }
     const { outputs } = cell as ICodeCellModel;
     for (let i = 0; i < outputs.length; i++) {
-      const data: unknown = outputs.get(i).data[MIME_TYPE];
-      const graph = typeof data === 'object' && data !== null ? readSaved(data) : null;
+      const graph = readSaved(outputs.get(i));
       if (graph !== null) {
         const { session: name } = graph.header;
         found.set(name, { key: `saved ${name}`, name, connection: null, graph });
@@ -133,22 +133,29 @@ function savedSessions({ content }: NotebookPanel): readonly INotebookSession[] 
   return [...found.values()];
 }
 
-const read = new WeakMap<object, Graph | null>();
+/** By output: what one gives as its data is a copy each time. */
+const read = new WeakMap<IOutputModel, Graph | null>();
 
-/** A saved picture, untrusted and perhaps of another version; null if it is damaged. */
-function readSaved(data: object): Graph | null {
-  const known = read.get(data);
+/**
+ * The saved picture in an output, untrusted and perhaps of another version; null if
+ * there is none, or a damaged one.
+ */
+function readSaved(output: IOutputModel): Graph | null {
+  const known = read.get(output);
   if (known !== undefined) {
     return known;
   }
   let graph: Graph | null = null;
-  try {
-    graph = Graph.fromSaved(data);
-  } catch (error) {
-    if (!(error instanceof PictureError)) {
-      throw error;
+  const data: unknown = output.data[MIME_TYPE];
+  if (typeof data === 'object' && data !== null) {
+    try {
+      graph = Graph.fromSaved(data);
+    } catch (error) {
+      if (!(error instanceof PictureError)) {
+        throw error;
+      }
     }
   }
-  read.set(data, graph);
+  read.set(output, graph);
   return graph;
 }

@@ -33,6 +33,8 @@ const RHYTHM = 250;
 interface ISource {
   graph: Graph;
   connection: GraphConnection;
+  /** The execution count of the cell. */
+  cell: number;
   /** By lines from 0. */
   lines: ReadonlyMap<number, ILine>;
 }
@@ -83,7 +85,7 @@ export class SourceMarks {
           shown.add(cell);
           const texts = cell.model.sharedModel.getSource().split('\n');
           const lines = describeLines(graph, traced.place(count, texts));
-          this._show(view, { graph, connection, lines });
+          this._show(view, { graph, connection, cell: count, lines });
         }
       }
     }
@@ -242,7 +244,7 @@ const nameTooltip = hoverTooltip((view, pos): Tooltip | null => {
   const { graph } = source;
   const { doc } = view.state;
   const name = doc.sliceString(word.from, word.to);
-  const node = findName(graph, name, doc.lineAt(pos).number);
+  const node = findName(graph, name, doc.lineAt(pos).number, source.cell);
   return node === null
     ? null
     : {

@@ -374,7 +374,10 @@ export class GraphConnection implements IDisposable {
       default:
         this._requests.settle(message.request, message);
     }
-    this._acknowledge(message.seq);
+    // The kernel waits for the word on a state, and for no other.
+    if (message.type === 'snapshot' || message.type === 'patch') {
+      this._acknowledge(message.seq);
+    }
   }
 
   private _onState(

@@ -17,7 +17,7 @@ export abstract class Player extends Part {
   /** Go on by so many steps. */
   move(by: number): void {
     this.pause();
-    this.goTo(Math.min(this.last, Math.max(0, this.at + by * this.stride)));
+    this.goTo(Math.min(this.last, Math.max(0, this.at + by)));
   }
 
   play(): void {

@@ -155,8 +155,10 @@ describe('what a session knows of the lines of its cell', () => {
   });
 
   it('finds the node that a name means; none where there is no such name', () => {
-    expect(findName(graph, 'h', 100)).toBe(H);
-    expect(findName(graph, 'no such', 1)).toBeNull();
+    const [cell] = [...new TracedLines(graph).cells];
+    expect(findName(graph, 'h', 100, cell)).toBe(H);
+    expect(findName(graph, 'h', 100, cell + 1)).toBeNull();
+    expect(findName(graph, 'no such', 1, cell)).toBeNull();
   });
 });
 

@@ -145,6 +145,19 @@ async function boxOf(graph: GraphOnPage, node: number): Promise<IRect | null> {
   );
 }
 
+/** The same once it stays: while a picture opens, the page around it may still move. */
+async function settledBox(graph: GraphOnPage, node: number): Promise<IRect | null> {
+  let before = await boxOf(graph, node);
+  await expect(async () => {
+    await new Promise(resolve => setTimeout(resolve, 600));
+    const box = await boxOf(graph, node);
+    const stays = JSON.stringify(box) === JSON.stringify(before);
+    before = box;
+    expect(stays).toBe(true);
+  }).toPass();
+  return before;
+}
+
 /** Run a cell; milliseconds from its end to the picture. */
 async function show(page: IJupyterLabPageFixture, cell: string): Promise<number> {
   await page.notebook.setCell(1, 'code', cell);
@@ -222,7 +235,7 @@ test('the first view, and what does not move it', async ({ page }) => {
       expect(await isReachable(graph, node, label), `${name}: ${label}`).toBe(true);
     }
     const node = await graph.node(output);
-    const before = await boxOf(graph, node);
+    const before = await settledBox(graph, node);
     await graph.screenshotAsIs(`large-${name}-1400-light`);
     await page.theme.setDarkTheme();
     await graph.screenshotAsIs(`large-${name}-1400-dark`);

@@ -422,7 +422,9 @@ export class RuleForm extends Part {
       return;
     }
     const override = overrideOf(graph, selected);
-    const idle = rule === null || recognise(rule).preset === 'true';
+    // The kernel looks at nodes of the cell alone.
+    const idle =
+      rule === null || this.host.within !== null || recognise(rule).preset === 'true';
     if (idle || !graph.hasGradient(selected)) {
       this._preview.look(null);
       return;

@@ -199,7 +199,7 @@ export function Bars({
       <>
         <canvas
           ref={canvas}
-          className="workbench-Bars"
+          className="workbench-IterationBars"
           aria-hidden="true"
           title="The largest gradient norm of each step; click to open one"
           onClick={event => {

@@ -238,6 +238,7 @@ export class GraphPanel extends Widget implements IHost {
       this.say('Select a node first.');
       return;
     }
+    this._leaveInside();
     this.state.select(node);
     this._openInspector(true);
     this._inspector.startOverride();
@@ -269,12 +270,14 @@ export class GraphPanel extends Widget implements IHost {
   }
 
   showChecks(): void {
+    this._leaveInside();
     this._openInspector(true);
     this._inspector.showTab('checks');
   }
 
   /** All overrides, with the keyboard in their list. */
   showOverrides(): void {
+    this._leaveInside();
     this._openInspector(true);
     this._inspector.showTab('overrides');
     this._inspector.focusTab();
@@ -388,6 +391,7 @@ export class GraphPanel extends Widget implements IHost {
         break;
       case 'closed':
         this._release();
+        this.recording.follow(null, this.state.graph);
         // The last live graph stays: it is newer than what the notebook holds.
         this._refresh('connection');
         break;
@@ -442,6 +446,13 @@ export class GraphPanel extends Widget implements IHost {
   }
 
   /** Whether what is inside a node is shown in the place of the graph. */
+  /** Show the graph of the cell, whose inspector has what is asked for. */
+  private _leaveInside(): void {
+    if (this._inside.isOpen) {
+      this._inside.leave(0);
+    }
+  }
+
   private get _isInside(): boolean {
     return this._inside.isOpen && !this._isSimplified;
   }
