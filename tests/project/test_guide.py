@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -195,6 +196,9 @@ def test_the_site_is_built_and_asks_no_other_machine(
 ) -> None:
     programs = environments.environment(tmp_path / "env", f"{wheel}[docs]")
     checkout = environments.copy_checkout(tmp_path / "checkout")
+    # What the build of the page leaves in a checkout: a tutorial writes an HTML file.
+    page = Path("workbench/session/page.html")
+    shutil.copy(environments.ROOT / page, checkout / page)
     settings = {
         "PATH": os.pathsep.join([str(programs), os.environ["PATH"]]),
         # No way out: a port that nobody listens on.

@@ -44,7 +44,11 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
 
 def test_an_empty_jupyterlab_enables_the_page(wheel: Path, tmp_path: Path) -> None:
     programs = environments.environment(tmp_path / "env", wheel, "jupyterlab>=4.6,<5")
-    settings = {"JUPYTER_CONFIG_DIR": str(tmp_path), "NO_COLOR": "1"}
+    settings = {
+        "JUPYTER_CONFIG_DIR": str(tmp_path),
+        "JUPYTER_PATH": "",
+        "NO_COLOR": "1",
+    }
     answer = environments.run(
         programs / "jupyter", "labextension", "list", cwd=tmp_path, **settings
     )

@@ -270,6 +270,11 @@ def _compile(
 MOST_ENTRIES = 8
 
 
+#: Entries that were dropped lately. Another thread may be in Python code that one has
+#: called, and comes back into the machine code of it.
+DROPPED: deque[Any] = deque(maxlen=256)
+
+
 def install_entry(
     owner: Any, program: Program, base: type, form: type | None, call: str, **more: Any
 ) -> None:
@@ -287,6 +292,7 @@ def install_entry(
     if entry is None:
         return
     entries = (entry, *old)[:MOST_ENTRIES]
+    DROPPED.extend(old[MOST_ENTRIES - 1 :])
     entries[-1].__self__.set_fallback(last)
     members: dict[str, Any] = {"__call__": entry, "entries": entries}
     members |= {name: getattr(base, name) for name in ("__module__", "__doc__")}
