@@ -15,7 +15,7 @@ import numpy as np
 
 from workbench.backends.compiled.builder import (
     PARTS,
-    Builder,
+    EntryBuilder,
     Value,
 )
 from workbench.backends.compiled.entries import (
@@ -48,7 +48,7 @@ class View(NamedTuple):
         return self._replace(shape=tuple(shape), strides=tuple(strides))
 
 
-Combine = Callable[[Builder, Value, Value], Value]
+Combine = Callable[[EntryBuilder, Value, Value], Value]
 
 
 class Combination(NamedTuple):
