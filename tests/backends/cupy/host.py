@@ -39,6 +39,7 @@ from workbench.backends.cupy.launches import (
     Device,
     Launch,
 )
+from workbench.errors import CompilerError
 
 HEADER = Path(__file__).with_name("host_cuda.hpp")
 COMPILER = shutil.which("g++")
@@ -127,9 +128,11 @@ def write_all(plan: Plan, device: Device = SMALL) -> dict[int, list[Launch]]:
 class HostDevice:
     """A plan that runs: kernels on the host as CUDA C++, the other steps by NumPy."""
 
-    def __init__(self, plan: Plan, device: Device = SMALL) -> None:
+    def __init__(
+        self, plan: Plan, launches: dict[int, list[Launch]] | None = None
+    ) -> None:
         self.plan = plan
-        self.launches = write_all(plan, device)
+        self.launches = write_all(plan) if launches is None else launches
         self.module = HostModule([x for xs in self.launches.values() for x in xs])
         self.size = place_buffers(plan)
 
@@ -229,12 +232,15 @@ class HostDevice:
             buffer = self.plan.buffers[i]
             if buffer.kind == "absent":
                 continue
-            base = self.bases[i]
-            if base is not None:
-                base[...] = np.frombuffer(np.asarray(value).tobytes(), np.uint8)
-            elif isinstance(value, np.ndarray | np.generic) and is_plain(
-                buffer.spec, SMALL.kinds
-            ):
-                self.bases[i] = self._copy(np.asarray(value))
-            else:
+            if buffer.kind == "growing" or not is_plain(buffer.spec, SMALL.kinds):
                 self.held[i] = value
+                continue
+            array = np.asarray(value)
+            spec = buffer.spec
+            if (array.shape, array.dtype) != (tuple(spec.shape), spec.dtype):
+                raise CompilerError(f"{step.node.op.name} gave no {spec}.")
+            base = self.bases[i]
+            if base is None:
+                self.bases[i] = self._copy(array)
+            else:
+                base[...] = np.frombuffer(array.tobytes(), np.uint8)
