@@ -34,16 +34,16 @@ class Function(tiers.Function):
         super().__init__(graph, own)
         # Kernels are written from values of the host; ops compute with those of the
         # device.
-        self._numpy.schedule.replace_constants(self._bring)
+        self._numpy.schedule.replace_constants(self._download)
         self._ops = numpy_backend.compile(graph)
         with self.runtime.use(), self.runtime.guard():
-            self._ops.schedule.replace_constants(self._send)
+            self._ops.schedule.replace_constants(self._upload)
         self._names = [self.graph.label(x) for x in self.graph.leaves]
 
-    def _bring(self, x: Any) -> Any:
+    def _download(self, x: Any) -> Any:
         return self.runtime.download(x) if self.runtime.owns(x) else x
 
-    def _send(self, x: Any) -> Any:
+    def _upload(self, x: Any) -> Any:
         return self.runtime.upload(x) if isinstance(x, np.ndarray) else x
 
     def run(self, arrays: Sequence[Any], observer: Observer | None = None) -> list[Any]:
