@@ -197,7 +197,8 @@ def format_shape(shape: Shape) -> str:
 
 def is_device_array(x: object) -> bool:
     """Return whether an object is an array in the memory of a GPU: one of CuPy's."""
-    return _is_device_type(type(x))
+    kind: Any = type(x)
+    return _is_device_type(kind)
 
 
 @cache

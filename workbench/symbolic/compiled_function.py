@@ -349,9 +349,7 @@ def _is_input(x: object) -> bool:
     """Return whether an argument is an input of the program, not a setting."""
     if isinstance(x, (np.ndarray, np.generic)):
         return x.dtype.kind in "biufc"
-    return (
-        type(x) in (float, complex) or isinstance(x, Tensor) or is_device_array(x)
-    )
+    return type(x) in (float, complex) or isinstance(x, Tensor) or is_device_array(x)
 
 
 def _is_hashable(x: object) -> bool:

@@ -129,9 +129,7 @@ class Standin:
             raise MemoryError("Out of memory allocating 8,000 bytes")
         return allocate(shape, dtype)
 
-    def view(
-        self, base: Any, offset: int, shape: Any, strides: Any, dtype: Any
-    ) -> Any:
+    def view(self, base: Any, offset: int, shape: Any, strides: Any, dtype: Any) -> Any:
         return np.ndarray.__new__(DeviceArray, shape, dtype, base, offset, strides)
 
     def find_address(self, array: Any) -> int:
@@ -192,8 +190,6 @@ class Standin:
             own = launch._replace(pointers=given)
 
             def run(*addresses: int) -> None:
-                for address in addresses:
-                    assert address % 8 == 0 or True
                 self._do(launch.name, lambda: module.run(own, addresses))
 
             return run
@@ -257,9 +253,9 @@ def multiply(gemm: Gemm, addresses: Sequence[int]) -> None:
     def read(k: int, rows: int, columns: int) -> Any:
         lead, step = gemm.leading[k] * size, gemm.steps[k] * size
         assert gemm.leading[k] >= rows
-        extent = (columns - 1) * lead + (gemm.count - 1) * step + rows * size
+        extent = (columns - 1) * lead + (gemm.products - 1) * step + rows * size
         memory = (ctypes.c_char * extent).from_address(addresses[k])
-        shape, strides = (gemm.count, rows, columns), (step, size, lead)
+        shape, strides = (gemm.products, rows, columns), (step, size, lead)
         return np.ndarray(shape, dtype, memory, 0, strides)
 
     m, n, k = gemm.rows, gemm.columns, gemm.depth

@@ -325,9 +325,7 @@ class _Operand:
 class LoopAction(_NestedAction):
     """A loop: the actions of a step, repeated."""
 
-    def __init__(
-        self, step: LoopStep, plan: Plan, actions: Sequence[Action]
-    ) -> None:
+    def __init__(self, step: LoopStep, plan: Plan, actions: Sequence[Action]) -> None:
         super().__init__(step, plan)
         what = self.what = step.repetition
         self.program = step.program
@@ -346,7 +344,9 @@ class LoopAction(_NestedAction):
             for i, x in zip(leaves, operands[: what.consts], strict=False)
         ]
         self._seqs = []
-        for i, x in zip(leaves[what.consts :], operands[what.consts : first], strict=False):
+        for i, x in zip(
+            leaves[what.consts :], operands[what.consts : first], strict=False
+        ):
             if x.length is not None:
                 raise CompilerError("a loop over rows of which only the run knows")
             operand = _Operand(x.view, self, x.view.strides[0], 1)

@@ -114,9 +114,7 @@ def _format_version(number: int) -> str:
     return f"{number // 1000}.{number % 1000 // 10}"
 
 
-def check_places(
-    runtime: Runtime, arrays: Sequence[Any], names: Sequence[str]
-) -> None:
+def check_places(runtime: Runtime, arrays: Sequence[Any], names: Sequence[str]) -> None:
     """Raise an error if an array does not lie on the GPU; numbers may.
 
     Raises

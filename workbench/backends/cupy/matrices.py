@@ -43,7 +43,7 @@ class Gemm(NamedTuple):
         From one column to the next, in entries: in both factors, in the result.
     steps
         From one product to the next, in entries.
-    count
+    products
         How many products there are.
     places
         The buffer of each matrix, and the offset in bytes.
@@ -56,7 +56,7 @@ class Gemm(NamedTuple):
     depth: int
     leading: tuple[int, int, int]
     steps: tuple[int, int, int]
-    count: int
+    products: int
     places: tuple[tuple[int, int], ...]
 
 
@@ -128,11 +128,12 @@ class Cublas:
         self._gemm = library.cublasGemmStridedBatchedEx
         for function in (self._set_stream, self._set_workspace, self._gemm):
             function.restype = ctypes.c_int
-        number = ctypes.c_int
-        long, pointer = ctypes.c_longlong, ctypes.c_void_p
+        number: Any = ctypes.c_int
+        long: Any = ctypes.c_longlong
+        pointer: Any = ctypes.c_void_p
         self._set_stream.argtypes = [pointer, pointer]
         self._set_workspace.argtypes = [pointer, pointer, ctypes.c_size_t]
-        matrix = [pointer, number, number, long]
+        matrix: list[Any] = [pointer, number, number, long]
         self._gemm.argtypes = [
             pointer, number, number, number, number, number, pointer, *matrix, *matrix,
             pointer, *matrix, number, number, number,
@@ -162,7 +163,7 @@ class Cublas:
             ctypes.byref(one), a, type_, gemm.leading[0], gemm.steps[0],
             b, type_, gemm.leading[1], gemm.steps[1],
             ctypes.byref(zero), c, type_, gemm.leading[2], gemm.steps[2],
-            gemm.count, PRECISIONS[gemm.kind], -1,
+            gemm.products, PRECISIONS[gemm.kind], -1,
         )  # fmt: skip
         _check(done, "cublasGemmStridedBatchedEx")
 

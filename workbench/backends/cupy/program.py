@@ -33,7 +33,7 @@ from workbench.errors import CompilerError, DeviceError
 #: A program is captured whose inputs and outputs take at most so many bytes: they are
 #: copied in each call then, which costs more than the launches of a larger one.
 MOST_COPIED = 2**23
-#: It has at least so many launches, and at most.
+#: A CUDA graph has at least so many launches, and a program at most.
 LEAST_CAPTURED, MOST_CAPTURED = 3, 20_000
 #: It is captured after so many calls.
 WARM = 2
@@ -220,8 +220,11 @@ class Program:
         """Return why the program is not to be captured; None: it is."""
         count = sum(action.count for action in self.actions)
         known = [self.plan.buffers[i].size for i, _ in (*self._inputs, *self._outputs)]
-        if count < LEAST_CAPTURED:
-            return f"it has {count} launches, which cost less than to copy its inputs"
+        if count < LEAST_CAPTURED + len(known):
+            return (
+                f"it has {count} launches, which cost less than to copy"
+                f" {len(known)} inputs and outputs"
+            )
         if count > MOST_CAPTURED:
             return f"it has {count:,} launches"
         if sum(known) > MOST_COPIED:
@@ -296,7 +299,9 @@ class _Capture:
         ]
         for array in examples:
             runtime.fill(array, 0)
-        by_place = {b.place: x for (_, b), x in zip(program._inputs, examples, strict=True)}
+        by_place = {
+            b.place: x for (_, b), x in zip(program._inputs, examples, strict=True)
+        }
         self._frame = program._make_frame([by_place[k] for k in sorted(by_place)])
         #: Where results of ops lie that CuPy computes, which graphs read.
         self._hosts: dict[int, Array] = {}

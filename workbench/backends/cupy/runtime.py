@@ -246,7 +246,7 @@ class CupyRuntime:
                         code=unit.source, options=OPTIONS
                     )
             functions |= {name: module.get_function(name) for name in unit.names}
-        made = []
+        made: list[Callable[..., None]] = []
         for one in launches:
             function = functions[one.name]
             if one.shared > SHARED:
