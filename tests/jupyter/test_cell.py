@@ -481,28 +481,29 @@ def test_advice_names_the_lines_of_the_editor(cells: Notebook) -> None:
     cells.run(
         "big = np.array([1000.0, 2.0])\ndef soft(t):\n    return np.log(1 + np.exp(t))"
     )
-    number = cells.number
-    body = (
-        "\n%%autodiff loss --show none\n# a note\nh = big + 0\nloss = np.sum(np.log(\n"
-    )
-    cells.run(f"{body}    1 + np.exp(h))) + np.sum(soft(h))")
-    own, function = [one.fix.edit for one in cells.names["ad"].diagnose()[:2]]
+    number, last = cells.number, "    1 + np.exp(h))) + np.sum(soft(h))"
+    with np.errstate(all="ignore"):
+        cells.run(
+            "\n%%autodiff loss --show none\n# a note\nh = big + 0\n"
+            f"loss = np.sum(np.log(\n{last}"
+        )
+        own, function = [one.fix.edit for one in cells.names["ad"].diagnose()[:2]]
     assert own.file == f"[{cells.number}]"
     assert own.line == 5
-    assert own.before == (
-        "loss = np.sum(np.log(",
-        "    1 + np.exp(h))) + np.sum(soft(h))",
-    )
+    assert own.before == ("loss = np.sum(np.log(", last)
     assert own.after == ("loss = np.sum(np.logaddexp(0, h)) + np.sum(soft(h))",)
     assert (function.file, function.line) == (f"[{number}]", 3)
     assert function.after == ("    return np.logaddexp(0, t)",)
 
 
-def test_no_advice_where_a_name_is_of_another_value_by_then(cells: Notebook) -> None:
+def test_advice_names_a_value_as_its_line_does(cells: Notebook) -> None:
     cells.run("big = np.array([1000.0, 2.0])")
-    cells.run(
-        "%%autodiff loss --show none\nh = big + 0\ng = h\nh = 2 * h\n"
-        "loss = np.log(np.sum(np.exp(g))) + np.sum(h)"
-    )
-    (found,) = cells.names["ad"].diagnose()
-    assert found.fix.edit is None
+    with np.errstate(all="ignore"):
+        cells.run(
+            "%%autodiff loss --show none\nh = big + 0\ng = h\nh = 2 * h\n"
+            "loss = np.log(np.sum(np.exp(g))) + np.sum(h)"
+        )
+        found = cells.names["ad"].diagnose()
+    # The same Tensor was called h first, which is another one by then.
+    edits = [one.fix.edit for one in found if one.fix]
+    assert [edit.after for edit in edits] == [("loss = wb.logsumexp(g) + np.sum(h)",)]

@@ -34,8 +34,6 @@ LEFT_OUT = "..."
 def quote_operand(node: Tensor, k: int = 0) -> str:
     """Return the user's text of input k of a node: ``"z"``, ``"h @ W + b"``."""
     x = node.inputs[k]
-    if isinstance(x, Tensor) and x.name and x.name.isidentifier():
-        return x.name
     # A loop has its operands in another order than its call.
     found = None
     if node.op.name != "scan":
@@ -43,7 +41,9 @@ def quote_operand(node: Tensor, k: int = 0) -> str:
         found = _parse_operand(
             *source.instruction_of(node), k, node.op.name, count, node.op.custom
         )
-    if found is not None:
+    named = isinstance(x, Tensor) and x.name is not None and x.name.isidentifier()
+    # In a function the same value may have another name.
+    if found is not None and (not named or found.isidentifier()):
         return found if len(found) <= MOST else LEFT_OUT
     if isinstance(x, Tensor):
         return x.name or LEFT_OUT
