@@ -133,8 +133,12 @@ class HostDevice:
     ) -> None:
         self.plan = plan
         self.launches = write_all(plan) if launches is None else launches
-        self.module = HostModule([x for xs in self.launches.values() for x in xs])
         self.size = place_buffers(plan)
+        self.load([x for xs in self.launches.values() for x in xs])
+
+    def load(self, launches: list[Launch]) -> None:
+        """Compile all functions."""
+        self.module = HostModule(launches)
 
     def run(self, args: Sequence[Any], order: int = 0) -> list[Any]:
         """Run the plan; ``order`` is that of threads: up, down or at random."""
@@ -205,19 +209,20 @@ class HostDevice:
         array = self._array(x)
         return array[()] if not array.shape else array.copy() if copy else array
 
-    def _run_kernel(self, kernel: Kernel) -> None:
+    def run_kernel(self, kernel: Kernel) -> None:
+        """Run the launches of a kernel."""
         addresses = [0 if b is None else b.ctypes.data for b in self.bases]
         for launch in self.launches[id(kernel)]:
             self.module.run(launch, addresses, self.order)
 
     def _run_step(self, step: Any) -> None:
         if isinstance(step, KernelStep):
-            self._run_kernel(step.kernel)
+            self.run_kernel(step.kernel)
         elif isinstance(step, MoveStep):
             if step.zeros >= 0:
                 self.bases[step.zeros][...] = 0
             for part in step.parts:
-                self._run_kernel(part)
+                self.run_kernel(part)
         elif isinstance(step, ProductStep):
             out = self._array(step.out)
             out[...] = np.matmul(self._array(step.a), self._array(step.b))
