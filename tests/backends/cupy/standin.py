@@ -29,6 +29,7 @@ PAGE = 512
 class DeviceArray(np.ndarray):  # type: ignore[type-arg]
     """An array of the device; what brings it to the host is counted."""
 
+    __module__ = "numpy"  # whose functions compute with it
     transfers = 0
 
     def _count(self) -> np.ndarray[Any, Any]:
