@@ -39,6 +39,7 @@ from workbench.backends.cupy.launches import (
     Device,
     Launch,
 )
+from workbench.errors import CompilerError
 
 HEADER = Path(__file__).with_name("host_cuda.hpp")
 COMPILER = shutil.which("g++")
@@ -127,11 +128,17 @@ def write_all(plan: Plan, device: Device = SMALL) -> dict[int, list[Launch]]:
 class HostDevice:
     """A plan that runs: kernels on the host as CUDA C++, the other steps by NumPy."""
 
-    def __init__(self, plan: Plan, device: Device = SMALL) -> None:
+    def __init__(
+        self, plan: Plan, launches: dict[int, list[Launch]] | None = None
+    ) -> None:
         self.plan = plan
-        self.launches = write_all(plan, device)
-        self.module = HostModule([x for xs in self.launches.values() for x in xs])
+        self.launches = write_all(plan) if launches is None else launches
         self.size = place_buffers(plan)
+        self.load([x for xs in self.launches.values() for x in xs])
+
+    def load(self, launches: list[Launch]) -> None:
+        """Compile all functions."""
+        self.module = HostModule(launches)
 
     def run(self, args: Sequence[Any], order: int = 0) -> list[Any]:
         """Run the plan; ``order`` is that of threads: up, down or at random."""
@@ -202,19 +209,20 @@ class HostDevice:
         array = self._array(x)
         return array[()] if not array.shape else array.copy() if copy else array
 
-    def _run_kernel(self, kernel: Kernel) -> None:
+    def run_kernel(self, kernel: Kernel) -> None:
+        """Run the launches of a kernel."""
         addresses = [0 if b is None else b.ctypes.data for b in self.bases]
         for launch in self.launches[id(kernel)]:
             self.module.run(launch, addresses, self.order)
 
     def _run_step(self, step: Any) -> None:
         if isinstance(step, KernelStep):
-            self._run_kernel(step.kernel)
+            self.run_kernel(step.kernel)
         elif isinstance(step, MoveStep):
             if step.zeros >= 0:
                 self.bases[step.zeros][...] = 0
             for part in step.parts:
-                self._run_kernel(part)
+                self.run_kernel(part)
         elif isinstance(step, ProductStep):
             out = self._array(step.out)
             out[...] = np.matmul(self._array(step.a), self._array(step.b))
@@ -229,12 +237,15 @@ class HostDevice:
             buffer = self.plan.buffers[i]
             if buffer.kind == "absent":
                 continue
-            base = self.bases[i]
-            if base is not None:
-                base[...] = np.frombuffer(np.asarray(value).tobytes(), np.uint8)
-            elif isinstance(value, np.ndarray | np.generic) and is_plain(
-                buffer.spec, SMALL.kinds
-            ):
-                self.bases[i] = self._copy(np.asarray(value))
-            else:
+            if buffer.kind == "growing" or not is_plain(buffer.spec, SMALL.kinds):
                 self.held[i] = value
+                continue
+            array = np.asarray(value)
+            spec = buffer.spec
+            if (array.shape, array.dtype) != (tuple(spec.shape), spec.dtype):
+                raise CompilerError(f"{step.node.op.name} gave no {spec}.")
+            base = self.bases[i]
+            if base is None:
+                self.bases[i] = self._copy(array)
+            else:
+                base[...] = np.frombuffer(array.tobytes(), np.uint8)

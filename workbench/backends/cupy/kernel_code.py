@@ -133,8 +133,8 @@ class _Writer:
         self.kernel = kernel
         self.plan = plan
         self.device = device
-        self.lengths = kernel.lengths
-        steps = iter(kernel.steps)
+        self.lengths, ordered = order_loops(kernel)
+        steps = iter(ordered)
         self.load_steps = {serial: next(steps) for serial in kernel.loads}
         self.store_steps = [next(steps) for _ in kernel.stores]
         self.total_steps = [next(steps) for _ in kernel.reductions]
@@ -830,6 +830,26 @@ class _Writer:
                     join_parts(parts, kind))  # fmt: skip
         b.line("}")
         return f.finish("running", self._count_blocks(lines * pieces), THREADS)
+
+
+def order_loops(kernel: Kernel) -> tuple[list[int], list[list[int]]]:
+    """Return the lengths of the loops and each view's strides, for threads.
+
+    Neighbouring threads go along the axis on which most views have entries side by
+    side. The order in which a kernel puts several values to one place stays.
+    """
+    lengths, steps = kernel.lengths, kernel.steps
+    if kernel.scatters or kernel.running is not None or len(lengths) == 1:
+        return lengths, steps
+    sizes = [int(view.kind[1:]) for view in kernel.views]
+
+    def rate(axis: int) -> int:
+        near = sum(one[axis] == n for one, n in zip(steps, sizes, strict=True))
+        return near * min(lengths[axis], WARP)
+
+    inner = max(range(len(lengths)), key=lambda axis: (rate(axis), axis))
+    order = [axis for axis in range(len(lengths)) if axis != inner] + [inner]
+    return [lengths[i] for i in order], [[one[i] for i in order] for one in steps]
 
 
 def index_type(size: int) -> str:
