@@ -29,7 +29,8 @@ def is_on_device(x: Any) -> bool:
     >>> is_on_device(np.ones(2))
     False
     """
-    return _is_device_type(type(x))
+    kind: Any = type(x)
+    return _is_device_type(kind)
 
 
 @cache
