@@ -58,7 +58,8 @@ def _transform_on_cupy(x: Array, kind: str, params: Params) -> Array:
     if before != (1.0, 1.0):
         x = _weigh_ends(x, axis, before)
     if number in (1, 4):
-        line = np.moveaxis(x * 1.0, axis, -1)
+        whole: Any = x * 1.0
+        line = np.moveaxis(whole, axis, -1)
         if line.dtype.kind == "c":
             y = transform(np.real(line)) + 1j * transform(np.imag(line))
         else:

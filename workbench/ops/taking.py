@@ -526,29 +526,31 @@ def _bit_places(like: Array, bitorder: str) -> Array:
 
 @on_cupy(PACKBITS)
 def _packbits_on_cupy(
-    x: Array, *, axis: int | None = None, bitorder: str = "big"
+    x: Any, *, axis: int | None = None, bitorder: str = "big"
 ) -> Array:
-    line = np.ravel(x) if axis is None else np.moveaxis(x, axis, -1)
+    line: Any = np.ravel(x) if axis is None else np.moveaxis(x, axis, -1)
     *loop, size = shape_of(line)
     bits = np.not_equal(line, 0).astype(np.uint8)
     bits = np.pad(bits, [*[(0, 0)] * len(loop), (0, -size % 8)])
     bits = np.reshape(bits, (*loop, -(-size // 8), 8))
-    made = np.sum(np.left_shift(bits, _bit_places(x, bitorder)), -1, dtype=np.uint8)
+    made: Any = np.sum(
+        np.left_shift(bits, _bit_places(x, bitorder)), -1, dtype=np.uint8
+    )
     return made if axis is None else np.moveaxis(made, -1, axis)
 
 
 @on_cupy(UNPACKBITS)
 def _unpackbits_on_cupy(
-    x: Array,
+    x: Any,
     *,
     axis: int | None = None,
     count: int | None = None,
     bitorder: str = "big",
 ) -> Array:
-    line = np.ravel(x) if axis is None else np.moveaxis(x, axis, -1)
+    line: Any = np.ravel(x) if axis is None else np.moveaxis(x, axis, -1)
     *loop, size = shape_of(line)
-    bits = np.right_shift(line[..., None], _bit_places(x, bitorder)) & 1
-    bits = np.reshape(bits.astype(np.uint8), (*loop, 8 * size))
+    whole = np.right_shift(line[..., None], _bit_places(x, bitorder)) & 1
+    bits: Any = np.reshape(whole.astype(np.uint8), (*loop, 8 * size))
     if count is not None:
         bits = bits[..., :count]
         more = max(count - 8 * size, 0)

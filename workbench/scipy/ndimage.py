@@ -184,10 +184,8 @@ def correlate(
     array([[2., 1.],
            [0., 1.]])
     """
-    weights = admit_like(weights, input)
-    return _correlate(
-        "correlate", input, conjugate(weights), output, mode, cval, origin, axes
-    )
+    own = conjugate(admit_like(weights, input))
+    return _correlate("correlate", input, own, output, mode, cval, origin, axes)
 
 
 def convolve(
@@ -232,10 +230,10 @@ def _convolve(
     axes: int | Sequence[int] | None,
 ) -> Array:
     """Correlate with the weights reversed, whose origin moves with them."""
-    weights = admit_like(weights, x)
+    own = admit_like(weights, x)
     chosen = resolve_axes(axes, len(shape_of(admit(x))))
     # SciPy takes the axes of the weights in ascending order, whatever that of `axes`.
-    found = _check_rank(name, weights, len(chosen))
+    found = _check_rank(name, own, len(chosen))
     lengths = dict(zip(sorted(chosen), found, strict=True))
     origins = [
         -operator.index(o) - (lengths[axis] % 2 == 0)
@@ -243,7 +241,7 @@ def _convolve(
             chosen, repeat_per_axis(origin, len(chosen), name), strict=True
         )
     ]
-    return _correlate(name, x, flip_axes(weights), output, mode, cval, origins, axes)
+    return _correlate(name, x, flip_axes(own), output, mode, cval, origins, axes)
 
 
 def _check_rank(name: str, weights: Array, rank: int) -> tuple[int, ...]:
