@@ -12,7 +12,7 @@ import math
 import time
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from importlib import import_module
@@ -24,6 +24,13 @@ from workbench.core.blame import format_count
 from workbench.errors import UnknownNodeError, UsageError
 from workbench.overrides.override import Override
 from workbench.session import statistics
+from workbench.session.device_statistics import (
+    Table,
+    compute_row_norms,
+    fetch,
+    is_measured_there,
+    is_on_device,
+)
 from workbench.session.nodes import Node, Nodes
 from workbench.session.state import Entries, State
 
@@ -415,11 +422,13 @@ class Timeline(Mapping[int, Moment]):
         if before.results is not None and before.has_arrays:
             self.complete(before)
         self._elapsed += state.seconds
-        loss, size = find_loss(state.value), None
+        size = None
         if self._spent_sizes <= SHARE * self._elapsed + GRACE:
             start = time.perf_counter()
-            size = measure_gradient(state)
+            loss, size = measure_run(state)
             self._spent_sizes += time.perf_counter() - start
+        else:
+            loss = find_loss(state.value)
         step = self.count + 1
         # The run itself, then its number: what is interrupted has not been.
         row = (step, *[math.nan if x is None else x for x in (loss, size)])
@@ -547,14 +556,23 @@ def find_loss(value: Any) -> float | None:
         return float(value)
     if np.shape(value) != () or np.dtype(getattr(value, "dtype", float)).kind != "f":
         return None
-    return float(value)
+    return float(value.get() if is_on_device(value) else value)
 
 
-def measure_gradient(state: State) -> float:
-    """Return the norm of the gradient by all `wrt` together."""
-    found = state.require_gradients()
-    norms = measure_arrays(found.get(i) for i in state.objective.wrt)
-    return math.hypot(*[0.0 if x == MISSING else x for x in norms])
+def measure_run(state: State) -> tuple[float | None, float]:
+    """Return the loss, and the norm of the gradient by all `wrt` together."""
+    gradients, value = state.require_gradients(), state.value
+    found = [gradients.get(i) for i in state.objective.wrt]
+    if is_on_device(value) and value.dtype.kind == "f" and value.shape == ():
+        # The loss and the norms are one transfer.
+        table = Table(compute_row_norms)
+        found = [g for g in found if g is not None]
+        table.add(range(len(found)), found)
+        number, *parts = fetch([value.astype(np.float64), *table.parts])
+        return float(number), math.hypot(*[x for part in parts for x in part.tolist()])
+    norms = measure_arrays(found)
+    size = math.hypot(*[0.0 if x == MISSING else x for x in norms])
+    return find_loss(value), size
 
 
 def measure_norms(state: State) -> Array:
@@ -570,24 +588,23 @@ def measure_norms(state: State) -> Array:
         backward = state.backward
         known = {} if backward is None else backward.cotangents
         edges = None if backward is None else backward.edge_norms
-        gradients = map(known.get, range(count))
+        gradients = [*map(known.get, range(count))]
     else:
         ids = [start.ids[x.serial] for x in start.graph.inputs]
         inputs = dict(zip(ids, state.list_inputs(), strict=True))
         inputs[objective.output] = results.value
         values = [inputs.get(i) for i in range(count)]
-        gradients = map(results.gradients.get, range(count))
+        gradients = [*map(results.gradients.get, range(count))]
         edges = None
     row = np.full(2 * count + start.starts[-1] + 1, MISSING)
-    row[:count] = measure_arrays(values)
-    row[count : 2 * count] = measure_arrays(gradients)
+    row[: 2 * count] = measure_arrays([*values, *gradients])
     if edges is not None:
         # NaN means that nothing flows; where a NaN does, the nodes' norms say so.
         row[2 * count : -1] = np.where(np.isnan(edges), MISSING, edges)
     return row
 
 
-def measure_arrays(arrays: Iterable[Any]) -> list[float]:
+def measure_arrays(arrays: Sequence[Any]) -> list[float]:
     """Return the L2 norms of arrays, `MISSING` for None.
 
     As :func:`workbench.session.statistics.norm`, for many arrays at once.
@@ -595,6 +612,11 @@ def measure_arrays(arrays: Iterable[Any]) -> list[float]:
     >>> measure_arrays([np.array([3.0, 4.0]), None, 2.0])
     [5.0, -1.0, 2.0]
     """
+    if any(map(is_measured_there, arrays)):
+        lengths = statistics.compute_norms(arrays).tolist()
+        return [
+            MISSING if x is None else n for x, n in zip(arrays, lengths, strict=True)
+        ]
     norms: list[float] = []
     with np.errstate(all="ignore"):
         for x in arrays:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from workbench.backends.compiled.builder import HALF, KINDS, EntryBuilder
 from workbench.backends.compiled.kernel import View
+from workbench.backends.compiled.products import lies_for_blas
 from workbench.backends.cupy.builder import CudaBuilder
 
 #: Every buffer of a plan must begin at a multiple of so many bytes.
@@ -116,8 +117,8 @@ class Device(NamedTuple):
         return True
 
     def takes_matrices(self, a: View, b: View) -> bool:
-        """Return whether matrices are multiplied as they lie; CuPy copies others."""
-        return True
+        """Return whether cuBLAS takes matrices as they lie."""
+        return lies_for_blas(a) and lies_for_blas(b)
 
     def has_systems(self, op: str, kind: str) -> bool:
         """Return whether plans call LAPACK; here CuPy's own functions are called."""
