@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from tests.backends.compiled.programs import check_equal, trace
+from tests.backends.compiled.accuracy import check_accuracy
+from tests.backends.compiled.programs import trace
 from tests.backends.cupy.host import COMPILER, SMALL, HostDevice, write_all
 from tests.backends.cupy.nvrtc import compile_cubin, load_nvrtc
 from workbench.backends.compiled.expansion import expand
@@ -110,8 +111,7 @@ def test_programs(name: str, rng: np.random.Generator) -> None:
     for order in ORDERS:
         got = device.run(args, order)
         assert device.flag == 0
-        for a, b in zip(got, want, strict=True):
-            check_equal(a, b, 16, args)
+        check_accuracy(plan.graph, args, got, want)
         results.append([np.asarray(a).tobytes() for a in got])
     # Bit by bit the same, whichever thread comes first.
     assert all(one == results[0] for one in results)
