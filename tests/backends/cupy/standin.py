@@ -218,6 +218,13 @@ class Standin:
 
         return replay
 
+    def time(self, run: Callable[[], None]) -> float:
+        run()
+        return 1e-3
+
+    def settle(self) -> None:
+        pass
+
     def find_stream(self) -> Any:
         return "the stream"
 

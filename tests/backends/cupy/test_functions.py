@@ -16,6 +16,7 @@ from tests.backends.cupy.host import COMPILER
 from tests.backends.cupy.standin import DeviceArray, Standin
 from workbench.backends.cupy.functions import Function
 from workbench.backends.cupy.program import check_programs
+from workbench.backends.profile import measure
 from workbench.core import tree
 from workbench.core.types import Spec
 from workbench.errors import DeviceError, DeviceMemoryError, UsageError
@@ -144,6 +145,18 @@ def test_another_stream_waits_for_the_one_before(
     for _ in range(2):
         program.run([runtime.upload(x)])
     assert runtime.log == ["follow the stream", *["copy", "graph", "copy"] * 2]
+
+
+def test_a_profile_has_a_row_for_each_step(
+    runtime: Standin, rng: np.random.Generator
+) -> None:
+    x = rng.standard_normal((4, 33))
+    function = check(lambda x: np.sort(chain(x) @ x.T), (x,), runtime)
+    profile = measure(function, [runtime.upload(x)])
+    steps = [row.step for row in profile]
+    assert profile.backend == "cupy"
+    assert {"product 1", "CuPy 1", "kernel 1"} <= set(steps)
+    assert len(steps) == len(program_of(function).plan.steps)
 
 
 # What runs
