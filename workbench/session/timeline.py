@@ -24,6 +24,12 @@ from workbench.core.blame import format_count
 from workbench.errors import UnknownNodeError, UsageError
 from workbench.overrides.override import Override
 from workbench.session import statistics
+from workbench.session.device_statistics import (
+    Table,
+    compute_row_norms,
+    fetch,
+    is_on_device,
+)
 from workbench.session.nodes import Node, Nodes
 from workbench.session.state import Entries, State
 
@@ -415,11 +421,13 @@ class Timeline(Mapping[int, Moment]):
         # Little is done here, since it is done in each step of a training.
         self._elapsed += state.seconds
         most = SHARE * self._elapsed + GRACE
-        loss, size = find_loss(state.value), None
+        size = None
         if self._spent_sizes <= most:
             start = time.perf_counter()
-            size = measure_gradient(state)
+            loss, size = measure_run(state)
             self._spent_sizes += time.perf_counter() - start
+        else:
+            loss = find_loss(state.value)
         step = self.count + 1
         # The run itself, then its number: what is interrupted has not been.
         nan = math.nan
@@ -547,14 +555,21 @@ def find_loss(value: Any) -> float | None:
         return float(value)
     if np.shape(value) != () or np.dtype(getattr(value, "dtype", float)).kind != "f":
         return None
-    return float(value)
+    return float(value.get() if is_on_device(value) else value)
 
 
-def measure_gradient(state: State) -> float:
-    """Return the norm of the gradient by all `wrt` together."""
-    found = state.require_gradients()
-    norms = statistics.compute_norms(map(found.get, state.objective.wrt), 0.0)
-    return math.hypot(*norms)
+def measure_run(state: State) -> tuple[float | None, float]:
+    """Return the loss, and the norm of the gradient by all `wrt` together."""
+    gradients, value = state.require_gradients(), state.value
+    found = [gradients.get(i) for i in state.objective.wrt]
+    if is_on_device(value) and value.dtype.kind == "f" and value.shape == ():
+        # The loss and the norms are one transfer.
+        table = Table(compute_row_norms)
+        found = [g for g in found if g is not None]
+        table.add(range(len(found)), found)
+        number, *parts = fetch([value.astype(np.float64), *table.parts])
+        return float(number), math.hypot(*[x for part in parts for x in part.tolist()])
+    return find_loss(value), math.hypot(*statistics.compute_norms(found, 0.0))
 
 
 def measure_norms(state: State) -> Array:
@@ -570,17 +585,17 @@ def measure_norms(state: State) -> Array:
         backward = state.backward
         known = {} if backward is None else backward.cotangents
         edges = None if backward is None else backward.edge_norms
-        gradients = map(known.get, range(count))
+        gradients = [*map(known.get, range(count))]
     else:
         ids = [start.ids[x.serial] for x in start.graph.inputs]
         inputs = dict(zip(ids, state.list_inputs(), strict=True))
         inputs[objective.output] = results.value
         values = [inputs.get(i) for i in range(count)]
-        gradients = map(results.gradients.get, range(count))
+        gradients = [*map(results.gradients.get, range(count))]
         edges = None
     row = np.full(2 * count + start.starts[-1] + 1, MISSING)
-    row[:count] = statistics.compute_norms(values, MISSING)
-    row[count : 2 * count] = statistics.compute_norms(gradients, MISSING)
+    norms = statistics.compute_norms([*values, *gradients], MISSING)
+    row[: 2 * count] = norms
     if edges is not None:
         # NaN means that nothing flows; where a NaN does, the nodes' norms say so.
         row[2 * count : -1] = np.where(np.isnan(edges), MISSING, edges)

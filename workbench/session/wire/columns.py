@@ -25,6 +25,7 @@ from workbench.core.walk import is_leaf
 from workbench.ops.define import shape_of
 from workbench.session import statistics
 from workbench.session.applied_override import AppliedOverride
+from workbench.session.device_statistics import is_on_device
 from workbench.session.inside import is_holder
 from workbench.session.nodes import Nodes
 from workbench.session.repeats import find_unrolled
@@ -353,6 +354,8 @@ def name_constant(node: Tensor) -> str | None:
     value = node._value
     if node.name or value is None or isinstance(value, tuple) or shape_of(value) != ():
         return node.name
+    if is_on_device(value):
+        return None  # each would be a transfer by itself
     return str(value)
 
 
