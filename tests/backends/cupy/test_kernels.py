@@ -57,6 +57,7 @@ PROGRAMS = {
     "add": "at(x)[i].add(1.0), at(i)[j].add(j), at(z)[i].add(z[i]), at(x.astype('f4'))[i, j].add(1)",
     "put to known": "grad(lambda x: np.sum(x[:, [3, 1, 4]] ** 2))(x), grad(lambda v: np.sum(v[[0, 0, 2]] ** 2))(v)",
     "running": "np.cumsum(v), np.cumprod(1 + v / 999), np.cumsum(x, 0), np.cumsum(x, 1)",
+    "running in pieces": "np.cumsum(np.concatenate([v, v, v, v, v])), np.cumsum(np.reshape(v[:5002], (2, 2501)), 1), np.cumprod(np.reshape(1 + v[:5002] / 999, (2501, 2)), 0), np.cumsum(np.concatenate([z, z, z]))",
     "moves": "np.concatenate([x, y]), np.stack([x, y], 1), np.pad(x, 3), np.roll(v, 7)",
     "integers": "i // 7, i % 5, i * j + 3, np.sum(i), np.max(i), np.cumsum(i), i & 6, i ^ j, -i, np.abs(i)",
     "narrow": "i.astype('i1') * 3, i.astype('u1') + 250, i.astype('i2') // 3, np.sum(i.astype('u2')), i.astype(bool)",

@@ -110,8 +110,12 @@ class Function:
 class KernelWriter:
     """The launches of one kernel while they are being written."""
 
-    def __init__(self, kernel: Kernel, plan: Plan, device: Device) -> None:
+    def __init__(
+        self, kernel: Kernel, plan: Plan, device: Device, owner: Kernel | None = None
+    ) -> None:
         self.kernel = kernel
+        #: The kernel of the plan that this one is a part of.
+        self.owner = owner or kernel
         self.plan = plan
         self.device = device
         self.lengths, ordered = order_loops(kernel)
@@ -143,7 +147,7 @@ class KernelWriter:
                 kernels = step.parts
             elif isinstance(step, SystemStep):
                 kernels = step.kernels
-            if any(one is self.kernel for one in kernels):
+            if any(one is self.owner for one in kernels):
                 return number
         raise ValueError("the kernel belongs to no step of the plan")
 
@@ -476,6 +480,16 @@ class KernelWriter:
         """Combine a total with other values."""
         combine = total.combination.combine
         news = [combine(b, x, y) for x, y in zip(parts, others, strict=True)]
+        for part, new in zip(parts, news, strict=True):
+            b.assign(part, new)
+
+    def precede(
+        self, b: CudaBuilder, total: Total, others: Sequence[Value],
+        parts: Sequence[Value],
+    ) -> None:  # fmt: skip
+        """Combine a total with other values that stand in front of it."""
+        combine = total.combination.combine
+        news = [combine(b, x, y) for x, y in zip(others, parts, strict=True)]
         for part, new in zip(parts, news, strict=True):
             b.assign(part, new)
 
