@@ -395,10 +395,12 @@ class _Writer(KernelWriter):
         b.line(f"const {whole} piece = i / {lines * team}u;")
         b.line(f"const int lane = threadIdx.x % {team}u;")
         at = write_indices(b, "line", self.lengths, whole)
-        # A float16 is rounded after each step here.
-        parts = [
-            Value(x.text, PARTS.get(kind, kind)) for x in self.start_total(b, total)
-        ]
+
+        def start() -> list[Value]:  # a float16 is rounded after each step here
+            part = PARTS.get(kind, kind)
+            return [Value(x.text, part) for x in self.start_total(b, total)]
+
+        parts = start()
         row = ""
         if partial is not None:
             size = int(kind[1:])
