@@ -36,6 +36,7 @@ ORDERS = (0, 1, 2, 3)
 PROGRAMS = {
     "chain": "np.exp(-x * x) * np.sin(y) + np.tanh(x * y)",
     "vector": "v * 2 + np.sqrt(np.abs(v)), v > 0, v[1:] - v[:-1]",
+    "several packs": "np.tile(v, 9) * 2 + np.tile(x[0], 850)[:45027], np.tile(v, 29).astype('f4') ** 2",
     "rows and columns": "x * v[:53], x[:, :1] + y, x.T + 1, y[::2, ::-1] * 2",
     "transposed": "x.T + np.reshape(v[:1961], (53, 37)), np.exp(x).T",
     "totals": "np.sum(x * y), np.max(x), np.min(y), np.prod(1 + x / 99), np.sum(v * v)",
