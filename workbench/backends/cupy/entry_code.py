@@ -96,9 +96,7 @@ class Function:
         Its parameters may point to the same memory (no ``__restrict__``): a kernel may
         write a value where it has read another one.
         """
-        parameters = ", ".join(
-            f"char* __restrict__ p{k}" for k in range(len(self.pointers))
-        )
+        parameters = ", ".join(f"char* p{k}" for k in range(len(self.pointers)))
         head = f"({parameters}) {{"
         body, depth = [], 1
         for line in self.b.lines:
