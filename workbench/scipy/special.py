@@ -238,7 +238,7 @@ def lambertw(z: ArrayLike, k: ArrayLike = 0, tol: float = 1e-8) -> Array:
     >>> float(lambertw(0.0).real)
     0.0
     """
-    return _F.lambertw(z, np.asarray(k, dtype=np.dtype("long")), tol)
+    return _F.lambertw(z, np.asarray(k, dtype=np.dtype("long"))[()], tol)
 
 
 # Counting

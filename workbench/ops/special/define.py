@@ -30,6 +30,7 @@ from workbench.ops.define import (
     op,
     shape_of,
 )
+from workbench.ops.device import is_cupy
 from workbench.ops.special.device import find_kernels
 
 Slope = Callable[..., Any]
@@ -64,9 +65,10 @@ class Special:
 
     def __call__(self, *args: Any) -> Array:
         """Return the function of arrays of one library, or of Tensors."""
-        for x in args:
-            if type(x).__module__.startswith("cupy"):
-                return self._on_gpu()(*args)
+        if any(map(is_cupy, args)) and not any(isinstance(x, Tensor) for x in args):
+            # Numbers that SciPy made into arrays, such as the branch of `lambertw`.
+            plain = (x[()] if type(x) is np.ndarray and not x.ndim else x for x in args)
+            return self._on_gpu()(*plain)
         return self.ufunc(*args)
 
     def template(self, node: Tensor) -> str:
