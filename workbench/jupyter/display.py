@@ -95,7 +95,7 @@ def format_session(session: Session) -> str:
     lines = [repr(session)]
     if session.backward is not None:
         grads = session.grads
-        norms = compute_norms([*grads.values()]).tolist()
+        norms = compute_norms([*grads.values()])
         for name, length in zip(grads, norms, strict=True):
             lines.append(f"  ‖∂/∂{name}‖ = {length:.4g}")
         if not all(map(math.isfinite, norms)):

@@ -34,6 +34,10 @@ MOST_STACKED = 50_000
 
 #: Between these, sums of squares neither overflow nor vanish.
 SMALLEST, LARGEST = 1e-140, 1e140
+#: Such a sum then lies between these.
+LEAST_SQUARE, MOST_SQUARE = 1e-280, 1e300
+
+FLOAT = np.dtype(np.float64)
 
 
 class Distribution(TypedDict):
@@ -291,14 +295,37 @@ def summarize_arrays(arrays: Sequence[Any]) -> Any:
     return table
 
 
-def compute_norms(arrays: Sequence[Any]) -> Any:
-    """Return the L2 norm of each array, as `norm` gives it.
+def compute_norms(arrays: Sequence[Any], missing: float = math.nan) -> list[float]:
+    """Return the L2 norm of each array, as `norm` gives it; ``missing`` for None.
 
     >>> compute_norms([np.array([3.0, -4.0]), None])
-    array([ 5., nan])
+    [5.0, nan]
     """
-    norms = np.empty(len(arrays))
-    _fill_rows(norms, _norm_rows, norm, device.compute_row_norms, arrays)
+    norms: list[float] = []
+    there: list[int] = []
+    with np.errstate(all="ignore"):
+        for i, x in enumerate(arrays):
+            if type(x) is np.ndarray and x.dtype is FLOAT:
+                flat = x.ravel()  # a view, if it is contiguous
+                square = (
+                    float(flat.dot(flat))
+                    if flat.size <= SINGLE_THREAD
+                    else sum_squares(flat)
+                )
+                # A sum that has overflowed or vanished is computed with more care.
+                if LEAST_SQUARE < square < MOST_SQUARE:
+                    norms.append(math.sqrt(square))
+                    continue
+            elif is_measured_there(x):
+                there.append(i)
+                norms.append(math.nan)
+                continue
+            norms.append(missing if x is None else norm(x))
+    if there:
+        numbers = device.Table(device.compute_row_norms)
+        numbers.add(there, [arrays[i] for i in there])
+        for i, length in zip(*numbers.fetch(), strict=True):
+            norms[i] = float(length)
     return norms
 
 

@@ -149,7 +149,7 @@ def encode_preview(session: Session, preview: Preview) -> list[PassedData]:
         found = statistics.relative_changes(after, before).tolist()
         changes = dict(zip(both, found, strict=True))
     histograms = statistics.distributions([*arrays[0], *arrays[1]])
-    norms = statistics.compute_norms([*arrays[0], *arrays[1]]).tolist()
+    norms = statistics.compute_norms([*arrays[0], *arrays[1]])
     count = len(ids)
     return [
         PassedData(
