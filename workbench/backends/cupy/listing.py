@@ -9,13 +9,13 @@ from typing import NamedTuple
 from workbench.backends.compiled.expansion import expand
 from workbench.backends.compiled.lowering import lower
 from workbench.backends.compiled.memory import place_buffers
+from workbench.backends.compiled.products import ProductStep
 from workbench.backends.compiled.steps import (
     ChoiceStep,
     KernelStep,
     LoopStep,
     MoveStep,
     Plan,
-    ProductStep,
     Step,
 )
 from workbench.backends.cupy.kernel_code import write_launches
