@@ -226,7 +226,7 @@ def ask_launch() -> dict[str, Any]:
 
     def f(x: Any) -> Any:
         for k in range(50):
-            x = np.sin(x) + np.sum(x * x) * (1e-3 * k)
+            x = np.sin(x + np.sum(x * x) * (1e-3 * k))
         return x
 
     x = cupy.linspace(0, 1, 100)
@@ -243,7 +243,7 @@ def ask_launch() -> dict[str, Any]:
     function = run._last.function
     program = function._last.program
     if program is not None and program._capture is not None:
-        replay = program._capture.parts[0]
+        replay, _ = program._capture._copying[0]
         start = time.perf_counter()
         for _ in range(10):
             replay(None)
