@@ -8,6 +8,7 @@ composition of what CuPy has (`on_cupy`), or, where there is none, the CPU's
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable
 from functools import wraps
@@ -18,7 +19,14 @@ import numpy as np
 
 from workbench.core.op import Op
 
-__all__ = ["ON_HOST", "find_library", "is_cupy", "leave_device", "on_cupy"]
+__all__ = [
+    "ON_HOST",
+    "compute_on_host",
+    "find_library",
+    "is_cupy",
+    "leave_device",
+    "on_cupy",
+]
 
 Compute = Callable[..., Any]
 
@@ -35,7 +43,15 @@ def is_cupy(x: object) -> bool:
 
 def find_library(x: object, module: str) -> Any:
     """Return the module of SciPy, or of CuPy's copy of it, that takes an array."""
-    return import_module(f"{'cupyx.scipy' if is_cupy(x) else 'scipy'}.{module}")
+    if not is_cupy(x):
+        return import_module(f"scipy.{module}")
+    name = f"cupyx.scipy.{module}"
+    if name not in sys.modules:
+        with warnings.catch_warnings():
+            # As it loads, CuPy warns of what it uses itself.
+            warnings.simplefilter("ignore", FutureWarning)
+            return import_module(name)
+    return sys.modules[name]
 
 
 def on_cupy(op: Op) -> Callable[[Compute], Compute]:
@@ -64,19 +80,32 @@ def leave_device(op: Op, lacks: str) -> None:
     """
     own = op.compute
     ON_HOST[op.name] = lacks
+    on_cupy(op)(
+        lambda *arrays, **params: compute_on_host(op.name, lacks, own, arrays, params)
+    )
 
-    @on_cupy(op)
-    def compute(*arrays: Any, **params: Any) -> Any:
-        if op.name not in _WARNED:
-            _WARNED.add(op.name)
-            warnings.warn(
-                f"{op.name} is computed on the CPU: CuPy has no {lacks}. Its operands"
-                " and its result are copied at each call.",
-                RuntimeWarning,
-                stacklevel=2,
-            )
-        like = next(x for x in arrays if is_cupy(x))
-        made = own(*[x.get() if is_cupy(x) else x for x in arrays], **params)
-        if isinstance(made, tuple):
-            return tuple(np.asarray(y, like=like) for y in made)
-        return np.asarray(made, like=like)
+
+def compute_on_host(
+    name: str,
+    lacks: str,
+    compute: Compute,
+    arrays: tuple[Any, ...],
+    params: dict[str, Any] | None = None,
+) -> Any:
+    """Return what a function of NumPy's arrays gives, where its operands are.
+
+    The first time, warn that ``name`` leaves the device, for CuPy has no ``lacks``.
+    """
+    if name not in _WARNED:
+        _WARNED.add(name)
+        warnings.warn(
+            f"{name} is computed on the CPU: CuPy has no {lacks}. Its operands and its"
+            " result are copied at each call.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    like = next(x for x in arrays if is_cupy(x))
+    made = compute(*[x.get() if is_cupy(x) else x for x in arrays], **(params or {}))
+    if isinstance(made, tuple):
+        return tuple(np.asarray(y, like=like) for y in made)
+    return np.asarray(made, like=like)

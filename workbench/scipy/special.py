@@ -301,7 +301,9 @@ def diric(x: ArrayLike, n: int) -> Any:
 def _compute_spherical(
     name: str, n: ArrayLike, z: ArrayLike, derivative: bool
 ) -> Array:
-    n = np.asarray(n, dtype=np.dtype("long"))[()]
+    kind = np.dtype("long")
+    own: Any = n
+    n = own.astype(kind) if hasattr(n, "astype") else np.asarray(n, kind)[()]
     return getattr(_F, f"{name}_d" if derivative else name)(n, z)
 
 

@@ -47,7 +47,7 @@ from workbench.core.types import Spec, spec_of
 #: The threads of a block, and of a warp.
 THREADS, WARP = 256, 32
 #: A grid has at most so many blocks for each multiprocessor, if its threads loop.
-MOST_BLOCKS = 32
+MOST_BLOCKS = 256
 #: One load takes at most so many bytes, of a kernel with at most so many nodes.
 PACK, MOST_IN_PACKS = 16, 32
 #: A reduction is made in two passes if each thread still gets so many entries then.
@@ -91,7 +91,11 @@ class Function:
         return f"p{self.pointers.index((buffer, offset))}"
 
     def finish(self, role: str, blocks: int, threads: int) -> Launch:
-        """Return the launch."""
+        """Return the launch.
+
+        Its parameters may point to the same memory (no ``__restrict__``): a kernel may
+        write a value where it has read another one.
+        """
         parameters = ", ".join(f"char* p{k}" for k in range(len(self.pointers)))
         head = f"({parameters}) {{"
         body, depth = [], 1
@@ -110,8 +114,12 @@ class Function:
 class KernelWriter:
     """The launches of one kernel while they are being written."""
 
-    def __init__(self, kernel: Kernel, plan: Plan, device: Device) -> None:
+    def __init__(
+        self, kernel: Kernel, plan: Plan, device: Device, owner: Kernel | None = None
+    ) -> None:
         self.kernel = kernel
+        #: The kernel of the plan that this one is a part of.
+        self.owner = owner or kernel
         self.plan = plan
         self.device = device
         self.lengths, ordered = order_loops(kernel)
@@ -143,7 +151,7 @@ class KernelWriter:
                 kernels = step.parts
             elif isinstance(step, SystemStep):
                 kernels = step.kernels
-            if any(one is self.kernel for one in kernels):
+            if any(one is self.owner for one in kernels):
                 return number
         raise ValueError("the kernel belongs to no step of the plan")
 
@@ -168,37 +176,90 @@ class KernelWriter:
                 else:
                     b.store(self.locate(f, view, steps, at), entry)
 
-        self.open_loop(b, whole, packs)
-        if lanes == 1:
-            write_one(write_indices(b, "i", lengths, whole), None)
-        else:
-            at = write_indices(b, "i", lengths, whole)
+        loads = [
+            (serial, self.kernel.loads[serial], self.load_steps[serial])
+            for serial in needed if serial in self.kernel.loads
+        ]  # fmt: skip
+        loads = [one for one in loads if one[2][-1] or lanes == 1]
+        rounds = self._count_rounds(len(loads), lanes, packs)
+        packed = {
+            serial: f"l{k}{'[u]' if rounds > 1 else ''}.e"
+            for k, (serial, _, _) in enumerate(loads)
+        }
+
+        def write_place(number: str) -> list[str]:
+            at = write_indices(b, number, lengths, whole)
+            if lanes == 1:
+                return at
             b.line(f"const {whole} j = {at[-1]} * {lanes}u;")
-            at = [*at[:-1], "j"]
-            packed = {}
-            for k, serial in enumerate(s for s in needed if s in self.kernel.loads):
-                view, steps = self.kernel.loads[serial], self.load_steps[serial]
-                if steps[-1]:
-                    type_ = f"Pack<{stored_type(view.kind)}, {lanes}>"
-                    place = self.locate(f, view, steps, at)
-                    b.line(f"const {type_} l{k} = *(const {type_}*)({place});")
-                    packed[serial] = f"l{k}.e"
+            return [*at[:-1], "j"]
+
+        def write_loads(at: Sequence[str]) -> None:
+            for serial, view, steps in loads:
+                type_ = f"Pack<{stored_type(view.kind)}, {lanes}>"
+                place = self.locate(f, view, steps, at)
+                name = packed[serial].removesuffix(".e")
+                const = "" if rounds > 1 else f"const {type_} "
+                b.line(f"{const}{name} = *(const {type_}*)({place});")
+
+        def write_packs(at: Sequence[str]) -> None:
             for k, (_, view, _) in enumerate(stores):
                 b.line(f"Pack<{stored_type(view.kind)}, {lanes}> s{k};")
             b.line("#pragma unroll")
             b.line(f"for (int k = 0; k < {lanes}; ++k) {{")
-            write_one([*at[:-1], "(j + k)"], packed)
+            write_one([*at[:-1], "(j + k)"] if lanes > 1 else at, packed)
             b.line("}")
             for k, (_, view, steps) in enumerate(stores):
                 type_ = f"Pack<{stored_type(view.kind)}, {lanes}>"
                 b.line(f"*({type_}*)({self.locate(f, view, steps, at)}) = s{k};")
-        b.line("}")
+
+        if rounds == 1:
+            self.open_loop(b, whole, packs)
+            at = write_place("i")
+            if lanes == 1:
+                write_one(at, None)
+            else:
+                write_loads(at)
+                write_packs(at)
+            b.line("}")
+        else:
+            # All loads of a few rounds are on their way before the first is waited for.
+            step = THREADS * rounds
+            b.line(
+                f"for ({whole} n = ({whole})blockIdx.x * {step}u + threadIdx.x;"
+                f" n < {packs}u; n += ({whole})gridDim.x * {step}u) {{"
+            )
+            for k, (_, view, _) in enumerate(loads):
+                b.line(f"Pack<{stored_type(view.kind)}, {lanes}> l{k}[{rounds}];")
+            for write in (write_loads, write_packs):
+                b.line("#pragma unroll")
+                b.line(f"for (int u = 0; u < {rounds}; ++u) {{")
+                b.line(f"const {whole} i = n + u * {THREADS}u;")
+                b.line(f"if (i < {packs}u) {{")
+                write(write_place("i"))
+                b.line("}")
+                b.line("}")
+            b.line("}")
         if rest := size - packs * lanes:
             b.line(f"if (blockIdx.x == 0 && threadIdx.x < {rest}) {{")
             b.line(f"const {whole} i = {packs * lanes}u + threadIdx.x;")
             write_one(["i"], None)
             b.line("}")
-        return f.finish("entries", self.count_blocks(packs), THREADS)
+        return f.finish("entries", self.count_blocks(-(-packs // rounds)), THREADS)
+
+    def _count_rounds(self, loads: int, lanes: int, packs: int) -> int:
+        """Return how many packs of each load a thread has on their way at a time.
+
+        Arrays that are small are shared among all multiprocessors instead.
+        """
+        rounds = 4 if loads <= 2 else 2 if loads <= 4 else 1
+        least = 8 * THREADS * self.device.processors
+        nodes = lanes * len(self.kernel.nodes)
+        while rounds > 1 and (
+            packs < least * rounds or rounds * nodes > 2 * MOST_IN_PACKS
+        ):
+            rounds //= 2
+        return rounds if loads else 1
 
     def count_blocks(self, size: int) -> int:
         """Return how many blocks run a loop of so many rounds."""
@@ -476,6 +537,16 @@ class KernelWriter:
         """Combine a total with other values."""
         combine = total.combination.combine
         news = [combine(b, x, y) for x, y in zip(parts, others, strict=True)]
+        for part, new in zip(parts, news, strict=True):
+            b.assign(part, new)
+
+    def precede(
+        self, b: CudaBuilder, total: Total, others: Sequence[Value],
+        parts: Sequence[Value],
+    ) -> None:  # fmt: skip
+        """Combine a total with other values that stand in front of it."""
+        combine = total.combination.combine
+        news = [combine(b, x, y) for x, y in zip(others, parts, strict=True)]
         for part, new in zip(parts, news, strict=True):
             b.assign(part, new)
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from workbench.backends.compiled.builder import (
-    HALF,
     PARTS,
     Entry,
     Value,
@@ -150,6 +149,9 @@ class _Writer(KernelWriter):
         ]  # fmt: skip
         moves += [(axis.length, axis.stride) for axis in one.address.axes]
         unit = math.gcd(*(step for _, step in moves)) or 1
+        # Steps back make offsets negative; targets are counted from the lowest one.
+        lowest = sum(step * (n - 1) for n, step in moves if step < 0)
+        target = f"(offset + {-lowest}) / {unit}"
         targets = math.prod(n for n, _ in moves)
         blocks = min(4 * self.device.processors, targets)
         side = min(MOST_THREADS, raise_to_power(columns))
@@ -180,7 +182,7 @@ class _Writer(KernelWriter):
             for axis in one.address.axes
         ]
         b.line(f"offset = {' + '.join(terms) or '0'};")
-        b.line(f"own = offset / {unit} % {blocks} == blockIdx.x;")
+        b.line(f"own = {target} % {blocks} == blockIdx.x;")
         b.line("}")
         b.line("const unsigned votes = __ballot_sync(0xffffffffu, own);")
         b.line("if (lane == 0) counts[warp] = __popc(votes);")
@@ -197,7 +199,7 @@ class _Writer(KernelWriter):
         b.line("__syncthreads();")
         b.line("for (unsigned k = 0; k < count; ++k) {")
         b.line("const long long offset = offsets[k];")
-        b.line(f"if (offset / {unit} / {blocks} % {team} != member) continue;")
+        b.line(f"if ({target} / {blocks} % {team} != member) continue;")
         b.line(f"const {whole} e = entries[k];")
         b.line(
             f"for ({whole} m = threadIdx.x % {side}u; m < {columns}u; m += {side}u) {{"
@@ -346,40 +348,41 @@ class _Writer(KernelWriter):
     # Running sums and products
 
     def _write_running(self, one: Running) -> list[Launch]:
-        """Return the launches of a running sum or product: a thread for each line.
+        """Return the launches of a running sum or product.
 
-        Few long lines are cut in pieces: the totals of the pieces are summed first.
+        A line whose entries lie side by side is a warp's, another one a thread's. Few
+        long lines are cut in pieces: the totals of the pieces are summed first.
         """
         ((_, target),) = self.kernel.stores
+        ((_, source),) = self.kernel.loads.items()
         lines = math.prod(self.lengths)
-        pieces = 1
-        if one.length >= 8 * LEAST_IN_PIECE:
-            wanted = -(-2 * THREADS * self.device.processors // lines)
-            pieces = max(1, min(wanted, one.length // LEAST_IN_PIECE, 4096))
-        length = -(-one.length // pieces)
+        sizes = tuple(int(view.kind[1:]) for view in (source, target))
+        team = WARP if one.steps == sizes and one.length >= WARP else 1
+        least = max(LEAST_IN_PIECE, 16 * team)
+        threads = 8 * THREADS * self.device.processors
+        pieces = min(-(-threads // (lines * team)), one.length // least)
+        length = -(-one.length // max(pieces, 1))
+        length = -(-length // team) * team
         pieces = -(-one.length // length)
         if pieces == 1:
-            return [self._write_lines(one, None, 1, one.length, True)]
+            return [self._write_lines(one, team, None, 1, one.length, True)]
         partial = self.add_partial((pieces, lines), target.kind)
         step = partial.strides[0]
         flat = partial._replace(shape=(lines,), strides=partial.strides[1:])
-        sums = Kernel(
-            (lines,), (), {-1: flat}, [(-1, flat)], (),
-            running=Running(one.name, pieces, (step, step)),
-        )  # fmt: skip
-        writer = _Writer(sums, self.plan, self.device)
-        assert sums.running is not None
+        running = Running(one.name, pieces, (step, step))
+        sums = Kernel((lines,), (), {-1: flat}, [(-1, flat)], (), running=running)
+        writer = _Writer(sums, self.plan, self.device, self.owner)
         return [
-            self._write_lines(one, partial, pieces, length, False),
-            writer._write_lines(sums.running, None, 1, pieces, True),
-            self._write_lines(one, partial, pieces, length, True),
+            self._write_lines(one, team, partial, pieces, length, False),
+            *writer._write_running(running),
+            self._write_lines(one, team, partial, pieces, length, True),
         ]
 
     def _write_lines(
-        self, one: Running, partial: View | None, pieces: int, length: int,
+        self, one: Running, team: int, partial: View | None, pieces: int, length: int,
         stores: bool,
     ) -> Launch:  # fmt: skip
-        """Return the launch of a piece of a line for each thread.
+        """Return the launch of a piece of a line for each team of threads.
 
         It stores what is found on the way, or the total of the piece alone.
         """
@@ -387,41 +390,68 @@ class _Writer(KernelWriter):
         b = f.b
         ((serial, source),) = self.kernel.loads.items()
         ((_, target),) = self.kernel.stores
-        lines = math.prod(self.lengths)
-        whole = index_type(lines * max(pieces, one.length))
+        lines, kind = math.prod(self.lengths), target.kind
         total = Total(one.name, serial, target)
-        kind = target.kind
-        self.open_loop(b, whole, lines * pieces)
-        b.line(f"const {whole} line = i % {lines}u, piece = i / {lines}u;")
+        whole = index_type(lines * max(pieces, one.length) + THREADS * team)
+        self.open_loop(b, whole, lines * pieces * team)
+        b.line(f"const {whole} line = i / {team}u % {lines}u;")
+        b.line(f"const {whole} piece = i / {lines * team}u;")
+        b.line(f"const int lane = threadIdx.x % {team}u;")
         at = write_indices(b, "line", self.lengths, whole)
-        parts = self.start_total(b, total._replace(view=target))
-        if kind == HALF:
-            parts = [Value(x.text, HALF) for x in parts]
+
+        def start() -> list[Value]:  # a float16 is rounded after each step here
+            part = PARTS.get(kind, kind)
+            return [Value(x.text, part) for x in self.start_total(b, total)]
+
+        parts = start()
+        row = ""
         if partial is not None:
-            own = f.point(partial.buffer, 0)
             size = int(kind[1:])
+            row = f"{f.point(partial.buffer, 0)} + (line + {lines}LL * (piece"
             if stores:
                 b.line("if (piece) {")
-                there = b.load(f"{own} + ((piece - 1) * {lines}LL + line) * {size}LL",
-                               kind)  # fmt: skip
+                there = b.load(f"{row} - 1)) * {size}LL", kind)
                 for part, x in zip(parts, split_parts(there), strict=True):
                     b.assign(part, x)
                 b.line("}")
         end = f"(piece + 1) * {length}u"
         b.line(f"const {whole} last = {end} < {one.length}u ? {end} : {one.length}u;")
-        b.line(f"for ({whole} r = piece * {length}u; r < last; ++r) {{")
+        b.line(f"{whole} first = piece * {length}u;")
+        b.line(f"for (; first < last; first += {team}u) {{")
+        b.line(f"const {whole} r = first + lane;")
         steps = self.load_steps[serial]
-        entry = b.load(
-            f"{self.locate(f, source, steps, at)} + r * {one.steps[0]}LL", source.kind
-        )
-        entry = b.convert(entry, kind)
-        self.combine(b, total, parts, split_parts(entry))
+        place = f"{self.locate(f, source, steps, at)} + r * {one.steps[0]}LL"
+        if team == 1:
+            entry = b.convert(b.load(place, source.kind), kind)
+            self.combine(b, total, parts, split_parts(entry))
+            made = parts
+        else:
+            made = start()
+            b.line("if (r < last) {")
+            entry = b.convert(b.load(place, source.kind), kind)
+            for part, x in zip(made, split_parts(entry), strict=True):
+                b.assign(part, x)
+            b.line("}")
+            b.line(f"for (int by = 1; by < {team}; by <<= 1) {{")
+            others = [b.emit(f"shift_up({x.text}, by)", x.kind) for x in made]
+            b.line("if (lane >= by) {")
+            self.precede(b, total, others, made)
+            b.line("}")
+            b.line("}")
+            self.precede(b, total, parts, made)
+            for part, x in zip(parts, made, strict=True):
+                b.line(f"{part.text} = take_last({x.text});")
         if stores:
+            if team > 1:
+                b.line("if (r < last) {")
             place = self.locate(f, target, self.store_steps[0], at)
-            b.store(f"{place} + r * {one.steps[1]}LL", join_parts(parts, kind))
+            b.store(f"{place} + r * {one.steps[1]}LL", join_parts(made, kind))
+            if team > 1:
+                b.line("}")
         b.line("}")
         if not stores:
-            b.store(f"{own} + (piece * {lines}LL + line) * {size}LL",
-                    join_parts(parts, kind))  # fmt: skip
+            b.line("if (lane == 0) {")
+            b.store(f"{row})) * {size}LL", join_parts(parts, kind))
+            b.line("}")
         b.line("}")
-        return f.finish("running", self.count_blocks(lines * pieces), THREADS)
+        return f.finish("running", self.count_blocks(lines * pieces * team), THREADS)
