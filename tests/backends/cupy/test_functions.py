@@ -152,6 +152,20 @@ def test_what_cannot_be_captured_runs_without(
     assert program.refusal == "it cannot be captured: not here"
 
 
+def test_a_capture_that_fails_later_leaves_the_first(
+    runtime: Standin, rng: np.random.Generator
+) -> None:
+    x = rng.standard_normal((4, 33))
+    program = program_of(check(chain, (x,), runtime))
+    (given,) = upload_anew(program, x, runtime, 1)
+    runtime.refuses_capture = True
+    for _ in range(3):
+        runtime.log.clear()
+        (made,) = program.run([given])
+        assert runtime.log == ["copy", "graph", "copy"]
+        np.testing.assert_allclose(made.view(np.ndarray), chain(x), rtol=1e-12)
+
+
 def test_another_stream_waits_for_the_one_before(
     runtime: Standin, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:

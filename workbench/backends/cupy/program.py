@@ -370,6 +370,9 @@ class _Capture:
             for (i, *_), address in zip(self._inputs, addresses, strict=True):
                 places[i] = address
             made = self._bound[addresses] = self._make_parts()
+        except CompilerError:  # this time it cannot be: inputs are copied as before
+            self._seen = ()
+            return None
         finally:
             for i, _, place, _ in self._inputs:
                 places[i] = place

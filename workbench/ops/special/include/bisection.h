@@ -51,7 +51,37 @@ double bisect(F f, double low, double high) {
     return std::abs(f(number_of(a))) < std::abs(f(number_of(b))) ? number_of(a) : number_of(b);
 }
 
-// The same between -high and high.
+// The solution next to a start, for a function that may rise and fall again: steps by
+// factors of two in both directions until the sign changes.
+template <typename F>
+double solve_near(F f, double start, double low, double high) {
+    double left = start, right = start, at_left = f(start), at_right = at_left;
+    if (at_left != at_left || at_left == 0) {
+        return at_left == 0 ? start : NAN;
+    }
+    bool above = at_left > 0;
+    while (left > low || right < high) {
+        if (right < high) {
+            double next = 2 * right < high ? 2 * right : high;
+            at_right = f(next);
+            if ((at_right > 0) != above) {
+                return bisect(f, right, next);
+            }
+            right = next;
+        }
+        if (left > low) {
+            double next = 0.5 * left > low ? 0.5 * left : low;
+            at_left = f(next);
+            if ((at_left > 0) != above) {
+                return bisect(f, next, left);
+            }
+            left = next;
+        }
+    }
+    return std::abs(at_left) < std::abs(at_right) ? left : right;
+}
+
+// `bisect` between -high and high.
 template <typename F>
 double bisect_signed(F f, double high) {
     double at_zero = f(0.0), at_high = f(high);

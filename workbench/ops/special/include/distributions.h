@@ -11,7 +11,8 @@
 
 namespace workbench {
 
-const double SMALLEST = 1e-300, LARGEST = 1e100, MOST_NONCENTRAL = 1e4, MOST_DF = 1e10;
+const double SMALLEST = 1e-300, LARGEST = 1e100, MOST_NONCENTRAL = 1e4, MOST_DF = 1e10,
+             LEAST_DF = 1e-10;
 
 inline bool is_inside(double p) { return 0 < p && p < 1; }
 
@@ -141,7 +142,7 @@ inline double fdtridfd(double dfn, double p, double x) {
     if (!(is_inside(p) && dfn > 0 && x >= 0)) {
         return NAN;
     }
-    return bisect([=](double dfd) { return f_part(dfn, dfd, x) - p; }, 1e-100, LARGEST);
+    return solve_near([=](double dfd) { return f_part(dfn, dfd, x) - p; }, 5.0, LEAST_DF, MOST_DF);
 }
 
 // Student's t: DLMF 8.17; both tails by the same integral.
@@ -258,14 +259,14 @@ inline double ncfdtridfd(double dfn, double p, double nc, double f) {
     if (!is_inside(p)) {
         return NAN;
     }
-    return bisect([=](double dfd) { return ncfdtr(dfn, dfd, nc, f) - p; }, 1e-100, LARGEST);
+    return solve_near([=](double dfd) { return ncfdtr(dfn, dfd, nc, f) - p; }, 5.0, LEAST_DF, MOST_DF);
 }
 
 inline double ncfdtridfn(double p, double dfd, double nc, double f) {
     if (!is_inside(p)) {
         return NAN;
     }
-    return bisect([=](double dfn) { return ncfdtr(dfn, dfd, nc, f) - p; }, 1e-100, LARGEST);
+    return solve_near([=](double dfn) { return ncfdtr(dfn, dfd, nc, f) - p; }, 5.0, LEAST_DF, MOST_DF);
 }
 
 inline double ncfdtrinc(double dfn, double dfd, double p, double f) {
@@ -323,7 +324,7 @@ inline double nctdtridf(double p, double nc, double t) {
     if (!is_inside(p)) {
         return NAN;
     }
-    return bisect([=](double df) { return nctdtr(df, nc, t) - p; }, 1e-100, MOST_DF);
+    return solve_near([=](double df) { return nctdtr(df, nc, t) - p; }, 5.0, LEAST_DF, MOST_DF);
 }
 
 inline double nctdtrinc(double df, double p, double t) {
