@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from workbench.core import hooks
 from workbench.errors import UsageError
-from workbench.session.wire import save_snapshot, take_snapshot
+from workbench.session.wire import encode_moments, save_snapshot, take_snapshot
 from workbench.session.wire.notebook import MOST_SAVED
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ PLACE = f'<script type="application/json" id="{ID}">'
 def write_html(session: Session) -> str:
     """Return the HTML file of a session as text."""
     with session.lock:
-        snapshot = take_snapshot(session)
-    saved = save_snapshot(snapshot)
+        snapshot, moments = take_snapshot(session), encode_moments(session)
+    saved = save_snapshot(snapshot, moments=moments)
     if saved is None:
         raise UsageError(
             f"to_html writes pictures of up to {MOST_SAVED:,} nodes, and this program"
