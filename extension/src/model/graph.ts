@@ -24,7 +24,9 @@ import {
 } from '../wire/protocol';
 import { type IAdjacency, adjacency, firstWhere } from './adjacency';
 import { addClusters } from './clusters';
+import type { ICompared } from './comparison';
 import { type ILoop, foldPaths, loopsOf } from './folds';
+import { SavedMoments } from './moments';
 
 /** What a node is. */
 export type Kind = (typeof KINDS)[number];
@@ -101,6 +103,12 @@ export class Graph {
   /** How many nodes there are; their ids are 0 to count - 1. */
   readonly count: number;
   readonly edgeCount: number;
+  /** Null for a graph that is no step of a simplification. */
+  readonly rewritten: IRewritten | null;
+  /** The graph that this one is compared with; null for none. */
+  readonly compared: ICompared | null;
+  /** Past runs that were saved with the picture. */
+  readonly moments: SavedMoments | null;
 
   /** A snapshot: its checked header, its buffers in the order of `header.columns`. */
   static fromHeader(header: IHeader, buffers: readonly DataView[]): Graph {
@@ -110,15 +118,18 @@ export class Graph {
 
   /** The picture that a notebook holds. */
   static fromSaved(saved: unknown): Graph {
-    const { header, buffers } = checkSaved(saved);
-    return Graph.fromHeader(header, buffers);
+    const { header, buffers, moments } = checkSaved(saved);
+    const columns = checkColumns(header, decodeColumns(header.columns, buffers));
+    const runs = moments && new SavedMoments(moments, header);
+    return new Graph(header, columns, null, { moments: runs });
   }
 
   /** The picture as a notebook holds it; no live model is named in it. */
   toSaved(): ISaved {
     const { columns, buffers } = encodeColumns(this._columns);
     const header = { ...this.header, columns };
-    return { schema: header.schema, model_id: '', header, buffers };
+    const moments = this.moments?.data ?? null;
+    return { schema: header.schema, model_id: '', header, buffers, moments };
   }
 
   /** The derivative at one step of its simplification. */
@@ -126,16 +137,18 @@ export class Graph {
     const { header, keys, came, went } = answer;
     const columns = checkColumns(header, decodeColumns(header.columns, buffers));
     const rewritten = { keys, came: new Set(came), went: new Set(went) };
-    return new Graph(header, columns, null, rewritten);
+    return new Graph(header, columns, null, { rewritten });
   }
 
   private constructor(
     header: IHeader,
     columns: IColumns,
     derived: IDerived | null,
-    /** Null for a graph that is no step of a simplification. */
-    readonly rewritten: IRewritten | null = null
+    more: Partial<Pick<Graph, 'rewritten' | 'compared' | 'moments'>> = {}
   ) {
+    this.rewritten = more.rewritten ?? null;
+    this.compared = more.compared ?? null;
+    this.moments = more.moments ?? null;
     this.header = header;
     this.count = header.nodes;
     this.edgeCount = header.edges;
@@ -191,6 +204,26 @@ export class Graph {
     const strings = header.strings !== undefined;
     const kept = !strings && STRUCTURE.every(name => fresh[name] === undefined);
     return new Graph(merged, checked, kept ? this._derived : null);
+  }
+
+  /** The graph beside another one of the same structure. */
+  compareWith(compared: ICompared): Graph {
+    return new Graph(this.header, this._columns, this._derived, { compared });
+  }
+
+  /** The graph as the true rules make it: with all overrides off. */
+  withoutOverrides(): Graph {
+    const { true_stats, true_edge_norm, grad_stats, edge_norm } = this._columns;
+    const columns: IColumns = {
+      ...this._columns,
+      grad_stats: true_stats ?? grad_stats,
+      edge_norm: true_edge_norm ?? edge_norm,
+      change: new Float64Array(this.count).fill(NaN),
+      override: new Int32Array(this.count).fill(-1)
+    };
+    delete columns.true_stats;
+    delete columns.true_edge_norm;
+    return new Graph({ ...this.header, overrides: [] }, columns, this._derived);
   }
 
   /** The runs with those that a patch brings. */

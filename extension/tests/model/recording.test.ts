@@ -19,6 +19,9 @@ export const line = (count: number, more: Partial<ITimeline> = {}): ITimeline =>
   };
 };
 
+/** Until all that has arrived is taken. */
+const settled = (): Promise<void> => new Promise(resolve => setTimeout(resolve));
+
 describe('Recording', () => {
   let kernel: TestKernel;
   let connection: GraphConnection;
@@ -67,8 +70,7 @@ describe('Recording', () => {
     expect([recording.at, recording.shown]).toEqual([2, null]);
     expect(recording.isWaiting).toBe(true);
     answer(3);
-    await Promise.resolve();
-    await Promise.resolve();
+    await settled();
     expect([recording.at, recording.shown]).toEqual([2, 3]);
     const live = connection.graph!;
     expect(recording.graph!.gradNorm(W)).toBeCloseTo(10 * live.gradNorm(W));
