@@ -8,7 +8,9 @@ text.
 
 from __future__ import annotations
 
+import base64
 import json
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +27,8 @@ PAGE = Path(__file__).with_name("page.html")
 #: The element of the data in it.
 ID = "workbench-data"
 PLACE = f'<script type="application/json" id="{ID}">'
+#: The element of the renderer, which is compressed.
+RENDERER = '<script type="text/plain" id="workbench-renderer">'
 
 
 @hooks.write_page.set
@@ -47,8 +51,8 @@ def write_html(session: Session) -> str:
 
 def read_renderer() -> str:
     """Return the script of the page: a module that draws a graph without JupyterLab."""
-    script = _read_page().partition('<script type="module">')[2]
-    return script.rpartition("</script>")[0]
+    packed = _read_page().partition(RENDERER)[2].partition("</script>")[0]
+    return zlib.decompress(base64.b64decode(packed)).decode()
 
 
 def _read_page() -> str:
