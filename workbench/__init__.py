@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from workbench.autodiff.jacobian import hessian, jacfwd, jacobian, jacrev, jvp, vjp
     from workbench.autodiff.products import elementwise_grad, gnvp, hvp, linearize
     from workbench.autodiff.vmap import vmap
+    from workbench.backends.cupy.devices import to_cpu, to_gpu
     from workbench.checks.doctor.diagnose import diagnose
     from workbench.checks.gradient_check import check_grads
     from workbench.control_flow.cond import cond
@@ -132,6 +133,8 @@ __all__ = [
     "stop_gradient",
     "subgraph",
     "tensor",
+    "to_cpu",
+    "to_gpu",
     "trace",
     "until",
     "value_and_grad",
@@ -189,6 +192,8 @@ _LATER = {
     "simplify": "workbench.rewrite.driver",
     "subgraph": "workbench.overrides.subgraphs",
     "tensor": "workbench.symbolic",
+    "to_cpu": "workbench.backends.cupy.devices",
+    "to_gpu": "workbench.backends.cupy.devices",
     "until": "workbench.control_flow.signature",
     "vector": "workbench.symbolic",
     "vectors": "workbench.symbolic",

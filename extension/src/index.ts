@@ -18,6 +18,7 @@ import { LabIcon } from '@jupyterlab/ui-components';
 
 import { Besides, OPEN_BESIDE, addBesideCommand } from './lab/beside';
 import { PanelTracker, addCommands } from './lab/commands';
+import { CellEdits } from './lab/edits';
 import { liveGraphs } from './lab/live';
 import { addNodeCommands, addNodeMenu } from './lab/menu';
 import { rendererFactory } from './lab/mime';
@@ -57,6 +58,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
   ): void => {
     const settings = new Settings(registry, PLUGIN);
     const tracker = new PanelTracker();
+    const edits = new CellEdits(tracker);
     let besides: Besides | null = null;
     const make = (find: (() => NotebookPanel | null) | null): GraphPanel => {
       const panel = new GraphPanel({
@@ -71,6 +73,13 @@ const plugin: JupyterFrontEndPlugin<void> = {
               picture.node,
               graph,
               node
+            )),
+        editing:
+          notebooks &&
+          (made =>
+            edits.makeEditing(
+              made,
+              picture => find?.() ?? notebookOf(notebooks, picture.node)
             )),
         openBeside:
           find === null && besides !== null

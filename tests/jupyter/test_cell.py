@@ -475,3 +475,35 @@ def test_outputs_have_the_names_that_they_are_unpacked_into(cells: Notebook) -> 
 def test_a_check_says_in_which_cell_its_function_is(cells: Notebook) -> None:
     report = cells.run("wb.check_grads(lambda v: np.sum(v**2), (w,))").result
     assert f"<lambda> ([{cells.number}]:1)" in repr(report)
+
+
+def test_advice_names_the_lines_of_the_editor(cells: Notebook) -> None:
+    cells.run(
+        "big = np.array([1000.0, 2.0])\ndef soft(t):\n    return np.log(1 + np.exp(t))"
+    )
+    number, last = cells.number, "    1 + np.exp(h))) + np.sum(soft(h))"
+    with np.errstate(all="ignore"):
+        cells.run(
+            "\n%%autodiff loss --show none\n# a note\nh = big + 0\n"
+            f"loss = np.sum(np.log(\n{last}"
+        )
+        own, function = [one.fix.edit for one in cells.names["ad"].diagnose()[:2]]
+    assert own.file == f"[{cells.number}]"
+    assert own.line == 5
+    assert own.before == ("loss = np.sum(np.log(", last)
+    assert own.after == ("loss = np.sum(np.logaddexp(0, h)) + np.sum(soft(h))",)
+    assert (function.file, function.line) == (f"[{number}]", 3)
+    assert function.after == ("    return np.logaddexp(0, t)",)
+
+
+def test_advice_names_a_value_as_its_line_does(cells: Notebook) -> None:
+    cells.run("big = np.array([1000.0, 2.0])")
+    with np.errstate(all="ignore"):
+        cells.run(
+            "%%autodiff loss --show none\nh = big + 0\ng = h\nh = 2 * h\n"
+            "loss = np.log(np.sum(np.exp(g))) + np.sum(h)"
+        )
+        found = cells.names["ad"].diagnose()
+    # The same Tensor was called h first, which is another one by then.
+    edits = [one.fix.edit for one in found if one.fix]
+    assert [edit.after for edit in edits] == [("loss = wb.logsumexp(g) + np.sum(h)",)]

@@ -124,8 +124,7 @@ def _read_template(template: str) -> _Form:
         minus = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
         above = least if minus else None
         stack += [
-            (kid, _least_binding(node, kid), above)
-            for kid in ast.iter_child_nodes(node)
+            (kid, least_binding(node, kid), above) for kid in ast.iter_child_nodes(node)
         ]
     at, made = 0, []
     for start, end, name, least, sign in sorted(places, key=lambda place: place[:2]):
@@ -137,7 +136,7 @@ def _read_template(template: str) -> _Form:
     return _Form(_find_binding(tree), tuple(made), code[at:], operands, slots)
 
 
-def _least_binding(node: ast.AST, kid: ast.AST) -> int:
+def least_binding(node: ast.AST, kid: ast.AST) -> int:
     """Return how tightly a part of an expression must bind to need no brackets."""
     if isinstance(node, ast.BinOp):
         _, left, right = BINDING[type(node.op)]

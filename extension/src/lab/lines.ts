@@ -133,6 +133,21 @@ export function findLine(
   return hits.reduce((a, b) => (Math.abs(b - wanted) < Math.abs(a - wanted) ? b : a));
 }
 
+/** Where a text has these whole lines, the first as line n from 1; null if it has not. */
+export function findLines(
+  text: string,
+  line: number,
+  texts: readonly string[]
+): { start: number; end: number } | null {
+  const rows = text.split('\n');
+  const at = line - 1;
+  if (texts.length === 0 || texts.some((one, i) => rows[at + i] !== one)) {
+    return null;
+  }
+  const start = rows.slice(0, at).reduce((sum, row) => sum + row.length + 1, 0);
+  return { start, end: start + texts.join('\n').length };
+}
+
 /** The execution count of the cell that a place is in; null for a file. */
 export function cellOf(place: string): number | null {
   const count = PLACE.exec(place)?.[1];

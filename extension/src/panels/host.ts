@@ -4,7 +4,7 @@ import type { GraphConnection } from '../model/connection';
 import type { Recording } from '../model/recording';
 import type { Change, GraphState } from '../model/state';
 import { errorText } from '../ui/words';
-import type { IOverride, PlotKind } from '../wire/protocol';
+import type { IEdit, IOverride, PlotKind } from '../wire/protocol';
 import type { JobKind } from '../wire/requests';
 import { labelOf } from './presets';
 
@@ -20,6 +20,18 @@ export interface IWithin {
 /** What a picture can be saved as. */
 export const FORMATS = ['svg', 'png', 'html'] as const;
 export type Format = (typeof FORMATS)[number];
+
+/** Changes the cells of a notebook as a fix says, and back. */
+export interface ICellEditing {
+  /** The last change that its cell still has, under the number it has now. */
+  readonly applied: IEdit | null;
+  /** Why a change cannot be made, and what to do; "" if it can. */
+  explainRefusal(edit: IEdit): string;
+  /** Make a change, run the cell again, and diagnose; rejects with the reason. */
+  apply(edit: IEdit): Promise<void>;
+  /** Take the last change back, and run the cell again. */
+  undo(): Promise<void>;
+}
 
 export interface IHost {
   readonly state: GraphState;
@@ -44,6 +56,8 @@ export interface IHost {
   reveal(node: number): void;
   /** Whether there is a cell to go to. */
   readonly canReveal: boolean;
+  /** Changes of cells; null where there is no notebook. */
+  readonly editing: ICellEditing | null;
   /** Put the keyboard back into the graph. */
   focusGraph(): void;
   /** Have the browser save what is drawn. */

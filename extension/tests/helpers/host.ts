@@ -3,7 +3,13 @@
 import type { GraphConnection } from '../../src/model/connection';
 import { Recording } from '../../src/model/recording';
 import { GraphState } from '../../src/model/state';
-import { Asking, type Format, type IHost, type IWithin } from '../../src/panels/host';
+import {
+  Asking,
+  type Format,
+  type ICellEditing,
+  type IHost,
+  type IWithin
+} from '../../src/panels/host';
 import type { PlotKind } from '../../src/wire/protocol';
 import { type INetwork, network } from './network';
 import { readGraph } from './programs';
@@ -24,6 +30,7 @@ export class RecordingHost implements IHost {
   readonly centred: number[] = [];
   readonly plots: [PlotKind, number | null, number[]][] = [];
   readonly canReveal = false;
+  editing: ICellEditing | null = null;
   readonly openBeside = null;
   readonly canPlot = true;
   readonly canSavePage = true;

@@ -8,7 +8,7 @@ import type { NotebookPanel } from '@jupyterlab/notebook';
 import { Signal } from '@lumino/signaling';
 import { LiveGraphs } from '../../src/lab/live';
 import { SavedGraph } from '../../src/lab/mime';
-import { TracedLines, describeLines, findName } from '../../src/lab/lines';
+import { TracedLines, describeLines, findLines, findName } from '../../src/lab/lines';
 import { NotebookSessions } from '../../src/lab/sessions';
 import { paced } from '../../src/lab/widget';
 import { readGraph } from '../helpers/programs';
@@ -317,5 +317,24 @@ describe('SavedGraph', () => {
     );
     expect(banner()).toBe('<b>shapes</b> do not match');
     expect(panels[0].node.querySelector('img, b')).toBeNull();
+  });
+});
+
+describe('the lines that a change names', () => {
+  const text = 'é = 1\n  a = (\n    b)\n\nend';
+
+  it('are found where they are whole, and nowhere else', () => {
+    const { start, end } = findLines(text, 2, ['  a = (', '    b)'])!;
+    expect(text.slice(start, end)).toBe('  a = (\n    b)');
+    expect(findLines(text, 5, ['end'])).toEqual({ start: 22, end: 25 });
+    for (const [line, lines] of [
+      [1, ['  a = (']],
+      [2, ['a = (']],
+      [5, ['end', '']],
+      [0, ['é = 1']],
+      [2, []]
+    ] as const) {
+      expect(findLines(text, line, lines)).toBeNull();
+    }
   });
 });

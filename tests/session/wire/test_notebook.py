@@ -240,6 +240,8 @@ DAMAGES += [
     (f"{FOUND}.sweep", None, "not one of forward, backward"),
     (f"{FOUND}.fix", "x", "findings.list[0].fix is not an object"),
     (f"{FOUND}.fix.attachable", None, "attachable is None, neither true nor false"),
+    ("header.findings.list.1.fix.edit.line", 0, "fix.edit.line is 0; it must be"),
+    ("header.findings.list.1.fix.edit.after", ["x", 1], "edit.after[1] is 1, not text"),
     ("header.history", [1], "history is not an object"),
     ("header.history.done", [1], "history.done[0] is 1, not text"),
     (

@@ -1,4 +1,4 @@
-"""`Builder`: LLVM's IR of vectors, one typed value after the other.
+"""`EntryBuilder`: what writes an entry; `Builder`: as LLVM's IR of vectors.
 
 A value has a kind, NumPy's letters of a dtype (``f8``, ``i4``, ``b1``), and as many
 lanes as the function that is being written. No pass runs over the text, so what it says
@@ -8,8 +8,9 @@ is what runs.
 from __future__ import annotations
 
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -21,6 +22,11 @@ TYPES = {
     "f8": "double", "f4": "float", "b1": "i1", "i1": "i8", "i2": "i16", "i4": "i32",
     "i8": "i64", "u1": "i8", "u2": "i16", "u4": "i32", "u8": "i64",
 }  # fmt: skip
+#: The kind of both parts of a complex value.
+PARTS = {"c16": "f8", "c8": "f4"}
+#: What kernels compute with, on every processor; some have floats of two bytes too.
+KINDS = frozenset({*TYPES, *PARTS})
+HALF = "f2"
 #: What code made by LLVM may call by itself.
 IMPLIED = (
     "memcpy memmove memset fmod fmodf floor floorf ceil ceilf trunc truncf rint rintf"
@@ -37,13 +43,9 @@ def kind_of(dtype: np.dtype[Any]) -> str:
         If no register holds it, or its bytes are in another order.
     """
     kind = dtype.str[1:]
-    if not dtype.isnative or (kind not in TYPES and kind not in PARTS):
+    if not dtype.isnative or kind not in KINDS | {HALF}:
         raise CompilerError(f"no kernel computes with {dtype}.")
     return kind
-
-
-#: The kind of both parts of a complex value.
-PARTS = {"c16": "f8", "c8": "f4"}
 
 
 class Value(NamedTuple):
@@ -77,11 +79,151 @@ def format_number(number: Any, kind: str) -> str:
     return str(int(number))
 
 
-class Builder:
+class EntryBuilder(ABC):
+    """What writes an entry of an op in some language, one typed value after the other.
+
+    Attributes
+    ----------
+    library
+        The elementary functions that the language has, by C's names; the others are
+        formulas.
+    inlines_formulas
+        A formula is written where it is used, instead of as a function of its own.
+    has_fma
+        One instruction multiplies and adds in one rounding.
+    """
+
+    lines: list[str]
+    library: ClassVar[frozenset[str]] = frozenset()
+    inlines_formulas: ClassVar[bool] = False
+    has_fma = True
+
+    # What the language writes
+
+    @abstractmethod
+    def literal_part(self, number: Any, kind: str) -> Value:
+        """Return a number that is not complex."""
+
+    @abstractmethod
+    def operate(self, word: str, x: Value, y: Value) -> Value:
+        """Write an operation of two operands of one kind, by LLVM's word for it.
+
+        Raises
+        ------
+        CompilerError
+            If it is one of floats, and these are none: NumPy computes it then.
+        """
+
+    @abstractmethod
+    def negate(self, x: Value) -> Value:
+        """Return floats with the other sign."""
+
+    @abstractmethod
+    def reinterpret(self, x: Value, kind: str) -> Value:
+        """Return the bits of a value as one of another kind of that size."""
+
+    @abstractmethod
+    def compare(self, relation: str, x: Value, y: Value) -> Value:
+        """Compare by ``eq ne lt le gt ge``; a NaN is only unequal."""
+
+    @abstractmethod
+    def is_nan(self, x: Value) -> Value:
+        """Return which entries are NaN."""
+
+    @abstractmethod
+    def choose(self, condition: Value, x: Value, y: Value) -> Value:
+        """Return `select` of two real values."""
+
+    @abstractmethod
+    def cast(self, x: Value, kind: str) -> Value:
+        """Convert a value that is no literal between kinds that are not complex."""
+
+    @abstractmethod
+    def intrinsic(self, name: str, *values: Value) -> Value:
+        """Call one of LLVM's functions of floats, such as ``llvm.sqrt``."""
+
+    @abstractmethod
+    def call_library(self, name: str, *values: Value) -> Value:
+        """Call a function of C's library by its name for doubles."""
+
+    @abstractmethod
+    def branch(
+        self, condition: Value, general: Callable[[], Sequence[Value]],
+        usual: Callable[[], Sequence[Value]],
+    ) -> list[Value]:  # fmt: skip
+        """Return what ``general`` writes if a condition holds in any lane.
+
+        Otherwise return what ``usual`` writes; only one of them runs.
+        """
+
+    @abstractmethod
+    def load(self, pointer: str, kind: str, step: int, mask: Value | None) -> Entry:
+        """Load one entry per lane, ``step`` bytes from each other."""
+
+    # What follows from this
+
+    def literal(self, number: Any, kind: str) -> Entry:
+        """Return a number in every lane."""
+        if kind in PARTS:
+            parts = [
+                self.literal_part(x, PARTS[kind]) for x in (number.real, number.imag)
+            ]
+            return Complex(parts[0], parts[1], kind)
+        return self.literal_part(number, kind)
+
+    def select(self, condition: Value, x: Entry, y: Entry) -> Entry:
+        """Return ``x`` where the condition holds, ``y`` where it does not."""
+        if isinstance(x, Complex):
+            assert isinstance(y, Complex)
+            return Complex(
+                self.choose(condition, x.real, y.real),
+                self.choose(condition, x.imag, y.imag),
+                x.kind,
+            )
+        assert isinstance(y, Value)
+        return self.choose(condition, x, y)
+
+    def convert(self, x: Entry, kind: str) -> Entry:
+        """Return a value in another kind, rounded as NumPy's ``astype`` does."""
+        if x.kind == kind:
+            return x
+        if kind in PARTS:
+            part = PARTS[kind]
+            if isinstance(x, Complex):
+                parts = [self.convert_part(p, part) for p in (x.real, x.imag)]
+            else:
+                parts = [self.convert_part(x, part), self.literal_part(0, part)]
+            return Complex(parts[0], parts[1], kind)
+        if isinstance(x, Complex):
+            if kind == "b1":
+                return self.operate(
+                    "or", self.convert_part(x.real, kind),
+                    self.convert_part(x.imag, kind),
+                )  # fmt: skip
+            x = x.real
+        return self.convert_part(x, kind)
+
+    def convert_part(self, x: Value, kind: str) -> Value:
+        """Convert a value that is not complex to a kind that is not."""
+        if x.kind == kind:
+            return x
+        if x.number is not None:
+            return self.literal_part(_cast_number(x.number, kind), kind)
+        have, want = x.kind, kind
+        if want == "b1":
+            return self.compare("ne", x, self.literal_part(0, have))
+        if have[0] == "f" and want[0] in "iu" and want not in ("i8", "u8"):
+            # By the widest integer, whose lower bits NumPy keeps.
+            return self.convert_part(self.convert_part(x, "i8"), want)
+        return self.cast(x, want)
+
+
+class Builder(EntryBuilder):
     """The text of one function, whose values have so many lanes."""
 
     def __init__(self, machine: Machine, lanes: int) -> None:
         self.machine = machine
+        self.has_fma = machine.has_fma
         self.lanes = lanes
         self.lines: list[str] = []
         self.declared: set[str] = set()
@@ -113,12 +255,8 @@ class Builder:
         self.lines.append(f"  {name} = {text}")
         return Value(name, kind)
 
-    def literal(self, number: Any, kind: str) -> Entry:
+    def literal_part(self, number: Any, kind: str) -> Value:
         """Return a number in every lane."""
-        if kind in PARTS:
-            part = PARTS[kind]
-            both = [self.literal(x, part) for x in (number.real, number.imag)]
-            return Complex(both[0], both[1], kind)  # type: ignore[arg-type]
         text = format_number(number, kind)
         if self.lanes > 1:
             text = f"splat ({TYPES[kind]} {text})"
@@ -138,7 +276,62 @@ class Builder:
         lanes = f"v{self.lanes}" if self.lanes > 1 else ""
         return self.call(f"{name}.{lanes}{suffix}", kind, *values)
 
+    def call_library(self, name: str, *values: Value) -> Value:
+        """Call one of C's functions, for one lane after the other."""
+        kind = values[0].kind
+        name += "f" if kind == "f4" else ""
+        self.symbols.add(name)
+        scalar, type_ = TYPES[kind], self.type(kind)
+        self.declared.add(
+            f"declare {scalar} @{name}({', '.join([scalar] * len(values))})"
+        )
+        if self.lanes == 1:
+            given = ", ".join(f"{scalar} {x.text}" for x in values)
+            return self.emit(f"call {scalar} @{name}({given})", kind)
+        made = "poison"
+        for lane in range(self.lanes):
+            parts = [
+                self.emit(f"extractelement {type_} {x.text}, i64 {lane}", kind).text
+                for x in values
+            ]
+            given = ", ".join(f"{scalar} {part}" for part in parts)
+            one = self.emit(f"call {scalar} @{name}({given})", kind).text
+            joined = f"insertelement {type_} {made}, {scalar} {one}, i64 {lane}"
+            made = self.emit(joined, kind).text
+        return Value(made, kind)
+
     # Blocks and loops
+
+    def branch(
+        self, condition: Value, general: Callable[[], Sequence[Value]],
+        usual: Callable[[], Sequence[Value]],
+    ) -> list[Value]:  # fmt: skip
+        """Return what ``general`` writes if a condition holds in any lane.
+
+        Otherwise return what ``usual`` writes; only one of them runs.
+        """
+        found = condition.text
+        if self.lanes > 1:
+            mask = f"bitcast {self.type('b1')} {found} to i{self.lanes}"
+            bits = self.emit(mask, "i8").text
+            found = self.emit(f"icmp ne i{self.lanes} {bits}, 0", "b1").text
+        labels, after = (self.label(), self.label()), self.label()
+        self.line(f"br i1 {found}, label %{labels[0]}, label %{labels[1]}")
+        ways = []
+        for label, write in zip(labels, (general, usual), strict=True):
+            self.begin(label)
+            ways.append((write(), self.block))
+            self.line(f"br label %{after}")
+        self.begin(after)
+        (first, from_first), (second, from_second) = ways
+        return [
+            self.emit(
+                f"phi {self.type(x.kind)} [{x.text}, %{from_first}],"
+                f" [{y.text}, %{from_second}]",
+                x.kind,
+            )
+            for x, y in zip(first, second, strict=True)
+        ]
 
     def label(self) -> str:
         """Return a fresh name of a block."""
@@ -206,6 +399,15 @@ class Builder:
             raise CompilerError(f"no kernel computes {word} of {x.kind}.")
         return self.emit(f"{word} {self.type(x.kind)} {x.text}, {y.text}", x.kind)
 
+    def negate(self, x: Value) -> Value:
+        """Return floats with the other sign."""
+        return self.emit(f"fneg {self.type(x.kind)} {x.text}", x.kind)
+
+    def reinterpret(self, x: Value, kind: str) -> Value:
+        """Return the bits of a value as one of another kind of that size."""
+        text = f"bitcast {self.type(x.kind)} {x.text} to {self.type(kind)}"
+        return self.emit(text, kind)
+
     def compare(self, relation: str, x: Value, y: Value) -> Value:
         """Compare by ``eq ne lt le gt ge``; a NaN is only unequal."""
         if x.kind[0] == "f":
@@ -220,18 +422,6 @@ class Builder:
         """Return which entries are NaN."""
         return self.emit(f"fcmp uno {self.type(x.kind)} {x.text}, {x.text}", "b1")
 
-    def select(self, condition: Value, x: Entry, y: Entry) -> Entry:
-        """Return ``x`` where the condition holds, ``y`` where it does not."""
-        if isinstance(x, Complex):
-            assert isinstance(y, Complex)
-            return Complex(
-                self.choose(condition, x.real, y.real),
-                self.choose(condition, x.imag, y.imag),
-                x.kind,
-            )
-        assert isinstance(y, Value)
-        return self.choose(condition, x, y)
-
     def choose(self, condition: Value, x: Value, y: Value) -> Value:
         """Return `select` of two real values."""
         mask = f"{self.type('b1')} {condition.text}"
@@ -241,49 +431,14 @@ class Builder:
             x.kind,
         )
 
-    def convert(self, x: Entry, kind: str) -> Entry:
-        """Return a value in another kind, rounded as NumPy's ``astype`` does."""
-        if x.kind == kind:
-            return x
-        if kind in PARTS:
-            part = PARTS[kind]
-            if isinstance(x, Complex):
-                parts = [self.convert_part(p, part) for p in (x.real, x.imag)]
-            else:
-                zero = self.literal(0, part)
-                assert isinstance(zero, Value)
-                parts = [self.convert_part(x, part), zero]
-            return Complex(parts[0], parts[1], kind)
-        if isinstance(x, Complex):
-            if kind == "b1":
-                return self.operate(
-                    "or", self.convert_part(x.real, kind),
-                    self.convert_part(x.imag, kind),
-                )  # fmt: skip
-            x = x.real
-        return self.convert_part(x, kind)
-
-    def convert_part(self, x: Value, kind: str) -> Value:
-        """Convert a value that is not complex to a kind that is not."""
-        if x.kind == kind:
-            return x
-        if x.number is not None:
-            literal = self.literal(_cast_number(x.number, kind), kind)
-            assert isinstance(literal, Value)
-            return literal
+    def cast(self, x: Value, kind: str) -> Value:
+        """Convert a value that is no literal between kinds that are not complex."""
         have, want = x.kind, kind
-        if want == "b1":
-            zero = self.literal(0, have)
-            assert isinstance(zero, Value)
-            return self.compare("ne", x, zero)
         if have[0] == "f" and want[0] == "f":
             word = "fpext" if want == "f8" else "fptrunc"
         elif want[0] == "f":
             word = "sitofp" if have[0] == "i" else "uitofp"
         elif have[0] == "f":
-            # By the widest integer, whose lower bits NumPy keeps.
-            if want not in ("i8", "u8"):
-                return self.convert_part(self.convert_part(x, "i8"), want)
             word = "fptosi" if want == "i8" else "fptoui"
         else:
             sizes = [0 if k == "b1" else int(k[1:]) for k in (have, want)]

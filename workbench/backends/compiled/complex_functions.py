@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import math
 
-from workbench.backends.compiled.builder import Builder, Complex, Value
-from workbench.backends.compiled.formula import Formula, Term, Writer, define
+from workbench.backends.compiled.builder import Complex, EntryBuilder
+from workbench.backends.compiled.formula import Formula, Term, Writer, call_formula
 from workbench.backends.compiled.functions import (
     CONSTANTS,
     INF,
     NAN,
     atan2,
-    call_text,
     exp_less_one,
     log_of_sum,
     reduce_by_log_2,
@@ -208,7 +207,7 @@ COMPLEX_FUNCTIONS: dict[str, Writer] = {
 }
 
 
-def call_complex_function(b: Builder, name: str, x: Complex) -> Complex:
+def call_complex_function(b: EntryBuilder, name: str, x: Complex) -> Complex:
     """Call a function of a complex value by NumPy's name.
 
     Raises
@@ -218,15 +217,8 @@ def call_complex_function(b: Builder, name: str, x: Complex) -> Complex:
     """
     if name not in COMPLEX_FUNCTIONS:
         raise CompilerError(f"no kernel computes {name} of complex values.")
-    kind = x.real.kind
-    symbol = define(
-        b.machine, f"complex_{name}", COMPLEX_FUNCTIONS[name], CONSTANTS[kind], b.lanes
-    )
-    type_ = b.type(kind)
-    result = f"{{{type_}, {type_}}}"
-    both = b.emit(call_text(b, symbol, result, [x.real, x.imag]), kind).text
-    parts = [
-        Value(b.emit(f"extractvalue {result} {both}, {i}", kind).text, kind)
-        for i in range(2)
-    ]
+    parts = call_formula(
+        b, f"complex_{name}", COMPLEX_FUNCTIONS[name], CONSTANTS[x.real.kind], x.real,
+        x.imag,
+    )  # fmt: skip
     return Complex(parts[0], parts[1], x.kind)

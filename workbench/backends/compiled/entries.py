@@ -16,9 +16,9 @@ import numpy as np
 
 from workbench.backends.compiled.builder import (
     PARTS,
-    Builder,
     Complex,
     Entry,
+    EntryBuilder,
     Value,
     kind_of,
 )
@@ -38,20 +38,18 @@ RealPrimitive = Callable[..., Value]
 # Primitives of real values, all operands of one kind.
 
 
-def _literal(b: Builder, number: float, like: Value) -> Value:
-    made = b.literal(number, like.kind)
-    assert isinstance(made, Value)
-    return made
+def _literal(b: EntryBuilder, number: float, like: Value) -> Value:
+    return b.literal_part(number, like.kind)
 
 
-def _negative(b: Builder, x: Value) -> Value:
+def _negative(b: EntryBuilder, x: Value) -> Value:
     if x.kind[0] == "f":
-        return b.emit(f"fneg {b.type(x.kind)} {x.text}", x.kind)
+        return b.negate(x)
     return b.operate("sub", _literal(b, 0, x), x)
 
 
 def _arithmetic(word: str) -> RealPrimitive:
-    def compute(b: Builder, x: Value, y: Value) -> Value:
+    def compute(b: EntryBuilder, x: Value, y: Value) -> Value:
         return b.operate(f"f{word}" if x.kind[0] == "f" else word, x, y)
 
     return compute
@@ -60,11 +58,11 @@ def _arithmetic(word: str) -> RealPrimitive:
 add, subtract, multiply = map(_arithmetic, ("add", "sub", "mul"))
 
 
-def _divide(b: Builder, x: Value, y: Value) -> Value:
+def _divide(b: EntryBuilder, x: Value, y: Value) -> Value:
     return b.operate("fdiv", x, y)
 
 
-def _absolute(b: Builder, x: Value) -> Value:
+def _absolute(b: EntryBuilder, x: Value) -> Value:
     if x.kind[0] == "f":
         return b.intrinsic("llvm.fabs", x)
     if x.kind[0] == "u":
@@ -75,7 +73,7 @@ def _absolute(b: Builder, x: Value) -> Value:
 def _choose_larger(relation: str, step_over: bool = False) -> RealPrimitive:
     """Return maximum or minimum; a NaN wins, or loses."""
 
-    def compute(b: Builder, x: Value, y: Value) -> Value:
+    def compute(b: EntryBuilder, x: Value, y: Value) -> Value:
         takes = b.compare(relation, x, y)
         if x.kind[0] == "f":
             takes = b.operate("or", takes, b.is_nan(y if step_over else x))
@@ -87,7 +85,7 @@ def _choose_larger(relation: str, step_over: bool = False) -> RealPrimitive:
 maximum, minimum = _choose_larger("ge"), _choose_larger("le")
 
 
-def _sign(b: Builder, x: Value) -> Value:
+def _sign(b: EntryBuilder, x: Value) -> Value:
     zero = _literal(b, 0, x)
     made = b.choose(b.compare("eq", x, zero), zero, x)
     if x.kind[0] != "u":
@@ -96,26 +94,26 @@ def _sign(b: Builder, x: Value) -> Value:
     return b.choose(b.compare("gt", x, zero), _literal(b, 1, x), made)
 
 
-def _heaviside(b: Builder, x: Value, y: Value) -> Value:
+def _heaviside(b: EntryBuilder, x: Value, y: Value) -> Value:
     zero = _literal(b, 0, x)
     made = b.choose(b.compare("lt", x, zero), zero, x)  # a NaN stays
     made = b.choose(b.compare("gt", x, zero), _literal(b, 1, x), made)
     return b.choose(b.compare("eq", x, zero), y, made)
 
 
-def _remainder(b: Builder, x: Value, y: Value) -> Value:
+def _remainder(b: EntryBuilder, x: Value, y: Value) -> Value:
     return _divide_with_remainder(b, x, y)[1]
 
 
-def _floor_divide(b: Builder, x: Value, y: Value) -> Value:
+def _floor_divide(b: EntryBuilder, x: Value, y: Value) -> Value:
     return _divide_with_remainder(b, x, y)[0]
 
 
-def _fmod(b: Builder, x: Value, y: Value) -> Value:
+def _fmod(b: EntryBuilder, x: Value, y: Value) -> Value:
     return b.operate("frem", x, y) if x.kind[0] == "f" else _divide_integers(b, x, y)[1]
 
 
-def _divide_integers(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
+def _divide_integers(b: EntryBuilder, x: Value, y: Value) -> tuple[Value, Value]:
     """Return quotient towards 0 and remainder; by 0 both are 0.
 
     A processor stops at a division by 0, and of the lowest number by -1.
@@ -136,7 +134,7 @@ def _divide_integers(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
     return b.choose(by_zero, zero, quotient), b.choose(by_zero, zero, rest)
 
 
-def _divide_with_remainder(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
+def _divide_with_remainder(b: EntryBuilder, x: Value, y: Value) -> tuple[Value, Value]:
     """Return quotient and remainder, rounded and signed as NumPy has them."""
     zero, one = _literal(b, 0, x), _literal(b, 1, x)
     if x.kind[0] != "f":
@@ -170,7 +168,7 @@ def _divide_with_remainder(b: Builder, x: Value, y: Value) -> tuple[Value, Value
 MOST_PRODUCTS = 16
 
 
-def _power(b: Builder, x: Value, y: Value) -> Value:
+def _power(b: EntryBuilder, x: Value, y: Value) -> Value:
     p = y.number
     if x.kind[0] != "f" and (p is None or not 0 <= p <= MOST_PRODUCTS):
         raise CompilerError("such powers of integers are computed by NumPy.")
@@ -183,7 +181,7 @@ def _power(b: Builder, x: Value, y: Value) -> Value:
     return call_function(b, "pow", x, y)
 
 
-def _raise_to_integer(b: Builder, x: Value, p: int) -> Value:
+def _raise_to_integer(b: EntryBuilder, x: Value, p: int) -> Value:
     """Return a power by squaring: what comes between is no larger than the result."""
     made: Value | None = None
     square = x
@@ -197,7 +195,7 @@ def _raise_to_integer(b: Builder, x: Value, p: int) -> Value:
 
 
 def _math(name: str) -> RealPrimitive:
-    def compute(b: Builder, *xs: Value) -> Value:
+    def compute(b: EntryBuilder, *xs: Value) -> Value:
         if xs[0].kind[0] != "f":
             raise CompilerError(f"{name} takes floats.")
         return call_function(b, name, *xs)
@@ -208,37 +206,41 @@ def _math(name: str) -> RealPrimitive:
 def _intrinsic(name: str) -> RealPrimitive:
     """Return one of LLVM's functions of floats; whole numbers stay as they are."""
 
-    def compute(b: Builder, *xs: Value) -> Value:
+    def compute(b: EntryBuilder, *xs: Value) -> Value:
         return xs[0] if xs[0].kind[0] != "f" else b.intrinsic(f"llvm.{name}", *xs)
 
     return compute
 
 
 def _scale(number: float) -> RealPrimitive:
-    def compute(b: Builder, x: Value) -> Value:
+    def compute(b: EntryBuilder, x: Value) -> Value:
         return multiply(b, x, _literal(b, number, x))
 
     return compute
 
 
-def _is_infinite(b: Builder, x: Value) -> Value:
+def _is_nan(b: EntryBuilder, x: Value) -> Value:
+    return b.is_nan(x)
+
+
+def _is_infinite(b: EntryBuilder, x: Value) -> Value:
     return b.compare("eq", _absolute(b, x), _literal(b, np.inf, x))
 
 
-def _is_finite(b: Builder, x: Value) -> Value:
+def _is_finite(b: EntryBuilder, x: Value) -> Value:
     return b.compare("lt", _absolute(b, x), _literal(b, np.inf, x))
 
 
-def _has_sign(b: Builder, x: Value) -> Value:
+def _has_sign(b: EntryBuilder, x: Value) -> Value:
     if x.kind[0] != "f":
         return b.compare("lt", x, _literal(b, 0, x))
     whole = "i" + x.kind[1]
-    bits = b.emit(f"bitcast {b.type(x.kind)} {x.text} to {b.type(whole)}", whole)
+    bits = b.reinterpret(x, whole)
     return b.compare("lt", bits, _literal(b, 0, bits))
 
 
 def _compare(relation: str) -> RealPrimitive:
-    def compute(b: Builder, x: Value, y: Value) -> Value:
+    def compute(b: EntryBuilder, x: Value, y: Value) -> Value:
         if x.kind == "b1":
             x, y = b.convert_part(x, "u1"), b.convert_part(y, "u1")
         return b.compare(relation, x, y)
@@ -250,7 +252,7 @@ def _bits(word: str) -> RealPrimitive:
     return lambda b, x, y: b.operate(word, x, y)
 
 
-def _invert(b: Builder, x: Value) -> Value:
+def _invert(b: EntryBuilder, x: Value) -> Value:
     return b.operate("xor", x, _literal(b, True if x.kind == "b1" else -1, x))
 
 
@@ -273,7 +275,7 @@ PRIMITIVES: dict[str, Primitive] = {
     "arctan2": _math("atan2"), "arcsinh": _math("asinh"), "arccosh": _math("acosh"),
     "arctanh": _math("atanh"), "deg2rad": _scale(np.pi / 180),
     "radians": _scale(np.pi / 180), "rad2deg": _scale(180 / np.pi),
-    "degrees": _scale(180 / np.pi), "isnan": Builder.is_nan, "isinf": _is_infinite,
+    "degrees": _scale(180 / np.pi), "isnan": _is_nan, "isinf": _is_infinite,
     "isfinite": _is_finite, "signbit": _has_sign, "invert": _invert,
     "logical_not": _invert, "bitwise_and": _bits("and"), "bitwise_or": _bits("or"),
     "bitwise_xor": _bits("xor"), "logical_and": _bits("and"),
@@ -306,13 +308,13 @@ PREDICATES = frozenset(("isnan", "isinf", "isfinite", "signbit"))
 # Complex values: what NumPy computes by their parts.
 
 
-def _multiply_complex(b: Builder, x: Complex, y: Complex) -> Complex:
+def _multiply_complex(b: EntryBuilder, x: Complex, y: Complex) -> Complex:
     real = subtract(b, multiply(b, x.real, y.real), multiply(b, x.imag, y.imag))
     imag = add(b, multiply(b, x.real, y.imag), multiply(b, x.imag, y.real))
     return Complex(real, imag, x.kind)
 
 
-def _divide_complex(b: Builder, x: Complex, y: Complex) -> Complex:
+def _divide_complex(b: EntryBuilder, x: Complex, y: Complex) -> Complex:
     """Divide by the larger part of the divisor first (Smith's method)."""
     wide = b.compare("ge", _absolute(b, y.real), _absolute(b, y.imag))
     large = b.choose(wide, y.real, y.imag)
@@ -335,20 +337,20 @@ def _divide_complex(b: Builder, x: Complex, y: Complex) -> Complex:
 
 
 def _by_parts(compute: Primitive) -> Primitive:
-    def of_both(b: Builder, *xs: Complex) -> Complex:
+    def of_both(b: EntryBuilder, *xs: Complex) -> Complex:
         real = compute(b, *(x.real for x in xs))
         return Complex(real, compute(b, *(x.imag for x in xs)), xs[0].kind)
 
     return of_both
 
 
-def _equal_complex(b: Builder, x: Complex, y: Complex) -> Value:
+def _equal_complex(b: EntryBuilder, x: Complex, y: Complex) -> Value:
     return b.operate(
         "and", b.compare("eq", x.real, y.real), b.compare("eq", x.imag, y.imag)
     )
 
 
-def _invert_complex(b: Builder, x: Complex) -> Complex:
+def _invert_complex(b: EntryBuilder, x: Complex) -> Complex:
     """Return 1 / x, by its larger part first, as NumPy does."""
     wide = b.compare("le", _absolute(b, x.imag), _absolute(b, x.real))
     large, small = b.choose(wide, x.real, x.imag), b.choose(wide, x.imag, x.real)
@@ -363,7 +365,7 @@ def _invert_complex(b: Builder, x: Complex) -> Complex:
     )
 
 
-def _power_complex(b: Builder, x: Complex, y: Complex) -> Complex:
+def _power_complex(b: EntryBuilder, x: Complex, y: Complex) -> Complex:
     """Return a power to a whole number; NumPy computes the others."""
     p = y.real.number
     if p is None or y.imag.number != 0 or p != int(p) or abs(p) > MOST_PRODUCTS:
@@ -383,7 +385,7 @@ def _power_complex(b: Builder, x: Complex, y: Complex) -> Complex:
     return made if p > 0 else _invert_complex(b, made)
 
 
-def _find_direction(b: Builder, x: Complex) -> Complex:
+def _find_direction(b: EntryBuilder, x: Complex) -> Complex:
     """Return ``x / abs(x)``, an axis where one part is infinite, and 0 at 0."""
     length = call_function(b, "hypot", x.real, x.imag)
     zero, one, infinite = (_literal(b, n, length) for n in (0, 1, np.inf))
@@ -414,7 +416,7 @@ COMPLEX: dict[str, Primitive] = {
     **{name: _complex_function(name) for name in COMPLEX_FUNCTIONS},
     "reciprocal": _invert_complex, "power": _power_complex,
     "float_power": _power_complex, "direction": _find_direction,
-    "isnan": _either_part(Builder.is_nan), "isinf": _either_part(_is_infinite),
+    "isnan": _either_part(_is_nan), "isinf": _either_part(_is_infinite),
     "isfinite": _either_part(_is_finite, "and"),
     "add": _by_parts(add), "subtract": _by_parts(subtract),
     "negative": _by_parts(_negative), "multiply": _multiply_complex,
@@ -431,7 +433,7 @@ COMPLEX: dict[str, Primitive] = {
 
 
 def compute_entry(
-    b: Builder, node: Tensor, operands: Sequence[Entry], specs: Sequence[Spec]
+    b: EntryBuilder, node: Tensor, operands: Sequence[Entry], specs: Sequence[Spec]
 ) -> Entry:
     """Return an entry of a node, from those of its operands.
 
@@ -486,7 +488,7 @@ def _fits(x: Entry, kind: str) -> bool:
     return bool(limits.min <= number <= limits.max)
 
 
-def _round(b: Builder, x: Entry, kind: str, decimals: int) -> Entry:
+def _round(b: EntryBuilder, x: Entry, kind: str, decimals: int) -> Entry:
     """Round to decimals, as NumPy does: whole numbers of a power of ten."""
     x = b.convert(x, kind)
     if isinstance(x, Complex):
@@ -530,7 +532,7 @@ def _find_loop_kind(name: str, kind: str, specs: Sequence[Spec]) -> str:
     return kind
 
 
-def _take_part(b: Builder, name: str, x: Entry) -> Entry:
+def _take_part(b: EntryBuilder, name: str, x: Entry) -> Entry:
     if isinstance(x, Complex):
         return x.real if name == "real" else x.imag
     return x if name == "real" else b.literal(0, x.kind)
@@ -558,7 +560,7 @@ _OPERATORS: dict[type[ast.AST], str] = {
 _NUMBERS = {"inf": np.inf, "nan": np.nan, "pi": np.pi}
 
 
-def _evaluate(b: Builder, body: ast.expr, xs: Sequence[Entry]) -> Entry:
+def _evaluate(b: EntryBuilder, body: ast.expr, xs: Sequence[Entry]) -> Entry:
     """Return the value of an expression; its numbers are of the operands' kind."""
 
     def visit(part: ast.expr) -> Entry:

@@ -12,7 +12,12 @@ from collections.abc import Callable, Mapping
 from inspect import signature
 from typing import Any, NamedTuple
 
-from workbench.backends.compiled.builder import IMPLIED, TYPES, Builder, Value
+from workbench.backends.compiled.builder import (
+    IMPLIED,
+    Builder,
+    EntryBuilder,
+    Value,
+)
 from workbench.backends.compiled.machine import Definition, Machine, find_address
 
 Number = Any  # a Term, a float or an int
@@ -65,9 +70,7 @@ class Term:
         return self._operate("div", other, True)
 
     def __neg__(self) -> Term:
-        type_ = self.formula.b.type(self.value.kind)
-        text = f"fneg {type_} {self.value.text}"
-        return Term(self.formula, self.formula.b.emit(text, self.value.kind))
+        return Term(self.formula, self.formula.b.negate(self.value))
 
     def __lt__(self, other: Number) -> Term:
         return self._compare("lt", other)
@@ -115,9 +118,7 @@ class Term:
         return self._bitcast(f"f{self.value.kind[1]}")
 
     def _bitcast(self, kind: str) -> Term:
-        b = self.formula.b
-        have = f"{b.type(self.value.kind)} {self.value.text}"
-        return Term(self.formula, b.emit(f"bitcast {have} to {b.type(kind)}", kind))
+        return Term(self.formula, self.formula.b.reinterpret(self.value, kind))
 
 
 class Constants(NamedTuple):
@@ -224,11 +225,10 @@ class Formula:
         The processor multiplies and adds in one rounding.
     """
 
-    def __init__(self, b: Builder, constants: Constants) -> None:
+    def __init__(self, b: EntryBuilder, constants: Constants) -> None:
         self.b = b
         self.constants = constants
-        self.fused = b.machine.has_fma
-        self._block = "start"
+        self.fused = b.has_fma
 
     def literal(self, number: Number, kind: str = "") -> Term:
         """Return a number in every lane; a term as it is."""
@@ -354,56 +354,15 @@ class Formula:
         usual: Callable[[], tuple[Term, ...]],
     ) -> tuple[Term, ...]:
         """Return several terms as `split` returns one."""
-        b = self.b
-        found = rare.value.text
-        if b.lanes > 1:
-            mask = f"bitcast {b.type('b1')} {found} to i{b.lanes}"
-            bits = b.emit(mask, "i8").text
-            found = b.emit(f"icmp ne i{b.lanes} {bits}, 0", "b1").text
-        number = len(b.lines)
-        b.line(f"br i1 {found}, label %general{number}, label %usual{number}")
-        ways = []
-        for name, write in (("general", general), ("usual", usual)):
-            self._begin(f"{name}{number}")
-            made = write()
-            ways.append((made, self._block))
-            b.line(f"br label %end{number}")
-        self._begin(f"end{number}")
-        (first, from_first), (second, from_second) = ways
-        return tuple(
-            Term(
-                self,
-                b.emit(
-                    f"phi {b.type(x.value.kind)} [{x.value.text}, %{from_first}],"
-                    f" [{y.value.text}, %{from_second}]",
-                    x.value.kind,
-                ),
-            )
-            for x, y in zip(first, second, strict=True)
-        )
-
-    def _begin(self, block: str) -> None:
-        self._block = block
-        self.b.lines.append(f"{block}:")
+        ways = [
+            lambda write=write: [x.value for x in write()] for write in (general, usual)
+        ]
+        made = self.b.branch(rare.value, ways[0], ways[1])
+        return tuple([Term(self, x) for x in made])
 
     def call_library(self, name: str, x: Term) -> Term:
-        """Call one of C's functions, for one lane after the other."""
-        b, kind = self.b, self.constants.kind
-        name += "f" if kind == "f4" else ""
-        b.symbols.add(name)
-        scalar, type_ = TYPES[kind], b.type(kind)
-        b.declared.add(f"declare {scalar} @{name}({scalar})")
-        if b.lanes == 1:
-            given = f"{scalar} {x.value.text}"
-            return Term(self, b.emit(f"call {scalar} @{name}({given})", kind))
-        made = "poison"
-        for lane in range(b.lanes):
-            part = f"extractelement {type_} {x.value.text}, i64 {lane}"
-            given = f"{scalar} {b.emit(part, kind).text}"
-            one = b.emit(f"call {scalar} @{name}({given})", kind).text
-            joined = f"insertelement {type_} {made}, {scalar} {one}, i64 {lane}"
-            made = b.emit(joined, kind).text
-        return Term(self, Value(made, kind))
+        """Call one of C's functions."""
+        return Term(self, self.b.call_library(name, x.value))
 
 
 Terms = Term | tuple[Term, ...]
@@ -442,5 +401,28 @@ def define(
         f"declare {result} @{symbol}({', '.join([type_] * len(operands))})",
         "\n".join([*sorted(b.declared), *b.lines]),
         frozenset(b.symbols | {s for s in IMPLIED if find_address(s) is not None}),
+        1 if isinstance(made, Term) else len(made),
     )
     return symbol
+
+
+def call_formula(
+    b: EntryBuilder, name: str, writer: Writer, constants: Constants, *values: Value
+) -> list[Value]:
+    """Return the results of a formula: of a call, or written where they are used."""
+    if b.inlines_formulas:
+        formula = Formula(b, constants)
+        made = writer(formula, *(Term(formula, x) for x in values))
+        return [x.value for x in (made if isinstance(made, tuple) else (made,))]
+    assert isinstance(b, Builder)
+    symbol = define(b.machine, name, writer, constants, b.lanes)
+    b.declared.add(b.machine.definitions[symbol].declaration)
+    b.symbols.add(symbol)
+    kind, type_ = constants.kind, b.type(constants.kind)
+    given = ", ".join(f"{b.type(x.kind)} {x.text}" for x in values)
+    count = b.machine.definitions[symbol].results
+    if count == 1:
+        return [b.emit(f"call {type_} @{symbol}({given})", kind)]
+    result = f"{{{', '.join([type_] * count)}}}"
+    all_ = b.emit(f"call {result} @{symbol}({given})", kind).text
+    return [b.emit(f"extractvalue {result} {all_}, {i}", kind) for i in range(count)]

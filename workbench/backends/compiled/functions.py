@@ -16,14 +16,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from workbench.backends.compiled.builder import Builder, Value
+from workbench.backends.compiled.builder import EntryBuilder, Value
 from workbench.backends.compiled.coefficients import DOUBLE_TABLE, SINGLE_TABLE
 from workbench.backends.compiled.formula import (
     Constants,
     Formula,
     Term,
     Writer,
-    define,
+    call_formula,
 )
 from workbench.errors import CompilerError
 
@@ -614,7 +614,7 @@ FUNCTIONS: dict[str, Writer] = {
 }  # fmt: skip
 
 
-def call_function(b: Builder, name: str, *values: Value) -> Value:
+def call_function(b: EntryBuilder, name: str, *values: Value) -> Value:
     """Call an elementary function by C's name.
 
     Raises
@@ -623,16 +623,9 @@ def call_function(b: Builder, name: str, *values: Value) -> Value:
         If there is no such function of such values.
     """
     kind = values[0].kind
+    if name in b.library:
+        return b.call_library(name, *values)
     writer, constants = FUNCTIONS.get(name), CONSTANTS.get(kind)
     if writer is None or constants is None:
         raise CompilerError(f"no kernel computes {name} of {kind}.")
-    symbol = define(b.machine, name, writer, constants, b.lanes)
-    return b.emit(call_text(b, symbol, b.type(kind), values), kind)
-
-
-def call_text(b: Builder, symbol: str, result: str, values: Sequence[Value]) -> str:
-    """Return the call of a function that a machine has, declared."""
-    b.declared.add(b.machine.definitions[symbol].declaration)
-    b.symbols.add(symbol)
-    given = ", ".join(f"{b.type(x.kind)} {x.text}" for x in values)
-    return f"call {result} @{symbol}({given})"
+    return call_formula(b, name, writer, constants, *values)[0]

@@ -15,7 +15,7 @@ import numpy as np
 
 from workbench.backends.compiled.builder import (
     PARTS,
-    Builder,
+    EntryBuilder,
     Value,
 )
 from workbench.backends.compiled.entries import (
@@ -48,7 +48,7 @@ class View(NamedTuple):
         return self._replace(shape=tuple(shape), strides=tuple(strides))
 
 
-Combine = Callable[[Builder, Value, Value], Value]
+Combine = Callable[[EntryBuilder, Value, Value], Value]
 
 
 class Combination(NamedTuple):
@@ -176,6 +176,10 @@ class Kernel:
         an entry is read or written at the index 0. -1: none can be.
     running
         The axis of a running sum or product of the one load, which is the one store.
+    views
+        Where all of these lie, in this order.
+    lengths, steps
+        Those of the loops, outermost first; for each view its strides along them.
     """
 
     def __init__(
@@ -194,7 +198,7 @@ class Kernel:
         self.scatters = list(scatters)
         self.flag = flag
         self.running = running
-        self._views = [
+        self.views = [
             *self.loads.values(),
             *(view for _, view in self.stores),
             *(x.view for x in self.reductions),
@@ -215,7 +219,7 @@ class Kernel:
     @property
     def buffers(self) -> set[int]:
         """The buffers that the kernel reads or writes."""
-        found = {view.buffer for view in self._views}
+        found = {view.buffer for view in self.views}
         return found | {self.flag} if self.flag >= 0 else found
 
     @property
@@ -260,19 +264,19 @@ class Kernel:
         """Return the lengths of the loops, outermost first, and each view's strides."""
         kept = [i for i, n in enumerate(self.domain) if n != 1]
         lengths = [self.domain[i] for i in kept]
-        steps = [[view.strides[i] for i in kept] for view in self._views]
-        lengths, steps = _join_axes(lengths, steps)
+        steps = [[view.strides[i] for i in kept] for view in self.views]
+        lengths, steps = join_axes(lengths, steps)
         if len(lengths) > 1:
             inner = self._choose_inner(lengths, steps)
             order = [i for i in range(len(lengths)) if i != inner] + [inner]
             lengths = [lengths[i] for i in order]
             steps = [[one[i] for i in order] for one in steps]
-            lengths, steps = _join_axes(lengths, steps)
+            lengths, steps = join_axes(lengths, steps)
         return lengths or [1], [one or [0] for one in steps]
 
     def _choose_inner(self, lengths: list[int], steps: list[list[int]]) -> int:
         """Return the axis that runs in vectors: few strides, and not too short."""
-        sizes = [int(view.kind[1:]) for view in self._views]
+        sizes = [int(view.kind[1:]) for view in self.views]
 
         def rate(axis: int) -> float:
             near = sum(
@@ -283,7 +287,7 @@ class Kernel:
         return max(range(len(lengths)), key=lambda axis: (rate(axis), axis))
 
 
-def _join_axes(
+def join_axes(
     lengths: list[int], steps: list[list[int]]
 ) -> tuple[list[int], list[list[int]]]:
     """Join axes that every view has one after the other in memory."""

@@ -75,7 +75,7 @@ class _Writer:
     """The text of one kernel while it is being written."""
 
     def __init__(self, machine: Machine, name: str, kernel: Kernel) -> None:
-        kinds = [view.kind for view in kernel._views]
+        kinds = [view.kind for view in kernel.views]
         for node in kernel.nodes:
             spec: Any = node.spec
             kinds.append(kind_of(spec.dtype))
@@ -125,7 +125,7 @@ class _Writer:
             place = b.emit(f"getelementptr ptr, ptr %table, i64 {i}", "i8").text
             bases[i] = b.emit(f"load ptr, ptr {place}, align 8", "i8").text
         self.pointers = [
-            b.move(bases[view.buffer], view.offset) for view in kernel._views
+            b.move(bases[view.buffer], view.offset) for view in kernel.views
         ]
         self.flag = bases.get(kernel.flag, "")
         if kernel.chunk:

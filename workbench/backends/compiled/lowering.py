@@ -24,11 +24,9 @@ from workbench.backends.compiled.kernel import (
     Scatter,
     View,
 )
-from workbench.backends.compiled.machine import Machine
 from workbench.backends.compiled.products import (
     ProductStep,
     align_views,
-    is_product,
     lies_for_blas,
 )
 from workbench.backends.compiled.roles import RUNNING, UPDATES, Roles
@@ -50,13 +48,13 @@ from workbench.backends.compiled.steps import (
     find_domain,
     find_start,
     is_number,
-    is_plain,
     list_buffers,
     list_specs,
     pack_strides,
     read_spec,
 )
 from workbench.backends.compiled.systems import SystemStep
+from workbench.backends.compiled.target import Target
 from workbench.core.graph import Graph
 from workbench.core.op import Choice
 from workbench.core.schedule import Schedule
@@ -77,9 +75,9 @@ LARGE_DOMAIN = 4096
 ALIASES = ("view", "part", "window")
 
 
-def lower(graph: Graph, machine: Machine) -> Plan:
-    """Return the plan of a graph at fixed shapes, for a machine."""
-    return _Lowering(graph, machine, False, {})
+def lower(graph: Graph, target: Target) -> Plan:
+    """Return the plan of a graph at fixed shapes, for a target."""
+    return _Lowering(graph, target, False, {})
 
 
 class _Lowering(Plan):
@@ -88,7 +86,7 @@ class _Lowering(Plan):
     def __init__(
         self,
         graph: Graph,
-        machine: Machine,
+        target: Target,
         nested: bool,
         strides: Mapping[int, tuple[int, ...]],
     ) -> None:
@@ -104,10 +102,11 @@ class _Lowering(Plan):
         self._held: list[Any] = []
         for i, x in enumerate(graph.leaves):
             self._places[x.serial] = self._add(Buffer("input", read_spec(x), i))
+        self._target = target
         self._strides = {graph.leaves[i].serial: s for i, s in strides.items()}
         self.roles = Roles(
-            graph, self.nodes, machine, self._strides,
-            lambda graph, strides: _Lowering(graph, machine, True, strides),
+            graph, self.nodes, target, self._strides,
+            lambda graph, strides: _Lowering(graph, target, True, strides),
         )  # fmt: skip
         self._find_levels()
         self._write_steps()
@@ -346,7 +345,7 @@ class _Lowering(Plan):
         """Return a product, after steps that copy operands which lie otherwise."""
         a, b = map(self._view, node.inputs)
         a, b, out = align_views(a, b, self._own_view(node))
-        if not is_product(a, b):
+        if not self._target.takes_matrices(a, b):
             a, b = (self._copy_matrices(node, x) for x in (a, b))
         return ProductStep(node, a, b, out)
 
@@ -377,7 +376,7 @@ class _Lowering(Plan):
             return self._read_rows(x)
         if x.serial in self._places:
             spec = read_spec(x)
-            if isinstance(spec, Spec) and is_plain(spec):
+            if isinstance(spec, Spec) and self.roles.is_plain(spec):
                 return self._own_view(x)
             place = self._places[x.serial]
             if self.buffers[place].kind == "growing":

@@ -168,6 +168,8 @@ class Definition(NamedTuple):
     declaration: str
     ir: str
     symbols: frozenset[str]
+    #: How many values it returns.
+    results: int
 
 
 class Library(NamedTuple):

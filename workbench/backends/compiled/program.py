@@ -54,6 +54,7 @@ from workbench.backends.compiled.steps import (
     is_plain,
 )
 from workbench.backends.compiled.systems import SystemStep
+from workbench.backends.compiled.target import Processor
 from workbench.core import blame
 from workbench.core.graph import Graph
 from workbench.core.schedule import user_context
@@ -114,7 +115,7 @@ class Program:
         self, graph: Graph, machine: Machine | None = None, separate: bool = False
     ) -> None:
         machine = get_machine() if machine is None else machine
-        self.plan = plan = lower(graph, machine)
+        self.plan = plan = lower(graph, Processor(machine))
         self._machine = machine
         self._builders: list[Builder] = []
         self._extra: list[str] = []

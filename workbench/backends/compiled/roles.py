@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.backends.compiled.addresses import find_index_address, is_index
-from workbench.backends.compiled.builder import Builder, kind_of
+from workbench.backends.compiled.builder import kind_of
 from workbench.backends.compiled.entries import add, compute_entry, maximum, minimum
 from workbench.backends.compiled.expansion import expand
 from workbench.backends.compiled.kernel import (
@@ -22,7 +22,6 @@ from workbench.backends.compiled.kernel import (
     View,
     read_number,
 )
-from workbench.backends.compiled.machine import Machine, find_address
 from workbench.backends.compiled.products import (
     LETTERS,
 )
@@ -35,7 +34,8 @@ from workbench.backends.compiled.steps import (
     read_spec,
     read_value,
 )
-from workbench.backends.compiled.systems import FUNCTIONS, name_function
+from workbench.backends.compiled.systems import FUNCTIONS
+from workbench.backends.compiled.target import Target
 from workbench.core.deferred import DeferredOp
 from workbench.core.graph import Graph
 from workbench.core.op import Choice, Repetition
@@ -82,6 +82,8 @@ class Roles:
     ----------
     graph, nodes
         The program, and what it computes, in order.
+    target
+        What it is computed on.
     strides
         Those of inputs whose entries do not lie one after the other, by their serials.
     make_plan
@@ -92,7 +94,7 @@ class Roles:
         self,
         graph: Graph,
         nodes: Sequence[Tensor],
-        machine: Machine,
+        target: Target,
         strides: Mapping[int, tuple[int, ...]],
         make_plan: Callable[[Graph, Mapping[int, tuple[int, ...]]], Plan],
     ) -> None:
@@ -104,7 +106,8 @@ class Roles:
         self._leaves = {x.serial for x in graph.leaves}
         self._strides = strides
         self._make_plan = make_plan
-        self._scratch = Builder(machine, 1)
+        self._target = target
+        self._scratch = target.make_builder()
         self._known: dict[Any, bool] = {}
         #: Views of rows of unknown number that somebody reads who is not a loop.
         self._refused: set[int] = set()
@@ -129,12 +132,16 @@ class Roles:
             self.of.clear()
             self.layouts.clear()
 
+    def is_plain(self, spec: Spec) -> bool:
+        """Return whether registers hold the entries, and all lengths are numbers."""
+        return is_plain(spec, self._target.kinds)
+
     def is_row_view(self, x: Any) -> bool:
         """Return whether an operand is a view of rows of unknown number."""
         return (
             isinstance(x, Tensor)
             and self.of.get(x.serial) == "view"
-            and not is_plain(read_spec(x))
+            and not self.is_plain(read_spec(x))
         )
 
     def _find_role(self, node: Tensor) -> str:
@@ -148,7 +155,7 @@ class Roles:
             return "part"
         if op.name == "scan_window" and self._is_window(node):
             return "window"
-        if not is_plain(spec):
+        if not self.is_plain(spec):
             views = op.view is not None and not op.elementwise and op.view(node.params)
             known = views and node.serial not in self._refused
             return "view" if known and self._has_layout(node) else "host"
@@ -186,7 +193,7 @@ class Roles:
         numbers = []
         for x in node.inputs:
             one = read_spec(x)
-            if not isinstance(one, Spec) or not is_plain(one):
+            if not isinstance(one, Spec) or not self.is_plain(one):
                 return False
             if math.prod(one.shape) == 0:
                 return False
@@ -223,7 +230,7 @@ class Roles:
         kinds = "fcbiu" if node.op.name in ("sum", "any", "all") else "fiu"
         return (
             set(node.params) <= {"axis", "keepdims"}
-            and is_plain(source)
+            and self.is_plain(source)
             and math.prod(source.shape) > 0
             and source.dtype.kind in kinds
             and (node.op.name in ("sum", "prod") or spec.dtype in (source.dtype, bool))
@@ -238,7 +245,7 @@ class Roles:
             and all(isinstance(x, Tensor) or hasattr(x, "dtype") for x in node.inputs)
             and all(s.dtype == spec.dtype and s.shape for s in specs)
             and all(math.prod(s.shape) for s in specs)
-            and find_address("blas_dgemm") is not None
+            and self._target.has_products(kind_of(spec.dtype))
         )
 
     def _is_system(self, node: Tensor) -> bool:
@@ -247,10 +254,9 @@ class Roles:
         specs = [read_spec(x) for x in node.inputs]
         return (
             spec.dtype.str[1:] in LETTERS
-            and all(is_plain(s) and s.dtype == spec.dtype for s in specs)
+            and all(self.is_plain(s) and s.dtype == spec.dtype for s in specs)
             and len({s.shape[:-2] for s in specs}) == 1
-            and find_address(name_function(node.op.name, spec.dtype.str[1:]))
-            is not None
+            and self._target.has_systems(node.op.name, spec.dtype.str[1:])
         )
 
     def _is_indexed(self, node: Tensor, first: int) -> bool:
@@ -268,7 +274,7 @@ class Roles:
             len(arrays) != len(shape)
             or any(part is not ARRAY for part in node.params["key"])
             or x.dtype != spec.dtype
-            or not all(is_plain(read_spec(i)) for i in node.inputs)
+            or not all(self.is_plain(read_spec(i)) for i in node.inputs)
             or not math.prod(shape)
             or not all(map(is_index, map(make_example, arrays)))
             or (name in UPDATES and spec.dtype.kind not in kinds.get(name, "fciu"))
@@ -293,7 +299,7 @@ class Roles:
         spec: Any = node.spec
         kinds = "fciu" if node.op.name == "cumsum" else "fiu"
         return (
-            is_plain(source)
+            self.is_plain(source)
             and spec.dtype.kind in kinds
             and set(node.params) == {"axis"}
             and type(node.params["axis"]) is int
@@ -301,7 +307,7 @@ class Roles:
 
     def _is_copied(self, node: Tensor) -> bool:
         """Return whether a kernel copies what a reshape cannot view."""
-        return is_plain(read_spec(node.inputs[0])) and not node.params.get("order")
+        return self.is_plain(read_spec(node.inputs[0])) and not node.params.get("order")
 
     def _is_movable(self, node: Tensor) -> bool:
         spec: Any = node.spec
@@ -311,7 +317,7 @@ class Roles:
             )
         if node.op.name == "index_set":
             return self._is_assignable(node.inputs[1], spec)
-        return all(is_plain(read_spec(x)) for x in node.inputs)
+        return all(self.is_plain(read_spec(x)) for x in node.inputs)
 
     def _has_layout(self, node: Tensor) -> bool:
         """Find where a view lies in the memory of what it is a view of."""
@@ -336,10 +342,14 @@ class Roles:
         if made.shape != shape or not np.may_share_memory(made, whole.array):
             return False
         moved = find_start(made) - find_start(whole.array)
-        if not is_plain(read_spec(x)):
+        if not self.is_plain(read_spec(x)):
             # Where it lies must not depend on how many rows there are.
             row = _find_row_bytes(whole.array)
-            if is_plain(spec) or not 0 <= moved < row or _find_row_bytes(made) != row:
+            if (
+                self.is_plain(spec)
+                or not 0 <= moved < row
+                or _find_row_bytes(made) != row
+            ):
                 return False
         self.layouts[node.serial] = Layout(whole.root, whole.offset + moved, made)
         return True
@@ -349,7 +359,7 @@ class Roles:
         if found is None:
             spec = read_spec(x)
             # Nothing is written to it, so that the system gives it no memory.
-            if is_plain(spec):
+            if self.is_plain(spec):
                 array = np.empty(spec.shape, spec.dtype)
             elif self._is_growing(x):
                 array = np.empty((ROWS, *spec.shape[1:]), spec.dtype)
@@ -387,7 +397,7 @@ class Roles:
             spec = read_spec(x)
             shape = spec.shape[1:] if i in rows else spec.shape
             spec = Spec(shape, spec.dtype)
-            if not is_plain(spec) or not math.prod(shape):
+            if not self.is_plain(spec) or not math.prod(shape):
                 return False
             if i in rows and not self._has_rows(x):
                 return False
@@ -395,7 +405,7 @@ class Roles:
                 strides[i] = self.layouts[x.serial].array.strides[1:]
             specs.append(spec)
         for x in node.inputs[: len(node.inputs) - len(given)]:
-            if not is_plain(read_spec(x)) or read_spec(x).shape:
+            if not self.is_plain(read_spec(x)) or read_spec(x).shape:
                 return False
         plans = []
         for body in bodies:
@@ -425,7 +435,7 @@ class Roles:
         if self.is_row_view(x):
             array = self.layouts[x.serial].array
             return array.shape[0] == ROWS and ROWS not in array.shape[1:]
-        return is_plain(spec) or self._is_growing(x)
+        return self.is_plain(spec) or self._is_growing(x)
 
     def _is_growing(self, x: Any) -> bool:
         """Return whether an operand is a result of a loop, of unknown length."""
@@ -440,7 +450,7 @@ class Roles:
         x, n = node.inputs
         if not isinstance(x, Tensor) or not isinstance(n, Tensor):
             return False
-        return self._is_growing(x) or is_plain(read_spec(x))
+        return self._is_growing(x) or self.is_plain(read_spec(x))
 
 
 def _find_row_bytes(array: np.ndarray[Any, Any]) -> int:

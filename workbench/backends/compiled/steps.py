@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.backends.compiled.builder import PARTS, TYPES
+from workbench.backends.compiled.builder import KINDS
 from workbench.backends.compiled.kernel import Kernel, View
 from workbench.backends.compiled.products import ProductStep
 from workbench.backends.compiled.systems import SystemStep
@@ -233,11 +234,13 @@ def list_buffers(step: Step) -> list[int]:
 # Operands, as steps find them
 
 
-def is_plain(spec: Spec) -> bool:
-    """Return whether registers hold the entries, and all lengths are numbers."""
-    kind = spec.dtype.str[1:]
+def is_plain(spec: Spec, kinds: Collection[str] = KINDS) -> bool:
+    """Return whether registers hold the entries, and all lengths are numbers.
+
+    ``kinds`` are those that the target of a plan computes with.
+    """
     return (
-        (kind in TYPES or kind in PARTS)
+        spec.dtype.str[1:] in kinds
         and spec.dtype.isnative
         and all(type(n) is int for n in spec.shape)
     )

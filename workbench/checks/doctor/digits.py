@@ -26,11 +26,11 @@ import numpy as np
 
 from workbench.autodiff import reverse
 from workbench.checks.doctor.case import WIDER, WIDEST, Case, is_finite, rerun_wider
+from workbench.checks.doctor.edits import widen_operand
 from workbench.checks.doctor.equivalence import is_finite_in_float64
 from workbench.checks.doctor.finding import Finding, Fix
 from workbench.checks.doctor.forms import ADDED, CAUSE, find_form
 from workbench.checks.doctor.matrices import CONDITIONED
-from workbench.checks.doctor.spelling import spell
 from workbench.checks.doctor.vectors import WRONG
 from workbench.core import walk
 from workbench.core.tensor import Tensor, value_of
@@ -196,10 +196,7 @@ def _make_finding(case: Case, jump: Jump, dtype: str, what: str) -> Finding:
     if form is not None:
         fix = form.fix
     elif dtype == "float32" and is_finite_in_float64(node):
-        fix = Fix(
-            "compute this part in float64",
-            spell(node, "{0}.astype(np.float64)"),
-        )
+        fix = widen_operand(node)
     text = jump.text[:1].upper() + jump.text[1:]
     lost = min(16.0, np.log10(max(jump.times, 1.0)))
     return Finding(

@@ -21,7 +21,8 @@ import numpy as np
 
 from workbench.autodiff import reverse
 from workbench.checks.doctor.case import WIDER, WIDEST, Case, is_finite
-from workbench.checks.doctor.finding import Fix
+from workbench.checks.doctor.edits import edit_expression
+from workbench.checks.doctor.finding import Edit, Fix
 from workbench.checks.doctor.spelling import (
     LEFT_OUT,
     MODULES,
@@ -75,6 +76,8 @@ class Form(NamedTuple):
         It may then also change entries that are not finite in the program.
     mends
         For a line that changes all entries: returns whether its value is as wanted.
+    edit
+        Once proved, the line as a change of the source, where that is certain.
     """
 
     name: str
@@ -83,11 +86,12 @@ class Form(NamedTuple):
     positive: bool = False
     changes: Callable[..., Any] | None = None
     mends: Callable[[Any], bool] | None = None
+    edit: Edit | None = None
 
     @property
     def fix(self) -> Fix:
         """The fix to suggest, once proved."""
-        return Fix(f"the stable form of {self.name}", self.code)
+        return Fix(f"the stable form of {self.name}", self.code, edit=self.edit)
 
 
 class Slot(NamedTuple):
@@ -171,7 +175,10 @@ def prove(
         return None  # it does not even run there
     texts = {name: to_expression(slot.text) for name, slot in slots.items()}
     code = fill_names(draft.code, texts).code
-    return draft._replace(name=draft.name + _describe_variables(part, slots), code=code)
+    variables = _describe_variables(part, slots)
+    quoted = [(slot.node, slot.text) for slot in slots.values()]
+    edit = None if variables else edit_expression(case, draft.target, code, quoted)
+    return draft._replace(name=draft.name + variables, code=code, edit=edit)
 
 
 def offer_fix(
@@ -194,7 +201,7 @@ def offer_fix(
     names = [o(source, k) for k in range(len(source.inputs))]
     draft = Form(text, code.format(*names), node, changes=changes, mends=mends)
     form = prove(case, draft, o)
-    return None if form is None else Fix(form.name, form.code)
+    return None if form is None else Fix(form.name, form.code, edit=form.edit)
 
 
 def is_finite_in_float64(node: Tensor) -> bool:

@@ -21,6 +21,7 @@ from workbench.checks.doctor.case import (
     measure_norm,
     name_nonfinite,
 )
+from workbench.checks.doctor.edits import widen_operand
 from workbench.checks.doctor.equivalence import Form, is_finite_in_float64, offer_fix
 from workbench.checks.doctor.finding import Fix
 from workbench.checks.doctor.forms import find_form
@@ -41,7 +42,6 @@ from workbench.checks.doctor.spelling import (
     LEFT_OUT,
     parenthesize,
     quote_operand,
-    spell,
 )
 from workbench.checks.doctor.vectors import BASES
 from workbench.checks.doctor.zeros import find_dropped
@@ -335,7 +335,7 @@ def _diagnose_overflow(
     if form is not None:
         fix = form.fix
     elif narrow and is_finite_in_float64(node):
-        fix = Fix("compute it in float64", spell(node, "{0}.astype(np.float64)"))
+        fix = widen_operand(node, "compute it in float64")
     elif name in EXPONENTIAL:
         fix = _offer_bounded(
             case, node, np.log2(limit) if name == "exp2" else np.log(limit)
@@ -526,7 +526,8 @@ def offer_rule(
         return None if form is None else form.fix
     if form is not None:
         text = f"{text}; or write {form.code}"
-    return Fix(text, _write_override(node, rule), rule)
+    edit = None if form is None else form.edit
+    return Fix(text, _write_override(node, rule), rule, edit=edit)
 
 
 def _is_finite(a: Any) -> bool:
@@ -557,7 +558,8 @@ def _add_dropped(case: Case, node: Tensor, g: Any, diagnosis: Diagnosis) -> Diag
     if fix is None:
         fix = found.fix
     elif found.fix is not None and "; or write" not in fix.text:
-        fix = replace(fix, text=f"{fix.text}; or write {found.fix.code}")
+        text = f"{fix.text}; or write {found.fix.code}"
+        fix = replace(fix, text=text, edit=found.fix.edit)
     return diagnosis._replace(cause=f"{diagnosis.cause}{zero}{found.cause}", fix=fix)
 
 

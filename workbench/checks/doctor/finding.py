@@ -58,6 +58,32 @@ KINDS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A change of the user's source: some lines, and what to write in their place.
+
+    Attributes
+    ----------
+    file
+        The file, ``"net.py"``, or the cell, ``"[3]"``.
+    line
+        The number of the first of these lines, from 1.
+    before, after
+        The whole lines as they were when the program ran, and the new ones.
+    """
+
+    file: str
+    line: int
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+    def __str__(self) -> str:
+        rows = [f"{self.file}:{self.line}"]
+        rows += [f"- {line}" for line in self.before]
+        rows += [f"+ {line}" for line in self.after]
+        return "\n".join(rows)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Fix:
     """A fix for a finding.
@@ -73,12 +99,17 @@ class Fix:
         rule); None where the program itself must change.
     everywhere
         Whether the rule is for every node of its op, as for a growth over many steps.
+    edit
+        The code as a change of the user's source, where it is certain which lines to
+        change; ``print(fix.edit)`` shows them. None where it is not, and where the fix
+        is a rule only.
     """
 
     text: str
     code: str
     rule: str | None = None
     everywhere: bool = False
+    edit: Edit | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

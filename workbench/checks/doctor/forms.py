@@ -18,9 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.checks.doctor.case import WIDER, WIDEST, Case, find_first, rerun_wider
+from workbench.checks.doctor.edits import widen_operand
 from workbench.checks.doctor.equivalence import Form, Operands, is_same, prove
 from workbench.checks.doctor.finding import Finding, Fix
-from workbench.checks.doctor.spelling import LEFT_OUT, quote_operand, spell
+from workbench.checks.doctor.spelling import LEFT_OUT, quote_operand
 from workbench.core import walk
 from workbench.core.tensor import Tensor, value_of
 from workbench.rewrite.forms import own_inputs
@@ -420,7 +421,7 @@ def _find_fix(case: Case, node: Tensor, x: Tensor) -> Fix | None:
     if form is not None:
         return form.fix
     if np.dtype(x.dtype) in WIDER:
-        return Fix("compute this part in float64", spell(x, "{0}.astype(np.float64)"))
+        return widen_operand(x)
     return None
 
 

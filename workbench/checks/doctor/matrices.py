@@ -18,6 +18,7 @@ import numpy as np
 from workbench.autodiff.steps import with_inner_nodes
 from workbench.checks.doctor import inner_nodes
 from workbench.checks.doctor.case import Case, format_index, measure_norm
+from workbench.checks.doctor.edits import edit_operand, widen_operand
 from workbench.checks.doctor.finding import Finding, Fix
 from workbench.checks.doctor.spelling import spell
 from workbench.checks.doctor.vectors import LOST, WRONG
@@ -508,9 +509,11 @@ def _make_fix(node: Tensor, dtype: Any) -> Fix | None:
         scale = float(a.max()) if a.size else 1.0
         power = round(math.log10(scale)) if 0 < scale < math.inf else 0
         small = f"1e{power - (3 if narrow else 8)}"
+        code = spell(node, f"{{0}} + {small} * np.eye({{0}}.shape[-1])", "K")
         return Fix(
             "add a small multiple of the identity: the matrix is nearly singular",
-            spell(node, f"{{0}} + {small} * np.eye({{0}}.shape[-1])", "K"),
+            code,
+            edit=edit_operand(node, 0, code),
         )
     limit = "1e-3" if narrow else "1e-8"
     text = "leave out the directions that rounding makes"
@@ -520,6 +523,5 @@ def _make_fix(node: Tensor, dtype: Any) -> Fix | None:
         line = f"np.linalg.lstsq({{0}}, {{1}}, rcond={limit})[0]"
         return Fix(text, spell(node, line, "A", "b"))
     if narrow:
-        line = spell(node, "{0}.astype(np.float64)", "A")
-        return Fix("compute this part in float64", line)
+        return widen_operand(node)
     return None

@@ -34,8 +34,6 @@ LEFT_OUT = "..."
 def quote_operand(node: Tensor, k: int = 0) -> str:
     """Return the user's text of input k of a node: ``"z"``, ``"h @ W + b"``."""
     x = node.inputs[k]
-    if isinstance(x, Tensor) and x.name and x.name.isidentifier():
-        return x.name
     # A loop has its operands in another order than its call.
     found = None
     if node.op.name != "scan":
@@ -43,7 +41,9 @@ def quote_operand(node: Tensor, k: int = 0) -> str:
         found = _parse_operand(
             *source.instruction_of(node), k, node.op.name, count, node.op.custom
         )
-    if found is not None:
+    named = isinstance(x, Tensor) and x.name is not None and x.name.isidentifier()
+    # In a function the same value may have another name.
+    if found is not None and (not named or found.isidentifier()):
         return found if len(found) <= MOST else LEFT_OUT
     if isinstance(x, Tensor):
         return x.name or LEFT_OUT
@@ -110,15 +110,32 @@ def quote_line(node: Tensor) -> str:
     return "" if found is None else found
 
 
-@lru_cache(maxsize=1024)
-def _read_segment(code: CodeType | None, lasti: int) -> str | None:
+def find_position(
+    code: CodeType | None, lasti: int
+) -> tuple[int, int, int, int] | None:
+    """Return where the expression of an instruction stands; None if unknown.
+
+    That is its first and last line, from 1, and where it begins and ends in them, in
+    bytes from 0.
+    """
     if code is None or lasti < 0:
         return None
     found = next(islice(code.co_positions(), lasti // 2, None), None)
-    if found is None or any(x is None for x in found):
+    line, end, column, stop = found or (None, None, None, None)
+    if line is None or end is None or column is None or stop is None:
+        return None
+    return line, end, column, stop
+
+
+@lru_cache(maxsize=1024)
+def _read_segment(code: CodeType | None, lasti: int) -> str | None:
+    if code is None:
+        return None
+    found = find_position(code, lasti)
+    if found is None:
         return None
     line, end, column, stop = found
-    rows = [linecache.getline(code.co_filename, i) for i in range(line, end + 1)]  # type: ignore[operator, arg-type]
+    rows = [linecache.getline(code.co_filename, i) for i in range(line, end + 1)]
     if not any(rows):
         return None
     raw = [row.encode() for row in rows]
@@ -138,6 +155,16 @@ def _parse_operand(
         tree = ast.parse(f"({text})", mode="eval").body
     except (SyntaxError, ValueError):
         return None
+    parts = list_operands(tree, code, op, custom)
+    if k >= min(len(parts), count) or isinstance(parts[k], ast.Starred):
+        return None
+    return ast.unparse(parts[k])
+
+
+def list_operands(
+    tree: ast.expr, code: CodeType | None, op: str, custom: bool
+) -> list[ast.expr]:
+    """Return the operands of an op in the expression that made it; none if unknown."""
     parts: list[ast.expr] = []
     if isinstance(tree, ast.BinOp):
         parts = [tree.left, tree.right]
@@ -148,10 +175,10 @@ def _parse_operand(
         if op in MIRRORED.get(type(tree.ops[0]), ()):
             parts.reverse()  # Python calls the Tensor's method: 0 < x is x > 0
     elif isinstance(tree, ast.Call) and isinstance(tree.func, ast.Call):
-        return None  # wb.grad(f)(x): what is inside has other operands
+        return []  # wb.grad(f)(x): what is inside has other operands
     elif isinstance(tree, ast.Call):
         if not _is_call_of(tree.func, op, custom):
-            return None  # the call makes several ops
+            return []  # the call makes several ops
         parts = [
             part
             for x in tree.args
@@ -162,9 +189,7 @@ def _parse_operand(
             tree.func.value, code
         ):
             parts = [tree.func.value, *parts]
-    if k >= min(len(parts), count) or isinstance(parts[k], ast.Starred):
-        return None
-    return ast.unparse(parts[k])
+    return parts
 
 
 def _is_call_of(called: ast.expr, op: str, custom: bool) -> bool:
@@ -180,20 +205,20 @@ def _is_call_of(called: ast.expr, op: str, custom: bool) -> bool:
     return name == op or op in ALIASES.get(name, ())
 
 
-def _is_module(x: ast.expr, code: CodeType) -> bool:
+def _is_module(x: ast.expr, code: CodeType | None) -> bool:
     """Return whether the expression before a dot is a module: ``np.linalg``."""
     while isinstance(x, ast.Attribute):
         x = x.value
     if not isinstance(x, ast.Name):
         return False
-    if x.id not in code.co_varnames:
-        for module in _find_modules(code.co_filename):
+    if code is not None and x.id not in code.co_varnames:
+        for module in find_modules(code.co_filename):
             if x.id in vars(module):
                 return isinstance(vars(module)[x.id], ModuleType)
     return x.id in MODULES
 
 
-def _find_modules(file: str) -> list[ModuleType]:
+def find_modules(file: str) -> list[ModuleType]:
     """Return the modules of a file; for a notebook's code ``__main__``."""
     found = [
         module

@@ -463,7 +463,7 @@ def _offer_taking_first(case: Case, origin: Tensor, node: Tensor) -> Fix | None:
     o = Operands()
     code = f"np.{name}({o(origin, 0)}[{o.name_index(node)}])"
     form = prove(case, Form("take the entries first", code, node), o)
-    return None if form is None else Fix(form.name, form.code)
+    return None if form is None else Fix(form.name, form.code, edit=form.edit)
 
 
 def _carry_mask(node: Tensor, k: int, bad: Any) -> Any:

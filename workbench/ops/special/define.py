@@ -30,6 +30,7 @@ from workbench.ops.define import (
     op,
     shape_of,
 )
+from workbench.ops.special.device import find_kernels
 
 Slope = Callable[..., Any]
 
@@ -81,6 +82,8 @@ class Special:
     def _on_gpu(self) -> Callable[..., Any]:
         module = import_module("cupyx.scipy.special")
         found: Callable[..., Any] | None = getattr(module, self.__name__, None)
+        if found is None:
+            found = find_kernels(self.__name__, self.ufunc)
         if found is None:
             raise TraceError(
                 f"cupyx.scipy.special has no {self.__name__}{blame.user_line()}. Bring"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -10,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from workbench.checks.doctor.finding import Finding, Findings
+from workbench.checks.doctor.finding import Finding, Findings, Fix
 from workbench.checks.report import Comparison, Identity, NodeCheck, Report
 from workbench.core.tensor import Tensor
 from workbench.ops.define import shape_of
@@ -23,6 +24,7 @@ from workbench.session.state import History
 from workbench.session.wire.protocol import (
     STATUSES,
     CheckData,
+    EditData,
     EffectData,
     FindingData,
     FindingsData,
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 #: The longest text of a check or a finding.
 MOST_WORDS = 1000
+#: The longest line of the user's source that the page may change.
+MOST_LINE = 2000
 #: The most changes that are sent each way; a session keeps more.
 MOST_CHANGES = 200
 #: The most nodes of a check, lines of its gradients and findings that are sent.
@@ -312,7 +316,6 @@ def encode_findings(session: Session) -> FindingsData | None:
 def encode_finding(forward: Values, one: Finding, output: int) -> FindingData:
     """Return one finding; of a node inside a loop the loop is shown."""
     at = forward.find_ids(one.node) or [output]
-    fix = one.fix
     return FindingData(
         kind=one.kind,
         severity=one.severity,
@@ -322,14 +325,34 @@ def encode_finding(forward: Values, one: Finding, output: int) -> FindingData:
         title=clean_text(one.title, MOST_WORDS),
         evidence=clean_text(one.evidence, MOST_WORDS),
         cause=clean_text(one.cause, MOST_WORDS),
-        fix=None
-        if fix is None
-        else FixData(
-            text=clean_text(fix.text, MOST_WORDS),
-            code=clean_text(fix.code, MOST_WORDS),
-            attachable=fix.rule is not None,
-        ),
+        fix=None if one.fix is None else encode_fix(one.fix),
     )
+
+
+def encode_fix(fix: Fix) -> FixData:
+    """Return a fix; with its change of the source, if that is in a cell."""
+    data = FixData(
+        text=clean_text(fix.text, MOST_WORDS),
+        code=clean_text(fix.code, MOST_WORDS),
+        attachable=fix.rule is not None,
+    )
+    edit = fix.edit
+    cell = None if edit is None else re.fullmatch(r"\[(\d+)\]", edit.file)
+    # A line that would be cut, or cleaned, is not the user's any more.
+    if (
+        edit is not None
+        and cell is not None
+        and all(
+            clean_text(line, MOST_LINE) == line for line in (*edit.before, *edit.after)
+        )
+    ):
+        data["edit"] = EditData(
+            cell=int(cell[1]),
+            line=edit.line,
+            before=list(edit.before),
+            after=list(edit.after),
+        )
+    return data
 
 
 class EncodedProfile(NamedTuple):

@@ -307,6 +307,17 @@ class CheckData(TypedDict):
     gradients: list[GradientCheckData]
 
 
+class EditData(TypedDict):
+    """A change of the source of a cell: whole lines, and what to write there."""
+
+    #: The number that the cell ran under.
+    cell: Count
+    #: The first of these lines, from 1.
+    line: Annotated[int, Meta(minimum=1)]
+    before: list[Text]
+    after: list[Text]
+
+
 class FixData(TypedDict):
     """The cure of a finding."""
 
@@ -314,6 +325,8 @@ class FixData(TypedDict):
     code: Text
     #: Whether the page can attach it; otherwise the program has to change.
     attachable: bool
+    #: How the program has to change, where that is certain.
+    edit: NotRequired[EditData]
 
 
 class FindingData(TypedDict):

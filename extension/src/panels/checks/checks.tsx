@@ -22,6 +22,7 @@ import type { JobKind } from '../../wire/requests';
 import type { IHost } from '../host';
 import { NodeLink } from '../links';
 import { Part } from '../part';
+import { LastEdit } from './edit';
 import { FindingCard } from './findings';
 
 export class Checks extends Part {
@@ -74,6 +75,7 @@ function drawDoctor(host: IHost): JSX.Element {
         findings === null ? DOCTOR_HINT : foundText(findings),
         whole && findings.list.length === 0 ? 'right' : null
       )}
+      <LastEdit host={host} />
       <ol className="workbench-Findings" role="list">
         {graph !== null &&
           findings?.list.map((finding, i) => (

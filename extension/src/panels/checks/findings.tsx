@@ -9,6 +9,7 @@ import type { IFinding } from '../../wire/protocol';
 import type { IHost } from '../host';
 import { CopyLink, NodeLink, SourceLine } from '../links';
 import { Part } from '../part';
+import { EditOffer } from './edit';
 
 const SEVERITIES = { error: 'Error', warning: 'Warning', note: 'Note' } as const;
 
@@ -79,6 +80,7 @@ function Fix({ host, graph, finding }: IFindingProps): JSX.Element {
             Attach fix
           </Button>
         )}
+        {fix.edit && <EditOffer host={host} edit={fix.edit} stale={stale} />}
         {fix.code !== '' && <CopyLink host={host} code={fix.code} label="Copy code" />}
       </div>
     </div>

@@ -265,6 +265,7 @@ class InsideHost implements IHost {
 
   /** Its lines are found by the graph of the cell alone. */
   readonly canReveal = false;
+  readonly editing = null;
 
   lookInside(node: number): boolean {
     const { graph } = this.state;

@@ -17,7 +17,7 @@ import { makeSplitter } from '../../ui/splitter';
 import { errorText } from '../../ui/words';
 import type { IPlotAnswer, PlotKind } from '../../wire/protocol';
 import type { JobKind } from '../../wire/requests';
-import { Asking, type Format, type IHost, type Reason } from '../host';
+import { Asking, type Format, type ICellEditing, type IHost, type Reason } from '../host';
 import { CompareBar } from '../compare/bar';
 import { BesidePane } from '../compare/beside';
 import { Inspector } from '../inspector/inspector';
@@ -43,6 +43,8 @@ export interface IPanelOptions {
   loadPage?: (() => Promise<string>) | null;
   /** Goes to a node's line in its cell; true if there is such a line. */
   reveal?: ((panel: GraphPanel, graph: Graph, node: number) => boolean) | null;
+  /** Changes the cells of the notebook that a panel belongs to. */
+  editing?: ((panel: GraphPanel) => ICellEditing) | null;
   /** Shows what a panel shows in a panel of its own. */
   openBeside?: ((panel: GraphPanel) => void) | null;
   /** It is such a panel: as high as the room that it is given. */
@@ -58,6 +60,7 @@ export class GraphPanel extends Widget implements IHost {
     this.node.setAttribute('aria-label', 'Graph of the cell');
     this._reveal = options.reveal ?? null;
     this._loadPage = options.loadPage ?? null;
+    this.editing = options.editing?.(this) ?? null;
     const { openBeside = null, tall = false } = options;
     this.openBeside = openBeside && (() => openBeside(this));
     this.toggleClass('workbench-mod-tall', tall);
@@ -103,6 +106,7 @@ export class GraphPanel extends Widget implements IHost {
   }
 
   readonly openBeside: (() => void) | null;
+  readonly editing: ICellEditing | null;
   readonly state = new GraphState();
   readonly recording = new Recording();
   readonly canvas = new GraphCanvas({ state: this.state });

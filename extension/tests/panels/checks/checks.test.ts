@@ -132,6 +132,51 @@ describe('the panel of checks', () => {
     expect(second.querySelector('.workbench-Fix')).toBeNull();
   });
 
+  it('shows a change of the cell, and makes it on a second click alone', async () => {
+    const edit = { cell: 3, line: 2, before: ['  a = <b>'], after: ['  a = c', '  d'] };
+    const fix = { text: 'a stable form', code: 'c', attachable: false, edit };
+    const asked: unknown[] = [];
+    let refusal = '';
+    host.editing = {
+      applied: null,
+      explainRefusal: () => refusal,
+      apply: one => {
+        asked.push(one);
+        return Promise.reject(new Error('it failed'));
+      },
+      undo: () => Promise.resolve()
+    };
+    show(diagnosed([finding({ fix })]));
+    press('Apply to cell …');
+    await settled();
+    const offer = part('Change of the cell');
+    const lines = [...offer.querySelectorAll('code')].map(one => one.textContent);
+    expect(lines).toEqual(['a = <b>', 'a = c', 'd']);
+    expect(offer.textContent).toContain('cell [3], line 2');
+    expect(asked).toEqual([]);
+    press('Apply and run');
+    await settled();
+    expect(asked).toEqual([edit]);
+    expect(host.said).toEqual(['it failed']);
+    // What is not to be changed is said in words, and nothing can be pressed.
+    refusal = 'it is locked';
+    checks.refresh('values');
+    press('Apply to cell …');
+    await settled();
+    press('Apply to cell …');
+    await settled();
+    expect(part('Change of the cell').textContent).toContain('it is locked');
+    press('Apply and run');
+    expect(asked).toHaveLength(1);
+  });
+
+  it('of a saved picture, or without a notebook, no cell is changed', () => {
+    const edit = { cell: 3, line: 1, before: ['a'], after: ['b'] };
+    const fix = { text: 'a stable form', code: 'c', attachable: false, edit };
+    show(diagnosed([finding({ fix })]));
+    expect(checks.node.textContent).not.toContain('Apply to cell');
+  });
+
   it('goes to the node, and lights up the way to where it shows', () => {
     show(diagnosed([finding({ path: [H, SCALED, LOSS] })]));
     press('h');

@@ -24,7 +24,7 @@ import numpy as np
 
 import workbench as wb
 from workbench.backends.profile import Cost, Profile, Row
-from workbench.checks.doctor.finding import Finding, Findings, Fix
+from workbench.checks.doctor.finding import Edit, Finding, Findings, Fix
 from workbench.checks.report import Comparison, Entry, Identity, NodeCheck, Report
 from workbench.core import hooks
 from workbench.core.graph import Graph
@@ -150,6 +150,8 @@ def examined(made: wb.Session) -> wb.Session:
         ],
     )
     fix = Fix("zero gradient where it is 0", 'model.override(20, "sanitise")', "0 * d")
+    old, new = "    h = np.tanh(X @ W1 + b1)", "    h = np.tanh(0.1 * (X @ W1) + b1)"
+    edit = Edit("[3]", 2, (old,), (new,))
     findings = Findings(
         (
             Finding(
@@ -171,7 +173,7 @@ def examined(made: wb.Session) -> wb.Session:
                 "h is saturated",
                 "9 of 16 entries are beyond 0.99.",
                 "tanh is flat there.",
-                Fix("smaller weights", "W1 = 0.1 * W1"),
+                Fix("smaller weights", "0.1 * (X @ W1)", edit=edit),
             ),
             Finding("cut", "note", node["p"], "backward", "p", "e", "c"),
         ),

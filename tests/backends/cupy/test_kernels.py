@@ -1,0 +1,211 @@
+"""Kernels as CUDA C++, run on the host and compared with NumPy.
+
+Sizes are odd, threads go up, down and at random. The device is small, so that arrays
+of some thousand entries are cut in pieces as large ones are on a real one.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from tests.backends.compiled.programs import check_equal, trace
+from tests.backends.cupy.host import COMPILER, SMALL, HostDevice, write_all
+from tests.backends.cupy.nvrtc import compile_cubin, load_nvrtc
+from workbench.backends.compiled.expansion import expand
+from workbench.backends.compiled.lowering import lower
+from workbench.backends.compiled.steps import HostStep, Plan
+from workbench.backends.cupy.launches import Device, list_units
+from workbench.backends.numpy import compile
+from workbench.core.types import spec_of
+
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="g++ is not installed")
+ORDERS = (0, 1, 2, 3)
+
+# ruff: noqa: E501 a program is one line
+#: Of x, y (37, 53), v (5003,), w (1001, 3), t (5, 7, 11), i (999,) in -36..35, j (999,).
+#: z is complex, h of halves.
+PROGRAMS = {
+    "chain": "np.exp(-x * x) * np.sin(y) + np.tanh(x * y)",
+    "vector": "v * 2 + np.sqrt(np.abs(v)), v > 0, v[1:] - v[:-1]",
+    "rows and columns": "x * v[:53], x[:, :1] + y, x.T + 1, y[::2, ::-1] * 2",
+    "transposed": "x.T + np.reshape(v[:1961], (53, 37)), np.exp(x).T",
+    "totals": "np.sum(x * y), np.max(x), np.min(y), np.prod(1 + x / 99), np.sum(v * v)",
+    "by rows": "np.sum(x * y, 1), np.max(x, 1), np.prod(1 + x / 9, 1), np.sum(w, 1)",
+    "by columns": "np.sum(x * y, 0), np.min(x, 0), np.sum(w, 0), np.max(w * w, 0)",
+    "by long columns": "np.sum(np.reshape(v[:5001], (1667, 3)), 0), np.sum(np.reshape(np.exp(v[:5001]), (1667, 3)), 0)",
+    "by several axes": "np.sum(t, (0, 2)), np.sum(t, 1), np.sum(t, (0, 1), keepdims=True)",
+    "all at once": "np.sum(x * y), np.sum(x, 0), np.sum(x * y, 1), np.max(y), x - y",
+    "in place": "np.sum(np.exp(np.sin(x) * y) * np.sin(x)), np.sin(x) * 2",
+    "logic": "np.any(x > 2), np.all(x > -9, 0), np.sum(x > 0), np.argmax(x, 1), np.argmin(v)",
+    "softmax": "np.exp(x - np.max(x, 1, keepdims=True)) / np.sum(np.exp(x - np.max(x, 1, keepdims=True)), 1, keepdims=True)",
+    "variances": "np.var(x, 0), np.std(v), np.mean(t, 2), np.linalg.norm(w, axis=0)",
+    "take": "x[i], v[i], x[i, j], np.sum(x[i] ** 2, 1)",
+    "put": "grad(lambda x: np.sum(x[i] ** 2))(x), grad(lambda v: np.sum(v[i] ** 3))(v)",
+    "put pairs": "grad(lambda x: np.sum(np.sin(x[i, j])))(x), grad(lambda w: np.sum(w[i] ** 2))(w)",
+    "put to few": "grad(lambda v: np.sum(v[i % 3] * v[:999]))(v[:1001])",
+    "set": "at(x)[i].set(x[i + 1]), at(v)[i].set(v[:999]), at(x)[i, j].set(2.0), at(v)[i % 2].set(v[:999])",
+    "limit": "at(x)[i].max(0.5), at(v)[i].min(v[:999]), at(v)[i % 4].max(v[:999]), at(i)[j % 9].max(j)",
+    "add": "at(x)[i].add(1.0), at(i)[j].add(j), at(z)[i].add(z[i]), at(x.astype('f4'))[i, j].add(1)",
+    "put to known": "grad(lambda x: np.sum(x[:, [3, 1, 4]] ** 2))(x), grad(lambda v: np.sum(v[[0, 0, 2]] ** 2))(v)",
+    "running": "np.cumsum(v), np.cumprod(1 + v / 999), np.cumsum(x, 0), np.cumsum(x, 1)",
+    "moves": "np.concatenate([x, y]), np.stack([x, y], 1), np.pad(x, 3), np.roll(v, 7)",
+    "integers": "i // 7, i % 5, i * j + 3, np.sum(i), np.max(i), np.cumsum(i), i & 6, i ^ j, -i, np.abs(i)",
+    "narrow": "i.astype('i1') * 3, i.astype('u1') + 250, i.astype('i2') // 3, np.sum(i.astype('u2')), i.astype(bool)",
+    "singles": "np.exp(x.astype('f4')) / 3, np.sum(x.astype('f4'), 1), np.sum(v.astype('f4')), v.astype('f4') * v",
+    "complex": "z * np.conj(z), np.exp(z) + 1j, np.abs(z), np.tanh(z), np.sqrt(z), z / (2 + z), np.log(z)",
+    "complex sums": "np.sum(z), np.sum(z, 0), np.sum(z * z, 1), np.cumsum(z, 0), z.T * 2, z.real, z[i]",
+    "complex singles": "np.sin(z.astype('c8')), np.sum(z.astype('c8'), 1), z.astype('c8') * 2",
+    "halves": "h * h + h / 3, np.exp(h), np.sqrt(np.abs(h)), h > 0.5, np.signbit(h), h.astype('f8'), x.astype('f2'), np.maximum(h, 0)",
+    "remainders": "x % 0.3, y // 0.7, np.fmod(x, y), np.floor(y), np.round(x, 2), np.sign(x), np.copysign(x, y)",
+    "powers": "x ** 3, np.abs(x) ** y, np.hypot(x, y), np.arctan2(x, y), np.log1p(x * x), np.cbrt(x), np.expm1(y)",
+}  # fmt: skip
+
+
+def draw(rng: np.random.Generator) -> dict[str, Any]:
+    x, y = rng.normal(size=(2, 37, 53))
+    return {
+        "x": x, "y": y, "v": rng.normal(size=5003), "w": rng.normal(size=(1001, 3)),
+        "t": rng.normal(size=(5, 7, 11)), "i": rng.integers(-36, 36, 999),
+        "j": rng.integers(-53, 53, 999), "z": x + 1j * y, "h": x.astype("f2"),
+    }  # fmt: skip
+
+
+def make(text: str, args: dict[str, Any]) -> tuple[Callable[..., Any], list[Any]]:
+    """A program as a function of what it names, and the arguments."""
+    used = {x.id for x in ast.walk(ast.parse(text)) if isinstance(x, ast.Name)}
+    names = [name for name in args if name in used]
+
+    def f(*values: Any) -> Any:
+        given = dict(zip(names, values, strict=True))
+        made = eval(text, {"np": np, "grad": wb.grad, "at": wb.at, **given})
+        return made if type(made) is tuple else (made,)
+
+    return f, [args[n] for n in names]
+
+
+def plan_program(f: Callable[..., Any], args: list[Any]) -> tuple[Plan, list[Any]]:
+    """The plan of a program for the device, and what NumPy says."""
+    graph = trace(f, args)
+    with np.errstate(all="ignore"):
+        want = compile(graph).run(args)
+    return lower(expand(graph, [spec_of(a) for a in args]), SMALL), want
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs(name: str, rng: np.random.Generator) -> None:
+    f, args = make(PROGRAMS[name], draw(rng))
+    plan, want = plan_program(f, args)
+    assert not any(isinstance(step, HostStep) for step in plan.steps)
+    device = HostDevice(plan)
+    results = []
+    for order in ORDERS:
+        got = device.run(args, order)
+        assert device.flag == 0
+        for a, b in zip(got, want, strict=True):
+            check_equal(a, b, 16, args)
+        results.append([np.asarray(a).tobytes() for a in got])
+    # Bit by bit the same, whichever thread comes first.
+    assert all(one == results[0] for one in results)
+
+
+@needs_compiler
+def test_large_reductions_are_made_in_pieces(rng: np.random.Generator) -> None:
+    args = draw(rng)
+    for name in ("totals", "by long columns", "put to few", "running"):
+        f, given = make(PROGRAMS[name], args)
+        plan, _ = plan_program(f, given)
+        counts = [len(launches) for launches in write_all(plan).values()]
+        assert max(counts) > 1, name
+        assert any(buffer.kind == "partial" for buffer in plan.buffers)
+
+
+@needs_compiler
+@pytest.mark.parametrize("at", [0, 500, 998])
+@pytest.mark.parametrize("wrong", [37, -38, 2**62, -(2**63)])
+def test_indices_out_of_bounds_raise_the_flag(
+    at: int, wrong: int, rng: np.random.Generator
+) -> None:
+    args = draw(rng)
+    x, i = args["x"], args["i"]
+    for text in ("x[i] * 2", "grad(lambda x: np.sum(x[i] ** 2))(x)", "at(x)[i].set(1)"):
+        f, _ = make(text, args)
+        plan, _ = plan_program(f, [x, i])
+        device = HostDevice(plan)
+        changed = i.copy()
+        changed[at] = wrong
+        device.run([x, changed])  # which fails where it writes beside a buffer
+        assert device.flag == 1
+        device.run([x, i])
+        assert device.flag == 0
+
+
+def test_equal_structures_are_one_function(rng: np.random.Generator) -> None:
+    def list_launches(f: Callable[..., Any], *args: Any) -> list[Any]:
+        plan, _ = plan_program(f, list(args))
+        return [x for launches in write_all(plan).values() for x in launches]
+
+    x = rng.normal(size=(37, 53))
+    one = list_launches(lambda x, y: (np.sum(np.exp(x), 1), np.cos(y[:5])), x, x)
+    two = list_launches(lambda y: np.sum(np.exp(y), 1), x)
+    other = list_launches(lambda y: np.sum(np.exp(y), 1), x[:, :52])
+    assert {x.name for x in two} < {x.name for x in one}
+    assert not {x.name for x in other} & {x.name for x in one}
+    (unit,) = list_units([*one, *two, *other, *one])
+    assert len(unit.names) == len(set(unit.names)) == len(one) + len(other)
+
+
+def test_lowering_needs_no_llvm() -> None:
+    code = (
+        "import sys; sys.modules['llvmlite'] = None; import numpy as np\n"
+        "import workbench as wb\n"
+        "from workbench.core.trace import record\n"
+        "from workbench.core.types import spec_of\n"
+        "from workbench.backends.compiled.expansion import expand\n"
+        "from workbench.backends.compiled.lowering import lower\n"
+        "from workbench.backends.cupy.kernel_code import write_launches\n"
+        "from workbench.backends.cupy.launches import Device\n"
+        "spec = wb.Spec((3, 4), np.float64)\n"
+        "graph = record(lambda xs: np.sum(np.tanh(xs[0]) @ xs[0].T, 0), [spec])\n"
+        "plan = lower(expand(graph, [spec]), Device())\n"
+        "print(*(type(step).__name__ for step in plan.steps))\n"
+        "write_launches(plan.steps[0].kernel, plan, Device())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["KernelStep", "ProductStep", "KernelStep"]
+
+
+ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
+
+
+@pytest.mark.parametrize(
+    "architecture",
+    [
+        pytest.param(a, marks=[] if a == "sm_90" else [pytest.mark.long])
+        for a in ARCHITECTURES
+    ],
+)
+def test_programs_compile_for_a_gpu(
+    architecture: str, rng: np.random.Generator
+) -> None:
+    nvrtc = load_nvrtc()
+    if nvrtc is None:
+        pytest.skip("CuPy or NVRTC is not installed")
+    args, launches = draw(rng), []
+    for text in PROGRAMS.values():
+        f, given = make(text, args)
+        for device in (SMALL, Device()):
+            plan, _ = plan_program(f, given)
+            launches += [x for xs in write_all(plan, device).values() for x in xs]
+    for unit in list_units(launches):
+        assert len(compile_cubin(nvrtc, unit.source, architecture)) > 1000

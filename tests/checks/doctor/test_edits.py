@@ -1,0 +1,149 @@
+"""The doctor's advice as a change of the user's source.
+
+The truth is Python: the changed source runs, gives the same numbers where the program
+is healthy and finite ones where it was sick; and its other lines are as they were.
+"""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from workbench.checks.doctor.finding import Edit
+
+X = np.linspace(-1.5, 2, 6)
+IMPORTS = "import numpy as np; import workbench as wb\n"
+_count = itertools.count()
+
+
+def load(source: str) -> Callable[..., Any]:
+    """Return the function f of a source that the doctor can read."""
+    source = f"{IMPORTS}{source}"
+    name = f"<edited {next(_count)}>"
+    linecache.cache[name] = len(source), None, source.splitlines(True), name
+    space: dict[str, Any] = {}
+    exec(compile(source, name, "exec"), space)
+    return space["f"]  # type: ignore[no-any-return]
+
+
+def find_edits(source: str, *args: Any) -> list[Edit | None]:
+    with np.errstate(all="ignore"):
+        found = wb.diagnose(load(source), *args)
+    return [one.fix.edit for one in found if one.fix is not None]
+
+
+def apply(source: str, edit: Edit) -> str:
+    lines = source.split("\n")
+    first = edit.line - 2  # the imports are line 1
+    last = first + len(edit.before)
+    assert tuple(lines[first:last]) == edit.before
+    return "\n".join([*lines[:first], *edit.after, *lines[last:]])
+
+
+@pytest.mark.parametrize(
+    ("body", "new"),
+    [
+        ("return np.log(np.sum(np.exp(x)))", "    return wb.logsumexp(x)"),
+        # Of several same texts, only the one that is meant.
+        (
+            "return np.log(1 + np.exp(x / 1e4)) + np.log(1 + np.exp(x))",
+            "    return np.log(1 + np.exp(x / 1e4)) + np.logaddexp(0, x)",
+        ),
+        # The bytes before it are not its characters; the brackets are kept right.
+        (
+            "return ['é'] and 2 * np.log(1 + np.exp(x)) ** 2",
+            "    return ['é'] and 2 * np.logaddexp(0, x) ** 2",
+        ),
+        (
+            "return 3 ** np.log(np.exp(x) / np.sum(np.exp(x)))",
+            "    return 3 ** (x - wb.logsumexp(x))",
+        ),
+        # An expression of several lines becomes one.
+        (
+            "return 2 * np.log(\n        1 + np.exp(  # much\n           x)\n    ) - x",
+            "    return 2 * np.logaddexp(0, x) - x",
+        ),
+        # What was given a name before.
+        (
+            "e = np.exp(x)\n    p = e / np.sum(e)\n    q = np.log(p)\n    return q",
+            "    q = x - wb.logsumexp(x)",
+        ),
+        # In a loop, whose lines run several times.
+        (
+            "for _ in range(2):\n        x = x + np.log(1 + np.exp(x))\n    return x",
+            "        x = x + np.logaddexp(0, x)",
+        ),
+    ],
+)
+def test_the_changed_source_mends_and_keeps_the_values(body: str, new: str) -> None:
+    source = f"def f(x):\n    {body}\n"
+    edits = [edit for edit in find_edits(source, 1000 * X) if edit is not None]
+    assert edits[0].after == (new,)
+    changed = load(apply(source, edits[0]))
+    np.testing.assert_allclose(changed(X), load(source)(X), rtol=1e-12)
+    with np.errstate(all="ignore"):
+        assert not np.isfinite(load(source)(1000 * X)).all()
+        # Some have a second fault, which has a change of its own.
+        assert np.isfinite(changed(1000 * X)).all() or len(edits) > 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        # x is another one by then.
+        "e = np.exp(x)\n    x = 2 * x\n    return np.log(e / np.sum(e)) + x",
+        "e = np.exp(x)\n    x[0] = 1\n    return np.log(e / np.sum(e)) + x",
+        # The operand is named in another function.
+        "g = lambda z: np.exp(z)\n    e = g(x)\n    return np.log(e / np.sum(e))",
+        # Names change in each step, and the exponential is of the one before.
+        "e = np.exp(x)\n    for _ in range(2):\n        y = np.log(e / np.sum(e))\n"
+        "        x = y\n    return y",
+    ],
+)
+def test_no_change_is_offered_where_a_name_may_mean_another_value(body: str) -> None:
+    found = find_edits(f"def f(x):\n    x = x + 0\n    {body}\n", 1000 * X)
+    assert found
+    for edit in found:
+        # The exponential itself may be bounded in its own line.
+        assert edit is None or "x" not in "".join(edit.after).partition("np.log(")[2]
+
+
+def test_a_module_that_the_source_does_not_know_is_not_written() -> None:
+    source = "def f(x):\n    return xp.log(xp.sum(xp.exp(x)))\n"
+    name = f"<edited {next(_count)}>"
+    linecache.cache[name] = len(source), None, source.splitlines(True), name
+    space: dict[str, Any] = {"xp": np}
+    exec(compile(source, name, "exec"), space)
+    with np.errstate(all="ignore"):
+        (found,) = wb.diagnose(space["f"], 1000 * X)
+    assert found.fix is not None
+    assert found.fix.code == "wb.logsumexp(x)"
+    assert found.fix.edit is None
+
+
+def test_an_operand_in_float64() -> None:
+    source = "def f(x):\n    return np.sum(np.exp(x + 1))\n"
+    x = np.array([100.0], "float32")
+    (edit,) = find_edits(source, x)
+    assert edit is not None
+    assert str(edit).split("\n")[1:] == [
+        "-     return np.sum(np.exp(x + 1))",
+        "+     return np.sum(np.exp((x + 1).astype(np.float64)))",
+    ]
+    assert np.isfinite(load(apply(source, edit))(x))
+
+
+def test_a_rule_with_another_spelling_has_both() -> None:
+    source = "def f(x):\n    return np.sum(np.sqrt(np.sum(x**2)))\n"
+    with np.errstate(all="ignore"):
+        found = wb.diagnose(load(source), np.zeros(3))
+    fix = found[0].fix
+    assert fix is not None
+    assert fix.rule is not None
+    assert fix.edit is None or fix.text.count("; or write ") == 1

@@ -1,0 +1,56 @@
+// What stands before headers of xsf, which CuPy ships: SciPy's special functions for
+// the device. `xsf_end.h` stands behind them.
+#ifdef __CUDACC__
+#include <cupy/complex.cuh>
+#include <cupy/xsf/config.h>
+
+#include <complex>
+#include <memory>
+#endif
+
+#include <cupy/xsf/cephes/cbrt.h>
+#include <cupy/xsf/error.h>
+
+#ifdef __CUDACC__
+// Without this NVRTC copies each function into its callers, for minutes.
+#define inline __noinline__ inline
+// C++17 takes no arguments' types from `std::complex(x)` where it is an alias.
+#define complex(x) complex<double>(x)
+#endif
+
+// Bessel functions of the second kind ask the heap for one number: ours does not.
+#define besy besy_on_heap
+#include <cupy/xsf/amos/amos.h>
+#undef besy
+
+namespace xsf {
+namespace amos {
+
+    // Y = (H1 - H2) / 2i, times exp(-|Im z|) where kode is 2.
+    inline int besy(
+        std::complex<double> z, double order, int kode, int n, std::complex<double> *y,
+        int *ierr
+    ) {
+        std::complex<double> h1, h2;
+        *ierr = 0;
+        int zeros = besh(z, order, kode, 1, 1, &h1, ierr);
+        if (*ierr != 0 && *ierr != 3) {
+            return 0;
+        }
+        int zeros2 = besh(z, order, kode, 2, 1, &h2, ierr);
+        if (*ierr != 0 && *ierr != 3) {
+            return 0;
+        }
+        if (kode == 2) {
+            double height = std::imag(z), away = height < 0 ? -height : height;
+            std::complex<double> turn{std::cos(std::real(z)), std::sin(std::real(z))};
+            h1 *= turn * std::exp(-height - away);
+            h2 *= std::conj(turn) * std::exp(height - away);
+        }
+        std::complex<double> twice = h1 - h2;
+        *y = std::complex<double>(0.5 * std::imag(twice), -0.5 * std::real(twice));
+        return zeros < zeros2 ? zeros : zeros2;
+    }
+
+} // namespace amos
+} // namespace xsf

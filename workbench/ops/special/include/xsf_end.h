@@ -1,0 +1,4 @@
+#ifdef __CUDACC__
+#undef inline
+#undef complex
+#endif
