@@ -92,19 +92,21 @@ export class CompareBar extends Part {
           hidden={view !== 'colours'}
           onChoose={chosen => recording.setMeasure(chosen)}
         />
-        <span className="workbench-CompareText" role="status">
-          {this._text(state.graph)}
-        </span>
-        <Button
-          look="outlined"
-          title="Show one graph again (Escape)"
-          onClick={() => {
-            recording.compareWith(null);
-            this.host.focusGraph();
-          }}
-        >
-          Done
-        </Button>
+        <div className="workbench-CompareEnd">
+          <span className="workbench-CompareText" role="status">
+            {this._text(state.graph)}
+          </span>
+          <Button
+            look="outlined"
+            title="Show one graph again (Escape)"
+            onClick={() => {
+              recording.compareWith(null);
+              this.host.focusGraph();
+            }}
+          >
+            Done
+          </Button>
+        </div>
       </>
     );
   }

@@ -143,7 +143,10 @@ function comparedLegend(graph: Graph, measure: Measure, what: Quantity): ILegend
   const limit = limitOf(graph, what);
   const most = shortNumber(measure === 'ratio' ? 2 ** limit : limit);
   return {
-    title: `‖${what}‖: ${before} above, ${after} below`,
+    title:
+      what === 'value'
+        ? `‖value‖: from ${before} to ${after}`
+        : `tiles ‖gradient‖, cards ‖value‖: ${before} above, ${after} below`,
     low: measure === 'ratio' ? `÷ ${most}` : `− ${most}`,
     high: measure === 'ratio' ? `× ${most}` : `+ ${most}`,
     scale: theme => (what === 'gradient' ? theme.diverging : theme.divergingSoft)
