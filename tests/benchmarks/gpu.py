@@ -64,26 +64,27 @@ def find_cupy() -> Any:
     return cupy
 
 
-def synchronize() -> None:
-    """Wait for the GPU, whoever uses it."""
+def synchronize(answer: Any = None) -> None:
+    """Wait for the GPU, whoever uses it, and for JAX's answer."""
+    if "jax" in sys.modules:
+        sys.modules["jax"].block_until_ready(answer)
     find_cupy().cuda.Device().synchronize()
 
 
-def time_call(call: Call, wait: Call = synchronize, rounds: int = ROUNDS) -> float:
+def time_call(call: Call, rounds: int = ROUNDS) -> float:
     """Return the least seconds of a call among many that follow each other."""
     for _ in range(3):
-        call()
-    wait()
+        answer = call()
+    synchronize(answer)
     start = time.perf_counter()
-    call()
-    wait()
+    synchronize(call())
     count = int(min(max(1, LEAST / max(time.perf_counter() - start, 1e-7)), 1000))
     best = float("inf")
     for _ in range(rounds):
         start = time.perf_counter()
         for _ in range(count):
-            call()
-        wait()
+            answer = call()
+        synchronize(answer)
         best = min(best, (time.perf_counter() - start) / count)
     return best
 
@@ -350,13 +351,12 @@ def compare_peers(case: Case) -> dict[str, Any]:
             with limit_time(PATIENCE):
                 start = time.perf_counter()
                 peer = make(problem)
-                peer.derivative()
-                synchronize()
+                synchronize(peer.derivative())
                 first = time.perf_counter() - start
                 peer.wait()
                 for _ in range(4):
                     answer = peer.derivative()
-                synchronize()
+                synchronize(answer)
             arrays = flatten_answer(peer.read(answer))
             expected = arrays if expected is None else expected
             off = compare_answers(arrays, expected)

@@ -16,8 +16,9 @@ import numpy as np
 
 from workbench.core.walk import is_leaf
 from workbench.errors import UsageError
+from workbench.session import statistics
 from workbench.session.nodes import Nodes
-from workbench.session.timeline import MISSING, find_loss, measure_arrays, measure_norms
+from workbench.session.timeline import MISSING, find_loss, measure_norms
 
 if TYPE_CHECKING:
     from workbench.session.session import Session
@@ -278,7 +279,8 @@ def measure_truth(session: Session) -> Side:
         present = measure_present(session, "without overrides")
         truth = session.truth
         assert truth is not None  # it has gradients
-        norms = measure_arrays(map(truth.cotangents.get, range(session.nodes.count)))
+        found = [*map(truth.cotangents.get, range(session.nodes.count))]
+        norms = statistics.compute_norms(found, MISSING)
     return present._replace(gradients=np.array(norms))
 
 

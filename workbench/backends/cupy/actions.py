@@ -36,7 +36,6 @@ from workbench.backends.cupy.matrices import Gemm, write_gemms
 from workbench.backends.cupy.runtime import Address, Array, Runtime
 from workbench.core import blame
 from workbench.core.schedule import user_context
-from workbench.core.tensor import Tensor
 from workbench.core.types import Spec
 from workbench.errors import CompilerError
 
@@ -598,9 +597,3 @@ class _Writer:
         made = [LaunchAction(x) for x in self.runtime.write(kernel, plan)]
         self.launched += made
         return [*made]
-
-
-def list_nodes(action: Action, plan: Plan) -> Sequence[Tensor]:
-    """Return the nodes of the step that an action is of."""
-    step = plan.steps[action.step]
-    return step.kernel.nodes if isinstance(step, KernelStep) else (step.node,)

@@ -102,6 +102,13 @@ class Function(tiers.Function):
     def _find_foreign(self, key: tiers.Key) -> str | None:
         return None
 
+    def separate_steps(self) -> Any:
+        """Return the compiled program of the last shapes, whose steps are apart.
+
+        None where CuPy runs op by op.
+        """
+        return None if self._last is None else self._last.program
+
     @property
     def backend(self) -> str:
         """What the next call runs on: ``cupy``."""

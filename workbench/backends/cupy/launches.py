@@ -30,6 +30,14 @@ template <class T> __device__ __forceinline__ T shift_down(T x, int by) {
   if constexpr (sizeof(T) < 4) return (T)__shfl_down_sync(0xffffffffu, (int)x, by);
   else return __shfl_down_sync(0xffffffffu, x, by);
 }
+template <class T> __device__ __forceinline__ T shift_up(T x, int by) {
+  if constexpr (sizeof(T) < 4) return (T)__shfl_up_sync(0xffffffffu, (int)x, by);
+  else return __shfl_up_sync(0xffffffffu, x, by);
+}
+template <class T> __device__ __forceinline__ T take_last(T x) {
+  if constexpr (sizeof(T) < 4) return (T)__shfl_sync(0xffffffffu, (int)x, 31);
+  else return __shfl_sync(0xffffffffu, x, 31);
+}
 #ifdef __CUDACC__
 __device__ __forceinline__ unsigned short half_bits(float x) {
   unsigned short h;

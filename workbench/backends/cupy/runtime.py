@@ -120,6 +120,12 @@ class Runtime(Protocol):
             If it cannot be captured.
         """
 
+    def time(self, run: Callable[[], None]) -> float:
+        """Wait until what ``run`` puts on the stream is done; return its seconds."""
+
+    def settle(self) -> None:
+        """Wait until all that was put on the stream is done."""
+
     def find_stream(self) -> Any:
         """Return the stream that work is put on."""
 
@@ -303,6 +309,21 @@ class CupyRuntime:
             self._cublas.select_stream(handle, self.find_stream().ptr)
         graph.upload(self.find_stream())
         return _Replay(graph, workspace)
+
+    def time(self, run: Callable[[], None]) -> float:
+        """Wait until what ``run`` puts on the stream is done; return its seconds."""
+        stream = self.find_stream()
+        start = self._cuda.Event()
+        stop = self._cuda.Event()
+        stream.record(start)
+        run()
+        stream.record(stop)
+        stop.synchronize()
+        return float(self._cuda.get_elapsed_time(start, stop)) * 1e-3
+
+    def settle(self) -> None:
+        """Wait until all that was put on the stream is done."""
+        self.find_stream().synchronize()
 
     def find_stream(self) -> Any:
         """Return the stream that work is put on."""

@@ -26,6 +26,7 @@ from workbench.ops.define import shape_of
 from workbench.overrides.resolution import Resolution
 from workbench.session import statistics
 from workbench.session.applied_override import AppliedOverride
+from workbench.session.device_statistics import is_on_device
 from workbench.session.inside import is_holder
 from workbench.session.nodes import Nodes
 from workbench.session.repeats import find_unrolled
@@ -356,6 +357,8 @@ def name_constant(node: Tensor) -> str | None:
     value = node._value
     if node.name or value is None or isinstance(value, tuple) or shape_of(value) != ():
         return node.name
+    if is_on_device(value):
+        return None  # each would be a transfer by itself
     return str(value)
 
 
