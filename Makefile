@@ -40,8 +40,14 @@ bench:
 
 # On a machine with an NVIDIA GPU, CuPy and pytest: nothing is installed there. What it
 # lacks, `make gpu-wheels` collects elsewhere, into build/gpu-wheels.
-gpu-test gpu-bench gpu-wheels:
-	@$(PYTHON) tests/gpu/run.py $(@:gpu-%=%)
+gpu-test:
+	@$(PYTHON) tests/gpu/run.py test
+
+gpu-bench:
+	@$(PYTHON) tests/gpu/run.py bench
+
+gpu-wheels:
+	@$(PYTHON) tests/gpu/run.py wheels
 
 docs: .venv/docs.stamp
 	@$(BIN)/python notebooks/guide/build.py

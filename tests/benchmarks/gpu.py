@@ -226,7 +226,7 @@ def ask_launch() -> dict[str, Any]:
 
     def f(x: Any) -> Any:
         for k in range(50):
-            x = np.sin(x) + np.sum(x * x) * (1e-3 * k)
+            x = np.sin(x + np.sum(x * x) * (1e-3 * k))
         return x
 
     x = cupy.linspace(0, 1, 100)
@@ -243,7 +243,7 @@ def ask_launch() -> dict[str, Any]:
     function = run._last.function
     program = function._last.program
     if program is not None and program._capture is not None:
-        replay = program._capture.parts[0]
+        replay, _ = program._capture._copying[0]
         start = time.perf_counter()
         for _ in range(10):
             replay(None)
@@ -320,6 +320,14 @@ def ours(problem: Problem) -> Peer:
     return peer
 
 
+def run_jax(problem: Problem) -> Peer:
+    """Run a case by JAX, whose products of float32 are as exact as the others'."""
+    import jax as library
+
+    library.config.update("jax_default_matmul_precision", "highest")
+    return jax(problem, waits=False)
+
+
 #: The derivative of each peer of ours.
 PROGRAMS: dict[int, Any] = {}
 
@@ -328,7 +336,7 @@ def list_peers() -> dict[str, Callable[[Problem], Peer]]:
     """Return who computes, by name."""
     return {
         "workbench": ours,
-        "jax": functools.partial(jax, waits=False),
+        "jax": run_jax,
         "torch": functools.partial(torch, device="cuda"),
         "torch.compile": functools.partial(torch, compiled=True, device="cuda"),
     }
@@ -385,7 +393,7 @@ def compare_peers(case: Case) -> dict[str, Any]:
 
 def list_cases() -> list[Case]:
     """Return the cases that are compared."""
-    chosen = {"gmm_10k_matmul", "gmm_10k_einsum", "gmm_1k_matmul", "recurrent_32"}
+    chosen = {"gmm_10k_matmul", "gmm_1k_matmul", "recurrent_32"}
     modules = (mlp, gmm, dense_jacobian, dense_hessian, recurrent)
     cases = [case for module in modules for case in module.CASES]
     small = {"mlp", "dense_jacobian", "dense_hessian"}

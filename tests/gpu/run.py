@@ -97,7 +97,8 @@ def run_tests(environment: dict[str, str]) -> int:
     workers = max(1, min(14, len(os.sched_getaffinity(0)) - 2))
     command = [
         sys.executable, "-m", "pytest", "tests/gpu", "-q", "--tb=short", "-rN",
-        "-p", "no:cacheprovider", "-n", str(workers), f"--junitxml={report}",
+        "-p", "no:cacheprovider", "-p", "no:benchmark", "-n", str(workers),
+        f"--junitxml={report}",
         "-o", "junit_family=xunit2", *sys.argv[2:],
     ]  # fmt: skip
     status = run(command, environment, TEST_SECONDS)

@@ -88,7 +88,6 @@ def test_dtypes_stay(dtype: Any, args: tuple[Any, ...]) -> None:
     both(wb.grad(PROGRAMS["network"], (0, 1, 2)), single, tolerance)
 
 
-@pytest.mark.filterwarnings("ignore:.*is computed on the CPU")
 @pytest.mark.parametrize(
     "sample", [s for s in SAMPLES if "f" in s.kinds], ids=lambda s: s.name
 )

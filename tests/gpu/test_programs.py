@@ -62,7 +62,7 @@ def test_gradients_and_second_order(name: str, args: tuple[Any, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    "sample", [s for s in SAMPLES if "f" in s.kinds], ids=lambda s: s.name
+    "sample", [s for s in SAMPLES if "f" in s.kinds and s.batch], ids=lambda s: s.name
 )
 def test_every_sample(sample: Sample, rng: np.random.Generator) -> None:
     """Values, cotangents and tangents; what CuPy lacks is told by its name."""
@@ -82,7 +82,7 @@ def test_every_sample(sample: Sample, rng: np.random.Generator) -> None:
 def chain(x: Any) -> Any:
     """A program of many launches: each sum is read by all that follow."""
     for k in range(30):
-        x = np.sin(x) + np.sum(x * x, axis=-1, keepdims=True) * 1e-3 * k
+        x = np.sin(x + np.sum(x * x, axis=-1, keepdims=True) * 1e-3 * k)
     return x
 
 

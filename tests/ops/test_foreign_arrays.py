@@ -153,6 +153,11 @@ SPELLED: dict[str, Callable[..., Any]] = {
     "while": lambda x, W, b: wb.while_loop(
         lambda v: np.sum(v**2) < 9, lambda v: 1.5 * v, b, max_steps=9
     ),
+    "scan": lambda x, W, b: wb.scan(lambda row, c, x: np.tanh(c + row @ x), W, b[0], x),
+    "cond": lambda x, W, b: wb.cond(
+        np.sum(b) > 0, lambda v: np.sin(v), lambda v: v * v, b
+    ),
+    "draws": lambda x, W, b: wb.random.default_rng(3).normal(b, np.exp(x[:3])),
     "fixed point": lambda x, W, b: wb.fixed_point(
         lambda y, a: 0.3 * np.cos(y) * a, 0 * b, b
     ),
@@ -364,7 +369,7 @@ def test_every_sample_has_its_second_derivatives_there(
 
     def loss(*args: Any) -> Any:
         y = sample.f(*args)
-        return np.sum(y * np.asarray(seed, like=y))
+        return np.sum(np.real(y * np.asarray(seed, like=y)))
 
     truth = wb.hvp(loss, args, moves)
     got = wb.hvp(loss, tuple(map(Foreign, args)), tuple(map(Foreign, moves)))

@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.backends.cupy.standin import Standin
 from tests.ops.test_foreign_arrays import Foreign
+from workbench.backends.cupy import devices
 from workbench.errors import UsageError
-from workbench.session import statistics
+from workbench.session import placement, statistics
 from workbench.session.wire import columns, detail
 
 #: What brings a number to the host without being asked by name.
@@ -170,3 +172,44 @@ def test_what_lies_elsewhere_is_refused(rng: np.random.Generator) -> None:
     with pytest.raises(UsageError, match=r"x lies on the GPU .* wb\.to_gpu\(value\)"):
         session.run(x=args[0])
     assert session.run() is before or np.all((session.run() == before).get())
+
+
+def test_the_badge_says_what_runs(rng: np.random.Generator) -> None:
+    args = draw(rng)
+    assert "device" not in columns.take_snapshot(open_session(args)).header
+    there = open_session(tuple(map(Foreign, args)))
+    header = columns.take_snapshot(there).header
+    assert (header["backend"], header["device"]) == ("cupy op by op", "a GPU")
+    assert detail.gather_details(there, 3)["runs_on"] == "cupy op by op · a GPU"
+
+
+class Host(Standin):
+    """A device whose memory is the host's: NumPy's arrays lie on it."""
+
+    def owns(self, x: object) -> bool:
+        return isinstance(x, np.ndarray)
+
+
+def test_the_inspector_shows_the_kernels(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(devices, "_RUNTIME", Host())
+    monkeypatch.setattr(placement, "is_on_device", lambda x: True)
+    args = draw(rng)
+    session = open_session(args, backend="cupy")
+    assert session.wait()
+    session.run(x=args[0])
+    assert session.wait(), session._state.reason
+    header = columns.take_snapshot(session).header
+    assert (header["backend"], header["device"]) == ("cupy", "a device of tests")
+    ops = [x.op.name for x in session.graph.nodes]
+    found = detail.gather_details(session, ops.index("tanh"))
+    assert found["runs_on"] == "cupy · a device of tests"
+    value, rule = found["kernels"]
+    assert value["title"].startswith("value: kernel ")
+    assert "tanh" in value["title"]
+    assert "tanh(" in value["source"]
+    assert "__global__" in value["source"]
+    assert rule["title"].startswith("rule: kernel ")
+    product = detail.gather_details(session, ops.index("matmul"))
+    assert not any(one["title"].startswith("value") for one in product["kernels"])

@@ -8,6 +8,7 @@ composition of what CuPy has (`on_cupy`), or, where there is none, the CPU's
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable
 from functools import wraps
@@ -42,7 +43,15 @@ def is_cupy(x: object) -> bool:
 
 def find_library(x: object, module: str) -> Any:
     """Return the module of SciPy, or of CuPy's copy of it, that takes an array."""
-    return import_module(f"{'cupyx.scipy' if is_cupy(x) else 'scipy'}.{module}")
+    if not is_cupy(x):
+        return import_module(f"scipy.{module}")
+    name = f"cupyx.scipy.{module}"
+    if name not in sys.modules:
+        with warnings.catch_warnings():
+            # As it loads, CuPy warns of what it uses itself.
+            warnings.simplefilter("ignore", FutureWarning)
+            return import_module(name)
+    return sys.modules[name]
 
 
 def on_cupy(op: Op) -> Callable[[Compute], Compute]:

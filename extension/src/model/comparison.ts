@@ -3,32 +3,11 @@
  * and gradient. Nothing here knows the DOM.
  */
 
-import type { Graph } from './graph';
+import type { Graph, Measure } from './graph';
 
 /** What is compared, and what the numbers of a node mean. */
 export const QUANTITIES = ['gradient', 'value'] as const;
 export type Quantity = (typeof QUANTITIES)[number];
-
-/** How a change is measured: as a ratio, or as a signed difference. */
-export const MEASURES_OF_CHANGE = ['ratio', 'difference'] as const;
-export type Measure = (typeof MEASURES_OF_CHANGE)[number];
-
-/** How two states are seen: in one picture by colours, or in two beside each other. */
-export const COMPARED_VIEWS = ['colours', 'beside'] as const;
-export type ComparedView = (typeof COMPARED_VIEWS)[number];
-
-/** What a graph is compared with. */
-export interface ICompared {
-  /** The same graph with the other numbers. */
-  readonly other: Graph;
-  /** Whether the other one comes before this one. */
-  readonly otherFirst: boolean;
-  /** What the two are: "run 12", "now", "without overrides", "session b". */
-  readonly label: string;
-  readonly otherLabel: string;
-  readonly view: ComparedView;
-  readonly measure: Measure;
-}
 
 /**
  * - `none`: there is no such array on either side.

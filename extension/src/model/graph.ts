@@ -24,7 +24,6 @@ import {
 } from '../wire/protocol';
 import { type IAdjacency, adjacency, firstWhere } from './adjacency';
 import { addClusters } from './clusters';
-import type { ICompared } from './comparison';
 import { type ILoop, foldPaths, loopsOf } from './folds';
 import { SavedMoments } from './moments';
 
@@ -87,6 +86,25 @@ export interface IRewritten {
   /** The nodes that the step made, and those that it took away. */
   came: ReadonlySet<number>;
   went: ReadonlySet<number>;
+}
+
+/** How a change is measured: as a ratio, or as a signed difference. */
+export type Measure = 'ratio' | 'difference';
+
+/** How two states are seen: in one picture by colours, or in two beside each other. */
+export type ComparedView = 'colours' | 'beside';
+
+/** What a graph is compared with. */
+export interface ICompared {
+  /** The same graph with the other numbers. */
+  readonly other: Graph;
+  /** Whether the other one comes before this one. */
+  readonly otherFirst: boolean;
+  /** What the two are: "run 12", "now", "without overrides", "session b". */
+  readonly label: string;
+  readonly otherLabel: string;
+  readonly view: ComparedView;
+  readonly measure: Measure;
 }
 
 /** What follows from the structure alone; graphs that share it share this. */

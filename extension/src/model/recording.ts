@@ -9,9 +9,8 @@
 import { Signal } from '@lumino/signaling';
 
 import type { IPeer, ITimeline } from '../wire/protocol';
-import type { ComparedView, Measure } from './comparison';
 import type { GraphConnection } from './connection';
-import type { Graph } from './graph';
+import type { ComparedView, Graph, Measure } from './graph';
 import type { IMoment } from './moments';
 
 /** So many runs are kept, to go to and fro between. */

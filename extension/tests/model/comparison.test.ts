@@ -5,14 +5,13 @@ import { Scene } from '../../src/canvas/scene';
 import { itemsOf } from '../../src/layout/items';
 import { layOut } from '../../src/layout/layout';
 import {
-  type ICompared,
   changeOf,
   levelOfChange,
   limitOf,
   rankChanges,
   sizeOf
 } from '../../src/model/comparison';
-import type { Graph } from '../../src/model/graph';
+import type { Graph, ICompared } from '../../src/model/graph';
 import { comparedLines, nodeSentence, sidesOf } from '../../src/ui/words';
 import { Program } from '../helpers/programs';
 

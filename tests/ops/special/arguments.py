@@ -14,6 +14,7 @@ import numpy as np
 
 #: For each function its inputs: (low, high), or a list of values, by their place.
 _ORDER, _X, _PROBABILITY = (-6.5, 9.5), (0.05, 25.0), (0.02, 0.98)
+_SHAPE = (0.5, 9.0)
 _DEGREE, _INSIDE = (0.1, 9.9), (-0.98, 0.98)
 _MODE = [2.0, 3.0, 5.0]
 RANGES: dict[str, tuple[Any, ...]] = {
@@ -21,6 +22,17 @@ RANGES: dict[str, tuple[Any, ...]] = {
     "airy": ((-12.0, 12.0),),
     "airye": ((0.0, 12.0),),
     "besselpoly": ((0.1, 3.0), (0.0, 3.0), (0.0, 4.0)),
+    "bdtrik": (_PROBABILITY, (5.0, 30.0), (0.2, 0.8)),
+    "bdtrin": ((1.0, 9.0), _PROBABILITY, (0.2, 0.8)),
+    "betaincc": (_SHAPE, _SHAPE, _PROBABILITY),
+    "betainccinv": (_SHAPE, _SHAPE, _PROBABILITY),
+    "btdtria": (_PROBABILITY, _SHAPE, _PROBABILITY),
+    "btdtrib": (_SHAPE, _PROBABILITY, _PROBABILITY),
+    "chdtriv": (_PROBABILITY, _SHAPE),
+    "chndtr": ((0.5, 20.0), _SHAPE, (0.0, 9.0)),
+    "chndtridf": ((8.0, 20.0), (0.05, 0.6), (0.0, 3.0)),
+    "chndtrinc": ((8.0, 20.0), (0.5, 2.0), (0.05, 0.6)),
+    "chndtrix": (_PROBABILITY, _SHAPE, (0.0, 9.0)),
     "dawsn": ((-6.0, 6.0),),
     "ellipe": ((-9.0, 1.0),),
     "erfi": ((-4.0, 4.0),),
@@ -36,6 +48,7 @@ RANGES: dict[str, tuple[Any, ...]] = {
     "eval_jacobi": (_DEGREE, (-0.9, 3.0), (-0.9, 3.0), _INSIDE),
     "eval_laguerre": (_DEGREE, (0.0, 9.0)),
     "eval_sh_jacobi": (_DEGREE, (2.0, 4.0), (0.5, 2.0), (0.02, 0.98)),
+    "fdtridfd": ((1.0, 4.0), (0.6, 0.7), (2.0, 3.0)),
     "fresnel": ((-5.0, 5.0),),
     "gdtria": (_PROBABILITY, (0.5, 5.0), (0.5, 5.0)),
     "gdtrib": ((0.5, 5.0), _PROBABILITY, (0.5, 5.0)),
@@ -46,13 +59,37 @@ RANGES: dict[str, tuple[Any, ...]] = {
     "hyperu": ((0.2, 3.0), (0.3, 3.0), (0.2, 12.0)),
     "itairy": ((-6.0, 6.0),),
     "kn": (list(range(8)), _X),
+    "it2struve0": ((0.0, 50.0),),
+    "itmodstruve0": ((0.0, 40.0),),
+    "itstruve0": ((0.0, 25.0),),  # further out SciPy's is wrong: 5.41 at 30.1
+    "kolmogi": ((0.0, 1.0),),
+    "kolmogorov": ((0.0, 3.0),),
     "log_wright_bessel": ((0.1, 3.0), (0.2, 4.0), (0.0, 20.0)),
+    "modstruve": ((-3.3, 6.0), (0.1, 40.0)),
+    "nbdtrik": (_PROBABILITY, _SHAPE, (0.2, 0.8)),
+    "nbdtrin": ((1.0, 9.0), _PROBABILITY, (0.2, 0.8)),
+    "ncfdtr": (_SHAPE, _SHAPE, (0.0, 9.0), (0.1, 4.0)),
+    "ncfdtri": (_SHAPE, _SHAPE, (0.0, 9.0), _PROBABILITY),
+    "ncfdtridfd": ((2.0, 4.0), (0.6, 0.7), (0.0, 0.5), (2.0, 3.0)),
+    "ncfdtridfn": ((0.25, 0.35), (5.0, 9.0), (3.0, 4.0), (1.2, 1.6)),
+    "ncfdtrinc": ((2.0, 5.0), (5.0, 9.0), (0.1, 0.5), (2.0, 4.0)),
+    "nctdtr": (_SHAPE, (-3.0, 3.0), (-4.0, 4.0)),
+    "nctdtridf": ((0.85, 0.9), (0.2, 0.4), (1.8, 2.2)),
+    "nctdtrinc": (_SHAPE, _PROBABILITY, (-4.0, 4.0)),
+    "nctdtrit": (_SHAPE, (-3.0, 3.0), _PROBABILITY),
     "ndtri_exp": ((-30.0, -0.01),),
     "nrdtrimn": (_PROBABILITY, (0.2, 3.0), (-3.0, 3.0)),
     "nrdtrisd": ((-4.0, 0.0), (0.6, 0.98), (0.5, 3.0)),
     "owens_t": ((-5.0, 5.0), (-4.0, 4.0)),
+    "pdtrik": (_PROBABILITY, (0.5, 20.0)),
     "powm1": ((0.2, 3.0), (-4.0, 4.0)),
+    "smirnov": (list(range(1, 31)), (0.0, 1.0)),
+    "smirnovi": (list(range(1, 31)), _PROBABILITY),
     "spence": ((0.0, 9.0),),
+    "stdtr": (_SHAPE, (-9.0, 9.0)),
+    "stdtridf": ((0.05, 0.1), (-2.6, -2.0)),
+    "stdtrit": (_SHAPE, _PROBABILITY),
+    "struve": ((-3.3, 6.0), (0.1, 40.0)),
     "tklmbda": ((-1.9, 1.9), (-0.8, 2.0)),
     "voigt_profile": ((-5.0, 5.0), (0.1, 2.0), (0.1, 2.0)),
     "wofz": ((-5.0, 5.0),),
@@ -93,6 +130,17 @@ for _shape, _inside in (("pro", (1.1, 3.0)), ("obl", (0.1, 3.0))):
 #: Where two ways to the same value differ by more than 2e-13 of its size, and why.
 TOLERANCES: dict[str, float] = {
     "hyp1f1": 2e-12,  # SciPy's real loop is Boost's
+    # SciPy's searches end before the last digits
+    **dict.fromkeys("bdtrik bdtrin nbdtrik nbdtrin stdtridf ncfdtri".split(), 2e-10),
+    **dict.fromkeys("nctdtrinc ncfdtridfd nctdtridf".split(), 2e-4),
+    **dict.fromkeys("ncfdtridfn ncfdtrinc".split(), 2e-4),
+    "fdtridfd": 1e-9,
+    "nctdtr": 2e-12,
+    # SciPy's integrals keep fewer digits
+    "it2struve0": 1e-6,
+    "itstruve0": 1e-6,
+    "itmodstruve0": 1e-7,
+    **dict.fromkeys("modstruve struve".split(), 2e-12),  # near their zeros
 }
 
 

@@ -93,12 +93,10 @@ class Function:
     def finish(self, role: str, blocks: int, threads: int) -> Launch:
         """Return the launch.
 
-        Its parameters count as memory apart. Where a kernel writes what it reads, each
-        entry is read before it is written, and by the thread that writes it alone.
+        Its parameters may point to the same memory (no ``__restrict__``): a kernel may
+        write a value where it has read another one.
         """
-        parameters = ", ".join(
-            f"char* __restrict__ p{k}" for k in range(len(self.pointers))
-        )
+        parameters = ", ".join(f"char* p{k}" for k in range(len(self.pointers)))
         head = f"({parameters}) {{"
         body, depth = [], 1
         for line in self.b.lines:

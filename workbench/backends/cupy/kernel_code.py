@@ -149,6 +149,9 @@ class _Writer(KernelWriter):
         ]  # fmt: skip
         moves += [(axis.length, axis.stride) for axis in one.address.axes]
         unit = math.gcd(*(step for _, step in moves)) or 1
+        # Steps back make offsets negative; targets are counted from the lowest one.
+        lowest = sum(step * (n - 1) for n, step in moves if step < 0)
+        target = f"(offset + {-lowest}) / {unit}"
         targets = math.prod(n for n, _ in moves)
         blocks = min(4 * self.device.processors, targets)
         side = min(MOST_THREADS, raise_to_power(columns))
@@ -179,7 +182,7 @@ class _Writer(KernelWriter):
             for axis in one.address.axes
         ]
         b.line(f"offset = {' + '.join(terms) or '0'};")
-        b.line(f"own = offset / {unit} % {blocks} == blockIdx.x;")
+        b.line(f"own = {target} % {blocks} == blockIdx.x;")
         b.line("}")
         b.line("const unsigned votes = __ballot_sync(0xffffffffu, own);")
         b.line("if (lane == 0) counts[warp] = __popc(votes);")
@@ -196,7 +199,7 @@ class _Writer(KernelWriter):
         b.line("__syncthreads();")
         b.line("for (unsigned k = 0; k < count; ++k) {")
         b.line("const long long offset = offsets[k];")
-        b.line(f"if (offset / {unit} / {blocks} % {team} != member) continue;")
+        b.line(f"if ({target} / {blocks} % {team} != member) continue;")
         b.line(f"const {whole} e = entries[k];")
         b.line(
             f"for ({whole} m = threadIdx.x % {side}u; m < {columns}u; m += {side}u) {{"

@@ -23,16 +23,20 @@ from workbench.backends.compiled.memory import place_buffers
 from workbench.backends.compiled.steps import Held, Rows
 from workbench.backends.cupy.actions import Action, Frame, write_actions
 from workbench.backends.cupy.launches import ALIGNMENT
-from workbench.backends.cupy.runtime import Array, Reading, Runtime
+from workbench.backends.cupy.runtime import Address, Array, Reading, Runtime
 from workbench.core import blame
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
 from workbench.core.types import is_weak
 from workbench.errors import CompilerError, DeviceError
 
-#: A program is captured whose inputs and outputs take at most so many bytes: they are
-#: copied in each call then, which costs more than the launches of a larger one.
-MOST_COPIED = 2**23
+#: Inputs and outputs are copied where a program is captured: as many bytes for each
+#: launch as cost no more than that.
+COPIED = 2**21
+#: A program has CUDA graphs for inputs at so many sets of addresses.
+MOST_BOUND = 4
+#: What a call does, and whether it is a CUDA graph.
+Part = tuple[Callable[[Frame], None], bool]
 #: A CUDA graph has at least so many launches, and a program at most.
 LEAST_CAPTURED, MOST_CAPTURED = 3, 20_000
 #: It is captured after so many calls.
@@ -228,7 +232,7 @@ class Program:
             )
         if count > MOST_CAPTURED:
             return f"it has {count:,} launches"
-        if sum(known) > MOST_COPIED:
+        if sum(known) > COPIED * count:
             return "its inputs and outputs are too large to copy them in each call"
         if not any(action.is_capturable for action in self.actions):
             return "no step of it can be captured"
@@ -284,26 +288,26 @@ def check_programs(runtime: Runtime) -> None:
 class _Capture:
     """The CUDA graphs of a program, on memory that no other program uses.
 
+    A graph reads its inputs from memory of its own, into which they are copied; one
+    that is made later, where calls give arrays at the same addresses again and again,
+    reads them there.
+
     Attributes
     ----------
     graphs
-        How many there are.
+        How many there are in one call.
     """
 
     def __init__(self, program: Program) -> None:
         self._program = program
         self._runtime = runtime = program.runtime
         plan = program.plan
-        examples = [
-            runtime.make_array(tuple(b.spec.shape), b.spec.dtype)
-            for _, b in program._inputs
-        ]
-        for array in examples:
+        examples: dict[int, Array] = {}
+        for _, b in program._inputs:
+            array = runtime.make_array(tuple(b.spec.shape), b.spec.dtype)
             runtime.fill(array, 0)
-        by_place = {
-            b.place: x for (_, b), x in zip(program._inputs, examples, strict=True)
-        }
-        self._frame = program._make_frame([by_place[k] for k in sorted(by_place)])
+            examples[b.place] = array
+        self._frame = program._make_frame([examples[k] for k in sorted(examples)])
         #: Where results of ops lie that CuPy computes, which graphs read.
         self._hosts: dict[int, Array] = {}
         for i, buffer in enumerate(plan.buffers):
@@ -312,63 +316,107 @@ class _Capture:
                 self._hosts[i] = array
                 self._frame.bind(i, array)
         self._inputs = [
-            (i, b, self._frame.places[i], b.size) for i, b in program._inputs
+            (i, b.place, self._frame.places[i], b.size) for i, b in program._inputs
         ]
-        self.parts: list[Callable[[Frame], None]] = []
-        self.graphs = 0
+        self._outputs = [
+            (i, tuple(spec.shape), spec.dtype, plan.buffers[i].size)
+            for i, spec in program._outputs
+        ]
         self._stream = runtime.find_stream()
+        #: What a call does where inputs are copied, and for inputs at some addresses.
+        self._copying = self._make_parts()
+        self.graphs = sum(is_graph for _, is_graph in self._copying)
+        self._bound: dict[tuple[Address, ...], list[Part]] = {}
+        self._seen: tuple[Address, ...] = ()
+
+    def _make_parts(self) -> list[Part]:
+        """Return what a call does: CUDA graphs, and actions that stand between them."""
+        parts: list[Part] = []
         pending: list[Action] = []
-        for action in program.actions:
-            if action.is_capturable:
+        for action in (*self._program.actions, None):
+            if action is not None and action.is_capturable:
                 pending.append(action)
                 continue
-            self._close(pending)
-            self.parts.append(action.run)
-        self._close(pending)
+            if sum(one.count for one in pending) < LEAST_CAPTURED:
+                parts += [(one.run, False) for one in pending]
+            else:
+                parts.append((self._capture(tuple(pending)), True))
+            pending.clear()
+            if action is not None:
+                parts.append((action.run, False))
+        return parts
 
-    def _close(self, actions: list[Action]) -> None:
-        """Make a CUDA graph of some actions, or let them run where that is dearer."""
-        if sum(action.count for action in actions) < LEAST_CAPTURED:
-            self.parts += [action.run for action in actions]
-        else:
-            chosen = tuple(actions)
-            frame = self._frame
+    def _capture(self, actions: tuple[Action, ...]) -> Callable[[Frame], None]:
+        """Return what repeats some actions on the addresses of the frame."""
+        frame = self._frame
 
-            def run() -> None:
-                for action in chosen:
-                    action.run(frame)
+        def run() -> None:
+            for action in actions:
+                action.run(frame)
 
-            replay = self._runtime.capture(run)
-            self.parts.append(lambda frame: replay())
-            self.graphs += 1
-        actions.clear()
+        replay = self._runtime.capture(run)
+        return lambda frame: replay()
+
+    def _find_bound(self, addresses: tuple[Address, ...]) -> list[Part] | None:
+        """Return the parts for inputs at some addresses; make them when it is time."""
+        found = self._bound.get(addresses)
+        if found is not None or len(self._bound) >= MOST_BOUND:
+            return found
+        if addresses != self._seen or not all(addresses):
+            self._seen = addresses
+            return None
+        places = self._frame.places
+        try:
+            for (i, *_), address in zip(self._inputs, addresses, strict=True):
+                places[i] = address
+            made = self._bound[addresses] = self._make_parts()
+        except CompilerError:  # this time it cannot be: inputs are copied as before
+            self._seen = ()
+            return None
+        finally:
+            for i, _, place, _ in self._inputs:
+                places[i] = place
+        return made
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
-        """Return the outputs for these inputs, which are copied in, as copies."""
+        """Return the outputs for these inputs, as copies."""
         runtime, program, fixed = self._runtime, self._program, self._frame
         stream = runtime.find_stream()
         if stream is not self._stream:
             if stream != self._stream:
                 runtime.follow(self._stream)
             self._stream = stream
-        frame = Frame(runtime, program.plan, fixed.places, fixed.bases.copy())
+        bases = fixed.bases.copy()
+        frame = Frame(runtime, program.plan, fixed.places, bases)
         frame.block = fixed.block
         frame.kept = self._hosts
-        for i, buffer, place, size in self._inputs:
-            x = arrays[buffer.place]
-            if is_weak(x) or isinstance(x, np.generic):
+        addresses = []
+        for i, place, _, _ in self._inputs:
+            x = arrays[place]
+            if not runtime.owns(x):
                 runtime.fill(fixed.bases[i], x)
+                addresses.append(0)
                 continue
-            x = runtime.pack(x)
-            frame.bases[i] = x
-            runtime.copy(place, runtime.find_address(x), size)
+            x = bases[i] = runtime.pack(x)
+            address = runtime.find_address(x)
+            addresses.append(0 if address % ALIGNMENT else address)
+        parts = self._find_bound(tuple(addresses))
+        if parts is None:
+            parts = self._copying
+            for i, place, target, size in self._inputs:
+                if runtime.owns(arrays[place]):
+                    runtime.copy(target, runtime.find_address(bases[i]), size)
+        else:
+            # What stands between graphs reads them there too.
+            frame.places = fixed.places[:]
+            for (i, *_), address in zip(self._inputs, addresses, strict=True):
+                frame.places[i] = address
         if program._flag >= 0:
             runtime.clear(frame.places[program.plan.flag], 8)
-        for part in self.parts:
+        for part, _ in parts:
             part(frame)
-        for i, spec in program._outputs:
-            array = runtime.make_array(tuple(spec.shape), spec.dtype)
-            size = program.plan.buffers[i].size
+        for i, shape, dtype, size in self._outputs:
+            array = runtime.make_array(shape, dtype)
             runtime.copy(runtime.find_address(array), frame.places[i], size)
-            frame.bases[i] = array
+            bases[i] = array
         return program.finish(frame)

@@ -158,6 +158,7 @@ class CupyRuntime:
         self.description = Device(int(properties["multiProcessorCount"]))
         self.reads = 0
         self.failure: str | None = None
+        self._guard = _Guard(self)
         self._cublas: Cublas | None = None
         self._cublas_missing = False
         self._modules: dict[str, Any] = {}
@@ -188,6 +189,8 @@ class CupyRuntime:
 
     def pack(self, array: Array) -> Array:
         """Return an array whose entries lie one after the other: it, or a copy."""
+        if array.flags.c_contiguous:
+            return array
         return self.cupy.ascontiguousarray(array)
 
     def upload(self, array: Any) -> Array:
@@ -351,28 +354,47 @@ class CupyRuntime:
         free, whole = self._api.memGetInfo()
         return f"{format_bytes(free)} of {format_bytes(whole)} of {self.name} are free"
 
-    @contextmanager
-    def guard(self) -> Iterator[None]:
+    def guard(self) -> _Guard:
         """Return a context in which errors of the device are errors of Workbench's."""
-        try:
-            yield
-        except self._cuda.memory.OutOfMemoryError as error:
-            raise DeviceMemoryError(str(error)) from error
-        except (self._api.CUDARuntimeError, self._cuda.driver.CUDADriverError) as error:
-            status = getattr(error, "status", 0)
-            if status not in STICKY:
-                raise DeviceError(
-                    f"CUDA refused a step on {self.name}: {error}. Nothing was changed;"
-                    " the call can be tried again, or the arrays brought to the CPU"
-                    " with wb.to_cpu."
-                ) from error
-            self.failure = (
-                f"{self.name} has stopped: {error}. What lies in its memory is lost,"
-                " and this process cannot use it again. Programs and sessions on"
-                " NumPy's arrays go on as before; to use the GPU again, restart the"
-                " kernel"
+        return self._guard
+
+    def translate(self, error: BaseException) -> DeviceError | None:
+        """Return an error of CUDA's as Workbench's; None for any other error."""
+        if isinstance(error, self._cuda.memory.OutOfMemoryError):
+            return DeviceMemoryError(str(error))
+        kinds = self._api.CUDARuntimeError, self._cuda.driver.CUDADriverError
+        if not isinstance(error, kinds):
+            return None
+        if getattr(error, "status", 0) not in STICKY:
+            return DeviceError(
+                f"CUDA refused a step on {self.name}: {error}. Nothing was changed; the"
+                " call can be tried again, or the arrays brought to the CPU with"
+                " wb.to_cpu."
             )
-            raise DeviceError(f"{self.failure}.") from error
+        self.failure = (
+            f"{self.name} has stopped: {error}. What lies in its memory is lost, and"
+            " this process cannot use it again. Programs and sessions on NumPy's arrays"
+            " go on as before; to use the GPU again, restart the kernel"
+        )
+        return DeviceError(f"{self.failure}.")
+
+
+class _Guard:
+    """A context in which errors of the device are errors of Workbench's."""
+
+    def __init__(self, runtime: CupyRuntime) -> None:
+        self._runtime = runtime
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: object, error: BaseException | None, where: object
+    ) -> None:
+        if error is not None:
+            told = self._runtime.translate(error)
+            if told is not None:
+                raise told from error
 
 
 def _end_capture(stream: Any) -> None:

@@ -59,10 +59,16 @@ xsf/sphd_wave.h: *obl_ang1=oblate_aswfa_nocv *obl_ang1_cv=oblate_aswfa
 xsf/stats.h: nrdtrimn nrdtrisd owens_t tklmbda=tukeylambdacdf
 xsf/wright_bessel.h: log_wright_bessel
 carlson.h: elliprc elliprd elliprf elliprg elliprj
+distributions.h: bdtrik bdtrin betaincc betainccinv btdtria btdtrib chdtriv chndtr
+    chndtridf chndtrinc chndtrix fdtridfd nbdtrik nbdtrin ncfdtr ncfdtri ncfdtridfd
+    ncfdtridfn ncfdtrinc nctdtr nctdtridf nctdtrinc nctdtrit pdtrik stdtr stdtridf
+    stdtrit
 exponentials.h: hyp0f1 powm1 wrightomega
+kolmogorov.h: kolmogi kolmogorov smirnov smirnovi
 polynomials.h: eval_chebyc eval_chebys eval_chebyt eval_chebyu eval_gegenbauer
     eval_genlaguerre eval_hermite eval_hermitenorm eval_jacobi eval_laguerre
     eval_legendre eval_sh_chebyt eval_sh_chebyu eval_sh_jacobi eval_sh_legendre
+struve.h: it2struve0 itmodstruve0 itstruve0 modstruve struve
 """
 
 #: A thread of these takes up to 20 KB of the device's heap, which has 8 MB.

@@ -22,11 +22,17 @@ from workbench.overrides.targets import ByNode, ByOp, ByScope, Target
 from workbench.session import statistics
 from workbench.session.device_statistics import is_on_device
 from workbench.session.inside import Inside
+from workbench.session.placement import describe_backend, find_device, list_kernels
 from workbench.session.preview import Preview
 from workbench.session.wire.columns import name_constant
 from workbench.session.wire.header import finite_number
 from workbench.session.wire.inside import read_path
-from workbench.session.wire.protocol import DetailBody, PassedData, PlaceData
+from workbench.session.wire.protocol import (
+    DetailBody,
+    DeviceKernelData,
+    PassedData,
+    PlaceData,
+)
 from workbench.session.wire.schema import clean_text, quote
 
 if TYPE_CHECKING:
@@ -76,7 +82,19 @@ def gather_details(
         if session.resolution is not None and session.truth is not None:
             true = session.truth.cotangents.get(i)
     find_label = partial(_find_label, session)
-    return _describe_node(tensor, i, find_label, g, true)
+    body = _describe_node(tensor, i, find_label, g, true)
+    device = find_device(session._state)
+    if device is not None:
+        backend = describe_backend(session._state, device)
+        body["runs_on"] = clean_text(f"{backend} · {device}", 200)
+        body["kernels"] = [
+            DeviceKernelData(
+                title=clean_text(kernel.title, 200),
+                source=_shorten_code(kernel.source),
+            )
+            for kernel in list_kernels(session._state, i)
+        ]
+    return body
 
 
 def _gather_inner_details(inside: Inside, node: int) -> DetailBody:

@@ -5,14 +5,8 @@
 
 import type { JSX, ReactNode } from 'react';
 
-import {
-  type ComparedView,
-  type Measure,
-  type Quantity,
-  changeOf,
-  rankChanges
-} from '../../model/comparison';
-import type { Graph } from '../../model/graph';
+import { type Quantity, changeOf, rankChanges } from '../../model/comparison';
+import type { ComparedView, Graph, Measure } from '../../model/graph';
 import type { Recording, Side } from '../../model/recording';
 import { Button, Segments } from '../../ui/controls';
 import { formatCount, formatPlural } from '../../ui/numbers';

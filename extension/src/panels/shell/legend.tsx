@@ -11,8 +11,8 @@ import {
 } from '../../canvas/looks';
 import { normScale } from '../../canvas/scale';
 import { type IScale, type ITheme, readTheme } from '../../canvas/theme';
-import { type Measure, type Quantity, limitOf } from '../../model/comparison';
-import type { Graph } from '../../model/graph';
+import { type Quantity, limitOf } from '../../model/comparison';
+import type { Graph, Measure } from '../../model/graph';
 import type { Colouring } from '../../model/state';
 import { Button } from '../../ui/controls';
 import { sidesOf } from '../../ui/words';
