@@ -53,7 +53,7 @@ PROGRAMS = {
     "put": "grad(lambda x: np.sum(x[i] ** 2))(x), grad(lambda v: np.sum(v[i] ** 3))(v)",
     "put pairs": "grad(lambda x: np.sum(np.sin(x[i, j])))(x), grad(lambda w: np.sum(w[i] ** 2))(w)",
     "put to few": "grad(lambda q: np.sum(q[i % 3] * v[:999]))(v[:7])",
-    "put backwards": "grad(lambda x: np.sum(x[::-1][i % 37, 1:8][:, [6, 2]] ** 3))(x), grad(lambda x: np.sum(x[np.arange(36, -1, -1), j[:37]] * 2))(x), grad(lambda t: np.sum(t[:, [6, 0, 0, 1]][:, :, [9, 2]] * 3))(t), grad(lambda x: np.sum(x[i[:99, None] % 5, np.arange(52, -1, -1)] ** 2))(x)",
+    "put backwards": "grad(lambda x: np.sum(x[::-1][i % 37, 1:8][:, [6, 2]] ** 3))(x), grad(lambda x: np.sum(x[np.arange(36, -1, -1), j[:37]] * 2))(x), grad(lambda t: np.sum(t[:, [6, 0, 0, 1]][:, :, [9, 2]] ** 2))(t), grad(lambda x: np.sum(x[i[:99, None] % 5, np.arange(52, -1, -1)] ** 2))(x)",
     "set": "at(x)[i].set(x[i + 1]), at(v)[i].set(v[:999]), at(x)[i, j].set(2.0), at(v)[i % 2].set(v[:999])",
     "limit": "at(x)[i].max(0.5), at(v)[i].min(v[:999]), at(v)[i % 4].max(v[:999]), at(i)[j % 9].max(j)",
     "add": "at(x)[i].add(1.0), at(i)[j].add(j), at(z)[i].add(z[i]), at(x.astype('f4'))[i, j].add(1)",
