@@ -174,6 +174,7 @@ export class GraphPanel extends Widget implements IHost {
     }
     this._release();
     this._connection = connection;
+    this._ended = false;
     connection.changed.connect(this._onConnection, this);
     connection.noticed.connect(this._onNotice, this);
     connection.plotted.connect(this._onPlot, this);
@@ -395,6 +396,7 @@ export class GraphPanel extends Widget implements IHost {
         break;
       case 'closed':
         this._release();
+        this._ended = true;
         this.recording.follow(null, this.state.graph);
         // The last live graph stays: it is newer than what the notebook holds.
         this._refresh('connection');
@@ -535,7 +537,7 @@ export class GraphPanel extends Widget implements IHost {
 
   private _showBanner(): void {
     const { graph } = this.state;
-    const told = bannerOf(graph, this._connection, this._savedProblem);
+    const told = bannerOf(graph, this._connection, this._savedProblem, this._ended);
     this._banner.inform(told);
     this._empty.hidden = !told.empty;
   }
@@ -654,6 +656,8 @@ export class GraphPanel extends Widget implements IHost {
   private _picture = new Widget();
   private _stage = new Widget();
   private _savedProblem: string | null = null;
+  /** Whether it was live, and is not any more. */
+  private _ended = false;
   private readonly _sizes = new ResizeObserver(([entry]) => {
     this._fitWidth(entry.contentRect.width);
   });
@@ -668,8 +672,8 @@ const ROOMY = 1260;
 /** Below this width the bar leaves out words. */
 const MEDIUM = 1000;
 
-/** Below this width the inspector stands under the graph. */
-const NARROW = 760;
+/** Below this width the inspector stands under the graph, as on a page of 1000. */
+const NARROW = 830;
 
 /** Pixels: the least and the most that the splitters allow. */
 const HEIGHT = { least: 240, most: 1600 } as const;
