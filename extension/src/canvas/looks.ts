@@ -7,7 +7,7 @@ import { IItems, IPill, pillsOf } from '../layout/items';
 import { ILayout } from '../layout/types';
 import { Graph, type ICost } from '../model/graph';
 import { type Role, roleOf } from '../model/nonfinite';
-import type { Colouring } from '../model/state';
+import type { Colouring, TileText } from '../model/state';
 import { type IVerdict, verdictsOf } from '../model/verdicts';
 import { formatBytes, formatSeconds } from '../ui/numbers';
 import { type INormScale, levelOf, scaleOf } from './scale';
@@ -46,7 +46,8 @@ export function looksOf(
   graph: Graph,
   items: IItems,
   layout: ILayout,
-  colouring: Colouring
+  colouring: Colouring,
+  tileText: TileText = 'norm'
 ): ILooks {
   const { count } = items;
   const looks: ILooks = {
@@ -69,7 +70,7 @@ export function looksOf(
   if (isCost(colouring)) {
     lookOfCosts(graph, items, looks, colouring);
   } else {
-    lookOfItems(graph, items, looks, gradients);
+    lookOfItems(graph, items, looks, gradients, tileText);
   }
   lookOfEdges(graph, items, layout, looks, gradients);
   for (const [node, pill] of pillsOf(graph)) {
@@ -181,7 +182,8 @@ function lookOfItems(
   graph: Graph,
   items: IItems,
   looks: ILooks,
-  gradients: INormScale
+  gradients: INormScale,
+  tileText: TileText
 ): void {
   const values = scaleOf(graph.count, node => graph.valueNorm(node));
   const byChange = looks.colouring === 'change';
@@ -202,12 +204,25 @@ function lookOfItems(
             : 'plain'
     );
     looks.text.push(
-      byChange && looks.mood[item] !== 'bad' ? shortPercent(change) : shortNumber(norm)
+      byChange && looks.mood[item] !== 'bad' ? shortPercent(change) : tileOf(graph, node, tileText)
     );
     if (looks.colouring === 'value') {
       looks.card[item] = levelOf(values, graph.valueNorm(node));
     }
   }
+}
+
+/** What the tile of a node says of its gradient; NaN and infinity in any case. */
+function tileOf(graph: Graph, node: number, text: TileText): string {
+  const norm = graph.gradNorm(node);
+  const statistics = graph.gradientStatistics(node);
+  if (text === 'norm' || statistics === null || !Number.isFinite(norm)) {
+    return shortNumber(norm);
+  }
+  const { min, max, mean } = statistics;
+  return text === 'none'
+    ? ''
+    : shortNumber(text === 'mean' ? mean : Math.abs(min) > Math.abs(max) ? min : max);
 }
 
 /** What nodes cost: a colouring of cards by their values, of tiles by their rules. */

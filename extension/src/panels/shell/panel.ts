@@ -11,7 +11,14 @@ import { watchTheme } from '../../canvas/theme';
 import type { ConnectionChange, GraphConnection } from '../../model/connection';
 import type { Graph } from '../../model/graph';
 import { Recording } from '../../model/recording';
-import { type Change, type Colouring, FOLD_FROM, GraphState } from '../../model/state';
+import {
+  BINS,
+  type Change,
+  type Colouring,
+  FOLD_FROM,
+  GraphState,
+  type TileText
+} from '../../model/state';
 import { copyText, element } from '../../ui/dom';
 import { makeSplitter } from '../../ui/splitter';
 import { errorText } from '../../ui/words';
@@ -66,6 +73,8 @@ export class GraphPanel extends Widget implements IHost {
     this.state.setView('colouring', settings.colouring);
     this.state.setView('animated', settings.animated);
     this.state.foldFrom = settings.foldFrom;
+    this.state.setView('tileText', settings.tileText);
+    this.state.setView('bins', settings.bins);
 
     this._drawer = options.makeDrawer?.(this) ?? null;
     this._parts = [
@@ -162,6 +171,7 @@ export class GraphPanel extends Widget implements IHost {
     this._savedProblem = problem;
     // A live picture is brought up to date by the kernel, not by what is saved.
     if (!this._connection?.graph) {
+      this._ended = false;
       this._show(saved);
       this._refresh('connection');
     }
@@ -396,7 +406,7 @@ export class GraphPanel extends Widget implements IHost {
         break;
       case 'closed':
         this._release();
-        this._ended = true;
+        this._ended = sender.graph !== null;
         this.recording.follow(null, this.state.graph);
         // The last live graph stays: it is newer than what the notebook holds.
         this._refresh('connection');
@@ -698,6 +708,10 @@ export interface IPanelSettings {
   updateRate: number;
   /** From how many nodes on a graph opens with its scopes folded. */
   foldFrom: number;
+  /** What the tiles of gradients say. */
+  tileText: TileText;
+  /** How many bars a histogram has at most. */
+  bins: number;
 }
 
 export const STANDARD: IPanelSettings = {
@@ -705,5 +719,7 @@ export const STANDARD: IPanelSettings = {
   colouring: 'gradient',
   animated: true,
   updateRate: 20,
-  foldFrom: FOLD_FROM
+  foldFrom: FOLD_FROM,
+  tileText: 'norm',
+  bins: BINS
 };
