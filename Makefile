@@ -2,6 +2,7 @@
 # what takes long and seldom finds more: that is `make test-long`. `make docs` builds the
 # documentation into build/docs/html. All of them start from a fresh clone and Python
 # 3.11 or newer, and stay in .venv.
+# `make gpu-test` and `make gpu-bench` run on an NVIDIA GPU, from the bare source tree.
 # `make bench CASE=gmm` measures one case against other libraries, in an environment of
 # its own, .venv-bench; without a case, all of them.
 # `make lab LAB_ARGS=--no-browser` hands JupyterLab options of your own.
@@ -16,7 +17,7 @@ SOURCES := pyproject.toml $(filter-out %.tsbuildinfo,$(wildcard extension/*.*)) 
 # JupyterLab refuses root unless told.
 ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
-.PHONY: bench docs lab test test-long tutorials
+.PHONY: bench docs gpu-bench gpu-test gpu-wheels lab test test-long tutorials
 
 # Without the question whether to fetch news, which would cover the tutorial.
 lab: .venv/lab.stamp
@@ -36,6 +37,17 @@ tutorials: .venv/test.stamp
 bench:
 	@$(PYTHON) tests/benchmarks/environment.py
 	@.venv-bench/bin/python -m tests.benchmarks $(CASE)
+
+# On a machine with an NVIDIA GPU, CuPy and pytest: nothing is installed there. What it
+# lacks, `make gpu-wheels` collects elsewhere, into build/gpu-wheels.
+gpu-test:
+	@$(PYTHON) tests/gpu/run.py test
+
+gpu-bench:
+	@$(PYTHON) tests/gpu/run.py bench
+
+gpu-wheels:
+	@$(PYTHON) tests/gpu/run.py wheels
 
 docs: .venv/docs.stamp
 	@$(BIN)/python notebooks/guide/build.py

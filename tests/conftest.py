@@ -10,6 +10,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,6 +33,14 @@ def pytest_report_header() -> str:
 def measured(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
     """Takes a line that stands among the run's closing lines."""
     return lambda line: record_property("measured", line)
+
+
+@pytest.fixture
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Puts the stand-in in the place of CuPy; its module ``cupy``."""
+    from tests.gpu.stand_in import use_stand_in
+
+    return use_stand_in(monkeypatch)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from workbench.autodiff.jacobian import hessian, jacfwd, jacobian, jacrev, jvp, vjp
     from workbench.autodiff.products import elementwise_grad, gnvp, hvp, linearize
     from workbench.autodiff.vmap import vmap
+    from workbench.backends.cupy.devices import to_cpu, to_gpu
+    from workbench.backends.cupy.listing import plan_kernels
     from workbench.checks.doctor.diagnose import diagnose
     from workbench.checks.gradient_check import check_grads
     from workbench.control_flow.cond import cond
@@ -118,6 +120,7 @@ __all__ = [
     "overrides",
     "pattern",
     "patterns",
+    "plan_kernels",
     "plots",
     "register_gradient",
     "rewrite_rule",
@@ -132,6 +135,8 @@ __all__ = [
     "stop_gradient",
     "subgraph",
     "tensor",
+    "to_cpu",
+    "to_gpu",
     "trace",
     "until",
     "value_and_grad",
@@ -179,6 +184,7 @@ _LATER = {
     "named_rule": "workbench.overrides.named",
     "override": "workbench.overrides.override",
     "pattern": "workbench.overrides.patterns",
+    "plan_kernels": "workbench.backends.cupy.listing",
     "register_gradient": "workbench.custom.registry",
     "rewrite_rule": "workbench.rewrite.check",
     "scalar": "workbench.symbolic",
@@ -189,6 +195,8 @@ _LATER = {
     "simplify": "workbench.rewrite.driver",
     "subgraph": "workbench.overrides.subgraphs",
     "tensor": "workbench.symbolic",
+    "to_cpu": "workbench.backends.cupy.devices",
+    "to_gpu": "workbench.backends.cupy.devices",
     "until": "workbench.control_flow.signature",
     "vector": "workbench.symbolic",
     "vectors": "workbench.symbolic",

@@ -24,6 +24,8 @@ WorkbenchError
 ├── RegistrationError       (ValueError)   a gradient that cannot be registered
 ├── KernelError             (RuntimeError) native source that cannot be built
 ├── CompilerError           (RuntimeError) a program that cannot be compiled
+├── DeviceError             (RuntimeError) a GPU that refuses a step, or has stopped
+│   └── DeviceMemoryError    (MemoryError)  or has too little memory
 └── UsageError              (ValueError)   options that do not fit
     ├── MissingInputError                  a symbol without a value
     ├── UnusedInputError                   an input that nothing reads
@@ -46,6 +48,8 @@ from numpy.linalg import LinAlgError
 __all__ = [
     "CompilerError",
     "ConvergenceError",
+    "DeviceError",
+    "DeviceMemoryError",
     "DisconnectedInputError",
     "DtypeError",
     "ExpressionError",
@@ -215,6 +219,14 @@ class KernelError(WorkbenchError, RuntimeError):
 
 class CompilerError(WorkbenchError, RuntimeError):
     """A program, or a part of one, that cannot be compiled here; it runs as NumPy."""
+
+
+class DeviceError(WorkbenchError, RuntimeError):
+    """A GPU refuses a step, has stopped, or was given an index out of bounds."""
+
+
+class DeviceMemoryError(DeviceError, MemoryError):
+    """A GPU has too little memory left; the message says how much was needed."""
 
 
 class UsageError(WorkbenchError, ValueError):

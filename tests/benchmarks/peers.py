@@ -323,7 +323,7 @@ def autograd(problem: Problem) -> Peer:
     return Peer(lambda: objective(*arrays), lambda: derivative(*arrays))
 
 
-def torch(problem: Problem, compiled: bool = False) -> Peer:
+def torch(problem: Problem, compiled: bool = False, device: str = "cpu") -> Peer:
     import torch as library
 
     library.set_num_threads(1)
@@ -341,10 +341,10 @@ def torch(problem: Problem, compiled: bool = False) -> Peer:
     names = Names(
         library,
         PythonLoops(library.stack),
-        constant=library.as_tensor,
+        constant=functools.partial(library.as_tensor, device=device),
         grad=grad,
     )
-    arrays = [library.as_tensor(np.asarray(x)) for x in problem.arrays]
+    arrays = [library.as_tensor(np.asarray(x), device=device) for x in problem.arrays]
     wrt = problem.wrt
 
     def objective(*arrays: Any) -> Any:
@@ -369,7 +369,7 @@ def torch(problem: Problem, compiled: bool = False) -> Peer:
         f = func.vmap(objective)
         made = func.vmap(func.jacfwd(objective, place))
     else:
-        seeds = library.as_tensor(problem.seeds)
+        seeds = library.as_tensor(problem.seeds, device=device)
 
         def made(x: Any) -> Any:
             def push(t: Any) -> Any:
@@ -385,10 +385,10 @@ def torch(problem: Problem, compiled: bool = False) -> Peer:
 def _read_torch(answer: Any) -> Any:
     if isinstance(answer, (list, tuple)):
         return [_read_torch(x) for x in answer]
-    return answer.detach().numpy()
+    return answer.detach().cpu().numpy()
 
 
-def jax(problem: Problem) -> Peer:
+def jax(problem: Problem, waits: bool = True) -> Peer:
     import jax as library
     import jax.numpy as jnp
 
@@ -423,12 +423,16 @@ def jax(problem: Problem) -> Peer:
             return library.vmap(lambda t: library.jvp(objective, (x,), (t,))[1])(seeds)
 
     value, derivative = library.jit(f), library.jit(made)
-    ready = library.block_until_ready
+    ready = library.block_until_ready if waits else _pass
     return Peer(
         lambda: ready(value(*arrays)),
         lambda: ready(derivative(*arrays)),
         lambda answer: library.tree.map(np.asarray, answer),
     )
+
+
+def _pass(answer: Any) -> Any:
+    return answer
 
 
 def pytensor(problem: Problem) -> Peer:

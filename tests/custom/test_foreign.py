@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from tests.ops.test_foreign_arrays import Foreign, inner
+from tests.gpu.stand_in import Foreign, inner
+
+pytestmark = pytest.mark.usefixtures("stand_in")
 
 X = np.array([0.3, -1.0, 2.0])
 

@@ -25,4 +25,8 @@ def needed() -> list[pytest.MarkDecorator]:
         count = 0
     if not count:
         pytest.skip("needs an NVIDIA GPU", allow_module_level=True)
-    return [pytest.mark.gpu]
+    return [
+        pytest.mark.gpu,
+        pytest.mark.filterwarnings("ignore:.*is computed on the CPU"),
+        pytest.mark.filterwarnings("ignore:numpy.fix is deprecated"),
+    ]

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from tests.backends.compiled.programs import check_equal, trace
+from tests.backends.compiled.accuracy import check_accuracy
+from tests.backends.compiled.programs import trace
 from tests.backends.cupy.host import MARGIN, HostDevice, write_all
 from tests.backends.cupy.test_kernels import PROGRAMS, draw, make, plan_program
 from tests.gpu.device import cupy, needed
@@ -70,8 +71,7 @@ def test_programs(name: str, rng: np.random.Generator) -> None:
     for _ in range(3):
         got = device.run(args)
         assert device.flag == 0
-        for a, b in zip(got, want, strict=True):
-            check_equal(a, b, 16, args)
+        check_accuracy(plan.graph, args, got, want)
         results.append([np.asarray(a).tobytes() for a in got])
     assert all(one == results[0] for one in results)
 

@@ -334,6 +334,37 @@ def test_at_most_twenty_patches_a_second(session: Session, page: Page) -> None:
     assert page.shows(session)
 
 
+def test_a_loop_is_not_held_up_by_a_costly_picture(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each state takes 40 ms of the processor: one in two seconds while a loop runs."""
+    running = True
+    spent = iter(range(10**6))
+    page = Page(session, is_running=lambda: running)
+    page.hello()
+    page.take()
+    monkeypatch.setattr(link.time, "thread_time", lambda: 0.037 * next(spent))
+
+    def train(seconds: int) -> list[dict[str, Any]]:
+        for k in range(100 * seconds):
+            session.run(w=np.array([0.5, k / 1000]))
+            page.wait(0.01)
+            page.acknowledge()
+        return page.take()
+
+    assert 4 <= len(train(10)) <= 7
+    page.send("override", request=1, target={"kind": "op", "op": "tanh"},
+              rule="2 * d", label="")  # fmt: skip
+    page.wait(0.05)
+    assert page.header["overrides"], "what the reader does is answered at once"
+    page.acknowledge()
+    train(1)
+    running = False
+    page.link.end_step()
+    page.wait(0.05)
+    assert page.shows(session), "and so is the end of the loop"
+
+
 def test_one_patch_waits_for_its_acknowledgement(session: Session, page: Page) -> None:
     session.run(w=np.array([1.0, 1.0]))
     for k in range(10):

@@ -10,8 +10,10 @@ import pytest
 
 import workbench as wb
 import workbench.numpy as wnp
-from tests.ops.test_foreign_arrays import Foreign, inner
+from tests.gpu.stand_in import Foreign, inner
 from workbench.core.tensor import Tensor
+
+pytestmark = pytest.mark.usefixtures("stand_in")
 
 X = np.array([[2.0, 0.5, 3.0], [0.25, 7.0, 0.0]])
 

@@ -13,8 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from tests.gpu.surface import SURFACE
 from workbench.core.op import FUNCTIONS, UFUNCS, load_all_ops
 from workbench.core.refusals import REFUSED, supported_functions
+from workbench.ops.device import ON_HOST
+from workbench.ops.special.define import Special
+from workbench.ops.special.device import ROWS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "notebooks" / "guide" / "reference" / "functions.md"
@@ -112,9 +116,37 @@ def table() -> str:
         f"Refused, with a reason and with what to write instead: {code(refused)}; and",
         f"what writes in place: {code(sorted(IN_PLACE))}.",
         "",
+        *host_table(),
         END,
     ]
     return "\n".join(lines)
+
+
+def host_table() -> list[str]:
+    """Return the section on ops that leave a GPU, as lines of Markdown."""
+    lines = [
+        "## What leaves the GPU",
+        "",
+        "All other ops are computed where their operands are. For these CuPy has no",
+        "counterpart: they are computed on the CPU, and the first call says so in a",
+        "warning. Nothing else is moved.",
+        "",
+        "| op | CuPy has no |",
+        "|---|---|",
+    ]
+    lines += [f"| `{name}` | {lacks} |" for name, lacks in sorted(ON_HOST.items())]
+    if special := special_on_host():
+        lines.append(f"| {code(special)} of `scipy.special` | such special function |")
+    return [*lines, ""]
+
+
+def special_on_host() -> list[str]:
+    """Functions of `scipy.special` that neither CuPy nor a kernel of ours computes."""
+    load_all_ops()
+    known = SURFACE["cupyx.scipy.special"].keys() | ROWS.keys()
+    computed = (op.compute for op in UFUNCS.values())
+    used = {f.__name__ for f in computed if isinstance(f, Special)}
+    return sorted(used - known)
 
 
 def written(text: str, made: str) -> str:

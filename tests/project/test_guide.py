@@ -100,6 +100,7 @@ def documented() -> Iterator[str]:
 
 #: What users get and read, and do not make by name.
 GIVEN = {
+    "workbench.checks.doctor.finding.Edit",
     "workbench.checks.doctor.finding.Finding",
     "workbench.checks.doctor.finding.Findings",
     "workbench.checks.doctor.finding.Fix",

@@ -12,7 +12,8 @@ import workbench as wb
 from tests.session.network import B1, B2, W1, W2, X, by_hand, fresh
 from workbench.errors import UnknownNodeError, UsageError
 from workbench.session import timeline
-from workbench.session.timeline import measure_arrays, thin_losses
+from workbench.session.statistics import compute_norms
+from workbench.session.timeline import thin_losses
 
 
 @pytest.fixture(autouse=True)
@@ -307,8 +308,8 @@ def test_norms_of_all_kinds_of_arrays() -> None:
         None,
     ]
     want = [5, 2e200, 2e-200, 0, 0, np.sqrt(506), 5, 5, 5, np.inf, 2, 5, -1]
-    np.testing.assert_allclose(measure_arrays(arrays), want)
-    assert np.isnan(measure_arrays([np.array([np.nan, 1.0])])).all()
+    np.testing.assert_allclose(compute_norms(arrays, -1.0), want)
+    assert np.isnan(compute_norms([np.array([np.nan, 1.0])])).all()
 
 
 @pytest.mark.skipif(

@@ -296,7 +296,10 @@ def test_an_input_that_nothing_reads() -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"backend": "fast"}, "no backend 'fast'. Choose 'numpy', 'compiled', 'auto'."),
+        (
+            {"backend": "fast"},
+            "no backend 'fast'. Choose 'numpy', 'compiled', 'auto', 'cupy'.",
+        ),
         ({"on_unused_input": "no"}, "not one of 'raise', 'warn', 'ignore'"),
         ({"name": 3}, "the name of a function is a text, not 3"),
         ({"updates": {x: 1.0}}, "is not a shared value"),

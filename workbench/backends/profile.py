@@ -28,6 +28,8 @@ from workbench.backends.compiled.steps import (
     list_buffers,
 )
 from workbench.backends.compiled.systems import SystemStep
+from workbench.backends.cupy.actions import Action
+from workbench.backends.cupy.program import Program as DeviceProgram
 from workbench.core.schedule import compute_node
 from workbench.core.source import Site
 from workbench.core.tensor import Tensor
@@ -123,7 +125,7 @@ class Profile:
     Attributes
     ----------
     backend
-        What ran: ``numpy`` or ``compiled``.
+        What ran: ``numpy``, ``compiled``, or ``cupy``.
     rows
         The cost of each step, the dearest first.
     peak
@@ -196,7 +198,7 @@ def measure(
         try:
             program = function.separate_steps()
             if program is not None:
-                return _measure_program(program, arrays)
+                return _measure_program(function.backend, program, arrays)
         except (CompilerError, Retreat):
             pass  # a call for these arrays is NumPy's too
     return _measure_numpy(function, arrays)
@@ -278,7 +280,8 @@ def _measure_numpy(
         )
         for step, moved in zip(steps, traffic, strict=True)
     ]
-    return Profile("numpy", clock.make_rows(named), _find_peak(steps, sizes))
+    backend = "cupy" if function.backend == "cupy" else "numpy"
+    return Profile(backend, clock.make_rows(named), _find_peak(steps, sizes))
 
 
 def _find_peak(steps: Sequence[Any], sizes: Sequence[int]) -> int:
@@ -334,13 +337,18 @@ def _count_bytes(x: Any) -> int:
 # Compiled code: a step is a kernel, a product, a call of NumPy
 
 
-def _measure_program(program: Program, arrays: Sequence[Any]) -> Profile:
+def _measure_program(
+    backend: str, program: Program | DeviceProgram, arrays: Sequence[Any]
+) -> Profile:
     plan = program.plan
     numbers = {id(step): i for i, step in enumerate(plan.steps)}
     clock = _Clock(len(plan.steps))
 
-    def record(run: Native | HostStep, seconds: float) -> None:
-        number = run.steps[0] if isinstance(run, Native) else numbers[id(run)]
+    def record(run: Native | HostStep | Action, seconds: float) -> None:
+        if isinstance(run, Action):
+            number = run.step
+        else:
+            number = run.steps[0] if isinstance(run, Native) else numbers[id(run)]
         clock.now[number] += seconds
 
     for _ in clock.count_calls():
@@ -349,14 +357,16 @@ def _measure_program(program: Program, arrays: Sequence[Any]) -> Profile:
     named = []
     for step in plan.steps:
         kind = KINDS[type(step)]
+        if backend == "cupy" and kind == "NumPy":
+            kind = "CuPy"
         counts[kind] += 1
         named.append(
             (f"{kind} {counts[kind]}", _list_nodes(step), _count_moved(program, step))
         )
-    return Profile("compiled", clock.make_rows(named), program.memory)
+    return Profile(backend, clock.make_rows(named), program.memory)
 
 
-#: What the steps of compiled code are called.
+#: What the steps of compiled code are called; what NumPy computes is CuPy's on a GPU.
 KINDS: dict[type, str] = {
     KernelStep: "kernel",
     ProductStep: "product",
@@ -375,7 +385,7 @@ def _list_nodes(step: Any) -> tuple[Tensor, ...]:
     return (step.node,)
 
 
-def _count_moved(program: Program, step: Any) -> int:
+def _count_moved(program: Program | DeviceProgram, step: Any) -> int:
     """Return the bytes that a step reads and writes, each entry of a view once."""
     buffers = program.plan.buffers
     if isinstance(step, KernelStep):

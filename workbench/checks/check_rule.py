@@ -366,6 +366,10 @@ ROUNDINGS = 64
 SHRINKS = 2.0**19
 #: The relative error of a sum over all outputs that starts a search for entries.
 SCREEN = 1e-9
+#: With more entries than these one random direction says enough.
+MANY = 1000
+#: The most derivatives, of each output by each entry, that are measured one by one.
+MOST_EXACT = 10_000
 #: How many suspects of one kind are measured again.
 SUSPECTS = 3
 
@@ -423,11 +427,13 @@ class RuleCheck(Search):
         """Check the rule at one input."""
         isolated = self.isolated
         n, reach = isolated.count_coordinates(argnum), isolated.step_scales(argnum)
-        exact = n <= self.exact
+        exact = n <= self.exact and n * len(isolated.outputs) <= MOST_EXACT
         if exact:
             directions = np.diag(reach)
         else:
-            size = self.rng.choice([-1.0, 1.0], (2, n)) * self.rng.uniform(0.5, 1, n)
+            count = 2 if max(n, len(isolated.outputs)) <= MANY else 1
+            signs = self.rng.choice([-1.0, 1.0], (count, n))
+            size = signs * self.rng.uniform(0.5, 1, n)
             directions = size * reach
             if np.ptp(np.log(reach)) > 1:  # small entries count beside large ones too
                 even = self.rng.choice([-1.0, 1.0], n) * float(np.min(reach))
@@ -538,7 +544,7 @@ class RuleCheck(Search):
         size = np.max(np.where(known, np.abs(found.value), 0), axis=0)
         usual = np.where(np.abs(y) > 0, np.abs(y), 1)
         size = np.where(size > 1e-100, size, np.where(np.isfinite(usual), usual, 1))
-        for _ in range(3 if exact else 2):
+        for _ in range(3 if exact else 2 if len(y) <= MANY else 1):
             weights = np.where(known, self.draw_weights(len(y)) / size, 0)
             if y.dtype.kind == "c":
                 turned = np.exp(2j * np.pi * self.rng.uniform(size=len(y)))

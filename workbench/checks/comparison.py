@@ -359,11 +359,14 @@ class Check:
         k: int,
         known: bool = False,
         grain: float = 0.0,
+        center: Array | None = None,
     ) -> Slope:
         """Return the derivatives of all outputs along one entry, from differences."""
         line, scale = perturb_entry(flat, arrays, which, k)
         real = arrays[which].dtype.kind != "c"
-        found = slope(line, scale, analytic=real, known=known, grain=grain)
+        found = slope(
+            line, scale, analytic=real, known=known, grain=grain, center=center
+        )
         if found.method != "complex step":
             return found
         # A multiple of the step shows what rounding does where terms cancel.

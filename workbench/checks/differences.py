@@ -78,6 +78,7 @@ def slope(
     known: bool = False,
     target: float = TIGHT,
     grain: float = 0.0,
+    center: Array | None = None,
 ) -> Slope:
     """Return the derivative at 0 of a function of one real step.
 
@@ -99,9 +100,11 @@ def slope(
     grain
         What rounding does to the function's values, where it is known to be more than
         a rounding of their own.
+    center
+        The function's values at 0, if they are known.
     """
     with np.errstate(all="ignore"):
-        center = np.asarray(line(0.0))
+        center = np.asarray(line(0.0)) if center is None else center
         exact = _complex_step(line, center, scale) if analytic else None
         if known and exact is not None:
             exact = np.where(np.isfinite(center), exact, np.nan)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -108,6 +109,12 @@ class GivenGradients:
         for i in range(len(self.arrays)):
             self.compare_entries(i)
 
+    @cached_property
+    def center(self) -> Array:
+        """The function's number at the arrays as they are."""
+        with np.errstate(all="ignore"):
+            return self.evaluate(*self.wide)
+
     def evaluate(self, *new: Array) -> Array:
         """Return the function's one number, as an array of one entry."""
         return np.reshape(np.asarray(self.function(*new)), (-1,))
@@ -120,7 +127,7 @@ class GivenGradients:
         for k in self.chosen_entries[which]:
             check.meter.step()
             found = check.measure_entry(
-                self.evaluate, self.arrays, which, k, self.known
+                self.evaluate, self.arrays, which, k, self.known, center=self.center
             )
             truth = check.weigh_entry(
                 self.evaluate, self.arrays, which, k, found, np.ones(1), True

@@ -327,9 +327,11 @@ class IsolatedNode:
         """
         x = np.asarray(self.values[argnum])
         size = np.abs(np.ravel(x)).astype(float)
-        known = size[(size > 0) & np.isfinite(size)]
-        usual = min(1.0, float(np.median(known))) if known.size else 1.0
-        size = np.where((size > 0) & np.isfinite(size), size, usual)
+        usable = (size > 0) & np.isfinite(size)
+        if not usable.all():
+            known = size[usable]
+            usual = min(1.0, float(np.median(known))) if known.size else 1.0
+            size = np.where(usable, size, usual)
         return np.repeat(size, 2) if x.dtype.kind == "c" else size
 
     # The rule

@@ -124,6 +124,13 @@ class Schedule:
         """The steps as the hot loop takes them."""
         return [_make_instruction(step) for step in self.steps]
 
+    def replace_constants(self, change: Callable[[Any], Any]) -> None:
+        """Let each constant be another value, of the same shape and dtype."""
+        for i in self.constants:
+            template = self._template[i]
+            if not isinstance(template, Tensor):
+                self._template[i] = self.constants[i] = change(template)
+
     def run(self, values: Sequence[Any], observer: Observer | None = None) -> list[Any]:
         """Return the outputs for one value per leaf; see `Graph.run`."""
         if traces.MARKED and not traces.reads_old_values():

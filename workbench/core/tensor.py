@@ -50,6 +50,9 @@ MASK = declare("mask")
 
 #: The classes of Tensors, for `apply`, which looks at exact classes.
 TENSORS: set[type] = set()
+LISTS: set[type] = {list, tuple}
+#: What NumPy has of its own, or is not there.
+ON_HOST = (np.ndarray, np.generic, *types.WEAK_TYPES, type(None))
 #: Those of masked ones, stale ones too.
 MASKED: set[type] = set()
 
@@ -476,7 +479,11 @@ def apply(op: Op, inputs: tuple[Any, ...], params: dict[str, Any] = NO_PARAMS) -
     is_lean = not LEAN.isdisjoint(kinds)
     if is_lean and (pending := residuals.find_pending()) is not None:
         residuals.release_values(pending)  # before the result takes memory
+    listed = not LISTS.isdisjoint(kinds)
+    given = inputs
     inputs = tuple([x if isinstance(x, Tensor) else admit(x) for x in inputs])
+    if listed:
+        inputs = _move_lists(given, inputs)
     args = tuple([x._value if isinstance(x, Tensor) else x for x in inputs])
     context = _context()
     if context and context.block and context.block.moves:
@@ -540,6 +547,20 @@ def infer_spec(op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
     A length that only the result itself can tell is None.
     """
     return infer_with_facts(op, inputs, params)[0]
+
+
+def _move_lists(given: tuple[Any, ...], inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Bring what was a list to the library of the other operands, such as CuPy."""
+    values = map(value_of, inputs)
+    like = next((v for v in values if not isinstance(v, ON_HOST)), None)
+    if like is None:
+        return inputs
+    return tuple(
+        np.asarray(x, like=like)
+        if isinstance(g, (list, tuple)) and type(x) is np.ndarray
+        else x
+        for g, x in zip(given, inputs, strict=True)
+    )
 
 
 def admit(x: Any) -> Array:

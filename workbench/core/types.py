@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -192,3 +193,14 @@ def format_shape(shape: Shape) -> str:
     ('569×16', '()')
     """
     return "×".join(map(str, shape)) or "()"
+
+
+def is_device_array(x: object) -> bool:
+    """Return whether an object is an array in the memory of a GPU: one of CuPy's."""
+    kind: Any = type(x)
+    return _is_device_type(kind)
+
+
+@cache
+def _is_device_type(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] == "cupy" and hasattr(kind, "shape")

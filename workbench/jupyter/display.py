@@ -8,6 +8,7 @@ refreshed, so that the notebook keeps the latest picture.
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 import weakref
@@ -30,7 +31,7 @@ from workbench.jupyter.failed_cell import FailedCell
 from workbench.jupyter.link import Later, call_after
 from workbench.jupyter.picture import draw_picture
 from workbench.session import Session
-from workbench.session.matrix import to_host
+from workbench.session.statistics import compute_norms
 from workbench.session.wire import (
     MIME_TYPE,
     save_snapshot,
@@ -93,12 +94,11 @@ def format_session(session: Session) -> str:
     """Return a session as text: its summary, and the norm of each gradient."""
     lines = [repr(session)]
     if session.backward is not None:
-        finite = True
-        for name, g in session.grads.items():
-            entries = to_host(g).ravel()
-            finite = finite and bool(np.isfinite(entries).all())
-            lines.append(f"  ‖∂/∂{name}‖ = {float(np.linalg.norm(entries)):.4g}")
-        if not finite:
+        grads = session.grads
+        norms = compute_norms([*grads.values()])
+        for name, length in zip(grads, norms, strict=True):
+            lines.append(f"  ‖∂/∂{name}‖ = {length:.4g}")
+        if not all(map(math.isfinite, norms)):
             lines.append(f"  Where that begins: {session.name}.diagnose()")
     lines += [f"  {one!r}" for one in session.overrides]
     return "\n".join(lines)

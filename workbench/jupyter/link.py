@@ -553,8 +553,12 @@ def read_event(message: object) -> Message:
 
 # The link
 
-#: Seconds from one patch to the next.
+#: Seconds from one patch to the next, at least.
 PAUSE = 0.05
+#: The part of the time of a loop that its picture may take.
+SHARE = 0.02
+#: Seconds that Jupyter takes for a patch and its acknowledgement, in other threads.
+MESSAGES = 0.003
 #: Seconds for the effects of overrides in one patch; the others follow in the next.
 EFFECTS = 0.03
 #: The answer to all requests once the session does not exist any more.
@@ -613,8 +617,11 @@ class Link:
         self._answering = False
         #: Long requests that are done when the state is sent that they led to.
         self._done_requests: list[int] = []
-        self._waiting = False
+        #: When the state is to be sent that waits; None if none does.
+        self._due: float | None = None
         self._last = -PAUSE
+        #: How long to wait after the last patch, so that a loop is not held up.
+        self._pause = PAUSE
         # The session keeps the subscription, so it must not keep us.
         self._end = session.subscribe(_make_notifier(weakref.ref(self)))
 
@@ -624,6 +631,15 @@ class Link:
         self._send = _discard
 
     # Out
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the last state will be sent without a further word.
+
+        Read under the session's lock, without which nothing is sent.
+        """
+        later = self._unacknowledged is not None or self._due is not None
+        return self._stale and later and not self._answering
 
     def mark_changed(self) -> None:
         """Send the state of the session soon: it differs from the last one sent."""
@@ -639,22 +655,29 @@ class Link:
         with session.lock, self._lock:
             if not self._stale or self._unacknowledged is not None:
                 return
-            left = self._last + PAUSE - self._clock()
+            in_loop = self.is_running() and not self._answering
+            pause = self._pause if in_loop else PAUSE
+            left = self._last + pause - self._clock()
             if left > 0:
                 self._resume_later(left)
             elif self._sent is not None:
+                start = time.thread_time()
                 # In a large program the gradients go first, the effects after them.
                 least = 1 if self._sent.unmeasured else 0
                 self._send_state(take_snapshot(session, EFFECTS, least))
+                # Whichever thread has done it, a loop of Python stood still meanwhile.
+                spent = time.thread_time() - start + MESSAGES
+                self._pause = max(PAUSE, spent / SHARE)
 
     def _resume_later(self, seconds: float) -> None:
-        if not self._waiting:
-            self._waiting = True
+        due = self._clock() + seconds
+        if self._due is None or due < self._due:
+            self._due = due
             self._later(seconds, self._resume)
 
     def _resume(self) -> None:
         with self._lock:
-            self._waiting = False
+            self._due = None
         self._flush()
 
     def _send_state(self, new: Snapshot) -> None:
@@ -764,6 +787,7 @@ class Link:
         session = self._session()
         if session is not None:
             session.end_step()
+            self._flush()  # what a loop has left at last need not wait
 
     def _begin(self, message: Message, work: Callable[[Job], None]) -> None:
         request = message["request"]
@@ -807,7 +831,8 @@ class Link:
 def _make_notifier(link: weakref.ref[Link]) -> Callable[[str], object]:
     def notify(_: str) -> None:
         found = link()
-        if found is not None:
+        # Told in each step of a loop: most often a state is on its way already.
+        if found is not None and not found.is_waiting:
             found.mark_changed()
 
     return notify

@@ -40,10 +40,11 @@ def argsort(
     >>> wnp.argsort(np.array([2.0, 7.0, 2.0]), descending=True)
     array([1, 0, 2])
     """
+    kind: Any = "stable" if stable else None  # CuPy has no stable=
     if not descending:
-        return np.argsort(x, axis=axis, stable=stable)
+        return np.argsort(x, axis=axis, kind=kind)
     # Turned around twice, so that equal entries keep their order.
-    found = np.flip(np.argsort(np.flip(x, axis=axis), axis=axis, stable=stable), axis)
+    found = np.flip(np.argsort(np.flip(x, axis=axis), axis=axis, kind=kind), axis)
     return x.shape[axis] - 1 - found
 
 
@@ -64,7 +65,7 @@ def sort(
     if isinstance(x, Tensor) and descending:
         # Not the sorted ones turned around: the gradients of ties would swap.
         return np.take_along_axis(x, argsort(x, axis=axis, descending=True), axis)
-    made = np.sort(x, axis=axis, stable=stable)
+    made = np.sort(x, axis=axis, kind="stable" if stable else None)
     return np.flip(made, axis) if descending else made
 
 

@@ -24,6 +24,7 @@ from workbench.core.dims import Dim
 from workbench.core.op import UFUNCS, Op, declare
 from workbench.core.tensor import (
     NO_PARAMS,
+    ON_HOST,
     Tensor,
     admit,
     apply,
@@ -671,6 +672,20 @@ def admit_like(x: ArrayLike | None, like: ArrayLike) -> Any:
     listed = isinstance(x, (list, tuple))
     x = admit(x)
     return convert_like(x, like) if listed else x
+
+
+def admit_all(operands: Sequence[Any]) -> tuple[Any, ...]:
+    """Admit operands; numbers and lists become arrays where the others are CuPy's."""
+    parts = tuple(map(admit, operands))
+    like = next((x for x in parts if not isinstance(value_of(x), ON_HOST)), None)
+    if like is None:
+        return parts
+    return tuple(
+        convert_like(np.asarray(x), like)  # host array: moved
+        if is_weak(x) or isinstance(given, (list, tuple))
+        else x
+        for given, x in zip(operands, parts, strict=True)
+    )
 
 
 def convert_like(array: ArrayLike | None, like: object) -> Any:

@@ -35,6 +35,7 @@ from workbench.ops.define import (
     refuse_out,
     shape_of,
 )
+from workbench.ops.device import on_cupy
 
 # Arithmetic. Python's operators, so that Python numbers stay weak.
 
@@ -453,6 +454,16 @@ def fix(x: Array, out: None = None) -> Array:
 
 elementwise("nextafter", np.nextafter, "1", "0")
 elementwise("spacing", np.spacing, "0")
+
+
+@on_cupy(declare("spacing"))
+def _spacing_on_cupy(x: Array) -> Array:
+    ahead = np.nextafter(x, np.copysign(np.inf, x).astype(x.dtype))
+    back = np.nextafter(x, 0 * x)
+    last = np.isinf(ahead) & np.isfinite(x)
+    return np.where(np.isinf(x), np.nan, np.where(last, x - back, ahead - x))
+
+
 elementwise("ldexp", np.ldexp, "ldexp(g, x1)", "0")
 elementwise("exponent", lambda x: np.frexp(x)[1], template="np.frexp({0})[1]")
 elementwise("fraction", lambda x: np.modf(x)[0], "1", template="np.modf({0})[0]",

@@ -6,8 +6,8 @@ names. For CuPy's arrays the values come from `cupyx.scipy`.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -17,13 +17,7 @@ from workbench.core.tensor import Tensor, apply
 from workbench.core.types import Array, Batched, Params, Spec, as_spec
 from workbench.ops.contraction import product_dtype
 from workbench.ops.define import dtype_of, linear, list_positions, op, shape_of, sum_to
-
-
-def _library(x: object, module: str) -> Any:
-    """Return the module of SciPy, or of CuPy's copy of it, that takes an array."""
-    own = type(x).__module__.partition(".")[0]
-    return import_module(f"{'cupyx.scipy' if own == 'cupy' else 'scipy'}.{module}")
-
+from workbench.ops.device import find_library, on_cupy
 
 # dct and dst along one axis, counted from the end. The matrix of type 2 is, up to one
 # weight, the transpose of that of type 3; types 1 and 4 are symmetric but for weights.
@@ -38,15 +32,10 @@ def _transform(x: Array, kind: str, params: Params) -> Array:
         # SciPy forgets orthogonalize= of complex arrays.
         parts = (_transform(part, kind, params) for part in (np.real(x), np.imag(x)))
         return next(parts) + 1j * next(parts)
-    library = _library(x, "fft")
-    if library.__name__.startswith("cupyx"):
-        return _transform_on_cupy(getattr(library, kind), x, kind, params)
-    return getattr(library, kind)(x, **params)
+    return getattr(find_library(x, "fft"), kind)(x, **params)
 
 
-def _transform_on_cupy(
-    transform: Callable[..., Any], x: Array, kind: str, params: Params
-) -> Array:
+def _transform_on_cupy(x: Array, kind: str, params: Params) -> Array:
     """Return the transform by a function without ``orthogonalize=``, as CuPy has it.
 
     Without it a transform is orthogonalised where its norm is "ortho", and not else;
@@ -55,6 +44,9 @@ def _transform_on_cupy(
     params = dict(params)
     wanted, given = params.pop("orthogonalize"), params["norm"] == "ortho"
     number, axis = params["type"], params["axis"]
+    transform = getattr(find_library(x, "fft"), kind)
+    if number in (1, 4):  # which CuPy does not have
+        transform, given = _FOURIER[kind, number], False
     before = after = (1.0, 1.0)
     if wanted != given:
         root = 2**0.5 if wanted else 0.5**0.5
@@ -66,8 +58,52 @@ def _transform_on_cupy(
             before = (root, 1.0) if kind == "dct" else (1.0, root)
     if before != (1.0, 1.0):
         x = _weigh_ends(x, axis, before)
-    y = transform(x, **params)
+    if number in (1, 4):
+        whole: Any = x * 1.0
+        line = np.moveaxis(whole, axis, -1)
+        if line.dtype.kind == "c":
+            y = transform(np.real(line)) + 1j * transform(np.imag(line))
+        else:
+            y = transform(line)
+        size = shape_of(line)[-1] + {("dct", 1): -1, ("dst", 1): 1}.get(
+            (kind, number), 0
+        )
+        power = {"backward": 0.0, "ortho": -0.5, "forward": -1.0}[params["norm"]]
+        y = np.moveaxis(y * (2 * size) ** power, -1, axis)
+    else:
+        y = transform(x, **params)
     return y if after == (1.0, 1.0) else _weigh_ends(y, axis, after)
+
+
+# Types 1 and 4 along the last axis of real arrays, by a Fourier transform: type 1 of
+# the line mirrored at both ends; of type 4 with half a step before and after it.
+
+
+def _cosine_of_type_1(x: Array) -> Array:
+    return np.real(np.fft.rfft(np.concatenate([x, x[..., -2:0:-1]], axis=-1)))
+
+
+def _sine_of_type_1(x: Array) -> Array:
+    zero = np.zeros_like(x[..., :1])
+    whole = np.concatenate([zero, x, zero, -x[..., ::-1]], axis=-1)
+    return -np.imag(np.fft.rfft(whole))[..., 1 : shape_of(x)[-1] + 1]
+
+
+def _waves_of_type_4(x: Array) -> Array:
+    size = shape_of(x)[-1]
+    k = list_positions(size, like=x)
+    kind = np.result_type(x.dtype, np.complex64)
+    inner = np.exp(-0.5j * np.pi / size * k).astype(kind)
+    outer = np.exp(-0.25j * np.pi / size * (2 * k + 1)).astype(kind)
+    return 2 * outer * np.fft.fft(x * inner, 2 * size)[..., :size]
+
+
+_FOURIER: dict[tuple[str, int], Callable[[Array], Array]] = {
+    ("dct", 1): _cosine_of_type_1,
+    ("dst", 1): _sine_of_type_1,
+    ("dct", 4): lambda x: np.real(_waves_of_type_4(x)),
+    ("dst", 4): lambda x: -np.imag(_waves_of_type_4(x)),
+}
 
 
 def _weigh_ends(x: Array, axis: int, ends: tuple[float, float]) -> Array:
@@ -123,6 +159,7 @@ def _trigonometric(kind: str) -> Op:
         template=template,
     )
     new_op.batch = "whole"
+    on_cupy(new_op)(lambda x, **params: _transform_on_cupy(x, kind, params))
     return new_op
 
 
@@ -149,7 +186,11 @@ def trigonometric(
 
 def _recursive_compute(a: Array, x: Array) -> Array:
     one = np.ones_like(a, shape=(1,))
-    return _library(x, "signal").lfilter(one, a, x)
+    with warnings.catch_warnings():
+        # CuPy's is made by its compiler of Python code, which it calls experimental.
+        warnings.simplefilter("ignore", FutureWarning)
+        made: Array = find_library(x, "signal").lfilter(one, a, x)
+    return made
 
 
 def _recursive_transposed(a: Array, g: Array) -> Array:

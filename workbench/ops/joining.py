@@ -25,7 +25,14 @@ from workbench.core.op import ViewParams, declare, implements
 from workbench.core.tensor import Tensor, admit, apply, note_view
 from workbench.core.types import Array, ArrayLike, Batched, Params, Shape, Spec, is_weak
 from workbench.errors import DtypeError, TraceError
-from workbench.ops.define import Casting, Compute, dtype_of, refuse_out, shape_of
+from workbench.ops.define import (
+    Casting,
+    Compute,
+    admit_all,
+    dtype_of,
+    refuse_out,
+    shape_of,
+)
 from workbench.ops.indexing import GETITEM, Slice, sliced_length
 from workbench.ops.shaping import as_integers, moveaxis, normal_axis
 
@@ -33,7 +40,7 @@ from workbench.ops.shaping import as_integers, moveaxis, normal_axis
 def _admit_parts(arrays: Iterable[Any]) -> tuple[Any, ...]:
     if not isinstance(arrays, (tuple, list)):
         arrays = list(arrays)  # a Tensor or an array: its rows
-    return tuple(map(admit, arrays))
+    return admit_all(arrays)
 
 
 def _fill_tangents(

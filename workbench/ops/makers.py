@@ -473,8 +473,9 @@ def _pull(part: int) -> Callable[..., Array]:
 
 
 def _push(tangents: tuple[Any, ...], y: Array, *ends: Any, **params: Any) -> Array:
+    zeros: Any = np.zeros  # not zeros_like: CuPy's takes the shape () for none given
     moved = [
-        np.zeros_like(y, shape=shape_of(x)) if t is None else promote_half(t)
+        zeros(shape_of(x), dtype_of(y), like=y) if t is None else promote_half(t)
         for x, t in zip(ends, tangents, strict=True)
     ]
     return apply(LINSPACE, tuple(moved), params)

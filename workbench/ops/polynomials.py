@@ -19,6 +19,7 @@ from workbench.core.tensor import admit, apply
 from workbench.core.types import Array, ArrayLike, Shape
 from workbench.errors import UnknownLengthError
 from workbench.ops.define import dtype_of, list_positions, op, require_value, shape_of
+from workbench.ops.device import on_cupy
 
 
 def _coefficients(p: Any) -> Any:
@@ -208,6 +209,24 @@ ROOTS = op(
     rule="−g · yⁿ⁻ᵏ / p'(y)",
     reads=(0, "y"),
 )
+
+
+@on_cupy(ROOTS)
+def _roots_on_cupy(p: Any) -> Array:
+    """Return the eigenvalues of the companion matrix: CuPy's takes symmetric ones."""
+    places = np.flatnonzero(p)
+    if not places.size:
+        return np.zeros_like(p, dtype=float, shape=(0,))
+    first, last = int(places[0]), int(places[-1])
+    kept = p[first : last + 1] * 1.0
+    found = np.zeros_like(kept, shape=(0,))
+    if kept.size > 1:
+        matrix = np.diag(np.ones_like(kept, shape=(kept.size - 2,)), -1)
+        matrix[0] = -kept[1:] / kept[0]
+        found = np.linalg.eigvals(matrix)
+        if found.dtype.kind == "c" and kept.dtype.kind != "c":
+            found = found if bool(np.any(np.imag(found))) else np.real(found)
+    return np.concatenate([found, np.zeros_like(found, shape=(p.size - 1 - last,))])
 
 
 @implements(np.roots)

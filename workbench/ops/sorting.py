@@ -27,6 +27,7 @@ from workbench.ops.define import (
     shape_of,
     shape_of_first,
 )
+from workbench.ops.device import on_cupy
 from workbench.ops.reductions import batch_reduction, lengths_of, settings
 from workbench.ops.shaping import as_integers, normal_axis
 from workbench.ops.updates import at
@@ -191,6 +192,17 @@ LEXSORT = op(
     lengths=lambda *keys, axis: Spec(shape_of(keys[0]), np.dtype(np.intp)),
     template="np.lexsort([{all}]{more})",
 )
+
+
+@on_cupy(LEXSORT)
+def _lexsort_on_cupy(*keys: Any, axis: int) -> Array:
+    """Sort by one key after the other; CuPy's takes one axis, and keys of one dtype."""
+    order = np.argsort(keys[0], axis=axis, kind="stable")
+    for key in keys[1:]:
+        now = np.take_along_axis(key, order, axis)
+        step = np.argsort(now, axis=axis, kind="stable")
+        order = np.take_along_axis(order, step, axis)
+    return order
 
 
 @implements(np.lexsort)

@@ -28,6 +28,7 @@ from workbench.ops.define import (
     refuse_out,
     shape_of,
 )
+from workbench.ops.device import on_cupy
 from workbench.ops.indexing import ARRAY, GETITEM, WHOLE, has_symbolic_mask
 from workbench.ops.lengths import PLACES, is_symbolic, nonzero_places
 from workbench.ops.shaping import as_integers, normal_axis
@@ -513,6 +514,48 @@ UNPACKBITS = op(
         x, axis, count, bitorder
     ),
 )
+
+
+def _bit_places(like: Array, bitorder: str) -> Array:
+    shifts = list_positions(8, like=like)
+    return (7 - shifts if bitorder == "big" else shifts).astype(np.uint8)
+
+
+# CuPy's take one axis and no count.
+
+
+@on_cupy(PACKBITS)
+def _packbits_on_cupy(
+    x: Any, *, axis: int | None = None, bitorder: str = "big"
+) -> Array:
+    line: Any = np.ravel(x) if axis is None else np.moveaxis(x, axis, -1)
+    *loop, size = shape_of(line)
+    bits = np.not_equal(line, 0).astype(np.uint8)
+    bits = np.pad(bits, [*[(0, 0)] * len(loop), (0, -size % 8)])
+    bits = np.reshape(bits, (*loop, -(-size // 8), 8))
+    made: Any = np.sum(
+        np.left_shift(bits, _bit_places(x, bitorder)), -1, dtype=np.uint8
+    )
+    return made if axis is None else np.moveaxis(made, -1, axis)
+
+
+@on_cupy(UNPACKBITS)
+def _unpackbits_on_cupy(
+    x: Any,
+    *,
+    axis: int | None = None,
+    count: int | None = None,
+    bitorder: str = "big",
+) -> Array:
+    line: Any = np.ravel(x) if axis is None else np.moveaxis(x, axis, -1)
+    *loop, size = shape_of(line)
+    whole = np.right_shift(line[..., None], _bit_places(x, bitorder)) & 1
+    bits: Any = np.reshape(whole.astype(np.uint8), (*loop, 8 * size))
+    if count is not None:
+        bits = bits[..., :count]
+        more = max(count - 8 * size, 0)
+        bits = np.pad(bits, [*[(0, 0)] * len(loop), (0, more)]) if more else bits
+    return bits if axis is None else np.moveaxis(bits, -1, axis)
 
 
 @implements(np.packbits)

@@ -25,6 +25,7 @@ from workbench.ops.define import (
     shape_of_first,
     sum_to,
 )
+from workbench.ops.device import on_cupy
 from workbench.ops.indexing import (
     GETITEM,
     Key,
@@ -131,6 +132,31 @@ def index_set(x, index, v):
 SET.batch, SET.lengths = _batch(SET), shape_of_first
 
 
+@on_cupy(SET)
+def _set_on_cupy(x: Array, v: Array, *arrays: Any, key: Key) -> Array:
+    """Keep the last value of an entry named twice; CuPy keeps any of them."""
+    if has_distinct_entries(arrays):
+        return _set_compute(x, v, *arrays, key=key)
+    places, values = _flatten_update(x, v, arrays, key)
+    order = np.argsort(places, kind="stable")
+    places = places[order]
+    last = np.searchsorted(places, places, side="right") - 1
+    out = np.copy(np.ravel(x))
+    out[places] = values[order][last]
+    return np.reshape(out, x.shape)
+
+
+def _flatten_update(
+    x: Array, v: Array, arrays: tuple[Any, ...], key: Key
+) -> tuple[Array, Array]:
+    """Return the places in the flat array that an index names, and their values."""
+    whole = np.reshape(list_positions(x.size, like=x), x.shape)
+    places = whole[as_index(key, arrays)]
+    values = np.zeros_like(x, shape=places.shape)
+    values[...] = v
+    return np.ravel(places), np.ravel(values)
+
+
 # add
 
 INDEX_AT = '''\
@@ -183,6 +209,20 @@ def _limit(name: str, ufunc: str) -> Op:
         find_library_ufunc(ufunc, out).at(out, as_index(key, arrays), v)
         return out
 
+    def compute_on_cupy(x: Array, v: Array, *arrays: Any, key: Key) -> Array:
+        """Sort by place and value: CuPy's ``ufunc.at`` rounds float64 to float32."""
+        places, values = _flatten_update(x, v, arrays, key)
+        order = np.argsort(values, kind="stable")
+        order = order[np.argsort(places[order], kind="stable")]
+        places, values = places[order], values[order]
+        best = values[np.searchsorted(places, places, side="right") - 1]
+        if ufunc == "minimum":  # NaN is sorted to the end, and wins
+            first = values[np.searchsorted(places, places, side="left")]
+            best = np.where(np.equal(best, best), first, best)
+        out = np.copy(np.ravel(x))
+        out[places] = getattr(np, ufunc)(out[places], best)
+        return np.reshape(out, x.shape)
+
     def shares(
         y: Array, x: Array, v: Array, arrays: Sequence[Array], key: Key
     ) -> tuple[Any, ...]:
@@ -223,6 +263,7 @@ def _limit(name: str, ufunc: str) -> Op:
         reads=(0, 1, "y"),
     )
     made.batch, made.lengths = _batch(made), shape_of_first
+    on_cupy(made)(compute_on_cupy)
     return made
 
 

@@ -14,10 +14,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from workbench.core import types
+from workbench.core.op import Op
 from workbench.core.tensor import Tensor
+from workbench.core.types import Params
 from workbench.errors import OverrideError
 from workbench.rewrite.forms import (
     MISSING,
@@ -234,24 +237,32 @@ class Exact:
         found = self._lay_last(root)
         if found is None:
             return None
-        search, _, binding = found
+        search, bound, binding, is_straight = found
+        if is_straight:
+            return Match(root, bound, search.list_steps(binding))
         return make_match(search, root, binding)
 
     def _lay_last(
         self, root: Tensor
-    ) -> tuple[Search, tuple[Any, ...], dict[int, Any]] | None:
+    ) -> tuple[Search, tuple[Any, ...], dict[int, Any], bool] | None:
         """Return the search of the form that stood last, and how it stands at a node.
 
-        None unless the form is that of the values that its wildcards stand for then.
+        And whether all operands stand as written. None unless the form is that of the
+        values that its wildcards stand for then.
         """
         search = self.last
         if search is None or search.form.root.op.name != root.op.name:
             return None
-        binding = next(search.bindings(root), None)
+        binding = search.lay_straight(root)
+        is_straight = binding is not None
+        if binding is None:
+            binding = next(search.bindings(root), None)
         if binding is None:
             return None
         bound = tuple([binding[x.serial] for x in search.form.leaves])
-        return (search, bound, binding) if self.form(bound) is search.form else None
+        if self.form(bound) is not search.form:
+            return None
+        return search, bound, binding, is_straight
 
 
 def make_match(search: Search, root: Tensor, binding: Mapping[int, Any]) -> Match:
@@ -376,6 +387,75 @@ class Search:
         ):
             made.append(((inputs[0], operands[1]), (inputs[1], operands[0])))
         return made
+
+    @cached_property
+    def parts(self) -> dict[int, tuple[Op, tuple[Any, ...], Params, tuple[int, ...]]]:
+        """Of each op of the form: op, operands, settings, and where these come from."""
+        found = {}
+        for p in self.form.nodes:
+            op, inputs, params = own_op(p)
+            inputs = tuple(map(skip_identities, inputs))
+            sources = tuple(
+                [self.place.get(a.serial, -1) if isinstance(a, Tensor) else -1
+                 for a in inputs]
+            )  # fmt: skip
+            found[p.serial] = op, inputs, params, sources
+        return found
+
+    def lay_straight(self, root: Tensor) -> dict[int, Any] | None:
+        """Return the first of the `bindings`, if all operands stand as written.
+
+        It is found without trying orders, as most matches in a program are. None says
+        nothing. Of an exact search.
+        """
+        own, wild, parts, allowed = self.form.own, self.wild, self.parts, self.allowed
+        bound: dict[int, Any] = {}
+        stack: list[tuple[Any, Any]] = [(self.form.root, root)]
+        while stack:
+            p, x = stack.pop()
+            if not isinstance(p, Tensor) or p.serial not in own:
+                if not self.constant(p, x):
+                    return None
+                continue
+            serial = p.serial
+            is_op = serial not in wild
+            if is_op:
+                x = skip_identities(x)
+            if serial in bound:
+                if not is_same_value(bound[serial], x):
+                    return None
+                continue
+            bound[serial] = x
+            if not is_op:
+                if not is_value(x):
+                    return None
+                continue
+            if not isinstance(x, Tensor) or x.serial not in allowed:
+                return None
+            if p.op.name != x.op.name:
+                return None
+            op, inputs, params, _ = parts[serial]
+            other, operands, settings = own_op(x)
+            if (
+                len(inputs) != len(operands)
+                or not (op is other or (op.maker == other.maker and not op.custom))
+                or not has_same_settings(params, settings)
+            ):
+                return None
+            stack.extend(zip(reversed(inputs), reversed(operands), strict=True))
+        return bound
+
+    def list_steps(
+        self, binding: Mapping[int, Any]
+    ) -> list[tuple[Tensor, tuple[int, ...]]]:
+        """Return the steps of a match whose operands stand as written."""
+        steps = []
+        for p in self.form.nodes:
+            node, sources = binding[p.serial], self.parts[p.serial][3]
+            # Operands beyond the op's own are read for their lengths alone.
+            rest = len(node.inputs) - len(sources)
+            steps.append((node, sources + (-1,) * rest if rest else sources))
+        return steps
 
     def fitting_orders(self, p: Tensor, x: Tensor) -> list[Pairs]:
         """Return the ways in which the inputs of two nodes fit together."""

@@ -31,7 +31,7 @@ from workbench.core.types import Array, ArrayLike
 from workbench.errors import TraceError
 from workbench.ops.arranging import pad
 from workbench.ops.convolution import convolve_arrays, flip_axes
-from workbench.ops.define import dtype_of, shape_of, shape_of_first
+from workbench.ops.define import admit_like, dtype_of, shape_of, shape_of_first
 from workbench.ops.elementwise import conjugate
 from workbench.ops.lengths import defer_functions
 from workbench.ops.shaping import distinct_axes
@@ -184,10 +184,8 @@ def correlate(
     array([[2., 1.],
            [0., 1.]])
     """
-    weights = admit(weights)
-    return _correlate(
-        "correlate", input, conjugate(weights), output, mode, cval, origin, axes
-    )
+    own = conjugate(admit_like(weights, input))
+    return _correlate("correlate", input, own, output, mode, cval, origin, axes)
 
 
 def convolve(
@@ -232,10 +230,10 @@ def _convolve(
     axes: int | Sequence[int] | None,
 ) -> Array:
     """Correlate with the weights reversed, whose origin moves with them."""
-    weights = admit(weights)
+    own = admit_like(weights, x)
     chosen = resolve_axes(axes, len(shape_of(admit(x))))
     # SciPy takes the axes of the weights in ascending order, whatever that of `axes`.
-    found = _check_rank(name, weights, len(chosen))
+    found = _check_rank(name, own, len(chosen))
     lengths = dict(zip(sorted(chosen), found, strict=True))
     origins = [
         -operator.index(o) - (lengths[axis] % 2 == 0)
@@ -243,7 +241,7 @@ def _convolve(
             chosen, repeat_per_axis(origin, len(chosen), name), strict=True
         )
     ]
-    return _correlate(name, x, flip_axes(weights), output, mode, cval, origins, axes)
+    return _correlate(name, x, flip_axes(own), output, mode, cval, origins, axes)
 
 
 def _check_rank(name: str, weights: Array, rank: int) -> tuple[int, ...]:
@@ -308,7 +306,7 @@ def correlate1d(
     >>> correlate1d(np.array([1.0, 5.0, 2.0]), np.array([-1.0, 0.0, 1.0]))
     array([ 4.,  1., -3.])
     """
-    weights = conjugate(admit(weights))
+    weights = conjugate(admit_like(weights, input))
     return _correlate("correlate1d", input, weights, output, mode, cval, origin, axis)
 
 

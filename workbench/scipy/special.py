@@ -238,7 +238,7 @@ def lambertw(z: ArrayLike, k: ArrayLike = 0, tol: float = 1e-8) -> Array:
     >>> float(lambertw(0.0).real)
     0.0
     """
-    return _F.lambertw(z, np.asarray(k, dtype=np.dtype("long")), tol)
+    return _F.lambertw(z, np.asarray(k, dtype=np.dtype("long"))[()], tol)
 
 
 # Counting
@@ -301,7 +301,9 @@ def diric(x: ArrayLike, n: int) -> Any:
 def _compute_spherical(
     name: str, n: ArrayLike, z: ArrayLike, derivative: bool
 ) -> Array:
-    n = np.asarray(n, dtype=np.dtype("long"))[()]
+    kind = np.dtype("long")
+    own: Any = n
+    n = own.astype(kind) if hasattr(n, "astype") else np.asarray(n, kind)[()]
     return getattr(_F, f"{name}_d" if derivative else name)(n, z)
 
 

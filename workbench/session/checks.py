@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 #: How many numbers a check may compute for the entries of the gradients (a large
 #: program has fewer entries checked), and the fewest and most entries to check.
-WORK, FEWEST, MOST = 4e8, 4, 64
+WORK, FEWEST, MOST = 1e8, 4, 64
 #: The runs of the program for one entry.
 RUNS = 16
 #: The cost of calling an op, in numbers computed.

@@ -394,11 +394,15 @@ class LoopSweep:
         self.arriving: list[list[Any]] = []
         #: The norm of the cotangent of each kept state.
         self.norms: list[float] = []
+        found: list[list[Any]] = []
         for state, a, b in reversed([*zip(run.states, run.starts, ends, strict=True)]):
             self.arriving.insert(0, arriving)
             arriving = run.pull(state, a, b, arriving, self.rows, rules)
-            parts = [statistics.norm(c) for c in arriving if c is not None]
-            self.norms.insert(0, float(np.linalg.norm(parts)) if parts else np.nan)
+            found.insert(0, [c for c in arriving if c is not None])
+        lengths = iter(statistics.compute_norms([c for one in found for c in one]))
+        for one in found:
+            parts = [next(lengths) for _ in one]
+            self.norms.append(float(np.linalg.norm(parts)) if parts else np.nan)
 
 
 #: The loops of one state of a session of which runs are kept.

@@ -17,6 +17,7 @@ from workbench.core.walk import is_leaf
 from workbench.errors import DtypeError, ShapeError, UnknownNodeError, UsageError
 from workbench.ops import define
 from workbench.ops.define import shape_of
+from workbench.session.device_statistics import is_on_device
 from workbench.session.repeats import Unrolled, find_unrolled
 
 #: A node as users pass it: its Tensor, its name, or its id.
@@ -194,6 +195,11 @@ def fit_input(value: Any, node: Tensor, label: str) -> Any:
         known = node._value
         like = known if hasattr(known, "__array_function__") else None
         value = np.asarray(value, like=like)
+    if is_on_device(node._value) and not is_on_device(value):
+        raise UsageError(
+            f"run: {label} lies on the GPU in this session, and its new value in the"
+            " memory of the CPU. Nothing moves in silence: write wb.to_gpu(value)."
+        )
     want = node.spec if node._value is None else types.spec_of(node._value)
     if tuple(value.shape) != want.shape:
         raise ShapeError(

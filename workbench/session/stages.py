@@ -32,6 +32,13 @@ from workbench.core.walk import is_leaf
 from workbench.overrides.override import Override
 from workbench.overrides.regions import Region
 from workbench.session import statistics
+from workbench.session.device_statistics import (
+    SMALL,
+    Table,
+    compute_row_norms,
+    is_measured_there,
+    is_on_device,
+)
 
 #: The most small arrays that wait until their norms are computed together.
 MOST_WAITING = 2000
@@ -295,13 +302,16 @@ class Recorder:
     """Keeps the cotangents of a sweep, and the norms of what flows along edges.
 
     Norms of small arrays are computed many at once, when `finish` is called or enough
-    of them wait.
+    of them wait. Those of arrays on a device stay there until `finish`.
     """
 
     def __init__(self, forward: Values, backward: Backward) -> None:
         self._forward, self._backward = forward, backward
         self._edges: list[int] = []
         self._arrays: list[Any] = []
+        self._norms = Table(compute_row_norms)
+        self._edges_there: list[int] = []
+        self._arrays_there: list[Any] = []
 
     def record(self, step: reverse.Visit) -> None:
         """Keep the cotangent of a step's node, and what it passes on."""
@@ -331,20 +341,49 @@ class Recorder:
                 if type(c) is np.ndarray and c.size <= statistics.SMALL:
                     self._edges.append(e)
                     self._arrays.append(c)
+                elif is_on_device(c):
+                    self._add_norm_there(e, c)
                 else:
                     self._add_norm(e, to_array(c))
             e += 1
         if len(self._edges) > MOST_WAITING:
-            self.finish()
+            self._compute()
 
     def _add_norm(self, edge: int, c: Any) -> None:
-        self._backward.edge_norms[edge] = statistics.norm(c)
+        if is_measured_there(c):
+            self._add_norm_there(edge, c)
+        else:
+            self._backward.edge_norms[edge] = statistics.norm(c)
 
-    def finish(self) -> None:
-        """Compute the norms that wait."""
+    def _add_norm_there(self, edge: int, c: Any) -> None:
+        """Compute the norm of an array on a device: a large one at once."""
+        if getattr(c, "size", SMALL) >= SMALL:
+            self._norms.add([edge], [c])
+            return
+        self._edges_there.append(edge)
+        self._arrays_there.append(c)
+        if len(self._edges_there) > MOST_WAITING:
+            self._compute_there()
+
+    def _compute_there(self) -> None:
+        """Compute the norms of small arrays on a device, many at once."""
+        self._norms.add(self._edges_there, self._arrays_there)
+        self._edges_there, self._arrays_there = [], []
+
+    def _compute(self) -> None:
+        """Compute the norms of small arrays, many at once."""
         norms = statistics.compute_norms(self._arrays)
         self._backward.edge_norms[self._edges] = norms
         self._edges, self._arrays = [], []
+
+    def finish(self) -> None:
+        """Compute the norms that wait, and fetch those from a device."""
+        self._compute()
+        if self._edges_there:
+            self._compute_there()
+        edges, norms = self._norms.fetch()
+        if edges:
+            self._backward.edge_norms[edges] = norms
 
 
 def _find_region_edges(

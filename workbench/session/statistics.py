@@ -1,8 +1,8 @@
 """Statistics of arrays for the picture: summaries, histograms, changes.
 
-Any array library's arrays are taken; only single numbers are brought to the host.
-Complex entries count by their magnitude. The outputs of one op, or what flows back
-to them, count as one array of all their floats.
+Arrays on a GPU are measured there, and only the numbers of all of them are brought to
+the host, together: see `device_statistics`. Complex entries count by their magnitude.
+The outputs of one op, or what flows back to them, count as one array of their floats.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ from dataclasses import dataclass
 from typing import Any, TypedDict
 
 import numpy as np
+
+from workbench.session import device_statistics as device
+from workbench.session.device_statistics import is_measured_there
 
 #: The summary of no array: its `bad` is NaN too.
 NOTHING = (math.nan,) * 6
@@ -31,6 +34,10 @@ MOST_STACKED = 50_000
 
 #: Between these, sums of squares neither overflow nor vanish.
 SMALLEST, LARGEST = 1e-140, 1e140
+#: Such a sum then lies between these.
+LEAST_SQUARE, MOST_SQUARE = 1e-280, 1e300
+
+FLOAT = np.dtype(np.float64)
 
 
 class Distribution(TypedDict):
@@ -59,6 +66,9 @@ def summarize(x: Any) -> tuple[float, float, float, float, float, float]:
     """
     if type(x) is float:
         return _summarize_number(x)
+    if is_measured_there(x):
+        low, high, mean, deviation, length, bad = summarize_arrays([x])[0].tolist()
+        return low, high, mean, deviation, length, bad
     flat = _flatten(x)
     if flat is None:
         return NOTHING
@@ -93,6 +103,8 @@ def norm(x: Any) -> float:
     """
     if isinstance(x, float):
         return abs(float(x))
+    if is_measured_there(x):
+        return float(compute_norms([x])[0])
     flat = _flatten(x)
     if flat is None:
         return math.nan
@@ -133,6 +145,8 @@ def relative_change(g: Any, true: Any) -> float:
     """
     if g is true:
         return 0.0
+    if is_measured_there(g):
+        return float(relative_changes([g], [true])[0])
     if isinstance(g, tuple):
         g, true = _flatten(g), _flatten(true)
     with np.errstate(all="ignore"):
@@ -154,6 +168,8 @@ def angle(g: Any, true: Any) -> float:
     >>> angle(np.array([1.0, 0.0]), np.array([0.0, 2.0]))
     90.0
     """
+    if is_measured_there(g):
+        return float(angles([g], [true])[0])
     lengths = norm(g), norm(true)
     if not all(math.isfinite(n) and n > 0 for n in lengths):
         return math.nan
@@ -167,6 +183,8 @@ def distribution(x: Any, bins: int = BINS) -> Distribution | None:
     >>> distribution(np.array([0.0, 1.0, 1.0, np.nan]), bins=2)["counts"]
     [1, 2]
     """
+    if is_measured_there(x):
+        return distributions([x], bins)[0]
     flat = _flatten(x)
     if flat is None:
         return None
@@ -192,6 +210,38 @@ def distribution(x: Any, bins: int = BINS) -> Distribution | None:
             histogram["counts"] = [int(n) for n in counts]
         histogram["low"], histogram["high"] = low, high
     return histogram
+
+
+def distributions(arrays: Sequence[Any], bins: int = BINS) -> list[Distribution | None]:
+    """Return the histogram of each array, as `distribution` gives it.
+
+    >>> [found and found["size"] for found in distributions([np.ones(3), None])]
+    [3, None]
+    """
+    there = [i for i, x in enumerate(arrays) if is_measured_there(x)]
+    found = device.fetch_histograms([arrays[i] for i in there], bins)
+    known = dict(zip(there, map(_read_histogram, found), strict=True))
+    return [
+        known[i] if i in known else distribution(x, bins) for i, x in enumerate(arrays)
+    ]
+
+
+def _read_histogram(found: tuple[int, Any] | None) -> Distribution | None:
+    """Return a histogram from its numbers, as a device counts them."""
+    if found is None:
+        return None
+    size, numbers = found
+    if numbers is None:
+        return Distribution(counts=[], low=0.0, high=0.0, zeros=0, nan=0, inf=0, size=0)
+    low, high, *counted = numbers.tolist()
+    zeros, nan, inf, *counts = map(int, counted)
+    if nan + inf == size:
+        low, high, counts = 0.0, 0.0, []
+    elif low == high:
+        counts = [sum(counts)]
+    return Distribution(
+        counts=counts, low=low, high=high, zeros=zeros, nan=nan, inf=inf, size=size
+    )
 
 
 def _summarize_number(x: float) -> tuple[float, float, float, float, float, float]:
@@ -241,18 +291,41 @@ def summarize_arrays(arrays: Sequence[Any]) -> Any:
            [ 2. ,  2. ,  2. ,  0. ,  2. ]])
     """
     table = np.empty((len(arrays), len(NOTHING)))
-    _fill_rows(table, _summarize_rows, summarize, arrays)
+    _fill_rows(table, _summarize_rows, summarize, device.summarize_rows, arrays)
     return table
 
 
-def compute_norms(arrays: Sequence[Any]) -> Any:
-    """Return the L2 norm of each array, as `norm` gives it.
+def compute_norms(arrays: Sequence[Any], missing: float = math.nan) -> list[float]:
+    """Return the L2 norm of each array, as `norm` gives it; ``missing`` for None.
 
     >>> compute_norms([np.array([3.0, -4.0]), None])
-    array([ 5., nan])
+    [5.0, nan]
     """
-    norms = np.empty(len(arrays))
-    _fill_rows(norms, _norm_rows, norm, arrays)
+    norms: list[float] = []
+    there: list[int] = []
+    with np.errstate(all="ignore"):
+        for i, x in enumerate(arrays):
+            if type(x) is np.ndarray and x.dtype is FLOAT:
+                flat = x.ravel()  # a view, if it is contiguous
+                square = (
+                    float(flat.dot(flat))
+                    if flat.size <= SINGLE_THREAD
+                    else sum_squares(flat)
+                )
+                # A sum that has overflowed or vanished is computed with more care.
+                if LEAST_SQUARE < square < MOST_SQUARE:
+                    norms.append(math.sqrt(square))
+                    continue
+            elif is_measured_there(x):
+                there.append(i)
+                norms.append(math.nan)
+                continue
+            norms.append(missing if x is None else norm(x))
+    if there:
+        numbers = device.Table(device.compute_row_norms)
+        numbers.add(there, [arrays[i] for i in there])
+        for i, length in zip(*numbers.fetch(), strict=True):
+            norms[i] = float(length)
     return norms
 
 
@@ -263,22 +336,50 @@ def relative_changes(found: Sequence[Any], true: Sequence[Any]) -> Any:
     array([0.5])
     """
     changes = np.empty(len(found))
-    _fill_rows(changes, _change_rows, relative_change, found, true)
+    rows = device.compute_row_changes
+    _fill_rows(changes, _change_rows, relative_change, rows, found, true)
     return changes
+
+
+def angles(found: Sequence[Any], true: Sequence[Any]) -> Any:
+    """Return the angle between arrays and their true ones, as `angle` gives it.
+
+    >>> angles([np.array([1.0, 0.0])], [np.array([0.0, 2.0])])
+    array([90.])
+    """
+    there = [i for i, g in enumerate(found) if is_measured_there(g)]
+    far = set(there)
+    turned = np.array(
+        [
+            0.0 if i in far else angle(g, g_true)
+            for i, (g, g_true) in enumerate(zip(found, true, strict=True))
+        ]
+    )
+    chosen = [[column[i] for i in there] for column in (found, true)]
+    _fill_there(turned, there, device.compute_row_angles, *chosen)
+    return turned
 
 
 def _fill_rows(
     table: Any,
     compute_rows: Callable[..., Any],
     compute: Callable[..., Any],
+    compute_there: Callable[..., Any],
     *columns: Sequence[Any],
 ) -> None:
     """Fill a table from arrays: small ones that are alike together, others one by one.
 
-    ``columns`` are the arguments; each row of the table is of one place in them.
+    ``columns`` are the arguments; each row of the table is of one place in them. What
+    lies on a device is computed there, and fetched at once.
     """
+    there = [i for i, x in enumerate(columns[0]) if is_measured_there(x)]
+    chosen = [[column[i] for i in there] for column in columns]
+    _fill_there(table, there, compute_there, *chosen)
+    far = set(there)
     alike: defaultdict[Any, list[int]] = defaultdict(list)
     for i, row in enumerate(zip(*columns, strict=True)):
+        if i in far:
+            continue
         alike[tuple([(x.shape, x.dtype) if type(x) is np.ndarray else type(x)
                      for x in row])].append(i)  # fmt: skip
     for kinds, places in alike.items():
@@ -297,6 +398,23 @@ def _fill_rows(
             # A NaN or an infinity here is a fact about the data, not a mistake.
             with np.errstate(all="ignore"):
                 table[part] = compute_rows(*rows)
+
+
+def _fill_there(
+    table: Any,
+    places: Sequence[int],
+    compute_rows: Callable[..., Any],
+    *columns: Sequence[Any],
+) -> None:
+    """Fill places of a table from arrays on a device; NaN for what is not numeric."""
+    if not places:
+        return
+    table[places] = math.nan
+    numbers = device.Table(compute_rows)
+    numbers.add(places, *columns)
+    known, found = numbers.fetch()
+    if known:
+        table[known] = found
 
 
 def _find_small_size(kinds: tuple[Any, ...]) -> int | None:
@@ -414,15 +532,16 @@ def measure_effects(
     labels: Sequence[str],
 ) -> list[Effect]:
     """Return the effects on gradients beside the true ones, for each input."""
-    effects = []
+    pairs = []
     for i in wrt:
         g, g_true = solo.get(i), true.get(i)
-        if g is None and g_true is None:
-            effects.append(Effect(i, labels[i], 0.0, 0.0))
-            continue
-        g = np.zeros_like(g_true) if g is None else g
-        g_true = np.zeros_like(g) if g_true is None else g_true
-        relative = relative_change(g, g_true)
-        turned = 0.0 if relative == 0 else angle(g, g_true)
-        effects.append(Effect(i, labels[i], relative, turned))
-    return effects
+        if g is not None or g_true is not None:
+            g = np.zeros_like(g_true) if g is None else g
+            pairs.append((i, g, np.zeros_like(g) if g_true is None else g_true))
+    found, expected = [g for _, g, _ in pairs], [g for _, _, g in pairs]
+    relative, turned = relative_changes(found, expected), angles(found, expected)
+    changes = {
+        i: (float(change), 0.0 if change == 0 else float(angle))
+        for (i, _, _), change, angle in zip(pairs, relative, turned, strict=True)
+    }
+    return [Effect(i, labels[i], *changes.get(i, (0.0, 0.0))) for i in wrt]

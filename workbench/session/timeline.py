@@ -12,7 +12,7 @@ import math
 import time
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from importlib import import_module
@@ -24,6 +24,12 @@ from workbench.core.blame import format_count
 from workbench.errors import UnknownNodeError, UsageError
 from workbench.overrides.override import Override
 from workbench.session import statistics
+from workbench.session.device_statistics import (
+    Table,
+    compute_row_norms,
+    fetch,
+    is_on_device,
+)
 from workbench.session.nodes import Node, Nodes
 from workbench.session.state import Entries, State
 
@@ -37,11 +43,9 @@ MOST_MOMENTS, MOST_BYTES, LEAST_MOMENTS = 2048, 2**25, 8
 MOST_MARKS = 64
 #: The part of the time of the runs that all norms may take, and the size of the
 #: gradient by itself; each beyond so many seconds.
-SHARE, GRACE = 0.01, 0.03
+SHARE, GRACE = 0.005, 0.002
 #: The norm of an array that there is not.
 MISSING = -1.0
-#: Between these a sum of squares has neither overflowed nor vanished.
-LEAST_SQUARE, MOST_SQUARE = 1e-280, 1e300
 #: A gradient has exploded if it is so many times as large as it was lately.
 EXPLOSION = 100.0
 #: After so many runs it is known how large it is; the weight of one more.
@@ -124,7 +128,7 @@ class Timeline(Mapping[int, Moment]):
     Runs are counted from 1, by :meth:`Session.run <workbench.Session.run>`. The loss is
     kept of each run, up to some thousands, then with its peaks. The norms of all nodes
     are kept of the last run, of each with a mark, and of as many others as take no more
-    than 32 MB and 1 % of the time of the runs, but of 8 at any size. They are never
+    than 32 MB and 0.5 % of the time of the runs, but of 8 at any size. They are never
     cut: of a long training the kept ones lie further apart.
 
     A session with compiled code computes no inner nodes while nobody looks at them:
@@ -220,7 +224,7 @@ class Timeline(Mapping[int, Moment]):
     def gradients(self) -> Array:
         """The norm of the gradient by all `wrt` together, at each of `steps`.
 
-        NaN where it would have taken more than 1 % of the time of the runs.
+        NaN where it would have taken more than 0.5 % of the time of the runs.
         """
         return self.table[:, 2]
 
@@ -414,23 +418,33 @@ class Timeline(Mapping[int, Moment]):
         """
         if before.results is not None and before.has_arrays:
             self.complete(before)
+        # Little is done here, since it is done in each step of a training.
         self._elapsed += state.seconds
-        loss, size = find_loss(state.value), None
-        if self._spent_sizes <= SHARE * self._elapsed + GRACE:
+        most = SHARE * self._elapsed + GRACE
+        size = None
+        if self._spent_sizes <= most:
             start = time.perf_counter()
-            size = measure_gradient(state)
+            loss, size = measure_run(state)
             self._spent_sizes += time.perf_counter() - start
+        else:
+            loss = find_loss(state.value)
         step = self.count + 1
         # The run itself, then its number: what is interrupted has not been.
-        row = (step, *[math.nan if x is None else x for x in (loss, size)])
-        self._losses.extend(row)
+        nan = math.nan
+        self._losses.extend(
+            (step, nan if loss is None else loss, nan if size is None else size)
+        )
         self.count = step
         if len(self._losses) > 3 * MOST_LOSSES:
             self._losses = thin_losses(self._losses)
-        kind = self._judge(loss, size)
-        changed = state.entries is not self._entries and state.key != self._key
-        self._entries, self._key = state.entries, state.key
-        if kind or changed or not self._kept.steps or self._is_affordable(step):
+        kind = self._judge(loss or 0.0, size or 0.0)
+        changed = False
+        if state.entries is not self._entries:
+            changed = state.key != self._key
+            self._entries, self._key = state.entries, state.key
+        kept = self._kept.steps
+        is_due = not kept or step - kept[-1] >= self._stride
+        if kind or changed or (is_due and (not kept or self._spent <= most)):
             self._keep_norms(step, state)
         if changed and step > 1:
             count = sum(entry.override.enabled for entry in state.entries)
@@ -448,16 +462,10 @@ class Timeline(Mapping[int, Moment]):
         if self._kept.steps[-1:] != [self.count] or partial:
             self._keep_norms(self.count, state)
 
-    def _is_affordable(self, step: int) -> bool:
-        """Return whether a run is one of those of which norms are to be kept."""
-        far = step - self._kept.steps[-1] >= self._stride
-        return far and self._spent <= SHARE * self._elapsed + GRACE
-
-    def _judge(self, loss: float | None, size: float | None) -> MarkKind | None:
+    def _judge(self, loss: float, size: float) -> MarkKind | None:
         """Return what has begun with a run, as far as it is known."""
         was_bad, had_exploded = self._was_bad, self._has_exploded
-        known = [x for x in (loss, size) if x is not None]
-        self._was_bad = not all(map(math.isfinite, known))
+        self._was_bad = not (math.isfinite(loss) and math.isfinite(size))
         if self._was_bad:
             return None if was_bad else "nan"
         if not size:
@@ -547,14 +555,21 @@ def find_loss(value: Any) -> float | None:
         return float(value)
     if np.shape(value) != () or np.dtype(getattr(value, "dtype", float)).kind != "f":
         return None
-    return float(value)
+    return float(value.get() if is_on_device(value) else value)
 
 
-def measure_gradient(state: State) -> float:
-    """Return the norm of the gradient by all `wrt` together."""
-    found = state.require_gradients()
-    norms = measure_arrays(found.get(i) for i in state.objective.wrt)
-    return math.hypot(*[0.0 if x == MISSING else x for x in norms])
+def measure_run(state: State) -> tuple[float | None, float]:
+    """Return the loss, and the norm of the gradient by all `wrt` together."""
+    gradients, value = state.require_gradients(), state.value
+    found = [gradients.get(i) for i in state.objective.wrt]
+    if is_on_device(value) and value.dtype.kind == "f" and value.shape == ():
+        # The loss and the norms are one transfer.
+        table = Table(compute_row_norms)
+        found = [g for g in found if g is not None]
+        table.add(range(len(found)), found)
+        number, *parts = fetch([value.astype(np.float64), *table.parts])
+        return float(number), math.hypot(*[x for part in parts for x in part.tolist()])
+    return find_loss(value), math.hypot(*statistics.compute_norms(found, 0.0))
 
 
 def measure_norms(state: State) -> Array:
@@ -570,49 +585,21 @@ def measure_norms(state: State) -> Array:
         backward = state.backward
         known = {} if backward is None else backward.cotangents
         edges = None if backward is None else backward.edge_norms
-        gradients = map(known.get, range(count))
+        gradients = [*map(known.get, range(count))]
     else:
         ids = [start.ids[x.serial] for x in start.graph.inputs]
         inputs = dict(zip(ids, state.list_inputs(), strict=True))
         inputs[objective.output] = results.value
         values = [inputs.get(i) for i in range(count)]
-        gradients = map(results.gradients.get, range(count))
+        gradients = [*map(results.gradients.get, range(count))]
         edges = None
     row = np.full(2 * count + start.starts[-1] + 1, MISSING)
-    row[:count] = measure_arrays(values)
-    row[count : 2 * count] = measure_arrays(gradients)
+    norms = statistics.compute_norms([*values, *gradients], MISSING)
+    row[: 2 * count] = norms
     if edges is not None:
         # NaN means that nothing flows; where a NaN does, the nodes' norms say so.
         row[2 * count : -1] = np.where(np.isnan(edges), MISSING, edges)
     return row
-
-
-def measure_arrays(arrays: Iterable[Any]) -> list[float]:
-    """Return the L2 norms of arrays, `MISSING` for None.
-
-    As :func:`workbench.session.statistics.norm`, for many arrays at once.
-
-    >>> measure_arrays([np.array([3.0, 4.0]), None, 2.0])
-    [5.0, -1.0, 2.0]
-    """
-    norms: list[float] = []
-    with np.errstate(all="ignore"):
-        for x in arrays:
-            if type(x) is np.ndarray and x.dtype is FLOAT:
-                flat = x.ravel()  # a view, if it is contiguous
-                if flat.size <= statistics.SINGLE_THREAD:
-                    square = float(flat.dot(flat))
-                else:
-                    square = statistics.sum_squares(flat)
-                # A sum that has overflowed or vanished is computed with more care.
-                if LEAST_SQUARE < square < MOST_SQUARE:
-                    norms.append(math.sqrt(square))
-                    continue
-            norms.append(MISSING if x is None else statistics.norm(x))
-    return norms
-
-
-FLOAT = np.dtype(np.float64)
 
 
 def thin_losses(losses: array[float]) -> array[float]:

@@ -8,6 +8,7 @@ zeros is to blame: its override, its values, or an op that has no derivative.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from workbench.autodiff import reverse
 from workbench.autodiff.steps import Rules, ends_of
 from workbench.core import blame, types, walk
 from workbench.core.tensor import Tensor
+from workbench.session.device_statistics import fetch, is_on_device
 from workbench.session.stages import to_array
 
 #: Ops that are flat where their inputs are large.
@@ -56,21 +58,15 @@ def explain_zeros(
     blocked: list[Tensor] = []
     cancelled: list[Tensor] = []
     left = False
+    visited: list[tuple[Tensor, int]] = []
+    signs: list[list[Any]] = []  # of what arrives at a node, and of what it passes on
 
     def visit(step: reverse.Visit) -> None:
-        nonlocal left
-        arrived = _is_alive(step.cotangent)
-        passed = [
-            c
-            for x, c in zip(step.node.inputs, step.passed, strict=False)
-            if isinstance(x, Tensor) and x.serial in reached
-        ]
-        goes_on = any(map(_is_alive, passed))
-        left |= goes_on
-        if arrived and not goes_on:
-            blocked.append(step.node)
-        elif not arrived and left and not blocked:
-            cancelled.append(step.node)
+        signs.append(_list_signs(step.cotangent))
+        for x, c in zip(step.node.inputs, step.passed, strict=False):
+            if isinstance(x, Tensor) and x.serial in reached:
+                signs.append(_list_signs(c))
+        visited.append((step.node, len(signs)))
 
     seeds = [_make_seed(y) for y in given]
     with np.errstate(all="ignore"):
@@ -78,6 +74,15 @@ def explain_zeros(
             given, seeds, sources, rules=rules, visit=visit,
             constant=[x.serial for x in constant],
         )  # fmt: skip
+    alive, start = _read_signs(signs), 0
+    for node, end in visited:
+        arrived, goes_on = alive[start], any(alive[start + 1 : end])
+        start = end
+        left |= goes_on
+        if arrived and not goes_on:
+            blocked.append(node)
+        elif not arrived and left and not blocked:
+            cancelled.append(node)
     if blocked:
         texts = [_describe_block(x, rules, name_of) for x in blocked]
         return _join(dict.fromkeys(texts))
@@ -92,14 +97,29 @@ def explain_zeros(
 def _make_seed(y: Tensor) -> Any:
     """Return a cotangent that is nowhere zero, and in no simple proportion."""
     entries = np.random.default_rng(0).uniform(0.5, 1.5, y.shape)
-    return np.ones_like(y._value) * np.asarray(entries, y.dtype)  # host array: a seed
+    like = y._value if is_on_device(y._value) else None
+    return np.ones_like(y._value) * np.asarray(entries, y.dtype, like=like)
 
 
-def _is_alive(g: Any) -> bool:
-    """Return whether a cotangent has an entry that is not zero."""
+def _list_signs(g: Any) -> list[Any]:
+    """Return whether each part of a cotangent has an entry that is not zero."""
     found = to_array(g)
     parts = found if isinstance(found, tuple) else (found,)
-    return any(x is not None and bool(np.any(x != 0)) for x in parts)
+    return [np.any(x != 0) for x in parts if x is not None]
+
+
+def _read_signs(signs: Sequence[list[Any]]) -> list[bool]:
+    """Return whether any sign of each list is set; those on a device come together."""
+    flat = [sign for one in signs for sign in one]
+    there = [i for i, sign in enumerate(flat) if is_on_device(sign)]
+    fetched = fetch([flat[i].astype(np.float64) for i in there])
+    for i, found in zip(there, fetched, strict=True):
+        flat[i] = found
+    ends = [*accumulate(map(len, signs))]
+    return [
+        any(map(bool, flat[end - len(one) : end]))
+        for one, end in zip(signs, ends, strict=True)
+    ]
 
 
 def _has_no_derivative(x: Tensor) -> bool:

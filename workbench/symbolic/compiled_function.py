@@ -21,7 +21,7 @@ from workbench.core.shared import Shared, read_states
 from workbench.core.tensor import Tensor
 from workbench.core.trace import ArgumentNames, check_function, is_live, record
 from workbench.core.tree import Tree
-from workbench.core.types import Spec, strip_subclass
+from workbench.core.types import Spec, is_device_array, strip_subclass
 from workbench.errors import GradientLostError, TraceError, UsageError
 from workbench.overrides.override_blocks import OWNED, STACK, blocks_in_force
 from workbench.rewrite.driver import Replay, Rewrites, check_rewrites
@@ -44,7 +44,7 @@ class Recorded(NamedTuple):
 def compile(
     f: Callable[..., Any],
     *,
-    backend: str = "compiled",
+    backend: str | None = None,
     rules: Iterable[Rule] = (),
     without: str | Collection[str] = (),
     fast: bool = False,
@@ -55,7 +55,7 @@ def compile(
 def compile(
     f: None = None,
     *,
-    backend: str = "compiled",
+    backend: str | None = None,
     rules: Iterable[Rule] = (),
     without: str | Collection[str] = (),
     fast: bool = False,
@@ -65,7 +65,7 @@ def compile(
 def compile(
     f: Callable[..., Any] | None = None,
     *,
-    backend: str = "compiled",
+    backend: str | None = None,
     rules: Iterable[Rule] = (),
     without: str | Collection[str] = (),
     fast: bool = False,
@@ -85,7 +85,9 @@ def compile(
         a decorator with these settings is returned.
     backend
         What runs it: ``"compiled"``, from the first call on as soon as it is ready;
-        ``"auto"``, once NumPy has spent some time on it; or ``"numpy"``.
+        ``"auto"``, once NumPy has spent some time on it; ``"numpy"``; or ``"cupy"``,
+        the GPU, where all arrays must lie (:func:`workbench.to_gpu`). By default it
+        follows the data: ``"cupy"`` for arrays of CuPy's, else ``"compiled"``.
     rules, without, fast
         How the program is simplified: as :func:`workbench.simplify` takes them.
 
@@ -98,6 +100,9 @@ def compile(
     ------
     UsageError
         If there is no such backend, or an argument is no array, number or setting.
+        From the call, if some arrays lie on the GPU and others do not.
+    DeviceError
+        With ``"cupy"``, if there is no GPU, with what is missing and how to get it.
     TraceError
         From the call, if what the function does depends on values: an ``if`` on one,
         say. Write ``np.where`` or `workbench.cond`.
@@ -119,7 +124,8 @@ def compile(
     >>> double(np.ones(2))
     array([2., 2.])
     """
-    check_backend(backend)
+    if backend is not None:
+        check_backend(backend)
     rewrites = check_rewrites(rules, without, fast)
 
     def wrap(function: Callable[..., Any]) -> CompiledFunction:
@@ -139,7 +145,7 @@ class CompiledFunction:
     """
 
     def __init__(
-        self, function: Callable[..., Any], backend: str, rewrites: Rewrites
+        self, function: Callable[..., Any], backend: str | None, rewrites: Rewrites
     ) -> None:
         update_wrapper(self, function)
         self.function = function
@@ -233,7 +239,10 @@ class CompiledFunction:
         shared = [x for x in nodes if isinstance(x, Shared)]
         graph = inline(Graph([*made.inputs, *shared], made.outputs))
         simplified = Replay(graph, self._rewrites).run()
-        run = BACKENDS[self._backend](simplified, own=True)
+        backend = self._backend
+        if backend is None:
+            backend = "cupy" if any(map(is_device_array, arrays)) else "compiled"
+        run = BACKENDS[backend](simplified, own=True)
         flat = all(one.kind is None for one in positional.children)
         bare = len(args) == len(places) == len(leaves) and flat and not shared
         form = made.tree.kind
@@ -287,7 +296,7 @@ class CompiledFunction:
 
     @property
     def backend(self) -> str:
-        """What a call of the last shapes runs on now: ``numpy`` or ``compiled``."""
+        """What a call of the last shapes runs on: ``numpy``, ``compiled``, ``cupy``."""
         return "numpy" if self._last is None else str(self._last.function.backend)
 
     def ready(self) -> bool:
@@ -340,7 +349,7 @@ def _is_input(x: object) -> bool:
     """Return whether an argument is an input of the program, not a setting."""
     if isinstance(x, (np.ndarray, np.generic)):
         return x.dtype.kind in "biufc"
-    return type(x) in (float, complex) or isinstance(x, Tensor)
+    return type(x) in (float, complex) or isinstance(x, Tensor) or is_device_array(x)
 
 
 def _is_hashable(x: object) -> bool:
@@ -369,7 +378,10 @@ def _sort_arguments(leaves: list[Any]) -> tuple[list[int], list[Any], list[Any]]
             x = strip_subclass(x)
         places.append(i)
         arrays.append(x)
-        key.append((x.dtype, x.shape) if hasattr(x, "dtype") else type(x))
+        if is_device_array(x):
+            key.append(("cupy", x.dtype, x.shape))
+        else:
+            key.append((x.dtype, x.shape) if hasattr(x, "dtype") else type(x))
     return places, arrays, key
 
 

@@ -19,6 +19,8 @@ import numpy as np
 from workbench.autodiff.derivatives import forward_nodes
 from workbench.backends import numpy as numpy_backend
 from workbench.backends.compiled import tiers
+from workbench.backends.cupy import functions as cupy_backend
+from workbench.backends.cupy.devices import find_runtime
 from workbench.backends.profile import Profile, measure
 from workbench.backends.text import Form, Text
 from workbench.core import blame, hooks, tree, types, walk
@@ -153,6 +155,7 @@ BACKENDS: dict[str, Callable[..., Any]] = {
     "numpy": numpy_backend.compile,
     "compiled": tiers.compile,
     "auto": tiers.compile_when_worthwhile,
+    "cupy": cupy_backend.compile,
 }
 UNUSED = ("raise", "warn", "ignore")
 
@@ -164,7 +167,11 @@ def check_backend(backend: Any) -> str:
     ------
     UsageError
         If there is none of this name.
+    DeviceError
+        If it needs a GPU, and there is none.
     """
+    if backend == "cupy":
+        find_runtime()
     if backend in BACKENDS:
         return str(backend)
     raise UsageError(f"there is no backend {backend!r}. Choose {_as_list(BACKENDS)}.")
@@ -213,6 +220,8 @@ def function(
         from its first call on; ``"auto"``, which does so once NumPy has spent some time
         on it. Until compiled code is there, and where it cannot be, NumPy answers.
         Compiled code gives NumPy's results but for the last digits, and no warnings.
+        ``"cupy"`` compiles it for the GPU, where its arguments and shared values must
+        lie: :func:`workbench.to_gpu`. CuPy's arrays in, CuPy's arrays out.
     rules, without, fast
         How the program is simplified before it runs: as :func:`workbench.simplify`
         takes them. ``without="all"`` leaves it as it was written.
@@ -352,7 +361,7 @@ class Function:
 
     @property
     def backend(self) -> str:
-        """What a call of the last shapes runs on now: ``numpy`` or ``compiled``."""
+        """What a call of the last shapes runs on: ``numpy``, ``compiled``, ``cupy``."""
         name: str = self._compiled.backend
         return name
 

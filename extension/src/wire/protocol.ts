@@ -70,7 +70,8 @@ export type IHeader = { schema: number; version: string; session: string; nodes:
   wrt: number[]; holders: number[]; strings: string[]; columns: IColumn[];
   overrides: IOverride[]; undo: string | null; redo: string | null; history: IHistory;
   check: ICheck | null; findings: IFindings | null; profile: IProfile | null;
-  timeline: ITimeline | null; backend: string; seconds: number; error: IError | null };
+  timeline: ITimeline | null; backend: string; device?: string; seconds: number;
+  error: IError | null };
 export type ISaved = { schema: number; model_id: string; header: IHeader;
   buffers: string[] };
 export type ISnapshotMessage = { type: 'snapshot'; seq: number; header: IHeader };
@@ -78,11 +79,12 @@ export type IPatchMessage = { type: 'patch'; seq: number; header: Partial<IHeade
   columns: IColumn[] };
 export type IDistribution = { counts: number[]; low: number; high: number;
   zeros: number; nan: number; inf: number; size: number };
+export type IDeviceKernel = { title: string; source: string };
 export type IDetail = { node: number; rule: string | null; inputs: string[];
   params: [string, string][]; code: string | null; value: IDistribution | null;
   gradient: IDistribution | null; true_gradient: IDistribution | null;
-  array: string | null; gradient_array: string | null; type: 'detail'; seq: number;
-  request: number };
+  array: string | null; gradient_array: string | null; runs_on?: string;
+  kernels?: IDeviceKernel[]; type: 'detail'; seq: number; request: number };
 export type IExpressionAnswer = { type: 'expression'; seq: number; request: number;
   ok: boolean; message: string };
 export type IMomentAnswer = { type: 'moment'; seq: number; request: number;

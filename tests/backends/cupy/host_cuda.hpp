@@ -335,6 +335,7 @@ template <class T> T __shfl_xor_sync(unsigned m, T v, int x, int width = 32) {
   int lane = host_cuda::current % 32, from = lane ^ x;
   return host_cuda::exchange(m, v, from > (lane | (width - 1)) ? lane : from);
 }
+static inline int __popc(unsigned x) { return __builtin_popcount(x); }
 static inline unsigned __ballot_sync(unsigned m, int p) {
   unsigned v = 0;
   for (int i = 0; i < 32; i++) if (m >> i & 1) v |= (unsigned)(host_cuda::exchange(m, p, i) != 0) << i;

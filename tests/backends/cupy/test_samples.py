@@ -29,6 +29,8 @@ from workbench.errors import CompilerError, ShapeError
 
 #: A sample among so many in each run; the long tests take all in so many parts.
 SOME = 8
+#: Samples of every run: a kernel of several stores, one of them where it reads.
+ALWAYS = ("convolve2d wrap-f",)
 
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="g++ is not installed")
 Chosen = list[tuple[str, Sample, str]]
@@ -116,6 +118,7 @@ def check_architectures(cases: list[Case], architectures: tuple[str, ...]) -> in
 @pytest.mark.parametrize("gradient", [False, True])
 def test_some_samples(gradient: bool, subtests: pytest.Subtests) -> None:
     chosen = choose(int(os.environ[SEED]) % SOME)
+    chosen += [(x, *CASES[x]) for x in ALWAYS if x not in {one[0] for one in chosen}]
     cases = check_samples(chosen, gradient, subtests)
     check_architectures(cases, ("sm_90",))
 

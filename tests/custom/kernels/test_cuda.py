@@ -28,7 +28,7 @@ from tests.custom.kernels.sources import (
     needs_cpp,
     needs_cuda,
 )
-from tests.ops.test_foreign_arrays import Foreign
+from tests.gpu.stand_in import Foreign
 from workbench.custom.kernels import cuda, toolchain
 from workbench.errors import KernelError, UsageError
 

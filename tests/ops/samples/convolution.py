@@ -6,7 +6,7 @@ import numpy as np
 import scipy.ndimage
 import scipy.signal
 
-from tests.ops.samples.table import Table, apart, positive
+from tests.ops.samples.table import Table, apart, constant, positive
 from workbench.ops.convolution import convolve_arrays
 from workbench.scipy import ndimage, signal
 
@@ -31,7 +31,7 @@ for _a, _b in ((5, 3), (3, 5), (4, 4), (4, 1), (1, 1), (5, 2), (2, 5)):
 row("convolve with itself", lambda x: np.convolve(x, x), apart(3))
 row(
     "convolve by a constant",
-    lambda x: np.convolve(np.array([1, -2.0]), x, "same"),
+    lambda x: np.convolve(constant([1, -2.0], x), x, "same"),
     apart(4),
 )
 for _method in ("direct", "fft"):

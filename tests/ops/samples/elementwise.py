@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.ops.samples.table import DIVIDED, Table, above_one, apart, inside, positive
+from tests.ops.samples.table import (
+    DIVIDED,
+    Table,
+    above_one,
+    apart,
+    constant,
+    inside,
+    positive,
+)
 
 row = Table()
 
@@ -33,7 +41,7 @@ row("nan_to_num", lambda x: np.nan_to_num(x) * x, apart(3), kinds="fc")
 row("round", lambda x: x * (np.round(x) + (x / 10).round(1)), apart(3), kinds="fc")
 row("round to tens", lambda x: x * np.round(10 * x, -1), apart(3))
 row("frexp", lambda x: np.frexp(x + 4)[0] * x + np.frexp(x + 4)[1], apart(2, 3))
-row("ldexp", lambda x: np.ldexp(x, np.array([3, -1, 0])) ** 2, apart(2, 3))
+row("ldexp", lambda x: np.ldexp(x, constant([3, -1, 0], x)) ** 2, apart(2, 3))
 row("modf", lambda x: np.modf(2 * x)[0] ** 2 + np.modf(x)[1], apart(3))
 row("nextafter", lambda x, y: np.nextafter(x, y) * y, apart(3), apart(3))
 row(
@@ -81,7 +89,7 @@ for _name in "add subtract multiply divide".split():
     row(_name, getattr(np, _name), apart(2, 3), apart(3), kinds="fc")
     row(f"{_name} of columns", getattr(np, _name), apart(2, 1), apart(1, 3))
 row("power", np.power, positive(2, 3), apart(3))
-row("power of negative", lambda x: np.power(x, np.array([3, 2, -1, 0])), apart(2, 4))
+row("power of negative", lambda x: np.power(x, constant([3, 2, -1, 0], x)), apart(2, 4))
 row("power by floats", lambda x: np.power(x, [3.0, 2.0, -1.0]), apart(3), kinds="fc")
 row("power of complex", lambda x, y: x**y, positive(3), apart(3), kinds="c")
 row("power by numbers", lambda x: x**3 + x**-1 + x**2 + x**1 + x**0.0, apart(3))

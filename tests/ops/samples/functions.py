@@ -141,7 +141,11 @@ row(
 
 _PLACES = _given(-1.8, -1.1, 0.2, 0.9, 1.7)
 row("polyfit", lambda x, y: np.polyfit(x, y, 2), _PLACES, apart(5))
-row("polyfit of columns", lambda y: np.polyfit(np.arange(4.0), y, 1), apart(4, 2))
+row(
+    "polyfit of columns",
+    lambda y: np.polyfit(np.arange(4.0, like=y), y, 1),
+    apart(4, 2),
+)
 row(
     "polyfit weights",
     lambda x, y, w: np.polyfit(x, y, 1, w=w, cov=True)[1],

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.ops.samples.table import Table, apart
+from tests.ops.samples.table import Table, apart, constant
 from workbench.ops.taking import permute_row_elements
 from workbench.ops.updates import at
 
@@ -50,7 +50,7 @@ row("x[0, ..., mask]", lambda x: x[0, ..., np.array([True, False, True])], apart
 row("x[x > 0]", lambda x: np.sum(np.log(x[x > 0])), apart(5), batch=False)
 row("x[True]", lambda x: x[True] * 2, apart(2), batch=False)
 row("x[i] of complex", lambda x: x[_I] * x[0], apart(3), kinds="fc")
-row("x[argsort]", lambda x: x[np.argsort(x)] * np.arange(4), apart(4))
+row("x[argsort]", lambda x: x[np.argsort(x)] * constant(range(4), x), apart(4))
 row("unpacked", lambda x: x[0] * sum(a * a for a in x), apart(3))
 row("take", lambda x: np.take(x, [[0, 3], [0, 1]]) ** 2, apart(2, 2))
 row("take axis", lambda x: x.take(_I, axis=1), apart(2, 3))
@@ -79,7 +79,11 @@ row(
     apart(2),
 )
 row("at set apart", lambda x, v: at(x)[_I, :, _I].set(v), apart(3, 2, 3), apart(2))
-row("at set into a constant", lambda v: at(np.ones(3))[1].set(v) ** 2, apart())
+row(
+    "at set into a constant",
+    lambda v: at(constant([1.0] * 3, v))[1].set(v) ** 2,
+    apart(),
+)
 row("at add", lambda x, v: at(x)[_I].add(v), apart(3, 2), apart(3, 2), kinds="fc")
 row("at add column", lambda x, v: at(x)[:, 1].add(v), apart(3, 2), apart())
 row("at multiply", lambda x, v: at(x)[1:].multiply(v), apart(3), apart(2))
@@ -109,7 +113,7 @@ row(
 )
 row(
     "at multiply by zeros",
-    lambda x, v: at(x)[_R].multiply(v * np.array([0, 1, 0, 1, 1])),
+    lambda x, v: at(x)[_R].multiply(v * constant([0, 1, 0, 1, 1], v)),
     apart(3),
     apart(5),
 )
@@ -151,7 +155,9 @@ row(
 row(
     "ravel_multi_index",
     lambda x: np.ravel(x)[
-        np.ravel_multi_index((np.argmax(x, 0), np.arange(3)), (2, 3), order="C")
+        np.ravel_multi_index(
+            (np.argmax(x, 0), constant(range(3), x)), (2, 3), order="C"
+        )
     ],
     apart(2, 3),
 )

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import workbench as wb
-from tests.ops.samples.table import Draw, Table, apart, definite, matrix
+from tests.ops.samples.table import Draw, Table, apart, constant, definite, matrix
 
 row = Table()
 
@@ -163,7 +163,7 @@ for _shape in ((3, 3), (3, 2), (2, 3)):
         f"svd projectors {_of}",
         lambda x: (
             lambda u, s, v: (
-                np.sum(x @ turned(v[1:]) @ v[1:] * np.arange(_shape_of(x)))
+                np.sum(x @ turned(v[1:]) @ v[1:] * constant(range(_shape_of(x)), x))
                 + u[..., 1:] @ turned(u[..., 1:]) * s[0]
             )
         )(*np.linalg.svd(x)),

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.ops.samples.table import Table, apart
+from tests.ops.samples.table import Table, apart, constant
 
 row = Table()
 
@@ -30,12 +30,16 @@ row(
 row(
     "lexsort",
     lambda x, y: (
-        x * y * (np.lexsort((x, y)) + 4 * np.lexsort((np.array([1, 0, 1]), y)))
+        x * y * (np.lexsort((x, y)) + 4 * np.lexsort((constant([1, 0, 1], x), y)))
     ),
     apart(3),
     apart(3),
 )
-row("searchsorted", lambda x: x * np.searchsorted(np.array([-1.0, 0, 1]), x), apart(3))
+row(
+    "searchsorted",
+    lambda x: x * np.searchsorted(constant([-1.0, 0, 1], x), x),
+    apart(3),
+)
 row(
     "searchsorted in many",
     lambda a, x: (x + np.sum(a)) * np.searchsorted(np.sort(a), x, "right"),
@@ -48,7 +52,7 @@ row(
     apart(4),
     apart(3, shift=0.024),
 )
-row("digitize", lambda x: x * np.digitize(x, np.array([1.0, 0, -1]), True), apart(3))
+row("digitize", lambda x: x * np.digitize(x, constant([1.0, 0, -1], x), True), apart(3))
 row(
     "digitize in bins",
     lambda x, b: x * np.digitize(x, np.sort(b)),
@@ -100,7 +104,11 @@ row(
     "nanquantile weights",
     lambda x: (
         np.nanquantile(
-            x, 0.6, 0, method="inverted_cdf", weights=np.arange(1.0, 7).reshape(3, 2)
+            x,
+            0.6,
+            0,
+            method="inverted_cdf",
+            weights=constant([[1.0, 2], [3, 4], [5, 6]], x),
         )
         ** 2
     ),
@@ -114,7 +122,7 @@ _HOLES = np.array([[False, True, False, False], [True, False, False, True]])
 
 
 def _holed(x: Any) -> Any:
-    return np.where(_HOLES, np.nan, x)
+    return np.where(constant(_HOLES, x), np.nan, x)
 
 
 for _name in (
@@ -141,7 +149,9 @@ row(
 )
 row(
     "nanmax where",
-    lambda x: np.nanmax(_holed(x), axis=1, initial=-9, where=_HOLES[::-1]) * 2.0,
+    lambda x: (
+        np.nanmax(_holed(x), axis=1, initial=-9, where=constant(_HOLES[::-1], x)) * 2.0
+    ),
     apart(2, 4),
 )
 row(

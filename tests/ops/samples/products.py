@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse
 
-from tests.ops.samples.table import Table, apart, matrix
+from tests.ops.samples.table import Table, apart, constant, matrix
 from workbench.ops.products import mul_without_zeros, prod_without_zeros
 
 row = Table()
@@ -30,7 +30,11 @@ for _a, _b in [
         kinds="fc" if len(_a) < 3 else "f",
     )
 row("matmul of one array", lambda x: x @ x.T, apart(2, 3))
-row("matmul by a constant", lambda x: np.arange(6.0).reshape(2, 3) @ x, apart(3))
+row(
+    "matmul by a constant",
+    lambda x: constant([[0.0, 1, 2], [3, 4, 5]], x) @ x,
+    apart(3),
+)
 row("dot", lambda a, b: np.dot(a, b), apart(2, 3), apart(3, 2))
 row("dot numbers", lambda a, b: np.dot(a, b) * np.dot(b, b), apart(), apart(2))
 row("dot many axes", np.dot, apart(2, 3), apart(2, 3, 2))

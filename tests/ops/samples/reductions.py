@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.ops.samples.table import Table, apart, positive
+from tests.ops.samples.table import Table, apart, constant, positive
 from workbench.ops.reductions import logsumexp
 
 row = Table()
@@ -46,7 +46,7 @@ row("sum initial where", lambda x: np.sum(x, initial=3.0, where=x > 0), apart(5)
 row("sum dtype", lambda x: np.sum(x, dtype=np.float64), apart(5))
 row(
     "mean where",
-    lambda x: x.mean(axis=1, where=np.array([True, False, True])),
+    lambda x: x.mean(axis=1, where=constant([True, False, True], x)),
     apart(2, 3),
 )
 row("prod initial where", lambda x: np.prod(x, initial=2.0, where=x > 0), apart(5))
@@ -60,7 +60,7 @@ row("var where", lambda x: np.var(x, where=x > -3), apart(4))
 row("std correction", lambda x: np.std(x, correction=1.5), apart(4))
 row(
     "std where",
-    lambda x: x.std(axis=0, where=np.array([[True], [True], [False]])),
+    lambda x: x.std(axis=0, where=constant([[True], [True], [False]], x)),
     apart(3, 2),
 )
 row(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.ops.samples.table import Table, apart
+from tests.ops.samples.table import Table, apart, constant
 from workbench.ops.shaping import specify_shape
 
 row = Table()
@@ -53,7 +53,11 @@ row(
     apart(2, 1),
     apart(3),
 )
-row("concatenate a constant", lambda x: np.concatenate([x, np.ones(2)]) ** 2, apart(2))
+row(
+    "concatenate a constant",
+    lambda x: np.concatenate([x, constant([1.0, 1.0], x)]) ** 2,
+    apart(2),
+)
 row("stack", lambda x, y: np.stack([x, y], axis=1), apart(3), apart(3), kinds="fc")
 row("stack negative", lambda x, y: np.stack([x, 2 * y], axis=-1), apart(3), apart(3))
 row("array of Tensors", lambda x: np.array([x[0], x[1] * 2, 3.0]) * x[0], apart(2))
@@ -64,7 +68,11 @@ row("hstack matrices", lambda x: np.hstack([x, x]), apart(2, 2))
 row("vstack", lambda x, y: np.vstack([x, y]), apart(3), apart(2, 3))
 row("dstack", lambda x: np.dstack([x, x * x]), apart(2, 2))
 row("column_stack", lambda x, y: np.column_stack([x, y]), apart(2), apart(2, 2))
-row("block", lambda x: np.block([[x, 2 * x], [x, np.ones((2, 2))]]), apart(2, 2))
+row(
+    "block",
+    lambda x: np.block([[x, 2 * x], [x, constant([[1.0] * 2] * 2, x)]]),
+    apart(2, 2),
+)
 row("split", lambda x: np.split(x, [1, 3])[1] * np.split(x, 2)[0], apart(4))
 row("split axis", lambda x: np.split(x, 2, axis=1)[1], apart(2, 4))
 row("array_split", lambda x: np.array_split(x, 3)[0] * 2, apart(4))

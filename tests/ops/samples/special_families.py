@@ -6,7 +6,7 @@ import numpy as np
 from scipy import special as sp
 
 from tests.ops.samples.special import between
-from tests.ops.samples.table import Table, apart, inside, positive
+from tests.ops.samples.table import Table, apart, constant, inside, positive
 from workbench.scipy import special as ours
 
 row = Table()
@@ -18,7 +18,7 @@ for _name in "jv yv iv kv hankel1 hankel2".split():
     row(_name, lambda x, f=_f: f(1.5, x), between(0.5, 2, 2, 3), kinds=_kinds)
     row(
         f"{_name} of integers",
-        lambda x, f=_f: f(np.arange(3), x),
+        lambda x, f=_f: f(constant(range(3), x), x),
         between(0.5, 2, 2, 3),
         kinds=_kinds,
     )
@@ -52,9 +52,9 @@ for _name in "spherical_jn spherical_yn spherical_in spherical_kn".split():
     )
     row(
         f"{_name}, its derivative",
-        lambda x, f=_f: f(np.array([0, 1, 3]), x, derivative=True),
+        lambda x, f=_f: f(constant([0, 1, 3], x), x, derivative=True),
         between(0.5, 2, 2, 3),
-        truth=lambda x, f=_truth: f(np.array([0, 1, 3]), x, derivative=True).astype(
+        truth=lambda x, f=_truth: f(constant([0, 1, 3], x), x, derivative=True).astype(
             x.dtype
         ),
     )
@@ -119,7 +119,7 @@ for _name in (
     )
     row(
         f"eval_{_name} of degrees",
-        lambda x, f=_f: f(np.arange(3), x),
+        lambda x, f=_f: f(constant(range(3), x), x),
         between(0.1, 0.9, 2, 3),
     )
 row(
@@ -192,7 +192,7 @@ for _n in (0, 1, 3):
     )
 row(
     "polygamma of orders",
-    lambda x: ours.polygamma(np.arange(3), x),
+    lambda x: ours.polygamma(constant(range(3), x), x),
     positive(2, 3),
     truth=lambda x: sp.polygamma(np.arange(3), x),
 )

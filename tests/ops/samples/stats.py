@@ -9,7 +9,7 @@ import numpy as np
 from scipy import stats as truth
 
 from tests.ops.samples.special import between
-from tests.ops.samples.table import Draw, Table, apart, definite, positive
+from tests.ops.samples.table import Draw, Table, apart, constant, definite, positive
 from workbench.scipy import stats
 
 row = Table()
@@ -137,7 +137,7 @@ DISCRETE: dict[str, tuple[tuple[float, ...], Draw]] = {
 
 
 def counted(f: Callable[..., Any], shapes: tuple[float, ...]) -> Callable[..., Any]:
-    return lambda p: f(K.astype(p.dtype), *shapes, p)
+    return lambda p: f(constant(K.astype(p.dtype), p), *shapes, p)
 
 
 def probable(f: Callable[..., Any], shapes: tuple[float, ...]) -> Callable[..., Any]:
@@ -162,7 +162,7 @@ for _name, (_counts, _draw) in DISCRETE.items():
         )
 row(
     "nbinom.logpmf by both",
-    lambda n, p: stats.nbinom.logpmf(np.array([2.0, 0.0, 1.0]), n, p),
+    lambda n, p: stats.nbinom.logpmf(constant([2.0, 0, 1], p), n, p),
     between(1, 3, 2, 3),
     between(0.2, 0.8, 3),
     truth=lambda n, p: truth.nbinom.logpmf(np.array([2.0, 0.0, 1.0]), n, p),
@@ -198,7 +198,9 @@ row("dirichlet.entropy", stats.dirichlet.entropy, positive(3),
     truth=kept(truth.dirichlet.entropy))  # fmt: skip
 row(
     "multinomial.logpmf",
-    lambda p: stats.multinomial.logpmf(K.astype(p.dtype), 4, p / np.sum(p)),
+    lambda p: stats.multinomial.logpmf(
+        constant(K.astype(p.dtype), p), 4, p / np.sum(p)
+    ),
     positive(3),
     truth=kept(lambda p: truth.multinomial.logpmf(K, 4, p / np.sum(p))),
 )

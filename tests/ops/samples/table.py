@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core.tensor import Tensor
+
 Draw = Callable[[np.random.Generator], Any]
 
 
@@ -99,6 +101,12 @@ DIVIDED: tuple[Draw, Draw] = (
     lambda rng: np.array([0.7, -1.3, 1.85]),
     lambda rng: np.array([0.4, 0.5, 0.7]),
 )
+
+
+def constant(values: Any, x: Any) -> Any:
+    """An array of these values in the library of ``x``, as in programs for a GPU."""
+    kept = np.asarray(values)
+    return np.asarray(kept, like=x) if isinstance(x, Tensor) else kept
 
 
 class Table:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from tests.ops.test_foreign_arrays import Foreign, inner
+from tests.gpu.stand_in import Foreign, inner
 from workbench.errors import OverrideError
 
 X = np.array([0.3, -1.2, 0.75])
@@ -239,6 +239,7 @@ def test_float32_stays_float32(case: Case) -> None:
         assert tangent.dtype == np.asarray(case.f(x)).dtype
 
 
+@pytest.mark.usefixtures("stand_in")
 def test_on_arrays_that_numpy_cannot_reach(case: Case) -> None:
     """As CuPy's: nothing in a rule is made in the wrong place."""
     rule = case.rule

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from tests.ops.test_foreign_arrays import Foreign, inner
+from tests.gpu.stand_in import Foreign, inner
 from workbench.errors import (
     ConvergenceError,
     DtypeError,
@@ -308,6 +308,7 @@ def test_it_trains_where_the_axes_have_other_scales(name: str) -> None:
     assert natural < plain - 0.05
 
 
+@pytest.mark.usefixtures("stand_in")
 @pytest.mark.parametrize("name", ["fisher", "kfac"])
 def test_second_order_batches_dtypes_and_places(name: str) -> None:
     rule = getattr(R, name)(0.1)

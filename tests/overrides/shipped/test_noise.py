@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from tests.ops.test_foreign_arrays import Foreign, inner
+from tests.gpu.stand_in import Foreign, inner
 from workbench.errors import OverrideError
 
 N = 20_000
@@ -88,6 +88,7 @@ def test_it_is_that_of_one_example_for_all_of_a_batch() -> None:
     np.testing.assert_allclose(found, [gradient(row) for row in rows], rtol=1e-12)
 
 
+@pytest.mark.usefixtures("stand_in")
 def test_dtypes_and_places() -> None:
     x = np.linspace(0, 1, 5)
     single = noisy(wb.rules.noise(0.1), x.astype(np.float32))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from tests.ops.test_foreign_arrays import Foreign, inner
+from tests.gpu.stand_in import Foreign, inner
 from workbench.errors import OverrideError
 
 R = wb.rules
@@ -216,6 +216,7 @@ def test_both_inputs_broadcast() -> None:
     np.testing.assert_allclose(by_b, [1.0, 1.25])
 
 
+@pytest.mark.usefixtures("stand_in")
 def test_on_arrays_that_numpy_cannot_reach(point: Point) -> None:
     if point is POINTS["hypot"] or point is POINTS["power itself"]:
         pytest.skip("the program mixes in an array of NumPy's")

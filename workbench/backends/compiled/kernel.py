@@ -265,13 +265,13 @@ class Kernel:
         kept = [i for i, n in enumerate(self.domain) if n != 1]
         lengths = [self.domain[i] for i in kept]
         steps = [[view.strides[i] for i in kept] for view in self.views]
-        lengths, steps = _join_axes(lengths, steps)
+        lengths, steps = join_axes(lengths, steps)
         if len(lengths) > 1:
             inner = self._choose_inner(lengths, steps)
             order = [i for i in range(len(lengths)) if i != inner] + [inner]
             lengths = [lengths[i] for i in order]
             steps = [[one[i] for i in order] for one in steps]
-            lengths, steps = _join_axes(lengths, steps)
+            lengths, steps = join_axes(lengths, steps)
         return lengths or [1], [one or [0] for one in steps]
 
     def _choose_inner(self, lengths: list[int], steps: list[list[int]]) -> int:
@@ -287,7 +287,7 @@ class Kernel:
         return max(range(len(lengths)), key=lambda axis: (rate(axis), axis))
 
 
-def _join_axes(
+def join_axes(
     lengths: list[int], steps: list[list[int]]
 ) -> tuple[list[int], list[list[int]]]:
     """Join axes that every view has one after the other in memory."""

@@ -97,12 +97,12 @@ class Function:
     def run(self, arrays: Sequence[Any], observer: Observer | None = None) -> list[Any]:
         """Return the outputs for these inputs; with an observer, NumPy computes."""
         if observer is not None:
-            return self._numpy.run(arrays, observer)
+            return self.run_uncompiled(arrays, observer)
         try:
-            key = tuple([_describe_form(x) for x in arrays])
+            key = tuple(map(self._describe, arrays))
             attempt = self._attempts.get(key)
         except (AttributeError, TypeError):  # not arrays
-            return self._numpy.run(arrays)
+            return self.run_uncompiled(arrays)
         if attempt is None:
             attempt = self._begin(key, arrays)
         self._last = attempt
@@ -111,20 +111,39 @@ class Function:
             try:
                 return program.run(arrays)
             except Retreat:
-                return self._numpy.run(arrays)
+                return self.run_uncompiled(arrays)
             except CompilerError as error:
                 attempt.program, attempt.reason = None, str(error)
                 self._report(attempt.reason)
-                return self._numpy.run(arrays)
+                return self.run_uncompiled(arrays)
         if attempt.reason is not None:
             self._report(attempt.reason)
-            return self._numpy.run(arrays)
+            return self.run_uncompiled(arrays)
         start = time.perf_counter()
-        made = self._numpy.run(arrays)
+        made = self.run_uncompiled(arrays)
         attempt.spent += time.perf_counter() - start
         if not attempt.begun and (self.eager or attempt.spent >= WORTHWHILE):
             self._send(attempt)
         return made
+
+    def run_uncompiled(
+        self, arrays: Sequence[Any], observer: Observer | None = None
+    ) -> list[Any]:
+        """Return the outputs as NumPy computes them."""
+        return self._numpy.run(arrays, observer)
+
+    def _find_compiler(self) -> Callable[[Graph], Any]:
+        """Return what makes a program of a graph; it does not hold this function."""
+        return Program
+
+    def _describe(self, x: Any) -> tuple[Any, ...]:
+        """Return what tells the program of an input from others."""
+        return describe_form(x)
+
+    def _find_foreign(self, key: Key) -> str | None:
+        """Return why arrays of such forms are not for compiled code; None: they are."""
+        foreign = [form[0] for form in key if len(form) > 2]
+        return f"{foreign[0].__name__} is not an array of NumPy's." if foreign else None
 
     def _begin(self, key: Key, arrays: Sequence[Any]) -> Attempt:
         specs = [
@@ -134,9 +153,9 @@ class Function:
             for x in arrays
         ]
         attempt = self._attempts.setdefault(key, Attempt(specs))
-        foreign = [form[0] for form in key if len(form) > 2]
-        if foreign:
-            attempt.reason = f"{foreign[0].__name__} is not an array of NumPy's."
+        foreign = self._find_foreign(key)
+        if foreign is not None:
+            attempt.reason = foreign
             attempt.done.set()
         if len(self._attempts) > MOST_PROGRAMS:
             self._attempts.popitem(last=False)
@@ -144,8 +163,10 @@ class Function:
 
     def _send(self, attempt: Attempt) -> None:
         attempt.begun = True
-        job = partial(_compile_wanted, weakref.ref(attempt), self._numpy,
-                      self.on_compiled)  # fmt: skip
+        job = partial(
+            _compile_wanted, weakref.ref(attempt), self._numpy, self._find_compiler(),
+            self.on_compiled,
+        )  # fmt: skip
         BACKGROUND.send(job, attempt.done)
 
     def _report(self, reason: str) -> None:
@@ -226,7 +247,7 @@ class Function:
         return self._numpy.constants
 
 
-def _describe_form(x: Any) -> tuple[Any, ...]:
+def describe_form(x: Any) -> tuple[Any, ...]:
     """Return what tells the program of an input from others."""
     kind = type(x)
     if kind is np.ndarray or issubclass(kind, np.generic):
@@ -237,23 +258,25 @@ def _describe_form(x: Any) -> tuple[Any, ...]:
 def _compile_wanted(
     reference: weakref.ref[Attempt],
     function: numpy_backend.Function,
+    make: Callable[[Graph], Any],
     tell: Callable[[Program], None] | None,
 ) -> None:
     """Compile a program, if its function has not let go of it meanwhile."""
     attempt = reference()
     if attempt is not None:
-        _compile(function, attempt, tell)
+        _compile(function, attempt, make, tell)
 
 
 def _compile(
     function: numpy_backend.Function,
     attempt: Attempt,
+    make: Callable[[Graph], Any],
     tell: Callable[[Program], None] | None,
 ) -> None:
     """Compile a program for the shapes of an attempt; never raise."""
     try:
         graph = expand(function.graph, attempt.specs, function.schedule)
-        attempt.program = Program(graph)
+        attempt.program = make(graph)
     except CompilerError as error:
         attempt.reason = str(error)
     except WorkbenchError as error:

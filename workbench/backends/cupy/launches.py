@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from workbench.backends.compiled.builder import HALF, KINDS, EntryBuilder
 from workbench.backends.compiled.kernel import View
+from workbench.backends.compiled.products import lies_for_blas
 from workbench.backends.cupy.builder import CudaBuilder
 
 #: Every buffer of a plan must begin at a multiple of so many bytes.
@@ -28,6 +29,14 @@ template <class T, int N> struct alignas(N * sizeof(T)) Pack { T e[N]; };
 template <class T> __device__ __forceinline__ T shift_down(T x, int by) {
   if constexpr (sizeof(T) < 4) return (T)__shfl_down_sync(0xffffffffu, (int)x, by);
   else return __shfl_down_sync(0xffffffffu, x, by);
+}
+template <class T> __device__ __forceinline__ T shift_up(T x, int by) {
+  if constexpr (sizeof(T) < 4) return (T)__shfl_up_sync(0xffffffffu, (int)x, by);
+  else return __shfl_up_sync(0xffffffffu, x, by);
+}
+template <class T> __device__ __forceinline__ T take_last(T x) {
+  if constexpr (sizeof(T) < 4) return (T)__shfl_sync(0xffffffffu, (int)x, 31);
+  else return __shfl_sync(0xffffffffu, x, 31);
 }
 #ifdef __CUDACC__
 __device__ __forceinline__ unsigned short half_bits(float x) {
@@ -116,8 +125,8 @@ class Device(NamedTuple):
         return True
 
     def takes_matrices(self, a: View, b: View) -> bool:
-        """Return whether matrices are multiplied as they lie; CuPy copies others."""
-        return True
+        """Return whether cuBLAS takes matrices as they lie."""
+        return lies_for_blas(a) and lies_for_blas(b)
 
     def has_systems(self, op: str, kind: str) -> bool:
         """Return whether plans call LAPACK; here CuPy's own functions are called."""

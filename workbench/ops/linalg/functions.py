@@ -28,6 +28,7 @@ from workbench.core.tensor import Tensor, apply
 from workbench.core.types import Array, Params
 from workbench.ops.contraction import swap
 from workbench.ops.define import dtype_of, op, shape_of
+from workbench.ops.device import find_library, leave_device, on_cupy
 from workbench.ops.elementwise import stop_gradient
 from workbench.ops.linalg.shared import largest, square, stacked
 from workbench.ops.linalg.systems import sylvester
@@ -147,6 +148,39 @@ _NAMES = ("expm", "sinm", "cosm", "tanm", "sinhm", "coshm", "tanhm")
 FUNCTIONS_OF_MATRICES: dict[str, Op] = {
     name: function_of_matrix(name, getattr(scipy.linalg, name)) for name in _NAMES
 }
+
+
+def _expm_on_cupy(x: Array) -> Array:
+    expm = find_library(x, "linalg").expm
+    if x.ndim == 2 or not x.size:
+        return expm(x) if x.size else np.zeros_like(x)
+    flat = np.reshape(x, (-1, *x.shape[-2:]))  # CuPy takes one matrix at a time
+    return np.reshape(np.stack([expm(m) for m in flat]), x.shape)
+
+
+def _exponentials(x: Array, unit: complex) -> tuple[Array, Array]:
+    """Return the even and the odd part of ``expm(unit * x)``."""
+    ahead, back = _expm_on_cupy(unit * x), _expm_on_cupy(-unit * x)
+    return (ahead + back) / 2, (ahead - back) / 2
+
+
+def _circular(x: Array) -> tuple[Array, Array]:
+    """Return the cosine and the sine of a matrix."""
+    if x.dtype.kind != "c":
+        turned = _expm_on_cupy(1j * x)
+        return np.real(turned), np.imag(turned)
+    even, odd = _exponentials(x, 1j)
+    return even, odd / 1j
+
+
+on_cupy(FUNCTIONS_OF_MATRICES["expm"])(_expm_on_cupy)
+on_cupy(FUNCTIONS_OF_MATRICES["cosm"])(lambda x: _circular(x)[0])
+on_cupy(FUNCTIONS_OF_MATRICES["sinm"])(lambda x: _circular(x)[1])
+on_cupy(FUNCTIONS_OF_MATRICES["tanm"])(lambda x: np.linalg.solve(*_circular(x)))
+on_cupy(FUNCTIONS_OF_MATRICES["coshm"])(lambda x: _exponentials(x, 1)[0])
+on_cupy(FUNCTIONS_OF_MATRICES["sinhm"])(lambda x: _exponentials(x, 1)[1])
+on_cupy(FUNCTIONS_OF_MATRICES["tanhm"])(lambda x: np.linalg.solve(*_exponentials(x, 1)))
+
 _ROOT = "where √xᵀ z + z √xᵀ = g"
 FUNCTIONS_OF_MATRICES["sqrtm"] = function_of_matrix(
     "sqrtm",
@@ -169,3 +203,5 @@ FUNCTIONS_OF_MATRICES["fractional_matrix_power"] = function_of_matrix(
     moved=_power_moved,
     rule=f"the upper right of [[√xᵀ, z], [0, √xᵀ]]^(2 t), {_ROOT}",
 )
+for _name in ("sqrtm", "logm", "fractional_matrix_power"):
+    leave_device(FUNCTIONS_OF_MATRICES[_name], "Schur decomposition")

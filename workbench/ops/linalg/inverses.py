@@ -30,9 +30,11 @@ from workbench.core.types import (
 )
 from workbench.ops.contraction import product_dtype, swap
 from workbench.ops.define import align_batch, dtype_of, op, shape_of, sum_to
+from workbench.ops.device import on_cupy
 from workbench.ops.elementwise import conjugate
 from workbench.ops.linalg.shared import (
     broadcast,
+    broadcast_stacks,
     complete,
     eye_like,
     hermitian,
@@ -97,7 +99,7 @@ def _solve_pull(
     vector = len(shape_of(b)) == 1
     if vector:
         g, y = g[..., None], y[..., None]
-    right = np.linalg.solve(swap(a), g)
+    right = solve(swap(a), g)
     left = -(right @ swap(y)) if mask & 1 else None
     return [left, sum_to(right[..., 0] if vector else right, shape_of(b))]
 
@@ -107,14 +109,14 @@ def _solve_push(
 ) -> Array:
     moved_a, moved_b = tangents
     if moved_a is None:
-        return np.linalg.solve(inputs[0], moved_b)
+        return solve(inputs[0], moved_b)
     if len(shape_of(inputs[1])) > 1:
         moved = -(moved_a @ y)
-        return np.linalg.solve(inputs[0], moved if moved_b is None else moved_b + moved)
+        return solve(inputs[0], moved if moved_b is None else moved_b + moved)
     moved = -(moved_a @ y[..., None])
     if moved_b is not None:
         moved = moved_b[..., None] + moved
-    return np.linalg.solve(inputs[0], moved)[..., 0]
+    return solve(inputs[0], moved)[..., 0]
 
 
 def _solve_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Array:
@@ -122,12 +124,17 @@ def _solve_batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> A
     vector = len(shape_of(b)) - batched[1] == 1
     if vector:
         b = b[..., None]
-    y = np.linalg.solve(*align_batch((a, b), batched))
+    y = solve(*align_batch((a, b), batched))
     return y[..., 0] if vector else y
+
+
+def _solve_on_cupy(a: Array, b: Array) -> Array:
+    return np.linalg.solve(*((a, b) if b.ndim == 1 else broadcast_stacks(a, b)))
 
 
 SOLVE = declare("solve")
 SOLVE.compute, SOLVE.infer, SOLVE.batch = np.linalg.solve, _solve_infer, _solve_batch
+on_cupy(SOLVE)(_solve_on_cupy)
 SOLVE.pull, SOLVE.push = _solve_pull, _solve_push
 SOLVE.rule, SOLVE.reads = "−(x₀⁻ᵀ g) yᵀ   x₀⁻ᵀ g", (0, "y")
 SOLVE.cure = "The right side has as many rows as the matrix; a vector has one axis."
@@ -176,6 +183,11 @@ PINV = stacked(
         infer=_pinv_infer,
     )
 )
+
+
+@on_cupy(PINV)
+def _pinv_on_cupy(x: Array, *, hermitian: bool = False, **params: Any) -> Array:
+    return np.linalg.pinv(x, **params)  # CuPy makes nothing of symmetry
 
 
 def _cuts(a: Array, rcond: float) -> bool:

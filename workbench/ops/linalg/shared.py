@@ -65,6 +65,12 @@ def stacked(op: Op) -> Op:
     return op
 
 
+def broadcast_stacks(*stacks: Array) -> tuple[Array, ...]:
+    """Return stacks of matrices in one shape; CuPy's solvers take no other."""
+    loop = broadcast_shapes(*(shape_of(x)[:-2] for x in stacks))
+    return tuple(np.broadcast_to(x, (*loop, *shape_of(x)[-2:])) for x in stacks)
+
+
 # Triangles and transposes
 
 

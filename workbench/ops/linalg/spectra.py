@@ -31,6 +31,7 @@ from workbench.core.tensor import admit, apply
 from workbench.core.types import Array, Cotangent, Params, Spec, Tangent, as_spec
 from workbench.ops.contraction import swap
 from workbench.ops.define import Parts, apply_and_split, op, shape_of
+from workbench.ops.device import on_cupy
 from workbench.ops.elementwise import conjugate
 from workbench.ops.linalg.shared import (
     broadcast,
@@ -600,6 +601,20 @@ def _svd_compute(x: Array, **params: Any) -> tuple[Any, ...]:
     return tuple(np.linalg.svd(x, **params))
 
 
+def _svd_on_cupy(
+    x: Array, *, full_matrices: bool = True, hermitian: bool = False
+) -> tuple[Any, ...]:
+    """Return the factors; by `numpy.linalg.eigh` those of a Hermitian matrix."""
+    if not hermitian:
+        return tuple(np.linalg.svd(x, full_matrices=full_matrices))
+    w, u = np.linalg.eigh(x)
+    order = np.flip(np.argsort(np.abs(w), axis=-1), -1)
+    w = np.take_along_axis(w, order, axis=-1)
+    u = np.take_along_axis(u, order[..., None, :], axis=-1)
+    signs = np.where(np.less(w, 0), -1, 1).astype(w.dtype)
+    return u, np.abs(w), conjugate(swap(u * signs[..., None, :]))
+
+
 def _narrow_cotangent(g: Cotangent, whole: Array, few: int) -> Any:
     """Return the cotangent of the first columns of a square basis.
 
@@ -702,6 +717,7 @@ SVD = stacked(
         infer=_svd_infer,
     )
 )
+on_cupy(SVD)(_svd_on_cupy)
 
 
 @implements(np.linalg.svd)

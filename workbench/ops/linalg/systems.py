@@ -21,9 +21,18 @@ from workbench.core.op import declare
 from workbench.core.tensor import apply
 from workbench.core.types import Array, Params, Spec, Tangent, as_spec
 from workbench.ops.contraction import product_dtype, swap
-from workbench.ops.define import Parts, apply_and_split, op, shape_of, sum_to
+from workbench.ops.define import (
+    Parts,
+    apply_and_split,
+    convert_like,
+    op,
+    shape_of,
+    sum_to,
+)
+from workbench.ops.device import find_library, leave_device, on_cupy
 from workbench.ops.elementwise import conjugate
 from workbench.ops.linalg.shared import (
+    broadcast_stacks,
     eye_like,
     hermitian,
     matrices,
@@ -47,6 +56,14 @@ def _triangular_compute(a: Array, b: Array, *, lower: bool, unit: bool) -> Array
         )
     whole = _part(a, lower, unit)
     return np.linalg.solve(whole + eye_like(a) if unit else whole, b)
+
+
+def _triangular_on_cupy(a: Array, b: Array, *, lower: bool, unit: bool) -> Array:
+    a, b = broadcast_stacks(a, b)
+    if not (a.size and b.size):
+        return np.zeros_like(b, dtype=np.result_type(a, b))
+    solve = find_library(b, "linalg").solve_triangular
+    return solve(a, b, lower=lower, unit_diagonal=unit)
 
 
 def _triangular_infer(a: Array, b: Array, **_: Any) -> Spec:
@@ -85,6 +102,7 @@ def _triangular_push(
 
 TRIANGULAR = declare("solve_triangular")
 TRIANGULAR.compute, TRIANGULAR.infer = _triangular_compute, _triangular_infer
+on_cupy(TRIANGULAR)(_triangular_on_cupy)
 TRIANGULAR.pull, TRIANGULAR.push = _triangular_pull, _triangular_push
 TRIANGULAR.batch = "aligned"
 TRIANGULAR.template = (
@@ -185,6 +203,18 @@ LU = stacked(
 )
 
 
+@on_cupy(LU)
+def _lu_on_cupy(x: Any) -> tuple[Any, ...]:
+    if x.ndim == 2:
+        return tuple(find_library(x, "linalg").lu(x))
+    if 0 in x.shape[:-2]:
+        return _lu_compute(x)
+    flat = np.reshape(x, (-1, *x.shape[-2:]))  # CuPy takes one matrix at a time
+    columns = zip(*(_lu_on_cupy(m) for m in flat), strict=True)
+    parts = [np.stack(column) for column in columns]
+    return tuple(np.reshape(y, (*x.shape[:-2], *y.shape[-2:])) for y in parts)
+
+
 def lu(a: Array) -> tuple[Any, ...]:
     """Return ``P``, ``L`` and ``U``."""
     return apply_and_split(LU, (a,))
@@ -225,6 +255,9 @@ def lu_pivots(p, count):
 )
 
 
+leave_device(PIVOTS, "function that finds the swaps of a permutation")
+
+
 def pivots(p: Array, count: int) -> Array:
     """Return the swaps of rows behind a permutation matrix."""
     return apply(PIVOTS, (p,), {"count": count})
@@ -259,6 +292,9 @@ def pivot_order(swaps):
 ''',
     )
 )
+
+
+leave_device(ORDER, "function that applies swaps in their order")
 
 
 def permutation(swaps: Any) -> Array:
@@ -319,6 +355,7 @@ def _sylvester_push(
 
 SYLVESTER = declare("solve_sylvester")
 SYLVESTER.compute, SYLVESTER.infer = _sylvester_compute, _sylvester_infer
+leave_device(SYLVESTER, "Schur decomposition")
 SYLVESTER.pull, SYLVESTER.push = _sylvester_pull, _sylvester_push
 SYLVESTER.batch = "aligned"
 SYLVESTER.template = "linalg.solve_sylvester({0}, {1}, {2})"
@@ -361,7 +398,7 @@ def _transposed(ab: Array, lower: int) -> Array:
     rows, n = shape_of(ab)
     columns, inside = _shifts(rows, lower, n)
     own = np.arange(rows)[:, None]  # host array: an index
-    return np.where(inside, np.flip(ab, 0)[own, columns], 0)
+    return np.where(convert_like(inside, ab), np.flip(ab, 0)[own, columns], 0)
 
 
 def _banded_pull(
@@ -374,12 +411,13 @@ def _banded_pull(
     if mask & 1:
         rows, n = shape_of(ab)
         index, inside = _shifts(rows, upper, n)
-        made = np.where(inside, -np.sum(back[index] * y, axis=-1), 0)
+        made = np.where(convert_like(inside, y), -np.sum(back[index] * y, axis=-1), 0)
     return [made, back]
 
 
 BANDED = declare("solve_banded")
 BANDED.compute, BANDED.infer, BANDED.pull = _banded_compute, _banded_infer, _banded_pull
+leave_device(BANDED, "solver of banded systems")
 BANDED.template = "linalg.solve_banded(({lower}, {upper}), {0}, {1})"
 BANDED.rule, BANDED.reads = "−(x₀⁻ᵀ g) yᵀ on the band   x₀⁻ᵀ g", (0, "y")
 BANDED.cure = "The band has a row for each diagonal; the right side is a matrix."

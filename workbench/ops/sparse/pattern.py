@@ -24,6 +24,7 @@ from workbench.core.types import Array, Batched, Params, Spec, as_spec
 from workbench.errors import UsageError
 from workbench.ops.contraction import product_dtype
 from workbench.ops.define import multilinear, shape_of
+from workbench.ops.device import find_library, is_cupy
 from workbench.ops.indexing import ARRAY, SCATTER, find_library_ufunc
 from workbench.ops.shaping import moveaxis
 
@@ -328,10 +329,8 @@ def make_array(data: Array, pattern: Pattern) -> Any:
     if isinstance(data, np.ndarray):
         if all(isinstance(part, np.ndarray) for part in pattern.index):
             return pattern.matrix(data)
-    elif type(data).__module__.partition(".")[0] == "cupy":
-        from importlib import import_module
-
-        kind = getattr(import_module("cupyx.scipy.sparse"), f"{pattern.format}_matrix")
+    elif is_cupy(data):
+        kind = getattr(find_library(data, "sparse"), f"{pattern.format}_matrix")
         index = tuple(convert_index(part, data) for part in pattern.index)
         own = Pattern(kind, pattern.format, pattern.shape, index, pattern.data_shape)
         return own.matrix(data)

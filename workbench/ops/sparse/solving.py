@@ -19,6 +19,7 @@ from workbench.core.types import Array, Params, Spec, as_spec
 from workbench.errors import DtypeError, ShapeError
 from workbench.ops.contraction import product_dtype
 from workbench.ops.define import op, shape_of
+from workbench.ops.device import find_library, is_cupy
 from workbench.ops.sparse.arithmetic import to_dense
 from workbench.ops.sparse.pattern import (
     PRODUCT,
@@ -56,8 +57,8 @@ def _compute(data: Array, b: Any, *, pattern: Pattern, transposed: bool) -> Arra
 
 def _solve_elsewhere(data: Array, b: Any, pattern: Pattern) -> Array:
     """Solve by CuPy's own solver; with a library that has none, densely."""
-    if type(data).__module__.partition(".")[0] == "cupy":
-        spsolve = import_module("cupyx.scipy.sparse.linalg").spsolve
+    if is_cupy(data):
+        spsolve = find_library(data, "sparse.linalg").spsolve
         return spsolve(make_array(data, pattern).tocsr(), b)
     return np.linalg.solve(to_dense(_Plain(data, pattern)), b)
 

@@ -20,7 +20,8 @@ from workbench.core.op import CALLS, UFUNCS, Op
 from workbench.core.refusals import REFUSED
 from workbench.core.tensor import Tensor
 from workbench.core.types import Array, is_differentiable
-from workbench.errors import NotDifferentiableError, TraceError
+from workbench.errors import NotDifferentiableError
+from workbench.ops import device
 from workbench.ops.define import (
     RULE_NAMES,
     Parts,
@@ -64,9 +65,12 @@ class Special:
 
     def __call__(self, *args: Any) -> Array:
         """Return the function of arrays of one library, or of Tensors."""
-        for x in args:
-            if type(x).__module__.startswith("cupy"):
-                return self._on_gpu()(*args)
+        if any(map(device.is_cupy, args)) and not any(
+            isinstance(x, Tensor) for x in args
+        ):
+            # Numbers that SciPy made into arrays, such as the branch of `lambertw`.
+            plain = (x[()] if type(x) is np.ndarray and not x.ndim else x for x in args)
+            return self._on_gpu()(*plain)
         return self.ufunc(*args)
 
     def template(self, node: Tensor) -> str:
@@ -85,9 +89,8 @@ class Special:
         if found is None:
             found = find_kernels(self.__name__, self.ufunc)
         if found is None:
-            raise TraceError(
-                f"cupyx.scipy.special has no {self.__name__}{blame.user_line()}. Bring"
-                " its arguments to the host with cupy.asnumpy(x)."
+            return lambda *args: device.compute_on_host(
+                self.__name__, "such special function", self.ufunc, args
             )
         return found
 

@@ -33,10 +33,10 @@ xsf/agm.h: agm
 xsf/airy.h: airy airye itairy
 xsf/bessel.h: besselpoly hankel1=cyl_hankel_1 hankel1e=cyl_hankel_1e
     hankel2=cyl_hankel_2 hankel2e=cyl_hankel_2e iv=cyl_bessel_i ive=cyl_bessel_ie
-    jn=cyl_bessel_j jv=cyl_bessel_j jve=cyl_bessel_je kv=cyl_bessel_k kve=cyl_bessel_ke
+    jn=cyl_bessel_j jv=cyl_bessel_j jve=cyl_bessel_je kn=cyl_bessel_k<double>
+    kv=cyl_bessel_k kve=cyl_bessel_ke
     yv=cyl_bessel_y yve=cyl_bessel_ye itj0y0=it1j0y0 iti0k0=it1i0k0 it2j0y0 it2i0k0
 xsf/cdflib.h: gdtria gdtrib gdtrix
-xsf/cephes/kn.h: kn=cephes::kn
 xsf/ellip.h: ellipe
 xsf/erf.h: dawsn erfi voigt_profile wofz
 xsf/fresnel.h: fresnel modfresnelm=modified_fresnel_minus
@@ -58,6 +58,17 @@ xsf/sphd_wave.h: *obl_ang1=oblate_aswfa_nocv *obl_ang1_cv=oblate_aswfa
     *pro_rad2=prolate_radial2_nocv *pro_rad2_cv=prolate_radial2
 xsf/stats.h: nrdtrimn nrdtrisd owens_t tklmbda=tukeylambdacdf
 xsf/wright_bessel.h: log_wright_bessel
+carlson.h: elliprc elliprd elliprf elliprg elliprj
+distributions.h: bdtrik bdtrin betaincc betainccinv btdtria btdtrib chdtriv chndtr
+    chndtridf chndtrinc chndtrix fdtridfd nbdtrik nbdtrin ncfdtr ncfdtri ncfdtridfd
+    ncfdtridfn ncfdtrinc nctdtr nctdtridf nctdtrinc nctdtrit pdtrik stdtr stdtridf
+    stdtrit
+exponentials.h: hyp0f1 powm1 wrightomega
+kolmogorov.h: kolmogi kolmogorov smirnov smirnovi
+polynomials.h: eval_chebyc eval_chebys eval_chebyt eval_chebyu eval_gegenbauer
+    eval_genlaguerre eval_hermite eval_hermitenorm eval_jacobi eval_laguerre
+    eval_legendre eval_sh_chebyt eval_sh_chebyu eval_sh_jacobi eval_sh_legendre
+struve.h: it2struve0 itmodstruve0 itstruve0 modstruve struve
 """
 
 #: A thread of these takes up to 20 KB of the device's heap, which has 8 MB.

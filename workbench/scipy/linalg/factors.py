@@ -15,6 +15,7 @@ from workbench.core.types import Array, ArrayLike, Spec
 from workbench.errors import NotDifferentiableError
 from workbench.ops.contraction import swap
 from workbench.ops.define import dtype_of, shape_of
+from workbench.ops.device import leave_device
 from workbench.ops.elementwise import conjugate
 from workbench.ops.linalg import factors, systems
 from workbench.ops.linalg.shared import complete, hermitian, matrices, stacked
@@ -230,6 +231,7 @@ def pivoted_columns(x):
     return orders
 '''
 ORDER.compute, ORDER.infer = _order_columns, _infer_column_order
+leave_device(ORDER, "QR decomposition with pivots")
 
 
 def qr(

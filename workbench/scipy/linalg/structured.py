@@ -9,7 +9,7 @@ import numpy as np
 from workbench.core.dims import broadcast_shapes
 from workbench.core.tensor import admit
 from workbench.core.types import Array, ArrayLike
-from workbench.ops.define import dtype_of, shape_of
+from workbench.ops.define import admit_all, dtype_of, shape_of
 from workbench.ops.elementwise import conjugate
 
 __all__ = [
@@ -109,7 +109,7 @@ def block_diag(*arrs: Any) -> Array:
     array([[1., 1., 0.],
            [0., 0., 3.]])
     """
-    blocks = [np.atleast_2d(admit(x)) for x in arrs] or [
+    blocks = [np.atleast_2d(x) for x in admit_all(arrs)] or [
         np.zeros((1, 0))  # host array: of no block at all
     ]
     loop = broadcast_shapes(*(shape_of(x)[:-2] for x in blocks))

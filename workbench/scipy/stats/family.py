@@ -215,7 +215,7 @@ class Family:
         """Return the ends of the standard support."""
         found = self._support
         low, high = found(*shapes) if callable(found) else found
-        return low, high
+        return unwrap_scalar(low), unwrap_scalar(high)
 
     def find_function(self, method: str) -> Function:
         """Return a function of the standard form; an error if the family has none."""

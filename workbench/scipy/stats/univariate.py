@@ -18,7 +18,14 @@ from workbench.core.types import Array, ArrayLike
 from workbench.ops.elementwise import stop_gradient
 from workbench.ops.special.define import series
 from workbench.ops.special.gammas import log_t_density
-from workbench.scipy.stats.family import INF, Continuous, Discrete, F, log_of
+from workbench.scipy.stats.family import (
+    INF,
+    Continuous,
+    Discrete,
+    F,
+    log_of,
+    unwrap_scalar,
+)
 
 LOG_2 = math.log(2)
 LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
@@ -562,7 +569,7 @@ def _log_mass(a: Array, b: Array) -> Array:
     around = np.log1p(
         -F.ndtr(np.where(tail, -1, low)) - F.ndtr(-np.where(tail, 1, high))
     )
-    return np.where(tail, in_tail, around)
+    return unwrap_scalar(np.where(tail, in_tail, around))
 
 
 def _log_share(part: Array, rest: Array, whole: Array) -> Array:

@@ -25,8 +25,10 @@ from workbench.core.walk import is_leaf
 from workbench.ops.define import shape_of
 from workbench.session import statistics
 from workbench.session.applied_override import AppliedOverride
+from workbench.session.device_statistics import is_on_device
 from workbench.session.inside import is_holder
 from workbench.session.nodes import Nodes
+from workbench.session.placement import describe_backend, find_device
 from workbench.session.repeats import find_unrolled
 from workbench.session.stages import Backward, Values
 from workbench.session.wire.header import (
@@ -120,7 +122,11 @@ def take_snapshot(session: Session, seconds: float = inf, least: int = 1) -> Sna
             if overrides:
                 columns["true_stats"] = gradient_statistics(truth, count)
                 columns["true_edge_norm"] = truth.edge_norms
-        header["backend"], header["seconds"] = session.backend, session.seconds
+        device = find_device(session._state)
+        header["backend"] = describe_backend(session._state, device)
+        header["seconds"] = session.seconds
+        if device is not None:
+            header["device"] = clean_text(device, 200)
         columns["override"] = override_column(session, overrides, count)
         check = encode_last_check(session)
         if check is not None:
@@ -353,6 +359,8 @@ def name_constant(node: Tensor) -> str | None:
     value = node._value
     if node.name or value is None or isinstance(value, tuple) or shape_of(value) != ():
         return node.name
+    if is_on_device(value):
+        return None  # each would be a transfer by itself
     return str(value)
 
 

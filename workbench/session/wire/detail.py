@@ -20,12 +20,19 @@ from workbench.errors import OverrideError, UsageError, WorkbenchError
 from workbench.ops.define import shape_of
 from workbench.overrides.targets import ByNode, ByOp, ByScope, Target
 from workbench.session import statistics
+from workbench.session.device_statistics import is_on_device
 from workbench.session.inside import Inside
+from workbench.session.placement import describe_backend, find_device, list_kernels
 from workbench.session.preview import Preview
 from workbench.session.wire.columns import name_constant
 from workbench.session.wire.header import finite_number
 from workbench.session.wire.inside import read_path
-from workbench.session.wire.protocol import DetailBody, PassedData, PlaceData
+from workbench.session.wire.protocol import (
+    DetailBody,
+    DeviceKernelData,
+    PassedData,
+    PlaceData,
+)
 from workbench.session.wire.schema import clean_text, quote
 
 if TYPE_CHECKING:
@@ -75,7 +82,19 @@ def gather_details(
         if session.resolution is not None and session.truth is not None:
             true = session.truth.cotangents.get(i)
     find_label = partial(_find_label, session)
-    return _describe_node(tensor, i, find_label, g, true)
+    body = _describe_node(tensor, i, find_label, g, true)
+    device = find_device(session._state)
+    if device is not None:
+        backend = describe_backend(session._state, device)
+        body["runs_on"] = clean_text(f"{backend} · {device}", 200)
+        body["kernels"] = [
+            DeviceKernelData(
+                title=clean_text(kernel.title, 200),
+                source=_shorten_code(kernel.source),
+            )
+            for kernel in list_kernels(session._state, i)
+        ]
+    return body
 
 
 def _gather_inner_details(inside: Inside, node: int) -> DetailBody:
@@ -104,15 +123,16 @@ def _describe_node(
     tensor: Tensor, i: int, find_label: Callable[[Tensor], str], g: Any, true: Any
 ) -> DetailBody:
     """Return the details of a node, from its cotangents with overrides and without."""
+    value, gradient, true_gradient = statistics.distributions([tensor._value, g, true])
     return DetailBody(
         node=i,
         rule=format_rule(tensor, find_label),
         inputs=[format_input(x, find_label) for x in tensor.inputs],
         params=[[name, clean_text(text)] for name, text in list_settings(tensor)],
         code=write_inner_code(tensor),
-        value=statistics.distribution(tensor._value),
-        gradient=statistics.distribution(g),
-        true_gradient=statistics.distribution(true),
+        value=value,
+        gradient=gradient,
+        true_gradient=true_gradient,
         array=format_small_array(tensor._value),
         gradient_array=format_small_array(g),
     )
@@ -120,24 +140,29 @@ def _describe_node(
 
 def encode_preview(session: Session, preview: Preview) -> list[PassedData]:
     """Return what a node would pass on to each of its inputs, as data."""
-    passed = []
-    for i in sorted({*preview.before, *preview.after}):
-        before, after = preview.before.get(i), preview.after.get(i)
-        change = None
-        if before is not None and after is not None:
-            change = finite_number(statistics.relative_change(after, before))
-        passed.append(
-            PassedData(
-                node=i,
-                name=clean_text(session.nodes.labels[i]),
-                before=statistics.distribution(before),
-                after=statistics.distribution(after),
-                before_norm=finite_number(statistics.norm(before)),
-                after_norm=finite_number(statistics.norm(after)),
-                change=change,
-            )
+    ids = sorted({*preview.before, *preview.after})
+    arrays = [[part.get(i) for i in ids] for part in (preview.before, preview.after)]
+    both = [k for k in range(len(ids)) if all(part[k] is not None for part in arrays)]
+    changes: dict[int, float] = {}
+    if both:
+        before, after = ([part[k] for k in both] for part in arrays)
+        found = statistics.relative_changes(after, before).tolist()
+        changes = dict(zip(both, found, strict=True))
+    histograms = statistics.distributions([*arrays[0], *arrays[1]])
+    norms = statistics.compute_norms([*arrays[0], *arrays[1]])
+    count = len(ids)
+    return [
+        PassedData(
+            node=i,
+            name=clean_text(session.nodes.labels[i]),
+            before=histograms[k],
+            after=histograms[count + k],
+            before_norm=finite_number(norms[k]),
+            after_norm=finite_number(norms[count + k]),
+            change=finite_number(changes.get(k)),
         )
-    return passed
+        for k, i in enumerate(ids)
+    ]
 
 
 def format_rule(node: Tensor, find_label: Callable[[Tensor], str]) -> str | None:
@@ -158,7 +183,7 @@ def format_input(x: Any, find_label: Callable[[Tensor], str]) -> str:
     """Return an input as text: a node by its name, a constant by its value or shape."""
     if isinstance(x, Tensor):
         return (is_leaf(x) and name_constant(x)) or find_label(x)
-    if types.is_weak(x) or getattr(x, "shape", None) == ():
+    if types.is_weak(x) or (getattr(x, "shape", None) == () and not is_on_device(x)):
         return clean_text(str(x))
     return repr(types.spec_of(x)) if hasattr(x, "shape") else clean_text(repr(x))
 
@@ -171,7 +196,7 @@ def format_small_array(x: Any) -> str | None:
         return str(x)
     if not hasattr(x, "shape") or int(np.prod(shape_of(x))) > MOST_ENTRIES:
         return None
-    return clean_text(str(x))
+    return clean_text(str(x.get() if is_on_device(x) else x))
 
 
 def read_target(data: Mapping[str, Any]) -> Target:

@@ -18,6 +18,7 @@ from workbench.ops.define import shape_of
 from workbench.overrides.override import write_steps
 from workbench.overrides.targets import ByNode, ByOp, ByScope
 from workbench.session.applied_override import AppliedOverride, is_data
+from workbench.session.device_statistics import is_on_device
 from workbench.session.profile import SessionProfile
 from workbench.session.stages import Values
 from workbench.session.state import History
@@ -138,7 +139,7 @@ def finite_number(x: Any) -> float | None:
         return None
     if isinstance(x, complex) or np.dtype(getattr(x, "dtype", float)).kind == "c":
         return None
-    number = float(x)
+    number = float(x.get() if is_on_device(x) else x)
     return number if math.isfinite(number) else None
 
 

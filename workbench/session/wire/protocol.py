@@ -446,6 +446,8 @@ class Header(TypedDict):
     timeline: Annotated[TimelineData | None, Meta(default=None)]
     #: What the next run is computed by.
     backend: Text
+    #: The GPU on which the values lie; absent on the CPU.
+    device: NotRequired[Text]
     #: Seconds of the last forward and backward run together.
     seconds: float
     error: ErrorData | None
@@ -484,6 +486,14 @@ class PatchMessage(TypedDict):
     columns: ColumnList
 
 
+class DeviceKernelData(TypedDict):
+    """A kernel of a GPU: which it is, and its text in CUDA."""
+
+    #: "the value: kernel 2, with 3 other nodes"
+    title: Text
+    source: Code
+
+
 class DetailBody(TypedDict):
     """All there is to say about one node."""
 
@@ -504,6 +514,10 @@ class DetailBody(TypedDict):
     #: Small arrays in full, as NumPy prints them.
     array: Text | None
     gradient_array: Text | None
+    #: What computes it: "CuPy op by op on NVIDIA H200".
+    runs_on: NotRequired[Text]
+    #: The kernels that compute its value and its rule.
+    kernels: NotRequired[Annotated[list[DeviceKernelData], Meta(maxItems=2)]]
 
 
 class Detail(DetailBody):

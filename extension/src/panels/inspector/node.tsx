@@ -131,6 +131,11 @@ export class NodeNumbers extends Part {
     return (
       <>
         <div className="workbench-Code">{drawText('inside', detail?.code)}</div>
+        {(detail?.kernels ?? []).map(kernel => (
+          <div className="workbench-Code" key={kernel.title}>
+            {drawText(`CUDA, ${kernel.title}`, kernel.source)}
+          </div>
+        ))}
         {this.host.connection !== null &&
           this.host.within === null &&
           !past &&
@@ -208,6 +213,9 @@ function drawFacts(graph: Graph, node: number, detail: IDetail | null): JSX.Elem
   const passed = passedText(graph, node);
   if (passed !== '') {
     rows.push(['passes on', [passed.replace('passes on ', '')]]);
+  }
+  if (detail?.runs_on !== undefined) {
+    rows.push(['runs on', [detail.runs_on]]);
   }
   const costs = costLines(graph, node);
   if (costs.length > 0) {

@@ -208,11 +208,15 @@ export class TopBar extends Part {
             className={classes('workbench-Backend', live && 'workbench-mod-live')}
             title={
               live
-                ? `Runs are computed by the backend “${header?.backend ?? ''}”`
+                ? backendTitle(header?.backend ?? '', header?.device)
                 : 'A saved picture: run the cell to make it live'
             }
           >
-            {live ? header?.backend : 'saved'}
+            {!live
+              ? 'saved'
+              : header?.device === undefined
+                ? header?.backend
+                : `${header.backend} · ${header.device}`}
           </span>
         </div>
       </>
@@ -286,4 +290,11 @@ function Found({ host, graph }: { host: IHost; graph: Graph }): JSX.Element | nu
       <span className="workbench-FoundCount">{count}</span>
     </button>
   );
+}
+
+/** What computes the runs of a session, in words. */
+function backendTitle(backend: string, device?: string): string {
+  return device === undefined
+    ? `Runs are computed by the backend “${backend}”`
+    : `Runs are computed on ${device}, by ${backend}`;
 }

@@ -18,13 +18,38 @@
 #define complex(x) complex<double>(x)
 #endif
 
-// Bessel functions of the second kind ask the heap for one number: ours does not.
+// Two are replaced by ours: J, which counts on complex numbers that start as 0, where
+// the device's start as anything; and Y, which asks the heap for one number.
+#define besj besj_of_zeros
 #define besy besy_on_heap
 #include <cupy/xsf/amos/amos.h>
+#undef besj
 #undef besy
 
 namespace xsf {
 namespace amos {
+
+    // J of z is I of z / i, turned by the order: DLMF 10.27.6.
+    inline int besj(
+        std::complex<double> z, double order, int kode, int n, std::complex<double> *y,
+        int *ierr
+    ) {
+        double x = std::real(z), height = std::imag(z), half = std::floor(0.5 * order);
+        bool below = height < 0;
+        std::complex<double> rotated(below ? -height : height, below ? x : -x);
+        *ierr = 0;
+        int zeros = besi(rotated, order, kode, 1, y, ierr);
+        if (*ierr != 0 && *ierr != 3) {
+            return 0;
+        }
+        double angle = (order - 2 * half) * 1.570796326794896619;
+        double sign = half - 2 * std::floor(0.5 * half) == 0 ? 1 : -1;
+        std::complex<double> turn(
+            sign * std::cos(angle), (below ? -sign : sign) * std::sin(angle)
+        );
+        *y *= turn;
+        return zeros;
+    }
 
     // Y = (H1 - H2) / 2i, times exp(-|Im z|) where kode is 2.
     inline int besy(

@@ -1,0 +1,274 @@
+"""A runtime whose device is this machine: NumPy's memory, kernels compiled by g++.
+
+It records what a program asks of the device, and counts each time an array of the
+device is read by the host.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from tests.backends.cupy.host import SMALL, HostModule
+from workbench.backends.compiled.kernel import Kernel
+from workbench.backends.compiled.steps import Plan
+from workbench.backends.cupy.kernel_code import write_launches
+from workbench.backends.cupy.launches import Launch
+from workbench.backends.cupy.matrices import Gemm
+from workbench.errors import CompilerError, DeviceMemoryError
+
+#: What CuPy's pool gives begins at multiples of so many bytes.
+PAGE = 512
+
+
+class DeviceArray(np.ndarray):  # type: ignore[type-arg]
+    """An array of the device; what brings it to the host is counted."""
+
+    __module__ = "numpy"  # whose functions compute with it
+    transfers = 0
+
+    def _count(self) -> np.ndarray[Any, Any]:
+        DeviceArray.transfers += 1
+        return self.view(np.ndarray)
+
+    def __float__(self) -> float:
+        return float(self._count())
+
+    def __int__(self) -> int:
+        return int(self._count())
+
+    def __bool__(self) -> bool:
+        return bool(self._count())
+
+    def __index__(self) -> int:
+        return int(self._count())
+
+    def __complex__(self) -> complex:
+        return complex(self._count())
+
+    def get(self) -> np.ndarray[Any, Any]:
+        return self._count().copy()
+
+    def item(self, *args: Any) -> Any:
+        return self._count().item(*args)
+
+    def tolist(self) -> Any:
+        return self._count().tolist()
+
+
+def allocate(shape: tuple[int, ...], dtype: Any) -> DeviceArray:
+    """An array that holds nonsense, as new memory of a device does."""
+    dtype = np.dtype(dtype)
+    size = int(np.prod(shape)) * dtype.itemsize
+    whole = np.full(size + PAGE, 0xA5, np.uint8)
+    start = -whole.ctypes.data % PAGE
+    made = whole[start : start + size].view(dtype).reshape(shape)
+    return made.view(DeviceArray)
+
+
+class Reading:
+    """A word that arrives when it is asked for, or when `arrive` is called."""
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+        self.arrived = False
+
+    def is_done(self) -> bool:
+        return self.arrived
+
+    def wait(self) -> int:
+        self.arrived = True
+        return self.value
+
+
+class Standin:
+    """A device for tests; see `workbench.backends.cupy.runtime.Runtime`.
+
+    Attributes
+    ----------
+    log
+        What was put on the stream, in words, in order.
+    refused
+        The names of ops that capture refuses, and allocations that fail, to come.
+    """
+
+    name = "a device of tests"
+    description = SMALL
+
+    def __init__(self) -> None:
+        self.reads = 0
+        self.failure: str | None = None
+        self.log: list[str] = []
+        self.readings: list[Reading] = []
+        self.failing = 0
+        self.freed = 0
+        self.captures = 0
+        self.refuses_capture = False
+        self._recorded: list[Callable[[], None]] | None = None
+        self._thread = threading.get_ident()
+
+    def _do(self, what: str, run: Callable[[], None]) -> None:
+        if self._recorded is not None:
+            self._recorded.append(run)
+            return
+        self.log.append(what)
+        run()
+
+    def owns(self, x: object) -> bool:
+        return isinstance(x, DeviceArray)
+
+    def make_array(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        if self._recorded is not None:
+            raise CompilerError("memory is asked for while work is captured")
+        if self.failing:
+            self.failing -= 1
+            raise MemoryError("Out of memory allocating 8,000 bytes")
+        return allocate(shape, dtype)
+
+    def view(self, base: Any, offset: int, shape: Any, strides: Any, dtype: Any) -> Any:
+        return np.ndarray.__new__(DeviceArray, shape, dtype, base, offset, strides)
+
+    def find_address(self, array: Any) -> int:
+        address: int = array.__array_interface__["data"][0]
+        return address
+
+    def pack(self, array: Any) -> Any:
+        if array.flags.c_contiguous:
+            return array
+        made = self.make_array(array.shape, array.dtype)
+        made[...] = array
+        return made
+
+    def upload(self, array: Any) -> Any:
+        array = np.asarray(array)
+        made = allocate(array.shape, array.dtype)
+        made[...] = array
+        return made
+
+    def download(self, array: Any) -> Any:
+        self.reads += 1
+        return np.array(array.view(np.ndarray))
+
+    def fill(self, array: Any, number: Any) -> None:
+        self._do("fill", lambda: np.copyto(array, number))
+
+    def write_number(self, address: int, number: int) -> None:
+        def run() -> None:
+            ctypes.c_int64.from_address(address).value = number
+
+        self._do("number", run)
+
+    def clear(self, address: int, size: int) -> None:
+        self._do("clear", lambda: void(ctypes.memset(address, 0, size)))
+
+    def copy(self, target: int, source: int, size: int) -> None:
+        self._do("copy", lambda: void(ctypes.memmove(target, source, size)))
+
+    def read(self, address: int, dtype: Any) -> int:
+        if self._recorded is not None:
+            raise CompilerError("the host waits while work is captured")
+        self.reads += 1
+        data = ctypes.string_at(address, np.dtype(dtype).itemsize)
+        return int(np.frombuffer(data, dtype)[0])
+
+    def read_later(self, address: int) -> Reading:
+        self.readings.append(Reading(ctypes.c_int64.from_address(address).value))
+        return self.readings[-1]
+
+    def write(self, kernel: Kernel, plan: Plan) -> Sequence[Launch]:
+        return write_launches(kernel, plan, self.description)
+
+    def load(self, launches: Sequence[Launch]) -> list[Callable[..., None]]:
+        module = HostModule(launches)
+
+        def make(launch: Launch) -> Callable[..., None]:
+            given = tuple((k, 0) for k in range(len(launch.pointers)))
+            own = launch._replace(pointers=given)
+
+            def run(*addresses: int) -> None:
+                self._do(launch.name, lambda: module.run(own, addresses))
+
+            return run
+
+        return [make(launch) for launch in launches]
+
+    def multiply(self, gemm: Gemm, addresses: Sequence[int]) -> None:
+        self._do("product", lambda: multiply(gemm, addresses))
+
+    def capture(self, run: Callable[[], None]) -> Callable[[], None]:
+        if self.refuses_capture:
+            raise CompilerError("it cannot be captured: not here")
+        self.captures += 1
+        self._recorded = []
+        try:
+            run()
+            recorded = self._recorded
+        finally:
+            self._recorded = None
+
+        def replay() -> None:
+            self.log.append("graph")
+            for one in recorded:
+                one()
+
+        return replay
+
+    def time(self, run: Callable[[], None]) -> float:
+        run()
+        return 1e-3
+
+    def settle(self) -> None:
+        pass
+
+    def find_stream(self) -> Any:
+        return "the stream"
+
+    def follow(self, stream: Any) -> None:
+        self.log.append(f"follow {stream}")
+
+    @contextmanager
+    def guard(self) -> Iterator[None]:
+        try:
+            yield
+        except MemoryError as error:
+            raise DeviceMemoryError(str(error)) from error
+
+    @contextmanager
+    def use(self) -> Iterator[None]:
+        yield
+
+    def free(self) -> None:
+        self.freed += 1
+
+    def describe_memory(self) -> str:
+        return "1 MiB of 2 MiB of a device of tests are free"
+
+
+def void(x: object) -> None:
+    """Nothing: for calls of C that give something."""
+
+
+def multiply(gemm: Gemm, addresses: Sequence[int]) -> None:
+    """What cuBLAS does, with its columns, leading dimensions and steps."""
+    dtype = np.dtype(gemm.kind)
+    size = dtype.itemsize
+
+    def read(k: int, rows: int, columns: int) -> Any:
+        lead, step = gemm.leading[k] * size, gemm.steps[k] * size
+        assert gemm.leading[k] >= rows
+        extent = (columns - 1) * lead + (gemm.products - 1) * step + rows * size
+        memory = (ctypes.c_char * extent).from_address(addresses[k])
+        shape, strides = (gemm.products, rows, columns), (step, size, lead)
+        return np.ndarray(shape, dtype, memory, 0, strides)
+
+    m, n, k = gemm.rows, gemm.columns, gemm.depth
+    a = read(0, *((k, m) if gemm.turned[0] else (m, k)))
+    b = read(1, *((n, k) if gemm.turned[1] else (k, n)))
+    a = a.swapaxes(1, 2) if gemm.turned[0] else a
+    b = b.swapaxes(1, 2) if gemm.turned[1] else b
+    read(2, m, n)[...] = a @ b

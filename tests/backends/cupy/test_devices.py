@@ -1,0 +1,169 @@
+"""What is said where there is no GPU, and how arrays go there and back."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from tests.backends.cupy.standin import DeviceArray, Standin
+from workbench.backends.cupy import devices
+from workbench.backends.cupy.devices import find_problem
+from workbench.errors import DeviceError, UsageError
+
+
+class CudaError(RuntimeError):
+    """An error of CUDA's, as CuPy raises it."""
+
+    def __init__(self, status: int, text: str = "cudaErrorOfTest") -> None:
+        super().__init__(text)
+        self.status = status
+
+
+def fake_cupy(
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    driver: int = 13020,
+    built: int = 13000,
+    count: int = 1,
+    status: int = 0,
+    nvrtc: bool = True,
+) -> None:
+    """Put something in CuPy's place that answers what is asked before a GPU is used."""
+
+    def count_devices() -> int:
+        if status:
+            raise CudaError(status)
+        return count
+
+    def get_version() -> tuple[int, int]:
+        if not nvrtc:
+            raise RuntimeError("libnvrtc.so.13: cannot open shared object file")
+        return 13, 0
+
+    api = types.SimpleNamespace(
+        CUDARuntimeError=CudaError,
+        runtimeGetVersion=lambda: built,
+        driverGetVersion=lambda: driver,
+        getDeviceCount=count_devices,
+    )
+    cupy: Any = types.ModuleType("cupy")
+    cupy.cuda = types.SimpleNamespace(runtime=api)
+    libraries: Any = types.ModuleType("cupy_backends.cuda.libs.nvrtc")
+    libraries.getVersion = get_version
+    monkeypatch.setattr(devices, "_RUNTIME", None)
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    monkeypatch.setitem(sys.modules, "cupy_backends", types.ModuleType("cupy_backends"))
+    for name in ("cupy_backends.cuda", "cupy_backends.cuda.libs"):
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    monkeypatch.setitem(sys.modules, "cupy_backends.cuda.libs.nvrtc", libraries)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"driver": 0}, "NVIDIA's driver is not installed. It comes with the system"),
+        ({"driver": 12040}, "NVIDIA's driver knows CUDA 12.4, and this CuPy was made"),
+        ({"driver": 12040}, "pip install 'cupy-cuda12x[ctk]'"),
+        ({"count": 0}, "the driver finds no NVIDIA GPU. Look at what nvidia-smi"),
+        ({"status": 100}, "the driver finds no NVIDIA GPU"),
+        ({"status": 999}, "CUDA does not start (cudaErrorOfTest)"),
+        ({"nvrtc": False}, "NVRTC, which compiles kernels, cannot be loaded (libnvrtc"),
+        ({"nvrtc": False}, "pip install nvidia-cuda-nvrtc"),
+    ],
+)
+def test_what_is_missing(
+    options: Any, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_cupy(monkeypatch, **options)
+    problem = str(find_problem())
+    assert problem.startswith("there is no GPU to compute on: ")
+    assert told in problem
+
+
+def test_nothing_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_cupy(monkeypatch)
+    assert find_problem() is None
+
+
+def test_cupy_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "_RUNTIME", None)
+
+    def refuse(name: str) -> Any:
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+    monkeypatch.setattr(devices, "import_module", refuse)
+    assert "pip install 'cupy-cuda13x[ctk]'" in str(find_problem())
+
+
+def make_cell() -> Any:
+    return wb.Session(wb.trace(lambda x: x * x)(2.0), backend="cupy")
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: wb.compile(np.sin, backend="cupy"),
+        lambda: wb.function([x := wb.scalar("x")], x * x, backend="cupy"),
+        lambda: wb.to_gpu({"W": np.ones(2)}),
+        make_cell,
+    ],
+)
+def test_who_asks_for_a_gpu_is_told(
+    ask: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_cupy(monkeypatch, driver=0)
+    with pytest.raises(DeviceError, match="NVIDIA's driver is not installed"):
+        ask()
+
+
+# With a device of tests
+
+
+@pytest.fixture
+def runtime(monkeypatch: pytest.MonkeyPatch) -> Standin:
+    made = Standin()
+    monkeypatch.setattr(devices, "_RUNTIME", made)
+    return made
+
+
+def test_nests_go_there_and_back(runtime: Standin) -> None:
+    given = {
+        "W": np.ones((2, 3), np.float32),
+        "rates": [0.1, np.arange(3)],
+        "name": "f",
+    }
+    there = wb.to_gpu(given)
+    assert isinstance(there["W"], DeviceArray)
+    assert there["W"].dtype == np.float32
+    assert isinstance(there["rates"][1], DeviceArray)
+    assert (there["rates"][0], there["name"]) == (0.1, "f")
+    back = wb.to_cpu(there)
+    assert type(back["W"]) is np.ndarray
+    np.testing.assert_array_equal(back["rates"][1], np.arange(3))
+
+
+def test_a_device_that_has_stopped_is_not_asked_again(runtime: Standin) -> None:
+    runtime.failure = "a device of tests has stopped: cudaErrorIllegalAddress"
+    for ask in (lambda: wb.compile(np.sin, backend="cupy"),
+                lambda: wb.to_gpu(np.ones(2))):  # fmt: skip
+        with pytest.raises(DeviceError, match="a device of tests has stopped"):
+            ask()
+    # The CPU goes on.
+    assert wb.compile(np.sin)(0.0) == 0.0
+    session = wb.Session(wb.trace(lambda x: np.sum(x * x))(np.ones(2)))
+    np.testing.assert_array_equal(session.grads["x"], [2.0, 2.0])
+
+
+def test_arrays_of_the_cpu_are_not_moved_in_silence(runtime: Standin) -> None:
+    @wb.compile(backend="cupy")
+    def slope(W: Any, x: Any) -> Any:
+        return wb.grad(lambda W: np.sum(np.tanh(W * x) ** 2))(W)
+
+    with pytest.raises(UsageError, match=r"'W' and 'x' are ndarrays.*wb\.to_gpu"):
+        slope(np.arange(3.0), np.ones(3))

@@ -1,0 +1,382 @@
+"""Functions and programs of the GPU's backend, on a device that is this machine."""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from tests.backends.cupy.host import COMPILER
+from tests.backends.cupy.standin import DeviceArray, Standin
+from workbench.backends.cupy.functions import Function
+from workbench.backends.cupy.program import check_programs
+from workbench.backends.profile import measure
+from workbench.core import tree
+from workbench.core.types import Spec
+from workbench.errors import DeviceError, DeviceMemoryError, UsageError
+
+pytestmark = pytest.mark.skipif(COMPILER is None, reason="needs g++")
+
+
+@pytest.fixture
+def runtime() -> Standin:
+    return Standin()
+
+
+def make(f: Callable[..., Any], args: tuple[Any, ...], runtime: Standin) -> Function:
+    """A function on the device that is compiled for these arguments."""
+    names = [*inspect.signature(f).parameters] if f is not np.sin else ["x"]
+    symbols = [
+        wb.tensor(name, dtype=np.asarray(a).dtype, shape=np.shape(a))
+        for name, a in zip(names, args, strict=True)
+    ]
+    outputs, _ = tree.flatten(f(*symbols))
+    function = Function(wb.Graph(symbols, outputs), runtime=runtime)
+    function.run([runtime.upload(a) for a in args])
+    assert function.wait(120)
+    assert function.reason is None, function.reason
+    return function
+
+
+def check(
+    f: Callable[..., Any], args: tuple[Any, ...], runtime: Standin, calls: int = 5
+) -> Function:
+    """The same as NumPy gives, in calls that are captured and that are not."""
+    expected = [np.asarray(y) for y in tree.flatten(f(*args))[0]]
+    function = make(f, args, runtime)
+    for _ in range(calls):
+        made = function.run([runtime.upload(a) for a in args])
+        for got, truth in zip(made, expected, strict=True):
+            assert isinstance(got, DeviceArray)
+            assert got.dtype == truth.dtype
+            np.testing.assert_allclose(
+                got.view(np.ndarray), truth, rtol=1e-10, atol=1e-12
+            )
+    return function
+
+
+def program_of(function: Function) -> Any:
+    assert function._last is not None
+    return function._last.program
+
+
+def upload_anew(program: Any, x: Any, runtime: Standin, count: int) -> list[Any]:
+    """Arrays at addresses that a program has no CUDA graphs for."""
+    known = program._capture._bound
+    made: list[Any] = []
+    others: list[Any] = []
+    while len(made) < count:
+        array = runtime.upload(x)
+        bound = (runtime.find_address(array),) in known
+        (others if bound else made).append(array)
+    return made
+
+
+def chain(x: Any) -> Any:
+    for k in range(6):
+        x = np.sin(x) + np.sum(x * x, axis=-1, keepdims=True) * 1e-3 * k
+    return x
+
+
+# What a plan becomes
+
+
+def test_launches_that_follow_each_other_are_one_graph(
+    runtime: Standin, rng: np.random.Generator
+) -> None:
+    x = rng.standard_normal((4, 33))
+    program = program_of(check(chain, (x,), runtime))
+    assert program.captured == 1
+    assert program.refusal is None
+    assert program.list_uncaptured() == []
+    # At the same address again and again it is read there.
+    copied, read = ["copy", "graph", "copy"], ["graph", "copy"]
+    (given,) = upload_anew(program, x, runtime, 1)
+    for log in (copied, read, read):
+        runtime.log.clear()
+        (made,) = program.run([given])
+        assert runtime.log == log
+        np.testing.assert_allclose(made.view(np.ndarray), chain(x), rtol=1e-12)
+
+
+def test_results_of_one_call_are_not_those_of_the_next(
+    runtime: Standin, rng: np.random.Generator
+) -> None:
+    x = rng.standard_normal((4, 33))
+    program = program_of(check(chain, (x,), runtime))
+    (first,) = program.run([runtime.upload(x)])
+    kept = first.copy()
+    (second,) = program.run([runtime.upload(x + 1)])
+    np.testing.assert_array_equal(first, kept)
+    np.testing.assert_allclose(second.view(np.ndarray), chain(x + 1), rtol=1e-12)
+
+
+def test_an_op_that_cupy_computes_stands_between_graphs(
+    runtime: Standin, rng: np.random.Generator
+) -> None:
+    x = rng.standard_normal((4, 33))
+    program = program_of(check(lambda x: chain(np.sort(chain(x))), (x,), runtime))
+    assert program.captured == 2
+    assert program.list_uncaptured() == ["argsort, which CuPy computes"]
+
+
+@pytest.mark.parametrize(
+    ("f", "told"),
+    [
+        (np.sin, "it has 1 launches, which cost less than to copy 2 inputs"),
+        (lambda x: chain(x)[..., None] * np.ones(90_000), "too large to copy them"),
+    ],
+)
+def test_why_a_program_is_not_captured(
+    f: Any, told: str, runtime: Standin, rng: np.random.Generator
+) -> None:
+    x = rng.standard_normal((4, 33))
+    program = program_of(check(f, (x,), runtime))
+    assert program.captured == 0
+    assert told in str(program.refusal)
+
+
+def test_what_cannot_be_captured_runs_without(
+    runtime: Standin, rng: np.random.Generator
+) -> None:
+    runtime.refuses_capture = True
+    x = rng.standard_normal((4, 33))
+    program = program_of(check(chain, (x,), runtime))
+    assert program.captured == 0
+    assert program.refusal == "it cannot be captured: not here"
+
+
+def test_a_capture_that_fails_later_leaves_the_first(
+    runtime: Standin, rng: np.random.Generator
+) -> None:
+    x = rng.standard_normal((4, 33))
+    program = program_of(check(chain, (x,), runtime))
+    (given,) = upload_anew(program, x, runtime, 1)
+    runtime.refuses_capture = True
+    for _ in range(3):
+        runtime.log.clear()
+        (made,) = program.run([given])
+        assert runtime.log == ["copy", "graph", "copy"]
+        np.testing.assert_allclose(made.view(np.ndarray), chain(x), rtol=1e-12)
+
+
+def test_another_stream_waits_for_the_one_before(
+    runtime: Standin, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = rng.standard_normal((4, 33))
+    program = program_of(check(chain, (x,), runtime))
+    runtime.log.clear()
+    monkeypatch.setattr(runtime, "find_stream", lambda: "another")
+    for one in upload_anew(program, x, runtime, 2):
+        program.run([one])
+    assert runtime.log == ["follow the stream", *["copy", "graph", "copy"] * 2]
+
+
+def test_a_profile_has_a_row_for_each_step(
+    runtime: Standin, rng: np.random.Generator
+) -> None:
+    x = rng.standard_normal((4, 33))
+    function = check(lambda x: np.sort(chain(x) @ x.T), (x,), runtime)
+    profile = measure(function, [runtime.upload(x)])
+    steps = [row.step for row in profile]
+    assert profile.backend == "cupy"
+    assert {"product 1", "CuPy 1", "kernel 1"} <= set(steps)
+    assert len(steps) == len(program_of(function).plan.steps)
+
+
+# What runs
+
+
+@pytest.mark.parametrize("shape", ["mk kn", "km kn", "mk nk", "km nk", "bmk bkn"])
+def test_products_of_every_layout(
+    shape: str, runtime: Standin, rng: np.random.Generator
+) -> None:
+    lengths = {"m": 7, "k": 5, "n": 3, "b": 4}
+    a, b = shape.split()
+    x = rng.standard_normal([lengths[i] for i in a])
+    y = rng.standard_normal([lengths[i] for i in b])
+
+    def f(x: Any, y: Any) -> Any:
+        x = x.T if a == "km" else x
+        y = y.T if b == "nk" else y
+        return np.tanh(x @ y), (x @ y) @ np.swapaxes(y, -1, -2)
+
+    check(f, (x, y), runtime)
+
+
+@pytest.mark.parametrize("shapes", [((4,), (4,)), ((3, 4), (4,)), ((4,), (4, 3)),
+                                    ((2, 3, 4), (4,)), ((2, 1, 3, 4), (5, 4, 2)),
+                                    ((4,), (2, 4, 3))])  # fmt: skip
+def test_products_of_vectors_and_stacks(
+    shapes: Any, runtime: Standin, rng: np.random.Generator
+) -> None:
+    x, y = (rng.standard_normal(s) for s in shapes)
+    f = lambda x, y: np.sum(np.tanh(x @ y))  # noqa: E731
+    check(lambda x, y: (x @ y, *wb.grad(f, (0, 1))(x, y)), (x, y), runtime)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 8])
+def test_loops(n: int, runtime: Standin, rng: np.random.Generator) -> None:
+    xs, A = rng.standard_normal((9, n)), rng.standard_normal((n, n)) * 0.3
+
+    def last(xs: Any, A: Any) -> Any:
+        rows = wb.scan(lambda x, h: np.tanh(A @ h + x), xs, [np.zeros(n)])
+        return np.sum(rows**2)
+
+    program = program_of(check(wb.value_and_grad(last, (0, 1)), (xs, A), runtime))
+    assert {type(a).__name__ for a in program.actions} >= {"LoopAction"}
+    assert runtime.reads == 0
+
+
+def test_a_loop_that_ends_by_itself_waits_in_each_step(
+    runtime: Standin, rng: np.random.Generator
+) -> None:
+    def f(x: Any) -> Any:
+        return wb.while_loop(lambda x: np.sum(x) < 10, lambda x: x * 2.0, x)
+
+    program = program_of(check(f, (np.array([0.3, 0.4, 0.5]),), runtime))
+    assert "scan" in str([a.describe() for a in program.actions]) or program
+    assert runtime.reads > 0
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_choices(sign: float, runtime: Standin) -> None:
+    def f(x: Any) -> Any:
+        return wb.cond(np.sum(x) > 0, lambda x: np.sin(x), lambda x: x * x, x) + 1
+
+    calls = 5
+    check(f, (sign * np.array([1.0, 2.0, 4.0]),), runtime, calls)
+    assert runtime.reads == calls
+
+
+def test_nothing_waits_on_the_hot_path(
+    runtime: Standin, rng: np.random.Generator
+) -> None:
+    W, x = rng.standard_normal((5, 4)), rng.standard_normal(4)
+    index = np.array([0, 3, 1])
+
+    def f(W: Any, x: Any, i: Any) -> Any:
+        def loss(W: Any, x: Any) -> Any:
+            return np.sum(np.tanh(W @ x + np.sum(W[:, i], axis=1) * x[i][0]) ** 2)
+
+        return wb.value_and_grad(loss, (0, 1))(W, x)
+
+    function = make(f, (W, x, index), runtime)
+    given = [runtime.upload(a) for a in (W, x, index)]
+    DeviceArray.transfers = runtime.reads = 0
+    for _ in range(10):
+        function.run(given)
+    assert DeviceArray.transfers == 0
+    assert runtime.reads == 0
+
+
+def test_views_of_inputs_and_equal_outputs_are_arrays_of_their_own(
+    runtime: Standin, rng: np.random.Generator
+) -> None:
+    x = rng.standard_normal((4, 3))
+    function = check(
+        lambda x: (x, x.T, x[1:], np.sin(x), np.sin(x).T, np.arange(3.0)), (x,), runtime
+    )
+    given = runtime.upload(x)
+    made = function.run([given])
+    for y in made:
+        y += 100
+    np.testing.assert_array_equal(given, x)
+    again = function.run([given])
+    np.testing.assert_array_equal(again[5], np.arange(3.0))
+
+
+def test_numbers_of_the_host_become_arrays_without_a_transfer(
+    runtime: Standin, rng: np.random.Generator
+) -> None:
+    function = Function(
+        wb.trace(lambda x, k: chain(x * k))(Spec((4, 3), np.dtype(float)), 2.0),
+        runtime=runtime,
+    )
+    x = rng.standard_normal((4, 3))
+    function.run([runtime.upload(x), 2.0])
+    assert function.wait(60)
+    for k in (1.0, 2.0, np.float64(3.0), 4.0, 5.0):
+        (made,) = function.run([runtime.upload(x), k])
+        np.testing.assert_allclose(made.view(np.ndarray), chain(x * k), rtol=1e-12)
+
+
+def test_arrays_that_lie_otherwise_are_packed(
+    runtime: Standin, rng: np.random.Generator
+) -> None:
+    x = rng.standard_normal((6, 8))
+    given = runtime.upload(x)
+    for view, truth in ((given.T, x.T), (given[::2, 1:], x[::2, 1:]),
+                        (given.ravel()[1:], x.ravel()[1:])):  # fmt: skip
+        function = make(np.sin, (truth,), runtime)
+        for _ in range(2):
+            (made,) = function.run([view])
+            np.testing.assert_allclose(made.view(np.ndarray), np.sin(truth), rtol=1e-14)
+
+
+# Errors
+
+
+def test_an_index_out_of_bounds_is_told_by_a_later_call(runtime: Standin) -> None:
+    x, good, bad = np.arange(4.0), np.array([1, 2]), np.array([1, 9])
+    function = make(lambda x, i: x[i] * 2, (x, good), runtime)
+    given = runtime.upload(x)
+    function.run([given, runtime.upload(bad)])
+    function.run([given, runtime.upload(good)])  # the word has not arrived
+    for reading in runtime.readings:
+        reading.arrived = True
+    with pytest.raises(DeviceError, match=r"out of bounds in an earlier call: of geti"):
+        function.run([given, runtime.upload(good)])
+    (made,) = function.run([given, runtime.upload(good)])
+    np.testing.assert_array_equal(made, [2.0, 4.0])
+    function.run([given, runtime.upload(bad)])
+    with pytest.raises(DeviceError, match=r"wb\.to_cpu of the arguments"):
+        check_programs(runtime)
+    check_programs(runtime)
+
+
+def test_arrays_of_the_cpu_are_named(runtime: Standin) -> None:
+    x = np.arange(3.0)
+    function = make(lambda x, W: x * W, (x, x), runtime)
+    with pytest.raises(UsageError) as caught:
+        function.run([runtime.upload(x), x])
+    assert "'W' is an ndarray in the memory of the CPU, and 'x' on the GPU" in str(
+        caught.value
+    )
+    assert "wb.to_gpu(x)" in str(caught.value)
+    with pytest.raises(UsageError, match=r"'x' and 'W' are ndarrays"):
+        function.run([x, x])
+
+
+def test_an_allocation_is_tried_once_more(runtime: Standin) -> None:
+    x = np.arange(3.0)
+    function = make(np.sin, (x,), runtime)
+    given = runtime.upload(x)
+    runtime.failing = 1
+    (made,) = function.run([given])
+    assert runtime.freed == 1
+    np.testing.assert_allclose(made.view(np.ndarray), np.sin(x))
+    runtime.failing = 2
+    with pytest.raises(DeviceMemoryError) as caught:
+        function.run([given])
+    told = str(caught.value)
+    assert "the memory of the GPU does not suffice: Out of memory allocating" in told
+    assert "A call takes 24 bytes besides inputs. 1 MiB of 2 MiB of" in told
+    assert isinstance(caught.value, MemoryError)
+    function.run([given])
+
+
+def test_a_program_that_nobody_holds_goes_with_its_memory(
+    runtime: Standin, rng: np.random.Generator
+) -> None:
+    function = check(chain, (rng.standard_normal((4, 33)),), runtime)
+    program = weakref.ref(program_of(function))
+    del function
+    gc.collect()
+    assert program() is None

@@ -1,0 +1,131 @@
+"""`Function`: CuPy answers op by op, the compiled program when it is ready.
+
+It is the compiled backend's function with another kind of program. Compute follows
+data: what it is given lies on the GPU, and so does what it returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+
+from workbench.backends import numpy as numpy_backend
+from workbench.backends.compiled import tiers
+from workbench.backends.cupy.devices import check_places, find_runtime
+from workbench.backends.cupy.program import Program
+from workbench.backends.cupy.runtime import Runtime, format_bytes
+from workbench.core.graph import Graph
+from workbench.core.schedule import Observer
+from workbench.errors import DeviceMemoryError
+
+_T = TypeVar("_T")
+
+
+class Function(tiers.Function):
+    """A graph that runs on the GPU, and compiled when that is ready."""
+
+    def __init__(
+        self, graph: Graph, own: bool = False, runtime: Runtime | None = None
+    ) -> None:
+        self.runtime = find_runtime() if runtime is None else runtime
+        super().__init__(graph, own)
+        # Kernels are written from values of the host; ops compute with those of the
+        # device.
+        self._numpy.schedule.replace_constants(self._download)
+        self._ops = numpy_backend.compile(graph)
+        with self.runtime.use(), self.runtime.guard():
+            self._ops.schedule.replace_constants(self._upload)
+        self._names = [self.graph.label(x) for x in self.graph.leaves]
+
+    def _download(self, x: Any) -> Any:
+        return self.runtime.download(x) if self.runtime.owns(x) else x
+
+    def _upload(self, x: Any) -> Any:
+        return self.runtime.upload(x) if isinstance(x, np.ndarray) else x
+
+    def run(self, arrays: Sequence[Any], observer: Observer | None = None) -> list[Any]:
+        """Return the outputs for these inputs, on the GPU.
+
+        With an observer, CuPy computes op by op.
+
+        Raises
+        ------
+        UsageError
+            If an array does not lie on the GPU.
+        DeviceMemoryError
+            If its memory does not suffice.
+        DeviceError
+            If CUDA refuses a step, or an index was out of bounds in an earlier call.
+        """
+        check_places(self.runtime, arrays, self._names)
+        return self._retry(lambda: super(Function, self).run(arrays, observer))
+
+    def run_uncompiled(
+        self, arrays: Sequence[Any], observer: Observer | None = None
+    ) -> list[Any]:
+        """Return the outputs as CuPy computes them, op by op."""
+        return self._ops.run(arrays, observer)
+
+    def _retry(self, run: Callable[[], _T]) -> _T:
+        """Run, and once more after an allocation that failed."""
+        runtime = self.runtime
+        try:
+            with runtime.guard():
+                return run()
+        except DeviceMemoryError:
+            self.release()
+            runtime.free()
+        try:
+            with runtime.guard():
+                return run()
+        except DeviceMemoryError as error:
+            program = self._last.program if self._last is not None else None
+            needs = ""
+            if program is not None:
+                needs = f" A call takes {format_bytes(program.memory)} besides inputs."
+            raise DeviceMemoryError(
+                f"the memory of the GPU does not suffice: {error}.{needs}"
+                f" {runtime.describe_memory()}, after what nobody uses was given back."
+                " Let go of arrays (del x), take smaller batches, or checkpoint"
+                " (wb.checkpoint)."
+            ) from error
+
+    def _find_compiler(self) -> Callable[[Graph], Program]:
+        return partial(Program, runtime=self.runtime)
+
+    def _describe(self, x: Any) -> tuple[Any, ...]:
+        return (x.dtype, x.shape) if self.runtime.owns(x) else tiers.describe_form(x)
+
+    def _find_foreign(self, key: tiers.Key) -> str | None:
+        return None
+
+    def separate_steps(self) -> Any:
+        """Return the compiled program of the last shapes, whose steps are apart.
+
+        None where CuPy runs op by op.
+        """
+        return None if self._last is None else self._last.program
+
+    @property
+    def backend(self) -> str:
+        """What the next call runs on: ``cupy``."""
+        return "cupy"
+
+    @property
+    def device(self) -> str:
+        """The name of the GPU."""
+        return self.runtime.name
+
+
+def compile(graph: Graph, own: bool = False) -> Function:
+    """Return the graph as a function that runs on the GPU.
+
+    Raises
+    ------
+    DeviceError
+        If there is none.
+    """
+    return Function(graph, own)

@@ -1,0 +1,422 @@
+"""`Program`: a plan that runs on a GPU.
+
+Its steps become actions on addresses: launches, products, copies, loops over actions.
+A small program is captured once as CUDA graphs, on memory of its own, and repeated;
+what cannot be captured, an op that CuPy computes, stands between them. Nothing waits
+for the GPU but what says so: the condition of a choice, the end of a loop.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from workbench.backends.compiled.kernel import View
+from workbench.backends.compiled.lowering import lower
+from workbench.backends.compiled.memory import place_buffers
+from workbench.backends.compiled.steps import Held, Rows
+from workbench.backends.cupy.actions import Action, Frame, write_actions
+from workbench.backends.cupy.launches import ALIGNMENT
+from workbench.backends.cupy.runtime import Address, Array, Reading, Runtime
+from workbench.core import blame
+from workbench.core.graph import Graph
+from workbench.core.tensor import Tensor
+from workbench.core.types import is_weak
+from workbench.errors import CompilerError, DeviceError
+
+#: Inputs and outputs are copied where a program is captured: as many bytes for each
+#: launch as cost no more than that.
+COPIED = 2**21
+#: A program has CUDA graphs for inputs at so many sets of addresses.
+MOST_BOUND = 4
+#: What a call does, and whether it is a CUDA graph.
+Part = tuple[Callable[[Frame], None], bool]
+#: A CUDA graph has at least so many launches, and a program at most.
+LEAST_CAPTURED, MOST_CAPTURED = 3, 20_000
+#: It is captured after so many calls.
+WARM = 2
+
+
+class Program:
+    """A graph at fixed shapes, compiled for a GPU.
+
+    Attributes
+    ----------
+    plan
+        Its steps and buffers.
+    actions
+        What a call does, in order.
+    launches
+        What its kernels are.
+    captured
+        How many CUDA graphs a call repeats; 0: it has not been captured.
+    refusal
+        Why it is not captured, in words; None: it is, or will be.
+
+    Raises
+    ------
+    CompilerError
+        If it cannot be compiled.
+    """
+
+    #: The code is in CuPy's own cache, which does not tell.
+    cached = False
+
+    def __init__(self, graph: Graph, runtime: Runtime) -> None:
+        self.runtime = runtime
+        self.plan = plan = lower(graph, runtime.description)
+        with runtime.use(), runtime.guard():
+            self.actions, self.launches = write_actions(plan, runtime)
+            self.size = place_buffers(plan)
+            buffers = list(enumerate(plan.buffers))
+            #: The constants on the device.
+            self._constants = {
+                i: runtime.upload(b.value) for i, b in buffers if b.kind == "constant"
+            }
+            runtime.settle()  # others have streams of their own
+        self._template = [0] * len(buffers)
+        for i, array in self._constants.items():
+            self._template[i] = runtime.find_address(array)
+        self._inputs = [(i, b) for i, b in buffers if b.kind == "input"]
+        self._outputs = [(i, b.spec) for i, b in buffers if b.kind == "output"]
+        self._inner = [
+            (i, b.offset)
+            for i, b in buffers
+            if b.kind in ("inner", "partial", "flag") and b.offset >= 0
+        ]
+        self._flag = plan.buffers[plan.flag].offset if plan.flag >= 0 else -1
+        self._readings: deque[Reading] = deque()
+        if self._flag >= 0:
+            _CHECKED.add(self)
+        self._lock = threading.Lock()
+        self._calls = 0
+        self._capture: _Capture | None = None
+        self.refusal = self._find_refusal()
+
+    # Runs
+
+    def run(
+        self,
+        arrays: Sequence[Any],
+        observe: Callable[[Action, float], None] | None = None,
+    ) -> list[Any]:
+        """Return the outputs for these inputs, as arrays that nobody else writes to.
+
+        The inputs have the shapes and dtypes of the graph's leaves. ``observe`` is told
+        the seconds of each action, which is waited for then.
+
+        Raises
+        ------
+        DeviceError
+            If an index was out of bounds in an earlier call.
+        """
+        runtime = self.runtime
+        self.check()
+        with self._lock:
+            if self._capture is None and self.refusal is None and observe is None:
+                self._calls += 1
+                if self._calls > WARM:
+                    self._try_capture()
+            if self._capture is not None and observe is None:
+                return self._capture.run(arrays)
+        frame = self._make_frame(arrays)
+        if self._flag >= 0:
+            runtime.clear(frame.places[self.plan.flag], 8)
+        for action in self.actions:
+            if observe is None:
+                action.run(frame)
+            else:
+                observe(action, runtime.time(partial(action.run, frame)))
+        return self.finish(frame)
+
+    def _make_frame(self, arrays: Sequence[Any]) -> Frame:
+        """Return the memory of one call."""
+        runtime = self.runtime
+        frame = Frame(runtime, self.plan, self._template[:], dict(self._constants))
+        for i, buffer in self._inputs:
+            frame.bind(i, self.fit_input(arrays[buffer.place], buffer.spec))
+        block = runtime.make_array((max(self.size, 1),), _BYTE)
+        start = runtime.find_address(block)
+        frame.block = block
+        for i, offset in self._inner:
+            frame.places[i] = start + offset
+        for i, spec in self._outputs:
+            frame.bind(i, runtime.make_array(tuple(spec.shape), spec.dtype))
+        return frame
+
+    def fit_input(self, x: Any, spec: Any) -> Array:
+        """Return an input as kernels take it: on the device, one entry after another.
+
+        A number of the host becomes an array by a launch, without a transfer.
+        """
+        runtime = self.runtime
+        if is_weak(x) or isinstance(x, np.generic):
+            array = runtime.make_array((), spec.dtype)
+            runtime.fill(array, x)
+            return array
+        array = runtime.pack(x)
+        if runtime.find_address(array) % ALIGNMENT:
+            array = array.copy()
+        return array
+
+    def finish(self, frame: Frame) -> list[Any]:
+        """Return the outputs of a call that has been put on the stream."""
+        if self._flag >= 0:
+            place = frame.places[self.plan.flag]
+            self._readings.append(self.runtime.read_later(place))
+        return [self._read(y, frame) for y in self.plan.outputs]
+
+    def _read(self, y: Any, frame: Frame) -> Any:
+        if isinstance(y, Held):
+            return frame.bases[y.buffer]
+        if isinstance(y, Rows):
+            raise CompilerError("rows of which only the run knows the number.")
+        if not isinstance(y, View):
+            return self.runtime.upload(y) if isinstance(y, np.ndarray) else y
+        kind = self.plan.buffers[y.buffer].kind
+        if kind in ("output", "host"):
+            whole = frame.bases[y.buffer]
+            if y.shape == whole.shape and y.strides == whole.strides:
+                return whole
+        return frame.read(y).copy()
+
+    def check(self, wait: bool = False) -> None:
+        """Raise an error if an index was out of bounds in an earlier call.
+
+        Parameters
+        ----------
+        wait
+            Wait for the calls that are not done, and not only look at the others.
+        """
+        while self._readings and (wait or self._readings[0].is_done()):
+            try:
+                reading = self._readings.popleft()
+            except IndexError:  # another thread looks too
+                return
+            if reading.wait():
+                self._readings.clear()
+                raise DeviceError(
+                    f"an index was out of bounds in an earlier call: of"
+                    f" {self._list_checked()}. The GPU computed with index 0 in its"
+                    " place, so what that call returned is not what NumPy returns."
+                    " Call it with wb.to_cpu of the arguments, and NumPy says which"
+                    " index it is."
+                )
+
+    def _list_checked(self) -> str:
+        """Return in words which nodes look whether their indices are in bounds."""
+        names = [
+            f"{blame.describe(node)}{blame.quote_site(node.site)}"
+            for node in self.plan.graph.interior
+            if any(isinstance(x, Tensor) and x.dtype.kind in "iu" for x in node.inputs)
+            and ("key" in node.params or "index" in node.op.name)
+        ]
+        return " or ".join(names[:3]) or "an index array"
+
+    # Capture
+
+    def _find_refusal(self) -> str | None:
+        """Return why the program is not to be captured; None: it is."""
+        count = sum(action.count for action in self.actions)
+        known = [self.plan.buffers[i].size for i, _ in (*self._inputs, *self._outputs)]
+        if count < LEAST_CAPTURED + len(known):
+            return (
+                f"it has {count} launches, which cost less than to copy"
+                f" {len(known)} inputs and outputs"
+            )
+        if count > MOST_CAPTURED:
+            return f"it has {count:,} launches"
+        if sum(known) > COPIED * count:
+            return "its inputs and outputs are too large to copy them in each call"
+        if not any(action.is_capturable for action in self.actions):
+            return "no step of it can be captured"
+        return None
+
+    @property
+    def captured(self) -> int:
+        """How many CUDA graphs a call repeats."""
+        return 0 if self._capture is None else self._capture.graphs
+
+    def list_uncaptured(self) -> list[str]:
+        """Return in words the steps that stand between CUDA graphs, and why."""
+        return [
+            action.describe() for action in self.actions if not action.is_capturable
+        ]
+
+    def _try_capture(self) -> None:
+        try:
+            self._capture = _Capture(self)
+        except CompilerError as error:
+            self.refusal = str(error)
+
+    # Memory
+
+    @property
+    def memory(self) -> int:
+        """The bytes that a call takes: for what comes and goes, and for results."""
+        results = [b for b in self.plan.buffers if b.kind in ("output", "host")]
+        return self.size + sum(b.known_size for b in results)
+
+    def release(self) -> None:
+        """Let the memory go that is kept for the next call."""
+        with self._lock:
+            self._capture = None
+            self._calls = 0
+
+    def make_entry(self, *args: Any, **named: Any) -> None:
+        """Return None: a call of a GPU is not made without Python."""
+
+
+_BYTE = np.dtype(np.uint8)
+#: The programs whose indices may be out of bounds.
+_CHECKED: weakref.WeakSet[Program] = weakref.WeakSet()
+
+
+def check_programs(runtime: Runtime) -> None:
+    """Raise an error if an index was out of bounds in any call on a device."""
+    for program in list(_CHECKED):
+        if program.runtime is runtime:
+            program.check(wait=True)
+
+
+class _Capture:
+    """The CUDA graphs of a program, on memory that no other program uses.
+
+    A graph reads its inputs from memory of its own, into which they are copied; one
+    that is made later, where calls give arrays at the same addresses again and again,
+    reads them there.
+
+    Attributes
+    ----------
+    graphs
+        How many there are in one call.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._runtime = runtime = program.runtime
+        plan = program.plan
+        examples: dict[int, Array] = {}
+        for _, b in program._inputs:
+            array = runtime.make_array(tuple(b.spec.shape), b.spec.dtype)
+            runtime.fill(array, 0)
+            examples[b.place] = array
+        self._frame = program._make_frame([examples[k] for k in sorted(examples)])
+        #: Where results of ops lie that CuPy computes, which graphs read.
+        self._hosts: dict[int, Array] = {}
+        for i, buffer in enumerate(plan.buffers):
+            if buffer.kind == "host" and buffer.known_size:
+                array = runtime.make_array(tuple(buffer.spec.shape), buffer.spec.dtype)
+                self._hosts[i] = array
+                self._frame.bind(i, array)
+        self._inputs = [
+            (i, b.place, self._frame.places[i], b.size) for i, b in program._inputs
+        ]
+        self._outputs = [
+            (i, tuple(spec.shape), spec.dtype, plan.buffers[i].size)
+            for i, spec in program._outputs
+        ]
+        self._stream = runtime.find_stream()
+        #: What a call does where inputs are copied, and for inputs at some addresses.
+        self._copying = self._make_parts()
+        self.graphs = sum(is_graph for _, is_graph in self._copying)
+        self._bound: dict[tuple[Address, ...], list[Part]] = {}
+        self._seen: tuple[Address, ...] = ()
+
+    def _make_parts(self) -> list[Part]:
+        """Return what a call does: CUDA graphs, and actions that stand between them."""
+        parts: list[Part] = []
+        pending: list[Action] = []
+        for action in (*self._program.actions, None):
+            if action is not None and action.is_capturable:
+                pending.append(action)
+                continue
+            if sum(one.count for one in pending) < LEAST_CAPTURED:
+                parts += [(one.run, False) for one in pending]
+            else:
+                parts.append((self._capture(tuple(pending)), True))
+            pending.clear()
+            if action is not None:
+                parts.append((action.run, False))
+        return parts
+
+    def _capture(self, actions: tuple[Action, ...]) -> Callable[[Frame], None]:
+        """Return what repeats some actions on the addresses of the frame."""
+        frame = self._frame
+
+        def run() -> None:
+            for action in actions:
+                action.run(frame)
+
+        replay = self._runtime.capture(run)
+        return lambda frame: replay()
+
+    def _find_bound(self, addresses: tuple[Address, ...]) -> list[Part] | None:
+        """Return the parts for inputs at some addresses; make them when it is time."""
+        found = self._bound.get(addresses)
+        if found is not None or len(self._bound) >= MOST_BOUND:
+            return found
+        if addresses != self._seen or not all(addresses):
+            self._seen = addresses
+            return None
+        places = self._frame.places
+        try:
+            for (i, *_), address in zip(self._inputs, addresses, strict=True):
+                places[i] = address
+            made = self._bound[addresses] = self._make_parts()
+        except CompilerError:  # this time it cannot be: inputs are copied as before
+            self._seen = ()
+            return None
+        finally:
+            for i, _, place, _ in self._inputs:
+                places[i] = place
+        return made
+
+    def run(self, arrays: Sequence[Any]) -> list[Any]:
+        """Return the outputs for these inputs, as copies."""
+        runtime, program, fixed = self._runtime, self._program, self._frame
+        stream = runtime.find_stream()
+        if stream is not self._stream:
+            if stream != self._stream:
+                runtime.follow(self._stream)
+            self._stream = stream
+        bases = fixed.bases.copy()
+        frame = Frame(runtime, program.plan, fixed.places, bases)
+        frame.block = fixed.block
+        frame.kept = self._hosts
+        addresses = []
+        for i, place, _, _ in self._inputs:
+            x = arrays[place]
+            if not runtime.owns(x):
+                runtime.fill(fixed.bases[i], x)
+                addresses.append(0)
+                continue
+            x = bases[i] = runtime.pack(x)
+            address = runtime.find_address(x)
+            addresses.append(0 if address % ALIGNMENT else address)
+        parts = self._find_bound(tuple(addresses))
+        if parts is None:
+            parts = self._copying
+            for i, place, target, size in self._inputs:
+                if runtime.owns(arrays[place]):
+                    runtime.copy(target, runtime.find_address(bases[i]), size)
+        else:
+            # What stands between graphs reads them there too.
+            frame.places = fixed.places[:]
+            for (i, *_), address in zip(self._inputs, addresses, strict=True):
+                frame.places[i] = address
+        if program._flag >= 0:
+            runtime.clear(frame.places[program.plan.flag], 8)
+        for part, _ in parts:
+            part(frame)
+        for i, shape, dtype, size in self._outputs:
+            array = runtime.make_array(shape, dtype)
+            runtime.copy(runtime.find_address(array), frame.places[i], size)
+            bases[i] = array
+        return program.finish(frame)

@@ -1,0 +1,458 @@
+"""`Runtime`: what a program asks of a GPU; `CupyRuntime`: how CuPy does it.
+
+Everything is put on CuPy's current stream and not waited for, but for `read`, which
+says so. Tests have a runtime of their own, whose memory is NumPy's.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any, Protocol
+
+import numpy as np
+
+from workbench.backends.compiled.kernel import Kernel
+from workbench.backends.compiled.steps import Plan
+from workbench.backends.cupy.kernel_code import write_launches
+from workbench.backends.cupy.launches import OPTIONS, Device, Launch, list_units
+from workbench.backends.cupy.matrices import WORKSPACE, Cublas, Gemm
+from workbench.errors import CompilerError, DeviceError, DeviceMemoryError
+
+#: Kernels that ask for more shared memory than this must say so before.
+SHARED = 48 * 1024
+#: What the status of a CUDA error is after which nothing works on the GPU.
+STICKY = frozenset({214, 700, 709, 710, 714, 715, 716, 717, 718, 719, 721, 999})
+
+Address = int
+Array = Any
+
+
+class Reading(Protocol):
+    """A word of the GPU that is being copied to the host."""
+
+    def is_done(self) -> bool:
+        """Return whether the word has arrived."""
+
+    def wait(self) -> int:
+        """Wait until the word has arrived, and return it."""
+
+
+class Runtime(Protocol):
+    """What a program asks of a device.
+
+    Attributes
+    ----------
+    name
+        Of the device, as its maker calls it.
+    description
+        What the lowering of a graph, and kernels, must know of it.
+    reads
+        How many words the host has waited for.
+    failure
+        Why the device computes no more; None: it does.
+    """
+
+    name: str
+    description: Any
+    reads: int
+    failure: str | None
+
+    def owns(self, x: object) -> bool:
+        """Return whether an array lies in the memory of this device."""
+
+    def make_array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        """Return a new array, whose entries nobody has set."""
+
+    def view(
+        self, base: Array, offset: int, shape: tuple[int, ...],
+        strides: tuple[int, ...], dtype: np.dtype[Any],
+    ) -> Array:  # fmt: skip
+        """Return an array in the memory of another, so many bytes further on."""
+
+    def find_address(self, array: Array) -> Address:
+        """Return where an array begins."""
+
+    def pack(self, array: Array) -> Array:
+        """Return an array whose entries lie one after the other: it, or a copy."""
+
+    def upload(self, array: Any) -> Array:
+        """Return a copy of an array of NumPy's on the device."""
+
+    def download(self, array: Array) -> Any:
+        """Return a copy of an array as NumPy's, which is waited for."""
+
+    def fill(self, array: Array, number: Any) -> None:
+        """Set all entries to a number of the host."""
+
+    def write_number(self, address: Address, number: int) -> None:
+        """Write an integer of eight bytes that the host knows."""
+
+    def clear(self, address: Address, size: int) -> None:
+        """Set bytes to zero."""
+
+    def copy(self, target: Address, source: Address, size: int) -> None:
+        """Copy bytes on the device."""
+
+    def read(self, address: Address, dtype: np.dtype[Any]) -> int:
+        """Wait for all that is to be done, and return a number from the device."""
+
+    def read_later(self, address: Address) -> Reading:
+        """Begin to copy a word of eight bytes to the host."""
+
+    def write(self, kernel: Kernel, plan: Plan) -> Sequence[Launch]:
+        """Return the launches that compute a kernel of a plan."""
+
+    def load(self, launches: Sequence[Launch]) -> list[Callable[..., None]]:
+        """Return for each launch a function of the addresses of its pointers."""
+
+    def multiply(self, gemm: Gemm, addresses: Sequence[Address]) -> None:
+        """Multiply matrices that begin at these addresses."""
+
+    def capture(self, run: Callable[[], None]) -> Callable[[], None]:
+        """Return a function that repeats what ``run`` puts on the stream.
+
+        Raises
+        ------
+        CompilerError
+            If it cannot be captured.
+        """
+
+    def time(self, run: Callable[[], None]) -> float:
+        """Wait until what ``run`` puts on the stream is done; return its seconds."""
+
+    def settle(self) -> None:
+        """Wait until all that was put on the stream is done."""
+
+    def find_stream(self) -> Any:
+        """Return the stream that work is put on."""
+
+    def follow(self, stream: Any) -> None:
+        """Let what is put on the current stream wait for what is on another."""
+
+    def guard(self) -> Any:
+        """Return a context in which errors of the device are errors of Workbench's."""
+
+    def use(self) -> Any:
+        """Return a context in which this device is the current one of the thread."""
+
+    def free(self) -> None:
+        """Give memory back that nobody uses."""
+
+    def describe_memory(self) -> str:
+        """Return in words how much memory there is."""
+
+
+class CupyRuntime:
+    """A GPU by CuPy."""
+
+    def __init__(self, number: int = 0) -> None:
+        self.cupy: Any = import_module("cupy")
+        self._cuda = self.cupy.cuda
+        self._api = self._cuda.runtime
+        self.number = number
+        properties = self._api.getDeviceProperties(number)
+        self.name: str = properties["name"].decode()
+        self.description = Device(int(properties["multiProcessorCount"]))
+        self.reads = 0
+        self.failure: str | None = None
+        self._guard = _Guard(self)
+        self._cublas: Cublas | None = None
+        self._cublas_missing = False
+        self._modules: dict[str, Any] = {}
+        self._lock = threading.Lock()
+        #: Of each thread that captures, the work memory of cuBLAS.
+        self._local = threading.local()
+
+    # Arrays
+
+    def owns(self, x: object) -> bool:
+        """Return whether an array lies in the memory of this device."""
+        return isinstance(x, self.cupy.ndarray) and x.data.device_id == self.number
+
+    def make_array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        """Return a new array, whose entries nobody has set."""
+        return self.cupy.ndarray(shape, dtype)
+
+    def view(
+        self, base: Array, offset: int, shape: tuple[int, ...],
+        strides: tuple[int, ...], dtype: np.dtype[Any],
+    ) -> Array:  # fmt: skip
+        """Return an array in the memory of another, so many bytes further on."""
+        return self.cupy.ndarray(shape, dtype, base.data + offset, strides)
+
+    def find_address(self, array: Array) -> Address:
+        """Return where an array begins."""
+        return int(array.data.ptr)
+
+    def pack(self, array: Array) -> Array:
+        """Return an array whose entries lie one after the other: it, or a copy."""
+        if array.flags.c_contiguous:
+            return array
+        return self.cupy.ascontiguousarray(array)
+
+    def upload(self, array: Any) -> Array:
+        """Return a copy of an array of NumPy's on the device."""
+        return self.cupy.asarray(array, order="C")
+
+    def download(self, array: Array) -> Any:
+        """Return a copy of an array as NumPy's, which is waited for."""
+        return self.cupy.asnumpy(array)
+
+    def fill(self, array: Array, number: Any) -> None:
+        """Set all entries to a number of the host."""
+        array.fill(number)
+
+    def write_number(self, address: Address, number: int) -> None:
+        """Write an integer of eight bytes that the host knows."""
+        memory = self._cuda.UnownedMemory(address, 8, self, self.number)
+        place = self._cuda.MemoryPointer(memory, 0)
+        self.cupy.ndarray((), np.int64, place).fill(number)
+
+    def clear(self, address: Address, size: int) -> None:
+        """Set bytes to zero."""
+        self._api.memsetAsync(address, 0, size, self.find_stream().ptr)
+
+    def copy(self, target: Address, source: Address, size: int) -> None:
+        """Copy bytes on the device."""
+        kind = self._api.memcpyDeviceToDevice
+        self._api.memcpyAsync(target, source, size, kind, self.find_stream().ptr)
+
+    def read(self, address: Address, dtype: np.dtype[Any]) -> int:
+        """Wait for all that is to be done, and return a number from the device."""
+        self.reads += 1
+        stream = self.find_stream()
+        word = self._cuda.alloc_pinned_memory(dtype.itemsize)
+        kind = self._api.memcpyDeviceToHost
+        self._api.memcpyAsync(word.ptr, address, dtype.itemsize, kind, stream.ptr)
+        stream.synchronize()
+        return int(np.frombuffer(word, dtype, 1)[0])
+
+    def read_later(self, address: Address) -> Reading:
+        """Begin to copy a word of eight bytes to the host."""
+        stream = self.find_stream()
+        word = self._cuda.alloc_pinned_memory(8)
+        kind = self._api.memcpyDeviceToHost
+        self._api.memcpyAsync(word.ptr, address, 8, kind, stream.ptr)
+        return _PinnedReading(self, word, stream.record())
+
+    # Work
+
+    def write(self, kernel: Kernel, plan: Plan) -> Sequence[Launch]:
+        """Return the launches that compute a kernel of a plan."""
+        return write_launches(kernel, plan, self.description)
+
+    def load(self, launches: Sequence[Launch]) -> list[Callable[..., None]]:
+        """Return for each launch a function of the addresses of its pointers."""
+        functions: dict[str, Any] = {}
+        for unit in list_units(launches):
+            with self._lock:
+                module = self._modules.get(unit.key)
+                if module is None:
+                    module = self._modules[unit.key] = self.cupy.RawModule(
+                        code=unit.source, options=OPTIONS
+                    )
+            functions |= {name: module.get_function(name) for name in unit.names}
+        made: list[Callable[..., None]] = []
+        for one in launches:
+            function = functions[one.name]
+            if one.shared > SHARED:
+                function.max_dynamic_shared_size_bytes = one.shared
+            made.append(_Kernel(function, one))
+        return made
+
+    def multiply(self, gemm: Gemm, addresses: Sequence[Address]) -> None:
+        """Multiply matrices that begin at these addresses."""
+        blas = self._find_cublas()
+        handle = self._cuda.device.get_cublas_handle()
+        if getattr(self._local, "workspace", None) is None:
+            blas.select_stream(handle, self.find_stream().ptr)
+        blas.multiply(handle, gemm, addresses)
+
+    def _find_cublas(self) -> Cublas:
+        if self._cublas is None:
+            if self._cublas_missing:
+                raise CompilerError("cuBLAS is not in this process.")
+            self._cuda.device.get_cublas_handle()  # loads it
+            try:
+                self._cublas = Cublas(self._api.runtimeGetVersion() // 1000)
+            except (OSError, AttributeError) as error:
+                self._cublas_missing = True
+                raise CompilerError(f"cuBLAS cannot be called: {error}") from error
+        return self._cublas
+
+    def capture(self, run: Callable[[], None]) -> Callable[[], None]:
+        """Return a function that repeats what ``run`` puts on the stream.
+
+        It has been run before, so that nothing is loaded or made ready any more.
+        """
+        handle = self._cuda.device.get_cublas_handle()
+        workspace = self._cuda.alloc(WORKSPACE)
+        stream = self._cuda.Stream(non_blocking=True)
+        graph = None
+        with stream:
+            stream.begin_capture()
+            try:
+                if self._cublas is not None:
+                    self._cublas.select_stream(
+                        handle, stream.ptr, workspace.ptr, WORKSPACE
+                    )
+                self._local.workspace = workspace
+                run()
+                graph = stream.end_capture()
+            except Exception as error:
+                if graph is None:
+                    _end_capture(stream)
+                raise CompilerError(f"it cannot be captured: {error}") from error
+            finally:
+                self._local.workspace = None
+        if self._cublas is not None:
+            self._cublas.select_stream(handle, self.find_stream().ptr)
+        graph.upload(self.find_stream())
+        return _Replay(graph, workspace)
+
+    def time(self, run: Callable[[], None]) -> float:
+        """Wait until what ``run`` puts on the stream is done; return its seconds."""
+        stream = self.find_stream()
+        start = self._cuda.Event()
+        stop = self._cuda.Event()
+        stream.record(start)
+        run()
+        stream.record(stop)
+        stop.synchronize()
+        return float(self._cuda.get_elapsed_time(start, stop)) * 1e-3
+
+    def settle(self) -> None:
+        """Wait until all that was put on the stream is done."""
+        self.find_stream().synchronize()
+
+    def find_stream(self) -> Any:
+        """Return the stream that work is put on."""
+        return self._cuda.get_current_stream()
+
+    def follow(self, stream: Any) -> None:
+        """Let what is put on the current stream wait for what is on another."""
+        self.find_stream().wait_event(stream.record())
+
+    @contextmanager
+    def use(self) -> Iterator[None]:
+        """Return a context in which this device is the current one of the thread."""
+        with self._cuda.Device(self.number):
+            yield
+
+    # Memory and errors
+
+    def free(self) -> None:
+        """Give memory back that nobody uses."""
+        self.cupy.get_default_memory_pool().free_all_blocks()
+        self.cupy.get_default_pinned_memory_pool().free_all_blocks()
+
+    def describe_memory(self) -> str:
+        """Return in words how much memory there is."""
+        free, whole = self._api.memGetInfo()
+        return f"{format_bytes(free)} of {format_bytes(whole)} of {self.name} are free"
+
+    def guard(self) -> _Guard:
+        """Return a context in which errors of the device are errors of Workbench's."""
+        return self._guard
+
+    def translate(self, error: BaseException) -> DeviceError | None:
+        """Return an error of CUDA's as Workbench's; None for any other error."""
+        if isinstance(error, self._cuda.memory.OutOfMemoryError):
+            return DeviceMemoryError(str(error))
+        kinds = self._api.CUDARuntimeError, self._cuda.driver.CUDADriverError
+        if not isinstance(error, kinds):
+            return None
+        if getattr(error, "status", 0) not in STICKY:
+            return DeviceError(
+                f"CUDA refused a step on {self.name}: {error}. Nothing was changed; the"
+                " call can be tried again, or the arrays brought to the CPU with"
+                " wb.to_cpu."
+            )
+        self.failure = (
+            f"{self.name} has stopped: {error}. What lies in its memory is lost, and"
+            " this process cannot use it again. Programs and sessions on NumPy's arrays"
+            " go on as before; to use the GPU again, restart the kernel"
+        )
+        return DeviceError(f"{self.failure}.")
+
+
+class _Guard:
+    """A context in which errors of the device are errors of Workbench's."""
+
+    def __init__(self, runtime: CupyRuntime) -> None:
+        self._runtime = runtime
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: object, error: BaseException | None, where: object
+    ) -> None:
+        if error is not None:
+            told = self._runtime.translate(error)
+            if told is not None:
+                raise told from error
+
+
+def _end_capture(stream: Any) -> None:
+    try:
+        stream.end_capture()
+    except Exception:  # what was captured until then is of no use
+        return
+
+
+class _Kernel:
+    """A launch, ready for the addresses of its pointers."""
+
+    def __init__(self, function: Any, launch: Launch) -> None:
+        self._function = function
+        self._grid = (launch.blocks,)
+        self._block = (launch.threads,)
+        self._shared = launch.shared
+
+    def __call__(self, *addresses: Address) -> None:
+        self._function(self._grid, self._block, addresses, shared_mem=self._shared)
+
+
+class _Replay:
+    """A CUDA graph, and the memory that it needs."""
+
+    def __init__(self, graph: Any, workspace: Any) -> None:
+        self._launch = graph.launch
+        self._graph = graph
+        self._workspace = workspace
+
+    def __call__(self) -> None:
+        self._launch()
+
+
+class _PinnedReading:
+    """A word on its way to pinned memory."""
+
+    def __init__(self, runtime: CupyRuntime, word: Any, event: Any) -> None:
+        self._runtime = runtime
+        self._word = word
+        self._event = event
+
+    def is_done(self) -> bool:
+        """Return whether the word has arrived."""
+        return bool(self._event.done)
+
+    def wait(self) -> int:
+        """Wait until the word has arrived, and return it."""
+        if not self._event.done:
+            self._runtime.reads += 1
+            self._event.synchronize()
+        return int(np.frombuffer(self._word, np.int64, 1)[0])
+
+
+def format_bytes(size: float) -> str:
+    """Return a size in words: ``"1.5 GiB"``."""
+    for unit in ("bytes", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.3g} {unit}"
+        size /= 1024
+    return f"{size:.3g} GiB"
