@@ -271,6 +271,9 @@ class Foreign(np.lib.mixins.NDArrayOperatorsMixin):
         ):
             return NotImplemented
         check_call(module, name, args, kwargs)
+        if name.endswith("_like") and kwargs.get("shape") == ():
+            # It takes no axes for no shape.
+            kwargs = {k: v for k, v in kwargs.items() if k != "shape"}
         mixed = name in MOVING
         return to_device(function(*to_host(args, mixed), **to_host(kwargs, mixed)))
 

@@ -10,6 +10,7 @@ from scipy import special
 
 from tests.gpu.device import cupy, needed
 from tests.ops.special.arguments import arguments_of, differences, tolerance_of
+from tests.ops.special.host import function_of
 from workbench.ops.special.device import ROWS, DeviceFunction
 
 pytestmark = needed()
@@ -17,8 +18,8 @@ pytestmark = needed()
 
 @pytest.mark.parametrize("name", ROWS)
 def test_a_function_agrees_with_scipy(name: str) -> None:
-    ufunc = getattr(special, name)
-    function = DeviceFunction(name, ufunc)
+    function = function_of(name)
+    ufunc = function.ufunc
     for types in function.loops:
         args = arguments_of(name, types)
         with np.errstate(all="ignore"):

@@ -384,7 +384,7 @@ def _pad_constant(x: Array, width: Widths, constant_values: object = 0) -> Array
         def filled(side: int, like: Array = x, i: int = axis) -> Array:
             value: Any = 0 if pairs[i][side] is None else pairs[i][side]
             if is_weak(value):
-                return np.full_like(like, value, shape=())
+                return np.reshape(np.full_like(like, value, shape=(1,)), ())
             return value.astype(dtype_of(like))
 
         x = _join_margins(x, axis, pair, filled)

@@ -33,6 +33,7 @@ from workbench.ops.define import (
     refuse_out,
     shape_of,
 )
+from workbench.ops.device import is_cupy, on_cupy
 from workbench.ops.indexing import GETITEM, Slice, sliced_length
 from workbench.ops.shaping import as_integers, moveaxis, normal_axis
 
@@ -147,6 +148,17 @@ def _unify_shapes(shapes: list[tuple[Any, ...]], but: int = -1) -> list[Any]:
 
 _declare_joining("concatenate", _concatenate_compute, _concatenate_parts)
 _declare_joining("stack", _stack_compute, _stack_parts)
+
+
+@on_cupy(declare("stack"))
+def _stack_on_cupy(*arrays: Any, axis: int) -> Array:
+    """Stack arrays and numbers, which CuPy's function takes for no arrays."""
+    like = next(x for x in arrays if is_cupy(x))
+    return np.stack(
+        [np.asarray(x, like=like) if is_weak(x) else x for x in arrays], axis=axis
+    )
+
+
 declare("concatenate").template = "np.concatenate([{all}]{more})"
 declare("stack").template = "np.stack([{all}]{more})"
 declare("concatenate").lengths = _concatenate_lengths

@@ -41,6 +41,7 @@ from workbench.ops.define import (
     op,
     shape_of,
 )
+from workbench.ops.device import on_cupy
 from workbench.ops.lengths import ARANGE, has_no_value
 from workbench.ops.reductions import promote_half, wide_dtype
 from workbench.ops.shaping import as_integers, normal_axes
@@ -55,6 +56,19 @@ def _full_like_compute(
     dtype: npt.DTypeLike | None = None,
     shape: tuple[int, ...] | None = None,
 ) -> Array:
+    return np.full_like(x, fill, dtype=dtype, shape=shape)
+
+
+def _fill_elsewhere(
+    x: Array,
+    *,
+    fill: ArrayLike,
+    dtype: npt.DTypeLike | None = None,
+    shape: Any = None,
+) -> Array:
+    """Return the same on CuPy, which takes the shape () for none given."""
+    if shape == ():
+        return np.reshape(np.full_like(x, fill, dtype=dtype, shape=(1,)), ())
     return np.full_like(x, fill, dtype=dtype, shape=shape)
 
 
@@ -85,6 +99,7 @@ FULL_LIKE = op(
     lengths=_full_like_lengths,
     template="np.full_like({0}, fill_value={fill}{more})",
 )
+on_cupy(FULL_LIKE)(_fill_elsewhere)
 FULL_LIKE.connection = connect_nothing
 
 
@@ -156,14 +171,14 @@ def _like_compute(x: Array, *, maker: str, settings: tuple[Any, ...]) -> Array:
 def _ones_like(
     x: Array, shape: Shape, dtype: npt.DTypeLike | None = float, **_: Any
 ) -> Array:
-    return np.ones_like(x, dtype=dtype, shape=shape)
+    return _fill_elsewhere(x, fill=1, dtype=dtype, shape=shape)
 
 
 def _full_elsewhere(
     x: Array, shape: Shape, fill: ArrayLike, dtype: npt.DTypeLike | None = None
 ) -> Array:
     dtype = np.asarray(fill).dtype if dtype is None else dtype  # host array: a number
-    return np.full_like(x, fill, dtype=dtype, shape=shape)
+    return _fill_elsewhere(x, fill=fill, dtype=dtype, shape=shape)
 
 
 def _eye_elsewhere(

@@ -48,6 +48,11 @@ RANGES: dict[str, tuple[Any, ...]] = {
     "eval_jacobi": (_DEGREE, (-0.9, 3.0), (-0.9, 3.0), _INSIDE),
     "eval_laguerre": (_DEGREE, (0.0, 9.0)),
     "eval_sh_jacobi": (_DEGREE, (2.0, 4.0), (0.5, 2.0), (0.02, 0.98)),
+    "erf": ((-4.0, 4.0),),
+    "erfc": ((-4.0, 4.0),),
+    "erfcx": ((-3.0, 6.0),),
+    "exp1": ((0.1, 9.0),),
+    "expi": ((-9.0, 9.0),),
     "fdtridfd": ((1.0, 4.0), (0.6, 0.7), (2.0, 3.0)),
     "fresnel": ((-5.0, 5.0),),
     "gdtria": (_PROBABILITY, (0.5, 5.0), (0.5, 5.0)),
@@ -64,6 +69,7 @@ RANGES: dict[str, tuple[Any, ...]] = {
     "itstruve0": ((0.0, 25.0),),  # further out SciPy's is wrong: 5.41 at 30.1
     "kolmogi": ((0.0, 1.0),),
     "kolmogorov": ((0.0, 3.0),),
+    "log_ndtr": ((-9.0, 4.0),),
     "log_wright_bessel": ((0.1, 3.0), (0.2, 4.0), (0.0, 20.0)),
     "modstruve": ((-3.3, 6.0), (0.1, 40.0)),
     "nbdtrik": (_PROBABILITY, _SHAPE, (0.2, 0.8)),
@@ -77,6 +83,7 @@ RANGES: dict[str, tuple[Any, ...]] = {
     "nctdtridf": ((0.85, 0.9), (0.2, 0.4), (1.8, 2.2)),
     "nctdtrinc": (_SHAPE, _PROBABILITY, (-4.0, 4.0)),
     "nctdtrit": (_SHAPE, (-3.0, 3.0), _PROBABILITY),
+    "ndtr": ((-6.0, 6.0),),
     "ndtri_exp": ((-30.0, -0.01),),
     "nrdtrimn": (_PROBABILITY, (0.2, 3.0), (-3.0, 3.0)),
     "nrdtrisd": ((-4.0, 0.0), (0.6, 0.98), (0.5, 3.0)),
@@ -94,6 +101,11 @@ RANGES: dict[str, tuple[Any, ...]] = {
     "voigt_profile": ((-5.0, 5.0), (0.1, 2.0), (0.1, 2.0)),
     "wofz": ((-5.0, 5.0),),
     "wrightomega": ((-8.0, 8.0),),
+    **{
+        f"spherical_{kind}n{part}": (list(range(8)), (0.1, 12.0))
+        for kind in "jyik"
+        for part in ("", "_d")
+    },
     **dict.fromkeys(
         "eval_chebyc eval_chebys eval_chebyt eval_chebyu eval_legendre".split(),
         (_DEGREE, _INSIDE),
@@ -134,6 +146,11 @@ TOLERANCES: dict[str, float] = {
     **dict.fromkeys("bdtrik bdtrin nbdtrik nbdtrin stdtridf ncfdtri".split(), 2e-10),
     **dict.fromkeys("nctdtrinc ncfdtridfd nctdtridf".split(), 2e-4),
     **dict.fromkeys("ncfdtridfn ncfdtrinc".split(), 2e-4),
+    "erf": ((-4.0, 4.0),),
+    "erfc": ((-4.0, 4.0),),
+    "erfcx": ((-3.0, 6.0),),
+    "exp1": ((0.1, 9.0),),
+    "expi": ((-9.0, 9.0),),
     "fdtridfd": 1e-9,
     "nctdtr": 2e-12,
     # SciPy's integrals keep fewer digits

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import special
 
+from workbench.ops.special.define import F
 from workbench.ops.special.device import HEADERS, OPTIONS, ROWS, DeviceFunction, Loop
 
 _C = {"l": "long long", "d": "double", "D": "std::complex<double>"}
@@ -34,7 +34,7 @@ def cupy_headers() -> Path:
 
 def function_of(name: str) -> DeviceFunction:
     """A function of the table."""
-    return DeviceFunction(name, getattr(special, name))
+    return DeviceFunction(name, getattr(F, name).ufunc)
 
 
 def by_header(names: Iterable[str] = ROWS) -> dict[str, list[str]]:

@@ -70,7 +70,8 @@ class Special:
         ):
             # Numbers that SciPy made into arrays, such as the branch of `lambertw`.
             plain = (x[()] if type(x) is np.ndarray and not x.ndim else x for x in args)
-            return self._on_gpu()(*plain)
+            given = tuple(plain)
+            return self._on_gpu(given)(*given)
         return self.ufunc(*args)
 
     def template(self, node: Tensor) -> str:
@@ -83,11 +84,12 @@ class Special:
         cast = f".astype(np.{node.dtype})" if single else ""
         return f"special.{self.__name__[:-2]}({{all}}, derivative=True){cast}"
 
-    def _on_gpu(self) -> Callable[..., Any]:
+    def _on_gpu(self, args: tuple[Any, ...]) -> Callable[..., Any]:
         module = import_module("cupyx.scipy.special")
         found: Callable[..., Any] | None = getattr(module, self.__name__, None)
-        if found is None:
-            found = find_kernels(self.__name__, self.ufunc)
+        # Of some functions CuPy has the real loops alone.
+        if found is None or any(dtype_of(x).kind == "c" for x in args):
+            found = find_kernels(self.__name__, self.ufunc) or found
         if found is None:
             return lambda *args: device.compute_on_host(
                 self.__name__, "such special function", self.ufunc, args

@@ -38,7 +38,8 @@ xsf/bessel.h: besselpoly hankel1=cyl_hankel_1 hankel1e=cyl_hankel_1e
     yv=cyl_bessel_y yve=cyl_bessel_ye itj0y0=it1j0y0 iti0k0=it1i0k0 it2j0y0 it2i0k0
 xsf/cdflib.h: gdtria gdtrib gdtrix
 xsf/ellip.h: ellipe
-xsf/erf.h: dawsn erfi voigt_profile wofz
+xsf/erf.h: dawsn erf erfc erfcx erfi voigt_profile wofz
+xsf/expint.h: exp1 expi
 xsf/fresnel.h: fresnel modfresnelm=modified_fresnel_minus
     modfresnelp=modified_fresnel_plus
 xsf/hyp2f1.h: hyp2f1
@@ -56,7 +57,7 @@ xsf/sphd_wave.h: *obl_ang1=oblate_aswfa_nocv *obl_ang1_cv=oblate_aswfa
     *pro_ang1=prolate_aswfa_nocv *pro_ang1_cv=prolate_aswfa *pro_cv=prolate_segv
     *pro_rad1=prolate_radial1_nocv *pro_rad1_cv=prolate_radial1
     *pro_rad2=prolate_radial2_nocv *pro_rad2_cv=prolate_radial2
-xsf/stats.h: nrdtrimn nrdtrisd owens_t tklmbda=tukeylambdacdf
+xsf/stats.h: log_ndtr ndtr nrdtrimn nrdtrisd owens_t tklmbda=tukeylambdacdf
 xsf/wright_bessel.h: log_wright_bessel
 carlson.h: elliprc elliprd elliprf elliprg elliprj
 distributions.h: bdtrik bdtrin betaincc betainccinv btdtria btdtrib chdtriv chndtr
@@ -68,6 +69,10 @@ kolmogorov.h: kolmogi kolmogorov smirnov smirnovi
 polynomials.h: eval_chebyc eval_chebys eval_chebyt eval_chebyu eval_gegenbauer
     eval_genlaguerre eval_hermite eval_hermitenorm eval_jacobi eval_laguerre
     eval_legendre eval_sh_chebyt eval_sh_chebyu eval_sh_jacobi eval_sh_legendre
+spherical_bessel.h: spherical_jn=sph_bessel_j spherical_jn_d=sph_bessel_j_jac
+    spherical_yn=sph_bessel_y spherical_yn_d=sph_bessel_y_jac
+    spherical_in=sph_bessel_i spherical_in_d=sph_bessel_i_jac
+    spherical_kn=sph_bessel_k spherical_kn_d=sph_bessel_k_jac
 struve.h: it2struve0 itmodstruve0 itstruve0 modstruve struve
 """
 
