@@ -6,16 +6,24 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { deflateSync } from 'node:zlib';
 
 import { type Plugin, defineConfig } from 'vite';
 
 const ENTRY = 'src/standalone/index.ts';
 const PAGE = 'src/standalone/page.html';
+const LOADER = 'src/standalone/loader.js';
 
 /** The path of a file beside this one. */
 const at = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
 
-/** Puts the bundle into the page, which allows this script and no other. */
+const hashOf = (script: string): string =>
+  createHash('sha256').update(script).digest('base64');
+
+/**
+ * Puts the bundle into the page, compressed, and the script that unpacks it. The page
+ * allows these two and no other.
+ */
 function wholePage(): Plugin {
   return {
     name: 'whole-page',
@@ -25,16 +33,18 @@ function wholePage(): Plugin {
         throw new Error('The renderer must be one file: load nothing by import() in it.');
       }
       const { code, fileName } = chunk;
-      if (/<\/script|<!--/i.test(code)) {
-        throw new Error('The renderer must not hold the end of a script in its text.');
-      }
-      const hash = createHash('sha256').update(code).digest('base64');
+      const loader = readFileSync(at(LOADER), 'utf8');
+      const packed = deflateSync(code, { level: 9 }).toString('base64');
       const page = readFileSync(at(PAGE), 'utf8');
       delete bundle[fileName];
       this.emitFile({
         type: 'asset',
         fileName: 'page.html',
-        source: page.replace('%HASH%', hash).replace('%RENDERER%', () => code)
+        source: page
+          .replace('%LOADER_HASH%', hashOf(loader))
+          .replace('%HASH%', hashOf(code))
+          .replace('%LOADER%', () => loader)
+          .replace('%RENDERER%', packed)
       });
     }
   };

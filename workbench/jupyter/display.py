@@ -34,6 +34,7 @@ from workbench.session import Session
 from workbench.session.statistics import compute_norms
 from workbench.session.wire import (
     MIME_TYPE,
+    encode_moments,
     save_snapshot,
     take_failed_snapshot,
     take_snapshot,
@@ -71,9 +72,9 @@ def in_notebook() -> bool:
 def make_bundle(session: Session, model_id: str = "") -> dict[str, Any]:
     """Return a session as the output of a cell: our data, SVG and text."""
     with session.lock:
-        snapshot = take_snapshot(session)
+        snapshot, moments = take_snapshot(session), encode_moments(session)
         text = format_session(session)
-    kept = save_snapshot(snapshot, model_id)
+    kept = save_snapshot(snapshot, model_id, moments)
     if kept is None:
         nodes = snapshot.header["nodes"]
         message = (

@@ -17,7 +17,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from workbench.checks.progress import Progress
 from workbench.errors import UsageError, WorkbenchError
@@ -30,11 +30,13 @@ from workbench.session.wire import (
     find_changes,
     gather_details,
     list_norms,
+    list_peers,
     list_rewrites,
     read_steps,
     read_target,
     take_inside,
     take_moment,
+    take_peer,
     take_program,
     take_snapshot,
 )
@@ -43,6 +45,7 @@ from workbench.session.wire.protocol import (
     EditEvent,
     InsideEvent,
     InspectEvent,
+    MomentEvent,
     NormsEvent,
     OverrideEvent,
     PlotEvent,
@@ -444,6 +447,27 @@ def follow_node(session: Session, message: NormsEvent) -> Message:
     return list_norms(session, message["node"])
 
 
+#: The sessions that pages show, by their names; of one name the last.
+SHOWN: weakref.WeakValueDictionary[str, Session] = weakref.WeakValueDictionary()
+
+
+def find_peers(session: Session) -> list[Session]:
+    """Return the other sessions that have been shown, by their names."""
+    known = sorted(SHOWN.items())
+    return [other for name, other in known if name != session.name]
+
+
+def find_moment(session: Session, message: MomentEvent) -> tuple[Message, list[Any]]:
+    """Return a run of the past, or another session, as changes of the picture."""
+    if "session" not in message:
+        return take_moment(session, message["step"])
+    name = message["session"]
+    for other in find_peers(session):
+        if other.name == name:
+            return take_peer(session, other)
+    raise UsageError(f"there is no other session {quote(name)}: show it first.")
+
+
 def check_expression(session: Session, message: CheckExpressionEvent) -> Message:
     """Return whether a rule would do, and why not."""
     try:
@@ -463,6 +487,7 @@ def check_expression(session: Session, message: CheckExpressionEvent) -> Message
 QUESTIONS: dict[str, Callable[[Session, Any], Message]] = {
     "inspect": inspect_node,
     "norms": follow_node,
+    "peers": lambda session, message: list_peers(session, find_peers(session)),
     "check-expression": check_expression,
 }
 
@@ -602,6 +627,7 @@ class Link:
         start: Callable[[Callable[[], None]], Any] = start,
     ) -> None:
         self._session = weakref.ref(session)
+        SHOWN[session.name] = session
         self._send = send
         self.is_running = is_running
         self._clock = clock
@@ -765,7 +791,9 @@ class Link:
             if self._answering:  # nothing that it changed has told the page yet
                 self.mark_changed()
         elif event == "moment":
-            self._reply(message["request"], *take_moment(session, message["step"]))
+            self._reply(
+                message["request"], *find_moment(session, cast(MomentEvent, message))
+            )
         elif event in QUESTIONS and "path" not in message:
             self._reply(message["request"], QUESTIONS[event](session, message))
         elif event in ANSWERS:

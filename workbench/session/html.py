@@ -8,13 +8,15 @@ text.
 
 from __future__ import annotations
 
+import base64
 import json
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workbench.core import hooks
 from workbench.errors import UsageError
-from workbench.session.wire import save_snapshot, take_snapshot
+from workbench.session.wire import encode_moments, save_snapshot, take_snapshot
 from workbench.session.wire.notebook import MOST_SAVED
 
 if TYPE_CHECKING:
@@ -25,14 +27,16 @@ PAGE = Path(__file__).with_name("page.html")
 #: The element of the data in it.
 ID = "workbench-data"
 PLACE = f'<script type="application/json" id="{ID}">'
+#: The element of the renderer, which is compressed.
+RENDERER = '<script type="text/plain" id="workbench-renderer">'
 
 
 @hooks.write_page.set
 def write_html(session: Session) -> str:
     """Return the HTML file of a session as text."""
     with session.lock:
-        snapshot = take_snapshot(session)
-    saved = save_snapshot(snapshot)
+        snapshot, moments = take_snapshot(session), encode_moments(session)
+    saved = save_snapshot(snapshot, moments=moments)
     if saved is None:
         raise UsageError(
             f"to_html writes pictures of up to {MOST_SAVED:,} nodes, and this program"
@@ -47,8 +51,8 @@ def write_html(session: Session) -> str:
 
 def read_renderer() -> str:
     """Return the script of the page: a module that draws a graph without JupyterLab."""
-    script = _read_page().partition('<script type="module">')[2]
-    return script.rpartition("</script>")[0]
+    packed = _read_page().partition(RENDERER)[2].partition("</script>")[0]
+    return zlib.decompress(base64.b64decode(packed)).decode()
 
 
 def _read_page() -> str:

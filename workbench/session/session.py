@@ -35,6 +35,7 @@ from workbench.overrides import override as overriding
 from workbench.overrides.override import Override
 from workbench.overrides.resolution import Resolution
 from workbench.session import applied_override, checks, rewriting, stages, storage
+from workbench.session import comparison as comparisons
 from workbench.session import derivative as derivatives
 from workbench.session import preview as previews
 from workbench.session import profile as profiles
@@ -1011,6 +1012,7 @@ class Session:
     check = checks.check
     diagnose = checks.diagnose
     profile = profiles.profile
+    compare = comparisons.compare
 
     def fix(self, which: Finding | int) -> AppliedOverride | str:
         """Attach the fix of a finding, as an override on the node to blame.

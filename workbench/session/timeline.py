@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import time
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -24,6 +24,7 @@ from workbench.core.blame import format_count
 from workbench.errors import UnknownNodeError, UsageError
 from workbench.overrides.override import Override
 from workbench.session import statistics
+from workbench.session.applied_override import format_target
 from workbench.session.device_statistics import (
     Table,
     compute_row_norms,
@@ -39,8 +40,8 @@ Array = np.ndarray[Any, Any]
 MOST_LOSSES = 8192
 #: The most runs of which norms are kept, and the bytes for them; but at least so many.
 MOST_MOMENTS, MOST_BYTES, LEAST_MOMENTS = 2048, 2**25, 8
-#: The most marks.
-MOST_MARKS = 64
+#: The most marks, and the most changes of overrides.
+MOST_MARKS, MOST_CHANGES = 64, 1000
 #: The part of the time of the runs that all norms may take, and the size of the
 #: gradient by itself; each beyond so many seconds.
 SHARE, GRACE = 0.005, 0.002
@@ -91,12 +92,15 @@ class Moment:
     values, gradients
         The L2 norm of each node's value, or gradient, by the labels of the nodes. Of
         an array with a NaN it is NaN.
+    overrides
+        The overrides that were in force, ``"2: clip ±0.1 on every tanh"``.
     """
 
     step: int
     loss: float
     values: Mapping[str, float]
     gradients: Mapping[str, float]
+    overrides: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"<step {self.step}: {self.loss:.6g}; norms of {len(self.values)} nodes>"
@@ -173,6 +177,8 @@ class Timeline(Mapping[int, Moment]):
         self._lately, self._finite = 0.0, 0
         self._entries: Entries = ()
         self._key: tuple[Override, ...] = ()
+        # The overrides, each with the first run that they held in.
+        self._rules: list[tuple[int, Entries]] = []
 
     # What is remembered
 
@@ -402,7 +408,13 @@ class Timeline(Mapping[int, Moment]):
             {a: x for a, x in zip(labels, part, strict=True) if x != MISSING}
             for part in (row[: len(labels)], row[len(labels) : 2 * len(labels)])
         )
-        return Moment(steps[at], row[-1], values, gradients)
+        overrides = describe_entries(self.find_entries(steps[at]), self._nodes)
+        return Moment(steps[at], row[-1], values, gradients, overrides)
+
+    def find_entries(self, step: int) -> Entries:
+        """Return the overrides that a run had; of the last change before it."""
+        at = bisect_right(self._rules, step, key=lambda rule: rule[0])
+        return self._rules[max(at - 1, 0)][1] if self._rules else ()
 
     # Recording
 
@@ -439,7 +451,8 @@ class Timeline(Mapping[int, Moment]):
             self._losses = thin_losses(self._losses)
         kind = self._judge(loss or 0.0, size or 0.0)
         changed = False
-        if state.entries is not self._entries:
+        if state.entries is not self._entries or not self._rules:
+            self._keep_rules(step, state.entries)
             changed = state.key != self._key
             self._entries, self._key = state.entries, state.key
         kept = self._kept.steps
@@ -452,6 +465,13 @@ class Timeline(Mapping[int, Moment]):
             self._mark(Mark(step, "overrides", None, text))
         if kind is not None:
             self._mark(self._describe(step, kind, state))
+
+    def _keep_rules(self, step: int, entries: Entries) -> None:
+        """Keep the overrides that hold from a run on."""
+        if len(self._rules) >= MOST_CHANGES:
+            # Of a loop that changes them in each run every second change is left.
+            self._rules = self._rules[:1] + self._rules[1::2]
+        self._rules.append((step, entries))
 
     def complete(self, state: State) -> None:
         """Remember the norms of the last run, as far as that has not been done."""
@@ -547,6 +567,15 @@ class Timeline(Mapping[int, Moment]):
         span = (steps[-1] - steps[0]) // len(left)
         self._kept = Kept([steps[k] for k in left], thinned)
         self._stride = max(2 * self._stride, span)
+
+
+def describe_entries(entries: Entries, nodes: Nodes) -> tuple[str, ...]:
+    """Return the overrides among some that are on, each as a text."""
+    return tuple(
+        f"{number}: {one.label} on {format_target(one.target, nodes, one.steps)}"
+        for number, one in entries
+        if one.enabled
+    )
 
 
 def find_loss(value: Any) -> float | None:

@@ -246,6 +246,16 @@ export class Camera {
     this._changed();
   }
 
+  /** Look where another camera looks, on a page of the same size. */
+  adopt(view: IView): void {
+    this._motion.stop();
+    this._untouched = false;
+    this._placed = true;
+    this._moved = performance.now();
+    this.view = view;
+    this._changed();
+  }
+
   /** What is left of the page beside a minimap and over the signposts. */
   private get _inner(): ISize {
     const { width, height } = this.page;

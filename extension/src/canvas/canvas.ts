@@ -80,6 +80,11 @@ export class GraphCanvas extends Widget {
     this._bring(node, false);
   }
 
+  /** Move and zoom together with another picture of the same layout; null: no more. */
+  linkWith(other: GraphCanvas | null): void {
+    this._picture.link(other?._picture ?? null);
+  }
+
   zoomBy(factor: number): void {
     this._picture.camera.zoomBy(factor);
   }

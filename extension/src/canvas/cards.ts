@@ -104,7 +104,9 @@ class CardDrawer {
       ? theme.errorSoft
       : Number.isNaN(level)
         ? theme.card
-        : theme.cool.fill[Math.round(level * (LEVELS - 1))];
+        : (looks.diverging ? theme.divergingSoft : theme.cool).fill[
+            Math.round(level * (LEVELS - 1))
+          ];
     if (!detail.curves) {
       context.fillStyle = failed ? theme.error : theme.edge;
       context.fillRect(card.x, card.y, card.width, card.height);
@@ -288,7 +290,13 @@ class CardDrawer {
     const below = { ...half, y: tile.y + half.height };
     const parts =
       passed === undefined
-        ? [{ rect: tile, mood, level, text: looks.text[item] }]
+        ? item < looks.above.length
+          ? // Of two states the one before stands above.
+            [
+              { rect: half, mood, level, text: looks.above[item] },
+              { rect: below, mood, level, text: looks.text[item] }
+            ]
+          : [{ rect: tile, mood, level, text: looks.text[item] }]
         : // Gradients flow up: below what arrives, above what is passed on.
           [
             { rect: half, ...passed },
@@ -302,11 +310,15 @@ class CardDrawer {
       context.fillRect(rect.x, rect.y, rect.width, rect.height);
     }
     context.restore();
-    if (parts.some(part => part.mood === 'zero')) {
+    const lone = mood === 'came' || mood === 'went';
+    if (lone || parts.some(part => part.mood === 'zero')) {
       this._shape(tile, Math.max(2, theme.radius - 1));
-      context.strokeStyle = theme.border;
+      context.strokeStyle = lone ? theme.text : theme.border;
       context.lineWidth = Math.max(1, 0.8 / view.scale);
+      // On one side alone: broken, like what is not there.
+      context.setLineDash(lone ? [3, 2] : []);
       context.stroke();
+      context.setLineDash([]);
     }
     if (passed !== undefined) {
       context.fillStyle = theme.ground;
@@ -317,15 +329,16 @@ class CardDrawer {
         this._tileText(part.rect, part.text, part.mood, part.level, parts.length > 1);
       }
     }
-    if (looks.changed[item] === 1) {
+    if (looks.changed[item] === 1 && !looks.diverging) {
       this._dot(tile);
     }
   }
 
   private _tileColours(mood: Mood, level: number): { fill: string; ink: string } {
     const { theme, looks } = this._frame;
-    const scale =
-      looks.colouring === 'gradient'
+    const scale = looks.diverging
+      ? theme.diverging
+      : looks.colouring === 'gradient'
         ? theme.warm
         : looks.colouring === 'change'
           ? theme.purple
@@ -335,7 +348,7 @@ class CardDrawer {
     const step = Math.round((level || 0) * (LEVELS - 1));
     return mood === 'bad'
       ? { fill: theme.error, ink: theme.errorText }
-      : mood === 'zero'
+      : mood === 'zero' || mood === 'came' || mood === 'went'
         ? { fill: theme.card, ink: theme.quiet }
         : { fill: scale.fill[step], ink: scale.text[step] };
   }

@@ -51,7 +51,8 @@ export function drawPath(frame: IFrame): void {
 
 function strokeGradients(frame: IFrame, strokes: Strokes, alpha: number): void {
   const { context, theme, looks, view } = frame;
-  const { fill } = looks.colouring === 'gradient' ? theme.warm : theme.neutral;
+  const warm = looks.colouring === 'gradient' && !looks.diverging;
+  const { fill } = warm ? theme.warm : theme.neutral;
   strokes.gradient.forEach((path, level) => {
     const width = THIN + ((THICK - THIN) * level) / (LEVELS - 1);
     context.strokeStyle = fill[level];

@@ -5,26 +5,39 @@
 
 import { IItems, IPill, pillsOf } from '../layout/items';
 import { ILayout } from '../layout/types';
+import {
+  type Fate,
+  type IChange,
+  QUANTITIES,
+  changeOf,
+  levelOfChange,
+  limitOf
+} from '../model/comparison';
 import { Graph, type ICost } from '../model/graph';
 import { type Role, roleOf } from '../model/nonfinite';
 import type { Colouring, TileText } from '../model/state';
 import { type IVerdict, verdictsOf } from '../model/verdicts';
 import { formatBytes, formatSeconds } from '../ui/numbers';
-import { type INormScale, levelOf, scaleOf } from './scale';
+import { type INormScale, levelOf, normScale, scaleOf } from './scale';
 import { type ISparkline, sparklinesOf } from './sparkline';
 
 /** From this ratio on a gradient counts as changed by an override. */
 export const CHANGED = 1e-9;
 
-export type Mood = 'none' | 'zero' | 'bad' | 'plain';
+/** `came` and `went`: of two states that are compared, one has such an array. */
+export type Mood = 'none' | 'zero' | 'bad' | 'plain' | 'came' | 'went';
 
 export interface ILooks {
   colouring: Colouring;
+  /** Whether colours tell changes between two states: 0.5 on a scale is none. */
+  diverging: boolean;
   /** Where a tile is on its scale, 0 to 1. */
   tile: Float32Array;
   mood: Mood[];
   /** What is written on a tile. */
   text: string[];
+  /** What is written above it: the number before, where two states are compared. */
+  above: readonly string[];
   /** Where a card is on the scale of values or costs; NaN if it is not coloured. */
   card: Float32Array;
   /** What the value of a card is where it is NaN or infinite somewhere. */
@@ -52,6 +65,8 @@ export function looksOf(
   const { count } = items;
   const looks: ILooks = {
     colouring,
+    diverging: graph.compared?.view === 'colours' && !isCost(colouring),
+    above: [],
     tile: new Float32Array(count),
     mood: [],
     text: [],
@@ -65,10 +80,12 @@ export function looksOf(
     edge: new Float32Array(layout.via.length).fill(NaN),
     sparklines: new Map()
   };
-  const gradients = scaleOf(graph.count, node => graph.gradNorm(node));
+  const gradients = normScale(graph, (one, node) => one.gradNorm(node));
   looks.sparklines = sparklinesOf(graph, items, gradients);
   if (isCost(colouring)) {
     lookOfCosts(graph, items, looks, colouring);
+  } else if (looks.diverging) {
+    lookOfChanges(graph, items, looks);
   } else {
     lookOfItems(graph, items, looks, gradients, tileText);
   }
@@ -107,11 +124,12 @@ export interface IPassedLook {
 function passedLooks(
   graph: Graph,
   items: IItems,
-  { colouring, mood }: ILooks,
+  { colouring, mood, diverging }: ILooks,
   gradients: INormScale
 ): Map<number, IPassedLook> {
   const found = new Map<number, IPassedLook>();
-  if (graph.header.overrides.length === 0 || colouring === 'change' || isCost(colouring)) {
+  const told = colouring !== 'change' && !isCost(colouring) && !diverging;
+  if (graph.header.overrides.length === 0 || !told) {
     return found;
   }
   items.node.forEach((node, item) => {
@@ -185,7 +203,7 @@ function lookOfItems(
   gradients: INormScale,
   tileText: TileText
 ): void {
-  const values = scaleOf(graph.count, node => graph.valueNorm(node));
+  const values = normScale(graph, (one, node) => one.valueNorm(node));
   const byChange = looks.colouring === 'change';
   for (let item = 0; item < items.count; item++) {
     const node = items.node[item];
@@ -224,6 +242,38 @@ function tileOf(graph: Graph, node: number, text: TileText): string {
     ? ''
     : shortNumber(text === 'mean' ? mean : Math.abs(min) > Math.abs(max) ? min : max);
 }
+
+const FATES: Record<Fate, Mood> = {
+  none: 'none',
+  same: 'plain',
+  changed: 'plain',
+  came: 'came',
+  went: 'went',
+  bad: 'bad'
+};
+
+/** Of two states: on tiles what became of gradients, on cards of values. */
+function lookOfChanges(graph: Graph, items: IItems, looks: ILooks): void {
+  const measure = graph.compared?.measure ?? 'ratio';
+  const [gradients, values] = QUANTITIES.map(what => limitOf(graph, what));
+  const above: string[] = [];
+  for (let item = 0; item < items.count; item++) {
+    const node = items.node[item];
+    const change = changeOf(graph, node, 'gradient');
+    const value = changeOf(graph, node, 'value');
+    const { fate, before, after } = change ?? NOTHING;
+    looks.mood.push(FATES[fate]);
+    looks.tile[item] = change === null ? NaN : levelOfChange(change, measure, gradients);
+    above.push(fate === 'came' ? '–' : shortNumber(before));
+    looks.text.push(fate === 'went' ? '–' : shortNumber(after));
+    if (value !== null) {
+      looks.card[item] = levelOfChange(value, measure, values);
+    }
+  }
+  looks.above = above;
+}
+
+const NOTHING: IChange = { fate: 'none', before: NaN, after: NaN };
 
 /** What nodes cost: a colouring of cards by their values, of tiles by their rules. */
 export type CostColouring = Extract<Colouring, 'time' | 'bytes'>;

@@ -47,7 +47,7 @@ export function prefersCalm(): boolean {
 
 /** Looks on the way from one to another; words change at once. */
 export function blendLooks(from: ILooks, to: ILooks, part: number): ILooks {
-  if (part >= 1 || from.colouring !== to.colouring) {
+  if (part >= 1 || from.colouring !== to.colouring || from.diverging !== to.diverging) {
     return to;
   }
   return {

@@ -1,5 +1,7 @@
 /** Logarithmic scales: where a norm lies among others. */
 
+import type { Graph } from '../model/graph';
+
 /** Decades below the largest norm that a scale tells apart. */
 const DECADES = 8;
 
@@ -30,6 +32,19 @@ export function scaleOf(count: number, norm: (i: number) => number): INormScale 
   low = Math.max(low, high - DECADES);
   const short = Math.max(0, LEAST - (high - low)) / 2;
   return { low: low - short, high: high + short };
+}
+
+/** A scale for the norms of a graph; beside another one, for the norms of both. */
+export function normScale(
+  graph: Graph,
+  normOf: (graph: Graph, node: number) => number
+): INormScale {
+  const { count, compared } = graph;
+  return compared === null
+    ? scaleOf(count, node => normOf(graph, node))
+    : scaleOf(2 * count, i =>
+        i < count ? normOf(graph, i) : normOf(compared.other, i - count)
+      );
 }
 
 /** Where a norm is on a scale, 0 to 1; NaN for one that is not positive. */

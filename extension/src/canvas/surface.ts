@@ -81,6 +81,13 @@ export class Picture {
     return this._marks?.outlined.size ?? 0;
   }
 
+  /** Let another picture of the same layout be looked at as this one is. */
+  link(other: Picture | null): void {
+    this._linked = other;
+    this._shared = null;
+    this._schedule();
+  }
+
   start(): void {
     this._observer.observe(this._node);
     this._unwatch = watchTheme(() => {
@@ -313,6 +320,7 @@ export class Picture {
     }
     this._attended = null;
     scene.moving = 1 - this._moving.at(now);
+    this._shareView();
     const frame = this._frameOf(context, scene, this._looks, now);
     const blending = this._looksFrom !== null && this._looksMotion.running(now);
     const gliding = this.camera.moving(now) || this._moving.running(now);
@@ -324,6 +332,19 @@ export class Picture {
     }
     if (gliding || blending || !done) {
       this._schedule();
+    }
+  }
+
+  /** Tell a linked picture of another view than the one that both have. */
+  private _shareView(): void {
+    const { scale, x, y } = this.view;
+    const before = this._shared;
+    if (this._linked === null || this._linked.scene === null) {
+      return;
+    }
+    if (before?.scale !== scale || before.x !== x || before.y !== y) {
+      this._shared = this._linked._shared = this.view;
+      this._linked.camera.adopt(this.view);
     }
   }
 
@@ -458,6 +479,9 @@ export class Picture {
   private readonly _ring: HTMLElement;
   private readonly _observer: ResizeObserver;
   private _unwatch: () => void = () => undefined;
+  private _linked: Picture | null = null;
+  /** The view that was last told to a linked picture, or by it. */
+  private _shared: IView | null = null;
   private _looks: ILooks | null = null;
   private _looksFrom: ILooks | null = null;
   private _shownLooks: ILooks | null = null;

@@ -45,6 +45,9 @@ export interface ITheme {
   purple: IScale;
   cool: IScale;
   neutral: IScale;
+  /** From less over no change to more: of tiles, and softer of cards. */
+  diverging: IScale;
+  divergingSoft: IScale;
   font: string;
   mono: string;
   /** The size of a card's heading. */
@@ -115,6 +118,18 @@ export function readTheme(element: Element): ITheme {
     purple: scale([mixColours(ground, purple, 0.16), purple]),
     cool: scale([mixColours(ground, accent, 0.04), mixColours(ground, accent, 0.42)]),
     neutral: scale([over(dark ? 0.2 : 0.14), over(dark ? 0.2 : 0.14)]),
+    diverging: scale([
+      ...[0.85, 0.45].map(part => mixColours(ground, accent, part)),
+      over(dark ? 0.16 : 0.08),
+      ...(dark
+        ? [mixColours(ground, orange.mid, 0.55), orange.bright]
+        : [orange.pale, orange.mid])
+    ]),
+    divergingSoft: scale([
+      mixColours(ground, accent, 0.34),
+      dark ? colour('--jp-layout-color1', [33, 33, 33]) : ground,
+      mixColours(ground, orange.mid, 0.34)
+    ]),
     font: font === '' ? 'sans-serif' : font,
     mono: mono === '' ? 'monospace' : mono,
     size: parsePixels(style.getPropertyValue('--jp-ui-font-size1'), 13),

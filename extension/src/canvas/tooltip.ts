@@ -6,6 +6,7 @@ import { element } from '../ui/dom';
 import { formatNumber, formatPercent } from '../ui/numbers';
 import {
   changeText,
+  comparedLines,
   costLines,
   nonFiniteText,
   passedText,
@@ -126,7 +127,9 @@ export function describeItem(scene: Scene, item: number): string[] {
   if (graph.place(node) !== '' && scope === null) {
     lines.push(`${graph.place(node)}  ${graph.source(node).trim()}`);
   }
-  if (graph.hasGradient(node)) {
+  if (graph.compared !== null) {
+    lines.push(...comparedLines(graph, node));
+  } else if (graph.hasGradient(node)) {
     const bad = graph.badGradients(node);
     lines.push(
       bad > 0

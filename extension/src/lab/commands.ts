@@ -97,6 +97,12 @@ const COMMANDS: Readonly<Record<string, ICommand>> = {
     caption: 'Play both sweeps, or the steps of the simplification',
     execute: panel => panel.togglePlay()
   },
+  compare: {
+    label: 'Compare Runs, Overrides or Sessions',
+    caption: 'Compare what is shown with a run, without overrides, or another session',
+    execute: panel => panel.toggleComparison(),
+    enabled: panel => panel.state.graph !== null
+  },
   plots: {
     label: 'Show Plots of Graph',
     caption: 'Jacobian, Hessian and gradient check',

@@ -60,6 +60,8 @@ const ITEMS = [
   'derivative-of',
   'derivative-by',
   '',
+  'compare',
+  '',
   'copy-node',
   'copy-gradient',
   '',

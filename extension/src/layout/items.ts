@@ -326,8 +326,10 @@ function extentsOf(
   scope: (string | null)[],
   itemOf: Int32Array
 ): { left: Float32Array; right: Float32Array } {
+  // Two graphs beside each other are laid out alike: there is room for what each has.
+  const graphs = graph.compared === null ? [graph] : [graph, graph.compared.other];
   const pill = new Float32Array(node.length);
-  for (const [id, { label }] of pillsOf(graph)) {
+  for (const [id, { label }] of graphs.flatMap(one => [...pillsOf(one)])) {
     const item = itemOf[id];
     pill[item] = Math.max(pill[item], MEASURES.tileGap + pillWidth(label));
   }
@@ -335,7 +337,7 @@ function extentsOf(
   const right = new Float32Array(node.length);
   node.forEach((id, item) => {
     const half = halfWidth(graph, id, scope[item] !== null);
-    const tile = graph.hasGradient(id) ? MEASURES.tileGap + MEASURES.tile : 0;
+    const tile = graphs.some(one => one.hasGradient(id)) ? MEASURES.tileGap + MEASURES.tile : 0;
     left[item] = half;
     right[item] = half + tile + pill[item];
   });

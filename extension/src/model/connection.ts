@@ -15,6 +15,8 @@ import {
   IInsideAnswer,
   IPlace,
   INormsAnswer,
+  IPeer,
+  IPeersAnswer,
   IPlotAnswer,
   IPreviewAnswer,
   ISimplificationAnswer,
@@ -188,6 +190,18 @@ export class GraphConnection implements IDisposable {
   /** The norms of all nodes at a past run: what to change in the graph. */
   async moment(step: number): Promise<IMomentReceived> {
     return (await this._request({ event: 'moment', step }, 'moment')) as IMomentReceived;
+  }
+
+  /** Another session of the same program as it is now: what to change in the graph. */
+  async session(session: string): Promise<IMomentReceived> {
+    const event = { event: 'moment', step: 0, session } as const;
+    return (await this._request(event, 'moment')) as IMomentReceived;
+  }
+
+  /** The other sessions of the notebook, and whether they have the same program. */
+  async peers(): Promise<readonly IPeer[]> {
+    const { peers } = (await this._request({ event: 'peers' }, 'peers')) as IPeersAnswer;
+    return peers;
   }
 
   /** The norms of a node over the runs. */

@@ -25,6 +25,7 @@ import {
 import { type IAdjacency, adjacency, firstWhere } from './adjacency';
 import { addClusters } from './clusters';
 import { type ILoop, foldPaths, loopsOf } from './folds';
+import { SavedMoments } from './moments';
 
 /** What a node is. */
 export type Kind = (typeof KINDS)[number];
@@ -87,6 +88,25 @@ export interface IRewritten {
   went: ReadonlySet<number>;
 }
 
+/** How a change is measured: as a ratio, or as a signed difference. */
+export type Measure = 'ratio' | 'difference';
+
+/** How two states are seen: in one picture by colours, or in two beside each other. */
+export type ComparedView = 'colours' | 'beside';
+
+/** What a graph is compared with. */
+export interface ICompared {
+  /** The same graph with the other numbers. */
+  readonly other: Graph;
+  /** Whether the other one comes before this one. */
+  readonly otherFirst: boolean;
+  /** What the two are: "run 12", "now", "without overrides", "session b". */
+  readonly label: string;
+  readonly otherLabel: string;
+  readonly view: ComparedView;
+  readonly measure: Measure;
+}
+
 /** What follows from the structure alone; graphs that share it share this. */
 interface IDerived {
   consumers: IAdjacency | null;
@@ -101,6 +121,12 @@ export class Graph {
   /** How many nodes there are; their ids are 0 to count - 1. */
   readonly count: number;
   readonly edgeCount: number;
+  /** Null for a graph that is no step of a simplification. */
+  readonly rewritten: IRewritten | null;
+  /** The graph that this one is compared with; null for none. */
+  readonly compared: ICompared | null;
+  /** Past runs that were saved with the picture. */
+  readonly moments: SavedMoments | null;
 
   /** A snapshot: its checked header, its buffers in the order of `header.columns`. */
   static fromHeader(header: IHeader, buffers: readonly DataView[]): Graph {
@@ -110,15 +136,18 @@ export class Graph {
 
   /** The picture that a notebook holds. */
   static fromSaved(saved: unknown): Graph {
-    const { header, buffers } = checkSaved(saved);
-    return Graph.fromHeader(header, buffers);
+    const { header, buffers, moments } = checkSaved(saved);
+    const columns = checkColumns(header, decodeColumns(header.columns, buffers));
+    const runs = moments && new SavedMoments(moments, header);
+    return new Graph(header, columns, null, { moments: runs });
   }
 
   /** The picture as a notebook holds it; no live model is named in it. */
   toSaved(): ISaved {
     const { columns, buffers } = encodeColumns(this._columns);
     const header = { ...this.header, columns };
-    return { schema: header.schema, model_id: '', header, buffers };
+    const moments = this.moments?.data ?? null;
+    return { schema: header.schema, model_id: '', header, buffers, moments };
   }
 
   /** The derivative at one step of its simplification. */
@@ -126,16 +155,18 @@ export class Graph {
     const { header, keys, came, went } = answer;
     const columns = checkColumns(header, decodeColumns(header.columns, buffers));
     const rewritten = { keys, came: new Set(came), went: new Set(went) };
-    return new Graph(header, columns, null, rewritten);
+    return new Graph(header, columns, null, { rewritten });
   }
 
   private constructor(
     header: IHeader,
     columns: IColumns,
     derived: IDerived | null,
-    /** Null for a graph that is no step of a simplification. */
-    readonly rewritten: IRewritten | null = null
+    more: Partial<Pick<Graph, 'rewritten' | 'compared' | 'moments'>> = {}
   ) {
+    this.rewritten = more.rewritten ?? null;
+    this.compared = more.compared ?? null;
+    this.moments = more.moments ?? null;
     this.header = header;
     this.count = header.nodes;
     this.edgeCount = header.edges;
@@ -191,6 +222,26 @@ export class Graph {
     const strings = header.strings !== undefined;
     const kept = !strings && STRUCTURE.every(name => fresh[name] === undefined);
     return new Graph(merged, checked, kept ? this._derived : null);
+  }
+
+  /** The graph beside another one of the same structure. */
+  compareWith(compared: ICompared): Graph {
+    return new Graph(this.header, this._columns, this._derived, { compared });
+  }
+
+  /** The graph as the true rules make it: with all overrides off. */
+  withoutOverrides(): Graph {
+    const { true_stats, true_edge_norm, grad_stats, edge_norm } = this._columns;
+    const columns: IColumns = {
+      ...this._columns,
+      grad_stats: true_stats ?? grad_stats,
+      edge_norm: true_edge_norm ?? edge_norm,
+      change: new Float64Array(this.count).fill(NaN),
+      override: new Int32Array(this.count).fill(-1)
+    };
+    delete columns.true_stats;
+    delete columns.true_edge_norm;
+    return new Graph({ ...this.header, overrides: [] }, columns, this._derived);
   }
 
   /** The runs with those that a patch brings. */

@@ -1,20 +1,51 @@
 /**
- * The past runs of a session, as the page looks at them: one of them is shown, or
- * the present. The kernel is asked for one run at a time; of what is asked while it
- * answers only the last is asked for. Nothing here knows the DOM.
+ * The moments of a session, as the page looks at them: the present or a past run is
+ * shown, alone or compared with another side: another run, the same without overrides,
+ * another session. The kernel is asked for one moment at a time, or a saved picture for
+ * those that it holds; of what is asked while an answer is on its way only the last is
+ * asked for. Nothing here knows the DOM.
  */
 
 import { Signal } from '@lumino/signaling';
 
-import type { ITimeline } from '../wire/protocol';
-import type { IMomentReceived } from '../wire/requests';
+import type { IPeer, ITimeline } from '../wire/protocol';
 import type { GraphConnection } from './connection';
-import type { Graph } from './graph';
+import type { ComparedView, Graph, Measure } from './graph';
+import type { IMoment } from './moments';
 
 /** So many runs are kept, to go to and fro between. */
 const KEPT = 64;
 
+/** Milliseconds after which another session that is compared is asked for again. */
+const RHYTHM = 1000;
+
+/** What the moment that is shown is compared with. */
+export type Side =
+  | { kind: 'run'; step: number }
+  | { kind: 'now' }
+  | { kind: 'true' }
+  | { kind: 'session'; name: string };
+
+/** A moment that has arrived: a run, or 0 for another session. */
+interface IShown {
+  step: number;
+  graph: Graph;
+}
+
 export class Recording {
+  constructor() {
+    const fail = (error: unknown): void => {
+      this._leave();
+      this._against = null;
+      this._tell(error);
+    };
+    this._shown = new Asker(moment => (this._past = this._apply(moment)), fail);
+    this._base = new Asker(moment => (this._before = this._apply(moment)), fail);
+    for (const asker of [this._shown, this._base]) {
+      asker.settled = () => this._update();
+    }
+  }
+
   /** Another run is shown or asked for, or there are more. */
   readonly changed = new Signal<this, void>(this);
 
@@ -38,23 +69,118 @@ export class Recording {
     return this._past?.step ?? null;
   }
 
-  /** The graph as it is, or was at the run that is looked at. */
+  /** The graph as it is, or was at the run that is looked at, beside what it is with. */
   get graph(): Graph | null {
-    return this._past?.graph ?? this._live;
+    return this._drawn;
   }
 
-  /** Whether a kernel can be asked for past runs. */
+  /** The side that it is compared with, to be drawn beside it; null for none. */
+  get beside(): Graph | null {
+    const { compared = null } = this._drawn ?? {};
+    return compared?.view === 'beside' ? compared.other : null;
+  }
+
+  /** The graph as it is now. */
+  get live(): Graph | null {
+    return this._live;
+  }
+
+  /** Whether there are past runs to go to. */
   get canGo(): boolean {
-    return this._connection !== null && this.count > 1;
+    return this.count > 1 && (this._connection !== null || this._saved !== null);
   }
 
   /** Whether the kernel has been asked for what is not there yet. */
   get isWaiting(): boolean {
-    return this._asked !== null;
+    return this._shown.isWaiting;
   }
 
   /** Why the run could not be shown. */
   problem: string | null = null;
+
+  /** What a past run of a saved picture had for overrides; null for those of now. */
+  get note(): string | null {
+    return this.shown === null ? null : (this._saved?.noteOf(this.shown) ?? null);
+  }
+
+  // Comparing
+
+  /** What is compared with; null for nothing. */
+  get against(): Side | null {
+    return this._against;
+  }
+
+  /** The names of both sides: what is compared with, and what is shown. */
+  get sides(): { before: string; after: string } {
+    const { _against: against } = this;
+    const before = against === null ? '' : this._name(against);
+    return { before, after: this.shown === null ? 'now' : `run ${this.shown}` };
+  }
+
+  get view(): ComparedView {
+    return this._view;
+  }
+
+  get measure(): Measure {
+    return this._measure;
+  }
+
+  /** The other sessions of the notebook, as far as the kernel has told them. */
+  get peers(): readonly IPeer[] {
+    return this._peers;
+  }
+
+  /** Whether overrides are in force now. */
+  get hasOverrides(): boolean {
+    const { overrides = [] } = this._live?.header ?? {};
+    return overrides.some(({ enabled }) => enabled);
+  }
+
+  /**
+   * What the first comparison is with, and what is shown then: since a past run, without
+   * overrides, or since the first run; null where there is nothing to compare with.
+   */
+  get proposed(): Side | null {
+    return this.shown !== null
+      ? { kind: 'run', step: this.shown }
+      : this.hasOverrides
+        ? { kind: 'true' }
+        : this.canGo
+          ? { kind: 'run', step: 1 }
+          : this._connection !== null
+            ? { kind: 'now' }
+            : null;
+  }
+
+  /** Compare what is proposed, and learn which sessions there are. */
+  startComparison(): void {
+    const { proposed } = this;
+    if (proposed !== null) {
+      this._leave();
+      this.compareWith(proposed);
+      this._askForPeers();
+    }
+  }
+
+  /** Compare what is shown with something; null for nothing any more. */
+  compareWith(side: Side | null): void {
+    this._against = side;
+    this._before = null;
+    this.problem = null;
+    this._base.drop();
+    this._askBase();
+    this._update();
+  }
+
+  setView(view: ComparedView): void {
+    this._view = view;
+    this._update();
+  }
+
+  setMeasure(measure: Measure): void {
+    this._measure = measure;
+    this._update();
+  }
 
   /** There is a newer graph, of this kernel or of a saved picture. */
   follow(connection: GraphConnection | null, live: Graph | null): void {
@@ -64,14 +190,24 @@ export class Recording {
       before !== null &&
       live?.sameStructure(before) === true &&
       (live.header.timeline?.count ?? 0) >= (before.header.timeline?.count ?? 0);
+    const ruled = rulesOf(live) !== rulesOf(before);
     this._connection = connection;
     this._live = live;
-    // What an edit does is to be seen.
-    if (!known || rulesOf(live) !== rulesOf(before)) {
+    if (!known) {
+      this._against = null;
+      this._base.drop();
+    }
+    // What an edit does is to be seen; runs tell their overrides where they are others.
+    if (!known || ruled) {
       this._leave();
       this._moments.clear();
     }
-    this.changed.emit();
+    const { _against: against } = this;
+    const old = Date.now() - this._asked >= RHYTHM;
+    if ((against?.kind === 'run' && ruled) || (against?.kind === 'session' && old)) {
+      this._askBase();
+    }
+    this._update();
   }
 
   /** Look at a run; null, and the last one, is the present. */
@@ -79,7 +215,7 @@ export class Recording {
     if (step === null || step >= this.count || !this.canGo) {
       if (this._at !== null) {
         this._leave();
-        this.changed.emit();
+        this._update();
       }
       return;
     }
@@ -87,72 +223,191 @@ export class Recording {
     if (at !== this._at) {
       this._at = at;
       this.problem = null;
-      this._ask();
-      this.changed.emit();
+      this._shown.ask(() => this._find(at));
+      this._update();
     }
   }
 
   private _leave(): void {
     this._at = null;
     this._past = null;
-    this._asked = null;
+    this._shown.drop();
     this.problem = null;
   }
 
-  private _ask(): void {
-    const { _at: at, _connection: connection } = this;
-    if (at === null || connection === null) {
-      return;
+  private _tell(error: unknown): void {
+    this.problem = error instanceof Error ? error.message : String(error);
+  }
+
+  private _name(side: Side): string {
+    switch (side.kind) {
+      case 'run':
+        return `run ${this._before?.step ?? side.step}`;
+      case 'now':
+        return 'now';
+      case 'true':
+        return 'without overrides';
+      case 'session':
+        return `session ${side.name}`;
     }
-    const known = this._moments.get(at);
-    if (known !== undefined) {
-      this._take(known);
-      return;
+  }
+
+  /** Ask for the side that is compared with, where it is not at hand. */
+  private _askBase(): void {
+    const { _against: side, _connection: connection } = this;
+    if (side?.kind === 'run') {
+      this._base.ask(() => this._find(side.step));
+    } else if (side?.kind === 'session' && connection !== null) {
+      this._asked = Date.now();
+      this._base.ask(() => connection.session(side.name));
     }
-    if (this._asked !== null) {
-      return; // what comes first asks for the rest
-    }
-    const asked = connection.moment(at);
-    this._asked = asked;
-    asked.then(
-      moment => {
-        if (this._asked === asked) {
-          this._asked = null;
-          this._moments.set(at, moment);
-          const [oldest] = this._moments.keys();
-          if (this._moments.size > KEPT) {
-            this._moments.delete(oldest);
-          }
-          this._take(moment);
-          if (this._at !== at) {
-            this._ask();
-          }
-          this.changed.emit();
-        }
+  }
+
+  private _askForPeers(): void {
+    this._connection?.peers().then(
+      peers => {
+        this._peers = peers;
+        this.changed.emit();
       },
       (error: unknown) => {
-        if (this._asked === asked) {
-          this._leave();
-          this.problem = error instanceof Error ? error.message : String(error);
-          this.changed.emit();
-        }
+        this._tell(error);
+        this.changed.emit();
       }
     );
   }
 
-  private _take({ step, header, columns, buffers }: IMomentReceived): void {
-    if (this._live !== null) {
-      const graph = this._live.applyPatch(header, columns, buffers);
-      this._past = { step, graph };
+  /** The graph that is compared with; null until it is there. */
+  private _baseGraph(): Graph | null {
+    switch (this._against?.kind) {
+      case 'now':
+        return this._live;
+      case 'true':
+        return this._live?.withoutOverrides() ?? null;
+      default:
+        return this._before?.graph ?? null;
     }
+  }
+
+  /** Draw what is shown, with what it is compared with. */
+  private _update(): void {
+    const after = this._past?.graph ?? this._live;
+    const before = this._against === null ? null : this._baseGraph();
+    if (before === null || after?.sameStructure(before) !== true) {
+      this._drawn = after;
+    } else {
+      const { before: otherLabel, after: label } = this.sides;
+      const how = { view: this._view, measure: this._measure };
+      const compared = { ...how, label: otherLabel, otherLabel: label };
+      const other = before.compareWith({ ...compared, other: after, otherFirst: false });
+      this._drawn = after.compareWith({
+        ...how,
+        label,
+        otherLabel,
+        other,
+        otherFirst: true
+      });
+    }
+    this.changed.emit();
+  }
+
+  /** A run, from what is at hand or from the kernel. */
+  private _find(at: number): IMoment | Promise<IMoment> {
+    const known = this._moments.get(at);
+    if (known !== undefined) {
+      return known;
+    }
+    if (this._connection === null) {
+      return this._saved?.find(at) ?? Promise.reject(new Error('The kernel is gone.'));
+    }
+    return this._connection.moment(at).then(moment => {
+      this._moments.set(at, moment);
+      const [oldest] = this._moments.keys();
+      if (this._moments.size > KEPT) {
+        this._moments.delete(oldest);
+      }
+      return moment;
+    });
+  }
+
+  private _apply({ step, header, columns, buffers }: IMoment): IShown | null {
+    const live = this._live;
+    return live && { step, graph: live.applyPatch(header, columns, buffers) };
+  }
+
+  private get _saved(): Graph['moments'] {
+    return this._connection === null ? (this._live?.moments ?? null) : null;
   }
 
   private _connection: GraphConnection | null = null;
   private _live: Graph | null = null;
+  private _drawn: Graph | null = null;
   private _at: number | null = null;
-  private _past: { step: number; graph: Graph } | null = null;
-  private _asked: Promise<IMomentReceived> | null = null;
-  private readonly _moments = new Map<number, IMomentReceived>();
+  private _past: IShown | null = null;
+  private _against: Side | null = null;
+  private _before: IShown | null = null;
+  private _view: ComparedView = 'colours';
+  private _measure: Measure = 'ratio';
+  private _peers: readonly IPeer[] = [];
+  /** When another session was asked for. */
+  private _asked = 0;
+  private readonly _shown: Asker;
+  private readonly _base: Asker;
+  private readonly _moments = new Map<number, IMoment>();
+}
+
+/** Asks for moments, one at a time; of what is asked meanwhile only the last. */
+class Asker {
+  constructor(
+    private readonly _take: (moment: IMoment) => void,
+    private readonly _fail: (error: unknown) => void
+  ) {}
+
+  /** Called when a moment has come, or will not come. */
+  settled: () => void = () => undefined;
+
+  get isWaiting(): boolean {
+    return this._pending !== null;
+  }
+
+  ask(find: () => IMoment | Promise<IMoment>): void {
+    this._next = null;
+    if (this._pending !== null) {
+      this._next = find; // what comes first asks for the rest
+      return;
+    }
+    const found = find();
+    if (!(found instanceof Promise)) {
+      this._take(found);
+      return;
+    }
+    this._pending = found;
+    found.then(
+      moment => this._settle(found, () => this._take(moment)),
+      (error: unknown) => this._settle(found, () => this._fail(error))
+    );
+  }
+
+  /** What is on its way is not wanted any more. */
+  drop(): void {
+    this._pending = null;
+    this._next = null;
+  }
+
+  private _settle(found: Promise<IMoment>, take: () => void): void {
+    if (this._pending !== found) {
+      return;
+    }
+    this._pending = null;
+    const next = this._next;
+    take();
+    if (next !== null) {
+      this.ask(next);
+    }
+    this.settled();
+  }
+
+  private _pending: Promise<IMoment> | null = null;
+  private _next: (() => IMoment | Promise<IMoment>) | null = null;
 }
 
 /** What the overrides of a graph do, as text. */

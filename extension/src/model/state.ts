@@ -179,6 +179,16 @@ export class GraphState {
     this.changed.emit(change);
   }
 
+  /** Select a node beside a marked one, as another view of the graph has it. */
+  choose(marked: number | null, selected: number | null): void {
+    this._choose(marked, selected);
+  }
+
+  /** Fold as another view of the same graph is folded. */
+  setFolding(folding: Folding): void {
+    this._fold(folding);
+  }
+
   /** Select a node; the marked one stays, and the two are a pair. */
   select(node: number | null): void {
     this._choose(this._marked, node);

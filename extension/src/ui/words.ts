@@ -1,5 +1,6 @@
 /** What is said about nodes and overrides, as text. Pure. */
 
+import { type IChange, QUANTITIES, changeOf } from '../model/comparison';
 import type { Graph, ICost } from '../model/graph';
 import { type IOrigin, nonFiniteOf, roleOf } from '../model/nonfinite';
 import type { IStep } from '../model/state';
@@ -383,7 +384,9 @@ export function nodeSentence(graph: Graph, node: number): string {
   if (change !== '') {
     parts.push(change);
   }
-  if (graph.hasGradient(node)) {
+  if (graph.compared !== null) {
+    parts.push(...comparedLines(graph, node));
+  } else if (graph.hasGradient(node)) {
     parts.push(`gradient norm ${formatNumber(graph.gradNorm(node))}`);
   }
   parts.push(...costLines(graph, node));
@@ -398,6 +401,47 @@ export function nodeSentence(graph: Graph, node: number): string {
     parts.push(...verdictLines(verdict));
   }
   return parts.join(', ');
+}
+
+/** "gradient norm 0.31 in run 1, 0.1 now: × 0.323", and the same of the value. */
+export function comparedLines(graph: Graph, node: number): string[] {
+  return QUANTITIES.flatMap(what => {
+    const change = changeOf(graph, node, what);
+    if (change === null || change.fate === 'none') {
+      return [];
+    }
+    const { before, after } = sidesOf(graph);
+    const { fate } = change;
+    const [was, is] = [change.before, change.after].map(norm => formatNumber(norm));
+    const text =
+      fate === 'came'
+        ? `${is} ${inSide(after)}, none ${inSide(before)}`
+        : fate === 'went'
+          ? `${was} ${inSide(before)}, none ${inSide(after)}`
+          : fate === 'same'
+            ? `${is} in both`
+            : `${was} ${inSide(before)}, ${is} ${inSide(after)}`;
+    const ratio = factorText(change);
+    return [`${what} norm ${text}${ratio === '' ? '' : `: ${ratio}`}`];
+  });
+}
+
+/** The names of the two sides of a graph that is compared, in their order. */
+export function sidesOf({ compared }: Graph): { before: string; after: string } {
+  const { label = '', otherLabel = '', otherFirst = true } = compared ?? {};
+  return otherFirst
+    ? { before: otherLabel, after: label }
+    : { before: label, after: otherLabel };
+}
+
+/** "in run 1", "now", "without overrides". */
+function inSide(side: string): string {
+  return side === 'now' || side.startsWith('without ') ? side : `in ${side}`;
+}
+
+/** "× 0.323"; "" where there is no ratio to tell. */
+export function factorText({ fate, before, after }: IChange): string {
+  return fate === 'changed' && before > 0 ? `× ${formatNumber(after / before)}` : '';
 }
 
 /** What the step of a simplification did to a node; "" for nothing. */

@@ -8,6 +8,7 @@ import {
   type IHeader,
   IInsideAnswer,
   type IMatrix,
+  type IMoments,
   type IProgramAnswer,
   type ISaved,
   type KernelMessage,
@@ -61,7 +62,11 @@ function checkTimeline({ timeline }: IHeader): void {
 }
 
 /** A saved picture: its header and its buffers, decoded. */
-export function checkSaved(value: unknown): { header: IHeader; buffers: DataView[] } {
+export function checkSaved(value: unknown): {
+  header: IHeader;
+  buffers: DataView[];
+  moments: IMoments | null;
+} {
   const inner = fieldsOf(value)['header'];
   checkSchema(value, inner);
   checkSchema(inner);
@@ -81,7 +86,7 @@ export function checkSaved(value: unknown): { header: IHeader; buffers: DataView
     }
     return decodeBase64(item, name);
   });
-  return { header, buffers };
+  return { header, buffers, moments: saved.moments };
 }
 
 /** A message from the kernel; its buffers are looked at when they are decoded. */
@@ -162,7 +167,8 @@ export function sequenceOf(content: unknown): number | null {
   return typeof seq === 'number' && Number.isInteger(seq) ? seq : null;
 }
 
-function decodeBase64(encoded: string, name: string): DataView {
+/** The bytes of a text in base64. */
+export function decodeBase64(encoded: string, name: string): DataView {
   let binary: string;
   try {
     binary = atob(encoded);

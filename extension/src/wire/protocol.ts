@@ -72,8 +72,10 @@ export type IHeader = { schema: number; version: string; session: string; nodes:
   check: ICheck | null; findings: IFindings | null; profile: IProfile | null;
   timeline: ITimeline | null; backend: string; device?: string; seconds: number;
   error: IError | null };
+export type IMoments = { steps: number[]; losses: (number | null)[];
+  overrides: (string | null)[]; norms: string };
 export type ISaved = { schema: number; model_id: string; header: IHeader;
-  buffers: string[] };
+  buffers: string[]; moments: IMoments | null };
 export type ISnapshotMessage = { type: 'snapshot'; seq: number; header: IHeader };
 export type IPatchMessage = { type: 'patch'; seq: number; header: Partial<IHeader>;
   columns: IColumn[] };
@@ -89,6 +91,9 @@ export type IExpressionAnswer = { type: 'expression'; seq: number; request: numb
   ok: boolean; message: string };
 export type IMomentAnswer = { type: 'moment'; seq: number; request: number;
   step: number; header: Partial<IHeader>; columns: IColumn[] };
+export type IPeer = { name: string; refused: string };
+export type IPeersAnswer = { type: 'peers'; seq: number; request: number;
+  peers: IPeer[] };
 export type INormsAnswer = { type: 'norms'; seq: number; request: number; node: number;
   steps: number[]; values: (number | null)[]; gradients: (number | null)[] };
 export type IFigure = { data: unknown[]; layout: Record<string, unknown> };
@@ -124,16 +129,18 @@ export type IDoneMessage = { type: 'done'; seq: number; request: number };
 export type IFailureMessage = { type: 'failure'; seq: number; request: number | null;
   message: string };
 export type KernelMessage = ISnapshotMessage | IPatchMessage | IDetail |
-  IExpressionAnswer | IMomentAnswer | INormsAnswer | IPlotAnswer | IPreviewAnswer |
-  ISimplificationAnswer | IProgramAnswer | IInsideAnswer | IProgressMessage |
-  IDoneMessage | IFailureMessage;
+  IExpressionAnswer | IMomentAnswer | IPeersAnswer | INormsAnswer | IPlotAnswer |
+  IPreviewAnswer | ISimplificationAnswer | IProgramAnswer | IInsideAnswer |
+  IProgressMessage | IDoneMessage | IFailureMessage;
 export type IHelloEvent = { type: 'event'; seq: number; event: 'hello';
   schema: number };
 export type IAckEvent = { type: 'event'; seq: number; event: 'ack'; of: number };
 export type IInspectEvent = { type: 'event'; seq: number; request: number;
   event: 'inspect'; node: number; path?: IPlace[] };
 export type IMomentEvent = { type: 'event'; seq: number; request: number;
-  event: 'moment'; step: number };
+  event: 'moment'; step: number; session?: string };
+export type IPeersEvent = { type: 'event'; seq: number; request: number;
+  event: 'peers' };
 export type INormsEvent = { type: 'event'; seq: number; request: number; event: 'norms';
   node: number };
 export type ICheckExpressionEvent = { type: 'event'; seq: number; request: number;
@@ -170,6 +177,7 @@ export type IProgramEvent = { type: 'event'; seq: number; request: number;
 export type IInsideEvent = { type: 'event'; seq: number; request: number;
   event: 'inside'; path: IPlace[] };
 export type PageEvent = IHelloEvent | IAckEvent | IInspectEvent | IMomentEvent |
-  INormsEvent | ICheckExpressionEvent | IOverrideEvent | ISwitchEvent | IRemoveEvent |
-  IEditEvent | IMoveEvent | IUndoEvent | IExamineEvent | IFixEvent | IStopEvent |
-  IPlotEvent | IPreviewEvent | ISimplifyEvent | IProgramEvent | IInsideEvent;
+  IPeersEvent | INormsEvent | ICheckExpressionEvent | IOverrideEvent | ISwitchEvent |
+  IRemoveEvent | IEditEvent | IMoveEvent | IUndoEvent | IExamineEvent | IFixEvent |
+  IStopEvent | IPlotEvent | IPreviewEvent | ISimplifyEvent | IProgramEvent |
+  IInsideEvent;

@@ -10,6 +10,7 @@ import type {
   IInsideAnswer,
   IMomentAnswer,
   INormsAnswer,
+  IPeersAnswer,
   IPlotAnswer,
   IPreviewAnswer,
   IProgramAnswer,
@@ -33,6 +34,7 @@ export type Answer =
   | IExpressionAnswer
   | IMomentReceived
   | INormsAnswer
+  | IPeersAnswer
   | IPlotAnswer
   | IPreviewAnswer
   | ISimplificationAnswer

@@ -259,7 +259,8 @@ export function savedNetwork(modelId = 'model-1'): Record<string, ISaved> {
       schema: SCHEMA,
       model_id: modelId,
       header,
-      buffers: buffers.map(encode)
+      buffers: buffers.map(encode),
+      moments: null
     }
   };
 }

@@ -19,6 +19,9 @@ export const line = (count: number, more: Partial<ITimeline> = {}): ITimeline =>
   };
 };
 
+/** Until all that has arrived is taken. */
+const settled = (): Promise<void> => new Promise(resolve => setTimeout(resolve));
+
 describe('Recording', () => {
   let kernel: TestKernel;
   let connection: GraphConnection;
@@ -67,8 +70,7 @@ describe('Recording', () => {
     expect([recording.at, recording.shown]).toEqual([2, null]);
     expect(recording.isWaiting).toBe(true);
     answer(3);
-    await Promise.resolve();
-    await Promise.resolve();
+    await settled();
     expect([recording.at, recording.shown]).toEqual([2, 3]);
     const live = connection.graph!;
     expect(recording.graph!.gradNorm(W)).toBeCloseTo(10 * live.gradNorm(W));
@@ -138,6 +140,70 @@ describe('Recording', () => {
     expect(recording.canGo).toBe(false);
     recording.goTo(1);
     expect(recording.at).toBeNull();
+  });
+
+  it('compares two runs, and the present with either variant', async () => {
+    recording.goTo(2);
+    answer(2);
+    await settled();
+    recording.startComparison();
+    // What is shown becomes the first side; its numbers are at hand.
+    expect(recording.against).toEqual({ kind: 'run', step: 2 });
+    expect(recording.sides).toEqual({ before: 'run 2', after: 'now' });
+    const live = connection.graph!;
+    const { graph } = recording;
+    expect(graph?.gradNorm(W)).toBe(live.gradNorm(W));
+    expect(graph?.compared?.other.gradNorm(W)).toBeCloseTo(10 * live.gradNorm(W));
+    expect(recording.beside).toBeNull();
+    recording.setView('beside');
+    expect(recording.beside?.compared?.other.gradNorm(W)).toBe(live.gradNorm(W));
+
+    recording.goTo(4);
+    expect(recording.graph?.compared?.label, 'not there yet').toBe('now');
+    answer(4);
+    await settled();
+    expect(recording.graph?.compared?.label).toBe('run 4');
+    recording.compareWith({ kind: 'true' });
+    expect(recording.sides).toEqual({ before: 'without overrides', after: 'run 4' });
+    expect(recording.graph?.compared?.other.header.overrides).toEqual([]);
+    recording.compareWith(null);
+    expect(recording.graph?.compared).toBeNull();
+  });
+
+  it('compares with another session, and says why one is refused', async () => {
+    recording.startComparison();
+    const { request } = kernel.last('peers');
+    const peers = [
+      { name: 'twin', refused: '' },
+      { name: 'b', refused: 'b is another program: it has 3 nodes' }
+    ];
+    kernel.tell({ type: 'peers', request, peers });
+    await settled();
+    expect(recording.peers).toEqual(peers);
+    recording.compareWith({ kind: 'session', name: 'twin' });
+    expect(kernel.last('moment')).toMatchObject({ step: 0, session: 'twin' });
+    expect(recording.graph?.compared, 'not there yet').toBeNull();
+    answer(0);
+    await settled();
+    expect(recording.sides).toEqual({ before: 'session twin', after: 'now' });
+    expect(recording.graph?.compared?.otherLabel).toBe('session twin');
+
+    recording.compareWith({ kind: 'session', name: 'b' });
+    const asked = kernel.last('moment').request;
+    kernel.tell({ type: 'failure', request: asked, message: 'b is another program' });
+    await settled();
+    expect(recording.problem).toBe('b is another program');
+    expect(recording.against).toBeNull();
+    expect(recording.graph).toBe(connection.graph);
+  });
+
+  it('stays in a comparison while rules and values change', () => {
+    recording.compareWith({ kind: 'true' });
+    kernel.snapshot(network([], { timeline: line(6) }));
+    follow();
+    expect(recording.graph?.compared?.label).toBe('now');
+    recording.follow(null, null);
+    expect(recording.against).toBeNull();
   });
 
   it('refuses a timeline whose parts are not as long', () => {

@@ -15,7 +15,14 @@ const FLOORS: readonly (readonly string[])[] = [
   ['layout', 'ui'],
   ['canvas'],
   ['panels'],
-  ['panels/overrides', 'panels/checks', 'panels/plots', 'panels/rewrites', 'panels/runs'],
+  [
+    'panels/overrides',
+    'panels/checks',
+    'panels/plots',
+    'panels/rewrites',
+    'panels/runs',
+    'panels/compare'
+  ],
   ['panels/inspector'],
   ['panels/shell'],
   ['lab', 'standalone'],

@@ -8,6 +8,7 @@ import golden from '../../../tests/session/wire/golden/snapshot.json';
 import { Graph } from '../../src/model/graph';
 import { PictureError } from '../../src/wire/schema';
 import { random } from '../helpers/programs';
+import { savedWithRuns } from '../helpers/runs';
 
 const DEEP = '['.repeat(3000) + ']'.repeat(3000);
 /** As a file may hold it. */
@@ -43,7 +44,7 @@ test('20,000 damaged pictures raise no error but ours', () => {
   const seed = Math.floor(Math.random() * 2 ** 31);
   const next = random(seed);
   const pick = <T>(from: readonly T[]): T => from[Math.floor(next() * from.length)];
-  const whole = [golden, first].map(picture => JSON.stringify(picture));
+  const whole = [golden, first, savedWithRuns()].map(picture => JSON.stringify(picture));
   let refused = 0;
   for (let k = 0; k < 20_000; k++) {
     const data = JSON.parse(pick(whole)) as object;

@@ -4,8 +4,8 @@
 a header and flat buffers, `header.py` what the header says of overrides, checks and
 findings. `notebook.py` puts that into a notebook and reads it back, with
 suspicion. `detail.py` answers questions about one node, `inside.py` about the program
-in it, `timeline.py` about past runs, `rewriting.py` about how the derivative is
-simplified.
+in it, `timeline.py` and `moments.py` about past runs, `rewriting.py` about how the
+derivative is simplified.
 """
 
 from workbench.session.wire.columns import (
@@ -22,20 +22,28 @@ from workbench.session.wire.detail import (
     read_target,
 )
 from workbench.session.wire.inside import take_inside
+from workbench.session.wire.moments import (
+    encode_moments,
+    list_peers,
+    take_moment,
+    take_peer,
+)
 from workbench.session.wire.notebook import read_saved, save_snapshot
 from workbench.session.wire.protocol import MIME_TYPE, SCHEMA
 from workbench.session.wire.rewriting import list_rewrites, take_program
-from workbench.session.wire.timeline import list_norms, merge_points, take_moment
+from workbench.session.wire.timeline import list_norms, merge_points
 
 __all__ = [
     "MIME_TYPE",
     "SCHEMA",
     "Patch",
     "Snapshot",
+    "encode_moments",
     "encode_preview",
     "find_changes",
     "gather_details",
     "list_norms",
+    "list_peers",
     "list_rewrites",
     "merge_points",
     "read_saved",
@@ -45,6 +53,7 @@ __all__ = [
     "take_failed_snapshot",
     "take_inside",
     "take_moment",
+    "take_peer",
     "take_program",
     "take_snapshot",
 ]

@@ -23,6 +23,7 @@ from workbench.core.tensor import Tensor
 from workbench.core.types import format_shape
 from workbench.core.walk import is_leaf
 from workbench.ops.define import shape_of
+from workbench.overrides.resolution import Resolution
 from workbench.session import statistics
 from workbench.session.applied_override import AppliedOverride
 from workbench.session.device_statistics import is_on_device
@@ -127,7 +128,9 @@ def take_snapshot(session: Session, seconds: float = inf, least: int = 1) -> Sna
         header["seconds"] = session.seconds
         if device is not None:
             header["device"] = clean_text(device, 200)
-        columns["override"] = override_column(session, overrides, count)
+        columns["override"] = override_column(
+            session.resolution, forward, overrides, count
+        )
         check = encode_last_check(session)
         if check is not None:
             columns["check"], columns["check_ratio"] = check.status, check.ratio
@@ -490,19 +493,21 @@ def _fill_outputs(parts: Any, like: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def override_column(
-    session: Session, overrides: list[AppliedOverride], count: int
+    resolution: Resolution | None,
+    forward: Values,
+    overrides: list[AppliedOverride],
+    count: int,
 ) -> Array:
     """Return the column `override`: whose rule each node runs, or lies within.
 
     A node within a match keeps its own rule where another override points at it.
     """
     column = np.full(count, -1, np.int32)
-    if session.resolution is None:
+    if resolution is None:
         return column
-    forward = session.forward
     for k, one in enumerate(overrides):
         if one.enabled:
             column[list(one.covered)] = k
-    for k, node in session.resolution.winners.values():
+    for k, node in resolution.winners.values():
         column[forward.find_ids(node)] = k
     return column

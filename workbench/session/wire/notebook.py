@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import NoReturn, cast
 
 import numpy as np
@@ -23,6 +24,7 @@ from workbench.session.wire.protocol import (
     STATISTICS,
     Column,
     Header,
+    MomentsData,
     Saved,
 )
 from workbench.session.wire.schema import WireError, clean_text, quote, read
@@ -34,7 +36,9 @@ LARGE = 5_000
 MOST_SAVED = 50_000
 
 
-def save_snapshot(snapshot: Snapshot, model_id: str = "") -> Saved | None:
+def save_snapshot(
+    snapshot: Snapshot, model_id: str = "", moments: MomentsData | None = None
+) -> Saved | None:
     """Return what a notebook keeps of a snapshot; None for one too large to keep.
 
     Parameters
@@ -43,6 +47,8 @@ def save_snapshot(snapshot: Snapshot, model_id: str = "") -> Saved | None:
         What to save.
     model_id
         The live widget that it is the picture of.
+    moments
+        Some of its past runs.
     """
     nodes = snapshot.header["nodes"]
     if nodes > MOST_SAVED:
@@ -64,6 +70,7 @@ def save_snapshot(snapshot: Snapshot, model_id: str = "") -> Saved | None:
             base64.b64encode(buffer.tobytes()).decode("ascii")
             for buffer in Snapshot(header, columns).buffers
         ],
+        moments=moments,
     )
 
 
@@ -99,7 +106,35 @@ def read_saved(data: object) -> Snapshot:
             refuse("its timeline has not as many losses and gradients as steps")
     columns = read_columns(header["columns"], whole["buffers"])
     check_columns(columns, header)
+    if whole["moments"] is not None:
+        check_moments(whole["moments"], header)
     return Snapshot(header, columns)
+
+
+def check_moments(moments: MomentsData, header: Header) -> None:
+    """Raise an error unless the saved runs are as long as they say, one after another.
+
+    Parameters
+    ----------
+    moments
+        The runs.
+    header
+        The header of the picture, which counts its nodes, edges and runs.
+    """
+    steps = moments["steps"]
+    if {len(moments["losses"]), len(moments["overrides"])} != {len(steps)}:
+        refuse("its runs have not as many losses and overrides as steps")
+    count = (header["timeline"] or {"count": 0})["count"]
+    places = [0, *steps, count + 1]
+    if any(a >= b for a, b in pairwise(places)):
+        refuse(f"its runs are not one after another, from 1 to {count}")
+    try:
+        raw = base64.b64decode(moments["norms"], validate=True)
+    except (binascii.Error, ValueError):
+        refuse("the norms of its runs are not base64")
+    size = 4 * len(steps) * (2 * header["nodes"] + header["edges"])
+    if len(raw) != size:
+        refuse(f"the norms of its runs have {len(raw)} bytes, not {size}")
 
 
 def check_schema(data: object) -> None:

@@ -24,6 +24,8 @@ MOST_NODES, MOST_EDGES, MOST_STRINGS = 1_000_000, 4_000_000, 1_000_000
 MOST_CHARACTERS, MOST_CODE, MOST_TEXT = 20_000, 100_000, 2000
 #: The most rules that a page may switch off.
 MOST_RULES = 1000
+#: The most runs that a saved picture holds, and the most characters of their norms.
+MOST_MOMENTS, MOST_MOMENT_BYTES = 200, 2**16
 #: The longest list, where the type says nothing else.
 MOST_ITEMS = 10_000
 
@@ -456,6 +458,18 @@ class Header(TypedDict):
 Buffer = Annotated[str, Meta(encoded="base64", maxLength=2**28)]
 
 
+class MomentsData(TypedDict):
+    """Some past runs of a saved picture, so that it can be scrubbed and compared."""
+
+    steps: Annotated[list[Count], Meta(maxItems=MOST_MOMENTS)]
+    losses: Annotated[list[float | None], Meta(maxItems=MOST_MOMENTS)]
+    #: The overrides of each run in words, where they are not those of the picture.
+    overrides: Annotated[list[Text | None], Meta(maxItems=MOST_MOMENTS)]
+    #: A row for each run, as 4-byte floats: the norms of all values, of all gradients,
+    #: and of what flows back along all edges; -1 where there is nothing.
+    norms: Annotated[str, Meta(encoded="base64", maxLength=MOST_MOMENT_BYTES)]
+
+
 class Saved(TypedDict):
     """The data that a notebook holds under the MIME type."""
 
@@ -464,6 +478,8 @@ class Saved(TypedDict):
     model_id: Text
     header: Header
     buffers: Annotated[list[Buffer], Meta(maxItems=len(COLUMNS))]
+    #: None without runs, and where two of them would be too much to keep.
+    moments: Annotated[MomentsData | None, Meta(default=None)]
 
 
 # Kernel to page. The page acknowledges each message by its number.
@@ -539,18 +555,37 @@ class ExpressionAnswer(TypedDict):
 
 
 class MomentAnswer(TypedDict):
-    """A run of the past: what to change in the picture to show its norms.
+    """A run of the past, or another session: what to change in the picture to show it.
 
-    Of the statistics only norms are there; ``bad`` is 1 where it is not finite.
+    Of the statistics of a run only norms are there; ``bad`` is 1 where one is not
+    finite. Overrides are told where they are not those of the picture.
     """
 
     type: Literal["moment"]
     seq: int
     request: int
-    #: The run whose norms are kept that is nearest to the one that was asked for.
+    #: The run whose norms are kept that is nearest to the one that was asked for; 0 for
+    #: another session.
     step: Count
     header: Annotated[dict[str, Any], Meta(part="Header")]
     columns: ColumnList
+
+
+class PeerData(TypedDict):
+    """Another session of the notebook."""
+
+    name: Text
+    #: Why it cannot be compared; empty if it can.
+    refused: Text
+
+
+class PeersAnswer(TypedDict):
+    """The other sessions of the notebook that have been shown."""
+
+    type: Literal["peers"]
+    seq: int
+    request: int
+    peers: list[PeerData]
 
 
 class NormsAnswer(TypedDict):
@@ -751,6 +786,7 @@ KernelMessage = Annotated[
     | Detail
     | ExpressionAnswer
     | MomentAnswer
+    | PeersAnswer
     | NormsAnswer
     | PlotAnswer
     | PreviewAnswer
@@ -804,10 +840,18 @@ class InspectEvent(Request):
 
 
 class MomentEvent(Request):
-    """Ask for the norms of all nodes at a run of the past."""
+    """Ask for the norms of all nodes at a run of the past, or in another session."""
 
     event: Literal["moment"]
     step: Count
+    #: The name of another session, which is shown as it is now.
+    session: NotRequired[Typed]
+
+
+class PeersEvent(Request):
+    """Ask which other sessions there are, and which have the same program."""
+
+    event: Literal["peers"]
 
 
 class NormsEvent(Request):
@@ -954,6 +998,7 @@ PageEvent = Annotated[
     | AckEvent
     | InspectEvent
     | MomentEvent
+    | PeersEvent
     | NormsEvent
     | CheckExpressionEvent
     | OverrideEvent

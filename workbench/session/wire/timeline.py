@@ -1,7 +1,7 @@
 """The runs of a session as data: few points of all, and the norms of one.
 
-The page has the loss of all runs in some hundred points. The norms of all nodes at one
-run, and those of one node at all runs, it asks for.
+The page has the loss of all runs in some hundred points. The norms of one node at all
+runs it asks for; those of all nodes at one run are in `moments.py`.
 """
 
 from __future__ import annotations
@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workbench.errors import UsageError
-from workbench.session.timeline import MISSING
-from workbench.session.wire.protocol import (
-    COLUMNS,
-    STATISTICS,
-    Column,
-    MarkData,
-    TimelineData,
-)
+from workbench.session.wire.protocol import MarkData, TimelineData
 from workbench.session.wire.schema import clean_text
 
 if TYPE_CHECKING:
@@ -29,7 +22,6 @@ Array = np.ndarray[Any, Any]
 
 #: So many parts of the runs are drawn, two points in each: the lowest and the highest.
 MOST_PARTS = 240
-NORM, BAD = STATISTICS.index("norm"), STATISTICS.index("bad")
 
 
 def encode_timeline(session: Session) -> TimelineData | None:
@@ -125,52 +117,6 @@ def merge_points(old: TimelineData | None, new: TimelineData) -> TimelineData:
         gradients=old["gradients"][:keep] + new["gradients"],
         marks=new["marks"],
     )
-
-
-def take_moment(session: Session, step: int) -> tuple[dict[str, Any], list[Array]]:
-    """Return the norms of all nodes at a run, as changes of the picture, with buffers.
-
-    Raises
-    ------
-    UsageError
-        If there has been no run.
-    """
-    with session.lock:
-        found = session.timeline.read_norms(step)
-        has_overrides = bool(session.overrides)
-    nothing = np.full(len(found.values) * len(STATISTICS), np.nan)
-    columns = {
-        "value_stats": spread_norms(found.values),
-        "grad_stats": spread_norms(found.gradients),
-        "edge_norm": np.where(found.edges == MISSING, np.nan, found.edges),
-        "change": np.full(len(found.values), np.nan),
-    }
-    if has_overrides:
-        # What the true rules would have passed is not remembered.
-        columns["true_stats"] = nothing
-        columns["true_edge_norm"] = np.full(len(found.edges), np.nan)
-    names = [name for name in COLUMNS if name in columns]
-    loss = found.loss if math.isfinite(found.loss) else None
-    answer = {
-        "type": "moment",
-        "step": found.step,
-        # What checks found is about the present.
-        "header": {"output_value": loss, "check": None, "findings": None},
-        "columns": [
-            Column(name=name, dtype="float64", length=columns[name].size)
-            for name in names
-        ],
-    }
-    return answer, [columns[name].astype("<f8") for name in names]
-
-
-def spread_norms(norms: Array) -> Array:
-    """Return a column of statistics in which only norms are known."""
-    table = np.full((len(norms), len(STATISTICS)), np.nan)
-    there = norms != MISSING
-    table[there, NORM] = norms[there]
-    table[there, BAD] = ~np.isfinite(norms[there])
-    return table.ravel()
 
 
 def list_norms(session: Session, node: int) -> dict[str, Any]:

@@ -3,10 +3,19 @@
 import { Fragment, type JSX, type ReactNode } from 'react';
 
 import type { GraphConnection } from '../../model/connection';
+import { QUANTITIES, changeOf } from '../../model/comparison';
 import type { Graph, IStatistics } from '../../model/graph';
 import { Button, classes } from '../../ui/controls';
 import { formatCount, formatNumber } from '../../ui/numbers';
-import { costLines, passedText, shapeText, stepText, whereText } from '../../ui/words';
+import {
+  costLines,
+  factorText,
+  passedText,
+  shapeText,
+  sidesOf,
+  stepText,
+  whereText
+} from '../../ui/words';
 import { type IDetail, type IOverride, STATISTICS } from '../../wire/protocol';
 import { Histogram, type IHistogramProps, Oddities } from '../histogram';
 import type { IHost } from '../host';
@@ -142,7 +151,9 @@ export class NodeNumbers extends Part {
           graph.hasGradient(node) &&
           graph.isArray(node) &&
           drawPlots(this.host, graph, node)}
-        {drawStatistics(graph, node, past)}
+        {graph.compared === null
+          ? drawStatistics(graph, node, past)
+          : drawComparison(graph, node)}
         {drawText('value', detail?.array)}
         {drawText('gradient', detail?.gradient_array)}
       </>
@@ -312,6 +323,46 @@ function drawStatistics(
             )}
           </tr>
         ))}
+      </tbody>
+    </table>
+  );
+}
+
+const QUALITIES = { bad: 'NaN, inf', came: 'new', went: 'gone', same: 'same' } as const;
+
+/** The norms of both sides, and their ratio. */
+function drawComparison(graph: Graph, node: number): JSX.Element {
+  const { before, after } = sidesOf(graph);
+  return (
+    <table className="workbench-Table">
+      <thead>
+        <tr>
+          <td />
+          <th>{before}</th>
+          <th>{after}</th>
+          <td />
+        </tr>
+      </thead>
+      <tbody>
+        {QUANTITIES.map(what => {
+          const change = changeOf(graph, node, what);
+          if (change === null || change.fate === 'none') {
+            return null;
+          }
+          const { fate } = change;
+          const number = (norm: number, there: boolean): string =>
+            there ? formatNumber(norm, 4) : '–';
+          return (
+            <tr key={what}>
+              <th>‖{what}‖</th>
+              <td>{number(change.before, fate !== 'came')}</td>
+              <td>{number(change.after, fate !== 'went')}</td>
+              <td className={fate === 'bad' ? 'workbench-mod-bad' : ''}>
+                {fate === 'changed' ? factorText(change) : QUALITIES[fate]}
+              </td>
+            </tr>
+          );
+        })}
       </tbody>
     </table>
   );

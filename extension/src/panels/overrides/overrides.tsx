@@ -65,7 +65,7 @@ export class OverrideList extends Part {
   protected render(): ReactNode {
     const { graph } = this.host.state;
     const { overrides = [], history, undo = null, redo = null } = graph?.header ?? {};
-    const live = this.host.connection !== null;
+    const live = isLive(this.host);
     const { asking } = this.host;
     return (
       <>
@@ -98,7 +98,7 @@ export class OverrideList extends Part {
 
   private _drawItem(graph: Graph, override: IOverride, place: number): JSX.Element {
     const { id, label, rule, enabled, data, note, matched, covered, stored } = override;
-    const live = this.host.connection !== null;
+    const live = isLive(this.host);
     const { selected } = this.host.state;
     const draft = this._drafts.get(id);
     const here =
@@ -463,4 +463,9 @@ function drawHistory(host: IHost, { done, undone }: IHistory): JSX.Element {
       </ol>
     </details>
   );
+}
+
+/** Whether overrides can be changed: those of a past run are only shown. */
+function isLive({ connection, recording }: IHost): boolean {
+  return connection !== null && recording.shown === null;
 }

@@ -75,7 +75,13 @@ export class RunStrip extends Player {
         {this.renderControls(!canGo, text)}
         <div
           className="workbench-RunsChart"
-          title={canGo ? undefined : 'Run the cell to go back to a run'}
+          title={
+            !canGo
+              ? 'Run the cell to go back to a run'
+              : recording.against === null
+                ? undefined
+                : 'Shift and a click choose the run that is compared with'
+          }
           onPointerDown={event => this._point(event, true)}
           onPointerMove={event => this._point(event, event.buttons === 1)}
         >
@@ -88,6 +94,7 @@ export class RunStrip extends Player {
             at={shown}
             label={sentenceOf(line)}
           />
+          {recording.against !== null && <Letters recording={recording} />}
           {line.marks.map(mark => (
             <MarkButton
               key={`${mark.step} ${mark.kind}`}
@@ -106,7 +113,32 @@ export class RunStrip extends Player {
         </div>
         <span className="workbench-StepText" role="status">
           {recording.problem ?? text}
+          {recording.note !== null && (
+            <span
+              className="workbench-RunNote"
+              title={`This run had: ${recording.note}`}
+            >
+              {` · with ${recording.note}`}
+            </span>
+          )}
         </span>
+        <Button
+          look="outlined"
+          className="workbench-CompareStart"
+          aria-pressed={recording.against !== null}
+          disabled={recording.proposed === null}
+          title="Compare two runs, with and without overrides, or two sessions"
+          onClick={() => {
+            this.pause();
+            if (recording.against === null) {
+              recording.startComparison();
+            } else {
+              recording.compareWith(null);
+            }
+          }}
+        >
+          Compare
+        </Button>
         <Button
           look="outlined"
           className="workbench-Live"
@@ -135,8 +167,41 @@ export class RunStrip extends Player {
     }
     chart.setPointerCapture(event.pointerId);
     this.pause();
-    this.goTo(Math.round(((event.clientX - left) / width) * this.last));
+    const place = Math.round(((event.clientX - left) / width) * this.last);
+    const { recording } = this.host;
+    if (event.shiftKey && recording.against !== null) {
+      const step = Math.min(Math.max(place, 0), this.last) + 1;
+      recording.compareWith({ kind: 'run', step });
+    } else {
+      this.goTo(place);
+    }
   }
+}
+
+/** Where the two sides of a comparison stand among the runs. */
+function Letters({ recording }: { recording: Recording }): JSX.Element {
+  const { against, shown, count } = recording;
+  const places: [string, number | null][] = [
+    ['A', against?.kind === 'run' ? against.step : against?.kind === 'now' ? count : null],
+    ['B', shown ?? count]
+  ];
+  return (
+    <>
+      {places.map(
+        ([letter, step]) =>
+          step !== null && (
+            <span
+              key={letter}
+              className="workbench-RunLetter"
+              aria-hidden="true"
+              style={{ left: `${(100 * placeOf(step, count)).toFixed(2)}%` }}
+            >
+              {letter}
+            </span>
+          )
+      )}
+    </>
+  );
 }
 
 /** In the bar: that a past run is shown, which, and the way back. */

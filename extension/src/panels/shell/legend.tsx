@@ -9,11 +9,13 @@ import {
   isCost,
   shortNumber
 } from '../../canvas/looks';
-import { scaleOf } from '../../canvas/scale';
+import { normScale } from '../../canvas/scale';
 import { type IScale, type ITheme, readTheme } from '../../canvas/theme';
-import type { Graph } from '../../model/graph';
+import { type Quantity, limitOf } from '../../model/comparison';
+import type { Graph, Measure } from '../../model/graph';
 import type { Colouring } from '../../model/state';
 import { Button } from '../../ui/controls';
+import { sidesOf } from '../../ui/words';
 import type { IHost, Reason } from '../host';
 import { Part } from '../part';
 
@@ -109,6 +111,9 @@ function marksOf({ header }: Graph): { look: string; words: string }[] {
 }
 
 function legendOf(graph: Graph, colouring: Colouring, traced: boolean): ILegend | null {
+  if (graph.compared?.view === 'colours' && !isCost(colouring)) {
+    return comparedLegend(graph, graph.compared.measure, traced ? 'value' : 'gradient');
+  }
   if (isCost(colouring)) {
     return graph.header.profile === null ? null : costLegend(graph, colouring);
   }
@@ -122,14 +127,30 @@ function legendOf(graph: Graph, colouring: Colouring, traced: boolean): ILegend 
   return colouring === 'value'
     ? {
         title: 'value ‖·‖',
-        ...endsOf(graph, node => graph.valueNorm(node)),
+        ...endsOf(graph, (one, node) => one.valueNorm(node)),
         scale: theme => theme.cool
       }
     : {
         title: 'gradient ‖·‖',
-        ...endsOf(graph, node => graph.gradNorm(node)),
+        ...endsOf(graph, (one, node) => one.gradNorm(node)),
         scale: theme => theme.warm
       };
+}
+
+/** "gradient: run 1 above, now below", from less over the same to more. */
+function comparedLegend(graph: Graph, measure: Measure, what: Quantity): ILegend {
+  const { before, after } = sidesOf(graph);
+  const limit = limitOf(graph, what);
+  const most = shortNumber(measure === 'ratio' ? 2 ** limit : limit);
+  return {
+    title:
+      what === 'value'
+        ? `‖value‖: from ${before} to ${after}`
+        : `tiles ‖gradient‖, cards ‖value‖: ${before} above, ${after} below`,
+    low: measure === 'ratio' ? `÷ ${most}` : `− ${most}`,
+    high: measure === 'ratio' ? `× ${most}` : `+ ${most}`,
+    scale: theme => (what === 'gradient' ? theme.diverging : theme.divergingSoft)
+  };
 }
 
 /** "time, compiled", with the ends in units. */
@@ -147,8 +168,8 @@ function costLegend(graph: Graph, what: CostColouring): ILegend {
 /** The numbers at the ends of the scale that the picture uses. */
 function endsOf(
   graph: Graph,
-  norm: (node: number) => number
+  norm: (graph: Graph, node: number) => number
 ): { low: string; high: string } {
-  const { low, high } = scaleOf(graph.count, norm);
+  const { low, high } = normScale(graph, norm);
   return { low: shortNumber(10 ** low), high: shortNumber(10 ** high) };
 }

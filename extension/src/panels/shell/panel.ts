@@ -25,6 +25,8 @@ import { errorText } from '../../ui/words';
 import type { IPlotAnswer, PlotKind } from '../../wire/protocol';
 import type { JobKind } from '../../wire/requests';
 import { Asking, type Format, type ICellEditing, type IHost, type Reason } from '../host';
+import { CompareBar } from '../compare/bar';
+import { BesidePane } from '../compare/beside';
 import { Inspector } from '../inspector/inspector';
 import { PairBar, showDerivative } from '../inspector/pair';
 import { stackWidgets } from '../part';
@@ -86,6 +88,7 @@ export class GraphPanel extends Widget implements IHost {
       this._iterations,
       this._stepper,
       this._runs,
+      this._compare,
       this._tree,
       this._inside
     ];
@@ -94,6 +97,8 @@ export class GraphPanel extends Widget implements IHost {
 
     this.state.changed.connect(this._onState, this);
     this.recording.changed.connect(this._showRun, this);
+    // Before what is selected: Escape leaves a comparison wherever the keyboard is.
+    this.node.addEventListener('keydown', this._leaveComparison, true);
     this.canvas.activated.connect((_, node) => {
       this.state.select(node);
       if (!this.lookInside(node)) {
@@ -266,6 +271,19 @@ export class GraphPanel extends Widget implements IHost {
       this.say('Select a node first.');
     } else {
       this.state.mark(selected === marked ? null : selected);
+    }
+  }
+
+  /** Compare what is shown with another moment, or leave the comparison. */
+  toggleComparison(): void {
+    const { recording } = this;
+    this._leaveInside();
+    if (recording.against !== null) {
+      recording.compareWith(null);
+    } else if (recording.proposed === null) {
+      this.say('There is nothing to compare with in this saved picture: run the cell.');
+    } else {
+      recording.startComparison();
     }
   }
 
@@ -443,9 +461,20 @@ export class GraphPanel extends Widget implements IHost {
       this.state.setGraph(graph, same ? 'values' : 'graph');
     } else {
       this._runs.refresh('values');
+      this._compare.refresh('values');
       this._topBar.refresh('values');
     }
+    this._beside.refresh();
   }
+
+  private readonly _leaveComparison = (event: KeyboardEvent): void => {
+    if (event.key === 'Escape' && this.recording.against !== null) {
+      event.preventDefault();
+      event.stopPropagation();
+      this.recording.compareWith(null);
+      this.focusGraph();
+    }
+  };
 
   private _release(): void {
     const connection = this._connection;
@@ -497,6 +526,7 @@ export class GraphPanel extends Widget implements IHost {
       strip.toggleClass('workbench-mod-away', this._isSimplified || this._isInside);
     }
     this._openInspector(this._showsInspector);
+    this._beside.refresh();
     this._rewrites?.setHidden(!this._isSimplified);
     if (this._isSimplified) {
       this._rewrites?.replay.show(this._connection, this.state.graph);
@@ -585,6 +615,7 @@ export class GraphPanel extends Widget implements IHost {
       }
     });
     const picture = [
+      this._beside,
       this.canvas,
       new Widget({ node: this._empty }),
       this._legend,
@@ -615,6 +646,7 @@ export class GraphPanel extends Widget implements IHost {
       this._topBar,
       this._banner,
       main,
+      this._compare,
       this._runs,
       this._stepper,
       new Widget({ node: height }),
@@ -648,6 +680,8 @@ export class GraphPanel extends Widget implements IHost {
   private readonly _iterations = new Iterations(this);
   private readonly _stepper = new Stepper(this);
   private readonly _runs = new RunStrip(this);
+  private readonly _compare = new CompareBar(this);
+  private readonly _beside = new BesidePane(this, this.canvas);
   private readonly _tree = new GraphTree(this);
   private readonly _drawer: Drawer | null;
   private readonly _parts: readonly { refresh(reason: Reason): void }[];

@@ -1,0 +1,102 @@
+/**
+ * The other side of a comparison in a picture of its own, left of the graph. Both are
+ * laid out alike and look at the same place; what is selected, folded, found and stepped
+ * to in one is so in the other.
+ */
+
+import { Widget } from '@lumino/widgets';
+
+import { GraphCanvas } from '../../canvas/canvas';
+import { type Change, GraphState } from '../../model/state';
+import { element } from '../../ui/dom';
+import type { IHost } from '../host';
+import { stackWidgets } from '../part';
+
+export class BesidePane extends Widget {
+  constructor(
+    private readonly _host: IHost,
+    /** The picture of the graph, on the right. */
+    private readonly _right: GraphCanvas
+  ) {
+    super();
+    this.addClass('workbench-Beside');
+    this.layout = stackWidgets([this.canvas, new Widget({ node: this._caption })]);
+    this._right.node.append(this._rightCaption);
+    const { state } = _host;
+    state.changed.connect((_, change) => this._follow(state, this.state, change));
+    this.state.changed.connect((_, change) => this._follow(this.state, state, change));
+    this.canvas.activated.connect((_, node) => this._right.activated.emit(node));
+    this.canvas.overrideRequested.connect((_, node) => {
+      this._right.overrideRequested.emit(node);
+    });
+    this.hide();
+  }
+
+  readonly state = new GraphState();
+  readonly canvas = new GraphCanvas({ state: this.state });
+
+  /** Show the side that is compared with, or nothing. */
+  refresh(): void {
+    const { recording, state } = this._host;
+    const { beside, sides } = recording;
+    const shown = beside !== null && state.stage !== 'simplified';
+    this._caption.textContent = sides.before;
+    this._rightCaption.textContent = sides.after;
+    this._rightCaption.hidden = !shown;
+    const change = shown === this.isHidden;
+    this.setHidden(!shown);
+    this.parent?.toggleClass('workbench-mod-beside', shown);
+    if (!shown) {
+      if (change) {
+        this._link(false);
+        this.state.setGraph(null);
+      }
+      return;
+    }
+    if (beside !== this.state.graph) {
+      const same = this.state.graph?.sameStructure(beside) === true;
+      this._busy = true;
+      this.state.setGraph(beside, same ? 'values' : 'graph');
+      this._busy = false;
+    }
+    if (change) {
+      this._follow(state, this.state, 'view');
+      this._follow(state, this.state, 'selection');
+      this._link(true);
+    }
+  }
+
+  private _link(linked: boolean): void {
+    this._right.linkWith(linked ? this.canvas : null);
+    this.canvas.linkWith(linked ? this._right : null);
+  }
+
+  /** Do in one picture what was done in the other. */
+  private _follow(from: GraphState, to: GraphState, change: Change): void {
+    if (this._busy || this.isHidden || to.graph === null) {
+      return;
+    }
+    this._busy = true;
+    if (change === 'selection') {
+      to.choose(from.marked, from.selected);
+    } else if (change === 'hover') {
+      to.hover(from.hovered);
+    } else if (change === 'view') {
+      for (const name of ['stage', 'colouring', 'animated'] as const) {
+        to.setView(name, from[name]);
+      }
+      to.setFolding(from.folding);
+      to.search(from.query);
+      to.setStep(from.step);
+    }
+    this._busy = false;
+  }
+
+  private readonly _caption = element('div', { class: 'workbench-SideCaption' });
+  private readonly _rightCaption = element('div', {
+    class: 'workbench-SideCaption',
+    attributes: { hidden: '' }
+  });
+  /** Whether one picture is following the other. */
+  private _busy = false;
+}

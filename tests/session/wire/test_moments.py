@@ -1,0 +1,203 @@
+"""Other moments of a picture: with their overrides, of other sessions, saved."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from tests.jupyter.page import Page
+from workbench.errors import SnapshotError
+from workbench.session import timeline
+from workbench.session.wire import (
+    encode_moments,
+    read_saved,
+    save_snapshot,
+    take_moment,
+    take_peer,
+    take_snapshot,
+)
+from workbench.session.wire.moments import NUMBERS, choose_evenly
+from workbench.session.wire.protocol import MOST_MOMENT_BYTES, MOST_MOMENTS
+
+
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timeline, "SHARE", 1e9)
+
+
+def make(name: str, x: Any = 1.0, f: Any = np.tanh) -> wb.Session:
+    graph = wb.trace(lambda x: np.sum(f(x) * 2.0))(np.full(3, x))
+    return wb.Session(graph, name=name)
+
+
+def run(session: wb.Session, *values: float) -> None:
+    for value in values:
+        session.run(x=np.full(3, value))
+
+
+def test_a_run_is_shown_with_its_own_overrides() -> None:
+    session = make("model")
+    run(session, 1.0)
+    session.override("tanh", "0.5 * d")
+    run(session, 1.0)
+    answer, buffers = take_moment(session, 2)
+    assert "overrides" not in answer["header"], "they are those of now"
+    session.override("sum", "3 * d")
+    shown = take_snapshot(session)
+    for step, labels in ((1, []), (2, ["scale ×0.5"])):
+        answer, buffers = take_moment(session, step)
+        assert [one["label"] for one in answer["header"]["overrides"]] == labels
+        names = [column["name"] for column in answer["columns"]]
+        column = buffers[names.index("override")]
+        assert column.dtype == np.int32
+        assert column.tolist() == [-1, 0 if labels else -1, -1, -1]
+        # It fits into the picture that is shown: the page checks no less.
+        columns = dict(shown.columns) | dict(zip(names, buffers, strict=True))
+        patched = type(shown)({**shown.header, **answer["header"]}, columns)
+        saved = save_snapshot(patched)
+        assert saved is not None
+        read_saved(json.loads(json.dumps(saved)))
+
+
+def test_a_page_compares_with_another_session() -> None:
+    here, there = make("here"), make("there", 0.25)
+    other = make("other", f=np.sin)
+    there.override("tanh", "0.5 * d")
+    pages = {session.name: Page(session) for session in (here, there, other)}
+    page = pages["here"]
+    page.hello()
+    page.take()
+    page.send("peers", request=1)
+    (answer,) = page.take()
+    known = {one["name"]: one["refused"] for one in answer["peers"]}
+    assert "here" not in known
+    assert known["there"] == ""
+    assert "other is another program: its node 1" in known["other"]
+
+    page.send("moment", request=2, step=0, session="there")
+    page.send("moment", request=3, step=0, session="other")
+    page.send("moment", request=4, step=0, session="nobody")
+    moment, refused, unknown = page.take()
+    assert moment["type"] == "moment"
+    want = take_snapshot(there)
+    answer, buffers = take_peer(here, there)
+    assert {**answer, "request": 2, "seq": moment["seq"]} == moment
+    for column, buffer in zip(moment["columns"], buffers, strict=True):
+        assert column["name"] in NUMBERS
+        np.testing.assert_array_equal(buffer, want.columns[column["name"]])
+    assert moment["header"]["output_value"] == pytest.approx(6 * np.tanh(0.25))
+    assert [one["label"] for one in moment["header"]["overrides"]] == ["scale ×0.5"]
+    assert "is another program" in refused["message"]
+    assert "no other session 'nobody'" in unknown["message"]
+
+
+def test_a_session_that_is_gone_is_no_peer() -> None:
+    here, there = make("here"), make("gone")
+    page, _ = Page(here), Page(there)
+    del there
+    page.hello()
+    page.take()
+    page.send("peers", request=1)
+    (answer,) = page.take()
+    assert "gone" not in [one["name"] for one in answer["peers"]]
+
+
+def test_a_saved_picture_holds_runs_within_its_bounds() -> None:
+    session = make("model")
+    assert encode_moments(session) is None, "it has not run"
+    rng = np.random.default_rng()
+    run(session, *rng.uniform(0.1, 1.0, 400))
+    moments = encode_moments(session)
+    assert moments is not None
+    assert 2 < len(moments["steps"]) <= MOST_MOMENTS
+    assert len(json.dumps(moments)) < 2**17
+    assert len(moments["norms"]) <= MOST_MOMENT_BYTES
+    assert moments["steps"][0] == 1
+    count = session.nodes.count
+    raw = np.frombuffer(base64.b64decode(moments["norms"]), "<f4")
+    table = raw.reshape(len(moments["steps"]), -1)
+    for step, row in zip(moments["steps"], table, strict=True):
+        norms = session.timeline.read_norms(step)
+        assert norms.step == step
+        np.testing.assert_allclose(row[:count], norms.values, 1e-6)
+        np.testing.assert_allclose(row[count : 2 * count], norms.gradients, 1e-6)
+        np.testing.assert_allclose(row[2 * count :], norms.edges, 1e-6)
+    assert moments["overrides"] == [None] * len(moments["steps"])
+
+
+def test_saved_runs_say_which_overrides_they_had() -> None:
+    session = make("model")
+    run(session, 1.0, 2.0)
+    session.override("tanh", "0.5 * d")
+    run(session, 1.0, 2.0)
+    moments = encode_moments(session)
+    assert moments is not None
+    assert moments["steps"] == [1, 2, 3]
+    assert moments["overrides"] == ["no overrides", "no overrides", None]
+    session.undo()
+    moments = encode_moments(session)
+    assert moments is not None
+    assert moments["overrides"] == [None, None, "1: scale ×0.5 on every tanh"]
+
+
+def test_a_program_too_large_for_two_runs_holds_none() -> None:
+    def chain(x: Any) -> Any:
+        for _ in range(3000):
+            x = np.sin(x)
+        return x
+
+    session = wb.Session(wb.trace(chain)(0.5))
+    for _ in range(4):
+        session.run(x=0.5)
+    assert encode_moments(session) is None
+
+
+def test_the_positions_are_even_and_have_both_ends() -> None:
+    rng = np.random.default_rng()
+    for _ in range(50):
+        count, most = (int(k) for k in rng.integers(2, 300, 2))
+        found = choose_evenly(count, most)
+        assert len(found) == min(count, most) == len(set(found))
+        assert (found[0], found[-1]) == (0, count - 1)
+        assert np.ptp(np.diff(found)) <= 1
+
+
+def saved() -> dict[str, Any]:
+    session = make("model")
+    run(session, 1.0, 2.0, 3.0, 4.0)
+    kept = save_snapshot(take_snapshot(session), moments=encode_moments(session))
+    return dict(json.loads(json.dumps(kept)))
+
+
+def test_saved_runs_come_back() -> None:
+    assert read_saved(saved()).header["timeline"]["count"] == 4  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("steps", [1, 3, 2], "one after another, from 1 to 4"),
+        ("steps", [1, 2, 5], "one after another, from 1 to 4"),
+        ("steps", [0, 1, 2], "one after another, from 1 to 4"),
+        ("steps", [1, 2], "as many losses and overrides as steps"),
+        ("losses", [1.0], "as many losses and overrides as steps"),
+        ("overrides", [None, 3, None], "overrides[1] is 3"),
+        ("norms", "AAAA", "have 3 bytes, not"),
+        ("norms", "no base64!", "norms"),
+        ("norms", "A" * 70_000, "norms"),
+        ("steps", [*range(1, 300)], "moments.steps"),
+        ("steps", "123", "moments.steps is '123'"),
+    ],
+)
+def test_damaged_runs_are_refused(field: str, value: Any, words: str) -> None:
+    data = copy.deepcopy(saved())
+    data["moments"][field] = value
+    with pytest.raises(SnapshotError) as caught:
+        read_saved(data)
+    assert words in str(caught.value)

@@ -1,0 +1,374 @@
+"""`NormChanges`: two moments of a program, or two sessions of it, node by node.
+
+What is compared are norms: those of the present, those that the timeline remembers of a
+run, those that the true rules would give, or those of another session of the same
+program. The page compares by the same sides.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeGuard, overload
+
+import numpy as np
+
+from workbench.core.walk import is_leaf
+from workbench.errors import UsageError
+from workbench.session import statistics
+from workbench.session.nodes import Nodes
+from workbench.session.timeline import MISSING, find_loss, measure_norms
+
+if TYPE_CHECKING:
+    from workbench.session.session import Session
+
+Array = np.ndarray[Any, Any]
+#: So many rows are printed.
+MOST_ROWS = 12
+#: A ratio so near to 1 is no change: other orders of summation give that much.
+SAME = 1e-9
+
+
+class Side(NamedTuple):
+    """One side of a comparison: what it is, its output, and the norms of all nodes.
+
+    `MISSING` where there is no array.
+    """
+
+    label: str
+    loss: float
+    values: Array
+    gradients: Array
+
+
+@dataclass(frozen=True, slots=True)
+class NormChange:
+    """The norms of one node on both sides.
+
+    Attributes
+    ----------
+    node, label
+        Its id and its name.
+    line
+        The place in the user's code, ``"[3]:1"`` or ``"net.py:20"``; empty for none.
+    values, gradients
+        The L2 norms of its value, and of its gradient, before and after. NaN for an
+        array with a NaN; None where there is no array.
+    """
+
+    node: int
+    label: str
+    line: str
+    values: tuple[float | None, float | None]
+    gradients: tuple[float | None, float | None]
+
+    @property
+    def value_ratio(self) -> float | None:
+        """The norm of the value after, in norms before; None beyond comparison."""
+        return divide_norms(*self.values)
+
+    @property
+    def gradient_ratio(self) -> float | None:
+        """The norm of the gradient after, in norms before; None beyond comparison."""
+        return divide_norms(*self.gradients)
+
+    @property
+    def size(self) -> float:
+        """How large the change is: the larger one of both as a power of two.
+
+        0 for no change. Infinite where an array, or a NaN, is on one side alone, and
+        from zero.
+        """
+        return max(measure_change(*self.values), measure_change(*self.gradients))
+
+    def __repr__(self) -> str:
+        parts = (
+            f"{what} {format_pair(pair)}"
+            for what, pair in (("gradient", self.gradients), ("value", self.values))
+            if pair != (None, None)
+        )
+        return f"<{self.label}: {', '.join(parts)}>"
+
+
+class NormChanges(Sequence[NormChange]):
+    """The norms of all nodes on two sides, the largest change first.
+
+    Attributes
+    ----------
+    before, after
+        What the two sides are, ``"run 12"``, ``"now"``, ``"without overrides"``.
+    losses
+        The value of the output on both; NaN if it is not one real number.
+    """
+
+    def __init__(self, before: Side, after: Side, nodes: Nodes) -> None:
+        self.before, self.after = before.label, after.label
+        self.losses = before.loss, after.loss
+        self._nodes = nodes
+        lines = [find_line(x) for x in nodes.graph.nodes]
+        columns = (before.values, after.values, before.gradients, after.gradients)
+        norms = np.stack(columns, 1).tolist()
+        rows = []
+        for i, row in enumerate(norms):
+            v, w, g, h = (None if x == MISSING else x for x in row)
+            rows.append(NormChange(i, nodes.labels[i], lines[i], (v, w), (g, h)))
+        #: By their ids.
+        self._by_node = rows
+        self._rows = sorted(rows, key=lambda row: -row.size)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[NormChange]:
+        return iter(self._rows)
+
+    @overload
+    def __getitem__(self, which: int | str) -> NormChange: ...
+    @overload
+    def __getitem__(self, which: slice) -> list[NormChange]: ...
+    def __getitem__(self, which: int | str | slice) -> NormChange | list[NormChange]:
+        """Return a row by its rank, or that of a node by its name.
+
+        Raises
+        ------
+        UnknownNodeError
+            If no node has this name.
+        """
+        if isinstance(which, str):
+            return self._by_node[self._nodes.find(which)]
+        return self._rows[which]
+
+    def __repr__(self) -> str:
+        changed = [row for row in self._rows if row.size > 0]
+        head = f"<{self.before} → {self.after}"
+        if any(map(math.isfinite, self.losses)):
+            head += f": output {format_pair(self.losses)}"
+        count = len(self._rows)
+        head += f"; {len(changed) or 'none'} of {count} nodes changed>"
+        shown = changed[:MOST_ROWS]
+        if not shown:
+            return head
+        table = [("node", "line", "‖gradient‖", "", "‖value‖", "")]
+        for row in shown:
+            table.append(
+                (
+                    row.label,
+                    row.line,
+                    format_pair(row.gradients),
+                    format_ratio(row.gradient_ratio),
+                    format_pair(row.values),
+                    format_ratio(row.value_ratio),
+                )
+            )
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        lines = [
+            "  " + "  ".join(map(str.ljust, cells, widths)).rstrip() for cells in table
+        ]
+        if len(changed) > len(shown):
+            lines.append(f"  and {len(changed) - len(shown)} more")
+        return "\n".join([head, *lines])
+
+
+def compare(
+    self: Session,
+    before: int | Session | Literal["true"] = "true",
+    after: int | Session | None = None,
+) -> NormChanges:
+    """Compare the norms of all nodes at two moments, or in two sessions.
+
+    Parameters
+    ----------
+    before, after
+        Each a run of the timeline, from 1 or negative from the last one that is kept;
+        another session of the same program, as it is now; ``"true"`` for this one as
+        it is now, without its overrides; None, by default for ``after``, for this one
+        as it is now.
+
+    Returns
+    -------
+    One row for each node, the largest change first. Print it, iterate over it, or ask
+    for a node by its name.
+
+    Raises
+    ------
+    UnknownNodeError
+        If the norms of a run are not kept; the text names those beside it.
+    UsageError
+        If another session has another program; the text says where they differ.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> def loss(w):
+    ...     return np.sum(np.tanh(w) ** 2)
+    >>> session = wb.Session(wb.trace(loss)(np.ones(2)))
+    >>> one = session.override("tanh", "clip(d, -0.1, 0.1)")
+    >>> session.compare()["w"]  # without the override, and with it
+    <w: gradient 0.9047 → 0.1414, value 1.414 → 1.414>
+    >>> w = np.ones(2)
+    >>> for _ in range(5):
+    ...     value = session.run(w=w)
+    ...     w = w - session.grads["w"]
+    >>> changes = session.compare(1, 5)
+    >>> changes[0], changes["tanh 1"].value_ratio < 1
+    (<power 2: gradient 1.414 → 1.414, value 0.8203 → 0.4079>, True)
+    """
+    return NormChanges(
+        measure_side(self, before), measure_side(self, after), self.nodes
+    )
+
+
+def measure_side(
+    session: Session, which: int | Session | Literal["true"] | None
+) -> Side:
+    """Return one side of a comparison with a session.
+
+    Raises
+    ------
+    UnknownNodeError
+        If the norms of a run are not kept.
+    UsageError
+        If it is no side, or a session of another program.
+    """
+    if which is None:
+        return measure_present(session, "now")
+    if is_session(which):
+        if which is session:
+            return measure_present(session, "now")
+        reason = describe_mismatch(session, which)
+        if reason:
+            raise UsageError(f"{session.name}.compare: {reason}")
+        return measure_present(which, f"session {which.name}")
+    if which == "true":
+        return measure_truth(session)
+    if isinstance(which, (int, np.integer)) and not isinstance(which, bool):
+        with session.lock:
+            found = session.timeline.read_norms(session.timeline[int(which)].step)
+        label = f"run {found.step}"
+        return Side(label, found.loss, found.values, found.gradients)
+    raise UsageError(
+        f"{session.name}.compare({which!r}): a side is a run (12, or -1 for the last),"
+        ' another session, "true" for what the true rules give, or None for now.'
+    )
+
+
+def is_session(which: object) -> TypeGuard[Session]:
+    """Return whether something is a session; its class stands above this module."""
+    return hasattr(which, "_state")
+
+
+def measure_present(session: Session, label: str) -> Side:
+    """Return a session as it is now."""
+    with session.lock:
+        session.require_backward()
+        state = session._state
+        count, row = session.nodes.count, measure_norms(state)
+        loss = find_loss(state.value)
+    return Side(
+        label,
+        math.nan if loss is None else loss,
+        row[:count].copy(),
+        row[count : 2 * count].copy(),
+    )
+
+
+def measure_truth(session: Session) -> Side:
+    """Return a session as it is now, with the gradients of the true rules."""
+    with session.lock:
+        present = measure_present(session, "without overrides")
+        truth = session.truth
+        assert truth is not None  # it has gradients
+        found = [*map(truth.cotangents.get, range(session.nodes.count))]
+        norms = statistics.compute_norms(found, MISSING)
+    return present._replace(gradients=np.array(norms))
+
+
+def describe_mismatch(session: Session, other: Session) -> str:
+    """Return where two programs differ, in words; empty if they are the same.
+
+    They are the same if their ops, what each reads, and what is differentiated are: the
+    shapes, names and values may be others.
+    """
+    here, there = session.nodes, other.nodes
+    name = other.name
+    if here.count != there.count:
+        return (
+            f"{name} is another program: it has {there.count} nodes, and"
+            f" {session.name} has {here.count}."
+        )
+    one, two = session.forward, other.forward
+    labels, others = here.labels, there.labels
+    for i, (x, y) in enumerate(zip(one.graph.nodes, two.graph.nodes, strict=True)):
+        kinds = ["an input" if is_leaf(node) else node.op.name for node in (x, y)]
+        if kinds[0] != kinds[1]:
+            return (
+                f"{name} is another program: its node {i}, {others[i]}, is {kinds[1]},"
+                f" and here {labels[i]} is {kinds[0]}."
+            )
+        reads = [
+            [values.ids[node.inputs[k].serial] for k in values.slots[i]]
+            for values, node in ((one, x), (two, y))
+        ]
+        if reads[0] != reads[1]:
+            texts = [
+                ", ".join(names[k] for k in ids)
+                for names, ids in zip((labels, others), reads, strict=True)
+            ]
+            return (
+                f"{name} is another program: its {others[i]} reads {texts[1]}, and here"
+                f" {labels[i]} reads {texts[0]}."
+            )
+    if session.output != other.output:
+        return (
+            f"{name} differentiates {others[other.output]}, and {session.name}"
+            f" differentiates {labels[session.output]}."
+        )
+    return ""
+
+
+def find_line(node: Any) -> str:
+    """Return the place that made a node; empty for an input."""
+    site = None if is_leaf(node) else node.site
+    return "" if site is None else site.place
+
+
+def divide_norms(before: float | None, after: float | None) -> float | None:
+    """Return a norm in another; None where one is missing, a NaN, or the first is 0.
+
+    >>> divide_norms(2.0, 1.0), divide_norms(0.0, 1.0), divide_norms(None, 1.0)
+    (0.5, None, None)
+    """
+    if before is None or after is None or not before:
+        return None
+    if not (math.isfinite(before) and math.isfinite(after)):
+        return None
+    return after / before
+
+
+def measure_change(before: float | None, after: float | None) -> float:
+    """Return a change of a norm as a power of two, 0 for none.
+
+    >>> measure_change(2.0, 0.5), measure_change(0.0, 0.0), measure_change(None, 1.0)
+    (2.0, 0.0, inf)
+    """
+    if before is None or after is None:
+        return 0.0 if before is after else math.inf
+    if before == after or (math.isnan(before) and math.isnan(after)):
+        return 0.0
+    ratio = divide_norms(before, after)
+    if not ratio:
+        return math.inf
+    return 0.0 if abs(ratio - 1) <= SAME else abs(math.log2(ratio))
+
+
+def format_pair(pair: tuple[float | None, float | None]) -> str:
+    """Return two norms as text, ``"1.2 → 0.3"``."""
+    if pair == (None, None):
+        return ""
+    return " → ".join("none" if x is None else f"{x:.4g}" for x in pair)
+
+
+def format_ratio(ratio: float | None) -> str:
+    """Return a ratio as text, ``"×0.25"``."""
+    return "" if ratio is None else f"×{ratio:.3g}"

@@ -1,0 +1,211 @@
+"""Other moments of the picture as data: a past run, another session, what is saved.
+
+Each is what to change in the picture so that it shows that moment. A saved picture
+holds some runs itself, within bounds, for nobody can be asked then.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from workbench.errors import UsageError
+from workbench.session.applied_override import attached_overrides
+from workbench.session.comparison import describe_mismatch
+from workbench.session.nodes import Nodes
+from workbench.session.state import Entries, State
+from workbench.session.timeline import MISSING, describe_entries
+from workbench.session.wire.columns import (
+    override_column,
+    pack_column,
+    take_snapshot,
+)
+from workbench.session.wire.header import encode_override
+from workbench.session.wire.protocol import (
+    COLUMNS,
+    MOST_MOMENT_BYTES,
+    MOST_MOMENTS,
+    STATISTICS,
+    Column,
+    MomentsData,
+    OverrideData,
+    PeerData,
+)
+from workbench.session.wire.schema import clean_text
+from workbench.session.wire.timeline import to_numbers
+
+if TYPE_CHECKING:
+    from workbench.session.session import Session
+
+Array = np.ndarray[Any, Any]
+
+#: The columns that other values and other rules change.
+NUMBERS = (
+    "value_stats",
+    "grad_stats",
+    "true_stats",
+    "edge_norm",
+    "true_edge_norm",
+    "change",
+    "override",
+)
+NORM, BAD = STATISTICS.index("norm"), STATISTICS.index("bad")
+
+
+def take_moment(session: Session, step: int) -> tuple[dict[str, Any], list[Array]]:
+    """Return the norms of all nodes at a run, as changes of the picture, with buffers.
+
+    Raises
+    ------
+    UsageError
+        If there has been no run.
+    """
+    with session.lock:
+        found = session.timeline.read_norms(step)
+        has_overrides = bool(session.overrides)
+        rules = encode_rules(session, session.timeline.find_entries(found.step))
+    nothing = np.full(len(found.values) * len(STATISTICS), np.nan)
+    columns: dict[str, Array] = {
+        "value_stats": spread_norms(found.values),
+        "grad_stats": spread_norms(found.gradients),
+        "edge_norm": np.where(found.edges == MISSING, np.nan, found.edges),
+        "change": np.full(len(found.values), np.nan),
+    }
+    if has_overrides:
+        # What the true rules would have passed is not remembered.
+        columns["true_stats"] = nothing
+        columns["true_edge_norm"] = np.full(len(found.edges), np.nan)
+    loss = found.loss if math.isfinite(found.loss) else None
+    # What checks found is about the present.
+    header: dict[str, Any] = {"output_value": loss, "check": None, "findings": None}
+    if rules is not None:
+        header["overrides"], columns["override"] = rules
+    return pack_moment(found.step, header, columns)
+
+
+def pack_moment(
+    step: int, header: dict[str, Any], columns: dict[str, Array]
+) -> tuple[dict[str, Any], list[Array]]:
+    """Return the answer that shows other numbers in the picture, with its buffers."""
+    names = [name for name in COLUMNS if name in columns]
+    listed = [
+        Column(name=name, dtype=COLUMNS[name], length=columns[name].size)
+        for name in names
+    ]
+    answer = {"type": "moment", "step": step, "header": header, "columns": listed}
+    return answer, [pack_column(name, columns) for name in names]
+
+
+def encode_rules(
+    session: Session, entries: Entries
+) -> tuple[list[OverrideData], Array] | None:
+    """Return the overrides of a run, and which node ran which; None for those of now.
+
+    Their effects are not computed: they were other ones at that time.
+    """
+    now = session._state
+    if entries == now.entries:
+        return None
+    past = State(now.objective, now.forward, entries)
+    overrides = attached_overrides(past)
+    encoded = [encode_override(one, effects=False) for one in overrides]
+    column = override_column(
+        past.resolution, past.forward, overrides, session.nodes.count
+    )
+    return encoded, column
+
+
+def take_peer(session: Session, other: Session) -> tuple[dict[str, Any], list[Array]]:
+    """Return another session of the same program, as changes of the picture.
+
+    Raises
+    ------
+    UsageError
+        If it has another program; the text says where they differ.
+    """
+    reason = describe_mismatch(session, other)
+    if reason:
+        raise UsageError(reason)
+    shown = take_snapshot(other, seconds=0.0, least=0)
+    header = {
+        "output_value": shown.header["output_value"],
+        "overrides": shown.header["overrides"],
+        "check": None,
+        "findings": None,
+    }
+    columns = {name: shown.columns[name] for name in NUMBERS if name in shown.columns}
+    return pack_moment(0, header, columns)
+
+
+def list_peers(session: Session, others: Iterable[Session]) -> dict[str, Any]:
+    """Return other sessions by their names, with why they cannot be compared."""
+    peers = [
+        PeerData(
+            name=other.name,
+            refused=clean_text(describe_mismatch(session, other), 300),
+        )
+        for other in others
+    ]
+    return {"type": "peers", "peers": peers}
+
+
+def encode_moments(session: Session) -> MomentsData | None:
+    """Return as many past runs as a saved picture may hold, evenly over all of them.
+
+    The last run is the picture itself. None where there is no room for two.
+    """
+    timeline = session.timeline
+    with session.lock:
+        steps = [*timeline][:-1]
+        if not steps:
+            return None
+        rows = [timeline.read_norms(steps[0])]
+        width = sum(part.size for part in rows[0][2:])
+        most = min(MOST_MOMENTS, MOST_MOMENT_BYTES // 4 * 3 // (4 * max(width, 1)))
+        if most < 2:
+            return None
+        chosen = choose_evenly(len(steps), most)
+        rows = [timeline.read_norms(steps[k]) for k in chosen]
+        now = session._state.entries
+        words = [
+            describe_rules(entries, session.nodes) if entries != now else None
+            for entries in (timeline.find_entries(row.step) for row in rows)
+        ]
+    with np.errstate(over="ignore", invalid="ignore"):
+        table = np.stack([np.concatenate(row[2:]) for row in rows]).astype("<f4")
+    return MomentsData(
+        steps=[row.step for row in rows],
+        losses=to_numbers(np.array([row.loss for row in rows])),
+        overrides=words,
+        norms=base64.b64encode(table.tobytes()).decode("ascii"),
+    )
+
+
+def choose_evenly(count: int, most: int) -> list[int]:
+    """Return at most so many positions, the first and the last among them.
+
+    >>> choose_evenly(5, 8), choose_evenly(100, 4)
+    ([0, 1, 2, 3, 4], [0, 33, 66, 99])
+    """
+    if count <= most:
+        return [*range(count)]
+    return [round(k * (count - 1) / (most - 1)) for k in range(most)]
+
+
+def describe_rules(entries: Entries, nodes: Nodes) -> str:
+    """Return the overrides of a run in words."""
+    texts = describe_entries(entries, nodes)
+    return clean_text("; ".join(texts), 300) if texts else "no overrides"
+
+
+def spread_norms(norms: Array) -> Array:
+    """Return a column of statistics in which only norms are known."""
+    table = np.full((len(norms), len(STATISTICS)), np.nan)
+    there = norms != MISSING
+    table[there, NORM] = norms[there]
+    table[there, BAD] = ~np.isfinite(norms[there])
+    return table.ravel()
