@@ -494,6 +494,11 @@ def use_stand_in(monkeypatch: pytest.MonkeyPatch) -> Any:
     cupy.asnumpy = lambda x: x.get()
     cupy.cuda = SimpleNamespace(
         Device=lambda i: _DEVICE,
-        runtime=SimpleNamespace(getDeviceCount=lambda: 1),
+        runtime=SimpleNamespace(
+            getDeviceCount=lambda: 1,
+            getDevice=lambda: 0,
+            cudaLimitStackSize=0,
+            deviceGetLimit=lambda kind: 2**16,
+        ),
     )
     return cupy

@@ -9,7 +9,7 @@ import pytest
 from scipy import special
 
 from tests.gpu.device import cupy, needed
-from tests.ops.special.arguments import arguments_of, differences, tolerance_of
+from tests.ops.special.arguments import arguments_of, device_tolerance_of, differences
 from tests.ops.special.host import function_of
 from workbench.ops.special.device import ROWS, DeviceFunction
 
@@ -26,7 +26,7 @@ def test_a_function_agrees_with_scipy(name: str) -> None:
             truth = ufunc(*args)
         found = function(*map(cupy.asarray, args))
         worst = differences(ufunc, [cupy.asnumpy(y) for y in _several(found)], truth)
-        assert worst < 4 * tolerance_of(name), types
+        assert worst < device_tolerance_of(name), types
 
 
 def test_single_precision_is_kept() -> None:

@@ -23,8 +23,9 @@ from workbench.core.types import Array
 HEADERS = Path(__file__).with_name("include")
 
 #: Options of NVRTC: our headers first, among them what xsf needs of the standard
-#: library; and optimization that ends in seconds for sources of this length.
-OPTIONS = (f"-I{HEADERS}", "--Ofast-compile=mid")
+#: library; optimization that ends in seconds for sources of this length; and products
+#: that are rounded before they are added, as on the host, where sums cancel.
+OPTIONS = (f"-I{HEADERS}", "--Ofast-compile=mid", "--fmad=false")
 
 #: Header, then the functions of it: SciPy's name, and the header's where it differs.
 #: Those behind a star ask the device's heap for work space.
@@ -76,8 +77,14 @@ spherical_bessel.h: spherical_jn=sph_bessel_j spherical_jn_d=sph_bessel_j_jac
 struve.h: it2struve0 itmodstruve0 itstruve0 modstruve struve
 """
 
+#: The bytes of stack of a thread. The compiler cannot count them where functions call
+#: themselves, and then CUDA gives 1024, beyond which a thread overwrites others.
+STACK = 8192
+
 #: A thread of these takes up to 20 KB of the device's heap, which has 8 MB.
 THREADS_WITH_HEAP = 256
+
+_RAISED: set[int] = set()
 
 _TYPES = {"l": np.int64, "d": np.float64, "D": np.complex128}
 
@@ -158,6 +165,7 @@ class DeviceFunction:
 
     def _launch(self, kernel: Any, args: list[Any], loop: Loop) -> tuple[Array, ...]:
         cupy: Any = import_module("cupy")
+        _ensure_stack(cupy.cuda)
         shape = np.broadcast_shapes(*(np.shape(a) for a in args))
         outs = tuple(cupy.empty(shape, _TYPES[c]) for c in loop.outputs)
         if not self.heap or outs[0].size <= THREADS_WITH_HEAP:
@@ -171,6 +179,16 @@ class DeviceFunction:
 
     def __repr__(self) -> str:
         return f"<scipy.special.{self.name} on the device>"
+
+
+def _ensure_stack(cuda: Any) -> None:
+    """Raise the stack's limit of the current device, once, if it is below `STACK`."""
+    current = int(cuda.runtime.getDevice())
+    if current not in _RAISED:
+        kind = cuda.runtime.cudaLimitStackSize
+        if cuda.runtime.deviceGetLimit(kind) < STACK:
+            cuda.runtime.deviceSetLimit(kind, STACK)
+        _RAISED.add(current)
 
 
 def _of_type(x: Any, letter: str) -> Any:
