@@ -170,7 +170,7 @@ def typescript(reports: Path) -> Count:
     return count + settle(tests, code)
 
 
-def browser(reports: Path) -> Count:
+def browser(reports: Path, long: bool = False) -> Count:
     """The page in a real JupyterLab in a real browser."""
     chromium = find_chromium()
     if chromium is None:
@@ -190,6 +190,7 @@ def browser(reports: Path) -> Count:
         WORKBENCH_CHROMIUM=chromium,
         WORKBENCH_TEST_PORT=str(free_port()),
         WORKBENCH_TEST_REPORT=str(report),
+        WORKBENCH_TEST_LONG="1" if long else "",
     )
     if not report.exists():
         return count + Count(failed=1)
@@ -212,7 +213,7 @@ def python(reports: Path) -> Count:
 
 def long(reports: Path) -> Count:
     """What takes long and seldom finds more: many programs, whole environments."""
-    return pytest(reports, "long", limit=2400)
+    return pytest(reports, "long", limit=2400) + browser(reports, long=True)
 
 
 def pytest(reports: Path, marked: str, limit: float) -> Count:

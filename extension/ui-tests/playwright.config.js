@@ -9,6 +9,8 @@ const report = process.env.WORKBENCH_TEST_REPORT;
 
 export default defineConfig({
   testDir: 'tests',
+  // What takes minutes runs by itself, with `make test-long`.
+  ...(process.env.WORKBENCH_TEST_LONG ? { grep: /@long/ } : { grepInvert: /@long/ }),
   workers: 1,
   retries: 0,
   timeout: 120_000,

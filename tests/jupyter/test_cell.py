@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -507,3 +508,14 @@ def test_advice_names_a_value_as_its_line_does(cells: Notebook) -> None:
     # The same Tensor was called h first, which is another one by then.
     edits = [one.fix.edit for one in found if one.fix]
     assert [edit.after for edit in edits] == [("loss = wb.logsumexp(g) + np.sum(h)",)]
+
+
+def test_a_warning_names_the_cell_and_its_line(cells: Notebook) -> None:
+    cells.run("zero = np.zeros(2)")
+    with warnings.catch_warnings(record=True) as found, np.errstate(all="warn"):
+        warnings.simplefilter("always")
+        cells.run("%%autodiff loss --show none\n\nh = np.log(zero)\nloss = h.sum()")
+    one = found[0]
+    told = warnings.formatwarning(one.message, one.category, one.filename, one.lineno)
+    line = f"[{cells.number}]:3: RuntimeWarning: divide by zero encountered in log"
+    assert told == f"{line}\n  h = np.log(zero)\n"

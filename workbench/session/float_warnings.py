@@ -8,6 +8,7 @@ warnings of one line only the first is given: the picture tells where a NaN begi
 
 from __future__ import annotations
 
+import linecache
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
@@ -17,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core import source
+from workbench.core import hooks, source
 from workbench.core.op import Op
 from workbench.core.tensor import Tensor
 
@@ -101,13 +102,26 @@ def _warn_once(what: str, frame: FrameType | None, warned: Warned) -> None:
     warned.add(place)
     part = "the gradient of " if in_sweep else ""
     names: dict[str, Any] = {} if frame is None else frame.f_globals
+    file, line = place
     warnings.warn_explicit(
         f"{what} encountered" + ("" if op is None else f" in {part}{op.name}"),
         RuntimeWarning,
-        *place,
+        _name_file(file),
+        line,
         module=names.get("__name__"),
         registry=names.setdefault("__warningregistry__", {}),
     )
+
+
+def _name_file(file: str) -> str:
+    """Return how a warning names a file: a cell as ``[3]``, with its source line."""
+    cell = hooks.source(file) if hooks.source.is_set else None
+    if cell is None:
+        return file
+    # Python looks up the line to show under the name that it is given.
+    if file in linecache.cache:
+        linecache.cache[cell] = linecache.cache[file]
+    return cell
 
 
 def _is_internal(frame: FrameType) -> bool:

@@ -15,7 +15,7 @@ import {
 } from '../model/comparison';
 import { Graph, type ICost } from '../model/graph';
 import { type Role, roleOf } from '../model/nonfinite';
-import type { Colouring } from '../model/state';
+import type { Colouring, TileText } from '../model/state';
 import { type IVerdict, verdictsOf } from '../model/verdicts';
 import { formatBytes, formatSeconds } from '../ui/numbers';
 import { type INormScale, levelOf, normScale, scaleOf } from './scale';
@@ -59,7 +59,8 @@ export function looksOf(
   graph: Graph,
   items: IItems,
   layout: ILayout,
-  colouring: Colouring
+  colouring: Colouring,
+  tileText: TileText = 'norm'
 ): ILooks {
   const { count } = items;
   const looks: ILooks = {
@@ -86,7 +87,7 @@ export function looksOf(
   } else if (looks.diverging) {
     lookOfChanges(graph, items, looks);
   } else {
-    lookOfItems(graph, items, looks, gradients);
+    lookOfItems(graph, items, looks, gradients, tileText);
   }
   lookOfEdges(graph, items, layout, looks, gradients);
   for (const [node, pill] of pillsOf(graph)) {
@@ -199,7 +200,8 @@ function lookOfItems(
   graph: Graph,
   items: IItems,
   looks: ILooks,
-  gradients: INormScale
+  gradients: INormScale,
+  tileText: TileText
 ): void {
   const values = normScale(graph, (one, node) => one.valueNorm(node));
   const byChange = looks.colouring === 'change';
@@ -220,12 +222,25 @@ function lookOfItems(
             : 'plain'
     );
     looks.text.push(
-      byChange && looks.mood[item] !== 'bad' ? shortPercent(change) : shortNumber(norm)
+      byChange && looks.mood[item] !== 'bad' ? shortPercent(change) : tileOf(graph, node, tileText)
     );
     if (looks.colouring === 'value') {
       looks.card[item] = levelOf(values, graph.valueNorm(node));
     }
   }
+}
+
+/** What the tile of a node says of its gradient; NaN and infinity in any case. */
+function tileOf(graph: Graph, node: number, text: TileText): string {
+  const norm = graph.gradNorm(node);
+  const statistics = graph.gradientStatistics(node);
+  if (text === 'norm' || statistics === null || !Number.isFinite(norm)) {
+    return shortNumber(norm);
+  }
+  const { min, max, mean } = statistics;
+  return text === 'none'
+    ? ''
+    : shortNumber(text === 'mean' ? mean : Math.abs(min) > Math.abs(max) ? min : max);
 }
 
 const FATES: Record<Fate, Mood> = {

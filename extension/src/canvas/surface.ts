@@ -263,7 +263,8 @@ export class Picture {
       scene.graph,
       scene.items,
       scene.layout,
-      this._state().colouring
+      this._state().colouring,
+      this._state().tileText
     );
     this._looksFrom = null;
     if (softly && this._canMove() && scene.items.count <= MOVABLE) {

@@ -7,7 +7,7 @@ import type { ILayoutRestorer, JupyterFrontEnd } from '@jupyterlab/application';
 import { type ICommandPalette, MainAreaWidget, WidgetTracker } from '@jupyterlab/apputils';
 import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import type { LabIcon } from '@jupyterlab/ui-components';
-import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
+import { type ReadonlyPartialJSONObject, UUID } from '@lumino/coreutils';
 
 import type { GraphConnection } from '../model/connection';
 import type { GraphPanel } from '../panels/shell/panel';
@@ -25,18 +25,31 @@ export interface IBeside {
 export class BesideGraph extends MainAreaWidget<GraphPanel> {
   constructor(
     panel: GraphPanel,
-    readonly shown: IBeside,
+    private _shown: IBeside,
     icon: LabIcon
   ) {
     super({ content: panel });
     this.toolbar.hide();
     this.addClass('workbench-Beside');
-    const { path, name } = shown;
-    this.id = `workbench-beside-${path}-${name}`;
-    this.title.label = name;
-    this.title.caption = `Session ${name} of ${path}`;
+    this.id = `workbench-beside-${UUID.uuid4()}`;
     this.title.icon = icon;
     this.title.closable = true;
+    this._describe();
+  }
+
+  get shown(): IBeside {
+    return this._shown;
+  }
+
+  /** Its notebook has another path. */
+  move(path: string): void {
+    this._shown = { ...this._shown, path };
+    this._describe();
+  }
+
+  /** What it follows. */
+  get sessions(): NotebookSessions | null {
+    return this._sessions;
   }
 
   /** Show the session of the name in a notebook, and each that takes its place. */
@@ -52,6 +65,12 @@ export class BesideGraph extends MainAreaWidget<GraphPanel> {
   override dispose(): void {
     this._sessions?.changed.disconnect(this._update, this);
     super.dispose();
+  }
+
+  private _describe(): void {
+    const { path, name } = this._shown;
+    this.title.label = name;
+    this.title.caption = `Session ${name} of ${path}`;
   }
 
   private _update(): void {
@@ -99,6 +118,7 @@ export class Besides {
       void notebook.context.ready.then(() => {
         if (!notebook.isDisposed) {
           this._followAll(notebook);
+          this._keepAll(notebook);
         }
       });
     });
@@ -125,7 +145,7 @@ export class Besides {
 
   /** Show a session beside its notebook. */
   open({ path, name }: IBeside): void {
-    const { app, notebooks, makePanel, icon, hasDock } = this._options;
+    const { app, makePanel, icon, hasDock } = this._options;
     const known = this._tracker.find(
       ({ shown }) => shown.path === path && shown.name === name
     );
@@ -133,9 +153,8 @@ export class Besides {
       app.shell.activateById(known.id);
       return;
     }
-    const notebook = (): NotebookPanel | null =>
-      notebooks.find(({ context }) => context.path === path) ?? null;
-    const made = new BesideGraph(makePanel(notebook), { path, name }, icon);
+    const notebook = (): NotebookPanel | null => this._find(made.shown.path);
+    const made: BesideGraph = new BesideGraph(makePanel(notebook), { path, name }, icon);
     const at = notebook();
     // One beside another is a tab of it: the notebook keeps its width.
     const other = this._tracker.find(({ shown }) => shown.path === path);
@@ -196,6 +215,38 @@ export class Besides {
         beside.follow(this.sessionsOf(notebook));
       }
     });
+  }
+
+  /** Let its panels stay with a notebook that is renamed, or one of whose views closes. */
+  private _keepAll(notebook: NotebookPanel): void {
+    const { context } = notebook;
+    const sessions = this.sessionsOf(notebook);
+    let { path } = context;
+    context.pathChanged.connect((_, now) => {
+      this._tracker.forEach(beside => {
+        if (beside.shown.path === path) {
+          beside.move(now);
+          void this._tracker.save(beside);
+        }
+      });
+      path = now;
+    }, notebook);
+    notebook.disposed.connect(() => {
+      const other = this._find(path);
+      this._tracker.forEach(beside => {
+        if (beside.sessions === sessions && other !== null) {
+          beside.follow(this.sessionsOf(other));
+        }
+      });
+    });
+  }
+
+  private _find(path: string): NotebookPanel | null {
+    return (
+      this._options.notebooks.find(
+        one => !one.isDisposed && one.context.path === path
+      ) ?? null
+    );
   }
 
   private readonly _tracker = new WidgetTracker<BesideGraph>({

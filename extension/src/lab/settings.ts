@@ -2,7 +2,12 @@
 
 import type { ISettingRegistry } from '@jupyterlab/settingregistry';
 
-import { COLOURINGS, type Colouring } from '../model/state';
+import {
+  COLOURINGS,
+  type Colouring,
+  TILE_TEXTS,
+  type TileText
+} from '../model/state';
 import { type GraphPanel, type IPanelSettings, STANDARD } from '../panels/shell/panel';
 
 export class Settings {
@@ -29,7 +34,8 @@ export class Settings {
   }
 
   private _read(composite: Readonly<Record<string, unknown>>): void {
-    const { height, colouring, animated, updateRate, foldFrom } = composite;
+    const { height, colouring, animated, updateRate, foldFrom, tileText, bins } =
+      composite;
     this._current = {
       height: typeof height === 'number' ? height : STANDARD.height,
       colouring: COLOURINGS.includes(colouring as Colouring)
@@ -40,12 +46,18 @@ export class Settings {
         typeof updateRate === 'number' && updateRate > 0
           ? updateRate
           : STANDARD.updateRate,
-      foldFrom: typeof foldFrom === 'number' ? foldFrom : STANDARD.foldFrom
+      foldFrom: typeof foldFrom === 'number' ? foldFrom : STANDARD.foldFrom,
+      tileText: TILE_TEXTS.includes(tileText as TileText)
+        ? (tileText as TileText)
+        : STANDARD.tileText,
+      bins: typeof bins === 'number' && bins > 0 ? bins : STANDARD.bins
     };
     for (const panel of this._panels()) {
       panel.setHeight(this._current.height);
       panel.state.setView('animated', this._current.animated);
       panel.state.foldFrom = this._current.foldFrom;
+      panel.state.setView('tileText', this._current.tileText);
+      panel.state.setView('bins', this._current.bins);
     }
   }
 

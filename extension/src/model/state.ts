@@ -43,6 +43,13 @@ export type Change = 'graph' | 'values' | 'selection' | 'hover' | 'view';
  */
 export const FOLD_FROM = LEGIBLE;
 
+/** What a tile can say of a gradient: its norm, its largest entry, their mean, nothing. */
+export const TILE_TEXTS = ['norm', 'largest', 'mean', 'none'] as const;
+export type TileText = (typeof TILE_TEXTS)[number];
+
+/** The bars of a histogram, as many as the kernel counts; fewer are sums of these. */
+export const BINS = 40;
+
 export class GraphState {
   readonly changed = new Signal<this, Change>(this);
 
@@ -107,6 +114,12 @@ export class GraphState {
 
   /** From how many nodes on a graph opens with its scopes folded. */
   foldFrom = FOLD_FROM;
+
+  /** What the tiles of gradients say. */
+  tileText: TileText = 'norm';
+
+  /** How many bars a histogram has at most. */
+  bins = BINS;
 
   /** How many steps are done: of the forward sweep, then of the backward sweep. */
   get step(): number | null {
@@ -300,7 +313,7 @@ export class GraphState {
   }
 
   /** Show the graph in another way. */
-  setView<K extends 'stage' | 'colouring' | 'animated'>(
+  setView<K extends 'stage' | 'colouring' | 'animated' | 'tileText' | 'bins'>(
     name: K,
     value: GraphState[K]
   ): void {

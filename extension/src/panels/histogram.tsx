@@ -10,14 +10,18 @@ export interface IHistogramProps {
   look: 'value' | 'gradient';
   /** Drawn first and paler: the true gradient behind the overridden one. */
   behind?: IDistribution | null;
+  /** How many bars at most. */
+  bins?: number;
 }
 
 const WIDTH = 160;
 const HEIGHT = 40;
 
 /** The distribution of an array. */
-export function Histogram({ shown, look, behind }: IHistogramProps): JSX.Element {
-  const all = behind ? [behind, shown] : [shown];
+export function Histogram(props: IHistogramProps): JSX.Element {
+  const { look, bins = Infinity } = props;
+  const shown = joinBins(props.shown, bins);
+  const all = props.behind ? [joinBins(props.behind, bins), shown] : [shown];
   const low = Math.min(...all.map(one => one.low));
   const high = Math.max(...all.map(one => one.high));
   const tallest = Math.max(...all.flatMap(one => one.counts.map(density(one))), 1e-300);
@@ -48,6 +52,20 @@ export function Histogram({ shown, look, behind }: IHistogramProps): JSX.Element
       </div>
     </div>
   );
+}
+
+/** The same with neighbouring bins put together, until there are so few. */
+export function joinBins(one: IDistribution, most: number): IDistribution {
+  const { counts } = one;
+  const each = Math.ceil(counts.length / most);
+  // Bins are equally wide: only a divisor of their number leaves them so.
+  if (each <= 1 || counts.length % each !== 0) {
+    return one;
+  }
+  const joined = Array.from({ length: counts.length / each }, (_, i) =>
+    counts.slice(i * each, (i + 1) * each).reduce((sum, count) => sum + count, 0)
+  );
+  return { ...one, counts: joined };
 }
 
 /** "zeros 12", "NaN 3": only what there is. */

@@ -104,6 +104,9 @@ describe('looks', () => {
     expect(Array.from(looks.changed.slice(0, 3))).toEqual([0, 1, 0]);
     expect(looks.tile[5]).toBeGreaterThan(looks.tile[1]);
     expect(looksOf(graph, items, layout, 'change').text[1]).toBe('12%');
+    // What the settings have tiles say; infinity is said in any case.
+    const told = looksOf(graph, items, layout, 'gradient', 'none').text;
+    expect([told[5], told[4]]).toEqual(['', 'inf']);
     expect(looks.card[5]).toBeNaN();
     expect(looksOf(graph, items, layout, 'value').card[5]).toBeCloseTo(0.5);
   });

@@ -141,9 +141,7 @@ test.describe('the first tutorial', () => {
     await page.evaluate(() =>
       window.jupyterapp.commands.execute('notebook:shutdown-kernel')
     );
-    await expect(graph.banner).toHaveText(
-      'saved picture · run the cell to make it live'
-    );
+    await expect(graph.banner).toContainText('No kernel answers any more');
     await page.notebook.close(false);
 
     await page.notebook.openByPath(`${tmpPath}/${NOTEBOOK}`);

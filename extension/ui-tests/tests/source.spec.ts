@@ -93,5 +93,5 @@ test('lines tell their gradients, names their values, the cursor its nodes', asy
     await panel.sessionContext.session?.kernel?.restart();
   });
   await expect(gradients).toHaveCount(0);
-  await expect(graph.banner).toContainText('saved picture');
+  await expect(graph.banner).toContainText('No kernel answers any more');
 });

@@ -93,7 +93,12 @@ export class NodeSummary extends Part {
           className={classes('workbench-Distributions', live && 'workbench-mod-live')}
         >
           {detail?.value && (
-            <Distribution title={titles[0]} shown={detail.value} look="value" />
+            <Distribution
+              title={titles[0]}
+              shown={detail.value}
+              look="value"
+              bins={this.host.state.bins}
+            />
           )}
           {detail?.gradient && (
             <Distribution
@@ -101,6 +106,7 @@ export class NodeSummary extends Part {
               shown={detail.gradient}
               look="gradient"
               behind={changed ? detail.true_gradient : null}
+              bins={this.host.state.bins}
             />
           )}
         </div>

@@ -53,8 +53,10 @@ export class Rewrites extends Widget {
   }
 
   refresh(reason: Reason): void {
-    const { animated } = this._host.state;
+    const { animated, tileText, bins } = this._host.state;
     this.state.setView('animated', animated);
+    this.state.setView('tileText', tileText);
+    this.state.setView('bins', bins);
     this.timeline.refresh(reason);
   }
 

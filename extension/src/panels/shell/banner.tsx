@@ -12,6 +12,11 @@ import { Part } from '../part';
 /** What is said of a picture that no kernel answers. */
 export const SAVED = 'saved picture · run the cell to make it live';
 
+/** What is said of the last state of a session whose kernel died, or that ended. */
+export const ENDED =
+  'No kernel answers any more: this is the last state that it sent · run the cell to ' +
+  'make it live';
+
 /** What is said where a kernel has no subshells, and a cell runs. */
 const DEAF =
   'A cell is running, and this kernel hears the page only between cells: the picture ' +
@@ -124,11 +129,15 @@ export interface ITold {
   nonFinite: string;
 }
 
-/** What is to be told of a picture, live or saved; `empty`: there is none. */
+/**
+ * What is to be told of a picture, live or saved; `empty`: there is none, `ended`: it
+ * was live.
+ */
 export function bannerOf(
   graph: Graph | null,
   live: GraphConnection | null,
-  saved: string | null
+  saved: string | null,
+  ended = false
 ): ITold & { empty: boolean } {
   // What is wrong with the saved picture does not matter where another is shown.
   const savedProblem = graph === null ? saved : null;
@@ -136,7 +145,7 @@ export function bannerOf(
   const coming = live !== null && graph === null;
   return {
     problem: problem ?? graph?.header.error?.message ?? null,
-    note: live === null ? (graph !== null ? SAVED : '') : live.isDeaf ? DEAF : '',
+    note: live === null ? (graph === null ? '' : ended ? ENDED : SAVED) : live.isDeaf ? DEAF : '',
     nonFinite: graph === null ? '' : nonFiniteLine(graph),
     empty: !coming && problem === null && (graph === null || graph.count === 0)
   };

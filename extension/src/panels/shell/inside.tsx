@@ -99,8 +99,10 @@ export class Inside extends Widget {
     if (!this.isOpen) {
       return;
     }
-    const { graph, animated, colouring, stage } = this._outer.state;
+    const { graph, animated, colouring, stage, tileText, bins } = this._outer.state;
     this.state.setView('animated', animated);
+    this.state.setView('tileText', tileText);
+    this.state.setView('bins', bins);
     this.state.setView('colouring', colouring);
     this.state.setView('stage', stage === 'traced' ? 'traced' : 'derivative');
     const gone = graph?.isHolder(this._path[0].node) !== true;

@@ -11,7 +11,14 @@ import { watchTheme } from '../../canvas/theme';
 import type { ConnectionChange, GraphConnection } from '../../model/connection';
 import type { Graph } from '../../model/graph';
 import { Recording } from '../../model/recording';
-import { type Change, type Colouring, FOLD_FROM, GraphState } from '../../model/state';
+import {
+  BINS,
+  type Change,
+  type Colouring,
+  FOLD_FROM,
+  GraphState,
+  type TileText
+} from '../../model/state';
 import { copyText, element } from '../../ui/dom';
 import { makeSplitter } from '../../ui/splitter';
 import { errorText } from '../../ui/words';
@@ -68,6 +75,8 @@ export class GraphPanel extends Widget implements IHost {
     this.state.setView('colouring', settings.colouring);
     this.state.setView('animated', settings.animated);
     this.state.foldFrom = settings.foldFrom;
+    this.state.setView('tileText', settings.tileText);
+    this.state.setView('bins', settings.bins);
 
     this._drawer = options.makeDrawer?.(this) ?? null;
     this._parts = [
@@ -167,6 +176,7 @@ export class GraphPanel extends Widget implements IHost {
     this._savedProblem = problem;
     // A live picture is brought up to date by the kernel, not by what is saved.
     if (!this._connection?.graph) {
+      this._ended = false;
       this._show(saved);
       this._refresh('connection');
     }
@@ -179,6 +189,7 @@ export class GraphPanel extends Widget implements IHost {
     }
     this._release();
     this._connection = connection;
+    this._ended = false;
     connection.changed.connect(this._onConnection, this);
     connection.noticed.connect(this._onNotice, this);
     connection.plotted.connect(this._onPlot, this);
@@ -413,6 +424,7 @@ export class GraphPanel extends Widget implements IHost {
         break;
       case 'closed':
         this._release();
+        this._ended = sender.graph !== null;
         this.recording.follow(null, this.state.graph);
         // The last live graph stays: it is newer than what the notebook holds.
         this._refresh('connection');
@@ -565,7 +577,7 @@ export class GraphPanel extends Widget implements IHost {
 
   private _showBanner(): void {
     const { graph } = this.state;
-    const told = bannerOf(graph, this._connection, this._savedProblem);
+    const told = bannerOf(graph, this._connection, this._savedProblem, this._ended);
     this._banner.inform(told);
     this._empty.hidden = !told.empty;
   }
@@ -688,6 +700,8 @@ export class GraphPanel extends Widget implements IHost {
   private _picture = new Widget();
   private _stage = new Widget();
   private _savedProblem: string | null = null;
+  /** Whether it was live, and is not any more. */
+  private _ended = false;
   private readonly _sizes = new ResizeObserver(([entry]) => {
     this._fitWidth(entry.contentRect.width);
   });
@@ -702,8 +716,8 @@ const ROOMY = 1260;
 /** Below this width the bar leaves out words. */
 const MEDIUM = 1000;
 
-/** Below this width the inspector stands under the graph. */
-const NARROW = 760;
+/** Below this width the inspector stands under the graph, as on a page of 1000. */
+const NARROW = 830;
 
 /** Pixels: the least and the most that the splitters allow. */
 const HEIGHT = { least: 240, most: 1600 } as const;
@@ -728,6 +742,10 @@ export interface IPanelSettings {
   updateRate: number;
   /** From how many nodes on a graph opens with its scopes folded. */
   foldFrom: number;
+  /** What the tiles of gradients say. */
+  tileText: TileText;
+  /** How many bars a histogram has at most. */
+  bins: number;
 }
 
 export const STANDARD: IPanelSettings = {
@@ -735,5 +753,7 @@ export const STANDARD: IPanelSettings = {
   colouring: 'gradient',
   animated: true,
   updateRate: 20,
-  foldFrom: FOLD_FROM
+  foldFrom: FOLD_FROM,
+  tileText: 'norm',
+  bins: BINS
 };

@@ -3,7 +3,7 @@ import '../../helpers/browser';
 
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
-import { Histogram, Oddities } from '../../../src/panels/histogram';
+import { Histogram, Oddities, joinBins } from '../../../src/panels/histogram';
 import {
   NodeDetail,
   NodeNumbers,
@@ -302,5 +302,19 @@ describe('histogram', () => {
       'zeros 2',
       'NaN 1'
     ]);
+  });
+});
+
+describe('fewer bars of a histogram', () => {
+  it('are sums of neighbours, equally wide, and count the same entries', () => {
+    const counts = Array.from({ length: 40 }, (_, i) => i);
+    const one = { low: -1, high: 1, size: 780, zeros: 0, nan: 0, inf: 0, counts };
+    const ten = joinBins(one, 10);
+    expect(ten.counts).toHaveLength(10);
+    expect(ten.counts.slice(0, 2)).toEqual([0 + 1 + 2 + 3, 4 + 5 + 6 + 7]);
+    expect(ten.counts.reduce((sum, n) => sum + n)).toBe(780);
+    expect([ten.low, ten.high]).toEqual([-1, 1]);
+    expect(joinBins(one, 40)).toBe(one);
+    expect(joinBins({ ...one, counts: [3] }, 10).counts).toEqual([3]);
   });
 });

@@ -18,6 +18,11 @@ const live = (problem: string | null, isDeaf = false): GraphConnection =>
   ({ problem, isDeaf }) as unknown as GraphConnection;
 
 describe('what is told of a picture', () => {
+  it('says that a kernel is gone, and that the last state is shown', () => {
+    expect(bannerOf(graphOf(), null, null, true).note).toContain('No kernel answers');
+    expect(bannerOf(graphOf(), live(null), null, true).note).toBe('');
+  });
+
   it('a saved one says so, a live one nothing', () => {
     expect(bannerOf(graphOf(), null, null)).toEqual({
       problem: null,

@@ -1,0 +1,261 @@
+/** What becomes of pictures when kernels die, notebooks move, or are a stranger's. */
+
+import { readFileSync } from 'node:fs';
+
+import { type IJupyterLabPageFixture, expect, test } from '@jupyterlab/galata';
+
+import type { NotebookPanel } from '@jupyterlab/notebook';
+
+import { GraphOnPage, kernelReady, runAll, screenshotOf } from './graph';
+
+const LOAD = `%load_ext workbench
+import os, signal, time
+import numpy as np
+data = np.linspace(-1.0, 1.0, 60).reshape(20, 3)
+weights = np.linspace(0.5, 1.5, 3)`;
+
+const MODEL = `%%autodiff loss --wrt weights --name live
+hidden = np.tanh(data @ weights)
+loss = np.sum(hidden * hidden)`;
+
+/** The kernel dies in the middle of a stream of changes. */
+const DIES = `for step in range(1000): live.run(weights=weights * 0.99**step); time.sleep(0.02); step == 60 and os.kill(os.getpid(), signal.SIGKILL)`;
+
+test.use({ viewport: { width: 1400, height: 1000 } });
+
+/** A cell of a notebook file. */
+const cellOf = (source: string, outputs: unknown[] = []): unknown => ({
+  cell_type: 'code',
+  execution_count: outputs.length > 0 ? 3 : null,
+  id: `cell-${source.length}`,
+  metadata: { trusted: true },
+  source,
+  outputs
+});
+
+/** Write a notebook file, and open it. */
+async function openNotebook(
+  page: IJupyterLabPageFixture,
+  path: string,
+  cells: readonly unknown[]
+): Promise<void> {
+  const notebook = {
+    nbformat: 4,
+    nbformat_minor: 5,
+    metadata: { kernelspec: { name: 'python3', display_name: 'Python 3' } },
+    cells
+  };
+  await page.contents.uploadContent(JSON.stringify(notebook), 'text', path);
+  await page.notebook.openByPath(path);
+  await kernelReady(page);
+}
+
+/** Run code in the kernel of one of the notebooks. */
+async function runIn(
+  page: IJupyterLabPageFixture,
+  path: string,
+  code: string
+): Promise<void> {
+  await page.evaluate(
+    async ([end, source]) => {
+      const found = [...window.jupyterapp.shell.widgets('main')].find(
+        one => 'context' in one && (one as NotebookPanel).context.path.endsWith(end)
+      ) as NotebookPanel;
+      await found.sessionContext.session!.kernel!.requestExecute({ code: source }).done;
+    },
+    [path, code]
+  );
+}
+
+test('a kernel dies in mid-stream: words, the last picture, and a new run', async ({
+  page,
+  tmpPath
+}) => {
+  test.setTimeout(240_000);
+  await openNotebook(page, `${tmpPath}/dies.ipynb`, [LOAD, MODEL, DIES].map(one => cellOf(one)));
+  await page.evaluate(() => {
+    void window.jupyterapp.commands.execute('notebook:run-all-cells');
+  });
+  const graph = new GraphOnPage(page);
+  await graph.ready();
+  const bar = graph.panel.locator('.workbench-Title');
+  const seen = new Set<string | null>();
+  await expect
+    .poll(async () => seen.add(await bar.textContent()).size, { timeout: 60_000 })
+    .toBeGreaterThan(3);
+  await expect(graph.banner).toContainText('No kernel answers any more', {
+    timeout: 60_000
+  });
+  // JupyterLab says that the kernel is started again.
+  const dialog = page.locator('.jp-Dialog');
+  await dialog
+    .getByRole('button', { name: 'Ok' })
+    .click({ timeout: 30_000 })
+    .catch(() => undefined);
+  await expect(bar).toContainText('loss = ');
+  await graph.click(await graph.node('hidden, tanh'));
+  const inspector = graph.panel.locator('.workbench-Inspector').first();
+  await expect(inspector).toContainText('hidden');
+  await graph.screenshot('light-kernel-died');
+
+  await kernelReady(page);
+  await page.notebook.selectCells(2);
+  await page.notebook.deleteCells();
+  await runAll(page);
+  await graph.ready();
+  await graph.live();
+  await expect(graph.banner).toBeHidden();
+});
+
+test('two notebooks: each picture follows its own, renamed, and in two views', async ({
+  page,
+  tmpPath
+}) => {
+  test.setTimeout(240_000);
+  const besides = page.locator('.workbench-Beside');
+  for (const name of ['one.ipynb', 'two.ipynb']) {
+    await openNotebook(page, `${tmpPath}/${name}`, [LOAD, MODEL].map(one => cellOf(one)));
+    await runAll(page);
+    await page.evaluate(
+      path => window.jupyterapp.commands.execute('workbench:open-beside', path),
+      { path: `${tmpPath}/${name}`, name: 'live' }
+    );
+  }
+  await expect(besides).toHaveCount(2);
+  // By the notebook that the tab says it is of.
+  const barOf = (name: string): Promise<string> =>
+    page.evaluate(wanted => {
+      const found = [...window.jupyterapp.shell.widgets('main')].find(
+        ({ title: { caption } }) =>
+          caption.startsWith('Session live of ') && caption.endsWith(`/${wanted}`)
+      );
+      return found?.node.querySelector('.workbench-Title')?.textContent ?? 'none';
+    }, name);
+  const before = await barOf('two.ipynb');
+  expect(await barOf('one.ipynb')).toBe(before);
+  await runIn(page, 'one.ipynb', 'live.run(weights=2 * weights)');
+  await expect.poll(() => barOf('one.ipynb')).not.toBe(before);
+  expect(await barOf('two.ipynb')).toBe(before);
+  await page.screenshot({ path: screenshotOf('light-two-notebooks') });
+
+  // Renamed, its panel stays with it, and follows what its cell makes next.
+  await page.evaluate(async () => {
+    const found = [...window.jupyterapp.shell.widgets('main')].find(
+      one => 'context' in one && (one as NotebookPanel).context.path.endsWith('one.ipynb')
+    ) as NotebookPanel;
+    await found.context.save();
+    await found.context.rename('renamed.ipynb');
+  });
+  await expect.poll(() => barOf('renamed.ipynb')).not.toBe('none');
+  await runIn(page, 'renamed.ipynb', 'live.run(weights=3 * weights)');
+  const third = await barOf('renamed.ipynb');
+
+  // A second view of it, and the first one closes.
+  await page.evaluate(async () => {
+    const { shell, commands } = window.jupyterapp;
+    const found = [...shell.widgets('main')].find(
+      one =>
+        'context' in one && (one as NotebookPanel).context.path.endsWith('renamed.ipynb')
+    ) as NotebookPanel;
+    shell.activateById(found.id);
+    await new Promise(resolve => setTimeout(resolve, 300));
+    
+    await commands.execute('docmanager:clone');
+    await new Promise(resolve => setTimeout(resolve, 1000));
+    found.dispose();
+  });
+  const second = page.locator('.jp-NotebookPanel');
+  await expect(second).toHaveCount(2);
+  await page.evaluate(async () => {
+    const { shell } = window.jupyterapp;
+    const found = [...shell.widgets('main')].find(
+      one =>
+        'context' in one && (one as NotebookPanel).context.path.endsWith('renamed.ipynb')
+    ) as NotebookPanel;
+    shell.activateById(found.id);
+    await window.jupyterapp.commands.execute('notebook:run-all-cells');
+  });
+  // The cell made another session, at the weights of the start.
+  await expect.poll(() => barOf('renamed.ipynb')).toBe(before);
+  expect(third).not.toBe(before);
+  await expect(besides).toHaveCount(2);
+});
+
+test('a stranger’s notebook: opened, it runs nothing, and its labels are text', async ({
+  page,
+  tmpPath
+}) => {
+  const path = '../../../tests/session/wire/golden/snapshot.json';
+  const golden = readFileSync(new URL(path, import.meta.url), 'utf8');
+  const evil = '<img src=x onerror="window.strange = 1"><script>window.strange = 1</script>';
+  const picture = JSON.parse(golden) as { header: { strings: string[] } };
+  const { strings } = picture.header;
+  strings.forEach((text, i) => {
+    if (text === 'h' || text === 'encoder' || text.startsWith('h = ')) {
+      strings[i] = evil;
+    }
+  });
+  const output = (data: unknown): unknown => ({
+    output_type: 'display_data',
+    metadata: {},
+    data
+  });
+  const type = 'application/vnd.workbench.graph+json';
+  await openNotebook(page, `${tmpPath}/strange.ipynb`, [
+    cellOf('%%autodiff loss\nimport os; os.environ["STRANGE"] = "1"', [
+      output({ [type]: picture, 'text/html': evil, 'text/plain': 'a graph' })
+    ]),
+    cellOf('%%autodiff other', [output({ [type]: { schema: 99 }, 'text/plain': 'p' })])
+  ]);
+  const graph = new GraphOnPage(page);
+  await graph.ready();
+  await expect(graph.banner).toContainText('saved picture');
+  await expect(page.locator('.workbench-Note').last()).toContainText('cannot draw this picture');
+  const line = graph.panel.locator('.workbench-Tree [data-node]').filter({
+    hasText: '<img src=x'
+  });
+  await expect(line.first()).toHaveCount(1);
+  await graph.tab(/^Checks/).click();
+  await expect(graph.panel.getByRole('button', { name: /Apply to cell/ })).toHaveCount(0);
+  await expect(graph.panel.getByRole('button', { name: /Attach fix/ })).toHaveCount(0);
+  await graph.screenshot('light-strange');
+  await page.theme.setDarkTheme();
+  await graph.screenshot('dark-strange');
+  await page.theme.setLightTheme();
+
+  // Nothing of it was markup, nothing ran: not in the page, not in the kernel.
+  await expect(graph.panel.locator('img, script')).toHaveCount(0);
+  const state = await page.evaluate(async () => {
+    const { content, sessionContext } = window.jupyterapp.shell
+      .currentWidget as NotebookPanel;
+    const future = sessionContext.session!.kernel!.requestExecute({
+      code: 'import os, sys; print("STRANGE" in os.environ, "workbench" in sys.modules)'
+    });
+    let printed = '';
+    future.onIOPub = ({ content: said }) => {
+      printed += (said as { text?: string }).text ?? '';
+    };
+    await future.done;
+    const { sharedModel } = content.widgets[0].model;
+    return {
+      strange: 'strange' in window,
+      count: (sharedModel as unknown as { execution_count: number }).execution_count,
+      printed: printed.trim()
+    };
+  });
+  expect(state).toEqual({ strange: false, count: 3, printed: 'False False' });
+
+  // At 1000 px, without the sidebar, the inspector stands under the graph.
+  await page.setViewportSize({ width: 1000, height: 1000 });
+  await page.sidebar.close('left');
+  const inspector = graph.panel.locator('.workbench-Inspector').first();
+  await new Promise(resolve => setTimeout(resolve, 500));
+  console.log(`measured: ${(await graph.panel.boundingBox())!.width} px wide`);
+  await expect
+    .poll(async () => {
+      const [a, b] = [await inspector.boundingBox(), await graph.canvas.boundingBox()];
+      return a !== null && b !== null && a.y >= b.y + b.height - 1;
+    })
+    .toBe(true);
+  await graph.screenshot('light-strange-1000');
+});
