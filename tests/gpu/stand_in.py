@@ -301,6 +301,10 @@ class Foreign(np.lib.mixins.NDArrayOperatorsMixin):
         return self._inner.copy()
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        return self._inner.shape
+
+    @property
     def device(self) -> Any:
         return _DEVICE
 

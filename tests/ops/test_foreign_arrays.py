@@ -394,6 +394,15 @@ def test_an_op_that_leaves_the_device_says_so_once() -> None:
         linalg.sqrtm(x)
 
 
+def test_many_operands_of_one_type_are_looked_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[type] = []
+    monkeypatch.setattr(device, "is_device_type", asked.append)
+    np.testing.assert_array_equal(declare("stack").compute(*[B] * 99, axis=0), [B] * 99)
+    assert asked == [np.ndarray]
+
+
 def test_few_ops_leave_the_device() -> None:
     """None that works entry by entry, and none that CuPy has."""
     functions = {

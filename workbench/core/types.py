@@ -198,9 +198,10 @@ def format_shape(shape: Shape) -> str:
 def is_device_array(x: object) -> bool:
     """Return whether an object is an array in the memory of a GPU: one of CuPy's."""
     kind: Any = type(x)
-    return _is_device_type(kind)
+    return is_device_type(kind)
 
 
 @cache
-def _is_device_type(kind: type) -> bool:
+def is_device_type(kind: type) -> bool:
+    """Return whether the objects of a type are CuPy's arrays."""
     return kind.__module__.partition(".")[0] == "cupy" and hasattr(kind, "shape")

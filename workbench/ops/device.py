@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 
 from workbench.core.op import Op
+from workbench.core.types import is_device_array, is_device_type
 
 __all__ = [
     "ON_HOST",
     "compute_on_host",
     "find_library",
-    "is_cupy",
     "leave_device",
     "on_cupy",
 ]
@@ -36,14 +36,9 @@ ON_HOST: dict[str, str] = {}
 _WARNED: set[str] = set()
 
 
-def is_cupy(x: object) -> bool:
-    """Return whether a value is an array of CuPy."""
-    return type(x).__module__.partition(".")[0] == "cupy"
-
-
 def find_library(x: object, module: str) -> Any:
     """Return the module of SciPy, or of CuPy's copy of it, that takes an array."""
-    if not is_cupy(x):
+    if not is_device_array(x):
         return import_module(f"scipy.{module}")
     name = f"cupyx.scipy.{module}"
     if name not in sys.modules:
@@ -62,8 +57,10 @@ def on_cupy(op: Op) -> Callable[[Compute], Compute]:
 
         @wraps(own)
         def compute(*arrays: Any, **params: Any) -> Any:
-            for x in arrays:
-                if is_cupy(x):
+            # A stack has a thousand operands of one type: each type is asked once.
+            few = arrays if len(arrays) < 9 else {type(x): x for x in arrays}.values()
+            for x in few:
+                if is_device_type(type(x)):
                     return function(*arrays, **params)
             return own(*arrays, **params)
 
@@ -104,8 +101,10 @@ def compute_on_host(
             RuntimeWarning,
             stacklevel=2,
         )
-    like = next(x for x in arrays if is_cupy(x))
-    made = compute(*[x.get() if is_cupy(x) else x for x in arrays], **(params or {}))
+    like = next(x for x in arrays if is_device_array(x))
+    made = compute(
+        *[x.get() if is_device_array(x) else x for x in arrays], **(params or {})
+    )
     if isinstance(made, tuple):
         return tuple(np.asarray(y, like=like) for y in made)
     return np.asarray(made, like=like)

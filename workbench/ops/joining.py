@@ -23,7 +23,16 @@ from workbench.core.deferred import operand_shape
 from workbench.core.dims import Dim, unify_lengths
 from workbench.core.op import ViewParams, declare, implements
 from workbench.core.tensor import Tensor, admit, apply, note_view
-from workbench.core.types import Array, ArrayLike, Batched, Params, Shape, Spec, is_weak
+from workbench.core.types import (
+    Array,
+    ArrayLike,
+    Batched,
+    Params,
+    Shape,
+    Spec,
+    is_device_array,
+    is_weak,
+)
 from workbench.errors import DtypeError, TraceError
 from workbench.ops.define import (
     Casting,
@@ -33,7 +42,7 @@ from workbench.ops.define import (
     refuse_out,
     shape_of,
 )
-from workbench.ops.device import is_cupy, on_cupy
+from workbench.ops.device import on_cupy
 from workbench.ops.indexing import GETITEM, Slice, sliced_length
 from workbench.ops.shaping import as_integers, moveaxis, normal_axis
 
@@ -153,7 +162,7 @@ _declare_joining("stack", _stack_compute, _stack_parts)
 @on_cupy(declare("stack"))
 def _stack_on_cupy(*arrays: Any, axis: int) -> Array:
     """Stack arrays and numbers, which CuPy's function takes for no arrays."""
-    like = next(x for x in arrays if is_cupy(x))
+    like = next(x for x in arrays if is_device_array(x))
     return np.stack(
         [np.asarray(x, like=like) if is_weak(x) else x for x in arrays], axis=axis
     )

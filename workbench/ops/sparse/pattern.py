@@ -20,11 +20,11 @@ from workbench.core.dims import unify_lengths
 from workbench.core.op import Op
 from workbench.core.tensor import Tensor, apply
 from workbench.core.tree import is_sparse
-from workbench.core.types import Array, Batched, Params, Spec, as_spec
+from workbench.core.types import Array, Batched, Params, Spec, as_spec, is_device_array
 from workbench.errors import UsageError
 from workbench.ops.contraction import product_dtype
 from workbench.ops.define import multilinear, shape_of
-from workbench.ops.device import find_library, is_cupy
+from workbench.ops.device import find_library
 from workbench.ops.indexing import ARRAY, SCATTER, find_library_ufunc
 from workbench.ops.shaping import moveaxis
 
@@ -329,7 +329,7 @@ def make_array(data: Array, pattern: Pattern) -> Any:
     if isinstance(data, np.ndarray):
         if all(isinstance(part, np.ndarray) for part in pattern.index):
             return pattern.matrix(data)
-    elif is_cupy(data):
+    elif is_device_array(data):
         kind = getattr(find_library(data, "sparse"), f"{pattern.format}_matrix")
         index = tuple(convert_index(part, data) for part in pattern.index)
         own = Pattern(kind, pattern.format, pattern.shape, index, pattern.data_shape)

@@ -15,11 +15,11 @@ import numpy as np
 from workbench.core import blame
 from workbench.core.tensor import Tensor, admit, apply
 from workbench.core.tree import is_sparse
-from workbench.core.types import Array, Params, Spec, as_spec
+from workbench.core.types import Array, Params, Spec, as_spec, is_device_array
 from workbench.errors import DtypeError, ShapeError
 from workbench.ops.contraction import product_dtype
 from workbench.ops.define import op, shape_of
-from workbench.ops.device import find_library, is_cupy
+from workbench.ops.device import find_library
 from workbench.ops.sparse.arithmetic import to_dense
 from workbench.ops.sparse.pattern import (
     PRODUCT,
@@ -57,7 +57,7 @@ def _compute(data: Array, b: Any, *, pattern: Pattern, transposed: bool) -> Arra
 
 def _solve_elsewhere(data: Array, b: Any, pattern: Pattern) -> Array:
     """Solve by CuPy's own solver; with a library that has none, densely."""
-    if is_cupy(data):
+    if is_device_array(data):
         spsolve = find_library(data, "sparse.linalg").spsolve
         return spsolve(make_array(data, pattern).tocsr(), b)
     return np.linalg.solve(to_dense(_Plain(data, pattern)), b)

@@ -19,7 +19,7 @@ from workbench.core.dims import broadcast_shapes
 from workbench.core.op import CALLS, UFUNCS, Op
 from workbench.core.refusals import REFUSED
 from workbench.core.tensor import Tensor
-from workbench.core.types import Array, is_differentiable
+from workbench.core.types import Array, is_device_array, is_differentiable
 from workbench.errors import NotDifferentiableError
 from workbench.ops import device
 from workbench.ops.define import (
@@ -65,7 +65,7 @@ class Special:
 
     def __call__(self, *args: Any) -> Array:
         """Return the function of arrays of one library, or of Tensors."""
-        if any(map(device.is_cupy, args)) and not any(
+        if any(map(is_device_array, args)) and not any(
             isinstance(x, Tensor) for x in args
         ):
             # Numbers that SciPy made into arrays, such as the branch of `lambertw`.
