@@ -386,9 +386,10 @@ def test_an_op_that_leaves_the_device_says_so_once() -> None:
     with pytest.warns(
         RuntimeWarning,
         match="^sqrtm is computed on the CPU: CuPy has no Schur decomposition",
-    ):
+    ) as caught:
         y = linalg.sqrtm(x)
     assert isinstance(y, Foreign)
+    assert caught[0].filename == __file__  # the line of the user's
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         linalg.sqrtm(x)

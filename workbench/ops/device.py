@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core import source
 from workbench.core.op import Op
 from workbench.core.types import is_device_array, is_device_type
 
@@ -99,7 +100,7 @@ def compute_on_host(
             f"{name} is computed on the CPU: CuPy has no {lacks}. Its operands and its"
             " result are copied at each call.",
             RuntimeWarning,
-            stacklevel=2,
+            stacklevel=source.count_frames(),
         )
     like = next(x for x in arrays if is_device_array(x))
     made = compute(
