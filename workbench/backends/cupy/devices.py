@@ -67,11 +67,11 @@ def _find_missing() -> str | None:
         if isinstance(error, ModuleNotFoundError) and error.name == "cupy":
             return (
                 "CuPy is not installed. For a driver of CUDA 13: pip install"
-                " 'cupy-cuda13x[ctk]'; of CUDA 12: pip install 'cupy-cuda12x[ctk]'."
+                " 'cupy-cuda13x[ctk]'."
             )
         return (
-            f"CuPy cannot be imported ({error}). Install it anew, for the CUDA of the"
-            " driver: pip install --force-reinstall 'cupy-cuda13x[ctk]'."
+            f"CuPy cannot be imported ({error}). Install it anew, for a driver of CUDA"
+            " 13: pip install --force-reinstall 'cupy-cuda13x[ctk]'."
         )
     api = cupy.cuda.runtime
     try:
@@ -86,8 +86,8 @@ def _find_missing() -> str | None:
     if driver // 1000 < built // 1000:
         return (
             f"NVIDIA's driver knows CUDA {_format_version(driver)}, and this CuPy was"
-            f" made for CUDA {_format_version(built)}. Install a newer driver, or the"
-            f" CuPy of the driver: pip install 'cupy-cuda{driver // 1000}x[ctk]'."
+            f" made for CUDA {_format_version(built)}. Install a newer driver:"
+            " https://www.nvidia.com/drivers."
         )
     try:
         count = int(api.getDeviceCount())
@@ -105,7 +105,7 @@ def _find_missing() -> str | None:
     except Exception as error:  # whatever keeps a library of C from being loaded
         return (
             f"NVRTC, which compiles kernels, cannot be loaded ({error}). pip install"
-            f" nvidia-cuda-nvrtc brings it, as does 'cupy-cuda{built // 1000}x[ctk]'."
+            " nvidia-cuda-nvrtc brings it, as does 'cupy-cuda13x[ctk]'."
         )
     return None
 
