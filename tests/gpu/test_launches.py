@@ -76,6 +76,19 @@ def test_programs(name: str, rng: np.random.Generator) -> None:
     assert all(one == results[0] for one in results)
 
 
+def test_subnormal_singles_are_zero() -> None:
+    """CuPy compiles with ``-ftz=true``: kernels agree with its own, not with NumPy."""
+    tiny = np.array([1e-39, -1e-39, 1e-37], np.float32)
+    truth = cupy.asnumpy(cupy.asarray(tiny) * np.float32(0.5))
+    np.testing.assert_array_equal(truth, [0, 0, np.float32(1e-37) * np.float32(0.5)])
+    for given in (tiny, np.array([1e-310, -1e-310, 1e-300])):
+        plan, want = plan_program(lambda x: x * 0.5, [given])
+        (found,) = CopiedDevice(plan).run([given])
+        if given is tiny:
+            want = [truth]
+        np.testing.assert_array_equal(np.asarray(found), np.asarray(want[0]))
+
+
 N = 2**25
 #: Programs of x, y (4096, 8192), s of float32, i (2**22,), w (N / 8, 8); and how many
 #: bytes they must move.
