@@ -7,6 +7,7 @@ compared with SciPy's without one.
 from __future__ import annotations
 
 import ctypes
+import re
 import shutil
 import subprocess
 from collections.abc import Iterable
@@ -18,7 +19,13 @@ import numpy as np
 import pytest
 
 from workbench.ops.special.define import F
-from workbench.ops.special.device import HEADERS, OPTIONS, ROWS, DeviceFunction, Loop
+from workbench.ops.special.device import (
+    HEADERS,
+    ROWS,
+    DeviceFunction,
+    Loop,
+    list_options,
+)
 
 _C = {"l": "long long", "d": "double", "D": "std::complex<double>"}
 _NUMPY = {"l": np.int64, "d": np.float64, "D": np.complex128}
@@ -92,7 +99,10 @@ class HostLibrary:
 
 
 def compile_for_device(nvrtc: Any, names: list[str], architecture: str) -> bytes:
-    """Compile kernels of one header with NVRTC, as CuPy does."""
+    """Compile kernels of one header with NVRTC, as CuPy does.
+
+    It is the PTX for a virtual architecture: ``compute_90``.
+    """
     include = cupy_headers()
     library = include / "cupy" / "_cccl"
     folders = [include, *(library / part for part in ("libcudacxx", "cub", "thrust"))]
@@ -106,12 +116,36 @@ def compile_for_device(nvrtc: Any, names: list[str], architecture: str) -> bytes
             source += _source(name, loop).replace("void", "__global__ void", 1)
     source = source.replace("std::complex", "thrust::complex")
     program = nvrtc.createProgram(source, "kernels.cu", [], [])
-    options = [f"--gpu-architecture={architecture}", "-w", "-DCUPY_NO_JITIFY", *OPTIONS]
+    options = [
+        f"--gpu-architecture={architecture}",
+        "-w",
+        "-DCUPY_NO_JITIFY",
+        *list_options(),
+    ]
     options += ["--device-as-default-execution-space", *(f"-I{f}" for f in folders)]
     try:
         nvrtc.compileProgram(program, options)
-        return bytes(nvrtc.getCUBIN(program))
+        virtual = architecture.startswith("compute")
+        return bytes((nvrtc.getPTX if virtual else nvrtc.getCUBIN)(program))
     except nvrtc.NVRTCError as error:
         raise AssertionError(nvrtc.getProgramLog(program)[:4000]) from error
     finally:
         nvrtc.destroyProgram(program)
+
+
+def find_recursive(ptx: str) -> set[str]:
+    """Names of the kernels that reach a function which calls itself."""
+    calls: dict[str, set[str]] = {}
+    for head, body in re.findall(
+        r"\.(?:func|entry)([^;{}]*)\{(.*?)^\}", ptx, re.DOTALL | re.MULTILINE
+    ):
+        name = re.match(r"\s*(?:\([^()]*\)\s*)?([\w$]+)", head)
+        assert name is not None
+        called = re.findall(r"\bcall(?:\.uni)?\s*(?:\([^()]*\),\s*)?([\w$%]+)", body)
+        calls[name[1]] = set(called)
+    reached = {name: set(of) for name, of in calls.items()}
+    for _ in calls:
+        for of in reached.values():
+            of.update(*(reached.get(other, ()) for other in tuple(of)))
+    loops = {name for name, of in reached.items() if name in of}
+    return {name for name, of in reached.items() if of & loops}

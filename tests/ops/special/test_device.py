@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy import special
 
 from tests.backends.cupy.nvrtc import load_nvrtc
+from tests.gpu.stand_in import Foreign, use_stand_in
 from tests.ops.special.arguments import arguments_of, differences, tolerance_of
 from tests.ops.special.host import (
     HostLibrary,
     by_header,
     compile_for_device,
+    find_recursive,
     function_of,
 )
-from workbench.ops.special.device import ROWS
+from workbench.errors import DeviceMemoryError
+from workbench.ops.special import device
+from workbench.ops.special.device import HEADERS as FOLDER
+from workbench.ops.special.device import ROWS, list_options
 
 #: Headers of which every run of the tests compiles; the rest is long.
 SAMPLE = {"cupy/xsf/agm.h", "cupy/xsf/bessel.h", "cupy/xsf/erf.h"}
@@ -46,6 +54,74 @@ def test_kernels_compile_for_a_device(header: str) -> None:
     if nvrtc is None:
         pytest.skip("needs NVRTC and the headers of CuPy's wheel: pip install '.[gpu]'")
     assert compile_for_device(nvrtc, by_header()[header], "sm_90")
+
+
+def test_a_changed_header_is_compiled_anew(tmp_path: Path) -> None:
+    """CuPy finds what it has compiled by the source and the options alone."""
+    copy = Path(shutil.copytree(FOLDER, tmp_path / "include"))
+    before = list_options(copy)
+    assert before[1:] == list_options()[1:]
+    with (copy / "carlson.h").open("a") as header:
+        header.write("// changed\n")
+    list_options.cache_clear()
+    assert list_options(copy)[1:] != before[1:]
+
+
+@pytest.mark.parametrize("header", HEADERS)
+def test_recursive_functions_are_marked(header: str) -> None:
+    nvrtc = load_nvrtc()
+    if nvrtc is None:
+        pytest.skip("needs NVRTC and the headers of CuPy's wheel: pip install '.[gpu]'")
+    names = by_header()[header]
+    kernels = find_recursive(compile_for_device(nvrtc, names, "compute_90").decode())
+    found = {k.rpartition("_")[0] for k in kernels} & set(names)
+    assert found <= {name for name in names if function_of(name).recursive}
+
+
+class Refusal(Exception):
+    """What a GPU says whose memory is full."""
+
+
+def make_cuda(asked: list[int], full: bool = False) -> Any:
+    """CUDA with the limit of its start; each that is set is noted."""
+
+    def set_limit(kind: int, size: int) -> None:
+        asked.append(size)
+        if full:
+            raise Refusal("out of memory")
+
+    api = SimpleNamespace(
+        getDevice=lambda: 0,
+        cudaLimitStackSize=0,
+        deviceGetLimit=lambda kind: 1024,
+        deviceSetLimit=set_limit,
+        getDeviceProperties=lambda i: {
+            "multiProcessorCount": 132, "maxThreadsPerMultiProcessor": 2048,
+        },
+        CUDARuntimeError=Refusal,
+    )  # fmt: skip
+    return SimpleNamespace(runtime=api)
+
+
+def test_only_recursive_functions_take_stack(monkeypatch: pytest.MonkeyPatch) -> None:
+    cupy, asked = use_stand_in(monkeypatch), list[int]()
+    cupy.cuda = make_cuda(asked)
+    monkeypatch.setattr(device, "_RAISED", set())
+    x = Foreign(np.array([0.5, 1.5]))
+    function_of("erfcx")(x)
+    assert asked == []
+    function_of("jv")(x, x)
+    function_of("jv")(x, x)
+    assert asked == [device.STACK]
+
+
+def test_no_room_for_stack_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    cupy = use_stand_in(monkeypatch)
+    cupy.cuda = make_cuda([], full=True)
+    monkeypatch.setattr(device, "_RAISED", set())
+    x = Foreign(np.array([0.5, 1.5]))
+    with pytest.raises(DeviceMemoryError, match=r"scipy\.special\.jv.* 2\.2 GB"):
+        function_of("jv")(x, x)
 
 
 def test_every_row_has_all_loops_of_scipy() -> None:

@@ -9,6 +9,7 @@ in most of its single precision loops too, and is compiled at its first call.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from functools import cache, cached_property
 from importlib import import_module
@@ -18,39 +19,36 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.core.types import Array
+from workbench.core.types import Array, is_device_array
+from workbench.errors import DeviceMemoryError
 
 HEADERS = Path(__file__).with_name("include")
 
-#: Options of NVRTC: our headers first, among them what xsf needs of the standard
-#: library; optimization that ends in seconds for sources of this length; and products
-#: that are rounded before they are added, as on the host, where sums cancel.
-OPTIONS = (f"-I{HEADERS}", "--Ofast-compile=mid", "--fmad=false")
-
 #: Header, then the functions of it: SciPy's name, and the header's where it differs.
-#: Those behind a star ask the device's heap for work space.
+#: Those behind a star ask the device's heap for work space; those behind a ^ have
+#: functions that call themselves, in the PTX of one of their loops at least.
 TABLE = """
-xsf/agm.h: agm
+xsf/agm.h: ^agm
 xsf/airy.h: airy airye itairy
 xsf/bessel.h: besselpoly hankel1=cyl_hankel_1 hankel1e=cyl_hankel_1e
     hankel2=cyl_hankel_2 hankel2e=cyl_hankel_2e iv=cyl_bessel_i ive=cyl_bessel_ie
-    jn=cyl_bessel_j jv=cyl_bessel_j jve=cyl_bessel_je kn=cyl_bessel_k<double>
-    kv=cyl_bessel_k kve=cyl_bessel_ke
-    yv=cyl_bessel_y yve=cyl_bessel_ye itj0y0=it1j0y0 iti0k0=it1i0k0 it2j0y0 it2i0k0
-xsf/cdflib.h: gdtria gdtrib gdtrix
-xsf/ellip.h: ellipe
-xsf/erf.h: dawsn erf erfc erfcx erfi voigt_profile wofz
+    ^jn=cyl_bessel_j ^jv=cyl_bessel_j jve=cyl_bessel_je kn=cyl_bessel_k<double>
+    kv=cyl_bessel_k kve=cyl_bessel_ke ^yv=cyl_bessel_y yve=cyl_bessel_ye itj0y0=it1j0y0
+    iti0k0=it1i0k0 it2j0y0 it2i0k0
+xsf/cdflib.h: ^gdtria ^gdtrib ^gdtrix
+xsf/ellip.h: ^ellipe
+xsf/erf.h: dawsn ^erf ^erfc erfcx erfi voigt_profile wofz
 xsf/expint.h: exp1 expi
 xsf/fresnel.h: fresnel modfresnelm=modified_fresnel_minus
     modfresnelp=modified_fresnel_plus
-xsf/hyp2f1.h: hyp2f1
-xsf/hyperu.h: hyp1f1 hyperu
+xsf/hyp2f1.h: ^hyp2f1
+xsf/hyperu.h: hyp1f1 ^hyperu
 xsf/kelvin.h: bei beip ber berp kei keip kelvin ker kerp
-xsf/mathieu.h: mathieu_a=cem_cva mathieu_b=sem_cva *mathieu_cem=cem *mathieu_sem=sem
+xsf/mathieu.h: ^mathieu_a=cem_cva ^mathieu_b=sem_cva *^mathieu_cem=cem *^mathieu_sem=sem
     *mathieu_modcem1=mcm1 *mathieu_modcem2=mcm2 *mathieu_modsem1=msm1
     *mathieu_modsem2=msm2
 xsf/ndtri_exp.h: ndtri_exp
-xsf/par_cyl.h: *pbdv *pbvv pbwa
+xsf/par_cyl.h: *^pbdv *^pbvv pbwa
 xsf/spence.h: spence
 xsf/sphd_wave.h: *obl_ang1=oblate_aswfa_nocv *obl_ang1_cv=oblate_aswfa
     *obl_cv=oblate_segv *obl_rad1=oblate_radial1_nocv *obl_rad1_cv=oblate_radial1
@@ -58,27 +56,30 @@ xsf/sphd_wave.h: *obl_ang1=oblate_aswfa_nocv *obl_ang1_cv=oblate_aswfa
     *pro_ang1=prolate_aswfa_nocv *pro_ang1_cv=prolate_aswfa *pro_cv=prolate_segv
     *pro_rad1=prolate_radial1_nocv *pro_rad1_cv=prolate_radial1
     *pro_rad2=prolate_radial2_nocv *pro_rad2_cv=prolate_radial2
-xsf/stats.h: log_ndtr ndtr nrdtrimn nrdtrisd owens_t tklmbda=tukeylambdacdf
-xsf/wright_bessel.h: log_wright_bessel
-carlson.h: elliprc elliprd elliprf elliprg elliprj
-distributions.h: bdtrik bdtrin betaincc betainccinv btdtria btdtrib chdtriv chndtr
-    chndtridf chndtrinc chndtrix fdtridfd nbdtrik nbdtrin ncfdtr ncfdtri ncfdtridfd
-    ncfdtridfn ncfdtrinc nctdtr nctdtridf nctdtrinc nctdtrit pdtrik stdtr stdtridf
-    stdtrit
-exponentials.h: hyp0f1 powm1 wrightomega
-kolmogorov.h: kolmogi kolmogorov smirnov smirnovi
-polynomials.h: eval_chebyc eval_chebys eval_chebyt eval_chebyu eval_gegenbauer
-    eval_genlaguerre eval_hermite eval_hermitenorm eval_jacobi eval_laguerre
-    eval_legendre eval_sh_chebyt eval_sh_chebyu eval_sh_jacobi eval_sh_legendre
-spherical_bessel.h: spherical_jn=sph_bessel_j spherical_jn_d=sph_bessel_j_jac
-    spherical_yn=sph_bessel_y spherical_yn_d=sph_bessel_y_jac
-    spherical_in=sph_bessel_i spherical_in_d=sph_bessel_i_jac
+xsf/stats.h: ^log_ndtr ^ndtr nrdtrimn nrdtrisd ^owens_t tklmbda=tukeylambdacdf
+xsf/wright_bessel.h: ^log_wright_bessel
+carlson.h: ^elliprc elliprd elliprf elliprg ^elliprj
+distributions.h: ^bdtrik ^bdtrin ^betaincc ^betainccinv ^btdtria ^btdtrib ^chdtriv
+    ^chndtr ^chndtridf ^chndtrinc ^chndtrix ^fdtridfd ^nbdtrik ^nbdtrin ^ncfdtr ^ncfdtri
+    ^ncfdtridfd ^ncfdtridfn ^ncfdtrinc ^nctdtr ^nctdtridf ^nctdtrinc ^nctdtrit ^pdtrik
+    ^stdtr ^stdtridf ^stdtrit
+exponentials.h: ^hyp0f1 powm1 wrightomega
+kolmogorov.h: kolmogi kolmogorov ^smirnov ^smirnovi
+polynomials.h: ^eval_chebyc ^eval_chebys ^eval_chebyt ^eval_chebyu ^eval_gegenbauer
+    ^eval_genlaguerre eval_hermite eval_hermitenorm ^eval_jacobi ^eval_laguerre
+    ^eval_legendre ^eval_sh_chebyt ^eval_sh_chebyu ^eval_sh_jacobi ^eval_sh_legendre
+spherical_bessel.h: ^spherical_jn=sph_bessel_j ^spherical_jn_d=sph_bessel_j_jac
+    ^spherical_yn=sph_bessel_y ^spherical_yn_d=sph_bessel_y_jac
+    ^spherical_in=sph_bessel_i ^spherical_in_d=sph_bessel_i_jac
     spherical_kn=sph_bessel_k spherical_kn_d=sph_bessel_k_jac
-struve.h: it2struve0 itmodstruve0 itstruve0 modstruve struve
+struve.h: it2struve0 itmodstruve0 itstruve0 ^modstruve ^struve
 """
 
 #: The bytes of stack of a thread. The compiler cannot count them where functions call
-#: themselves, and then CUDA gives 1024, beyond which a thread overwrites others.
+#: themselves, and then CUDA gives 1024, beyond which a thread overwrites others. CUDA
+#: keeps so many for each thread that fits on the device, 2.2 GB on an H100, until the
+#: process ends, and waits for the device as it does; so only functions behind a ^ ask.
+#: What it takes has been reckoned, and not yet measured on a device.
 STACK = 8192
 
 #: A thread of these takes up to 20 KB of the device's heap, which has 8 MB.
@@ -105,7 +106,7 @@ class DeviceFunction:
 
     def __init__(self, name: str, ufunc: np.ufunc) -> None:
         self.name, self.ufunc = name, ufunc
-        self.header, self.function, self.heap = ROWS[name]
+        self.header, self.function, self.heap, self.recursive = ROWS[name]
         self._kernels: dict[Loop, Any] = {}
 
     @cached_property
@@ -159,13 +160,14 @@ class DeviceFunction:
                 loop.statement,
                 f"workbench_{self.name}_{loop.inputs}",
                 preamble=self.preamble,
-                options=OPTIONS,
+                options=list_options(),
             )
         return self._kernels[loop]
 
     def _launch(self, kernel: Any, args: list[Any], loop: Loop) -> tuple[Array, ...]:
         cupy: Any = import_module("cupy")
-        _ensure_stack(cupy.cuda)
+        if self.recursive:
+            _ensure_stack(cupy.cuda, self.name)
         shape = np.broadcast_shapes(*(np.shape(a) for a in args))
         outs = tuple(cupy.empty(shape, _TYPES[c]) for c in loop.outputs)
         if not self.heap or outs[0].size <= THREADS_WITH_HEAP:
@@ -181,19 +183,54 @@ class DeviceFunction:
         return f"<scipy.special.{self.name} on the device>"
 
 
-def _ensure_stack(cuda: Any) -> None:
-    """Raise the stack's limit of the current device, once, if it is below `STACK`."""
-    current = int(cuda.runtime.getDevice())
-    if current not in _RAISED:
-        kind = cuda.runtime.cudaLimitStackSize
-        if cuda.runtime.deviceGetLimit(kind) < STACK:
-            cuda.runtime.deviceSetLimit(kind, STACK)
-        _RAISED.add(current)
+@cache
+def list_options(headers: Path = HEADERS) -> tuple[str, ...]:
+    """Return the options of NVRTC.
+
+    Our headers first, among them what xsf needs of the standard library; optimization
+    that ends in seconds for sources of this length; products that are rounded before
+    they are added, as on the host, where sums cancel; and a name for what our headers
+    say, for CuPy finds a compiled kernel by its source and options, which only include
+    them.
+    """
+    told = hashlib.sha256()
+    for path in sorted(headers.iterdir()):
+        told.update(path.name.encode() + path.read_bytes())
+    named = f"-DWORKBENCH_HEADERS={told.hexdigest()}"
+    return (f"-I{headers}", "--Ofast-compile=mid", "--fmad=false", named)
+
+
+def _ensure_stack(cuda: Any, name: str) -> None:
+    """Raise the stack's limit of the current device, once, if it is below `STACK`.
+
+    Raises
+    ------
+    DeviceMemoryError
+        If the device has no room for it, with the function that asks.
+    """
+    api = cuda.runtime
+    current = int(api.getDevice())
+    if current in _RAISED:
+        return
+    if api.deviceGetLimit(api.cudaLimitStackSize) < STACK:
+        try:
+            api.deviceSetLimit(api.cudaLimitStackSize, STACK)
+        except api.CUDARuntimeError as error:
+            has = api.getDeviceProperties(current)
+            threads = has["multiProcessorCount"] * has["maxThreadsPerMultiProcessor"]
+            raise DeviceMemoryError(
+                f"the memory of the GPU does not suffice for scipy.special.{name}: its"
+                f" threads need a stack of {STACK} bytes each, which is"
+                f" {threads * STACK / 1e9:.1f} GB for all that fit there ({error})."
+                " Call it before large arrays are made, or delete some and give their"
+                " memory back: cupy.get_default_memory_pool().free_all_blocks()."
+            ) from error
+    _RAISED.add(current)
 
 
 def _of_type(x: Any, letter: str) -> Any:
     """Return an array or a NumPy scalar of a loop's type."""
-    if type(x).__module__.startswith("cupy"):
+    if is_device_array(x):
         return x.astype(_TYPES[letter], copy=False)
     if np.ndim(x) == 0:
         return _TYPES[letter](x)
@@ -205,7 +242,7 @@ def _parameters(letters: str, prefix: str) -> str:
     return ", ".join(pairs)
 
 
-def _read(table: str) -> Iterator[tuple[str, tuple[str, str, bool]]]:
+def _read(table: str) -> Iterator[tuple[str, tuple[str, str, bool, bool]]]:
     header, space = "", ""
     for word in table.split():
         if word.endswith(":"):
@@ -214,12 +251,14 @@ def _read(table: str) -> Iterator[tuple[str, tuple[str, str, bool]]]:
             if space == "xsf":
                 header = f"cupy/{header}"
             continue
-        name, _, function = word.lstrip("*").partition("=")
-        yield name, (header, f"{space}::{function or name}", word[0] == "*")
+        name, _, function = word.lstrip("*^").partition("=")
+        function = f"{space}::{function or name}"
+        yield name, (header, function, word[0] == "*", "^" in word)
 
 
-#: SciPy's name, to header, C++ function, and whether it asks for the device's heap.
-ROWS: dict[str, tuple[str, str, bool]] = dict(_read(TABLE))
+#: SciPy's name, to header, C++ function, and whether it asks for the device's heap, and
+#: for a longer stack.
+ROWS: dict[str, tuple[str, str, bool, bool]] = dict(_read(TABLE))
 
 
 @cache
