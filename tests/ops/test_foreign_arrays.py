@@ -404,6 +404,12 @@ def test_many_operands_of_one_type_are_looked_at_once(
     assert asked == [np.ndarray]
 
 
+def test_entries_are_put_into_an_array_of_no_axes() -> None:
+    y = declare("scatter").compute(Foreign(np.ones(1)), key=(None,), shape=())
+    assert y.shape == ()
+    assert inner(y) == 1
+
+
 def test_few_ops_leave_the_device() -> None:
     """None that works entry by entry, and none that CuPy has."""
     functions = {

@@ -26,6 +26,7 @@ __all__ = [
     "compute_on_host",
     "find_library",
     "leave_device",
+    "make_zeros",
     "on_cupy",
 ]
 
@@ -50,6 +51,16 @@ def find_library(x: object, module: str) -> Any:
     return sys.modules[name]
 
 
+def make_zeros(like: Any, shape: tuple[int, ...]) -> Any:
+    """Return zeros as `numpy.zeros_like` makes them, of any shape.
+
+    CuPy takes the shape () for none given.
+    """
+    if shape == () and is_device_array(like):
+        return np.reshape(np.zeros_like(like, shape=(1,)), ())
+    return np.zeros_like(like, shape=shape)
+
+
 def on_cupy(op: Op) -> Callable[[Compute], Compute]:
     """Let a function give the value of an op where an operand is CuPy's."""
 
@@ -61,7 +72,8 @@ def on_cupy(op: Op) -> Callable[[Compute], Compute]:
             # A stack has a thousand operands of one type: each type is asked once.
             few = arrays if len(arrays) < 9 else {type(x): x for x in arrays}.values()
             for x in few:
-                if is_device_type(type(x)):
+                kind: Any = type(x)
+                if is_device_type(kind):
                     return function(*arrays, **params)
             return own(*arrays, **params)
 

@@ -28,6 +28,7 @@ from workbench.core.tensor import (
 from workbench.core.types import Array, Batched, Params, Shape, Spec
 from workbench.errors import TraceError, UnknownLengthError
 from workbench.ops.define import dtype_of, linear, list_positions, shape_of
+from workbench.ops.device import make_zeros
 from workbench.ops.lengths import (
     has_no_value,
     index_positions,
@@ -368,7 +369,7 @@ class Scattered:
 
 
 def _scatter(g: Array, *arrays: Any, key: Key, shape: tuple[int, ...]) -> Array:
-    out = np.zeros_like(g, shape=shape)
+    out = make_zeros(g, shape)
     if has_distinct_entries(arrays):
         out[as_index(key, arrays)] = g
     else:
