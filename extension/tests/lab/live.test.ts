@@ -231,6 +231,22 @@ describe('SavedGraph', () => {
     expect(kernel.events('hello')).toHaveLength(1);
   });
 
+  it('shows the last graph as it was when its kernel ends in a comparison', () => {
+    const kernel = new TestKernel();
+    const connection = kernel.connect();
+    const panel = new GraphPanel();
+    panel.attachTo(connection);
+    kernel.snapshot(network());
+    panel.recording.compareWith({ kind: 'now' });
+    expect(panel.state.graph?.compared).not.toBeNull();
+    connection.dispose();
+    expect(panel.state.graph).toBe(connection.graph);
+    expect([panel.recording.live, panel.recording.against]).toEqual([
+      connection.graph,
+      null
+    ]);
+  });
+
   it('leaves a live view alone when what is saved is brought up to date', async () => {
     const kernel = new TestKernel();
     live.add('m', kernel.connect());

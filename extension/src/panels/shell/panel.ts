@@ -425,8 +425,9 @@ export class GraphPanel extends Widget implements IHost {
       case 'closed':
         this._release();
         this._ended = sender.graph !== null;
-        this.recording.follow(null, this.state.graph);
-        // The last live graph stays: it is newer than what the notebook holds.
+        // The last live graph stays: it is newer than what the notebook holds. What is
+        // drawn may be a past run of it, or compared.
+        this.recording.follow(null, sender.graph ?? this.recording.live);
         this._refresh('connection');
         break;
       case 'job':
