@@ -169,7 +169,10 @@ export class Picture {
     } else {
       this._marks = null;
     }
-    const recoloured = what === 'view' && this._looks?.colouring !== state.colouring;
+    const looks = this._looks;
+    const recoloured =
+      what === 'view' &&
+      (looks?.colouring !== state.colouring || looks.tileText !== state.tileText);
     if (what === 'all' || what === 'values' || recoloured) {
       this._newLooks(scene, what === 'values');
     }

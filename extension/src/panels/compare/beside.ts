@@ -82,7 +82,7 @@ export class BesidePane extends Widget {
     } else if (change === 'hover') {
       to.hover(from.hovered);
     } else if (change === 'view') {
-      for (const name of ['stage', 'colouring', 'animated'] as const) {
+      for (const name of ['stage', 'colouring', 'animated', 'tileText'] as const) {
         to.setView(name, from[name]);
       }
       to.setFolding(from.folding);
