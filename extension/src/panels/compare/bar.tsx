@@ -5,7 +5,7 @@
 
 import type { JSX, ReactNode } from 'react';
 
-import { type Quantity, changeOf, rankChanges } from '../../model/comparison';
+import { type Quantity, changeOf, isAsBad, rankChanges } from '../../model/comparison';
 import type { ComparedView, Graph, Measure } from '../../model/graph';
 import type { Recording, Side } from '../../model/recording';
 import { Button, Segments } from '../../ui/controls';
@@ -139,7 +139,7 @@ export class CompareBar extends Part {
 function tellChange(graph: Graph, node: number): string {
   const changes = (['gradient', 'value'] satisfies Quantity[])
     .map(what => changeOf(graph, node, what))
-    .filter(change => change !== null);
+    .filter(change => change !== null && !isAsBad(change));
   const odd = changes.find(({ fate }) => fate === 'bad' || fate === 'came' || fate === 'went');
   if (odd !== undefined) {
     return odd.fate === 'bad' ? 'NaN, inf' : odd.fate === 'came' ? 'new' : 'gone';
