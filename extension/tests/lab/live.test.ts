@@ -6,6 +6,7 @@ import { beforeEach, describe, expect, it, vi } from 'vitest';
 
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import { Signal } from '@lumino/signaling';
+import { Widget } from '@lumino/widgets';
 import { LiveGraphs } from '../../src/lab/live';
 import { SavedGraph } from '../../src/lab/mime';
 import { TracedLines, describeLines, findLines, findName } from '../../src/lab/lines';
@@ -245,6 +246,32 @@ describe('SavedGraph', () => {
       connection.graph,
       null
     ]);
+  });
+
+  it('leaves a comparison by Escape, but not from a form or a list', () => {
+    const kernel = new TestKernel();
+    const panel = new GraphPanel();
+    panel.attachTo(kernel.connect());
+    kernel.snapshot(network());
+    Widget.attach(panel, document.body);
+    const press = (where: HTMLElement): boolean => {
+      panel.recording.compareWith({ kind: 'now' });
+      const event = new KeyboardEvent('keydown', {
+        key: 'Escape',
+        bubbles: true,
+        cancelable: true
+      });
+      where.dispatchEvent(event);
+      return panel.recording.against === null;
+    };
+    const partOf = (name: string): HTMLElement => panel.node.querySelector(name)!;
+    expect(press(partOf('.workbench-Inspector'))).toBe(false);
+    expect(press(partOf('.workbench-Compare'))).toBe(true);
+    expect(press(panel.canvas.node)).toBe(true);
+    panel.state.select(H);
+    expect(press(panel.canvas.node), 'the selection goes first').toBe(false);
+    expect(press(panel.canvas.node)).toBe(true);
+    panel.dispose();
   });
 
   it('leaves a live view alone when what is saved is brought up to date', async () => {

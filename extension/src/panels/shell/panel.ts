@@ -97,8 +97,7 @@ export class GraphPanel extends Widget implements IHost {
 
     this.state.changed.connect(this._onState, this);
     this.recording.changed.connect(this._showRun, this);
-    // Before what is selected: Escape leaves a comparison wherever the keyboard is.
-    this.node.addEventListener('keydown', this._leaveComparison, true);
+    this.node.addEventListener('keydown', this._leaveComparison);
     this.canvas.activated.connect((_, node) => {
       this.state.select(node);
       if (!this.lookInside(node)) {
@@ -468,8 +467,17 @@ export class GraphPanel extends Widget implements IHost {
     this._beside.refresh();
   }
 
+  /** Escape, where nothing else takes it: in the pictures, the bar and the strip. */
   private readonly _leaveComparison = (event: KeyboardEvent): void => {
-    if (event.key === 'Escape' && this.recording.against !== null) {
+    const { target } = event;
+    const places = [this.canvas, this._beside, this._compare, this._runs];
+    if (
+      event.key === 'Escape' &&
+      !event.defaultPrevented &&
+      !this._compare.isHidden &&
+      target instanceof Node &&
+      places.some(({ node }) => node.contains(target))
+    ) {
       event.preventDefault();
       event.stopPropagation();
       this.recording.compareWith(null);
