@@ -1,4 +1,4 @@
-import { beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import type { GraphConnection } from '../../src/model/connection';
 import { Recording } from '../../src/model/recording';
@@ -57,6 +57,11 @@ describe('Recording', () => {
     });
     follow();
     changes = 0;
+  });
+
+  afterEach(() => {
+    recording.dispose();
+    vi.useRealTimers();
   });
 
   it('shows the present until it is asked for another run', () => {
@@ -195,6 +200,30 @@ describe('Recording', () => {
     expect(recording.problem).toBe('b is another program');
     expect(recording.against).toBeNull();
     expect(recording.graph).toBe(connection.graph);
+  });
+
+  it('asks for another session again a while after this one has sent', async () => {
+    vi.useFakeTimers();
+    const asked = (): number => kernel.events('moment').length;
+    recording.compareWith({ kind: 'session', name: 'twin' });
+    answer(0);
+    await vi.advanceTimersByTimeAsync(10);
+    follow();
+    follow();
+    expect(asked()).toBe(1);
+    await vi.advanceTimersByTimeAsync(2000);
+    expect(asked()).toBe(2);
+    answer(0);
+    await vi.advanceTimersByTimeAsync(2000);
+    expect(asked(), 'once').toBe(2);
+    follow();
+    expect(asked(), 'long after').toBe(3);
+    answer(0);
+    await vi.advanceTimersByTimeAsync(10);
+    follow();
+    recording.compareWith(null);
+    await vi.advanceTimersByTimeAsync(2000);
+    expect(asked(), 'not any more').toBe(3);
   });
 
   it('stays in a comparison while rules and values change', () => {

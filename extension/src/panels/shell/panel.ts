@@ -382,6 +382,7 @@ export class GraphPanel extends Widget implements IHost {
       return;
     }
     this._release();
+    this.recording.dispose();
     super.dispose();
   }
 
