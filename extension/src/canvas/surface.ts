@@ -140,6 +140,10 @@ export class Picture {
       if (this._canMove() && scene.items.count <= MOVABLE) {
         this._moving.begin(performance.now());
       }
+    } else if (this._linked?.scene?.graph.sameStructure(scene.graph) === true) {
+      // It comes late beside another picture: what that one shows is to stay.
+      this._shared = this._linked.view;
+      this.camera.adopt(this._linked.view);
     } else {
       this.camera.open();
     }
