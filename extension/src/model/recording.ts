@@ -110,6 +110,12 @@ export class Recording {
     return this._against;
   }
 
+  /** The run that is compared with, the kept one near that which was asked for. */
+  get base(): number | null {
+    const { _against: side } = this;
+    return side?.kind === 'run' ? (this._before?.step ?? side.step) : null;
+  }
+
   /** The names of both sides: what is compared with, and what is shown. */
   get sides(): { before: string; after: string } {
     const { _against: against } = this;
@@ -259,11 +265,11 @@ export class Recording {
   private _name(side: Side): string {
     switch (side.kind) {
       case 'run':
-        return `run ${this._before?.step ?? side.step}`;
+        return `run ${this.base ?? side.step}`;
       case 'now':
         return 'now';
       case 'true':
-        return 'without overrides';
+        return this.shown === null ? 'without overrides' : 'now, without overrides';
       case 'session':
         return `session ${side.name}`;
     }

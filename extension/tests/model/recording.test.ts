@@ -169,10 +169,23 @@ describe('Recording', () => {
     await settled();
     expect(recording.graph?.compared?.label).toBe('run 4');
     recording.compareWith({ kind: 'true' });
-    expect(recording.sides).toEqual({ before: 'without overrides', after: 'run 4' });
+    expect(recording.sides).toEqual({
+      before: 'now, without overrides',
+      after: 'run 4'
+    });
     expect(recording.graph?.compared?.other.header.overrides).toEqual([]);
     recording.compareWith(null);
     expect(recording.graph?.compared).toBeNull();
+  });
+
+  it('names the kept run that it compares with', async () => {
+    recording.compareWith({ kind: 'run', step: 2 });
+    expect(recording.base).toBe(2);
+    answer(3);
+    await settled();
+    expect([recording.base, recording.sides.before]).toEqual([3, 'run 3']);
+    recording.compareWith({ kind: 'now' });
+    expect(recording.base).toBeNull();
   });
 
   it('compares with another session, and says why one is refused', async () => {
