@@ -29,6 +29,8 @@ export class BesidePane extends Widget {
     this.canvas.overrideRequested.connect((_, node) => {
       this._right.overrideRequested.emit(node);
     });
+    this.canvas.derivativeRequested.connect(() => this._right.derivativeRequested.emit());
+    this.canvas.menuRequested.connect((_, at) => this._right.menuRequested.emit(at));
     this.hide();
   }
 
