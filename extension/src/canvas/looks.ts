@@ -29,6 +29,7 @@ export type Mood = 'none' | 'zero' | 'bad' | 'plain' | 'came' | 'went';
 
 export interface ILooks {
   colouring: Colouring;
+  tileText: TileText;
   /** Whether colours tell changes between two states: 0.5 on a scale is none. */
   diverging: boolean;
   /** Where a tile is on its scale, 0 to 1. */
@@ -65,6 +66,7 @@ export function looksOf(
   const { count } = items;
   const looks: ILooks = {
     colouring,
+    tileText,
     diverging: graph.compared?.view === 'colours' && !isCost(colouring),
     above: [],
     tile: new Float32Array(count),
@@ -237,10 +239,13 @@ function tileOf(graph: Graph, node: number, text: TileText): string {
   if (text === 'norm' || statistics === null || !Number.isFinite(norm)) {
     return shortNumber(norm);
   }
-  const { min, max, mean } = statistics;
-  return text === 'none'
-    ? ''
-    : shortNumber(text === 'mean' ? mean : Math.abs(min) > Math.abs(max) ? min : max);
+  if (text === 'none') {
+    return '';
+  }
+  const { min, max, mean, bad } = statistics;
+  const told = text === 'mean' ? mean : Math.abs(min) > Math.abs(max) ? min : max;
+  // Of a past run only the norm is known.
+  return shortNumber(Number.isNaN(told) && bad === 0 ? norm : told);
 }
 
 const FATES: Record<Fate, Mood> = {

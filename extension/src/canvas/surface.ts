@@ -140,6 +140,10 @@ export class Picture {
       if (this._canMove() && scene.items.count <= MOVABLE) {
         this._moving.begin(performance.now());
       }
+    } else if (this._linked?.scene?.graph.sameStructure(scene.graph) === true) {
+      // It comes late beside another picture: what that one shows is to stay.
+      this._shared = this._linked.view;
+      this.camera.adopt(this._linked.view);
     } else {
       this.camera.open();
     }
@@ -169,7 +173,10 @@ export class Picture {
     } else {
       this._marks = null;
     }
-    const recoloured = what === 'view' && this._looks?.colouring !== state.colouring;
+    const looks = this._looks;
+    const recoloured =
+      what === 'view' &&
+      (looks?.colouring !== state.colouring || looks.tileText !== state.tileText);
     if (what === 'all' || what === 'values' || recoloured) {
       this._newLooks(scene, what === 'values');
     }

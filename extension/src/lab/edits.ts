@@ -11,6 +11,7 @@ import {
   type NotebookPanel
 } from '@jupyterlab/notebook';
 
+import type { GraphConnection } from '../model/connection';
 import type { ICellEditing } from '../panels/host';
 import type { GraphPanel } from '../panels/shell/panel';
 import type { IEdit } from '../wire/protocol';
@@ -79,7 +80,8 @@ export class CellEdits {
     edit: IEdit
   ): Promise<void> {
     const { model } = notebook.content;
-    const own = ownCell(notebook, panel) ?? cell;
+    const own = ownCell(notebook, panel);
+    const old = panel.connection;
     const range = rangeOf(cell, edit.line, edit.before);
     if (range === null || model === null) {
       throw new Error(editedText(edit));
@@ -95,7 +97,7 @@ export class CellEdits {
     } else {
       this._applied.set(model, { cell: cell.model.id, edit });
     }
-    for (const one of new Set([cell, own])) {
+    for (const one of new Set([cell, own ?? cell])) {
       const good = await NotebookActions.runCells(
         notebook.content,
         [one],
@@ -105,16 +107,27 @@ export class CellEdits {
         throw new Error('The cell failed after the change: see what it says.');
       }
     }
-    const fresh = await this._waitForPanel(panel, own);
-    fresh?.showChecks();
-    fresh?.asking.run('diagnose');
+    const fresh = own && (await this._waitForPanel(panel, own, old));
+    if (fresh === null) {
+      throw new Error('Run the cell that makes the session again.');
+    }
+    fresh.showChecks();
+    fresh.asking.run('diagnose');
   }
 
-  /** The panel that shows what a cell made: a new one, or one beside the notebook. */
-  private async _waitForPanel(panel: GraphPanel, cell: Cell): Promise<GraphPanel | null> {
+  /**
+   * The panel that shows what a cell made, not the session of before: a new one, or one
+   * beside the notebook.
+   */
+  private async _waitForPanel(
+    panel: GraphPanel,
+    cell: Cell,
+    old: GraphConnection | null
+  ): Promise<GraphPanel | null> {
     const find = (): GraphPanel | null =>
       this._tracker.panels.find(
         one =>
+          one.connection !== old &&
           (one.connection?.graph ?? null) !== null &&
           (one === panel ? !one.isDisposed : cell.node.contains(one.node))
       ) ?? null;

@@ -103,6 +103,11 @@ export function levelOfChange(change: IChange, measure: Measure, limit: number):
   return 0.5 + 0.5 * Math.min(1, Math.max(-1, part));
 }
 
+/** Whether both sides have the same NaN or infinity, which is no change. */
+export function isAsBad({ fate, before, after }: IChange): boolean {
+  return fate === 'bad' && Object.is(before, after);
+}
+
 /** The nodes whose norms changed, the largest change first; what came or went before. */
 export function rankChanges(graph: Graph): number[] {
   const sizes = new Map<number, number>();
@@ -110,7 +115,7 @@ export function rankChanges(graph: Graph): number[] {
     const size = Math.max(
       ...QUANTITIES.map(what => {
         const change = changeOf(graph, node, what);
-        if (change === null || change.fate === 'none') {
+        if (change === null || change.fate === 'none' || isAsBad(change)) {
           return 0;
         }
         const found = Math.abs(sizeOf(change, 'ratio'));

@@ -110,6 +110,12 @@ export class Recording {
     return this._against;
   }
 
+  /** The run that is compared with, the kept one near that which was asked for. */
+  get base(): number | null {
+    const { _against: side } = this;
+    return side?.kind === 'run' ? (this._before?.step ?? side.step) : null;
+  }
+
   /** The names of both sides: what is compared with, and what is shown. */
   get sides(): { before: string; after: string } {
     const { _against: against } = this;
@@ -168,6 +174,7 @@ export class Recording {
     this._before = null;
     this.problem = null;
     this._base.drop();
+    this._dropLater();
     this._askBase();
     this._update();
   }
@@ -196,6 +203,7 @@ export class Recording {
     if (!known) {
       this._against = null;
       this._base.drop();
+      this._dropLater();
     }
     // What an edit does is to be seen; runs tell their overrides where they are others.
     if (!known || ruled) {
@@ -203,11 +211,26 @@ export class Recording {
       this._moments.clear();
     }
     const { _against: against } = this;
-    const old = Date.now() - this._asked >= RHYTHM;
-    if ((against?.kind === 'run' && ruled) || (against?.kind === 'session' && old)) {
+    if (against?.kind === 'run' && ruled) {
       this._askBase();
+    } else if (against?.kind === 'session') {
+      const wait = this._asked + RHYTHM - Date.now();
+      if (wait <= 0) {
+        this._dropLater();
+        this._askBase();
+      } else {
+        // The other session may not send again: what it has then is asked for.
+        this._later ??= setTimeout(() => {
+          this._later = undefined;
+          this._askBase();
+        }, wait);
+      }
     }
     this._update();
+  }
+
+  dispose(): void {
+    this._dropLater();
   }
 
   /** Look at a run; null, and the last one, is the present. */
@@ -242,11 +265,11 @@ export class Recording {
   private _name(side: Side): string {
     switch (side.kind) {
       case 'run':
-        return `run ${this._before?.step ?? side.step}`;
+        return `run ${this.base ?? side.step}`;
       case 'now':
         return 'now';
       case 'true':
-        return 'without overrides';
+        return this.shown === null ? 'without overrides' : 'now, without overrides';
       case 'session':
         return `session ${side.name}`;
     }
@@ -261,6 +284,11 @@ export class Recording {
       this._asked = Date.now();
       this._base.ask(() => connection.session(side.name));
     }
+  }
+
+  private _dropLater(): void {
+    clearTimeout(this._later);
+    this._later = undefined;
   }
 
   private _askForPeers(): void {
@@ -350,6 +378,8 @@ export class Recording {
   private _peers: readonly IPeer[] = [];
   /** When another session was asked for. */
   private _asked = 0;
+  /** When it is asked for again, after this session has sent. */
+  private _later: ReturnType<typeof setTimeout> | undefined;
   private readonly _shown: Asker;
   private readonly _base: Asker;
   private readonly _moments = new Map<number, IMoment>();

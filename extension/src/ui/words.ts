@@ -434,9 +434,9 @@ export function sidesOf({ compared }: Graph): { before: string; after: string } 
     : { before: label, after: otherLabel };
 }
 
-/** "in run 1", "now", "without overrides". */
+/** "in run 1", "now", "now, without overrides", "without overrides". */
 function inSide(side: string): string {
-  return side === 'now' || side.startsWith('without ') ? side : `in ${side}`;
+  return side.startsWith('now') || side.startsWith('without ') ? side : `in ${side}`;
 }
 
 /** "× 0.323"; "" where there is no ratio to tell. */

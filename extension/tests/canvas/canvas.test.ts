@@ -14,10 +14,12 @@ import { fittingSize } from '../../src/canvas/text';
 import { describeItem } from '../../src/canvas/tooltip';
 import { itemsOf } from '../../src/layout/items';
 import { layOut } from '../../src/layout/layout';
-import { type Graph } from '../../src/model/graph';
+import { Graph } from '../../src/model/graph';
 import { nodesBetween } from '../../src/model/paths';
 import { GraphState } from '../../src/model/state';
+import { H } from '../helpers/network';
 import { Program, clip, deep, network, random, tangle } from '../helpers/programs';
+import { savedWithRuns } from '../helpers/runs';
 
 function sceneOf(graph: Graph, folded: ReadonlySet<string> = new Set()): Scene {
   const items = itemsOf(graph, folded);
@@ -107,8 +109,21 @@ describe('looks', () => {
     // What the settings have tiles say; infinity is said in any case.
     const told = looksOf(graph, items, layout, 'gradient', 'none').text;
     expect([told[5], told[4]]).toEqual(['', 'inf']);
+    expect(looksOf(graph, items, layout, 'gradient', 'mean').tileText).toBe('mean');
     expect(looks.card[5]).toBeNaN();
     expect(looksOf(graph, items, layout, 'value').card[5]).toBeCloseTo(0.5);
+  });
+
+  test('a tile of a past run says its norm where no more is kept', () => {
+    const saved = Graph.fromSaved(savedWithRuns());
+    const { header, columns, buffers } = saved.moments!.find(1);
+    const past = saved.applyPatch(header, columns, buffers);
+    const { graph, items, layout } = sceneOf(past);
+    const norms = looksOf(graph, items, layout, 'gradient').text;
+    expect(norms[H]).toBe(shortNumber(100 + H));
+    for (const text of ['largest', 'mean'] as const) {
+      expect(looksOf(graph, items, layout, 'gradient', text).text).toEqual(norms);
+    }
   });
 
   test('a trunk is as warm as the warmest of its branches', () => {

@@ -6,6 +6,7 @@ import { beforeEach, describe, expect, it, vi } from 'vitest';
 
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import { Signal } from '@lumino/signaling';
+import { Widget } from '@lumino/widgets';
 import { LiveGraphs } from '../../src/lab/live';
 import { SavedGraph } from '../../src/lab/mime';
 import { TracedLines, describeLines, findLines, findName } from '../../src/lab/lines';
@@ -229,6 +230,48 @@ describe('SavedGraph', () => {
     other.state.select(LOSS);
     expect([panels[0].state.selected, other.state.selected]).toEqual([H, LOSS]);
     expect(kernel.events('hello')).toHaveLength(1);
+  });
+
+  it('shows the last graph as it was when its kernel ends in a comparison', () => {
+    const kernel = new TestKernel();
+    const connection = kernel.connect();
+    const panel = new GraphPanel();
+    panel.attachTo(connection);
+    kernel.snapshot(network());
+    panel.recording.compareWith({ kind: 'now' });
+    expect(panel.state.graph?.compared).not.toBeNull();
+    connection.dispose();
+    expect(panel.state.graph).toBe(connection.graph);
+    expect([panel.recording.live, panel.recording.against]).toEqual([
+      connection.graph,
+      null
+    ]);
+  });
+
+  it('leaves a comparison by Escape, but not from a form or a list', () => {
+    const kernel = new TestKernel();
+    const panel = new GraphPanel();
+    panel.attachTo(kernel.connect());
+    kernel.snapshot(network());
+    Widget.attach(panel, document.body);
+    const press = (where: HTMLElement): boolean => {
+      panel.recording.compareWith({ kind: 'now' });
+      const event = new KeyboardEvent('keydown', {
+        key: 'Escape',
+        bubbles: true,
+        cancelable: true
+      });
+      where.dispatchEvent(event);
+      return panel.recording.against === null;
+    };
+    const partOf = (name: string): HTMLElement => panel.node.querySelector(name)!;
+    expect(press(partOf('.workbench-Inspector'))).toBe(false);
+    expect(press(partOf('.workbench-Compare'))).toBe(true);
+    expect(press(panel.canvas.node)).toBe(true);
+    panel.state.select(H);
+    expect(press(panel.canvas.node), 'the selection goes first').toBe(false);
+    expect(press(panel.canvas.node)).toBe(true);
+    panel.dispose();
   });
 
   it('leaves a live view alone when what is saved is brought up to date', async () => {

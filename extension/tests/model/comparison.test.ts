@@ -76,6 +76,14 @@ describe('two states of a graph', () => {
     expect(rankChanges(compare(before, before))).toEqual([]);
   });
 
+  it('ranks a NaN or an infinity that both sides have as no change', () => {
+    const infinite = chain([1, Infinity, 2]);
+    const same = compare(infinite, infinite);
+    expect(changeOf(same, 1, 'gradient')?.fate).toBe('bad');
+    expect(rankChanges(same)).toEqual([]);
+    expect(rankChanges(compare(chain([1, 3, 2]), infinite))).toEqual([1]);
+  });
+
   it('is told from either side in the same order', () => {
     const right = compare(before, after, { view: 'beside' });
     const left = before.compareWith({

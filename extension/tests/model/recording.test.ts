@@ -1,4 +1,4 @@
-import { beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import type { GraphConnection } from '../../src/model/connection';
 import { Recording } from '../../src/model/recording';
@@ -57,6 +57,11 @@ describe('Recording', () => {
     });
     follow();
     changes = 0;
+  });
+
+  afterEach(() => {
+    recording.dispose();
+    vi.useRealTimers();
   });
 
   it('shows the present until it is asked for another run', () => {
@@ -164,10 +169,23 @@ describe('Recording', () => {
     await settled();
     expect(recording.graph?.compared?.label).toBe('run 4');
     recording.compareWith({ kind: 'true' });
-    expect(recording.sides).toEqual({ before: 'without overrides', after: 'run 4' });
+    expect(recording.sides).toEqual({
+      before: 'now, without overrides',
+      after: 'run 4'
+    });
     expect(recording.graph?.compared?.other.header.overrides).toEqual([]);
     recording.compareWith(null);
     expect(recording.graph?.compared).toBeNull();
+  });
+
+  it('names the kept run that it compares with', async () => {
+    recording.compareWith({ kind: 'run', step: 2 });
+    expect(recording.base).toBe(2);
+    answer(3);
+    await settled();
+    expect([recording.base, recording.sides.before]).toEqual([3, 'run 3']);
+    recording.compareWith({ kind: 'now' });
+    expect(recording.base).toBeNull();
   });
 
   it('compares with another session, and says why one is refused', async () => {
@@ -195,6 +213,30 @@ describe('Recording', () => {
     expect(recording.problem).toBe('b is another program');
     expect(recording.against).toBeNull();
     expect(recording.graph).toBe(connection.graph);
+  });
+
+  it('asks for another session again a while after this one has sent', async () => {
+    vi.useFakeTimers();
+    const asked = (): number => kernel.events('moment').length;
+    recording.compareWith({ kind: 'session', name: 'twin' });
+    answer(0);
+    await vi.advanceTimersByTimeAsync(10);
+    follow();
+    follow();
+    expect(asked()).toBe(1);
+    await vi.advanceTimersByTimeAsync(2000);
+    expect(asked()).toBe(2);
+    answer(0);
+    await vi.advanceTimersByTimeAsync(2000);
+    expect(asked(), 'once').toBe(2);
+    follow();
+    expect(asked(), 'long after').toBe(3);
+    answer(0);
+    await vi.advanceTimersByTimeAsync(10);
+    follow();
+    recording.compareWith(null);
+    await vi.advanceTimersByTimeAsync(2000);
+    expect(asked(), 'not any more').toBe(3);
   });
 
   it('stays in a comparison while rules and values change', () => {

@@ -18,18 +18,18 @@ export function EditOffer({
   stale: boolean;
 }): JSX.Element | null {
   const [shown, setShown] = useState<IEdit | null>(null);
-  const [applied, setApplied] = useState<IEdit | null>(null);
+  const [busy, setBusy] = useState(false);
   const { connection, editing } = host;
   if (connection === null || editing === null) {
     return null;
   }
   const refusal = shown === edit ? editing.explainRefusal(edit) : '';
   const apply = (): void => {
-    setApplied(edit);
+    setBusy(true);
     editing
       .apply(edit)
       .catch((error: unknown) => host.say(errorText(error), 'error'))
-      .finally(() => setApplied(null));
+      .finally(() => setBusy(false));
   };
   return (
     <>
@@ -58,7 +58,7 @@ export function EditOffer({
           <div className="workbench-Row">
             <Button
               look="primary"
-              disabled={refusal !== '' || applied === edit}
+              disabled={refusal !== '' || busy}
               title="Change the cell and run it again; undo takes it back"
               onClick={apply}
             >
@@ -76,7 +76,7 @@ export function EditOffer({
 
 /** What was changed last, as long as the cell has it so, and the way back. */
 export function LastEdit({ host }: { host: IHost }): JSX.Element | null {
-  const [undone, setUndone] = useState<IEdit | null>(null);
+  const [busy, setBusy] = useState(false);
   const edit = host.editing?.applied ?? null;
   if (edit === null) {
     return null;
@@ -88,14 +88,14 @@ export function LastEdit({ host }: { host: IHost }): JSX.Element | null {
       <div className="workbench-Row">
         <Button
           look="outlined"
-          disabled={undone === edit}
+          disabled={busy}
           title="Put the old lines back and run the cell again"
           onClick={() => {
-            setUndone(edit);
+            setBusy(true);
             host.editing
               ?.undo()
               .catch((error: unknown) => host.say(errorText(error), 'error'))
-              .finally(() => setUndone(null));
+              .finally(() => setBusy(false));
           }}
         >
           Undo in the cell

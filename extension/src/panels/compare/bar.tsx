@@ -5,7 +5,7 @@
 
 import type { JSX, ReactNode } from 'react';
 
-import { type Quantity, changeOf, rankChanges } from '../../model/comparison';
+import { type Quantity, changeOf, isAsBad, rankChanges } from '../../model/comparison';
 import type { ComparedView, Graph, Measure } from '../../model/graph';
 import type { Recording, Side } from '../../model/recording';
 import { Button, Segments } from '../../ui/controls';
@@ -139,7 +139,8 @@ export class CompareBar extends Part {
 function tellChange(graph: Graph, node: number): string {
   const changes = (['gradient', 'value'] satisfies Quantity[])
     .map(what => changeOf(graph, node, what))
-    .filter(change => change !== null);
+    .filter(change => change !== null)
+    .filter(change => !isAsBad(change));
   const odd = changes.find(({ fate }) => fate === 'bad' || fate === 'came' || fate === 'went');
   if (odd !== undefined) {
     return odd.fate === 'bad' ? 'NaN, inf' : odd.fate === 'came' ? 'new' : 'gone';
@@ -158,7 +159,7 @@ function SideChoice({
   recording: Recording;
   side: Side;
 }): JSX.Element {
-  const { peers, count, canGo, hasOverrides } = recording;
+  const { base, peers, count, canGo, hasOverrides } = recording;
   const value = side.kind === 'session' ? `session ${side.name}` : side.kind;
   return (
     <>
@@ -204,6 +205,9 @@ function SideChoice({
             }
           }}
         />
+      )}
+      {side.kind === 'run' && base !== side.step && (
+        <span title="Not every run is kept: this is the nearest">{`run ${base}`}</span>
       )}
     </>
   );

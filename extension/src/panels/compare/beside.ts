@@ -29,6 +29,8 @@ export class BesidePane extends Widget {
     this.canvas.overrideRequested.connect((_, node) => {
       this._right.overrideRequested.emit(node);
     });
+    this.canvas.derivativeRequested.connect(() => this._right.derivativeRequested.emit());
+    this.canvas.menuRequested.connect((_, at) => this._right.menuRequested.emit(at));
     this.hide();
   }
 
@@ -82,7 +84,7 @@ export class BesidePane extends Widget {
     } else if (change === 'hover') {
       to.hover(from.hovered);
     } else if (change === 'view') {
-      for (const name of ['stage', 'colouring', 'animated'] as const) {
+      for (const name of ['stage', 'colouring', 'animated', 'tileText'] as const) {
         to.setView(name, from[name]);
       }
       to.setFolding(from.folding);

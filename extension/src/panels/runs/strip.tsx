@@ -180,9 +180,9 @@ export class RunStrip extends Player {
 
 /** Where the two sides of a comparison stand among the runs. */
 function Letters({ recording }: { recording: Recording }): JSX.Element {
-  const { against, shown, count } = recording;
+  const { against, base, shown, count } = recording;
   const places: [string, number | null][] = [
-    ['A', against?.kind === 'run' ? against.step : against?.kind === 'now' ? count : null],
+    ['A', against?.kind === 'now' ? count : base],
     ['B', shown ?? count]
   ];
   return (

@@ -97,8 +97,7 @@ export class GraphPanel extends Widget implements IHost {
 
     this.state.changed.connect(this._onState, this);
     this.recording.changed.connect(this._showRun, this);
-    // Before what is selected: Escape leaves a comparison wherever the keyboard is.
-    this.node.addEventListener('keydown', this._leaveComparison, true);
+    this.node.addEventListener('keydown', this._leaveComparison);
     this.canvas.activated.connect((_, node) => {
       this.state.select(node);
       if (!this.lookInside(node)) {
@@ -383,6 +382,7 @@ export class GraphPanel extends Widget implements IHost {
       return;
     }
     this._release();
+    this.recording.dispose();
     super.dispose();
   }
 
@@ -425,8 +425,9 @@ export class GraphPanel extends Widget implements IHost {
       case 'closed':
         this._release();
         this._ended = sender.graph !== null;
-        this.recording.follow(null, this.state.graph);
-        // The last live graph stays: it is newer than what the notebook holds.
+        // The last live graph stays: it is newer than what the notebook holds. What is
+        // drawn may be a past run of it, or compared.
+        this.recording.follow(null, sender.graph ?? this.recording.live);
         this._refresh('connection');
         break;
       case 'job':
@@ -467,8 +468,17 @@ export class GraphPanel extends Widget implements IHost {
     this._beside.refresh();
   }
 
+  /** Escape, where nothing else takes it: in the pictures, the bar and the strip. */
   private readonly _leaveComparison = (event: KeyboardEvent): void => {
-    if (event.key === 'Escape' && this.recording.against !== null) {
+    const { target } = event;
+    const places = [this.canvas, this._beside, this._compare, this._runs];
+    if (
+      event.key === 'Escape' &&
+      !event.defaultPrevented &&
+      !this._compare.isHidden &&
+      target instanceof Node &&
+      places.some(({ node }) => node.contains(target))
+    ) {
       event.preventDefault();
       event.stopPropagation();
       this.recording.compareWith(null);

@@ -170,6 +170,35 @@ describe('the panel of checks', () => {
     expect(asked).toHaveLength(1);
   });
 
+  it('takes a change back once, however often the button is pressed', async () => {
+    let undone = 0;
+    let finish = (): void => undefined;
+    host.editing = {
+      // A fresh one whenever it is read, as in the notebook.
+      get applied() {
+        return { cell: 3, line: 2, before: ['a'], after: ['b'] };
+      },
+      explainRefusal: () => '',
+      apply: () => Promise.resolve(),
+      undo: () => {
+        undone += 1;
+        return new Promise(resolve => {
+          finish = resolve;
+        });
+      }
+    };
+    show(diagnosed([finding()]));
+    const button = press('Undo in the cell');
+    await settled();
+    checks.refresh('values');
+    await settled();
+    button.click();
+    expect([button.disabled, undone]).toEqual([true, 1]);
+    finish();
+    await settled();
+    expect(button.disabled).toBe(false);
+  });
+
   it('of a saved picture, or without a notebook, no cell is changed', () => {
     const edit = { cell: 3, line: 1, before: ['a'], after: ['b'] };
     const fix = { text: 'a stable form', code: 'c', attachable: false, edit };
