@@ -503,6 +503,10 @@ def use_stand_in(monkeypatch: pytest.MonkeyPatch) -> Any:
             getDevice=lambda: 0,
             cudaLimitStackSize=0,
             deviceGetLimit=lambda kind: 2**16,
+            # As on a machine without a driver: nothing is compiled here.
+            CUDARuntimeError=RuntimeError,
+            runtimeGetVersion=lambda: 13000,
+            driverGetVersion=lambda: 0,
         ),
     )
     return cupy

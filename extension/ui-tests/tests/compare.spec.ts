@@ -96,7 +96,7 @@ test('two runs, both variants and two sessions are compared', async ({ page }) =
 
   // Side by side: both pictures look at the same place, and have the same selection.
   await bar.getByRole('radio', { name: 'Side by side' }).click();
-  const left = graph.panel.locator('.workbench-Beside');
+  const left = graph.panel.locator('.workbench-OtherSide');
   await expect(left).toBeVisible();
   await expect(left.locator('.workbench-SideCaption')).toHaveText('run 5');
   await expect(left.locator('.workbench-Canvas')).toHaveAttribute('data-ready', /.*/);

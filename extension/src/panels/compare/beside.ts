@@ -19,7 +19,7 @@ export class BesidePane extends Widget {
     private readonly _right: GraphCanvas
   ) {
     super();
-    this.addClass('workbench-Beside');
+    this.addClass('workbench-OtherSide');
     this.layout = stackWidgets([this.canvas, new Widget({ node: this._caption })]);
     this._right.node.append(this._rightCaption);
     const { state } = _host;

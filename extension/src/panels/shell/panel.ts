@@ -625,8 +625,8 @@ export class GraphPanel extends Widget implements IHost {
       }
     });
     const picture = [
-      this._beside,
       this.canvas,
+      this._beside,
       new Widget({ node: this._empty }),
       this._legend,
       this._tree
