@@ -155,7 +155,10 @@ class Standin:
         return np.array(array.view(np.ndarray))
 
     def fill(self, array: Any, number: Any) -> None:
-        self._do("fill", lambda: np.copyto(array, number))
+        def run() -> None:
+            array[...] = number
+
+        self._do("fill", run)
 
     def write_number(self, address: int, number: int) -> None:
         def run() -> None:

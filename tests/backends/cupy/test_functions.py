@@ -105,6 +105,14 @@ def test_launches_that_follow_each_other_are_one_graph(
         np.testing.assert_allclose(made.view(np.ndarray), chain(x), rtol=1e-12)
 
 
+def test_a_captured_program_takes_booleans(
+    runtime: Standin, rng: np.random.Generator
+) -> None:
+    x = rng.standard_normal((4, 33))
+    f = lambda x, chosen: chain(np.where(chosen, x, 0.5))  # noqa: E731
+    assert program_of(check(f, (x, x > 0), runtime)).captured == 1
+
+
 def test_results_of_one_call_are_not_those_of_the_next(
     runtime: Standin, rng: np.random.Generator
 ) -> None:
