@@ -300,6 +300,27 @@ def test_views_of_inputs_and_equal_outputs_are_arrays_of_their_own(
     np.testing.assert_array_equal(again[5], np.arange(3.0))
 
 
+def test_outputs_op_by_op_are_not_the_constants(runtime: Standin) -> None:
+    x = wb.tensor("x", dtype=float, shape=(3,))
+    C = np.arange(3.0)
+    function = Function(wb.Graph([x], [x * 2, x * 0 + C, wb.constant(C)]),
+                        runtime=runtime)  # fmt: skip
+    given = runtime.upload(np.ones(3))
+    for y in function.run_uncompiled([given]):
+        y += 100
+    _, again, constant = function.run_uncompiled([given])
+    np.testing.assert_array_equal(again, C)
+    np.testing.assert_array_equal(constant, C)
+
+
+def test_a_constant_of_the_device_is_copied(runtime: Standin) -> None:
+    W = runtime.upload(np.arange(3.0))
+    function = make(np.sin, (np.arange(3.0),), runtime)
+    kept = function._upload(W)
+    W -= 1
+    np.testing.assert_array_equal(kept, np.arange(3.0))
+
+
 def test_numbers_of_the_host_become_arrays_without_a_transfer(
     runtime: Standin, rng: np.random.Generator
 ) -> None:

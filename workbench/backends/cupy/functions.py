@@ -38,12 +38,20 @@ class Function(tiers.Function):
         self._ops = numpy_backend.compile(graph)
         with self.runtime.use(), self.runtime.guard():
             self._ops.schedule.replace_constants(self._upload)
+            self.runtime.settle()  # calls may be on other streams
+        constants = filter(self.runtime.owns, self._ops.schedule.constants.values())
+        starts = [(self.runtime.find_address(x), x.nbytes) for x in constants]
+        #: Where the constants of the ops lie.
+        self._places = [range(start, start + size) for start, size in starts]
         self._names = [self.graph.label(x) for x in self.graph.leaves]
 
     def _download(self, x: Any) -> Any:
         return self.runtime.download(x) if self.runtime.owns(x) else x
 
     def _upload(self, x: Any) -> Any:
+        """Return a constant that is the program's own, as compiled code has it."""
+        if self.runtime.owns(x):
+            return x.copy()
         return self.runtime.upload(x) if isinstance(x, np.ndarray) else x
 
     def run(self, arrays: Sequence[Any], observer: Observer | None = None) -> list[Any]:
@@ -66,8 +74,18 @@ class Function(tiers.Function):
     def run_uncompiled(
         self, arrays: Sequence[Any], observer: Observer | None = None
     ) -> list[Any]:
-        """Return the outputs as CuPy computes them, op by op."""
-        return self._ops.run(arrays, observer)
+        """Return the outputs as CuPy computes them, op by op.
+
+        Those in the memory of a constant are copied: the caller may write to them.
+        """
+        made = self._ops.run(arrays, observer)
+        return [x.copy() if self._is_constant(x) else x for x in made]
+
+    def _is_constant(self, x: Any) -> bool:
+        if not self._places or not self.runtime.owns(x):
+            return False
+        address = self.runtime.find_address(x)
+        return any(address in place for place in self._places)
 
     def _retry(self, run: Callable[[], _T]) -> _T:
         """Run, and once more after an allocation that failed."""
