@@ -20,6 +20,7 @@ from workbench.backends.compiled.steps import Plan
 from workbench.backends.cupy.kernel_code import write_launches
 from workbench.backends.cupy.launches import Launch
 from workbench.backends.cupy.matrices import Gemm
+from workbench.backends.cupy.runtime import Pending
 from workbench.errors import CompilerError, DeviceMemoryError
 
 #: What CuPy's pool gives begins at multiples of so many bytes.
@@ -103,6 +104,7 @@ class Standin:
     def __init__(self) -> None:
         self.reads = 0
         self.failure: str | None = None
+        self.pending = Pending()
         self.log: list[str] = []
         self.readings: list[Reading] = []
         self.failing = 0

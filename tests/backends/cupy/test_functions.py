@@ -15,7 +15,6 @@ import workbench as wb
 from tests.backends.cupy.host import COMPILER
 from tests.backends.cupy.standin import DeviceArray, Standin
 from workbench.backends.cupy.functions import Function
-from workbench.backends.cupy.program import check_programs
 from workbench.backends.profile import measure
 from workbench.core import tree
 from workbench.core.types import Spec
@@ -366,8 +365,20 @@ def test_an_index_out_of_bounds_is_told_by_a_later_call(runtime: Standin) -> Non
     np.testing.assert_array_equal(made, [2.0, 4.0])
     function.run([given, runtime.upload(bad)])
     with pytest.raises(DeviceError, match=r"wb\.to_cpu of the arguments"):
-        check_programs(runtime)
-    check_programs(runtime)
+        runtime.pending.check_all()
+    runtime.pending.check_all()
+
+
+def test_an_index_is_told_though_the_program_is_gone(runtime: Standin) -> None:
+    x, good, bad = np.arange(4.0), np.array([1, 2]), np.array([1, 9])
+    function = make(lambda x, i: x[i] * 2, (x, good), runtime)
+    function.run([runtime.upload(x), runtime.upload(bad)])
+    del function
+    gc.collect()
+    with pytest.raises(DeviceError, match=r"out of bounds in an earlier call: of geti"):
+        runtime.pending.check_all()
+    runtime.pending.check_all()
+    assert not runtime.pending._readings
 
 
 def test_arrays_of_the_cpu_are_named(runtime: Standin) -> None:

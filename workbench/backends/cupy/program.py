@@ -9,8 +9,6 @@ for the GPU but what says so: the condition of a choice, the end of a loop.
 from __future__ import annotations
 
 import threading
-import weakref
-from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -23,12 +21,12 @@ from workbench.backends.compiled.memory import place_buffers
 from workbench.backends.compiled.steps import Held, Rows
 from workbench.backends.cupy.actions import Action, Frame, write_actions
 from workbench.backends.cupy.launches import ALIGNMENT
-from workbench.backends.cupy.runtime import Address, Array, Reading, Runtime
+from workbench.backends.cupy.runtime import Address, Array, Runtime
 from workbench.core import blame
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
 from workbench.core.types import is_weak
-from workbench.errors import CompilerError, DeviceError
+from workbench.errors import CompilerError
 
 #: Inputs and outputs are copied where a program is captured: as many bytes for each
 #: launch as cost no more than that.
@@ -91,9 +89,7 @@ class Program:
             if b.kind in ("inner", "partial", "flag") and b.offset >= 0
         ]
         self._flag = plan.buffers[plan.flag].offset if plan.flag >= 0 else -1
-        self._readings: deque[Reading] = deque()
-        if self._flag >= 0:
-            _CHECKED.add(self)
+        self._checked = self._list_checked() if self._flag >= 0 else ""
         self._lock = threading.Lock()
         self._calls = 0
         self._capture: _Capture | None = None
@@ -169,7 +165,7 @@ class Program:
         """Return the outputs of a call that has been put on the stream."""
         if self._flag >= 0:
             place = frame.places[self.plan.flag]
-            self._readings.append(self.runtime.read_later(place))
+            self.runtime.pending.add(self._checked, self.runtime.read_later(place))
         return [self._read(y, frame) for y in self.plan.outputs]
 
     def _read(self, y: Any, frame: Frame) -> Any:
@@ -194,20 +190,8 @@ class Program:
         wait
             Wait for the calls that are not done, and not only look at the others.
         """
-        while self._readings and (wait or self._readings[0].is_done()):
-            try:
-                reading = self._readings.popleft()
-            except IndexError:  # another thread looks too
-                return
-            if reading.wait():
-                self._readings.clear()
-                raise DeviceError(
-                    f"an index was out of bounds in an earlier call: of"
-                    f" {self._list_checked()}. The GPU computed with index 0 in its"
-                    " place, so what that call returned is not what NumPy returns."
-                    " Call it with wb.to_cpu of the arguments, and NumPy says which"
-                    " index it is."
-                )
+        if self._flag >= 0:
+            self.runtime.pending.check(self._checked, wait)
 
     def _list_checked(self) -> str:
         """Return in words which nodes look whether their indices are in bounds."""
@@ -274,15 +258,6 @@ class Program:
 
 
 _BYTE = np.dtype(np.uint8)
-#: The programs whose indices may be out of bounds.
-_CHECKED: weakref.WeakSet[Program] = weakref.WeakSet()
-
-
-def check_programs(runtime: Runtime) -> None:
-    """Raise an error if an index was out of bounds in any call on a device."""
-    for program in list(_CHECKED):
-        if program.runtime is runtime:
-            program.check(wait=True)
 
 
 class _Capture:

@@ -7,6 +7,7 @@ says so. Tests have a runtime of their own, whose memory is NumPy's.
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -40,6 +41,61 @@ class Reading(Protocol):
         """Wait until the word has arrived, and return it."""
 
 
+class Pending:
+    """The words on their way to the host that say if an index was out of bounds.
+
+    They are kept apart from the programs, which may be gone before a word arrives.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        #: For each list of nodes, in words, the readings of their calls in order.
+        self._readings: dict[str, deque[Reading]] = {}
+
+    def add(self, nodes: str, reading: Reading) -> None:
+        """Keep the reading of a call of these nodes."""
+        with self._lock:
+            self._readings.setdefault(nodes, deque()).append(reading)
+
+    def check(self, nodes: str, wait: bool = False) -> None:
+        """Raise an error if an index was out of bounds in a call of these nodes.
+
+        Parameters
+        ----------
+        nodes
+            Which, in words.
+        wait
+            Wait for the calls that are not done, and not only look at the others.
+        """
+        while (reading := self._take(nodes, wait)) is not None:
+            if reading.wait():
+                with self._lock:
+                    self._readings.pop(nodes, None)
+                raise DeviceError(
+                    f"an index was out of bounds in an earlier call: of {nodes}. The"
+                    " GPU computed with index 0 in its place, so what that call"
+                    " returned is not what NumPy returns. Call it with wb.to_cpu of the"
+                    " arguments, and NumPy says which index it is."
+                )
+
+    def check_all(self) -> None:
+        """Wait for all calls; raise an error if an index was out of bounds in one."""
+        with self._lock:
+            known = list(self._readings)
+        for nodes in known:
+            self.check(nodes, wait=True)
+
+    def _take(self, nodes: str, wait: bool) -> Reading | None:
+        with self._lock:
+            readings = self._readings.get(nodes)
+            if readings is None or not (wait or readings[0].is_done()):
+                return None
+            reading = readings.popleft()
+            if not readings:
+                del self._readings[nodes]
+            return reading
+
+
 class Runtime(Protocol):
     """What a program asks of a device.
 
@@ -53,12 +109,15 @@ class Runtime(Protocol):
         How many words the host has waited for.
     failure
         Why the device computes no more; None: it does.
+    pending
+        What calls have still to say about their indices.
     """
 
     name: str
     description: Any
     reads: int
     failure: str | None
+    pending: Pending
 
     def owns(self, x: object) -> bool:
         """Return whether an array lies in the memory of this device."""
@@ -158,6 +217,7 @@ class CupyRuntime:
         self.description = Device(int(properties["multiProcessorCount"]))
         self.reads = 0
         self.failure: str | None = None
+        self.pending = Pending()
         self._guard = _Guard(self)
         self._cublas: Cublas | None = None
         self._cublas_missing = False
