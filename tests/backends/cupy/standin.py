@@ -233,8 +233,15 @@ class Standin:
     def find_stream(self) -> Any:
         return "the stream"
 
-    def follow(self, stream: Any) -> None:
-        self.log.append(f"follow {stream}")
+    def mark(self, mark: Any = None) -> Any:
+        return self.find_stream()
+
+    def follow(self, mark: Any) -> None:
+        if mark != self.find_stream():  # work on one stream is in order
+            self.log.append(f"follow {mark}")
+
+    def wait(self, mark: Any) -> None:
+        self.log.append(f"wait for {mark}")
 
     @contextmanager
     def guard(self) -> Iterator[None]:

@@ -185,6 +185,35 @@ def test_another_stream_waits_for_the_one_before(
     assert runtime.log == ["follow the stream", *["copy", "graph", "copy"] * 2]
 
 
+def test_memory_of_a_capture_goes_after_its_last_run(
+    runtime: Standin, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = rng.standard_normal((4, 33))
+    program = program_of(check(chain, (x,), runtime))
+    with monkeypatch.context() as patch:
+        patch.setattr(runtime, "find_stream", lambda: "another")
+        program.run([runtime.upload(x)])
+    runtime.log.clear()
+    program.release()
+    assert runtime.log == ["wait for another"]
+
+
+def test_a_run_that_fails_is_waited_for_too(
+    runtime: Standin, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = rng.standard_normal((4, 33))
+    program = program_of(check(chain, (x,), runtime))
+    given = runtime.upload(x)
+    with monkeypatch.context() as patch:
+        patch.setattr(runtime, "find_stream", lambda: "another")
+        runtime.failing = 1
+        with pytest.raises(MemoryError):
+            program.run([given])
+    runtime.log.clear()
+    program.run([given])
+    assert runtime.log[0] == "follow another"
+
+
 def test_a_profile_has_a_row_for_each_step(
     runtime: Standin, rng: np.random.Generator
 ) -> None:

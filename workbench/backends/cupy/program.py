@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -273,6 +274,8 @@ class _Capture:
         How many there are in one call.
     """
 
+    _mark: Any = None
+
     def __init__(self, program: Program) -> None:
         self._program = program
         self._runtime = runtime = program.runtime
@@ -297,12 +300,21 @@ class _Capture:
             (i, tuple(spec.shape), spec.dtype, plan.buffers[i].size)
             for i, spec in program._outputs
         ]
-        self._stream = runtime.find_stream()
         #: What a call does where inputs are copied, and for inputs at some addresses.
         self._copying = self._make_parts()
         self.graphs = sum(is_graph for _, is_graph in self._copying)
         self._bound: dict[tuple[Address, ...], list[Part]] = {}
         self._seen: tuple[Address, ...] = ()
+        #: Behind the last run. It is waited for on every stream: two threads may have
+        #: one each, and CuPy calls them equal.
+        self._mark = runtime.mark()
+
+    def __del__(self) -> None:
+        # The memory goes back to the stream that it was made on, and the last run may
+        # be on another.
+        with suppress(Exception):  # a device that has stopped
+            if self._mark is not None:
+                self._runtime.wait(self._mark)
 
     def _make_parts(self) -> list[Part]:
         """Return what a call does: CUDA graphs, and actions that stand between them."""
@@ -354,13 +366,18 @@ class _Capture:
         return made
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
-        """Return the outputs for these inputs, as copies."""
+        """Return the outputs for these inputs, as copies.
+
+        Its program lets one thread do so at a time.
+        """
+        self._runtime.follow(self._mark)
+        try:
+            return self._run(arrays)
+        finally:
+            self._mark = self._runtime.mark(self._mark)
+
+    def _run(self, arrays: Sequence[Any]) -> list[Any]:
         runtime, program, fixed = self._runtime, self._program, self._frame
-        stream = runtime.find_stream()
-        if stream is not self._stream:
-            if stream != self._stream:
-                runtime.follow(self._stream)
-            self._stream = stream
         bases = fixed.bases.copy()
         frame = Frame(runtime, program.plan, fixed.places, bases)
         frame.block = fixed.block

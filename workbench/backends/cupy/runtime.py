@@ -188,8 +188,14 @@ class Runtime(Protocol):
     def find_stream(self) -> Any:
         """Return the stream that work is put on."""
 
-    def follow(self, stream: Any) -> None:
-        """Let what is put on the current stream wait for what is on another."""
+    def mark(self, mark: Any = None) -> Any:
+        """Return a mark behind what was put on the current stream; move one there."""
+
+    def follow(self, mark: Any) -> None:
+        """Let what is put on the current stream wait for what is before a mark."""
+
+    def wait(self, mark: Any) -> None:
+        """Wait until what is before a mark is done."""
 
     def guard(self) -> Any:
         """Return a context in which errors of the device are errors of Workbench's."""
@@ -392,9 +398,19 @@ class CupyRuntime:
         """Return the stream that work is put on."""
         return self._cuda.get_current_stream()
 
-    def follow(self, stream: Any) -> None:
-        """Let what is put on the current stream wait for what is on another."""
-        self.find_stream().wait_event(stream.record())
+    def mark(self, mark: Any = None) -> Any:
+        """Return a mark behind what was put on the current stream; move one there."""
+        event = self._cuda.Event(disable_timing=True) if mark is None else mark
+        self.find_stream().record(event)
+        return event
+
+    def follow(self, mark: Any) -> None:
+        """Let what is put on the current stream wait for what is before a mark."""
+        self.find_stream().wait_event(mark)
+
+    def wait(self, mark: Any) -> None:
+        """Wait until what is before a mark is done."""
+        mark.synchronize()
 
     @contextmanager
     def use(self) -> Iterator[None]:
