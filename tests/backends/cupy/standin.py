@@ -112,9 +112,14 @@ class Standin:
         self.captures = 0
         self.refuses_capture = False
         self._recorded: list[Callable[[], None]] | None = None
-        self._thread = threading.get_ident()
+        self._local = threading.local()
+
+    def _check_current(self) -> None:
+        """What is asked of a GPU goes to the one that is current in the thread."""
+        assert getattr(self._local, "depth", 0), "another device is the current one"
 
     def _do(self, what: str, run: Callable[[], None]) -> None:
+        self._check_current()
         if self._recorded is not None:
             self._recorded.append(run)
             return
@@ -153,6 +158,7 @@ class Standin:
         return made
 
     def download(self, array: Any) -> Any:
+        self._check_current()
         self.reads += 1
         return np.array(array.view(np.ndarray))
 
@@ -182,6 +188,7 @@ class Standin:
         return int(np.frombuffer(data, dtype)[0])
 
     def read_later(self, address: int) -> Reading:
+        self._check_current()
         self.readings.append(Reading(ctypes.c_int64.from_address(address).value))
         return self.readings[-1]
 
@@ -252,7 +259,11 @@ class Standin:
 
     @contextmanager
     def use(self) -> Iterator[None]:
-        yield
+        self._local.depth = getattr(self._local, "depth", 0) + 1
+        try:
+            yield
+        finally:
+            self._local.depth -= 1
 
     def free(self) -> None:
         self.freed += 1

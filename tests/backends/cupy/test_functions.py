@@ -377,6 +377,25 @@ def test_arrays_that_lie_otherwise_are_packed(
             np.testing.assert_allclose(made.view(np.ndarray), np.sin(truth), rtol=1e-14)
 
 
+def test_ops_run_on_the_device_of_their_arrays(runtime: Standin) -> None:
+    x = wb.tensor("x", dtype=float, shape=(3,))
+    function = Function(wb.Graph([x], [x * 2]), runtime=runtime)
+    depths = []
+
+    def run(arrays: Any, observer: Any = None) -> list[Any]:
+        runtime._check_current()
+        depths.append(runtime._local.depth)
+        return [2 * arrays[0]]
+
+    function._ops.run = run  # type: ignore[method-assign]
+    given = [runtime.upload(np.ones(3))]
+    function.run(given)
+    function.run(given, observer=lambda *args: None)  # type: ignore[arg-type]
+    assert len(depths) == 2
+    with pytest.raises(AssertionError, match="another device is the current one"):
+        runtime.fill(given[0], 0)
+
+
 # Errors
 
 

@@ -241,7 +241,7 @@ def to_cpu(value: Any) -> Any:
 
     if runtime is None:
         return tree.map_tree(move, value)
-    with runtime.guard():
+    with runtime.use(), runtime.guard():
         made = tree.map_tree(move, value)
-    runtime.pending.check_all()
+        runtime.pending.check_all()
     return made

@@ -34,9 +34,9 @@ class Function(tiers.Function):
         super().__init__(graph, own)
         # Kernels are written from values of the host; ops compute with those of the
         # device.
-        self._numpy.schedule.replace_constants(self._download)
         self._ops = numpy_backend.compile(graph)
         with self.runtime.use(), self.runtime.guard():
+            self._numpy.schedule.replace_constants(self._download)
             self._ops.schedule.replace_constants(self._upload)
             self.runtime.settle()  # calls may be on other streams
         constants = filter(self.runtime.owns, self._ops.schedule.constants.values())
@@ -69,7 +69,8 @@ class Function(tiers.Function):
             If CUDA refuses a step, or an index was out of bounds in an earlier call.
         """
         check_places(self.runtime, arrays, self._names)
-        return self._retry(lambda: super(Function, self).run(arrays, observer))
+        with self.runtime.use():
+            return self._retry(lambda: super(Function, self).run(arrays, observer))
 
     def run_uncompiled(
         self, arrays: Sequence[Any], observer: Observer | None = None

@@ -26,7 +26,7 @@ from workbench.backends.cupy.runtime import Address, Array, Runtime
 from workbench.core import blame
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
-from workbench.core.types import is_weak
+from workbench.core.types import Spec, is_weak
 from workbench.errors import CompilerError
 
 #: Inputs and outputs are copied where a program is captured: as many bytes for each
@@ -113,6 +113,12 @@ class Program:
         DeviceError
             If an index was out of bounds in an earlier call.
         """
+        with self.runtime.use():
+            return self._run(arrays, observe)
+
+    def _run(
+        self, arrays: Sequence[Any], observe: Callable[[Action, float], None] | None
+    ) -> list[Any]:
         runtime = self.runtime
         self.check()
         with self._lock:
@@ -192,14 +198,17 @@ class Program:
             Wait for the calls that are not done, and not only look at the others.
         """
         if self._flag >= 0:
-            self.runtime.pending.check(self._checked, wait)
+            with self.runtime.use():
+                self.runtime.pending.check(self._checked, wait)
 
     def _list_checked(self) -> str:
         """Return in words which nodes look whether their indices are in bounds."""
         names = [
             f"{blame.describe(node)}{blame.quote_site(node.site)}"
             for node in self.plan.graph.interior
-            if any(isinstance(x, Tensor) and x.dtype.kind in "iu" for x in node.inputs)
+            if any(
+                isinstance(x, Tensor) and x.spec.dtype.kind in "iu" for x in node.inputs
+            )
             and ("key" in node.params or "index" in node.op.name)
         ]
         return " or ".join(names[:3]) or "an index array"
@@ -259,6 +268,12 @@ class Program:
 
 
 _BYTE = np.dtype(np.uint8)
+
+
+def _has_integers(x: object) -> bool:
+    if not (isinstance(x, Tensor) and isinstance(x.spec, Spec)):  # a tuple, of a loop
+        return False
+    return x.spec.dtype.kind in "iu"
 
 
 class _Capture:

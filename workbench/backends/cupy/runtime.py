@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from typing import Any, Protocol
 
@@ -26,6 +26,8 @@ from workbench.errors import CompilerError, DeviceError, DeviceMemoryError
 SHARED = 48 * 1024
 #: What the status of a CUDA error is after which nothing works on the GPU.
 STICKY = frozenset({214, 700, 709, 710, 714, 715, 716, 717, 718, 719, 721, 999})
+
+_AS_IT_IS = nullcontext()
 
 Address = int
 Array = Any
@@ -412,11 +414,12 @@ class CupyRuntime:
         """Wait until what is before a mark is done."""
         mark.synchronize()
 
-    @contextmanager
-    def use(self) -> Iterator[None]:
+    def use(self) -> AbstractContextManager[Any]:
         """Return a context in which this device is the current one of the thread."""
-        with self._cuda.Device(self.number):
-            yield
+        if self._api.getDevice() == self.number:
+            return _AS_IT_IS
+        device: AbstractContextManager[Any] = self._cuda.Device(self.number)
+        return device
 
     # Memory and errors
 
