@@ -110,6 +110,8 @@ class Standin:
         self.failing = 0
         self.freed = 0
         self.captures = 0
+        self.workspaces: set[int] = set()
+        self._workspace: Any = None
         self.refuses_capture = False
         self._recorded: list[Callable[[], None]] | None = None
         self._local = threading.local()
@@ -210,12 +212,16 @@ class Standin:
         return [make(launch) for launch in launches]
 
     def multiply(self, gemm: Gemm, addresses: Sequence[int]) -> None:
+        if self._recorded is not None:
+            assert self._workspace is not None, "a product is captured without memory"
+            self.workspaces.add(self.find_address(self._workspace))
         self._do("product", lambda: multiply(gemm, addresses))
 
-    def capture(self, run: Callable[[], None]) -> Callable[[], None]:
+    def capture(self, run: Callable[[], None], workspace: Any) -> Callable[[], None]:
         if self.refuses_capture:
             raise CompilerError("it cannot be captured: not here")
         self.captures += 1
+        self._workspace = workspace
         self._recorded = []
         try:
             run()

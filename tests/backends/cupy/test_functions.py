@@ -15,6 +15,7 @@ import workbench as wb
 from tests.backends.cupy.host import COMPILER
 from tests.backends.cupy.standin import DeviceArray, Standin
 from workbench.backends.cupy.functions import Function
+from workbench.backends.cupy.matrices import WORKSPACE
 from workbench.backends.profile import measure
 from workbench.core import tree
 from workbench.core.types import Spec
@@ -131,6 +132,24 @@ def test_an_op_that_cupy_computes_stands_between_graphs(
     program = program_of(check(lambda x: chain(np.sort(chain(x))), (x,), runtime))
     assert program.captured == 2
     assert program.list_uncaptured() == ["argsort, which CuPy computes"]
+
+
+def test_graphs_of_a_program_share_work_memory_if_they_multiply(
+    runtime: Standin, rng: np.random.Generator
+) -> None:
+    x = rng.standard_normal((4, 4))
+    plain = program_of(check(lambda x: chain(np.sort(chain(x))), (x,), runtime))
+    assert plain._capture.workspace is None
+    assert not runtime.workspaces
+    f = lambda x: chain(np.sort(chain(x @ x)) @ x)  # noqa: E731
+    function = make(f, (x,), runtime)
+    program = program_of(function)
+    size = program.memory
+    for _ in range(4):
+        function.run([runtime.upload(x)])
+    assert program.captured == 2
+    assert len(runtime.workspaces) == 1
+    assert program.memory == size + WORKSPACE
 
 
 @pytest.mark.parametrize(

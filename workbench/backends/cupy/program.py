@@ -22,6 +22,7 @@ from workbench.backends.compiled.memory import place_buffers
 from workbench.backends.compiled.steps import Held, Rows
 from workbench.backends.cupy.actions import Action, Frame, write_actions
 from workbench.backends.cupy.launches import ALIGNMENT
+from workbench.backends.cupy.matrices import WORKSPACE
 from workbench.backends.cupy.runtime import Address, Array, Runtime
 from workbench.core import blame
 from workbench.core.graph import Graph
@@ -255,7 +256,10 @@ class Program:
     def memory(self) -> int:
         """The bytes that a call takes: for what comes and goes, and for results."""
         results = [b for b in self.plan.buffers if b.kind in ("output", "host")]
-        return self.size + sum(b.known_size for b in results)
+        size = self.size + sum(b.known_size for b in results)
+        if self._capture is not None and self._capture.workspace is not None:
+            size += WORKSPACE
+        return size
 
     def release(self) -> None:
         """Let the memory go that is kept for the next call."""
@@ -287,6 +291,8 @@ class _Capture:
     ----------
     graphs
         How many there are in one call.
+    workspace
+        The work memory of their products, one after the other; None: they have none.
     """
 
     _mark: Any = None
@@ -301,6 +307,7 @@ class _Capture:
             runtime.fill(array, 0)
             examples[b.place] = array
         self._frame = program._make_frame([examples[k] for k in sorted(examples)])
+        self.workspace: Array = None
         #: Where results of ops lie that CuPy computes, which graphs read.
         self._hosts: dict[int, Array] = {}
         for i, buffer in enumerate(plan.buffers):
@@ -356,7 +363,9 @@ class _Capture:
             for action in actions:
                 action.run(frame)
 
-        replay = self._runtime.capture(run)
+        if self.workspace is None and any(a.multiplies for a in actions):
+            self.workspace = self._runtime.make_array((WORKSPACE,), _BYTE)
+        replay = self._runtime.capture(run, self.workspace)
         return lambda frame: replay()
 
     def _find_bound(self, addresses: tuple[Address, ...]) -> list[Part] | None:

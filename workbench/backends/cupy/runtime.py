@@ -19,7 +19,7 @@ from workbench.backends.compiled.kernel import Kernel
 from workbench.backends.compiled.steps import Plan
 from workbench.backends.cupy.kernel_code import write_launches
 from workbench.backends.cupy.launches import OPTIONS, Device, Launch, list_units
-from workbench.backends.cupy.matrices import WORKSPACE, Cublas, Gemm
+from workbench.backends.cupy.matrices import Cublas, Gemm
 from workbench.errors import CompilerError, DeviceError, DeviceMemoryError
 
 #: Kernels that ask for more shared memory than this must say so before.
@@ -172,8 +172,15 @@ class Runtime(Protocol):
     def multiply(self, gemm: Gemm, addresses: Sequence[Address]) -> None:
         """Multiply matrices that begin at these addresses."""
 
-    def capture(self, run: Callable[[], None]) -> Callable[[], None]:
+    def capture(self, run: Callable[[], None], workspace: Array) -> Callable[[], None]:
         """Return a function that repeats what ``run`` puts on the stream.
+
+        Parameters
+        ----------
+        run
+            It puts work on the stream.
+        workspace
+            Memory that cuBLAS works in whenever it is repeated; None: it is not called.
 
         Raises
         ------
@@ -351,22 +358,23 @@ class CupyRuntime:
                 raise CompilerError(f"cuBLAS cannot be called: {error}") from error
         return self._cublas
 
-    def capture(self, run: Callable[[], None]) -> Callable[[], None]:
+    def capture(self, run: Callable[[], None], workspace: Array) -> Callable[[], None]:
         """Return a function that repeats what ``run`` puts on the stream.
 
         It has been run before, so that nothing is loaded or made ready any more.
         """
-        handle = self._cuda.device.get_cublas_handle()
-        workspace = self._cuda.alloc(WORKSPACE)
+        handle, blas = 0, None
+        if workspace is not None:
+            blas = self._find_cublas()
+            handle = self._cuda.device.get_cublas_handle()
         stream = self._cuda.Stream(non_blocking=True)
         graph = None
         with stream:
             stream.begin_capture()
             try:
-                if self._cublas is not None:
-                    self._cublas.select_stream(
-                        handle, stream.ptr, workspace.ptr, WORKSPACE
-                    )
+                if blas is not None:
+                    address = self.find_address(workspace)
+                    blas.select_stream(handle, stream.ptr, address, workspace.nbytes)
                 self._local.workspace = workspace
                 run()
                 graph = stream.end_capture()
@@ -376,8 +384,8 @@ class CupyRuntime:
                 raise CompilerError(f"it cannot be captured: {error}") from error
             finally:
                 self._local.workspace = None
-        if self._cublas is not None:
-            self._cublas.select_stream(handle, self.find_stream().ptr)
+        if blas is not None:
+            blas.select_stream(handle, self.find_stream().ptr)
         graph.upload(self.find_stream())
         return _Replay(graph, workspace)
 
