@@ -16,6 +16,7 @@ from tests.backends.cupy.host import COMPILER
 from tests.backends.cupy.standin import DeviceArray, Standin
 from workbench.backends.cupy.functions import Function
 from workbench.backends.cupy.matrices import WORKSPACE
+from workbench.backends.cupy.program import WARM
 from workbench.backends.profile import measure
 from workbench.core import tree
 from workbench.core.types import Spec
@@ -176,6 +177,23 @@ def test_what_cannot_be_captured_runs_without(
     program = program_of(check(chain, (x,), runtime))
     assert program.captured == 0
     assert program.refusal == "it cannot be captured: not here"
+
+
+def test_a_capture_that_does_not_fit_is_not_tried_again(
+    runtime: Standin, rng: np.random.Generator
+) -> None:
+    x = rng.standard_normal((4, 33))
+    function = make(chain, (x,), runtime)
+    given = [runtime.upload(x)]
+    for _ in range(WARM):
+        function.run(given)
+    runtime.failing = 1
+    (made,) = function.run(given)
+    np.testing.assert_allclose(made.view(np.ndarray), chain(x), rtol=1e-12)
+    program = program_of(function)
+    assert "what it keeps does not fit into memory: Out of" in str(program.refusal)
+    function.run(given)
+    assert runtime.captures == 0
 
 
 def test_a_capture_that_fails_later_leaves_the_first(

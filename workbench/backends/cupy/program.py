@@ -28,7 +28,7 @@ from workbench.core import blame
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
 from workbench.core.types import Spec, is_weak
-from workbench.errors import CompilerError
+from workbench.errors import CompilerError, DeviceMemoryError
 
 #: Inputs and outputs are copied where a program is captured: as many bytes for each
 #: launch as cost no more than that.
@@ -246,9 +246,12 @@ class Program:
 
     def _try_capture(self) -> None:
         try:
-            self._capture = _Capture(self)
+            with self.runtime.guard():
+                self._capture = _Capture(self)
         except CompilerError as error:
             self.refusal = str(error)
+        except DeviceMemoryError as error:  # the next calls would try in vain
+            self.refusal = f"what it keeps does not fit into memory: {error}"
 
     # Memory
 
