@@ -207,9 +207,7 @@ class Program:
         names = [
             f"{blame.describe(node)}{blame.quote_site(node.site)}"
             for node in self.plan.graph.interior
-            if any(
-                isinstance(x, Tensor) and x.spec.dtype.kind in "iu" for x in node.inputs
-            )
+            if any(map(_has_integers, node.inputs))
             and ("key" in node.params or "index" in node.op.name)
         ]
         return " or ".join(names[:3]) or "an index array"
