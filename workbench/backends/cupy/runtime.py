@@ -7,6 +7,7 @@ says so. Tests have a runtime of their own, whose memory is NumPy's.
 from __future__ import annotations
 
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -236,7 +237,10 @@ class CupyRuntime:
         self._guard = _Guard(self)
         self._cublas: Cublas | None = None
         self._cublas_missing = False
-        self._modules: dict[str, Any] = {}
+        #: The modules of living programs: each of their kernels holds its own.
+        self._modules: weakref.WeakValueDictionary[str, _Module] = (
+            weakref.WeakValueDictionary()
+        )
         self._lock = threading.Lock()
         #: Of each thread that captures, the work memory of cuBLAS.
         self._local = threading.local()
@@ -321,21 +325,21 @@ class CupyRuntime:
 
     def load(self, launches: Sequence[Launch]) -> list[Callable[..., None]]:
         """Return for each launch a function of the addresses of its pointers."""
-        functions: dict[str, Any] = {}
+        functions: dict[str, tuple[Any, _Module]] = {}
         for unit in list_units(launches):
             with self._lock:
                 module = self._modules.get(unit.key)
                 if module is None:
-                    module = self._modules[unit.key] = self.cupy.RawModule(
-                        code=unit.source, options=OPTIONS
-                    )
-            functions |= {name: module.get_function(name) for name in unit.names}
+                    raw = self.cupy.RawModule(code=unit.source, options=OPTIONS)
+                    module = self._modules[unit.key] = _Module(raw)
+            for name in unit.names:
+                functions[name] = module.raw.get_function(name), module
         made: list[Callable[..., None]] = []
         for one in launches:
-            function = functions[one.name]
+            function, module = functions[one.name]
             if one.shared > SHARED:
                 function.max_dynamic_shared_size_bytes = one.shared
-            made.append(_Kernel(function, one))
+            made.append(_Kernel(function, one, module))
         return made
 
     def multiply(self, gemm: Gemm, addresses: Sequence[Address]) -> None:
@@ -491,11 +495,19 @@ def _end_capture(stream: Any) -> None:
         return
 
 
+class _Module:
+    """A module of CuPy's, which itself cannot be the target of a weak reference."""
+
+    def __init__(self, raw: Any) -> None:
+        self.raw = raw
+
+
 class _Kernel:
     """A launch, ready for the addresses of its pointers."""
 
-    def __init__(self, function: Any, launch: Launch) -> None:
+    def __init__(self, function: Any, launch: Launch, module: _Module) -> None:
         self._function = function
+        self._module = module
         self._grid = (launch.blocks,)
         self._block = (launch.threads,)
         self._shared = launch.shared
