@@ -14,6 +14,7 @@ import pytest
 import workbench as wb
 from tests.backends.cupy.host import COMPILER
 from tests.backends.cupy.standin import DeviceArray, Standin
+from workbench.backends.compiled.tiers import MOST_TRIES
 from workbench.backends.cupy.functions import Function
 from workbench.backends.cupy.matrices import WORKSPACE
 from workbench.backends.cupy.program import WARM
@@ -495,6 +496,38 @@ def test_an_allocation_is_tried_once_more(runtime: Standin) -> None:
     assert "A call takes 24 bytes besides inputs. 1 MiB of 2 MiB of" in told
     assert isinstance(caught.value, MemoryError)
     function.run([given])
+
+
+def test_what_the_device_refuses_to_compile_is_tried_again(
+    runtime: Standin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = wb.tensor("x", dtype=float, shape=(3,))
+    function = Function(wb.Graph([x], [np.sin(x)]), runtime=runtime)
+    given = [runtime.upload(np.ones(3))]
+
+    def refuse(*args: Any) -> Any:
+        raise MemoryError("Out of memory allocating 8,000 bytes")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runtime, "load", refuse)
+        function.run(given)
+        assert function.wait(60)
+        assert function.reason is None
+    function.run(given)
+    assert function.wait(60)
+    assert program_of(function) is not None
+
+    function = Function(wb.Graph([x], [np.cos(x)]), runtime=runtime)
+    monkeypatch.setattr(runtime, "load", refuse)
+    for _ in range(MOST_TRIES):
+        function.run(given)
+        assert function.wait(60)
+    with pytest.warns(RuntimeWarning) as told:
+        function.run(given)
+    assert str(told[0].message) == (
+        "the program runs as CuPy: the GPU refused while it was compiled: Out of"
+        " memory allocating 8,000 bytes"
+    )
 
 
 def test_a_program_that_nobody_holds_goes_with_its_memory(

@@ -27,6 +27,8 @@ _T = TypeVar("_T")
 class Function(tiers.Function):
     """A graph that runs on the GPU, and compiled when that is ready."""
 
+    library = "CuPy"
+
     def __init__(
         self, graph: Graph, own: bool = False, runtime: Runtime | None = None
     ) -> None:
