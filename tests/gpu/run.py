@@ -66,8 +66,7 @@ def collect_wheels() -> int:
 def make_environment() -> dict[str, str]:
     """Return the variables in which this tree and the wheels are found."""
     paths = [str(ROOT)]
-    wheels = sorted(WHEELS.glob("*.whl")) + sorted(ROOT.glob(".whl/*.whl"))
-    for wheel in wheels:
+    for wheel in sorted(WHEELS.glob("*.whl")):
         target = UNPACKED / wheel.name
         if not target.is_dir():
             with zipfile.ZipFile(wheel) as archive:
