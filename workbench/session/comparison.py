@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeGuard, overload
+from typing import Any, Literal, NamedTuple, Protocol, TypeGuard, overload
 
 import numpy as np
 
@@ -18,16 +19,40 @@ from workbench.core.walk import is_leaf
 from workbench.errors import UsageError
 from workbench.session import statistics
 from workbench.session.nodes import Nodes
-from workbench.session.timeline import MISSING, find_loss, measure_norms
-
-if TYPE_CHECKING:
-    from workbench.session.session import Session
+from workbench.session.stages import Backward, Values
+from workbench.session.state import HasState
+from workbench.session.timeline import MISSING, Timeline, find_loss, measure_norms
 
 Array = np.ndarray[Any, Any]
 #: So many rows are printed.
 MOST_ROWS = 12
 #: A ratio so near to 1 is no change: other orders of summation give that much.
 SAME = 1e-9
+
+
+class HasRuns(HasState, Protocol):
+    """The attributes of a session that a comparison uses."""
+
+    output: int
+
+    @property
+    def lock(self) -> AbstractContextManager[Any]:
+        """The lock for changes, and for reads that belong together."""
+
+    @property
+    def timeline(self) -> Timeline:
+        """What is remembered of each run."""
+
+    @property
+    def forward(self) -> Values:
+        """The stage of the values."""
+
+    @property
+    def truth(self) -> Backward | None:
+        """The stage of the gradients without overrides."""
+
+    def require_backward(self) -> Backward:
+        """Return the stage of the gradients; raise an error if there is none."""
 
 
 class Side(NamedTuple):
@@ -171,9 +196,9 @@ class NormChanges(Sequence[NormChange]):
 
 
 def compare(
-    self: Session,
-    before: int | Session | Literal["true"] = "true",
-    after: int | Session | None = None,
+    self: HasRuns,
+    before: int | HasRuns | Literal["true"] = "true",
+    after: int | HasRuns | None = None,
 ) -> NormChanges:
     """Compare the norms of all nodes at two moments, or in two sessions.
 
@@ -220,7 +245,7 @@ def compare(
 
 
 def measure_side(
-    session: Session, which: int | Session | Literal["true"] | None
+    session: HasRuns, which: int | HasRuns | Literal["true"] | None
 ) -> Side:
     """Return one side of a comparison with a session.
 
@@ -253,12 +278,12 @@ def measure_side(
     )
 
 
-def is_session(which: object) -> TypeGuard[Session]:
+def is_session(which: object) -> TypeGuard[HasRuns]:
     """Return whether something is a session; its class stands above this module."""
     return hasattr(which, "_state")
 
 
-def measure_present(session: Session, label: str) -> Side:
+def measure_present(session: HasRuns, label: str) -> Side:
     """Return a session as it is now."""
     with session.lock:
         session.require_backward()
@@ -273,7 +298,7 @@ def measure_present(session: Session, label: str) -> Side:
     )
 
 
-def measure_truth(session: Session) -> Side:
+def measure_truth(session: HasRuns) -> Side:
     """Return a session as it is now, with the gradients of the true rules."""
     with session.lock:
         present = measure_present(session, "without overrides")
@@ -284,7 +309,7 @@ def measure_truth(session: Session) -> Side:
     return present._replace(gradients=np.array(norms))
 
 
-def describe_mismatch(session: Session, other: Session) -> str:
+def describe_mismatch(session: HasRuns, other: HasRuns) -> str:
     """Return where two programs differ, in words; empty if they are the same.
 
     They are the same if their ops, what each reads, and what is differentiated are: the
