@@ -428,7 +428,7 @@ def test_ops_run_on_the_device_of_their_arrays(runtime: Standin) -> None:
     function._ops.run = run  # type: ignore[method-assign]
     given = [runtime.upload(np.ones(3))]
     function.run(given)
-    function.run(given, observer=lambda *args: None)  # type: ignore[arg-type]
+    function.run(given, observer=lambda *args: None)
     assert len(depths) == 2
     with pytest.raises(AssertionError, match="another device is the current one"):
         runtime.fill(given[0], 0)

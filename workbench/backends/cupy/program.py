@@ -258,7 +258,8 @@ class Program:
         """The bytes that a call takes: for what comes and goes, and for results."""
         results = [b for b in self.plan.buffers if b.kind in ("output", "host")]
         size = self.size + sum(b.known_size for b in results)
-        if self._capture is not None and self._capture.workspace is not None:
+        capture = self._capture  # another thread may let go of it
+        if capture is not None and capture.workspace is not None:
             size += WORKSPACE
         return size
 
