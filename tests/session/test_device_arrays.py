@@ -213,3 +213,15 @@ def test_the_inspector_shows_the_kernels(
     assert rule["title"].startswith("rule: kernel ")
     product = detail.gather_details(session, ops.index("matmul"))
     assert not any(one["title"].startswith("value") for one in product["kernels"])
+
+
+def test_a_session_moves_to_the_device(rng: np.random.Generator) -> None:
+    """The device is named from the first run on that has its arrays there."""
+    args = draw(rng)
+    session = open_session(args)
+    before = columns.take_snapshot(session)
+    session.run(**{name: Foreign(x) for name, x in zip("xWV", args, strict=True)})
+    patch = columns.find_changes(before, columns.take_snapshot(session))
+    assert "device" not in before.header
+    assert patch is not None
+    assert patch.header["device"]

@@ -234,7 +234,7 @@ def find_changes(old: Snapshot, new: Snapshot) -> Patch | None:
     fields = {
         key: value
         for key, value in new.header.items()
-        if key != "columns" and value != old.header[key]  # type: ignore[literal-required]
+        if key != "columns" and value != old.header.get(key)
     }
     if fields.get("timeline") is not None:
         fields["timeline"] = find_new_points(
