@@ -3,12 +3,14 @@
 `python3 tests/gpu/run.py test` and `... bench`: nothing is installed, and no registry
 is asked. `python3 tests/gpu/run.py wheels` collects, on another machine, what the one
 with the GPU lacks, into `build/gpu-wheels`; it is found there if it lies beside this
-tree. Results go to the folder that OUT names, or where they are kept.
+tree. Results go to the folder that OUT names, or where they are kept. The tests are
+stopped after as many seconds as GPU_TEST_SECONDS says, and report what was done.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -26,7 +28,9 @@ PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_27_x86_64", "manylinux2014_x8
 #: All wheels together have at most so many bytes.
 MOST_BYTES = 64 * 2**20
 #: The tests may take so many seconds, the benchmarks so many.
-TEST_SECONDS, BENCH_SECONDS = 240, 170
+TEST_SECONDS, BENCH_SECONDS = int(os.environ.get("GPU_TEST_SECONDS", "240")), 170
+#: What is stopped may take so many to end.
+END_SECONDS = 30
 
 
 def main(command: str) -> int:
@@ -66,8 +70,7 @@ def collect_wheels() -> int:
 def make_environment() -> dict[str, str]:
     """Return the variables in which this tree and the wheels are found."""
     paths = [str(ROOT)]
-    wheels = sorted(WHEELS.glob("*.whl")) + sorted(ROOT.glob(".whl/*.whl"))
-    for wheel in wheels:
+    for wheel in sorted(WHEELS.glob("*.whl")):
         target = UNPACKED / wheel.name
         if not target.is_dir():
             with zipfile.ZipFile(wheel) as archive:
@@ -79,13 +82,24 @@ def make_environment() -> dict[str, str]:
 
 
 def run(command: list[str], environment: dict[str, str], seconds: int) -> int:
-    """Run a command in this tree; after so many seconds it is stopped."""
-    try:
-        done = subprocess.run(command, cwd=ROOT, env=environment, timeout=seconds)
-    except subprocess.TimeoutExpired:
-        print(f"stopped after {seconds} s")
-        return 124
-    return done.returncode
+    """Run a command in this tree; after so many seconds it is told to end.
+
+    It may still write what it knows until then, as pytest does.
+    """
+    # A process that ignores the signal, as one in the background of a shell, has
+    # children that do.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with subprocess.Popen(command, cwd=ROOT, env=environment) as process:
+        try:
+            return process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            print(f"stopped after {seconds} s", flush=True)
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+    return 124
 
 
 def run_tests(environment: dict[str, str]) -> int:

@@ -20,6 +20,7 @@ from workbench.backends.compiled.steps import Plan
 from workbench.backends.cupy.kernel_code import write_launches
 from workbench.backends.cupy.launches import Launch
 from workbench.backends.cupy.matrices import Gemm
+from workbench.backends.cupy.runtime import Pending
 from workbench.errors import CompilerError, DeviceMemoryError
 
 #: What CuPy's pool gives begins at multiples of so many bytes.
@@ -103,16 +104,24 @@ class Standin:
     def __init__(self) -> None:
         self.reads = 0
         self.failure: str | None = None
+        self.pending = Pending()
         self.log: list[str] = []
         self.readings: list[Reading] = []
         self.failing = 0
         self.freed = 0
         self.captures = 0
+        self.workspaces: set[int] = set()
+        self._workspace: Any = None
         self.refuses_capture = False
         self._recorded: list[Callable[[], None]] | None = None
-        self._thread = threading.get_ident()
+        self._local = threading.local()
+
+    def _check_current(self) -> None:
+        """What is asked of a GPU goes to the one that is current in the thread."""
+        assert getattr(self._local, "depth", 0), "another device is the current one"
 
     def _do(self, what: str, run: Callable[[], None]) -> None:
+        self._check_current()
         if self._recorded is not None:
             self._recorded.append(run)
             return
@@ -151,11 +160,15 @@ class Standin:
         return made
 
     def download(self, array: Any) -> Any:
+        self._check_current()
         self.reads += 1
         return np.array(array.view(np.ndarray))
 
     def fill(self, array: Any, number: Any) -> None:
-        self._do("fill", lambda: np.copyto(array, number))
+        def run() -> None:
+            array[...] = number
+
+        self._do("fill", run)
 
     def write_number(self, address: int, number: int) -> None:
         def run() -> None:
@@ -177,6 +190,7 @@ class Standin:
         return int(np.frombuffer(data, dtype)[0])
 
     def read_later(self, address: int) -> Reading:
+        self._check_current()
         self.readings.append(Reading(ctypes.c_int64.from_address(address).value))
         return self.readings[-1]
 
@@ -198,12 +212,16 @@ class Standin:
         return [make(launch) for launch in launches]
 
     def multiply(self, gemm: Gemm, addresses: Sequence[int]) -> None:
+        if self._recorded is not None:
+            assert self._workspace is not None, "a product is captured without memory"
+            self.workspaces.add(self.find_address(self._workspace))
         self._do("product", lambda: multiply(gemm, addresses))
 
-    def capture(self, run: Callable[[], None]) -> Callable[[], None]:
+    def capture(self, run: Callable[[], None], workspace: Any) -> Callable[[], None]:
         if self.refuses_capture:
             raise CompilerError("it cannot be captured: not here")
         self.captures += 1
+        self._workspace = workspace
         self._recorded = []
         try:
             run()
@@ -228,8 +246,15 @@ class Standin:
     def find_stream(self) -> Any:
         return "the stream"
 
-    def follow(self, stream: Any) -> None:
-        self.log.append(f"follow {stream}")
+    def mark(self, mark: Any = None) -> Any:
+        return self.find_stream()
+
+    def follow(self, mark: Any) -> None:
+        if mark != self.find_stream():  # work on one stream is in order
+            self.log.append(f"follow {mark}")
+
+    def wait(self, mark: Any) -> None:
+        self.log.append(f"wait for {mark}")
 
     @contextmanager
     def guard(self) -> Iterator[None]:
@@ -240,7 +265,11 @@ class Standin:
 
     @contextmanager
     def use(self) -> Iterator[None]:
-        yield
+        self._local.depth = getattr(self._local, "depth", 0) + 1
+        try:
+            yield
+        finally:
+            self._local.depth -= 1
 
     def free(self) -> None:
         self.freed += 1

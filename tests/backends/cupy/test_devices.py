@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import sys
+import threading
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +17,8 @@ import workbench as wb
 from tests.backends.cupy.standin import DeviceArray, Standin
 from workbench.backends.cupy import devices
 from workbench.backends.cupy.devices import find_problem
+from workbench.backends.cupy.launches import Launch
+from workbench.backends.cupy.runtime import CupyRuntime
 from workbench.errors import DeviceError, UsageError
 
 
@@ -169,3 +174,26 @@ def test_arrays_of_the_cpu_are_not_moved_in_silence(runtime: Standin) -> None:
 
     with pytest.raises(UsageError, match=r"'W' and 'x' are ndarrays.*wb\.to_gpu"):
         slope(np.arange(3.0), np.ones(3))
+
+
+def test_modules_go_with_their_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Module:
+        def __init__(self, code: str, options: tuple[str, ...]) -> None:
+            self.code = code
+
+        def get_function(self, name: str) -> str:
+            return name
+
+    monkeypatch.setattr(CupyRuntime, "__init__", lambda self: None)
+    runtime = CupyRuntime()
+    runtime.cupy = types.SimpleNamespace(RawModule=Module)
+    runtime._lock = threading.Lock()
+    runtime._modules = weakref.WeakValueDictionary()
+    launches = [Launch(f"f{k}", f"void f{k}();", (), 1, 1, 0) for k in range(3)]
+    first, second = runtime.load(launches), runtime.load(launches)
+    assert len(runtime._modules) == 1
+    del first
+    assert len(runtime._modules) == 1
+    del second
+    gc.collect()
+    assert not runtime._modules

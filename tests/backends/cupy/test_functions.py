@@ -14,8 +14,10 @@ import pytest
 import workbench as wb
 from tests.backends.cupy.host import COMPILER
 from tests.backends.cupy.standin import DeviceArray, Standin
+from workbench.backends.compiled.tiers import MOST_TRIES
 from workbench.backends.cupy.functions import Function
-from workbench.backends.cupy.program import check_programs
+from workbench.backends.cupy.matrices import WORKSPACE
+from workbench.backends.cupy.program import WARM
 from workbench.backends.profile import measure
 from workbench.core import tree
 from workbench.core.types import Spec
@@ -105,6 +107,14 @@ def test_launches_that_follow_each_other_are_one_graph(
         np.testing.assert_allclose(made.view(np.ndarray), chain(x), rtol=1e-12)
 
 
+def test_a_captured_program_takes_booleans(
+    runtime: Standin, rng: np.random.Generator
+) -> None:
+    x = rng.standard_normal((4, 33))
+    f = lambda x, chosen: chain(np.where(chosen, x, 0.5))  # noqa: E731
+    assert program_of(check(f, (x, x > 0), runtime)).captured == 1
+
+
 def test_results_of_one_call_are_not_those_of_the_next(
     runtime: Standin, rng: np.random.Generator
 ) -> None:
@@ -124,6 +134,24 @@ def test_an_op_that_cupy_computes_stands_between_graphs(
     program = program_of(check(lambda x: chain(np.sort(chain(x))), (x,), runtime))
     assert program.captured == 2
     assert program.list_uncaptured() == ["argsort, which CuPy computes"]
+
+
+def test_graphs_of_a_program_share_work_memory_if_they_multiply(
+    runtime: Standin, rng: np.random.Generator
+) -> None:
+    x = rng.standard_normal((4, 4))
+    plain = program_of(check(lambda x: chain(np.sort(chain(x))), (x,), runtime))
+    assert plain._capture.workspace is None
+    assert not runtime.workspaces
+    f = lambda x: chain(np.sort(chain(x @ x)) @ x)  # noqa: E731
+    function = make(f, (x,), runtime)
+    program = program_of(function)
+    size = program.memory
+    for _ in range(4):
+        function.run([runtime.upload(x)])
+    assert program.captured == 2
+    assert len(runtime.workspaces) == 1
+    assert program.memory == size + WORKSPACE
 
 
 @pytest.mark.parametrize(
@@ -152,6 +180,23 @@ def test_what_cannot_be_captured_runs_without(
     assert program.refusal == "it cannot be captured: not here"
 
 
+def test_a_capture_that_does_not_fit_is_not_tried_again(
+    runtime: Standin, rng: np.random.Generator
+) -> None:
+    x = rng.standard_normal((4, 33))
+    function = make(chain, (x,), runtime)
+    given = [runtime.upload(x)]
+    for _ in range(WARM):
+        function.run(given)
+    runtime.failing = 1
+    (made,) = function.run(given)
+    np.testing.assert_allclose(made.view(np.ndarray), chain(x), rtol=1e-12)
+    program = program_of(function)
+    assert "what it keeps does not fit into memory: Out of" in str(program.refusal)
+    function.run(given)
+    assert runtime.captures == 0
+
+
 def test_a_capture_that_fails_later_leaves_the_first(
     runtime: Standin, rng: np.random.Generator
 ) -> None:
@@ -176,6 +221,35 @@ def test_another_stream_waits_for_the_one_before(
     for one in upload_anew(program, x, runtime, 2):
         program.run([one])
     assert runtime.log == ["follow the stream", *["copy", "graph", "copy"] * 2]
+
+
+def test_memory_of_a_capture_goes_after_its_last_run(
+    runtime: Standin, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = rng.standard_normal((4, 33))
+    program = program_of(check(chain, (x,), runtime))
+    with monkeypatch.context() as patch:
+        patch.setattr(runtime, "find_stream", lambda: "another")
+        program.run([runtime.upload(x)])
+    runtime.log.clear()
+    program.release()
+    assert runtime.log == ["wait for another"]
+
+
+def test_a_run_that_fails_is_waited_for_too(
+    runtime: Standin, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = rng.standard_normal((4, 33))
+    program = program_of(check(chain, (x,), runtime))
+    given = runtime.upload(x)
+    with monkeypatch.context() as patch:
+        patch.setattr(runtime, "find_stream", lambda: "another")
+        runtime.failing = 1
+        with pytest.raises(MemoryError):
+            program.run([given])
+    runtime.log.clear()
+    program.run([given])
+    assert runtime.log[0] == "follow another"
 
 
 def test_a_profile_has_a_row_for_each_step(
@@ -292,6 +366,27 @@ def test_views_of_inputs_and_equal_outputs_are_arrays_of_their_own(
     np.testing.assert_array_equal(again[5], np.arange(3.0))
 
 
+def test_outputs_op_by_op_are_not_the_constants(runtime: Standin) -> None:
+    x = wb.tensor("x", dtype=float, shape=(3,))
+    C = np.arange(3.0)
+    function = Function(wb.Graph([x], [x * 2, x * 0 + C, wb.constant(C)]),
+                        runtime=runtime)  # fmt: skip
+    given = runtime.upload(np.ones(3))
+    for y in function.run_uncompiled([given]):
+        y += 100
+    _, again, constant = function.run_uncompiled([given])
+    np.testing.assert_array_equal(again, C)
+    np.testing.assert_array_equal(constant, C)
+
+
+def test_a_constant_of_the_device_is_copied(runtime: Standin) -> None:
+    W = runtime.upload(np.arange(3.0))
+    function = make(np.sin, (np.arange(3.0),), runtime)
+    kept = function._upload(W)
+    W -= 1
+    np.testing.assert_array_equal(kept, np.arange(3.0))
+
+
 def test_numbers_of_the_host_become_arrays_without_a_transfer(
     runtime: Standin, rng: np.random.Generator
 ) -> None:
@@ -320,6 +415,25 @@ def test_arrays_that_lie_otherwise_are_packed(
             np.testing.assert_allclose(made.view(np.ndarray), np.sin(truth), rtol=1e-14)
 
 
+def test_ops_run_on_the_device_of_their_arrays(runtime: Standin) -> None:
+    x = wb.tensor("x", dtype=float, shape=(3,))
+    function = Function(wb.Graph([x], [x * 2]), runtime=runtime)
+    depths = []
+
+    def run(arrays: Any, observer: Any = None) -> list[Any]:
+        runtime._check_current()
+        depths.append(runtime._local.depth)
+        return [2 * arrays[0]]
+
+    function._ops.run = run  # type: ignore[method-assign]
+    given = [runtime.upload(np.ones(3))]
+    function.run(given)
+    function.run(given, observer=lambda *args: None)
+    assert len(depths) == 2
+    with pytest.raises(AssertionError, match="another device is the current one"):
+        runtime.fill(given[0], 0)
+
+
 # Errors
 
 
@@ -337,8 +451,20 @@ def test_an_index_out_of_bounds_is_told_by_a_later_call(runtime: Standin) -> Non
     np.testing.assert_array_equal(made, [2.0, 4.0])
     function.run([given, runtime.upload(bad)])
     with pytest.raises(DeviceError, match=r"wb\.to_cpu of the arguments"):
-        check_programs(runtime)
-    check_programs(runtime)
+        runtime.pending.check_all()
+    runtime.pending.check_all()
+
+
+def test_an_index_is_told_though_the_program_is_gone(runtime: Standin) -> None:
+    x, good, bad = np.arange(4.0), np.array([1, 2]), np.array([1, 9])
+    function = make(lambda x, i: x[i] * 2, (x, good), runtime)
+    function.run([runtime.upload(x), runtime.upload(bad)])
+    del function
+    gc.collect()
+    with pytest.raises(DeviceError, match=r"out of bounds in an earlier call: of geti"):
+        runtime.pending.check_all()
+    runtime.pending.check_all()
+    assert not runtime.pending._readings
 
 
 def test_arrays_of_the_cpu_are_named(runtime: Standin) -> None:
@@ -370,6 +496,38 @@ def test_an_allocation_is_tried_once_more(runtime: Standin) -> None:
     assert "A call takes 24 bytes besides inputs. 1 MiB of 2 MiB of" in told
     assert isinstance(caught.value, MemoryError)
     function.run([given])
+
+
+def test_what_the_device_refuses_to_compile_is_tried_again(
+    runtime: Standin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = wb.tensor("x", dtype=float, shape=(3,))
+    function = Function(wb.Graph([x], [np.sin(x)]), runtime=runtime)
+    given = [runtime.upload(np.ones(3))]
+
+    def refuse(*args: Any) -> Any:
+        raise MemoryError("Out of memory allocating 8,000 bytes")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runtime, "load", refuse)
+        function.run(given)
+        assert function.wait(60)
+        assert function.reason is None
+    function.run(given)
+    assert function.wait(60)
+    assert program_of(function) is not None
+
+    function = Function(wb.Graph([x], [np.cos(x)]), runtime=runtime)
+    monkeypatch.setattr(runtime, "load", refuse)
+    for _ in range(MOST_TRIES):
+        function.run(given)
+        assert function.wait(60)
+    with pytest.warns(RuntimeWarning) as told:
+        function.run(given)
+    assert str(told[0].message) == (
+        "the program runs as CuPy: the GPU refused while it was compiled: Out of"
+        " memory allocating 8,000 bytes"
+    )
 
 
 def test_a_program_that_nobody_holds_goes_with_its_memory(

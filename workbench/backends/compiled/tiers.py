@@ -31,12 +31,14 @@ from workbench.core import dims, source
 from workbench.core.graph import Graph
 from workbench.core.schedule import Observer
 from workbench.core.types import WEAK_TYPES, Spec
-from workbench.errors import CompilerError, WorkbenchError
+from workbench.errors import CompilerError, DeviceError, WorkbenchError
 
 #: A function keeps compiled code for so many sets of shapes; the oldest goes first.
 MOST_PROGRAMS = 16
 #: With ``auto``, a program is compiled once NumPy has spent so many seconds on it.
 WORTHWHILE = 0.02
+#: What a GPU refuses to compile, for lack of memory say, is tried so many times.
+MOST_TRIES = 3
 
 #: The reasons that this process was told for not compiling a program.
 _TOLD: set[str] = set()
@@ -63,8 +65,16 @@ class Attempt:
         self.reason: str | None = None
         self.done = threading.Event()
         self.begun = False
+        #: How often a GPU has refused to compile it.
+        self.refused = 0
         #: The seconds that NumPy has spent on it.
         self.spent = 0.0
+
+    def is_due(self) -> bool:
+        """Return whether it is to be compiled: it has not been tried, or is again."""
+        if self.program is not None or self.reason is not None:
+            return False
+        return not self.begun or (self.refused > 0 and self.done.is_set())
 
 
 class Function:
@@ -77,6 +87,9 @@ class Function:
     eager
         Compile at the first call, and not only when that is worthwhile.
     """
+
+    #: Who runs what is not compiled, in words.
+    library = "NumPy"
 
     def __init__(self, graph: Graph, own: bool = False, eager: bool = True) -> None:
         self._numpy = numpy_backend.compile(graph, own)
@@ -122,7 +135,7 @@ class Function:
         start = time.perf_counter()
         made = self.run_uncompiled(arrays)
         attempt.spent += time.perf_counter() - start
-        if not attempt.begun and (self.eager or attempt.spent >= WORTHWHILE):
+        if attempt.is_due() and (self.eager or attempt.spent >= WORTHWHILE):
             self._send(attempt)
         return made
 
@@ -163,6 +176,7 @@ class Function:
 
     def _send(self, attempt: Attempt) -> None:
         attempt.begun = True
+        attempt.done.clear()
         job = partial(
             _compile_wanted, weakref.ref(attempt), self._numpy, self._find_compiler(),
             self.on_compiled,
@@ -175,7 +189,7 @@ class Function:
             self.has_warned = True
             if reason not in _TOLD:
                 _TOLD.add(reason)
-                text = f"the program runs as NumPy: {reason}"
+                text = f"the program runs as {self.library}: {reason}"
                 warnings.warn(text, RuntimeWarning, stacklevel=source.count_frames())
 
     # The state of it
@@ -210,7 +224,7 @@ class Function:
             if attempt is None:
                 attempt = self._attempts[key] = Attempt(specs)
             self._last = attempt
-        if not attempt.begun and not attempt.done.is_set():
+        if attempt.is_due():
             self._send(attempt)
         return attempt.done.wait(timeout)
 
@@ -279,6 +293,10 @@ def _compile(
         attempt.program = make(graph)
     except CompilerError as error:
         attempt.reason = str(error)
+    except DeviceError as error:  # it may have memory again at a later call
+        attempt.refused += 1
+        if attempt.refused >= MOST_TRIES:
+            attempt.reason = f"the GPU refused while it was compiled: {error}"
     except WorkbenchError as error:
         attempt.reason = f"it cannot be recorded at these shapes: {error}"
     except Exception as error:  # the compiler must not take a program down

@@ -103,11 +103,14 @@ class Action(ABC):
         How many launches it is, about.
     is_capturable
         It can be a part of a CUDA graph.
+    multiplies
+        cuBLAS is called.
     """
 
     step = -1
     count = 1
     is_capturable = True
+    multiplies = False
 
     @abstractmethod
     def run(self, frame: Frame) -> None:
@@ -156,6 +159,8 @@ class ClearAction(Action):
 
 class ProductAction(Action):
     """Products of matrices, by cuBLAS."""
+
+    multiplies = True
 
     def __init__(self, gemms: Sequence[Gemm]) -> None:
         self.gemms = gemms
@@ -358,6 +363,7 @@ class LoopAction(_NestedAction):
         plan.buffers[step.frame].spec = Spec((self.used,), np.dtype(np.uint8))
         inner = sum(a.count for a in actions) + len(self._copies)
         self.count = int(inner * (self.steps or 1))
+        self.multiplies = any(a.multiplies for a in actions)
         self.is_capturable = (
             self._given is None
             and not what.until

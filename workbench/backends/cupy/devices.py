@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from workbench.backends.cupy.program import check_programs
 from workbench.backends.cupy.runtime import CupyRuntime, Runtime
 from workbench.core import blame, tree
 from workbench.core.types import is_device_array
@@ -210,7 +209,8 @@ def to_cpu(value: Any) -> Any:
     """Return a nest with its arrays copied to the memory of the CPU.
 
     It waits until they are computed. An index that was out of bounds in a program that
-    has computed on the GPU is told here at the latest.
+    has computed on the GPU is told here at the latest, where compiled code computed
+    it: calls that run op by op, as those before it is ready do, are not checked.
 
     Parameters
     ----------
@@ -241,7 +241,7 @@ def to_cpu(value: Any) -> Any:
 
     if runtime is None:
         return tree.map_tree(move, value)
-    with runtime.guard():
+    with runtime.use(), runtime.guard():
         made = tree.map_tree(move, value)
-    check_programs(runtime)
+        runtime.pending.check_all()
     return made

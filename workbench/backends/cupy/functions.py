@@ -27,6 +27,8 @@ _T = TypeVar("_T")
 class Function(tiers.Function):
     """A graph that runs on the GPU, and compiled when that is ready."""
 
+    library = "CuPy"
+
     def __init__(
         self, graph: Graph, own: bool = False, runtime: Runtime | None = None
     ) -> None:
@@ -34,16 +36,24 @@ class Function(tiers.Function):
         super().__init__(graph, own)
         # Kernels are written from values of the host; ops compute with those of the
         # device.
-        self._numpy.schedule.replace_constants(self._download)
         self._ops = numpy_backend.compile(graph)
         with self.runtime.use(), self.runtime.guard():
+            self._numpy.schedule.replace_constants(self._download)
             self._ops.schedule.replace_constants(self._upload)
+            self.runtime.settle()  # calls may be on other streams
+        constants = filter(self.runtime.owns, self._ops.schedule.constants.values())
+        starts = [(self.runtime.find_address(x), x.nbytes) for x in constants]
+        #: Where the constants of the ops lie.
+        self._places = [range(start, start + size) for start, size in starts]
         self._names = [self.graph.label(x) for x in self.graph.leaves]
 
     def _download(self, x: Any) -> Any:
         return self.runtime.download(x) if self.runtime.owns(x) else x
 
     def _upload(self, x: Any) -> Any:
+        """Return a constant that is the program's own, as compiled code has it."""
+        if self.runtime.owns(x):
+            return x.copy()
         return self.runtime.upload(x) if isinstance(x, np.ndarray) else x
 
     def run(self, arrays: Sequence[Any], observer: Observer | None = None) -> list[Any]:
@@ -61,13 +71,24 @@ class Function(tiers.Function):
             If CUDA refuses a step, or an index was out of bounds in an earlier call.
         """
         check_places(self.runtime, arrays, self._names)
-        return self._retry(lambda: super(Function, self).run(arrays, observer))
+        with self.runtime.use():
+            return self._retry(lambda: super(Function, self).run(arrays, observer))
 
     def run_uncompiled(
         self, arrays: Sequence[Any], observer: Observer | None = None
     ) -> list[Any]:
-        """Return the outputs as CuPy computes them, op by op."""
-        return self._ops.run(arrays, observer)
+        """Return the outputs as CuPy computes them, op by op.
+
+        Those in the memory of a constant are copied: the caller may write to them.
+        """
+        made = self._ops.run(arrays, observer)
+        return [x.copy() if self._is_constant(x) else x for x in made]
+
+    def _is_constant(self, x: Any) -> bool:
+        if not self._places or not self.runtime.owns(x):
+            return False
+        address = self.runtime.find_address(x)
+        return any(address in place for place in self._places)
 
     def _retry(self, run: Callable[[], _T]) -> _T:
         """Run, and once more after an allocation that failed."""

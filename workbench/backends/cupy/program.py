@@ -9,9 +9,8 @@ for the GPU but what says so: the condition of a choice, the end of a loop.
 from __future__ import annotations
 
 import threading
-import weakref
-from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -23,12 +22,13 @@ from workbench.backends.compiled.memory import place_buffers
 from workbench.backends.compiled.steps import Held, Rows
 from workbench.backends.cupy.actions import Action, Frame, write_actions
 from workbench.backends.cupy.launches import ALIGNMENT
-from workbench.backends.cupy.runtime import Address, Array, Reading, Runtime
+from workbench.backends.cupy.matrices import WORKSPACE
+from workbench.backends.cupy.runtime import Address, Array, Runtime
 from workbench.core import blame
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor
-from workbench.core.types import is_weak
-from workbench.errors import CompilerError, DeviceError
+from workbench.core.types import Spec, is_weak
+from workbench.errors import CompilerError, DeviceMemoryError
 
 #: Inputs and outputs are copied where a program is captured: as many bytes for each
 #: launch as cost no more than that.
@@ -91,9 +91,7 @@ class Program:
             if b.kind in ("inner", "partial", "flag") and b.offset >= 0
         ]
         self._flag = plan.buffers[plan.flag].offset if plan.flag >= 0 else -1
-        self._readings: deque[Reading] = deque()
-        if self._flag >= 0:
-            _CHECKED.add(self)
+        self._checked = self._list_checked() if self._flag >= 0 else ""
         self._lock = threading.Lock()
         self._calls = 0
         self._capture: _Capture | None = None
@@ -116,6 +114,12 @@ class Program:
         DeviceError
             If an index was out of bounds in an earlier call.
         """
+        with self.runtime.use():
+            return self._run(arrays, observe)
+
+    def _run(
+        self, arrays: Sequence[Any], observe: Callable[[Action, float], None] | None
+    ) -> list[Any]:
         runtime = self.runtime
         self.check()
         with self._lock:
@@ -169,7 +173,7 @@ class Program:
         """Return the outputs of a call that has been put on the stream."""
         if self._flag >= 0:
             place = frame.places[self.plan.flag]
-            self._readings.append(self.runtime.read_later(place))
+            self.runtime.pending.add(self._checked, self.runtime.read_later(place))
         return [self._read(y, frame) for y in self.plan.outputs]
 
     def _read(self, y: Any, frame: Frame) -> Any:
@@ -194,27 +198,16 @@ class Program:
         wait
             Wait for the calls that are not done, and not only look at the others.
         """
-        while self._readings and (wait or self._readings[0].is_done()):
-            try:
-                reading = self._readings.popleft()
-            except IndexError:  # another thread looks too
-                return
-            if reading.wait():
-                self._readings.clear()
-                raise DeviceError(
-                    f"an index was out of bounds in an earlier call: of"
-                    f" {self._list_checked()}. The GPU computed with index 0 in its"
-                    " place, so what that call returned is not what NumPy returns."
-                    " Call it with wb.to_cpu of the arguments, and NumPy says which"
-                    " index it is."
-                )
+        if self._flag >= 0:
+            with self.runtime.use():
+                self.runtime.pending.check(self._checked, wait)
 
     def _list_checked(self) -> str:
         """Return in words which nodes look whether their indices are in bounds."""
         names = [
             f"{blame.describe(node)}{blame.quote_site(node.site)}"
             for node in self.plan.graph.interior
-            if any(isinstance(x, Tensor) and x.dtype.kind in "iu" for x in node.inputs)
+            if any(map(_has_integers, node.inputs))
             and ("key" in node.params or "index" in node.op.name)
         ]
         return " or ".join(names[:3]) or "an index array"
@@ -251,9 +244,12 @@ class Program:
 
     def _try_capture(self) -> None:
         try:
-            self._capture = _Capture(self)
+            with self.runtime.guard():
+                self._capture = _Capture(self)
         except CompilerError as error:
             self.refusal = str(error)
+        except DeviceMemoryError as error:  # the next calls would try in vain
+            self.refusal = f"what it keeps does not fit into memory: {error}"
 
     # Memory
 
@@ -261,7 +257,11 @@ class Program:
     def memory(self) -> int:
         """The bytes that a call takes: for what comes and goes, and for results."""
         results = [b for b in self.plan.buffers if b.kind in ("output", "host")]
-        return self.size + sum(b.known_size for b in results)
+        size = self.size + sum(b.known_size for b in results)
+        capture = self._capture  # another thread may let go of it
+        if capture is not None and capture.workspace is not None:
+            size += WORKSPACE
+        return size
 
     def release(self) -> None:
         """Let the memory go that is kept for the next call."""
@@ -274,15 +274,12 @@ class Program:
 
 
 _BYTE = np.dtype(np.uint8)
-#: The programs whose indices may be out of bounds.
-_CHECKED: weakref.WeakSet[Program] = weakref.WeakSet()
 
 
-def check_programs(runtime: Runtime) -> None:
-    """Raise an error if an index was out of bounds in any call on a device."""
-    for program in list(_CHECKED):
-        if program.runtime is runtime:
-            program.check(wait=True)
+def _has_integers(x: object) -> bool:
+    if not (isinstance(x, Tensor) and isinstance(x.spec, Spec)):  # a tuple, of a loop
+        return False
+    return x.spec.dtype.kind in "iu"
 
 
 class _Capture:
@@ -296,7 +293,11 @@ class _Capture:
     ----------
     graphs
         How many there are in one call.
+    workspace
+        The work memory of their products, one after the other; None: they have none.
     """
+
+    _mark: Any = None
 
     def __init__(self, program: Program) -> None:
         self._program = program
@@ -308,6 +309,7 @@ class _Capture:
             runtime.fill(array, 0)
             examples[b.place] = array
         self._frame = program._make_frame([examples[k] for k in sorted(examples)])
+        self.workspace: Array = None
         #: Where results of ops lie that CuPy computes, which graphs read.
         self._hosts: dict[int, Array] = {}
         for i, buffer in enumerate(plan.buffers):
@@ -322,12 +324,21 @@ class _Capture:
             (i, tuple(spec.shape), spec.dtype, plan.buffers[i].size)
             for i, spec in program._outputs
         ]
-        self._stream = runtime.find_stream()
         #: What a call does where inputs are copied, and for inputs at some addresses.
         self._copying = self._make_parts()
         self.graphs = sum(is_graph for _, is_graph in self._copying)
         self._bound: dict[tuple[Address, ...], list[Part]] = {}
         self._seen: tuple[Address, ...] = ()
+        #: Behind the last run. It is waited for on every stream: two threads may have
+        #: one each, and CuPy calls them equal.
+        self._mark = runtime.mark()
+
+    def __del__(self) -> None:
+        # The memory goes back to the stream that it was made on, and the last run may
+        # be on another.
+        with suppress(Exception):  # a device that has stopped
+            if self._mark is not None:
+                self._runtime.wait(self._mark)
 
     def _make_parts(self) -> list[Part]:
         """Return what a call does: CUDA graphs, and actions that stand between them."""
@@ -354,7 +365,9 @@ class _Capture:
             for action in actions:
                 action.run(frame)
 
-        replay = self._runtime.capture(run)
+        if self.workspace is None and any(a.multiplies for a in actions):
+            self.workspace = self._runtime.make_array((WORKSPACE,), _BYTE)
+        replay = self._runtime.capture(run, self.workspace)
         return lambda frame: replay()
 
     def _find_bound(self, addresses: tuple[Address, ...]) -> list[Part] | None:
@@ -379,13 +392,18 @@ class _Capture:
         return made
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
-        """Return the outputs for these inputs, as copies."""
+        """Return the outputs for these inputs, as copies.
+
+        Its program lets one thread do so at a time.
+        """
+        self._runtime.follow(self._mark)
+        try:
+            return self._run(arrays)
+        finally:
+            self._mark = self._runtime.mark(self._mark)
+
+    def _run(self, arrays: Sequence[Any]) -> list[Any]:
         runtime, program, fixed = self._runtime, self._program, self._frame
-        stream = runtime.find_stream()
-        if stream is not self._stream:
-            if stream != self._stream:
-                runtime.follow(self._stream)
-            self._stream = stream
         bases = fixed.bases.copy()
         frame = Frame(runtime, program.plan, fixed.places, bases)
         frame.block = fixed.block

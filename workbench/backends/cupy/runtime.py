@@ -7,8 +7,10 @@ says so. Tests have a runtime of their own, whose memory is NumPy's.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import weakref
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from typing import Any, Protocol
 
@@ -18,13 +20,15 @@ from workbench.backends.compiled.kernel import Kernel
 from workbench.backends.compiled.steps import Plan
 from workbench.backends.cupy.kernel_code import write_launches
 from workbench.backends.cupy.launches import OPTIONS, Device, Launch, list_units
-from workbench.backends.cupy.matrices import WORKSPACE, Cublas, Gemm
+from workbench.backends.cupy.matrices import Cublas, Gemm
 from workbench.errors import CompilerError, DeviceError, DeviceMemoryError
 
 #: Kernels that ask for more shared memory than this must say so before.
 SHARED = 48 * 1024
 #: What the status of a CUDA error is after which nothing works on the GPU.
 STICKY = frozenset({214, 700, 709, 710, 714, 715, 716, 717, 718, 719, 721, 999})
+
+_AS_IT_IS = nullcontext()
 
 Address = int
 Array = Any
@@ -40,6 +44,61 @@ class Reading(Protocol):
         """Wait until the word has arrived, and return it."""
 
 
+class Pending:
+    """The words on their way to the host that say if an index was out of bounds.
+
+    They are kept apart from the programs, which may be gone before a word arrives.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        #: For each list of nodes, in words, the readings of their calls in order.
+        self._readings: dict[str, deque[Reading]] = {}
+
+    def add(self, nodes: str, reading: Reading) -> None:
+        """Keep the reading of a call of these nodes."""
+        with self._lock:
+            self._readings.setdefault(nodes, deque()).append(reading)
+
+    def check(self, nodes: str, wait: bool = False) -> None:
+        """Raise an error if an index was out of bounds in a call of these nodes.
+
+        Parameters
+        ----------
+        nodes
+            Which, in words.
+        wait
+            Wait for the calls that are not done, and not only look at the others.
+        """
+        while (reading := self._take(nodes, wait)) is not None:
+            if reading.wait():
+                with self._lock:
+                    self._readings.pop(nodes, None)
+                raise DeviceError(
+                    f"an index was out of bounds in an earlier call: of {nodes}. The"
+                    " GPU computed with index 0 in its place, so what that call"
+                    " returned is not what NumPy returns. Call it with wb.to_cpu of the"
+                    " arguments, and NumPy says which index it is."
+                )
+
+    def check_all(self) -> None:
+        """Wait for all calls; raise an error if an index was out of bounds in one."""
+        with self._lock:
+            known = list(self._readings)
+        for nodes in known:
+            self.check(nodes, wait=True)
+
+    def _take(self, nodes: str, wait: bool) -> Reading | None:
+        with self._lock:
+            readings = self._readings.get(nodes)
+            if readings is None or not (wait or readings[0].is_done()):
+                return None
+            reading = readings.popleft()
+            if not readings:
+                del self._readings[nodes]
+            return reading
+
+
 class Runtime(Protocol):
     """What a program asks of a device.
 
@@ -53,12 +112,15 @@ class Runtime(Protocol):
         How many words the host has waited for.
     failure
         Why the device computes no more; None: it does.
+    pending
+        What calls have still to say about their indices.
     """
 
     name: str
     description: Any
     reads: int
     failure: str | None
+    pending: Pending
 
     def owns(self, x: object) -> bool:
         """Return whether an array lies in the memory of this device."""
@@ -111,8 +173,15 @@ class Runtime(Protocol):
     def multiply(self, gemm: Gemm, addresses: Sequence[Address]) -> None:
         """Multiply matrices that begin at these addresses."""
 
-    def capture(self, run: Callable[[], None]) -> Callable[[], None]:
+    def capture(self, run: Callable[[], None], workspace: Array) -> Callable[[], None]:
         """Return a function that repeats what ``run`` puts on the stream.
+
+        Parameters
+        ----------
+        run
+            It puts work on the stream.
+        workspace
+            Memory that cuBLAS works in whenever it is repeated; None: it is not called.
 
         Raises
         ------
@@ -129,8 +198,14 @@ class Runtime(Protocol):
     def find_stream(self) -> Any:
         """Return the stream that work is put on."""
 
-    def follow(self, stream: Any) -> None:
-        """Let what is put on the current stream wait for what is on another."""
+    def mark(self, mark: Any = None) -> Any:
+        """Return a mark behind what was put on the current stream; move one there."""
+
+    def follow(self, mark: Any) -> None:
+        """Let what is put on the current stream wait for what is before a mark."""
+
+    def wait(self, mark: Any) -> None:
+        """Wait until what is before a mark is done."""
 
     def guard(self) -> Any:
         """Return a context in which errors of the device are errors of Workbench's."""
@@ -158,10 +233,14 @@ class CupyRuntime:
         self.description = Device(int(properties["multiProcessorCount"]))
         self.reads = 0
         self.failure: str | None = None
+        self.pending = Pending()
         self._guard = _Guard(self)
         self._cublas: Cublas | None = None
         self._cublas_missing = False
-        self._modules: dict[str, Any] = {}
+        #: The modules of living programs: each of their kernels holds its own.
+        self._modules: weakref.WeakValueDictionary[str, _Module] = (
+            weakref.WeakValueDictionary()
+        )
         self._lock = threading.Lock()
         #: Of each thread that captures, the work memory of cuBLAS.
         self._local = threading.local()
@@ -246,21 +325,21 @@ class CupyRuntime:
 
     def load(self, launches: Sequence[Launch]) -> list[Callable[..., None]]:
         """Return for each launch a function of the addresses of its pointers."""
-        functions: dict[str, Any] = {}
+        functions: dict[str, tuple[Any, _Module]] = {}
         for unit in list_units(launches):
             with self._lock:
                 module = self._modules.get(unit.key)
                 if module is None:
-                    module = self._modules[unit.key] = self.cupy.RawModule(
-                        code=unit.source, options=OPTIONS
-                    )
-            functions |= {name: module.get_function(name) for name in unit.names}
+                    raw = self.cupy.RawModule(code=unit.source, options=OPTIONS)
+                    module = self._modules[unit.key] = _Module(raw)
+            for name in unit.names:
+                functions[name] = module.raw.get_function(name), module
         made: list[Callable[..., None]] = []
         for one in launches:
-            function = functions[one.name]
+            function, module = functions[one.name]
             if one.shared > SHARED:
                 function.max_dynamic_shared_size_bytes = one.shared
-            made.append(_Kernel(function, one))
+            made.append(_Kernel(function, one, module))
         return made
 
     def multiply(self, gemm: Gemm, addresses: Sequence[Address]) -> None:
@@ -283,22 +362,23 @@ class CupyRuntime:
                 raise CompilerError(f"cuBLAS cannot be called: {error}") from error
         return self._cublas
 
-    def capture(self, run: Callable[[], None]) -> Callable[[], None]:
+    def capture(self, run: Callable[[], None], workspace: Array) -> Callable[[], None]:
         """Return a function that repeats what ``run`` puts on the stream.
 
         It has been run before, so that nothing is loaded or made ready any more.
         """
-        handle = self._cuda.device.get_cublas_handle()
-        workspace = self._cuda.alloc(WORKSPACE)
+        handle, blas = 0, None
+        if workspace is not None:
+            blas = self._find_cublas()
+            handle = self._cuda.device.get_cublas_handle()
         stream = self._cuda.Stream(non_blocking=True)
         graph = None
         with stream:
             stream.begin_capture()
             try:
-                if self._cublas is not None:
-                    self._cublas.select_stream(
-                        handle, stream.ptr, workspace.ptr, WORKSPACE
-                    )
+                if blas is not None:
+                    address = self.find_address(workspace)
+                    blas.select_stream(handle, stream.ptr, address, workspace.nbytes)
                 self._local.workspace = workspace
                 run()
                 graph = stream.end_capture()
@@ -308,8 +388,8 @@ class CupyRuntime:
                 raise CompilerError(f"it cannot be captured: {error}") from error
             finally:
                 self._local.workspace = None
-        if self._cublas is not None:
-            self._cublas.select_stream(handle, self.find_stream().ptr)
+        if blas is not None:
+            blas.select_stream(handle, self.find_stream().ptr)
         graph.upload(self.find_stream())
         return _Replay(graph, workspace)
 
@@ -332,15 +412,26 @@ class CupyRuntime:
         """Return the stream that work is put on."""
         return self._cuda.get_current_stream()
 
-    def follow(self, stream: Any) -> None:
-        """Let what is put on the current stream wait for what is on another."""
-        self.find_stream().wait_event(stream.record())
+    def mark(self, mark: Any = None) -> Any:
+        """Return a mark behind what was put on the current stream; move one there."""
+        event = self._cuda.Event(disable_timing=True) if mark is None else mark
+        self.find_stream().record(event)
+        return event
 
-    @contextmanager
-    def use(self) -> Iterator[None]:
+    def follow(self, mark: Any) -> None:
+        """Let what is put on the current stream wait for what is before a mark."""
+        self.find_stream().wait_event(mark)
+
+    def wait(self, mark: Any) -> None:
+        """Wait until what is before a mark is done."""
+        mark.synchronize()
+
+    def use(self) -> AbstractContextManager[Any]:
         """Return a context in which this device is the current one of the thread."""
-        with self._cuda.Device(self.number):
-            yield
+        if self._api.getDevice() == self.number:
+            return _AS_IT_IS
+        device: AbstractContextManager[Any] = self._cuda.Device(self.number)
+        return device
 
     # Memory and errors
 
@@ -404,11 +495,19 @@ def _end_capture(stream: Any) -> None:
         return
 
 
+class _Module:
+    """A module of CuPy's, which itself cannot be the target of a weak reference."""
+
+    def __init__(self, raw: Any) -> None:
+        self.raw = raw
+
+
 class _Kernel:
     """A launch, ready for the addresses of its pointers."""
 
-    def __init__(self, function: Any, launch: Launch) -> None:
+    def __init__(self, function: Any, launch: Launch, module: _Module) -> None:
         self._function = function
+        self._module = module
         self._grid = (launch.blocks,)
         self._block = (launch.threads,)
         self._shared = launch.shared
