@@ -225,3 +225,14 @@ def test_a_session_moves_to_the_device(rng: np.random.Generator) -> None:
     assert "device" not in before.header
     assert patch is not None
     assert patch.header["device"]
+
+
+def test_a_rule_that_looks_at_values_is_run_by_cupy(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(devices, "_RUNTIME", Host())
+    args = draw(rng)
+    session = open_session(args, name="net", backend="cupy")
+    session.override("tanh", lambda node, g: g if g.sum() > 0 else -g)
+    with pytest.warns(RuntimeWarning, match="net runs as CuPy: it cannot be recorded"):
+        session.run(x=args[0])

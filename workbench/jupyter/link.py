@@ -660,7 +660,7 @@ class Link:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the last state will be sent without a further word.
+        """True if the last state will be sent without a further word.
 
         Read under the session's lock, without which nothing is sent.
         """

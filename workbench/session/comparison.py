@@ -41,7 +41,7 @@ class HasRuns(HasState, Protocol):
 
     @property
     def timeline(self) -> Timeline:
-        """What is remembered of each run."""
+        """The norms that are remembered of each run."""
 
     @property
     def forward(self) -> Values:
@@ -100,7 +100,7 @@ class NormChange:
 
     @property
     def size(self) -> float:
-        """How large the change is: the larger one of both as a power of two.
+        """The size of the change: the larger one of both as a power of two.
 
         0 for no change. Infinite where an array, or a NaN, is on one side alone, and
         from zero.

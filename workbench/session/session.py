@@ -436,14 +436,15 @@ class Session:
         self._change(self._state.run(leaves), "values")
         if not self._has_warned and (reason := self._state.reason) is not None:
             self._has_warned = True
-            warnings.warn(
-                f"{self.name} runs as NumPy: {reason}", RuntimeWarning, stacklevel=3
-            )
+            programs = self._state.programs
+            on_gpu = programs is not None and programs.backend == "cupy"
+            text = f"{self.name} runs as {'CuPy' if on_gpu else 'NumPy'}: {reason}"
+            warnings.warn(text, RuntimeWarning, stacklevel=3)
         return self.value
 
     @property
     def backend(self) -> str:
-        """What the next :meth:`run` is computed by: ``numpy`` or ``compiled``.
+        """The name of what computes the next :meth:`run`: ``numpy`` or ``compiled``.
 
         Examples
         --------

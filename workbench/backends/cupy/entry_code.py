@@ -73,7 +73,7 @@ class Total(NamedTuple):
 
     @property
     def combination(self) -> Combination:
-        """How two values become one."""
+        """The op that makes one value of two, and what changes nothing."""
         return COMBINATIONS[self.name]
 
 

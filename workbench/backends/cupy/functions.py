@@ -132,7 +132,7 @@ class Function(tiers.Function):
 
     @property
     def backend(self) -> str:
-        """What the next call runs on: ``cupy``."""
+        """The name of what the next call runs on: ``cupy``."""
         return "cupy"
 
     @property

@@ -95,7 +95,7 @@ class Unit(NamedTuple):
 
     @property
     def key(self) -> str:
-        """What tells it from others."""
+        """The digest of its text, which tells it from others."""
         return hashlib.sha256(self.source.encode()).hexdigest()
 
 

@@ -233,7 +233,7 @@ class Program:
 
     @property
     def captured(self) -> int:
-        """How many CUDA graphs a call repeats."""
+        """The number of CUDA graphs that a call repeats."""
         return 0 if self._capture is None else self._capture.graphs
 
     def list_uncaptured(self) -> list[str]:

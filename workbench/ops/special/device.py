@@ -128,7 +128,7 @@ class DeviceFunction:
 
     @property
     def preamble(self) -> str:
-        """What stands before each kernel."""
+        """The text before each kernel: the headers that it needs."""
         lines = ("xsf_begin.h", self.header, "xsf_end.h")
         return "\n".join(f"#include <{line}>" for line in lines)
 
