@@ -32,8 +32,9 @@ def name_of(page: Path) -> str:
 
 @pytest.mark.parametrize("page", WITH_CODE, ids=name_of)
 def test_it_runs_and_gives_the_numbers_beside_its_lines(
-    notebook: Notebook, page: Path
+    notebook: Notebook, page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(tmp_path)  # some write files
     for name in ("np", "wb"):  # a page imports what it uses
         del notebook.names[name]
     for cell in CELL.findall(page.read_text("utf-8")):
