@@ -33,8 +33,9 @@ from workbench.overrides.targets import (
     suggest_scope,
     target_of,
 )
+from workbench.session.history import Entry
 from workbench.session.nodes import Nodes
-from workbench.session.state import Entry, HasState, State
+from workbench.session.state import HasState, State
 from workbench.session.statistics import Effect
 
 

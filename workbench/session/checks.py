@@ -34,9 +34,10 @@ from workbench.session.applied_override import (
     write_code_line,
 )
 from workbench.session.derivative import find_active
+from workbench.session.history import Entry
 from workbench.session.nodes import Node, Nodes, check_one_array, copy_for_user, to_list
 from workbench.session.stages import Values
-from workbench.session.state import Entry, HasState, State
+from workbench.session.state import HasState, State
 from workbench.session.statistics import relative_change
 
 if TYPE_CHECKING:

@@ -15,9 +15,10 @@ from workbench.overrides.override import override
 from workbench.overrides.regions import Region
 from workbench.overrides.resolution import Resolution
 from workbench.session.applied_override import AppliedOverride, resolve_target
+from workbench.session.history import Entry, find_entry
 from workbench.session.nodes import Node
 from workbench.session.stages import to_array
-from workbench.session.state import Entry, HasState, State, find_entry
+from workbench.session.state import HasState, State
 
 #: What a node passes on to each of its inputs, by the input's id.
 Passed = dict[int, Any]

@@ -40,22 +40,14 @@ from workbench.session import derivative as derivatives
 from workbench.session import preview as previews
 from workbench.session import profile as profiles
 from workbench.session.applied_override import AppliedOverride, attached_overrides
+from workbench.session.history import Entry, History, find_entry
 from workbench.session.inside import Inside, open_inside
 from workbench.session.nodes import Arrays, Node, Nodes, copy_for_user, fit_input
+from workbench.session.objective import Objective, check_name
 from workbench.session.profile import SessionProfile
 from workbench.session.programs import Programs
 from workbench.session.stages import Backward, Values
-from workbench.session.state import (
-    Entry,
-    FairLock,
-    History,
-    Objective,
-    State,
-    Step,
-    check_name,
-    find_entry,
-    with_lock,
-)
+from workbench.session.state import FairLock, State, Step, with_lock
 from workbench.session.timeline import Timeline
 from workbench.symbolic.function import check_backend
 

@@ -1,22 +1,18 @@
-"""`State`: all that a session holds at one moment, its history, and its lock.
+"""`State`: all that a session holds at one moment, and the lock of its changes.
 
-The `Objective` says what is differentiated by what, and is checked before anything
-runs. A state never changes, though some of it is computed when it is first asked for. A
+A state never changes, though some of it is computed when it is first asked for. A
 change of a session makes another state, and the session takes it when its gradients are
-computed: what fails or is interrupted leaves the last one. Its `History` says how it
-came about. A `FairLock` lets one thread at a time change it, and a `Step` is what a
-loop reads of it from one run to the next.
+computed: what fails or is interrupted leaves the last one. A `FairLock` lets one thread
+at a time change it, and a `Step` is what a loop reads of it from one run to the next.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from functools import cached_property, wraps
-from keyword import iskeyword
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
@@ -27,17 +23,10 @@ from workbench.autodiff.forward import push_forward
 from workbench.autodiff.higher_order import is_draw
 from workbench.autodiff.linear_map import LinearMap
 from workbench.autodiff.steps import parts_among
-from workbench.core import blame, walk
 from workbench.core.graph import Graph
 from workbench.core.tensor import Tensor, make_leaf
-from workbench.core.trace import is_float
 from workbench.core.walk import is_leaf
 from workbench.errors import (
-    DisconnectedInputError,
-    DtypeError,
-    NonScalarOutputError,
-    OverrideError,
-    ShapeError,
     TraceError,
     UsageError,
 )
@@ -45,292 +34,13 @@ from workbench.ops.define import shape_of
 from workbench.overrides.node_rule import is_same_rule
 from workbench.overrides.override import Override
 from workbench.overrides.resolution import Resolution, resolve
-from workbench.session.float_warnings import Warned, warn_at_lines
-from workbench.session.nodes import Node, Nodes, check_one_array
+from workbench.session.float_warnings import warn_at_lines
+from workbench.session.history import NOTHING_DONE, Entries, History
+from workbench.session.nodes import Nodes
+from workbench.session.objective import Objective
 from workbench.session.programs import Programs, Recorded
 from workbench.session.stages import Backward, Recorder, Values, to_array
 from workbench.session.statistics import Effect, measure_effects
-
-
-class Objective:
-    """The output, the inputs and the seed of a session's gradients; it never changes.
-
-    Attributes
-    ----------
-    nodes
-        The nodes of the session by name and id.
-    output
-        The id of the node that is differentiated.
-    wrt
-        The ids of the nodes it is differentiated by.
-    seed
-        The cotangent of an output that is not one number.
-    warned
-        The places that have had a warning of NumPy's.
-    """
-
-    def __init__(
-        self,
-        nodes: Nodes,
-        graph: Graph,
-        output: Node | None,
-        wrt: Iterable[Node] | None,
-        seed: Any,
-    ) -> None:
-        self.nodes = nodes
-        self.output = find_output(nodes, graph, output)
-        self.wrt = find_wrt(nodes, graph, self.output, wrt)
-        self.seed = check_seed(
-            seed, graph.nodes[self.output], [graph.nodes[i] for i in self.wrt]
-        )
-        self.warned: Warned = set()
-
-
-def check_name(name: str) -> str:
-    """Check the name of a session: a variable's name, since its code must run.
-
-    Raises
-    ------
-    UsageError
-        If it is not.
-    """
-    if isinstance(name, str) and name.isidentifier() and not iskeyword(name):
-        return name
-    raise UsageError(
-        f"a session cannot be called {name!r}: its code has lines such as"
-        " ad.override(...). Choose a name that a variable may have."
-    )
-
-
-def find_output(nodes: Nodes, graph: Graph, output: Node | None) -> int:
-    """Return the id of the output node, by default of the last output.
-
-    Raises
-    ------
-    DisconnectedInputError
-        If it is a constant.
-    DtypeError
-        If it is of integer or boolean dtype.
-    UsageError
-        If the program has no output, or the node has several arrays.
-    """
-    if output is None:
-        if not graph.outputs:
-            raise UsageError("the program has no output. Name a node to differentiate.")
-        output = graph.outputs[-1]
-        if not isinstance(output, Tensor):
-            integer = "" if graph.integers is None else graph.integers.describe()
-            cure = "Return something that is computed from the inputs with NumPy."
-            raise DisconnectedInputError(
-                f"the output is the constant {output!r}: it depends on no input."
-                f" {integer or cure}"
-            )
-    output_id = nodes.find(output)
-    node = graph.nodes[output_id]
-    if not is_float(node):
-        check_one_array(node, graph.nodes, nodes.labels)
-        raise DtypeError(
-            f"the output {nodes.labels[output_id]} ({blame.describe(node)}"
-            f"{blame.quote_site(node.site)}) is of dtype {node.dtype}, and has no"
-            " derivative. Name a float value that it is computed from."
-        )
-    return output_id
-
-
-def find_wrt(
-    nodes: Nodes, graph: Graph, output: int, wrt: Iterable[Node] | None
-) -> list[int]:
-    """Return the ids of the nodes to differentiate by.
-
-    Raises
-    ------
-    DtypeError
-        If one of them is of integer dtype.
-    DisconnectedInputError
-        If the output does not depend on one of them.
-    """
-    tensors = graph.nodes
-    reached = {x.serial for x in walk.order_nodes([tensors[output]])}
-    if wrt is None:
-        return [
-            nodes.find(x) for x in graph.inputs if x.serial in reached and is_float(x)
-        ]
-    ids = [nodes.find(x) for x in ([wrt] if isinstance(wrt, str) else wrt)]
-    labels = nodes.labels
-    for i in ids:
-        if not is_float(tensors[i]):
-            check_one_array(tensors[i], tensors, labels)
-            raise DtypeError(
-                f"{labels[i]} is of dtype {tensors[i].dtype}, and an integer has no"
-                f" derivative. Write {labels[i]} = {labels[i]}.astype(float) before,"
-                " or leave it out of wrt."
-            )
-    missing = [labels[i] for i in ids if tensors[i].serial not in reached]
-    if missing:
-        others = [x.name for x in graph.inputs if x.serial in reached and x.name]
-        raise DisconnectedInputError(
-            f"{labels[output]} does not depend on {', '.join(missing)}. Leave"
-            f" {'it' if len(missing) == 1 else 'them'} out of wrt; it depends on"
-            f" {', '.join(others) or 'no input'}."
-        )
-    return ids
-
-
-def check_seed(seed: Any, node: Tensor, wrt: Iterable[Tensor]) -> Any:
-    """Return the seed in the output's shape and dtype; None if it needs none.
-
-    Raises
-    ------
-    NonScalarOutputError
-        If the output is many numbers and there is no seed.
-    DtypeError
-        If the output is complex, a ``wrt`` is real, and there is no seed.
-    ShapeError
-        If the seed has another shape.
-    """
-    if seed is None:
-        if shape_of(node) != ():
-            raise NonScalarOutputError(
-                f"a session needs one number; the output is {blame.describe(node)}"
-                f"{blame.quote_site(node.site)}. Reduce it (np.sum, np.mean), or give a"
-                f" seed: a cotangent of shape {node.shape}."
-            )
-        real = next((x for x in wrt if x.dtype.kind != "c"), None)
-        if node.dtype.kind == "c" and real is not None:
-            raise DtypeError(
-                f"the output {blame.describe(node)}{blame.quote_site(node.site)} is"
-                f" complex, and its gradient by {blame.describe(real)} would be that of"
-                " the real part alone. Return the part that you mean, np.real(y),"
-                " np.imag(y) or np.abs(y), or give a seed: 1 for the real part, -1j for"
-                " the other."
-            )
-        return None
-    if np.shape(seed) != node.shape:
-        raise ShapeError(
-            f"the seed has shape {np.shape(seed)}; the output is"
-            f" {blame.describe(node)}{blame.quote_site(node.site)}. Give a cotangent of"
-            f" shape {node.shape}."
-        )
-    if hasattr(seed, "astype"):
-        return seed.astype(node.dtype)
-    return np.array(seed, node.dtype)
-
-
-# The overrides of a session, now and before: undo and redo.
-
-#: The most changes that can be undone, so that a long loop does not fill the memory.
-MOST_STEPS = 1000
-
-
-class Entry(NamedTuple):
-    """One override of a session and its number, which stays when it is edited."""
-
-    id: int
-    override: Override
-
-
-Entries = tuple[Entry, ...]
-
-
-def find_entry(entries: Entries, number: int) -> Entry:
-    """Return the override of this number.
-
-    Raises
-    ------
-    OverrideError
-        If there is none; the text lists those that there are.
-    """
-    for entry in entries:
-        if entry.id == number:
-            return entry
-    known = ", ".join(str(e.id) for e in entries)
-    known = f"there are: {known}." if known else "the session has none."
-    raise OverrideError(f"there is no override {number}; {known}")
-
-
-@dataclass(frozen=True, slots=True)
-class History:
-    """The changes of a session's overrides, with the overrides before each.
-
-    Since overrides are values, to undo is to take an earlier tuple of them. The last
-    thousand changes are kept. A history never changes: a session replaces it.
-
-    Examples
-    --------
-    >>> import numpy as np, workbench as wb
-    >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.ones(2)))
-    >>> one = session.override("tanh", "0.5 * d")
-    >>> session.switch(one, False)
-    >>> session.undo()
-    >>> session.history
-    <history: scale ×0.5 on every tanh | switch off scale ×0.5>
-    """
-
-    _done: tuple[tuple[str, Entries], ...] = ()
-    _undone: tuple[tuple[str, Entries], ...] = ()
-
-    @property
-    def done(self) -> list[str]:
-        """The changes, oldest first."""
-        return [text for text, _ in self._done]
-
-    @property
-    def undone(self) -> list[str]:
-        """The undone changes, in the order of redo."""
-        return [text for text, _ in reversed(self._undone)]
-
-    @property
-    def undo(self) -> str | None:
-        """The last change, which undo takes back; None if there is none."""
-        return self._done[-1][0] if self._done else None
-
-    @property
-    def redo(self) -> str | None:
-        """The last undone change, which redo repeats; None if there is none."""
-        return self._undone[-1][0] if self._undone else None
-
-    def add_change(self, text: str, before: Entries) -> History:
-        """Return the history after one more change, without the undone changes."""
-        return History((*self._done[1 - MOST_STEPS :], (text, before)))
-
-    def move_steps(
-        self, is_undo: bool, now: Entries, steps: int = 1
-    ) -> tuple[History, Entries]:
-        """Return the history some steps back or forth, and the overrides there.
-
-        Raises
-        ------
-        UsageError
-            If there are not as many.
-        """
-        word, changes = ("undo", self._done) if is_undo else ("redo", self._undone)
-        if type(steps) is not int or steps < 1:
-            raise UsageError(f"{word}({steps!r}): the steps are a number from 1.")
-        if not changes:
-            raise UsageError(f"there is nothing to {word}.")
-        if steps > len(changes):
-            count = (
-                "is 1 change" if len(changes) == 1 else f"are {len(changes)} changes"
-            )
-            raise UsageError(f"{word}({steps}): there {count} to {word}.")
-        moved = []
-        for text, before in reversed(changes[-steps:]):
-            moved.append((text, now))
-            now = before
-        remaining = changes[:-steps]
-        if is_undo:
-            return History(remaining, (*self._undone, *moved)), now
-        return History((*self._done, *moved), remaining), now
-
-    def __repr__(self) -> str:
-        parts = [", ".join(self.done[-10:]) or "nothing done"]
-        if self._undone:
-            parts.append(", ".join(self.undone[:10]))
-        return f"<history: {' | '.join(parts)}>"
-
-
-#: The history of a new session.
-NOTHING_DONE = History()
 
 
 class Results(NamedTuple):

@@ -28,8 +28,8 @@ from workbench.overrides.override import Override
 from workbench.overrides.subgraphs import BySubgraph, subgraph
 from workbench.overrides.targets import ByNode, ByOp, ByScope, Target
 from workbench.session import applied_override
+from workbench.session.history import Entry
 from workbench.session.nodes import Nodes
-from workbench.session.state import Entry
 
 if TYPE_CHECKING:
     from workbench.session.state import State

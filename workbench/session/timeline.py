@@ -31,8 +31,9 @@ from workbench.session.device_statistics import (
     fetch,
     is_on_device,
 )
+from workbench.session.history import Entries
 from workbench.session.nodes import Node, Nodes
-from workbench.session.state import Entries, State
+from workbench.session.state import State
 
 Array = np.ndarray[Any, Any]
 

@@ -19,9 +19,9 @@ from workbench.overrides.override import write_steps
 from workbench.overrides.targets import ByNode, ByOp, ByScope
 from workbench.session.applied_override import AppliedOverride, is_data
 from workbench.session.device_statistics import is_on_device
+from workbench.session.history import History
 from workbench.session.profile import SessionProfile
 from workbench.session.stages import Values
-from workbench.session.state import History
 from workbench.session.wire.protocol import (
     STATUSES,
     CheckData,

@@ -16,8 +16,9 @@ import numpy as np
 from workbench.errors import UsageError
 from workbench.session.applied_override import attached_overrides
 from workbench.session.comparison import describe_mismatch
+from workbench.session.history import Entries
 from workbench.session.nodes import Nodes
-from workbench.session.state import Entries, State
+from workbench.session.state import State
 from workbench.session.timeline import MISSING, describe_entries
 from workbench.session.wire.columns import (
     override_column,
