@@ -29,10 +29,10 @@ PLOTLY = "application/vnd.plotly.v1+json"
 NUMBER = re.compile(
     r"(?<![\w.])[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(\s?(?:ns|µs|us|ms|s|min)\b)?"
 )
-#: What a check draws at random, and what it finds there of rounding.
+#: What a check draws at random, how much in its time, and what it finds of rounding.
 DRAWN = re.compile(
     r"worst \S+\[[\d, ]*\](: \S+)?|off by [\d.e+-]+|tolerance [\d.e+-]+|seed \d+"
-    r"|along a line: [\d.e+-]+"
+    r"|along a line: [\d.e+-]+|(all \d+|\d+ of \d+) entries"
 )
 #: Below this a number may be what rounding left, of which each processor has its own.
 ROUNDING = 1e-6

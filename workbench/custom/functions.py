@@ -367,13 +367,13 @@ class CustomFunction:
     --------
     >>> import numpy as np, workbench as wb
     >>> @wb.custom_vjp
-    ... def first(x, n):
+    ... def take_first(x, n):
     ...     return x[:n]
-    >>> first.defvjp(
-    ...     lambda x, n: (first(x, n), (x, n)),
+    >>> take_first.defvjp(
+    ...     lambda x, n: (take_first(x, n), (x, n)),
     ...     lambda kept, g: (np.ones_like(kept[0]) * np.sum(g), None),
     ... )
-    >>> wb.grad(lambda x: np.sum(first(x, 2)))(np.zeros(3))
+    >>> wb.grad(lambda x: np.sum(take_first(x, 2)))(np.zeros(3))
     array([2., 2., 2.])
     """
 

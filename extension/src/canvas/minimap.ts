@@ -17,6 +17,9 @@ const MARGIN = 6;
 const ALARMS = 2000;
 const ALARM = 4;
 
+/** A page less wide than this has none: the picture needs all of it. */
+const LEAST_PAGE = 400;
+
 export class Minimap {
   readonly node: HTMLCanvasElement;
 
@@ -42,9 +45,9 @@ export class Minimap {
     this.node.hidden = true;
   }
 
-  /** How wide the column is that it takes, beside the picture. */
-  columnOf(scene: Scene): number {
-    return sizeOf(scene).width + 2 * BESIDE;
+  /** How wide the column is that it takes, beside the picture; 0 in a narrow page. */
+  columnOf(scene: Scene, page: ISize): number {
+    return page.width < LEAST_PAGE ? 0 : sizeOf(scene).width + 2 * BESIDE;
   }
 
   /** Draw it; the shapes are kept until scene or theme are others. */

@@ -319,7 +319,7 @@ export class Picture {
     }
     const { output } = scene.graph.header;
     const middle = output < 0 ? 0 : scene.layout.x[scene.items.itemOf[output]];
-    this.camera.column = this._minimap.columnOf(scene);
+    this.camera.column = this._minimap.columnOf(scene, this.camera.page);
     this.camera.advance(now, scene.bounds, middle);
     if (this._attended !== null && this._attended < scene.items.count) {
       scene.moving = 0; // where it will be, not where it comes from
@@ -434,11 +434,15 @@ export class Picture {
 
   /** What stands beside the picture when not all of it is seen. */
   private _drawAround({ scene, theme, looks }: IFrame, ratio: number): void {
-    if (this.camera.overflows) {
+    const { overflows, column } = this.camera;
+    if (overflows && column > 0) {
       this._minimap.draw(scene, theme, this.view, this.size, ratio, looks.verdicts);
-      this._signposts.show(signsOf(scene, this.view, this.size));
     } else {
       this._minimap.hide();
+    }
+    if (overflows) {
+      this._signposts.show(signsOf(scene, this.view, this.size));
+    } else {
       this._signposts.hide();
     }
   }

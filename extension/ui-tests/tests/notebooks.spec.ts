@@ -19,7 +19,7 @@ hidden = np.tanh(data @ weights)
 loss = np.sum(hidden * hidden)`;
 
 /** The kernel dies in the middle of a stream of changes. */
-const DIES = `for step in range(1000): live.run(weights=weights * 0.99**step); time.sleep(0.02); step == 60 and os.kill(os.getpid(), signal.SIGKILL)`;
+const DIES = `for step in range(1000): live.run(weights=weights * 0.99**step); time.sleep(0.02); step == 250 and os.kill(os.getpid(), signal.SIGKILL)`;
 
 test.use({ viewport: { width: 1400, height: 1000 } });
 
@@ -82,7 +82,7 @@ test('a kernel dies in mid-stream: words, the last picture, and a new run', asyn
   const seen = new Set<string | null>();
   await expect
     .poll(async () => seen.add(await bar.textContent()).size, { timeout: 60_000 })
-    .toBeGreaterThan(3);
+    .toBeGreaterThan(2);
   await expect(graph.banner).toContainText('No kernel answers any more', {
     timeout: 60_000
   });
