@@ -21,6 +21,22 @@ def model() -> wb.Session:
     return session()
 
 
+def test_a_loop_runs_on_while_a_node_is_described(
+    model: wb.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The inputs are called as in the run of the node, though another has followed."""
+    h = model.nodes.find("h")
+    known, measure = gather_details(model, h)["inputs"], statistics.distributions
+
+    def run_first(arrays: Any) -> Any:
+        for _ in range(2):
+            model.run(X=2 * model.values["X"])
+        return measure(arrays)
+
+    monkeypatch.setattr(statistics, "distributions", run_first)
+    assert gather_details(model, h)["inputs"] == known
+
+
 def test_detail_of_a_node(model: wb.Session) -> None:
     h = model.nodes.find("h")
     found = gather_details(model, h)

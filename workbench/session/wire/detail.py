@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -76,12 +75,16 @@ def gather_details(
     i = session.nodes.find(node)
     g = true = None
     with session.lock:  # a run in another thread changes all stages at once
-        tensor = session.graph.nodes[i]
+        graph, labels = session.graph, session.nodes.labels
+        tensor = graph.nodes[i]
         if session.backward is not None:
             g = session.backward.cotangents.get(i)
         if session.resolution is not None and session.truth is not None:
             true = session.truth.cotangents.get(i)
-    find_label = partial(_find_label, session)
+
+    def find_label(x: Tensor) -> str:
+        return labels[graph.ids[x]]
+
     body = _describe_node(tensor, i, find_label, g, true)
     device = find_device(session._state)
     if device is not None:
@@ -112,11 +115,6 @@ def _gather_inner_details(inside: Inside, node: int) -> DetailBody:
         return x.name or f"{x.op.name} {ids[x.serial]}"
 
     return _describe_node(nodes[node], node, find_label, g, true)
-
-
-def _find_label(session: Session, x: Tensor) -> str:
-    """Return the label of a node of a session."""
-    return session.nodes.labels[session.nodes.find(x)]
 
 
 def _describe_node(
