@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from workbench.autodiff.jacobian import hessian, jacfwd, jacobian, jacrev, jvp, vjp
     from workbench.autodiff.products import elementwise_grad, gnvp, hvp, linearize
     from workbench.autodiff.sparse.pattern import SparsityPattern
+    from workbench.autodiff.sparse.sparsity import sparsity
     from workbench.autodiff.vmap import vmap
     from workbench.backends.cupy.devices import to_cpu, to_gpu
     from workbench.backends.cupy.listing import plan_kernels
@@ -134,6 +135,7 @@ __all__ = [
     "shared",
     "show",
     "simplify",
+    "sparsity",
     "stop_gradient",
     "subgraph",
     "tensor",
@@ -196,6 +198,7 @@ _LATER = {
     "shared": "workbench.symbolic",
     "show": "workbench.jupyter",
     "simplify": "workbench.rewrite.driver",
+    "sparsity": "workbench.autodiff.sparse.sparsity",
     "subgraph": "workbench.overrides.subgraphs",
     "tensor": "workbench.symbolic",
     "to_cpu": "workbench.backends.cupy.devices",

@@ -35,7 +35,7 @@ HOST_ARRAY = "# host array:"
 #: Modules that compute with indices alone, which lie in the memory of the host.
 INDEX_MODULES = {
     f"workbench.autodiff.sparse.{name}"
-    for name in ("colouring", "pattern", "propagation", "rules", "dependence")
+    for name in ("colouring", "pattern", "propagation", "relations", "rules")
 }
 MAKERS = {
     "arange",
