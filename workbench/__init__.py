@@ -26,7 +26,7 @@ from workbench.ops.updates import at
 from workbench.overrides.override_blocks import overrides
 
 if TYPE_CHECKING:
-    from workbench import patterns, plots, rules
+    from workbench import optimize, patterns, plots, rules
     from workbench.autodiff.checkpoint import checkpoint
     from workbench.autodiff.expressions import write_chain_rule
     from workbench.autodiff.implicit import (
@@ -119,6 +119,7 @@ __all__ = [
     "matrices",
     "matrix",
     "named_rule",
+    "optimize",
     "override",
     "overrides",
     "pattern",
@@ -217,6 +218,7 @@ _LATER = {
 _MODULES = {
     "gradient": "workbench.gradient",
     "numpy": "workbench.numpy",
+    "optimize": "workbench.optimize",
     "patterns": "workbench.patterns",
     "plots": "workbench.plots",
     "random": "workbench.random",
