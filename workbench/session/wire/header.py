@@ -23,8 +23,8 @@ from workbench.session.history import History
 from workbench.session.inside import LoopNorms
 from workbench.session.profile import SessionProfile
 from workbench.session.stages import Values
-from workbench.session.wire.protocol import (
-    STATUSES,
+from workbench.session.wire.protocol.fields import STATUSES
+from workbench.session.wire.protocol.snapshot import (
     CheckData,
     EditData,
     EffectData,
