@@ -234,7 +234,9 @@ class Colouring:
         """How the entries of an acyclic colouring follow from each other."""
         return _find_substitution(self.pattern, self.column_colours)
 
-    def decompress(self, columns: Any = None, rows: Any = None) -> Any:
+    def decompress(
+        self, columns: Any = None, rows: Any = None, *, order: Any = None
+    ) -> Any:
         """Return the entries of the matrix at the places of the pattern.
 
         Parameters
@@ -244,10 +246,13 @@ class Colouring:
         rows
             The products of the transpose with those of the rows, of shape
             ``(colours, columns)``.
+        order
+            Which entry of the pattern comes where, such as ``pattern.csc[2]``; by
+            default as in the pattern: by row, then by column.
 
         Returns
         -------
-        One array of ``pattern.nnz`` entries, in its order: by row, then by column.
+        One array of ``pattern.nnz`` entries.
 
         Examples
         --------
@@ -262,13 +267,14 @@ class Colouring:
             return np.zeros_like(parts[0], shape=(0,)) if parts else np.zeros(0)
         flat = parts[0] if len(parts) == 1 else np.concatenate(parts)
         if self.mode != "acyclic":
-            return np.take(flat, self.index)
+            return np.take(flat, self.index if order is None else self.index[order])
         from workbench.ops.sparse.solving import solve
 
         known = np.take(flat, self.index)
         if self.substitution.triangle is not None:
             known = solve(self.substitution.triangle, known)
-        return np.take(known, self.substitution.places)
+        places = self.substitution.places
+        return np.take(known, places if order is None else places[order])
 
 
 class Substitution(NamedTuple):
