@@ -309,12 +309,13 @@ class LinearMap:
             else None
             for x, (a, b) in zip(starts, pairwise(edges), strict=True)
         ]
+        given = [part for part in parts if part is not None]
         varying = [k for k, part in enumerate(parts) if part is not None]
         seeds = [make_leaf_like(starts[k]) for k in varying]
 
-        def walk(given: Sequence[Any]) -> list[Any]:
+        def walk(some: Sequence[Any]) -> list[Any]:
             filled: list[Any] = [None] * len(starts)
-            for k, seed in zip(varying, given, strict=True):
+            for k, seed in zip(varying, some, strict=True):
                 filled[k] = seed
             if mode == "reverse":
                 return self.pull(filled)
@@ -325,7 +326,7 @@ class LinearMap:
         except TraceError:
             if mode == "forward" or any(x._value is None for x in self.wrt):
                 raise
-            rows = [walk([parts[k][i] for k in varying]) for i in range(count)]
+            rows = [walk([part[i] for part in given]) for i in range(count)]
             return [
                 None if row[0] is None else np.stack(row)
                 for row in map(list, zip(*rows, strict=True))
@@ -340,12 +341,12 @@ class LinearMap:
         chunks = []
         with np.errstate(all="ignore"):  # the program itself has warned already
             for begin in range(0, count, step):
-                given = [parts[k][begin : begin + step] for k in varying]
+                some = [part[begin : begin + step] for part in given]
                 size = min(step, count - begin)
                 chunks.append([
                     part if batched else np.broadcast_to(part, (size, *shape_of(part)))
                     for part, batched in zip(
-                        run_batch(graph, given, size), graph.varying, strict=True
+                        run_batch(graph, some, size), graph.varying, strict=True
                     )
                 ])  # fmt: skip
         joined = iter(

@@ -12,9 +12,9 @@ entries are read from products with columns, the others from products with rows.
 
 Curtis, Powell, Reid, "On the estimation of sparse Jacobian matrices", 1974; Coleman,
 Verma, "The efficient computation of sparse Jacobian matrices using automatic
-differentiation", 1998; Gebremedhin, Manne, Pothen, "What color is your Jacobian?", 2005;
-Gebremedhin, Tarafdar, Manne, Pothen, "New acyclic and star coloring algorithms with
-application to computing Hessians", 2007.
+differentiation", 1998; Gebremedhin, Manne, Pothen, "What color is your Jacobian?",
+2005; Gebremedhin, Tarafdar, Manne, Pothen, "New acyclic and star coloring algorithms
+with application to computing Hessians", 2007.
 """
 
 from __future__ import annotations
@@ -391,10 +391,11 @@ def _assign_columns(
     return colours
 
 
-def find_period(pattern: SparsityPattern) -> int | None:
+def find_period(pattern: SparsityPattern, proper: bool = False) -> int | None:
     """Return the smallest p for which the colours j mod p suit the columns j.
 
-    It suits them if no two columns with an entry in one row are a multiple of p apart.
+    It suits them if no two columns with an entry in one row are a multiple of p apart;
+    if ``proper``, a row i counts as one with an entry in the column i.
     None where a row has too many entries, or p would be more than twice as many.
 
     >>> import numpy as np
@@ -410,6 +411,9 @@ def find_period(pattern: SparsityPattern) -> int | None:
     for step in range(1, most):
         distance = columns[step:] - columns[:-step]
         apart[distance[rows[step:] == rows[:-step]]] = True
+    if proper:
+        apart[abs(columns - rows)] = True
+        apart[0] = False
     for period in range(max(most, 1), 2 * most + 2):
         if not apart[period::period].any():
             return period
@@ -481,11 +485,14 @@ def _colour_symmetric(
 ) -> Colouring:
     n = pattern.shape[0]
     if order == "auto":
-        period = find_period(pattern)
+        period = find_period(pattern, proper=True)
         most = int(np.diff(pattern.indptr).max(initial=0))
         # Where columns are apart, each entry is read from its own: a star colouring,
-        # which has no more colours than the columns need.
-        if mode == "star" and period is not None and period <= min(most, n) + 1:
+        # which in a stencil, with as many entries in each row, can hardly be better.
+        if (
+            mode == "star" and period is not None and period <= most + 1
+            and 2 * most * n <= 3 * pattern.nnz
+        ):  # fmt: skip
             colours = np.arange(n, dtype=np.int32) % max(period, 1)
             return Colouring(pattern, mode, "periodic", colours)
         order = "largest_first"
@@ -596,9 +603,7 @@ def _order_columns(pattern: SparsityPattern, order: str, seed: int) -> Sequence[
         return _order_vertices(graph, order, seed)
     # How many columns share a row with one, those counted twice that share two.
     others = np.diff(pattern.indptr)[pattern.rows] - 1
-    degrees = np.bincount(
-        pattern.columns, weights=others, minlength=pattern.shape[1]
-    )
+    degrees = np.bincount(pattern.columns, weights=others, minlength=pattern.shape[1])
     return _order_by_degrees(degrees, order, seed)
 
 

@@ -10,18 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import update_wrapper
 from typing import Any, Literal, NamedTuple
+from weakref import WeakValueDictionary
 
 import numpy as np
 
 from workbench.autodiff.grad import Argnames, Argnums, RecordedCall
-from workbench.autodiff.linear_map import NO_RULE, LinearMap, Mode, is_varying
+from workbench.autodiff.linear_map import NO_RULE, LinearMap, Mode
 from workbench.autodiff.sparse.colouring import Colouring, colour
 from workbench.autodiff.sparse.pattern import FORMATS, SparsityPattern
-from workbench.core import blame, hooks, traces, tree
+from workbench.core import blame, hooks, tree
 from workbench.core.hooks import Override
 from workbench.core.tensor import Tensor, value_of
 from workbench.core.trace import is_live
-from workbench.core.tree import is_sparse
 from workbench.core.types import is_weak, spec_of
 from workbench.errors import GradientError, ShapeError, TraceError, UsageError
 from workbench.ops.define import shape_of
@@ -110,8 +110,8 @@ def check_settings(
 class SparseDerivative:
     """A sparse Jacobian or Hessian of a function, prepared once and called often.
 
-    Made by :func:`workbench.jacobian` and :func:`workbench.hessian` with ``sparse=``. It
-    is called with the arguments of the function; ``out=`` is a matrix that it has
+    Made by :func:`workbench.jacobian` and :func:`workbench.hessian` with ``sparse=``.
+    It is called with the arguments of the function; ``out=`` is a matrix that it has
     returned before, whose values are written over.
 
     The function is recorded when a derivative is prepared: at the first call for the
@@ -352,6 +352,8 @@ class Prepared:
         self.reason = reason
         self.is_checked = is_checked
         self._layout: Pattern | None = None
+        #: Index arrays of matrices that were returned: nobody else has made them.
+        self._returned: WeakValueDictionary[int, Any] = WeakValueDictionary()
 
     @property
     def pattern(self) -> SparsityPattern:
@@ -375,7 +377,10 @@ class Prepared:
         if isinstance(entries, Tensor):
             return hooks.sparse_tensor(entries, layout)
         if isinstance(entries, np.ndarray):
-            return layout.matrix(entries, own=True)
+            made = layout.matrix(entries, own=True)
+            for part in list_indices(made):
+                self._returned[id(part)] = part
+            return made
         return make_array(entries, layout)
 
     def _check_out(self, out: Any, entries: Any) -> None:
@@ -385,11 +390,13 @@ class Prepared:
                 f"{name}: out= is given inside of a derivative, where entries are no"
                 " plain numbers. Leave it out there."
             )
-        format = layout.format
-        index: Any = ()
-        if getattr(out, "format", None) == format and out.shape == layout.shape:
-            index = out.coords if format == "coo" else (out.indices, out.indptr)
-        if not index or not all(map(np.array_equal, index, layout.index)):
+        fits = getattr(out, "format", None) == layout.format
+        if fits and out.shape == layout.shape:
+            index = list_indices(out)
+            if not all(self._returned.get(id(part)) is part for part in index):
+                fits = all(map(np.array_equal, index, layout.index))
+            fits = fits and out.data.shape == entries.shape
+        if not fits or out.shape != layout.shape:
             raise UsageError(
                 f"{name}: out= is {blame.shorten(repr(out))}, and its entries do not"
                 f" stand where those of the {name} do: {layout}. Give a matrix that"
@@ -426,6 +433,13 @@ class Prepared:
         return "\n".join(lines)
 
 
+def list_indices(matrix: Any) -> tuple[Any, ...]:
+    """Return the index arrays of a sparse array in CSR, CSC or COO."""
+    if matrix.format == "coo":
+        return tuple(matrix.coords)
+    return matrix.indices, matrix.indptr
+
+
 _WORDS = {
     "columns": "columns coloured", "rows": "rows coloured",
     "both": "rows and columns coloured", "star": "star colouring",
@@ -453,15 +467,18 @@ def _describe_leaf(x: Any) -> Any:
 def find_pattern(
     linear: LinearMap, cost: Any = None, wrt: Sequence[Tensor] = ()
 ) -> SparsityPattern:
-    """Return the pattern of a Jacobian, from the program alone; of ``cost`` the Hessian.
+    """Return the pattern of a Jacobian; given a number, that of its Hessian.
 
     The pattern of a Hessian follows from the program of the number itself.
     """
     from workbench.autodiff.sparse import propagation
 
+    found: SparsityPattern
     if cost is None:
-        return propagation.find_jacobian_pattern(linear.outputs, linear.wrt)
-    return propagation.find_hessian_pattern(cost, wrt)
+        found = propagation.find_jacobian_pattern(linear.outputs, linear.wrt)
+    else:
+        found = propagation.find_hessian_pattern(cost, wrt)
+    return found
 
 
 def check_shape(pattern: SparsityPattern, shape: tuple[int, int], name: str) -> None:

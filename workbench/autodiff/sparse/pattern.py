@@ -357,7 +357,7 @@ class SparsityPattern:
         symmetric: bool = False,
         seed: int = 0,
     ) -> Colouring:
-        """Return colours of its columns or rows, by which few products give all entries.
+        """Return colours of its columns or rows: few products then give all entries.
 
         Parameters
         ----------
