@@ -270,7 +270,7 @@ class LinearMap:
         count = shape_of(vectors)[0]
         starts, ends = self._find_ends(mode)
         made = self._multiply(mode, vectors, 1) if count else [None] * len(ends)
-        if any(x.dtype.kind == "c" for x in starts if is_varying(x)):
+        if count and any(x.dtype.kind == "c" for x in starts if is_varying(x)):
             # A complex number reaches a real one by its real part alone.
             if any(y.dtype.kind != "c" for y in ends if is_varying(y)):
                 unit = -1j if mode == "reverse" else 1j

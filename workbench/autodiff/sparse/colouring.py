@@ -22,14 +22,16 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from workbench.autodiff.sparse.pattern import SparsityPattern
 from workbench.core.blame import format_count
 from workbench.errors import ShapeError, UsageError
+
+if TYPE_CHECKING:
+    from workbench.autodiff.sparse.pattern import SparsityPattern
 
 Integers = npt.NDArray[np.signedinteger[Any]]
 ColouringMode = Literal["columns", "rows", "both", "star", "acyclic"]
@@ -47,7 +49,7 @@ MOST_CELLS = 2**26
 
 
 def colour(
-    pattern: Any,
+    pattern: SparsityPattern,
     mode: str = "auto",
     order: str = "auto",
     *,
@@ -59,7 +61,7 @@ def colour(
     Parameters
     ----------
     pattern
-        A `workbench.SparsityPattern`, or what can become one.
+        Of a Jacobian, or of a Hessian.
     mode
         What gets colours: ``"columns"`` (for products J v), ``"rows"`` (for products
         with the transpose), ``"both"`` (some entries are read from the first, the
@@ -94,7 +96,6 @@ def colour(
     >>> colour(pattern, symmetric=True).colours
     array([0, 1, 1, 1, 1], dtype=int32)
     """
-    pattern = SparsityPattern.from_scipy(pattern)
     if mode not in ("auto", *GENERAL, *SYMMETRIC):
         raise UsageError(
             f"there is no colouring {mode!r}. Write 'columns', 'rows' or 'both', of a"
@@ -398,9 +399,9 @@ def find_period(pattern: SparsityPattern, proper: bool = False) -> int | None:
     if ``proper``, a row i counts as one with an entry in the column i.
     None where a row has too many entries, or p would be more than twice as many.
 
-    >>> import numpy as np
+    >>> import numpy as np, workbench as wb
     >>> band = np.eye(6) + np.eye(6, k=1) + np.eye(6, k=-1)
-    >>> find_period(SparsityPattern.from_scipy(band))
+    >>> find_period(wb.SparsityPattern.from_scipy(band))
     3
     """
     rows, columns, width = pattern.rows, pattern.columns, pattern.shape[1]
@@ -430,7 +431,7 @@ def _colour_both(pattern: SparsityPattern, order: str, seed: int) -> Colouring:
     height, width = pattern.shape
     rows, columns = pattern.rows, pattern.columns
     shifted = columns.astype(np.int64) + height
-    graph = SparsityPattern(
+    graph = type(pattern)(
         (height + width, height + width),
         np.concatenate([rows, shifted]),
         np.concatenate([shifted, rows]),
@@ -497,7 +498,7 @@ def _colour_symmetric(
             return Colouring(pattern, mode, "periodic", colours)
         order = "largest_first"
     off = pattern.rows != pattern.columns
-    graph = SparsityPattern((n, n), pattern.rows[off], pattern.columns[off])
+    graph = type(pattern)((n, n), pattern.rows[off], pattern.columns[off])
     sequence = _order_vertices(graph, order, seed)
     ends = graph.indptr.tolist(), graph.indices.tolist()
     found = (
@@ -599,7 +600,7 @@ def _order_columns(pattern: SparsityPattern, order: str, seed: int) -> Sequence[
 
         marks = np.ones(pattern.nnz)
         matrix = csr_array((marks, pattern.indices, pattern.indptr), pattern.shape)
-        graph = SparsityPattern.from_scipy(matrix.T @ matrix)
+        graph = type(pattern).from_scipy(matrix.T @ matrix)
         return _order_vertices(graph, order, seed)
     # How many columns share a row with one, those counted twice that share two.
     others = np.diff(pattern.indptr)[pattern.rows] - 1

@@ -25,7 +25,7 @@ from workbench.core.trace import is_live
 from workbench.core.types import is_weak, spec_of
 from workbench.errors import GradientError, ShapeError, TraceError, UsageError
 from workbench.ops.define import shape_of
-from workbench.ops.sparse.pattern import Pattern, make_array
+from workbench.ops.sparse.pattern import Pattern, make_array, to_host
 
 #: With ``sparse="auto"``: a sparse matrix has at most this share of entries, and its
 #: products at most this share of the dense one's.
@@ -181,7 +181,7 @@ class SparseDerivative:
             return prepared.dense(*args, **kwargs)
         if self._settings.check and not prepared.is_checked:
             self._check_pattern(prepared, args, kwargs)
-        return prepared.fill(prepared.compute(*args, **kwargs), out)
+        return prepared.fill(prepared.compute(args, kwargs), out)
 
     def _find_prepared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Prepared:
         if len(args) == 1 and type(args[0]) is np.ndarray and not kwargs:
@@ -226,6 +226,20 @@ class SparseDerivative:
     def colours(self) -> Any:
         """The colour of each column (or row): see `Colouring.colours`."""
         return self.colouring.colours
+
+    @property
+    def backend(self) -> str:
+        """What a call of the last shapes runs on: ``numpy``, ``compiled``, ``cupy``."""
+        return "numpy" if self._last is None else str(self._last.program.backend)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until compiled code for the last shapes is in place, or refused.
+
+        Returns
+        -------
+        Whether the waiting has come to its end; False before the first call.
+        """
+        return self._last is not None and bool(self._last.program.wait(timeout))
 
     def explain(self) -> str:
         """Return in words how the matrix is computed for the last shapes, and why."""
@@ -273,38 +287,14 @@ class SparseDerivative:
         is_dense = False
         if settings.sparse == "auto":
             is_dense, reason = judge(pattern, chosen)
-        return Prepared(
-            chosen,
-            settings,
-            self._make_compute(chosen),
-            self._dense if is_dense else None,
-            reason,
-            not given,
-        )
-
-    def _make_compute(self, colouring: Colouring) -> Callable[..., Any]:
-        """Return the function from the arguments to the entries, as a program."""
-        order = order_entries(colouring.pattern, self._settings.format)
+        order = order_entries(pattern, settings.format)
 
         def entries(*args: Any, **kwargs: Any) -> Any:
-            return compress(self._record(args, kwargs), colouring, order)
+            return compress(self._record(args, kwargs), chosen, order)
 
-        program = hooks.compile(entries, self._settings.backend)
-        needs_values = False
-
-        def compute(*args: Any, **kwargs: Any) -> Any:
-            nonlocal needs_values
-            if not needs_values:
-                try:
-                    return program(*args, **kwargs)
-                except TraceError:
-                    if not isinstance(self._settings.sparse, SparsityPattern):
-                        raise
-                    needs_values = True
-            made = entries(*args, **kwargs)
-            return made if is_live(made) else value_of(made)
-
-        return compute
+        return Prepared(
+            chosen, settings, entries, self._dense if is_dense else None, reason, given
+        )  # fmt: skip
 
     def _check_pattern(
         self, prepared: Prepared, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -326,8 +316,10 @@ class Prepared:
     ----------
     colouring
         Which products are computed, and how entries are read from them.
-    compute
+    entries
         The function from arguments to entries, in the order of the format.
+    program
+        The same as a program that is recorded once.
     dense
         What computes the matrix instead, if it is not to be a sparse one.
     reason
@@ -340,17 +332,20 @@ class Prepared:
         self,
         colouring: Colouring,
         settings: Settings,
-        compute: Callable[..., Any],
+        entries: Callable[..., Any],
         dense: Callable[..., Any] | None,
         reason: str,
-        is_checked: bool,
+        is_given: bool,
     ) -> None:
         self.colouring = colouring
         self.settings = settings
-        self.compute = compute
+        self.entries = entries
+        self.program = hooks.compile(entries, settings.backend)
         self.dense = dense
         self.reason = reason
-        self.is_checked = is_checked
+        self._is_given = is_given
+        self._needs_values = False
+        self.is_checked = not is_given
         self._layout: Pattern | None = None
         #: Index arrays of matrices that were returned: nobody else has made them.
         self._returned: WeakValueDictionary[int, Any] = WeakValueDictionary()
@@ -367,6 +362,18 @@ class Prepared:
             self._layout = make_layout(self.pattern, self.settings.format)
         return self._layout
 
+    def compute(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Return the entries at these arguments."""
+        if not self._needs_values:
+            try:
+                return self.program(*args, **kwargs)
+            except TraceError:
+                if not self._is_given:
+                    raise
+                self._needs_values = True
+        made = self.entries(*args, **kwargs)
+        return made if is_live(made) else value_of(made)
+
     def fill(self, entries: Any, out: Any) -> Any:
         """Return the matrix of these entries; or write them into one."""
         layout = self.layout
@@ -375,7 +382,7 @@ class Prepared:
             np.copyto(out.data, entries)
             return out
         if isinstance(entries, Tensor):
-            return hooks.sparse_tensor(entries, layout)
+            return make_tensor(entries, layout)
         if isinstance(entries, np.ndarray):
             made = layout.matrix(entries, own=True)
             for part in list_indices(made):
@@ -473,12 +480,9 @@ def find_pattern(
     """
     from workbench.autodiff.sparse import propagation
 
-    found: SparsityPattern
     if cost is None:
-        found = propagation.find_jacobian_pattern(linear.outputs, linear.wrt)
-    else:
-        found = propagation.find_hessian_pattern(cost, wrt)
-    return found
+        return propagation.find_jacobian_pattern(linear.outputs, linear.wrt)
+    return propagation.find_hessian_pattern(cost, wrt)
 
 
 def check_shape(pattern: SparsityPattern, shape: tuple[int, int], name: str) -> None:
@@ -560,6 +564,13 @@ def order_entries(pattern: SparsityPattern, format: str) -> Any:
     return pattern.csc[2] if format == "csc" else None
 
 
+def make_tensor(entries: Any, layout: Pattern) -> Any:
+    """Return the sparse array of entries that are recorded."""
+    from workbench.ops.sparse.tensor import SparseTensor
+
+    return SparseTensor(entries, layout)
+
+
 def make_layout(pattern: SparsityPattern, format: str) -> Pattern:
     """Return the class and index arrays of SciPy's array of a pattern."""
     import scipy.sparse
@@ -595,7 +606,7 @@ def check_entries(
     height, width = pattern.shape
     if not height or not width:
         return
-    values = np.asarray(values)
+    values = to_host(values)
     draws = np.random.default_rng(0)
     vector = draws.uniform(1, 2, width) * draws.choice([-1, 1], width)
     matrix = csr_array((values, pattern.indices, pattern.indptr), pattern.shape)
@@ -605,7 +616,7 @@ def check_entries(
         vector = draws.uniform(1, 2, height) * draws.choice([-1, 1], height)
         exact = linear.multiply("reverse", vector[None])[0]
         matrix = matrix.T.tocsr()
-    exact = np.asarray(exact)
+    exact = to_host(exact)
     with np.errstate(all="ignore"):
         size = abs(matrix) @ abs(vector) + abs(exact)
         rounding = TOLERANCE * np.finfo(exact.dtype).eps
@@ -631,11 +642,11 @@ def _find_outside(
     if not by_rows:
         pattern = pattern.T
     for line in wrong[:MOST_ROWS].tolist():
-        unit = np.zeros((1, pattern.shape[0]))
+        unit = np.zeros((1, pattern.shape[0]))  # host array: a seed
         unit[0, line] = 1
         mode: Mode = "reverse" if by_rows else "forward"
         try:
-            entries = np.asarray(linear.multiply(mode, unit))[0].copy()
+            entries = to_host(linear.multiply(mode, unit))[0].copy()
         except NO_RULE:
             return None
         first, last = pattern.indptr[line : line + 2]
@@ -695,4 +706,4 @@ def make_expression(
     if settings.sparse == "auto" and judge(pattern, chosen)[0]:
         return None
     entries = compress(linear, chosen, order_entries(pattern, settings.format))
-    return hooks.sparse_tensor(entries, make_layout(pattern, settings.format))
+    return make_tensor(entries, make_layout(pattern, settings.format))
