@@ -451,12 +451,12 @@ class Propagation:
 
     # The walk back
 
-    def list_pairs(self, outputs: Sequence[Known]) -> list[Any]:
-        """Return the places of second derivatives, as boolean CSR arrays."""
+    def list_pairs(self, outputs: Sequence[Known]) -> list[tuple[Positions, Positions]]:
+        """Return the places of second derivatives, in one order of two, repeated."""
         for y in outputs:
             if isinstance(y, Value):
                 y.mark(np.ones(math.prod(y.shape), bool))
-        found: list[Any] = []
+        found: list[tuple[Positions, Positions]] = []
         for record in reversed(self.records):
             for output, row in zip(record.outputs, record.relations, strict=True):
                 if output is None or output.marks is None or not output.marks.any():
@@ -471,7 +471,7 @@ class Propagation:
 
     def _pair_operands(
         self, record: Record, row: Sequence[Relation | None], output: Value
-    ) -> list[Any]:
+    ) -> list[tuple[Positions, Positions]]:
         facts, node = record.facts, record.node
         assert facts is not None
         assert node is not None
@@ -481,7 +481,7 @@ class Propagation:
             for i, (x, relation) in enumerate(zip(record.operands, row, strict=True))
             if x is not None and relation is not None
         ]
-        found: list[Any] = []
+        found: list[tuple[Positions, Positions]] = []
         terms: dict[int, list[Term]] = {}
         for n, i in enumerate(places):
             for j in places[n:]:
@@ -521,15 +521,25 @@ def pair_terms(
     right: Sequence[Term],
     right_entries: Positions,
     width: int,
-) -> list[Any]:
-    """Return which inputs meet, where entries of two values meet one by one."""
+) -> list[tuple[Positions, Positions]]:
+    """Return which inputs meet, where entries of two values meet one by one.
+
+    Of a value with itself each pair comes in one order alone.
+    """
+    same = left is right
     found = []
-    for a in left:
-        for b in right:
+    for n, a in enumerate(left):
+        for b in right[n:] if same else right:
             one, two = (
                 entries if t.rows is None else t.rows[entries]
                 for t, entries in ((a, left_entries), (b, right_entries))
             )
+            if a.table is None and b.table is None:
+                if min(one.min(initial=0), two.min(initial=0)) < 0:
+                    kept = (one >= 0) & (two >= 0)
+                    one, two = one[kept], two[kept]
+                found.append((one, two))
+                continue
             height, breadth = (
                 width if t.table is None else t.table.shape[0] for t in (a, b)
             )
@@ -539,7 +549,8 @@ def pair_terms(
             if a.table is not None:
                 met = a.table.T.tocsr() @ met
             check_count(met.nnz)
-            found.append(met)
+            places = met.tocoo()
+            found.append((places.row, places.col))
     return found
 
 
@@ -675,16 +686,11 @@ def find_hessian_pattern(
     walked = Propagation(inputs, keep=True, local=local)
     pairs = walked.list_pairs(walked.visit(results))
     width = walked.width
-    total = make_csr([], [], (width, width))
-    if pairs:
-        places = [p.tocoo() for p in pairs]
-        rows = np.concatenate([p.row for p in places])
-        columns = np.concatenate([p.col for p in places])
-        total = make_csr(
-            np.concatenate([rows, columns]),
-            np.concatenate([columns, rows]),
-            (width, width),
-        )
+    rows = np.concatenate([np.zeros(0, np.int32), *(p[0] for p in pairs)])
+    columns = np.concatenate([np.zeros(0, np.int32), *(p[1] for p in pairs)])
+    check_count(2 * len(rows))
+    total = make_csr(rows, columns, (width, width))
+    total = total + total.T.tocsr()
     return _as_pattern(total, walked, notes)
 
 
