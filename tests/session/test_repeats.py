@@ -9,7 +9,11 @@ import pytest
 
 import workbench as wb
 from workbench.errors import OverrideError
-from workbench.session.repeats import find_repeats, find_unrolled
+from workbench.session.repeats import (
+    find_nested_repeats,
+    find_repeats,
+    find_unrolled,
+)
 from workbench.session.wire import take_snapshot
 
 STEPS = 30
@@ -84,6 +88,84 @@ def test_repeats_equal_those_found_by_comparing_everything() -> None:
         good = times >= 4 and times * len(body) >= 20
         expected = [(len(noise[0]), len(body), times)] if good else []
         assert [tuple(one) for one in find_repeats(text)] == expected, text.tolist()
+
+
+def test_loops_in_loops_are_found_as_they_were_written() -> None:
+    """Random nests of loops written out, against how they were written."""
+    rng = np.random.default_rng()
+
+    def write(depth: int, names: Any, at: int) -> tuple[list[int], list[Any]]:
+        """One loop: its elements, and it and those in it, as they are to be found."""
+        parts = ["line"] * int(rng.integers(1, 6))
+        if depth > 0:
+            parts.insert(int(rng.integers(0, len(parts) + 1)), "loop")
+        if depth > 0 and rng.random() < 0.3:
+            parts += ["loop", "line"]
+        made: list[Any] = []
+        text: list[int] = []
+        for part in parts:  # numbered as they stand in the source
+            if part == "line":
+                text.append(next(names))
+                continue
+            inner, found = write(depth - 1, names, at + len(text))
+            text += inner
+            made += found
+        times = int(rng.integers(4, 7))
+        here = [(at, len(text), times)]
+        for k in range(times):
+            here += [(s + k * len(text), p, n) for s, p, n in made]
+        return text * times, here
+
+    for _ in range(30):
+        names = iter(range(10**6))
+        before = [next(names) for _ in range(rng.integers(0, 9))]
+        text, expected = write(int(rng.integers(0, 4)), names, len(before))
+        whole = [*before, *text, next(names)]
+        found = find_nested_repeats(whole, whole)
+        kept = [one for one in expected if one[1] * one[2] >= 20]
+        assert sorted(one[:3] for one in found) == sorted(kept), whole
+        for one in found:
+            # Those around are those that hold it, the smallest of them next to it.
+            outer = [
+                k
+                for k, (start, period, times, *_) in enumerate(found)
+                if start <= one.start < start + period * times
+                and period >= one.period * one.times
+            ]
+            assert one.around == max(outer, default=-1)
+            if outer:
+                start, period, *_ = found[one.around]
+                assert one.at == (one.start - start) // period
+
+
+def twice(x: Any) -> Any:
+    for _ in range(6):
+        for _ in range(8):
+            x = np.tanh(x * 0.9) + 0.1
+        x = np.sin(x)
+    return np.sum(x)
+
+
+def test_a_loop_in_a_loop_belongs_to_an_iteration_of_it() -> None:
+    session = wb.Session(wb.trace(twice)(np.ones(3)))
+    found = find_unrolled(session.graph.nodes)
+    assert [rows.shape for rows in found.members] == [(6, 25), *6 * [(8, 3)]]
+    assert found.around == [(-1, -1), *((0, k) for k in range(6))]
+    ops = [x.op.name for x in session.graph.nodes]
+    sines = [i for i, name in enumerate(ops) if name == "sin"]
+    assert [(found.loop[i], found.step[i]) for i in sines] == [(0, k) for k in range(6)]
+    tanhs = [i for i, name in enumerate(ops) if name == "tanh"]
+    assert [(found.loop[i], found.step[i]) for i in tanhs] == [
+        (1 + k // 8, k % 8) for k in range(48)
+    ]
+    shown = take_snapshot(session)
+    assert shown.header["around"] == [[-1, -1], *([0, k] for k in range(6))]
+    # Steps are those of the innermost loop, or of the one that holds the node.
+    one = session.override("sin", "2 * d", steps=3)
+    assert one.matched == (sines[3],)
+    session.remove(one)
+    one = session.override(session.graph.nodes[tanhs[17]], "2 * d", steps=slice(0, 2))
+    assert one.matched == (tanhs[16], tanhs[17])
 
 
 def test_a_sequence_made_to_be_slow_ends() -> None:

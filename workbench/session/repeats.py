@@ -28,6 +28,8 @@ LEAST_TIMES, LEAST_OPS = 4, 20
 LONGEST = 5000
 #: How many distances to an equal op are tried as the length of a body.
 TRIES = 4
+#: So often what was found is taken as one element: loops in loops, two for each.
+MOST_ROUNDS = 16
 #: Comparisons for each op; a sequence made to take more is left as it is.
 EFFORT = 60
 
@@ -40,8 +42,111 @@ class Repeat(NamedTuple):
     times: int
 
 
-def find_repeats(
+class Nested(NamedTuple):
+    """A stretch that repeats, and the one that it is a part of.
+
+    ``around`` is the position of that one in the list, -1 for none, and ``at`` the
+    iteration there.
+    """
+
+    start: int
+    period: int
+    times: int
+    around: int = -1
+    at: int = -1
+
+
+def find_nested_repeats(
     signatures: Sequence[int] | Array, order: Sequence[int] | Array = ()
+) -> list[Nested]:
+    """Return the stretches of a sequence that repeat, and those within their bodies.
+
+    A stretch that was found is taken as one element, and the sequence is looked at
+    again: so what repeats around it is found too. Those around come first.
+
+    Parameters
+    ----------
+    signatures, order
+        As of `find_repeats`.
+
+    Examples
+    --------
+    >>> inner = [1, 2, 3, 4, 5] * 4
+    >>> for found in find_nested_repeats([*inner, 6] * 4)[:3]:
+    ...     print(found)
+    Nested(start=0, period=21, times=4, around=-1, at=-1)
+    Nested(start=0, period=5, times=4, around=0, at=0)
+    Nested(start=21, period=5, times=4, around=0, at=1)
+    """
+    given = np.asarray(signatures, np.int64)
+    places = np.asarray(order, np.int64)
+    if not len(places):
+        places = np.full(len(given), -1)
+    # Where each element begins in the whole sequence, and where the last one ends.
+    starts = np.arange(len(given) + 1)
+    names: dict[tuple[int, ...], int] = {}
+    found: list[Repeat] = []
+    heights = np.zeros(len(given), np.int64)
+    for _ in range(MOST_ROUNDS):
+        level = _find_innermost(given, places)
+        if not level:
+            break
+        # From the inside: what is around may begin before all within it is known.
+        tall = [heights[start : start + period].max() for start, period, _ in level]
+        level = [one for one, height in zip(level, tall, strict=True)
+                 if height == min(tall)]  # fmt: skip
+        kept = np.ones(len(given), bool)
+        following, first = given.copy(), places.copy()
+        for start, period, times in level:
+            begin, end = int(starts[start]), int(starts[start + times * period])
+            if end - begin >= LEAST_OPS:
+                found.append(Repeat(begin, (end - begin) // times, times))
+            body = slice(start, start + period)
+            key = (times, *given[body].tolist())
+            # What stands for a stretch is no signature of an element.
+            following[start] = -2 - names.setdefault(key, len(names))
+            first[start] = places[body].min()
+            heights[start] = min(tall) + 1
+            kept[start + 1 : start + times * period] = False
+        given, places, heights = following[kept], first[kept], heights[kept]
+        starts = starts[np.append(kept, True)]
+    return _nest(found)
+
+
+def _find_innermost(given: Array, places: Array) -> list[Repeat]:
+    """Return the stretches that repeat and hold no other in their bodies."""
+    found: list[Repeat] = []
+    for one in find_repeats(given, places, least=LEAST_TIMES):
+        start, period, times = one
+        body = slice(start, start + period)
+        inner = _find_innermost(given[body], places[body])
+        for k in range(times):
+            found += [x._replace(start=x.start + start + k * period) for x in inner]
+        if not inner:
+            found.append(one)
+    return found
+
+
+def _nest(found: Sequence[Repeat]) -> list[Nested]:
+    """Return stretches with those around them, from the outer to the inner."""
+    nested: list[Nested] = []
+    open_: list[int] = []
+    for one in sorted(found, key=lambda one: (one.start, -one.period * one.times)):
+        while open_ and one.start >= (around := nested[open_[-1]]).start + (
+            around.period * around.times
+        ):
+            open_.pop()
+        outer = open_[-1] if open_ else -1
+        at = (one.start - nested[outer].start) // nested[outer].period if open_ else -1
+        open_.append(len(nested))
+        nested.append(Nested(*one, outer, at))
+    return nested
+
+
+def find_repeats(
+    signatures: Sequence[int] | Array,
+    order: Sequence[int] | Array = (),
+    least: int = LEAST_OPS,
 ) -> list[Repeat]:
     """Return the stretches of a sequence that repeat, in linear time.
 
@@ -54,6 +159,8 @@ def find_repeats(
     order
         For each element its place in the source, -1 for none: a body begins with the
         first of its elements, as far as the repetition allows.
+    least
+        The fewest elements of a stretch.
 
     Examples
     --------
@@ -63,7 +170,7 @@ def find_repeats(
     given = np.asarray(signatures, np.int64)
     places = np.asarray(order, np.int64)
     count = len(given)
-    periods = _list_periods(given)
+    periods = _list_periods(given, least)
     found: list[Repeat] = []
     end, effort = 0, EFFORT * count
     for start in np.flatnonzero((periods > 0).any(0)).tolist():
@@ -75,7 +182,7 @@ def find_repeats(
             same = _count_equal(given[start : count - period], given[start + period :])
             effort -= same
             times = same // period + 1
-            if times >= LEAST_TIMES and times * period >= LEAST_OPS:
+            if times >= LEAST_TIMES and times * period >= least:
                 spare = same - (times - 1) * period
                 start += _find_body(places[start : start + period], spare)
                 found.append(Repeat(start, period, times))
@@ -84,14 +191,14 @@ def find_repeats(
     return found
 
 
-def _list_periods(given: Array) -> Array:
+def _list_periods(given: Array, least: int) -> Array:
     """Return the lengths that a body from each element on may have; 0 for none.
 
     A few of its elements are compared, which leaves almost none that has not.
     """
     count = len(given)
     periods = np.zeros((TRIES, count), np.int64)
-    if count < LEAST_OPS:
+    if count < least:
         return periods
     order = np.argsort(given, kind="stable")
     following = np.full(count + 1, count)
@@ -142,12 +249,16 @@ class Unrolled:
     step
         For each node the iteration that it stands in, from 0; -1 for none.
     members
-        For each loop the ids of its nodes, a row for each iteration.
+        For each loop the ids of its nodes, a row for each iteration. A loop in a loop
+        is one for each iteration there, and comes after it.
+    around
+        For each loop the one that it stands in, and the iteration there; -1 for none.
     """
 
     loop: Array
     step: Array
     members: list[Array]
+    around: list[tuple[int, int]]
 
     def count_steps(self, node: int) -> int | None:
         """Return the number of iterations of a node's loop; None outside of loops."""
@@ -199,7 +310,7 @@ def find_unrolled(nodes: Sequence[Tensor]) -> Unrolled:
     """Return the loops that a trace has unrolled into nodes.
 
     Nodes of one op on one line of the code, in one scope, are those of a loop if they
-    repeat together.
+    repeat together. Each belongs to the innermost loop that it stands in.
 
     Examples
     --------
@@ -234,14 +345,20 @@ def find_unrolled(nodes: Sequence[Tensor]) -> Unrolled:
     loop = np.full(len(nodes), -1, np.int32)
     step = np.full(len(nodes), -1, np.int32)
     members: list[Array] = []
+    around: list[tuple[int, int]] = []
     for listed in groups.values():
         if len(listed) < LEAST_OPS:
             continue
         ids = np.array(listed)
         own_signatures = signatures[ids]
         places = np.array(lines)[own_signatures]
-        for start, period, times in find_repeats(own_signatures, places):
+        first = len(members)
+        for start, period, times, outer, at in find_nested_repeats(
+            own_signatures, places
+        ):
             own = ids[start : start + period * times].reshape(times, period)
+            # The inner ones come later.
             loop[own], step[own] = len(members), np.arange(times)[:, None]
             members.append(own)
-    return Unrolled(loop, step, members)
+            around.append((first + outer, at) if outer >= 0 else (-1, -1))
+    return Unrolled(loop, step, members, around)

@@ -36,7 +36,9 @@ export function sparklinesOf(
     if (steps !== null && steps.steps > 1) {
       show(item, spreadNorms(steps, Math.min(steps.steps, BARS)));
     }
-    const loop = span === null ? null : graph.loopAt(items.scope[item] ?? '');
+    const path = items.scope[item] ?? '';
+    const loop =
+      span === null ? null : (graph.placeIn(items.node[item], path)?.loop ?? null);
     if (span !== null && loop !== null && span.last > span.first) {
       const norms = graph.iterationNorms(loop).subarray(span.first, span.last + 1);
       show(item, norms);

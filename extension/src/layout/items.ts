@@ -3,6 +3,7 @@
  * or a folded scope with all that stands in it.
  */
 
+import type { ILoop } from '../model/folds';
 import { Graph } from '../model/graph';
 import { adjacency } from '../model/adjacency';
 import { ILayoutInput, MEASURES } from './types';
@@ -131,8 +132,9 @@ function foldNodes(
     itemOf[i] = item;
     node[item] = i;
     size[item]++;
-    const at = path === null ? -1 : graph.iteration(i);
-    if (at >= 0 && graph.fold(i) === scope[item]) {
+    const own = scope[item];
+    const at = own === null ? -1 : (graph.placeIn(i, own)?.at ?? -1);
+    if (at >= 0) {
       const { first, last } = span[item] ?? { first: at, last: at };
       span[item] = { first: Math.min(first, at), last: Math.max(last, at) };
     }
@@ -141,7 +143,7 @@ function foldNodes(
   return { itemOf, node: Int32Array.from(node), scope, span, size: sizes };
 }
 
-/** What stands between the path of a loop and which of its two cards is meant. */
+/** What stands between the path of a loop and which of its cards is meant. */
 const PART = '\n';
 
 /** So many parameters of one folded scope are still shown beside it. */
@@ -156,21 +158,31 @@ function foldOfNodes(
   folded: ReadonlySet<string>,
   open: ReadonlyMap<string, number>
 ): (string | null)[] {
-  const known = new Map<string, string | null>();
+  const known = new Map<string, string[]>();
   const fold = Array.from({ length: graph.count }, (_, node) => {
     const path = graph.fold(node);
-    let found = known.get(path);
-    if (found === undefined) {
-      found = outermostFold(path, folded);
-      known.set(path, found);
+    let around = known.get(path);
+    if (around === undefined) {
+      around = listFolds(path, folded);
+      known.set(path, around);
     }
-    const at = found === path ? open.get(path) : undefined;
-    if (at === undefined) {
-      return found;
+    for (const one of around) {
+      const place = graph.placeIn(node, one);
+      if (place === null) {
+        return one;
+      }
+      // A loop in a loop has a card in each iteration there.
+      const which = iterationsAround(place.loop);
+      const at = open.get(one);
+      if (at === undefined) {
+        return which === '' ? one : `${one}${PART}${which}`;
+      }
+      if (place.at !== at) {
+        // One iteration is open, between those before and after it.
+        return `${one}${PART}${which}${place.at < at ? '<' : '>'}`;
+      }
     }
-    // One iteration is open, between those before and after it.
-    const iteration = graph.iteration(node);
-    return iteration === at ? null : `${path}${PART}${iteration < at ? '<' : '>'}`;
+    return null;
   });
   if (folded.size === 0) {
     return fold;
@@ -199,17 +211,23 @@ function foldOfNodes(
   return fold;
 }
 
-/** The outermost folded scope around a path, or the path itself; null for none. */
-function outermostFold(path: string, folded: ReadonlySet<string>): string | null {
+/** The iterations around a loop, "3/0/"; "" for a loop in no other. */
+function iterationsAround({ around }: ILoop): string {
+  return around === null ? '' : `${iterationsAround(around.loop)}${around.at}/`;
+}
+
+/** The folded scopes and loops around a path, and itself, from the outermost. */
+function listFolds(path: string, folded: ReadonlySet<string>): string[] {
   if (path === '' || folded.size === 0) {
-    return null;
+    return [];
   }
+  const found: string[] = [];
   for (let end = path.indexOf('/'); end >= 0; end = path.indexOf('/', end + 1)) {
     if (folded.has(path.slice(0, end))) {
-      return path.slice(0, end);
+      found.push(path.slice(0, end));
     }
   }
-  return folded.has(path) ? path : null;
+  return folded.has(path) ? [...found, path] : found;
 }
 
 interface IMergedEdges {

@@ -13,16 +13,25 @@ export interface IFoldable {
   /** The number of the loop that a node stands in, and its step; -1 for none. */
   loop(node: number): number;
   iteration(node: number): number;
+  /** The loop around a loop, by its number, and the iteration there; -1 for none. */
+  around(loop: number): readonly [number, number];
 }
 
 /** A loop, its iterations counted from 0, as `steps=` counts them. */
 export interface ILoop {
-  /** The path under which it is folded: "rnn/×500 · lines 4–7". */
+  /**
+   * The path under which it is folded: "rnn/×500 · lines 4–7". A loop in a loop is one
+   * for each iteration there, and all of them have one path.
+   */
   path: string;
   /** How many iterations it has. */
   times: number;
-  /** Its nodes, in the order of the program. */
+  /** Its nodes, in the order of the program, with those of the loops in it. */
   nodes: Int32Array;
+  /** Those that stand in no loop in it. */
+  own: Int32Array;
+  /** The loop that it stands in, and the iteration there; null for none. */
+  around: { loop: ILoop; at: number } | null;
 }
 
 /** What is known of the gradient along a loop: its norm before some of the steps. */
@@ -52,28 +61,65 @@ export function spreadNorms(
 /** Loops of so many nodes are folded from the start. */
 const FOLD_FROM = 100;
 
+/** Loops stand in no more loops than so many; others are told as if in none. */
+const MOST_DEPTH = 16;
+
 /** The loops of a graph, by their numbers. */
 export function loopsOf(graph: IFoldable): Map<number, ILoop> {
-  const members = new Map<number, number[]>();
-  for (let node = 0; node < graph.count; node++) {
-    const loop = graph.loop(node);
-    if (loop < 0 || graph.iteration(node) < 0) {
-      continue;
-    }
-    const known = members.get(loop);
+  const all = new Map<number, number[]>();
+  const own = new Map<number, number[]>();
+  const times = new Map<number, number>();
+  const add = (to: Map<number, number[]>, loop: number, node: number): void => {
+    const known = to.get(loop);
     if (known === undefined) {
-      members.set(loop, [node]);
+      to.set(loop, [node]);
     } else {
       known.push(node);
+    }
+  };
+  for (let node = 0; node < graph.count; node++) {
+    let [loop, at] = [graph.loop(node), graph.iteration(node)];
+    for (let depth = 0; loop >= 0 && at >= 0 && depth < MOST_DEPTH; depth++) {
+      add(all, loop, node);
+      if (depth === 0) {
+        add(own, loop, node);
+      }
+      times.set(loop, Math.max(times.get(loop) ?? 0, at + 1));
+      [loop, at] = graph.around(loop);
     }
   }
   const used = new Set<string>();
   const loops = new Map<number, ILoop>();
-  for (const [loop, nodes] of members) {
-    const times = 1 + nodes.reduce((a, b) => Math.max(a, graph.iteration(b)), 0);
-    const name = `×${times}${linesText(graph, nodes)}`;
-    const path = unusedPath(graph.scope(nodes[0]), name, used);
-    loops.set(loop, { path, times, nodes: Int32Array.from(nodes) });
+  // The path of a loop in a loop, by the one around it and its place in an iteration.
+  const paths = new Map<string, string>();
+  const places = new Map<string, number>();
+  const depths = new Map<number, number>();
+  // Those around have smaller numbers.
+  for (const loop of [...all.keys()].sort((a, b) => a - b)) {
+    const nodes = all.get(loop) ?? [];
+    const [number, at] = graph.around(loop);
+    const depth = (depths.get(number) ?? -1) + 1;
+    const outer = depth < MOST_DEPTH ? loops.get(number) : undefined;
+    depths.set(loop, outer === undefined ? 0 : depth);
+    const name = `×${times.get(loop) ?? 0}${linesText(graph, nodes)}`;
+    let path: string;
+    if (outer === undefined) {
+      path = unusedPath(graph.scope(nodes[0]), name, used);
+    } else {
+      const iteration = `${number} ${at}`;
+      const place = places.get(iteration) ?? 0;
+      places.set(iteration, place + 1);
+      const key = `${place} ${outer.path}`;
+      path = paths.get(key) ?? unusedPath(outer.path, name, used);
+      paths.set(key, path);
+    }
+    loops.set(loop, {
+      path,
+      times: times.get(loop) ?? 0,
+      nodes: Int32Array.from(nodes),
+      own: Int32Array.from(own.get(loop) ?? []),
+      around: outer === undefined ? null : { loop: outer, at }
+    });
   }
   return loops;
 }
@@ -109,10 +155,11 @@ export class Folding {
     readonly open: ReadonlyMap<string, number> = new Map()
   ) {}
 
-  /** Fold a path; a loop with none of its iterations open. */
+  /** Fold a path; a loop with none of its iterations open, and none of those in it. */
   fold(path: string): Folding {
-    const open = new Map(this.open);
-    open.delete(path);
+    const open = new Map(
+      [...this.open].filter(([one]) => one !== path && !one.startsWith(`${path}/`))
+    );
     return new Folding(new Set([...this.folded, path]), open);
   }
 
@@ -134,12 +181,21 @@ export class Folding {
     return new Folding(folded, new Map([...this.open, [path, iteration]]));
   }
 
+  /** Whether nothing around a path hides it. */
+  isInSight(path: string): boolean {
+    return [...this.folded].every(
+      one => !path.startsWith(`${one}/`) || this.open.has(one)
+    );
+  }
+
   /** What is left of it in another graph, where its own large loops are folded. */
   keepIn(loops: Iterable<ILoop>, scopes: ReadonlySet<string>, before: boolean): Folding {
     const folded = new Set([...this.folded].filter(path => scopes.has(path)));
     const open = new Map<string, number>();
-    for (const { path, times, nodes } of loops) {
-      if (!before && nodes.length >= FOLD_FROM) {
+    for (const { path, times, nodes, around } of loops) {
+      // A loop in a folded one is folded too: one iteration there is short.
+      const inFolded = around !== null && folded.has(around.loop.path);
+      if (!before && (nodes.length >= FOLD_FROM || inFolded)) {
         folded.add(path);
       }
       const iteration = this.open.get(path);

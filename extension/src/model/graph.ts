@@ -113,7 +113,7 @@ interface IDerived {
   scopes: ReadonlyMap<string, IScope> | null;
   folds: readonly string[] | null;
   loops: ReadonlyMap<number, ILoop> | null;
-  loopPaths: ReadonlyMap<string, ILoop> | null;
+  loopPaths: ReadonlyMap<string, readonly ILoop[]> | null;
 }
 
 export class Graph {
@@ -219,8 +219,8 @@ export class Graph {
       whole,
       name => resized || fresh[name] !== undefined
     );
-    const strings = header.strings !== undefined;
-    const kept = !strings && STRUCTURE.every(name => fresh[name] === undefined);
+    const renamed = header.strings !== undefined || header.around !== undefined;
+    const kept = !renamed && STRUCTURE.every(name => fresh[name] === undefined);
     return new Graph(merged, checked, kept ? this._derived : null);
   }
 
@@ -257,7 +257,8 @@ export class Graph {
       (this.count === other.count &&
         this.edgeCount === other.edgeCount &&
         STRUCTURE.every(name => equal(this._columns[name], other._columns[name])) &&
-        equal(this.header.strings, other.header.strings))
+        equal(this.header.strings, other.header.strings) &&
+        equal(this.header.around?.flat(), other.header.around?.flat()))
     );
   }
 
@@ -370,12 +371,52 @@ export class Graph {
     return this._columns.iteration?.[node] ?? -1;
   }
 
-  /** The loop that is folded under a path; null for a scope. */
+  /** The loop around a loop, by its number, and the iteration there; -1 for none. */
+  around(loop: number): readonly [number, number] {
+    return this.header.around?.[loop] ?? [-1, -1];
+  }
+
+  /**
+   * The loop that is folded under a path; null for a scope. Of a loop in a loop the
+   * first of those that have it.
+   */
   loopAt(path: string): ILoop | null {
-    this._derived.loopPaths ??= new Map(
-      [...this.loops.values()].map(loop => [loop.path, loop])
-    );
-    return this._derived.loopPaths.get(path) ?? null;
+    return this._loopsAt(path)[0] ?? null;
+  }
+
+  /** The loop of a path in what is open: in the iterations that are open around it. */
+  loopIn(path: string, open: ReadonlyMap<string, number>): ILoop | null {
+    const isOpen = ({ around }: ILoop): boolean =>
+      around === null ||
+      ((open.get(around.loop.path) ?? around.at) === around.at && isOpen(around.loop));
+    return this._loopsAt(path).find(isOpen) ?? null;
+  }
+
+  /** The loop of a path that a node stands in, and the iteration; null for none. */
+  placeIn(node: number, path: string): { loop: ILoop; at: number } | null {
+    let loop = this.loops.get(this.loop(node));
+    let at = this.iteration(node);
+    while (loop !== undefined && loop.path !== path) {
+      at = loop.around?.at ?? -1;
+      loop = loop.around?.loop;
+    }
+    return loop === undefined ? null : { loop, at };
+  }
+
+  private _loopsAt(path: string): readonly ILoop[] {
+    if (this._derived.loopPaths === null) {
+      const paths = new Map<string, ILoop[]>();
+      for (const loop of this.loops.values()) {
+        const known = paths.get(loop.path);
+        if (known === undefined) {
+          paths.set(loop.path, [loop]);
+        } else {
+          known.push(loop);
+        }
+      }
+      this._derived.loopPaths = paths;
+    }
+    return this._derived.loopPaths.get(path) ?? [];
   }
 
   /** Whether two nodes are at the same place in steps of one loop. */
@@ -384,11 +425,11 @@ export class Graph {
     if (loop === undefined || this.loop(b) !== this.loop(a)) {
       return false;
     }
-    const { nodes, times } = loop;
+    const { own, times } = loop;
     const [at, other] = [a, b].map(node =>
-      firstWhere(0, nodes.length, i => nodes[i] >= node)
+      firstWhere(0, own.length, i => own[i] >= node)
     );
-    const period = nodes.length / times;
+    const period = own.length / times;
     return at % period === other % period;
   }
 
@@ -396,18 +437,18 @@ export class Graph {
    * The largest norm of a gradient in each iteration of a loop: NaN where there is
    * none, infinite where one is not finite.
    */
-  iterationNorms({ path, times, nodes }: ILoop): Float64Array {
-    let norms = this._iterationNorms.get(path);
+  iterationNorms(loop: ILoop): Float64Array {
+    let norms = this._iterationNorms.get(loop);
     if (norms === undefined) {
-      norms = new Float64Array(times).fill(NaN);
-      for (const node of nodes) {
+      norms = new Float64Array(loop.times).fill(NaN);
+      for (const node of loop.nodes) {
         if (this.hasGradient(node)) {
           const norm = this.badGradients(node) > 0 ? Infinity : this.gradNorm(node);
-          const at = this.iteration(node);
+          const at = this.placeIn(node, loop.path)?.at ?? 0;
           norms[at] = norms[at] >= norm ? norms[at] : norm;
         }
       }
-      this._iterationNorms.set(path, norms);
+      this._iterationNorms.set(loop, norms);
     }
     return norms;
   }
@@ -638,7 +679,7 @@ export class Graph {
   private readonly _derived: IDerived;
   private readonly _wrt: ReadonlySet<number>;
   private readonly _holders: ReadonlySet<number>;
-  private readonly _iterationNorms = new Map<string, Float64Array>();
+  private readonly _iterationNorms = new Map<ILoop, Float64Array>();
   private _covered: ReadonlySet<number> | null = null;
   private _found: ReadonlyMap<number, IFinding[]> | null = null;
 }

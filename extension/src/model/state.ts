@@ -275,13 +275,21 @@ export class GraphState {
     }
   }
 
-  /** Open the iteration that a node stands in, if its loop is folded. */
+  /** Open the iterations that a node stands in, of the loops that are folded. */
   revealIteration(node: number): void {
     const { _graph: graph, _folding: folding } = this;
-    const loop = graph?.loops.get(graph.loop(node));
-    if (graph !== null && loop !== undefined && folding.folded.has(loop.path)) {
-      this.openIteration(loop.path, graph.iteration(node));
+    let loop = graph?.loops.get(graph.loop(node));
+    let at = graph?.iteration(node) ?? -1;
+    let next = folding;
+    while (loop !== undefined) {
+      if (folding.folded.has(loop.path)) {
+        next = next.openIteration(loop.path, at);
+        this._lastOpen.set(loop.path, at);
+      }
+      at = loop.around?.at ?? -1;
+      loop = loop.around?.loop;
     }
+    this._fold(next);
   }
 
   /**

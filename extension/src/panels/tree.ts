@@ -122,9 +122,13 @@ export class GraphTree extends Widget {
   private _scopeSentence(graph: Graph, scope: string): string {
     const count = graph.scopes.get(scope)?.nodes ?? 0;
     const verdict = this._scopes.get(scope);
-    const loop = graph.loopAt(scope);
+    const { open } = this._host.state.folding;
+    const loop = graph.loopIn(scope, open);
+    // Of a loop in a loop only where one iteration around it is meant.
+    const path = loop?.around?.loop.path;
+    const isOne = path === undefined || open.has(path);
     const steps =
-      loop === null ? '' : alongLoopText(loopSteps(graph.iterationNorms(loop)));
+      loop === null || !isOne ? '' : alongLoopText(loopSteps(graph.iterationNorms(loop)));
     return [
       `${loop === null ? 'scope' : 'loop'} ${scope}`,
       formatPlural(count, 'node'),

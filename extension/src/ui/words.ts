@@ -223,10 +223,20 @@ export function targetText(graph: Graph, target: Target): string {
   }
 }
 
-/** The step of the loop that a node stands in: "step 17 of 500"; "" outside of loops. */
+/**
+ * The step of the loop that a node stands in: "step 17 of 500"; "step 3 of 8, in step 2
+ * of 6" in a loop in a loop; "" outside of loops.
+ */
 export function stepText(graph: Graph, node: number): string {
-  const loop = graph.loops.get(graph.loop(node));
-  return loop === undefined ? '' : `step ${graph.iteration(node)} of ${loop.times}`;
+  const steps: string[] = [];
+  let loop = graph.loops.get(graph.loop(node));
+  let at = graph.iteration(node);
+  while (loop !== undefined) {
+    steps.push(`step ${at} of ${loop.times}`);
+    at = loop.around?.at ?? -1;
+    loop = loop.around?.loop;
+  }
+  return steps.join(', in ');
 }
 
 /**

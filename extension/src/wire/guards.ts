@@ -49,6 +49,9 @@ function checkLists(header: IHeader): IHeader {
   }
   checkTimeline(header);
   header.loops?.forEach(checkMarks);
+  if (header.around?.some(([outer], loop) => outer >= loop)) {
+    throw new PictureError('a loop stands in one that does not come before it');
+  }
   return { ...header, schema: SCHEMA };
 }
 

@@ -56,6 +56,7 @@ export class Program {
   wrt: number[] = [];
   holders: number[] = [];
   loops: IHeader['loops'] = [];
+  around: [number, number][] = [];
   overrides: IOverride[] = [];
   overridden = new Map<number, number>();
   changes = new Map<number, number>();
@@ -181,6 +182,7 @@ function encode(program: Program): { header: IHeader; buffers: DataView[] } {
     wrt: program.wrt,
     holders: program.holders,
     loops: program.loops,
+    around: program.around,
     strings,
     columns,
     overrides: program.overrides,

@@ -4,8 +4,9 @@ import { scaleOf } from '../../src/canvas/scale';
 import { sparklineOf, sparklinesOf } from '../../src/canvas/sparkline';
 import { foldLabel, itemsOf } from '../../src/layout/items';
 import { spreadNorms } from '../../src/model/folds';
+import type { Graph } from '../../src/model/graph';
 import { GraphState } from '../../src/model/state';
-import { alongLoopText, nodeSentence } from '../../src/ui/words';
+import { alongLoopText, nodeSentence, stepText } from '../../src/ui/words';
 import { Program } from '../helpers/programs';
 
 const PATH = '×50 · lines 2–3';
@@ -288,5 +289,115 @@ describe('the norms along a loop', () => {
 
   test('are nothing where nothing arrives', () => {
     expect(spreadNorms({ marks: [], norms: [], steps: 9 })).toHaveLength(0);
+  });
+});
+
+describe('a loop in a loop', () => {
+  const [OUTER, INNER] = ['×6 · lines 2–4', '×6 · lines 2–4/×8 · line 3'];
+
+  /** Six iterations of a multiply, eight tanh and a sine; the kernel's numbers. */
+  function nest(): { graph: Graph; node: (i: number, j: number) => number } {
+    const program = new Program();
+    let h = program.input('x');
+    program.wrt = [h];
+    program.around = [[-1, -1]];
+    for (let i = 0; i < 6; i++) {
+      program.around.push([0, i]);
+      h = program.op('multiply', [h], { line: 2, loop: 0, iteration: i });
+      for (let j = 0; j < 8; j++) {
+        const gradient = 10 ** i * 2 ** j;
+        h = program.op('tanh', [h], { line: 3, loop: 1 + i, iteration: j, gradient });
+        h = program.op('add', [h], { line: 3, loop: 1 + i, iteration: j, gradient });
+      }
+      h = program.op('sin', [h], { line: 4, loop: 0, iteration: i });
+    }
+    program.op('mean', [h], { name: 'loss', line: 5 });
+    return { graph: program.graph(), node: (i, j) => 1 + 18 * i + 1 + 2 * j };
+  }
+
+  test('folds at each level', () => {
+    const { graph, node } = nest();
+    expect(graph.fold(node(0, 0))).toBe(INNER);
+    expect(graph.fold(node(5, 7))).toBe(INNER);
+    expect(graph.loopAt(OUTER)).toMatchObject({ times: 6, around: null });
+    expect(graph.loopAt(OUTER)!.nodes).toHaveLength(6 * 18);
+    const state = new GraphState();
+    state.setGraph(graph);
+    expect([...state.folded].sort()).toEqual([OUTER, INNER]);
+    const folded = itemsOf(graph, state.folded, state.folding.open);
+    expect(folded.count).toBe(3);
+    expect(foldLabel(graph, folded, 1)).toBe(OUTER);
+    expect(folded.span[1]).toEqual({ first: 0, last: 5 });
+  });
+
+  test('one iteration of the outer one shows the inner as a card, then one of it', () => {
+    const { graph, node } = nest();
+    const state = new GraphState();
+    state.setGraph(graph);
+    state.toggleFold(OUTER);
+    state.openIteration(OUTER, 2);
+    let items = itemsOf(graph, state.folded, state.folding.open);
+    // x, before, multiply, the inner loop, sine, after, loss.
+    expect(items.count).toBe(7);
+    const card = items.itemOf[node(2, 0)];
+    expect(items.itemOf[node(2, 7)]).toBe(card);
+    expect(items.itemOf[node(1, 7)]).not.toBe(card);
+    expect(items.scope[card]).toBe(INNER);
+    expect(foldLabel(graph, items, card)).toBe('×8 · line 3');
+    expect(items.groups[items.member[card]]).toBe(OUTER);
+    const scale = scaleOf(graph.count, one => graph.gradNorm(one));
+    expect(sparklinesOf(graph, items, scale).get(card)!.height).toHaveLength(8);
+
+    state.toggleFold(INNER);
+    state.openIteration(INNER, 3);
+    items = itemsOf(graph, state.folded, state.folding.open);
+    expect(items.count).toBe(7 + 3);
+    expect(items.scope[items.itemOf[node(2, 3)]]).toBeNull();
+    const before = items.itemOf[node(2, 0)];
+    expect(foldLabel(graph, items, before)).toBe('steps 0–2');
+    expect(items.itemOf[node(1, 0)]).not.toBe(before);
+    // The norms of the strip are those of this iteration.
+    const loop = graph.loopIn(INNER, state.folding.open)!;
+    expect(graph.iterationNorms(loop)[3]).toBe(100 * 8);
+    expect(stepText(graph, node(2, 3))).toBe('step 3 of 8, in step 2 of 6');
+
+    // Folding the outer one folds what is in it.
+    state.toggleFold(OUTER);
+    expect(state.folding.open.size).toBe(0);
+  });
+
+  test('has a card in each iteration where all are shown', () => {
+    const { graph, node } = nest();
+    const items = itemsOf(graph, new Set([INNER]));
+    const cards = [0, 1, 2, 3, 4, 5].map(i => items.itemOf[node(i, 0)]);
+    expect(new Set(cards).size).toBe(6);
+    expect(cards.map(card => items.size[card])).toEqual(cards.map(() => 16));
+  });
+
+  test('opens at each level where a node in it is looked for', () => {
+    const { graph, node } = nest();
+    const state = new GraphState();
+    state.setGraph(graph);
+    state.revealIteration(node(4, 6));
+    expect(state.folding.open.get(OUTER)).toBe(4);
+    expect(state.folding.open.get(INNER)).toBe(6);
+    expect(state.folding.isInSight(INNER)).toBe(true);
+    const items = itemsOf(graph, state.folded, state.folding.open);
+    expect(items.scope[items.itemOf[node(4, 6)]]).toBeNull();
+  });
+
+  test('is told from one that a damaged picture puts around itself', () => {
+    const program = new Program();
+    program.op('sum', [program.input('x')], { name: 'loss' });
+    program.around = [[0, 1]];
+    expect(() => program.graph()).toThrow('a loop stands in one that does not come');
+    // Of loops without end those within reach are told.
+    program.around = Array.from({ length: 5000 }, (_, k): [number, number] => [k - 1, 0]);
+    program.around.forEach((_, k) => {
+      program.op('tanh', [0], { loop: k, iteration: 0 });
+    });
+    const graph = program.graph();
+    expect(graph.loops.size).toBe(5000);
+    expect(itemsOf(graph, new Set(graph.scopes.keys())).count).toBeGreaterThan(1);
   });
 });

@@ -155,3 +155,54 @@ test('a scan of 500 steps opens at one of them', async ({ page }) => {
   await graph.ready();
   await graph.screenshot('inside-left');
 });
+
+const NEST = `%%autodiff loss --name net --wrt W
+h = np.zeros(8)
+for i in range(10):
+  for t in range(12): h = np.tanh(W @ h + xs[t])
+  h = h / np.sqrt(1 + np.sum(h**2))
+loss = np.sum(h**2)`;
+
+test('a loop in a loop opens level by level', async ({ page }) => {
+  await page.setViewportSize({ width: 1400, height: 900 });
+  const graph = await begin(page, NEST);
+  const { panel } = graph;
+  const all = panel.locator('.workbench-IterationStrip');
+  await graph.screenshot('loops-nest-folded');
+  await graph.click(await graph.node('loss, sum'));
+  await graph.canvas.focus();
+  await page.keyboard.press('ArrowUp');
+  await page.keyboard.press('ArrowUp');
+  await page.keyboard.press('Enter');
+  await expect(all).toHaveCount(1);
+  await all.first().getByRole('textbox').fill('3');
+  await all.first().getByRole('textbox').press('Enter');
+  await expect(all.first().getByRole('status')).toHaveText('step 3 of 10');
+  await graph.ready();
+  await graph.button('Fit the graph into view').click();
+  await graph.screenshot('loops-nest-outer');
+
+  // Search lands in a step of the inner loop, in a step of the outer one.
+  const search = panel.getByRole('searchbox');
+  await search.fill('tanh');
+  await search.press('Shift+Enter');
+  await expect(panel.locator('.workbench-Hits')).toContainText('in step 9 of 10');
+  await expect(all).toHaveCount(2);
+  await search.fill('');
+  await all.nth(1).getByRole('textbox').fill('5');
+  await all.nth(1).getByRole('textbox').press('Enter');
+  await expect(all.nth(1).getByRole('status')).toHaveText('step 5 of 12');
+  await all.first().getByRole('textbox').fill('4');
+  await all.first().getByRole('textbox').press('Enter');
+  await expect(all.first().getByRole('status')).toHaveText('step 4 of 10');
+  await expect(all.nth(1).getByRole('status')).toHaveText('step 5 of 12');
+  await graph.ready();
+  await graph.button('Fit the graph into view').click();
+  await graph.screenshot('loops-nest-inner');
+  await page.theme.setDarkTheme();
+  await page.setViewportSize({ width: 1000, height: 800 });
+  await graph.ready();
+  await graph.screenshot('loops-nest-dark-1000');
+  await all.first().getByRole('button', { name: 'Fold' }).click();
+  await expect(all).toHaveCount(0);
+});

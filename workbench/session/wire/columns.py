@@ -236,6 +236,8 @@ def take_blank_snapshot(
         seconds=forward.seconds,
         error=None,
     )
+    if structure.around:
+        header["around"] = structure.around
     return Snapshot(header, columns)
 
 
@@ -282,10 +284,15 @@ def equal_columns(a: Array, b: Array) -> bool:
 
 
 class Structure(NamedTuple):
-    """The columns that say what the nodes are and how they are connected."""
+    """The columns that say what the nodes are and how they are connected.
+
+    ``around`` tells for each loop the one around it, and the iteration there; it is
+    empty if no loop is in another.
+    """
 
     columns: dict[str, Array]
     strings: list[str]
+    around: list[list[int]]
 
 
 _structures: WeakKeyDictionary[Nodes, Structure] = WeakKeyDictionary()
@@ -369,7 +376,9 @@ def describe_structure(
     unrolled = find_unrolled(graph.nodes)
     if unrolled.members:
         columns["loop"], columns["iteration"] = unrolled.loop, unrolled.step
-    return Structure(columns, list(string.positions))
+    is_nested = any(outer >= 0 for outer, _ in unrolled.around)
+    around = [[outer, at] for outer, at in unrolled.around] if is_nested else []
+    return Structure(columns, list(string.positions), around)
 
 
 def name_constant(node: Tensor) -> str | None:

@@ -106,6 +106,8 @@ def read_saved(data: object) -> Snapshot:
         marks = loop["marks"]
         if len(loop["norms"]) != len(marks) or max(marks, default=-1) >= loop["steps"]:
             refuse("along a loop it has not a norm for each of its steps that it marks")
+    if any(outer >= k for k, (outer, _) in enumerate(header.get("around", []))):
+        refuse("a loop in it stands in one that does not come before it")
     columns = read_columns(header["columns"], whole["buffers"])
     check_columns(columns, header)
     if whole["moments"] is not None:

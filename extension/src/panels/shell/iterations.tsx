@@ -15,8 +15,8 @@ import { formatNumber } from '../../ui/numbers';
 import type { IHost, Reason } from '../host';
 import { Part } from '../part';
 
-/** So many strips at most, the loop that was opened last first. */
-const STRIPS = 2;
+/** So many strips at most, of the loops that were opened last. */
+const STRIPS = 3;
 
 /** So many bars of gradients at most. */
 const BARS = 250;
@@ -35,13 +35,17 @@ export class Iterations extends Part {
   protected render(): ReactNode {
     const { state } = this.host;
     const { graph, folding, stage } = state;
-    const open = [...folding.open].reverse().slice(0, STRIPS);
+    // Of the loops opened last those that are in sight, from the outside in.
+    const open = [...folding.open]
+      .filter(([path]) => folding.isInSight(path))
+      .slice(-STRIPS)
+      .sort(([a], [b]) => Number(a.startsWith(`${b}/`)) - Number(b.startsWith(`${a}/`)));
     this.setHidden(graph === null || open.length === 0 || stage === 'simplified');
     if (graph === null) {
       return null;
     }
     return open.map(([path, at]) => {
-      const loop = graph.loopAt(path);
+      const loop = graph.loopIn(path, folding.open);
       return (
         loop !== null && (
           <IterationStrip

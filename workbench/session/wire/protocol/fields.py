@@ -147,6 +147,11 @@ ForwardNode = Annotated[int, Meta(minimum=-1, maximum=MOST_NODES)]
 #: The number of the step that made a node, and its place there: "0.12", "3.0".
 Key = Annotated[str, Meta(maxLength=40)]
 NodeList = Annotated[list[Node], Meta(maxItems=MOST_NODES)]
+#: A loop by its number and an iteration of it; -1 and -1 for none.
+Around = Annotated[
+    list[Annotated[int, Meta(minimum=-1, maximum=MOST_NODES)]],
+    Meta(minItems=2, maxItems=2),
+]
 Span = Annotated[list[int], Meta(minItems=2, maxItems=2)]
 Status = Annotated[str, Meta(title="Status", enum=STATUSES)]
 PlotKind = Annotated[str, Meta(title="PlotKind", enum=PLOT_KINDS)]

@@ -7,7 +7,9 @@ from workbench.session.wire.protocol.fields import (
     MOST_EDGES,
     MOST_MOMENT_BYTES,
     MOST_MOMENTS,
+    MOST_NODES,
     MOST_STRINGS,
+    Around,
     Code,
     ColumnList,
     Count,
@@ -291,6 +293,9 @@ class Header(TypedDict):
     holders: Annotated[NodeList, Meta(default=[])]
     #: The loops among them, as far as the gradients along them have been measured.
     loops: NotRequired[list[LoopNormsData]]
+    #: Of the loops in the column `loop`, where some stand in others: the one around
+    #: each, which comes before it, and the iteration there; -1 for none.
+    around: NotRequired[Annotated[list[Around], Meta(maxItems=MOST_NODES)]]
     strings: Annotated[list[Code], Meta(maxItems=MOST_STRINGS)]
     columns: ColumnList
     overrides: list[OverrideData]
