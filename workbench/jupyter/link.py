@@ -33,6 +33,7 @@ from workbench.session.wire import (
     list_norms,
     list_peers,
     list_rewrites,
+    list_runs,
     read_steps,
     read_target,
     take_inside,
@@ -448,14 +449,30 @@ def follow_node(session: Session, message: NormsEvent) -> Message:
     return list_norms(session, message["node"])
 
 
-#: The sessions that pages show, by their names; of one name the last.
-SHOWN: weakref.WeakValueDictionary[str, Session] = weakref.WeakValueDictionary()
+#: The sessions that pages show: by their names, and which of that name it is, from 1.
+SHOWN: weakref.WeakValueDictionary[tuple[str, int], Session] = (
+    weakref.WeakValueDictionary()
+)
+_counts: dict[str, int] = {}
 
 
-def find_peers(session: Session) -> list[Session]:
-    """Return the other sessions that have been shown, by their names."""
-    known = sorted(SHOWN.items())
-    return [other for name, other in known if name != session.name]
+def note_shown(session: Session) -> None:
+    """Remember that a page shows a session."""
+    if not any(other is session for other in SHOWN.values()):
+        count = _counts[session.name] = _counts.get(session.name, 0) + 1
+        SHOWN[session.name, count] = session
+
+
+def find_peers(session: Session) -> dict[str, Session]:
+    """Return the other sessions that have been shown, by their names.
+
+    Of several with one name the later ones have a number: "net (2)".
+    """
+    return {
+        name if count == 1 else f"{name} ({count})": other
+        for (name, count), other in sorted(SHOWN.items())
+        if other is not session
+    }
 
 
 def find_moment(session: Session, message: MomentEvent) -> tuple[Message, list[Any]]:
@@ -463,9 +480,9 @@ def find_moment(session: Session, message: MomentEvent) -> tuple[Message, list[A
     if "session" not in message:
         return take_moment(session, message["step"])
     name = message["session"]
-    for other in find_peers(session):
-        if other.name == name:
-            return take_peer(session, other)
+    other = find_peers(session).get(name)
+    if other is not None:
+        return take_peer(session, other)
     raise UsageError(f"there is no other session {quote(name)}: show it first.")
 
 
@@ -489,6 +506,7 @@ QUESTIONS: dict[str, Callable[[Session, Any], Message]] = {
     "inspect": inspect_node,
     "norms": follow_node,
     "peers": lambda session, message: list_peers(session, find_peers(session)),
+    "runs": lambda session, message: list_runs(session),
     "check-expression": check_expression,
 }
 
@@ -630,7 +648,7 @@ class Link:
         start: Callable[[Callable[[], None]], Any] = start,
     ) -> None:
         self._session = weakref.ref(session)
-        SHOWN[session.name] = session
+        note_shown(session)
         self._send = send
         self.is_running = is_running
         self._clock = clock

@@ -16,7 +16,9 @@ import {
   IPlace,
   INormsAnswer,
   IPeer,
+  IMoments,
   IPeersAnswer,
+  IRunsAnswer,
   IPlotAnswer,
   IPreviewAnswer,
   ISimplificationAnswer,
@@ -202,6 +204,12 @@ export class GraphConnection implements IDisposable {
   async peers(): Promise<readonly IPeer[]> {
     const { peers } = (await this._request({ event: 'peers' }, 'peers')) as IPeersAnswer;
     return peers;
+  }
+
+  /** The past runs that are saved with the picture; null for none. */
+  async runs(): Promise<IMoments | null> {
+    const { moments } = (await this._request({ event: 'runs' }, 'runs')) as IRunsAnswer;
+    return moments;
   }
 
   /** The norms of a node over the runs. */

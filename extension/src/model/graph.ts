@@ -12,6 +12,7 @@ import {
   IColumns,
   IFinding,
   IHeader,
+  IMoments,
   IOverride,
   IProfileStep,
   IProgramAnswer,
@@ -142,11 +143,10 @@ export class Graph {
     return new Graph(header, columns, null, { moments: runs });
   }
 
-  /** The picture as a notebook holds it; no live model is named in it. */
-  toSaved(): ISaved {
+  /** The picture as a notebook holds it, with past runs; no live model is named in it. */
+  toSaved(moments: IMoments | null = this.moments?.data ?? null): ISaved {
     const { columns, buffers } = encodeColumns(this._columns);
     const header = { ...this.header, columns };
-    const moments = this.moments?.data ?? null;
     return { schema: header.schema, model_id: '', header, buffers, moments };
   }
 

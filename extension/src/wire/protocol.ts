@@ -96,6 +96,8 @@ export type IMomentAnswer = { type: 'moment'; seq: number; request: number;
 export type IPeer = { name: string; refused: string };
 export type IPeersAnswer = { type: 'peers'; seq: number; request: number;
   peers: IPeer[] };
+export type IRunsAnswer = { type: 'runs'; seq: number; request: number;
+  moments: IMoments | null };
 export type INormsAnswer = { type: 'norms'; seq: number; request: number; node: number;
   steps: number[]; values: (number | null)[]; gradients: (number | null)[] };
 export type IFigure = { data: unknown[]; layout: Record<string, unknown> };
@@ -131,9 +133,9 @@ export type IDoneMessage = { type: 'done'; seq: number; request: number };
 export type IFailureMessage = { type: 'failure'; seq: number; request: number | null;
   message: string };
 export type KernelMessage = ISnapshotMessage | IPatchMessage | IDetail |
-  IExpressionAnswer | IMomentAnswer | IPeersAnswer | INormsAnswer | IPlotAnswer |
-  IPreviewAnswer | ISimplificationAnswer | IProgramAnswer | IInsideAnswer |
-  IProgressMessage | IDoneMessage | IFailureMessage;
+  IExpressionAnswer | IMomentAnswer | IPeersAnswer | IRunsAnswer | INormsAnswer |
+  IPlotAnswer | IPreviewAnswer | ISimplificationAnswer | IProgramAnswer |
+  IInsideAnswer | IProgressMessage | IDoneMessage | IFailureMessage;
 export type IHelloEvent = { type: 'event'; seq: number; event: 'hello';
   schema: number };
 export type IAckEvent = { type: 'event'; seq: number; event: 'ack'; of: number };
@@ -143,6 +145,7 @@ export type IMomentEvent = { type: 'event'; seq: number; request: number;
   event: 'moment'; step: number; session?: string };
 export type IPeersEvent = { type: 'event'; seq: number; request: number;
   event: 'peers' };
+export type IRunsEvent = { type: 'event'; seq: number; request: number; event: 'runs' };
 export type INormsEvent = { type: 'event'; seq: number; request: number; event: 'norms';
   node: number };
 export type ICheckExpressionEvent = { type: 'event'; seq: number; request: number;
@@ -179,7 +182,7 @@ export type IProgramEvent = { type: 'event'; seq: number; request: number;
 export type IInsideEvent = { type: 'event'; seq: number; request: number;
   event: 'inside'; path: IPlace[] };
 export type PageEvent = IHelloEvent | IAckEvent | IInspectEvent | IMomentEvent |
-  IPeersEvent | INormsEvent | ICheckExpressionEvent | IOverrideEvent | ISwitchEvent |
-  IRemoveEvent | IEditEvent | IMoveEvent | IUndoEvent | IExamineEvent | IFixEvent |
-  IStopEvent | IPlotEvent | IPreviewEvent | ISimplifyEvent | IProgramEvent |
+  IPeersEvent | IRunsEvent | INormsEvent | ICheckExpressionEvent | IOverrideEvent |
+  ISwitchEvent | IRemoveEvent | IEditEvent | IMoveEvent | IUndoEvent | IExamineEvent |
+  IFixEvent | IStopEvent | IPlotEvent | IPreviewEvent | ISimplifyEvent | IProgramEvent |
   IInsideEvent;

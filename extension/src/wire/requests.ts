@@ -11,6 +11,7 @@ import type {
   IMomentAnswer,
   INormsAnswer,
   IPeersAnswer,
+  IRunsAnswer,
   IPlotAnswer,
   IPreviewAnswer,
   IProgramAnswer,
@@ -35,6 +36,7 @@ export type Answer =
   | IMomentReceived
   | INormsAnswer
   | IPeersAnswer
+  | IRunsAnswer
   | IPlotAnswer
   | IPreviewAnswer
   | ISimplificationAnswer

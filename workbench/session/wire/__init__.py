@@ -25,6 +25,7 @@ from workbench.session.wire.inside import take_inside
 from workbench.session.wire.moments import (
     encode_moments,
     list_peers,
+    list_runs,
     take_moment,
     take_peer,
 )
@@ -45,6 +46,7 @@ __all__ = [
     "list_norms",
     "list_peers",
     "list_rewrites",
+    "list_runs",
     "merge_points",
     "read_saved",
     "read_steps",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -147,14 +147,16 @@ def take_peer(session: Session, other: Session) -> tuple[dict[str, Any], list[Ar
     return pack_moment(0, header, columns)
 
 
-def list_peers(session: Session, others: Iterable[Session]) -> dict[str, Any]:
+def list_runs(session: Session) -> dict[str, Any]:
+    """Return the past runs that a page saves with its picture."""
+    return {"type": "runs", "moments": encode_moments(session)}
+
+
+def list_peers(session: Session, others: Mapping[str, Session]) -> dict[str, Any]:
     """Return other sessions by their names, with why they cannot be compared."""
     peers = [
-        PeerData(
-            name=other.name,
-            refused=clean_text(describe_mismatch(session, other), 300),
-        )
-        for other in others
+        PeerData(name=name, refused=clean_text(describe_mismatch(session, other), 300))
+        for name, other in others.items()
     ]
     return {"type": "peers", "peers": peers}
 

@@ -346,8 +346,13 @@ export class GraphPanel extends Widget implements IHost {
         return this._shownCanvas.drawPng();
       case 'html': {
         const { graph } = this.state;
-        const page = (await this._loadPage?.()) ?? '';
-        return graph && new Blob([fillPage(page, graph)], { type: 'text/html' });
+        // A live picture has its runs in the kernel; a failed cell has none.
+        const live = graph !== null && graph.header.timeline !== null;
+        const [page = '', runs] = await Promise.all([
+          this._loadPage?.(),
+          live ? this._connection?.runs() : undefined
+        ]);
+        return graph && new Blob([fillPage(page, graph, runs)], { type: 'text/html' });
       }
     }
   }

@@ -3,6 +3,7 @@
 import type { JSX } from 'react';
 
 import type { Graph } from '../../model/graph';
+import type { IMoments } from '../../wire/protocol';
 import { Icon } from '../../ui/controls';
 import { element } from '../../ui/dom';
 import { FORMATS, type Format, type IHost } from '../host';
@@ -45,15 +46,19 @@ export function SaveMenu({ host }: { host: IHost }): JSX.Element {
   );
 }
 
-/** The page of a graph, made of the empty one. */
-export function fillPage(page: string, graph: Graph): string {
+/** The page of a graph, made of the empty one; with past runs, where there are some. */
+export function fillPage(
+  page: string,
+  graph: Graph,
+  runs: IMoments | null = graph.moments?.data ?? null
+): string {
   if (graph.count > MOST_SAVED) {
     throw new Error(
       `Pictures of up to ${MOST_SAVED.toLocaleString('en')} nodes are saved as HTML.`
     );
   }
   // In JSON "<" stands in texts alone. Written so, no label can end the script.
-  const data = JSON.stringify(graph.toSaved()).replaceAll('<', '\\u003c');
+  const data = JSON.stringify(graph.toSaved(runs)).replaceAll('<', '\\u003c');
   return page.replace(PLACE, () => PLACE + data);
 }
 

@@ -65,6 +65,12 @@ class PeersEvent(Request):
     event: Literal["peers"]
 
 
+class RunsEvent(Request):
+    """Ask for the past runs that are saved with a picture."""
+
+    event: Literal["runs"]
+
+
 class NormsEvent(Request):
     """Ask for the norms of a node over the runs."""
 
@@ -210,6 +216,7 @@ PageEvent = Annotated[
     | InspectEvent
     | MomentEvent
     | PeersEvent
+    | RunsEvent
     | NormsEvent
     | CheckExpressionEvent
     | OverrideEvent

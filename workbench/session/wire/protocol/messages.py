@@ -20,7 +20,7 @@ from workbench.session.wire.protocol.fields import (
     Span,
     Text,
 )
-from workbench.session.wire.protocol.snapshot import Header
+from workbench.session.wire.protocol.snapshot import Header, MomentsData
 
 
 class SnapshotMessage(TypedDict):
@@ -124,6 +124,15 @@ class PeersAnswer(TypedDict):
     seq: int
     request: int
     peers: list[PeerData]
+
+
+class RunsAnswer(TypedDict):
+    """The past runs that are saved with a picture; None where there are none."""
+
+    type: Literal["runs"]
+    seq: int
+    request: int
+    moments: MomentsData | None
 
 
 class NormsAnswer(TypedDict):
@@ -325,6 +334,7 @@ KernelMessage = Annotated[
     | ExpressionAnswer
     | MomentAnswer
     | PeersAnswer
+    | RunsAnswer
     | NormsAnswer
     | PlotAnswer
     | PreviewAnswer
