@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     )
     from workbench.autodiff.jacobian import hessian, jacfwd, jacobian, jacrev, jvp, vjp
     from workbench.autodiff.products import elementwise_grad, gnvp, hvp, linearize
+    from workbench.autodiff.sparse.pattern import SparsityPattern
     from workbench.autodiff.vmap import vmap
     from workbench.backends.cupy.devices import to_cpu, to_gpu
     from workbench.backends.cupy.listing import plan_kernels
@@ -85,6 +86,7 @@ __all__ = [
     "OpFromGraph",
     "Session",
     "Shared",
+    "SparsityPattern",
     "Spec",
     "Tensor",
     "at",
@@ -156,6 +158,7 @@ _LATER = {
     "OpFromGraph": "workbench.custom.from_graph",
     "Session": "workbench.session",
     "Shared": "workbench.symbolic",
+    "SparsityPattern": "workbench.autodiff.sparse.pattern",
     "check_grads": "workbench.checks.gradient_check",
     "compile": "workbench.symbolic",
     "checkpoint": "workbench.autodiff.checkpoint",
