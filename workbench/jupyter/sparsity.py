@@ -19,6 +19,8 @@ from workbench.checks.progress import Progress
 from workbench.core.blame import format_count
 from workbench.jupyter.figure import Figure, Plot, escape_text
 from workbench.jupyter.heat import (
+    LETTER,
+    LINE,
     Array,
     Axis,
     describe_size,
@@ -27,7 +29,7 @@ from workbench.jupyter.heat import (
 from workbench.session.matrix import Matrix, PooledPattern, find_places
 
 #: From few entries of a block to all, readable on white and on black.
-SHADES = [(0.0, "rgba(98, 128, 164, 0.6)"), (1.0, "rgba(98, 128, 164, 1)")]
+SHADES = [(0.0, "rgba(104, 140, 184, 0.7)"), (1.0, "rgba(104, 140, 184, 1)")]
 #: The colours of columns and rows, in turn: told apart on white and on black.
 PALETTE = (
     "#4c8fd6",
@@ -261,7 +263,8 @@ def _choose_room(count: int) -> float:
 
 def _make_axis(labels: Sequence[str], pixels: float, *, across: bool) -> dict[str, Any]:
     """Return an axis of colours: as many numbers as there is room for."""
-    fits = max(1, int(pixels // (24 if across else 15)))
+    need = 6 + LETTER * len(labels[-1]) if across else LINE
+    fits = max(1, int(pixels // need))
     shown = list(range(0, len(labels), -(-len(labels) // fits)))
     return {
         "type": "category",

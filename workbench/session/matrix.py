@@ -378,15 +378,18 @@ class Matrix:
         UsageError
             With overrides in force, if there are too many of them.
         """
-        if self.has_structure and self.rows and self.columns:
+        shape = self.rows, self.columns
+        if 0 in shape:
+            return SparsityPattern(shape, [], [])
+        if self.has_structure:
             return self._find_structure()
-        found = self.find_pattern(blocks=(self.rows or 1, self.columns or 1))
+        found = self.find_pattern(blocks=shape)
         if found.places is None:
             raise UsageError(
                 f"{self.title} has {found.total:,} entries that are not zero: it is"
                 " dense. Use .plot() or a window."
             )
-        return SparsityPattern((self.rows, self.columns), *found.places)
+        return SparsityPattern(shape, *found.places)
 
     def _find_structure(self) -> SparsityPattern:
         """Return where entries can differ from zero, of a matrix that has some."""
