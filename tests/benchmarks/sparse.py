@@ -509,7 +509,7 @@ def workbench(task: Task) -> Prepared:
 
     hessian = task.program.is_hessian
     wb.sparsity(np.sin, np.ones(3)).colouring()  # loads what is imported late
-    find, pattern = clock(lambda: wb.sparsity(program, x, hessian=hessian))
+    find, pattern = clock(lambda: wb.sparsity(program, x, order=1 + hessian))
     colour, colouring = clock(
         lambda: pattern.colouring(symmetric=True) if hessian else pattern.colouring()
     )

@@ -131,5 +131,5 @@ def test_a_dense_matrix_needs_as_many_products_as_columns() -> None:
 
 def test_an_op_without_a_pattern_is_named() -> None:
     plot = plot_of(np.sort, 8)
-    assert "taken as dense: sort" in plot.note
+    assert "taken as dense: getitem" in plot.note
     assert "taken as dense" not in plot_of(band, 8).note
