@@ -60,6 +60,8 @@ class SparsityPattern:
     dense_ops
         Which ops of the program could not say better than that each entry of their
         result depends on many of their operand.
+    notes
+        For which values it holds, in sentences, where it does not for all.
 
     Attributes
     ----------
@@ -76,6 +78,8 @@ class SparsityPattern:
         ``indices[indptr[i]:indptr[i + 1]]``.
     dense_ops : tuple of DenseOp
         The ops that were taken as dense, each with its name, site and reason.
+    notes : tuple of str
+        For which values it holds, where it does not for all.
 
     Raises
     ------
@@ -89,7 +93,7 @@ class SparsityPattern:
     <SparsityPattern 2×3, 3 nonzeros, density 0.5>
     """
 
-    __slots__ = ("__dict__", "dense_ops", "indices", "indptr", "shape")
+    __slots__ = ("__dict__", "dense_ops", "indices", "indptr", "notes", "shape")
 
     def __init__(
         self,
@@ -98,6 +102,7 @@ class SparsityPattern:
         columns: npt.ArrayLike,
         *,
         dense_ops: Collection[DenseOp] = (),
+        notes: Collection[str] = (),
     ) -> None:
         height, width = check_shape(shape)
         row = _check_places("row", rows, height)
@@ -113,7 +118,7 @@ class SparsityPattern:
         row, column = np.divmod(keys, max(width, 1))
         counts = np.bincount(row, minlength=height)
         indptr = np.concatenate([[0], np.cumsum(counts)])
-        self._fill((height, width), indptr, column, tuple(dense_ops))
+        self._fill((height, width), indptr, column, tuple(dense_ops), tuple(notes))
 
     def _fill(
         self,
@@ -121,12 +126,14 @@ class SparsityPattern:
         indptr: npt.NDArray[Any],
         indices: npt.NDArray[Any],
         dense_ops: tuple[DenseOp, ...],
+        notes: tuple[str, ...] = (),
     ) -> None:
         kind = choose_index_dtype(max(*shape, len(indices)))
         self.shape = shape
         self.indptr = _freeze(indptr, kind)
         self.indices = _freeze(indices, kind)
         self.dense_ops = dense_ops
+        self.notes = notes
 
     @classmethod
     def from_csr(
@@ -135,13 +142,14 @@ class SparsityPattern:
         indptr: npt.NDArray[Any],
         indices: npt.NDArray[Any],
         dense_ops: Collection[DenseOp] = (),
+        notes: Collection[str] = (),
     ) -> SparsityPattern:
         """Return the pattern of CSR arrays that are sorted and free of duplicates.
 
         Nothing is checked: it is for those who have just made them.
         """
         pattern = cls.__new__(cls)
-        pattern._fill(shape, indptr, indices, tuple(dense_ops))
+        pattern._fill(shape, indptr, indices, tuple(dense_ops), tuple(notes))
         return pattern
 
     @classmethod
@@ -247,7 +255,9 @@ class SparsityPattern:
         """The pattern of the transposed matrix."""
         indptr, indices, _ = self.csc
         shape = self.shape[::-1]
-        transposed = SparsityPattern.from_csr(shape, indptr, indices, self.dense_ops)
+        transposed = SparsityPattern.from_csr(
+            shape, indptr, indices, self.dense_ops, self.notes
+        )
         transposed.__dict__["T"] = self
         return transposed
 
@@ -319,6 +329,7 @@ class SparsityPattern:
             np.concatenate([self.rows, other.rows]),
             np.concatenate([self.indices, other.indices]),
             dense_ops=dict.fromkeys((*self.dense_ops, *other.dense_ops)),
+            notes=dict.fromkeys((*self.notes, *other.notes)),
         )
 
     def __eq__(self, other: object) -> bool:
@@ -369,7 +380,7 @@ class SparsityPattern:
             lines += [f"  {op}" for op in self.dense_ops]
         else:
             lines.append("Each op of the program says exactly which entries it reads.")
-        return "\n".join(lines)
+        return "\n".join([*lines, *self.notes])
 
 
 def check_shape(shape: Sequence[int]) -> tuple[int, int]:

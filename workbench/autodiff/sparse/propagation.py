@@ -38,11 +38,14 @@ from workbench.core.op import Choice, Repetition
 from workbench.core.tensor import Tensor, value_of
 from workbench.errors import UnknownLengthError, UsageError
 from workbench.ops.define import ITEM, shape_of
+from workbench.ops.makers import FULL_LIKE, MAKE_LIKE
 
 #: A loop is walked step by step if that is at most so many ops.
 MOST_STEPS = 20_000
 #: Integers of at most so many entries are computed on the way, to follow an index.
-MOST_COUNTED = 100_000
+MOST_COUNTED = 4_000_000
+#: What these make depends on the shape of their operand alone.
+SHAPED = FULL_LIKE, MAKE_LIKE
 
 
 class Value:
@@ -127,8 +130,7 @@ class Propagation:
     def visit(self, outputs: Sequence[Any]) -> list[Known]:
         """Return what is known of the outputs of the program."""
         roots = [y for y in outputs if isinstance(y, Tensor)]
-        first = min((x.serial for x in self.wrt), default=0)
-        nodes = walk.order_nodes(roots, first, {x.serial for x in self.wrt})
+        nodes = walk.order_nodes(roots, stop={x.serial for x in self.wrt})
         known = self.known
         self._visit_nodes(nodes, known, {x.serial for x in self.wrt})
         return [self._look_up(y, known) for y in outputs]
@@ -156,6 +158,8 @@ class Propagation:
             return whole[node.params["index"]]
         if all(isinstance(x, Constant) for x in operands):
             return self._compute_constant(node, operands)
+        if node.op in SHAPED:
+            return self._make_from_shape(node)
         inner = self._visit_inside(node, operands)
         if inner is not None:
             return inner
@@ -167,19 +171,26 @@ class Propagation:
         Inside of loops an index may be counted up, and has no value of its own.
         """
         value = value_of(node)
-        if value is not None or not node.inputs:
+        if value is not None or walk.is_leaf(node):
             return Constant(value)
         values = [x.value for x in operands]
         spec = types.spec_of(node)
         if isinstance(spec, tuple) or any(v is None for v in values):
             return Constant(None)
-        small = not has_dim(spec.shape) and math.prod(spec.shape) <= MOST_COUNTED
-        if not small or (spec.dtype.kind not in "biu" and not self.local):
+        if not _is_small(spec) or (spec.dtype.kind not in "biu" and not self.local):
             return Constant(None)
         if node.op.graphs is not None or node.op.custom:
             return Constant(None)
         with np.errstate(all="ignore"):
             return Constant(node.op.compute(*values, **node.params))
+
+    def _make_from_shape(self, node: Tensor) -> Constant:
+        """Return what a node makes of the shapes of its operands alone."""
+        value, spec = value_of(node), types.spec_of(node)
+        if value is None and _is_small(spec):
+            examples = [types.as_spec(types.spec_of(x)).example() for x in node.inputs]
+            value = node.op.compute(*examples, **node.params)
+        return Constant(value)
 
     def _apply_rule(self, node: Tensor, operands: Sequence[Known]) -> Known:
         specs = types.spec_of(node)
@@ -194,7 +205,7 @@ class Propagation:
             shapes,
             [_check_shape(s.shape, node) for s in parts],
             [not isinstance(x, Constant) for x in operands],
-            [x.value if isinstance(x, Constant) else None for x in operands],
+            [self._value_of(x, t) for x, t in zip(operands, node.inputs, strict=True)],
         )
         relations = rules.relate(facts)
         if facts.loose is not None:
@@ -221,6 +232,12 @@ class Propagation:
             given = [x if isinstance(x, Value) else None for x in operands]
             self.records.append(Record(node, facts, given, values, relations))
         return made if several else made[0]
+
+    def _value_of(self, x: Known, tensor: Any) -> Any:
+        """Return the value of an operand that a rule may go by."""
+        if isinstance(x, Constant):
+            return x.value
+        return None
 
     def _restrict(
         self,
@@ -554,6 +571,10 @@ def _grow(old: Known, new: Known, width: int) -> Known:
     return Value(old.shape, unite([old.dependence, new.dependence]))
 
 
+def _is_small(spec: Any) -> bool:
+    return not has_dim(spec.shape) and math.prod(spec.shape) <= MOST_COUNTED
+
+
 def _is_same_constant(a: Known, b: Known) -> bool:
     return a.value is b.value and a.value is not None
 
@@ -594,7 +615,7 @@ def count_entries(x: Any) -> int:
 
 
 def find_jacobian_pattern(
-    outputs: Any, wrt: Any, *, local: bool = False
+    outputs: Any, wrt: Any, *, local: bool = False, notes: Sequence[str] = ()
 ) -> SparsityPattern:
     """Return where the Jacobian of traced Tensors can differ from zero.
 
@@ -606,6 +627,8 @@ def find_jacobian_pattern(
         The Tensor or Tensors that it is differentiated by: a column for each entry.
     local
         At the values that they have, and not wherever.
+    notes
+        For which values it holds, for its report.
 
     Raises
     ------
@@ -625,11 +648,11 @@ def find_jacobian_pattern(
         else:
             tables.append(make_csr([], [], (count_entries(y), walked.width)))
     table = tables[0] if len(tables) == 1 else vstack(tables, format="csr")
-    return _as_pattern(table, walked)
+    return _as_pattern(table, walked, notes)
 
 
 def find_hessian_pattern(
-    outputs: Any, wrt: Any, *, local: bool = False
+    outputs: Any, wrt: Any, *, local: bool = False, notes: Sequence[str] = ()
 ) -> SparsityPattern:
     """Return where second derivatives of traced Tensors can differ from zero.
 
@@ -638,7 +661,7 @@ def find_hessian_pattern(
 
     Parameters
     ----------
-    outputs, wrt, local
+    outputs, wrt, local, notes
         As those of `find_jacobian_pattern`.
 
     Raises
@@ -662,13 +685,15 @@ def find_hessian_pattern(
             np.concatenate([columns, rows]),
             (width, width),
         )
-    return _as_pattern(total, walked)
+    return _as_pattern(total, walked, notes)
 
 
-def _as_pattern(table: Any, walked: Propagation) -> SparsityPattern:
+def _as_pattern(
+    table: Any, walked: Propagation, notes: Sequence[str]
+) -> SparsityPattern:
     table.sum_duplicates()
     return SparsityPattern.from_csr(
-        table.shape, table.indptr, table.indices, tuple(walked.dense_ops)
+        table.shape, table.indptr, table.indices, tuple(walked.dense_ops), notes
     )
 
 

@@ -10,7 +10,7 @@ taken as dense, and says so.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -195,36 +195,54 @@ def _relate_reshaped(node: NodeFacts) -> list[Relation | None] | None:
 
 
 def _relate_indexed(node: NodeFacts) -> list[Relation | None]:
-    places = range(1, len(node.shapes))
-    if node.is_known(places):
+    arrays = range(1, len(node.shapes))
+    if node.is_known(arrays):
         return relate_moved(node) or relate_dense(node)
-    node.loose = "its index varies"
-    return node.fill(_relate_any_index(node, node.shapes[0], node.shapes[1:]))
+    node.loose = "its index varies, so it may take any entry along the axis"
+    return node.fill(_relate_any_index(node))
 
 
-def _relate_any_index(
-    node: NodeFacts, shape: Shape, arrays: Sequence[Shape]
-) -> Relation:
-    """Let an entry come from anywhere along the axes that arrays index."""
+def _relate_any_index(node: NodeFacts) -> Relation:
+    """Let an entry come from anywhere along the axes whose index is not known.
+
+    These axes become one entry long, and their indices 0; the others are as given.
+    """
+    shape, size = node.shapes[0], math.prod(node.shapes[0])
+    full = full_relation(size, node.size)
+    arrays = list(node.values[1:])
     key = node.params["key"]
-    full = full_relation(math.prod(shape), node.size)
-    kinds = [part is ARRAY for part in key if part is not Ellipsis and part is not None]
-    if Ellipsis in key or None in key or any(isinstance(p, int) for p in key):
+    parts = [p for p in key if p is not None]
+    ranks = iter(arrays)
+    widths = [_count_axes(p, ranks) for p in parts]
+    if Ellipsis in parts:
+        widths[parts.index(Ellipsis)] = len(shape) - sum(widths)
+    axis, open_axes, at = 0, set(), 0
+    for part, width in zip(parts, widths, strict=True):
+        if part is ARRAY:
+            if arrays[at] is None:
+                open_axes.add(axis)
+                arrays[at] = np.zeros(node.shapes[1 + at], np.intp)
+            at += 1
+        axis += width
+    left = tuple(1 if i in open_axes else n for i, n in enumerate(shape))
+    numbers = number_entries(left)
+    try:
+        groups = np.broadcast_to(numbers[as_index(key, tuple(arrays))], node.outputs[0])
+    except (IndexError, ValueError):
         return full
-    axes = [i for i, indexed in enumerate(kinds) if indexed]
-    if len(axes) != 1 or len(kinds) > len(shape):
-        return full
-    (axis,) = axes
-    stays = number_entries(tuple(1 if i == axis else n for i, n in enumerate(shape)))
-    index = tuple(slice(*p) if p is not ARRAY else slice(None) for p in key)
-    members = np.broadcast_to(stays, shape).reshape(-1)
-    picked = stays[index[:axis] + (slice(None),) + index[axis + 1 :]]
-    rank = len(arrays[0])
-    picked = picked.reshape(
-        (*picked.shape[:axis], *(1,) * rank, *picked.shape[axis + 1 :])
-    )
-    groups = np.broadcast_to(picked, node.outputs[0]).reshape(-1)
-    return Relation(groups, members, stays.size)
+    members = np.broadcast_to(numbers, shape).reshape(-1)
+    return Relation(groups.reshape(-1), members, numbers.size)
+
+
+def _count_axes(part: Any, arrays: Iterator[Any]) -> int:
+    """Return how many axes of an array a part of an index takes."""
+    if part is Ellipsis:
+        return 0
+    if part is not ARRAY:
+        return 1
+    array = next(arrays)
+    masked = getattr(array, "dtype", None) == np.dtype(bool)
+    return array.ndim if masked and array is not None else 1
 
 
 def _relate_scattered(node: NodeFacts) -> list[Relation | None]:
@@ -346,7 +364,24 @@ def _relate_along(node: NodeFacts, axes: Sequence[int]) -> list[Relation | None]
 
 
 def _relate_transformed(node: NodeFacts) -> list[Relation | None]:
-    return _relate_along(node, [node.params.get("axis", -1)])
+    """Relate a transform along one axis; what it cuts off counts for nothing."""
+    (shape,), axis = node.shapes, node.params.get("axis", -1)
+    found = _relate_along(node, [axis])
+    length = node.params.get("n")
+    if node.op.name == "irfft":
+        length = node.outputs[0][axis] // 2 + 1
+    whole = found[0]
+    if (
+        length is not None
+        and length < shape[axis]
+        and whole is not None
+        and whole.members is not None
+    ):
+        line = np.arange(shape[axis]) >= length
+        cut = line.reshape((-1, *(1,) * (len(shape) - 1 - axis % len(shape))))
+        members = np.where(np.broadcast_to(cut, shape).reshape(-1), -1, whole.members)
+        found[0] = whole._replace(members=members)
+    return found
 
 
 def _relate_fftn(node: NodeFacts) -> list[Relation | None]:
@@ -397,26 +432,35 @@ def _relate_matrices(node: NodeFacts) -> list[list[Relation | None]]:
     return found
 
 
-def _relate_solve(node: NodeFacts) -> list[Relation | None]:
-    """Relate a solution to its system, and to the column that it belongs to."""
-    a, b = node.shapes
-    full = node.outputs[0]
+def _relate_solution(node: NodeFacts) -> list[Relation | None]:
+    """Relate a solution to its whole matrix, and to its column of the right side."""
+    (a, b), full = node.shapes, node.outputs[0]
     columns = len(b) > 1
     stack = full[:-2] if columns else full[:-1]
-    right = b[-1:] if columns else ()
-    matrix = np.broadcast_to(number_entries(a[:-2]), stack).reshape(-1)
-    one = np.broadcast_to(
-        np.asarray(matrix).reshape(*stack, *(1,) * (len(full) - len(stack))), full
-    )
-    members = np.repeat(count_up(math.prod(a[:-2])), a[-1] * a[-2])
-    left = Relation(one.reshape(-1), members, math.prod(a[:-2]))
-    lines = number_entries((*b[:-2], 1, *right) if columns else (1,))
-    member = np.broadcast_to(lines, b).reshape(-1)
-    if columns:
-        groups = np.broadcast_to(lines, full).reshape(-1)
-    else:
-        groups = _zeros(math.prod(full))
-    return [left, Relation(groups, member, lines.size)]
+    count = math.prod(a[:-2])
+    matrix = np.broadcast_to(number_entries(a[:-2]), stack)
+    matrix = matrix.reshape(*stack, *(1,) * (len(full) - len(stack)))
+    groups = np.broadcast_to(matrix, full).reshape(-1)
+    left = Relation(groups, np.repeat(count_up(count), a[-1] * a[-2]), count)
+    return [left if node.varies[0] else None, _relate_column(b, full)]
+
+
+def _relate_beside_matrix(node: NodeFacts) -> list[Relation | None]:
+    """Relate what solves a matrix without a stack: to all of it, and to its column."""
+    found = relate_dense(node)
+    if node.varies[1]:
+        found[1] = _relate_column(node.shapes[1], node.outputs[0])
+    return found
+
+
+def _relate_column(shape: Shape, full: Shape) -> Relation:
+    """Relate each column of a result to the same column of a right side."""
+    if len(shape) < 2:
+        return full_relation(math.prod(shape), math.prod(full))
+    lines = number_entries((*shape[:-2], 1, shape[-1]))
+    members = np.broadcast_to(lines, shape).reshape(-1)
+    groups = np.broadcast_to(lines, full).reshape(-1)
+    return Relation(groups, members, lines.size)
 
 
 # Products: sums over indices that operands share
@@ -611,20 +655,6 @@ def _relate_sparse_sample(node: NodeFacts) -> list[Relation | None]:
     ]  # fmt: skip
 
 
-def _relate_sparse_solution(node: NodeFacts) -> list[Relation | None]:
-    """Relate a solution to the whole matrix, and to its column of the right side."""
-    found = relate_dense(node)
-    b = node.shapes[1]
-    if node.varies[1] and len(b) == 2:
-        found[1] = Relation(*_list_columns(b))
-    return found
-
-
-def _list_columns(shape: Shape) -> tuple[Positions, Positions, int]:
-    groups, count = number_groups(shape, [0])
-    return groups, groups, count
-
-
 # Convolutions
 
 
@@ -715,15 +745,9 @@ def _relate_draw(node: NodeFacts) -> list[Relation | None] | None:
     ]
 
 
-def _relate_aligned(node: NodeFacts) -> list[list[Relation | None]]:
-    """Relate an elementwise op whose several outputs are the first axis of one."""
-    full = node.outputs[0]
-    found: list[Relation | None] = []
-    for shape, varies in zip(node.shapes, node.varies, strict=True):
-        entries = np.broadcast_to(number_entries(shape), full[1:])
-        groups = np.broadcast_to(entries, full).reshape(-1)
-        found.append(Relation(groups) if varies else None)
-    return [found]
+def _relate_each(node: NodeFacts) -> list[list[Relation | None]]:
+    """Relate an elementwise op of several outputs."""
+    return [relate_elementwise(node)] * len(node.outputs)
 
 
 JOINT_DRAWS = {
@@ -758,19 +782,29 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(["fftn", "ifftn"], _relate_fftn),
     "recursive_filter": _relate_filter,
     **dict.fromkeys(
-        "cholesky cofactor det eig eigen_weights eigh eigvals eigvalsh inv logabsdet"
-        " pinv qr sign_of_det singular_weights svd svdvals".split(),
+        "cholesky cofactor coshm cosm det eig eigen_weights eigh eigvals eigvalsh expm"
+        " fractional_matrix_power inv logabsdet logm lu pinv qr sign_of_det"
+        " singular_weights sinhm sinm solve_sylvester sqrtm svd svdvals tanhm"
+        " tanm".split(),
         _relate_matrices,
     ),
-    "solve": _relate_solve,
+    **dict.fromkeys(["solve", "solve_triangular"], _relate_solution),
+    **dict.fromkeys(
+        ["least_squares", "solve_banded", "sparse_solve"], _relate_beside_matrix
+    ),
+    "roots": relate_dense,
     **dict.fromkeys(
         "matmul matmul0 tensordot tensordot0 einsum einsum0".split(), _relate_product
     ),
     "sparse_matmul": _relate_sparse_product,
     "sparse_sample": _relate_sparse_sample,
-    "sparse_solve": _relate_sparse_solution,
     **dict.fromkeys(["convolve", "convolve_nd"], _relate_convolution),
     "linspace": _relate_ends,
+    **dict.fromkeys(
+        "airy airye ellipj fresnel it2i0k0 it2j0y0 itairy iti0k0 itj0y0 kelvin pbdv"
+        " pbvv pbwa shichi sici".split(),
+        _relate_each,
+    ),
 }
 
 # Curvature: which pairs of operands an op mixes.

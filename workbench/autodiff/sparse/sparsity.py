@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from workbench.autodiff.grad import Argnums, RecordedCall, is_expression
@@ -11,9 +12,10 @@ from workbench.autodiff.sparse.propagation import (
     find_jacobian_pattern,
 )
 from workbench.core import tree
+from workbench.core.graph import Graph
 from workbench.core.trace import trace
-from workbench.core.types import Spec
-from workbench.errors import UsageError
+from workbench.core.types import Spec, spec_of
+from workbench.errors import UsageError, WorkbenchError
 
 FINDERS = {1: find_jacobian_pattern, 2: find_hessian_pattern}
 
@@ -31,12 +33,13 @@ def sparsity(
     Parameters
     ----------
     f
-        A function of arrays or nests, which is called once. Or an expression of
+        A function of arrays or nests, which is called without values; if it needs
+        some, with these. Or an expression of
         symbols, or a list of them; then the arguments are what it is differentiated by.
     args
         Its arguments: arrays, or :class:`workbench.Spec` for shapes and dtypes alone.
         Where ``f`` decides something by ``if`` on their values, the pattern is that of
-        the way it took.
+        the way it took, and the report says so.
     argnums
         The position, or positions, of what is differentiated by.
     order
@@ -83,15 +86,53 @@ def sparsity(
             )
         wrt = tree.flatten(list(args))[0]
         return find(tree.flatten(f)[0], wrt, local=local)
-    if any(isinstance(x, Spec) for x in tree.flatten(list(args))[0]):
-        graph = trace(f)(*args)
-        places = [argnums] if isinstance(argnums, int) else list(argnums or [0])
-        counts = [len(tree.flatten(x)[0]) for x in args]
-        inputs = [
-            graph.inputs[sum(counts[:i]) + k]
-            for i in (p % len(args) for p in places)
-            for k in range(counts[i])
-        ]
-        return find(list(graph.outputs), inputs, local=local)
+    notes: tuple[str, ...] = ()
+    if not local:
+        places = [argnums] if isinstance(argnums, int) else argnums
+        recorded = trace_structure(f, args, places)
+        if recorded is not None:
+            return find(list(recorded.outputs), list(recorded.inputs))
+        notes = (BY_VALUES,)
     call = RecordedCall(f, argnums, args, {}, "sparsity")
-    return find(list(call.outputs), list(call.leaves), local=local)
+    notes = (AT_POINT,) if local else notes
+    return find(list(call.outputs), list(call.leaves), local=local, notes=notes)
+
+
+#: What a report says of a pattern that does not hold for all arguments.
+AT_POINT = "It is a local one: at other arguments there may be more places."
+BY_VALUES = (
+    "The program cannot be traced without values, for it decides something by them: the"
+    " pattern is that of the way it took at these arguments."
+)
+
+
+def trace_structure(
+    f: Any, args: tuple[Any, ...], argnums: Sequence[int] | None
+) -> Graph | None:
+    """Return the program of a function of shapes alone; None if it needs values.
+
+    What a program does by values, such as the place of a median, is then a part of it.
+    Its inputs are what is differentiated by; other arguments are constants.
+    """
+    places = [n % len(args) for n in (argnums if argnums is not None else [0])]
+    chosen = [_as_specs(args[n]) for n in places]
+
+    def call(*new: Any) -> Any:
+        given = list(args)
+        for n, x in zip(places, new, strict=True):
+            given[n] = x
+        return f(*given)
+
+    try:
+        return trace(call)(*chosen)
+    except WorkbenchError:
+        if all(isinstance(x, Spec) for x in tree.flatten(chosen)[0]) and any(
+            isinstance(x, Spec) for x in tree.flatten(list(args))[0]
+        ):
+            raise  # there are no values to go by
+        return None
+
+
+def _as_specs(nest: Any) -> Any:
+    leaves, structure = tree.flatten(nest)
+    return structure([x if isinstance(x, Spec) else spec_of(x) for x in leaves])
