@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import itertools
 import json
 import math
 import random
@@ -240,8 +239,9 @@ def make_lagrangian(n: int) -> tuple[Callable[..., Any], Any]:
     return lagrangian, start
 
 
-LAGRANGIAN = tuple(
-    (i, j, k) for i, j in itertools.product((0, 2), (0, 2)) for k in (-1, 0, 1)
+LAGRANGIAN = (
+    *((i, j, k) for i, j in ((0, 0), (0, 2), (2, 0)) for k in (-1, 0, 1)),
+    (2, 2, 0),
 )
 
 #: How many others each oscillator sees.
