@@ -369,9 +369,9 @@ class Matrix:
     def sparsity(self) -> SparsityPattern:
         """Where entries can differ from zero, found from the program alone.
 
-        Nothing is computed, and it holds for all values of the inputs. Only with
-        overrides in force, whose rules may read anything, are the entries computed
-        and those counted that are not zero now.
+        Nothing is computed, and it holds for all values of what it is differentiated
+        by. Only with overrides in force, whose rules may read anything, are the
+        entries computed and those counted that are not zero now.
 
         Raises
         ------
