@@ -618,6 +618,7 @@ def casadi(task: Task) -> Prepared:
     """Find, colour and write scalar code, in one; then it runs on set buffers."""
     import casadi as library
 
+    task.count_colours()  # it colours columns or rows, not both
     names = Names(
         library,
         constant=library.DM,
