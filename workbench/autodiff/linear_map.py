@@ -34,6 +34,7 @@ from workbench.errors import (
     UnknownLengthError,
 )
 from workbench.ops.define import shape_of
+from workbench.ops.device import make_zeros
 
 # Unit vectors that stay diagonal as long as they can.
 #
@@ -405,7 +406,7 @@ class LinearMap:
         """Return a window as one array, where the values are, in memory or on a GPU."""
         shape = (rows[1] - rows[0], columns[1] - columns[0])
         like = self.wrt[0]._value if self.wrt else 0.0
-        made = np.zeros_like(like, shape=shape, dtype=self.dtype, order="C")
+        made = make_zeros(like, shape, self.dtype)
         if 0 in shape:
             return made
         for at, left, found in self.windows(rows, columns, mode, progress):
@@ -534,7 +535,7 @@ class Sweep:
     def _run_vector(self, place: int, unit: complex = 1) -> list[Any]:
         """Return what arrives at the ends for one unit vector."""
         like = self.start
-        seed = np.zeros_like(like._value, like.dtype, order="C", shape=like.shape)
+        seed = np.zeros_like(like._value, like.dtype, order="C")
         seed.reshape(-1)[place] = unit
         with np.errstate(all="ignore"):
             return self._walk(seed)
@@ -602,10 +603,10 @@ class Sweep:
             flat = len(tall) == 1 if self.is_reverse else len(wide) == 1
             return part if flat else np.reshape(part, (*tall, *wide))
         if self.linear.record:
-            return np.zeros_like(x, dtype=dtype_between(y, x), shape=(*tall, *wide))
+            return make_zeros(x, (*tall, *wide), dtype_between(y, x))
         if x._value is None:
             return np.zeros((*tall, *wide), x.dtype)  # host array: a symbol's zeros
-        return np.zeros_like(x._value, shape=(*tall, *wide))
+        return make_zeros(x._value, (*tall, *wide))
 
 
 # Small things
