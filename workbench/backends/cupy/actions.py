@@ -314,6 +314,8 @@ class _Operand:
     @property
     def size(self) -> int:
         """The bytes from the first entry to the last."""
+        if 0 in self.shape:
+            return 0
         apart = sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))
         return apart + int(self.view.kind[1:])
 

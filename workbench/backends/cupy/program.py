@@ -329,6 +329,8 @@ class _Capture:
         self.graphs = sum(is_graph for _, is_graph in self._copying)
         self._bound: dict[tuple[Address, ...], list[Part]] = {}
         self._seen: tuple[Address, ...] = ()
+        #: More CUDA graphs may be made: none has failed.
+        self._binds = True
         #: Behind the last run. It is waited for on every stream: two threads may have
         #: one each, and CuPy calls them equal.
         self._mark = runtime.mark()
@@ -373,7 +375,7 @@ class _Capture:
     def _find_bound(self, addresses: tuple[Address, ...]) -> list[Part] | None:
         """Return the parts for inputs at some addresses; make them when it is time."""
         found = self._bound.get(addresses)
-        if found is not None or len(self._bound) >= MOST_BOUND:
+        if found is not None or not self._binds or len(self._bound) >= MOST_BOUND:
             return found
         if addresses != self._seen or not all(addresses):
             self._seen = addresses
@@ -382,9 +384,11 @@ class _Capture:
         try:
             for (i, *_), address in zip(self._inputs, addresses, strict=True):
                 places[i] = address
-            made = self._bound[addresses] = self._make_parts()
-        except CompilerError:  # this time it cannot be: inputs are copied as before
-            self._seen = ()
+            with self._runtime.guard():
+                made = self._bound[addresses] = self._make_parts()
+        except (CompilerError, DeviceMemoryError):
+            # Inputs are copied as before; the next calls would try in vain.
+            self._binds = False
             return None
         finally:
             for i, _, place, _ in self._inputs:
