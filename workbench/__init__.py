@@ -26,7 +26,7 @@ from workbench.ops.updates import at
 from workbench.overrides.override_blocks import overrides
 
 if TYPE_CHECKING:
-    from workbench import patterns, plots, rules
+    from workbench import optimize, patterns, plots, rules
     from workbench.autodiff.checkpoint import checkpoint
     from workbench.autodiff.expressions import write_chain_rule
     from workbench.autodiff.implicit import (
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     )
     from workbench.autodiff.jacobian import hessian, jacfwd, jacobian, jacrev, jvp, vjp
     from workbench.autodiff.products import elementwise_grad, gnvp, hvp, linearize
+    from workbench.autodiff.sparse.pattern import SparsityPattern
+    from workbench.autodiff.sparse.sparsity import sparsity
     from workbench.autodiff.vmap import vmap
     from workbench.backends.cupy.devices import to_cpu, to_gpu
     from workbench.backends.cupy.listing import plan_kernels
@@ -85,6 +87,7 @@ __all__ = [
     "OpFromGraph",
     "Session",
     "Shared",
+    "SparsityPattern",
     "Spec",
     "Tensor",
     "at",
@@ -116,6 +119,7 @@ __all__ = [
     "matrices",
     "matrix",
     "named_rule",
+    "optimize",
     "override",
     "overrides",
     "pattern",
@@ -132,6 +136,7 @@ __all__ = [
     "shared",
     "show",
     "simplify",
+    "sparsity",
     "stop_gradient",
     "subgraph",
     "tensor",
@@ -156,6 +161,7 @@ _LATER = {
     "OpFromGraph": "workbench.custom.from_graph",
     "Session": "workbench.session",
     "Shared": "workbench.symbolic",
+    "SparsityPattern": "workbench.autodiff.sparse.pattern",
     "check_grads": "workbench.checks.gradient_check",
     "compile": "workbench.symbolic",
     "checkpoint": "workbench.autodiff.checkpoint",
@@ -193,6 +199,7 @@ _LATER = {
     "shared": "workbench.symbolic",
     "show": "workbench.jupyter",
     "simplify": "workbench.rewrite.driver",
+    "sparsity": "workbench.autodiff.sparse.sparsity",
     "subgraph": "workbench.overrides.subgraphs",
     "tensor": "workbench.symbolic",
     "to_cpu": "workbench.backends.cupy.devices",
@@ -211,6 +218,7 @@ _LATER = {
 _MODULES = {
     "gradient": "workbench.gradient",
     "numpy": "workbench.numpy",
+    "optimize": "workbench.optimize",
     "patterns": "workbench.patterns",
     "plots": "workbench.plots",
     "random": "workbench.random",

@@ -1,6 +1,6 @@
 """The kernel's end of the wire: one session, shown by the pages that ask.
 
-`session/wire/protocol.py` says what travels. Changes of the session go out as
+`session/wire/protocol/` says what travels. Changes of the session go out as
 patches, at most twenty a second, with at most one that no page has acknowledged;
 what comes faster is folded into the next, and the last state always goes out.
 Every field of a request is checked before it is used; long work runs as a
@@ -40,7 +40,7 @@ from workbench.session.wire import (
     take_program,
     take_snapshot,
 )
-from workbench.session.wire.protocol import (
+from workbench.session.wire.protocol.events import (
     CheckExpressionEvent,
     EditEvent,
     InsideEvent,
@@ -52,8 +52,8 @@ from workbench.session.wire.protocol import (
     PreviewEvent,
     ProgramEvent,
     SimplifyEvent,
-    WindowData,
 )
+from workbench.session.wire.protocol.messages import WindowData
 from workbench.session.wire.schema import WireError, clean_text, quote, read
 
 # Long work for the page: one check, diagnosis or profile at a time, and plots.

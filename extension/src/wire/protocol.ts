@@ -1,7 +1,7 @@
 /**
  * What travels between the kernel and the page, or is saved: written by
- * `extension/wire.py` from `workbench/session/wire/protocol.py`, which says what each
- * field means. Change that file, and run `python extension/wire.py`.
+ * `extension/wire.py` from `workbench/session/wire/protocol/`, which says what each
+ * field means. Change it there, and run `python extension/wire.py`.
  */
 
 export const SCHEMA = 2;

@@ -18,7 +18,7 @@ from tests.session.wire.golden.write import FILE, examined, session
 from workbench.errors import SnapshotError
 from workbench.session.wire import SCHEMA, read_saved, save_snapshot, take_snapshot
 from workbench.session.wire.notebook import LARGE, MOST_SAVED
-from workbench.session.wire.protocol import COLUMNS
+from workbench.session.wire.protocol.fields import COLUMNS
 
 OLD = Path(__file__).parent / "golden" / "schema-1.json"
 

@@ -40,14 +40,14 @@ from workbench.session.wire.header import (
     encode_overrides,
     finite_number,
 )
-from workbench.session.wire.protocol import (
+from workbench.session.wire.protocol.fields import (
     COLUMNS,
     KINDS,
     SCHEMA,
     STATISTICS,
     Column,
-    Header,
 )
+from workbench.session.wire.protocol.snapshot import Header
 from workbench.session.wire.schema import clean_text
 from workbench.session.wire.timeline import encode_timeline, find_new_points
 

@@ -26,7 +26,7 @@ from workbench.session.preview import Preview
 from workbench.session.wire.columns import name_constant
 from workbench.session.wire.header import finite_number
 from workbench.session.wire.inside import read_path
-from workbench.session.wire.protocol import (
+from workbench.session.wire.protocol.messages import (
     DetailBody,
     DeviceKernelData,
     PassedData,

@@ -22,8 +22,8 @@ from workbench.session.device_statistics import is_on_device
 from workbench.session.history import History
 from workbench.session.profile import SessionProfile
 from workbench.session.stages import Values
-from workbench.session.wire.protocol import (
-    STATUSES,
+from workbench.session.wire.protocol.fields import STATUSES
+from workbench.session.wire.protocol.snapshot import (
     CheckData,
     EditData,
     EffectData,

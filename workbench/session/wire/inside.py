@@ -19,7 +19,8 @@ from workbench.session.wire.columns import (
     take_blank_snapshot,
 )
 from workbench.session.wire.header import encode_override, finite_number
-from workbench.session.wire.protocol import OverrideData, PlaceData
+from workbench.session.wire.protocol.messages import PlaceData
+from workbench.session.wire.protocol.snapshot import OverrideData
 from workbench.session.wire.schema import clean_text
 
 if TYPE_CHECKING:

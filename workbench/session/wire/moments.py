@@ -26,16 +26,15 @@ from workbench.session.wire.columns import (
     take_snapshot,
 )
 from workbench.session.wire.header import encode_override
-from workbench.session.wire.protocol import (
+from workbench.session.wire.protocol.fields import (
     COLUMNS,
     MOST_MOMENT_BYTES,
     MOST_MOMENTS,
     STATISTICS,
     Column,
-    MomentsData,
-    OverrideData,
-    PeerData,
 )
+from workbench.session.wire.protocol.messages import PeerData
+from workbench.session.wire.protocol.snapshot import MomentsData, OverrideData
 from workbench.session.wire.schema import clean_text
 from workbench.session.wire.timeline import to_numbers
 

@@ -17,16 +17,14 @@ import numpy as np
 
 from workbench.errors import SnapshotError
 from workbench.session.wire.columns import Array, Snapshot, list_columns
-from workbench.session.wire.protocol import (
+from workbench.session.wire.protocol.fields import (
     COLUMN_RULES,
     COLUMNS,
     SCHEMA,
     STATISTICS,
     Column,
-    Header,
-    MomentsData,
-    Saved,
 )
+from workbench.session.wire.protocol.snapshot import Header, MomentsData, Saved
 from workbench.session.wire.schema import WireError, clean_text, quote, read
 
 #: From so many nodes on, a picture is saved without the values that rules read,
