@@ -406,7 +406,7 @@ class LinearMap:
         """Return a window as one array, where the values are, in memory or on a GPU."""
         shape = (rows[1] - rows[0], columns[1] - columns[0])
         like = self.wrt[0]._value if self.wrt else 0.0
-        made = make_zeros(like, shape, self.dtype)
+        made: Array = make_zeros(like, shape, self.dtype)
         if 0 in shape:
             return made
         for at, left, found in self.windows(rows, columns, mode, progress):

@@ -471,8 +471,13 @@ class LoopAction(_NestedAction):
                 frame.runtime.write_number(frame.places[i], made)
 
     def describe(self) -> str:
-        """Return its op, and why it is not captured."""
-        return f"{self.node.op.name}, whose number of steps the host must know"
+        """Return its op, and what keeps it from being captured, if anything does."""
+        name = self.node.op.name
+        if self.what.until:
+            return f"{name}, of which the host must know after each step if it ends"
+        if self._given is not None:
+            return f"{name}, whose number of steps the host must know"
+        return f"{name} of {self.steps} steps"
 
 
 class ChoiceAction(_NestedAction):
