@@ -505,10 +505,10 @@ class LinearMap:
         self, rows: Span, columns: Span, mode: Mode, progress: Progress | None = None
     ) -> Array:
         """Return a window as one array, where the values are, in memory or on a GPU."""
-        shape = (rows[1] - rows[0], columns[1] - columns[0])
+        tall, wide = rows[1] - rows[0], columns[1] - columns[0]
         like = self.wrt[0]._value if self.wrt else 0.0
-        made: Array = make_zeros(like, shape, self.dtype)
-        if 0 in shape:
+        made = np.zeros_like(like, shape=(tall, wide), dtype=self.dtype, order="C")
+        if not tall or not wide:
             return made
         for at, left, found in self.windows(rows, columns, mode, progress):
             top, first = at - rows[0], left - columns[0]
