@@ -8,6 +8,7 @@ the compiled backend runs like any other. A call only fills in numbers.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import update_wrapper
 from typing import Any, Literal, NamedTuple
 from weakref import WeakValueDictionary
@@ -347,6 +348,7 @@ class Prepared:
         self._needs_values = False
         self.is_checked = not is_given
         self._layout: Pattern | None = None
+        self._template: Any = None
         #: Index arrays of matrices that were returned: nobody else has made them.
         self._returned: WeakValueDictionary[int, Any] = WeakValueDictionary()
 
@@ -384,11 +386,25 @@ class Prepared:
         if isinstance(entries, Tensor):
             return make_tensor(entries, layout)
         if isinstance(entries, np.ndarray):
-            made = layout.matrix(entries, own=True)
-            for part in list_indices(made):
-                self._returned[id(part)] = part
-            return made
+            return self._make_matrix(entries)
         return make_array(entries, layout)
+
+    def _make_matrix(self, entries: Any) -> Any:
+        """Return an array of SciPy's with index arrays of its own.
+
+        A copy of one takes a third of the time in which SciPy makes one.
+        """
+        if self._template is None:
+            self._template = self.layout.matrix(entries, own=True)
+        made = copy(self._template)
+        made.data = entries
+        if made.format == "coo":
+            made.coords = tuple([part.copy() for part in self.layout.index])
+        else:
+            made.indices, made.indptr = (part.copy() for part in self.layout.index)
+        for part in list_indices(made):
+            self._returned[id(part)] = part
+        return made
 
     def _check_out(self, out: Any, entries: Any) -> None:
         layout, name = self.layout, self.settings.name
