@@ -20,6 +20,7 @@ from workbench.autodiff.linear_map import NO_RULE, LinearMap, Mode
 from workbench.autodiff.sparse.colouring import Colouring, colour
 from workbench.autodiff.sparse.pattern import FORMATS, SparsityPattern
 from workbench.core import blame, hooks, tree
+from workbench.core.blame import format_count
 from workbench.core.hooks import Override
 from workbench.core.tensor import Tensor, value_of
 from workbench.core.trace import is_live
@@ -436,7 +437,7 @@ class Prepared:
         coloured = self.colouring
         height, width = self.pattern.shape
         lines = [
-            f"{self.settings.name} {height}×{width}: {_count(self.pattern.nnz)} entries"
+            f"{self.settings.name} {height}×{width}: {self.pattern.nnz:,} entries"
             f" can differ from zero ({100 * self.pattern.density:.3g} %)."
         ]
         products = []
@@ -468,10 +469,6 @@ _WORDS = {
     "both": "rows and columns coloured", "star": "star colouring",
     "acyclic": "acyclic colouring, by substitution",
 }  # fmt: skip
-
-
-def _count(number: int) -> str:
-    return f"{number:,}"
 
 
 def _describe_leaf(x: Any) -> Any:
@@ -531,13 +528,13 @@ def judge(pattern: SparsityPattern, colouring: Colouring) -> tuple[bool, str]:
     products = colouring.column_count + 2 * colouring.row_count
     if products > MOST_PRODUCTS * least:
         return True, (
-            f"Dense: its {colouring.count} products would save less than half of the"
-            f" {least} that the dense matrix takes."
+            f"Dense: its {format_count(colouring.count, 'product')} would save less than"
+            f" half of the {least} that the dense matrix takes."
         )
     return False, (
-        f"Sparse: {colouring.count} products in the place of {least}, and"
-        f" {_count(pattern.nnz)} entries in the place of"
-        f" {_count(pattern.shape[0] * pattern.shape[1])}."
+        f"Sparse: {format_count(colouring.count, 'product')} in the place of {least},"
+        f" and {pattern.nnz:,} entries in the place of"
+        f" {pattern.shape[0] * pattern.shape[1]:,}."
     )
 
 
