@@ -1,12 +1,9 @@
 """Patterns of Jacobians and Hessians, from the structure of a program.
 
 A walk from the inputs to the outputs tells of each value which inputs each of its
-entries depends on; no number is computed. A Hessian needs a walk back as well: it marks
-the entries that the output depends on, and each op that curves there pairs what its
-operands depend on (edge pushing on patterns; after A. Walther, "On the efficient
-computation of sparsity patterns for Hessians", ACM TOMS 40 (2014) 10). Ops that hold
-programs are walked inside: a loop step by step while that is cheap, else until nothing
-is added any more; of a choice both branches count.
+entries depends on; no number is computed. A Hessian needs a walk back as well
+(`curvature.py`). Ops that hold programs are walked inside: a loop step by step while
+that is cheap, else until nothing is added any more; of a choice both branches count.
 """
 
 from __future__ import annotations
@@ -18,15 +15,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.autodiff.sparse import rules
+from workbench.autodiff.sparse.curvature import PairCollector, collect_pairs
 from workbench.autodiff.sparse.pattern import DenseOp, SparsityPattern
 from workbench.autodiff.sparse.relations import (
     IDENTITY,
     Dependence,
     Mask,
-    Positions,
     Relation,
     Term,
-    check_count,
     make_csr,
     make_identity,
     unite,
@@ -67,6 +63,10 @@ class Value:
         self.shape = shape
         self.dependence = dependence
         self.marks: Mask | None = None
+
+    def mark_all(self) -> None:
+        """Say that the outputs depend on each entry."""
+        self.marks = np.ones(math.prod(self.shape), bool)
 
     def mark(self, mask: Mask) -> None:
         """Add entries that the outputs depend on."""
@@ -414,7 +414,7 @@ class Propagation:
             # Any entry of a carry may matter to a later step.
             for x in (*current, *made[: form.carries]):
                 if isinstance(x, Value):
-                    x.mark(np.ones(math.prod(x.shape), bool))
+                    x.mark_all()
             for first, x in zip(carries, current, strict=True):
                 if isinstance(first, Value) and first is not x:
                     assert isinstance(x, Value)
@@ -448,99 +448,6 @@ class Propagation:
         shape = _check_shape(spec.shape, node)
         groups = np.tile(np.arange(math.prod(shape[1:]), dtype=np.int32), shape[0])
         return self._pick(x, Relation(groups), shape)
-
-    # The walk back
-
-    def list_pairs(self, outputs: Sequence[Known]) -> list[Any]:
-        """Return the places of second derivatives, as boolean CSR arrays."""
-        for y in outputs:
-            if isinstance(y, Value):
-                y.mark(np.ones(math.prod(y.shape), bool))
-        found: list[Any] = []
-        for record in reversed(self.records):
-            for output, row in zip(record.outputs, record.relations, strict=True):
-                if output is None or output.marks is None or not output.marks.any():
-                    continue
-                if record.facts is not None:
-                    found += self._pair_operands(record, row, output)
-                for x, relation in zip(record.operands, row, strict=True):
-                    if x is not None and relation is not None:
-                        size = math.prod(x.shape)
-                        x.mark(relation.pull_mask(output.marks, size))
-        return found
-
-    def _pair_operands(
-        self, record: Record, row: Sequence[Relation | None], output: Value
-    ) -> list[Any]:
-        facts, node = record.facts, record.node
-        assert facts is not None
-        assert node is not None
-        assert output.marks is not None
-        places = [
-            i
-            for i, (x, relation) in enumerate(zip(record.operands, row, strict=True))
-            if x is not None and relation is not None
-        ]
-        found: list[Any] = []
-        terms: dict[int, list[Term]] = {}
-        for n, i in enumerate(places):
-            for j in places[n:]:
-                if not rules.has_curvature(facts.op, i, j):
-                    continue
-                left, right = record.operands[i], record.operands[j]
-                assert left is not None
-                assert right is not None
-                listed = rules.list_products(facts, i, j)
-                if listed is not None:
-                    kept = output.marks[listed[0]]
-                    found += pair_terms(
-                        left.dependence.terms,
-                        listed[1][kept],
-                        right.dependence.terms,
-                        listed[2][kept],
-                        self.width,
-                    )
-                    continue
-                if not facts.op.elementwise and facts.op.name in rules.PRODUCTS:
-                    reason = "it has too many products to list them one by one"
-                    self.dense_ops[DenseOp(facts.op.name, node.site, reason)] = None
-                for k in (i, j):
-                    if k not in terms:
-                        x, relation = record.operands[k], row[k]
-                        assert x is not None
-                        assert relation is not None
-                        terms[k] = x.dependence.compose_terms(relation)
-                entries = np.nonzero(output.marks)[0]
-                found += pair_terms(terms[i], entries, terms[j], entries, self.width)
-        return found
-
-
-def pair_terms(
-    left: Sequence[Term],
-    left_entries: Positions,
-    right: Sequence[Term],
-    right_entries: Positions,
-    width: int,
-) -> list[Any]:
-    """Return which inputs meet, where entries of two values meet one by one."""
-    found = []
-    for a in left:
-        for b in right:
-            one, two = (
-                entries if t.rows is None else t.rows[entries]
-                for t, entries in ((a, left_entries), (b, right_entries))
-            )
-            height, breadth = (
-                width if t.table is None else t.table.shape[0] for t in (a, b)
-            )
-            met = make_csr(one, two, (height, breadth))
-            if b.table is not None:
-                met = met @ b.table
-            if a.table is not None:
-                met = a.table.T.tocsr() @ met
-            check_count(met.nnz)
-            found.append(met)
-    return found
 
 
 def stack_dependences(parts: Sequence[Dependence], each: int, width: int) -> Dependence:
@@ -673,19 +580,14 @@ def find_hessian_pattern(
     """
     results, inputs = _as_list(outputs), _as_list(wrt)
     walked = Propagation(inputs, keep=True, local=local)
-    pairs = walked.list_pairs(walked.visit(results))
-    width = walked.width
-    total = make_csr([], [], (width, width))
-    if pairs:
-        places = [p.tocoo() for p in pairs]
-        rows = np.concatenate([p.row for p in places])
-        columns = np.concatenate([p.col for p in places])
-        total = make_csr(
-            np.concatenate([rows, columns]),
-            np.concatenate([columns, rows]),
-            (width, width),
-        )
-    return _as_pattern(total, walked, notes)
+    outcome = walked.visit(results)
+    pairs = PairCollector(walked.width)
+    for y in outcome:
+        if isinstance(y, Value):
+            y.mark_all()
+    for dense_op in collect_pairs(walked.records, pairs):
+        walked.dense_ops[dense_op] = None
+    return _as_pattern(pairs.make_symmetric(), walked, notes)
 
 
 def _as_pattern(
