@@ -66,6 +66,8 @@ def find_extreme(s: Any, axis: Any, extreme: Extreme) -> Any:
     length = height if axis == 0 else width
     kept, counts = np.unique(owner, return_counts=True)
     made = _reduce_groups(values, owner, counts, length, extreme)
+    places: tuple[Any, ...]
+    shape: tuple[int, ...]
     if pattern.matrixlike:
         zero = np.zeros_like(kept)
         places = (zero, kept) if axis == 0 else (kept, zero)

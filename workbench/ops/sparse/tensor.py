@@ -335,7 +335,7 @@ class SparseTensor:
         name = ufunc.__name__
         if method == "__call__" and not settings:
             if name in ("maximum", "minimum"):
-                return extremes.combine_extremes(*inputs, ufunc)
+                return extremes.combine_extremes(inputs[0], inputs[1], ufunc)
             if name in OPERATORS:
                 return operate(name, *inputs)
             if name in KEEPING_ZERO or name in SAME:
