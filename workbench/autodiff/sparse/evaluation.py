@@ -230,6 +230,11 @@ class SparseDerivative:
         return self.colouring.colours
 
     @property
+    def is_sparse(self) -> bool:
+        """Whether the matrix is sparse for the last shapes, as ``"auto"`` chose."""
+        return self._read_prepared().dense is None
+
+    @property
     def backend(self) -> str:
         """What a call of the last shapes runs on: ``numpy``, ``compiled``, ``cupy``."""
         return "numpy" if self._last is None else str(self._last.program.backend)
