@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     )
     from workbench.autodiff.jacobian import hessian, jacfwd, jacobian, jacrev, jvp, vjp
     from workbench.autodiff.products import elementwise_grad, gnvp, hvp, linearize
+    from workbench.autodiff.sparse.evaluation import SparseDerivative
     from workbench.autodiff.sparse.pattern import SparsityPattern
     from workbench.autodiff.sparse.sparsity import sparsity
     from workbench.autodiff.vmap import vmap
@@ -87,6 +88,7 @@ __all__ = [
     "OpFromGraph",
     "Session",
     "Shared",
+    "SparseDerivative",
     "SparsityPattern",
     "Spec",
     "Tensor",
@@ -161,6 +163,7 @@ _LATER = {
     "OpFromGraph": "workbench.custom.from_graph",
     "Session": "workbench.session",
     "Shared": "workbench.symbolic",
+    "SparseDerivative": "workbench.autodiff.sparse.evaluation",
     "SparsityPattern": "workbench.autodiff.sparse.pattern",
     "check_grads": "workbench.checks.gradient_check",
     "compile": "workbench.symbolic",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,9 @@ from workbench.core.blame import format_count
 from workbench.core.source import Site
 from workbench.core.tree import is_sparse
 from workbench.errors import DtypeError, ShapeError
+
+if TYPE_CHECKING:
+    from workbench.autodiff.sparse.colouring import Colouring
 
 #: The index arrays of a pattern: int32 where that is enough, else int64.
 Indices = npt.NDArray[np.signedinteger[Any]]
@@ -356,6 +359,48 @@ class SparsityPattern:
         return (
             f"<SparsityPattern {height}×{width}, {count}, density {self.density:.3g}>"
         )
+
+    def colouring(
+        self,
+        mode: str = "auto",
+        order: str = "auto",
+        *,
+        symmetric: bool = False,
+        seed: int = 0,
+    ) -> Colouring:
+        """Return colours of its columns or rows: few products then give all entries.
+
+        Parameters
+        ----------
+        mode
+            What gets colours: ``"columns"``, ``"rows"``, ``"both"``; of a symmetric
+            matrix ``"star"`` or ``"acyclic"``; ``"auto"`` for the cheapest.
+        order
+            ``"natural"``, ``"largest_first"``, ``"smallest_last"``, ``"incidence"``,
+            ``"random"``; ``"auto"`` looks for a stencil first.
+        symmetric
+            With ``mode="auto"``: it is the pattern of a symmetric matrix, such as a
+            Hessian.
+        seed
+            That of the random order.
+
+        Raises
+        ------
+        UsageError
+            If there is no such mode or order.
+        ShapeError
+            If a symmetric matrix is meant, and the pattern is none of one.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> pattern = wb.SparsityPattern.from_scipy(np.eye(6) + np.eye(6, k=1))
+        >>> pattern.colouring().colours
+        array([0, 1, 0, 1, 0, 1], dtype=int32)
+        """
+        from workbench.autodiff.sparse.colouring import colour
+
+        return colour(self, mode, order, symmetric=symmetric, seed=seed)
 
     def report(self) -> str:
         """Return in words how large and how full it is, and what made it so.
