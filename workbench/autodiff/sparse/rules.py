@@ -35,8 +35,10 @@ Rule = Callable[["NodeFacts"], Any]
 
 #: More terms of a sum of products than this are not listed one by one.
 MOST_PRODUCTS = 2**23
-#: The share of zeros in a constant matrix from which on they are left out one by one.
+#: Zeros of a constant matrix with more nonzeros than this share are looked at where its
+#: products are few.
 SPARSE_SHARE = 0.5
+FEW_PRODUCTS = 2**18
 
 
 class NodeFacts:
@@ -574,12 +576,13 @@ class Product:
         None: list none one by one, `relate` is as good or there are too many.
         """
         nonzero = np.asarray(values) != 0
-        if nonzero.size and nonzero.mean() > SPARSE_SHARE:
+        if nonzero.all():
             return None
         letters = "".join(
             dict.fromkeys(self.terms[other] + self.terms[i] + self.output)
         )
-        if self.count(letters) > MOST_PRODUCTS * 4:
+        most = MOST_PRODUCTS * 4 if nonzero.mean() <= SPARSE_SHARE else FEW_PRODUCTS
+        if self.count(letters) > most:
             return None
         kept = nonzero.reshape(-1)[
             self.locate(self.terms[other], self.shapes[other], letters)
