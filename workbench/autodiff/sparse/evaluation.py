@@ -533,8 +533,8 @@ def judge(pattern: SparsityPattern, colouring: Colouring) -> tuple[bool, str]:
     products = colouring.column_count + 2 * colouring.row_count
     if products > MOST_PRODUCTS * least:
         return True, (
-            f"Dense: its {format_count(colouring.count, 'product')} would save less than"
-            f" half of the {least} that the dense matrix takes."
+            f"Dense: its {format_count(colouring.count, 'product')} would save less"
+            f" than half of the {least} that the dense matrix takes."
         )
     return False, (
         f"Sparse: {format_count(colouring.count, 'product')} in the place of {least},"
