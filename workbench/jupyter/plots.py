@@ -458,9 +458,9 @@ def sparsity(
     >>> import numpy as np, workbench as wb
     >>> session = wb.Session(wb.trace(lambda x: np.sum(x[1:] * x[:-1]))(np.ones(3)))
     >>> sparsity(session).data[0].z
-    array([[nan,  1., nan],
-           [ 2., nan,  2.],
-           [nan,  1., nan]], dtype=float32)
+    array([[nan,  2., nan],
+           [ 1., nan,  3.],
+           [nan,  2., nan]], dtype=float32)
     """
     check_session(session, "sparsity")
     return sparsity_plot(session, of, wrt, window).figure
