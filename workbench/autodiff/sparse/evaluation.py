@@ -531,9 +531,8 @@ def choose_colouring(
     chosen = colour(pattern, settings.colouring, symmetric=symmetric)
     if is_open and not symmetric and chosen.column_count:
         try:
-            linear.multiply(
-                "forward", np.zeros((1, pattern.shape[1]))
-            )  # host array: seeds
+            nothing = np.zeros((1, pattern.shape[1]))  # host array: a seed
+            linear.multiply("forward", nothing)
         except NO_RULE:
             return colour(pattern, "rows")
     return chosen
