@@ -274,12 +274,12 @@ class SparseDerivative:
         return LinearMap(call.outputs, call.leaves, call.resolution)
 
     def _find_pattern(
-        self, linear: LinearMap, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> SparsityPattern:
-        if self._settings.name == "jacobian":
-            return find_pattern(linear)
+        from workbench.autodiff.sparse.sparsity import find_call_pattern
+
         call = self._call(self.function, args, kwargs)
-        return find_pattern(linear, call.outputs[0], call.leaves)
+        return find_call_pattern(call, 1 if self._settings.name == "jacobian" else 2)
 
     def _prepare(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Prepared:
         settings = self._settings
@@ -290,7 +290,7 @@ class SparseDerivative:
             pattern = settings.sparse
             check_shape(pattern, shape, settings.name)
         else:
-            pattern = self._find_pattern(linear, args, kwargs)
+            pattern = self._find_pattern(args, kwargs)
         chosen = choose_colouring(linear, pattern, settings)
         reason = ""
         is_dense = False
