@@ -26,7 +26,8 @@ ROOT = Path(__file__).resolve().parents[2]
 #: `rules` are faces of `overrides`.
 ROOMS = (
     "errors core ops random rewrite autodiff backends overrides patterns rules custom"
-    " control_flow symbolic checks gradient session scipy numpy compat jupyter plots"
+    " control_flow symbolic checks gradient optimize session scipy numpy compat jupyter"
+    " plots"
 ).split()
 FLOORS = {room: floor for floor, room in enumerate(ROOMS)}
 TOP = len(ROOMS)  # workbench/__init__.py
@@ -35,7 +36,7 @@ HOST_ARRAY = "# host array:"
 #: Modules that compute with indices alone, which lie in the memory of the host.
 INDEX_MODULES = {
     f"workbench.autodiff.sparse.{name}"
-    for name in ("colouring", "pattern", "propagation", "rules", "dependence")
+    for name in "colouring curvature pattern propagation relations rules".split()
 }
 MAKERS = {
     "arange",

@@ -509,8 +509,8 @@ OPTIONS = {
         "consider_constant", "disconnected_inputs", "add_names", "known_grads",
         "return_disconnected", "null_gradients",
     ),
-    "jacobian": ("consider_constant", "disconnected_inputs"),
-    "hessian": ("consider_constant", "disconnected_inputs", "cross"),
+    "jacobian": ("consider_constant", "disconnected_inputs", "sparse"),
+    "hessian": ("consider_constant", "disconnected_inputs", "cross", "sparse"),
 }  # fmt: skip
 OPTIONS["value_and_grad"] = OPTIONS["grad"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,9 @@ from workbench.core.blame import format_count
 from workbench.core.source import Site
 from workbench.core.tree import is_sparse
 from workbench.errors import DtypeError, ShapeError
+
+if TYPE_CHECKING:
+    from workbench.autodiff.sparse.colouring import Colouring
 
 #: The index arrays of a pattern: int32 where that is enough, else int64.
 Indices = npt.NDArray[np.signedinteger[Any]]
@@ -60,6 +63,8 @@ class SparsityPattern:
     dense_ops
         Which ops of the program could not say better than that each entry of their
         result depends on many of their operand.
+    notes
+        For which values it holds, in sentences, where it does not for all.
 
     Attributes
     ----------
@@ -76,6 +81,8 @@ class SparsityPattern:
         ``indices[indptr[i]:indptr[i + 1]]``.
     dense_ops : tuple of DenseOp
         The ops that were taken as dense, each with its name, site and reason.
+    notes : tuple of str
+        For which values it holds, where it does not for all.
 
     Raises
     ------
@@ -89,7 +96,7 @@ class SparsityPattern:
     <SparsityPattern 2×3, 3 nonzeros, density 0.5>
     """
 
-    __slots__ = ("__dict__", "dense_ops", "indices", "indptr", "shape")
+    __slots__ = ("__dict__", "dense_ops", "indices", "indptr", "notes", "shape")
 
     def __init__(
         self,
@@ -98,6 +105,7 @@ class SparsityPattern:
         columns: npt.ArrayLike,
         *,
         dense_ops: Collection[DenseOp] = (),
+        notes: Collection[str] = (),
     ) -> None:
         height, width = check_shape(shape)
         row = _check_places("row", rows, height)
@@ -113,7 +121,7 @@ class SparsityPattern:
         row, column = np.divmod(keys, max(width, 1))
         counts = np.bincount(row, minlength=height)
         indptr = np.concatenate([[0], np.cumsum(counts)])
-        self._fill((height, width), indptr, column, tuple(dense_ops))
+        self._fill((height, width), indptr, column, tuple(dense_ops), tuple(notes))
 
     def _fill(
         self,
@@ -121,12 +129,14 @@ class SparsityPattern:
         indptr: npt.NDArray[Any],
         indices: npt.NDArray[Any],
         dense_ops: tuple[DenseOp, ...],
+        notes: tuple[str, ...] = (),
     ) -> None:
         kind = choose_index_dtype(max(*shape, len(indices)))
         self.shape = shape
         self.indptr = _freeze(indptr, kind)
         self.indices = _freeze(indices, kind)
         self.dense_ops = dense_ops
+        self.notes = notes
 
     @classmethod
     def from_csr(
@@ -135,13 +145,14 @@ class SparsityPattern:
         indptr: npt.NDArray[Any],
         indices: npt.NDArray[Any],
         dense_ops: Collection[DenseOp] = (),
+        notes: Collection[str] = (),
     ) -> SparsityPattern:
         """Return the pattern of CSR arrays that are sorted and free of duplicates.
 
         Nothing is checked: it is for those who have just made them.
         """
         pattern = cls.__new__(cls)
-        pattern._fill(shape, indptr, indices, tuple(dense_ops))
+        pattern._fill(shape, indptr, indices, tuple(dense_ops), tuple(notes))
         return pattern
 
     @classmethod
@@ -247,7 +258,9 @@ class SparsityPattern:
         """The pattern of the transposed matrix."""
         indptr, indices, _ = self.csc
         shape = self.shape[::-1]
-        transposed = SparsityPattern.from_csr(shape, indptr, indices, self.dense_ops)
+        transposed = SparsityPattern.from_csr(
+            shape, indptr, indices, self.dense_ops, self.notes
+        )
         transposed.__dict__["T"] = self
         return transposed
 
@@ -319,6 +332,7 @@ class SparsityPattern:
             np.concatenate([self.rows, other.rows]),
             np.concatenate([self.indices, other.indices]),
             dense_ops=dict.fromkeys((*self.dense_ops, *other.dense_ops)),
+            notes=dict.fromkeys((*self.notes, *other.notes)),
         )
 
     def __eq__(self, other: object) -> bool:
@@ -346,6 +360,48 @@ class SparsityPattern:
             f"<SparsityPattern {height}×{width}, {count}, density {self.density:.3g}>"
         )
 
+    def colouring(
+        self,
+        mode: str = "auto",
+        order: str = "auto",
+        *,
+        symmetric: bool = False,
+        seed: int = 0,
+    ) -> Colouring:
+        """Return colours of its columns or rows: few products then give all entries.
+
+        Parameters
+        ----------
+        mode
+            What gets colours: ``"columns"``, ``"rows"``, ``"both"``; of a symmetric
+            matrix ``"star"`` or ``"acyclic"``; ``"auto"`` for the cheapest.
+        order
+            ``"natural"``, ``"largest_first"``, ``"smallest_last"``, ``"incidence"``,
+            ``"random"``; ``"auto"`` looks for a stencil first.
+        symmetric
+            With ``mode="auto"``: it is the pattern of a symmetric matrix, such as a
+            Hessian.
+        seed
+            That of the random order.
+
+        Raises
+        ------
+        UsageError
+            If there is no such mode or order.
+        ShapeError
+            If a symmetric matrix is meant, and the pattern is none of one.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> pattern = wb.SparsityPattern.from_scipy(np.eye(6) + np.eye(6, k=1))
+        >>> pattern.colouring().colours
+        array([0, 1, 0, 1, 0, 1], dtype=int32)
+        """
+        from workbench.autodiff.sparse.colouring import colour
+
+        return colour(self, mode, order, symmetric=symmetric, seed=seed)
+
     def report(self) -> str:
         """Return in words how large and how full it is, and what made it so.
 
@@ -369,7 +425,7 @@ class SparsityPattern:
             lines += [f"  {op}" for op in self.dense_ops]
         else:
             lines.append("Each op of the program says exactly which entries it reads.")
-        return "\n".join(lines)
+        return "\n".join([*lines, *self.notes])
 
 
 def check_shape(shape: Sequence[int]) -> tuple[int, int]:

@@ -80,8 +80,13 @@ def take_moment(session: Session, step: int) -> tuple[dict[str, Any], list[Array
         columns["true_stats"] = nothing
         columns["true_edge_norm"] = np.full(len(found.edges), np.nan)
     loss = found.loss if math.isfinite(found.loss) else None
-    # What checks found is about the present.
-    header: dict[str, Any] = {"output_value": loss, "check": None, "findings": None}
+    # What checks found is about the present, and so is what was seen of loops.
+    header: dict[str, Any] = {
+        "output_value": loss,
+        "check": None,
+        "findings": None,
+        "loops": [],
+    }
     if rules is not None:
         header["overrides"], columns["override"] = rules
     return pack_moment(found.step, header, columns)
@@ -136,6 +141,7 @@ def take_peer(session: Session, other: Session) -> tuple[dict[str, Any], list[Ar
         "overrides": shown.header["overrides"],
         "check": None,
         "findings": None,
+        "loops": shown.header.get("loops", []),
     }
     columns = {name: shown.columns[name] for name in NUMBERS if name in shown.columns}
     return pack_moment(0, header, columns)

@@ -248,6 +248,16 @@ class TimelineData(TypedDict):
     marks: list[MarkData]
 
 
+class LoopNormsData(TypedDict):
+    """A loop that is one node: the gradient that arrives before some of its steps."""
+
+    node: Node
+    steps: Count
+    #: The steps, and the norm at each; None where it is not finite.
+    marks: list[Count]
+    norms: list[float | None]
+
+
 class HistoryData(TypedDict):
     """The changes, oldest first, and those undone, in the order of redo."""
 
@@ -279,6 +289,8 @@ class Header(TypedDict):
     wrt: NodeList
     #: The nodes that hold programs, which can be looked into: loops, ops of graphs.
     holders: Annotated[NodeList, Meta(default=[])]
+    #: The loops among them, as far as the gradients along them have been measured.
+    loops: NotRequired[list[LoopNormsData]]
     strings: Annotated[list[Code], Meta(maxItems=MOST_STRINGS)]
     columns: ColumnList
     overrides: list[OverrideData]
