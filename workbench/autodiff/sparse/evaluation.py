@@ -93,6 +93,8 @@ def check_settings(
         )
     if not isinstance(sparse, (str, bool)):
         settings = settings._replace(sparse=SparsityPattern.from_scipy(sparse))
+    elif isinstance(settings.colouring, Colouring):
+        settings = settings._replace(sparse=settings.colouring.pattern)
     if settings.format not in FORMATS:
         raise UsageError(
             f"{name}: format={settings.format!r}. Write one of"
@@ -272,12 +274,12 @@ class SparseDerivative:
         return LinearMap(call.outputs, call.leaves, call.resolution)
 
     def _find_pattern(
-        self, linear: LinearMap, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> SparsityPattern:
-        if self._settings.name == "jacobian":
-            return find_pattern(linear)
+        from workbench.autodiff.sparse.sparsity import find_call_pattern
+
         call = self._call(self.function, args, kwargs)
-        return find_pattern(linear, call.outputs[0], call.leaves)
+        return find_call_pattern(call, 1 if self._settings.name == "jacobian" else 2)
 
     def _prepare(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Prepared:
         settings = self._settings
@@ -288,8 +290,8 @@ class SparseDerivative:
             pattern = settings.sparse
             check_shape(pattern, shape, settings.name)
         else:
-            pattern = self._find_pattern(linear, args, kwargs)
-        chosen = choose_colouring(pattern, settings)
+            pattern = self._find_pattern(args, kwargs)
+        chosen = choose_colouring(linear, pattern, settings)
         reason = ""
         is_dense = False
         if settings.sparse == "auto":
@@ -514,12 +516,26 @@ def check_shape(pattern: SparsityPattern, shape: tuple[int, int], name: str) -> 
         )
 
 
-def choose_colouring(pattern: SparsityPattern, settings: Settings) -> Colouring:
-    """Return the colouring that was asked for."""
+def choose_colouring(
+    linear: LinearMap, pattern: SparsityPattern, settings: Settings
+) -> Colouring:
+    """Return the colouring that was asked for.
+
+    Where nothing was, and an override or an op that a user has made has no forward
+    rule, rows are coloured: that takes reverse mode alone.
+    """
     if isinstance(settings.colouring, Colouring):
         return settings.colouring
-    symmetric = settings.name == "hessian" and settings.colouring == "auto"
-    return colour(pattern, settings.colouring, symmetric=symmetric)
+    is_open = settings.colouring == "auto"
+    symmetric = settings.name == "hessian" and is_open
+    chosen = colour(pattern, settings.colouring, symmetric=symmetric)
+    if is_open and not symmetric and chosen.column_count:
+        try:
+            nothing = np.zeros((1, pattern.shape[1]))  # host array: a seed
+            linear.multiply("forward", nothing)
+        except NO_RULE:
+            return colour(pattern, "rows")
+    return chosen
 
 
 def judge(pattern: SparsityPattern, colouring: Colouring) -> tuple[bool, str]:
@@ -533,8 +549,8 @@ def judge(pattern: SparsityPattern, colouring: Colouring) -> tuple[bool, str]:
     products = colouring.column_count + 2 * colouring.row_count
     if products > MOST_PRODUCTS * least:
         return True, (
-            f"Dense: its {format_count(colouring.count, 'product')} would save less than"
-            f" half of the {least} that the dense matrix takes."
+            f"Dense: its {format_count(colouring.count, 'product')} would save less"
+            f" than half of the {least} that the dense matrix takes."
         )
     return False, (
         f"Sparse: {format_count(colouring.count, 'product')} in the place of {least},"
@@ -720,7 +736,7 @@ def make_expression(
         check_shape(pattern, shape, settings.name)
     else:
         pattern = find_pattern(linear, cost, linear.wrt)
-    chosen = choose_colouring(pattern, settings)
+    chosen = choose_colouring(linear, pattern, settings)
     if settings.sparse == "auto" and judge(pattern, chosen)[0]:
         return None
     entries = compress(linear, chosen, order_entries(pattern, settings.format))
