@@ -158,6 +158,8 @@ def test_the_checkers_see_what_is_wrong():
         (np.ones((5, 7)), "columns", 7),
         (np.ones((5, 7)), "rows", 5),
         (np.ones((6, 6)), "star", 6),
+        (np.ones((5, 7)), "both", 5),
+        (np.ones((7, 5)), "both", 5),
     ],
 )
 def test_counts_that_are_known(matrix, mode, count):
