@@ -45,6 +45,7 @@ STUDIES = (
     "doctor",
     "live_cell",
     "sparse",
+    "optimise",
 )
 MODULES = CASES + STUDIES
 

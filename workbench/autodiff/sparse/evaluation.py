@@ -274,12 +274,12 @@ class SparseDerivative:
         return LinearMap(call.outputs, call.leaves, call.resolution)
 
     def _find_pattern(
-        self, linear: LinearMap, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> SparsityPattern:
-        if self._settings.name == "jacobian":
-            return find_pattern(linear)
+        from workbench.autodiff.sparse.sparsity import find_call_pattern
+
         call = self._call(self.function, args, kwargs)
-        return find_pattern(linear, call.outputs[0], call.leaves)
+        return find_call_pattern(call, 1 if self._settings.name == "jacobian" else 2)
 
     def _prepare(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Prepared:
         settings = self._settings
@@ -290,7 +290,7 @@ class SparseDerivative:
             pattern = settings.sparse
             check_shape(pattern, shape, settings.name)
         else:
-            pattern = self._find_pattern(linear, args, kwargs)
+            pattern = self._find_pattern(args, kwargs)
         chosen = choose_colouring(linear, pattern, settings)
         reason = ""
         is_dense = False
@@ -526,14 +526,17 @@ def choose_colouring(
     """
     if isinstance(settings.colouring, Colouring):
         return settings.colouring
+    if settings.sparse == "auto" and pattern.density > MOST_DENSE:
+        # A dense matrix it will be (see `judge`), so that a colour each is enough.
+        own = np.arange(pattern.shape[1], dtype=np.int32)  # host array: colours
+        return Colouring(pattern, "columns", "natural", own)
     is_open = settings.colouring == "auto"
     symmetric = settings.name == "hessian" and is_open
     chosen = colour(pattern, settings.colouring, symmetric=symmetric)
     if is_open and not symmetric and chosen.column_count:
         try:
-            linear.multiply(
-                "forward", np.zeros((1, pattern.shape[1]))
-            )  # host array: seeds
+            nothing = np.zeros((1, pattern.shape[1]))  # host array: a seed
+            linear.multiply("forward", nothing)
         except NO_RULE:
             return colour(pattern, "rows")
     return chosen
