@@ -44,6 +44,8 @@ STUDIES = (
     "checks",
     "doctor",
     "live_cell",
+    "sparse",
+    "optimise",
 )
 MODULES = CASES + STUDIES
 

@@ -51,7 +51,7 @@ def weighed_slope(x: Any, multipliers: Any) -> Any:
     return made
 
 
-@pytest.fixture(params=["auto", False])
+@pytest.fixture(params=["auto", True, False])
 def p(request: pytest.FixtureRequest) -> Any:
     return wb.optimize.problem(
         objective, np.arange(1.0, 5.0),
@@ -117,6 +117,20 @@ def test_what_is_returned_may_be_changed(p: Any, x: Any) -> None:
         expected = dense(made).copy()
         getattr(made, "data" if scipy.sparse.issparse(made) else "real")[:] = 7.0
         np.testing.assert_array_equal(dense(ask(x)), expected)
+
+
+def test_the_structure_does_not_depend_on_the_point() -> None:
+    """Entries that vanish at a point stay stored."""
+    p = wb.optimize.problem(
+        lambda x: np.sum(x[1:] ** 2 * x[:-1] ** 2), np.zeros(50),
+        constraints=[(lambda x: x[1:] * x[:-1], 0.0, 1.0)], sparse=True,
+    )  # fmt: skip
+    zero, one = np.zeros(50), np.ones(50)
+    for ask in (p.jacobian, p.hessian, lambda x: p.lagrangian_hessian(x, one[1:])):
+        at_zero, at_one = ask(zero), ask(one)
+        np.testing.assert_array_equal(at_zero.indices, at_one.indices)
+        np.testing.assert_array_equal(at_zero.indptr, at_one.indptr)
+        assert at_one.nnz < 200
 
 
 def test_nests_are_flat_to_solvers() -> None:

@@ -31,7 +31,7 @@ def test_every_method_finds_a_minimum(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["trust-constr", "SLSQP"])
-@pytest.mark.parametrize("sparse", [False])
+@pytest.mark.parametrize("sparse", [True, False])
 def test_constraints_of_every_kind(method: str, sparse: bool) -> None:
     """The nearest point: on a circle, left of a line, in a box; found by hand."""
     p = wb.optimize.problem(
@@ -89,7 +89,7 @@ def chain(x: Any) -> Any:
     return (3 - 2 * x) * x - left - 2 * right + 1
 
 
-@pytest.mark.parametrize("sparse", ["auto", False])
+@pytest.mark.parametrize("sparse", ["auto", True, False])
 def test_roots_and_least_squares(sparse: Any) -> None:
     s = wb.optimize.problem(chain, -np.ones(30), sparse=sparse)
     for method in ("hybr", "lm"):
@@ -123,7 +123,7 @@ def test_systems_that_do_not_fit() -> None:
         flow.root()
 
 
-@pytest.mark.parametrize("sparse", [False])
+@pytest.mark.parametrize("sparse", [True, False])
 @pytest.mark.parametrize("method", ["Radau", "BDF", "LSODA", "RK45"])
 def test_a_stiff_equation(method: str, sparse: bool) -> None:
     """Prothero and Robinson's: x' = -1000 (x - cos t) - sin t, so x = cos t."""
@@ -144,7 +144,7 @@ def test_a_stiff_equation(method: str, sparse: bool) -> None:
 # IPOPT
 
 
-@pytest.mark.parametrize("sparse", [False])
+@pytest.mark.parametrize("sparse", [True, False])
 def test_ipopt(monkeypatch: pytest.MonkeyPatch, sparse: bool) -> None:
     monkeypatch.setitem(sys.modules, "cyipopt", cyipopt_stand_in)
     p = wb.optimize.problem(

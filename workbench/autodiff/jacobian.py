@@ -251,7 +251,9 @@ def jacobian(
     sparse
         True: find which entries can differ from zero, and compute only these, by few
         products. ``"auto"``: where that pays. Or the pattern, as a
-        :class:`workbench.SparsityPattern`, a sparse array or a dense one.
+        :class:`workbench.SparsityPattern`, a sparse array or a dense one. The function
+        is then recorded once for each set of shapes and dtypes: what it reads from
+        outside are constants, as they were at that call.
     options
         Of a sparse Jacobian: ``format`` (``"csr"``, ``"csc"`` or ``"coo"``);
         ``colouring``, what is coloured (``"columns"``, ``"rows"``, ``"both"``,
@@ -299,6 +301,7 @@ def jacobian(
         raise UsageError(
             f"jacobian: mode={mode!r}. Write 'fwd', 'rev', or 'auto' for the cheaper."
         )
+    sparse = False if sparse is None else sparse
     if not callable(f) and is_expression(f):
         refuse_settings(
             "jacobian", argnames=argnames, has_aux=has_aux, holomorphic=holomorphic,
@@ -439,6 +442,7 @@ def hessian(
            [1., 0., 1.],
            [0., 1., 0.]])
     """
+    sparse = False if sparse is None else sparse
     settings: dict[str, Any] = {
         "argnames": argnames, "allow_int": allow_int, "holomorphic": holomorphic,
     }  # fmt: skip

@@ -34,6 +34,7 @@ from workbench.errors import (
     UnknownLengthError,
 )
 from workbench.ops.define import shape_of
+from workbench.ops.device import make_zeros
 
 # Unit vectors that stay diagonal as long as they can.
 #
@@ -504,10 +505,10 @@ class LinearMap:
         self, rows: Span, columns: Span, mode: Mode, progress: Progress | None = None
     ) -> Array:
         """Return a window as one array, where the values are, in memory or on a GPU."""
-        shape = (rows[1] - rows[0], columns[1] - columns[0])
+        tall, wide = rows[1] - rows[0], columns[1] - columns[0]
         like = self.wrt[0]._value if self.wrt else 0.0
-        made = np.zeros_like(like, shape=shape, dtype=self.dtype, order="C")
-        if 0 in shape:
+        made = np.zeros_like(like, shape=(tall, wide), dtype=self.dtype, order="C")
+        if not tall or not wide:
             return made
         for at, left, found in self.windows(rows, columns, mode, progress):
             top, first = at - rows[0], left - columns[0]
@@ -635,7 +636,7 @@ class Sweep:
     def _run_vector(self, place: int, unit: complex = 1) -> list[Any]:
         """Return what arrives at the ends for one unit vector."""
         like = self.start
-        seed = np.zeros_like(like._value, like.dtype, order="C", shape=like.shape)
+        seed = np.zeros_like(like._value, like.dtype, order="C")
         seed.reshape(-1)[place] = unit
         with np.errstate(all="ignore"):
             return self._walk(seed)
@@ -703,10 +704,10 @@ class Sweep:
             flat = len(tall) == 1 if self.is_reverse else len(wide) == 1
             return part if flat else np.reshape(part, (*tall, *wide))
         if self.linear.record:
-            return np.zeros_like(x, dtype=dtype_between(y, x), shape=(*tall, *wide))
+            return make_zeros(x, (*tall, *wide), dtype_between(y, x))
         if x._value is None:
             return np.zeros((*tall, *wide), x.dtype)  # host array: a symbol's zeros
-        return np.zeros_like(x._value, shape=(*tall, *wide))
+        return make_zeros(x._value, (*tall, *wide))
 
 
 # Small things

@@ -214,7 +214,21 @@ class _Evaluation:
         self, derivative: Function, f: Function, argnums: int, *examples: Vector
     ) -> Function:
         """Return the Jacobian or the Hessian of a function, prepared."""
-        return prepare(derivative(f, argnums), *examples)
+        found = self._find_sparse(derivative, f, argnums, *examples)
+        return found or prepare(derivative(f, argnums), *examples)
+
+    def _find_sparse(
+        self, derivative: Function, f: Function, argnums: int, *examples: Vector
+    ) -> Function | None:
+        """Return a sparse derivative, if there is to be one; nothing is computed."""
+        if self._sparse is False:
+            return None
+        made = derivative(f, argnums, sparse=self._sparse, format="csr")
+        try:
+            made.prepare(*examples)
+        except TraceError:  # the function looks at values
+            return None
+        return made if made.is_sparse else None
 
 
 def prepare(function: Function, *examples: Any) -> Function:
@@ -390,16 +404,34 @@ class Problem(_Evaluation):
         examples = (self.x0, np.ones(()), np.ones(self.m))
         return self._differentiate(hessian, self._lagrangian, 0, *examples)
 
+    def _weigh(self, x: Any, multipliers: Any) -> Any:
+        return multipliers @ self._constrain(x)
+
+    @cached_property
+    def _sparse_hessians(self) -> tuple[Function | None, Function | None]:
+        """The sparse ones of the objective and of the constraints."""
+        own = self._find_sparse(hessian, self._objective, 0, self.x0)
+        if not self.m:
+            return own, None
+        weights = np.ones(self.m)
+        return own, self._find_sparse(hessian, self._weigh, 0, self.x0, weights)
+
+    @property
+    def has_sparse_hessian(self) -> bool:
+        """Whether the Hessians of objective and constraints are sparse arrays."""
+        own, other = self._sparse_hessians
+        return own is not None and (other is not None or not self.m)
+
     @cached_property
     def _objective_hessian(self) -> Function:
-        return self._differentiate(hessian, self._objective, 0, self.x0)
+        dense = hessian(self._objective)
+        return self._sparse_hessians[0] or prepare(dense, self.x0)
 
     @cached_property
     def _constraints_hessian(self) -> Function:
-        def weigh(x: Any, multipliers: Any) -> Any:
-            return multipliers @ self._constrain(x)
-
-        return self._differentiate(hessian, weigh, 0, self.x0, np.ones(self.m))
+        dense = hessian(self._weigh)
+        found = self._sparse_hessians[1]
+        return found or prepare(dense, self.x0, np.ones(self.m))
 
     def _to_multipliers(self, multipliers: Any) -> Vector:
         weights = np.asarray(multipliers, dtype=np.float64)

@@ -103,7 +103,7 @@ def to_dense(matrix: Any) -> Any:
 
 def _takes_matrix(p: Problem, form: str) -> bool:
     if form == "auto":
-        return p.n <= MOST_DENSE
+        return p.n <= MOST_DENSE or p.has_sparse_hessian
     return form == "matrix"
 
 

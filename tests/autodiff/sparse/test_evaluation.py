@@ -8,7 +8,13 @@ import scipy.sparse
 
 import workbench as wb
 from workbench.autodiff.sparse.colouring import GENERAL
-from workbench.errors import GradientError, ShapeError, TraceError, UsageError
+from workbench.errors import (
+    GradientError,
+    OverrideError,
+    ShapeError,
+    TraceError,
+    UsageError,
+)
 
 POINT = np.array([0.3, -1.2, 2.0, 0.7, 1.1])
 
@@ -76,6 +82,7 @@ def test_a_colouring_of_ones_own(bidiagonal):
     J = wb.jacobian(chain, sparse=own.pattern, colouring=own)
     np.testing.assert_allclose(dense_of(J(POINT)), wb.jacobian(chain)(POINT))
     assert J.colouring is own
+    assert wb.jacobian(chain, sparse=True, colouring=own).pattern is own.pattern
     with pytest.raises(UsageError, match="the colouring is one of another pattern"):
         wb.jacobian(chain, sparse=np.ones((4, 5)), colouring=own)
 
@@ -381,3 +388,16 @@ def test_overrides_hold(bidiagonal):
     J = wb.jacobian(chain, sparse=bidiagonal, overrides=rules)
     expected = wb.jacobian(chain, overrides=rules)(POINT)
     np.testing.assert_allclose(dense_of(J(POINT)), expected)
+
+
+def test_rules_of_reverse_mode_alone():
+    def rule(node, g):
+        return 10 * g if np.any(g > 0) else 5 * g
+
+    rules = [wb.override("sin", rule)]
+    expected = wb.jacobian(chain, overrides=rules)(POINT)
+    J = wb.jacobian(chain, sparse=np.ones((4, 5)), overrides=rules, check=False)
+    np.testing.assert_allclose(dense_of(J(POINT)), expected)
+    assert J.colouring.mode == "rows"
+    with pytest.raises(OverrideError, match="for reverse mode only"):
+        wb.jacobian(chain, mode="fwd", sparse=np.ones((4, 5)), overrides=rules)(POINT)

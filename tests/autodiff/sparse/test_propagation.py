@@ -196,3 +196,19 @@ def test_functions_and_expressions() -> None:
     unknown = wb.vector("n")
     with pytest.raises(TypeError, match="known only when"):
         wb.sparsity(unknown * 2, unknown)
+
+
+def test_what_a_program_decides_by_values_is_a_part_of_it() -> None:
+    x = np.array([3.0, 1.0, 2.0])
+    assert wb.sparsity(np.median, x).nnz == 3
+    jacobian = wb.jacobian(lambda x: np.median(x) * x, sparse=True)
+    jacobian(x)
+    for other in (x[::-1].copy(), np.roll(x, 1)):  # another entry is in the middle
+        np.testing.assert_allclose(
+            jacobian(other).toarray(), wb.jacobian(lambda x: np.median(x) * x)(other)
+        )
+    branch = wb.sparsity(lambda x: x if x[0] > 0 else x[::-1], x)
+    assert branch.nnz == 3
+    assert "decides something by them" in branch.report()
+    with pytest.raises(ValueError, match=r"Give arrays, not wb\.Spec"):
+        wb.sparsity(np.sin, wb.Spec((3,), float), local=True)

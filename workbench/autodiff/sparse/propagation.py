@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.autodiff.higher_order import is_draw
 from workbench.autodiff.sparse import rules
 from workbench.autodiff.sparse.curvature import PairCollector, collect_pairs
 from workbench.autodiff.sparse.pattern import DenseOp, SparsityPattern
@@ -32,7 +33,8 @@ from workbench.core.dims import has_dim
 from workbench.core.graph import Graph
 from workbench.core.op import Choice, Repetition
 from workbench.core.tensor import Tensor, value_of
-from workbench.errors import UnknownLengthError, UsageError
+from workbench.core.trace import make_leaf_like
+from workbench.errors import UnknownLengthError, UsageError, WorkbenchError
 from workbench.ops.define import ITEM, shape_of
 from workbench.ops.makers import FULL_LIKE, MAKE_LIKE
 
@@ -40,6 +42,8 @@ from workbench.ops.makers import FULL_LIKE, MAKE_LIKE
 MOST_STEPS = 20_000
 #: Integers of at most so many entries are computed on the way, to follow an index.
 MOST_COUNTED = 4_000_000
+#: Other constants of at most so many entries, for the zeros in them.
+FEW = 4096
 #: What these make depends on the shape of their operand alone.
 SHAPED = FULL_LIKE, MAKE_LIKE
 
@@ -94,6 +98,13 @@ class Constant(NamedTuple):
     value: Any
 
 
+class Unmeasured(NamedTuple):
+    """A value whose length only the run tells: an error for who reads it."""
+
+    shape: tuple[Any, ...]
+    node: Tensor
+
+
 class Propagation:
     """One walk through a program.
 
@@ -145,6 +156,8 @@ class Propagation:
     def _look_up(self, x: Any, known: dict[int, Known]) -> Known:
         if isinstance(x, Tensor):
             found = known.get(x.serial)
+            if isinstance(found, Unmeasured):
+                _check_shape(found.shape, found.node)
             return Constant(value_of(x)) if found is None else found
         return Constant(x)
 
@@ -177,12 +190,15 @@ class Propagation:
         spec = types.spec_of(node)
         if isinstance(spec, tuple) or any(v is None for v in values):
             return Constant(None)
-        if not _is_small(spec) or (spec.dtype.kind not in "biu" and not self.local):
+        if not _is_small(spec, MOST_COUNTED if spec.dtype.kind in "biu" else FEW):
             return Constant(None)
-        if node.op.graphs is not None or node.op.custom:
+        if node.op.graphs is not None or node.op.custom or is_draw(node):
             return Constant(None)
-        with np.errstate(all="ignore"):
-            return Constant(node.op.compute(*values, **node.params))
+        try:
+            with np.errstate(all="ignore"):
+                return Constant(node.op.compute(*values, **node.params))
+        except (ArithmeticError, IndexError, ValueError):  # told when the program runs
+            return Constant(None)
 
     def _make_from_shape(self, node: Tensor) -> Constant:
         """Return what a node makes of the shapes of its operands alone."""
@@ -256,7 +272,7 @@ class Propagation:
         """Walk through what a node holds; None: it holds nothing, or cannot say."""
         op = node.op
         if op.graphs is None:
-            return None
+            return None if op.unfold is None else self._unfold(node, operands)
         form = None if op.lower is None else op.lower(node, "compiled")
         if isinstance(form, Repetition):
             return self._visit_loop(node, form, operands)
@@ -266,6 +282,29 @@ class Propagation:
         if op.repeats or len(graphs) != 1:
             return None
         made = self._run(graphs[0], operands)
+        return made if isinstance(types.spec_of(node), tuple) else made[0]
+
+    def _unfold(self, node: Tensor, operands: Sequence[Known]) -> Known | None:
+        """Walk through the ops that a node is made of; None: it needs values."""
+        assert node.op.unfold is not None
+        given = [
+            make_leaf_like(types.spec_of(x)) if known.value is None else known.value
+            for x, known in (
+                (x, y if isinstance(y, Constant) else Constant(None))
+                for x, y in zip(node.inputs, operands, strict=True)
+            )
+        ]
+        try:
+            outputs = list(node.op.unfold(given, node.params))
+        except WorkbenchError:
+            return None
+        pairs = [
+            (leaf, x)
+            for leaf, x in zip(given, operands, strict=True)
+            if isinstance(leaf, Tensor)
+        ]
+        graph = Graph([leaf for leaf, _ in pairs], outputs)
+        made = self._run(graph, [x for _, x in pairs])
         return made if isinstance(types.spec_of(node), tuple) else made[0]
 
     def _run(self, graph: Graph, operands: Sequence[Known]) -> list[Known]:
@@ -445,6 +484,8 @@ class Propagation:
     def _repeat(self, x: Known, spec: types.Spec, node: Tensor) -> Known:
         if isinstance(x, Constant):
             return x
+        if has_dim(tuple(spec.shape)) or None in spec.shape:
+            return Unmeasured(tuple(spec.shape), node)
         shape = _check_shape(spec.shape, node)
         groups = np.tile(np.arange(math.prod(shape[1:]), dtype=np.int32), shape[0])
         return self._pick(x, Relation(groups), shape)
@@ -478,8 +519,8 @@ def _grow(old: Known, new: Known, width: int) -> Known:
     return Value(old.shape, unite([old.dependence, new.dependence]))
 
 
-def _is_small(spec: Any) -> bool:
-    return not has_dim(spec.shape) and math.prod(spec.shape) <= MOST_COUNTED
+def _is_small(spec: Any, most: int = MOST_COUNTED) -> bool:
+    return not has_dim(spec.shape) and math.prod(spec.shape) <= most
 
 
 def _is_same_constant(a: Known, b: Known) -> bool:

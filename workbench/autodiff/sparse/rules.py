@@ -35,8 +35,10 @@ Rule = Callable[["NodeFacts"], Any]
 
 #: More terms of a sum of products than this are not listed one by one.
 MOST_PRODUCTS = 2**23
-#: The share of zeros in a constant matrix from which on they are left out one by one.
+#: Zeros of a constant matrix with more nonzeros than this share are looked at where its
+#: products are few.
 SPARSE_SHARE = 0.5
+FEW_PRODUCTS = 2**18
 
 
 class NodeFacts:
@@ -88,6 +90,11 @@ class NodeFacts:
     def fill(self, relation: Relation | None) -> list[Relation | None]:
         """Return a relation by the first operand alone."""
         return [relation, *[None] * (len(self.shapes) - 1)]
+
+
+def read_array(values: Any) -> np.ndarray[Any, Any]:
+    """Return an array in main memory: one of CuPy comes from the device."""
+    return np.asarray(values.get() if hasattr(values, "get") else values)
 
 
 def relate(node: NodeFacts) -> list[list[Relation | None]]:
@@ -150,12 +157,39 @@ def find_zero_partials(op: Op, count: int) -> frozenset[int]:
 
 
 def relate_elementwise(node: NodeFacts) -> list[Relation | None]:
-    """Return the identity, or how an operand is broadcast."""
+    """Return the identity, or how an operand is broadcast.
+
+    What a constant condition leaves out, or a constant factor 0 removes, is no place.
+    """
     zero = find_zero_partials(node.op, len(node.shapes))
-    return [
+    found = [
         None if i in zero or not node.varies[i] else relate_broadcast(shape, node)
         for i, shape in enumerate(node.shapes)
     ]
+    for i, relation in enumerate(found):
+        if relation is not None:
+            absent = _find_absent(node, i)
+            if absent is not None and absent.any():
+                found[i] = leave_out(relation, absent, node.outputs[0])
+    return found
+
+
+def _find_absent(node: NodeFacts, i: int) -> Any:
+    """Return where a constant operand removes another one; None: nowhere."""
+    name, values = node.op.name, node.values
+    if name == "where" and values[0] is not None and not node.varies[0]:
+        chosen = np.asarray(values[0]) != 0
+        return ~chosen if i == 1 else chosen
+    if name in ("multiply", "mul0") and values[1 - i] is not None:
+        return np.asarray(values[1 - i]) == 0
+    return None
+
+
+def leave_out(relation: Relation, absent: Any, shape: Shape) -> Relation:
+    """Return a relation by which some entries of the result read nothing."""
+    marks = np.broadcast_to(absent, shape).reshape(-1)
+    groups = count_up(len(marks)) if relation.groups is None else relation.groups
+    return relation._replace(groups=np.where(marks, groups.dtype.type(-1), groups))
 
 
 def relate_broadcast(shape: Shape, node: NodeFacts, output: int = 0) -> Relation:
@@ -546,13 +580,14 @@ class Product:
 
         None: list none one by one, `relate` is as good or there are too many.
         """
-        nonzero = np.asarray(values) != 0
-        if nonzero.size and nonzero.mean() > SPARSE_SHARE:
+        nonzero = read_array(values) != 0
+        if nonzero.all():
             return None
         letters = "".join(
             dict.fromkeys(self.terms[other] + self.terms[i] + self.output)
         )
-        if self.count(letters) > MOST_PRODUCTS * 4:
+        most = MOST_PRODUCTS * 4 if nonzero.mean() <= SPARSE_SHARE else FEW_PRODUCTS
+        if self.count(letters) > most:
             return None
         kept = nonzero.reshape(-1)[
             self.locate(self.terms[other], self.shapes[other], letters)
@@ -706,7 +741,7 @@ def _relate_convolution(node: NodeFacts) -> list[Relation | None]:
         rows, columns = out, side
         other = node.values[1 - i]
         if other is not None and not node.varies[1 - i]:
-            kept = np.asarray(other).reshape(-1)[sides[1 - i]] != 0
+            kept = read_array(other).reshape(-1)[sides[1 - i]] != 0
             rows, columns = out[kept], side[kept]
         shape = node.size, math.prod(node.shapes[i])
         found.append(Relation(matrix=make_csr(rows, columns, shape)))
@@ -717,15 +752,18 @@ def _relate_convolution(node: NodeFacts) -> list[Relation | None]:
 
 
 def _relate_ends(node: NodeFacts) -> list[Relation | None]:
-    """Relate evenly spaced numbers to both ends, whose entries lie along the others."""
-    full = node.outputs[0]
+    """Relate evenly spaced numbers to both ends: the first is the start alone."""
+    full, num = node.outputs[0], node.params["num"]
+    line = np.arange(num).reshape((-1, *(1,) * (len(full) - 1)))
+    last = num - 1 if node.params.get("endpoint", True) and num > 1 else num
     found: list[Relation | None] = []
-    for shape, varies in zip(node.shapes, node.varies, strict=True):
+    for i, (shape, varies) in enumerate(zip(node.shapes, node.varies, strict=True)):
         if not varies:
             found.append(None)
             continue
         groups = np.broadcast_to(number_entries(shape), full).reshape(-1)
-        found.append(Relation(groups))
+        absent = line == (last if i == 0 else 0)
+        found.append(leave_out(Relation(groups), absent, full))
     return found
 
 
@@ -902,10 +940,7 @@ def restrict_elementwise(
         if relation is None or partial is None:
             found.append(None)
             continue
-        zero = np.broadcast_to(np.asarray(partial) == 0, facts.outputs[0]).reshape(-1)
-        if not zero.any():
-            found.append(relation)
-            continue
-        groups = count_up(facts.size) if relation.groups is None else relation.groups
-        found.append(relation._replace(groups=np.where(zero, -1, groups)))
+        zero = read_array(partial) == 0
+        left = leave_out(relation, zero, facts.outputs[0]) if zero.any() else relation
+        found.append(left)
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from workbench.autodiff.grad import Argnums, RecordedCall, is_expression
@@ -15,7 +14,7 @@ from workbench.core import tree
 from workbench.core.graph import Graph
 from workbench.core.trace import trace
 from workbench.core.types import Spec, spec_of
-from workbench.errors import UsageError, WorkbenchError
+from workbench.errors import UsageError
 
 FINDERS = {1: find_jacobian_pattern, 2: find_hessian_pattern}
 
@@ -86,16 +85,18 @@ def sparsity(
             )
         wrt = tree.flatten(list(args))[0]
         return find(tree.flatten(f)[0], wrt, local=local)
-    notes: tuple[str, ...] = ()
-    if not local:
-        places = [argnums] if isinstance(argnums, int) else argnums
-        recorded = trace_structure(f, args, places)
-        if recorded is not None:
-            return find(list(recorded.outputs), list(recorded.inputs))
-        notes = (BY_VALUES,)
+    if any(isinstance(x, Spec) for x in tree.flatten(list(args))[0]):
+        if local:
+            raise UsageError(
+                "sparsity: a local pattern is one at values. Give arrays, not wb.Spec."
+            )
+        graph = trace_specs(f, args, argnums)
+        return find(list(graph.outputs), list(graph.inputs))
     call = RecordedCall(f, argnums, args, {}, "sparsity")
-    notes = (AT_POINT,) if local else notes
-    return find(list(call.outputs), list(call.leaves), local=local, notes=notes)
+    if local:
+        notes = (AT_POINT,)
+        return find(list(call.outputs), list(call.leaves), local=True, notes=notes)
+    return find_call_pattern(call, order)
 
 
 #: What a report says of a pattern that does not hold for all arguments.
@@ -106,31 +107,34 @@ BY_VALUES = (
 )
 
 
-def trace_structure(
-    f: Any, args: tuple[Any, ...], argnums: Sequence[int] | None
-) -> Graph | None:
-    """Return the program of a function of shapes alone; None if it needs values.
+def find_call_pattern(call: RecordedCall, order: int) -> SparsityPattern:
+    """Return the pattern of a recorded call: for all values, where it can be traced so.
 
-    What a program does by values, such as the place of a median, is then a part of it.
+    Of order 1 that of the Jacobian of what it returned, of order 2 of the Hessian.
+    """
+    graph = call.trace_structure()
+    if graph is not None:
+        return FINDERS[order](list(graph.outputs), list(graph.inputs))
+    notes = (BY_VALUES,)
+    return FINDERS[order](list(call.outputs), list(call.leaves), notes=notes)
+
+
+def trace_specs(f: Any, args: tuple[Any, ...], argnums: Argnums) -> Graph:
+    """Return the program of a function of which some arguments are shapes alone.
+
     Its inputs are what is differentiated by; other arguments are constants.
     """
-    places = [n % len(args) for n in (argnums if argnums is not None else [0])]
+    given = [argnums] if isinstance(argnums, int) else list(argnums or [0])
+    places = [n % len(args) for n in given]
     chosen = [_as_specs(args[n]) for n in places]
 
     def call(*new: Any) -> Any:
-        given = list(args)
+        filled = list(args)
         for n, x in zip(places, new, strict=True):
-            given[n] = x
-        return f(*given)
+            filled[n] = x
+        return f(*filled)
 
-    try:
-        return trace(call)(*chosen)
-    except WorkbenchError:
-        if all(isinstance(x, Spec) for x in tree.flatten(chosen)[0]) and any(
-            isinstance(x, Spec) for x in tree.flatten(list(args))[0]
-        ):
-            raise  # there are no values to go by
-        return None
+    return trace(call)(*chosen)
 
 
 def _as_specs(nest: Any) -> Any:
