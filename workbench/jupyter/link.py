@@ -453,14 +453,15 @@ def follow_node(session: Session, message: NormsEvent) -> Message:
 SHOWN: weakref.WeakValueDictionary[tuple[str, int], Session] = (
     weakref.WeakValueDictionary()
 )
-_counts: dict[str, int] = {}
 
 
 def note_shown(session: Session) -> None:
     """Remember that a page shows a session."""
     if not any(other is session for other in SHOWN.values()):
-        count = _counts[session.name] = _counts.get(session.name, 0) + 1
-        SHOWN[session.name, count] = session
+        name, number = session.name, 1
+        while (name, number) in SHOWN:
+            number += 1
+        SHOWN[name, number] = session
 
 
 def find_peers(session: Session) -> dict[str, Session]:

@@ -97,6 +97,37 @@ def test_a_page_compares_with_another_session() -> None:
     assert "no other session 'nobody'" in unknown["message"]
 
 
+def test_two_sessions_of_one_name_are_both_peers() -> None:
+    here, first, second = make("twins"), make("twins", 0.25), make("twins", 0.5)
+    page, _, _ = Page(here), Page(first), Page(second)
+    page.hello()
+    page.take()
+    page.send("peers", request=1)
+    (answer,) = page.take()
+    names = [one["name"] for one in answer["peers"] if one["name"].startswith("twins")]
+    assert names == ["twins (2)", "twins (3)"]
+    for name, value in zip(names, (0.25, 0.5), strict=True):
+        page.send("moment", request=2, step=0, session=name)
+        (moment,) = page.take()
+        want = pytest.approx(6 * np.tanh(value))
+        assert moment["header"]["output_value"] == want
+
+
+def test_a_page_gets_the_runs_that_it_saves() -> None:
+    session = make("model")
+    page = Page(session)
+    page.hello()
+    page.take()
+    page.send("runs", request=1)
+    (answer,) = page.take()
+    assert (answer["type"], answer["moments"]) == ("runs", None)
+    run(session, 0.1, 0.2, 0.3, 0.4, 0.5)
+    page.send("runs", request=2)
+    answer = page.until("runs", 2)
+    assert answer["moments"] == encode_moments(session)
+    assert answer["moments"]["steps"] == [1, 2, 3, 4]
+
+
 def test_a_session_that_is_gone_is_no_peer() -> None:
     here, there = make("here"), make("gone")
     page, _ = Page(here), Page(there)
