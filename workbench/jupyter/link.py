@@ -584,7 +584,7 @@ PAUSE = 0.05
 #: The part of the time of a loop that its picture may take.
 SHARE = 0.02
 #: Seconds that Jupyter takes for a patch and its acknowledgement, in other threads.
-MESSAGES = 0.003
+MESSAGES = 0.004
 #: Seconds for the effects of overrides in one patch; the others follow in the next.
 EFFECTS = 0.03
 #: The part of the time of a loop that the gradients along loops in it may take.

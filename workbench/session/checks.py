@@ -349,10 +349,14 @@ class OutputFunction:
 
     def function(self, *values: Any) -> Any:
         """Run the program again, and return the output."""
-        self.owners = dict(self.within)
-        self.rebuild = {x.serial: y for x, y in zip(self.sources, values, strict=True)}
         # NumPy's warnings were given when the program ran, under the user's settings.
         with np.errstate(all="ignore"):
+            if not any(isinstance(x, Tensor) or x.dtype.hasobject for x in values):
+                return self.graph.run(values)[0]  # for its value alone
+            self.owners = dict(self.within)
+            self.rebuild = {
+                x.serial: y for x, y in zip(self.sources, values, strict=True)
+            }
             return self.graph.run(values, self._run_step)[0]
 
 

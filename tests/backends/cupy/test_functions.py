@@ -141,6 +141,16 @@ def test_an_op_that_cupy_computes_stands_between_graphs(
     assert program.list_uncaptured() == ["argsort, which CuPy computes"]
 
 
+def test_an_op_that_leaves_the_device_says_so(
+    runtime: Standin, rng: np.random.Generator
+) -> None:
+    A = rng.standard_normal((3, 3)) / 9 + np.eye(3)
+    f = lambda x: chain(wb.scipy.linalg.solve_sylvester(chain(x), x, x))  # noqa: E731
+    (told,) = program_of(check(f, (A,), runtime)).list_uncaptured()
+    lacks = "CuPy has no Schur decomposition"
+    assert told == f"solve_sylvester, which the CPU computes: {lacks}"
+
+
 def test_graphs_of_a_program_share_work_memory_if_they_multiply(
     runtime: Standin, rng: np.random.Generator
 ) -> None:

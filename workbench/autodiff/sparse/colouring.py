@@ -356,10 +356,12 @@ def _group_columns(
 ) -> tuple[Integers, str]:
     """Return colours of the columns, no two of one colour with an entry in one row."""
     width = pattern.shape[1]
+    most = int(np.diff(pattern.indptr).max(initial=0))
+    if most == width:  # the columns of a full row have different colours
+        return np.arange(width, dtype=np.int32), "natural"
     period = None
     if order == "auto":
         period = find_period(pattern)
-        most = int(np.diff(pattern.indptr).max(initial=0))
         if period is not None and period <= most + max(1, most // 4):
             return np.arange(width, dtype=np.int32) % max(period, 1), "periodic"
         order = "largest_first"
@@ -430,6 +432,13 @@ def _colour_both(pattern: SparsityPattern, order: str, seed: int) -> Colouring:
     """
     height, width = pattern.shape
     rows, columns = pattern.rows, pattern.columns
+    if pattern.nnz == height * width:  # one of both reads all
+        own = np.arange(width, dtype=np.int32), np.arange(height, dtype=np.int32)
+        if height < width:
+            return Colouring(
+                pattern, "both", "natural", np.full_like(own[0], -1), own[1]
+            )
+        return Colouring(pattern, "both", "natural", own[0], np.full_like(own[1], -1))
     shifted = columns.astype(np.int64) + height
     graph = type(pattern)(
         (height + width, height + width),
@@ -497,6 +506,8 @@ def _colour_symmetric(
             colours = np.arange(n, dtype=np.int32) % max(period, 1)
             return Colouring(pattern, mode, "periodic", colours)
         order = "largest_first"
+    if pattern.nnz == n * n:
+        return Colouring(pattern, mode, "natural", np.arange(n, dtype=np.int32))
     off = pattern.rows != pattern.columns
     graph = type(pattern)((n, n), pattern.rows[off], pattern.columns[off])
     sequence = _order_vertices(graph, order, seed)

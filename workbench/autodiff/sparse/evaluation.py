@@ -526,6 +526,10 @@ def choose_colouring(
     """
     if isinstance(settings.colouring, Colouring):
         return settings.colouring
+    if settings.sparse == "auto" and pattern.density > MOST_DENSE:
+        # A dense matrix it will be (see `judge`), so that a colour each is enough.
+        own = np.arange(pattern.shape[1], dtype=np.int32)  # host array: colours
+        return Colouring(pattern, "columns", "natural", own)
     is_open = settings.colouring == "auto"
     symmetric = settings.name == "hessian" and is_open
     chosen = colour(pattern, settings.colouring, symmetric=symmetric)

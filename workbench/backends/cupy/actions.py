@@ -38,6 +38,7 @@ from workbench.core import blame
 from workbench.core.schedule import user_context
 from workbench.core.types import Spec
 from workbench.errors import CompilerError
+from workbench.ops.device import ON_HOST
 
 
 class Frame:
@@ -253,7 +254,10 @@ class HostAction(Action):
 
     def describe(self) -> str:
         """Return its op, and who computes it."""
-        return f"{self.node.op.name}, which CuPy computes"
+        name = self.node.op.name
+        if name in ON_HOST:
+            return f"{name}, which the CPU computes: CuPy has no {ON_HOST[name]}"
+        return f"{name}, which CuPy computes"
 
 
 # Programs inside of steps
