@@ -29,6 +29,11 @@ SPARSE_SHARE = 0.5
 FEW_PRODUCTS = 2**18
 
 
+def read_array(values: Any) -> np.ndarray[Any, Any]:
+    """Return an array in main memory: one of CuPy comes from the device."""
+    return np.asarray(values.get() if hasattr(values, "get") else values)
+
+
 class Product:
     """A sum of products of entries, by the indices that operands and result have.
 
@@ -109,7 +114,7 @@ class Product:
 
         None: list none one by one, `relate` is as good or there are too many.
         """
-        nonzero = np.asarray(values) != 0
+        nonzero = read_array(values) != 0
         if nonzero.all():
             return None
         letters = "".join(

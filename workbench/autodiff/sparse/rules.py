@@ -20,6 +20,7 @@ from workbench.autodiff.sparse.products import (
     MOST_PRODUCTS,
     Product,
     list_overlaps,
+    read_array,
 )
 from workbench.autodiff.sparse.relations import (
     IDENTITY,
@@ -171,10 +172,10 @@ def _find_absent(node: NodeFacts, i: int) -> Any:
     """Return where a constant operand removes another one; None: nowhere."""
     name, values = node.op.name, node.values
     if name == "where" and values[0] is not None and not node.varies[0]:
-        chosen = np.asarray(values[0]) != 0
+        chosen = read_array(values[0]) != 0
         return ~chosen if i == 1 else chosen
     if name in ("multiply", "mul0") and values[1 - i] is not None:
-        return np.asarray(values[1 - i]) == 0
+        return read_array(values[1 - i]) == 0
     return None
 
 
@@ -617,7 +618,7 @@ def _relate_convolution(node: NodeFacts) -> list[Relation | None]:
         rows, columns = out, side
         other = node.values[1 - i]
         if other is not None and not node.varies[1 - i]:
-            kept = np.asarray(other).reshape(-1)[sides[1 - i]] != 0
+            kept = read_array(other).reshape(-1)[sides[1 - i]] != 0
             rows, columns = out[kept], side[kept]
         shape = node.size, math.prod(node.shapes[i])
         found.append(Relation(matrix=make_csr(rows, columns, shape)))
@@ -816,7 +817,7 @@ def restrict_elementwise(
         if relation is None or partial is None:
             found.append(None)
             continue
-        zero = np.asarray(partial) == 0
+        zero = read_array(partial) == 0
         left = leave_out(relation, zero, facts.outputs[0]) if zero.any() else relation
         found.append(left)
     return found
@@ -835,6 +836,6 @@ def restrict_extremes(
         return list(relations)
     result = node._value
     pulled = node.op.pull(1, np.ones_like(result), result, (value,), node.params)[0]
-    lost = np.asarray(pulled).reshape(-1) == 0
+    lost = read_array(pulled).reshape(-1) == 0
     members = np.where(lost, found.members.dtype.type(-1), found.members)
     return [found._replace(members=members), *relations[1:]]
