@@ -92,6 +92,11 @@ class NodeFacts:
         return [relation, *[None] * (len(self.shapes) - 1)]
 
 
+def read_array(values: Any) -> np.ndarray[Any, Any]:
+    """Return an array in main memory: one of CuPy comes from the device."""
+    return np.asarray(values.get() if hasattr(values, "get") else values)
+
+
 def relate(node: NodeFacts) -> list[list[Relation | None]]:
     """Return the relations of a node: for each output one by each operand."""
     op = node.op
@@ -575,7 +580,7 @@ class Product:
 
         None: list none one by one, `relate` is as good or there are too many.
         """
-        nonzero = np.asarray(values) != 0
+        nonzero = read_array(values) != 0
         if nonzero.all():
             return None
         letters = "".join(
@@ -736,7 +741,7 @@ def _relate_convolution(node: NodeFacts) -> list[Relation | None]:
         rows, columns = out, side
         other = node.values[1 - i]
         if other is not None and not node.varies[1 - i]:
-            kept = np.asarray(other).reshape(-1)[sides[1 - i]] != 0
+            kept = read_array(other).reshape(-1)[sides[1 - i]] != 0
             rows, columns = out[kept], side[kept]
         shape = node.size, math.prod(node.shapes[i])
         found.append(Relation(matrix=make_csr(rows, columns, shape)))
@@ -935,7 +940,7 @@ def restrict_elementwise(
         if relation is None or partial is None:
             found.append(None)
             continue
-        zero = np.asarray(partial) == 0
+        zero = read_array(partial) == 0
         left = leave_out(relation, zero, facts.outputs[0]) if zero.any() else relation
         found.append(left)
     return found
