@@ -1,7 +1,7 @@
 """Write the types and the schema of the wire for the page, from those of the kernel.
 
 ``python extension/wire.py`` writes both anew after a change of
-`workbench/session/wire/protocol.py`; a test says when that was forgotten.
+`workbench/session/wire/protocol/`; a test says when that was forgotten.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from workbench.session.wire import protocol
+from workbench.session.wire.protocol import fields
 from workbench.session.wire.schema import REFERENCE, Schema, definitions
 
 WIRE = Path(__file__).resolve().parent / "src/wire"
 HEAD = """\
 /**
  * What travels between the kernel and the page, or is saved: written by
- * `extension/wire.py` from `workbench/session/wire/protocol.py`, which says what each
- * field means. Change that file, and run `python extension/wire.py`.
+ * `extension/wire.py` from `workbench/session/wire/protocol/`, which says what each
+ * field means. Change it there, and run `python extension/wire.py`.
  */
 
 """
@@ -31,7 +31,7 @@ WIDTH = 88
 
 def write_schema() -> str:
     """Return the schema as JSON, each definition and each column on a line."""
-    columns = {n: rule._asdict() for n, rule in protocol.COLUMN_RULES.items()}
+    columns = {n: rule._asdict() for n, rule in fields.COLUMN_RULES.items()}
     parts = {"$defs": list_read(), "columns": columns}
     sections = []
     for name, part in parts.items():
@@ -57,35 +57,35 @@ def list_read() -> dict[str, Schema]:
 def write_types() -> str:
     """Return the types as TypeScript."""
     lines = [
-        f"export const SCHEMA = {protocol.SCHEMA};",
-        f"export const MIME_TYPE = '{protocol.MIME_TYPE}';",
+        f"export const SCHEMA = {fields.SCHEMA};",
+        f"export const MIME_TYPE = '{fields.MIME_TYPE}';",
     ]
     for name in ("STATISTICS", "KINDS", "STATUSES"):
-        words = [f"'{x}'" for x in getattr(protocol, name)]
+        words = [f"'{x}'" for x in getattr(fields, name)]
         lines += fill(f"export const {name} = [", words, ",", "] as const;")
     columns = {
         name + "?" * rule.optional: ARRAYS[rule.dtype]
-        for name, rule in protocol.COLUMN_RULES.items()
+        for name, rule in fields.COLUMN_RULES.items()
     }
     lines += write_type("IColumns", columns)
     for name, schema in definitions().items():
         if "properties" in schema:
-            fields = {}
+            properties = {}
             for key, field in schema["properties"].items():
                 known = {"default", "choose"} & field.keys() or key in schema[
                     "required"
                 ]
-                fields[key if known else f"{key}?"] = type_of(field)
-            lines += write_type(f"I{name}", fields)
+                properties[key if known else f"{key}?"] = type_of(field)
+            lines += write_type(f"I{name}", properties)
         else:
             options = type_of(schema).split(" | ")
             lines += fill(f"export type {name} =", options, " |", ";")
     return HEAD + "\n".join(lines) + "\n"
 
 
-def write_type(name: str, fields: dict[str, str]) -> list[str]:
+def write_type(name: str, properties: dict[str, str]) -> list[str]:
     """Return the lines of the type of an object."""
-    words = [f"{key}: {kind}" for key, kind in fields.items()]
+    words = [f"{key}: {kind}" for key, kind in properties.items()]
     return fill(f"export type {name} = {{", words, ";", " };")
 
 

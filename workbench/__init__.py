@@ -26,7 +26,7 @@ from workbench.ops.updates import at
 from workbench.overrides.override_blocks import overrides
 
 if TYPE_CHECKING:
-    from workbench import patterns, plots, rules
+    from workbench import optimize, patterns, plots, rules
     from workbench.autodiff.checkpoint import checkpoint
     from workbench.autodiff.expressions import write_chain_rule
     from workbench.autodiff.implicit import (
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     )
     from workbench.autodiff.jacobian import hessian, jacfwd, jacobian, jacrev, jvp, vjp
     from workbench.autodiff.products import elementwise_grad, gnvp, hvp, linearize
+    from workbench.autodiff.sparse.evaluation import SparseDerivative
+    from workbench.autodiff.sparse.pattern import SparsityPattern
+    from workbench.autodiff.sparse.sparsity import sparsity
     from workbench.autodiff.vmap import vmap
     from workbench.backends.cupy.devices import to_cpu, to_gpu
     from workbench.backends.cupy.listing import plan_kernels
@@ -70,6 +73,7 @@ if TYPE_CHECKING:
         scalar,
         scalars,
         shared,
+        sparse_matrix,
         tensor,
         vector,
         vectors,
@@ -85,6 +89,8 @@ __all__ = [
     "OpFromGraph",
     "Session",
     "Shared",
+    "SparseDerivative",
+    "SparsityPattern",
     "Spec",
     "Tensor",
     "at",
@@ -116,6 +122,7 @@ __all__ = [
     "matrices",
     "matrix",
     "named_rule",
+    "optimize",
     "override",
     "overrides",
     "pattern",
@@ -132,6 +139,8 @@ __all__ = [
     "shared",
     "show",
     "simplify",
+    "sparse_matrix",
+    "sparsity",
     "stop_gradient",
     "subgraph",
     "tensor",
@@ -156,6 +165,8 @@ _LATER = {
     "OpFromGraph": "workbench.custom.from_graph",
     "Session": "workbench.session",
     "Shared": "workbench.symbolic",
+    "SparseDerivative": "workbench.autodiff.sparse.evaluation",
+    "SparsityPattern": "workbench.autodiff.sparse.pattern",
     "check_grads": "workbench.checks.gradient_check",
     "compile": "workbench.symbolic",
     "checkpoint": "workbench.autodiff.checkpoint",
@@ -192,7 +203,9 @@ _LATER = {
     "scan": "workbench.control_flow.scan",
     "shared": "workbench.symbolic",
     "show": "workbench.jupyter",
+    "sparse_matrix": "workbench.symbolic",
     "simplify": "workbench.rewrite.driver",
+    "sparsity": "workbench.autodiff.sparse.sparsity",
     "subgraph": "workbench.overrides.subgraphs",
     "tensor": "workbench.symbolic",
     "to_cpu": "workbench.backends.cupy.devices",
@@ -211,6 +224,7 @@ _LATER = {
 _MODULES = {
     "gradient": "workbench.gradient",
     "numpy": "workbench.numpy",
+    "optimize": "workbench.optimize",
     "patterns": "workbench.patterns",
     "plots": "workbench.plots",
     "random": "workbench.random",

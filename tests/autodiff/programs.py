@@ -145,6 +145,19 @@ class Program:
         made: Callable[..., Any] = space["f"]
         return made
 
+    @property
+    def outputs(self) -> Callable[..., Any]:
+        """The function that returns what the program computes last, as a tuple."""
+        space: dict[str, Any] = {"np": np, "wb": wb}
+        body = "".join(f"    {line}\n" for line in self.lines)
+        exec(
+            f"def f({', '.join(self.inputs)}):\n{body}"
+            f"    return ({', '.join(self.ends)},)\n",
+            space,
+        )
+        made: Callable[..., Any] = space["f"]
+        return made
+
 
 def moderate(value: Any) -> bool:
     """Whether a plain value may go on: floats, few, neither huge nor NaN."""

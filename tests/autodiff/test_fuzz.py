@@ -30,19 +30,24 @@ def fuzz(drawn: Any) -> Callable[[Callable[[Program], None]], Callable[[int], No
     def decorate(check: Callable[[Program], None]) -> Callable[[int], None]:
         @pytest.mark.parametrize("number", NUMBERS)
         def run_check(number: int) -> None:
-            many = settings(
-                max_examples=number,
-                derandomize=not MANY,
-                database=None,
-                deadline=None,
-                print_blob=False,
-                suppress_health_check=list(HealthCheck),
-            )
-            many(given(drawn)(check))()
+            try_programs(drawn, number, check)
 
         return run_check
 
     return decorate
+
+
+def try_programs(drawn: Any, number: int, check: Callable[[Program], None]) -> None:
+    """Check so many programs: always the same, or others each time."""
+    many = settings(
+        max_examples=number,
+        derandomize=not MANY,
+        database=None,
+        deadline=None,
+        print_blob=False,
+        suppress_health_check=list(HealthCheck),
+    )
+    many(given(drawn)(check))()
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import workbench as wb
 from workbench.jupyter.link import Link
 from workbench.session import Session
 from workbench.session.wire import merge_points, take_snapshot
-from workbench.session.wire.protocol import COLUMNS
+from workbench.session.wire.protocol.fields import COLUMNS
 
 
 def model(w: Any, x: Any) -> Any:

@@ -118,9 +118,9 @@ def test_a_command_is_one_change_one_look_and_one_patch(
     page.take()
     looked = []
 
-    def counted(*args: Any) -> Any:
+    def counted(*args: Any, **settings: Any) -> Any:
         looked.append(args)
-        return take_snapshot(*args)
+        return take_snapshot(*args, **settings)
 
     monkeypatch.setattr(link, "take_snapshot", counted)
     heard: list[str] = []
@@ -363,6 +363,77 @@ def test_a_loop_is_not_held_up_by_a_costly_picture(
     page.link.end_step()
     page.wait(0.05)
     assert page.shows(session), "and so is the end of the loop"
+
+
+def scanned(w: Any) -> Any:
+    steps = wb.scan(lambda h, w: w * h, initial=[w], non_sequences=[w], n_steps=9)
+    return np.sum(steps[-1])
+
+
+def told_norms(w: float) -> list[float]:
+    """The gradient before each of nine steps: all later ones multiply by w."""
+    return [w ** (9 - t) for t in range(9)]
+
+
+def test_the_gradient_along_a_loop_follows_the_picture() -> None:
+    session = Session(wb.trace(scanned)(0.9))
+    page = Page(session)
+    page.hello()
+    assert page.header["loops"] == []
+    page.wait(0.05)
+    (told,) = page.header["loops"]
+    np.testing.assert_allclose(told["norms"], told_norms(0.9))
+    page.acknowledge()
+    page.wait(0.05)
+    session.run(w=0.8)
+    page.wait(0.05)
+    (told,) = page.header["loops"]
+    assert told["norms"] != pytest.approx(told_norms(0.8)), "the run is told first"
+    page.acknowledge()
+    for _ in range(3):
+        page.wait(0.05)
+    (told,) = page.header["loops"]
+    np.testing.assert_allclose(told["norms"], told_norms(0.8))
+    page.acknowledge()
+    page.take()
+    for _ in range(20):
+        page.wait(0.05)
+        page.acknowledge()
+    assert page.take() == [], "nothing is left to be told"
+    assert page.timers == []
+
+
+def test_a_training_pays_little_for_the_loops_in_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What takes 20 ms is measured once in two seconds while a cell runs."""
+    running = True
+    session = Session(wb.trace(scanned)(0.9))
+    page = Page(session, is_running=lambda: running)
+    page.hello()
+    measured = []
+
+    def measure(*args: Any, **settings: Any) -> Any:
+        ticks[0] += 0.02
+        measured.append(page.now)
+        return true_measure(*args, **settings)
+
+    ticks, true_measure = [0.0], link.measure_loops
+    monkeypatch.setattr(link, "measure_loops", measure)
+    monkeypatch.setattr(link.time, "perf_counter", lambda: ticks[0])
+    for k in range(1000):
+        session.run(w=0.9 - k / 10_000)
+        page.wait(0.01)
+        page.acknowledge()
+    assert 4 <= len(measured) <= 6
+    assert np.diff(measured).min() >= 2
+    running = False
+    page.link.end_step()
+    for _ in range(60):
+        page.wait(0.05)
+        page.acknowledge()
+    (told,) = page.header["loops"]
+    np.testing.assert_allclose(told["norms"], told_norms(0.9 - 0.0999))
 
 
 def test_one_patch_waits_for_its_acknowledgement(session: Session, page: Page) -> None:

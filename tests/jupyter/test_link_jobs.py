@@ -17,7 +17,7 @@ from workbench.checks.report import Report
 from workbench.jupyter import link
 from workbench.session import Session
 from workbench.session.wire import read_saved, save_snapshot, take_snapshot
-from workbench.session.wire.protocol import STATUSES
+from workbench.session.wire.protocol.fields import STATUSES
 
 
 class Wrong(wb.Op):

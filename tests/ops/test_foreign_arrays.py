@@ -97,6 +97,22 @@ def test_jacobians(f: Any, mode: Any, rng: np.random.Generator) -> None:
     both(wb.jacobian(f, mode=mode), rng)
 
 
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, W, b: np.sum(wb.at(W)[1, 2].max(b[0])),
+        lambda x, W, b: np.sum(wb.at(W)[1, 2].min(x[0]) * W),
+        lambda x, W, b: wb.at(b[0])[(None,)].set(x[:1]),
+        lambda x, W, b: np.resize(x, ()) + b[0],
+    ],
+)
+def test_one_entry_of_an_array(f: Any, rng: np.random.Generator) -> None:
+    """CuPy takes the shape () for none given."""
+    both(f, rng)
+    both(wb.grad(f, (0, 1, 2)), rng)
+    both(lambda *args: wb.jvp(f, args, args)[1], rng)
+
+
 def test_hessians(rng: np.random.Generator) -> None:
     both(wb.hessian(PROGRAMS["network"]), rng)
     both(wb.hessian(PROGRAMS["log-sum-exp"]), rng)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +16,7 @@ import workbench as wb
 import workbench.backends.numpy as backend
 from workbench.core.tensor import Tensor
 from workbench.errors import (
+    ConvergenceError,
     DtypeError,
     GradientLostError,
     MatrixError,
@@ -461,3 +464,146 @@ def test_factors_are_those_of_the_values_in_a_buffer_that_is_used_again() -> Non
         values[:] = factor * A.data
         (found,) = run(values, b)
         np.testing.assert_allclose(found, np.linalg.solve(factor * A.toarray(), b))
+
+
+# What is not a sum or a product
+
+
+@pytest.mark.parametrize("kind", ["csr_array", "csc_array", "coo_array", "csr_matrix"])
+def test_extremes_are_those_of_scipy(kind: str) -> None:
+    S = made(kind)
+    dense = D.copy()
+    dense[2, 1] = 0.0
+    for name in ("max", "min"):
+        for axis in (None, 0, 1, -1, (0, 1)):
+
+            def f(S: Any, name: str = name, axis: Any = axis) -> Any:
+                y = getattr(S, name)(axis)
+                assert isinstance(y, (Tensor, SparseTensor))
+                return y.toarray() if isinstance(y, SparseTensor) else y
+
+            y, _ = wb.jvp(f, (S,), (S,))
+            with_scipy = getattr(S, name)(axis=None if axis == (0, 1) else axis)
+            expected = with_scipy.toarray() if sp.issparse(with_scipy) else with_scipy
+            np.testing.assert_array_equal(y, expected)
+    number = wb.grad(lambda S: np.sum(S.maximum(-1.0).toarray()))(S)
+    np.testing.assert_array_equal(number.toarray()[D != 0], (D > -1.0)[D != 0])
+
+
+def test_many_rows_of_many_lengths() -> None:
+    """An arrow: one row and one column are full; nothing of its area is made."""
+    n = 20_000
+    one = np.zeros(n, int), np.arange(n)
+    S = sp.coo_array((np.arange(n) + 1.0, one), shape=(n, n)).tocsr()
+    S = (S + S.T + sp.eye_array(n)).tocsr()
+    g = wb.grad(lambda S: S.max(axis=1).sum())(S)
+    assert g.nnz == S.nnz
+    assert g.sum() == n
+    assert g[0, n - 1] == 1.0
+
+
+def test_among_equal_entries_the_gradient_is_shared() -> None:
+    S = sp.csr_array([[2.0, 0, 2.0], [0, -1.0, 0]])
+    g = wb.grad(lambda S: S.max(axis=1).sum())(S)
+    # In the second row the zeros that are not stored are the largest.
+    np.testing.assert_array_equal(g.toarray(), [[0.5, 0, 0.5], [0, 0, 0]])
+
+
+def test_eigenvalues_of_a_large_matrix() -> None:
+    """Of the chain they are known: 2 - 2 cos(i π / (n + 1))."""
+    n = 2000
+    K = sp.diags_array([2.0 * np.ones(n), -np.ones(n - 1)], offsets=[0, 1]).tocsr()
+    K = (K + K.T - sp.diags_array(K.diagonal())).tocsr()
+    eigsh = sparse.linalg.eigsh
+    lowest = lambda K: eigsh(K, 2, sigma=0.0, return_eigenvectors=False)  # noqa: E731
+    angle = np.arange(1, 3) * np.pi / (n + 1)
+    (values,) = wb.vjp(lowest, K)[0:1]
+    np.testing.assert_allclose(values, 2 - 2 * np.cos(angle), rtol=1e-6)
+    g = wb.grad(lambda K: lowest(K)[0])(K)
+    v = np.sin(np.arange(1, n + 1) * angle[0]) * np.sqrt(2 / (n + 1))
+    rows, columns = K.tocoo().coords
+    np.testing.assert_allclose(g.data, v[rows] * v[columns], atol=1e-9)
+
+
+def test_repeated_eigenvalues_have_derivatives_of_the_values_alone() -> None:
+    S = sp.diags_array([1.0, 1.0, 3.0, 4.0]).tocsr()
+    eigsh = sparse.linalg.eigsh
+    total = wb.grad(lambda S: np.sum(eigsh(S, 2, which="SA")[0]))(S)
+    np.testing.assert_allclose(total.data, [1, 1, 0, 0], atol=1e-12)
+    with pytest.raises(MatrixError, match="eigenvalue 0 is repeated"):
+        wb.grad(lambda S: np.sum(eigsh(S, 2, which="SA")[1][:, 0] ** 3))(S)
+
+
+def test_factors_outside_a_derivative_are_those_of_scipy() -> None:
+    A = sp.csc_array(np.diag([2.0, 3.0]) + np.eye(2, k=1))
+    ours, theirs = sparse.linalg.splu(A), scipy.sparse.linalg.splu(A)
+    for trans in "NTH":
+        np.testing.assert_allclose(
+            ours.solve(np.ones(2), trans), theirs.solve(np.ones(2), trans)
+        )
+    np.testing.assert_array_equal(ours.L.toarray(), theirs.L.toarray())
+    assert ours.shape == theirs.shape
+
+
+def test_reach_of_a_function_of_a_triangular_matrix() -> None:
+    """Nothing is stored where nothing can be."""
+    S = sp.csr_array(np.triu(np.ones((4, 4))) + np.diag([1.0, 2, 3, 4]))
+    for f in (sparse.linalg.expm, sparse.linalg.inv):
+        y = wb.vjp(f, S)[0]
+        assert y.nnz == 10
+        np.testing.assert_allclose(y.toarray(), f(S).toarray(), atol=1e-9)
+    # Without a stored diagonal the inverse may be anywhere.
+    swap = sp.csr_array([[0.0, 2.0], [4.0, 0.0]])
+    y = wb.vjp(sparse.linalg.inv, swap)[0]
+    np.testing.assert_allclose(y.toarray(), [[0, 0.25], [0.5, 0]])
+
+
+@pytest.mark.parametrize(
+    ("f", "error", "text"),
+    [
+        (lambda S: S.maximum(1.0), NotImplementedError, r"np.maximum\(S.toarray\(\)"),
+        (lambda S: S.maximum(S.sum()), TraceError, "number that varies"),
+        (lambda S: S.minimum(S[:, :1]), ShapeError, "Give both the same shape"),
+        (lambda S: (1j * S).max(), DtypeError, "have no order"),
+        (lambda S: sparse.linalg.eigsh(S, 3), ShapeError, "eigh.*for all eigenvalues"),
+        (lambda S: sparse.linalg.eigsh(S, 1, v0=1), UsageError, "v0=.*Leave it out"),
+        (lambda S: sparse.linalg.eigsh(1j * S, 1), DtypeError, "A is complex"),
+        (lambda S: sparse.linalg.cg(S, np.ones(2)), ShapeError, r"b of \(2,\)"),
+        (
+            lambda S: sparse.linalg.cg(S, np.ones(3), callback=print),
+            UsageError,
+            "callback=",
+        ),
+        (
+            lambda S: sparse.linalg.gmres(S, np.ones(3), rtol=1e-15, maxiter=1),
+            ConvergenceError,
+            "has not converged.*preconditioner",
+        ),
+        (lambda S: sparse.linalg.expm(S[:2]), ShapeError, "must be square"),
+        (lambda S: sparse.linalg.splu(S).L, TraceError, "have no derivative here"),
+        (lambda S: sparse.linalg.splu(S, "x"), TraceError, r"Write splu\(A\)"),
+        (
+            lambda S: sparse.linalg.splu(S).solve(np.ones(3), "X"),
+            UsageError,
+            "write N, T or H",
+        ),
+    ],
+)
+def test_what_functions_of_matrices_refuse(
+    f: Callable[..., Any], error: type[Exception], text: str
+) -> None:
+    S = sp.csr_array([[2.0, 1.0, 0], [1.0, 3.0, 1e9], [0, 1e-9, 1e12]])
+    with pytest.raises(error, match=text):
+        wb.vjp(f, S)
+
+
+def test_linalg_needs_no_import_of_its_own() -> None:
+    code = (
+        "import workbench as wb, numpy as np, scipy.sparse as sp;"
+        "A = sp.csc_array(np.eye(2));"
+        "print(wb.scipy.sparse.linalg.spsolve(A, np.ones(2)))"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert told.stdout.strip() == "[1. 1.]"

@@ -109,9 +109,10 @@ GIVEN = {
 
 
 def test_every_public_name_has_a_page() -> None:
-    modules = (wb.rules, wb.plots, wb.patterns, gradient, random, errors)
+    modules = (wb.rules, wb.plots, wb.patterns, wb.optimize, gradient, random, errors)
     public = {f"workbench.{name}" for name in wb.__all__}
     public -= {"workbench.rules", "workbench.plots", "workbench.patterns"}
+    public -= {"workbench.optimize"}
     for module in modules:
         public |= {f"{module.__name__}.{name}" for name in module.__all__}
     # The toolbox has those of the library.

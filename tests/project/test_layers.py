@@ -26,12 +26,18 @@ ROOT = Path(__file__).resolve().parents[2]
 #: `rules` are faces of `overrides`.
 ROOMS = (
     "errors core ops random rewrite autodiff backends overrides patterns rules custom"
-    " control_flow symbolic checks gradient session scipy numpy compat jupyter plots"
+    " control_flow symbolic checks gradient optimize session scipy numpy compat jupyter"
+    " plots"
 ).split()
 FLOORS = {room: floor for floor, room in enumerate(ROOMS)}
 TOP = len(ROOMS)  # workbench/__init__.py
 HOOKS = "workbench.core.hooks"
 HOST_ARRAY = "# host array:"
+#: Modules that compute with indices alone, which lie in the memory of the host.
+INDEX_MODULES = {
+    f"workbench.autodiff.sparse.{name}"
+    for name in "colouring curvature pattern propagation relations rules".split()
+}
 MAKERS = {
     "arange",
     "array",
@@ -264,6 +270,36 @@ def narrow_calls(source: str) -> list[int]:
     return found
 
 
+LIKES = {"zeros_like", "ones_like", "full_like", "empty_like"}
+AN_AXIS = "# not ():"
+
+
+def vague_shapes(source: str) -> list[int]:
+    """The lines that ask for ``zeros_like`` of a shape that may be ().
+
+    CuPy takes () for no shape given. A tuple that is written out with an entry has an
+    axis; a line may say why another one has.
+    """
+    lines, found = source.splitlines(), []
+    for call in ast.walk(ast.parse(source)):
+        if not (
+            isinstance(call, ast.Call)
+            and isinstance(call.func, ast.Attribute)
+            and call.func.attr in LIKES
+        ):
+            continue
+        for keyword in call.keywords:
+            shape = keyword.value
+            if keyword.arg != "shape" or (
+                isinstance(shape, ast.Tuple)
+                and any(not isinstance(one, ast.Starred) for one in shape.elts)
+            ):
+                continue
+            if AN_AXIS not in "".join(lines[call.lineno - 1 : call.end_lineno]):
+                found.append(call.lineno)
+    return found
+
+
 #: What runs on the arrays of users, wherever these are.
 ANYWHERE = tuple(
     f"workbench.{name}"
@@ -286,6 +322,31 @@ def test_nothing_is_asked_of_cupy_that_it_does_not_know() -> None:
         " ops/linalg/shared.py, np.where inside the sum; where no array of CuPy can be,"
         f" end the line with `{A_TENSOR} reason` or `{HOST_ARRAY} reason`"
     )
+
+
+def test_an_array_of_no_axes_is_made_as_cupy_makes_it() -> None:
+    found = [
+        f"{file.relative_to(ROOT)}:{line}"
+        for file in modules().values()
+        for line in vague_shapes(file.read_text())
+    ]
+    assert found == [], (
+        "CuPy takes shape=() for none given: write make_zeros(x, shape) of"
+        f" ops/device.py, or end the line with `{AN_AXIS} reason`"
+    )
+
+
+def test_vague_shapes_are_found() -> None:
+    source = """
+np.zeros_like(x, shape=shape)
+np.zeros_like(x, shape=(n, *rest))
+np.zeros_like(
+    x, shape=(*rest,)
+)
+np.empty_like(x)
+np.full_like(x, 1, shape=shape)  # not (): it has an axis
+"""
+    assert vague_shapes(source) == [2, 4]
 
 
 def test_narrow_calls_are_found() -> None:
@@ -353,6 +414,7 @@ def test_rules_make_arrays_like_their_inputs() -> None:
         if name.startswith(
             ("workbench.ops", "workbench.autodiff", "workbench.overrides")
         )
+        and name not in INDEX_MODULES
         for line in bare_makers(file.read_text())
     ]
     assert found == [], (

@@ -7,6 +7,7 @@ refuse what CuPy refuses. What waits for a device is counted.
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from tests.backends.cupy.standin import Standin
 from tests.ops.test_foreign_arrays import Foreign
 from workbench.backends.cupy import devices
 from workbench.errors import UsageError
-from workbench.session import placement, statistics
+from workbench.session import html, placement, statistics
 from workbench.session.wire import columns, detail
 
 #: What brings a number to the host without being asked by name.
@@ -236,3 +237,68 @@ def test_a_rule_that_looks_at_values_is_run_by_cupy(
     session.override("tanh", lambda node, g: g if g.sum() > 0 else -g)
     with pytest.warns(RuntimeWarning, match="net runs as CuPy: it cannot be recorded"):
         session.run(x=args[0])
+
+
+# What looks at a session: pictures, files, checks, the doctor
+
+
+def test_checks_and_plots_are_the_same_there(rng: np.random.Generator) -> None:
+    args = draw(rng)
+    here, there = open_session(args), open_session(tuple(map(Foreign, args)))
+    for session in (here, there):
+        session.override("tanh", "0.5 * d")
+    names = [x.name for x in here.graph.inputs]
+    for session in (here, there):
+        session.run(**{names[0]: session.values[names[0]] + 1})
+        plots = [wb.plots.check(session), wb.plots.steps(session)]
+        plots += [wb.plots.jacobian(session), wb.plots.singular(session)]
+        assert all(figure.data for figure in plots)
+        session.run()
+        assert session.compare(1, 2) is not None
+    assert there.check().changed == pytest.approx(here.check().changed, rel=1e-9)
+    wb.gradient.verify_grad(network, [Foreign(x) for x in args], rng=rng)
+
+
+def test_a_session_there_is_written_as_a_file(
+    rng: np.random.Generator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "page.html"
+    page.write_text(f"<html>{html.PLACE}</html>")
+    monkeypatch.setattr(html, "PAGE", page)
+    session = open_session(tuple(map(Foreign, draw(rng))))
+    session.run()
+    session.to_html(tmp_path / "session.html")
+    assert '"backend":"cupy op by op"' in (tmp_path / "session.html").read_text()
+    assert "mean = " in repr(session)
+    assert wb.show(session).to_html() == (tmp_path / "session.html").read_text()
+
+
+SICK = {
+    "log": (lambda x: np.sum(np.log(x)), np.array([1.0, -1.0, 2.0])),
+    "slope": (lambda x: np.sum(np.sqrt(x)), np.array([1.0, 0.0, 2.0])),
+    "softmax": (lambda x: np.exp(x) / np.sum(np.exp(x)), np.array([1.0, 1e3])),
+    "power": (lambda x: np.sum(x**0.5), np.array([0.0, 2.0])),
+    "length": (lambda x: x / np.linalg.norm(x), np.zeros(3)),
+    "singular": (lambda x: np.linalg.inv(x), np.ones((3, 3)) + 1e-14 * np.eye(3)),
+    "idle": (lambda x: np.maximum(x, 0.0) @ x.T, -np.ones((9, 4))),
+    "loop": (lambda x: wb.scan(lambda a, h: h * a, x, [1.0]), np.full(4, 1e200)),
+}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("name", SICK)
+def test_the_doctor_says_the_same_there(name: str, waits: Counter[str]) -> None:
+    f, x = SICK[name]
+    here, there = wb.diagnose(f, x), wb.diagnose(f, Foreign(x))
+    assert [one.kind for one in here]
+    assert str(there) == str(here)
+    assert waits["get"] <= 16, waits  # one for each array
+
+
+def test_the_doctor_leaves_values_where_they_are(
+    rng: np.random.Generator, waits: Counter[str]
+) -> None:
+    session = open_session(tuple(map(Foreign, draw(rng))))
+    assert not session.diagnose().stopped
+    assert waits["get"] <= session.nodes.count + 4, waits
+    assert all(isinstance(x._value, Foreign) for x in session.graph.nodes)

@@ -16,6 +16,7 @@ import pytest
 
 import workbench as wb
 from tests.session.network import NAMES, fresh
+from workbench.session import nodes
 from workbench.session.state import FairLock
 
 pytestmark = pytest.mark.skipif(
@@ -246,3 +247,31 @@ def test_no_step_of_a_loop_sees_half_an_edit() -> None:
     finally:
         ended.set()
         thread.join()
+
+
+# What the page asks is of one run, though the loop goes on
+
+
+def test_a_node_is_found_after_later_runs_while_it_is_looked_at() -> None:
+    model = fresh()
+    model.run()
+    looked_at = model.graph
+    for _ in range(2):
+        model.run()
+    for i, node in enumerate(looked_at.nodes):
+        assert model.nodes.find(node) == i
+
+
+def test_labels_are_of_one_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another run, while they are made, turns no input into a constant."""
+    graph = wb.trace(lambda x: np.sum(np.tanh(x)))(np.zeros(2))
+    graph.nodes[0].name = None
+    known, model = wb.Session(graph).nodes.labels, wb.Session(graph)
+
+    def run_first(inputs: Any) -> set[Any]:
+        monkeypatch.undo()
+        model.run()
+        return {*inputs}
+
+    monkeypatch.setattr(nodes, "set", run_first, raising=False)
+    assert model.nodes.labels == known == ["input 0", "tanh 1", "sum 2"]

@@ -272,3 +272,75 @@ def test_the_page_gets_a_step_with_values_gradients_and_overrides() -> None:
     assert shown.header["overrides"] == []
     assert "true_stats" not in shown.columns
     assert np.nanmax(shown.columns["change"]) > 0.1
+
+
+def measure_along(session: wb.Session, factor: Any, reverse: bool = False) -> None:
+    """Hold what is told of a loop against the loop by hand."""
+    (told,) = take_snapshot(session).header["loops"]
+    by_hand = run_by_hand(factor, reverse)
+    expected = [np.linalg.norm(by_hand[t]["g_h"]) for t in told["marks"]]
+    assert (told["node"], told["steps"]) == (find_holder(session), N)
+    assert 40 <= len(told["marks"]) == len({*told["marks"]})
+    np.testing.assert_allclose(np.array(told["norms"], float), expected, rtol=1e-7)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_the_gradient_along_a_loop_is_told_with_the_picture(reverse: bool) -> None:
+    session = make_session(reverse)
+    measure_along(session, lambda t: 1.0, reverse)
+    session.override("tanh", "3 * d", steps=slice(10, 20))
+    measure_along(session, lambda t: 3.0 if 10 <= t < 20 else 1.0, reverse)
+    session.undo()
+    measure_along(session, lambda t: 1.0, reverse)
+
+
+def test_loops_that_cannot_be_measured_leave_the_picture_whole() -> None:
+    """One that draws, one that no gradient reaches, and a rule that fails inside."""
+
+    def loss(w: Any) -> Any:
+        noise = wb.random.Generator(np.random.default_rng(0))
+        drawn = wb.scan(
+            lambda h: h * 0.5 + noise.normal(size=3), initial=[w], n_steps=9
+        )
+        still = wb.scan(lambda h: h * 0.5, initial=[np.ones(3)], n_steps=9)
+        return np.sum(drawn[-1]) + wb.stop_gradient(np.sum(still))
+
+    shown = take_snapshot(wb.Session(wb.trace(loss)(np.ones(3))))
+    assert shown.header["loops"] == []
+    assert shown.header["output_value"] is not None
+
+    def refuse(node: Any, g: Any) -> Any:
+        if len(calls) > before:
+            raise ZeroDivisionError
+        calls.append(g)
+        return g * (1 - node.outputs[0] ** 2)
+
+    calls: list[Any] = []
+    before = N
+    session = make_session()
+    session.override("tanh", refuse)
+    assert session.grads["w"].shape == (3, 3)
+    before = 0
+    assert take_snapshot(session).header["loops"] == []
+
+
+def test_a_loop_in_a_loop_is_told_where_one_looks_inside() -> None:
+    def inner(h: Any, w: Any) -> Any:
+        return wb.scan(lambda k, w: w * k, initial=[h], non_sequences=[w], n_steps=4)[
+            -1
+        ]
+
+    def loss(w: Any) -> Any:
+        return np.sum(
+            wb.scan(inner, initial=[np.ones(2)], non_sequences=[w], n_steps=3)[-1]
+        )
+
+    w = np.array([0.5, 2.0])
+    session = wb.Session(wb.trace(loss)(w))
+    holder = find_holder(session)
+    shown, _ = take_inside(session, [{"node": holder, "step": 1}])
+    (told,) = shown.header["loops"]
+    assert told["steps"] == 4
+    # The state is multiplied by w twelve times in all; of step 1 eight are left.
+    expected = [np.linalg.norm(w ** (8 - mark)) for mark in told["marks"]]
+    np.testing.assert_allclose(np.array(told["norms"], float), expected, rtol=1e-12)

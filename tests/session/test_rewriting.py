@@ -15,7 +15,7 @@ from workbench.errors import UsageError
 from workbench.rewrite.text import format_node
 from workbench.session import Session
 from workbench.session.wire import list_rewrites, rewriting, take_program
-from workbench.session.wire.protocol import STATISTICS
+from workbench.session.wire.protocol.fields import STATISTICS
 from workbench.session.wire.schema import check, definitions
 
 

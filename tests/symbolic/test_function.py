@@ -449,3 +449,37 @@ def test_the_second_gradient_of_a_choice_is_computed() -> None:
     y = np.sum(np.where(np.array([True, False, True]), np.log(x), x**2))
     (found,) = wb.Graph([x], [wb.grad(np.sum(wb.grad(y, x) ** 2), x)]).run([np.ones(3)])
     np.testing.assert_allclose(found, [-2, 8, -2])
+
+
+def test_symbols_of_sparse_matrices() -> None:
+    sparse = pytest.importorskip("scipy.sparse")
+    K = sparse.csr_array([[2.0, -1.0, 0.0], [0.0, 3.0, 1.0]])
+    S, x = wb.sparse_matrix("S", K), wb.vector("x")
+    assert (S.shape, S.nnz, S.format) == ((2, 3), 4, "csr")
+    f = wb.function([S, x], [S @ x, wb.grad(np.sum(np.sin(S @ x)), S), S.max()])
+    point = np.array([0.1, -0.2, 0.3])
+    y, g, top = f(K, point)
+    np.testing.assert_allclose(y, K @ point)
+    assert top == 3.0
+    assert type(g) is type(K)
+    truth = np.cos(K @ point)[:, None] * point
+    np.testing.assert_allclose(g.toarray(), np.where(K.toarray() != 0, truth, 0))
+    np.testing.assert_allclose(f(2 * K, point)[0], 2 * K @ point)
+    of_pattern = wb.sparse_matrix("P", wb.SparsityPattern.from_scipy(K))
+    again = wb.function([of_pattern, x], of_pattern @ x)
+    np.testing.assert_allclose(again(K, point), K @ point)
+
+
+def test_a_sparse_symbol_takes_its_own_places_alone() -> None:
+    """The values of another pattern, or of another order, would be other entries."""
+    sparse = pytest.importorskip("scipy.sparse")
+    K = sparse.csr_array([[2.0, -1.0], [0.0, 3.0]])
+    S, x = wb.sparse_matrix("S", K), wb.vector("x")
+    f = wb.function([S, x], S @ x)
+    for other in (K.tocsc(), K.T.tocsr(), sparse.csr_array(np.ones((2, 2))), np.eye(2)):
+        with pytest.raises(UsageError, match=r"nested otherwise.*csr_array 2×2"):
+            f(other, np.ones(2))
+    with pytest.raises(UsageError, match=r"which entries are\s+stored is part"):
+        wb.sparse_matrix("S", np.eye(2))
+    with pytest.raises(UsageError, match="Give a sparse array"):
+        wb.sparse_matrix("S")

@@ -315,9 +315,13 @@ def jacobian(
     disconnected_inputs: str = "raise",
     overrides: Overrides = None,
     mode: str = "auto",
+    sparse: Any = None,
     name: str = "jacobian",
 ) -> Any:
-    """Return all blocks, nested as the expressions, and in each as ``wrt``."""
+    """Return all blocks, nested as the expressions, and in each as ``wrt``.
+
+    With the ``sparse`` settings of `sparse/evaluation.py`: one sparse matrix.
+    """
     check_options(name, disconnected_inputs=disconnected_inputs)
     outputs = derivatives.flatten_tensors(expression, name, "expression")
     sources = derivatives.flatten_tensors(wrt, name)
@@ -326,6 +330,12 @@ def jacobian(
     before = next_serial()
     rules = _rules(outputs.tensors, sources.tensors, overrides, name)
     linear = Expressions(outputs.tensors, sources.tensors, constant, rules)
+    if sparse is not None:
+        from workbench.autodiff.sparse.evaluation import make_expression
+
+        found = make_expression(linear, sparse)
+        if found is not None:
+            return found
     rows = linear.make_rows_or_node(MODES[mode])
     return outputs.tree(
         [_nest_results(sources, row, outputs.tensors, before, name) for row in rows]
@@ -340,9 +350,13 @@ def hessian(
     disconnected_inputs: str = "raise",
     cross: bool = True,
     overrides: Overrides = None,
+    sparse: Any = None,
     name: str = "hessian",
 ) -> Any:
-    """Return all blocks, nested as ``wrt`` twice; or those of the diagonal alone."""
+    """Return all blocks, nested as ``wrt`` twice; or those of the diagonal alone.
+
+    With the ``sparse`` settings of `sparse/evaluation.py`: one sparse matrix.
+    """
     check_options(name, disconnected_inputs=disconnected_inputs)
     cost = derivatives.check_scalar(cost, name)
     sources = derivatives.flatten_tensors(wrt, name)
@@ -350,6 +364,14 @@ def hessian(
     check_reached([cost], sources.tensors, constant, disconnected_inputs, name)
     before = next_serial()
     rules = _rules([cost], sources.tensors, overrides, name)
+    if sparse is not None:
+        from workbench.autodiff.sparse.evaluation import make_expression
+
+        first = _gradient(cost, sources.tensors, constant, overrides, name)
+        linear = Expressions(first, sources.tensors, constant, rules)
+        found = make_expression(linear, sparse, cost)
+        if found is not None:
+            return found
     rows = []
     for wrt in [sources.tensors] if cross else [[x] for x in sources.tensors]:
         first = _gradient(cost, wrt, constant, overrides, name)

@@ -19,6 +19,7 @@ import numpy as np
 
 from workbench.autodiff import reverse, steps
 from workbench.core import aliases, blame, hooks, source, traces, tree, types, walk
+from workbench.core.graph import Graph
 from workbench.core.hooks import Override, OverrideRules
 from workbench.core.tensor import IDENTITY, Tensor, value_of
 from workbench.core.trace import (
@@ -30,6 +31,7 @@ from workbench.core.trace import (
     is_live,
     parameters_of,
     record,
+    trace,
     wrap,
 )
 from workbench.core.types import Array, ArrayLike
@@ -38,6 +40,7 @@ from workbench.errors import (
     NonScalarOutputError,
     TraceError,
     UsageError,
+    WorkbenchError,
 )
 from workbench.ops.define import shape_of
 
@@ -160,6 +163,22 @@ class RecordedCall:
                 return self.f(*args, **kwargs)
         made = self.f(*args, **kwargs)
         return self._keep_aux(made) if self.has_aux else made
+
+    def trace_structure(self) -> Graph | None:
+        """Trace the function again, of shapes alone; None if it needs values.
+
+        What it decides by values where it can, the place of a median, is then a part
+        of the program, whose leaves stand in the same order.
+        """
+        aux = self.aux
+        try:
+            return trace(lambda *leaves: self._run(list(leaves)))(
+                *map(types.spec_of, self.values)
+            )
+        except WorkbenchError:
+            return None
+        finally:
+            self.aux = aux
 
     def _keep_aux(self, pair: object) -> object:
         """Return the first of what the function returned; the second is kept."""
@@ -509,8 +528,8 @@ OPTIONS = {
         "consider_constant", "disconnected_inputs", "add_names", "known_grads",
         "return_disconnected", "null_gradients",
     ),
-    "jacobian": ("consider_constant", "disconnected_inputs"),
-    "hessian": ("consider_constant", "disconnected_inputs", "cross"),
+    "jacobian": ("consider_constant", "disconnected_inputs", "sparse"),
+    "hessian": ("consider_constant", "disconnected_inputs", "cross", "sparse"),
 }  # fmt: skip
 OPTIONS["value_and_grad"] = OPTIONS["grad"]
 

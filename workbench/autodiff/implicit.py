@@ -33,6 +33,7 @@ from workbench.errors import (
 )
 from workbench.ops import define
 from workbench.ops.define import shape_of
+from workbench.ops.device import make_zeros
 
 # `custom_linear_solve`: linear systems given by a product and solved by the user.
 #
@@ -162,7 +163,7 @@ class System:
             def transpose(inputs: Sequence[Any]) -> list[Any]:
                 fixed, g = inputs[:count], inputs[count:]
                 zeros = [
-                    np.zeros_like(c, shape=s.shape, dtype=s.dtype)
+                    make_zeros(c, s.shape, s.dtype)
                     for c, s in zip(g, self.specs, strict=True)
                 ]
                 made = pull_through(lambda x: product([*fixed, *x]), zeros, g)

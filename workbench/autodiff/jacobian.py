@@ -225,6 +225,7 @@ def jacobian(
     holomorphic: bool = False,
     allow_int: bool = False,
     overrides: Sequence[Override] | None = None,
+    sparse: Any = False,
     **options: Any,
 ) -> Any:
     """Return the matrix of all first derivatives, as a function of the same arguments.
@@ -247,6 +248,18 @@ def jacobian(
         ``(jacobian, aux)``.
     overrides
         Other gradient rules for parts of ``f``; see :func:`workbench.override`.
+    sparse
+        True: find which entries can differ from zero, and compute only these, by few
+        products. ``"auto"``: where that pays. Or the pattern, as a
+        :class:`workbench.SparsityPattern`, a sparse array or a dense one. The function
+        is then recorded once for each set of shapes and dtypes: what it reads from
+        outside are constants, as they were at that call.
+    options
+        Of a sparse Jacobian: ``format`` (``"csr"``, ``"csc"`` or ``"coo"``);
+        ``colouring``, what is coloured (``"columns"``, ``"rows"``, ``"both"``,
+        ``"auto"``) or a colouring of the pattern; ``check=False`` to trust a pattern
+        that was given, which the first call probes; ``explain=True`` to print how it
+        is computed and why; ``backend``, as of :func:`workbench.compile`.
 
     Returns
     -------
@@ -255,6 +268,20 @@ def jacobian(
     shape of the output followed by the shape of the argument. Entries are
     df/dx - i df/dy for a complex argument and a real output, and the complex
     derivative of an analytic function where both are complex.
+
+    With ``sparse`` the result is one sparse array of SciPy: a row for each entry of
+    the outputs, a column for each entry of the arguments, flattened in C order, one
+    after the other. Zeros are stored where the pattern has a place, so its structure
+    is the same in each call. See :class:`workbench.SparseDerivative` for what the
+    function has besides: ``prepare``, ``pattern``, ``colouring``, ``explain``.
+
+    Raises
+    ------
+    ShapeError
+        From the call, if the pattern is not of the shape of the matrix.
+    GradientError
+        From the first call, if an entry outside of a pattern that was given is not
+        zero.
 
     Examples
     --------
@@ -265,11 +292,16 @@ def jacobian(
     >>> blocks = wb.jacobian(np.matmul, argnums=(0, 1))(np.ones((2, 3)), np.ones(3))
     >>> [block.shape for block in blocks]
     [(2, 2, 3), (2, 3)]
+    >>> J = wb.jacobian(lambda x: x[1:] * x[:-1], sparse=True)
+    >>> J(np.array([1.0, 2.0, 3.0])).toarray()
+    array([[2., 1., 0.],
+           [0., 3., 2.]])
     """
     if mode not in ("auto", "fwd", "rev"):
         raise UsageError(
             f"jacobian: mode={mode!r}. Write 'fwd', 'rev', or 'auto' for the cheaper."
         )
+    sparse = False if sparse is None else sparse
     if not callable(f) and is_expression(f):
         refuse_settings(
             "jacobian", argnames=argnames, has_aux=has_aux, holomorphic=holomorphic,
@@ -277,8 +309,14 @@ def jacobian(
         )  # fmt: skip
         from workbench.autodiff import expressions
 
+        if sparse is not False:
+            options["sparse"] = _sparse_settings("jacobian", sparse, options, mode)
         wrt = wrt_of("jacobian", argnums, options)
         return expressions.jacobian(f, wrt, overrides=overrides, mode=mode, **options)
+    settings = None
+    if sparse is not False:
+        settings = _sparse_settings("jacobian", sparse, options, mode)
+        refuse_aux("jacobian", has_aux)
     if options:
         refuse_options("jacobian", options)
     if argnums is not None:
@@ -293,7 +331,15 @@ def jacobian(
         made = _matrix(call, MODES[mode])
         return call.with_aux(made) if has_aux else made
 
-    return defer_function(dense)
+    found = defer_function(dense)
+    if settings is None:
+        return found
+    from workbench.autodiff.sparse.evaluation import SparseDerivative
+
+    return SparseDerivative(
+        f, f, argnums, settings, found, argnames=argnames, overrides=overrides,
+        allow_int=allow_int, holomorphic=holomorphic,
+    )  # fmt: skip
 
 
 def jacrev(f: Function, argnums: Argnums = None, **settings: Any) -> Any:
@@ -343,6 +389,7 @@ def hessian(
     holomorphic: bool = False,
     allow_int: bool = False,
     overrides: Sequence[Override] | None = None,
+    sparse: Any = False,
     **options: Any,
 ) -> Any:
     """Return the matrix of second derivatives of a function that returns one number.
@@ -360,15 +407,21 @@ def hessian(
         default. Of an expression ``wrt``: a Tensor or a nest of them.
     argnames, has_aux, holomorphic, allow_int, overrides
         As those of :func:`workbench.grad`.
+    sparse
+        As that of :func:`workbench.jacobian`; the pattern of a Hessian is symmetric.
     options
-        Of an expression alone, those of :func:`workbench.gradient.hessian`.
+        Of an expression alone, those of :func:`workbench.gradient.hessian`. Of a sparse
+        Hessian those of a sparse Jacobian; ``colouring`` may be ``"star"`` (as by
+        default) or ``"acyclic"``, which takes fewer products and computes entries one
+        from the other.
 
     Returns
     -------
     A function whose result is nested as the argument, twice; each block has the
     shape of the first variable followed by that of the second. With several
     ``argnums`` the cross blocks are included; with ``has_aux`` it gives
-    ``(hessian, aux)``. Of an expression: an expression.
+    ``(hessian, aux)``. Of an expression: an expression. With ``sparse`` one sparse
+    array of SciPy, as that of :func:`workbench.jacobian`.
 
     Raises
     ------
@@ -383,7 +436,13 @@ def hessian(
     >>> wb.hessian(lambda x: x[0] ** 2 * x[1])(np.array([1.0, 3.0]))
     array([[6., 2.],
            [2., 0.]])
+    >>> H = wb.hessian(lambda x: np.sum(x[1:] * x[:-1]), sparse=True)
+    >>> H(np.zeros(3)).toarray()
+    array([[0., 1., 0.],
+           [1., 0., 1.],
+           [0., 1., 0.]])
     """
+    sparse = False if sparse is None else sparse
     settings: dict[str, Any] = {
         "argnames": argnames, "allow_int": allow_int, "holomorphic": holomorphic,
     }  # fmt: skip
@@ -391,8 +450,14 @@ def hessian(
         refuse_settings("hessian", has_aux=has_aux, **settings)
         from workbench.autodiff import expressions
 
+        if sparse is not False:
+            options["sparse"] = _sparse_settings("hessian", sparse, options)
         wrt = wrt_of("hessian", argnums, options)
         return expressions.hessian(f, wrt, overrides=overrides, **options)
+    sparse_settings = None
+    if sparse is not False:
+        sparse_settings = _sparse_settings("hessian", sparse, options)
+        refuse_aux("hessian", has_aux)
     if options:
         refuse_options("hessian", options)
     if argnums is not None:
@@ -408,7 +473,37 @@ def hessian(
         made = _matrix(call, "forward", optional=True)
         return call.with_aux(made) if has_aux else made
 
-    return defer_function(dense)
+    found = defer_function(dense)
+    if sparse_settings is None:
+        return found
+    from workbench.autodiff.sparse.evaluation import SparseDerivative
+
+    return SparseDerivative(
+        gradient, f, argnums, sparse_settings, found, overrides=overrides, **settings
+    )
+
+
+def _sparse_settings(
+    name: Literal["jacobian", "hessian"],
+    sparse: Any,
+    options: dict[str, Any],
+    mode: str = "auto",
+) -> Any:
+    """Take the settings of a sparse derivative out of the options."""
+    from workbench.autodiff.sparse.evaluation import COLOURING_MODES, check_settings
+
+    if mode != "auto":
+        options.setdefault("colouring", COLOURING_MODES[mode])
+    return check_settings(name, sparse, options)
+
+
+def refuse_aux(name: str, has_aux: bool) -> None:
+    """Refuse what a sparse derivative cannot return besides."""
+    if has_aux:
+        raise UsageError(
+            f"{name}: sparse= and has_aux=True do not go together: what is prepared"
+            " returns entries alone. Call the function itself for the rest."
+        )
 
 
 def _matrix(call: RecordedCall, mode: Mode | None, optional: bool = False) -> Any:

@@ -34,6 +34,7 @@ from workbench.errors import (
     UnknownLengthError,
 )
 from workbench.ops.define import shape_of
+from workbench.ops.device import make_zeros
 
 # Unit vectors that stay diagonal as long as they can.
 #
@@ -255,6 +256,107 @@ class LinearMap:
                 **self._options,
             )  # fmt: skip
 
+    def multiply(self, mode: Mode, vectors: Array) -> Any:
+        """Return the products of the matrix with many vectors, made flat.
+
+        Parameters
+        ----------
+        mode
+            ``"forward"``: vectors of shape ``(count, columns)`` give products of shape
+            ``(count, rows)``. ``"reverse"`` multiplies with the transpose: from
+            ``(count, rows)`` to ``(count, columns)``.
+        vectors
+            Real numbers, a vector in each row.
+        """
+        count = shape_of(vectors)[0]
+        starts, ends = self._find_ends(mode)
+        made = self._multiply(mode, vectors, 1) if count else [None] * len(ends)
+        if count and any(x.dtype.kind == "c" for x in starts if is_varying(x)):
+            # A complex number reaches a real one by its real part alone.
+            if any(y.dtype.kind != "c" for y in ends if is_varying(y)):
+                unit = -1j if mode == "reverse" else 1j
+                turned = self._multiply(mode, vectors, unit)
+                for k, (a, b) in enumerate(zip(made, turned, strict=True)):
+                    if a is not None and ends[k].dtype.kind != "c":
+                        made[k] = a + 1j * b if mode == "reverse" else a - 1j * b
+        like = self.wrt[0]._value if self.wrt else 0.0
+        parts = [
+            np.zeros_like(
+                0.0 if like is None else like, self.dtype, "C",
+                shape=(count, count_entries(x)),
+            )
+            if part is None
+            else np.reshape(part, (count, -1)).astype(self.dtype, copy=False)
+            for x, part in zip(ends, made, strict=True)
+        ]  # fmt: skip
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, 1)
+
+    def _find_ends(self, mode: Mode) -> tuple[Sequence[Any], Sequence[Any]]:
+        """Return where sweeps of a mode start, and where they end."""
+        if mode == "reverse":
+            return self.outputs, self.wrt
+        return self.wrt, self.outputs
+
+    def _multiply(self, mode: Mode, vectors: Array, unit: complex) -> list[Any]:
+        """Return the products with many vectors, one for each end; None for zeros."""
+        starts, ends = self._find_ends(mode)
+        edges = self.row_starts if mode == "reverse" else self.column_starts
+        count = shape_of(vectors)[0]
+        parts = [
+            np.reshape(vectors[:, a:b], (count, *shape_of(x))).astype(x.dtype) * unit
+            if x.dtype.kind == "c"
+            else np.reshape(vectors[:, a:b], (count, *x.shape)).astype(x.dtype)
+            if is_varying(x)
+            else None
+            for x, (a, b) in zip(starts, pairwise(edges), strict=True)
+        ]
+        given = [part for part in parts if part is not None]
+        varying = [k for k, part in enumerate(parts) if part is not None]
+        seeds = [make_leaf_like(starts[k]) for k in varying]
+
+        def walk(some: Sequence[Any]) -> list[Any]:
+            filled: list[Any] = [None] * len(starts)
+            for k, seed in zip(varying, some, strict=True):
+                filled[k] = seed
+            if mode == "reverse":
+                return self.pull(filled)
+            return self.push(filled, [y if is_varying(y) else None for y in ends])
+
+        try:
+            derivatives = walk(seeds)
+        except TraceError:
+            if mode == "forward" or any(x._value is None for x in self.wrt):
+                raise
+            rows = [walk([part[i] for part in given]) for i in range(count)]
+            return [
+                None if row[0] is None else np.stack(row)
+                for row in map(list, zip(*rows, strict=True))
+            ]
+        found = [x for x in derivatives if x is not None]
+        if not found:
+            return derivatives
+        graph = Graph(seeds, found)
+        step = max(1, BUDGET // count_bytes(graph))
+        if self.record or traces.LOCAL.stack:
+            step = count
+        chunks = []
+        with np.errstate(all="ignore"):  # the program itself has warned already
+            for begin in range(0, count, step):
+                some = [part[begin : begin + step] for part in given]
+                size = min(step, count - begin)
+                chunks.append([
+                    part if batched else np.broadcast_to(part, (size, *shape_of(part)))
+                    for part, batched in zip(
+                        run_batch(graph, some, size), graph.varying, strict=True
+                    )
+                ])  # fmt: skip
+        joined = iter(
+            chunks[0]
+            if len(chunks) == 1
+            else [np.concatenate(part) for part in zip(*chunks, strict=True)]
+        )
+        return [None if x is None else next(joined) for x in derivatives]
+
     @cached_property
     def _options(self) -> dict[str, Any]:
         return {
@@ -403,10 +505,10 @@ class LinearMap:
         self, rows: Span, columns: Span, mode: Mode, progress: Progress | None = None
     ) -> Array:
         """Return a window as one array, where the values are, in memory or on a GPU."""
-        shape = (rows[1] - rows[0], columns[1] - columns[0])
+        tall, wide = rows[1] - rows[0], columns[1] - columns[0]
         like = self.wrt[0]._value if self.wrt else 0.0
-        made = np.zeros_like(like, shape=shape, dtype=self.dtype, order="C")
-        if 0 in shape:
+        made = np.zeros_like(like, shape=(tall, wide), dtype=self.dtype, order="C")
+        if not tall or not wide:
             return made
         for at, left, found in self.windows(rows, columns, mode, progress):
             top, first = at - rows[0], left - columns[0]
@@ -534,7 +636,7 @@ class Sweep:
     def _run_vector(self, place: int, unit: complex = 1) -> list[Any]:
         """Return what arrives at the ends for one unit vector."""
         like = self.start
-        seed = np.zeros_like(like._value, like.dtype, order="C", shape=like.shape)
+        seed = np.zeros_like(like._value, like.dtype, order="C")
         seed.reshape(-1)[place] = unit
         with np.errstate(all="ignore"):
             return self._walk(seed)
@@ -602,10 +704,10 @@ class Sweep:
             flat = len(tall) == 1 if self.is_reverse else len(wide) == 1
             return part if flat else np.reshape(part, (*tall, *wide))
         if self.linear.record:
-            return np.zeros_like(x, dtype=dtype_between(y, x), shape=(*tall, *wide))
+            return make_zeros(x, (*tall, *wide), dtype_between(y, x))
         if x._value is None:
             return np.zeros((*tall, *wide), x.dtype)  # host array: a symbol's zeros
-        return np.zeros_like(x._value, shape=(*tall, *wide))
+        return make_zeros(x._value, (*tall, *wide))
 
 
 # Small things

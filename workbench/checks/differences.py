@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Literal
@@ -105,7 +106,7 @@ def slope(
     """
     with np.errstate(all="ignore"):
         center = np.asarray(line(0.0)) if center is None else center
-        exact = _complex_step(line, center, scale) if analytic else None
+        exact = _complex_step(line, center, scale, known) if analytic else None
         if known and exact is not None:
             exact = np.where(np.isfinite(center), exact, np.nan)
             size = np.maximum(np.abs(exact), _small_size(exact))
@@ -260,14 +261,18 @@ def perturb_entry(
     return line, size if 1e-3 < size < 1e6 else (1.0 if size <= 1e-3 else size)
 
 
-def _complex_step(line: Line, center: Array, scale: float) -> Array | None:
-    """Return the complex step; None where the function takes no complex numbers."""
+def _complex_step(line: Line, center: Array, scale: float, known: bool) -> Array | None:
+    """Return the complex step; None where the function takes no complex numbers.
+
+    One that is ``known`` drops no imaginary part, for which NumPy has a warning.
+    """
     if center.dtype.kind != "f":
         return None
     step = EXACT_STEP * scale
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", np.exceptions.ComplexWarning)
+        with nullcontext() if known else warnings.catch_warnings():
+            if not known:
+                warnings.simplefilter("error", np.exceptions.ComplexWarning)
             moved = np.asarray(line(1j * step))
     except Exception:
         # Any refusal, also one of the user's own code: differences do instead.
@@ -506,7 +511,9 @@ class Truth:
             return y.real if real else y
 
         self.numeric = total(found.value)
-        self.left, self.right = total(found.left), total(found.right)
+        self.left = self.right = self.numeric
+        if found.left is not found.value or found.right is not found.value:
+            self.left, self.right = total(found.left), total(found.right)
         self.uncertainty = float(np.sum(np.abs(weights[moves]) * found.error[moves]))
         self.kink = bool(np.any(found.kink & moves))
         self.jump = bool(np.any(found.jump & moves))

@@ -263,6 +263,7 @@ class IsolatedNode:
             analytic=start.dtype.kind == "f" and not self.single_only,
             known=is_analytic(self.node),
             target=target,
+            center=np.broadcast_to(self.outputs, (len(steps), len(self.outputs))),
         )
 
     def as_direction(self, direction: Array, x: Array) -> Array:

@@ -25,6 +25,7 @@ from workbench.core.spelling import operator_of
 from workbench.core.tensor import Tensor
 from workbench.core.types import Array
 from workbench.errors import ShapeError
+from workbench.ops.device import make_zeros
 
 # The lines of a step: each op one line of Python.
 
@@ -567,7 +568,7 @@ class Runner:
     ) -> tuple[int, ...]:
         """Return the shape of an output, measured by one step on zeros."""
         body = self.loop.body
-        entries = [np.zeros_like(x, shape=x.shape[1:]) for x in seqs]
+        entries = [make_zeros(x, x.shape[1:]) for x in seqs]
         with np.errstate(all="ignore"):
             function = Function(Graph(body.leaves, [body.outputs[output]]))
             (y,) = function(*consts, *entries, *inits)

@@ -142,6 +142,12 @@ evaluate: Hook[[Any, Any, dict[str, Any]], Any] = Hook(
     "Return the value of an expression for values of its symbols.",
     "workbench.symbolic.function",
 )
+#: Set by `symbolic.compiled_function`; called by a sparse derivative that is prepared.
+compile: Hook[[Any, str | None], Any] = Hook(
+    "compile",
+    "Return a function as a program that is recorded once, for a backend.",
+    "workbench.symbolic.compiled_function",
+)
 #: Set by `jupyter.cell`, if a notebook runs; called where a line is told.
 source: Hook[[str], str | None] = Hook(
     "source", "Return how the cell of a file name is called, ``[3]``; None: no cell."

@@ -123,6 +123,10 @@ class Op:
         the picture draws them as saved values. None: not known.
     partial_reads
         The same for the cotangent of each input alone. None: as ``reads``.
+    pattern
+        ``pattern(node) -> relations``, which entries of each operand an entry of the
+        result depends on, as `autodiff.sparse.rules` has it. None: the rule of its
+        name there, else dense.
     unfold
         ``unfold(values, params) -> outputs``, what ``compute`` gives by the ops that
         it is made of, each recorded where values are Tensors: for who looks inside.
@@ -210,6 +214,7 @@ class Op:
         "name",
         "output_names",
         "partial_reads",
+        "pattern",
         "pull",
         "pull_into",
         "push",
@@ -244,6 +249,7 @@ class Op:
         self.masked: Op | None = None
         self.pull_into: Callable[[int, int], Callable[..., Any]] | None = None
         self.view: Callable[[dict[str, Any]], bool] | None = None
+        self.pattern: Callable[[Any], Any] | None = None
         self.cure = self.helper = self.scalar = ""
         self.output_names: tuple[str, ...] = ()
         self.custom = False

@@ -88,8 +88,10 @@ class Tree:
         kind = _kind_of(type(value), value)
         given: dict[Any, Any] = {}
         if kind is not None and _are_alike(kind.stands or type(value), self.kind):
-            parts, entries, _ = kind.take(value)
-            given = dict(zip(entries, parts, strict=True))
+            parts, entries, needs = kind.take(value)
+            # Sparse arrays with entries in other places are other arrays.
+            if self.kind is not Stored or needs == self.needs:
+                given = dict(zip(entries, parts, strict=True))
         if kind is None or given.keys() != set(self.entries):
             raise ValueError(f"{_describe(self)} is wanted, not {value!r}")
         inside = zip(self.entries, self.children, strict=True)

@@ -25,6 +25,7 @@ from workbench.errors import (
 )
 from workbench.ops import define
 from workbench.ops.define import shape_of
+from workbench.ops.device import make_zeros
 from workbench.overrides.node import has_derivative
 from workbench.overrides.rule_errors import check_signature, name_of_rule
 from workbench.overrides.rules import Runner, UserRule
@@ -244,7 +245,7 @@ def make_empty(spec: Any, values: Sequence[Any], batched: Sequence[bool]) -> Any
     like = next(v for v, b in zip(values, batched, strict=True) if b)
     if isinstance(spec, tuple):
         return tuple(make_empty(part, values, batched) for part in spec)
-    return np.zeros_like(like, dtype=spec.dtype, shape=spec.shape)
+    return make_zeros(like, spec.shape, spec.dtype)
 
 
 def run_all(run: Run, values: Sequence[Any], batched: Sequence[bool]) -> list[Any]:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workbench.autodiff.jacobian import vjp
+from workbench.checks.comparison import run_from_host
 from workbench.checks.differences import RTOL, perturb_entry, slope
 from workbench.core import tree
 from workbench.core.arguments import check_arguments
@@ -369,7 +370,8 @@ def verify_grad(
     if not pt:
         raise UsageError("verify_grad: pt is empty. Give one array per argument.")
     check_arguments(fun, pt, "verify_grad", "verify_grad(f, [{}])")
-    arrays = [np.array(value_of(x)) for x in pt]
+    fun, given_values = run_from_host(fun, [value_of(x) for x in pt])
+    arrays = [np.array(x) for x in given_values]
     for i, x in enumerate(arrays):
         if x.dtype.kind not in "fc":
             raise DtypeError(

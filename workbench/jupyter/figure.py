@@ -9,7 +9,7 @@ from typing import Any
 
 from plotly import graph_objects as go
 
-from workbench.session.wire.protocol import Outcome
+from workbench.session.wire.protocol.fields import Outcome
 
 #: JupyterLab renders this type itself.
 PLOTLY = "application/vnd.plotly.v1+json"

@@ -1,6 +1,6 @@
 """The kernel's end of the wire: one session, shown by the pages that ask.
 
-`session/wire/protocol.py` says what travels. Changes of the session go out as
+`session/wire/protocol/` says what travels. Changes of the session go out as
 patches, at most twenty a second, with at most one that no page has acknowledged;
 what comes faster is folded into the next, and the last state always goes out.
 Every field of a request is checked before it is used; long work runs as a
@@ -24,6 +24,7 @@ from workbench.errors import UsageError, WorkbenchError
 from workbench.jupyter import plots
 from workbench.session import Session
 from workbench.session.applied_override import AppliedOverride
+from workbench.session.inside import measure_loops
 from workbench.session.wire import (
     Snapshot,
     encode_preview,
@@ -40,7 +41,7 @@ from workbench.session.wire import (
     take_program,
     take_snapshot,
 )
-from workbench.session.wire.protocol import (
+from workbench.session.wire.protocol.events import (
     CheckExpressionEvent,
     EditEvent,
     InsideEvent,
@@ -52,8 +53,8 @@ from workbench.session.wire.protocol import (
     PreviewEvent,
     ProgramEvent,
     SimplifyEvent,
-    WindowData,
 )
+from workbench.session.wire.protocol.messages import WindowData
 from workbench.session.wire.schema import WireError, clean_text, quote, read
 
 # Long work for the page: one check, diagnosis or profile at a time, and plots.
@@ -583,9 +584,11 @@ PAUSE = 0.05
 #: The part of the time of a loop that its picture may take.
 SHARE = 0.02
 #: Seconds that Jupyter takes for a patch and its acknowledgement, in other threads.
-MESSAGES = 0.003
+MESSAGES = 0.004
 #: Seconds for the effects of overrides in one patch; the others follow in the next.
 EFFECTS = 0.03
+#: The part of the time of a loop that the gradients along loops in it may take.
+LOOP_SHARE = 0.01
 #: The answer to all requests once the session does not exist any more.
 GONE = "The session of this picture has been deleted. Run the cell again."
 
@@ -648,6 +651,9 @@ class Link:
         self._last = -PAUSE
         #: How long to wait after the last patch, so that a loop is not held up.
         self._pause = PAUSE
+        #: When loops may be measured again while a cell runs; whether that is planned.
+        self._loops_due = 0.0
+        self._has_planned = False
         # The session keeps the subscription, so it must not keep us.
         self._end = session.subscribe(_make_notifier(weakref.ref(self)))
 
@@ -687,10 +693,11 @@ class Link:
             if left > 0:
                 self._resume_later(left)
             elif self._sent is not None:
+                self._measure_loops(session, in_loop)
                 start = time.thread_time()
                 # In a large program the gradients go first, the effects after them.
                 least = 1 if self._sent.unmeasured else 0
-                self._send_state(take_snapshot(session, EFFECTS, least))
+                self._send_state(take_snapshot(session, EFFECTS, least, loops=0.0))
                 # Whichever thread has done it, a loop of Python stood still meanwhile.
                 spent = time.thread_time() - start + MESSAGES
                 self._pause = max(PAUSE, spent / SHARE)
@@ -701,6 +708,27 @@ class Link:
             self._due = due
             self._later(seconds, self._resume)
 
+    def _measure_loops(self, session: Session, in_loop: bool) -> None:
+        """Measure gradients along loops; in a loop of Python for a part of its time."""
+        left = self._sent.loops_left if self._sent else ()
+        if not left or (in_loop and self._clock() < self._loops_due):
+            return
+        start = time.perf_counter()
+        measure_loops(session._state, EFFECTS, least=1)
+        spent = time.perf_counter() - start
+        self._loops_due = self._clock() + spent / LOOP_SHARE
+
+    def _plan_loops(self) -> None:
+        """Send the gradients along loops later: the picture goes first."""
+        if not self._has_planned:
+            self._has_planned = True
+            due = self._loops_due - self._clock() if self.is_running() else 0.0
+            self._later(max(PAUSE, due), self._send_loops)
+
+    def _send_loops(self) -> None:
+        self._has_planned = False
+        self.mark_changed()
+
     def _resume(self) -> None:
         with self._lock:
             self._due = None
@@ -710,7 +738,9 @@ class Link:
         """Send what has changed, or everything to a page that knows nothing."""
         old, self._sent = self._sent, new
         self._stale = bool(new.unmeasured)
-        if old is not None and new.unmeasured:
+        if new.loops_left:
+            self._plan_loops()
+        if old is not None:
             _copy_effects(new, old)
         if old is None or old.header["nodes"] != new.header["nodes"]:
             self._post({"type": "snapshot", "header": new.header}, new.buffers)
@@ -775,7 +805,7 @@ class Link:
         if event == "hello":
             with session.lock, self._lock:
                 self._sent = None
-                self._send_state(take_snapshot(session, EFFECTS))
+                self._send_state(take_snapshot(session, EFFECTS, loops=0.0))
         elif event == "ack":
             with self._lock:
                 if message["of"] == self._unacknowledged:
@@ -867,12 +897,17 @@ def _make_notifier(link: weakref.ref[Link]) -> Callable[[str], object]:
 
 
 def _copy_effects(new: Snapshot, old: Snapshot) -> None:
-    """Fill in effects that were not measured with those that were sent before."""
+    """Fill in what was not measured with what was sent before."""
     known = {one["id"]: one for one in old.header["overrides"]}
     for one in new.header["overrides"]:
         before = known.get(one["id"])
         if one["id"] in new.unmeasured and before and before["code"] == one["code"]:
             one["effects"] = before["effects"]
+    if new.loops_left:
+        # What is told of a loop stays until it is measured again: nothing blinks.
+        loops = old.header.get("loops", [])
+        stay = [one for one in loops if one["node"] in new.loops_left]
+        new.header["loops"] = [*new.header.get("loops", []), *stay]
 
 
 def _discard(message: Message, buffers: list[Any]) -> None:

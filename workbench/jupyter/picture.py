@@ -19,7 +19,7 @@ from workbench.core.blame import shorten
 from workbench.core.drawing import escape_xml, lay_out
 from workbench.ops import define
 from workbench.session.wire import Snapshot
-from workbench.session.wire.protocol import STATISTICS, STATUSES
+from workbench.session.wire.protocol.fields import STATISTICS, STATUSES
 
 #: A larger graph is described in words.
 MOST_NODES = 300

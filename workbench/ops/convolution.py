@@ -28,6 +28,7 @@ from workbench.core.tensor import Tensor, admit, apply
 from workbench.core.types import Array, Batched, Params, Shape, Spec, as_spec
 from workbench.ops.contraction import product_dtype
 from workbench.ops.define import Compute, dtype_of, multilinear, shape_of
+from workbench.ops.device import make_zeros
 from workbench.ops.elementwise import conjugate
 
 # The values, on arrays of any library
@@ -78,7 +79,7 @@ def _convolve_full(a: Array, b: Array, batch: int) -> Array:
     n, m, rank = shape_of(a), shape_of(b), len(shape_of(a))
     axes = [i for i in range(batch, rank) if n[i] > 1 and m[i] > 1]
     shape = _lengths("full", n, m, batch)
-    out = np.zeros_like(a, dtype=product_dtype(a, b), shape=shape)
+    out = make_zeros(a, shape, product_dtype(a, b))
     ones, widths = [1] * len(axes), [n[i] for i in axes]
     for j in np.ndindex(*(m[i] for i in axes)):
         out[_index_window(rank, axes, j, widths)] += (
@@ -92,7 +93,7 @@ def _convolve_valid(a: Array, b: Array, batch: int) -> Array:
     n, m, rank = shape_of(a), shape_of(b), len(shape_of(a))
     axes = [i for i in range(batch, rank) if m[i] > 1]
     shape = _lengths("valid", n, m, batch)
-    out = np.zeros_like(a, dtype=product_dtype(a, b), shape=shape)
+    out = make_zeros(a, shape, product_dtype(a, b))
     ones = [1] * len(axes)
     kernel, lengths = [m[i] for i in axes], [shape[i] for i in axes]
     back = np.flip(b, tuple(axes))

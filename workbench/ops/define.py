@@ -280,7 +280,8 @@ def op(
 
 #: What a row may set besides derivatives.
 SETTINGS = set(
-    "batch cure helper infer lengths output_names reads scalar template view".split()
+    "batch cure helper infer lengths output_names pattern reads scalar template"
+    " view".split()
 )
 
 

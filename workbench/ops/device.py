@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from workbench.core import source
 from workbench.core.op import Op
@@ -51,14 +52,16 @@ def find_library(x: object, module: str) -> Any:
     return sys.modules[name]
 
 
-def make_zeros(like: Any, shape: tuple[int, ...]) -> Any:
+def make_zeros(
+    like: Any, shape: tuple[Any, ...], dtype: npt.DTypeLike | None = None
+) -> Any:
     """Return zeros as `numpy.zeros_like` makes them, of any shape.
 
-    CuPy takes the shape () for none given.
+    CuPy takes the shape () for none given, and makes as many as the other array has.
     """
     if shape == () and is_device_array(like):
-        return np.reshape(np.zeros_like(like, shape=(1,)), ())
-    return np.zeros_like(like, shape=shape)
+        return np.reshape(np.zeros_like(like, dtype=dtype, shape=(1,)), ())
+    return np.zeros_like(like, dtype=dtype, shape=shape)  # not (): of CuPy's
 
 
 def on_cupy(op: Op) -> Callable[[Compute], Compute]:

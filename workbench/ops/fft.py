@@ -15,6 +15,7 @@ from workbench.core.op import Op, implements
 from workbench.core.tensor import admit, apply
 from workbench.core.types import Array, Params, Shape, Spec, as_spec
 from workbench.ops.define import dtype_of, linear, list_positions, refuse_out, shape_of
+from workbench.ops.device import make_zeros
 from workbench.ops.elementwise import conjugate
 from workbench.ops.shaping import normal_axes, normal_axis
 
@@ -69,7 +70,7 @@ def _resize_unknown(x: Array, lengths: dict[int, Any]) -> Array:
         shape = list(shape_of(x))
         shape[axis] = n - shape[axis]
         if not is_zero_length(shape[axis]):
-            x = np.concatenate([x, np.zeros_like(x, shape=tuple(shape))], axis)
+            x = np.concatenate([x, make_zeros(x, tuple(shape))], axis)
     return x
 
 

@@ -42,7 +42,7 @@ from workbench.ops.define import (
     refuse_out,
     shape_of,
 )
-from workbench.ops.device import on_cupy
+from workbench.ops.device import make_zeros, on_cupy
 from workbench.ops.indexing import GETITEM, Slice, sliced_length
 from workbench.ops.shaping import as_integers, moveaxis, normal_axis
 
@@ -379,7 +379,7 @@ def insert(arr: Array, obj: Any, values: ArrayLike, axis: int | None = None) -> 
     count = shape_of(values)[axis] if places.size == 1 else places.size
     shape = tuple(count if i == axis else n for i, n in enumerate(shape_of(arr)))
     if is_weak(number):
-        new = np.full_like(arr, number, shape=shape)
+        new = np.full_like(arr, number, shape=shape)  # not (): it has an axis
     else:
         new = np.broadcast_to(values, shape)
         new = new.astype(arr.dtype) if new.dtype != arr.dtype else new
@@ -414,7 +414,7 @@ def resize(a: Array, new_shape: int | Shape) -> Array:
         )
     size, have = math.prod(shape), shape_of(a)[0]
     if not have or not size:
-        return np.zeros_like(a, shape=shape)
+        return make_zeros(a, shape)
     line = np.arange(size) % have  # host array: positions, an index
     return np.reshape(np.take(a, line), shape)
 

@@ -135,8 +135,7 @@ def _span_transpose(g: Array, x: Array, *bounds: Any, axis: int, key: Key) -> Ar
 
 
 def _unspan(g: Array, *bounds: Any, axis: int, key: Key, length: int | Dim) -> Array:
-    shape = (*g.shape[:axis], length, *g.shape[axis + 1 :])
-    out = np.zeros_like(g, shape=shape)
+    out = np.zeros_like(g, shape=(*g.shape[:axis], length, *g.shape[axis + 1 :]))
     out[_index_span(key, bounds, axis)] = g
     return out
 

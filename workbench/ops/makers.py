@@ -56,7 +56,7 @@ def _full_like_compute(
     dtype: npt.DTypeLike | None = None,
     shape: tuple[int, ...] | None = None,
 ) -> Array:
-    return np.full_like(x, fill, dtype=dtype, shape=shape)
+    return np.full_like(x, fill, dtype=dtype, shape=shape)  # not (): or NumPy's
 
 
 def _fill_elsewhere(
@@ -69,7 +69,7 @@ def _fill_elsewhere(
     """Return the same on CuPy, which takes the shape () for none given."""
     if shape == ():
         return np.reshape(np.full_like(x, fill, dtype=dtype, shape=(1,)), ())
-    return np.full_like(x, fill, dtype=dtype, shape=shape)
+    return np.full_like(x, fill, dtype=dtype, shape=shape)  # not (): see above
 
 
 def _full_like_batch(

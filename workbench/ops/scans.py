@@ -134,8 +134,9 @@ def _answer_running(op: Op, standard: str, first: int) -> None:
         y = apply(op, (a,), {"axis": axis})
         if not include_initial:
             return y
-        one = tuple(1 if i == axis else n for i, n in enumerate(shape_of(y)))
-        return np.concatenate([np.full_like(y, first, shape=one), y], axis)
+        lengths = shape_of(y)
+        one = np.full_like(y, first, shape=(*lengths[:axis], 1, *lengths[axis + 1 :]))
+        return np.concatenate([one, y], axis)
 
     @implements(getattr(np, standard))
     def single(x: Array, /, *, axis: int | None = None, **settings: Any) -> Array:

@@ -27,7 +27,7 @@ from workbench.ops.define import (
     shape_of,
     shape_of_first,
 )
-from workbench.ops.device import on_cupy
+from workbench.ops.device import make_zeros, on_cupy
 from workbench.ops.reductions import batch_reduction, lengths_of, settings
 from workbench.ops.shaping import as_integers, normal_axis
 from workbench.ops.updates import at
@@ -445,7 +445,7 @@ def bincount(
     weights = admit(weights)
     if shape_of(weights) != shape_of(value):
         raise ValueError("The weights and list don't have the same length.")
-    none = np.zeros_like(weights, dtype=np.float64, shape=shape_of(counts))
+    none = make_zeros(weights, shape_of(counts), np.float64)
     return at(none)[value].add(weights.astype(np.float64))
 
 

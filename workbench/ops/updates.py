@@ -25,7 +25,7 @@ from workbench.ops.define import (
     shape_of_first,
     sum_to,
 )
-from workbench.ops.device import on_cupy
+from workbench.ops.device import make_zeros, on_cupy
 from workbench.ops.indexing import (
     GETITEM,
     Key,
@@ -97,7 +97,7 @@ def _set_pull_values(
         # Where an entry is set twice, the last one stays, as in NumPy.
         size = passed.size
         ids = np.reshape(list_positions(size, like=passed), shape_of(passed))
-        blank = np.zeros_like(ids, shape=shape_of(x))
+        blank = make_zeros(ids, shape_of(x))
         owner = _put_entries(SET, blank, ids, arrays, key)
         passed = np.where(np.equal(_take_entries(owner, arrays, key), ids), passed, 0)
     return sum_to(passed, shape_of(v))
@@ -152,7 +152,7 @@ def _flatten_update(
     """Return the places in the flat array that an index names, and their values."""
     whole = np.reshape(list_positions(x.size, like=x), x.shape)
     places = whole[as_index(key, arrays)]
-    values = np.zeros_like(x, shape=places.shape)
+    values = make_zeros(x, places.shape)
     values[...] = v
     return np.ravel(places), np.ravel(values)
 

@@ -17,6 +17,7 @@ from workbench.core.op import implements, is_always_view
 from workbench.core.tensor import admit, apply
 from workbench.core.types import Array, Axis, Spec, as_spec
 from workbench.ops.define import linear, shape_of
+from workbench.ops.device import make_zeros
 from workbench.ops.shaping import normal_axes
 
 # The axis counts from the end of the array without windows, so a batch axis in front
@@ -38,7 +39,7 @@ def _overlap_compute(g: Array, *, window: int, axis: int) -> Array:
     *shape, _ = shape_of(g)
     places = shape[axis]
     shape[axis] += window - 1
-    out = np.zeros_like(g, shape=tuple(shape))
+    out = make_zeros(g, tuple(shape))
     before = (slice(None),) * (len(shape) + axis)
     for shift in range(window):
         out[(*before, slice(shift, shift + places))] += g[..., shift]

@@ -30,6 +30,7 @@ from workbench.errors import UnknownLengthError
 from workbench.ops.arranging import pad
 from workbench.ops.convolution import convolve_arrays, crop_to_center, flip_axes
 from workbench.ops.define import dtype_of, shape_of
+from workbench.ops.device import make_zeros
 from workbench.ops.elementwise import conjugate
 from workbench.ops.filters import recursive
 from workbench.ops.lengths import defer_functions
@@ -209,7 +210,7 @@ def make_empty(name: str, a: Array, b: Array, mode: str) -> Array:
             f"{name}{blame.user_line()}: in1 of shape {n} and in2 of shape {m}; neither"
             " can be empty"
         )
-    return np.zeros_like(a, shape=shape, dtype=np.result_type(dtype_of(a), dtype_of(b)))
+    return make_zeros(a, shape, np.result_type(dtype_of(a), dtype_of(b)))
 
 
 # Convolution and correlation in two dimensions, with a boundary.

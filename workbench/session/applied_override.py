@@ -262,14 +262,15 @@ def check_rule(session: HasState, target: Any, rule: str) -> str:
     >>> session.check_rule("tanh", "clip(d, -1, 1)"), session.overrides
     ('ok', [])
     """
-    forward, nodes = session._state.forward, session.nodes
-    program = forward.program
+    state, nodes = session._state, session.nodes  # a loop may go on meanwhile
+    forward, program = state.forward, state.forward.program
     parse_rule(rule)
     meant = target.override.target if isinstance(target, AppliedOverride) else target
     found = override(resolve_target(nodes, program, meant), rule)
-    wrt = [forward.graph.nodes[i] for i in session._state.objective.wrt]
-    select = session._state.select_unrolled
-    resolution = resolve([found], program, wrt=wrt, select_unrolled=select)
+    wrt = [forward.graph.nodes[i] for i in state.objective.wrt]
+    resolution = resolve(
+        [found], program, wrt=wrt, select_unrolled=state.select_unrolled
+    )
     (matched,) = resolution.matched
     parts = resolution.parts
     replaced = (parts.get(s, node) for s, (_, node) in resolution.winners.items())

@@ -18,6 +18,7 @@ from workbench.autodiff.jacobian import vjp
 from workbench.checks.doctor.case import Case
 from workbench.checks.doctor.diagnose import examine, require_fix
 from workbench.checks.doctor.finding import Finding, Findings
+from workbench.checks.isolated_node import to_host
 from workbench.checks.progress import Progress
 from workbench.core import types, walk
 from workbench.core.graph import Graph
@@ -104,7 +105,7 @@ def check(
     from workbench.checks.comparison import Check, run_from_host
     from workbench.checks.differences import Tolerance
     from workbench.checks.gradient_check import GivenGradients, draw_seed
-    from workbench.checks.isolated_node import is_analytic, to_host
+    from workbench.checks.isolated_node import is_analytic
     from workbench.checks.nodes import check_nodes, is_checkable
     from workbench.checks.progress import ProgressMeter
     from workbench.checks.report import Report, make_identity_overrides
@@ -186,9 +187,8 @@ def check(
     report.stopped = meter.stopped
     if report.overridden:
         for label, i, g in zip(part.labels, part.wrt, gradients, strict=True):
-            report.changed[label] = relative_change(
-                cotangents.get(i, np.zeros_like(g)), g
-            )
+            passed_on = cotangents.get(i, np.zeros_like(g))
+            report.changed[label] = relative_change(to_host(passed_on), to_host(g))
             if report.changed[label] != 0:
                 path = _find_ids_between(forward, part.output, i)
                 x = forward.graph.nodes[i]
@@ -349,10 +349,14 @@ class OutputFunction:
 
     def function(self, *values: Any) -> Any:
         """Run the program again, and return the output."""
-        self.owners = dict(self.within)
-        self.rebuild = {x.serial: y for x, y in zip(self.sources, values, strict=True)}
         # NumPy's warnings were given when the program ran, under the user's settings.
         with np.errstate(all="ignore"):
+            if not any(isinstance(x, Tensor) or x.dtype.hasobject for x in values):
+                return self.graph.run(values)[0]  # for its value alone
+            self.owners = dict(self.within)
+            self.rebuild = {
+                x.serial: y for x, y in zip(self.sources, values, strict=True)
+            }
             return self.graph.run(values, self._run_step)[0]
 
 

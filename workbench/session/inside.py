@@ -9,9 +9,10 @@ costs a short stretch of the loop, and bounded memory.
 from __future__ import annotations
 
 import copy
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -98,15 +99,7 @@ def open_inside(state: State, path: Sequence[tuple[int, int]]) -> Inside:
     """
     if not 0 < len(path) <= MOST_DEPTH:
         raise UsageError(f"a path of {len(path)} nodes leads into no program.")
-    resolution = state.resolution
-    # As nothing around it: the program of the session itself.
-    shown = Inside(
-        state.forward,
-        state.backward,
-        state.truth if resolution is not None else None,
-        {} if resolution is None else resolution.rules,
-        state.forward.graph.nodes,
-    )
+    shown = _show_session(state)
     rules: Rules = shown.rules
     with np.errstate(all="ignore"):  # the run itself has warned
         for node, step in path:
@@ -115,13 +108,25 @@ def open_inside(state: State, path: Sequence[tuple[int, int]]) -> Inside:
     return shown
 
 
+def _show_session(state: State) -> Inside:
+    """Return the program of a session itself, as one inside of nothing."""
+    resolution = state.resolution
+    return Inside(
+        state.forward,
+        state.backward,
+        state.truth if resolution is not None else None,
+        {} if resolution is None else resolution.rules,
+        state.forward.graph.nodes,
+    )
+
+
 def _open_node(around: Inside, rules: Rules, node_id: int, step: int) -> Inside:
     """Return the program inside a node of a program."""
     nodes = around.forward.graph.nodes
     if not 0 <= node_id < len(nodes):
         raise UsageError(f"there is no node {node_id} to look into.")
     node = nodes[node_id]
-    label = f"{blame.describe(node)}{blame.quote_site(node.site)}"
+    label = _name(node)
     if not is_holder(node):
         raise UsageError(f"{label} holds no program to look into.")
     if node._value is None:
@@ -144,6 +149,11 @@ def _open_node(around: Inside, rules: Rules, node_id: int, step: int) -> Inside:
     return Inside(
         forward, sweeps[0], sweeps[1], _map_rules(graph, forward, rules), graph.nodes
     )
+
+
+def _name(node: Tensor) -> str:
+    """Return a node and its line, as errors begin."""
+    return f"{blame.describe(node)}{blame.quote_site(node.site)}"
 
 
 def _list_sweeps(
@@ -305,13 +315,13 @@ class LoopRun:
     Steps are counted as the entries of its sequences are; ``order`` says how it goes.
     """
 
-    def __init__(self, node: Tensor, label: str) -> None:
+    def __init__(self, node: Tensor) -> None:
         self.loop: Loop = node.params["loop"]
         loop, args = self.loop, [value_of(x) for x in node.inputs]
         if loop.draws:
             raise UsageError(
-                f"{label} draws random numbers in its steps, which would be drawn anew."
-                " Draw them before the loop, and give them as a sequence."
+                f"{_name(node)} draws random numbers in its steps, which would be"
+                " drawn anew. Draw them before the loop, and give them as a sequence."
             )
         _, self.consts, self.seqs, inits = loop.split_inputs(args)
         value: Any = node._value
@@ -324,6 +334,12 @@ class LoopRun:
         self.states = [inits]
         for a, b in zip(self.starts, self.starts[1:], strict=False):
             self.states.append(self.run(self.states[-1], a, b))
+
+    @property
+    def marks(self) -> list[int]:
+        """The step before which each kept state is, as steps are counted."""
+        n = self.count
+        return [n - 1 - t if self.loop.reverse else t for t in self.starts]
 
     def find_entries(self, done: int, until: int) -> slice:
         """Return the entries of the steps after ``done`` of them."""
@@ -419,16 +435,104 @@ _runs: WeakKeyDictionary[Values, dict[int, LoopRun]] = WeakKeyDictionary()
 _sweeps: WeakKeyDictionary[Backward, dict[int, LoopSweep]] = WeakKeyDictionary()
 
 
-def _open_loop(
-    around: Inside, rules: Rules, node_id: int, step: int, label: str
-) -> Inside:
-    """Return one step of a loop."""
-    node = around.forward.graph.nodes[node_id]
+def _find_run(around: Inside, node_id: int) -> LoopRun:
+    """Return the run of a loop, from memory if it is known."""
     runs = _runs.setdefault(around.forward, {})
     run = runs.get(node_id)
     if run is None:
         _make_room(runs)
-        run = runs[node_id] = LoopRun(node, label)
+        run = runs[node_id] = LoopRun(around.forward.graph.nodes[node_id])
+    return run
+
+
+def _find_sweep(
+    run: LoopRun, backward: Backward, node_id: int, g: Sequence[Any], rules: Rules
+) -> LoopSweep:
+    """Return what arrives at a loop's states, from memory if it is known."""
+    known = _sweeps.setdefault(backward, {})
+    swept = known.get(node_id)
+    if swept is None:
+        _make_room(known)
+        swept = known[node_id] = LoopSweep(run, g, rules)
+        norms = LoopNorms(node_id, run.count, run.marks, swept.norms)
+        _norms.setdefault(backward, {})[node_id] = norms
+    return swept
+
+
+class LoopNorms(NamedTuple):
+    """The gradient that arrives at the state of a loop before some of its steps.
+
+    Attributes
+    ----------
+    node
+        The id of the loop.
+    steps
+        How many steps it has made.
+    marks, norms
+        Some of the steps, and the norm of the gradient at each.
+    """
+
+    node: int
+    steps: int
+    marks: Sequence[int]
+    norms: Sequence[float]
+
+
+#: What has been measured of the loops of a sweep; None for one that cannot be opened.
+_norms: WeakKeyDictionary[Backward, dict[int, LoopNorms | None]] = WeakKeyDictionary()
+
+
+def has_loops(state: State) -> bool:
+    """Return whether a loop is a node of a session's program."""
+    return any(node.op is SCAN for node in state.forward.graph.nodes)
+
+
+def measure_loops(
+    around: State | Inside, seconds: float, least: int = 0
+) -> tuple[list[LoopNorms], list[int]]:
+    """Return the gradients along the loops of a program, and the loops left out.
+
+    Each costs about a run of the loop, forward and back; what is known costs nothing.
+
+    Parameters
+    ----------
+    around
+        The state of a session, or a program inside one of its nodes.
+    seconds
+        For so long loops are measured; the others are left out.
+    least
+        So many are measured however long it takes.
+    """
+    shown = around if isinstance(around, Inside) else _show_session(around)
+    backward = shown.backward
+    if backward is None:
+        return [], []
+    known = _norms.setdefault(backward, {})
+    until, measured = time.perf_counter() + seconds, 0
+    unmeasured: list[int] = []
+    for i, node in enumerate(shown.forward.graph.nodes):
+        if node.op is not SCAN or i in known:
+            continue
+        g = _find_cotangents(backward, i)
+        if g is None:
+            continue
+        if measured >= least and time.perf_counter() >= until:
+            unmeasured.append(i)
+            continue
+        measured += 1
+        try:
+            with np.errstate(all="ignore"):  # the run itself has warned
+                _find_sweep(_find_run(shown, i), backward, i, g, shown.rules)
+        except Exception:  # of a user's rule any; whoever looks inside is told
+            known[i] = None
+    return [one for _, one in sorted(known.items()) if one is not None], unmeasured
+
+
+def _open_loop(
+    around: Inside, rules: Rules, node_id: int, step: int, label: str
+) -> Inside:
+    """Return one step of a loop."""
+    run = _find_run(around, node_id)
     loop, body, n = run.loop, run.loop.body, run.count
     if not -n <= step < n:
         raise UsageError(
@@ -456,18 +560,13 @@ def _open_loop(
         if backward is None or g is None:
             sweeps.append(None)
             continue
-        known = _sweeps.setdefault(backward, {})
-        if node_id not in known:
-            _make_room(known)
-            known[node_id] = LoopSweep(run, g, found)
-        swept = known[node_id]
+        swept = _find_sweep(run, backward, node_id, g, found)
         arriving = run.pull(after, done + 1, end, swept.arriving[k], swept.rows, found)
         rows = [None if c is None else c[step] for c in swept.rows]
         sweeps.append(
             _sweep(forward, body, [*arriving, *rows], varying, found, (step, n))
         )
         norms = norms or swept.norms
-    marks = [n - 1 - t if loop.reverse else t for t in run.starts]
     return Inside(
         forward,
         sweeps[0],
@@ -476,5 +575,5 @@ def _open_loop(
         body.nodes,
         step,
         n,
-        (marks, norms) if norms else ((), ()),
+        (run.marks, norms) if norms else ((), ()),
     )

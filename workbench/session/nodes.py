@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -33,29 +34,40 @@ class Nodes:
         The name of the session in its own code.
     count
         The number of nodes.
-    graph
-        The program of the last run.
     """
 
     def __init__(self, graph: Graph, session: str) -> None:
-        self.session, self.graph = session, graph
+        self.session = session
+        # Those of earlier runs that are still looked at, perhaps in another thread.
+        self._known: WeakValueDictionary[int, Graph] = WeakValueDictionary()
+        self.graph = graph
         self.count = len(graph.nodes)
         self._integers = graph.integers
         #: The ids of the Tensors that were traced, by serial.
         self.traced = {node.serial: i for i, node in enumerate(graph.nodes)}
 
+    @property
+    def graph(self) -> Graph:
+        """The program of the last run."""
+        return self._graph
+
+    @graph.setter
+    def graph(self, graph: Graph) -> None:
+        self._graph = self._known[id(graph)] = graph
+
     @cached_property
     def labels(self) -> list[str]:
         """The label of each node, its name or its op and id, which finds it too."""
-        inputs = set(self.graph.inputs)
+        graph = self.graph  # another thread may run it meanwhile
+        inputs = set(graph.inputs)
         # A leaf that is not an input is a constant.
         kinds = [
             "input" if x in inputs else "constant" if is_leaf(x) else x.op.name
-            for x in self.graph.nodes
+            for x in graph.nodes
         ]
         return [
             node.name or f"{kind} {i}"
-            for i, (node, kind) in enumerate(zip(self.graph.nodes, kinds, strict=True))
+            for i, (node, kind) in enumerate(zip(graph.nodes, kinds, strict=True))
         ]
 
     @cached_property
@@ -79,7 +91,7 @@ class Nodes:
         if isinstance(node, Tensor):
             node_id = self.traced.get(node.serial)
             if node_id is None:
-                node_id = self.graph.ids.get(node)
+                node_id = self._find_in_runs(node)
             if node_id is None:
                 raise UnknownNodeError(
                     f"{blame.describe(node)} is not a node of this session, nor of an"
@@ -104,6 +116,15 @@ class Nodes:
             f"no node is named {node!r}.{hint} There are"
             f" {', '.join(self.names) or 'none with a name'}{self._describe_unnamed()}."
         )
+
+    def _find_in_runs(self, node: Tensor) -> int | None:
+        """Return the id of a Tensor of some run that is looked at; None if of none."""
+        node_id = self.graph.ids.get(node)
+        for known in [] if node_id is not None else self._known.valuerefs():
+            graph = known()
+            if graph is not None and (node_id := graph.ids.get(node)) is not None:
+                break
+        return node_id
 
     def _describe_unnamed(self) -> str:
         """Return a note on the labels of nodes without a name, with an example."""

@@ -29,6 +29,8 @@ SINGLE_THREAD = 10_000
 
 #: Arrays up to this size are summarized many at once.
 SMALL = 1000
+#: From so many on: of fewer each by itself takes less time.
+FEWEST_STACKED = 3
 #: So many numbers at once, which stay in the cache.
 MOST_STACKED = 50_000
 
@@ -383,7 +385,7 @@ def _fill_rows(
         alike[tuple([(x.shape, x.dtype) if type(x) is np.ndarray else type(x)
                      for x in row])].append(i)  # fmt: skip
     for kinds, places in alike.items():
-        size = _find_small_size(kinds)
+        size = _find_small_size(kinds) if len(places) >= FEWEST_STACKED else None
         if size is None:
             for i in places:
                 table[i] = compute(*[column[i] for column in columns])

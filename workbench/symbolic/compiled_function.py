@@ -15,7 +15,7 @@ import numpy as np
 
 from workbench.backends.compiled import tiers
 from workbench.backends.profile import Profile, measure
-from workbench.core import blame, traces, tree, walk
+from workbench.core import blame, hooks, traces, tree, walk
 from workbench.core.graph import Graph, inline
 from workbench.core.shared import Shared, read_states
 from workbench.core.tensor import Tensor
@@ -390,3 +390,10 @@ def _describe_spec(x: Any) -> Spec:
     if hasattr(x, "dtype"):
         return Spec(tuple(x.shape), x.dtype)
     return Spec((), np.result_type(type(x)), True)
+
+
+def _compile_for_backend(f: Callable[..., Any], backend: str | None) -> Any:
+    return compile(f, backend=backend)
+
+
+hooks.compile.set(_compile_for_backend)

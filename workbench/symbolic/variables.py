@@ -24,8 +24,11 @@ from workbench.core.shared import (
     refuse_sparse,
 )
 from workbench.core.tensor import Tensor, make_leaf
+from workbench.core.tree import is_sparse
 from workbench.core.types import ArrayLike, Spec
 from workbench.errors import DtypeError, ShapeError, UsageError
+from workbench.ops.sparse.pattern import split_sparse
+from workbench.ops.sparse.tensor import SparseTensor
 
 Shape = Sequence[Any]
 
@@ -187,6 +190,54 @@ def matrix(
     <Tensor matmul float64[2]>
     """
     return _make_symbol(name, dtype, shape, 2, "matrix")
+
+
+def sparse_matrix(
+    name: str | None = None,
+    pattern: Any = None,
+    *,
+    dtype: npt.DTypeLike = np.float64,
+) -> SparseTensor:
+    """Return a symbol for a sparse array whose stored entries stand in fixed places.
+
+    Parameters
+    ----------
+    name
+        How it is called in pictures, source and errors.
+    pattern
+        A sparse array of SciPy's, of any values, or a
+        :class:`workbench.SparsityPattern` (in CSR): the class, the shape and the
+        places. A function of the symbol takes arrays of this class with the same
+        places.
+    dtype
+        Its dtype.
+
+    Raises
+    ------
+    UsageError
+        Without a pattern: which entries are stored is structure, as a shape is.
+
+    Examples
+    --------
+    >>> import numpy as np, scipy.sparse, workbench as wb
+    >>> K = scipy.sparse.csr_array([[2.0, -1.0], [0.0, 3.0]])
+    >>> S, x = wb.sparse_matrix("S", K), wb.vector("x")
+    >>> slope = wb.function([S, x], wb.grad(np.sum((S @ x) ** 2), S))
+    >>> slope(K, np.ones(2)).toarray()
+    array([[2., 2.],
+           [0., 6.]])
+    """
+    if pattern is not None and hasattr(pattern, "to_scipy"):
+        pattern = pattern.to_scipy("csr")
+    if not is_sparse(pattern):
+        raise UsageError(
+            f"wb.sparse_matrix({name!r}, {shorten(repr(pattern))}): which entries are"
+            " stored is part of the symbol, as a shape is. Give a sparse array of"
+            " SciPy's with entries in these places, or a wb.SparsityPattern."
+        )
+    places = split_sparse(pattern)[1]
+    places.built = None
+    return SparseTensor(tensor(name, dtype=dtype, shape=places.data_shape), places)
 
 
 def _make_symbol(

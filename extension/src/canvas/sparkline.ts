@@ -1,6 +1,7 @@
 /** The gradients of a loop, iteration by iteration, as small bars on its card. */
 
 import type { IItems } from '../layout/items';
+import { spreadNorms } from '../model/folds';
 import type { Graph } from '../model/graph';
 import type { ITheme } from './theme';
 import { LEVELS } from './theme';
@@ -17,21 +18,28 @@ export interface ISparkline {
   warmth: Float32Array;
 }
 
-/** The sparklines of cards that stand for iterations of a loop, by item. */
+/** The sparklines of cards that stand for a loop, or some iterations of one, by item. */
 export function sparklinesOf(
   graph: Graph,
   items: IItems,
   scale: INormScale
 ): Map<number, ISparkline> {
   const found = new Map<number, ISparkline>();
+  const show = (item: number, norms: ArrayLike<number>): void => {
+    const sparkline = sparklineOf(norms, scale, BARS);
+    if (sparkline.height.some(height => !Number.isNaN(height))) {
+      found.set(item, sparkline);
+    }
+  };
   items.span.forEach((span, item) => {
+    const steps = items.scope[item] === null ? graph.stepNorms(items.node[item]) : null;
+    if (steps !== null && steps.steps > 1) {
+      show(item, spreadNorms(steps, Math.min(steps.steps, BARS)));
+    }
     const loop = span === null ? null : graph.loopAt(items.scope[item] ?? '');
     if (span !== null && loop !== null && span.last > span.first) {
       const norms = graph.iterationNorms(loop).subarray(span.first, span.last + 1);
-      const sparkline = sparklineOf(norms, scale, BARS);
-      if (sparkline.height.some(height => !Number.isNaN(height))) {
-        found.set(item, sparkline);
-      }
+      show(item, norms);
     }
   });
   return found;

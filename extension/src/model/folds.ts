@@ -25,6 +25,30 @@ export interface ILoop {
   nodes: Int32Array;
 }
 
+/** What is known of the gradient along a loop: its norm before some of the steps. */
+export interface ISteps {
+  steps: number;
+  marks: readonly number[];
+  /** Null where it is not finite. */
+  norms: readonly (number | null)[];
+}
+
+/** For each step, or each of so many parts, the norm at the last mark up to it. */
+export function spreadNorms(
+  { steps, marks, norms }: ISteps,
+  parts = steps
+): Float64Array {
+  const spread = new Float64Array(marks.length === 0 ? 0 : parts).fill(NaN);
+  const order = Array.from(marks.keys()).sort((a, b) => marks[a] - marks[b]);
+  const partOf = (step: number): number => Math.floor((step / steps) * parts);
+  order.forEach((i, k) => {
+    const end = k + 1 < order.length ? partOf(marks[order[k + 1]]) : spread.length;
+    const start = partOf(marks[i]);
+    spread.fill(norms[i] ?? Infinity, start, Math.max(end, start + 1));
+  });
+  return spread;
+}
+
 /** Loops of so many nodes are folded from the start. */
 const FOLD_FROM = 100;
 

@@ -24,7 +24,7 @@ import {
 } from '../wire/protocol';
 import { type IAdjacency, adjacency, firstWhere } from './adjacency';
 import { type IClusterInput, type IFolds, addClusters } from './clusters';
-import { type ILoop, foldPaths, loopsOf } from './folds';
+import { type ILoop, type ISteps, foldPaths, loopsOf } from './folds';
 import { SavedMoments } from './moments';
 
 /** What a node is. */
@@ -244,7 +244,8 @@ export class Graph {
     };
     delete columns.true_stats;
     delete columns.true_edge_norm;
-    return new Graph({ ...this.header, overrides: [] }, columns, this._derived);
+    const header = { ...this.header, overrides: [], loops: [] };
+    return new Graph(header, columns, this._derived);
   }
 
   /** The runs with those that a patch brings. */
@@ -441,6 +442,15 @@ export class Graph {
       this._iterationNorms.set(path, norms);
     }
     return norms;
+  }
+
+  /**
+   * The same of a loop that is one node, as the kernel has measured it: the gradient
+   * that arrives before each step; null for other nodes, and where it is not known.
+   */
+  stepNorms(node: number): ISteps | null {
+    const found = this.header.loops?.find(loop => loop.node === node);
+    return found === undefined || found.marks.length === 0 ? null : found;
   }
 
   /** "[3]:1", the cell and its line, or "net.py:20". */

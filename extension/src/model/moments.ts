@@ -73,7 +73,8 @@ export class SavedMoments {
       ['true_edge_norm', new Float64Array(edges).fill(NaN)],
       ['change', none]
     ];
-    const header = { output_value: losses[at], check: null, findings: null };
+    const nothing = { check: null, findings: null, loops: [] };
+    const header = { output_value: losses[at], ...nothing };
     const listed: IColumn[] = columns.map(([name, { length }]) => {
       return { name, dtype: 'float64', length };
     });

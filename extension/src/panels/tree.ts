@@ -6,11 +6,12 @@
 
 import { Widget } from '@lumino/widgets';
 
+import type { ISteps } from '../model/folds';
 import type { Graph } from '../model/graph';
 import { type IVerdict, addVerdicts, verdictsOf } from '../model/verdicts';
 import { element } from '../ui/dom';
 import { formatPlural } from '../ui/numbers';
-import { nodeSentence, verdictLines } from '../ui/words';
+import { alongLoopText, nodeSentence, verdictLines } from '../ui/words';
 import type { IHost, Reason } from './host';
 
 /** So many lines at most; beyond that, search and arrows in the picture remain. */
@@ -121,9 +122,13 @@ export class GraphTree extends Widget {
   private _scopeSentence(graph: Graph, scope: string): string {
     const count = graph.scopes.get(scope)?.nodes ?? 0;
     const verdict = this._scopes.get(scope);
+    const loop = graph.loopAt(scope);
+    const steps =
+      loop === null ? '' : alongLoopText(loopSteps(graph.iterationNorms(loop)));
     return [
-      `scope ${scope}`,
+      `${loop === null ? 'scope' : 'loop'} ${scope}`,
       formatPlural(count, 'node'),
+      ...(steps === '' ? [] : [steps]),
       ...(verdict === undefined ? [] : verdictLines(verdict))
     ].join(', ');
   }
@@ -223,6 +228,13 @@ export class GraphTree extends Widget {
   private _scopes: ReadonlyMap<string, IVerdict> = new Map();
   private _current = 0;
   private _timer: ReturnType<typeof setTimeout> | undefined;
+}
+
+/** The gradient along an unrolled loop: at each step that has one. */
+function loopSteps(norms: Float64Array): ISteps {
+  const marks = [...norms.keys()].filter(step => !Number.isNaN(norms[step]));
+  const finite = marks.map(step => (norms[step] === Infinity ? null : norms[step]));
+  return { steps: norms.length, marks, norms: finite };
 }
 
 /** What is to be said of the nodes in each scope, those of its inner ones included. */

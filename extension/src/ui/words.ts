@@ -1,6 +1,7 @@
 /** What is said about nodes and overrides, as text. Pure. */
 
 import { type IChange, QUANTITIES, changeOf } from '../model/comparison';
+import type { ISteps } from '../model/folds';
 import type { Graph, ICost } from '../model/graph';
 import { type IOrigin, nonFiniteOf, roleOf } from '../model/nonfinite';
 import type { IStep } from '../model/state';
@@ -389,6 +390,10 @@ export function nodeSentence(graph: Graph, node: number): string {
   } else if (graph.hasGradient(node)) {
     parts.push(`gradient norm ${formatNumber(graph.gradNorm(node))}`);
   }
+  const steps = graph.compared === null ? graph.stepNorms(node) : null;
+  if (steps !== null) {
+    parts.push(alongLoopText(steps));
+  }
   parts.push(...costLines(graph, node));
   const override = graph.override(node);
   if (override !== null) {
@@ -401,6 +406,23 @@ export function nodeSentence(graph: Graph, node: number): string {
     parts.push(...verdictLines(verdict));
   }
   return parts.join(', ');
+}
+
+/** "gradient along 500 steps: 1e−12 at step 0, 0.2 at step 499, largest 0.3 at step 7" */
+export function alongLoopText({ steps, marks, norms }: ISteps): string {
+  const order = Array.from(marks.keys()).sort((a, b) => marks[a] - marks[b]);
+  const known = order.filter(i => !Number.isNaN(norms[i]));
+  const size = (i: number): number => norms[i] ?? Infinity;
+  const largest = known.reduce((a, b) => (size(b) > size(a) ? b : a), known[0]);
+  const ends = [known[0], known[known.length - 1]];
+  const at = (i: number): string => {
+    const norm = norms[i];
+    return `${norm === null ? 'not finite' : formatNumber(norm)} at step ${marks[i]}`;
+  };
+  const told = [...new Set(ends)].map(at);
+  const more = ends.includes(largest) ? [] : [`largest ${at(largest)}`];
+  const count = formatPlural(steps, 'step');
+  return known.length === 0 ? '' : `gradient along ${count}: ${[...told, ...more].join(', ')}`;
 }
 
 /** "gradient norm 0.31 in run 1, 0.1 now: × 0.323", and the same of the value. */

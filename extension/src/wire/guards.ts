@@ -7,6 +7,7 @@ import { bytesOf, checkColumnList } from './columns';
 import {
   type IHeader,
   IInsideAnswer,
+  ILoopNorms,
   type IMatrix,
   type IMoments,
   type IProgramAnswer,
@@ -47,6 +48,7 @@ function checkLists(header: IHeader): IHeader {
     throw new PictureError('two of the overrides have one id');
   }
   checkTimeline(header);
+  header.loops?.forEach(checkMarks);
   return { ...header, schema: SCHEMA };
 }
 
@@ -130,16 +132,25 @@ function checkProgram({ header, nodes, keys, forward }: IProgramAnswer): void {
   }
 }
 
-/** A step inside a loop is one of its steps, and each mark has a norm. */
+/** A step inside a loop is one of its steps. */
 function checkInside({ header, step, steps, marks, norms }: IInsideAnswer): void {
   checkLists(header);
   const count = steps ?? 0;
   if ((step === null) !== (steps === null) || (step !== null && step >= count)) {
     throw new PictureError(`the inside of a node is at step ${step} of ${steps}`);
   }
-  if (marks.length !== norms.length || marks.some(mark => mark >= count)) {
+  checkMarks({ steps: count, marks, norms });
+}
+
+/** Each mark along a loop is one of its steps, and has a norm. */
+function checkMarks({
+  steps,
+  marks,
+  norms
+}: Pick<ILoopNorms, 'steps' | 'marks' | 'norms'>): void {
+  if (marks.length !== norms.length || marks.some(mark => mark >= steps)) {
     throw new PictureError(
-      `a loop of ${count} steps came with ${marks.length} marks, ${norms.length} norms`
+      `a loop of ${steps} steps came with ${marks.length} marks, ${norms.length} norms`
     );
   }
 }

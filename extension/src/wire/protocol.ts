@@ -1,7 +1,7 @@
 /**
  * What travels between the kernel and the page, or is saved: written by
- * `extension/wire.py` from `workbench/session/wire/protocol.py`, which says what each
- * field means. Change that file, and run `python extension/wire.py`.
+ * `extension/wire.py` from `workbench/session/wire/protocol/`, which says what each
+ * field means. Change it there, and run `python extension/wire.py`.
  */
 
 export const SCHEMA = 2;
@@ -20,6 +20,8 @@ export type IColumns = { kind: Uint8Array; op: Int32Array; name: Int32Array;
   check_ratio?: Float64Array; value_time?: Float64Array; value_bytes?: Float64Array;
   value_step?: Int32Array; rule_time?: Float64Array; rule_bytes?: Float64Array;
   rule_step?: Int32Array };
+export type ILoopNorms = { node: number; steps: number; marks: number[];
+  norms: (number | null)[] };
 export type ColumnName = 'kind' | 'op' | 'name' | 'dtype' | 'shape' | 'scope' |
   'place' | 'source' | 'line' | 'input_start' | 'inputs' | 'saved_start' | 'saved' |
   'value_stats' | 'grad_stats' | 'true_stats' | 'edge_norm' | 'true_edge_norm' |
@@ -67,11 +69,11 @@ export type ITimeline = { count: number; keep: number; steps: number[];
 export type IError = { node: number | null; message: string };
 export type IHeader = { schema: number; version: string; session: string; nodes: number;
   edges: number; output: number; output_name: string; output_value: number | null;
-  wrt: number[]; holders: number[]; strings: string[]; columns: IColumn[];
-  overrides: IOverride[]; undo: string | null; redo: string | null; history: IHistory;
-  check: ICheck | null; findings: IFindings | null; profile: IProfile | null;
-  timeline: ITimeline | null; backend: string; device?: string; seconds: number;
-  error: IError | null };
+  wrt: number[]; holders: number[]; loops?: ILoopNorms[]; strings: string[];
+  columns: IColumn[]; overrides: IOverride[]; undo: string | null; redo: string | null;
+  history: IHistory; check: ICheck | null; findings: IFindings | null;
+  profile: IProfile | null; timeline: ITimeline | null; backend: string;
+  device?: string; seconds: number; error: IError | null };
 export type IMoments = { steps: number[]; losses: (number | null)[];
   overrides: (string | null)[]; norms: string };
 export type ISaved = { schema: number; model_id: string; header: IHeader;

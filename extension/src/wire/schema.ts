@@ -11,7 +11,7 @@ export class PictureError extends Error {
   override name = 'PictureError';
 }
 
-/** JSON Schema, and keywords of ours, which `protocol.py` explains at `Meta`. */
+/** JSON Schema, and keywords of ours, which `protocol/fields.py` explains at `Meta`. */
 interface ISchema {
   $ref?: string;
   type?: string;

@@ -55,6 +55,7 @@ export class Program {
   readonly nodes: INode[] = [];
   wrt: number[] = [];
   holders: number[] = [];
+  loops: IHeader['loops'] = [];
   overrides: IOverride[] = [];
   overridden = new Map<number, number>();
   changes = new Map<number, number>();
@@ -179,6 +180,7 @@ function encode(program: Program): { header: IHeader; buffers: DataView[] } {
     output_value: 0.0831,
     wrt: program.wrt,
     holders: program.holders,
+    loops: program.loops,
     strings,
     columns,
     overrides: program.overrides,

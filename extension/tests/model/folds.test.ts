@@ -3,7 +3,9 @@ import { describe, expect, test } from 'vitest';
 import { scaleOf } from '../../src/canvas/scale';
 import { sparklineOf, sparklinesOf } from '../../src/canvas/sparkline';
 import { foldLabel, itemsOf } from '../../src/layout/items';
+import { spreadNorms } from '../../src/model/folds';
 import { GraphState } from '../../src/model/state';
+import { alongLoopText, nodeSentence } from '../../src/ui/words';
 import { Program } from '../helpers/programs';
 
 const PATH = '×50 · lines 2–3';
@@ -207,6 +209,39 @@ describe('the gradients of a loop', () => {
     expect([...height]).toEqual([...height].sort((a, b) => a - b));
   });
 
+  test('are bars on the card of a loop that is one node, and words in the list', () => {
+    const program = new Program();
+    const scan = program.op('scan', [program.input('w')]);
+    program.holders = [scan];
+    program.op('sum', [scan], { name: 'loss' });
+    const marks = [0, 250];
+    program.loops = [{ node: scan, steps: 500, marks, norms: [1, 100] }];
+    const graph = program.graph();
+    const items = itemsOf(graph, new Set());
+    const scale = scaleOf(graph.count, node => graph.gradNorm(node));
+    const found = sparklinesOf(graph, items, scale);
+    expect([...found.keys()]).toEqual([items.itemOf[scan]]);
+    const { height } = found.get(items.itemOf[scan])!;
+    expect(height).toHaveLength(60);
+    expect([height[0], height[29], height[30], height[59]]).toEqual([0, 0, 1, 1]);
+    expect(nodeSentence(graph, scan)).toContain(
+      'gradient along 500 steps: 1 at step 0, 100 at step 250'
+    );
+    // Of the past, or without the overrides, nothing is known of it.
+    expect(graph.withoutOverrides().stepNorms(scan)).toBeNull();
+  });
+
+  test('as words name the ends and the largest', () => {
+    const marks = [4, 2, 0];
+    expect(alongLoopText({ steps: 6, marks, norms: [3, null, 1] })).toBe(
+      'gradient along 6 steps: 1 at step 0, 3 at step 4, largest not finite at step 2'
+    );
+    expect(alongLoopText({ steps: 1, marks: [0], norms: [2] })).toBe(
+      'gradient along 1 step: 2 at step 0'
+    );
+    expect(alongLoopText({ steps: 6, marks: [], norms: [] })).toBe('');
+  });
+
   test('of many iterations a bar is the largest of several', () => {
     const norms = Float64Array.from({ length: 1000 }, () => 1);
     norms[503] = 1000;
@@ -228,5 +263,30 @@ describe('the gradients of a loop', () => {
       NaN
     ]);
     expect([...sparklineOf([0, 1], { low: 0, high: 1 }, 10).height]).toEqual([0, 1]);
+  });
+});
+
+describe('the norms along a loop', () => {
+  test('hold from mark to mark', () => {
+    const found = spreadNorms({ marks: [0, 2, 4], norms: [1, 2, 3], steps: 6 });
+    expect([...found]).toEqual([1, 1, 2, 2, 3, 3]);
+  });
+
+  test('go the other way where the loop does, and are infinite where unknown', () => {
+    const found = spreadNorms({ marks: [4, 2, 0], norms: [3, null, 1], steps: 5 });
+    expect([...found]).toEqual([1, 1, Infinity, Infinity, 3]);
+  });
+
+  test('are told of so many parts of it', () => {
+    const found = spreadNorms({ marks: [0, 500], norms: [1, 2], steps: 1000 }, 4);
+    expect([...found]).toEqual([1, 1, 2, 2]);
+    // More marks than parts: each part has one of them.
+    const marks = Array.from({ length: 8 }, (_, i) => i);
+    const many = spreadNorms({ marks, norms: marks, steps: 8 }, 4);
+    expect([...many]).toEqual([1, 3, 5, 7]);
+  });
+
+  test('are nothing where nothing arrives', () => {
+    expect(spreadNorms({ marks: [], norms: [], steps: 9 })).toHaveLength(0);
   });
 });

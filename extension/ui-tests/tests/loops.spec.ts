@@ -108,6 +108,10 @@ test('a scan of 500 steps opens at one of them', async ({ page }) => {
   const picture = inside.locator('.workbench-Canvas');
   const strip = inside.locator('.workbench-IterationStrip');
   const field = strip.getByRole('textbox');
+  // Its card shows the gradient along the loop, and the list tells it.
+  const loop = panel.locator('.workbench-Tree [data-node]').filter({ hasText: /^scan,/ });
+  await expect(loop).toContainText('gradient along 500 steps');
+  await graph.screenshot('loops-scan');
   await graph.click(await graph.node('scan'));
   await graph.button('Look inside').click();
   await expect(picture).toHaveAttribute('data-ready', /.*/);

@@ -19,7 +19,7 @@ from workbench.backends.cupy import devices
 from workbench.backends.cupy.devices import find_problem
 from workbench.backends.cupy.launches import Launch
 from workbench.backends.cupy.runtime import CupyRuntime
-from workbench.errors import DeviceError, UsageError
+from workbench.errors import DeviceError, DeviceMemoryError, UsageError
 
 
 class CudaError(RuntimeError):
@@ -197,3 +197,23 @@ def test_modules_go_with_their_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     del second
     gc.collect()
     assert not runtime._modules
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "stopped"),
+    [(2, DeviceMemoryError, False), (1, DeviceError, False), (700, DeviceError, True)],
+)
+def test_errors_of_cuda_are_told_apart(
+    status: int, kind: type, stopped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CupyRuntime, "__init__", lambda self: None)
+    runtime = CupyRuntime()
+    runtime.name, runtime.failure = "a GPU", None
+    runtime._api = types.SimpleNamespace(CUDARuntimeError=CudaError)
+    runtime._cuda = types.SimpleNamespace(
+        memory=types.SimpleNamespace(OutOfMemoryError=MemoryError),
+        driver=types.SimpleNamespace(CUDADriverError=CudaError),
+    )
+    assert type(runtime.translate(CudaError(status))) is kind
+    assert (runtime.failure is not None) is stopped
+    assert runtime.translate(ValueError("no")) is None

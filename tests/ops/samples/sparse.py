@@ -5,11 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse
 
-from tests.ops.samples.table import Draw, Table, apart
+from tests.ops.samples.table import Draw, Table, apart, constant, inside
+from workbench.core.tensor import Tensor
 from workbench.scipy import sparse
-from workbench.scipy.sparse.linalg import spsolve
+from workbench.scipy.sparse.linalg import (
+    bicgstab,
+    cg,
+    eigsh,
+    expm,
+    gmres,
+    inv,
+    minres,
+    splu,
+    spsolve,
+)
 
 row = Table()
 
@@ -104,3 +116,96 @@ _CONSTANT = scipy.sparse.csr_array(np.array([[1.0, 0, 2], [0, -3, 0]]))
 row("constant * x", lambda x: (_CONSTANT * x).sum(axis=0), apart(2, 3))
 row("x - constant", lambda x: x - _CONSTANT, apart(2, 3))
 row("constant / x", lambda x: (_CONSTANT / x).toarray(), apart(3))
+
+
+# Largest entries: where `apart` has positive and negative ones, zeros too.
+
+row("sparse max", lambda d: csr(d).max(), apart(5))
+row(
+    "sparse max of columns",
+    lambda d: csr(d).max(axis=0).toarray(),
+    apart(5),
+    truth=lambda d: np.max(csr(d).toarray(), axis=0),
+)
+row(
+    "sparse min of rows",
+    lambda d: coo(d).min(axis=1).toarray(),
+    apart(5),
+    truth=lambda d: np.min(coo(d).toarray(), axis=1),
+)
+
+
+def larger(d: Any, e: Any) -> Any:
+    """The method of the one that varies: that of SciPy's knows no other classes."""
+    a, b = csr(d), coo(e)
+    return (a.maximum(b) if isinstance(d, Tensor) else b.maximum(a)).toarray()
+
+
+row(
+    "sparse maximum",
+    larger,
+    apart(5),
+    lambda rng: 3.0 * apart(5)(rng),
+    truth=lambda d, e: np.maximum(csr(d).toarray(), coo(e).toarray()),
+)
+row(
+    "sparse minimum of a number",
+    lambda d: csr(d).minimum(0.5).toarray(),
+    apart(5),
+    truth=lambda d: np.minimum(csr(d).toarray(), 0.5),
+)
+
+
+# Functions of whole matrices
+
+row(
+    "sparse expm",
+    lambda d: expm(tridiagonal(d)).toarray(),
+    inside(3),
+    truth=lambda d: scipy.linalg.expm(tridiagonal(d).toarray()),
+)
+row(
+    "sparse inv",
+    lambda d: inv(system(d)).toarray(),
+    stored(7),
+    truth=lambda d: np.linalg.inv(system(d).toarray()),
+)
+row(
+    "sparse factors",
+    lambda d, b: splu(system(d)).solve(b, "T"),
+    stored(7),
+    apart(3),
+    truth=lambda d, b: np.linalg.solve(system(d).toarray().T, b),
+)
+
+
+def symmetric(d: Any) -> Any:
+    """Definite, with eigenvalues apart."""
+    e = np.concatenate([d[:4] / 4 + constant([3.0, 5.0, 7.0, 9.0], d), d[4:], d[4:]])
+    places = [0, 1, 2, 3, 0, 1, 2, 1, 2, 3], [0, 1, 2, 3, 1, 2, 3, 0, 1, 2]
+    return sparse.coo_array((e, tuple(map(np.array, places))), shape=(4, 4)).tocsr()
+
+
+def largest(d: Any) -> Any:
+    """Two eigenvalues, and what of their vectors does not depend on a sign."""
+    values, vectors = eigsh(symmetric(d), 2, which="LA")
+    return np.concatenate([values[None, :], vectors * vectors[:1]])
+
+
+def largest_of_dense(d: Any) -> Any:
+    values, vectors = np.linalg.eigh(symmetric(d).toarray())
+    values, vectors = values[2:], vectors[:, 2:]
+    return np.concatenate([values[None, :], vectors * vectors[:1]])
+
+
+row("sparse eigsh", largest, inside(7), truth=largest_of_dense)
+for _solver in (cg, minres, bicgstab, gmres):
+    row(
+        f"sparse {_solver.__name__}",
+        lambda d, b, solve=_solver: solve(
+            symmetric(d), b, rtol=1e-5 if d.dtype == np.float32 else 1e-13
+        )[0],
+        inside(7),
+        apart(4),
+        truth=lambda d, b: np.linalg.solve(symmetric(d).toarray(), b),
+    )

@@ -23,7 +23,7 @@ from workbench.session.wire import (
     take_snapshot,
 )
 from workbench.session.wire.moments import NUMBERS, choose_evenly
-from workbench.session.wire.protocol import MOST_MOMENT_BYTES, MOST_MOMENTS
+from workbench.session.wire.protocol.fields import MOST_MOMENT_BYTES, MOST_MOMENTS
 
 
 @pytest.fixture(autouse=True)

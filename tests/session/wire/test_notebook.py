@@ -18,7 +18,7 @@ from tests.session.wire.golden.write import FILE, examined, session
 from workbench.errors import SnapshotError
 from workbench.session.wire import SCHEMA, read_saved, save_snapshot, take_snapshot
 from workbench.session.wire.notebook import LARGE, MOST_SAVED
-from workbench.session.wire.protocol import COLUMNS
+from workbench.session.wire.protocol.fields import COLUMNS
 
 OLD = Path(__file__).parent / "golden" / "schema-1.json"
 
@@ -191,6 +191,16 @@ DAMAGES: list[tuple[str, Any, str]] = [
     # From 2**31 - 1 to -2**31 a difference of 32 bits is 1.
     (*wrapped("input_start"), "input_start does not rise"),
     (*wrapped("saved_start"), "saved_start does not rise"),
+    (
+        "header.loops",
+        [{"node": 3, "steps": 5, "marks": [0, 5], "norms": [1.0, None]}],
+        "along a loop it has not a norm for each",
+    ),
+    (
+        "header.loops",
+        [{"node": 99, "steps": 5, "marks": [], "norms": []}],
+        "loops[0].node is 99; it must be from 0 to 23",
+    ),
     ("header.overrides.1.id", 1, "two of its overrides have one id"),
     ("header.overrides.0.id", 2**53, "overrides[0].id is 9007199254740992, not a"),
     ("header.overrides.0.id", 10**400, "a number of 1329 bits, not a whole number"),

@@ -12,7 +12,7 @@ import workbench as wb
 from tests.session.network import B2, NAMES, TRUE, W2, T, X, by_hand, fresh
 from workbench.session import statistics
 from workbench.session.wire import take_snapshot
-from workbench.session.wire.protocol import STATUSES
+from workbench.session.wire.protocol.fields import STATUSES
 
 
 @pytest.fixture

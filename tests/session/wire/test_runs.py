@@ -19,7 +19,7 @@ from workbench.session.wire import (
     take_moment,
     take_snapshot,
 )
-from workbench.session.wire.protocol import STATISTICS
+from workbench.session.wire.protocol.fields import STATISTICS
 from workbench.session.wire.timeline import MOST_PARTS, choose_points
 
 

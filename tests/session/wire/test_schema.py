@@ -15,7 +15,9 @@ import pytest
 import workbench as wb
 from tests.session.wire.golden.write import DAMAGED, FILE, JUNK, verdicts
 from workbench.jupyter.link import ANSWERS, COMMANDS, LONG, PLOTS, QUESTIONS
-from workbench.session.wire import protocol, read_saved, schema, take_snapshot
+from workbench.session.wire import read_saved, schema, take_snapshot
+from workbench.session.wire.protocol.fields import COLUMN_RULES, PLOT_KINDS, Text
+from workbench.session.wire.protocol.snapshot import FixData
 from workbench.session.wire.schema import WireError, definitions, read
 
 EXTENSION = Path(__file__).resolve().parents[3] / "extension"
@@ -47,7 +49,7 @@ def test_the_files_of_the_page_are_current(writer: Any) -> None:
         lambda fields: fields.update(surprise=int),
         lambda fields: fields.pop("code"),
         lambda fields: fields.update(attachable=float),
-        lambda fields: fields.update(text=NotRequired[protocol.Text]),
+        lambda fields: fields.update(text=NotRequired[Text]),
     ],
     ids=["added", "removed", "of another type", "not required"],
 )
@@ -56,7 +58,7 @@ def test_another_field_on_one_side_is_seen(
 ) -> None:
     def changed_hints(kind: Any, **options: Any) -> dict[str, Any]:
         hints = get_type_hints(kind, **options)
-        if kind is protocol.FixData:
+        if kind is FixData:
             change(hints)
         return hints
 
@@ -76,7 +78,7 @@ def test_every_request_has_a_handler_and_every_plot() -> None:
     words = [w for one in named for w in one["properties"]["event"]["enum"]]
     handled = {*COMMANDS, *QUESTIONS, *LONG, *ANSWERS}
     assert {*words} == {"hello", "ack", "stop", "moment", *handled}
-    assert tuple(PLOTS) == protocol.PLOT_KINDS
+    assert tuple(PLOTS) == PLOT_KINDS
 
 
 def test_the_schema_names_only_what_there_is() -> None:
@@ -87,7 +89,7 @@ def test_the_schema_names_only_what_there_is() -> None:
         assert part.partition('"')[0] in whole
     counted = "edges strings overrides nodes starts statistics steps"
     sizes = {*counted.split(), None}
-    for rule in protocol.COLUMN_RULES.values():
+    for rule in COLUMN_RULES.values():
         assert rule.length in sizes
         assert isinstance(rule.below, int) or rule.below in sizes
         assert (rule.low is None) == (rule.below is None)

@@ -25,7 +25,7 @@ from workbench.session.wire import (
     take_failed_snapshot,
     take_snapshot,
 )
-from workbench.session.wire.protocol import KINDS, STATISTICS
+from workbench.session.wire.protocol.fields import KINDS, STATISTICS
 
 PROTOCOL = Path(__file__).resolve().parents[3] / "extension/src/wire/protocol.ts"
 

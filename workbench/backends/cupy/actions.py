@@ -38,6 +38,7 @@ from workbench.core import blame
 from workbench.core.schedule import user_context
 from workbench.core.types import Spec
 from workbench.errors import CompilerError
+from workbench.ops.device import ON_HOST
 
 
 class Frame:
@@ -253,7 +254,10 @@ class HostAction(Action):
 
     def describe(self) -> str:
         """Return its op, and who computes it."""
-        return f"{self.node.op.name}, which CuPy computes"
+        name = self.node.op.name
+        if name in ON_HOST:
+            return f"{name}, which the CPU computes: CuPy has no {ON_HOST[name]}"
+        return f"{name}, which CuPy computes"
 
 
 # Programs inside of steps
@@ -314,6 +318,8 @@ class _Operand:
     @property
     def size(self) -> int:
         """The bytes from the first entry to the last."""
+        if 0 in self.shape:
+            return 0
         apart = sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))
         return apart + int(self.view.kind[1:])
 
@@ -469,8 +475,13 @@ class LoopAction(_NestedAction):
                 frame.runtime.write_number(frame.places[i], made)
 
     def describe(self) -> str:
-        """Return its op, and why it is not captured."""
-        return f"{self.node.op.name}, whose number of steps the host must know"
+        """Return its op, and what keeps it from being captured, if anything does."""
+        name = self.node.op.name
+        if self.what.until:
+            return f"{name}, of which the host must know after each step if it ends"
+        if self._given is not None:
+            return f"{name}, whose number of steps the host must know"
+        return f"{name} of {self.steps} steps"
 
 
 class ChoiceAction(_NestedAction):

@@ -9,7 +9,7 @@ for the GPU but what says so: the condition of a choice, the end of a loop.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -19,7 +19,13 @@ import numpy as np
 from workbench.backends.compiled.kernel import View
 from workbench.backends.compiled.lowering import lower
 from workbench.backends.compiled.memory import place_buffers
-from workbench.backends.compiled.steps import Held, Rows
+from workbench.backends.compiled.steps import (
+    ChoiceStep,
+    Held,
+    LoopStep,
+    Plan,
+    Rows,
+)
 from workbench.backends.cupy.actions import Action, Frame, write_actions
 from workbench.backends.cupy.launches import ALIGNMENT
 from workbench.backends.cupy.matrices import WORKSPACE
@@ -206,11 +212,12 @@ class Program:
         """Return in words which nodes look whether their indices are in bounds."""
         names = [
             f"{blame.describe(node)}{blame.quote_site(node.site)}"
-            for node in self.plan.graph.interior
+            for plan in _list_plans(self.plan)
+            for node in plan.graph.interior
             if any(map(_has_integers, node.inputs))
             and ("key" in node.params or "index" in node.op.name)
         ]
-        return " or ".join(names[:3]) or "an index array"
+        return " or ".join([*dict.fromkeys(names)][:3]) or "an index array"
 
     # Capture
 
@@ -276,6 +283,19 @@ class Program:
 _BYTE = np.dtype(np.uint8)
 
 
+def _list_plans(plan: Plan) -> Iterator[Plan]:
+    """Yield a plan, and those of the loops and choices in it."""
+    pending = [plan]
+    while pending:
+        plan = pending.pop()
+        yield plan
+        for step in plan.steps:
+            if isinstance(step, LoopStep):
+                pending.append(step.program.plan)
+            elif isinstance(step, ChoiceStep):
+                pending += [program.plan for program in step.programs]
+
+
 def _has_integers(x: object) -> bool:
     if not (isinstance(x, Tensor) and isinstance(x.spec, Spec)):  # a tuple, of a loop
         return False
@@ -329,6 +349,8 @@ class _Capture:
         self.graphs = sum(is_graph for _, is_graph in self._copying)
         self._bound: dict[tuple[Address, ...], list[Part]] = {}
         self._seen: tuple[Address, ...] = ()
+        #: More CUDA graphs may be made: none has failed.
+        self._binds = True
         #: Behind the last run. It is waited for on every stream: two threads may have
         #: one each, and CuPy calls them equal.
         self._mark = runtime.mark()
@@ -373,7 +395,7 @@ class _Capture:
     def _find_bound(self, addresses: tuple[Address, ...]) -> list[Part] | None:
         """Return the parts for inputs at some addresses; make them when it is time."""
         found = self._bound.get(addresses)
-        if found is not None or len(self._bound) >= MOST_BOUND:
+        if found is not None or not self._binds or len(self._bound) >= MOST_BOUND:
             return found
         if addresses != self._seen or not all(addresses):
             self._seen = addresses
@@ -382,9 +404,11 @@ class _Capture:
         try:
             for (i, *_), address in zip(self._inputs, addresses, strict=True):
                 places[i] = address
-            made = self._bound[addresses] = self._make_parts()
-        except CompilerError:  # this time it cannot be: inputs are copied as before
-            self._seen = ()
+            with self._runtime.guard():
+                made = self._bound[addresses] = self._make_parts()
+        except (CompilerError, DeviceMemoryError):
+            # Inputs are copied as before; the next calls would try in vain.
+            self._binds = False
             return None
         finally:
             for i, _, place, _ in self._inputs:

@@ -25,6 +25,8 @@ from workbench.errors import CompilerError, DeviceError, DeviceMemoryError
 
 #: Kernels that ask for more shared memory than this must say so before.
 SHARED = 48 * 1024
+#: The status of CUDA's errors where memory does not suffice.
+NO_MEMORY = 2
 #: What the status of a CUDA error is after which nothing works on the GPU.
 STICKY = frozenset({214, 700, 709, 710, 714, 715, 716, 717, 718, 719, 721, 999})
 
@@ -73,7 +75,9 @@ class Pending:
         while (reading := self._take(nodes, wait)) is not None:
             if reading.wait():
                 with self._lock:
-                    self._readings.pop(nodes, None)
+                    others = self._readings.pop(nodes, ())
+                for other in others:  # their words are written to until they arrive
+                    other.wait()
                 raise DeviceError(
                     f"an index was out of bounds in an earlier call: of {nodes}. The"
                     " GPU computed with index 0 in its place, so what that call"
@@ -371,7 +375,7 @@ class CupyRuntime:
         if workspace is not None:
             blas = self._find_cublas()
             handle = self._cuda.device.get_cublas_handle()
-        stream = self._cuda.Stream(non_blocking=True)
+        outer, stream = self.find_stream(), self._cuda.Stream(non_blocking=True)
         graph = None
         with stream:
             stream.begin_capture()
@@ -388,9 +392,9 @@ class CupyRuntime:
                 raise CompilerError(f"it cannot be captured: {error}") from error
             finally:
                 self._local.workspace = None
-        if blas is not None:
-            blas.select_stream(handle, self.find_stream().ptr)
-        graph.upload(self.find_stream())
+                if blas is not None:
+                    blas.select_stream(handle, outer.ptr)
+        graph.upload(outer)
         return _Replay(graph, workspace)
 
     def time(self, run: Callable[[], None]) -> float:
@@ -456,7 +460,10 @@ class CupyRuntime:
         kinds = self._api.CUDARuntimeError, self._cuda.driver.CUDADriverError
         if not isinstance(error, kinds):
             return None
-        if getattr(error, "status", 0) not in STICKY:
+        status = getattr(error, "status", 0)
+        if status == NO_MEMORY:
+            return DeviceMemoryError(str(error))
+        if status not in STICKY:
             return DeviceError(
                 f"CUDA refused a step on {self.name}: {error}. Nothing was changed; the"
                 " call can be tried again, or the arrays brought to the CPU with"

@@ -7,7 +7,8 @@ arrays are computed once here, for all other modules of this folder.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from workbench.autodiff import reverse
+from workbench.checks.isolated_node import to_host
 from workbench.checks.progress import CheckStopped, Progress
 from workbench.core import types, walk
 from workbench.core.tensor import IDENTITY, Tensor, value_of
@@ -188,6 +190,39 @@ class Case:
         if not is_leaf(node):
             return f"{node.op.name}{name}"
         return f"the input{name}" if name else "a constant"
+
+
+@contextmanager
+def hold_on_host(nodes: Iterable[Tensor]) -> Iterator[None]:
+    """Hold the values of nodes in main memory while the doctor looks at them.
+
+    The doctor reads numbers one by one; of arrays on a GPU each would wait for it. So
+    each array is copied once, and what the GPU has computed is examined as it is.
+    """
+    copies: dict[int, tuple[Any, Any]] = {}  # with the array, whose id is its key
+
+    def copy(x: Any) -> Any:
+        if type(x) is tuple:
+            return tuple(map(copy, x))
+        if isinstance(x, Tensor) or not types.is_device_array(x):
+            return x
+        if id(x) not in copies:
+            copies[id(x)] = x, to_host(x)
+        return copies[id(x)][1]
+
+    nodes = [*nodes]
+    given = (x for node in nodes for x in (node, *node.inputs) if is_leaf(x))
+    if not any(types.is_device_array(value_of(x)) for x in given):
+        yield
+        return
+    kept = [(node, node._value, node.args, node.inputs) for node in nodes]
+    try:
+        for node, value, args, inputs in kept:
+            node._value, node.args, node.inputs = copy(value), copy(args), copy(inputs)
+        yield
+    finally:
+        for node, value, args, inputs in kept:
+            node._value, node.args, node.inputs = value, args, inputs
 
 
 def is_leaf(node: Any) -> bool:

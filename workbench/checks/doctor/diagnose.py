@@ -27,9 +27,10 @@ from workbench.checks.doctor import (
     vectors,
     zeros,
 )
-from workbench.checks.doctor.case import Case
+from workbench.checks.doctor.case import Case, hold_on_host
 from workbench.checks.doctor.finding import Finding, Findings, Fix
 from workbench.checks.doctor.singular import ENTRIES, SAFE
+from workbench.checks.isolated_node import to_host
 from workbench.checks.progress import CheckStopped, Progress
 from workbench.core import source, tree, types
 from workbench.core.arguments import check_arguments
@@ -221,7 +222,8 @@ def examine(case: Case) -> Findings:
     """Run all doctors on a case; if it is stopped, return what was found until then."""
     found: list[Finding] = []
     stopped = False
-    with _IgnoreWarnings():
+    with _IgnoreWarnings(), hold_on_host(case.nodes):
+        case.seeds = [to_host(seed) for seed in case.seeds]
         try:
             for finding in _run_doctors(case, found):
                 found.append(finding)
@@ -373,7 +375,8 @@ def _diagnose_failure(
     case = Case(of, computed, [], leaves, progress=progress)
     found: list[Finding] = []
     stopped = False
-    with _IgnoreWarnings():
+    failed, site = _find_failed_op(error)
+    with _IgnoreWarnings(), hold_on_host(case.nodes):
         try:
             for finding in inner_nodes.refine_findings(
                 case, values.find_bad_values(case)
@@ -381,7 +384,6 @@ def _diagnose_failure(
                 found.append(finding)
         except (CheckStopped, KeyboardInterrupt):
             stopped = True
-    failed, site = _find_failed_op(error)
     text = f"{type(error).__name__}: {error}".strip()
     cause = (
         "The values that it had computed were no longer finite; see the finding above."
@@ -389,7 +391,8 @@ def _diagnose_failure(
         else "All values until then are finite; the error itself says what is wrong."
     )
     if failed is not None and not found:
-        singular = matrices.diagnose_matrix(case, failed)
+        with hold_on_host([failed]):
+            singular = matrices.diagnose_matrix(case, failed)
         if singular is not None:
             found.append(singular)
             cause = "The matrix is singular up to rounding; see the finding above."

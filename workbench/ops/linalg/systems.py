@@ -29,7 +29,7 @@ from workbench.ops.define import (
     shape_of,
     sum_to,
 )
-from workbench.ops.device import find_library, leave_device, on_cupy
+from workbench.ops.device import find_library, leave_device, make_zeros, on_cupy
 from workbench.ops.elementwise import conjugate
 from workbench.ops.linalg.shared import (
     broadcast_stacks,
@@ -135,7 +135,7 @@ def _lu_infer(x: Array) -> tuple[Spec, Spec, Spec]:
 def _lu_compute(x: Any) -> tuple[Any, ...]:
     if 0 in x.shape[:-2]:
         specs = _lu_infer(x)
-        return tuple(np.zeros_like(x, dtype=s.dtype, shape=s.shape) for s in specs)
+        return tuple(make_zeros(x, s.shape, s.dtype) for s in specs)
     return tuple(scipy.linalg.lu(x, check_finite=False))
 
 
@@ -320,7 +320,7 @@ def _sylvester_infer(a: Array, b: Array, q: Array) -> Spec:
 def _sylvester_compute(a: Any, b: Any, q: Any) -> Array:
     spec = _sylvester_infer(a, b, q)
     if 0 in spec.shape:  # SciPy takes no stack of no matrices
-        return np.zeros_like(q, dtype=spec.dtype, shape=spec.shape)
+        return make_zeros(q, spec.shape, spec.dtype)
     if "c" in (a.dtype.kind, b.dtype.kind, q.dtype.kind):
         # SciPy takes the real Schur form of a real matrix, whose blocks of two its
         # complex solver does not see: a wrong solution without a word.

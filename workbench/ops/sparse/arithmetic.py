@@ -82,14 +82,14 @@ def _sparse_sum(a: Any, b: Any, together: Callable[[Any, Any], Any]) -> Any:
     if first == second:
         return make_sparse(together(left, right), first)
     (left, p), (right, q) = list_entries(a), list_entries(b)
-    pattern = _structure(p, q, lambda s, t: s + t, a.shape)
+    pattern = find_structure(p, q, lambda s, t: s + t, a.shape)
     places = np.concatenate([pattern.locate(x.rows, x.columns) for x in (p, q)])
     signed = right if together is np.add else -right
     data = scatter_values(np.concatenate([left, signed]), places, pattern.stored)
     return make_sparse(data, pattern)
 
 
-def _structure(
+def find_structure(
     p: Pattern,
     q: Pattern,
     function: Callable[[Any, Any], Any],
@@ -117,7 +117,7 @@ def multiply(a: Any, b: Any) -> Any:
     if is_sparse(a) and is_sparse(b):
         (left, p), (right, q) = sum_duplicates(a), sum_duplicates(b)
         shape = a.shape if len(a.shape) == len(b.shape) else None
-        pattern = _structure(p, q, lambda s, t: s.multiply(t).tocsr(), shape)
+        pattern = find_structure(p, q, lambda s, t: s.multiply(t).tocsr(), shape)
         return make_sparse(
             _gather_at(left, p, pattern) * _gather_at(right, q, pattern), pattern
         )
@@ -224,7 +224,7 @@ def _sparse_matmul(a: Any, b: Any) -> Any:
     ahead = np.repeat(np.cumsum(counts) - counts, counts)
     within = np.arange(len(first)) - ahead  # host array: indices
     second = order[np.repeat(ends[p.columns], counts) + within]
-    pattern = _structure(p, q, lambda s, t: s @ t)
+    pattern = find_structure(p, q, lambda s, t: s @ t)
     places = pattern.locate(p.rows[first], q.columns[second])
     terms = gather_values(left, first) * gather_values(right, second)
     return make_sparse(scatter_values(terms, places, pattern.stored), pattern)

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core import blame
+from workbench.core import blame, dims
 from workbench.core.tensor import Tensor, admit, apply
 from workbench.core.tree import is_sparse
 from workbench.core.types import Array, Params, Spec, as_spec, is_device_array
-from workbench.errors import DtypeError, ShapeError
+from workbench.errors import DtypeError, ShapeError, TraceError, UsageError
 from workbench.ops.contraction import product_dtype
 from workbench.ops.define import op, shape_of
 from workbench.ops.device import find_library
@@ -136,6 +136,50 @@ SOLVE = op(
 SOLVE.pull = _pull
 
 
+class Factors:
+    """The factors of a sparse array, computed once and used for every right-hand side.
+
+    Attributes
+    ----------
+    shape
+        That of the array.
+    nnz
+        The number of its stored values.
+    """
+
+    def __init__(self, a: Any) -> None:
+        self.shape = tuple(a.shape)
+        self.nnz = a.nnz
+        self._values, self._pattern = list_entries(a)
+        self._plain = None if isinstance(self._values, Tensor) else a
+
+    def solve(self, rhs: Any, trans: str = "N") -> Any:
+        """Solve with the array (``"N"``), its transpose (``"T"``) or adjoint (``"H"``).
+
+        Parameters
+        ----------
+        rhs
+            (n,) or (n, p), dense.
+        """
+        if trans not in ("N", "T", "H"):
+            raise UsageError(f"splu(A).solve(b, trans={trans!r}): write N, T or H.")
+        _check_shapes(self.shape, rhs, "splu(A).solve(b)")
+        values = np.conj(self._values) if trans == "H" else self._values
+        params = {"pattern": self._pattern, "transposed": trans != "N"}
+        return apply(SOLVE, (values, admit(rhs)), params)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("L", "U", "perm_c", "perm_r"):
+            if self._plain is None:
+                raise TraceError(
+                    f"splu(A).{name}{blame.user_line()}: the factors of a sparse array"
+                    " that varies have no derivative here. Write splu(A).solve(b)."
+                )
+            splu = import_module("scipy.sparse.linalg").splu
+            return getattr(splu(self._plain.tocsc()), name)
+        raise AttributeError(f"the factors have no attribute {name!r}")
+
+
 def solve(a: Any, b: Any, *, transposed: bool = False) -> Any:
     """Solve ``a @ x = b`` for a square sparse ``a`` and a dense ``b``."""
     if is_sparse(b):
@@ -149,15 +193,20 @@ def solve(a: Any, b: Any, *, transposed: bool = False) -> Any:
             " np.linalg.solve(A, b), or make it sparse before it is differentiated."
         )
     b = admit(b)
-    shape = tuple(a.shape)
-    if len(shape) != 2 or shape[0] != shape[1] or shape_of(b)[:1] != shape[:1]:
-        raise ShapeError(
-            f"spsolve(A, b){blame.user_line()}: A is of shape {shape}, b of"
-            f" {shape_of(b)}. A must be square and b have as many rows."
-        )
+    _check_shapes(tuple(a.shape), b, "spsolve(A, b)")
     values, pattern = list_entries(a)
     column = len(shape_of(b)) == 2 and shape_of(b)[1] == 1
     params = {"pattern": pattern, "transposed": transposed}
     x = apply(SOLVE, (values, b), params)
     # SciPy's answer to one column is a vector.
     return np.reshape(x, -1) if column else x
+
+
+def _check_shapes(shape: tuple[int, ...], b: Any, call: str) -> None:
+    size = shape_of(admit(b))
+    square = len(shape) == 2 and shape[0] == shape[1]
+    if not square or dims.always_differ(size[:1], shape[:1]):
+        raise ShapeError(
+            f"{call}{blame.user_line()}: A is of shape {shape}, b of {size}. A must be"
+            " square and b have as many rows."
+        )

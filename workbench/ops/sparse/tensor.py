@@ -20,7 +20,7 @@ from workbench.core.types import Array, Axis
 from workbench.errors import TraceError, UsageError
 from workbench.ops.define import shape_of
 from workbench.ops.joining import refuse_sparse_method
-from workbench.ops.sparse import arithmetic
+from workbench.ops.sparse import arithmetic, extremes
 from workbench.ops.sparse.pattern import (
     INDEX,
     Pattern,
@@ -221,7 +221,26 @@ class SparseTensor:
         """Return the sum of a diagonal."""
         return np.sum(self.diagonal(offset))
 
+    def max(self, axis: Axis = None, out: None = None) -> Any:
+        """Return the largest entry, zeros that are not stored counted, as SciPy does.
+
+        Of an axis it is a sparse array; equal entries share the gradient.
+        """
+        return extremes.find_extreme(self, axis, np.max)
+
+    def min(self, axis: Axis = None, out: None = None) -> Any:
+        """Return the smallest entry, zeros that are not stored counted."""
+        return extremes.find_extreme(self, axis, np.min)
+
     # Entry by entry
+
+    def maximum(self, other: Any) -> Any:
+        """Return the larger of both entry by entry; sparse if the other is."""
+        return extremes.combine_extremes(self, other, np.maximum)
+
+    def minimum(self, other: Any) -> Any:
+        """Return the smaller of both entry by entry; sparse if the other is."""
+        return extremes.combine_extremes(self, other, np.minimum)
 
     def map(self, function: Callable[[Any], Any], *, once: bool = True) -> Any:
         """Return the array with a function of the stored values in their place.
@@ -315,6 +334,8 @@ class SparseTensor:
     ) -> Any:
         name = ufunc.__name__
         if method == "__call__" and not settings:
+            if name in ("maximum", "minimum"):
+                return extremes.combine_extremes(inputs[0], inputs[1], ufunc)
             if name in OPERATORS:
                 return operate(name, *inputs)
             if name in KEEPING_ZERO or name in SAME:
@@ -342,7 +363,9 @@ OPERATORS = {"add", "subtract", "multiply", "divide", "matmul"}
 SAME = {"absolute": "__abs__", "negative": "__neg__", "conjugate": "conj"}
 METHODS = {
     np.sum: "sum",
+    np.max: "max",
     np.mean: "mean",
+    np.min: "min",
     np.transpose: "transpose",
     np.trace: "trace",
     np.diagonal: "diagonal",

@@ -22,6 +22,7 @@ array([2., 1., 2.])
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy.typing as npt
@@ -169,4 +170,6 @@ def __getattr__(name: str) -> Any:
 
     if name.startswith("__"):
         raise AttributeError(name)
+    if name == "linalg":
+        return import_module(f"{__name__}.linalg")
     return getattr(scipy.sparse, name)

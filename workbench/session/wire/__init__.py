@@ -1,6 +1,6 @@
 """A session as versioned data, for the page and for saved notebooks.
 
-`protocol.py` is the Python side of the wire's types. `columns.py` writes a session as
+`protocol/` is the Python side of the wire's types. `columns.py` writes a session as
 a header and flat buffers, `header.py` what the header says of overrides, checks and
 findings. `notebook.py` puts that into a notebook and reads it back, with
 suspicion. `detail.py` answers questions about one node, `inside.py` about the program
@@ -29,7 +29,7 @@ from workbench.session.wire.moments import (
     take_peer,
 )
 from workbench.session.wire.notebook import read_saved, save_snapshot
-from workbench.session.wire.protocol import MIME_TYPE, SCHEMA
+from workbench.session.wire.protocol.fields import MIME_TYPE, SCHEMA
 from workbench.session.wire.rewriting import list_rewrites, take_program
 from workbench.session.wire.timeline import list_norms, merge_points
 

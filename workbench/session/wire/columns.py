@@ -27,7 +27,7 @@ from workbench.overrides.resolution import Resolution
 from workbench.session import statistics
 from workbench.session.applied_override import AppliedOverride
 from workbench.session.device_statistics import is_on_device
-from workbench.session.inside import is_holder
+from workbench.session.inside import has_loops, is_holder, measure_loops
 from workbench.session.nodes import Nodes
 from workbench.session.placement import describe_backend, find_device
 from workbench.session.repeats import find_unrolled
@@ -37,17 +37,18 @@ from workbench.session.wire.header import (
     encode_history,
     encode_last_check,
     encode_last_profile,
+    encode_loops,
     encode_overrides,
     finite_number,
 )
-from workbench.session.wire.protocol import (
+from workbench.session.wire.protocol.fields import (
     COLUMNS,
     KINDS,
     SCHEMA,
     STATISTICS,
     Column,
-    Header,
 )
+from workbench.session.wire.protocol.snapshot import Header
 from workbench.session.wire.schema import clean_text
 from workbench.session.wire.timeline import encode_timeline, find_new_points
 
@@ -56,18 +57,23 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 INPUT, CONSTANT, OP = range(len(KINDS))
+#: For so many seconds the gradients along loops are measured for one picture, of
+#: programs that take no longer than so many.
+LOOPS, QUICK = 1.0, 0.2
 
 
 @dataclass(frozen=True)
 class Snapshot:
     """A session at one moment: a JSON header and the columns it announces.
 
-    ``unmeasured`` are the overrides whose effects have been left out, by number.
+    ``unmeasured`` are the overrides whose effects have been left out, by number;
+    ``loops_left`` the loops whose gradients have been, by the id of their node.
     """
 
     header: Header
     columns: dict[str, Array]
     unmeasured: tuple[int, ...] = ()
+    loops_left: tuple[int, ...] = ()
 
     @property
     def buffers(self) -> list[Array]:
@@ -98,11 +104,14 @@ def list_columns(columns: Mapping[str, Array]) -> list[Column]:
     ]
 
 
-def take_snapshot(session: Session, seconds: float = inf, least: int = 1) -> Snapshot:
+def take_snapshot(
+    session: Session, seconds: float = inf, least: int = 1, loops: float = LOOPS
+) -> Snapshot:
     """Return the snapshot of a session as it is now.
 
     The effects of overrides are measured for so many ``seconds``, but at ``least`` so
-    many of them; the others are left out, and known the next time.
+    many of them; the others are left out, and known the next time. The gradients along
+    loops are measured for as many seconds as ``loops`` says, unless a run takes long.
 
     >>> import numpy as np, workbench as wb
     >>> session = wb.Session(wb.trace(lambda x: np.sum(x**2))(np.ones(2)))
@@ -153,7 +162,13 @@ def take_snapshot(session: Session, seconds: float = inf, least: int = 1) -> Sna
         header["findings"] = encode_findings(session)
         header["profile"] = None if profile is None else profile.data
         header["timeline"] = encode_timeline(session)
-        return replace(snapshot, unmeasured=tuple(unmeasured))
+        left: list[int] = []
+        if has_loops(session._state):
+            is_quick = session.seconds <= QUICK
+            known, left = measure_loops(session._state, loops if is_quick else 0.0)
+            header["loops"] = encode_loops(known)
+            left = left if is_quick else []
+        return replace(snapshot, unmeasured=tuple(unmeasured), loops_left=tuple(left))
 
 
 def take_failed_snapshot(

@@ -26,7 +26,7 @@ from workbench.session.preview import Preview
 from workbench.session.wire.columns import name_constant
 from workbench.session.wire.header import finite_number
 from workbench.session.wire.inside import read_path
-from workbench.session.wire.protocol import (
+from workbench.session.wire.protocol.messages import (
     DetailBody,
     DeviceKernelData,
     PassedData,
@@ -74,28 +74,28 @@ def gather_details(
         return _gather_inner_details(session.open_inside(read_path(path)), node)
     i = session.nodes.find(node)
     g = true = None
-    with session.lock:  # a run in another thread changes all stages at once
-        graph, labels = session.graph, session.nodes.labels
-        tensor = graph.nodes[i]
-        if session.backward is not None:
-            g = session.backward.cotangents.get(i)
-        if session.resolution is not None and session.truth is not None:
-            true = session.truth.cotangents.get(i)
+    # One state: a loop in another thread may go on.
+    state, labels = session._state, session.nodes.labels
+    graph, backward = state.forward.graph, state.backward
+    if backward is not None:
+        g = backward.cotangents.get(i)
+    if state.resolution is not None and state.truth is not None:
+        true = state.truth.cotangents.get(i)
 
     def find_label(x: Tensor) -> str:
         return labels[graph.ids[x]]
 
-    body = _describe_node(tensor, i, find_label, g, true)
-    device = find_device(session._state)
+    body = _describe_node(graph.nodes[i], i, find_label, g, true)
+    device = find_device(state)
     if device is not None:
-        backend = describe_backend(session._state, device)
+        backend = describe_backend(state, device)
         body["runs_on"] = clean_text(f"{backend} · {device}", 200)
         body["kernels"] = [
             DeviceKernelData(
                 title=clean_text(kernel.title, 200),
                 source=_shorten_code(kernel.source),
             )
-            for kernel in list_kernels(session._state, i)
+            for kernel in list_kernels(state, i)
         ]
     return body
 

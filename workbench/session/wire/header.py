@@ -20,10 +20,11 @@ from workbench.overrides.targets import ByNode, ByOp, ByScope
 from workbench.session.applied_override import AppliedOverride, is_data
 from workbench.session.device_statistics import is_on_device
 from workbench.session.history import History
+from workbench.session.inside import LoopNorms
 from workbench.session.profile import SessionProfile
 from workbench.session.stages import Values
-from workbench.session.wire.protocol import (
-    STATUSES,
+from workbench.session.wire.protocol.fields import STATUSES
+from workbench.session.wire.protocol.snapshot import (
     CheckData,
     EditData,
     EffectData,
@@ -32,6 +33,7 @@ from workbench.session.wire.protocol import (
     FixData,
     GradientCheckData,
     HistoryData,
+    LoopNormsData,
     NodeCheckData,
     OverrideData,
     ProfileData,
@@ -111,6 +113,19 @@ def encode_override(one: AppliedOverride, effects: bool = True) -> OverrideData:
         ],
         code=one.code,
     )
+
+
+def encode_loops(loops: Sequence[LoopNorms]) -> list[LoopNormsData]:
+    """Return the gradients along loops, of the first so many of them."""
+    return [
+        LoopNormsData(
+            node=one.node,
+            steps=one.steps,
+            marks=[*one.marks],
+            norms=[finite_number(norm) for norm in one.norms],
+        )
+        for one in loops[:MOST_LINES]
+    ]
 
 
 def encode_target(one: AppliedOverride) -> TargetData:

@@ -9,7 +9,7 @@ import numpy as np
 
 from workbench.core.tensor import Tensor
 from workbench.session import statistics
-from workbench.session.inside import Inside
+from workbench.session.inside import Inside, measure_loops
 from workbench.session.wire.columns import (
     Array,
     Snapshot,
@@ -18,12 +18,20 @@ from workbench.session.wire.columns import (
     list_columns,
     take_blank_snapshot,
 )
-from workbench.session.wire.header import encode_override, finite_number
-from workbench.session.wire.protocol import OverrideData, PlaceData
+from workbench.session.wire.header import (
+    encode_loops,
+    encode_override,
+    finite_number,
+)
+from workbench.session.wire.protocol.messages import PlaceData
+from workbench.session.wire.protocol.snapshot import OverrideData
 from workbench.session.wire.schema import clean_text
 
 if TYPE_CHECKING:
     from workbench.session import Session
+
+#: For so many seconds the loops inside are measured, each time that it is shown.
+LOOPS = 0.2
 
 
 class InsideSnapshot(NamedTuple):
@@ -66,6 +74,7 @@ def take_inside(session: Session, path: Sequence[PlaceData]) -> InsideSnapshot:
     with session.lock:
         inside = session.open_inside(read_path(path))
         overrides = session.overrides
+        loops, _ = measure_loops(inside, LOOPS)
     forward = inside.forward
     nodes = forward.graph.nodes
     count = len(nodes)
@@ -87,6 +96,8 @@ def take_inside(session: Session, path: Sequence[PlaceData]) -> InsideSnapshot:
     if outputs:
         header["output"] = forward.ids[outputs[0].serial]
         header["output_name"] = clean_text(outputs[0].name or outputs[0].op.name)
+    if loops:
+        header["loops"] = encode_loops(loops)
     marks, norms = inside.norms
     fields = {
         "type": "inside",

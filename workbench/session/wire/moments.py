@@ -26,16 +26,15 @@ from workbench.session.wire.columns import (
     take_snapshot,
 )
 from workbench.session.wire.header import encode_override
-from workbench.session.wire.protocol import (
+from workbench.session.wire.protocol.fields import (
     COLUMNS,
     MOST_MOMENT_BYTES,
     MOST_MOMENTS,
     STATISTICS,
     Column,
-    MomentsData,
-    OverrideData,
-    PeerData,
 )
+from workbench.session.wire.protocol.messages import PeerData
+from workbench.session.wire.protocol.snapshot import MomentsData, OverrideData
 from workbench.session.wire.schema import clean_text
 from workbench.session.wire.timeline import to_numbers
 
@@ -81,8 +80,13 @@ def take_moment(session: Session, step: int) -> tuple[dict[str, Any], list[Array
         columns["true_stats"] = nothing
         columns["true_edge_norm"] = np.full(len(found.edges), np.nan)
     loss = found.loss if math.isfinite(found.loss) else None
-    # What checks found is about the present.
-    header: dict[str, Any] = {"output_value": loss, "check": None, "findings": None}
+    # What checks found is about the present, and so is what was seen of loops.
+    header: dict[str, Any] = {
+        "output_value": loss,
+        "check": None,
+        "findings": None,
+        "loops": [],
+    }
     if rules is not None:
         header["overrides"], columns["override"] = rules
     return pack_moment(found.step, header, columns)
@@ -137,6 +141,7 @@ def take_peer(session: Session, other: Session) -> tuple[dict[str, Any], list[Ar
         "overrides": shown.header["overrides"],
         "check": None,
         "findings": None,
+        "loops": shown.header.get("loops", []),
     }
     columns = {name: shown.columns[name] for name in NUMBERS if name in shown.columns}
     return pack_moment(0, header, columns)

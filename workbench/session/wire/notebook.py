@@ -17,16 +17,14 @@ import numpy as np
 
 from workbench.errors import SnapshotError
 from workbench.session.wire.columns import Array, Snapshot, list_columns
-from workbench.session.wire.protocol import (
+from workbench.session.wire.protocol.fields import (
     COLUMN_RULES,
     COLUMNS,
     SCHEMA,
     STATISTICS,
     Column,
-    Header,
-    MomentsData,
-    Saved,
 )
+from workbench.session.wire.protocol.snapshot import Header, MomentsData, Saved
 from workbench.session.wire.schema import WireError, clean_text, quote, read
 
 #: From so many nodes on, a picture is saved without the values that rules read,
@@ -104,6 +102,10 @@ def read_saved(data: object) -> Snapshot:
         lengths = {len(line[name]) for name in ("steps", "losses", "gradients")}
         if len(lengths) > 1:
             refuse("its timeline has not as many losses and gradients as steps")
+    for loop in header.get("loops", []):
+        marks = loop["marks"]
+        if len(loop["norms"]) != len(marks) or max(marks, default=-1) >= loop["steps"]:
+            refuse("along a loop it has not a norm for each of its steps that it marks")
     columns = read_columns(header["columns"], whole["buffers"])
     check_columns(columns, header)
     if whole["moments"] is not None:

@@ -28,7 +28,8 @@ from workbench.session.wire.columns import (
     take_blank_snapshot,
 )
 from workbench.session.wire.header import encode_override
-from workbench.session.wire.protocol import OverrideData, RewriteData
+from workbench.session.wire.protocol.messages import RewriteData
+from workbench.session.wire.protocol.snapshot import OverrideData
 from workbench.session.wire.schema import clean_text
 
 if TYPE_CHECKING:

@@ -24,8 +24,10 @@ from typing import (
 )
 
 from workbench.core.blame import shorten
-from workbench.session.wire import protocol
-from workbench.session.wire.protocol import MOST_ITEMS, MOST_NODES
+from workbench.session.wire.protocol.events import PageEvent
+from workbench.session.wire.protocol.fields import MOST_ITEMS, MOST_NODES
+from workbench.session.wire.protocol.messages import KernelMessage
+from workbench.session.wire.protocol.snapshot import Saved
 
 Schema = dict[str, Any]
 Sizes = Mapping[str, int]
@@ -43,7 +45,7 @@ SCALARS = {str: "string", int: "integer", float: "number", bool: "boolean"}
 def definitions() -> dict[str, Schema]:
     """Return the schema of each type of the wire by its name."""
     found: dict[str, Schema] = {}
-    for kind in (protocol.Saved, protocol.KernelMessage, protocol.PageEvent):
+    for kind in (Saved, KernelMessage, PageEvent):
         describe_type(kind, found)
     return found
 

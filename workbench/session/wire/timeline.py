@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workbench.errors import UsageError
-from workbench.session.wire.protocol import MarkData, TimelineData
+from workbench.session.wire.protocol.snapshot import MarkData, TimelineData
 from workbench.session.wire.schema import clean_text
 
 if TYPE_CHECKING:

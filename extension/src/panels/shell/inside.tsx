@@ -10,6 +10,7 @@ import { type JSX, type ReactNode } from 'react';
 import { GraphCanvas } from '../../canvas/canvas';
 import { scaleOf } from '../../canvas/scale';
 import type { GraphConnection, IInside } from '../../model/connection';
+import { spreadNorms } from '../../model/folds';
 import { type Change, GraphState } from '../../model/state';
 import { Button, IconButton } from '../../ui/controls';
 import { element } from '../../ui/dom';
@@ -395,7 +396,8 @@ class Steps extends Part {
 
 /** The gradients that arrive along the loop, from mark to mark. */
 function drawNorms(shown: IInside, inside: Inside): JSX.Element | false {
-  const norms = spreadNorms(shown);
+  const { steps, marks, norms: found } = shown;
+  const norms = spreadNorms({ steps: steps ?? 0, marks, norms: found });
   const scale = scaleOf(norms.length, step => norms[step]);
   return (
     norms.length > 0 && (
@@ -407,21 +409,6 @@ function drawNorms(shown: IInside, inside: Inside): JSX.Element | false {
       />
     )
   );
-}
-
-/** For each step the norm at the last mark up to it; infinite where it is no number. */
-export function spreadNorms({
-  marks,
-  norms,
-  steps
-}: Pick<IInside, 'marks' | 'norms' | 'steps'>): Float64Array {
-  const spread = new Float64Array(marks.length === 0 ? 0 : (steps ?? 0)).fill(NaN);
-  const order = Array.from(marks.keys()).sort((a, b) => marks[a] - marks[b]);
-  order.forEach((i, k) => {
-    const end = k + 1 < order.length ? marks[order[k + 1]] : spread.length;
-    spread.fill(norms[i] ?? Infinity, marks[i], end);
-  });
-  return spread;
 }
 
 /** The selected node inside, and a rule for its op. */

@@ -3,25 +3,8 @@ import '../../helpers/browser';
 
 import { describe, expect, test } from 'vitest';
 
-import { spreadNorms } from '../../../src/panels/shell/inside';
 import { checkMessage } from '../../../src/wire/guards';
 import { network } from '../../helpers/network';
-
-describe('the norms along a loop', () => {
-  test('hold from mark to mark', () => {
-    const found = spreadNorms({ marks: [0, 2, 4], norms: [1, 2, 3], steps: 6 });
-    expect([...found]).toEqual([1, 1, 2, 2, 3, 3]);
-  });
-
-  test('go the other way where the loop does, and are infinite where unknown', () => {
-    const found = spreadNorms({ marks: [4, 2, 0], norms: [3, null, 1], steps: 5 });
-    expect([...found]).toEqual([1, 1, Infinity, Infinity, 3]);
-  });
-
-  test('are nothing where nothing arrives', () => {
-    expect(spreadNorms({ marks: [], norms: [], steps: 9 })).toHaveLength(0);
-  });
-});
 
 describe('what the kernel says of the inside of a node', () => {
   const message = (fields: object): unknown => ({

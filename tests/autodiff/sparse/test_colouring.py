@@ -1,0 +1,226 @@
+"""Colourings are what their definitions say, and give back every entry."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize._numdiff import group_columns
+
+import workbench as wb
+from workbench.autodiff.sparse.colouring import GENERAL, ORDERS, SYMMETRIC
+from workbench.errors import ShapeError, UsageError
+
+
+@st.composite
+def matrices(draw, symmetric=False, largest=9):
+    """A matrix of random entries, some of which are zero by structure."""
+    height = draw(st.integers(0, largest))
+    width = height if symmetric else draw(st.integers(0, largest))
+    share = draw(st.floats(0, 1))
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    made = random.uniform(1, 2, (height, width)) * (
+        random.random((height, width)) < share
+    )
+    return made + made.T if symmetric else made
+
+
+def banded(n, offsets=(-1, 0, 1)):
+    return scipy.sparse.diags_array(
+        [np.ones(n - abs(k)) for k in offsets], offsets=offsets
+    )
+
+
+def arrow(n):
+    made = scipy.sparse.lil_array(scipy.sparse.eye_array(n))
+    made[0] = made[:, [0]] = 1
+    return made
+
+
+def stencil(n):
+    line, one = banded(n), scipy.sparse.eye_array(n)
+    return scipy.sparse.kron(line, one) + scipy.sparse.kron(one, line)
+
+
+def neighbours(pattern):
+    """The edges of the graph of a symmetric pattern."""
+    return {
+        (int(i), int(j))
+        for i, j in zip(pattern.rows, pattern.columns, strict=True)
+        if i != j
+    }
+
+
+def shares_no_row(pattern, colours):
+    keys = set(zip(pattern.rows, colours[pattern.columns], strict=True))
+    return len(keys) == pattern.nnz
+
+
+def is_star(edges, colours, n):
+    """By the definition: no edge has one colour, no path of four vertices two."""
+    if any(colours[i] == colours[j] for i, j in edges):
+        return False
+    return not any(
+        (a, b) in edges and (b, c) in edges and (c, d) in edges
+        and colours[a] == colours[c] and colours[b] == colours[d]
+        for a, b, c, d in itertools.permutations(range(n), 4)
+    )  # fmt: skip
+
+
+def is_acyclic(edges, colours, n):
+    """By the definition: no edge has one colour, the edges of any two are a forest."""
+    if any(colours[i] == colours[j] for i, j in edges):
+        return False
+    for pair in itertools.combinations(set(colours.tolist()), 2):
+        inside = [v for v in range(n) if colours[v] in pair]
+        kept = [
+            (i, j) for i, j in edges if i < j and {colours[i], colours[j]} <= {*pair}
+        ]
+        graph = scipy.sparse.lil_array((n, n))
+        for i, j in kept:
+            graph[i, j] = 1
+        parts = scipy.sparse.csgraph.connected_components(graph, directed=False)[0]
+        if len(kept) != len(inside) - (parts - (n - len(inside))):
+            return False
+    return True
+
+
+def read_back(matrix, colouring):
+    """The matrix again, from its products with the seeds."""
+    columns, rows = colouring.seeds()
+    entries = colouring.decompress(
+        None if columns is None else columns @ matrix.T,
+        None if rows is None else rows @ matrix,
+    )
+    made = np.zeros(matrix.shape)
+    made[colouring.pattern.rows, colouring.pattern.columns] = entries
+    return made
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@given(matrix=matrices())
+def test_columns_and_rows_of_a_colour_meet_nowhere(order, matrix):
+    pattern = wb.SparsityPattern.from_scipy(matrix)
+    columns = pattern.colouring("columns", order)
+    assert shares_no_row(pattern, columns.column_colours)
+    rows = pattern.colouring("rows", order)
+    assert shares_no_row(pattern.T, rows.row_colours)
+    assert columns.count <= max(matrix.shape[1], 1)
+    assert rows.count == rows.row_count
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@given(matrix=matrices(symmetric=True, largest=7))
+def test_star_and_acyclic_by_their_definitions(order, matrix):
+    pattern = wb.SparsityPattern.from_scipy(matrix)
+    edges, n = neighbours(pattern), len(matrix)
+    assert is_star(edges, pattern.colouring("star", order).colours, n)
+    assert is_acyclic(edges, pattern.colouring("acyclic", order).colours, n)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@given(matrix=matrices(), symmetric=matrices(symmetric=True))
+def test_every_entry_is_read(order, matrix, symmetric):
+    for mode in ("auto", *GENERAL):
+        found = wb.SparsityPattern.from_scipy(matrix).colouring(mode, order)
+        np.testing.assert_array_equal(read_back(matrix, found) != 0, matrix != 0)
+        np.testing.assert_allclose(read_back(matrix, found), matrix, rtol=1e-14)
+    for mode in SYMMETRIC:
+        found = wb.SparsityPattern.from_scipy(symmetric).colouring(mode, order)
+        np.testing.assert_allclose(read_back(symmetric, found), symmetric, rtol=1e-12)
+
+
+def test_the_checkers_see_what_is_wrong():
+    path = neighbours(wb.SparsityPattern.from_scipy(banded(4)))
+    assert not is_star(path, np.array([0, 1, 0, 1]), 4)
+    assert is_acyclic(path, np.array([0, 1, 0, 1]), 4)
+    cycle = path | {(0, 3), (3, 0)}
+    assert not is_acyclic(cycle, np.array([0, 1, 0, 1]), 4)
+    assert not is_star(path, np.array([0, 0, 1, 2]), 4)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "mode", "count"),
+    [
+        (banded(50), "columns", 3),
+        (banded(50, (0, 1)), "columns", 2),
+        (banded(50), "star", 3),
+        (banded(50), "acyclic", 2),
+        (stencil(12), "columns", 5),
+        (arrow(50), "columns", 50),
+        (arrow(50), "both", 3),
+        (arrow(50), "star", 2),
+        (np.eye(20), "columns", 1),
+        (np.ones((5, 7)), "columns", 7),
+        (np.ones((5, 7)), "rows", 5),
+        (np.ones((6, 6)), "star", 6),
+        (np.ones((5, 7)), "both", 5),
+        (np.ones((7, 5)), "both", 5),
+    ],
+)
+def test_counts_that_are_known(matrix, mode, count):
+    assert wb.SparsityPattern.from_scipy(matrix).colouring(mode).count == count
+
+
+def test_the_cheapest_is_chosen():
+    def chosen(matrix):
+        return wb.SparsityPattern.from_scipy(matrix).colouring()
+
+    assert chosen(banded(50)).mode == "columns"
+    assert chosen(np.ones((1, 50))).mode == "rows"
+    assert chosen(arrow(50)).mode == "both"
+    assert chosen(np.ones((5, 7))).mode == "columns"  # 7 forward, not 5 in reverse
+
+
+@pytest.mark.parametrize("matrix", [banded(300), stencil(17), arrow(40)])
+def test_not_more_colours_than_scipy(matrix):
+    pattern = wb.SparsityPattern.from_scipy(matrix)
+    scipys = group_columns(scipy.sparse.csc_array(matrix), np.arange(pattern.shape[1]))
+    assert pattern.colouring("columns", "natural").count <= scipys.max() + 1
+
+
+def test_a_random_order_is_that_of_its_seed():
+    random = np.random.default_rng(5)
+    pattern = wb.SparsityPattern.from_scipy(random.random((30, 30)) < 0.2)
+    one, same = (pattern.colouring("columns", "random", seed=3) for _ in range(2))
+    np.testing.assert_array_equal(one.colours, same.colours)
+    assert {
+        tuple(pattern.colouring("columns", "random", seed=k).colours) for k in range(5)
+    } != {tuple(one.colours)}
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (0, 3), (3, 0), (3, 3)])
+def test_patterns_without_entries(shape):
+    pattern = wb.SparsityPattern(shape, [], [])
+    for mode in ("auto", *GENERAL, *(SYMMETRIC if shape[0] == shape[1] else ())):
+        found = pattern.colouring(mode)
+        assert found.count <= 1
+        assert read_back(np.zeros(shape), found).shape == shape
+
+
+def test_of_both_no_row_has_the_colour_of_a_column():
+    found = wb.SparsityPattern.from_scipy(arrow(9)).colouring("both")
+    rows, columns = found.colours[:9], found.colours[9:]
+    assert (found.row_count, found.column_count) in ((1, 2), (2, 1))
+    assert not set(rows[rows >= 0]) & set(columns[columns >= 0])
+    assert (
+        repr(found) == "<Colouring of rows and columns: 3 colours for 9×9, 25 nonzeros>"
+    )
+
+
+def test_what_is_refused():
+    pattern = wb.SparsityPattern((2, 3), [0, 1], [0, 2])
+    with pytest.raises(UsageError, match=r"no colouring 'column'\. Write 'columns'"):
+        pattern.colouring("column")
+    with pytest.raises(UsageError, match="no order 'smallest'"):
+        pattern.colouring(order="smallest")
+    with pytest.raises(ShapeError, match="not the pattern of a symmetric matrix"):
+        pattern.colouring(symmetric=True)
+    with pytest.raises(ShapeError, match=r"Write pattern \| pattern.T"):
+        wb.SparsityPattern((2, 2), [0], [1]).colouring("acyclic")
+    with pytest.raises(UsageError, match="does not use that the matrix is symmetric"):
+        wb.SparsityPattern((2, 2), [0], [0]).colouring("rows", symmetric=True)

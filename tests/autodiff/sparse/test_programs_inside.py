@@ -1,0 +1,130 @@
+"""Patterns through loops, choices, checkpoints and functions with own rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from workbench.autodiff.sparse import propagation
+
+
+def find_columns(f: Callable[..., Any], x: np.ndarray) -> np.ndarray:
+    units = 1e-5 * np.eye(x.size)
+    columns = [np.ravel(f(x + u) - f(x - u)) / 2e-5 for u in units]
+    return np.abs(np.stack(columns, axis=1)) > 1e-6
+
+
+def heat(x: Any) -> Any:
+    """Some explicit steps of a stencil."""
+    return wb.scan(
+        lambda u: u + 0.1 * (np.roll(u, 1) - 2 * u + np.roll(u, -1)),
+        initial=x,
+        n_steps=2,
+        last=True,
+    )
+
+
+LOOPS: dict[str, tuple[Callable[..., Any], bool]] = {
+    "carry": (heat, True),
+    "rows": (lambda x: wb.scan(lambda r: r * r, x), True),
+    "carry and rows": (
+        lambda x: wb.scan(lambda r, c: c + r * r, x, initial=x[0] * 0.5), True,
+    ),
+    "reverse": (
+        lambda x: wb.scan(lambda r, c: c + r, x, initial=x[0], reverse=True), True,
+    ),
+    "taps": (
+        lambda x: wb.scan(
+            lambda a, b: a * b, initial={"initial": x[:2], "taps": [-2, -1]}, n_steps=3
+        ),
+        True,
+    ),
+    "counted index": (
+        lambda x: wb.scan(
+            lambda i, c, y: c + y[i], np.arange(3), initial=0.0, non_sequences=x
+        ),
+        True,
+    ),
+    "nested": (
+        lambda x: wb.scan(lambda r: np.sum(wb.scan(lambda a: a * r, x[:2])), x), True,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_loops_step_by_step(name: str) -> None:
+    f, tight = LOOPS[name]
+    x = np.array([0.7, 1.3, 0.9, 1.1, 0.6])
+    pattern, truth = wb.sparsity(f, x).toarray(), find_columns(f, x)
+    assert not np.any(truth & ~pattern)
+    if tight:
+        np.testing.assert_array_equal(pattern, truth)
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_loops_to_a_fixed_point(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is found without counting steps contains what is found step by step."""
+    f, _ = LOOPS[name]
+    x = np.array([0.7, 1.3, 0.9, 1.1, 0.6])
+    first, second = (wb.sparsity(f, x, order=n) for n in (1, 2))
+    monkeypatch.setattr(propagation, "MOST_STEPS", 0)
+    assert wb.sparsity(f, x).contains(first)
+    assert wb.sparsity(f, x, order=2).contains(second)
+
+
+def test_a_loop_until_something() -> None:
+    def f(x: Any) -> Any:
+        return wb.while_loop(lambda u: u[0] < 3, lambda u: u + u * np.roll(u, 1), x)
+
+    x = np.array([0.5, 0.6, 0.7, 0.8])
+    pattern = wb.sparsity(f, x).toarray()
+    assert not np.any(find_columns(f, x) & ~pattern)
+    g = lambda x: wb.while_loop(lambda u: u[0] < 3, lambda u: u * 2, x)  # noqa: E731
+    np.testing.assert_array_equal(wb.sparsity(g, x).toarray(), np.eye(4, dtype=bool))
+    hessian = wb.sparsity(lambda x: np.sum(f(x)), x, order=2)
+    assert hessian.nnz == 16
+
+
+def test_a_choice_is_a_union_and_locally_one() -> None:
+    def f(x: Any) -> Any:
+        return wb.cond(x[0] > 0, lambda x: x * 2, lambda x: x[::-1] * x[0], x)
+
+    x = np.array([1.0, 2.0, 3.0])
+    whole = wb.sparsity(f, x).toarray()
+    both = find_columns(f, x) | find_columns(f, -x)
+    np.testing.assert_array_equal(whole, both)
+    here = wb.sparsity(f, x, local=True)
+    np.testing.assert_array_equal(here.toarray(), np.eye(3, dtype=bool))
+    assert "local" in here.report()
+    assert wb.sparsity(lambda x: np.sum(f(x)), x, order=2).nnz == 5
+
+
+def test_functions_with_rules_of_their_own() -> None:
+    """The pattern is that of the program, whatever rule stands in for its gradient."""
+    clipped = wb.custom_vjp(lambda x: x * x)
+    clipped.defvjp(lambda x: (x * x, x), lambda x, g: (np.clip(g, -1, 1),))
+    x = np.arange(1.0, 4)
+    assert wb.sparsity(clipped, x).nnz == 3
+    cube = wb.OpFromGraph([v := wb.vector("v", shape=(3,))], [v[::-1] * v])
+    assert wb.sparsity(lambda x: cube(x) * 2, x).nnz == 5
+    checkpoint = wb.checkpoint(lambda x: x[1:] * x[:-1])
+    assert wb.sparsity(lambda x: np.sum(checkpoint(x)), x, order=2).nnz == 4
+
+
+def test_an_op_of_the_user_is_dense_and_named() -> None:
+    class Shift(wb.Op):
+        def compute(self, x: Any) -> Any:
+            return np.roll(x, 1)
+
+        def vjp(self, g: Any, y: Any, x: Any) -> Any:
+            return np.roll(g, -1)
+
+    shift = Shift()
+    pattern = wb.sparsity(lambda x: shift(x), np.ones(3))
+    assert pattern.nnz == 9
+    (op,) = pattern.dense_ops
+    assert "Shift" in op.name or "shift" in op.name

@@ -1,0 +1,214 @@
+"""Patterns from structure against differences of plain NumPy.
+
+The truth is the union of what central differences find nonzero at random points; the
+pattern must contain it, and be equal where the rules of all ops are exact.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import workbench as wb
+
+POINTS = 20
+
+
+def find_jacobian(f: Callable[..., Any], x: np.ndarray) -> np.ndarray:
+    """Differences of plain NumPy; the entries of the output by those of the input."""
+    columns = []
+    for i in range(x.size):
+        step = np.zeros(x.size, x.dtype)
+        step[i] = 1e-4
+        step = step.reshape(x.shape)
+        change = np.asarray(f(x + step)) - np.asarray(f(x - step))
+        columns.append(change.reshape(-1) / 2e-4)
+    return np.stack(columns, axis=1) if columns else np.zeros((np.size(f(x)), 0))
+
+
+def find_hessian(f: Callable[..., Any], x: np.ndarray) -> np.ndarray:
+    """Mixed second differences of plain NumPy."""
+    h, n = 1e-3, x.size
+    steps = [h * row.reshape(x.shape) for row in np.eye(n)]
+    made = np.zeros((n, n))
+    for i in range(n):
+        for j in range(n):
+            a, b = steps[i], steps[j]
+            total = f(x + a + b) - f(x + a - b) - f(x - a + b) + f(x - a - b)
+            made[i, j] = total / (4 * h * h)
+    return made
+
+
+def draw_points(shape: tuple[int, ...], count: int = POINTS) -> list[np.ndarray]:
+    seed = secrets.randbits(32)
+    print("seed", seed)
+    rng = np.random.default_rng(seed)
+    return [rng.uniform(0.3, 1.7, shape) for _ in range(count)]
+
+
+def union(parts: list[np.ndarray], tolerance: float) -> np.ndarray:
+    return np.max([np.abs(p) for p in parts], axis=0) > tolerance
+
+
+A = np.array([[1.0, 0, 2, 0], [0, 0, 3, 0], [0, 4, 0, 5]])
+INDEX = np.array([3, 0, 0])
+
+#: Programs whose ops are all exact: the pattern is equal to what differences find.
+TIGHT: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
+    "elementwise": (lambda x: np.sin(x) * x + 2, (4,)),
+    "broadcast": (lambda x: x[:, None] * x[None], (3,)),
+    "scalar": (lambda x: x * x[0], (3,)),
+    "stencil": (lambda x: x[2:] - 2 * x[1:-1] + x[:-2] ** 2, (6,)),
+    "periodic": (lambda x: np.roll(x, 1) * x, (5,)),
+    "slices": (lambda x: x[::-2, 1:], (4, 3)),
+    "index": (lambda x: x[INDEX] * 2, (4,)),
+    "mask": (lambda x: x[np.array([True, False, True])], (3,)),
+    "reshape": (lambda x: np.exp(x.reshape(2, 3).T), (6,)),
+    "joined": (lambda x: np.concatenate([x[2:], x[:1], np.ones(2)]), (4,)),
+    "stack": (lambda x: np.stack([x, x[::-1]], axis=1), (3,)),
+    "pad": (lambda x: np.pad(x, (1, 2)), (3,)),
+    "tile": (lambda x: np.tile(x, 2), (3,)),
+    "repeat": (lambda x: np.repeat(x, 2), (3,)),
+    "triangle": (lambda x: np.triu(x), (3, 3)),
+    "sums": (lambda x: np.sum(x, axis=0), (2, 3)),
+    "means": (lambda x: np.mean(x**2, axis=-1, keepdims=True), (2, 3)),
+    "softmax": (lambda x: np.exp(x) / np.sum(np.exp(x), -1, keepdims=True), (2, 3)),
+    "norms": (lambda x: np.linalg.norm(x, axis=1), (2, 3)),
+    "products": (lambda x: np.prod(x, axis=1), (2, 3)),
+    "cumsum": (lambda x: np.cumsum(x, axis=1), (2, 3)),
+    "cumprod": (lambda x: np.cumprod(x), (4,)),
+    "matmul": (lambda x: A @ x, (4,)),
+    "matmul right": (lambda x: x @ A, (2, 3)),
+    "matmul both": (lambda x: x @ x.T, (2, 3)),
+    "einsum": (lambda x: np.einsum("ij,kj->ik", x, A), (2, 4)),
+    "diagonal": (lambda x: np.einsum("ii->i", x), (3, 3)),
+    "trace": (lambda x: np.trace(x), (3, 3)),
+    "tensordot": (lambda x: np.tensordot(A, x, ([1], [0])), (4, 2)),
+    "convolve": (lambda x: np.convolve(x, [1.0, 0.0, -1.0], "same"), (5,)),
+    "convolve both": (lambda x: np.convolve(x, x[:2], "valid"), (5,)),
+    "fft": (lambda x: np.abs(np.fft.fft(x)) ** 2, (5,)),
+    "inverse": (lambda x: np.linalg.inv(x + 3 * np.eye(2)), (2, 2, 2)),
+    "solve": (lambda x: np.linalg.solve(np.ones((3, 3)) + np.eye(3), x), (3, 2)),
+    "where": (lambda x: np.where(x > 1, x, x[::-1]), (3,)),
+    "maximum": (lambda x: np.maximum(x[1:], x[:-1]), (5,)),
+    "max": (lambda x: np.max(x, axis=1), (2, 3)),
+    "set": (lambda x: wb.at(np.zeros(4))[INDEX[:2]].set(x), (2,)),
+    "set over": (lambda x: wb.at(x)[1:3].set(x[0]), (4,)),
+    "add": (lambda x: wb.at(x)[INDEX].add(x[:3]), (4,)),
+    "loop": (
+        lambda x: wb.scan(lambda r, c: c * r, x[1:], initial=x[0]),
+        (5,),
+    ),
+    "checkpoint": (lambda x: wb.checkpoint(lambda y: y[1:] * y[:-1])(x), (4,)),
+    "vmap": (lambda x: wb.vmap(lambda r: r * r[0])(x), (2, 3)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TIGHT)
+def test_tight(name: str) -> None:
+    f, shape = TIGHT[name]
+    points = draw_points(shape)
+    pattern = wb.sparsity(f, points[0])
+    truth = union([find_jacobian(f, x) for x in points], 1e-8)
+    np.testing.assert_array_equal(pattern.toarray(), truth)
+    assert not pattern.dense_ops
+
+
+S = sp.csr_array(np.diag([1.0, 2, 3, 4]) + np.diag([5.0, 6, 7], 1))
+
+#: Functions of one number whose Hessian's pattern is tight.
+CURVED: dict[str, tuple[Callable[..., Any], int]] = {
+    "linear": (lambda x: np.sum(3 * x - x[0]), 4),
+    "squares": (lambda x: np.sum(x**2), 4),
+    "chain": (lambda x: np.sum(np.exp(x[1:] - x[:-1] ** 2)), 5),
+    "rosenbrock": (lambda x: np.sum((x[1:] - x[:-1] ** 2) ** 2 + (1 - x[1:]) ** 2), 5),
+    "bilinear": (lambda x: np.sum(x[1:] * x[:-1]), 5),
+    "quotient": (lambda x: np.sum(x[1:] / x[:-1]), 5),
+    "quadratic form": (lambda x: x @ (S @ x), 4),
+    "matmul": (lambda x: np.sum((A @ x) ** 3), 4),
+    "product of matrices": (
+        lambda x: np.sum(x.reshape(2, 2) @ x.reshape(2, 2).T), 4,
+    ),
+    "only some": (lambda x: np.sum((x * x[::-1])[:1]), 4),
+    "arrow": (lambda x: np.sum(x[0] * x[1:]) + np.sum(x**3), 5),
+    "logsumexp": (lambda x: wb.logsumexp(x[:3]), 5),
+    "square of a maximum": (lambda x: np.sum(np.maximum(x[1:], x[:-1]) ** 2), 4),
+    "loop": (
+        lambda x: wb.scan(lambda r, c: r * r + c, x[1:], initial=x[0], last=True), 5,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CURVED)
+def test_hessian(name: str) -> None:
+    f, n = CURVED[name]
+    points = draw_points((n,), 5)
+    pattern = wb.sparsity(f, points[0], order=2)
+    truth = union([find_hessian(f, x) for x in points], 1e-5)
+    assert not np.any(truth & ~pattern.toarray())
+    if name != "square of a maximum":  # the smaller one never meets the larger
+        np.testing.assert_array_equal(pattern.toarray(), truth)
+
+
+def test_piecewise_linear_ops_do_not_curve() -> None:
+    def f(x: Any) -> Any:
+        return np.sum(np.maximum(x[1:], x[:-1]) + np.abs(x[1:] - 1)) + np.max(x)
+
+    assert wb.sparsity(f, np.ones(4), order=2).nnz == 0
+
+
+def test_local_patterns() -> None:
+    x = np.array([1.0, 3.0, 2.0])
+    f = lambda x: np.maximum(x[1:], x[:-1]) * np.where(x[:-1] > 2, x[1:], 0)  # noqa: E731
+    whole, here = wb.sparsity(f, x), wb.sparsity(f, x, local=True)
+    truth = find_jacobian(f, x) != 0
+    assert whole.contains(here)
+    np.testing.assert_array_equal(here.toarray(), truth)
+
+
+def test_dense_ops_are_named() -> None:
+    pattern = wb.sparsity(lambda x: np.sort(x), np.ones(3))
+    (op,) = pattern.dense_ops
+    assert op.name == "getitem"
+    assert "varies" in pattern.report()
+    assert "test_propagation.py" in pattern.report()
+    assert pattern.nnz == 9
+
+
+def test_functions_and_expressions() -> None:
+    x, y = wb.vector("x", shape=(3,)), wb.scalar("y")
+    assert wb.sparsity(x * y, x, y).shape == (3, 4)
+    assert wb.sparsity([x[1:], y], x).nnz == 2
+    spec = wb.Spec((3,), float)
+    two = wb.sparsity(lambda a, b: {"s": a * b, "t": a}, spec, spec, argnums=(0, 1))
+    assert two.shape == (6, 6)
+    assert two.nnz == 9
+    assert wb.sparsity(lambda a, b: a * b, spec, spec, argnums=1, order=2).nnz == 0
+    with pytest.raises(ValueError, match="order=3"):
+        wb.sparsity(np.sin, x, order=3)
+    with pytest.raises(ValueError, match="wrt is missing"):
+        wb.sparsity(x * y)
+    unknown = wb.vector("n")
+    with pytest.raises(TypeError, match="known only when"):
+        wb.sparsity(unknown * 2, unknown)
+
+
+def test_what_a_program_decides_by_values_is_a_part_of_it() -> None:
+    x = np.array([3.0, 1.0, 2.0])
+    assert wb.sparsity(np.median, x).nnz == 3
+    jacobian = wb.jacobian(lambda x: np.median(x) * x, sparse=True)
+    jacobian(x)
+    for other in (x[::-1].copy(), np.roll(x, 1)):  # another entry is in the middle
+        np.testing.assert_allclose(
+            jacobian(other).toarray(), wb.jacobian(lambda x: np.median(x) * x)(other)
+        )
+    branch = wb.sparsity(lambda x: x if x[0] > 0 else x[::-1], x)
+    assert branch.nnz == 3
+    assert "decides something by them" in branch.report()
+    with pytest.raises(ValueError, match=r"Give arrays, not wb\.Spec"):
+        wb.sparsity(np.sin, wb.Spec((3,), float), local=True)

@@ -1,0 +1,6 @@
+"""Sparse derivatives: which entries can differ from zero, and how few sweeps find them.
+
+`pattern.py` holds what is known of a matrix before it has values. `propagation.py`
+finds it from a program, by the rules of the ops in `rules.py`, in the compact form of
+`relations.py`; `sparsity.py` is that for users.
+"""

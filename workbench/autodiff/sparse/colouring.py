@@ -1,0 +1,793 @@
+"""Colourings of sparsity patterns: how few products give all entries of a matrix.
+
+The product of a Jacobian with the sum of some unit vectors is the sum of those
+columns. Where no two of them have an entry in one row, each entry of the sum is one
+entry of the matrix. So columns get colours, one product for each colour, and index
+arrays that are computed once tell where each entry stands in the products.
+
+A Hessian is symmetric: each entry may be read from the row or from the column, which
+needs fewer colours (star colouring), still fewer where entries may be computed one
+from the other (acyclic colouring). In a matrix with full rows and full columns some
+entries are read from products with columns, the others from products with rows.
+
+Curtis, Powell, Reid, "On the estimation of sparse Jacobian matrices", 1974; Coleman,
+Verma, "The efficient computation of sparse Jacobian matrices using automatic
+differentiation", 1998; Gebremedhin, Manne, Pothen, "What color is your Jacobian?",
+2005; Gebremedhin, Tarafdar, Manne, Pothen, "New acyclic and star coloring algorithms
+with application to computing Hessians", 2007.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from workbench.core.blame import format_count
+from workbench.errors import ShapeError, UsageError
+
+if TYPE_CHECKING:
+    from workbench.autodiff.sparse.pattern import SparsityPattern
+
+Integers = npt.NDArray[np.signedinteger[Any]]
+ColouringMode = Literal["columns", "rows", "both", "star", "acyclic"]
+
+#: The modes that are for any matrix, and those for a symmetric one.
+GENERAL, SYMMETRIC = ("columns", "rows", "both"), ("star", "acyclic")
+#: In which order vertices get their colours; each the smallest that it may have.
+ORDERS = (
+    "auto", "natural", "largest_first", "smallest_last", "incidence", "random"
+)  # fmt: skip
+#: A pattern with more entries in a row than that is no stencil.
+MOST_IN_STENCIL = 40
+#: Counts of so many cells at most are made in one array.
+MOST_CELLS = 2**26
+
+
+def colour(
+    pattern: SparsityPattern,
+    mode: str = "auto",
+    order: str = "auto",
+    *,
+    symmetric: bool = False,
+    seed: int = 0,
+) -> Colouring:
+    """Return a colouring of a pattern, from which each entry can be read.
+
+    Parameters
+    ----------
+    pattern
+        Of a Jacobian, or of a Hessian.
+    mode
+        What gets colours: ``"columns"`` (for products J v), ``"rows"`` (for products
+        with the transpose), ``"both"`` (some entries are read from the first, the
+        others from the second), ``"star"`` or ``"acyclic"`` (for a symmetric matrix);
+        ``"auto"`` takes the one with the fewest colours, a product with the transpose
+        counted as two.
+    order
+        In which order the greedy colouring goes: ``"natural"``, ``"largest_first"``,
+        ``"smallest_last"``, ``"incidence"`` or ``"random"``. ``"auto"`` first tries
+        colours that repeat with a period, which are best for stencils, then the
+        largest first.
+    symmetric
+        With ``mode="auto"``: the matrix is a symmetric one, and gets a star colouring.
+    seed
+        That of the random order.
+
+    Raises
+    ------
+    UsageError
+        If there is no such mode or order.
+    ShapeError
+        If a symmetric matrix is meant, and the pattern is none of one.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> arrow = np.eye(5)
+    >>> arrow[0] = arrow[:, 0] = 1
+    >>> pattern = wb.SparsityPattern.from_scipy(arrow)
+    >>> colour(pattern, "columns").count, colour(pattern, "both").count
+    (5, 3)
+    >>> colour(pattern, symmetric=True).colours
+    array([0, 1, 1, 1, 1], dtype=int32)
+    """
+    if mode not in ("auto", *GENERAL, *SYMMETRIC):
+        raise UsageError(
+            f"there is no colouring {mode!r}. Write 'columns', 'rows' or 'both', of a"
+            " symmetric matrix 'star' or 'acyclic', or 'auto' for the fewest products."
+        )
+    if order not in ORDERS:
+        raise UsageError(
+            f"there is no order {order!r} of colouring. Write one of"
+            f" {', '.join(map(repr, ORDERS))}."
+        )
+    if symmetric and mode in GENERAL:
+        raise UsageError(
+            f"mode={mode!r} does not use that the matrix is symmetric. Write 'star' or"
+            " 'acyclic', or leave symmetric=True out."
+        )
+    if symmetric or mode in SYMMETRIC:
+        if pattern.shape[0] != pattern.shape[1] or pattern != pattern.T:
+            raise ShapeError(
+                f"{pattern!r} is not the pattern of a symmetric matrix, which a star or"
+                " an acyclic colouring needs: for each place (i, j) it has (j, i)."
+                " Write pattern | pattern.T, or colour its columns."
+            )
+        if mode == "acyclic":
+            return _colour_symmetric(pattern, "acyclic", order, seed)
+        return _colour_symmetric(pattern, "star", order, seed)
+    if mode == "columns":
+        return _colour_columns(pattern, order, seed)
+    if mode == "rows":
+        return _colour_rows(pattern, order, seed)
+    if mode == "both":
+        return _colour_both(pattern, order, seed)
+    return _choose_colouring(pattern, order, seed)
+
+
+class Colouring:
+    """Colours of the columns, the rows or both of a pattern, and how to read entries.
+
+    Attributes
+    ----------
+    pattern : SparsityPattern
+        What was coloured.
+    mode : str
+        ``"columns"``, ``"rows"``, ``"both"``, ``"star"`` or ``"acyclic"``.
+    order : str
+        The order in which colours were given; ``"periodic"`` for a stencil's.
+    column_colours, row_colours : (columns,) and (rows,) arrays of int, or None
+        The colour of each, -1 for one that no product needs. None where they have
+        none.
+    column_count, row_count : int
+        The numbers of colours: of products J v, and of products with the transpose.
+
+    Examples
+    --------
+    >>> import numpy as np, workbench as wb
+    >>> pattern = wb.SparsityPattern.from_scipy(np.eye(4) + np.eye(4, k=1))
+    >>> pattern.colouring()
+    <Colouring of columns: 2 colours for 4×4, 7 nonzeros>
+    >>> pattern.colouring().seeds()[0]
+    array([[1., 0., 1., 0.],
+           [0., 1., 0., 1.]])
+    """
+
+    def __init__(
+        self,
+        pattern: SparsityPattern,
+        mode: ColouringMode,
+        order: str,
+        column_colours: Integers | None,
+        row_colours: Integers | None = None,
+    ) -> None:
+        self.pattern = pattern
+        self.mode = mode
+        self.order = order
+        self.column_colours = column_colours
+        self.row_colours = row_colours
+        self.column_count = _count_colours(column_colours)
+        self.row_count = _count_colours(row_colours)
+
+    @property
+    def count(self) -> int:
+        """The number of colours, those of rows and columns together."""
+        return self.column_count + self.row_count
+
+    @property
+    def colours(self) -> Integers:
+        """The colour of each column, or row; of both those of the rows come first.
+
+        In the mode ``"both"`` the colours of the columns follow those of the rows:
+        no row has the colour of a column.
+        """
+        if self.column_colours is None:
+            assert self.row_colours is not None
+            return self.row_colours
+        if self.row_colours is None:
+            return self.column_colours
+        shifted = np.where(
+            self.column_colours < 0, -1, self.column_colours + self.row_count
+        )
+        return np.concatenate([self.row_colours, shifted.astype(np.int32)])
+
+    def seeds(self, dtype: Any = float) -> tuple[Any, Any]:
+        """Return the vectors to multiply with: of columns, and of rows; None for none.
+
+        Each is of shape ``(colours, columns)`` or ``(colours, rows)``: 1 where a column
+        or row has the colour.
+        """
+        return (
+            _make_seeds(self.column_colours, self.column_count, dtype),
+            _make_seeds(self.row_colours, self.row_count, dtype),
+        )
+
+    def __repr__(self) -> str:
+        what = {"both": "rows and columns", "star": "a symmetric matrix",
+                "acyclic": "a symmetric matrix, acyclic"}  # fmt: skip
+        height, width = self.pattern.shape
+        return (
+            f"<Colouring of {what.get(self.mode, self.mode)}:"
+            f" {format_count(self.count, 'colour')} for {height}×{width},"
+            f" {format_count(self.pattern.nnz, 'nonzero')}>"
+        )
+
+    # Reading entries
+
+    @cached_property
+    def index(self) -> npt.NDArray[np.intp]:
+        """Where each place of the pattern is read among the products, made flat.
+
+        The products J v come first, one after the other, then those with the
+        transpose. Of an acyclic colouring see `decompress`.
+        """
+        read = _READERS[self.mode](self)
+        assert self.mode == "acyclic" or len(read) == self.pattern.nnz
+        return read
+
+    @cached_property
+    def substitution(self) -> Substitution:
+        """How the entries of an acyclic colouring follow from each other."""
+        return _find_substitution(self.pattern, self.column_colours)
+
+    def decompress(
+        self, columns: Any = None, rows: Any = None, *, order: Any = None
+    ) -> Any:
+        """Return the entries of the matrix at the places of the pattern.
+
+        Parameters
+        ----------
+        columns
+            The products with the seeds of the columns, of shape ``(colours, rows)``.
+        rows
+            The products of the transpose with those of the rows, of shape
+            ``(colours, columns)``.
+        order
+            Which entry of the pattern comes where, such as ``pattern.csc[2]``; by
+            default as in the pattern: by row, then by column.
+
+        Returns
+        -------
+        One array of ``pattern.nnz`` entries.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> matrix = np.diag([1.0, 2.0, 3.0]) + np.diag([4.0, 5.0], 1)
+        >>> colouring = wb.SparsityPattern.from_scipy(matrix).colouring()
+        >>> colouring.decompress(colouring.seeds()[0] @ matrix.T)
+        array([1., 4., 2., 5., 3.])
+        """
+        parts = [np.reshape(x, (-1,)) for x in (columns, rows) if x is not None]
+        if not self.pattern.nnz:
+            return np.zeros_like(parts[0], shape=(0,)) if parts else np.zeros(0)
+        flat = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        if self.mode != "acyclic":
+            return np.take(flat, self.index if order is None else self.index[order])
+        from workbench.ops.sparse.solving import solve
+
+        known = np.take(flat, self.index)
+        if self.substitution.triangle is not None:
+            known = solve(self.substitution.triangle, known)
+        places = self.substitution.places
+        return np.take(known, places if order is None else places[order])
+
+
+class Substitution(NamedTuple):
+    """How entries follow from sums of entries: ``triangle @ entries = sums``.
+
+    Attributes
+    ----------
+    sums
+        Where each sum is read among the products.
+    triangle
+        A triangular sparse array of SciPy with ones; None where each sum is an entry.
+    places
+        Which of the solution is at each place of the pattern.
+    """
+
+    sums: npt.NDArray[np.intp]
+    triangle: Any
+    places: npt.NDArray[np.intp]
+
+
+def _count_colours(colours: Integers | None) -> int:
+    return 0 if colours is None or not len(colours) else int(colours.max()) + 1
+
+
+def _make_seeds(colours: Integers | None, count: int, dtype: Any) -> Any:
+    if colours is None:
+        return None
+    seeds = np.zeros((count, len(colours)), dtype)
+    used = np.flatnonzero(colours >= 0)
+    seeds[colours[used], used] = 1
+    return seeds
+
+
+def _as_colours(colours: Iterable[int]) -> Integers:
+    return np.fromiter(colours, np.int32)
+
+
+# Columns, rows, both
+
+
+def _colour_columns(pattern: SparsityPattern, order: str, seed: int) -> Colouring:
+    found, order = _group_columns(pattern, order, seed)
+    return Colouring(pattern, "columns", order, found)
+
+
+def _colour_rows(pattern: SparsityPattern, order: str, seed: int) -> Colouring:
+    found, order = _group_columns(pattern.T, order, seed)
+    return Colouring(pattern, "rows", order, None, found)
+
+
+def _choose_colouring(pattern: SparsityPattern, order: str, seed: int) -> Colouring:
+    """Return the colouring whose products cost least."""
+    height, width = pattern.shape
+    # Columns with an entry in one row need as many colours, whatever the order.
+    most_in_row = int(np.diff(pattern.indptr).max(initial=0))
+    most_in_column = int(np.bincount(pattern.indices, minlength=1).max(initial=0))
+    typical = pattern.nnz / max(min(height, width), 1)
+    best: Colouring | None = None
+    if min(most_in_row, most_in_column) > 4 * typical + 8:
+        best = _colour_both(pattern, order, seed)
+    bounds = [(most_in_row, 1, _colour_columns), (2 * most_in_column, 2, _colour_rows)]
+    for bound, _, make in sorted(bounds, key=lambda x: x[0]):
+        if best is None or bound < _cost(best):
+            found = make(pattern, order, seed)
+            if best is None or _cost(found) < _cost(best):
+                best = found
+    assert best is not None
+    return best
+
+
+def _cost(colouring: Colouring) -> int:
+    """Return what the products cost: one in reverse mode as much as two forward."""
+    return colouring.column_count + 2 * colouring.row_count
+
+
+def _group_columns(
+    pattern: SparsityPattern, order: str, seed: int
+) -> tuple[Integers, str]:
+    """Return colours of the columns, no two of one colour with an entry in one row."""
+    width = pattern.shape[1]
+    most = int(np.diff(pattern.indptr).max(initial=0))
+    if most == width:  # the columns of a full row have different colours
+        return np.arange(width, dtype=np.int32), "natural"
+    period = None
+    if order == "auto":
+        period = find_period(pattern)
+        if period is not None and period <= most + max(1, most // 4):
+            return np.arange(width, dtype=np.int32) % max(period, 1), "periodic"
+        order = "largest_first"
+    starts, rows, _ = pattern.csc
+    sequence = _order_columns(pattern, order, seed)
+    found = _assign_columns(pattern.shape[0], starts.tolist(), rows.tolist(), sequence)
+    if period is not None and period <= max(found, default=-1) + 1:
+        return np.arange(width, dtype=np.int32) % period, "periodic"
+    return _as_colours(found), order
+
+
+def _assign_columns(
+    height: int, starts: list[int], rows: list[int], sequence: Sequence[int]
+) -> list[int]:
+    """Return the smallest colour for each column that no column of its rows has.
+
+    The colours of a row are the bits of one number.
+    """
+    taken = [0] * height
+    colours = [0] * (len(starts) - 1)
+    for j in sequence:
+        own = rows[starts[j] : starts[j + 1]]
+        used = 0
+        for i in own:
+            used |= taken[i]
+        bit = ~used & (used + 1)
+        colours[j] = bit.bit_length() - 1
+        for i in own:
+            taken[i] |= bit
+    return colours
+
+
+def find_period(pattern: SparsityPattern, proper: bool = False) -> int | None:
+    """Return the smallest p for which the colours j mod p suit the columns j.
+
+    It suits them if no two columns with an entry in one row are a multiple of p apart;
+    if ``proper``, a row i counts as one with an entry in the column i.
+    None where a row has too many entries, or p would be more than twice as many.
+
+    >>> import numpy as np, workbench as wb
+    >>> band = np.eye(6) + np.eye(6, k=1) + np.eye(6, k=-1)
+    >>> find_period(wb.SparsityPattern.from_scipy(band))
+    3
+    """
+    rows, columns, width = pattern.rows, pattern.columns, pattern.shape[1]
+    most = int(np.diff(pattern.indptr).max(initial=0))
+    if most > MOST_IN_STENCIL:
+        return None
+    apart = np.zeros(width + 1, bool)
+    for step in range(1, most):
+        distance = columns[step:] - columns[:-step]
+        apart[distance[rows[step:] == rows[:-step]]] = True
+    if proper:
+        apart[abs(columns - rows)] = True
+        apart[0] = False
+    for period in range(max(most, 1), 2 * most + 2):
+        if not apart[period::period].any():
+            return period
+    return None
+
+
+def _colour_both(pattern: SparsityPattern, order: str, seed: int) -> Colouring:
+    """Return colours of rows and of columns, so that each entry is read from one.
+
+    Rows and columns are the vertices of one graph, entries its edges; they get a star
+    colouring, in which rows share no colour with columns. Then those colours go from
+    which no entry needs to be read.
+    """
+    height, width = pattern.shape
+    rows, columns = pattern.rows, pattern.columns
+    if pattern.nnz == height * width:  # one of both reads all
+        own = np.arange(width, dtype=np.int32), np.arange(height, dtype=np.int32)
+        if height < width:
+            return Colouring(
+                pattern, "both", "natural", np.full_like(own[0], -1), own[1]
+            )
+        return Colouring(pattern, "both", "natural", own[0], np.full_like(own[1], -1))
+    shifted = columns.astype(np.int64) + height
+    graph = type(pattern)(
+        (height + width, height + width),
+        np.concatenate([rows, shifted]),
+        np.concatenate([shifted, rows]),
+    )
+    order = "largest_first" if order == "auto" else order
+    sequence = _order_vertices(graph, order, seed)
+    found = np.array(
+        _assign_star(graph.indptr.tolist(), graph.indices.tolist(), sequence, False),
+        np.int32,
+    ).reshape(-1)
+    row_colours, column_colours = found[:height].copy(), found[height:].copy()
+    from_column = _stands_alone(rows, column_colours[columns], height)
+    from_row = _stands_alone(columns, row_colours[rows], width)
+    needed_columns = set(np.unique(column_colours[columns[~from_row]]).tolist())
+    needed_rows = set(np.unique(row_colours[rows[~from_column]]).tolist())
+    # What may be read from either: from what is needed anyway, else from few more.
+    open_ends = (
+        ~np.isin(column_colours[columns], [*needed_columns])
+        & ~np.isin(row_colours[rows], [*needed_rows])
+    )  # fmt: skip
+    pairs = np.stack([row_colours[rows], column_colours[columns]], 1)[open_ends]
+    left = set(map(tuple, np.unique(pairs, axis=0).tolist()))
+    while left:
+        in_rows = np.bincount([r for r, _ in left])
+        in_columns = np.bincount([c for _, c in left])
+        if in_rows.max() > in_columns.max():
+            needed_rows.add(best := int(in_rows.argmax()))
+            left = {pair for pair in left if pair[0] != best}
+        else:
+            needed_columns.add(best := int(in_columns.argmax()))
+            left = {pair for pair in left if pair[1] != best}
+    return Colouring(
+        pattern, "both", order,
+        _keep_colours(column_colours, needed_columns),
+        _keep_colours(row_colours, needed_rows),
+    )  # fmt: skip
+
+
+def _keep_colours(colours: Integers, kept: set[int]) -> Integers:
+    """Return colours numbered anew, -1 in the place of those that are not kept."""
+    numbers = np.full(_count_colours(colours) + 1, -1, np.int32)
+    for number, old in enumerate(sorted(kept)):
+        numbers[old] = number
+    return numbers[colours]
+
+
+# Symmetric matrices
+
+
+def _colour_symmetric(
+    pattern: SparsityPattern, mode: Literal["star", "acyclic"], order: str, seed: int
+) -> Colouring:
+    n = pattern.shape[0]
+    if order == "auto":
+        period = find_period(pattern, proper=True)
+        most = int(np.diff(pattern.indptr).max(initial=0))
+        # Where columns are apart, each entry is read from its own: a star colouring,
+        # which in a stencil, with as many entries in each row, can hardly be better.
+        if (
+            mode == "star" and period is not None and period <= most + 1
+            and 2 * most * n <= 3 * pattern.nnz
+        ):  # fmt: skip
+            colours = np.arange(n, dtype=np.int32) % max(period, 1)
+            return Colouring(pattern, mode, "periodic", colours)
+        order = "largest_first"
+    if pattern.nnz == n * n:
+        return Colouring(pattern, mode, "natural", np.arange(n, dtype=np.int32))
+    off = pattern.rows != pattern.columns
+    graph = type(pattern)((n, n), pattern.rows[off], pattern.columns[off])
+    sequence = _order_vertices(graph, order, seed)
+    ends = graph.indptr.tolist(), graph.indices.tolist()
+    found = (
+        _assign_star(*ends, sequence, True)
+        if mode == "star"
+        else _assign_acyclic(*ends, sequence)
+    )
+    return Colouring(pattern, mode, order, _as_colours(found))
+
+
+def _assign_star(
+    starts: list[int], ends: list[int], sequence: Sequence[int], proper: bool
+) -> list[int]:
+    """Return the smallest colour for each vertex that keeps a colouring a star one.
+
+    No path of four vertices has two colours, and, if ``proper``, no edge has one: then
+    the edges of two colours are stars, and each edge is read at the end that is not
+    the middle of one. Neighbours of a vertex that has no colour yet get different ones.
+
+    The colours that a vertex knows of are the bits of numbers: those of its
+    neighbours, and those that a further neighbour would make a path of four with.
+    """
+    count = len(starts) - 1
+    colours = [-1] * count
+    near, closed = [0] * count, [0] * count
+    first: dict[tuple[int, int], int] = {}  # of a vertex, its neighbour of a colour
+    for v in sequence:
+        own = ends[starts[v] : starts[v + 1]]
+        used = 0
+        for w in own:
+            if colours[w] < 0:
+                used |= near[w]
+            elif proper:
+                used |= closed[w] | 1 << colours[w]
+            else:
+                used |= closed[w]
+        bit = ~used & (used + 1)
+        colours[v] = c = bit.bit_length() - 1
+        for w in own:
+            near[w] |= bit
+            u = first.setdefault((w, c), v)
+            if u != v:  # w is the middle of a star
+                middle = 1 << colours[w]
+                closed[u] |= middle
+                closed[v] |= middle
+    return colours
+
+
+def _assign_acyclic(
+    starts: list[int], ends: list[int], sequence: Sequence[int]
+) -> list[int]:
+    """Return the smallest colour for each vertex so that no cycle has two colours.
+
+    The edges of two colours are trees. A vertex is in one tree for each colour of its
+    neighbours; which trees are one is kept as sets that are joined (union-find).
+    """
+    count = len(starts) - 1
+    colours = [-1] * count
+    near: list[set[int]] = [set() for _ in range(count)]
+    parent: dict[int, int] = {}
+
+    def find_tree(key: int) -> int:
+        parent.setdefault(key, key)
+        while parent[key] != key:
+            parent[key] = key = parent[parent[key]]
+        return key
+
+    for v in sequence:
+        own = ends[starts[v] : starts[v + 1]]
+        used = 0
+        met: set[int] = set()
+        for w in own:
+            if colours[w] >= 0:
+                used |= 1 << colours[w]
+                for c in near[w]:
+                    tree = find_tree(w + count * c)
+                    if tree in met:  # a second edge to it would close a cycle
+                        used |= 1 << c
+                    met.add(tree)
+        colours[v] = c = (~used & (used + 1)).bit_length() - 1
+        for w in own:
+            near[w].add(c)
+            if colours[w] >= 0:
+                one, other = (
+                    find_tree(v + count * colours[w]),
+                    find_tree(w + count * c),
+                )
+                parent[one] = other
+    return colours
+
+
+# In which order
+
+
+def _order_columns(pattern: SparsityPattern, order: str, seed: int) -> Sequence[int]:
+    """Return the columns in an order for a greedy colouring."""
+    if order in ("smallest_last", "incidence"):
+        from scipy.sparse import csr_array
+
+        marks = np.ones(pattern.nnz)
+        matrix = csr_array((marks, pattern.indices, pattern.indptr), pattern.shape)
+        graph = type(pattern).from_scipy(matrix.T @ matrix)
+        return _order_vertices(graph, order, seed)
+    # How many columns share a row with one, those counted twice that share two.
+    others = np.diff(pattern.indptr)[pattern.rows] - 1
+    degrees = np.bincount(pattern.columns, weights=others, minlength=pattern.shape[1])
+    return _order_by_degrees(degrees, order, seed)
+
+
+def _order_vertices(graph: SparsityPattern, order: str, seed: int) -> Sequence[int]:
+    """Return the vertices of a graph in an order for a greedy colouring."""
+    degrees = np.diff(graph.indptr)
+    if order == "smallest_last":
+        found = [*_order_greedily(graph, degrees.tolist())]
+        return found[::-1]
+    if order == "incidence":
+        return [*_order_greedily(graph, [0] * len(degrees))]
+    return _order_by_degrees(degrees, order, seed)
+
+
+def _order_by_degrees(
+    degrees: npt.NDArray[Any], order: str, seed: int
+) -> Sequence[int]:
+    sequence: list[int]
+    if order == "random":
+        sequence = np.random.default_rng(seed).permutation(len(degrees)).tolist()
+    elif order == "largest_first":
+        sequence = np.argsort(-degrees, kind="stable").tolist()
+    else:
+        return range(len(degrees))
+    return sequence
+
+
+def _order_greedily(graph: SparsityPattern, keys: list[int]) -> Iterator[int]:
+    """Yield the vertex of the smallest key, and lower the keys of its neighbours.
+
+    From degrees on these are the degrees among those that are left (smallest last, to
+    be reversed); from zeros on, minus the numbers of neighbours that have come
+    (incidence).
+    """
+    starts, ends = graph.indptr.tolist(), graph.indices.tolist()
+    waiting = [(key, v) for v, key in enumerate(keys)]
+    heapq.heapify(waiting)
+    done = [False] * len(keys)
+    while waiting:
+        key, v = heapq.heappop(waiting)
+        if done[v] or key != keys[v]:
+            continue
+        done[v] = True
+        yield v
+        for w in ends[starts[v] : starts[v + 1]]:
+            if not done[w]:
+                keys[w] -= 1
+                heapq.heappush(waiting, (keys[w], w))
+
+
+# Where each entry is read
+
+
+def _stands_alone(
+    lines: Integers, colours: Integers, height: int
+) -> npt.NDArray[np.bool_]:
+    """Return whether an entry is the only one of its colour in its line.
+
+    An entry without a colour stands with nobody, and is read from nowhere.
+    """
+    count = _count_colours(colours)
+    keys = lines.astype(np.int64) * (count + 1) + colours + 1
+    if height * (count + 1) <= max(MOST_CELLS, 4 * len(keys)):
+        alone = np.bincount(keys)[keys] == 1 if len(keys) else keys == 1
+    else:
+        _, place, times = np.unique(keys, return_inverse=True, return_counts=True)
+        alone = times[place] == 1
+    return np.asarray(alone & (colours >= 0))
+
+
+def _read_columns(colouring: Colouring) -> npt.NDArray[np.intp]:
+    pattern, colours = colouring.pattern, colouring.column_colours
+    assert colours is not None
+    return colours[pattern.columns].astype(np.intp) * pattern.shape[0] + pattern.rows
+
+
+def _read_rows(colouring: Colouring) -> npt.NDArray[np.intp]:
+    pattern, colours = colouring.pattern, colouring.row_colours
+    assert colours is not None
+    return colours[pattern.rows].astype(np.intp) * pattern.shape[1] + pattern.columns
+
+
+def _read_both(colouring: Colouring) -> npt.NDArray[np.intp]:
+    pattern, colours = colouring.pattern, colouring.column_colours
+    assert colours is not None
+    own = colours[pattern.columns]
+    alone = _stands_alone(pattern.rows, own, pattern.shape[0])
+    first = colouring.column_count * pattern.shape[0]
+    return np.where(alone, _read_columns(colouring), first + _read_rows(colouring))
+
+
+def _read_star(colouring: Colouring) -> npt.NDArray[np.intp]:
+    pattern, colours = colouring.pattern, colouring.column_colours
+    assert colours is not None
+    rows, columns, n = pattern.rows, pattern.columns, pattern.shape[0]
+    alone = _stands_alone(rows, colours[columns], n)
+    # Where the row is the middle of a star, the column is not.
+    mirrored = colours[rows].astype(np.intp) * n + columns
+    return np.where(alone, _read_columns(colouring), mirrored)
+
+
+def _read_acyclic(colouring: Colouring) -> npt.NDArray[np.intp]:
+    return colouring.substitution.sums
+
+
+_READERS = {
+    "columns": _read_columns, "rows": _read_rows, "both": _read_both,
+    "star": _read_star, "acyclic": _read_acyclic,
+}  # fmt: skip
+
+
+def _find_substitution(
+    pattern: SparsityPattern, colours: Integers | None
+) -> Substitution:
+    """Return how the entries of a symmetric matrix follow, from the leaves of trees on.
+
+    A vertex i with neighbours of the colour c is a node (i, c); the product of c has
+    in row i the sum of the entries between i and those neighbours. An edge (i, j)
+    leads from (i, colour of j) to (j, colour of i), and the nodes are trees. Each
+    node but the root of its tree gives the edge to its parent: the sum at the node,
+    less the edges to its children.
+    """
+    from scipy.sparse import csc_array, csr_array
+    from scipy.sparse.csgraph import breadth_first_order, connected_components
+
+    assert colours is not None
+    rows, columns, n = pattern.rows, pattern.columns, pattern.shape[0]
+    count = _count_colours(colours)
+    off = rows != columns
+    places = np.empty(pattern.nnz, np.intp)
+    diagonal = rows[~off]
+    keys = rows[off].astype(np.int64) * count + colours[columns[off]]
+    mirrored = columns[off].astype(np.int64) * count + colours[rows[off]]
+    nodes, tails = np.unique(keys, return_inverse=True)
+    heads = np.searchsorted(nodes, mirrored)
+    size = len(nodes)
+    forest = csr_array((np.ones(len(tails)), (tails, heads)), (size, size))
+    _, trees = connected_components(forest, directed=False)
+    roots = np.unique(trees, return_index=True)[1]
+    # One more node, above all roots, makes them one tree.
+    whole = csr_array(
+        (
+            np.ones(len(tails) + len(roots)),
+            (np.append(tails, np.full(len(roots), size)), np.append(heads, roots)),
+        ),
+        (size + 1, size + 1),
+    )
+    sequence, parents = breadth_first_order(whole, size, return_predecessors=True)
+    inner = np.ones(size + 1, bool)
+    inner[roots] = inner[size] = False
+    # Children first, so that the triangle is a lower one.
+    eliminated = sequence[::-1][inner[sequence[::-1]]]
+    number = np.full(size + 1, -1, np.intp)
+    number[eliminated] = np.arange(len(eliminated))
+    child = np.where(parents[tails] == heads, tails, heads)
+    first = len(eliminated)
+    places[off] = number[child]
+    places[~off] = first + np.arange(len(diagonal))
+    vertices, own = np.divmod(nodes[eliminated], max(count, 1))
+    sums = np.concatenate([own * n + vertices, colours[diagonal] * n + diagonal])
+    above = parents[eliminated]
+    has_parent = inner[above]
+    lower = number[above[has_parent]], np.flatnonzero(has_parent)
+    triangle = None
+    if len(lower[0]):
+        total = first + len(diagonal)
+        ends = np.arange(total)
+        triangle = csc_array(
+            (
+                np.ones(total + len(lower[0])),
+                (np.append(ends, lower[0]), np.append(ends, lower[1])),
+            ),
+            (total, total),
+        )
+    return Substitution(sums.astype(np.intp), triangle, places)

@@ -1,0 +1,654 @@
+"""Patterns of Jacobians and Hessians, from the structure of a program.
+
+A walk from the inputs to the outputs tells of each value which inputs each of its
+entries depends on; no number is computed. A Hessian needs a walk back as well
+(`curvature.py`). Ops that hold programs are walked inside: a loop step by step while
+that is cheap, else until nothing is added any more; of a choice both branches count.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from workbench.autodiff.higher_order import is_draw
+from workbench.autodiff.sparse import rules
+from workbench.autodiff.sparse.curvature import PairCollector, collect_pairs
+from workbench.autodiff.sparse.pattern import DenseOp, SparsityPattern
+from workbench.autodiff.sparse.relations import (
+    IDENTITY,
+    Dependence,
+    Mask,
+    Relation,
+    Term,
+    make_csr,
+    make_identity,
+    unite,
+)
+from workbench.core import types, walk
+from workbench.core.dims import has_dim
+from workbench.core.graph import Graph
+from workbench.core.op import Choice, Repetition
+from workbench.core.tensor import Tensor, value_of
+from workbench.core.trace import make_leaf_like
+from workbench.errors import UnknownLengthError, UsageError, WorkbenchError
+from workbench.ops.define import ITEM, shape_of
+from workbench.ops.makers import FULL_LIKE, MAKE_LIKE
+
+#: A loop is walked step by step if that is at most so many ops.
+MOST_STEPS = 20_000
+#: Integers of at most so many entries are computed on the way, to follow an index.
+MOST_COUNTED = 4_000_000
+#: Other constants of at most so many entries, for the zeros in them.
+FEW = 4096
+#: What these make depends on the shape of their operand alone.
+SHAPED = FULL_LIKE, MAKE_LIKE
+
+
+class Value:
+    """A value of the program: its shape, what it depends on, what depends on it.
+
+    Attributes
+    ----------
+    shape
+        Its shape.
+    dependence
+        Which inputs each entry depends on.
+    marks
+        Which entries the outputs depend on, once the walk back has come to it.
+    """
+
+    __slots__ = ("dependence", "marks", "shape")
+
+    def __init__(self, shape: tuple[int, ...], dependence: Dependence) -> None:
+        self.shape = shape
+        self.dependence = dependence
+        self.marks: Mask | None = None
+
+    def mark_all(self) -> None:
+        """Say that the outputs depend on each entry."""
+        self.marks = np.ones(math.prod(self.shape), bool)
+
+    def mark(self, mask: Mask) -> None:
+        """Add entries that the outputs depend on."""
+        self.marks = mask if self.marks is None else self.marks | mask
+
+
+class Record(NamedTuple):
+    """One op of the walk forth, for the walk back."""
+
+    node: Tensor | None
+    facts: rules.NodeFacts | None
+    operands: Sequence[Value | None]
+    outputs: Sequence[Value | None]
+    relations: Sequence[Sequence[Relation | None]]
+
+
+#: What the walk knows of a Tensor: a value that depends on inputs, several, or a
+#: constant (its value, or None where there is none).
+Known = Any
+
+
+class Constant(NamedTuple):
+    """A value that does not depend on the inputs; None where it is not known."""
+
+    value: Any
+
+
+class Unmeasured(NamedTuple):
+    """A value whose length only the run tells: an error for who reads it."""
+
+    shape: tuple[Any, ...]
+    node: Tensor
+
+
+class Propagation:
+    """One walk through a program.
+
+    Parameters
+    ----------
+    wrt
+        The inputs.
+    keep
+        Keep records for the walk back.
+    local
+        At the values that the Tensors have: partial derivatives that are 0 there drop
+        out.
+    """
+
+    def __init__(
+        self, wrt: Sequence[Tensor], *, keep: bool = False, local: bool = False
+    ) -> None:
+        self.wrt = wrt
+        self.keep = keep
+        self.local = local
+        self.records: list[Record] = []
+        self.dense_ops: dict[DenseOp, None] = {}
+        self.known: dict[int, Known] = {}
+        sizes = [count_entries(x) for x in wrt]
+        self.width = sum(sizes)
+        start = 0
+        for x, size in zip(wrt, sizes, strict=True):
+            dependence = make_identity(size, self.width, start)
+            self.known[x.serial] = Value(tuple(x.shape), dependence)
+            start += size
+
+    # The walk forth
+
+    def visit(self, outputs: Sequence[Any]) -> list[Known]:
+        """Return what is known of the outputs of the program."""
+        roots = [y for y in outputs if isinstance(y, Tensor)]
+        nodes = walk.order_nodes(roots, stop={x.serial for x in self.wrt})
+        known = self.known
+        self._visit_nodes(nodes, known, {x.serial for x in self.wrt})
+        return [self._look_up(y, known) for y in outputs]
+
+    def _visit_nodes(
+        self, nodes: Iterable[Tensor], known: dict[int, Known], done: set[int]
+    ) -> None:
+        for node in nodes:
+            if node.serial not in done:
+                known[node.serial] = self._visit_node(node, known)
+
+    def _look_up(self, x: Any, known: dict[int, Known]) -> Known:
+        if isinstance(x, Tensor):
+            found = known.get(x.serial)
+            if isinstance(found, Unmeasured):
+                _check_shape(found.shape, found.node)
+            return Constant(value_of(x)) if found is None else found
+        return Constant(x)
+
+    def _visit_node(self, node: Tensor, known: dict[int, Known]) -> Known:
+        operands = [self._look_up(x, known) for x in node.inputs]
+        if node.op is ITEM:
+            (whole,) = operands
+            if isinstance(whole, Constant):
+                value = whole.value
+                return Constant(None if value is None else value[node.params["index"]])
+            return whole[node.params["index"]]
+        if all(isinstance(x, Constant) for x in operands):
+            return self._compute_constant(node, operands)
+        if node.op in SHAPED:
+            return self._make_from_shape(node)
+        inner = self._visit_inside(node, operands)
+        if inner is not None:
+            return inner
+        return self._apply_rule(node, operands)
+
+    def _compute_constant(self, node: Tensor, operands: Sequence[Known]) -> Constant:
+        """Return what a node that depends on no input is, where that is needed.
+
+        Inside of loops an index may be counted up, and has no value of its own.
+        """
+        value = value_of(node)
+        if value is not None or walk.is_leaf(node):
+            return Constant(value)
+        values = [x.value for x in operands]
+        spec = types.spec_of(node)
+        if isinstance(spec, tuple) or any(v is None for v in values):
+            return Constant(None)
+        if not _is_small(spec, MOST_COUNTED if spec.dtype.kind in "biu" else FEW):
+            return Constant(None)
+        if node.op.graphs is not None or node.op.custom or is_draw(node):
+            return Constant(None)
+        try:
+            with np.errstate(all="ignore"):
+                return Constant(node.op.compute(*values, **node.params))
+        except (ArithmeticError, IndexError, ValueError):  # told when the program runs
+            return Constant(None)
+
+    def _make_from_shape(self, node: Tensor) -> Constant:
+        """Return what a node makes of the shapes of its operands alone."""
+        value, spec = value_of(node), types.spec_of(node)
+        if value is None and _is_small(spec):
+            examples = [types.as_spec(types.spec_of(x)).example() for x in node.inputs]
+            value = node.op.compute(*examples, **node.params)
+        return Constant(value)
+
+    def _apply_rule(self, node: Tensor, operands: Sequence[Known]) -> Known:
+        specs = types.spec_of(node)
+        several = isinstance(specs, tuple)
+        parts = specs if several else (specs,)
+        shapes = [
+            _shape_of_known(x, y) for x, y in zip(operands, node.inputs, strict=True)
+        ]
+        facts = rules.NodeFacts(
+            node.op,
+            node.params,
+            shapes,
+            [_check_shape(s.shape, node) for s in parts],
+            [not isinstance(x, Constant) for x in operands],
+            [self._value_of(x, t) for x, t in zip(operands, node.inputs, strict=True)],
+        )
+        relations = rules.relate(facts)
+        if facts.loose is not None:
+            self.dense_ops[DenseOp(node.op.name, node.site, facts.loose)] = None
+        if self.local:
+            relations = self._restrict(node, facts, relations)
+        made: list[Value | Constant] = []
+        for spec, shape, row in zip(parts, facts.outputs, relations, strict=True):
+            if not types.is_differentiable(spec.dtype):
+                made.append(Constant(None))
+                continue
+            size = math.prod(shape)
+            arriving = [
+                _compose(x, relation, size)
+                for x, relation in zip(operands, row, strict=True)
+                if relation is not None and not isinstance(x, Constant)
+            ]
+            if arriving:
+                made.append(Value(shape, unite(arriving)))
+            else:
+                made.append(Constant(value_of(node) if not several else None))
+        values = [x if isinstance(x, Value) else None for x in made]
+        if self.keep and any(values):
+            given = [x if isinstance(x, Value) else None for x in operands]
+            self.records.append(Record(node, facts, given, values, relations))
+        return made if several else made[0]
+
+    def _value_of(self, x: Known, tensor: Any) -> Any:
+        """Return the value of an operand that a rule may go by."""
+        if isinstance(x, Constant):
+            return x.value
+        return None
+
+    def _restrict(
+        self,
+        node: Tensor,
+        facts: rules.NodeFacts,
+        relations: list[list[Relation | None]],
+    ) -> list[list[Relation | None]]:
+        """Return the relations without entries whose partial derivatives are 0."""
+        if node.op.elementwise and len(relations) == 1 and node._value is not None:
+            return [rules.restrict_elementwise(node, facts, relations[0])]
+        return relations
+
+    # Ops that hold programs
+
+    def _visit_inside(self, node: Tensor, operands: Sequence[Known]) -> Known | None:
+        """Walk through what a node holds; None: it holds nothing, or cannot say."""
+        op = node.op
+        if op.graphs is None:
+            return None if op.unfold is None else self._unfold(node, operands)
+        form = None if op.lower is None else op.lower(node, "compiled")
+        if isinstance(form, Repetition):
+            return self._visit_loop(node, form, operands)
+        if isinstance(form, Choice):
+            return self._visit_choice(node, form, operands)
+        graphs = op.graphs(node.inputs, node.params)
+        if op.repeats or len(graphs) != 1:
+            return None
+        made = self._run(graphs[0], operands)
+        return made if isinstance(types.spec_of(node), tuple) else made[0]
+
+    def _unfold(self, node: Tensor, operands: Sequence[Known]) -> Known | None:
+        """Walk through the ops that a node is made of; None: it needs values."""
+        assert node.op.unfold is not None
+        given = [
+            make_leaf_like(types.spec_of(x)) if known.value is None else known.value
+            for x, known in (
+                (x, y if isinstance(y, Constant) else Constant(None))
+                for x, y in zip(node.inputs, operands, strict=True)
+            )
+        ]
+        try:
+            outputs = list(node.op.unfold(given, node.params))
+        except WorkbenchError:
+            return None
+        pairs = [
+            (leaf, x)
+            for leaf, x in zip(given, operands, strict=True)
+            if isinstance(leaf, Tensor)
+        ]
+        graph = Graph([leaf for leaf, _ in pairs], outputs)
+        made = self._run(graph, [x for _, x in pairs])
+        return made if isinstance(types.spec_of(node), tuple) else made[0]
+
+    def _run(self, graph: Graph, operands: Sequence[Known]) -> list[Known]:
+        """Return what is known of the outputs of an inner program."""
+        known: dict[int, Known] = dict(self.known)
+        for leaf, x in zip(graph.leaves, operands, strict=True):
+            known[leaf.serial] = x
+        self._visit_nodes(graph.interior, known, {x.serial for x in graph.leaves})
+        return [self._look_up(y, known) for y in graph.outputs]
+
+    def _visit_choice(
+        self, node: Tensor, form: Choice, operands: Sequence[Known]
+    ) -> list[Known]:
+        chosen, *given = operands
+        branches: Sequence[Graph] = form.branches
+        value = chosen.value if isinstance(chosen, Constant) else None
+        if self.local and value is None and isinstance(node.inputs[0], Tensor):
+            value = value_of(node.inputs[0])
+        if value is not None:
+            return self._run(branches[0 if bool(value) else 1], given)
+        both = [self._run(branch, given) for branch in branches]
+        return [self.merge(pair) for pair in zip(*both, strict=True)]
+
+    def merge(self, parts: Sequence[Known]) -> Known:
+        """Return what is known of a value that is one of several."""
+        values = [x for x in parts if isinstance(x, Value)]
+        if not values:
+            first = parts[0]
+            same = all(_is_same_constant(x, first) for x in parts)
+            return first if same else Constant(None)
+        merged = Value(values[0].shape, unite([x.dependence for x in values]))
+        if self.keep:
+            self.records.append(
+                Record(None, None, values, [merged], [[IDENTITY] * len(values)])
+            )
+        return merged
+
+    def _visit_loop(
+        self, node: Tensor, form: Repetition, operands: Sequence[Known]
+    ) -> list[Known]:
+        count, given = form.steps, list(operands)
+        if len(given) > form.consts + form.seqs + form.carries:
+            first = given.pop(0)
+            count = first.value if isinstance(first, Constant) else None
+        if form.seqs and count is None:
+            rows = node.inputs[len(node.inputs) - len(given) + form.consts]
+            count = _shape_of_known(given[form.consts], rows)[0]
+        if not form.until and isinstance(count, (int, np.integer)):
+            if max(len(form.body.interior), 1) * int(count) <= MOST_STEPS:
+                return self._unroll(node, form, given, int(count))
+        return self._iterate(node, form, given)
+
+    def _split(self, form: Repetition, given: list[Known]) -> tuple[Any, Any, Any]:
+        a, b = form.consts, form.consts + form.seqs
+        return given[:a], given[a:b], given[b:]
+
+    def _unroll(
+        self, node: Tensor, form: Repetition, given: list[Known], count: int
+    ) -> list[Known]:
+        consts, seqs, carries = self._split(form, given)
+        carries = list(carries)
+        rows: list[list[Known]] = []
+        marks: list[list[Known]] = []
+        steps = range(count - 1, -1, -1) if form.reverse else range(count)
+        for k, i in enumerate(steps):
+            if form.every and k % form.every == 0:
+                marks.append(list(carries))
+            made = self._run(
+                form.body, [*consts, *[self._take_row(x, i) for x in seqs], *carries]
+            )
+            carries = made[: form.carries]
+            rows.append(made)
+        if form.reverse:
+            rows.reverse()
+        found: list[Known] = []
+        specs: Any = types.spec_of(node)
+        for (what, i), spec in zip(form.results, specs, strict=True):
+            if what == "last":
+                found.append(carries[i])
+            elif what == "count":
+                found.append(Constant(None))
+            else:
+                stacked = [row[i] for row in (rows if what == "rows" else marks)]
+                found.append(self._stack(stacked, spec))
+        return found
+
+    def _take_row(self, x: Known, i: int) -> Known:
+        if isinstance(x, Constant):
+            return Constant(None if x.value is None else x.value[i])
+        shape = x.shape[1:]
+        size = math.prod(shape)
+        places = np.arange(i * size, (i + 1) * size, dtype=np.int32)
+        return self._pick(x, Relation(places), shape)
+
+    def _pick(self, x: Value, relation: Relation, shape: tuple[int, ...]) -> Value:
+        made = Value(shape, x.dependence.compose(relation, math.prod(shape)))
+        if self.keep:
+            self.records.append(Record(None, None, [x], [made], [[relation]]))
+        return made
+
+    def _stack(self, parts: Sequence[Known], spec: types.Spec) -> Known:
+        if not any(isinstance(x, Value) for x in parts):
+            return Constant(None)
+        shape = (len(parts), *next(x for x in parts if isinstance(x, Value)).shape)
+        each = math.prod(shape[1:])
+        size = math.prod(shape)
+        relations: list[Relation] = []
+        operands: list[Value] = []
+        tables = []
+        for i, x in enumerate(parts):
+            if isinstance(x, Value):
+                rows = np.full(size, -1, np.int32)
+                rows[i * each : (i + 1) * each] = np.arange(each)
+                operands.append(x)
+                relations.append(Relation(rows))
+                tables.append(x.dependence)
+            else:
+                tables.append(Dependence(each, self.width, []))
+        made = Value(shape, stack_dependences(tables, each, self.width))
+        if self.keep:
+            self.records.append(Record(None, None, operands, [made], [relations]))
+        return made
+
+    def _iterate(
+        self, node: Tensor, form: Repetition, given: list[Known]
+    ) -> list[Known]:
+        """Walk a loop of many steps until no carry depends on more."""
+        consts, seqs, carries = self._split(form, given)
+        if any(isinstance(x, Value) for x in seqs):
+            reason = "of a loop of many steps each is taken to read all entries"
+            self.dense_ops[DenseOp(node.op.name, node.site, reason)] = None
+        rows = [self._merge_rows(x) for x in seqs]
+        current = [x if isinstance(x, Value) else Constant(None) for x in carries]
+        started = len(self.records)
+        while True:
+            del self.records[started:]
+            made = self._run(form.body, [*consts, *rows, *current])
+            grown = [
+                _grow(old, new, self.width)
+                for old, new in zip(current, made, strict=False)
+            ]
+            if all(a is b for a, b in zip(grown, current, strict=True)):
+                break
+            current = grown
+        if self.keep:
+            # Any entry of a carry may matter to a later step.
+            for x in (*current, *made[: form.carries]):
+                if isinstance(x, Value):
+                    x.mark_all()
+            for first, x in zip(carries, current, strict=True):
+                if isinstance(first, Value) and first is not x:
+                    assert isinstance(x, Value)
+                    self.records.insert(
+                        started, Record(None, None, [first], [x], [[IDENTITY]])
+                    )
+        found: list[Known] = []
+        specs: Any = types.spec_of(node)
+        for (what, i), spec in zip(form.results, specs, strict=True):
+            if what == "count":
+                found.append(Constant(None))
+            elif what == "rows":
+                found.append(self._repeat(made[i], spec, node))
+            elif what == "marks":
+                found.append(self._repeat(current[i], spec, node))
+            else:
+                found.append(current[i])
+        return found
+
+    def _merge_rows(self, x: Known) -> Known:
+        """Return the union of all rows of a sequence."""
+        if isinstance(x, Constant):
+            return Constant(None)
+        shape = x.shape[1:]
+        members = np.tile(np.arange(math.prod(shape), dtype=np.int32), x.shape[0])
+        return self._pick(x, Relation(None, members, math.prod(shape)), shape)
+
+    def _repeat(self, x: Known, spec: types.Spec, node: Tensor) -> Known:
+        if isinstance(x, Constant):
+            return x
+        if has_dim(tuple(spec.shape)) or None in spec.shape:
+            return Unmeasured(tuple(spec.shape), node)
+        shape = _check_shape(spec.shape, node)
+        groups = np.tile(np.arange(math.prod(shape[1:]), dtype=np.int32), shape[0])
+        return self._pick(x, Relation(groups), shape)
+
+
+def stack_dependences(parts: Sequence[Dependence], each: int, width: int) -> Dependence:
+    """Return the dependence of values that are laid one after the other."""
+    from scipy.sparse import vstack
+
+    if all(len(p.terms) == 1 and p.terms[0].table is None for p in parts):
+        rows = np.concatenate([p.terms[0].select_rows(each) for p in parts])
+        return Dependence(len(rows), width, [Term(rows, None)])
+    table = vstack([p.make_csr() for p in parts], format="csr")
+    return Dependence(each * len(parts), width, [Term(None, table)])
+
+
+def _compose(x: Value, relation: Relation, size: int) -> Dependence:
+    if relation is IDENTITY:
+        return x.dependence
+    return x.dependence.compose(relation, size)
+
+
+def _grow(old: Known, new: Known, width: int) -> Known:
+    """Return a carry with what one more step adds; the same if it adds nothing."""
+    if isinstance(new, Constant):
+        return old
+    if isinstance(old, Constant):
+        return Value(new.shape, new.dependence)
+    if new.dependence.is_within(old.dependence):
+        return old
+    return Value(old.shape, unite([old.dependence, new.dependence]))
+
+
+def _is_small(spec: Any, most: int = MOST_COUNTED) -> bool:
+    return not has_dim(spec.shape) and math.prod(spec.shape) <= most
+
+
+def _is_same_constant(a: Known, b: Known) -> bool:
+    return a.value is b.value and a.value is not None
+
+
+def _shape_of_known(x: Known, tensor: Any) -> Any:
+    if isinstance(x, Value):
+        return x.shape
+    if isinstance(x, list):
+        return None
+    spec = types.spec_of(tensor)
+    if isinstance(spec, tuple):
+        return None
+    return spec.shape
+
+
+def _check_shape(shape: Sequence[Any], node: Tensor) -> tuple[int, ...]:
+    if has_dim(tuple(shape)) or any(n is None for n in shape):
+        raise UnknownLengthError(
+            f"the sparsity pattern of {node.op.name} of shape {tuple(shape)} depends on"
+            " a length that is known only when the program runs. Give the shape:"
+            " wb.vector('x', shape=(10,)), or ask for the pattern of a function,"
+            " wb.sparsity(f, x)."
+        )
+    return tuple(int(n) for n in shape)
+
+
+def count_entries(x: Any) -> int:
+    """Return how many entries a Tensor has.
+
+    Raises
+    ------
+    UnknownLengthError
+        If one of its lengths is not known.
+    """
+    if isinstance(x, Tensor):
+        return math.prod(_check_shape(x.shape, x))
+    return math.prod(shape_of(x))
+
+
+def find_jacobian_pattern(
+    outputs: Any, wrt: Any, *, local: bool = False, notes: Sequence[str] = ()
+) -> SparsityPattern:
+    """Return where the Jacobian of traced Tensors can differ from zero.
+
+    Parameters
+    ----------
+    outputs
+        A Tensor or several: a row for each entry, one after the other, in C order.
+    wrt
+        The Tensor or Tensors that it is differentiated by: a column for each entry.
+    local
+        At the values that they have, and not wherever.
+    notes
+        For which values it holds, for its report.
+
+    Raises
+    ------
+    UnknownLengthError
+        If a shape on the way is not known.
+    UsageError
+        If the pattern is too large to be written out.
+    """
+    results, inputs = _as_list(outputs), _as_list(wrt)
+    walked = Propagation(inputs, local=local)
+    tables: list[Any] = []
+    from scipy.sparse import vstack
+
+    for y, known in zip(results, walked.visit(results), strict=True):
+        if isinstance(known, Value):
+            tables.append(known.dependence.make_csr())
+        else:
+            tables.append(make_csr([], [], (count_entries(y), walked.width)))
+    table = tables[0] if len(tables) == 1 else vstack(tables, format="csr")
+    return _as_pattern(table, walked, notes)
+
+
+def find_hessian_pattern(
+    outputs: Any, wrt: Any, *, local: bool = False, notes: Sequence[str] = ()
+) -> SparsityPattern:
+    """Return where second derivatives of traced Tensors can differ from zero.
+
+    Of several outputs, or one of many entries, it is the union: the pattern of the
+    Hessian of any weighted sum of them, such as a Lagrangian.
+
+    Parameters
+    ----------
+    outputs, wrt, local, notes
+        As those of `find_jacobian_pattern`.
+
+    Raises
+    ------
+    UnknownLengthError
+        If a shape on the way is not known.
+    UsageError
+        If the pattern is too large to be written out.
+    """
+    results, inputs = _as_list(outputs), _as_list(wrt)
+    walked = Propagation(inputs, keep=True, local=local)
+    outcome = walked.visit(results)
+    pairs = PairCollector(walked.width)
+    for y in outcome:
+        if isinstance(y, Value):
+            y.mark_all()
+    for dense_op in collect_pairs(walked.records, pairs):
+        walked.dense_ops[dense_op] = None
+    return _as_pattern(pairs.make_symmetric(), walked, notes)
+
+
+def _as_pattern(
+    table: Any, walked: Propagation, notes: Sequence[str]
+) -> SparsityPattern:
+    table.sum_duplicates()
+    return SparsityPattern.from_csr(
+        table.shape, table.indptr, table.indices, tuple(walked.dense_ops), notes
+    )
+
+
+def _as_list(given: Any) -> list[Any]:
+    listed = (
+        [given]
+        if isinstance(given, Tensor) or not isinstance(given, (list, tuple))
+        else list(given)
+    )
+    if not listed:
+        raise UsageError(
+            "a sparsity pattern is that of at least one output by at least one input;"
+            " none is given."
+        )
+    return listed

@@ -1,0 +1,346 @@
+"""Which entries of one array depend on which of another, in compact form.
+
+A `Relation` says it of one op: it is a sparse matrix of truth values, kept as the
+product of two maps of indices wherever that is possible (a slice, a broadcast, a sum
+over an axis, a dense block for each matrix of a stack). A `Dependence` says it of a
+value of a program and of all inputs: a union of few matrices, each of which picks rows
+of a table. So the entry of a stencil costs a few integers, and entries that depend on
+the same inputs share their list. All of it is NumPy and SciPy on whole arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from workbench.autodiff.sparse.pattern import choose_index_dtype
+from workbench.errors import UsageError
+
+#: Positions of entries; -1 where there is none.
+Positions = npt.NDArray[np.signedinteger[Any]]
+Mask = npt.NDArray[np.bool_]
+
+#: A union of more matrices than this becomes one table.
+MOST_TERMS = 16
+#: The most places that are written out one by one.
+MOST_PLACES = 2**30
+
+
+class Relation(NamedTuple):
+    """Which entries of an operand each entry of a result depends on.
+
+    Entry ``o`` of the result reads group ``groups[o]``, and entry ``i`` of the operand
+    belongs to group ``members[i]``; -1 is no group. None stands for ``0, 1, 2, ...``:
+    with ``members`` None each entry is a group of its own, and ``groups`` picks
+    entries, as slices and broadcasting do; with ``groups`` None each entry of the
+    result is what is left of a group, as in a sum.
+
+    Attributes
+    ----------
+    groups : (result size,) array or None
+        The group that each entry of the result reads.
+    members : (operand size,) array or None
+        The group of each entry of the operand.
+    height
+        The number of groups.
+    matrix
+        A boolean CSR array, result by operand, in place of all that.
+    """
+
+    groups: Positions | None = None
+    members: Positions | None = None
+    height: int = 0
+    matrix: Any = None
+
+    def pull_mask(self, mask: Mask, size: int) -> Mask:
+        """Return which entries of the operand some marked entry of the result reads."""
+        if self.matrix is not None:
+            found = np.zeros(size, bool)
+            found[self.matrix[np.nonzero(mask)[0]].indices] = True
+            return found
+        if self.groups is None:
+            marked = mask
+        else:
+            marked = np.zeros((size if self.members is None else self.height) + 1, bool)
+            marked[self.groups[mask]] = True  # -1 marks the last one, which is none
+            marked[-1] = False
+            marked = marked[:-1]
+        if self.members is None:
+            return marked
+        return np.append(marked, False)[self.members]
+
+
+#: Each entry of the result depends on the same entry of the operand.
+IDENTITY = Relation()
+
+
+class Term(NamedTuple):
+    """One matrix of a union: for each entry the row of a table, or -1.
+
+    Attributes
+    ----------
+    rows : (size,) array or None
+        The row for each entry; None for ``0, 1, 2, ...``.
+    table
+        A boolean CSR array with a column for each input; None for the identity.
+    """
+
+    rows: Positions | None
+    table: Any
+
+    def select_rows(self, size: int) -> Positions:
+        """Return the row for each entry as an array."""
+        return count_up(size) if self.rows is None else self.rows
+
+
+class Dependence:
+    """Which of all inputs each entry of a value depends on: a union of terms.
+
+    Parameters
+    ----------
+    size
+        The number of entries.
+    width
+        The number of inputs.
+    terms
+        The matrices whose union it is.
+    """
+
+    __slots__ = ("size", "terms", "width")
+
+    def __init__(self, size: int, width: int, terms: Sequence[Term]) -> None:
+        self.size = size
+        self.width = width
+        self.terms = merge_terms(terms)
+        if len(self.terms) > MOST_TERMS:
+            self.terms = [Term(None, self.make_csr())]
+
+    def make_csr(self) -> Any:
+        """Return it as one boolean CSR array, sorted and free of duplicates.
+
+        Raises
+        ------
+        UsageError
+            If it has more than `MOST_PLACES` entries.
+        """
+        check_count(sum(self._count_places(term) for term in self.terms))
+        maps = [t.select_rows(self.size) for t in self.terms if t.table is None]
+        made = None
+        if maps:
+            made = stack_maps(maps, (self.size, self.width))
+        for term in self.terms:
+            if term.table is not None:
+                rows = pick_rows(term.table, term.rows)
+                made = rows if made is None else made + rows
+        if made is None:
+            made = make_csr([], [], (self.size, self.width))
+        if not made.has_canonical_format:
+            made.sum_duplicates()
+        return made
+
+    def _count_places(self, term: Term) -> int:
+        if term.table is None:
+            return self.size
+        counts = np.append(np.diff(term.table.indptr), 0)
+        if term.rows is None:
+            return int(counts.sum())
+        return int(counts[term.rows].sum(dtype=np.int64))
+
+    def compose(self, relation: Relation, size: int) -> Dependence:
+        """Return what a result of ``size`` entries depends on through a relation."""
+        return Dependence(size, self.width, self.compose_terms(relation))
+
+    def compose_terms(self, relation: Relation) -> list[Term]:
+        """Return the terms of what a result depends on through a relation."""
+        groups, members, height, matrix = relation
+        if matrix is not None:
+            return [Term(None, self._multiply(matrix))]
+        if members is None:
+            if groups is None:
+                return list(self.terms)
+            return [Term(pick(t.rows, groups), t.table) for t in self.terms]
+        kept = members >= 0
+        entries = np.nonzero(kept)[0] if not kept.all() else None
+        left = members if entries is None else members[entries]
+        reduced = None
+        pairs: list[Positions] = []
+        for rows, table in self.terms:
+            right = rows if entries is None or rows is None else rows[entries]
+            if right is None:
+                right = count_up(self.size) if entries is None else entries
+            if table is None:
+                pairs.append(right)
+                continue
+            part = make_csr(left, right, (height, table.shape[0])) @ table
+            reduced = part if reduced is None else reduced + part
+        if pairs:
+            part = make_csr(
+                np.concatenate([left] * len(pairs)),
+                np.concatenate(pairs),
+                (height, self.width),
+            )
+            reduced = part if reduced is None else reduced + part
+        return [] if reduced is None else [Term(groups, reduced)]
+
+    def _multiply(self, matrix: Any) -> Any:
+        made = None
+        for rows, table in self.terms:
+            part = matrix
+            if rows is not None:
+                places = part.tocoo()
+                columns = rows[places.col]
+                width = self.width if table is None else table.shape[0]
+                part = make_csr(places.row, columns, (matrix.shape[0], width))
+            if table is not None:
+                part = part @ table
+            made = part if made is None else made + part
+        return made
+
+    def is_within(self, other: Dependence) -> bool:
+        """Return whether another one has all of its places."""
+        if self is other:
+            return True
+        known = {(id(t.rows), id(t.table)) for t in other.terms}
+        if all((id(t.rows), id(t.table)) for t in self.terms) and all(
+            (id(t.rows), id(t.table)) in known for t in self.terms
+        ):
+            return True
+        theirs = other.make_csr()
+        return bool((self.make_csr() + theirs).nnz == theirs.nnz)
+
+
+def make_identity(size: int, width: int, start: int) -> Dependence:
+    """Return the dependence of an input: entry i on input ``start + i`` alone."""
+    rows = None if size == width else count_up(size) + start
+    return Dependence(size, width, [Term(rows, None)])
+
+
+def unite(parts: Iterable[Dependence]) -> Dependence:
+    """Return the union of dependences of one size."""
+    first, *others = parts
+    if not others:
+        return first
+    terms = [t for part in (first, *others) for t in part.terms]
+    return Dependence(first.size, first.width, terms)
+
+
+def merge_terms(terms: Sequence[Term]) -> list[Term]:
+    """Return terms of which no two are equal, nor all of whose rows are -1."""
+    if len(terms) < 2:
+        return list(terms)
+    kept: list[Term] = []
+    for term in terms:
+        if not any(_is_same_term(term, other) for other in kept):
+            kept.append(term)
+    return kept
+
+
+def _is_same_term(a: Term, b: Term) -> bool:
+    if a.table is not b.table:
+        return False
+    if a.rows is b.rows:
+        return True
+    if a.rows is None or b.rows is None:
+        rows = b.rows if a.rows is None else a.rows
+        if rows is None or not len(rows) or rows[0] != 0 or rows[-1] != len(rows) - 1:
+            return False
+        return bool((rows == count_up(len(rows))).all())
+    if len(a.rows) and (a.rows[0] != b.rows[0] or a.rows[-1] != b.rows[-1]):
+        return False
+    return bool(np.array_equal(a.rows, b.rows))
+
+
+def count_up(size: int) -> Positions:
+    """Return 0, 1, 2, ... as positions."""
+    return np.arange(size, dtype=choose_index_dtype(size))
+
+
+def pick(values: Positions | None, index: Positions) -> Positions:
+    """Return ``values[index]``, with -1 where the index is -1; None is 0, 1, 2, ..."""
+    if values is None:
+        return index
+    if len(index) and index.min() < 0:
+        return np.append(values, values.dtype.type(-1))[index]
+    return values[index]
+
+
+def pick_rows(table: Any, rows: Positions | None) -> Any:
+    """Return rows of a CSR array, empty ones where the row is -1."""
+    if rows is None:
+        return table
+    lengths = np.diff(table.indptr)
+    counts = np.append(lengths, 0)[rows]
+    indptr = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+    starts = np.append(table.indptr[:-1], 0)[rows]
+    places = np.arange(indptr[-1]) + np.repeat(starts - indptr[:-1], counts)
+    indices = table.indices[places]
+    from scipy.sparse import csr_array
+
+    made = csr_array(
+        (np.ones(len(indices), bool), indices, indptr),
+        shape=(len(rows), table.shape[1]),
+    )
+    made.has_sorted_indices = table.has_sorted_indices
+    made.has_canonical_format = table.has_canonical_format
+    return made
+
+
+def make_csr(rows: Any, columns: Any, shape: tuple[int, int]) -> Any:
+    """Return the boolean CSR array of these places; those with a -1 are left out."""
+    from scipy.sparse import coo_array
+
+    rows, columns = np.asarray(rows, np.int64), np.asarray(columns, np.int64)
+    if len(rows):
+        kept = (rows >= 0) & (columns >= 0)
+        if not kept.all():
+            rows, columns = rows[kept], columns[kept]
+    kind = choose_index_dtype(max(*shape, len(rows)))
+    places = rows.astype(kind), columns.astype(kind)
+    return coo_array((np.ones(len(rows), bool), places), shape=shape).tocsr()
+
+
+def stack_maps(maps: Sequence[Positions], shape: tuple[int, int]) -> Any:
+    """Return the boolean CSR array with the entries of each map in its rows.
+
+    Row i has the columns ``maps[0][i]``, ``maps[1][i]``, ...; -1 is none.
+    """
+    from scipy.sparse import csr_array
+
+    ordered = sorted(maps, key=lambda m: int(m[len(m) // 2]) if len(m) else 0)
+    table = np.stack(ordered, axis=1)
+    if len(maps) > 1:
+        ascending = all(bool((a < b).all()) for a, b in pairwise(ordered))
+        if not ascending:
+            table.sort(axis=1)
+    kept = table >= 0
+    if len(maps) > 1:
+        kept[:, 1:] &= table[:, 1:] != table[:, :-1]
+    if kept.all():
+        indices = table.reshape(-1)
+        indptr = np.arange(len(table) + 1) * len(maps)
+    else:
+        indices = table[kept]
+        indptr = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
+    made = csr_array((np.ones(len(indices), bool), indices, indptr), shape=shape)
+    made.has_sorted_indices = made.has_canonical_format = True
+    return made
+
+
+def check_count(count: int) -> None:
+    """Refuse to write out more places than memory holds.
+
+    Raises
+    ------
+    UsageError
+        If there are more than `MOST_PLACES`.
+    """
+    if count > MOST_PLACES:
+        raise UsageError(
+            f"a sparsity pattern of up to {count:.2g} places is too large to be written"
+            " out: the matrix is as good as dense. Ask for products with it, wb.hvp,"
+            " wb.jvp or wb.vjp, or for the pattern of a part of the outputs."
+        )

@@ -1,0 +1,170 @@
+"""Some eigenvalues and eigenvectors of a symmetric sparse matrix, by ARPACK.
+
+Where A v = λ v and v is of length 1, a change dA gives dλ = vᵀ dA v, and dv solves
+(λ - A) dv = dA v - v dλ with vᵀ dv = 0: one sparse system with a border for each vector
+(Nelson, "Simplified calculation of eigenvector derivatives", AIAA Journal 14, 1976).
+The rules are written with the sparse solve and sample, so every order follows.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from workbench.core import blame
+from workbench.core.tensor import Tensor, apply
+from workbench.core.types import Array, Batched, Params, Spec, as_spec
+from workbench.errors import ConvergenceError, DtypeError, MatrixError, ShapeError
+from workbench.ops.define import apply_and_split, op, shape_of
+from workbench.ops.device import leave_device
+from workbench.ops.sparse.pattern import (
+    PRODUCT,
+    SAMPLE,
+    Pattern,
+    array_text,
+    list_entries,
+    to_host,
+)
+from workbench.ops.sparse.solving import SOLVE
+
+
+def _compute(data: Array, *, pattern: Pattern, **settings: Any) -> tuple[Array, Array]:
+    linalg = import_module("scipy.sparse.linalg")
+    matrix = pattern.matrix(data).tocsc().astype(np.result_type(data, np.float64))
+    # A start that is always the same gives vectors that always have the same sign.
+    start = np.random.default_rng(0).normal(size=pattern.shape[0])
+    try:
+        values, vectors = linalg.eigsh(matrix, v0=start, **settings)
+    except linalg.ArpackNoConvergence as error:
+        raise ConvergenceError(
+            f"eigsh: {error}. Allow more iterations with maxiter=, or ask for"
+            " eigenvalues near a number with sigma=."
+        ) from error
+    return values, vectors
+
+
+def _infer(data: Array, *, pattern: Pattern, k: int, **_: Any) -> tuple[Spec, Spec]:
+    dtype = np.result_type(as_spec(data).dtype, np.float64)
+    return Spec((k,), dtype), Spec((pattern.shape[0], k), dtype)
+
+
+def _find_border(pattern: Pattern) -> Pattern:
+    """Return the pattern of λ - A with a last row and a last column for v."""
+    found: Pattern | None = pattern.__dict__.get("bordered")
+    if found is None:
+        n = pattern.shape[0]
+        each = np.arange(n)  # host array: indices
+        last = np.full(n, n)  # host array: indices
+        down, right = to_host(pattern.rows), to_host(pattern.columns)
+        rows = np.concatenate([down, right, each, each, last])
+        columns = np.concatenate([right, down, each, last, each])
+        kind, shape = pattern.family("coo"), (n + 1, n + 1)
+        found = Pattern(kind, "coo", shape, (rows, columns), rows.shape)
+        pattern.__dict__["bordered"] = found
+    return found
+
+
+def _turn(data: Array, y: tuple[Array, Array], right: Array, pattern: Pattern) -> Array:
+    """Return what solves ``(λ - A) u = r - v vᵀ r`` with ``vᵀ u = 0``, by columns."""
+    values, vectors = y
+    params = {"pattern": _find_border(pattern), "transposed": False}
+    made = []
+    for i in range(shape_of(vectors)[1]):
+        v, r = vectors[:, i], right[:, i]
+        # Half of it and half of its transpose: so the second derivative is right too.
+        half = -data / 2
+        diagonal = values[i] * np.ones_like(v)
+        entries = np.concatenate([half, half, diagonal, v, v])
+        full = np.concatenate([r, np.zeros_like(r[:1])])
+        try:
+            # The border takes from r what lies along v.
+            made.append(apply(SOLVE, (entries, full), params)[:-1])
+        except np.linalg.LinAlgError as error:
+            raise MatrixError(
+                f"eigsh: the eigenvalue {i} is repeated, and the derivative of its"
+                " vector is not determined. Use what does not depend on the vectors of"
+                " equal eigenvalues, such as the eigenvalues alone."
+            ) from error
+    return np.stack(made, axis=1)
+
+
+def _pull(
+    g: tuple[Any, Any], y: tuple[Array, Array], data: Array, **settings: Any
+) -> Array:
+    pattern: Pattern = settings["pattern"]
+    _, vectors = y
+    left: Any = 0.0 if g[0] is None else vectors * g[0]
+    if g[1] is not None:
+        left = left + _turn(data, y, g[1], pattern)
+    params = {"pattern": pattern}
+    one = apply(SAMPLE, (left, vectors), params)
+    return (one + apply(SAMPLE, (vectors, left), params)) / 2
+
+
+def _push(
+    tangents: tuple[Any, ...], y: tuple[Array, Array], data: Array, **settings: Any
+) -> tuple[Array, Array]:
+    pattern: Pattern = settings["pattern"]
+    _, vectors = y
+    moved = apply(PRODUCT, (tangents[0], vectors), {"pattern": pattern})
+    other = apply(PRODUCT, (tangents[0], vectors), {"pattern": pattern.T})
+    moved = (moved + other) / 2
+    return np.sum(vectors * moved, axis=0), _turn(data, y, moved, pattern)
+
+
+def _batch(
+    inputs: tuple[Any, ...], batched: Batched, params: Params
+) -> tuple[Array, Array]:
+    (data,) = inputs
+    made = [
+        apply_and_split(EIGSH, (data[i],), params) for i in range(shape_of(data)[0])
+    ]
+    values, vectors = zip(*made, strict=True)
+    return np.stack(values), np.stack(vectors)
+
+
+def _text(node: Tensor) -> tuple[str, Params]:
+    template, named = array_text(node.params["pattern"])
+    settings = {
+        k: v for k, v in node.params.items() if k != "pattern" and v is not None
+    }
+    told = "".join(f", {name}={value!r}" for name, value in settings.items())
+    return f"sparse.linalg.eigsh({template}{told})", named
+
+
+EIGSH = op(
+    "sparse_eigsh",
+    _compute,
+    _pull,
+    push=_push,
+    rule="(V diag(g of w) + U) Vᵀ where entries are stored, (λ - S) u = g of v",
+    output_names=("values", "vectors"),
+    reads=(0, "y"),
+    template=_text,
+    infer=_infer,
+    batch=_batch,
+    cure="The sparse array is symmetric, and k less than the number of its rows.",
+)
+leave_device(EIGSH, "eigenvalues of a sparse array near a number")
+
+
+def solve_eigenproblem(a: Any, k: int, **settings: Any) -> tuple[Array, Array]:
+    """Return ``k`` eigenvalues and eigenvectors of a symmetric sparse array."""
+    shape = tuple(a.shape)
+    if len(shape) != 2 or shape[0] != shape[1] or not 0 < k < shape[0]:
+        raise ShapeError(
+            f"eigsh(A, k={k}){blame.user_line()}: A is of shape {shape}. A must be"
+            " square and k less than the number of its rows; write"
+            " np.linalg.eigh(A.toarray()) for all eigenvalues."
+        )
+    if a.dtype.kind == "c":
+        raise DtypeError(
+            f"eigsh(A){blame.user_line()}: A is complex, and its derivative is not"
+            " known. Write np.linalg.eigh(A.toarray())."
+        )
+    data, pattern = list_entries(a)
+    params = {"pattern": pattern, "k": k, **settings}
+    values, vectors = apply_and_split(EIGSH, (data,), params)
+    return values, vectors

@@ -1,0 +1,339 @@
+"""The picture of a session: its header, and what a notebook holds of it."""
+
+from typing import Annotated, Literal, NotRequired, TypedDict
+
+from workbench.session.wire.protocol.fields import (
+    COLUMNS,
+    MOST_EDGES,
+    MOST_MOMENT_BYTES,
+    MOST_MOMENTS,
+    MOST_STRINGS,
+    Code,
+    ColumnList,
+    Count,
+    Meta,
+    Node,
+    NodeCount,
+    NodeList,
+    Status,
+    Text,
+    Verdict,
+)
+
+
+class NodeTarget(TypedDict):
+    """An override of one node."""
+
+    kind: Literal["node"]
+    node: Node
+
+
+class OpTarget(TypedDict):
+    """An override of all nodes of an op."""
+
+    kind: Literal["op"]
+    op: Text
+
+
+class ScopeTarget(TypedDict):
+    """An override of all nodes of a scope."""
+
+    kind: Literal["scope"]
+    scope: Text
+
+
+class OtherTarget(TypedDict):
+    """An override that only Python can make: of a pattern, or by a function."""
+
+    kind: Literal["other"]
+    text: Text
+
+
+TargetData = Annotated[
+    NodeTarget | OpTarget | ScopeTarget | OtherTarget, Meta(title="Target")
+]
+
+
+class EffectData(TypedDict):
+    """The effect of an override on the gradient by one input."""
+
+    node: Node
+    name: Text
+    #: ‖g − g_true‖ / ‖g_true‖
+    relative: float | None
+    #: The angle between the two, in degrees.
+    angle: float | None
+
+
+class OverrideData(TypedDict):
+    """One override of a session."""
+
+    id: int
+    label: Text
+    #: The expression, the named rule, or the name of a Python function.
+    rule: Text
+    #: Whether the rule is a text that the page can edit.
+    data: bool
+    #: Whether the rule can be saved: a text or a list of nodes.
+    stored: Annotated[bool, Meta(choose=("data", True, False))]
+    target: TargetData
+    #: The steps of a loop as a subscript has them: "3", "10:20"; "" for all.
+    steps: Annotated[Text, Meta(default="")]
+    enabled: bool
+    #: The nodes whose gradient it gives; of a pattern the last node of each match.
+    matched: NodeList
+    #: The other nodes of its matches: their own rules do not run.
+    covered: Annotated[NodeList, Meta(default=[])]
+    #: Why another override comes first for some of its nodes.
+    note: Annotated[Text, Meta(default="")]
+    effects: Annotated[list[EffectData], Meta(most="nodes")]
+    #: The line of Python that does the same.
+    code: Code
+
+
+class NodeCheckData(TypedDict):
+    """One node of a gradient check that is worth a line."""
+
+    node: Node
+    status: Status
+    #: "rev" or "fwd".
+    mode: Text
+    #: The worst entry, "x[3, 1]"; empty where there is none.
+    place: Text
+    expected: float | None
+    got: float | None
+    #: The error in tolerances.
+    ratio: float | None
+    text: Text
+
+
+class GradientCheckData(TypedDict):
+    """The gradient of the whole program by one input in one mode, or an equation."""
+
+    name: Text
+    mode: Text
+    ok: bool
+    verdict: Verdict
+    #: The change on purpose, relatively to the true gradient; None without one, or
+    #: beyond comparison.
+    change: Annotated[float | None, Meta(default=None)]
+    #: The labels of what changes it.
+    by: Annotated[list[Text], Meta(default=[])]
+    text: Text
+
+
+class StatusCounts(TypedDict):
+    """The number of nodes that have each status."""
+
+    unchecked: Annotated[NodeCount, Meta(default=0)]
+    right: Annotated[NodeCount, Meta(default=0)]
+    wrong: Annotated[NodeCount, Meta(default=0)]
+    kink: Annotated[NodeCount, Meta(default=0)]
+    unsure: Annotated[NodeCount, Meta(default=0)]
+    overridden: Annotated[NodeCount, Meta(default=0)]
+
+
+class CheckData(TypedDict):
+    """The last gradient check of a session."""
+
+    #: Whether nothing is wrong.
+    ok: bool
+    verdict: Verdict
+    #: The changes on purpose in words: by what, and how large.
+    changes: Annotated[Text, Meta(default="")]
+    #: Whether it was stopped before its end.
+    stopped: bool
+    #: Whether the session has changed since.
+    stale: bool
+    summary: Text
+    counts: StatusCounts
+    #: The first nodes that are not simply right, the wrong ones before the others.
+    nodes: list[NodeCheckData]
+    gradients: list[GradientCheckData]
+
+
+class EditData(TypedDict):
+    """A change of the source of a cell: whole lines, and what to write there."""
+
+    #: The number that the cell ran under.
+    cell: Count
+    #: The first of these lines, from 1.
+    line: Annotated[int, Meta(minimum=1)]
+    before: list[Text]
+    after: list[Text]
+
+
+class FixData(TypedDict):
+    """The cure of a finding."""
+
+    text: Text
+    code: Text
+    #: Whether the page can attach it; otherwise the program has to change.
+    attachable: bool
+    #: How the program has to change, where that is certain.
+    edit: NotRequired[EditData]
+
+
+class FindingData(TypedDict):
+    """One thing that the doctor found."""
+
+    kind: Text
+    severity: Literal["error", "warning", "note"]
+    node: Node
+    #: From the node to blame to where it shows.
+    path: Annotated[list[Node], Meta(most="nodes")]
+    sweep: Literal["forward", "backward"]
+    title: Text
+    evidence: Text
+    cause: Text
+    fix: FixData | None
+
+
+class FindingsData(TypedDict):
+    """The doctor's findings, most important first."""
+
+    stale: bool
+    stopped: bool
+    list: list[FindingData]
+
+
+class ProfileStepData(TypedDict):
+    """A step of a run that computes several nodes at once: a kernel."""
+
+    #: "kernel 2"
+    name: Text
+    #: "exp, 2 multiply, sum", and how many these are.
+    ops: Text
+    count: Count
+    time: float
+    bytes: float
+
+
+class ProfileData(TypedDict):
+    """What the last profile of a session measured."""
+
+    #: Whether other overrides hold now.
+    stale: bool
+    backend: Text
+    #: Seconds and bytes of one run.
+    time: float
+    bytes: float
+    #: The dearest steps of several nodes.
+    steps: list[ProfileStepData]
+
+
+class MarkData(TypedDict):
+    """A run at which something happened."""
+
+    step: Count
+    kind: Literal["nan", "explosion", "overrides"]
+    #: The first node with a NaN or an infinity.
+    node: Node | None
+    text: Text
+
+
+class TimelineData(TypedDict):
+    """The runs of a session in at most some hundred points, with the peaks of the loss.
+
+    In a patch only the points that are new, after so many that stay.
+    """
+
+    #: How many runs there were; they are counted from 1.
+    count: Count
+    keep: Annotated[Count, Meta(default=0)]
+    steps: list[Count]
+    losses: list[float | None]
+    #: The norm of the gradient by all ``wrt``; None where it was not measured.
+    gradients: list[float | None]
+    marks: list[MarkData]
+
+
+class LoopNormsData(TypedDict):
+    """A loop that is one node: the gradient that arrives before some of its steps."""
+
+    node: Node
+    steps: Count
+    #: The steps, and the norm at each; None where it is not finite.
+    marks: list[Count]
+    norms: list[float | None]
+
+
+class HistoryData(TypedDict):
+    """The changes, oldest first, and those undone, in the order of redo."""
+
+    done: list[Text]
+    undone: list[Text]
+
+
+class ErrorData(TypedDict):
+    """Why a cell failed half-way, and at which node if that is known."""
+
+    node: Node | None
+    message: Text
+
+
+class Header(TypedDict):
+    """A snapshot without its buffers."""
+
+    schema: int
+    #: The version of workbench that wrote it.
+    version: Text
+    session: Text
+    nodes: Annotated[NodeCount, Meta(sizes="nodes")]
+    edges: Annotated[int, Meta(minimum=0, maximum=MOST_EDGES)]
+    #: The node that was differentiated; -1 for a cell that failed.
+    output: Annotated[int, Meta(minimum=-1, below="nodes")]
+    output_name: Text
+    #: Its value if that is a finite scalar.
+    output_value: float | None
+    wrt: NodeList
+    #: The nodes that hold programs, which can be looked into: loops, ops of graphs.
+    holders: Annotated[NodeList, Meta(default=[])]
+    #: The loops among them, as far as the gradients along them have been measured.
+    loops: NotRequired[list[LoopNormsData]]
+    strings: Annotated[list[Code], Meta(maxItems=MOST_STRINGS)]
+    columns: ColumnList
+    overrides: list[OverrideData]
+    #: The next change that undo and redo would make.
+    undo: Text | None
+    redo: Text | None
+    history: Annotated[HistoryData, Meta(default={"done": [], "undone": []})]
+    check: Annotated[CheckData | None, Meta(default=None)]
+    findings: Annotated[FindingsData | None, Meta(default=None)]
+    profile: Annotated[ProfileData | None, Meta(default=None)]
+    #: The runs; None before the first.
+    timeline: Annotated[TimelineData | None, Meta(default=None)]
+    #: What the next run is computed by.
+    backend: Text
+    #: The GPU on which the values lie; absent on the CPU.
+    device: NotRequired[Text]
+    #: Seconds of the last forward and backward run together.
+    seconds: float
+    error: ErrorData | None
+
+
+Buffer = Annotated[str, Meta(encoded="base64", maxLength=2**28)]
+
+
+class MomentsData(TypedDict):
+    """Some past runs of a saved picture, so that it can be scrubbed and compared."""
+
+    steps: Annotated[list[Count], Meta(maxItems=MOST_MOMENTS)]
+    losses: Annotated[list[float | None], Meta(maxItems=MOST_MOMENTS)]
+    #: The overrides of each run in words, where they are not those of the picture.
+    overrides: Annotated[list[Text | None], Meta(maxItems=MOST_MOMENTS)]
+    #: A row for each run, as 4-byte floats: the norms of all values, of all gradients,
+    #: and of what flows back along all edges; -1 where there is nothing.
+    norms: Annotated[str, Meta(encoded="base64", maxLength=MOST_MOMENT_BYTES)]
+
+
+class Saved(TypedDict):
+    """The data that a notebook holds under the MIME type."""
+
+    schema: int
+    #: The live widget that it is the picture of.
+    model_id: Text
+    header: Header
+    buffers: Annotated[list[Buffer], Meta(maxItems=len(COLUMNS))]
+    #: None without runs, and where two of them would be too much to keep.
+    moments: Annotated[MomentsData | None, Meta(default=None)]
