@@ -44,6 +44,7 @@ STUDIES = (
     "checks",
     "doctor",
     "live_cell",
+    "sparse",
     "optimise",
 )
 MODULES = CASES + STUDIES

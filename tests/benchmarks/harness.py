@@ -47,7 +47,8 @@ RESULTS = Path(__file__).parent / "results"
 SCALES = {"s": 1.0, "ms": 1e3, "µs": 1e6}
 #: What peers may be imported from, for the versions.
 LIBRARIES = (
-    "numpy scipy llvmlite torch jax pytensor autograd casadi numba opt-einsum".split()
+    "numpy scipy llvmlite torch jax pytensor autograd casadi numba opt-einsum asdex"
+    " sparsejac".split()
 )
 #: What a peer is imported from, where that is not its name.
 IMPORTS = {"workbench": "workbench.symbolic.compiled_function", "jax": "jax.numpy"}

@@ -25,7 +25,11 @@ COLUMNS = (*PEERS, "by hand")
 
 def read_results() -> dict[str, dict[str, Any]]:
     """Return what is kept of each case with goals, by its name."""
-    names = [case.name for case in list_cases(CASES)] + ["startup", "first_call"]
+    names = [case.name for case in list_cases(CASES)] + [
+        "startup",
+        "first_call",
+        "sparse",
+    ]
     files = {name: RESULTS / f"{name}.json" for name in names}
     return {
         name: json.loads(file.read_text(encoding="utf-8"))
@@ -43,6 +47,8 @@ def write_tables(results: dict[str, dict[str, Any]]) -> str:
     lines += ["## Memory", "", *write_memory(cases), ""]
     if "first_call" in results:
         lines += ["## First calls", "", *write_first_calls(results["first_call"]), ""]
+    if "sparse" in results:
+        lines += ["## Sparse derivatives", "", *write_sparse(results["sparse"]), ""]
     if "startup" in results:
         lines += ["## Start-up", "", *write_startup(results["startup"]), ""]
     return "\n".join([*lines, END])
@@ -146,6 +152,54 @@ def write_first_calls(one: dict[str, Any]) -> Iterator[str]:
                 " / ".join("-" if x is None else write_number(x * 1e3) for x in times)
             )
         yield write_row(f"`{name}`", *cells)
+
+
+def write_sparse(one: dict[str, Any]) -> Iterator[str]:
+    """Return what it takes to find a pattern, to colour it, and to call."""
+    peers = list(dict.fromkeys(row["peer"] for row in one["rows"]))
+    others = [peer for peer in peers if peer not in ("workbench", "C")]
+    yield SPARSE_WORDS
+    yield ""
+    heads = ["find, colour (ms)", "colours", "MB", "call: ours", "C", *others]
+    yield from write_head("program, n", *heads)
+    cases: dict[tuple[str, int], dict[str, Any]] = {}
+    for row in one["rows"]:
+        cases.setdefault((row["program"], row["n"]), {})[row["peer"]] = row
+    for (program, n), rows in cases.items():
+        ours = rows["workbench"]
+        prepared = [write_scaled(ours[key], 1e3) for key in ("find_s", "colour_s")]
+        colours = "" if ours["colours"] is None else str(ours["colours"])
+        memory = write_scaled(ours["memory_bytes"], 1e-6)
+        calls = [
+            write_scaled(rows[peer]["call_s"], 1e6) if peer in rows else ""
+            for peer in ("workbench", "C", *others)
+        ]
+        cells = [", ".join(prepared), colours, memory, *calls]
+        yield write_row(f"`{program}`, {n:,}", *cells)
+    yield ""
+    yield from write_head("to find and colour, ms", *FINDERS)
+    for (program, n), rows in cases.items():
+        cells = []
+        for peer in FINDERS:
+            row = rows.get(peer, {})
+            parts = [row.get("find_s"), row.get("colour_s")]
+            known = [x for x in parts if x is not None]
+            cells.append(write_scaled(sum(known), 1e3) if known else "")
+        yield write_row(f"`{program}`, {n:,}", *cells)
+
+
+#: What stands above the tables of sparse derivatives.
+SPARSE_WORDS = """Least times of a call in µs: all entries at the places of the pattern.
+JAX, sparsejac, SciPy (differences) and C are given the pattern, JAX the colouring too;
+Workbench, asdex and CasADi find it. What has no number was left out: too large, or it
+has no such thing. Memory: what finding, colouring and three calls add at most."""
+#: Who finds a pattern or a colouring.
+FINDERS = ("workbench", "asdex", "casadi", "sparsejac", "scipy")
+
+
+def write_scaled(value: float | None, scale: float) -> str:
+    """Return a measured number in another unit; empty where there is none."""
+    return "" if value is None else write_number(value * scale)
 
 
 def write_startup(one: dict[str, Any]) -> Iterator[str]:

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.benchmarks import harness, simplify
+from tests.benchmarks import harness, simplify, sparse
 from tests.benchmarks.__main__ import STUDIES, list_cases
 from tests.benchmarks.harness import Case, compare_answers, flatten_answer
-from tests.benchmarks.peers import NUMPY, OURS, Problem
+from tests.benchmarks.peers import NUMPY, OURS, Names, Problem
 
 CASES = list(list_cases())
 
@@ -62,3 +62,24 @@ def test_what_rewrites_save_is_counted(capsys: pytest.CaptureFixture[str]) -> No
     row = simplify.measure_saving(simplify.make_product_of_matrices(True))
     assert row["nodes"][1] < row["nodes"][0]
     assert row["operations"] < 1  # vectors are multiplied first
+
+
+@pytest.mark.parametrize("program", sparse.PROGRAMS, ids=lambda one: one.name)
+def test_a_pattern_by_hand_is_that_of_its_program(program: sparse.Program) -> None:
+    task = sparse.Task(program, 48 if program.name != "stencil" else 49)
+    names = Names(np, constant=np.asarray, index=np.asarray)
+    step, dense = 1e-30j, task.pattern.toarray()
+    if program.is_hessian:
+        import workbench as wb
+
+        found = wb.hessian(lambda x: task.f(names, x))(task.x)
+    else:
+        pushed = [task.f(names, task.x + step * e).imag for e in np.eye(len(task.x))]
+        found = np.transpose(pushed) / 1e-30
+    np.testing.assert_array_equal(dense != 0, found != 0)
+    rows = {r.peer: r for r in sparse.measure(task, ("C", "workbench"), rounds=1)}
+    assert rows["workbench"].error == ""
+    assert rows["workbench"].nnz == task.pattern.nnz
+    # C is not written for all, and not every machine has a compiler.
+    error = rows["C"].error
+    assert error == "" or error.startswith(("left out", "not installed"))

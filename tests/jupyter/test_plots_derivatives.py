@@ -282,9 +282,10 @@ def test_a_pattern_counts_its_band_and_its_blocks() -> None:
     plot = plots.sparsity_plot(session, session.output)
     z = plot.figure.data[0].z
     assert_array_equal(~np.isnan(z), np.eye(50) + np.eye(50, k=1) > 0)
-    assert "99 of 2,500 entries are not zero (4%)" in plot.note
+    assert "99 of 2,500 entries can differ from zero (4%)" in plot.note
     assert "bandwidth 0 below the diagonal, 1 above" in plot.note
     assert "independent" not in plot.note
+    assert "2 colours of columns: 2 products give all entries" in plot.note
     assert plot.matrix is not None
     assert plot.matrix["kind"] == "sparsity"
     blocks = np.kron(np.eye(4), np.ones((2, 3)))

@@ -36,7 +36,9 @@ HOST_ARRAY = "# host array:"
 #: Modules that compute with indices alone, which lie in the memory of the host.
 INDEX_MODULES = {
     f"workbench.autodiff.sparse.{name}"
-    for name in "colouring curvature pattern propagation relations rules".split()
+    for name in (
+        "colouring curvature pattern products propagation relations rules".split()
+    )
 }
 MAKERS = {
     "arange",

@@ -10,6 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import workbench as wb
+from workbench.autodiff.linear_map import LinearMap
 from workbench.errors import DisconnectedInputError, DtypeError, UsageError
 from workbench.session import derivative as derivatives
 
@@ -391,13 +392,60 @@ def test_singular_values_rank_and_condition_are_those_of_scipy(
     assert_allclose(d.condition, np.linalg.cond(B), rtol=1e-12)
 
 
-def test_sparsity_is_where_entries_are_not_zero() -> None:
+def test_sparsity_is_where_entries_can_differ_from_zero(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def f(x: Any) -> Any:
-        return x[1:] - 2 * x[:-1] * 0.0 + np.where(x[:-1] > 1, x[:-1], 0.0)
+        return x[1:] * x[1:] + np.where(x[:-1] > 1, x[:-1], 0.0)
 
-    d = session_of(f, np.array([0.0, 2.0, 0.0]), seed=np.ones(2)).derivative()
-    assert_array_equal(d.sparsity.toarray(), [[0, 1, 0], [0, 1, 1]])
-    assert d.sparsity.dtype == bool
+    session = session_of(f, np.array([0.0, 2.0, 0.0]), seed=np.ones(2))
+    d = session.derivative()
+    with monkeypatch.context() as patch:
+        for name in ("push", "pull", "matrix", "windows"):
+            patch.setattr(LinearMap, name, None)  # no number is computed
+        assert isinstance(d.sparsity, wb.SparsityPattern)
+        assert_array_equal(d.sparsity.toarray(), [[1, 1, 0], [0, 1, 1]])
+        assert d.colouring.count == 2
+    found = d.to_scipy("csc")
+    assert (found.format, found.nnz) == ("csc", 4)  # zeros are kept
+    assert_allclose(found.toarray(), [[0, 4, 0], [0, 1, 0]])
+    assert_allclose(found.toarray(), d.matrix)
+
+
+def test_sparsity_with_overrides_is_where_entries_are_not_zero() -> None:
+    session = session_of(np.sin, np.array([0.0, 1.0, 2.0]), seed=np.ones(3))
+    session.override("sin", "g * (x > 0.5)")
+    d = session.derivative()
+    assert_array_equal(d.sparsity.toarray(), np.diag([0, 1, 1]))
+    assert_allclose(d.to_scipy().toarray(), d.matrix)
+    true = session.derivative(overrides=False)
+    assert_array_equal(true.sparsity.toarray(), np.eye(3))
+    assert_allclose(true.to_scipy().toarray(), np.diag(np.cos([0, 1, 2])))
+
+
+@pytest.mark.parametrize("kind", ["columns", "rows", "both", "float32", "complex"])
+def test_entries_by_colours_are_those_of_the_matrix(
+    kind: str, rng: np.random.Generator
+) -> None:
+    def f(x: Any, y: Any) -> Any:
+        wide = x * x * y
+        if kind == "rows":
+            return np.stack([wide[:20].sum(), wide[20:].sum()])
+        if kind == "both":
+            return np.concatenate([wide.sum(keepdims=True), x[:1] * x[1:]])
+        return np.diff(wide)
+
+    x = rng.normal(size=40)
+    x = x.astype(np.float32) if kind == "float32" else x
+    x = x + 1j * x[::-1] if kind == "complex" else x
+    session = session_of(f, x, x[0], seed=np.ones_like(f(x, x[0])))
+    for wrt in ("x", ["x", "y"]):
+        d = session.derivative(wrt=wrt)
+        if kind in ("rows", "both") and wrt == "x":
+            assert d.colouring.mode == kind
+        found = d.to_scipy()
+        assert found.dtype == d.dtype
+        assert_allclose(found.toarray(), d.matrix, rtol=1e-6)
 
 
 def test_not_finite_entries_are_said_where_they_hurt() -> None:

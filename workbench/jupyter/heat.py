@@ -1,4 +1,4 @@
-"""Matrices as heat maps and as patterns, axes named, large ones pooled."""
+"""Matrices as heat maps, axes named, large ones pooled."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 from plotly import graph_objects as go
 
 from workbench.checks.progress import Progress
-from workbench.core.blame import format_count, shorten
+from workbench.core.blame import shorten
 from workbench.jupyter.figure import BAD, Figure, Plot, escape_text, make_layout
 from workbench.session.derivative import Derivative, SecondDerivative
-from workbench.session.matrix import Matrix, Pattern, PooledView, find_cell_starts
+from workbench.session.matrix import Matrix, PooledView, find_cell_starts
 
 # The entries along one side of a matrix, and the cells of a figure that show them.
 
@@ -376,114 +376,3 @@ def _format_share(part: float) -> str:
     if part < 1 and text == "100%":
         return "over 99%"
     return "under 1%" if part > 0 and text == "0%" else text
-
-
-# The pattern of nonzero entries of a matrix, as a figure.
-
-#: From few entries of a block to all, readable on white and on black.
-SHADES = [(0.0, "rgba(98, 128, 164, 0.6)"), (1.0, "rgba(98, 128, 164, 1)")]
-#: The most entries for which independent blocks are counted.
-MOST_JOINED = 2**22
-
-
-def plot_sparsity(
-    matrix: Matrix,
-    rows: Axis,
-    columns: Axis,
-    title: str,
-    progress: Progress | None = None,
-) -> Plot:
-    """Return the pattern of a matrix: a mark for each nonzero entry or block."""
-    blocks = (rows.block, columns.block)
-    pattern = matrix.find_pattern(rows.window, columns.window, blocks, progress)
-    sizes = np.outer(np.diff(rows.starts), np.diff(columns.starts))
-    share = pattern.counts / np.maximum(sizes, 1)
-    single = pattern.size == pattern.counts.size
-    marks = go.Heatmap(
-        z=np.where(pattern.counts > 0, share, np.nan).astype(np.float32),
-        x=[escape_text(text) for text in columns.labels],
-        y=[escape_text(text) for text in rows.labels],
-        colorscale=[[0, SHADES[1][1]], [1, SHADES[1][1]]] if single else SHADES,
-        zmin=0.0,
-        zmax=1.0,
-        showscale=not single,
-        colorbar={
-            "thickness": 10,
-            "outlinewidth": 0,
-            "tickfont": {"size": 10},
-            "tickformat": ".0%",
-        },
-        hovertemplate="%{y}, %{x}"
-        + ("" if single else "<br>%{z:.2~p} of the block")
-        + "<extra></extra>",
-        name="not zero",
-        # A gap keeps the marks of single entries apart.
-        xgap=1 if columns.cells <= 40 else 0,
-        ygap=1 if rows.cells <= 40 else 0,
-    )
-    said = describe_size(matrix, rows, columns) + _describe_pattern(pattern)
-    if not single:
-        said.append(f"each cell is a block ({rows.block} × {columns.block})")
-    if matrix.rows == matrix.columns and rows.window == columns.window:
-        said += _describe_band(pattern)
-    if pattern.size == matrix.rows * matrix.columns:
-        said += _describe_blocks(pattern, matrix)
-    zero = ""
-    if not pattern.total and pattern.size == matrix.rows * matrix.columns > 0:
-        zero = matrix.zero_reason
-        said += [zero] if zero else []
-    note = "; ".join(said)
-    settings = make_matrix_layout(title, note, rows, columns)
-    return Plot(title, note, Figure(data=[marks], layout=settings), zero=zero)
-
-
-def _describe_pattern(pattern: Pattern) -> list[str]:
-    total = pattern.total
-    if not total:
-        return ["every entry is zero"]
-    share = f"{total / max(pattern.size, 1):.2g}" if pattern.size else "0"
-    percent = f"{100 * float(share):.3g}%"
-    verb = "is" if total == 1 else "are"
-    return [f"{total:,} of {pattern.size:,} entries {verb} not zero ({percent})"]
-
-
-def _describe_band(pattern: Pattern) -> list[str]:
-    """Return the bandwidth, if it is less than that of a full matrix."""
-    if not pattern.total:
-        return []
-    if pattern.below == pattern.above == 0:
-        return ["diagonal"]
-    below, above = pattern.below, pattern.above
-    if max(below, above) >= np.sqrt(pattern.size) - 1:
-        return []
-    if below == above:
-        return [f"bandwidth {below:,}"]
-    return [f"bandwidth {below:,} below the diagonal, {above:,} above"]
-
-
-def _describe_blocks(pattern: Pattern, matrix: Matrix) -> list[str]:
-    """Return the number of independent blocks after sorting rows and columns."""
-    if pattern.places is None or not 0 < pattern.total <= MOST_JOINED:
-        return []
-    from scipy import sparse
-    from scipy.sparse import csgraph
-
-    rows, columns = pattern.places
-    count = matrix.rows + matrix.columns
-    true = np.ones(len(rows), bool)  # host array: SciPy's
-    links = sparse.csr_array(
-        (true, (rows, columns.astype(np.int64) + matrix.rows)), shape=(count, count)
-    )
-    _, names = csgraph.connected_components(links, directed=False)
-    # A row or column of zeros belongs to no block.
-    used = np.unique(names[rows])
-    said = []
-    if len(used) > 1:
-        said.append(f"falls into {len(used):,} independent blocks")
-    empty = matrix.columns - len(np.unique(columns))
-    if empty:
-        said.append(format_count(empty, "empty column"))
-    empty = matrix.rows - len(np.unique(rows))
-    if empty:
-        said.append(format_count(empty, "empty row"))
-    return said

@@ -209,6 +209,7 @@ def sparsity_plot(
 ) -> Plot:
     """See `plots.sparsity`."""
     from workbench.jupyter import heat
+    from workbench.jupyter.sparsity import count_colours, plot_sparsity
 
     found: Any = (
         _get_hessian(session, wrt, overrides)
@@ -217,8 +218,10 @@ def sparsity_plot(
     )
     rows, columns = heat.make_axes(found, window)
     title = f"Sparsity of the {_title(found)}"
-    made = heat.plot_sparsity(found, rows, columns, title, progress)
+    made = plot_sparsity(found, rows, columns, title, progress)
     matrix = heat.describe_matrix(found, rows, columns, "sparsity")
+    if found.has_structure:
+        matrix["colours"] = count_colours(found, rows, columns)
     views = HESSIAN if of is None else JACOBIAN
     return replace(_tell_overrides(made, found), matrix=matrix, views=views)
 
@@ -426,10 +429,17 @@ def sparsity(
     *,
     window: Window = None,
 ) -> Figure:
-    """Return the nonzero entries of a Jacobian, or without ``of`` of the Hessian.
+    """Return where a Jacobian can differ from zero, or without ``of`` the Hessian.
 
-    The note counts them, and has the bandwidth of a square matrix and the number of
-    its independent blocks. NaN is not zero.
+    That follows from the program, without a number computed. The colours are those of
+    `SparsityPattern.colouring`: columns of one colour have no entry in one row, so that
+    one product gives them all; beside stands the matrix of these products. Rows that
+    have colours stand below. The note counts entries and colours, and has the
+    bandwidth of a square matrix and the number of its independent blocks.
+
+    A large pattern shows how full each block is; ``window`` shows the entries of a part
+    with their colours. With overrides in force, whose rules may read anything, it is
+    computed where entries are not zero; NaN is not zero.
 
     Parameters
     ----------
@@ -446,11 +456,11 @@ def sparsity(
     Examples
     --------
     >>> import numpy as np, workbench as wb
-    >>> session = wb.Session(wb.trace(lambda x: np.sum(np.tanh(x)))(np.ones(3)))
-    >>> sparsity(session, "tanh 1", "x").data[0].z
-    array([[ 1., nan, nan],
-           [nan,  1., nan],
-           [nan, nan,  1.]], dtype=float32)
+    >>> session = wb.Session(wb.trace(lambda x: np.sum(x[1:] * x[:-1]))(np.ones(3)))
+    >>> sparsity(session).data[0].z
+    array([[nan,  2., nan],
+           [ 1., nan,  3.],
+           [nan,  2., nan]], dtype=float32)
     """
     check_session(session, "sparsity")
     return sparsity_plot(session, of, wrt, window).figure

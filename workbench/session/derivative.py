@@ -14,6 +14,11 @@ import numpy as np
 
 from workbench.autodiff import reverse, steps
 from workbench.autodiff.linear_map import MODES, LinearMap, Mode
+from workbench.autodiff.sparse.pattern import SparsityPattern
+from workbench.autodiff.sparse.propagation import (
+    find_hessian_pattern,
+    find_jacobian_pattern,
+)
 from workbench.core import blame, hooks, types, walk
 from workbench.core.blame import format_count
 from workbench.core.tensor import Tensor, value_of
@@ -189,7 +194,8 @@ class Derivative(Matrix):
 
     It belongs to the state of the session in which it was made. It is computed when it
     is used: as an array (``np.asarray(d)``, `value`), as a two-dimensional
-    `matrix`, in part by `window`, as a figure by `plot`.
+    `matrix`, in part by `window`, as a figure by `plot`; as a sparse array by
+    `to_scipy`. `sparsity`, where entries can differ from zero, needs no computation.
 
     Attributes
     ----------
@@ -212,6 +218,8 @@ class Derivative(Matrix):
            [0., 1.]])
     >>> d.rank, d.window(rows=(0, 1))
     (2, array([[1., 0.]]))
+    >>> d.sparsity, d.colouring.count
+    (<SparsityPattern 2×2, 2 nonzeros, density 0.5>, 1)
     """
 
     def __init__(
@@ -247,6 +255,10 @@ class Derivative(Matrix):
     def zero_reason(self) -> str:
         """Why all entries are zero, if they are."""
         return self._endpoints.explain_zeros()
+
+    def _find_structure(self) -> SparsityPattern:
+        endpoints = self._endpoints
+        return find_jacobian_pattern([endpoints.output], endpoints.sources)
 
     @property
     def value(self) -> Any:
@@ -316,6 +328,14 @@ class SecondDerivative(Matrix):
         self.of, self.wrt, self.path = endpoints.of, endpoints.wrt, path
         self.label = endpoints.label
         self._endpoints, self._first = endpoints, first
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether no override is in force, which can make it asymmetric."""
+        return self.has_structure
+
+    def _find_structure(self) -> SparsityPattern:
+        return find_hessian_pattern(self._endpoints.output, self._endpoints.sources)
 
     @cached_property
     def zero_reason(self) -> str:

@@ -10,16 +10,26 @@ position. NaN counts as larger than everything, then infinity: neither is hidden
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from workbench.autodiff.linear_map import BUDGET, Block, LinearMap, Mode, Span
+from workbench.autodiff.linear_map import (
+    BUDGET,
+    NO_RULE,
+    Block,
+    LinearMap,
+    Mode,
+    Span,
+)
+from workbench.autodiff.sparse.colouring import Colouring
+from workbench.autodiff.sparse.pattern import SparsityPattern
 from workbench.checks.progress import Progress
 from workbench.core.blame import format_count
+from workbench.core.tensor import Tensor
 from workbench.errors import UsageError
 
 Array = np.ndarray[Any, Any]
@@ -72,7 +82,6 @@ class Matrix:
         self._fixed_mode = mode
         self._entries: Any = None
         self._singular: Array | None = None
-        self._pattern: Pattern | None = None
 
     # Its shape
 
@@ -219,15 +228,21 @@ class Matrix:
         columns: Span | None = None,
         blocks: tuple[int, int] = (1, 1),
         progress: Progress | None = None,
-    ) -> Pattern:
-        """Return the pattern of nonzero entries of a window, counted block by block."""
+    ) -> PooledPattern:
+        """Return the places of `sparsity` in a window, counted by cell.
+
+        With overrides in force only that window is computed.
+        """
         rows, columns = self.check_window(rows, columns)
-        self._check_size(rows, columns)
-        return Pattern(
+        starts = (
             find_cell_starts(self._linear.row_starts, rows, blocks[0]),
             find_cell_starts(self._linear.column_starts, columns, blocks[1]),
-            self._iterate_blocks(rows, columns, progress),
         )
+        if self.has_structure:
+            return PooledPattern(*starts, [find_places(self.sparsity, rows, columns)])
+        self._check_size(rows, columns)
+        found = self._iterate_blocks(rows, columns, progress)
+        return PooledPattern(*starts, list_nonzeros(found))
 
     def _iterate_blocks(
         self, rows: Span, columns: Span, progress: Progress | None
@@ -338,30 +353,132 @@ class Matrix:
             return float("nan")
         return float(found[0] / found[-1]) if found[-1] else float("inf")
 
+    # Its structure
+
     @property
-    def sparsity(self) -> Any:
-        """The nonzero entries as a `scipy.sparse.csr_array` of booleans.
+    def has_structure(self) -> bool:
+        """Whether its pattern follows from the program: no override is in force."""
+        return not self.overrides
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether each entry equals its mirror image, by structure."""
+        return False
+
+    @cached_property
+    def sparsity(self) -> SparsityPattern:
+        """Where entries can differ from zero, found from the program alone.
+
+        Nothing is computed, and it holds for all values of what it is differentiated
+        by. Only with overrides in force, whose rules may read anything, are the
+        entries computed and those counted that are not zero now.
 
         Raises
         ------
         UsageError
-            If there are too many of them.
+            With overrides in force, if there are too many of them.
         """
-        from scipy import sparse
-
-        if self._pattern is None:
-            # One cell for all: only the positions are needed.
-            self._pattern = self.find_pattern(
-                blocks=(self.rows or 1, self.columns or 1)
-            )
-        places = self._pattern.places
-        if places is None:
+        shape = self.rows, self.columns
+        if 0 in shape:
+            return SparsityPattern(shape, [], [])
+        if self.has_structure:
+            return self._find_structure()
+        found = self.find_pattern(blocks=shape)
+        if found.places is None:
             raise UsageError(
-                f"{self.title} has {self._pattern.total:,} entries that are not zero:"
-                " it is dense. Use .plot() or a window."
+                f"{self.title} has {found.total:,} entries that are not zero: it is"
+                " dense. Use .plot() or a window."
             )
-        true = np.ones(len(places[0]), bool)  # host array: SciPy's
-        return sparse.csr_array((true, places), shape=(self.rows, self.columns))
+        return SparsityPattern(shape, *found.places)
+
+    def _find_structure(self) -> SparsityPattern:
+        """Return where entries can differ from zero, of a matrix that has some."""
+        raise NotImplementedError
+
+    @cached_property
+    def colouring(self) -> Colouring:
+        """The colours of `sparsity`: one product for each gives all entries."""
+        if self.is_symmetric:
+            return self.sparsity.colouring(symmetric=True)
+        return self.sparsity.colouring()
+
+    @np.errstate(all="ignore")
+    def to_scipy(self, format: str = "csr") -> Any:
+        """Return the entries of `sparsity` as a sparse array of SciPy.
+
+        They are computed by one product for each colour of `colouring`; zeros among
+        them are kept, so that the structure is the same for all values.
+
+        Parameters
+        ----------
+        format
+            ``"csr"``, ``"csc"`` or ``"coo"``.
+        """
+        pattern = self.sparsity
+        try:
+            entries = self._compute_compressed()
+        except NO_RULE:  # one of the rules is for one mode only
+            entries = None
+        if entries is None:
+            entries = to_host(self.compute_all())[pattern.rows, pattern.columns]
+        made = pattern.to_scipy("csr").astype(entries.dtype)
+        made.data = entries
+        return made.asformat(format)
+
+    def _compute_compressed(self) -> Array | None:
+        """Return the entries of `sparsity` by one product for each colour.
+
+        None where a product is not a sum of columns: complex numbers, another device.
+        """
+        linear = self._linear
+        ends = [x for x in (*linear.outputs, *linear.wrt) if isinstance(x, Tensor)]
+        host = all(isinstance(x._value, np.ndarray | np.generic) for x in ends)
+        if self.dtype.kind != "f" or not host or not self.sparsity.nnz:
+            return None
+        columns, rows = self.colouring.seeds(self.dtype)
+        products = [
+            None
+            if seeds is None
+            else [self._multiply(vector, sweep, *sides) for vector in seeds]
+            for seeds, sweep, sides in (
+                (columns, linear.push, (self.column_parts, self.row_parts)),
+                (rows, linear.pull, (self.row_parts, self.column_parts)),
+            )
+        ]
+        found = [None if x is None else np.array(x, self.dtype) for x in products]
+        return np.asarray(self.colouring.decompress(*found))
+
+    def _multiply(
+        self,
+        vector: Array,
+        sweep: Callable[[list[Array]], list[Any]],
+        given: Sequence[Part],
+        wanted: Sequence[Part],
+    ) -> Array:
+        """Return the product with a vector of one side, as a vector of the other."""
+        sizes = [int(np.prod(shape, dtype=np.int64)) for _, shape in given]
+        pieces = np.split(vector, np.cumsum(sizes)[:-1])
+        made = sweep(
+            [x.reshape(shape) for x, (_, shape) in zip(pieces, given, strict=True)]
+        )
+        return np.concatenate(
+            [
+                np.zeros(shape).reshape(-1) if x is None else np.reshape(x, (-1,))
+                for x, (_, shape) in zip(made, wanted, strict=True)
+            ]
+        )
+
+
+def find_places(
+    pattern: SparsityPattern, rows: Span, columns: Span
+) -> tuple[Array, Array]:
+    """Return the rows and the columns of the places of a pattern in a window."""
+    part = slice(pattern.indptr[rows[0]], pattern.indptr[rows[1]])
+    at_row, at_column = pattern.rows[part], pattern.columns[part]
+    if columns == (0, pattern.shape[1]):
+        return at_row, at_column
+    inside = (at_column >= columns[0]) & (at_column < columns[1])
+    return at_row[inside], at_column[inside]
 
 
 def _check_span(span: Any, size: int, what: str, title: str) -> Span:
@@ -509,53 +626,66 @@ class PooledView(_Cells):
             kept[down, over] = np.where(better, new, kept[down, over])
 
 
-class Pattern(_Cells):
-    """The pattern of entries that are not exactly zero, with counts by cell.
-
-    NaN is not zero.
+class PooledPattern(_Cells):
+    """Where entries are that are not zero, or can be, with counts by cell.
 
     Attributes
     ----------
     counts
-        The number of entries of each cell that are not zero.
-    places
-        The rows and the columns of all of them; None where they are too many.
+        The number of them in each cell.
+    total, size
+        The number of all of them, and of all entries of the cells.
     below, above
         How far they reach below and above the diagonal.
+    places
+        The rows and the columns of all of them; None where they are too many.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> places = np.array([0, 1, 1]), np.array([0, 2, 3])
+    >>> PooledPattern([0, 2], [0, 2, 4], [places]).counts
+    array([[1, 2]])
     """
 
     def __init__(
-        self, rows: Sequence[int], columns: Sequence[int], blocks: Iterable[Block]
+        self,
+        rows: Sequence[int],
+        columns: Sequence[int],
+        parts: Iterable[tuple[Array, Array]],
     ) -> None:
         super().__init__(rows, columns)
-        self.counts = np.zeros(self.shape, np.int64)  # host array: a figure's
-        self.total = self.size = self.below = self.above = 0
-        entry_places: list[tuple[Array, Array]] = []
-        for block in blocks:
-            entries = to_host(block.entries) != 0
-            self.size += entries.size
-            down, tops = self._find_cells(0, block.row, entries.shape[0])
-            over, lefts = self._find_cells(1, block.column, entries.shape[1])
-            counts = np.add.reduceat(entries, lefts, axis=1, dtype=np.int64)
-            self.counts[down, over] += np.add.reduceat(counts, tops, axis=0)
-            at_row, at_column = np.nonzero(entries)
+        down, over = self.starts
+        self.size = int((down[-1] - down[0]) * (over[-1] - over[0]))
+        counts = np.zeros(self.shape[0] * self.shape[1], np.int64)
+        self.total = self.below = self.above = 0
+        kept: list[tuple[Array, Array]] = []
+        for at_row, at_column in parts:
             self.total += len(at_row)
             if not len(at_row):
                 continue
-            at_row, at_column = at_row + block.row, at_column + block.column
-            away = at_row - at_column
+            cells = (np.searchsorted(down, at_row, "right") - 1) * self.shape[1]
+            cells += np.searchsorted(over, at_column, "right") - 1
+            counts += np.bincount(cells, minlength=len(counts))
+            away = at_row.astype(np.int64) - at_column
             self.below = max(self.below, int(away.max()))
             self.above = max(self.above, int(-away.min()))
             if self.total > MOST_PLACES:
-                entry_places = []
+                kept = []
             else:
-                entry_places.append(
-                    (at_row.astype(np.int32), at_column.astype(np.int32))
-                )
+                kept.append((at_row.astype(np.int32), at_column.astype(np.int32)))
+        self.counts = counts.reshape(self.shape)
         self.places: tuple[Array, Array] | None = None
         if self.total <= MOST_PLACES:
             none = np.zeros(0, np.int32)  # host array: of indices
             self.places = (
-                np.concatenate([none, *[a for a, _ in entry_places]]),
-                np.concatenate([none, *[b for _, b in entry_places]]),
+                np.concatenate([none, *[a for a, _ in kept]]),
+                np.concatenate([none, *[b for _, b in kept]]),
             )
+
+
+def list_nonzeros(blocks: Iterable[Block]) -> Iterator[tuple[Array, Array]]:
+    """Return the rows and columns of the entries that are not zero; NaN is not."""
+    for block in blocks:
+        at_row, at_column = np.nonzero(to_host(block.entries))
+        yield at_row + block.row, at_column + block.column

@@ -104,7 +104,7 @@ export type PlotKind = 'jacobian' | 'hessian' | 'singular' | 'spectrum' | 'spars
 export type IWindow = { rows: [number, number]; columns: [number, number] };
 export type IMatrix = { kind: PlotKind; of: number; wrt: number[]; path: number[];
   mode: 'forward' | 'reverse' | ''; rows: number; columns: number; window: IWindow;
-  block: [number, number] };
+  block: [number, number]; colours?: number };
 export type IPlotAnswer = { type: 'plot'; seq: number; request: number; title: string;
   note: string; figure: IFigure; matrix: IMatrix | null; views: PlotKind[];
   overrides: string[]; is_true: boolean; verdict: 'right' | 'wrong' | 'changed' | null;

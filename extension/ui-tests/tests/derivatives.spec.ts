@@ -151,7 +151,12 @@ test('G2: two nodes by mouse, a heat map, and its entries are right', async ({
   await expect(drawer.caption).toContainText('rank');
   await graph.screenshot('light-singular');
   await drawer.node.getByRole('radio', { name: 'sparsity' }).click();
-  await expect(drawer.caption).toContainText('12 of 48 entries are not zero');
+  await expect(drawer.caption).toContainText('12 of 48 entries can differ from zero');
+  await expect(drawer.caption).toContainText('3 colours of columns');
+  // An entry tells its colour; the compressed matrix beside is not walked.
+  await drawer.figure.focus();
+  await page.keyboard.press('ArrowRight');
+  await expect(drawer.entry).toContainText(' can differ from zero, colour ');
   await graph.screenshot('light-sparsity');
   await page.theme.setDarkTheme();
   await graph.screenshot('dark-sparsity');

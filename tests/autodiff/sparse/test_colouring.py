@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 import scipy.sparse
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize._numdiff import group_columns
 
@@ -102,6 +102,7 @@ def read_back(matrix, colouring):
 
 
 @pytest.mark.parametrize("order", ORDERS)
+@settings(deadline=None)
 @given(matrix=matrices())
 def test_columns_and_rows_of_a_colour_meet_nowhere(order, matrix):
     pattern = wb.SparsityPattern.from_scipy(matrix)
@@ -114,6 +115,7 @@ def test_columns_and_rows_of_a_colour_meet_nowhere(order, matrix):
 
 
 @pytest.mark.parametrize("order", ORDERS)
+@settings(deadline=None)
 @given(matrix=matrices(symmetric=True, largest=7))
 def test_star_and_acyclic_by_their_definitions(order, matrix):
     pattern = wb.SparsityPattern.from_scipy(matrix)
@@ -123,6 +125,7 @@ def test_star_and_acyclic_by_their_definitions(order, matrix):
 
 
 @pytest.mark.parametrize("order", ORDERS)
+@settings(deadline=None)
 @given(matrix=matrices(), symmetric=matrices(symmetric=True))
 def test_every_entry_is_read(order, matrix, symmetric):
     for mode in ("auto", *GENERAL):

@@ -128,3 +128,22 @@ def test_an_op_of_the_user_is_dense_and_named() -> None:
     assert pattern.nnz == 9
     (op,) = pattern.dense_ops
     assert "Shift" in op.name or "shift" in op.name
+
+
+def test_a_row_may_give_its_pattern() -> None:
+    from workbench.autodiff.sparse.relations import Relation
+    from workbench.core.op import OPS
+    from workbench.core.tensor import apply
+    from workbench.ops.define import linear
+
+    def relate(node: Any) -> list[Any]:
+        return [Relation(np.arange(node.size)[::-1].astype(np.int32))]
+
+    flip = linear("test_flip", np.flip, lambda g, x: np.flip(g), pattern=relate)
+    try:
+        pattern = wb.sparsity(lambda x: apply(flip, (x,)), np.ones(3))
+        np.testing.assert_array_equal(pattern.toarray(), np.eye(3, dtype=bool)[::-1])
+        flip.pattern = None
+        assert wb.sparsity(lambda x: apply(flip, (x,)), np.ones(3)).nnz == 9
+    finally:
+        del OPS["test_flip"]

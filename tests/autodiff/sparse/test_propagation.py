@@ -212,3 +212,32 @@ def test_what_a_program_decides_by_values_is_a_part_of_it() -> None:
     assert "decides something by them" in branch.report()
     with pytest.raises(ValueError, match=r"Give arrays, not wb\.Spec"):
         wb.sparsity(np.sin, wb.Spec((3,), float), local=True)
+
+
+LOCAL: dict[str, Callable[..., Any]] = {
+    "sort": lambda x: np.sort(x) * 2,
+    "max": lambda x: np.max(x.reshape(2, 2), axis=1),
+    "min of all": lambda x: np.min(x),
+    "median": lambda x: np.median(x[:3]),
+    "abs": lambda x: np.abs(x),
+    "clip": lambda x: np.clip(x, 0, 2.5),
+    "product": lambda x: x * (x > 1),
+}
+
+
+@pytest.mark.parametrize("name", LOCAL)
+def test_local_patterns_are_tight(name: str) -> None:
+    x = np.array([3.0, 1.5, 2.0, -1.0])
+    pattern = wb.sparsity(LOCAL[name], x, local=True)
+    np.testing.assert_array_equal(
+        pattern.toarray(), np.atleast_2d(find_jacobian(LOCAL[name], x)) != 0
+    )
+
+
+def test_what_has_no_derivative_is_no_constant() -> None:
+    """Its value at the first point, a 0, does not remove a place."""
+    x = np.array([0.5, 1.5])
+    with_values = wb.sparsity(lambda x: x * np.floor(x) if x[0] < 9 else x, x)
+    assert with_values.nnz == 2
+    assert with_values.notes
+    assert wb.sparsity(lambda x: x * wb.stop_gradient(x), 0 * x).nnz == 2

@@ -221,7 +221,7 @@ class Propagation:
             shapes,
             [_check_shape(s.shape, node) for s in parts],
             [not isinstance(x, Constant) for x in operands],
-            [self._value_of(x, t) for x, t in zip(operands, node.inputs, strict=True)],
+            [x.value if isinstance(x, Constant) else None for x in operands],
         )
         relations = rules.relate(facts)
         if facts.loose is not None:
@@ -229,9 +229,11 @@ class Propagation:
         if self.local:
             relations = self._restrict(node, facts, relations)
         made: list[Value | Constant] = []
+        # What depends on inputs without derivative has a known value at a point alone.
+        here = Constant(value_of(node) if self.local and not several else None)
         for spec, shape, row in zip(parts, facts.outputs, relations, strict=True):
             if not types.is_differentiable(spec.dtype):
-                made.append(Constant(None))
+                made.append(here)
                 continue
             size = math.prod(shape)
             arriving = [
@@ -242,18 +244,12 @@ class Propagation:
             if arriving:
                 made.append(Value(shape, unite(arriving)))
             else:
-                made.append(Constant(value_of(node) if not several else None))
+                made.append(here)
         values = [x if isinstance(x, Value) else None for x in made]
         if self.keep and any(values):
             given = [x if isinstance(x, Value) else None for x in operands]
             self.records.append(Record(node, facts, given, values, relations))
         return made if several else made[0]
-
-    def _value_of(self, x: Known, tensor: Any) -> Any:
-        """Return the value of an operand that a rule may go by."""
-        if isinstance(x, Constant):
-            return x.value
-        return None
 
     def _restrict(
         self,
@@ -262,8 +258,12 @@ class Propagation:
         relations: list[list[Relation | None]],
     ) -> list[list[Relation | None]]:
         """Return the relations without entries whose partial derivatives are 0."""
-        if node.op.elementwise and len(relations) == 1 and node._value is not None:
+        if len(relations) != 1 or node._value is None:
+            return relations
+        if node.op.elementwise:
             return [rules.restrict_elementwise(node, facts, relations[0])]
+        if node.op.name in rules.EXTREMES:
+            return [rules.restrict_extremes(node, relations[0])]
         return relations
 
     # Ops that hold programs

@@ -16,6 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff.sparse.products import (
+    MOST_PRODUCTS,
+    Product,
+    list_overlaps,
+    read_array,
+)
 from workbench.autodiff.sparse.relations import (
     IDENTITY,
     Positions,
@@ -32,13 +38,6 @@ Shape = tuple[int, ...]
 Relations = Sequence[Relation | None]
 #: What rule of an op: the relation by each operand, for several outputs a list of them.
 Rule = Callable[["NodeFacts"], Any]
-
-#: More terms of a sum of products than this are not listed one by one.
-MOST_PRODUCTS = 2**23
-#: Zeros of a constant matrix with more nonzeros than this share are looked at where its
-#: products are few.
-SPARSE_SHARE = 0.5
-FEW_PRODUCTS = 2**18
 
 
 class NodeFacts:
@@ -173,10 +172,10 @@ def _find_absent(node: NodeFacts, i: int) -> Any:
     """Return where a constant operand removes another one; None: nowhere."""
     name, values = node.op.name, node.values
     if name == "where" and values[0] is not None and not node.varies[0]:
-        chosen = np.asarray(values[0]) != 0
+        chosen = read_array(values[0]) != 0
         return ~chosen if i == 1 else chosen
     if name in ("multiply", "mul0") and values[1 - i] is not None:
-        return np.asarray(values[1 - i]) == 0
+        return read_array(values[1 - i]) == 0
     return None
 
 
@@ -495,110 +494,6 @@ def _relate_column(shape: Shape, full: Shape) -> Relation:
 # Products: sums over indices that operands share
 
 
-class Product:
-    """A sum of products of entries, by the indices that operands and result have.
-
-    Parameters
-    ----------
-    terms, output
-        The letters of each operand and of the result, as in einsum.
-    shapes
-        The shapes of the operands; an axis of length 1 is broadcast.
-    """
-
-    def __init__(
-        self, terms: Sequence[str], output: str, shapes: Sequence[Shape]
-    ) -> None:
-        self.terms = terms
-        self.output = output
-        self.shapes = shapes
-        self.lengths: dict[str, int] = {}
-        for term, shape in zip(terms, shapes, strict=True):
-            for letter, n in zip(term, shape, strict=True):
-                self.lengths[letter] = max(n, self.lengths.get(letter, 1))
-                if n == 0:
-                    self.lengths[letter] = 0
-
-    def count(self, letters: str) -> int:
-        """Return the size of the space of these indices."""
-        return math.prod(self.lengths[c] for c in letters)
-
-    def relate(self, i: int) -> Relation:
-        """Return which entries of an operand a result reads, whatever the others are.
-
-        They are those that agree in the indices that both have.
-        """
-        term, shape = self.terms[i], self.shapes[i]
-        if len(set(term)) < len(term):  # a diagonal: entries beside it do not count
-            letters = "".join(dict.fromkeys(term + self.output))
-            return self._list_terms(i, letters)
-        stays = [
-            c for c, n in zip(term, shape, strict=True) if c in self.output and n > 1
-        ]
-        sizes = [self.lengths[c] for c in stays]
-        steps = dict(zip(stays, _list_strides(sizes), strict=True))
-        members = self._combine(term, shape, steps)
-        lengths = tuple(self.lengths[c] for c in self.output)
-        groups = self._combine(self.output, lengths, steps)
-        return Relation(groups, members, math.prod(sizes))
-
-    def _combine(self, term: str, shape: Shape, steps: dict[str, int]) -> Positions:
-        made: Any = np.zeros((1,) * len(shape), np.int32)
-        for axis, letter in enumerate(term):
-            if letter in steps and shape[axis] > 1:
-                line = count_up(shape[axis]) * np.int32(steps[letter])
-                made = made + line.reshape((-1, *(1,) * (len(shape) - axis - 1)))
-        return np.broadcast_to(made, shape).reshape(-1)
-
-    def locate(self, term: str, shape: Shape, letters: str) -> Positions:
-        """Return the position of the entry of an array at each point of index space."""
-        strides = _list_strides(shape)
-        steps: dict[str, int] = {}
-        for letter, n, stride in zip(term, shape, strides, strict=True):
-            if n > 1:
-                steps[letter] = steps.get(letter, 0) + stride
-        lengths = tuple(self.lengths[c] for c in letters)
-        return self._combine(letters, lengths, steps)
-
-    def _list_terms(self, i: int, letters: str, kept: Any = None) -> Relation:
-        rows = self.locate(
-            self.output, tuple(self.lengths[c] for c in self.output), letters
-        )
-        columns = self.locate(self.terms[i], self.shapes[i], letters)
-        if kept is not None:
-            rows, columns = rows[kept], columns[kept]
-        size = math.prod(self.shapes[i])
-        return Relation(matrix=make_csr(rows, columns, (self.count(self.output), size)))
-
-    def relate_beside(self, i: int, other: int, values: Any) -> Relation | None:
-        """Return the relation by an operand beside a constant with many zeros.
-
-        None: list none one by one, `relate` is as good or there are too many.
-        """
-        nonzero = np.asarray(values) != 0
-        if nonzero.all():
-            return None
-        letters = "".join(
-            dict.fromkeys(self.terms[other] + self.terms[i] + self.output)
-        )
-        most = MOST_PRODUCTS * 4 if nonzero.mean() <= SPARSE_SHARE else FEW_PRODUCTS
-        if self.count(letters) > most:
-            return None
-        kept = nonzero.reshape(-1)[
-            self.locate(self.terms[other], self.shapes[other], letters)
-        ]
-        return self._list_terms(i, letters, np.nonzero(kept)[0])
-
-
-def _list_strides(shape: Sequence[int]) -> list[int]:
-    """Return how far apart neighbours along each axis lie, in C order."""
-    strides, step = [], 1
-    for n in reversed(shape):
-        strides.append(step)
-        step *= n
-    return strides[::-1]
-
-
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
@@ -688,19 +583,6 @@ def _relate_sparse_sample(node: NodeFacts) -> list[Relation | None]:
 # Convolutions
 
 
-def list_overlaps(n: int, m: int, mode: str) -> tuple[Positions, Positions, Positions]:
-    """Return result, first and second position of each product of a convolution."""
-    i = np.repeat(count_up(n), m)
-    j = np.tile(count_up(m), n)
-    start = {"full": 0, "same": (min(n, m) - 1) // 2, "valid": min(n, m) - 1}[mode]
-    length = {
-        "full": n + m - 1, "same": max(n, m), "valid": max(n, m) - min(n, m) + 1,
-    }[mode]  # fmt: skip
-    out = i + j - start
-    kept = (out >= 0) & (out < length)
-    return out[kept], i[kept], j[kept]
-
-
 def list_convolution(
     node: NodeFacts,
 ) -> tuple[Positions, Positions, Positions] | None:
@@ -736,7 +618,7 @@ def _relate_convolution(node: NodeFacts) -> list[Relation | None]:
         rows, columns = out, side
         other = node.values[1 - i]
         if other is not None and not node.varies[1 - i]:
-            kept = np.asarray(other).reshape(-1)[sides[1 - i]] != 0
+            kept = read_array(other).reshape(-1)[sides[1 - i]] != 0
             rows, columns = out[kept], side[kept]
         shape = node.size, math.prod(node.shapes[i])
         found.append(Relation(matrix=make_csr(rows, columns, shape)))
@@ -935,7 +817,25 @@ def restrict_elementwise(
         if relation is None or partial is None:
             found.append(None)
             continue
-        zero = np.asarray(partial) == 0
+        zero = read_array(partial) == 0
         left = leave_out(relation, zero, facts.outputs[0]) if zero.any() else relation
         found.append(left)
     return found
+
+
+#: Reductions that take one entry of each group.
+EXTREMES = {"max", "min", "nanmax", "nanmin"}
+
+
+def restrict_extremes(
+    node: Any, relations: Sequence[Relation | None]
+) -> list[Relation | None]:
+    """Return the relation of a maximum or minimum to what wins at a point."""
+    found, value = relations[0], getattr(node.inputs[0], "_value", None)
+    if found is None or found.members is None or value is None:
+        return list(relations)
+    result = node._value
+    pulled = node.op.pull(1, np.ones_like(result), result, (value,), node.params)[0]
+    lost = read_array(pulled).reshape(-1) == 0
+    members = np.where(lost, found.members.dtype.type(-1), found.members)
+    return [found._replace(members=members), *relations[1:]]

@@ -244,10 +244,14 @@ export function rangeOf(change: Record<string, unknown>): IRange | null {
   return x.asked || y.asked ? { x: x.span, y: y.span } : null;
 }
 
-/** The row and column of the cell that was clicked. */
-function cellOf(data: unknown): [number, number] | null {
+/** The row and column of the cell that was clicked; null beside the matrix itself. */
+export function cellOf(data: unknown): [number, number] | null {
   const { points } = fieldsOf(data);
   const point = fieldsOf(Array.isArray(points) ? (points as unknown[])[0] : null);
+  const { xaxis, yaxis } = fieldsOf(point['data']);
+  if ((xaxis ?? 'x') !== 'x' || (yaxis ?? 'y') !== 'y') {
+    return null; // a cell of the compressed matrix
+  }
   const index = point['pointIndex'] ?? point['pointNumber'];
   const [row, column] = Array.isArray(index) ? (index as unknown[]) : [];
   return isFinite(row) && isFinite(column) ? [row, column] : null;

@@ -3,7 +3,7 @@
 import { firstWhere } from '../../model/adjacency';
 import type { Graph } from '../../model/graph';
 import { formatNumber, formatPercent } from '../../ui/numbers';
-import type { IPlotAnswer } from '../../wire/protocol';
+import type { IMatrix, IPlotAnswer } from '../../wire/protocol';
 import { fieldsOf } from '../../wire/schema';
 import { Cells } from './cells';
 import type { IRing } from './figure';
@@ -88,7 +88,7 @@ export class HeatMap {
       return what;
     }
     if (this.cells.matrix.kind === 'sparsity') {
-      return `${what}${patternText(value, this.cells.single)}`;
+      return `${what}${patternText(value, this.cells.matrix, this.cells.single)}`;
     }
     const aside = textAt(this._texts, row, column);
     if (Number.isNaN(value)) {
@@ -105,12 +105,21 @@ export class HeatMap {
   private readonly _columnTexts: string[] | null;
 }
 
-/** What a pattern says of a cell: the share that is not zero, NaN where all is. */
-function patternText(share: number, single: boolean): string {
-  if (Number.isNaN(share)) {
-    return single ? ' is zero' : ': all zero';
+/**
+ * What a pattern says of a cell: the colour of its entry, or the share that is not zero;
+ * NaN where all is. One that follows from the program tells what can differ from zero.
+ */
+function patternText(value: number, { colours }: IMatrix, single: boolean): string {
+  const structural = colours !== undefined;
+  if (Number.isNaN(value)) {
+    const always = structural ? 'always ' : '';
+    return single ? ` is ${always}zero` : `: all ${always}zero`;
   }
-  return single ? ' is not zero' : `: ${formatPercent(share)} not zero`;
+  const differs = structural ? 'can differ from zero' : 'is not zero';
+  if (!single) {
+    return `: ${formatPercent(value)} ${structural ? 'can differ from' : 'not'} zero`;
+  }
+  return ` ${differs}${colours ? `, colour ${value}` : ''}`;
 }
 
 /** The text of a cell in nested lists; "" where there is none. */

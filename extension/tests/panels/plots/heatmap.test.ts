@@ -103,6 +103,26 @@ describe('HeatMap', () => {
     expect(pooled.textOf({ row: 0, column: 5 })).toContain('all zero');
   });
 
+  it('of a coloured pattern tells the colours', () => {
+    const z = [
+      [1, null],
+      [2, 1]
+    ];
+    const map = mapOf([{ ...AXES, z }], { kind: 'sparsity', colours: 2 });
+    const text = '∂ h[1] / ∂ W[0] can differ from zero, colour 2';
+    expect(map.textOf({ row: 1, column: 0 })).toBe(text);
+    expect(map.textOf({ row: 0, column: 1 })).toContain('is always zero');
+    const window: IMatrix['window'] = { rows: [0, 10], columns: [0, 6] };
+    const pooled = mapOf([{ ...AXES, z: [[0.25, null]].concat([[1, 1]]) }], {
+      kind: 'sparsity',
+      window,
+      block: [5, 3],
+      colours: 0
+    });
+    expect(pooled.textOf({ row: 0, column: 0 })).toContain('25\u00a0% can differ');
+    expect(pooled.textOf({ row: 0, column: 5 })).toContain('all always zero');
+  });
+
   it('whose numbers are not understood is not walked', () => {
     const map = mapOf([{ z: [[1]] }]);
     expect(map.walkable).toBe(false);

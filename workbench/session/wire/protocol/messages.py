@@ -158,6 +158,9 @@ class MatrixData(TypedDict):
     columns: Count
     window: WindowData
     block: Span
+    #: Of a pattern that follows from the program: how many colours the numbers of its
+    #: cells are; 0 where they are shares of a block. Absent from one of values.
+    colours: NotRequired[Count]
 
 
 class FigureData(TypedDict):
