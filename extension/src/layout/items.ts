@@ -108,31 +108,32 @@ function foldNodes(
   folded: ReadonlySet<string>,
   open: ReadonlyMap<string, number>
 ): Pick<IItems, 'itemOf' | 'node' | 'scope' | 'size' | 'span'> {
-  const fold = foldOfNodes(graph, folded, open);
+  const { fold, cards } = foldOfNodes(graph, folded, open);
+  const { path: paths, paths: names } = graph.folds;
   const itemOf = new Int32Array(graph.count);
   const node: number[] = [];
   const scope: (string | null)[] = [];
   const size: number[] = [];
   const span: (ISpan | null)[] = [];
-  const itemOfScope = new Map<string, number>();
+  const itemOfCard = new Int32Array(cards.length).fill(-1);
   for (let i = 0; i < graph.count; i++) {
-    const path = fold[i];
-    let item = path === null ? undefined : itemOfScope.get(path);
-    if (item === undefined) {
+    const card = fold[i];
+    let item = card < 0 ? -1 : itemOfCard[card];
+    if (item < 0) {
       item = node.length;
       node.push(i);
-      scope.push(path === null ? null : path.split(PART)[0]);
+      scope.push(card < 0 ? null : cards[card]);
       span.push(null);
       size.push(0);
-      if (path !== null) {
-        itemOfScope.set(path, item);
+      if (card >= 0) {
+        itemOfCard[card] = item;
       }
     }
     itemOf[i] = item;
     node[item] = i;
     size[item]++;
-    const at = path === null ? -1 : graph.iteration(i);
-    if (at >= 0 && graph.fold(i) === scope[item]) {
+    const at = card < 0 ? -1 : graph.iteration(i);
+    if (at >= 0 && names[paths[i]] === scope[item]) {
       const { first, last } = span[item] ?? { first: at, last: at };
       span[item] = { first: Math.min(first, at), last: Math.max(last, at) };
     }
@@ -141,46 +142,63 @@ function foldNodes(
   return { itemOf, node: Int32Array.from(node), scope, span, size: sizes };
 }
 
-/** What stands between the path of a loop and which of its two cards is meant. */
-const PART = '\n';
-
 /** So many parameters of one folded scope are still shown beside it. */
 const PARAMETERS = 6;
 
 /**
- * The folded scope that hides each node; null for none. Constants that only a
- * folded scope reads are hidden with it, and parameters if there are many.
+ * The card that hides each node, -1 for none, and the folded scope of each card; a
+ * loop of which an iteration is open has two, for those before and after it. Constants
+ * that only one card reads are hidden with it, and parameters if there are many.
  */
 function foldOfNodes(
   graph: Graph,
   folded: ReadonlySet<string>,
   open: ReadonlyMap<string, number>
-): (string | null)[] {
-  const known = new Map<string, string | null>();
-  const fold = Array.from({ length: graph.count }, (_, node) => {
-    const path = graph.fold(node);
-    let found = known.get(path);
-    if (found === undefined) {
-      found = outermostFold(path, folded);
-      known.set(path, found);
+): { fold: Int32Array; cards: string[] } {
+  const { path, paths } = graph.folds;
+  const cards: string[] = [];
+  const known = new Map<string, number>();
+  // Of each path its card; where an iteration is open, which one, and two cards.
+  const cardOf = new Int32Array(paths.length).fill(-1);
+  const openAt = new Int32Array(paths.length).fill(-1);
+  paths.forEach((one, place) => {
+    const scope = outermostFold(one, folded);
+    if (scope === null) {
+      return;
     }
-    const at = found === path ? open.get(path) : undefined;
-    if (at === undefined) {
-      return found;
+    let card = known.get(scope);
+    if (card === undefined) {
+      card = cards.push(scope) - 1;
+      known.set(scope, card);
+      if (open.has(scope)) {
+        cards.push(scope);
+      }
     }
-    // One iteration is open, between those before and after it.
-    const iteration = graph.iteration(node);
-    return iteration === at ? null : `${path}${PART}${iteration < at ? '<' : '>'}`;
+    cardOf[place] = card;
+    openAt[place] = scope === one ? (open.get(scope) ?? -1) : -1;
   });
-  if (folded.size === 0) {
-    return fold;
-  }
-  const parameters = new Map<string, number[]>();
+  const fold = new Int32Array(graph.count);
   for (let node = 0; node < graph.count; node++) {
+    const place = path[node];
+    const at = openAt[place];
+    fold[node] = cardOf[place];
+    if (at >= 0) {
+      // One iteration is open, between those before and after it.
+      const iteration = graph.iteration(node);
+      fold[node] = iteration === at ? -1 : cardOf[place] + (iteration < at ? 0 : 1);
+    }
+  }
+  if (folded.size === 0) {
+    return { fold, cards };
+  }
+  const parameters = new Map<number, number[]>();
+  for (let node = 0; node < graph.count; node++) {
+    if (fold[node] >= 0) {
+      continue;
+    }
     const readers = graph.consumers(node);
-    const reader = readers.length === 0 ? null : fold[readers[0]];
-    const only = readers.every(other => fold[other] === reader);
-    if (fold[node] !== null || reader === null || !only) {
+    const reader = readers.length === 0 ? -1 : fold[readers[0]];
+    if (reader < 0 || !readers.every(other => fold[other] === reader)) {
       continue;
     }
     if (graph.kind(node) === 'constant') {
@@ -196,7 +214,7 @@ function foldOfNodes(
       }
     }
   }
-  return fold;
+  return { fold, cards };
 }
 
 /** The outermost folded scope around a path, or the path itself; null for none. */
@@ -224,11 +242,12 @@ function mergeEdges(graph: Graph, itemOf: Int32Array, count: number): IMergedEdg
   const from = new Int32Array(graph.edgeCount);
   const to = new Int32Array(graph.edgeCount);
   for (let node = 0; node < graph.count; node++) {
-    const first = graph.firstEdge(node);
-    graph.inputs(node).forEach((input, k) => {
-      from[first + k] = itemOf[input];
-      to[first + k] = itemOf[node];
-    });
+    let edge = graph.firstEdge(node);
+    for (const input of graph.inputs(node)) {
+      from[edge] = itemOf[input];
+      to[edge] = itemOf[node];
+      edge++;
+    }
   }
   const all = Int32Array.from(from.keys());
   const into = adjacency(count, to, all);
