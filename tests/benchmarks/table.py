@@ -177,10 +177,11 @@ def write_sparse(one: dict[str, Any]) -> Iterator[str]:
         cells = [", ".join(prepared), colours, memory, *calls]
         yield write_row(f"`{program}`, {n:,}", *cells)
     yield ""
-    yield from write_head("to find and colour, ms", *FINDERS)
+    finders = [peer for peer in FINDERS if peer in peers]
+    yield from write_head("to find and colour, ms", *finders)
     for (program, n), rows in cases.items():
         cells = []
-        for peer in FINDERS:
+        for peer in finders:
             row = rows.get(peer, {})
             parts = [row.get("find_s"), row.get("colour_s")]
             known = [x for x in parts if x is not None]
@@ -191,8 +192,9 @@ def write_sparse(one: dict[str, Any]) -> Iterator[str]:
 #: What stands above the tables of sparse derivatives.
 SPARSE_WORDS = """Least times of a call in µs: all entries at the places of the pattern.
 JAX, sparsejac, SciPy (differences) and C are given the pattern, JAX the colouring too;
-Workbench, asdex and CasADi find it. What has no number was left out: too large, or it
-has no such thing. Memory: what finding, colouring and three calls add at most."""
+Workbench, asdex and CasADi find it. What has no number was not measured in this run,
+is too large, or has no such thing. Memory: what finding, colouring and three calls add
+at most."""
 #: Who finds a pattern or a colouring.
 FINDERS = ("workbench", "asdex", "casadi", "sparsejac", "scipy")
 

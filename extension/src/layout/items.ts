@@ -109,31 +109,30 @@ function foldNodes(
   folded: ReadonlySet<string>,
   open: ReadonlyMap<string, number>
 ): Pick<IItems, 'itemOf' | 'node' | 'scope' | 'size' | 'span'> {
-  const fold = foldOfNodes(graph, folded, open);
+  const { fold, cards } = foldOfNodes(graph, folded, open);
   const itemOf = new Int32Array(graph.count);
   const node: number[] = [];
   const scope: (string | null)[] = [];
   const size: number[] = [];
   const span: (ISpan | null)[] = [];
-  const itemOfScope = new Map<string, number>();
+  const itemOfCard = new Int32Array(cards.length).fill(-1);
   for (let i = 0; i < graph.count; i++) {
-    const path = fold[i];
-    let item = path === null ? undefined : itemOfScope.get(path);
-    if (item === undefined) {
+    const card = fold[i];
+    let item = card < 0 ? -1 : itemOfCard[card];
+    if (item < 0) {
       item = node.length;
       node.push(i);
-      scope.push(path === null ? null : path.split(PART)[0]);
+      scope.push(card < 0 ? null : cards[card]);
       span.push(null);
       size.push(0);
-      if (path !== null) {
-        itemOfScope.set(path, item);
+      if (card >= 0) {
+        itemOfCard[card] = item;
       }
     }
     itemOf[i] = item;
     node[item] = i;
     size[item]++;
-    const own = scope[item];
-    const at = own === null ? -1 : (graph.placeIn(i, own)?.at ?? -1);
+    const at = card < 0 ? -1 : (graph.placeIn(i, cards[card])?.at ?? -1);
     if (at >= 0) {
       const { first, last } = span[item] ?? { first: at, last: at };
       span[item] = { first: Math.min(first, at), last: Math.max(last, at) };
@@ -150,49 +149,54 @@ const PART = '\n';
 const PARAMETERS = 6;
 
 /**
- * The folded scope that hides each node; null for none. Constants that only a
- * folded scope reads are hidden with it, and parameters if there are many.
+ * The card that hides each node, -1 for none, and the folded scope of each card; a
+ * loop of which an iteration is open has two, for those before and after it. Constants
+ * that only one card reads are hidden with it, and parameters if there are many.
  */
 function foldOfNodes(
   graph: Graph,
   folded: ReadonlySet<string>,
   open: ReadonlyMap<string, number>
-): (string | null)[] {
-  const known = new Map<string, string[]>();
-  const fold = Array.from({ length: graph.count }, (_, node) => {
-    const path = graph.fold(node);
-    let around = known.get(path);
-    if (around === undefined) {
-      around = listFolds(path, folded);
-      known.set(path, around);
-    }
-    for (const one of around) {
+): { fold: Int32Array; cards: string[] } {
+  const { path, paths } = graph.folds;
+  const cards: string[] = [];
+  const known = new Map<string, number>();
+  const cardOf = (scope: string, part = ''): number => {
+    const key = part === '' ? scope : scope + PART + part;
+    const card = known.get(key) ?? cards.push(scope) - 1;
+    known.set(key, card);
+    return card;
+  };
+  const around = paths.map(one => listFolds(one, folded));
+  const fold = new Int32Array(graph.count).fill(-1);
+  for (let node = 0; node < graph.count; node++) {
+    for (const one of around[path[node]]) {
       const place = graph.placeIn(node, one);
-      if (place === null) {
-        return one;
-      }
       // A loop in a loop has a card in each iteration there.
-      const which = iterationsAround(place.loop);
-      const at = open.get(one);
-      if (at === undefined) {
-        return which === '' ? one : `${one}${PART}${which}`;
+      const which = place === null ? '' : iterationsAround(place.loop);
+      const at = place === null ? undefined : open.get(one);
+      if (place === null || at === undefined) {
+        fold[node] = cardOf(one, which);
+        break;
       }
       if (place.at !== at) {
         // One iteration is open, between those before and after it.
-        return `${one}${PART}${which}${place.at < at ? '<' : '>'}`;
+        fold[node] = cardOf(one, which + (place.at < at ? '<' : '>'));
+        break;
       }
     }
-    return null;
-  });
-  if (folded.size === 0) {
-    return fold;
   }
-  const parameters = new Map<string, number[]>();
+  if (folded.size === 0) {
+    return { fold, cards };
+  }
+  const parameters = new Map<number, number[]>();
   for (let node = 0; node < graph.count; node++) {
+    if (fold[node] >= 0) {
+      continue;
+    }
     const readers = graph.consumers(node);
-    const reader = readers.length === 0 ? null : fold[readers[0]];
-    const only = readers.every(other => fold[other] === reader);
-    if (fold[node] !== null || reader === null || !only) {
+    const reader = readers.length === 0 ? -1 : fold[readers[0]];
+    if (reader < 0 || !readers.every(other => fold[other] === reader)) {
       continue;
     }
     if (graph.kind(node) === 'constant') {
@@ -208,7 +212,7 @@ function foldOfNodes(
       }
     }
   }
-  return fold;
+  return { fold, cards };
 }
 
 /** The iterations around a loop, "3/0/"; "" for a loop in no other. */
@@ -242,11 +246,12 @@ function mergeEdges(graph: Graph, itemOf: Int32Array, count: number): IMergedEdg
   const from = new Int32Array(graph.edgeCount);
   const to = new Int32Array(graph.edgeCount);
   for (let node = 0; node < graph.count; node++) {
-    const first = graph.firstEdge(node);
-    graph.inputs(node).forEach((input, k) => {
-      from[first + k] = itemOf[input];
-      to[first + k] = itemOf[node];
-    });
+    let edge = graph.firstEdge(node);
+    for (const input of graph.inputs(node)) {
+      from[edge] = itemOf[input];
+      to[edge] = itemOf[node];
+      edge++;
+    }
   }
   const all = Int32Array.from(from.keys());
   const into = adjacency(count, to, all);

@@ -1,11 +1,12 @@
 /**
- * Runs layouts off the page's thread, in one worker that all views share; where
- * no worker can be had (a strict page, a test) the same code runs here.
+ * Runs layouts and divisions off the page's thread, in one worker that all views
+ * share; where no worker can be had (a strict page, a test) the same code runs here.
  */
 
-import { layOut } from './layout';
+import type { IClusterInput, IFolds } from '../model/clusters';
 import { startWorker } from './start';
 import { ILayout, ILayoutInput } from './types';
+import { type IWork, type Task, perform } from './work';
 import type { IJob } from './worker';
 
 /**
@@ -13,6 +14,20 @@ import type { IJob } from './worker';
  * to a worker and back, and the picture is there in the same frame.
  */
 export const AT_ONCE = 300;
+
+/** Up to so many nodes a program is divided as quickly. */
+export const DIVIDED_AT_ONCE = 5000;
+
+/** Which thread has done it. */
+type Where = 'worker' | 'page';
+
+type Output = IWork[keyof IWork]['output'];
+
+/** A message of the worker. */
+interface IDone {
+  id: number;
+  output: Output;
+}
 
 export class LayoutRunner {
   /** The runner of all views on this page. */
@@ -23,7 +38,7 @@ export class LayoutRunner {
   constructor(private readonly _start: () => Worker | null) {}
 
   /** Where the last layout ran. */
-  get where(): 'worker' | 'page' | null {
+  get where(): Where | null {
     return this._where;
   }
 
@@ -32,15 +47,32 @@ export class LayoutRunner {
    * worker is done. Returns a function that calls it off.
    */
   request(input: ILayoutInput, done: (layout: ILayout) => void): () => void {
-    const worker = input.count > AT_ONCE ? this._worker() : null;
+    return this._run({ kind: 'layout', input }, input.count > AT_ONCE, (output, where) => {
+      this._where = where;
+      done(output as ILayout);
+    });
+  }
+
+  /** Divide a program into clusters, in the worker if there is one. */
+  divide(input: IClusterInput, done: (folds: IFolds) => void): () => void {
+    return this._run({ kind: 'clusters', input }, true, output => {
+      done(output as IFolds);
+    });
+  }
+
+  private _run(
+    task: Task,
+    isLarge: boolean,
+    done: (output: Output, where: Where) => void
+  ): () => void {
+    const worker = isLarge ? this._worker() : null;
     if (worker === null) {
-      this._where = 'page';
-      done(layOut(input));
+      done(perform(task).output, 'page');
       return () => undefined;
     }
     const id = ++this._last;
-    this._open.set(id, { input, done });
-    const job: IJob = { id, input };
+    this._open.set(id, { task, done });
+    const job: IJob = { id, task };
     // Not transferred: if the worker fails the page needs the input itself.
     worker.postMessage(job);
     return () => this._open.delete(id);
@@ -53,12 +85,11 @@ export class LayoutRunner {
     const worker = this._start();
     this._running = worker;
     if (worker !== null) {
-      worker.onmessage = (event: MessageEvent<{ id: number; layout: ILayout }>) => {
-        const { id, layout } = event.data;
+      worker.onmessage = (event: MessageEvent<IDone>) => {
+        const { id, output } = event.data;
         const waiting = this._open.get(id);
         this._open.delete(id);
-        this._where = 'worker';
-        waiting?.done(layout);
+        waiting?.done(output, 'worker');
       };
       worker.onerror = event => {
         event.preventDefault();
@@ -74,18 +105,17 @@ export class LayoutRunner {
     this._running = null;
     const open = [...this._open.values()];
     this._open.clear();
-    this._where = 'page';
-    for (const { input, done } of open) {
-      done(layOut(input));
+    for (const { task, done } of open) {
+      done(perform(task).output, 'page');
     }
   }
 
   private static _shared: LayoutRunner | undefined;
   private _running: Worker | null | undefined;
-  private _where: 'worker' | 'page' | null = null;
+  private _where: Where | null = null;
   private _last = 0;
   private _open = new Map<
     number,
-    { input: ILayoutInput; done: (layout: ILayout) => void }
+    { task: Task; done: (output: Output, where: Where) => void }
   >();
 }

@@ -78,8 +78,8 @@ export function depthOf(parents: Int32Array, group: number): number {
   return depth;
 }
 
-/** The arrays of a layout, to hand them over instead of copying them. */
-export function buffersOf(data: ILayout | ILayoutInput): ArrayBuffer[] {
+/** The arrays of a result, to hand them over instead of copying them. */
+export function buffersOf(data: object): ArrayBuffer[] {
   return Object.values(data)
     .filter(value => ArrayBuffer.isView(value))
     .map(value => value.buffer as ArrayBuffer);

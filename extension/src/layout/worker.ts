@@ -1,15 +1,14 @@
 /**
- * The web worker that lays graphs out. It imports nothing but our own pure
- * files: what comes from a package's share scope does not exist in a worker.
+ * The web worker that lays graphs out and divides them. It imports nothing but our own
+ * pure files: what comes from a package's share scope does not exist in a worker.
  */
 
-import { layOut } from './layout';
-import { ILayoutInput, buffersOf } from './types';
+import { type Task, perform } from './work';
 
-/** What the page sends and what comes back, told apart by `id`. */
+/** What the page sends; what comes back has the same `id`. */
 export interface IJob {
   id: number;
-  input: ILayoutInput;
+  task: Task;
 }
 
 interface IWorkerScope {
@@ -20,7 +19,7 @@ interface IWorkerScope {
 const scope = self as unknown as IWorkerScope;
 
 scope.onmessage = event => {
-  const { id, input } = event.data;
-  const layout = layOut(input);
-  scope.postMessage({ id, layout }, buffersOf(layout));
+  const { id, task } = event.data;
+  const { output, buffers } = perform(task);
+  scope.postMessage({ id, output }, buffers);
 };

@@ -173,14 +173,27 @@ class Divider {
 
 // Clusters as scopes: the paths under which nodes are folded.
 
-/** What is asked of a graph to cluster its nodes. */
-export interface IClusterable {
-  count: number;
-  kind(node: number): string;
-  scope(node: number): string;
-  inputs(node: number): Int32Array;
-  line(node: number): number | null;
-  isWrt(node: number): boolean;
+/** The path under which each node is folded, as a place in a list of all paths. */
+export interface IFolds {
+  path: Int32Array;
+  paths: string[];
+}
+
+/** What is asked of a program to cluster its nodes: flat arrays, which a worker takes. */
+export interface IClusterInput extends IFolds {
+  /** From this place on, `paths` are those of loops: what is in them is no tangle. */
+  firstLoop: number;
+  /** The node that stays where it is. */
+  output: number;
+  /** 1 for an op, 0 for an input or constant. */
+  ops: Uint8Array;
+  /** 1 for what is differentiated by. */
+  wrt: Uint8Array;
+  /** The line of each node; negative for none. */
+  line: Int32Array;
+  /** Node i reads `inputs[inputStart[i]]` and so on, up to the start of the next. */
+  inputStart: Int32Array;
+  inputs: Int32Array;
 }
 
 /** So many inputs that are differentiated by stay in sight, beside the parts. */
@@ -190,66 +203,63 @@ const IN_SIGHT = 12;
  * Put the nodes of long stretches into scopes of their own, "part 3 · lines 4–9", in
  * the paths under which nodes are folded. The output stays where it is.
  */
-export function addClusters(
-  graph: IClusterable,
-  paths: string[],
-  output: number
-): string[] {
-  const clustered = new Uint8Array(graph.count);
-  const numbers = new Map<string, number>();
-  const place = new Int32Array(graph.count).fill(-1);
-  for (const { path, nodes } of stretchesOf(graph, paths, output)) {
+export function addClusters(input: IClusterInput): IFolds {
+  const { ops, line } = input;
+  const path = input.path.slice();
+  const paths = [...input.paths];
+  const clustered = new Uint8Array(ops.length);
+  const numbers = new Map<number, number>();
+  const place = new Int32Array(ops.length).fill(-1);
+  for (const nodes of stretchesOf(input)) {
+    const around = path[nodes[0]];
     nodes.forEach((node, step) => {
       place[node] = step;
     });
-    const parts = findClusters(sequenceOf(graph, nodes, place));
+    const parts = findClusters(sequenceOf(input, nodes, place));
     for (const node of nodes) {
       place[node] = -1;
     }
-    let number = numbers.get(path) ?? 0;
-    const enter = (part: ICluster, around: string, name: string): void => {
+    let number = numbers.get(around) ?? 0;
+    const enter = (part: ICluster, outer: string, name: string): void => {
       const members = part.steps.map(step => nodes[step]);
-      const own = `${name}${linesText(graph, members)}`;
-      const inside = around === '' ? own : `${around}/${own}`;
+      const own = `${name}${linesText(members, node => line[node])}`;
+      const inside = outer === '' ? own : `${outer}/${own}`;
       if (part.parts.length === 0) {
+        const at = paths.push(inside) - 1;
         for (const node of members) {
-          paths[node] = inside;
+          path[node] = at;
           clustered[node] = 1;
         }
       }
       part.parts.forEach((inner, i) => enter(inner, inside, `${name}.${i + 1}`));
     };
     for (const part of parts) {
-      enter(part, path, `part ${++number}`);
+      enter(part, paths[around], `part ${++number}`);
     }
-    numbers.set(path, number);
+    numbers.set(around, number);
   }
   if (numbers.size > 0) {
-    addInputs(graph, paths, clustered);
+    addInputs(input, { path, paths }, clustered);
   }
-  return paths;
+  return { path, paths };
 }
 
 /** Ops of one scope, outside loops, with none of another between them: long ones. */
-function stretchesOf(
-  graph: IClusterable,
-  paths: readonly string[],
-  output: number
-): { path: string; nodes: Int32Array }[] {
-  const stretches: { path: string; nodes: Int32Array }[] = [];
+function stretchesOf({ ops, path, firstLoop, output }: IClusterInput): Int32Array[] {
+  const stretches: Int32Array[] = [];
   let nodes: number[] = [];
   const close = (): void => {
     if (nodes.length > LEGIBLE) {
-      stretches.push({ path: paths[nodes[0]], nodes: Int32Array.from(nodes) });
+      stretches.push(Int32Array.from(nodes));
     }
     nodes = [];
   };
-  for (let node = 0; node < graph.count; node++) {
-    if (graph.kind(node) === 'op' && node !== output) {
-      if (nodes.length > 0 && paths[node] !== paths[nodes[0]]) {
+  for (let node = 0; node < ops.length; node++) {
+    if (ops[node] === 1 && node !== output) {
+      if (nodes.length > 0 && path[node] !== path[nodes[0]]) {
         close();
       }
-      if (paths[node] === graph.scope(node)) {
+      if (path[node] < firstLoop) {
         nodes.push(node);
       }
     }
@@ -259,21 +269,22 @@ function stretchesOf(
 }
 
 function sequenceOf(
-  graph: IClusterable,
+  { inputStart, inputs, line }: IClusterInput,
   nodes: Int32Array,
   place: Int32Array
 ): ISequence {
   return {
     count: nodes.length,
     eachInput: (step, visit) => {
-      for (const input of graph.inputs(nodes[step])) {
-        if (place[input] >= 0) {
-          visit(place[input]);
+      const node = nodes[step];
+      for (let edge = inputStart[node]; edge < inputStart[node + 1]; edge++) {
+        const input = place[inputs[edge]];
+        if (input >= 0) {
+          visit(input);
         }
       }
     },
-    beginsLine: step =>
-      step > 0 && graph.line(nodes[step]) !== graph.line(nodes[step - 1])
+    beginsLine: step => step > 0 && line[nodes[step]] !== line[nodes[step - 1]]
   };
 }
 
@@ -281,36 +292,49 @@ function sequenceOf(
 const UNREAD = 'inputs that nothing reads';
 
 /** Inputs and constants go with the first op that reads them, if that is in a part. */
-function addInputs(graph: IClusterable, paths: string[], clustered: Uint8Array): void {
-  const reader = new Int32Array(graph.count).fill(-1);
-  for (let node = graph.count - 1; node >= 0; node--) {
-    for (const input of graph.inputs(node)) {
-      reader[input] = node;
+function addInputs(
+  { ops, wrt, inputStart, inputs }: IClusterInput,
+  { path, paths }: IFolds,
+  clustered: Uint8Array
+): void {
+  const reader = new Int32Array(ops.length).fill(-1);
+  for (let node = ops.length - 1; node >= 0; node--) {
+    for (let edge = inputStart[node]; edge < inputStart[node + 1]; edge++) {
+      reader[inputs[edge]] = node;
     }
   }
-  const inputs = Array.from(reader.keys()).filter(node => graph.kind(node) !== 'op');
-  const wrt = inputs.filter(node => graph.isWrt(node)).length;
-  const unread = inputs.filter(node => reader[node] < 0).length;
-  for (const node of inputs) {
-    if (graph.isWrt(node) && wrt <= IN_SIGHT) {
+  const leaves: number[] = [];
+  let [asked, unread] = [0, 0];
+  for (let node = 0; node < ops.length; node++) {
+    if (ops[node] === 0) {
+      leaves.push(node);
+      asked += wrt[node];
+      unread += reader[node] < 0 ? 1 : 0;
+    }
+  }
+  const together = unread > IN_SIGHT ? paths.push(UNREAD) - 1 : -1;
+  for (const node of leaves) {
+    if (wrt[node] === 1 && asked <= IN_SIGHT) {
       continue;
     }
-    if (reader[node] < 0 ? unread > IN_SIGHT : clustered[reader[node]] === 1) {
-      paths[node] = paths[reader[node]] ?? UNREAD;
+    if (reader[node] >= 0) {
+      path[node] = clustered[reader[node]] === 1 ? path[reader[node]] : path[node];
+    } else if (together >= 0) {
+      path[node] = together;
     }
   }
 }
 
 /** " · line 4", " · lines 4–7". */
 export function linesText(
-  graph: Pick<IClusterable, 'line'>,
-  nodes: ArrayLike<number>
+  nodes: ArrayLike<number>,
+  lineOf: (node: number) => number
 ): string {
   let first = Infinity;
   let last = -Infinity;
   for (let i = 0; i < nodes.length; i++) {
-    const line = graph.line(nodes[i]);
-    if (line !== null) {
+    const line = lineOf(nodes[i]);
+    if (line >= 0) {
       first = Math.min(first, line);
       last = Math.max(last, line);
     }

@@ -3,7 +3,7 @@
  * has unrolled and the kernel has found again.
  */
 
-import { linesText } from './clusters';
+import { type IFolds, linesText } from './clusters';
 
 /** What folding needs to know of a graph. */
 export interface IFoldable {
@@ -101,7 +101,7 @@ export function loopsOf(graph: IFoldable): Map<number, ILoop> {
     const depth = (depths.get(number) ?? -1) + 1;
     const outer = depth < MOST_DEPTH ? loops.get(number) : undefined;
     depths.set(loop, outer === undefined ? 0 : depth);
-    const name = `×${times.get(loop) ?? 0}${linesText(graph, nodes)}`;
+    const name = `×${times.get(loop) ?? 0}${linesText(nodes, node => graph.line(node) ?? -1)}`;
     let path: string;
     if (outer === undefined) {
       path = unusedPath(graph.scope(nodes[0]), name, used);
@@ -124,15 +124,34 @@ export function loopsOf(graph: IFoldable): Map<number, ILoop> {
   return loops;
 }
 
-/** The path under which each node is folded: its scope, and the loop in it. */
+/** The path under which each node is folded, loops after scopes: see `IClusterInput`. */
 export function foldPaths(
   graph: IFoldable,
   loops: ReadonlyMap<number, ILoop>
-): string[] {
-  return Array.from(
-    { length: graph.count },
-    (_, node) => loops.get(graph.loop(node))?.path ?? graph.scope(node)
-  );
+): IFolds & { firstLoop: number } {
+  const path = new Int32Array(graph.count);
+  const paths: string[] = [];
+  const known = new Map<string, number>();
+  for (let node = 0; node < graph.count; node++) {
+    const scope = graph.scope(node);
+    let at = known.get(scope);
+    if (at === undefined) {
+      at = paths.push(scope) - 1;
+      known.set(scope, at);
+    }
+    path[node] = at;
+  }
+  const firstLoop = paths.length;
+  const places = new Map<number, number>();
+  for (const [number, loop] of loops) {
+    places.set(number, paths.push(loop.path) - 1);
+  }
+  if (loops.size > 0) {
+    for (let node = 0; node < graph.count; node++) {
+      path[node] = places.get(graph.loop(node)) ?? path[node];
+    }
+  }
+  return { path, paths, firstLoop };
 }
 
 function unusedPath(scope: string, name: string, used: Set<string>): string {

@@ -24,7 +24,7 @@ import {
   Status
 } from '../wire/protocol';
 import { type IAdjacency, adjacency, firstWhere } from './adjacency';
-import { addClusters } from './clusters';
+import { type IClusterInput, type IFolds, addClusters } from './clusters';
 import { type ILoop, type ISteps, foldPaths, loopsOf } from './folds';
 import { SavedMoments } from './moments';
 
@@ -36,6 +36,9 @@ export type IStatistics = Record<(typeof STATISTICS)[number], number>;
 
 const NORM = STATISTICS.indexOf('norm');
 const BAD = STATISTICS.indexOf('bad');
+
+/** The number of the kind of an op. */
+const OP = KINDS.indexOf('op');
 
 /** The op that takes one output out of several. */
 const OUTPUT = 'item';
@@ -112,7 +115,7 @@ export interface ICompared {
 interface IDerived {
   consumers: IAdjacency | null;
   scopes: ReadonlyMap<string, IScope> | null;
-  folds: readonly string[] | null;
+  folds: IFolds | null;
   loops: ReadonlyMap<number, ILoop> | null;
   loopPaths: ReadonlyMap<string, readonly ILoop[]> | null;
 }
@@ -348,12 +351,41 @@ export class Graph {
 
   /** Its path among all that can be folded: its scope, and the loop or part in it. */
   fold(node: number): string {
-    this._derived.folds ??= addClusters(
-      this,
-      foldPaths(this, this.loops),
-      this.header.output
-    );
-    return this._derived.folds[node];
+    const { path, paths } = this.folds;
+    return paths[path[node]];
+  }
+
+  /** The paths of all nodes; of a large tangle they take seconds, once. */
+  get folds(): IFolds {
+    return (this._derived.folds ??= addClusters(this.clusterInput()));
+  }
+
+  /** Whether `folds` is there already. */
+  get isFolded(): boolean {
+    return this._derived.folds !== null;
+  }
+
+  /** Take the `folds` that were found elsewhere, in a worker, from `clusterInput`. */
+  takeFolds(folds: IFolds): void {
+    this._derived.folds ??= folds;
+  }
+
+  /** What the `folds` are found from. */
+  clusterInput(): IClusterInput {
+    const { kind, line, input_start: inputStart, inputs } = this._columns;
+    const wrt = new Uint8Array(this.count);
+    for (const node of this._wrt) {
+      wrt[node] = 1;
+    }
+    return {
+      ...foldPaths(this, this.loops),
+      output: this.header.output,
+      ops: kind.map(number => (number === OP ? 1 : 0)),
+      wrt,
+      line,
+      inputStart,
+      inputs
+    };
   }
 
   /** The Python loops that the trace has unrolled, by their numbers. */
@@ -626,7 +658,7 @@ export class Graph {
 
   /** All scopes and loops that hold a node, each after the scope around it. */
   get scopes(): ReadonlyMap<string, IScope> {
-    return (this._derived.scopes ??= scopesOf(this.count, node => this.fold(node)));
+    return (this._derived.scopes ??= scopesOf(this.folds));
   }
 
   private _cost(
@@ -712,32 +744,29 @@ interface IScope {
 }
 
 /** The scopes on the paths of all nodes, each after the one around it. */
-function scopesOf(
-  count: number,
-  pathOf: (node: number) => string
-): Map<string, IScope> {
-  const scopes = new Map<string, IScope>();
-  const known = new Map<string, string[]>();
-  for (let node = 0; node < count; node++) {
-    const innermost = pathOf(node);
-    let paths = known.get(innermost);
-    if (paths === undefined) {
-      paths = pathsTo(innermost);
-      known.set(innermost, paths);
+function scopesOf({ path, paths }: IFolds): Map<string, IScope> {
+  const sizes = new Int32Array(paths.length);
+  const used: number[] = [];
+  for (const place of path) {
+    if (sizes[place]++ === 0) {
+      used.push(place);
     }
-    for (const path of paths) {
-      const scope = scopes.get(path);
+  }
+  const scopes = new Map<string, IScope>();
+  for (const place of used) {
+    for (const one of pathsTo(paths[place])) {
+      const scope = scopes.get(one);
       if (scope === undefined) {
-        const cut = path.lastIndexOf('/');
-        const parent = cut < 0 ? null : path.slice(0, cut);
-        scopes.set(path, {
-          path,
+        const cut = one.lastIndexOf('/');
+        const parent = cut < 0 ? null : one.slice(0, cut);
+        scopes.set(one, {
+          path: one,
           parent,
           depth: parent === null ? 0 : (scopes.get(parent)?.depth ?? 0) + 1,
-          nodes: 1
+          nodes: sizes[place]
         });
       } else {
-        scope.nodes++;
+        scope.nodes += sizes[place];
       }
     }
   }

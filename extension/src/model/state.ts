@@ -391,8 +391,10 @@ export class GraphState {
   private _keepFolds(before: Graph | null, graph: Graph): void {
     const { scopes, loops } = graph;
     const paths = new Set(scopes.keys());
-    this._folding = this._folding.keepIn(loops.values(), paths, before !== null);
-    if (before === null && graph.count >= this.foldFrom) {
+    // Of a program without nodes nothing was unfolded on purpose.
+    const isFirst = before === null || before.count === 0;
+    this._folding = this._folding.keepIn(loops.values(), paths, !isFirst);
+    if (isFirst && graph.count >= this.foldFrom) {
       const large = [...scopes.values()].filter(({ parent }) => {
         const around = parent === null ? undefined : scopes.get(parent);
         return around === undefined || around.nodes > LEGIBLE;

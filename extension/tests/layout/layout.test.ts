@@ -3,6 +3,9 @@ import { describe, expect, test } from 'vitest';
 import { type IItems, itemsOf, sameExtents } from '../../src/layout/items';
 import { layOut } from '../../src/layout/layout';
 import { AT_ONCE, LayoutRunner } from '../../src/layout/runner';
+import { perform } from '../../src/layout/work';
+import type { IJob } from '../../src/layout/worker';
+import type { IFolds } from '../../src/model/clusters';
 import { type ILayout, MEASURES } from '../../src/layout/types';
 import { type Graph } from '../../src/model/graph';
 import { Program, clip, deep, network, random, tangle } from '../helpers/programs';
@@ -317,5 +320,24 @@ describe('runner', () => {
     });
     expect(vertices).toBeGreaterThan(AT_ONCE);
     expect(runner.where).toBe('page');
+  });
+
+  test('a program is divided in the worker as on the page', () => {
+    const graph = tangle(1000).graph();
+    const sent: IJob[] = [];
+    const worker = {
+      postMessage: (job: IJob) => sent.push(job)
+    } as unknown as Worker;
+    let folds: IFolds | null = null;
+    const runner = new LayoutRunner(() => worker);
+    runner.divide(graph.clusterInput(), found => {
+      folds = found;
+    });
+    expect(folds).toBeNull();
+    const { id, task } = structuredClone(sent[0]);
+    const data = { id, output: perform(task).output };
+    worker.onmessage?.({ data } as MessageEvent);
+    expect(folds).toEqual(graph.folds);
+    expect(graph.scopes.size).toBeGreaterThan(1);
   });
 });

@@ -4,7 +4,7 @@ import { Graph } from '../../src/model/graph';
 import { type Change, GraphState } from '../../src/model/state';
 import type { IFinding } from '../../src/wire/protocol';
 import { H, LOSS, PRODUCT, SCALED, T, W, X, network } from '../helpers/network';
-import { readGraph } from '../helpers/programs';
+import { Program, readGraph, tangle } from '../helpers/programs';
 
 function graphOf(changes: Parameters<typeof network>[1] = {}): Graph {
   const { header, buffers } = network([], changes);
@@ -42,6 +42,13 @@ describe('GraphState', () => {
     const strings = network().header.strings.map(text => (text === 'h' ? 'z' : text));
     state.setGraph(graphOf({ strings }), 'graph');
     expect(state.selected).toBeNull();
+  });
+
+  it('folds a large graph that takes the place of a picture without nodes', () => {
+    const fresh = new GraphState();
+    fresh.setGraph(new Program().graph());
+    fresh.setGraph(tangle(1000).graph(), 'graph');
+    expect(fresh.folded.size).toBeGreaterThan(1);
   });
 
   it('G2: a marked node and a selected one are a pair, with the way between', () => {

@@ -117,7 +117,7 @@ describe('the layers of the page', () => {
 
   it('are found in the imports', () => {
     expect(imports.get('model/adjacency.ts')).toEqual([]);
-    expect(imports.get('layout/worker.ts')).toContain('layout/layout.ts');
+    expect(imports.get('layout/worker.ts')).toContain('layout/work.ts');
     const missing = [...imports.values()].flat().filter(path => !texts.has(path));
     expect(missing).toEqual([]);
   });

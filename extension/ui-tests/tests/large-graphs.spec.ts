@@ -177,6 +177,31 @@ async function show(page: IJupyterLabPageFixture, cell: string): Promise<number>
   });
 }
 
+/** How many ops the largest graphs have; a million takes minutes to trace and send. */
+const MANY = Number(process.env['WORKBENCH_MANY'] ?? 100_000);
+
+const SCOPED = `%%autodiff y --wrt x --name scoped
+h = x
+for i in range(${String(MANY / 2)}): layer = wb.scope(f'block{i // 5000}/layer{i // 250 % 20}'); layer.__enter__(); h = np.sin(h) * 1.01; layer.__exit__(None, None, None)
+y = np.sum(h)`;
+
+const LARGE_TANGLE = `%%autodiff y --wrt x --name many
+values = [x, np.sin(x), np.cos(x)]
+for i in range(${String(MANY)}): values.append(OPS[KINDS[i % 10000]](values[A[i % 10000] % len(values)], values[B[i % 10000] % len(values)]))
+y = np.sum(np.stack(values[-200:]))`;
+
+/** Collect how long the page's thread stands still, in milliseconds, from now on. */
+async function watchTasks(page: IJupyterLabPageFixture): Promise<() => Promise<number[]>> {
+  const tasks = await page.evaluateHandle(() => {
+    const lengths: number[] = [];
+    new PerformanceObserver(list => {
+      lengths.push(...list.getEntries().map(({ duration }) => duration));
+    }).observe({ type: 'longtask' });
+    return lengths;
+  });
+  return () => tasks.evaluate(lengths => lengths.sort((a, b) => b - a));
+}
+
 /** The median time of a frame while the picture is dragged to and fro. */
 async function dragTime(graph: GraphOnPage): Promise<number> {
   return graph.canvas.evaluate(async canvas => {
@@ -278,5 +303,35 @@ test('how long large graphs take', async ({ page }) => {
         ` fitted ${fitted.toFixed(1)} ms (goals 1500 and 20)`
     );
     expect(items).toBeGreaterThan(0);
+  }
+});
+
+test('the page does not stand still for a graph of very many nodes', async ({ page }) => {
+  test.setTimeout(600_000);
+  await page.setViewportSize({ width: 1400, height: 900 });
+  await page.notebook.createNew('many.ipynb');
+  await kernelReady(page);
+  await page.notebook.setCell(0, 'code', `${SETUP}\nimport workbench as wb\n${TANGLE_SETUP}`);
+  await page.notebook.addCell('code', CHAIN);
+  await page.notebook.runCell(0);
+  const graph = new GraphOnPage(page);
+  for (const [name, cell] of [
+    ['scopes', SCOPED],
+    ['a tangle', LARGE_TANGLE]
+  ] as const) {
+    const tasks = await watchTasks(page);
+    const opened = await show(page, cell);
+    await graph.ready();
+    const longest = (await tasks()).slice(0, 4).map(Math.round);
+    const cards = await graph.panel
+      .locator('.workbench-Picture > .workbench-Tree [role=treeitem]')
+      .count();
+    console.log(
+      `measured: ${String(MANY)} ops in ${name}: cell to picture ${opened.toFixed(0)} ms,` +
+        ` the longest tasks ${longest.join(', ')} ms`
+    );
+    await graph.screenshotAsIs(`large-many-${name.replace('a ', '')}`);
+    expect(cards).toBeGreaterThan(3);
+    expect(cards).toBeLessThan(1000);
   }
 });

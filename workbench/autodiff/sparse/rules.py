@@ -108,18 +108,18 @@ def relate(node: NodeFacts) -> list[list[Relation | None]]:
         found = _relate_draw(node)
     if found is None:
         node.loose = node.loose or "nothing is known of which entries it reads"
-        found = [relate_dense(node)] * len(node.outputs)
+        found = [relate_dense(node, i) for i in range(len(node.outputs))]
     if found and isinstance(found[0], list):
         return found
     return [list(found)]
 
 
-def relate_dense(node: NodeFacts) -> list[Relation | None]:
+def relate_dense(node: NodeFacts, output: int = 0) -> list[Relation | None]:
     """Let each entry of the result depend on all entries of each operand."""
     return [
         None if shape is None or not varies else full_relation(math.prod(shape), size)
         for shape, varies in zip(node.shapes, node.varies, strict=True)
-        for size in [max(map(math.prod, node.outputs))]
+        for size in [math.prod(node.outputs[output])]
     ]
 
 
@@ -440,9 +440,9 @@ def _relate_matrices(node: NodeFacts) -> list[list[Relation | None]]:
     stack = max((s[:-2] for s in node.shapes if s is not None), key=math.prod)
     count = math.prod(stack)
     found = []
-    for output in node.outputs:
+    for place, output in enumerate(node.outputs):
         if output[: len(stack)] != stack:
-            found.append(relate_dense(node))
+            found.append(relate_dense(node, place))
             continue
         groups = np.repeat(count_up(count), math.prod(output) // max(count, 1))
         row: list[Relation | None] = []

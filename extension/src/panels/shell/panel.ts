@@ -8,6 +8,7 @@ import { type PanelLayout, Widget } from '@lumino/widgets';
 
 import { GraphCanvas } from '../../canvas/canvas';
 import { watchTheme } from '../../canvas/theme';
+import { DIVIDED_AT_ONCE, LayoutRunner } from '../../layout/runner';
 import type { ConnectionChange, GraphConnection } from '../../model/connection';
 import type { Graph } from '../../model/graph';
 import { Recording } from '../../model/recording';
@@ -119,6 +120,9 @@ export class GraphPanel extends Widget implements IHost {
   readonly recording = new Recording();
   readonly canvas = new GraphCanvas({ state: this.state });
   private _connection: GraphConnection | null = null;
+  /** The graph of which a worker finds out how it is folded; and what calls it off. */
+  private _divided: Graph | null = null;
+  private _callOff: () => void = () => undefined;
   readonly asking = new Asking(this, () => this._banner.clear());
 
   get connection(): GraphConnection | null {
@@ -386,6 +390,7 @@ export class GraphPanel extends Widget implements IHost {
     if (this.isDisposed) {
       return;
     }
+    this._callOff();
     this._release();
     this.recording.dispose();
     super.dispose();
@@ -461,6 +466,9 @@ export class GraphPanel extends Widget implements IHost {
   /** Show the present or a past run, or say that there are more of them. */
   private _showRun(): void {
     const { graph } = this.recording;
+    if (graph !== null && !this._isDivided(graph)) {
+      return;
+    }
     if (graph === null || graph !== this.state.graph) {
       // Selection and viewport stay where only numbers changed.
       const same = graph !== null && this.state.graph?.sameStructure(graph) === true;
@@ -471,6 +479,34 @@ export class GraphPanel extends Widget implements IHost {
       this._topBar.refresh('values');
     }
     this._beside.refresh();
+  }
+
+  /**
+   * Whether it is known how a graph is folded. Of a large one the worker finds that
+   * out, so that the page does not stand still; the graph is shown then.
+   */
+  private _isDivided(graph: Graph): boolean {
+    const { graph: shown } = this.state;
+    if (graph.isFolded || graph.count <= DIVIDED_AT_ONCE) {
+      return true;
+    }
+    if (shown?.isFolded === true && shown.sameStructure(graph)) {
+      graph.takeFolds(shown.folds);
+      return true;
+    }
+    if (this._divided?.sameStructure(graph) !== true) {
+      this._callOff();
+      this._divided = graph;
+      this._callOff = LayoutRunner.shared.divide(graph.clusterInput(), folds => {
+        this._divided = null;
+        const { graph: newest } = this.recording;
+        if (newest?.sameStructure(graph) === true) {
+          newest.takeFolds(folds);
+          this._showRun();
+        }
+      });
+    }
+    return false;
   }
 
   /** Escape, where nothing else takes it: in the pictures, the bar and the strip. */
