@@ -104,15 +104,62 @@ def test_a_choice_is_a_union_and_locally_one() -> None:
 
 
 def test_functions_with_rules_of_their_own() -> None:
-    """The pattern is that of the program, whatever rule stands in for its gradient."""
+    """What a rule gives may be anywhere; without one the program tells."""
     clipped = wb.custom_vjp(lambda x: x * x)
     clipped.defvjp(lambda x: (x * x, x), lambda x, g: (np.clip(g, -1, 1),))
     x = np.arange(1.0, 4)
-    assert wb.sparsity(clipped, x).nnz == 3
+    pattern = wb.sparsity(clipped, x)
+    assert pattern.nnz == 9
+    assert "its own rule" in pattern.report()
     cube = wb.OpFromGraph([v := wb.vector("v", shape=(3,))], [v[::-1] * v])
     assert wb.sparsity(lambda x: cube(x) * 2, x).nnz == 5
     checkpoint = wb.checkpoint(lambda x: x[1:] * x[:-1])
     assert wb.sparsity(lambda x: np.sum(checkpoint(x)), x, order=2).nnz == 4
+
+
+def make_rounding() -> dict[str, Callable[..., Any]]:
+    """Functions whose program has derivative 0, and whose rule has not."""
+    by_pair = wb.custom_vjp(lambda v: np.round(v))
+    by_pair.defvjp(lambda v: (np.round(v), v), lambda v, g: (g * v**2,))
+    by_node = wb.custom_vjp(lambda v: np.round(v), lambda node, g: g * node.inputs[0])
+    forward = wb.custom_jvp(lambda v: np.round(v), lambda node, t: t * node.inputs[0])
+    paired = wb.custom_gradient(lambda v: (np.round(v), lambda g: g * v[::-1]))
+    v = wb.vector("v", shape=(3,))
+    graph = wb.OpFromGraph([v], np.round(v), vjp=lambda node, g: g * node.inputs[0])
+    return {
+        "pair": by_pair, "node": by_node, "forward": forward, "gradient": paired,
+        "graph": graph,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", make_rounding())
+def test_numbers_of_a_rule_are_kept(name: str) -> None:
+    made, x = make_rounding()[name], np.arange(1.0, 4)
+    f = lambda x: made(x) * 2  # noqa: E731
+    dense = wb.jacobian(f)(x)
+    assert np.count_nonzero(dense) == 3
+    found = wb.jacobian(f, sparse=True)(x)
+    np.testing.assert_allclose(found.toarray(), dense)
+    (op,) = wb.sparsity(f, x).dense_ops
+    assert "rule" in op.reason
+
+
+def test_second_derivatives_of_a_rule_are_kept() -> None:
+    twice = wb.custom_vjp(lambda v: 2 * v)
+    twice.defvjp(lambda v: (2 * v, v), lambda v, g: (g * v**2,))
+    f, x = lambda x: np.sum(twice(x)), np.arange(1.0, 4)
+    dense = wb.hessian(f)(x)
+    assert np.count_nonzero(dense) == 3
+    np.testing.assert_allclose(wb.hessian(f, sparse=True)(x).toarray(), dense)
+
+
+def test_an_op_made_of_a_graph_for_many_examples() -> None:
+    v = wb.vector("v", shape=(3,))
+    cube = wb.OpFromGraph([v], [v[::-1] * v])
+    x = np.arange(1.0, 7).reshape(2, 3)
+    f = lambda x: wb.vmap(cube)(x)  # noqa: E731
+    truth = wb.jacobian(f)(x).reshape(6, 6) != 0
+    assert not np.any(truth & ~wb.sparsity(f, x).toarray())
 
 
 def test_an_op_of_the_user_is_dense_and_named() -> None:

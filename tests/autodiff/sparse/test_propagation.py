@@ -162,6 +162,27 @@ def test_piecewise_linear_ops_do_not_curve() -> None:
     assert wb.sparsity(f, np.ones(4), order=2).nnz == 0
 
 
+COMPLEX: dict[str, Callable[..., Any]] = {
+    "absolute": lambda z: np.sum(np.abs(z)),
+    "sign": lambda z: np.sum(np.real(np.sign(z))),
+    "transform": lambda z: np.sum(np.abs(np.fft.fft(z))),
+    "norm": lambda z: np.linalg.norm(z, 1),
+}
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+def test_absolute_values_of_complex_numbers_curve(name: str) -> None:
+    def f(x: Any) -> Any:
+        return COMPLEX[name](x[0::2] + 1j * x[1::2])
+
+    x = np.arange(1.0, 9) ** 0.7
+    dense = wb.hessian(f)(x)
+    assert np.abs(dense).max() > 0.01
+    np.testing.assert_allclose(
+        wb.hessian(f, sparse=True)(x).toarray(), dense, atol=1e-12
+    )
+
+
 def test_local_patterns() -> None:
     x = np.array([1.0, 3.0, 2.0])
     f = lambda x: np.maximum(x[1:], x[:-1]) * np.where(x[:-1] > 2, x[1:], 0)  # noqa: E731

@@ -183,7 +183,7 @@ def _pair_operands(
     composed: dict[int, list[Term]] = {}
     for n, (i, left, _) in enumerate(live):
         for j, right, _ in live[n:]:
-            if not rules.has_curvature(facts.op, i, j):
+            if not rules.has_curvature(facts, i, j):
                 continue
             listed = rules.list_products(facts, i, j)
             if listed is not None:

@@ -4,6 +4,8 @@ A walk from the inputs to the outputs tells of each value which inputs each of i
 entries depends on; no number is computed. A Hessian needs a walk back as well
 (`curvature.py`). Ops that hold programs are walked inside: a loop step by step while
 that is cheap, else until nothing is added any more; of a choice both branches count.
+An op with a rule of its own is not: its derivatives are the rule's, whatever it
+computes.
 """
 
 from __future__ import annotations
@@ -222,6 +224,7 @@ class Propagation:
             [_check_shape(s.shape, node) for s in parts],
             [not isinstance(x, Constant) for x in operands],
             [x.value if isinstance(x, Constant) else None for x in operands],
+            is_complex=any(_is_complex(x) for x in node.inputs),
         )
         relations = rules.relate(facts)
         if facts.loose is not None:
@@ -271,6 +274,8 @@ class Propagation:
     def _visit_inside(self, node: Tensor, operands: Sequence[Known]) -> Known | None:
         """Walk through what a node holds; None: it holds nothing, or cannot say."""
         op = node.op
+        if rules.has_own_rule(op) or (op.custom and op.unfold is None):
+            return None  # what it holds is not what its derivatives are of
         if op.graphs is None:
             return None if op.unfold is None else self._unfold(node, operands)
         form = None if op.lower is None else op.lower(node, "compiled")
@@ -536,6 +541,11 @@ def _shape_of_known(x: Known, tensor: Any) -> Any:
     if isinstance(spec, tuple):
         return None
     return spec.shape
+
+
+def _is_complex(x: Any) -> bool:
+    spec = types.spec_of(x)
+    return not isinstance(spec, tuple) and spec.dtype.kind == "c"
 
 
 def _check_shape(shape: Sequence[Any], node: Tensor) -> tuple[int, ...]:

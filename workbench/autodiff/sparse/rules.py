@@ -56,6 +56,8 @@ class NodeFacts:
     values
         The value of each operand where it is constant and known, else None; at a
         point those of all operands.
+    is_complex
+        Whether an operand holds complex numbers.
     loose
         Why the rule has taken more places than there may be, if it has.
     """
@@ -68,6 +70,8 @@ class NodeFacts:
         outputs: Sequence[Shape],
         varies: Sequence[bool],
         values: Sequence[Any],
+        *,
+        is_complex: bool = False,
     ) -> None:
         self.op = op
         self.params = params
@@ -75,6 +79,7 @@ class NodeFacts:
         self.outputs = outputs
         self.varies = varies
         self.values = values
+        self.is_complex = is_complex
         self.loose: str | None = None
 
     @property
@@ -107,11 +112,23 @@ def relate(node: NodeFacts) -> list[list[Relation | None]]:
     elif op.name.startswith("random_") and not op.custom:
         found = _relate_draw(node)
     if found is None:
-        node.loose = node.loose or "nothing is known of which entries it reads"
+        node.loose = node.loose or (
+            "its derivatives are those of its own rule, which may read all entries"
+            if has_own_rule(op)
+            else "nothing is known of which entries it reads"
+        )
         found = [relate_dense(node, i) for i in range(len(node.outputs))]
     if found and isinstance(found[0], list):
         return found
     return [list(found)]
+
+
+def has_own_rule(op: Op) -> bool:
+    """Return whether a rule of the user's gives the derivatives of an op.
+
+    What the op computes then tells nothing of where they are zero.
+    """
+    return op.custom and (op.has_own_rule or op.graphs is None)
 
 
 def relate_dense(node: NodeFacts, output: int = 0) -> list[Relation | None]:
@@ -724,22 +741,26 @@ RULES: dict[str, Rule] = {
 
 # Curvature: which pairs of operands an op mixes.
 
-#: Ops whose second derivatives are 0 wherever they have any.
+#: Ops whose second derivatives are 0 wherever they have any, of real operands.
 PIECEWISE_LINEAR = set(
     "absolute fabs maximum minimum fmax fmin where clip sign heaviside max min nanmax"
     " nanmin index_max index_min copysign fraction nextafter ldexp real imag"
     " conjugate".split()
 )
 
+#: Those among them that curve where their operand is complex: |z| and z / |z|.
+CURVED_IF_COMPLEX = {"absolute", "sign"}
 
-def has_curvature(op: Op, i: int, j: int) -> bool:
+
+def has_curvature(node: NodeFacts, i: int, j: int) -> bool:
     """Return whether the second derivative by two operands can differ from 0.
 
     An op that says what the derivative by each operand reads has told it: what the
     partial derivative by one operand does not read is not mixed with it.
     """
+    op = node.op
     if op.name in PIECEWISE_LINEAR and not op.custom:
-        return False
+        return node.is_complex and op.name in CURVED_IF_COMPLEX
     reads = op.partial_reads
     if reads is not None and not op.custom:
         return all(

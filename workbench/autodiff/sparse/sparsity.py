@@ -26,8 +26,8 @@ def sparsity(
 
     It follows from the ops of the program, not from values: each tells which entries of
     its operands an entry of its result reads. What cannot tell is taken as dense, and
-    the pattern's ``report()`` names it with its line. Rules of overrides are not
-    looked at: the pattern is that of the program.
+    the pattern's ``report()`` names it with its line; so are functions with a rule of
+    their own, such as those of `custom_vjp`. Rules of overrides are not looked at.
 
     Parameters
     ----------
