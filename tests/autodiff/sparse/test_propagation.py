@@ -192,6 +192,35 @@ def test_local_patterns() -> None:
     np.testing.assert_array_equal(here.toarray(), truth)
 
 
+LOCAL_CURVED: dict[str, tuple[Callable[..., Any], list[list[int]]]] = {
+    "square": (lambda x: np.sum(x**2), [[1, 0], [0, 1]]),
+    "product": (lambda x: x[0] * x[1], [[0, 1], [1, 0]]),
+    "square of a product": (lambda x: (x[0] * (x[1] + 1)) ** 2, [[1, 1], [1, 1]]),
+    "cosine": (lambda x: np.sum(np.cos(x)), [[1, 0], [0, 1]]),
+    "choice": (lambda x: np.sum(np.where(x < 1, x, 0) ** 2), [[1, 0], [0, 1]]),
+    "choice not taken": (lambda x: np.sum(np.where(x > 1, x, 0) ** 2), [[0] * 2] * 2),
+    "maximum": (lambda x: np.max(x + np.array([0, 1])) ** 2, [[0, 0], [0, 1]]),
+    "factor": (lambda x: np.sum((x * (x > 1)) ** 2), [[0, 0], [0, 0]]),
+}
+
+
+@pytest.mark.parametrize("name", LOCAL_CURVED)
+def test_local_second_derivatives_where_first_ones_are_zero(name: str) -> None:
+    f, expected = LOCAL_CURVED[name]
+    pattern = wb.sparsity(f, np.zeros(2), order=2, local=True)
+    np.testing.assert_array_equal(pattern.toarray(), np.array(expected, bool))
+
+
+@pytest.mark.parametrize("argnums", [2, -3, (0, 2), (0, 0), "x", ()])
+def test_shapes_alone_take_argnums_as_arrays_do(argnums: Any) -> None:
+    messages = []
+    for x in (np.ones(2), wb.Spec((2,), float)):
+        with pytest.raises(ValueError, match="argnums") as caught:
+            wb.sparsity(lambda a, b: a * b, x, x, argnums=argnums)
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1]
+
+
 def test_dense_ops_are_named() -> None:
     pattern = wb.sparsity(lambda x: np.sort(x), np.ones(3))
     (op,) = pattern.dense_ops

@@ -260,8 +260,14 @@ class Propagation:
         facts: rules.NodeFacts,
         relations: list[list[Relation | None]],
     ) -> list[list[Relation | None]]:
-        """Return the relations without entries whose partial derivatives are 0."""
+        """Return the relations without entries whose partial derivatives are 0.
+
+        For second derivatives only where the partial derivatives do not vary: that of
+        x² is 0 at 0, and its own derivative is not.
+        """
         if len(relations) != 1 or node._value is None:
+            return relations
+        if self.keep and _is_curved(facts, relations[0]):
             return relations
         if node.op.elementwise:
             return [rules.restrict_elementwise(node, facts, relations[0])]
@@ -541,6 +547,11 @@ def _shape_of_known(x: Known, tensor: Any) -> Any:
     if isinstance(spec, tuple):
         return None
     return spec.shape
+
+
+def _is_curved(facts: rules.NodeFacts, row: Sequence[Relation | None]) -> bool:
+    live = [i for i, relation in enumerate(row) if relation is not None]
+    return any(rules.has_curvature(facts, i, j) for i in live for j in live if i <= j)
 
 
 def _is_complex(x: Any) -> bool:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.autodiff.grad import Argnums, RecordedCall, is_expression
+from workbench.autodiff.grad import (
+    Argnums,
+    RecordedCall,
+    chosen_arguments,
+    is_expression,
+)
 from workbench.autodiff.sparse.pattern import SparsityPattern
 from workbench.autodiff.sparse.propagation import (
     find_hessian_pattern,
@@ -46,7 +51,8 @@ def sparsity(
         sum of them.
     local
         At these arguments only: partial derivatives of elementwise ops that are 0 here
-        drop out, and of a choice only the branch taken counts.
+        drop out, and of a choice only the branch taken counts. Of order 2 those
+        drop out that are 0 around here too, such as by a constant factor 0.
 
     Returns
     -------
@@ -124,8 +130,8 @@ def trace_specs(f: Any, args: tuple[Any, ...], argnums: Argnums) -> Graph:
 
     Its inputs are what is differentiated by; other arguments are constants.
     """
-    given = [argnums] if isinstance(argnums, int) else list(argnums or [0])
-    places = [n % len(args) for n in given]
+    _, found = chosen_arguments(f, argnums, None, args, {}, "sparsity")
+    places = [n for n in found if isinstance(n, int)]
     chosen = [_as_specs(args[n]) for n in places]
 
     def call(*new: Any) -> Any:
