@@ -565,6 +565,26 @@ def test_reach_of_a_function_of_a_triangular_matrix() -> None:
         (lambda S: S.maximum(S.sum()), TraceError, "number that varies"),
         (lambda S: S.minimum(S[:, :1]), ShapeError, "Give both the same shape"),
         (lambda S: (1j * S).max(), DtypeError, "have no order"),
+        (lambda S: S.max(axis=5), ShapeError, "from -2 to 1"),
+        (lambda S: S.min(axis=-3), ShapeError, "has 2 axes"),
+        (lambda S: S.max(axis=1.5), TypeError, "1.5 is not an axis"),
+        (lambda S: S.max(axis=True), TypeError, "True is not an axis"),
+        (lambda S: S.max(axis=(0, 0)), ShapeError, "one axis twice"),
+        (lambda S: S.max(axis=(0, -2)), ShapeError, "one axis twice"),
+        (lambda S: S.max(axis=()), ShapeError, "has no axis"),
+        (lambda S: S.max(out=np.zeros(3)), UsageError, r"made = S.max\(\.\.\.\)"),
+        (
+            lambda S: S.maximum(np.nan),
+            NotImplementedError,
+            r"np.maximum\(S.toarray\(\)",
+        ),
+        (
+            lambda S: S.minimum(np.nan),
+            NotImplementedError,
+            r"np.minimum\(S.toarray\(\)",
+        ),
+        (lambda S: sparse.linalg.eigsh(S, "2"), UsageError, "Write an integer"),
+        (lambda S: sparse.linalg.eigsh(S, 1, which="XX"), UsageError, "'LM', 'SM'"),
         (lambda S: sparse.linalg.eigsh(S, 3), ShapeError, "eigh.*for all eigenvalues"),
         (lambda S: sparse.linalg.eigsh(S, 1, v0=1), UsageError, "v0=.*Leave it out"),
         (lambda S: sparse.linalg.eigsh(1j * S, 1), DtypeError, "A is complex"),
@@ -595,6 +615,36 @@ def test_what_functions_of_matrices_refuse(
     S = sp.csr_array([[2.0, 1.0, 0], [1.0, 3.0, 1e9], [0, 1e-9, 1e12]])
     with pytest.raises(error, match=text):
         wb.vjp(f, S)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_eigenvalues_have_the_dtype_of_scipys(dtype: Any) -> None:
+    S = sp.csr_array(np.diag([1, 2, 5, 9]).astype(dtype))
+    wanted = scipy.sparse.linalg.eigsh(S, 2)
+    found = wb.trace(lambda S: sparse.linalg.eigsh(S, 2))(S)
+    run = backend.compile(found)(S.data)
+    assert [x.dtype for x in run] == [x.dtype for x in wanted]
+    np.testing.assert_allclose(run[0], wanted[0], rtol=1e-6)
+    if dtype is np.float32:
+        gradient = wb.grad(lambda S: np.sum(sparse.linalg.eigsh(S, 1)[0]))(S)
+        assert gradient.dtype == dtype
+        np.testing.assert_allclose(gradient.data, [0, 0, 0, 1], atol=1e-6)
+
+
+@pytest.mark.parametrize("trans", ["N", "T"])
+def test_factors_with_settings_solve_for_tensors(trans: str) -> None:
+    A = sp.csc_array([[2.0, 1.0], [0.0, 4.0]])
+    b, weights = np.array([3.0, 4.0]), np.array([1.0, 2.0])
+    factors = sparse.linalg.splu(A, permc_spec="NATURAL")
+    A.data[:] = 0  # the factors are of what it was
+    by_scipy = scipy.sparse.linalg.splu(
+        sp.csc_array([[2.0, 1.0], [0.0, 4.0]]), permc_spec="NATURAL"
+    )
+    np.testing.assert_array_equal(factors.solve(b, trans), by_scipy.solve(b, trans))
+    np.testing.assert_array_equal(factors.perm_c, by_scipy.perm_c)
+    gradient = wb.grad(lambda b: weights @ factors.solve(b, trans))(b)
+    other = {"N": "T", "T": "N"}[trans]
+    np.testing.assert_allclose(gradient, by_scipy.solve(weights, other))
 
 
 def test_linalg_needs_no_import_of_its_own() -> None:

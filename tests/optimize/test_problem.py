@@ -236,3 +236,63 @@ def test_no_constraints() -> None:
 def test_float32_starts_are_computed_in_double() -> None:
     p = wb.optimize.problem(objective, np.ones(4, np.float32))
     assert p.x0.dtype == p.gradient(p.x0).dtype == float
+
+
+@pytest.mark.parametrize("sparse", [np.True_, np.False_])
+def test_sparse_may_be_a_bool_of_numpy(sparse: Any) -> None:
+    p = wb.optimize.problem(lambda x: x[1:] * x[:-1], np.ones(4), sparse=sparse)
+    assert scipy.sparse.issparse(p.jacobian(p.x0)) == bool(sparse)
+
+
+@pytest.mark.parametrize(
+    "sparse", [0, 1, 1.0, None, "yes", np.eye(2), np.array("auto")]
+)
+def test_sparse_is_nothing_else(sparse: Any) -> None:
+    with pytest.raises(UsageError, match=r"(?s)sparse=.*Write 'auto', True or Fa"):
+        wb.optimize.problem(np.sum, np.ones(2), sparse=sparse)
+
+
+def test_points_are_real() -> None:
+    p = wb.optimize.problem(
+        np.sum, np.ones(4), constraints=[(lambda x: x[:1] ** 2, None, 1.0)]
+    )
+    for call in (p.value, p.gradient, p.jacobian):
+        for point in (np.ones(4) * 1j, [1j, 0, 0, 0]):
+            with pytest.raises(DtypeError, match="the point is complex"):
+                call(point)
+    with pytest.raises(DtypeError, match="multipliers is complex"):
+        p.lagrangian_hessian(p.x0, [1j])
+    with pytest.raises(DtypeError, match="the point is complex"):
+        p.hessian_product(p.x0, np.ones(4) * 1j)
+    with pytest.raises(DtypeError, match="the scale is complex"):
+        p.hessian_product(p.x0, p.x0, scale=np.complex128(1j))
+    decay = wb.optimize.problem(lambda t, x: -x * t, np.ones(2), t0=0.0)
+    with pytest.raises(DtypeError, match="the time is complex"):
+        decay.value(1j, np.ones(2))
+
+
+def test_flat_bounds_of_a_matrix() -> None:
+    low, high = np.arange(4.0), np.arange(4.0) + 1
+    for bounds in (
+        scipy.optimize.Bounds(low, high),
+        (low, high),
+        (low.tolist(), high.tolist()),
+        (low.reshape(2, 2), high),
+    ):
+        p = wb.optimize.problem(np.sum, np.zeros((2, 2)), bounds=bounds)
+        np.testing.assert_array_equal(p.bounds, (low, high))
+    with pytest.raises(ShapeError, match=r"shape \(3,\).*x0 \(2, 2\)"):
+        wb.optimize.problem(np.sum, np.zeros((2, 2)), bounds=(np.zeros(3), None))
+
+
+def test_none_in_bounds_is_no_bound() -> None:
+    wanted = ([0.0, 1.0], [np.inf, 2.0])
+    for x0 in (np.ones(2), [1.0, 1.0]):
+        p = wb.optimize.problem(lambda x: x[0] + x[1], x0, bounds=([0, 1], [None, 2]))
+        np.testing.assert_array_equal(p.bounds, wanted)
+    p = wb.optimize.problem(
+        np.sum, np.ones((2, 1)), bounds=(None, np.array([None, 2], object)),
+        constraints=[(lambda x: x, [None, 0.5], (1.0, None))],
+    )  # fmt: skip
+    np.testing.assert_array_equal(p.bounds, ([-np.inf, -np.inf], [np.inf, 2.0]))
+    np.testing.assert_array_equal(p.limits, ([-np.inf, 0.5], [1.0, np.inf]))

@@ -183,3 +183,16 @@ def test_ipopt_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     p = wb.optimize.problem(bowl, np.zeros(4))
     with pytest.raises(UsageError, match=r"needs cyipopt.*pip install cyipopt"):
         p.solve("ipopt")
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+def test_structures_for_ipopt_may_be_changed(sparse: bool) -> None:
+    p = wb.optimize.problem(
+        bowl, np.zeros(4), constraints=[(lambda x: x**2, 1.0, 1.0)], sparse=sparse
+    )
+    q = p.ipopt()["problem_obj"]
+    for structure in (q.jacobianstructure, q.hessianstructure):
+        before = [x.copy() for x in structure()]
+        for x in structure():
+            x[:] = -1
+        np.testing.assert_array_equal(structure(), before)

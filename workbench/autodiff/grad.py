@@ -10,7 +10,7 @@ caller's own. `vjp`, `jvp` and whole Jacobians stand in `jacobian.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from operator import index
 from typing import Any
@@ -47,6 +47,13 @@ from workbench.ops.define import shape_of
 Function = Callable[..., Any]
 Argnums = int | Sequence[int] | None
 Argnames = str | Sequence[str] | None
+
+
+def is_number_of_any_value(x: object) -> bool:
+    """Return whether an argument is a real or complex number, or an array of them."""
+    if types.is_weak(x):
+        return isinstance(x, (float, complex))
+    return hasattr(x, "shape") and getattr(x, "dtype", np.dtype(int)).kind in "fc"
 
 
 class RecordedCall:
@@ -142,8 +149,18 @@ class RecordedCall:
         trees = [self.tree] if self.single else self.tree.children
         return ArgumentNames(self.f, self.places, trees, self.varying)
 
-    def _run(self, leaves: list[Tensor]) -> object:
-        """Call the function, with Tensors for what is differentiated by."""
+    def _run(
+        self,
+        leaves: list[Tensor],
+        args: Sequence[Any] | None = None,
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> object:
+        """Call the function, with Tensors for what is differentiated by.
+
+        Its other arguments are those of the call, unless others are given.
+        """
+        args = self.args if args is None else args
+        kwargs = self.kwargs if kwargs is None else kwargs
         if self.varying is not None:
             leaves = self._fill_leaves(leaves, self.flat)
         chosen = self.tree(leaves)
@@ -151,12 +168,11 @@ class RecordedCall:
         if not self.single:
             new = dict(zip(self.places, chosen, strict=True))
         args = [
-            new[i] if i in new else self._wrap_other(i, x)
-            for i, x in enumerate(self.args)
+            new[i] if i in new else self._wrap_other(i, x) for i, x in enumerate(args)
         ]
         kwargs = {
             key: new[key] if key in new else self._wrap_other(key, x)
-            for key, x in self.kwargs.items()
+            for key, x in kwargs.items()
         }
         if isinstance(self.f, np.ufunc):  # which has no frame of the user's
             with source.pin_line():
@@ -168,12 +184,25 @@ class RecordedCall:
         """Trace the function again, of shapes alone; None if it needs values.
 
         What it decides by values where it can, the place of a median, is then a part
-        of the program, whose leaves stand in the same order.
+        of the program, whose leaves come first and stand in the same order. Real and
+        complex numbers of the other arguments are not known either: after them come
+        inputs for those. Integers and booleans, which choose and count, stay as given.
         """
+        given, structure = tree.flatten((list(self.args), dict(self.kwargs)))
+        count = len(self.values)
+        unknown = [i for i, x in enumerate(given) if is_number_of_any_value(x)]
+
+        def run(*leaves: Tensor) -> object:
+            filled = list(given)
+            for i, x in zip(unknown, leaves[count:], strict=True):
+                filled[i] = x
+            return self._run(list(leaves[:count]), *structure(filled))
+
         aux = self.aux
         try:
-            return trace(lambda *leaves: self._run(list(leaves)))(
-                *map(types.spec_of, self.values)
+            return trace(run)(
+                *map(types.spec_of, self.values),
+                *(types.spec_of(given[i]) for i in unknown),
             )
         except WorkbenchError:
             return None

@@ -107,8 +107,7 @@ def problem(
             f"problem: f is {blame.shorten(repr(f))}, not a function. Of a symbolic"
             " expression pass wb.function([x], expression)."
         )
-    if sparse not in ("auto", True, False):
-        raise UsageError(f"problem: sparse={sparse!r}. Write 'auto', True or False.")
+    sparse = _read_sparse(sparse)
     layout = Layout(x0)
     limits = read_bounds(bounds, layout)
     if t0 is not None:
@@ -119,6 +118,16 @@ def problem(
         return Problem(f, layout, limits, _list_constraints(constraints), sparse)
     _refuse_constraints(constraints, f"f, which returns {_describe(value)},")
     return System(f, layout, limits, None, sparse)
+
+
+def _read_sparse(given: Any) -> Sparse:
+    if isinstance(given, (bool, np.bool_)):
+        return bool(given)
+    if isinstance(given, str) and given == "auto":
+        return "auto"
+    raise UsageError(
+        f"problem: sparse={blame.shorten(repr(given))}. Write 'auto', True or False."
+    )
 
 
 def _refuse_constraints(constraints: Sequence[Any], what: str) -> None:
@@ -190,7 +199,7 @@ class _Evaluation:
         return self._layout.unpack(x)
 
     def _to_point(self, x: Any) -> Vector:
-        point = np.asarray(x, dtype=np.float64)
+        point = _to_floats(x, "the point")
         if point.shape != (self.n,):
             raise ShapeError(
                 f"the point has shape {point.shape}, and the problem {self.n}"
@@ -229,6 +238,15 @@ class _Evaluation:
         except TraceError:  # the function looks at values
             return None
         return made if made.is_sparse else None
+
+
+def _to_floats(value: Any, what: str) -> Vector:
+    if np.iscomplexobj(value):
+        raise DtypeError(
+            f"{what} is complex, and a problem is of real numbers. Pass its real part,"
+            " np.real(...), if the rest is rounding."
+        )
+    return np.asarray(value, dtype=np.float64)
 
 
 def prepare(function: Function, *examples: Any) -> Function:
@@ -434,7 +452,7 @@ class Problem(_Evaluation):
         return found or prepare(dense, self.x0, np.ones(self.m))
 
     def _to_multipliers(self, multipliers: Any) -> Vector:
-        weights = np.asarray(multipliers, dtype=np.float64)
+        weights = _to_floats(multipliers, "the array of multipliers")
         if weights.shape != (self.m,):
             raise ShapeError(
                 f"the multipliers have shape {weights.shape}, and the problem"
@@ -474,7 +492,7 @@ class Problem(_Evaluation):
         depend on the numbers.
         """
         point, weights = self._to_point(x), self._to_multipliers(multipliers)
-        factor = np.array(scale, dtype=np.float64)
+        factor = _to_floats(scale, "the scale")
         return self._compute(
             "lagrangian_hessian", self._lagrangian_hessian, point, factor, weights
         ).copy()
@@ -502,7 +520,7 @@ class Problem(_Evaluation):
         return np.array(
             self._compute(
                 "hessian_product", self._product, point, direction,
-                np.array(scale, dtype=float), weights,
+                _to_floats(scale, "the scale"), weights,
             )
         )  # fmt: skip
 
@@ -640,7 +658,7 @@ class System(_Evaluation):
         if len(args) != len(self._examples):
             wanted = "x" if self.t0 is None else "t, x"
             raise UsageError(f"{len(args)} arguments; write ({wanted}).")
-        times = tuple(np.asarray(t, dtype=np.float64) for t in args[:-1])
+        times = tuple(_to_floats(t, "the time") for t in args[:-1])
         return (*times, self._to_point(args[-1]))
 
     def value(self, *args: Any) -> Vector:

@@ -272,7 +272,8 @@ class IpoptCallbacks:
 
     def jacobianstructure(self) -> tuple[Any, Any]:
         """Return the rows and columns of the entries of `jacobian`."""
-        return self._jacobian_places
+        rows, columns = self._jacobian_places
+        return rows.copy(), columns.copy()  # the caller may change them
 
     def jacobian(self, x: Vector) -> Vector:
         """Return the entries of the Jacobian of the constraints."""
@@ -280,7 +281,8 @@ class IpoptCallbacks:
 
     def hessianstructure(self) -> tuple[Any, Any]:
         """Return the rows and columns of the entries of `hessian`."""
-        return self._hessian_places
+        rows, columns = self._hessian_places
+        return rows.copy(), columns.copy()
 
     def hessian(self, x: Vector, lagrange: Vector, obj_factor: float) -> Vector:
         """Return the entries of the Hessian of the Lagrangian, lower triangle."""

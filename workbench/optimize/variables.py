@@ -57,14 +57,13 @@ class Layout:
     def pack(self, nest: Any, what: str, empty: float | None = None) -> Vector:
         """Return the flat vector of a nest like the start, stretched where it is less.
 
-        ``empty`` stands for None; a number or one array for the whole is stretched too.
+        ``empty`` stands for None, alone or as an entry; a number, one array or one
+        flat vector for the whole is taken too.
         """
         leaves = self._spread(nest, what)
         parts = []
         for leaf, shape in zip(leaves, self._shapes, strict=True):
-            if leaf is None and empty is not None:
-                leaf = empty
-            array = _to_real(leaf, what)
+            array = _to_real(leaf if empty is None else _fill(leaf, empty), what)
             try:
                 parts.append(np.broadcast_to(array, shape).ravel())
             except ValueError:
@@ -80,7 +79,10 @@ class Layout:
         if nest is None or np.isscalar(nest):
             return [nest] * count
         if self._tree.kind is None:
-            return [nest]
+            flat = isinstance(nest, (list, np.ndarray)) and np.shape(nest) == (
+                self.size,
+            )
+            return [np.reshape(nest, self._shapes[0]) if flat else nest]
         if isinstance(nest, np.ndarray) and nest.shape == (self.size,):
             return tree.flatten(self.unpack(nest))[0]
         try:
@@ -90,6 +92,19 @@ class Layout:
                 f"problem: {what} is not nested as x0: {error}. Give a number for all,"
                 " or a nest like x0."
             ) from None
+
+
+def _fill(bound: Any, empty: float) -> Any:
+    """Return a bound with a number in place of each None."""
+    if bound is None:
+        return empty
+    if not isinstance(bound, (list, tuple, np.ndarray)):
+        return bound
+    array = np.asarray(bound)
+    if array.dtype != object:
+        return bound
+    filled = [empty if x is None else x for x in array.ravel()]
+    return np.reshape(np.array(filled), array.shape)
 
 
 def _to_real(value: Any, name: str) -> Vector:
@@ -164,7 +179,7 @@ def check_order(lower: Vector, upper: Vector, what: str) -> None:
 
 def stretch(bound: Any, size: int, empty: float, what: str) -> Vector:
     """Return the bound of a constraint for each of its entries."""
-    array = _to_real(empty if bound is None else bound, what).ravel()
+    array = _to_real(_fill(bound, empty), what).ravel()
     if array.size not in (1, size):
         raise ShapeError(
             f"problem: {what} has {array.size} entries, and the constraint {size}. Give"

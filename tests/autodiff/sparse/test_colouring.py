@@ -137,6 +137,16 @@ def test_every_entry_is_read(order, matrix, symmetric):
         np.testing.assert_allclose(read_back(symmetric, found), symmetric, rtol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.complex64])
+def test_substitution_keeps_the_dtype(dtype):
+    matrix = banded(20).toarray().astype(dtype)
+    found = wb.SparsityPattern.from_scipy(matrix).colouring("acyclic")
+    assert found.substitution.triangle is not None
+    made = found.decompress(found.seeds()[0].astype(dtype) @ matrix.T)
+    assert made.dtype == dtype
+    np.testing.assert_array_equal(made, 1)
+
+
 def test_the_checkers_see_what_is_wrong():
     path = neighbours(wb.SparsityPattern.from_scipy(banded(4)))
     assert not is_star(path, np.array([0, 1, 0, 1]), 4)

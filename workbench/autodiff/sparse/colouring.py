@@ -273,7 +273,11 @@ class Colouring:
 
         known = np.take(flat, self.index)
         if self.substitution.triangle is not None:
+            dtype = known.dtype
             known = solve(self.substitution.triangle, known)
+            # The triangle is of float64; single precision stays what it was.
+            if dtype.kind in "fc" and known.dtype != dtype:
+                known = known.astype(dtype)
         places = self.substitution.places
         return np.take(known, places if order is None else places[order])
 

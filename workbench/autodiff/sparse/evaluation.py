@@ -15,10 +15,16 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from workbench.autodiff.grad import Argnames, Argnums, RecordedCall
+from workbench.autodiff.grad import (
+    Argnames,
+    Argnums,
+    RecordedCall,
+    is_number_of_any_value,
+)
 from workbench.autodiff.linear_map import NO_RULE, LinearMap, Mode
-from workbench.autodiff.sparse.colouring import Colouring, colour
+from workbench.autodiff.sparse.colouring import SYMMETRIC, Colouring, colour
 from workbench.autodiff.sparse.pattern import FORMATS, SparsityPattern
+from workbench.autodiff.sparse.sparsity import BY_VALUES, find_call_pattern
 from workbench.core import blame, hooks, tree
 from workbench.core.blame import format_count
 from workbench.core.hooks import Override
@@ -99,6 +105,12 @@ def check_settings(
         raise UsageError(
             f"{name}: format={settings.format!r}. Write one of"
             f" {', '.join(map(repr, FORMATS))}."
+        )
+    used = getattr(settings.colouring, "mode", settings.colouring)
+    if name == "jacobian" and used in SYMMETRIC:
+        raise UsageError(
+            f"jacobian: a colouring {used!r} is for symmetric matrices, and a Jacobian"
+            " need not be one. Write colouring='auto', 'columns', 'rows' or 'both'."
         )
     if isinstance(settings.colouring, Colouring) and (
         not isinstance(settings.sparse, SparsityPattern)
@@ -193,7 +205,14 @@ class SparseDerivative:
         else:
             leaves, structure = tree.flatten((args, kwargs))
             key = structure, *map(_describe_leaf, leaves)
-        found = self._prepared.get(key)
+        try:
+            found = self._prepared.get(key)
+        except TypeError as error:
+            raise UsageError(
+                f"{self._settings.name}: an argument that is no array is known by its"
+                f" hash, and this one has none: {error}. Leave it out of the arguments:"
+                " the function can read it from outside."
+            ) from None
         if found is None:
             found = self._prepare(args, kwargs)
             while len(self._prepared) >= MOST_PREPARED:
@@ -276,8 +295,6 @@ class SparseDerivative:
     def _find_pattern(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> SparsityPattern:
-        from workbench.autodiff.sparse.sparsity import find_call_pattern
-
         call = self._call(self.function, args, kwargs)
         return find_call_pattern(call, 1 if self._settings.name == "jacobian" else 2)
 
@@ -312,10 +329,11 @@ class SparseDerivative:
         leaves = tree.flatten((args, kwargs))[0]
         if any(isinstance(x, Tensor) and is_live(x) for x in leaves):
             return
-        prepared.is_checked = True
         linear = self._record(args, kwargs)
         values = value_of(compress(linear, prepared.colouring, None))
-        check_entries(linear, prepared.pattern, values, self._settings.name)
+        prepared.is_checked = check_entries(
+            linear, prepared.pattern, values, self._settings.name
+        )
 
 
 class Prepared:
@@ -479,12 +497,17 @@ _WORDS = {
 
 
 def _describe_leaf(x: Any) -> Any:
-    """Return what tells the shapes of one argument from those of another."""
+    """Return what tells the shapes of one argument from those of another.
+
+    Integers and booleans choose entries, so their values belong to it.
+    """
     if is_weak(x) and isinstance(x, (float, complex)):
         return type(x)
     if hasattr(x, "dtype") and hasattr(x, "shape"):
         spec = spec_of(x)
-        return spec.shape, spec.dtype
+        if isinstance(x, Tensor) or is_number_of_any_value(x):
+            return spec.shape, spec.dtype
+        return spec.shape, spec.dtype, to_host(x).tobytes() if np.ndim(x) else x.item()
     return type(x), x
 
 
@@ -523,7 +546,23 @@ def choose_colouring(
 
     Where nothing was, and an override or an op that a user has made has no forward
     rule, rows are coloured: that takes reverse mode alone.
+
+    Raises
+    ------
+    UsageError
+        If it is one for Hessians by real arguments, and these are complex.
     """
+    is_complex = any(x.dtype.kind == "c" for x in linear.wrt)
+    if settings.name == "hessian" and is_complex:
+        # It need not be symmetric, nor the same in reverse mode.
+        used = getattr(settings.colouring, "mode", settings.colouring)
+        if used not in ("auto", "columns"):
+            raise UsageError(
+                f"hessian: a colouring {used!r} is for real arguments; by complex ones"
+                " the matrix need not be symmetric. Write colouring='columns'."
+            )
+        if used == "auto":
+            settings = settings._replace(colouring="columns")
     if isinstance(settings.colouring, Colouring):
         return settings.colouring
     if settings.sparse == "auto" and pattern.density > MOST_DENSE:
@@ -545,6 +584,11 @@ def choose_colouring(
 def judge(pattern: SparsityPattern, colouring: Colouring) -> tuple[bool, str]:
     """Return whether a dense matrix is better, and why or why not."""
     least = min(pattern.shape)
+    if BY_VALUES in pattern.notes:
+        return True, (
+            "Dense: the program decides something by values, so its pattern is not the"
+            " same at other arguments."
+        )
     if pattern.density > MOST_DENSE:
         return True, (
             f"Dense: {100 * pattern.density:.0f} % of the entries can differ from zero,"
@@ -628,11 +672,15 @@ def make_layout(pattern: SparsityPattern, format: str) -> Pattern:
 
 def check_entries(
     linear: LinearMap, pattern: SparsityPattern, values: Any, name: str
-) -> None:
+) -> bool:
     """Raise if a derivative has an entry outside of a pattern.
 
     Its product with a random vector is compared with that of the entries that were
     read: where they differ, one row of the matrix is computed.
+
+    Returns
+    -------
+    Whether the values tell: not where they are NaN or infinite, nor where all are zero.
 
     Raises
     ------
@@ -643,7 +691,7 @@ def check_entries(
 
     height, width = pattern.shape
     if not height or not width:
-        return
+        return True
     values = to_host(values)
     draws = np.random.default_rng(0)
     vector = draws.uniform(1, 2, width) * draws.choice([-1, 1], width)
@@ -659,9 +707,10 @@ def check_entries(
         size = abs(matrix) @ abs(vector) + abs(exact)
         rounding = TOLERANCE * np.finfo(exact.dtype).eps
         wrong = abs(matrix @ vector - exact) > rounding * size
-    wrong &= np.isfinite(size)
+    is_finite = np.isfinite(size)
+    wrong &= is_finite
     if not wrong.any():
-        return
+        return bool(is_finite.all() and size.any())
     place = _find_outside(linear, pattern, np.flatnonzero(wrong), len(exact) == height)
     where = "an entry" if place is None else f"the entry {place[:2]}, which is"
     size_text = " somewhere" if place is None else f" {place[2]:.4g}"

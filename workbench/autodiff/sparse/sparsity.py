@@ -116,11 +116,13 @@ BY_VALUES = (
 def find_call_pattern(call: RecordedCall, order: int) -> SparsityPattern:
     """Return the pattern of a recorded call: for all values, where it can be traced so.
 
+    Also for all real and complex values of what is not differentiated by.
     Of order 1 that of the Jacobian of what it returned, of order 2 of the Hessian.
     """
     graph = call.trace_structure()
     if graph is not None:
-        return FINDERS[order](list(graph.outputs), list(graph.inputs))
+        wrt = list(graph.inputs[: len(call.values)])
+        return FINDERS[order](list(graph.outputs), wrt)
     notes = (BY_VALUES,)
     return FINDERS[order](list(call.outputs), list(call.leaves), notes=notes)
 

@@ -16,7 +16,13 @@ import numpy as np
 from workbench.core import blame
 from workbench.core.tensor import Tensor, apply
 from workbench.core.types import Array, Batched, Params, Spec, as_spec
-from workbench.errors import ConvergenceError, DtypeError, MatrixError, ShapeError
+from workbench.errors import (
+    ConvergenceError,
+    DtypeError,
+    MatrixError,
+    ShapeError,
+    UsageError,
+)
 from workbench.ops.define import apply_and_split, op, shape_of
 from workbench.ops.device import leave_device
 from workbench.ops.sparse.pattern import (
@@ -29,10 +35,20 @@ from workbench.ops.sparse.pattern import (
 )
 from workbench.ops.sparse.solving import SOLVE
 
+# Which eigenvalues: of the largest or smallest magnitude, the largest, the smallest,
+# those of both ends.
+WHICH = ("LM", "SM", "LA", "SA", "BE")
+
+
+def _find_dtype(data: Any) -> np.dtype[Any]:
+    """Return the dtype of the results, as SciPy's: single precision stays."""
+    dtype = as_spec(data).dtype
+    return np.dtype(dtype if dtype == np.float32 else np.float64)
+
 
 def _compute(data: Array, *, pattern: Pattern, **settings: Any) -> tuple[Array, Array]:
     linalg = import_module("scipy.sparse.linalg")
-    matrix = pattern.matrix(data).tocsc().astype(np.result_type(data, np.float64))
+    matrix = pattern.matrix(data).tocsc().astype(np.float64)
     # A start that is always the same gives vectors that always have the same sign.
     start = np.random.default_rng(0).normal(size=pattern.shape[0])
     try:
@@ -42,11 +58,12 @@ def _compute(data: Array, *, pattern: Pattern, **settings: Any) -> tuple[Array, 
             f"eigsh: {error}. Allow more iterations with maxiter=, or ask for"
             " eigenvalues near a number with sigma=."
         ) from error
-    return values, vectors
+    dtype = _find_dtype(data)
+    return values.astype(dtype), vectors.astype(dtype)
 
 
 def _infer(data: Array, *, pattern: Pattern, k: int, **_: Any) -> tuple[Spec, Spec]:
-    dtype = np.result_type(as_spec(data).dtype, np.float64)
+    dtype = _find_dtype(data)
     return Spec((k,), dtype), Spec((pattern.shape[0], k), dtype)
 
 
@@ -153,6 +170,18 @@ leave_device(EIGSH, "eigenvalues of a sparse array near a number")
 def solve_eigenproblem(a: Any, k: int, **settings: Any) -> tuple[Array, Array]:
     """Return ``k`` eigenvalues and eigenvectors of a symmetric sparse array."""
     shape = tuple(a.shape)
+    if isinstance(k, (bool, np.bool_)) or not hasattr(k, "__index__"):
+        raise UsageError(
+            f"eigsh(A, k={k!r}){blame.user_line()}: k is how many eigenvalues are"
+            " computed. Write an integer."
+        )
+    k = int(k)
+    which = settings.get("which", "LM")
+    if which not in WHICH:
+        raise UsageError(
+            f"eigsh(A, which={which!r}){blame.user_line()}: which is one of"
+            f" {', '.join(map(repr, WHICH))}."
+        )
     if len(shape) != 2 or shape[0] != shape[1] or not 0 < k < shape[0]:
         raise ShapeError(
             f"eigsh(A, k={k}){blame.user_line()}: A is of shape {shape}. A must be"

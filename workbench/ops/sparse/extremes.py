@@ -14,7 +14,7 @@ import numpy as np
 from workbench.core import blame, types
 from workbench.core.tree import is_sparse
 from workbench.core.types import Array
-from workbench.errors import DtypeError, ShapeError, TraceError
+from workbench.errors import DtypeError, ShapeError, TraceError, UsageError
 from workbench.ops.define import shape_of
 from workbench.ops.sparse.arithmetic import find_structure, to_dense
 from workbench.ops.sparse.pattern import (
@@ -46,16 +46,43 @@ def _find_padding(extreme: Extreme, dtype: np.dtype[Any]) -> Any:
     return limits.min if extreme is np.max else limits.max
 
 
-def find_extreme(s: Any, axis: Any, extreme: Extreme) -> Any:
+def _read_axis(axis: Any, rank: int, name: str) -> int | None:
+    """Return the one axis that is meant, None for all of them."""
+    if axis is None:
+        return None
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    call = f"{name}(axis={axis!r}) of a sparse array{blame.user_line()}"
+    for one in axes:
+        if isinstance(one, (bool, np.bool_)) or not hasattr(one, "__index__"):
+            raise TypeError(
+                f"{call}: {one!r} is not an axis. Write an integer, a tuple of"
+                " integers, or None for all entries."
+            )
+        if not -rank <= one < rank:
+            raise ShapeError(
+                f"{call}: the array has {rank} axes. Write a number from {-rank} to"
+                f" {rank - 1}, or None for all entries."
+            )
+    different = {int(one) % rank for one in axes}
+    if len(different) < len(axes):
+        raise ShapeError(f"{call} has one axis twice. Name each once.")
+    if not different:
+        raise ShapeError(f"{call} has no axis. Write S alone, or None for all entries.")
+    return None if len(different) == rank else different.pop()
+
+
+def find_extreme(s: Any, axis: Any, extreme: Extreme, out: Any = None) -> Any:
     """Return ``s.max(axis)`` or ``s.min(axis)``: a number, or sparse as in SciPy."""
     name = extreme.__name__.removeprefix("a")
     _refuse_complex(s, name)
+    if out is not None:
+        raise UsageError(
+            f"S.{name}(out=...){blame.user_line()}: a sparse array has no out, in SciPy"
+            f" too. Write made = S.{name}(...)."
+        )
+    axis = _read_axis(axis, len(s.shape), name)
     values, pattern = sum_duplicates(s)
     height, width = pattern.plane
-    rank = len(s.shape)
-    if axis is not None:
-        axes = axis if isinstance(axis, tuple) else (axis,)
-        axis = None if len({a % rank for a in axes}) == rank else axes[0] % rank
     if height * width == 0:
         raise ValueError(f"{name} of an array without entries{blame.user_line()}")
     if axis is None:
@@ -128,7 +155,8 @@ def combine_extremes(a: Any, b: Any, extreme: Extreme) -> Any:
             " which entries are stored would depend on its value. Write"
             f" np.{name}(S.toarray(), c)."
         )
-    if (other > 0) if extreme is np.maximum else (other < 0):
+    # NaN is not on this side of zero either: it would win everywhere.
+    if not ((other <= 0) if extreme is np.maximum else (other >= 0)):
         raise NotImplementedError(
             f"S.{name}({other}){blame.user_line()} would fill the array: every zero"
             f" would become that number. Write np.{name}(S.toarray(), {other})."

@@ -147,9 +147,11 @@ class Factors:
         The number of its stored values.
     """
 
-    def __init__(self, a: Any) -> None:
+    def __init__(self, a: Any, made: Any = None) -> None:
+        # ``made`` are SciPy's, by settings of its own.
         self.shape = tuple(a.shape)
-        self.nnz = a.nnz
+        self.nnz = a.nnz if made is None else made.nnz
+        self._made = made
         self._values, self._pattern = list_entries(a)
         self._plain = None if isinstance(self._values, Tensor) else a
 
@@ -163,6 +165,8 @@ class Factors:
         """
         if trans not in ("N", "T", "H"):
             raise UsageError(f"splu(A).solve(b, trans={trans!r}): write N, T or H.")
+        if self._made is not None and not isinstance(admit(rhs), Tensor):
+            return self._made.solve(rhs, trans)
         _check_shapes(self.shape, rhs, "splu(A).solve(b)")
         values = np.conj(self._values) if trans == "H" else self._values
         params = {"pattern": self._pattern, "transposed": trans != "N"}
@@ -175,8 +179,10 @@ class Factors:
                     f"splu(A).{name}{blame.user_line()}: the factors of a sparse array"
                     " that varies have no derivative here. Write splu(A).solve(b)."
                 )
-            splu = import_module("scipy.sparse.linalg").splu
-            return getattr(splu(self._plain.tocsc()), name)
+            if self._made is None:
+                splu = import_module("scipy.sparse.linalg").splu
+                return getattr(splu(self._plain.tocsc()), name)
+            return getattr(self._made, name)
         raise AttributeError(f"the factors have no attribute {name!r}")
 
 

@@ -226,11 +226,11 @@ class SparseTensor:
 
         Of an axis it is a sparse array; equal entries share the gradient.
         """
-        return extremes.find_extreme(self, axis, np.max)
+        return extremes.find_extreme(self, axis, np.max, out)
 
     def min(self, axis: Axis = None, out: None = None) -> Any:
         """Return the smallest entry, zeros that are not stored counted."""
-        return extremes.find_extreme(self, axis, np.min)
+        return extremes.find_extreme(self, axis, np.min, out)
 
     # Entry by entry
 

@@ -24,6 +24,7 @@ import numpy as np
 from workbench.autodiff.implicit import custom_linear_solve
 from workbench.core import blame, dims
 from workbench.core.tensor import admit
+from workbench.core.tree import is_sparse
 from workbench.core.types import Array, ArrayLike, is_device_array
 from workbench.errors import ConvergenceError, ShapeError, TraceError, UsageError
 from workbench.ops import device
@@ -93,7 +94,8 @@ def splu(A: Any, *args: Any, **settings: Any) -> Any:
     A
         A square sparse array, (n, n); it may be differentiated by.
     args, settings
-        SciPy's, for an array outside every derivative alone.
+        SciPy's, for an array outside every derivative alone; a ``b`` that is a Tensor
+        is solved for without them.
 
     Returns
     -------
@@ -114,7 +116,11 @@ def splu(A: Any, *args: Any, **settings: Any) -> Any:
                 f"splu(A, ...){blame.user_line()}: settings of SuperLU are not known"
                 " inside a derivative. Write splu(A)."
             )
-        return _scipy().splu(A, *args, **settings)
+        made = _scipy().splu(A, *args, **settings)
+        if not is_sparse(A):
+            A = import_module("scipy.sparse").csc_array(A)
+        # As it is now: who changes it later does not change the factors.
+        return solving.Factors(A.copy(), made)
     return solving.Factors(A)
 
 

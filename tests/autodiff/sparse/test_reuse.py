@@ -1,0 +1,124 @@
+"""A sparse derivative is prepared once, and right for all arguments after that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import workbench as wb
+from workbench.errors import GradientError, UsageError
+
+ONES = np.ones(4)
+
+
+@pytest.mark.parametrize(
+    ("f", "first", "second"),
+    [
+        (lambda x, c: c * x, np.zeros(4), ONES),
+        (lambda x, c: c * x, 0.0, 2.0),
+        (lambda x, c: c * x[::-1], np.float64(0), np.float64(2)),
+        (lambda x, m: m @ x, np.eye(4), np.ones((4, 4))),
+        (lambda x, i: x[i] ** 2, np.array([0, 1]), np.array([2, 2])),
+        (lambda x, n: x[n : n + 1], 0, 2),
+        (lambda x, n: x[n : n + 1] ** 2, np.int64(0), np.int64(2)),
+        (
+            lambda x, m: np.where(m, x, x[::-1]),
+            np.zeros(4, dtype=bool),
+            np.ones(4, dtype=bool),
+        ),
+        (lambda x, t: np.where(t > 0.5, x, x[::-1]), 0.0, 1.0),
+        (lambda x, a: a["w"] * x, {"w": np.zeros(4)}, {"w": ONES}),
+        (
+            lambda x, s: s @ x,
+            scipy.sparse.csr_array(np.eye(4)),
+            scipy.sparse.csr_array(np.eye(4, k=1)),
+        ),
+    ],
+)
+@pytest.mark.parametrize("sparse", [True, "auto"])
+def test_other_arguments_may_change(
+    f: Callable[..., Any], first: Any, second: Any, sparse: Any
+) -> None:
+    x = np.arange(1.0, 5.0)
+    made = wb.jacobian(f, sparse=sparse)
+    for other in (first, second, first):
+        found = made(x, other)
+        dense = found.toarray() if scipy.sparse.issparse(found) else found
+        np.testing.assert_allclose(dense, wb.jacobian(f)(x, other))
+    assert np.any(wb.jacobian(f)(x, second) != wb.jacobian(f)(x, first))
+
+
+def test_weights_of_a_hessian_may_change() -> None:
+    made = wb.hessian(lambda x, w: np.sum(w * x**3), sparse=True)
+    assert not made(ONES, np.zeros(4)).toarray().any()
+    np.testing.assert_allclose(made(ONES, ONES).toarray(), 6 * np.eye(4))
+
+
+def test_the_time_of_a_system_is_any() -> None:
+    def f(t: Any, x: Any) -> Any:
+        return -50 * np.tanh(t) * (x - np.cos(t))
+
+    problem = wb.optimize.problem(f, np.full(10, 3.0), t0=0.0)
+    found = problem.jacobian(2.0, np.full(10, 3.0))
+    dense = found.toarray() if scipy.sparse.issparse(found) else found
+    np.testing.assert_allclose(dense, -50 * np.tanh(2.0) * np.eye(10))
+
+
+def test_an_objective_that_decides_by_values_is_dense() -> None:
+    def f(x: Any) -> Any:
+        return x**2 if x[0] > 0 else x[::-1] ** 2
+
+    made = wb.jacobian(f, sparse="auto")
+    x = np.arange(1.0, 51)
+    np.testing.assert_allclose(made(x), np.diag(2 * x))
+    np.testing.assert_allclose(made(-x), np.diag(-2 * x)[::-1])
+    assert "decides something by values" in made.explain()
+    problem = wb.optimize.problem(f, np.ones(50))
+    np.testing.assert_allclose(
+        np.asarray(problem.jacobian(-np.ones(50))), np.diag(np.full(50, -2.0))[::-1]
+    )
+
+
+@pytest.mark.parametrize("first", [np.nan, np.inf, 0.0])
+def test_a_check_waits_for_values_that_tell(first: float) -> None:
+    made = wb.jacobian(lambda x: x[::-1] ** 2, sparse=np.eye(4))
+    with np.errstate(all="ignore"):
+        made(np.full(4, first))
+    with pytest.raises(GradientError, match="the pattern that was given is too small"):
+        made(ONES)
+
+
+def test_a_jacobian_has_no_symmetric_colouring() -> None:
+    def arrow(x: Any) -> Any:
+        first = np.sum(x * np.arange(1, 7.0))
+        return np.append(first, x[1:] ** 2 + 10 * x[0])
+
+    for given in ("star", "acyclic"):
+        with pytest.raises(UsageError, match="a Jacobian need not be one"):
+            wb.jacobian(arrow, sparse=True, colouring=given)
+    symmetric = wb.SparsityPattern.from_scipy(np.ones((6, 6)))
+    with pytest.raises(UsageError, match="is for symmetric matrices"):
+        wb.jacobian(arrow, sparse=symmetric, colouring=symmetric.colouring("star"))
+
+
+def test_a_complex_hessian_has_its_columns_coloured() -> None:
+    def f(z: Any) -> Any:
+        return np.sum(np.abs(z[1:]) ** 2 * np.abs(z[:-1]) ** 2)
+
+    z = np.array([1 + 2j, 3 - 1j, 0.5j, 2])
+    made = wb.hessian(f, sparse=True)
+    np.testing.assert_allclose(made(z).toarray(), wb.hessian(f)(z))
+    assert made.colouring.mode == "columns"
+    for mode in ("rows", "star", "acyclic"):
+        with pytest.raises(UsageError, match="is for real arguments"):
+            wb.hessian(f, sparse=True, colouring=mode)(z)
+
+
+def test_an_argument_without_a_hash_is_refused_in_words() -> None:
+    made = wb.jacobian(lambda x, names: x * len(names), sparse=True)
+    with pytest.raises(UsageError, match="known by its hash"):
+        made(ONES, {"a", "b"})
