@@ -114,7 +114,7 @@ PLACES = (np.arange(3), np.arange(3))
         (
             lambda x: scipy.sparse.linalg.cg(EYE, x)[0][0],
             "scipy.sparse.linalg.cg",
-            "Call it in the `solve` of wb.custom_linear_solve",
+            "Write workbench.scipy.sparse.linalg.cg, which does",
         ),
         (
             lambda x: scipy.optimize.minimize(lambda y: np.sum((y - x) ** 2), X).x[0],

@@ -432,7 +432,9 @@ def test_few_ops_leave_the_device() -> None:
         n for names in SURFACE.values() if isinstance(names, dict) for n in names
     }
     assert len(device.ON_HOST) + len(special_on_host()) <= 150
-    for name in device.ON_HOST:
+    for name, reason in device.ON_HOST.items():
+        if reason == "solver with SciPy's settings":  # CuPy's own take others
+            continue
         op = declare(name)
         assert not op.elementwise
         assert name not in functions, f"CuPy has {name}"

@@ -72,11 +72,9 @@ def test_a_node_as_a_tensor_of_the_trace_of_this_run_or_by_its_id() -> None:
         assert_grads(model, by_hand(RULES["g"]))
         model.remove(one)
         assert_grads(model, by_hand(TRUE))
-    old = model["h"]
-    model.run(W1=W1)
-    model.run(W1=W1)
+    foreign = wb.trace(network)(X, W1, B1, W2, B2)["h"]
     with pytest.raises(UnknownNodeError, match="or of an earlier run of it"):
-        model.override(old, "g")
+        model.override(foreign, "g")
 
 
 def test_a_scope(model: wb.Session) -> None:

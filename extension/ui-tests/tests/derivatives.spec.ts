@@ -68,7 +68,9 @@ class DrawerOnPage {
   }
 
   async drawn(): Promise<void> {
-    await expect(this.figure.locator('.nsewdrag')).toBeVisible({ timeout: 30_000 });
+    // A pattern has the compressed matrix beside it, in axes of its own.
+    const axes = this.figure.locator('.nsewdrag').first();
+    await expect(axes).toBeVisible({ timeout: 30_000 });
     await expect(this.node.locator('.workbench-Working')).toHaveCount(0);
   }
 
