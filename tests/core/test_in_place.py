@@ -213,6 +213,11 @@ REFUSED = {
         TraceError,
         "does not let anybody write",
     ),
+    "a broadcast without entries": (
+        "v = np.broadcast_to((x * 2)[:0], (3, 0))\nv += 1\nreturn np.sum(v)",
+        TraceError,
+        "does not let anybody write",
+    ),
     "a diagonal": (
         "v = np.diagonal(np.outer(x, x))\nv += 1\nreturn np.sum(v)",
         TraceError,

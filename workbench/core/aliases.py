@@ -124,7 +124,7 @@ def _check_writeable(
             f" {what} was given to the function: what its caller holds would change"
             f" too, an array or, in a loop, an earlier result. {cure}"
         )
-    for view in path:
+    for view in path or [x]:  # one without entries has no memory to be found by
         if view.op.name in READ_ONLY or type(view.params) is ViewParams:
             raise TraceError(
                 f"x {name} y{blame.user_line()}: x is a view by {view.op.name}"

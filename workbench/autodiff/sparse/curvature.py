@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,20 +19,58 @@ from workbench.autodiff.sparse import rules
 from workbench.autodiff.sparse.pattern import DenseOp
 from workbench.autodiff.sparse.relations import (
     Dependence,
+    Mask,
     Positions,
     Relation,
     Term,
     check_count,
     make_csr,
 )
-
-if TYPE_CHECKING:
-    from workbench.autodiff.sparse.propagation import Record, Value
+from workbench.core.tensor import Tensor
 
 #: Pairs of terms up to so many are listed; of more a product of matrices is cheaper.
 MOST_LISTED = 4
 #: Listed pairs of inputs up to so many wait to be sorted at once.
 MOST_WAITING = 2**23
+
+
+class Value:
+    """A value of the program: its shape, what it depends on, what depends on it.
+
+    Attributes
+    ----------
+    shape
+        Its shape.
+    dependence
+        Which inputs each entry depends on.
+    marks
+        Which entries the outputs depend on, once the walk back has come to it.
+    """
+
+    __slots__ = ("dependence", "marks", "shape")
+
+    def __init__(self, shape: tuple[int, ...], dependence: Dependence) -> None:
+        self.shape = shape
+        self.dependence = dependence
+        self.marks: Mask | None = None
+
+    def mark_all(self) -> None:
+        """Say that the outputs depend on each entry."""
+        self.marks = np.ones(math.prod(self.shape), bool)
+
+    def mark(self, mask: Mask) -> None:
+        """Add entries that the outputs depend on."""
+        self.marks = mask if self.marks is None else self.marks | mask
+
+
+class Record(NamedTuple):
+    """One op of the walk forth, for the walk back."""
+
+    node: Tensor | None
+    facts: rules.NodeFacts | None
+    operands: Sequence[Value | None]
+    outputs: Sequence[Value | None]
+    relations: Sequence[Sequence[Relation | None]]
 
 
 class PairCollector:

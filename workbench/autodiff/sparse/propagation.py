@@ -18,12 +18,16 @@ import numpy as np
 
 from workbench.autodiff.higher_order import is_draw
 from workbench.autodiff.sparse import rules
-from workbench.autodiff.sparse.curvature import PairCollector, collect_pairs
+from workbench.autodiff.sparse.curvature import (
+    PairCollector,
+    Record,
+    Value,
+    collect_pairs,
+)
 from workbench.autodiff.sparse.pattern import DenseOp, SparsityPattern
 from workbench.autodiff.sparse.relations import (
     IDENTITY,
     Dependence,
-    Mask,
     Relation,
     Term,
     make_csr,
@@ -48,45 +52,6 @@ MOST_COUNTED = 4_000_000
 FEW = 4096
 #: What these make depends on the shape of their operand alone.
 SHAPED = FULL_LIKE, MAKE_LIKE
-
-
-class Value:
-    """A value of the program: its shape, what it depends on, what depends on it.
-
-    Attributes
-    ----------
-    shape
-        Its shape.
-    dependence
-        Which inputs each entry depends on.
-    marks
-        Which entries the outputs depend on, once the walk back has come to it.
-    """
-
-    __slots__ = ("dependence", "marks", "shape")
-
-    def __init__(self, shape: tuple[int, ...], dependence: Dependence) -> None:
-        self.shape = shape
-        self.dependence = dependence
-        self.marks: Mask | None = None
-
-    def mark_all(self) -> None:
-        """Say that the outputs depend on each entry."""
-        self.marks = np.ones(math.prod(self.shape), bool)
-
-    def mark(self, mask: Mask) -> None:
-        """Add entries that the outputs depend on."""
-        self.marks = mask if self.marks is None else self.marks | mask
-
-
-class Record(NamedTuple):
-    """One op of the walk forth, for the walk back."""
-
-    node: Tensor | None
-    facts: rules.NodeFacts | None
-    operands: Sequence[Value | None]
-    outputs: Sequence[Value | None]
-    relations: Sequence[Sequence[Relation | None]]
 
 
 #: What the walk knows of a Tensor: a value that depends on inputs, several, or a
