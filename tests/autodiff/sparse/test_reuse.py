@@ -114,8 +114,39 @@ def test_a_complex_hessian_has_its_columns_coloured() -> None:
     np.testing.assert_allclose(made(z).toarray(), wb.hessian(f)(z))
     assert made.colouring.mode == "columns"
     for mode in ("rows", "star", "acyclic"):
-        with pytest.raises(UsageError, match="is for real arguments"):
+        with pytest.raises(UsageError, match="is for a matrix that is symmetric"):
             wb.hessian(f, sparse=True, colouring=mode)(z)
+
+
+@wb.custom_gradient
+def half_square(v: Any) -> tuple[Any, Any]:
+    return v**2 / 2, lambda g: g * np.roll(v, 1)
+
+
+def test_a_hessian_need_not_be_symmetric_where_a_rule_is_an_ops_own() -> None:
+    def f(x: Any) -> Any:
+        return np.sum(half_square(x))
+
+    x = np.arange(1.0, 6)
+    want = np.roll(np.eye(5), 1, axis=0)
+    np.testing.assert_array_equal(wb.hessian(f)(x), want)
+    made = wb.hessian(f, sparse=True)
+    np.testing.assert_array_equal(made(x).toarray(), want)
+    assert made.colouring.mode in ("columns", "rows")
+    with pytest.raises(UsageError, match="an op has a rule of its own"):
+        wb.hessian(f, sparse=True, colouring="acyclic")(x)
+
+
+def test_an_override_that_moves_entries_is_found_out() -> None:
+    rules = [wb.override("sin", lambda node, g: np.roll(g, 1))]
+    want = wb.jacobian(np.sin, overrides=rules)(ONES)
+    assert not np.diag(want).any()
+    assert want.any()
+    with pytest.raises(GradientError, match="The rule of an override moves entries"):
+        wb.jacobian(np.sin, sparse=True, overrides=rules)(ONES)
+    auto = wb.jacobian(np.sin, sparse="auto", overrides=rules)
+    np.testing.assert_array_equal(auto(ONES), want)
+    assert "overrides may move entries" in auto.explain()
 
 
 def test_an_argument_without_a_hash_is_refused_in_words() -> None:

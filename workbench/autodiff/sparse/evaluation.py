@@ -313,13 +313,16 @@ class SparseDerivative:
         is_dense = False
         if settings.sparse == "auto":
             is_dense, reason = judge(pattern, chosen)
+            if linear.rules:
+                is_dense, reason = True, "Dense: overrides may move entries."
         order = order_entries(pattern, settings.format)
 
         def entries(*args: Any, **kwargs: Any) -> Any:
             return compress(self._record(args, kwargs), chosen, order)
 
         return Prepared(
-            chosen, settings, entries, self._dense if is_dense else None, reason, given
+            chosen, settings, entries, self._dense if is_dense else None, reason, given,
+            bool(linear.rules),
         )  # fmt: skip
 
     def _check_pattern(
@@ -363,6 +366,7 @@ class Prepared:
         dense: Callable[..., Any] | None,
         reason: str,
         is_given: bool,
+        is_overridden: bool,
     ) -> None:
         self.colouring = colouring
         self.settings = settings
@@ -372,7 +376,8 @@ class Prepared:
         self.reason = reason
         self._is_given = is_given
         self._needs_values = False
-        self.is_checked = not is_given
+        #: A found pattern is that of the program, whose entries an override can move.
+        self.is_checked = not is_given and not is_overridden
         self._layout: Pattern | None = None
         self._template: Any = None
         #: Index arrays of matrices that were returned: nobody else has made them.
@@ -550,19 +555,19 @@ def choose_colouring(
     Raises
     ------
     UsageError
-        If it is one for Hessians by real arguments, and these are complex.
+        If it is one for symmetric matrices, and the Hessian need not be one.
     """
+    used = getattr(settings.colouring, "mode", settings.colouring)
     is_complex = any(x.dtype.kind == "c" for x in linear.wrt)
-    if settings.name == "hessian" and is_complex:
-        # It need not be symmetric, nor the same in reverse mode.
-        used = getattr(settings.colouring, "mode", settings.colouring)
-        if used not in ("auto", "columns"):
-            raise UsageError(
-                f"hessian: a colouring {used!r} is for real arguments; by complex ones"
-                " the matrix need not be symmetric. Write colouring='columns'."
-            )
-        if used == "auto":
-            settings = settings._replace(colouring="columns")
+    # Then it need not be symmetric, nor, by complex numbers, the same in reverse mode.
+    refused = ("rows", "both", *SYMMETRIC) if is_complex else SYMMETRIC
+    is_bent = is_complex or linear.rules or any(op.is_own for op in pattern.dense_ops)
+    if settings.name == "hessian" and is_bent and used in refused:
+        raise UsageError(
+            f"hessian: a colouring {used!r} is for a matrix that is symmetric, which it"
+            " need not be by complex numbers, with overrides, or where an op has a rule"
+            " of its own. Write colouring='columns'."
+        )
     if isinstance(settings.colouring, Colouring):
         return settings.colouring
     if settings.sparse == "auto" and pattern.density > MOST_DENSE:
@@ -570,7 +575,9 @@ def choose_colouring(
         own = np.arange(pattern.shape[1], dtype=np.int32)  # host array: colours
         return Colouring(pattern, "columns", "natural", own)
     is_open = settings.colouring == "auto"
-    symmetric = settings.name == "hessian" and is_open
+    symmetric = settings.name == "hessian" and is_open and not is_bent
+    if settings.name == "hessian" and is_open and is_complex:
+        return colour(pattern, "columns")
     chosen = colour(pattern, settings.colouring, symmetric=symmetric)
     if is_open and not symmetric and chosen.column_count:
         try:
@@ -711,14 +718,22 @@ def check_entries(
     wrong &= is_finite
     if not wrong.any():
         return bool(is_finite.all() and size.any())
+    if linear.rules:
+        source = "of the program"
+        cure = (
+            "The rule of an override moves entries to where the program has none, or"
+            " is not linear, so that products do not tell them: leave sparse= out."
+        )
+    else:
+        source = "that was given"
+        cure = "Add it to the pattern, or let Workbench find the pattern: sparse=True."
     place = _find_outside(linear, pattern, np.flatnonzero(wrong), len(exact) == height)
     where = "an entry" if place is None else f"the entry {place[:2]}, which is"
     size_text = " somewhere" if place is None else f" {place[2]:.4g}"
     raise GradientError(
-        f"{name}: the pattern that was given is too small: the {name} has"
+        f"{name}: the pattern {source} is too small: the {name} has"
         f" {where}{size_text}, outside of it, and other entries came out wrong."
-        f" {'' if place is None else _name_ends(linear, place)}Add it to the pattern,"
-        " or let Workbench find the pattern: sparse=True."
+        f" {'' if place is None else _name_ends(linear, place)}{cure}"
     )
 
 

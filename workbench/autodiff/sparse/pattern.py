@@ -35,11 +35,14 @@ class DenseOp(NamedTuple):
         The user's line that calls it, if one is known.
     reason
         Why: what is not known, or what makes it so.
+    is_own
+        Its derivatives are those of a rule of its own: a Hessian need not be symmetric.
     """
 
     name: str
     site: Site | None
     reason: str
+    is_own: bool = False
 
     def __str__(self) -> str:
         place = "" if self.site is None else f" ({self.site})"

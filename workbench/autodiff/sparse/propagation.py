@@ -193,7 +193,9 @@ class Propagation:
         )
         relations = rules.relate(facts)
         if facts.loose is not None:
-            self.dense_ops[DenseOp(node.op.name, node.site, facts.loose)] = None
+            is_own = rules.has_own_rule(node.op)
+            known = DenseOp(node.op.name, node.site, facts.loose, is_own)
+            self.dense_ops[known] = None
         if self.local:
             relations = self._restrict(node, facts, relations)
         made: list[Value | Constant] = []
