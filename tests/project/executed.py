@@ -29,6 +29,8 @@ PLOTLY = "application/vnd.plotly.v1+json"
 NUMBER = re.compile(
     r"(?<![\w.])[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(\s?(?:ns|µs|us|ms|s|min)\b)?"
 )
+#: How far a check is, which only a slow machine sees.
+PROGRESS = re.compile(r"\r?checked \d+ of \d+(, \d+ s left)?")
 #: What a check draws at random, how much in its time, and what it finds of rounding.
 DRAWN = re.compile(
     r"worst \S+\[[\d, ]*\](: \S+)?|off by [\d.e+-]+|tolerance [\d.e+-]+|seed \d+"
@@ -121,7 +123,7 @@ def quiet(executed: Executed, *but: str) -> None:
         for output in cell.get("outputs", []):
             assert output.output_type != "error"
             if output.get("name") == "stderr":
-                said = re.sub(r"checked \d+ of \d+(, \d+ s left)?", "", output.text)
+                said = PROGRESS.sub("", output.text)
                 assert not said.strip() or any(text in said for text in but), said
 
 
@@ -169,7 +171,9 @@ def outline(outputs: Any) -> Iterator[str]:
             elif isinstance(value, str):
                 yield from value.splitlines()
     for name, text in sorted(texts.items()):
-        if name != "stderr":  # how far a long check is, if it is slow
+        # How far a check is, a slow machine sees: a line that is wiped in the end.
+        text = PROGRESS.sub("", text)
+        if name != "stderr" and text.strip():
             yield name
             # The lines of a profile, each with its share, stand in the order of times.
             lines = text.split("\n")
