@@ -33,6 +33,10 @@ def nodes_of(sample: Sample, dtype: str, rng: np.random.Generator) -> list[Tenso
 LONG = [pytest.param(dtype, marks=pytest.mark.long) for dtype in ("f8", "f4", "c8")]
 
 
+#: Solvers of which the samples ask no more than single precision there.
+TOLERANT = [f"sparse {name}" for name in ("cg", "minres", "bicgstab", "gmres")]
+
+
 @pytest.mark.parametrize("dtype", ["c16", *LONG])
 def test_G5_no_healthy_op_is_called_wrong(dtype: str, rng: np.random.Generator) -> None:
     """One node of each kind that the table has, in both modes; in f8 of both orders."""
@@ -41,6 +45,8 @@ def test_G5_no_healthy_op_is_called_wrong(dtype: str, rng: np.random.Generator) 
     for sample in SAMPLES:
         if KINDS[dtype] not in sample.kinds:
             continue
+        if dtype == "f4" and sample.name in TOLERANT:
+            continue  # differences are taken in double precision
         some = []
         for node in nodes_of(sample, dtype, rng):
             settings = re.sub(r"-?\d+", "0", repr(sorted(node.params)))

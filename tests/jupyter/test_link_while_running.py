@@ -61,7 +61,7 @@ def list_questions(session: Session) -> list[dict[str, Any]]:
         {"event": "norms", "node": tanh},
         {"event": "peers"},
         {"event": "moment", "step": 1},
-        {"event": "moment", "step": 0, "session": "other"},
+        {"event": "moment", "step": 0, "session": "asked_other"},
         {"event": "check-expression", "target": target, "rule": "clip(d, -1, 1)"},
         {"event": "check-expression", "target": every, "rule": "2 * d"},
         {"event": "override", "target": target, **rule},
@@ -136,8 +136,9 @@ class Asker:
 @pytest.mark.long
 @pytest.mark.usefixtures("hasty")
 def test_all_questions_are_answered_while_a_loop_runs() -> None:
-    session, other = fresh("ad"), fresh("other")
-    link.SHOWN["other"] = other
+    session, other = fresh("ad"), fresh("asked_other")
+    link.note_shown(other)
+    session.run(w=session.values["w"])
     page = Asker(session)
     thread = threading.Thread(target=page.ask_on)
     thread.start()
@@ -164,7 +165,8 @@ def test_all_questions_are_answered_while_a_loop_runs() -> None:
     while page.link._jobs._running():
         time.sleep(0.01)
     failures = {m["message"] for m in page.got if m["type"] == "failure"}
-    assert not failures
+    # One that asks faster than the machine draws is told to wait.
+    assert not {text for text in failures if "are computed at the moment" not in text}
     assert runs > 1
     assert page.number >= len(list_questions(session))
     page.link.close()

@@ -214,7 +214,9 @@ def test_the_site_is_built_and_asks_no_other_machine(
         pages = [site / "api" / f"{name}{end}.html" for end in ("", "-class")]
         assert any(page.exists() for page in pages), name
     for tutorial in TUTORIALS:
-        assert ".svg" in (site / f"{tutorial.stem}.html").read_text("utf-8"), tutorial
+        text = (site / f"{tutorial.stem}.html").read_text("utf-8")
+        # A graph, or a figure of plotly.
+        assert ".svg" in text or "plotly-figure" in text, tutorial
     for page in site.rglob("*.html"):
         assert not LOADED.search(page.read_text("utf-8")), page
     for style in site.rglob("*.css"):

@@ -49,6 +49,8 @@ def _find_dtype(data: Any) -> np.dtype[Any]:
 def _compute(data: Array, *, pattern: Pattern, **settings: Any) -> tuple[Array, Array]:
     linalg = import_module("scipy.sparse.linalg")
     matrix = pattern.matrix(data).tocsc().astype(np.float64)
+    # A change of one entry alone is half a change of its mirror image, as in the rules.
+    matrix = (matrix + matrix.T) / 2
     # A start that is always the same gives vectors that always have the same sign.
     start = np.random.default_rng(0).normal(size=pattern.shape[0])
     try:

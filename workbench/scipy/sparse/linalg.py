@@ -127,9 +127,7 @@ def splu(A: Any, *args: Any, **settings: Any) -> Any:
 # Iterative solvers
 
 
-def _solve_by(
-    name: str, A: Any, b: Any, symmetric: bool, settings: dict[str, Any]
-) -> tuple[Any, int]:
+def _solve_by(name: str, A: Any, b: Any, settings: dict[str, Any]) -> tuple[Any, int]:
     """Solve by a solver of SciPy's; derivatives by the same on the adjoint equation."""
     solver = getattr(_scipy(), name)
     if not stacking.holds_tensor((A, b)):
@@ -177,7 +175,8 @@ def _solve_by(
             )
         return x
 
-    x = custom_linear_solve(lambda x: A @ x, b, solve, symmetric=symmetric)
+    # Of a symmetric array too: a derivative by one of its entries leaves symmetry.
+    x = custom_linear_solve(lambda x: A @ x, b, solve, transpose_solve=solve)
     return x, 0
 
 
@@ -206,7 +205,7 @@ ConvergenceError
 
 def _make_solver(name: str, symmetric: bool) -> Callable[..., tuple[Any, int]]:
     def solver(A: Any, b: Any, **settings: Any) -> tuple[Any, int]:
-        return _solve_by(name, A, b, symmetric, settings)
+        return _solve_by(name, A, b, settings)
 
     matrix = "A symmetric array" if symmetric else "A square array"
     solver.__name__ = solver.__qualname__ = name
