@@ -470,6 +470,21 @@ def test_hello_again_after_a_lost_page(session: Session, page: Page) -> None:
     assert [m["type"] for m in page.take()] == ["patch"]
 
 
+def test_what_is_on_its_way_is_not_sent_again(session: Session, page: Page) -> None:
+    page.send("hello", schema=2)
+    assert [m["type"] for m in page.take()] == ["snapshot"]
+    page.send("hello", schema=2, again=True)  # it asked before that came
+    assert page.take() == []
+    page.wait(10)
+    page.send("hello", schema=2, again=True)  # it must be lost
+    assert [m["type"] for m in page.take()] == ["snapshot"]
+    page.send("hello", schema=2)  # another page: it asks for the first time
+    assert [m["type"] for m in page.take()] == ["snapshot"]
+    page.acknowledge()
+    page.send("hello", schema=2, again=True)
+    assert [m["type"] for m in page.take()] == ["snapshot"]
+
+
 # What computes
 
 

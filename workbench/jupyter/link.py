@@ -608,6 +608,8 @@ MESSAGES = 0.004
 EFFECTS = 0.03
 #: The part of the time of a loop that the gradients along loops in it may take.
 LOOP_SHARE = 0.01
+#: Bytes a second of the slowest line that everything is waited for.
+SLOWEST = 5e6
 #: The answer to all requests once the session does not exist any more.
 GONE = "The session of this picture has been deleted. Run the cell again."
 
@@ -660,6 +662,8 @@ class Link:
         #: The last state that was sent; None: none yet.
         self._sent: Snapshot | None = None
         self._unacknowledged: int | None = None
+        #: When everything that was sent has come to the page, if it is not lost.
+        self._arrives = 0.0
         self._stale = False
         #: A command waits for the state that it led to.
         self._answering = False
@@ -822,9 +826,7 @@ class Link:
         if session is None:
             raise UsageError(GONE)
         if event == "hello":
-            with session.lock, self._lock:
-                self._sent = None
-                self._send_state(take_snapshot(session, EFFECTS, loops=0.0))
+            self._introduce(session, is_repeated=message.get("again", False))
         elif event == "ack":
             with self._lock:
                 if message["of"] == self._unacknowledged:
@@ -851,6 +853,23 @@ class Link:
         else:
             frozen = session.make_copy()
             self._begin(message, lambda job: self._work(job, frozen))
+
+    def _introduce(self, session: Session, is_repeated: bool) -> None:
+        """Send everything; not again while it may still be on its way to the page."""
+        with session.lock, self._lock:
+            if (
+                is_repeated
+                and self._unacknowledged is not None
+                and self._clock() < self._arrives
+            ):
+                return
+            start = self._clock()
+            self._sent = None
+            snapshot = take_snapshot(session, EFFECTS, loops=0.0)
+            self._send_state(snapshot)
+            size = sum(column.nbytes for column in snapshot.columns.values())
+            taken = self._clock() - start
+            self._arrives = self._clock() + 4 * taken + size / SLOWEST
 
     def _change(self, session: Session, event: str, message: Message) -> None:
         """Do a command between two steps of the loop that runs the session, if any."""

@@ -14,7 +14,7 @@ import {
   limitOf
 } from '../model/comparison';
 import { Graph, type ICost } from '../model/graph';
-import { type Role, roleOf } from '../model/nonfinite';
+import { type Role, nonFiniteOf } from '../model/nonfinite';
 import type { Colouring, TileText } from '../model/state';
 import { type IVerdict, verdictsOf } from '../model/verdicts';
 import { formatBytes, formatSeconds } from '../ui/numbers';
@@ -99,13 +99,14 @@ export function looksOf(
     }
   }
   for (let node = 0; node < graph.count; node++) {
+    looks.changed[items.itemOf[node]] |= graph.change(node) > CHANGED ? 1 : 0;
+  }
+  nonFiniteOf(graph).roles.forEach((role, node) => {
     const item = items.itemOf[node];
-    looks.changed[item] |= graph.change(node) > CHANGED ? 1 : 0;
-    const role = roleOf(graph, node);
     if (GRAVITY.indexOf(role) > GRAVITY.indexOf(looks.roles[item])) {
       looks.roles[item] = role;
     }
-  }
+  });
   return { ...looks, passed: passedLooks(graph, items, looks, gradients) };
 }
 
@@ -205,8 +206,11 @@ function lookOfItems(
   gradients: INormScale,
   tileText: TileText
 ): void {
-  const values = normScale(graph, (one, node) => one.valueNorm(node));
   const byChange = looks.colouring === 'change';
+  const values =
+    looks.colouring === 'value'
+      ? normScale(graph, (one, node) => one.valueNorm(node))
+      : null;
   for (let item = 0; item < items.count; item++) {
     const node = items.node[item];
     const norm = graph.gradNorm(node);
@@ -226,7 +230,7 @@ function lookOfItems(
     looks.text.push(
       byChange && looks.mood[item] !== 'bad' ? shortPercent(change) : tileOf(graph, node, tileText)
     );
-    if (looks.colouring === 'value') {
+    if (values !== null) {
       looks.card[item] = levelOf(values, graph.valueNorm(node));
     }
   }

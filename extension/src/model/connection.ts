@@ -177,7 +177,7 @@ export class GraphConnection implements IDisposable {
     this._timer = setTimeout(() => {
       // A kernel that is deaf has the question, and will answer.
       if (!this._isDeaf) {
-        this._send({ event: 'hello', schema: SCHEMA });
+        this._send({ event: 'hello', schema: SCHEMA, again: true });
       }
       this._askAgain(Math.min(2 * wait, LONGEST_RETRY));
     }, wait);
@@ -323,7 +323,7 @@ export class GraphConnection implements IDisposable {
 
   private _send(
     event:
-      | { event: 'hello'; schema: number }
+      | { event: 'hello'; schema: number; again?: boolean }
       | { event: 'ack'; of: number }
       | (Bare<PageEvent> & { request: number })
   ): void {
@@ -439,6 +439,9 @@ export class GraphConnection implements IDisposable {
       this.changed.emit('problem');
     }
     const same = before?.sameStructure(graph) ?? false;
+    if (same && before !== null) {
+      graph.shareStructure(before);
+    }
     this.changed.emit(same ? 'values' : 'graph');
     const { header } = message;
     if (COMMANDED.some(name => name in header)) {

@@ -136,8 +136,8 @@ export type KernelMessage = ISnapshotMessage | IPatchMessage | IDetail |
   IExpressionAnswer | IMomentAnswer | IPeersAnswer | IRunsAnswer | INormsAnswer |
   IPlotAnswer | IPreviewAnswer | ISimplificationAnswer | IProgramAnswer |
   IInsideAnswer | IProgressMessage | IDoneMessage | IFailureMessage;
-export type IHelloEvent = { type: 'event'; seq: number; event: 'hello';
-  schema: number };
+export type IHelloEvent = { type: 'event'; seq: number; event: 'hello'; schema: number;
+  again?: boolean };
 export type IAckEvent = { type: 'event'; seq: number; event: 'ack'; of: number };
 export type IInspectEvent = { type: 'event'; seq: number; request: number;
   event: 'inspect'; node: number; path?: IPlace[] };
