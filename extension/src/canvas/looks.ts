@@ -207,6 +207,7 @@ function lookOfItems(
   tileText: TileText
 ): void {
   const byChange = looks.colouring === 'change';
+  const changes = byChange ? largestChanges(graph, items) : null;
   const values =
     looks.colouring === 'value'
       ? normScale(graph, (one, node) => one.valueNorm(node))
@@ -214,7 +215,7 @@ function lookOfItems(
   for (let item = 0; item < items.count; item++) {
     const node = items.node[item];
     const norm = graph.gradNorm(node);
-    const change = graph.change(node);
+    const change = changes?.[item] ?? NaN;
     looks.tile[item] = byChange
       ? Math.min(1, Math.max(0, change))
       : levelOf(gradients, norm);
@@ -234,6 +235,41 @@ function lookOfItems(
       looks.card[item] = levelOf(values, graph.valueNorm(node));
     }
   }
+}
+
+/** How much overrides change the gradient of each item: of a fold what changes most. */
+export function largestChanges(graph: Graph, items: IItems): Float64Array {
+  const largest = new Float64Array(items.count).fill(NaN);
+  for (let node = 0; node < graph.count; node++) {
+    const item = items.itemOf[node];
+    const change = graph.change(node);
+    if (change > largest[item] || Number.isNaN(largest[item])) {
+      largest[item] = change;
+    }
+  }
+  return largest;
+}
+
+/**
+ * The node that tells of each item in a comparison of two states: of a fold the one
+ * whose gradient changes most, else its last one.
+ */
+function mostChangedNodes(
+  graph: Graph,
+  items: IItems,
+  sizeAt: (node: number) => number
+): Int32Array {
+  const found = items.node.slice();
+  const most = new Float64Array(items.count).fill(-1);
+  for (let node = 0; node < graph.count; node++) {
+    const item = items.itemOf[node];
+    const size = items.scope[item] === null ? -1 : sizeAt(node);
+    if (size > most[item]) {
+      most[item] = size;
+      found[item] = node;
+    }
+  }
+  return found;
 }
 
 /** What the tile of a node says of its gradient; NaN and infinity in any case. */
@@ -266,8 +302,12 @@ function lookOfChanges(graph: Graph, items: IItems, looks: ILooks): void {
   const measure = graph.compared?.measure ?? 'ratio';
   const [gradients, values] = QUANTITIES.map(what => limitOf(graph, what));
   const above: string[] = [];
+  const told = mostChangedNodes(graph, items, node => {
+    const change = changeOf(graph, node, 'gradient');
+    return change === null ? -1 : Math.abs(levelOfChange(change, measure, gradients) - 0.5);
+  });
   for (let item = 0; item < items.count; item++) {
-    const node = items.node[item];
+    const node = told[item];
     const change = changeOf(graph, node, 'gradient');
     const value = changeOf(graph, node, 'value');
     const { fate, before, after } = change ?? NOTHING;
