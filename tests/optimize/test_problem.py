@@ -331,5 +331,5 @@ def test_constraints_as_scipy_takes_them(sparse: bool) -> None:
     [{"type": "less", "fun": np.sum}, {"type": "eq"}, {"fun": np.sum}, np.sum, "eq"],
 )
 def test_a_constraint_that_is_none(bad: Any) -> None:
-    with pytest.raises(UsageError, match="constraint 0 is .*'eq' or 'ineq'"):
+    with pytest.raises(UsageError, match=r"constraint 0 is .*'eq' or 'ineq'"):
         wb.optimize.problem(np.sum, np.ones(2), constraints=[bad])

@@ -149,8 +149,9 @@ def _describe(value: Any) -> str:
 
 def _list_constraints(constraints: Any) -> list[tuple[Function, Any, Any]]:
     """Return the triples of an argument, one of them alone too."""
-    alone = isinstance(constraints, tuple) and constraints and callable(constraints[0])
-    if alone or isinstance(constraints, Mapping) or not isinstance(constraints, Iterable):
+    triple = isinstance(constraints, tuple) and constraints and callable(constraints[0])
+    several = isinstance(constraints, Iterable) and not isinstance(constraints, Mapping)
+    if triple or not several:
         constraints = [constraints]
     return [_read_constraint(i, one) for i, one in enumerate(constraints)]
 
