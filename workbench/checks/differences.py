@@ -108,9 +108,9 @@ def slope(
         center = np.asarray(line(0.0)) if center is None else center
         exact = _complex_step(line, center, scale, known) if analytic else None
         if known and exact is not None:
-            exact = np.where(np.isfinite(center), exact, np.nan)
-            size = np.maximum(np.abs(exact), _small_size(exact))
-            error = 16 * np.finfo(exact.dtype).eps * size
+            exact[~np.isfinite(center)] = np.nan
+            error = np.maximum(np.abs(exact), _small_size(exact))
+            error *= 16 * np.finfo(exact.dtype).eps
             nowhere = np.zeros(exact.shape, bool)
             return Slope(exact, error, exact, exact, nowhere, nowhere, "complex step")
         wanted = LOOSE if exact is not None else target
