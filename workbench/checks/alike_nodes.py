@@ -243,4 +243,5 @@ def sum_rows(flat: Array, shape: tuple[int, ...], want: tuple[int, ...]) -> Arra
     aligned = (1,) * (len(shape) - len(want)) + want
     pairs = zip(shape, aligned, strict=True)
     axes = tuple(i for i, (n, m) in enumerate(pairs) if n != m)
-    return flat.reshape(shape).sum(axis=axes, keepdims=True).reshape(want)
+    summed: Array = flat.reshape(shape).sum(axis=axes, keepdims=True).reshape(want)
+    return summed
