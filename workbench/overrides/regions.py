@@ -198,6 +198,8 @@ class Region(Part):
         """
         tensors = [(i, x) for i, x in enumerate(self.inputs) if isinstance(x, Tensor)]
         varying = {x.serial for i, x in tensors if mask >> i & 1}
+        if len(varying) < mask.bit_count():
+            return None  # a constant has no serial by which what goes to it is kept
         ends = {x.serial for _, x in tensors}
         if len(ends) < len(tensors):
             return None  # one Tensor stands at two inputs
