@@ -490,6 +490,98 @@ def test_extremes_are_those_of_scipy(kind: str) -> None:
     np.testing.assert_array_equal(number.toarray()[D != 0], (D > -1.0)[D != 0])
 
 
+#: Calls of methods, right and wrong ones: what SciPy answers, or that it refuses.
+CALLS: dict[str, Callable[[Any], Any]] = {
+    **{
+        f"{name}(axis={axis!r})": lambda s, name=name, axis=axis: getattr(s, name)(axis)
+        for name in ("sum", "mean", "max", "min")
+        for axis in (None, 0, 1, -1, -2, 2, -3, 5, 1.5, "0", (1, 1), (0, 5), True)
+    },
+    "sum(dtype)": lambda s: s.sum(1, dtype=np.float32),
+    "mean(dtype)": lambda s: s.mean(1, dtype=np.float32),
+    "sum(out)": lambda s: s.sum(0, out=np.zeros(7)),
+    "mean(out)": lambda s: s.mean(0, out=np.zeros(7)),
+    "max(out)": lambda s: s.max(0, out=np.zeros(7)),
+    "max(explicit)": lambda s: s.max(0, explicit=True),
+    "min(explicit)": lambda s: s.min(explicit=True),
+    "min of rows (explicit)": lambda s: s.min(1, explicit=True),
+    "transpose(None)": lambda s: s.transpose(),
+    "transpose((1, 0))": lambda s: s.transpose((1, 0)),
+    "transpose((2, 0))": lambda s: s.transpose((2, 0)),
+    "reshape(n)": lambda s: s.reshape(np.int64(4), np.int64(5)),
+    "reshape((n, m))": lambda s: s.reshape((2, 10)),
+    "reshape(-1)": lambda s: s.reshape(10, -1),
+    "reshape by columns": lambda s: s.reshape(4, 5, order="F"),
+    "reshape(3)": lambda s: s.reshape(3, 3),
+    "reshape by name": lambda s: s.reshape(4, 5, order="K"),
+    "toarray(order)": lambda s: s.toarray(order="F"),
+    "toarray(order K)": lambda s: s.toarray(order="K"),
+    "toarray(out)": lambda s: s.toarray(out=np.zeros((7, 1))),
+    "diagonal(k)": lambda s: s.diagonal(k=-1),
+    "trace(offset)": lambda s: s.trace(offset=1),
+    "astype": lambda s: s.astype(np.float32),
+    "astype(safe)": lambda s: s.astype(np.float32, casting="safe"),
+    "astype(casting)": lambda s: s.astype(complex, casting="safe"),
+    "asformat": lambda s: s.asformat("coo"),
+    "asformat(none)": lambda s: s.asformat("xyz"),
+    "tobsr": lambda s: s.tobsr(blocksize=(5, 2)),
+    "tobsr that does not fit": lambda s: s.tobsr(blocksize=(2, 3)),
+    "tolil": lambda s: s.tolil(),
+    "todok": lambda s: s.todok(),
+    "power(2)": lambda s: s.power(2),
+    "power(0)": lambda s: s.power(0),
+    "power of arrays": lambda s: s.power(np.ones(4)),
+    "gram ** 2": lambda s: (s @ s.T) ** 2,
+    "gram ** -1": lambda s: (s @ s.T) ** -1.5,
+    "a product with a number": lambda s: s @ 2.0,
+    "a product of lengths": lambda s: s @ np.ones(7),
+    "dot(number)": lambda s: s.dot(2.0),
+    "round": lambda s: round(s, 1),
+    "nanmax": lambda s: s.tocsr().nanmax(),
+    "rows": lambda s: sp.vstack([row for row in s.tocsr()]) if sp.issparse(s)
+    else sparse.vstack([row for row in s.tocsr()]),
+    "set": lambda s: s.tocsr().__setitem__((0, 5), 1.0),
+}  # fmt: skip
+
+#: What SciPy does and a traced array refuses in words: `out`, and entries in place.
+IN_WORDS = {
+    "nanmax", "toarray(out)", "sum(out)", "mean(out)", "set", "sum(axis=True)",
+    "mean(axis=True)",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["csr_array", "csc_array", "coo_array", "csr_matrix"])
+@pytest.mark.parametrize("name", CALLS)
+def test_methods_answer_or_refuse_as_scipy(name: str, kind: str) -> None:
+    program, S = CALLS[name], made(kind)
+    try:
+        expected = program(S)
+    except Exception:
+        expected = None
+    if expected is None or name in IN_WORDS:
+        with pytest.raises(Exception, match=r"[a-z]{3}") as caught:
+            wb.vjp(program, S)
+        assert "SparseTensor" not in str(caught.value)
+        return
+    y, pullback = wb.vjp(program, S)
+    assert sp.issparse(y) == sp.issparse(expected)
+    assert y.dtype == expected.dtype
+    dense = expected.toarray() if sp.issparse(expected) else np.asarray(expected)
+    got = y.toarray() if sp.issparse(y) else np.asarray(y)
+    np.testing.assert_allclose(got, dense, rtol=1e-6)
+
+
+def test_sums_and_means_have_the_derivatives_of_dense_ones() -> None:
+    S, w = made("csr_array"), np.arange(1.0, 5)
+    for f in (
+        lambda s: np.sum(s.mean(axis=-2) * w),
+        lambda s: np.sum(s.sum(axis=-2) ** 2),
+        lambda s: s.mean(axis=(0, -1)),
+    ):
+        got = wb.grad(f)(S).toarray()
+        np.testing.assert_allclose(got, np.where(D != 0, wb.grad(f)(D), 0))
+
+
 def test_many_rows_of_many_lengths() -> None:
     """An arrow: one row and one column are full; nothing of its area is made."""
     n = 20_000
