@@ -151,8 +151,8 @@ def test_the_tolerance_of_a_solver_is_no_error_of_its_rule() -> None:
             low, high = np.where(below, middle, low), np.where(below, high, middle)
         return (low + high) / 2
 
-    A = np.array([[4.0, 1.0, 0.3], [0.5, 4.0, 0.1], [0.2, 0.7, 4.0]], "f4")
-    b = np.array([1.0, 2.0, 3.0], "f4")
+    A = np.array([[4.0, 1.0, 0.3], [0.5, 4.0, 0.1], [0.2, 0.7, 4.0]])
+    b = np.array([1.0, 2.0, 3.0])
 
     def system(A: Any, b: Any) -> Any:
         return wb.custom_linear_solve(lambda x: A @ x, b, jacobi)

@@ -25,7 +25,7 @@ from workbench.autodiff.grad import (
 )
 from workbench.autodiff.linear_map import NO_RULE, LinearMap, Mode
 from workbench.autodiff.sparse.colouring import SYMMETRIC, Colouring, colour
-from workbench.autodiff.sparse.pattern import FORMATS, SparsityPattern
+from workbench.autodiff.sparse.pattern import FORMATS, SparsityPattern, describe_ops
 from workbench.autodiff.sparse.sparsity import BY_VALUES, find_call_pattern
 from workbench.core import blame, hooks, tree
 from workbench.core.blame import format_count
@@ -320,7 +320,7 @@ class SparseDerivative:
 
         return Prepared(
             chosen, settings, entries, self._dense if is_dense else None, reason, given,
-            bool(linear.rules),
+            bool(linear.rules) or any(op.is_given for op in pattern.dense_ops),
         )  # fmt: skip
 
     def _check_pattern(
@@ -490,10 +490,7 @@ class Prepared:
         )
         if self.reason:
             lines.append(self.reason)
-        if self.pattern.dense_ops:
-            lines.append("Taken as dense, where it may be sparser:")
-            lines += [f"  {op}" for op in self.pattern.dense_ops]
-        return "\n".join(lines)
+        return "\n".join([*lines, *describe_ops(self.pattern.dense_ops)])
 
 
 def list_indices(matrix: Any) -> tuple[Any, ...]:
@@ -752,6 +749,13 @@ def check_entries(
         cure = (
             "The rule of an override moves entries to where the program has none, or"
             " is not linear, so that products do not tell them: leave sparse= out."
+        )
+    elif any(op.is_given for op in pattern.dense_ops):
+        source = "of the program"
+        cure = (
+            "The pattern that the class of an op gives is too small:"
+            f" {', '.join(op.name for op in pattern.dense_ops if op.is_given)}. Return"
+            " every entry that its derivative reads."
         )
     else:
         source = "that was given"
