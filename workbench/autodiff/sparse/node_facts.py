@@ -98,6 +98,11 @@ class NodeFacts:
         found = self.dependences[i] if i < len(self.dependences) else None
         return found is not None and not found.reaches_all()
 
+    def replace_op(self, op: Op) -> NodeFacts:
+        """Let it be a node of another op; return itself."""
+        self.op = op
+        return self
+
     def fill(self, relation: Relation | None) -> list[Relation | None]:
         """Return a relation by the first operand alone."""
         return [relation, *[None] * (len(self.shapes) - 1)]

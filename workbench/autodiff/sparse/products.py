@@ -187,6 +187,7 @@ def describe_product(node: NodeFacts) -> Product | None:
 
 
 def relate_product(node: NodeFacts) -> list[Relation | None]:
+    """Relate a contraction to each operand, by the constants that it meets."""
     product = describe_product(node)
     assert product is not None
     found: list[Relation | None] = []
@@ -267,6 +268,7 @@ def list_convolution(
 
 
 def relate_convolution(node: NodeFacts) -> list[Relation | None]:
+    """Relate a convolution to the entries whose products it adds up."""
     listed = list_convolution(node)
     if listed is None:
         node.loose = "its operands are too long to list their products"
