@@ -538,7 +538,7 @@ def is_changeable(x: Any) -> bool:
         return isinstance(x, MethodType) and is_changeable(x.__self__)
     if isinstance(x, (tuple, frozenset)):
         return any(map(is_changeable, x))
-    own = type(x).__hash__
+    own: Any = type(x).__hash__
     return own is None or own is object.__hash__
 
 

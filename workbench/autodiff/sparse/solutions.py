@@ -144,10 +144,11 @@ def relate_sparse_solve(node: NodeFacts) -> Relations | list[Relations] | None:
     by_data = inverse @ make_csr(rows, count_up(len(rows)), (n, len(rows)))
     ones = np.ones((more, 1), bool)
     unit = eye_array(more, dtype=bool)
-    return [
+    related: Relations = [
         Relation(matrix=kron(by_data, ones, format="csr")),
         Relation(matrix=kron(inverse, unit, format="csr")),
     ]
+    return related
 
 
 def relate_matrix_function(node: NodeFacts) -> Relations:

@@ -61,17 +61,17 @@ def _compute_parts(
     """
     sizes = np.bincount(labels)
     order = np.argsort(labels, kind="stable")
-    place = np.empty(len(labels), np.int64)
+    place = np.empty(len(labels), np.int64)  # host array: CPU
     starts = np.cumsum(sizes) - sizes
-    place[order] = np.arange(len(labels)) - starts[labels[order]]
-    made = np.zeros(wanted.stored, data.dtype)
+    place[order] = np.arange(len(labels)) - starts[labels[order]]  # host array: CPU
+    made = np.zeros(wanted.stored, data.dtype)  # host array: CPU
     part, asked = labels[pattern.rows], labels[wanted.rows]
     inside = labels[wanted.columns] == asked
-    number = np.zeros(len(sizes), np.int64)
+    number = np.zeros(len(sizes), np.int64)  # host array: CPU
     for size in np.unique(sizes):
         chosen = sizes == size
-        number[chosen] = np.arange(chosen.sum())
-        stack = np.zeros((int(chosen.sum()), size, size), data.dtype)
+        number[chosen] = np.arange(chosen.sum())  # host array: CPU
+        stack = np.zeros((int(chosen.sum()), size, size), data.dtype)  # host array: CPU
         here = np.flatnonzero(chosen[part])
         rows, columns = place[pattern.rows[here]], place[pattern.columns[here]]
         stack[number[part[here]], rows, columns] = data[here]
@@ -97,7 +97,7 @@ def _compute_function(
     dtype = _find_dtype(data)
     data = data.astype(dtype, copy=False)
     places = pattern.rows, pattern.columns
-    whole = coo_array((np.ones(len(data)), places), shape=pattern.shape)
+    whole = coo_array((np.ones(len(pattern.rows)), places), shape=pattern.shape)  # host array: CPU
     _, labels = connected_components(whole, directed=False)
     try:
         if _is_full(wanted) or np.bincount(labels, minlength=1).max() <= MOST_ROWS:
@@ -108,8 +108,8 @@ def _compute_function(
             f"inv(A): A is singular ({error}), and has no inverse."
         ) from error
     found = made.tocsr()[wanted.rows, wanted.columns]
-    flat = found.toarray() if hasattr(found, "toarray") else np.asarray(found)
-    return flat.reshape(-1).astype(dtype, copy=False)
+    flat: Array = found.toarray() if hasattr(found, "toarray") else found
+    return np.reshape(flat, -1).astype(dtype, copy=False)
 
 
 def _compute_expm(data: Array, *, pattern: Pattern, wanted: Pattern) -> Array:
@@ -274,7 +274,7 @@ def find_wanted(pattern: Pattern, *, inverse: bool = False) -> Pattern:
         places = ones, (pattern.rows, pattern.columns)
         joined = csr_array(places, shape=(n, n))
         made = find_inverse_structure(joined) if inverse else find_reach(joined)
-        made = csc_array(np.ones((n, n), bool) if made is None else made)
+        made = csc_array(np.ones((n, n), bool) if made is None else made)  # host array: CPU
         made.sort_indices()
         index = made.indices, made.indptr
         found = Pattern(pattern.family("csc"), "csc", (n, n), index, made.indices.shape)

@@ -145,7 +145,8 @@ class SparseTensor:
     def transpose(self, axes: object = None, copy: bool = False) -> Any:
         """Return the transpose, as SciPy does."""
         order = tuple(range(self.ndim))[::-1]
-        if axes is not None and tuple(np.atleast_1d(axes)) != order:
+        given = axes if isinstance(axes, (tuple, list)) else (axes,)
+        if axes is not None and tuple(given) != order:
             raise UsageError(
                 f"S.transpose(axes={axes!r}){blame.user_line()}: the transpose of a"
                 f" sparse array has its axes in the order {order}. Leave axes out."
@@ -268,7 +269,7 @@ class SparseTensor:
         return make_sparse(function(self.data), self.pattern)
 
     def astype(
-        self, dtype: npt.DTypeLike | None, casting: str = "unsafe", copy: bool = True
+        self, dtype: npt.DTypeLike | None, casting: Any = "unsafe", copy: bool = True
     ) -> Any:
         """Return the same array in another dtype."""
         if not np.can_cast(self.dtype, np.dtype(dtype), casting):
@@ -321,9 +322,10 @@ class SparseTensor:
                 " square."
             )
         if n == 0:
-            from scipy.sparse import identity
+            import scipy.sparse
 
-            return identity(self.shape[0], self.dtype, self.format)
+            unit: Any = scipy.sparse.identity
+            return unit(self.shape[0], self.dtype, self.format)
         made: Any = self
         for _ in range(n - 1):
             made = made @ self
