@@ -97,7 +97,8 @@ def _compute_function(
     dtype = _find_dtype(data)
     data = data.astype(dtype, copy=False)
     places = pattern.rows, pattern.columns
-    whole = coo_array((np.ones(len(pattern.rows)), places), shape=pattern.shape)  # host array: CPU
+    ones = np.ones(len(pattern.rows))  # host array: CPU
+    whole = coo_array((ones, places), shape=pattern.shape)
     _, labels = connected_components(whole, directed=False)
     try:
         if _is_full(wanted) or np.bincount(labels, minlength=1).max() <= MOST_ROWS:
@@ -274,7 +275,9 @@ def find_wanted(pattern: Pattern, *, inverse: bool = False) -> Pattern:
         places = ones, (pattern.rows, pattern.columns)
         joined = csr_array(places, shape=(n, n))
         made = find_inverse_structure(joined) if inverse else find_reach(joined)
-        made = csc_array(np.ones((n, n), bool) if made is None else made)  # host array: CPU
+        if made is None:
+            made = np.ones((n, n), bool)  # host array: a pattern
+        made = csc_array(made)
         made.sort_indices()
         index = made.indices, made.indptr
         found = Pattern(pattern.family("csc"), "csc", (n, n), index, made.indices.shape)
