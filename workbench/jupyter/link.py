@@ -659,6 +659,7 @@ class Link:
         self._seq = 0
         #: The last state that was sent; None: none yet.
         self._sent: Snapshot | None = None
+        self._reads_parts = False
         self._unacknowledged: int | None = None
         self._stale = False
         #: A command waits for the state that it led to.
@@ -764,7 +765,7 @@ class Link:
         if old is None or old.header["nodes"] != new.header["nodes"]:
             self._post({"type": "snapshot", "header": new.header}, new.buffers)
         else:
-            patch = find_changes(old, new)
+            patch = find_changes(old, new, parts=self._reads_parts)
             if patch is None and not self._answering:
                 self._post_done()
                 if self._stale:
@@ -824,6 +825,7 @@ class Link:
         if event == "hello":
             with session.lock, self._lock:
                 self._sent = None
+                self._reads_parts = bool(message.get("parts"))
                 self._send_state(take_snapshot(session, EFFECTS, loops=0.0))
         elif event == "ack":
             with self._lock:
