@@ -220,7 +220,7 @@ def apply_rules_twice(
         filled = list(isolated.values)
         for i, x in zip(isolated.argnums, moved, strict=True):
             filled[i] = x
-        whole = apply(node.op, tuple(filled), node.params)
+        whole = apply(node.op, tuple(filled), isolated.params)
         if not isolated.is_tuple:
             return (whole,)
         made = define.split_outputs(whole) if isinstance(whole, Tensor) else whole
