@@ -28,6 +28,8 @@ class HelloEvent(Event):
     schema: int
     #: It asked before, and no state has come; that of a large program takes its time.
     again: NotRequired[bool]
+    #: Whether it reads patches of parts of columns.
+    parts: NotRequired[bool]
 
 
 class AckEvent(Event):
