@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workbench.autodiff.sparse.greedy import (
+    HEAVY,
     LONG_ROW,
     assign_acyclic,
     assign_columns,
@@ -79,7 +80,8 @@ def colour(
         In which order the greedy colouring goes: ``"natural"``, ``"largest_first"``,
         ``"smallest_last"``, ``"incidence"`` or ``"random"``. ``"auto"`` first tries
         colours that repeat with a period, which are best for stencils, then the
-        largest first and the smallest last, of which it takes the fewer colours.
+        largest first and the smallest last, of which it takes the fewer colours; of
+        trees a star colouring gets the colours of their depths.
     symmetric
         With ``mode="auto"``: the matrix is a symmetric one, and gets a star colouring.
     seed
@@ -147,7 +149,8 @@ class Colouring:
     mode : str
         ``"columns"``, ``"rows"``, ``"both"``, ``"star"`` or ``"acyclic"``.
     order : str
-        The order in which colours were given; ``"periodic"`` for a stencil's.
+        The order in which colours were given; ``"periodic"`` for a stencil's,
+        ``"depth"`` for a star colouring of trees.
     column_colours, row_colours : (columns,) and (rows,) arrays of int, or None
         The colour of each, -1 for one that no product needs. None where they have
         none.
@@ -505,7 +508,8 @@ def _colour_symmetric(
     pattern: SparsityPattern, mode: Literal["star", "acyclic"], order: str, seed: int
 ) -> Colouring:
     n = pattern.shape[0]
-    if order == "auto":
+    is_open = order == "auto"
+    if is_open:
         period = find_period(pattern, proper=True)
         most = int(np.diff(pattern.indptr).max(initial=0))
         # Where columns are apart, each entry is read from its own: a star colouring,
@@ -527,6 +531,10 @@ def _colour_symmetric(
         ),
         lambda order: _order_vertices(graph, order, seed),
     )  # fmt: skip
+    if is_open and mode == "star" and _count_colours(found) > 3:
+        forest = _colour_forest(graph)
+        if forest is not None:
+            return Colouring(pattern, mode, "depth", forest)
     return Colouring(pattern, mode, order, found)
 
 
@@ -545,11 +553,40 @@ def _make_graph(pattern: SparsityPattern) -> Graph:
     return Graph(starts, pattern.columns[off])
 
 
+def _colour_forest(graph: Graph) -> Integers | None:
+    """Return the depth of each vertex in its tree, modulo 3; None: there is a cycle.
+
+    In a tree each path of four vertices has three neighbouring depths.
+    """
+    count, ends = len(graph.starts) - 1, graph.ends
+    if len(ends) >= 2 * count:
+        return None
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components, dijkstra
+
+    matrix = csr_array((np.ones(len(ends)), ends, graph.starts), (count, count))
+    parts, trees = connected_components(matrix, directed=False)
+    if len(ends) != 2 * (count - parts):
+        return None
+    roots = np.unique(trees, return_index=True)[1]
+    # One more vertex, above all roots, makes them one tree.
+    whole = csr_array(
+        (
+            np.ones(len(ends) + parts),
+            np.append(ends, roots),
+            np.append(graph.starts, len(ends) + parts),
+        ),
+        (count + 1, count + 1),
+    )
+    depths = dijkstra(whole, indices=count, unweighted=True)[:count]
+    return np.asarray((depths - 1) % 3, np.int32)
+
+
 def _assign_star(graph: Graph, sequence: Integers, is_proper: bool) -> Integers:
     count, size, kind = len(graph.starts) - 1, len(graph.ends), graph.starts.dtype
     colours = np.full(count, -1, kind)
     run_loop(
-        assign_star, size, kind, count, *graph, sequence, is_proper,
+        assign_star, size, kind, count, *graph, sequence, HEAVY, is_proper,
         np.full(size, -1, kind), np.zeros(count, kind), np.full(size, -1, kind),
         np.full(count + 1, -1, kind), np.full(count, -1, kind), colours,
     )  # fmt: skip

@@ -31,6 +31,8 @@ MOST_IN_PYTHON = 2_000
 #: A row with more entries than that is left out of the orders that count neighbours
 #: again after each turn, which would take the square of it.
 LONG_ROW = 256
+#: So many times the edges of another make a vertex a heavy one (see `is_blocked`).
+HEAVY = 8
 
 
 # Sets of colours
@@ -109,9 +111,14 @@ def assign_columns(
 def find_first(
     firsts: Integers, colours: Integers, first: int, last: int, c: int
 ) -> int:
-    """Return where the first neighbour of a colour stands in a table, or could."""
+    """Return where the first neighbour of a colour stands in a table, or could.
+
+    In a full table without the colour that is any place.
+    """
     place = first + c % (last - first)
-    while firsts[place] >= 0 and colours[firsts[place]] != c:
+    for _ in range(first, last):
+        if firsts[place] < 0 or colours[firsts[place]] == c:
+            return place
         place += 1
         if place == last:
             place = first
@@ -138,7 +145,9 @@ def forbid_around(
 def is_blocked(
     starts: Integers,
     table: Integers,
+    firsts: Integers,
     colours: Integers,
+    heavy: int,
     is_proper: int,
     w: int,
     v: int,
@@ -147,7 +156,9 @@ def is_blocked(
     """Return whether v may not have a colour because of its neighbour w.
 
     A neighbour without a colour that has more edges than v will become the middle of a
-    star; one with fewer gets neighbours of different colours.
+    star; one with fewer gets neighbours of different colours. A vertex with far more
+    edges than v is not made the end of a star with v, since then each of its other
+    neighbours must have a colour that the middle has not.
     """
     first = starts[w]
     last = starts[w + 1]
@@ -156,6 +167,12 @@ def is_blocked(
             return False
     elif is_proper and colours[w] == c:
         return True
+    else:
+        u = firsts[find_first(firsts, colours, first, last, c)]
+        if u >= 0 and colours[u] == c:
+            if starts[u + 1] - starts[u] > heavy * (starts[v + 1] - starts[v]):
+                if not has_colour(table, starts[u], starts[u + 1], colours[w]):
+                    return True
     return has_colour(table, first, last, c)
 
 
@@ -164,6 +181,7 @@ def assign_star(
     starts: Integers,
     ends: Integers,
     sequence: Integers,
+    heavy: int,
     is_proper: int,
     table: Integers,
     low: Integers,
@@ -202,7 +220,10 @@ def assign_star(
             while forbidden[c] == v:
                 c += 1
             for k in range(first, last):
-                while is_blocked(starts, table, colours, is_proper, ends[k], v, c):
+                w = ends[k]
+                while is_blocked(
+                    starts, table, firsts, colours, heavy, is_proper, w, v, c
+                ):
                     c += 1
                     is_free = False
         colours[v] = c
