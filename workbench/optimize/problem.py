@@ -8,8 +8,9 @@ that it belongs to.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property, partial
 from importlib import import_module
 from typing import Any, Literal
 
@@ -62,7 +63,9 @@ def problem(
     constraints
         Of an objective: triples ``(g, lower, upper)`` for ``lower <= g(x) <= upper``,
         with None for no bound and twice the same for an equation. ``g`` returns
-        numbers of any shape, the bounds are a number or one for each of these.
+        numbers of any shape, the bounds are a number or one for each of these. Or as
+        SciPy takes them: ``{"type": "eq", "fun": g}``, a `NonlinearConstraint` or a
+        `LinearConstraint`; derivatives that stand in them are not used.
     bounds
         ``(lower, upper)`` on the variables: numbers, arrays or nests like ``x0``, or
         None; or a `scipy.optimize.Bounds`.
@@ -146,20 +149,30 @@ def _describe(value: Any) -> str:
 
 def _list_constraints(constraints: Any) -> list[tuple[Function, Any, Any]]:
     """Return the triples of an argument, one of them alone too."""
-    if isinstance(constraints, tuple) and constraints and callable(constraints[0]):
+    triple = isinstance(constraints, tuple) and constraints and callable(constraints[0])
+    several = isinstance(constraints, Iterable) and not isinstance(constraints, Mapping)
+    if triple or not several:
         constraints = [constraints]
-    if not isinstance(constraints, Iterable):
-        constraints = [constraints]
-    listed = []
-    for i, one in enumerate(constraints):
-        if not (isinstance(one, (tuple, list)) and len(one) == 3 and callable(one[0])):
-            raise UsageError(
-                f"problem: constraint {i} is {blame.shorten(repr(one))}. Write"
-                " (g, lower, upper) for lower <= g(x) <= upper, with None for no bound"
-                " and (g, 0, 0) for g(x) = 0."
-            )
-        listed.append((one[0], one[1], one[2]))
-    return listed
+    return [_read_constraint(i, one) for i, one in enumerate(constraints)]
+
+
+def _read_constraint(i: int, one: Any) -> tuple[Function, Any, Any]:
+    """Return a constraint as a triple; SciPy's own forms are taken too."""
+    given = one
+    if isinstance(one, Mapping) and not one.get("args"):
+        upper = {"eq": 0.0, "ineq": None}.get(one.get("type", ""), one)
+        one = None if upper is one else (one.get("fun"), 0.0, upper)
+    elif hasattr(one, "lb") and hasattr(one, "ub"):  # without loading SciPy for it
+        g = partial(operator.matmul, one.A) if hasattr(one, "A") else one.fun
+        one = (g, one.lb, one.ub)
+    if isinstance(one, (tuple, list)) and len(one) == 3 and callable(one[0]):
+        return one[0], one[1], one[2]
+    raise UsageError(
+        f"problem: constraint {i} is {blame.shorten(repr(given))}. Write"
+        " (g, lower, upper) for lower <= g(x) <= upper, with None for no bound"
+        " and (g, 0, 0) for g(x) = 0; or give one of SciPy's: a dict of 'type'"
+        " ('eq' or 'ineq') and 'fun', or a NonlinearConstraint."
+    )
 
 
 class _Evaluation:
