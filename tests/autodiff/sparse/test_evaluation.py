@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -332,13 +334,17 @@ def test_auto_is_sparse_where_it_pays_and_says_why(capsys):
     def f(x):
         return x**2 + np.roll(x, 1)
 
-    x = np.arange(40.0)
+    x = np.arange(400.0)
     J = wb.jacobian(f, sparse="auto", explain=True)
     assert scipy.sparse.issparse(J(x))
     said = capsys.readouterr().out
     assert said.strip() == J.explain()
-    assert "jacobian 40×40: 80 entries can differ from zero (5 %)." in said
-    assert "Sparse: 2 products in the place of 40" in said
+    assert "jacobian 400×400: 800 entries can differ from zero (0.5 %)." in said
+    assert "Sparse: 2 products in the place of 400" in said
+    assert re.search(r"1/\d+ of a dense one; to find .* pays from \d+ calls? on", said)
+    few = wb.jacobian(f, sparse="auto")
+    np.testing.assert_array_equal(few(x[:20]), wb.jacobian(f)(x[:20]))
+    assert "Dense: it is small. 2 products and a sparse array cost" in few.explain()
     small = wb.jacobian(f, sparse="auto")
     np.testing.assert_array_equal(small(x[:3]), wb.jacobian(f)(x[:3]))
     assert "Dense: 67 % of the entries" in small.explain()

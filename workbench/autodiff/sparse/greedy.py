@@ -6,10 +6,10 @@ index arrays of a CSR matrix: the neighbours of vertex v are
 ``ends[starts[v]:starts[v + 1]]``. Arrays that hold something for each end of an edge
 are in the order of ``ends``.
 
-A set of colours for each vertex (or row) lies in the entries that its edges have, since
-it never holds more: ``table[first:last]`` is a hash table, in which a colour c stands at
-c modulo the length or in the next entry that was free. ``low`` is the smallest colour
-that is not in it.
+A set of colours for each vertex (or row) lies in the entries that its edges have,
+since it never holds more: ``table[first:last]`` is a hash table, in which a colour c
+stands at c modulo the length or in the next entry that was free. ``low`` is the
+smallest colour that is not in it.
 """
 
 from __future__ import annotations
@@ -259,7 +259,9 @@ def find_root(parents: Integers, node: int) -> int:
     return node
 
 
-def find_node(near: Integers, counts: Integers, starts: Integers, v: int, c: int) -> int:
+def find_node(
+    near: Integers, counts: Integers, starts: Integers, v: int, c: int
+) -> int:
     """Return where a colour stands in the list of those around v; it is added."""
     first = starts[v]
     last = first + counts[v]
