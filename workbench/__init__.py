@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     )
     from workbench.autodiff.jacobian import hessian, jacfwd, jacobian, jacrev, jvp, vjp
     from workbench.autodiff.products import elementwise_grad, gnvp, hvp, linearize
-    from workbench.autodiff.sparse.evaluation import SparseDerivative
     from workbench.autodiff.sparse.colouring import Colouring
+    from workbench.autodiff.sparse.evaluation import SparseDerivative
     from workbench.autodiff.sparse.pattern import SparsityPattern
     from workbench.autodiff.sparse.sparsity import sparsity
     from workbench.autodiff.vmap import vmap

@@ -37,7 +37,8 @@ HOST_ARRAY = "# host array:"
 INDEX_MODULES = {
     f"workbench.autodiff.sparse.{name}"
     for name in (
-        "colouring curvature greedy pattern products propagation relations rules".split()
+        "colouring curvature greedy pattern products propagation relations"
+        " rules".split()
     )
 }
 MAKERS = {

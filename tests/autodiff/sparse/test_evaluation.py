@@ -365,7 +365,7 @@ def test_it_can_be_differentiated_again(bidiagonal):
     np.testing.assert_allclose(found, expected)
 
 
-@pytest.mark.parametrize("sparse", [True, "auto", np.ones((5, 5))])
+@pytest.mark.parametrize("sparse", [True, np.ones((5, 5))])
 def test_expressions(sparse):
     x = wb.vector("x", shape=5)
     y = np.exp(x) * 2
@@ -374,6 +374,17 @@ def test_expressions(sparse):
         assert one.format == "csr"
         found = wb.function([x], one)(POINT)
         np.testing.assert_allclose(dense_of(found), np.diag(2 * np.exp(POINT)))
+
+
+def test_auto_of_expressions_is_sparse_where_they_are_large():
+    for n in (5, 500):
+        x = wb.vector("x", shape=n)
+        J = wb.jacobian(np.exp(x) * 2, x, sparse="auto")
+        found = wb.function([x], J)(np.arange(n) / n)
+        assert scipy.sparse.issparse(found) == (n == 500)
+        np.testing.assert_allclose(
+            dense_of(found), np.diag(2 * np.exp(np.arange(n) / n))
+        )
 
 
 def test_expressions_of_several_and_of_unknown_length():
