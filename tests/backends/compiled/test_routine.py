@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 pytest.importorskip("llvmlite")
@@ -44,6 +44,7 @@ def collect(x: Any, count: int, limit: int, out: Any) -> int:
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@settings(deadline=None)
 @given(numbers=st.lists(st.integers(0, 30)), limit=st.integers(0, 25))
 def test_machine_code_does_what_python_does(dtype, numbers, limit):
     code = compile_routine((find_first, collect), np.dtype(dtype))

@@ -564,13 +564,13 @@ def _colour_forest(graph: Graph) -> Integers | None:
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components, dijkstra
 
-    matrix = csr_array((np.ones(len(ends)), ends, graph.starts), (count, count))
+    matrix: Any = csr_array((np.ones(len(ends)), ends, graph.starts), (count, count))
     parts, trees = connected_components(matrix, directed=False)
     if len(ends) != 2 * (count - parts):
         return None
     roots = np.unique(trees, return_index=True)[1]
     # One more vertex, above all roots, makes them one tree.
-    whole = csr_array(
+    whole: Any = csr_array(
         (
             np.ones(len(ends) + parts),
             np.append(ends, roots),
@@ -578,7 +578,7 @@ def _colour_forest(graph: Graph) -> Integers | None:
         ),
         (count + 1, count + 1),
     )
-    depths = dijkstra(whole, indices=count, unweighted=True)[:count]
+    depths = dijkstra(whole, indices=[count], unweighted=True)[0, :count]
     return np.asarray((depths - 1) % 3, np.int32)
 
 

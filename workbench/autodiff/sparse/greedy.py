@@ -16,15 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from workbench.core import hooks
-
-#: An array of integers, or in Python a list of them.
-Integers = Any
 
 #: Python's loop takes less than LLVM does to load, up to so many edges.
 MOST_IN_PYTHON = 2_000
@@ -33,6 +30,14 @@ MOST_IN_PYTHON = 2_000
 LONG_ROW = 256
 #: So many times the edges of another make a vertex a heavy one (see `is_blocked`).
 HEAVY = 8
+
+
+class Integers(Protocol):
+    """An array of integers, or in Python a list of them."""
+
+    def __getitem__(self, place: int, /) -> int: ...
+
+    def __setitem__(self, place: int, number: int, /) -> None: ...
 
 
 # Sets of colours

@@ -303,14 +303,14 @@ class Routine:
             known.add(tree.name)
             writer = RoutineWriter(tree, word, known)
             texts.append(writer.write())
-        self.name = tree.name
+        self.name = writer.function.name
         self.dtype = dtype
         self._library: Library = get_machine().compile(
             "\n\n".join(texts), [self.name], (), quick=False
         )
         kinds = [
             ctypes.c_void_p if argument.arg in writer.arrays else ctypes.c_int64
-            for argument in tree.args.args
+            for argument in writer.function.args.args
         ]
         make = ctypes.CFUNCTYPE(ctypes.c_int64, *kinds)
         self._call = make(self._library.addresses[self.name])
