@@ -129,19 +129,28 @@ export function findLine(
   if (source === '' || hits.length === 0) {
     return null;
   }
-  const wanted = line === null ? 0 : line - 1;
+  const wanted = line === null ? 0 : line - 1 + countBlankLines(lines);
   return hits.reduce((a, b) => (Math.abs(b - wanted) < Math.abs(a - wanted) ? b : a));
 }
 
-/** Where a text has these whole lines, the first as line n from 1; null if it has not. */
+/** How many blank lines a cell begins with: the kernel never sees them. */
+export function countBlankLines(lines: readonly string[]): number {
+  const first = lines.findIndex(text => text.trim() !== '');
+  return Math.max(first, 0);
+}
+
+/**
+ * Where a cell has these whole lines, the first as line n from 1 as the kernel counts;
+ * null if it has not.
+ */
 export function findLines(
   text: string,
   line: number,
   texts: readonly string[]
 ): { start: number; end: number } | null {
   const rows = text.split('\n');
-  const at = line - 1;
-  if (texts.length === 0 || texts.some((one, i) => rows[at + i] !== one)) {
+  const at = line - 1 + countBlankLines(rows);
+  if (line < 1 || texts.length === 0 || texts.some((one, i) => rows[at + i] !== one)) {
     return null;
   }
   const start = rows.slice(0, at).reduce((sum, row) => sum + row.length + 1, 0);

@@ -4,11 +4,11 @@
  * what stayed the same. Nothing here knows the DOM.
  */
 
-import { checkColumns, decodeColumns, encodeColumns } from '../wire/columns';
+import { checkColumns, decodeColumns, decodePatch, encodeColumns } from '../wire/columns';
 import { checkHeader, checkSaved } from '../wire/guards';
 import {
   ColumnName,
-  IColumn,
+  IPatchColumn,
   IColumns,
   IFinding,
   IHeader,
@@ -192,11 +192,11 @@ export class Graph {
    */
   applyPatch(
     header: Partial<IHeader>,
-    columns: readonly IColumn[],
+    columns: readonly IPatchColumn[],
     buffers: readonly DataView[]
   ): Graph {
     const merged = checkHeader({ ...this.header, ...header, ...this._timeline(header) });
-    const fresh = decodeColumns(columns, buffers);
+    const fresh = decodePatch(columns, buffers, this._columns);
     const whole: Partial<IColumns> = { ...this._columns, ...fresh };
     if (merged.overrides.length === 0 && fresh.true_stats === undefined) {
       delete whole.true_stats;

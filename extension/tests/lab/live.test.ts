@@ -9,7 +9,13 @@ import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
 import { LiveGraphs } from '../../src/lab/live';
 import { SavedGraph } from '../../src/lab/mime';
-import { TracedLines, describeLines, findLines, findName } from '../../src/lab/lines';
+import {
+  TracedLines,
+  describeLines,
+  findLine,
+  findLines,
+  findName
+} from '../../src/lab/lines';
 import { NotebookSessions } from '../../src/lab/sessions';
 import { paced } from '../../src/lab/widget';
 import { readGraph } from '../helpers/programs';
@@ -376,9 +382,22 @@ describe('the lines that a change names', () => {
       [2, ['a = (']],
       [5, ['end', '']],
       [0, ['é = 1']],
+      [0, ['']],
       [2, []]
     ] as const) {
       expect(findLines(text, line, lines)).toBeNull();
     }
+  });
+
+  it('are counted from the first that is not blank, as the kernel does', () => {
+    const led = `\n  \n${text}`;
+    const { start, end } = findLines(led, 2, ['  a = (', '    b)'])!;
+    expect(led.slice(start, end)).toBe('  a = (\n    b)');
+    expect(findLines(led, 0, ['  '])).toBeNull();
+    // Of two lines of one text the one that ran: the second of the program.
+    const twice = ['', '', 'x = 1', 'y = x', '', 'y = x'];
+    expect(findLine(twice, 'y = x', 2)).toBe(3);
+    expect(findLine(twice, 'y = x', 4)).toBe(5);
+    expect(findLine(['', '', '', ''], 'y = x', 1)).toBeNull();
   });
 });

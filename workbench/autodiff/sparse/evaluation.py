@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
+from enum import Enum
 from functools import update_wrapper
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, Literal, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -23,7 +25,7 @@ from workbench.autodiff.grad import (
 )
 from workbench.autodiff.linear_map import NO_RULE, LinearMap, Mode, count_made
 from workbench.autodiff.sparse.colouring import SYMMETRIC, Colouring, colour
-from workbench.autodiff.sparse.pattern import FORMATS, SparsityPattern
+from workbench.autodiff.sparse.pattern import FORMATS, SparsityPattern, describe_ops
 from workbench.autodiff.sparse.sparsity import BY_VALUES, find_call_pattern
 from workbench.core import blame, hooks, tree
 from workbench.core.blame import format_count
@@ -210,14 +212,10 @@ class SparseDerivative:
         else:
             leaves, structure = tree.flatten((args, kwargs))
             key = structure, *map(_describe_leaf, leaves)
-        try:
-            found = self._prepared.get(key)
-        except TypeError as error:
-            raise UsageError(
-                f"{self._settings.name}: an argument that is no array is known by its"
-                f" hash, and this one has none: {error}. Leave it out of the arguments:"
-                " the function can read it from outside."
-            ) from None
+            if any(map(is_changeable, leaves)):
+                self._last = self._prepare(args, kwargs).run_each_time()
+                return self._last
+        found = self._prepared.get(key)
         if found is None:
             found = self._prepare(args, kwargs)
             while len(self._prepared) >= MOST_PREPARED:
@@ -325,7 +323,7 @@ class SparseDerivative:
 
         return Prepared(
             chosen, settings, entries, self._dense if is_dense else None, reason, given,
-            bool(linear.rules),
+            bool(linear.rules) or any(op.is_given for op in pattern.dense_ops),
         )  # fmt: skip
 
     def _check_pattern(
@@ -404,6 +402,17 @@ class Prepared:
         if self._layout is None:
             self._layout = make_layout(self.pattern, self.settings.format)
         return self._layout
+
+    def run_each_time(self) -> Prepared:
+        """Record the function in each call, and keep no program of it."""
+        self._needs_values = True
+        changeable = (
+            "An argument is an object that may change, so pattern and program are found"
+            " anew in each call. Give arrays, numbers, strings, functions or frozen"
+            " dataclasses to prepare once."
+        )
+        self.reason = f"{self.reason}\n{changeable}".strip()
+        return self
 
     def compute(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Return the entries at these arguments."""
@@ -502,10 +511,7 @@ class Prepared:
         )
         if self.reason:
             lines.append(self.reason)
-        if self.pattern.dense_ops:
-            lines.append("Taken as dense, where it may be sparser:")
-            lines += [f"  {op}" for op in self.pattern.dense_ops]
-        return "\n".join(lines)
+        return "\n".join([*lines, *describe_ops(self.pattern.dense_ops)])
 
 
 def list_indices(matrix: Any) -> tuple[Any, ...]:
@@ -535,6 +541,26 @@ def _describe_leaf(x: Any) -> Any:
             return spec.shape, spec.dtype
         return spec.shape, spec.dtype, to_host(x).tobytes() if np.ndim(x) else x.item()
     return type(x), x
+
+
+#: Objects that are told by what they are, though they have no value to compare.
+FIXED = (
+    type(None), type, FunctionType, BuiltinFunctionType, MethodType, ModuleType,
+    np.ufunc, np.dtype, Enum,
+)  # fmt: skip
+
+
+def is_changeable(x: Any) -> bool:
+    """Return whether an argument may change and still be equal to what it was.
+
+    So it is with objects that are equal to themselves alone, or have no hash.
+    """
+    if x is None or is_weak(x) or hasattr(x, "dtype") or isinstance(x, FIXED):
+        return isinstance(x, MethodType) and is_changeable(x.__self__)
+    if isinstance(x, (tuple, frozenset)):
+        return any(map(is_changeable, x))
+    own: Any = type(x).__hash__
+    return own is None or own is object.__hash__
 
 
 # The steps of a sparse derivative
@@ -793,6 +819,13 @@ def check_entries(
         cure = (
             "The rule of an override moves entries to where the program has none, or"
             " is not linear, so that products do not tell them: leave sparse= out."
+        )
+    elif any(op.is_given for op in pattern.dense_ops):
+        source = "of the program"
+        cure = (
+            "The pattern that the class of an op gives is too small:"
+            f" {', '.join(op.name for op in pattern.dense_ops if op.is_given)}. Return"
+            " every entry that its derivative reads."
         )
     else:
         source = "that was given"

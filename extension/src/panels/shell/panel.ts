@@ -711,6 +711,7 @@ export class GraphPanel extends Widget implements IHost {
       this.toggleClass('workbench-mod-roomy', width >= ROOMY);
       this.toggleClass('workbench-mod-medium', width < MEDIUM);
       this.toggleClass('workbench-mod-narrow', width < NARROW);
+      this.toggleClass('workbench-mod-slim', width < SLIM);
       this._announceSize();
     }
   }
@@ -769,6 +770,7 @@ const MEDIUM = 1000;
 
 /** Below this width the inspector stands under the graph, as on a page of 1000. */
 const NARROW = 830;
+const SLIM = 500;
 
 /** Pixels: the least and the most that the splitters allow. */
 const HEIGHT = { least: 240, most: 1600 } as const;

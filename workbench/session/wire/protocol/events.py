@@ -26,6 +26,8 @@ class HelloEvent(Event):
 
     event: Literal["hello"]
     schema: int
+    #: Whether it reads patches of parts of columns.
+    parts: NotRequired[bool]
 
 
 class AckEvent(Event):
