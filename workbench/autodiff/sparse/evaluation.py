@@ -429,7 +429,7 @@ class Prepared:
     def compute_dense(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Return the dense matrix, by a program that is recorded once if it can be."""
         assert self.dense is not None
-        if self._dense_program is None:
+        if self._dense_program is None or self._needs_values:
             return self.dense(*args, **kwargs)
         try:
             return self._dense_program(*args, **kwargs)
