@@ -37,6 +37,7 @@ from workbench.autodiff.sparse.greedy import (
 )
 from workbench.core.blame import format_count
 from workbench.errors import ShapeError, UsageError
+from workbench.ops.sparse.pattern import convert_index
 
 if TYPE_CHECKING:
     from workbench.autodiff.sparse.pattern import SparsityPattern
@@ -278,10 +279,11 @@ class Colouring:
             return np.zeros_like(parts[0], shape=(0,)) if parts else np.zeros(0)
         flat = parts[0] if len(parts) == 1 else np.concatenate(parts)
         if self.mode != "acyclic":
-            return np.take(flat, self.index if order is None else self.index[order])
+            index = self.index if order is None else self.index[order]
+            return np.take(flat, convert_index(index, flat))
         from workbench.ops.sparse.solving import solve
 
-        known = np.take(flat, self.index)
+        known = np.take(flat, convert_index(self.index, flat))
         if self.substitution.triangle is not None:
             dtype = known.dtype
             known = solve(self.substitution.triangle, known)
@@ -289,7 +291,8 @@ class Colouring:
             if dtype.kind in "fc" and known.dtype != dtype:
                 known = known.astype(dtype)
         places = self.substitution.places
-        return np.take(known, places if order is None else places[order])
+        index = places if order is None else places[order]
+        return np.take(known, convert_index(index, known))
 
 
 class Substitution(NamedTuple):

@@ -33,7 +33,7 @@ from workbench.core.graph import Graph
 from workbench.core.hooks import Override
 from workbench.core.tensor import Tensor, value_of
 from workbench.core.trace import is_live
-from workbench.core.types import is_weak, spec_of
+from workbench.core.types import is_device_array, is_weak, spec_of
 from workbench.errors import GradientError, ShapeError, TraceError, UsageError
 from workbench.ops.define import shape_of
 from workbench.ops.sparse.pattern import Pattern, make_array, to_host
@@ -218,6 +218,9 @@ class SparseDerivative:
         found = self._prepared.get(key)
         if found is None:
             found = self._prepare(args, kwargs)
+            if any(map(is_device_array, tree.flatten((args, kwargs))[0])):
+                # Seeds and places are constants on its device: recorded with values.
+                found.record_each_time()
             while len(self._prepared) >= MOST_PREPARED:
                 self._prepared.pop(next(iter(self._prepared)), None)
             self._prepared[key] = found
@@ -403,6 +406,10 @@ class Prepared:
             self._layout = make_layout(self.pattern, self.settings.format)
         return self._layout
 
+    def record_each_time(self) -> None:
+        """Record the function in each call, on the values of the arguments."""
+        self._needs_values = True
+
     def run_each_time(self) -> Prepared:
         """Record the function in each call, and keep no program of it."""
         self._needs_values = True
@@ -478,7 +485,9 @@ class Prepared:
         if fits and out.shape == layout.shape:
             index = list_indices(out)
             if not all(self._returned.get(id(part)) is part for part in index):
-                fits = all(map(np.array_equal, index, layout.index))
+                fits = all(
+                    map(np.array_equal, map(to_host, index), map(to_host, layout.index))
+                )
             fits = fits and out.data.shape == entries.shape
         if not fits or out.shape != layout.shape:
             raise UsageError(
@@ -517,6 +526,8 @@ class Prepared:
 def list_indices(matrix: Any) -> tuple[Any, ...]:
     """Return the index arrays of a sparse array in CSR, CSC or COO."""
     if matrix.format == "coo":
+        if not hasattr(matrix, "coords"):  # CuPy's
+            return matrix.row, matrix.col
         return tuple(matrix.coords)
     return matrix.indices, matrix.indptr
 
@@ -538,7 +549,7 @@ def _describe_leaf(x: Any) -> Any:
     if hasattr(x, "dtype") and hasattr(x, "shape"):
         spec = spec_of(x)
         if isinstance(x, Tensor) or is_number_of_any_value(x):
-            return spec.shape, spec.dtype
+            return spec.shape, spec.dtype, is_device_array(x)
         return spec.shape, spec.dtype, to_host(x).tobytes() if np.ndim(x) else x.item()
     return type(x), x
 
