@@ -248,9 +248,8 @@ class Picture:
             bundle = self._shown.graph._repr_mimebundle_()
             return "text/html", bundle["image/svg+xml"]
         front = choose_front(self._widget)
-        if front == "anywidget":
-            import marimo
-
+        if front == "anywidget" and in_marimo():
+            marimo: Any = sys.modules["marimo"]
             mime, data = marimo.as_html(get_widget(self._shown, front))._mime_()
             return mime, data
         with self._shown.lock:

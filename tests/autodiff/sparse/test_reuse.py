@@ -11,6 +11,7 @@ import pytest
 import scipy.sparse
 
 import workbench as wb
+from tests.gpu.stand_in import to_device, use_stand_in
 from workbench.errors import GradientError, UsageError
 
 ONES = np.ones(4)
@@ -206,3 +207,24 @@ def test_objects_of_equal_values_are_prepared_once() -> None:
     np.testing.assert_array_equal(first.toarray(), again.toarray())
     moved = made(x, FixedShift(2), np.sin, "a")
     np.testing.assert_array_equal(moved.indices, np.roll(np.arange(5), 2))
+
+
+def test_arrays_of_a_gpu_give_matrices_of_theirs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    use_stand_in(monkeypatch)
+    host = np.arange(1.0, 9)
+    x = to_device(host)
+    f = lambda x: x[1:] ** 2 * x[:-1]  # noqa: E731
+    dense = wb.jacobian(f)(host)
+    for layout in ("csr", "csc", "coo"):
+        made = wb.jacobian(f, sparse=True, format=layout, backend="numpy")
+        np.testing.assert_allclose(made(host).toarray(), dense)
+        found = made(x)
+        assert "stand_in" in type(found).__module__
+        np.testing.assert_allclose(found._matrix.toarray(), dense)
+    total = lambda x: np.sum(x[1:] ** 3 * x[:-1])  # noqa: E731
+    second = wb.hessian(total, sparse=True, backend="numpy")(x)
+    np.testing.assert_allclose(second._matrix.toarray(), wb.hessian(total)(host))
+    with pytest.raises(GradientError, match="is too small"):
+        wb.jacobian(lambda x: x**2 + x[::-1], sparse=np.eye(8), backend="numpy")(x)

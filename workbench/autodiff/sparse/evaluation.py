@@ -23,23 +23,28 @@ from workbench.autodiff.grad import (
     RecordedCall,
     is_number_of_any_value,
 )
-from workbench.autodiff.linear_map import NO_RULE, LinearMap, Mode
+from workbench.autodiff.linear_map import NO_RULE, LinearMap, Mode, count_made
 from workbench.autodiff.sparse.colouring import SYMMETRIC, Colouring, colour
 from workbench.autodiff.sparse.pattern import FORMATS, SparsityPattern, describe_ops
 from workbench.autodiff.sparse.sparsity import BY_VALUES, find_call_pattern
 from workbench.core import blame, hooks, tree
 from workbench.core.blame import format_count
+from workbench.core.graph import Graph
 from workbench.core.hooks import Override
 from workbench.core.tensor import Tensor, value_of
 from workbench.core.trace import is_live
-from workbench.core.types import is_weak, spec_of
+from workbench.core.types import is_device_array, is_weak, spec_of
 from workbench.errors import GradientError, ShapeError, TraceError, UsageError
 from workbench.ops.define import shape_of
 from workbench.ops.sparse.pattern import Pattern, make_array, to_host
 
-#: With ``sparse="auto"``: a sparse matrix has at most this share of entries, and its
-#: products at most this share of the dense one's.
-MOST_DENSE, MOST_PRODUCTS = 0.25, 0.5
+#: With ``sparse="auto"``: a sparse matrix has at most this share of entries.
+MOST_DENSE = 0.25
+#: What a call of a prepared matrix costs, in entries of a program that are computed
+#: (about 0.2 ns each): to make a sparse array, to read one entry of it from the
+#: products. And what it costs before: to find where an op leads, and for each entry its
+#: place and its colour. A matrix is taken to be asked for so many times.
+MAKE, READ, FIND_OP, FIND_ENTRY, CALLS = 40_000, 10, 250_000, 750, 100
 #: A probe finds an error of more than this share, times the rounding of the dtype.
 TOLERANCE = 2.0**14
 #: So many rows that a probe finds wrong are looked at for the entry to name.
@@ -196,7 +201,7 @@ class SparseDerivative:
                     f"{self._settings.name}: out= is for a sparse matrix, and this one"
                     f" is dense: {prepared.reason}"
                 )
-            return prepared.dense(*args, **kwargs)
+            return prepared.compute_dense(args, kwargs)
         if self._settings.check and not prepared.is_checked:
             self._check_pattern(prepared, args, kwargs)
         return prepared.fill(prepared.compute(args, kwargs), out)
@@ -213,6 +218,9 @@ class SparseDerivative:
         found = self._prepared.get(key)
         if found is None:
             found = self._prepare(args, kwargs)
+            if any(map(is_device_array, tree.flatten((args, kwargs))[0])):
+                # Seeds and places are constants on its device: recorded with values.
+                found.record_each_time()
             while len(self._prepared) >= MOST_PREPARED:
                 self._prepared.pop(next(iter(self._prepared)), None)
             self._prepared[key] = found
@@ -310,9 +318,7 @@ class SparseDerivative:
         reason = ""
         is_dense = False
         if settings.sparse == "auto":
-            is_dense, reason = judge(pattern, chosen)
-            if linear.rules:
-                is_dense, reason = True, "Dense: overrides may move entries."
+            is_dense, reason = judge(linear, chosen)
         order = order_entries(pattern, settings.format)
 
         def entries(*args: Any, **kwargs: Any) -> Any:
@@ -372,6 +378,13 @@ class Prepared:
         self.program = hooks.compile(entries, settings.backend)
         self.dense = dense
         self.reason = reason
+        self._dense_program: Any = None
+        if (
+            dense is not None
+            and not is_overridden
+            and BY_VALUES not in colouring.pattern.notes
+        ):
+            self._dense_program = hooks.compile(dense, settings.backend)
         self._is_given = is_given
         self._needs_values = False
         #: A found pattern is that of the program, whose entries an override can move.
@@ -392,6 +405,10 @@ class Prepared:
         if self._layout is None:
             self._layout = make_layout(self.pattern, self.settings.format)
         return self._layout
+
+    def record_each_time(self) -> None:
+        """Record the function in each call, on the values of the arguments."""
+        self._needs_values = True
 
     def run_each_time(self) -> Prepared:
         """Record the function in each call, and keep no program of it."""
@@ -415,6 +432,17 @@ class Prepared:
                 self._needs_values = True
         made = self.entries(*args, **kwargs)
         return made if is_live(made) else value_of(made)
+
+    def compute_dense(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Return the dense matrix, by a program that is recorded once if it can be."""
+        assert self.dense is not None
+        if self._dense_program is None or self._needs_values:
+            return self.dense(*args, **kwargs)
+        try:
+            return self._dense_program(*args, **kwargs)
+        except TraceError:  # it looks at values
+            self._dense_program = None
+            return self.dense(*args, **kwargs)
 
     def fill(self, entries: Any, out: Any) -> Any:
         """Return the matrix of these entries; or write them into one."""
@@ -457,7 +485,9 @@ class Prepared:
         if fits and out.shape == layout.shape:
             index = list_indices(out)
             if not all(self._returned.get(id(part)) is part for part in index):
-                fits = all(map(np.array_equal, index, layout.index))
+                fits = all(
+                    map(np.array_equal, map(to_host, index), map(to_host, layout.index))
+                )
             fits = fits and out.data.shape == entries.shape
         if not fits or out.shape != layout.shape:
             raise UsageError(
@@ -496,6 +526,8 @@ class Prepared:
 def list_indices(matrix: Any) -> tuple[Any, ...]:
     """Return the index arrays of a sparse array in CSR, CSC or COO."""
     if matrix.format == "coo":
+        if not hasattr(matrix, "coords"):  # CuPy's
+            return matrix.row, matrix.col
         return tuple(matrix.coords)
     return matrix.indices, matrix.indptr
 
@@ -517,7 +549,7 @@ def _describe_leaf(x: Any) -> Any:
     if hasattr(x, "dtype") and hasattr(x, "shape"):
         spec = spec_of(x)
         if isinstance(x, Tensor) or is_number_of_any_value(x):
-            return spec.shape, spec.dtype
+            return spec.shape, spec.dtype, is_device_array(x)
         return spec.shape, spec.dtype, to_host(x).tobytes() if np.ndim(x) else x.item()
     return type(x), x
 
@@ -614,9 +646,47 @@ def choose_colouring(
     return chosen
 
 
-def judge(pattern: SparsityPattern, colouring: Colouring) -> tuple[bool, str]:
+class Costs(NamedTuple):
+    """What a matrix costs, in entries of the program that are computed.
+
+    Attributes
+    ----------
+    dense
+        A call of the dense matrix.
+    sparse
+        A call of the sparse one.
+    preparing
+        To find its pattern and its colours.
+    """
+
+    dense: int
+    sparse: int
+    preparing: int
+
+
+def estimate_costs(linear: LinearMap, colouring: Colouring) -> Costs:
+    """Return what a derivative costs as a dense and as a sparse matrix.
+
+    A product runs through all entries of the program, one with the transpose twice.
+    """
+    height, width = colouring.pattern.shape
+    nnz = colouring.pattern.nnz
+    ops = Graph(linear.wrt, linear.outputs).interior
+    work = sum(count_made(x) for x in ops)
+    products = colouring.column_count + 2 * colouring.row_count
+    return Costs(
+        min(width, 2 * height) * work + height * width,
+        products * work + READ * nnz + MAKE,
+        FIND_OP * len(ops) + FIND_ENTRY * nnz,
+    )
+
+
+def judge(linear: LinearMap, colouring: Colouring) -> tuple[bool, str]:
     """Return whether a dense matrix is better, and why or why not."""
-    least = min(pattern.shape)
+    pattern = colouring.pattern
+    height, width = pattern.shape
+    if linear.rules:
+        return True, "Dense: overrides may move entries."
     if BY_VALUES in pattern.notes:
         return True, (
             "Dense: the program decides something by values, so its pattern is not the"
@@ -627,16 +697,27 @@ def judge(pattern: SparsityPattern, colouring: Colouring) -> tuple[bool, str]:
             f"Dense: {100 * pattern.density:.0f} % of the entries can differ from zero,"
             f" and a sparse array pays below {100 * MOST_DENSE:.0f} %."
         )
-    products = colouring.column_count + 2 * colouring.row_count
-    if products > MOST_PRODUCTS * least:
+    costs = estimate_costs(linear, colouring)
+    products = format_count(colouring.count, "product")
+    if costs.sparse > costs.dense:
         return True, (
-            f"Dense: its {format_count(colouring.count, 'product')} would save less"
-            f" than half of the {least} that the dense matrix takes."
+            f"Dense: it is small. {products} and a sparse array cost about"
+            f" {costs.sparse / max(costs.dense, 1):.2g} times as much as the"
+            f" {min(pattern.shape)} of a dense one."
         )
+    gain = costs.dense - costs.sparse
+    if costs.preparing > CALLS * gain:
+        return True, (
+            f"Dense: to find pattern and colours costs as much as {products} in the"
+            f" place of {min(pattern.shape)} save in"
+            f" {costs.preparing / max(gain, 1):,.0f} calls; it pays up to {CALLS}."
+        )
+    pays = max(1, round(costs.preparing / gain))
     return False, (
-        f"Sparse: {format_count(colouring.count, 'product')} in the place of {least},"
-        f" and {pattern.nnz:,} entries in the place of"
-        f" {pattern.shape[0] * pattern.shape[1]:,}."
+        f"Sparse: {products} in the place of {min(pattern.shape)}, and"
+        f" {pattern.nnz:,} entries in the place of {height * width:,}. A call costs"
+        f" about 1/{costs.dense / costs.sparse:,.0f} of a dense one; to find pattern"
+        f" and colours pays from {format_count(pays, 'call')} on."
     )
 
 
@@ -838,7 +919,7 @@ def make_expression(
     else:
         pattern = find_pattern(linear, cost, linear.wrt)
     chosen = choose_colouring(linear, pattern, settings)
-    if settings.sparse == "auto" and judge(pattern, chosen)[0]:
+    if settings.sparse == "auto" and judge(linear, chosen)[0]:
         return None
     entries = compress(linear, chosen, order_entries(pattern, settings.format))
     return make_tensor(entries, make_layout(pattern, settings.format))

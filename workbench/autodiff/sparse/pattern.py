@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from workbench.autodiff.sparse.colouring import Colouring, colour
 from workbench.core.blame import format_count
 from workbench.core.source import Site
 from workbench.core.tree import is_sparse
 from workbench.errors import DtypeError, ShapeError
-
-if TYPE_CHECKING:
-    from workbench.autodiff.sparse.colouring import Colouring
 
 #: The index arrays of a pattern: int32 where that is enough, else int64.
 Indices = npt.NDArray[np.signedinteger[Any]]
@@ -384,7 +382,7 @@ class SparsityPattern:
             matrix ``"star"`` or ``"acyclic"``; ``"auto"`` for the cheapest.
         order
             ``"natural"``, ``"largest_first"``, ``"smallest_last"``, ``"incidence"``,
-            ``"random"``; ``"auto"`` looks for a stencil first.
+            ``"random"``; ``"auto"`` looks for a stencil or trees first.
         symmetric
             With ``mode="auto"``: it is the pattern of a symmetric matrix, such as a
             Hessian.
@@ -405,8 +403,6 @@ class SparsityPattern:
         >>> pattern.colouring().colours
         array([0, 1, 0, 1, 0, 1], dtype=int32)
         """
-        from workbench.autodiff.sparse.colouring import colour
-
         return colour(self, mode, order, symmetric=symmetric, seed=seed)
 
     def report(self) -> str:
