@@ -208,8 +208,9 @@ SPARSE_WORDS = """Least times of a call in µs: all entries at the places of the
 JAX, sparsejac, SciPy (differences) and C are given the pattern, JAX the colouring too;
 Workbench, asdex and CasADi find it. What has no number is too large, takes too many
 colours, or has no such thing. Memory: what finding, colouring and three calls add at
-most. Twice the time of C is missed at a thousand unknowns, where about four µs are spent
-around the numbers, and where hardly anything is computed for an entry (Burgers, arrow)."""
+most. Twice the time of C is missed at a thousand unknowns, where about four µs are
+spent around the numbers, and where hardly anything is computed for an entry (Burgers,
+arrow)."""
 #: Who finds a pattern or a colouring.
 FINDERS = ("workbench", "asdex", "casadi", "sparsejac", "scipy")
 
