@@ -12,7 +12,8 @@ export default defineConfig({
   // What takes minutes runs by itself, with `make test-long`.
   ...(process.env.WORKBENCH_TEST_LONG ? { grep: /@long/ } : { grepInvert: /@long/ }),
   workers: 1,
-  retries: 0,
+  // What passes only then is told as unsteady by tests/run.py.
+  retries: 1,
   timeout: 120_000,
   // Three minutes on an idle machine, and the Python tests run beside these;
   // tests/run.py waits a little longer.

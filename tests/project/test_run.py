@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -33,6 +34,54 @@ def test_a_runner_that_fails_is_counted(
     count: Count, exit_code: int, failed: int
 ) -> None:
     assert run.settle(count, exit_code).failed == failed
+
+
+@pytest.mark.parametrize(
+    ("tests", "counted"),
+    [
+        ("def test_a(): assert 1", Count(passed=1)),
+        ("def test_a(): assert 0\ndef test_b(): pass", Count(1, 1)),
+        # Fails the first time alone.
+        (
+            "import pathlib\n"
+            "def test_a():\n"
+            "    mark = pathlib.Path(__file__).with_suffix('.mark')\n"
+            "    known = mark.exists()\n"
+            "    mark.touch()\n"
+            "    assert known\n"
+            "def test_b(): assert 0",
+            Count(1, 1, unsteady=1),
+        ),
+        # A worker that dies is a failed test too.
+        (
+            "import os, pathlib\n"
+            "def test_a():\n"
+            "    mark = pathlib.Path(__file__).with_suffix('.mark')\n"
+            "    if not mark.exists():\n"
+            "        mark.touch()\n"
+            "        os.abort()\n"
+            "def test_b(): pass",
+            Count(2, 0, unsteady=1),
+        ),
+        # All of many: no accident.
+        (
+            "import pytest\n"
+            "@pytest.mark.parametrize('number', range(20))\n"
+            "def test_a(number): assert 0",
+            Count(failed=20),
+        ),
+    ],
+    ids=["passes", "fails", "unsteady", "dies", "many"],
+)
+def test_what_fails_is_tried_once_more(
+    tests: str, counted: Count, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "test_a.py").write_text(tests)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = long\n")
+    monkeypatch.setattr(run.run, "__kwdefaults__", {"cwd": tmp_path})
+    for name in [name for name in os.environ if name.startswith("PYTEST_")]:
+        monkeypatch.delenv(name)
+    assert run.pytest(tmp_path, "not long", limit=60) == counted
 
 
 def test_every_part_runs_and_the_last_line_adds_them_up(

@@ -67,6 +67,23 @@ async function runIn(
   );
 }
 
+/** Bring the notebook of a file to the front; the id of its (first) view. */
+async function activate(page: IJupyterLabPageFixture, name: string): Promise<string> {
+  return page.evaluate(end => {
+    const { shell } = window.jupyterapp;
+    const { id } = [...shell.widgets('main')].find(
+      one => 'context' in one && (one as NotebookPanel).context.path.endsWith(end)
+    )!;
+    shell.activateById(id);
+    return id;
+  }, name);
+}
+
+/** The id of the widget that commands are about. */
+async function currentId(page: IJupyterLabPageFixture): Promise<string | undefined> {
+  return page.evaluate(() => window.jupyterapp.shell.currentWidget?.id);
+}
+
 test('a kernel dies in mid-stream: words, the last picture, and a new run', async ({
   page,
   tmpPath
@@ -151,30 +168,26 @@ test('two notebooks: each picture follows its own, renamed, and in two views', a
   const third = await barOf('renamed.ipynb');
 
   // A second view of it, and the first one closes.
-  await page.evaluate(async () => {
-    const { shell, commands } = window.jupyterapp;
-    const found = [...shell.widgets('main')].find(
+  const first = await activate(page, 'renamed.ipynb');
+  await expect.poll(() => currentId(page)).toBe(first);
+  await page.evaluate(() => window.jupyterapp.commands.execute('docmanager:clone'));
+  const panels = page.locator('.jp-NotebookPanel');
+  await expect(panels).toHaveCount(3);
+  await page.evaluate(async id => {
+    const views = [...window.jupyterapp.shell.widgets('main')].filter(
       one =>
         'context' in one && (one as NotebookPanel).context.path.endsWith('renamed.ipynb')
-    ) as NotebookPanel;
-    shell.activateById(found.id);
-    await new Promise(resolve => setTimeout(resolve, 300));
-    
-    await commands.execute('docmanager:clone');
-    await new Promise(resolve => setTimeout(resolve, 1000));
-    found.dispose();
-  });
-  const second = page.locator('.jp-NotebookPanel');
-  await expect(second).toHaveCount(2);
-  await page.evaluate(async () => {
-    const { shell } = window.jupyterapp;
-    const found = [...shell.widgets('main')].find(
-      one =>
-        'context' in one && (one as NotebookPanel).context.path.endsWith('renamed.ipynb')
-    ) as NotebookPanel;
-    shell.activateById(found.id);
-    await window.jupyterapp.commands.execute('notebook:run-all-cells');
-  });
+    ) as NotebookPanel[];
+    for (const { context, revealed, sessionContext } of views) {
+      await Promise.all([context.ready, revealed, sessionContext.ready]);
+    }
+    views.find(one => one.id === id)!.dispose();
+  }, first);
+  await expect(panels).toHaveCount(2);
+  const second = await activate(page, 'renamed.ipynb');
+  expect(second).not.toBe(first);
+  await expect.poll(() => currentId(page)).toBe(second);
+  await runAll(page);
   // The cell made another session, at the weights of the start.
   await expect.poll(() => barOf('renamed.ipynb')).toBe(before);
   expect(third).not.toBe(before);
@@ -249,8 +262,6 @@ test('a stranger’s notebook: opened, it runs nothing, and its labels are text'
   await page.setViewportSize({ width: 1000, height: 1000 });
   await page.sidebar.close('left');
   const inspector = graph.panel.locator('.workbench-Inspector').first();
-  await new Promise(resolve => setTimeout(resolve, 500));
-  console.log(`measured: ${(await graph.panel.boundingBox())!.width} px wide`);
   await expect
     .poll(async () => {
       const [a, b] = [await inspector.boundingBox(), await graph.canvas.boundingBox()];
