@@ -268,9 +268,7 @@ def flatten(x: Any) -> Any:
 Step = Callable[[Tensor, Sequence[Any], tuple[int, ...]], SparseTangent]
 
 
-def _add(
-    node: Tensor, inputs: Sequence[Any], shape: tuple[int, ...]
-) -> SparseTangent:
+def _add(node: Tensor, inputs: Sequence[Any], shape: tuple[int, ...]) -> SparseTangent:
     made = None
     for i, x in enumerate(inputs):
         if not isinstance(x, SparseTangent):
@@ -308,15 +306,11 @@ def _negate(
     return inputs[0].scale(-1)
 
 
-def _keep(
-    node: Tensor, inputs: Sequence[Any], shape: tuple[int, ...]
-) -> SparseTangent:
+def _keep(node: Tensor, inputs: Sequence[Any], shape: tuple[int, ...]) -> SparseTangent:
     return inputs[0].broadcast(shape)
 
 
-def _cast(
-    node: Tensor, inputs: Sequence[Any], shape: tuple[int, ...]
-) -> SparseTangent:
+def _cast(node: Tensor, inputs: Sequence[Any], shape: tuple[int, ...]) -> SparseTangent:
     """Cast the entries; of numbers there is nothing to do."""
     dtype = np.dtype(spec_of(node).dtype)
     if dtype.kind != np.dtype(spec_of(node.inputs[0]).dtype).kind:
@@ -741,15 +735,14 @@ def _open_span(
     if op.name == "reshape" and x.params.get("order", "C") == "C":
         return [(inputs[0], begin, end)], lambda got: got[0]
     if op.name == "concatenate" and x.params["axis"] == 0:
-        start = 0
-        for part in inputs:
-            stop = start + math.prod(shape_of(part))
-            if start <= begin and end <= stop:
-                a, b = begin - start, end - start
-                if isinstance(part, Tensor):
-                    return [(part, a, b)], lambda got: got[0]
-                return [], lambda got: np.reshape(part, (-1,))[a:b]
-            start = stop
+        ends = np.cumsum([math.prod(shape_of(part)) for part in inputs])
+        k = int(np.searchsorted(ends, begin, side="right"))
+        if end <= ends[k]:
+            part, start = inputs[k], int(ends[k - 1]) if k else 0
+            a, b = begin - start, end - start
+            if isinstance(part, Tensor):
+                return [(part, a, b)], lambda got: got[0]
+            return [], lambda got: np.reshape(part, (-1,))[a:b]
     if op.name == "getitem" and len(inputs) == 1 and len(x.params["key"]) == 1:
         (key,) = x.params["key"]
         if isinstance(key, tuple) and len(shape_of(inputs[0])) == 1:

@@ -1,15 +1,16 @@
-"""Sparse Jacobians and Hessians: prepared once, then a few products for each call.
+"""Sparse Jacobians and Hessians: prepared once, then called with numbers.
 
-What is prepared for the shapes of the arguments: the pattern, its colouring, where each
-entry stands in the products, and one program from the arguments to all entries, which
-the compiled backend runs like any other. A call only fills in numbers.
+What is prepared for the shapes of the arguments: the pattern, and one program from the
+arguments to all entries, which the compiled backend runs like any other. It computes
+entry by entry where it can (`accumulation.py`); elsewhere it makes a few products with
+the seeds of a colouring and reads the entries out of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from functools import update_wrapper
+from functools import cache, partial, update_wrapper
 from typing import Any, Literal, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -22,6 +23,7 @@ from workbench.autodiff.grad import (
     is_number_of_any_value,
 )
 from workbench.autodiff.linear_map import NO_RULE, LinearMap, Mode
+from workbench.autodiff.sparse.accumulation import accumulate
 from workbench.autodiff.sparse.colouring import SYMMETRIC, Colouring, colour
 from workbench.autodiff.sparse.pattern import FORMATS, SparsityPattern
 from workbench.autodiff.sparse.sparsity import BY_VALUES, find_call_pattern
@@ -308,21 +310,28 @@ class SparseDerivative:
             check_shape(pattern, shape, settings.name)
         else:
             pattern = self._find_pattern(args, kwargs)
-        chosen = choose_colouring(linear, pattern, settings)
+        accumulated = try_accumulation(linear, pattern, settings)
+        chosen = choose_colouring(linear, pattern, settings, accumulated is not None)
         reason = ""
         is_dense = False
         if settings.sparse == "auto":
-            is_dense, reason = judge(pattern, chosen)
+            is_dense, reason = judge(
+                pattern, None if accumulated is not None else chosen()
+            )
             if linear.rules:
                 is_dense, reason = True, "Dense: overrides may move entries."
-        order = order_entries(pattern, settings.format)
 
-        def entries(*args: Any, **kwargs: Any) -> Any:
-            return compress(self._record(args, kwargs), chosen, order)
+        def entries(format: str, *args: Any, **kwargs: Any) -> Any:
+            linear = self._record(args, kwargs)
+            if accumulated is not None:
+                made = accumulate(linear, pattern, format)
+                if made is not None:
+                    return made
+            return compress(linear, chosen(), order_entries(pattern, format))
 
         return Prepared(
-            chosen, settings, entries, self._dense if is_dense else None, reason, given,
-            bool(linear.rules),
+            pattern, chosen, settings, entries, self._dense if is_dense else None,
+            reason, given, bool(linear.rules), accumulated is not None,
         )  # fmt: skip
 
     def _check_pattern(
@@ -333,7 +342,7 @@ class SparseDerivative:
         if any(isinstance(x, Tensor) and is_live(x) for x in leaves):
             return
         linear = self._record(args, kwargs)
-        values = value_of(compress(linear, prepared.colouring, None))
+        values = value_of(prepared.entries("csr", *args, **kwargs))
         prepared.is_checked = check_entries(
             linear, prepared.pattern, values, self._settings.name
         )
@@ -344,34 +353,42 @@ class Prepared:
 
     Attributes
     ----------
-    colouring
-        Which products are computed, and how entries are read from them.
+    pattern
+        The places of the entries.
     entries
-        The function from arguments to entries, in the order of the format.
+        The function from a format and arguments to entries, in the order of the format.
     program
-        The same as a program that is recorded once.
+        The same as a program that is recorded once, in the format of the result.
     dense
         What computes the matrix instead, if it is not to be a sparse one.
     reason
         Why the one or the other was chosen; empty if the user chose.
+    is_accumulated
+        The entries are computed one by one, and no colouring is needed.
     is_checked
         The pattern is known to hold all entries.
     """
 
     def __init__(
         self,
-        colouring: Colouring,
+        pattern: SparsityPattern,
+        colour: Callable[[], Colouring],
         settings: Settings,
         entries: Callable[..., Any],
         dense: Callable[..., Any] | None,
         reason: str,
         is_given: bool,
         is_overridden: bool,
+        is_accumulated: bool,
     ) -> None:
-        self.colouring = colouring
+        self.pattern = pattern
+        self._colour = colour
         self.settings = settings
         self.entries = entries
-        self.program = hooks.compile(entries, settings.backend)
+        self.program = hooks.compile(
+            partial(entries, settings.format), settings.backend
+        )
+        self.is_accumulated = is_accumulated
         self.dense = dense
         self.reason = reason
         self._is_given = is_given
@@ -384,9 +401,9 @@ class Prepared:
         self._returned: WeakValueDictionary[int, Any] = WeakValueDictionary()
 
     @property
-    def pattern(self) -> SparsityPattern:
-        """The places of the entries."""
-        return self.colouring.pattern
+    def colouring(self) -> Colouring:
+        """Which products hold all entries, and how these are read from them."""
+        return self._colour()
 
     @property
     def layout(self) -> Pattern:
@@ -404,7 +421,7 @@ class Prepared:
                 if not self._is_given:
                     raise
                 self._needs_values = True
-        made = self.entries(*args, **kwargs)
+        made = self.entries(self.settings.format, *args, **kwargs)
         return made if is_live(made) else value_of(made)
 
     def fill(self, entries: Any, out: Any) -> Any:
@@ -464,27 +481,36 @@ class Prepared:
 
     def explain(self) -> str:
         """Return in words how the matrix is computed, and why."""
-        coloured = self.colouring
         height, width = self.pattern.shape
         lines = [
             f"{self.settings.name} {height}×{width}: {self.pattern.nnz:,} entries"
             f" can differ from zero ({100 * self.pattern.density:.3g} %)."
         ]
-        products = []
-        if coloured.column_colours is not None:
-            products.append(f"{coloured.column_count} in forward mode")
-        if coloured.row_colours is not None:
-            products.append(f"{coloured.row_count} in reverse mode")
-        lines.append(
-            f"Products: {' and '.join(products)} ({_WORDS[coloured.mode]}, order"
-            f" {coloured.order}); dense it takes {min(height, width)}."
-        )
+        if self.is_accumulated:
+            lines.append(
+                "Each entry is computed by itself, from the partial derivatives on its"
+                " way: no products, and no colours."
+            )
+        else:
+            lines.append(self._explain_products())
         if self.reason:
             lines.append(self.reason)
         if self.pattern.dense_ops:
             lines.append("Taken as dense, where it may be sparser:")
             lines += [f"  {op}" for op in self.pattern.dense_ops]
         return "\n".join(lines)
+
+    def _explain_products(self) -> str:
+        coloured = self.colouring
+        products = []
+        if coloured.column_colours is not None:
+            products.append(f"{coloured.column_count} in forward mode")
+        if coloured.row_colours is not None:
+            products.append(f"{coloured.row_count} in reverse mode")
+        return (
+            f"Products: {' and '.join(products)} ({_WORDS[coloured.mode]}, order"
+            f" {coloured.order}); dense it takes {min(self.pattern.shape)}."
+        )
 
 
 def list_indices(matrix: Any) -> tuple[Any, ...]:
@@ -544,13 +570,38 @@ def check_shape(pattern: SparsityPattern, shape: tuple[int, int], name: str) -> 
         )
 
 
-def choose_colouring(
+def try_accumulation(
     linear: LinearMap, pattern: SparsityPattern, settings: Settings
-) -> Colouring:
-    """Return the colouring that was asked for.
+) -> Any | None:
+    """Return the entries where each can be computed by itself; else None.
+
+    It is not tried where a colouring was asked for, nor where a dense matrix is better.
+    """
+    if settings.colouring != "auto":
+        return None
+    if settings.sparse == "auto" and pattern.density > MOST_DENSE:
+        return None
+    return accumulate(linear, pattern, settings.format)
+
+
+def choose_colouring(
+    linear: LinearMap, pattern: SparsityPattern, settings: Settings, is_late: bool
+) -> Callable[[], Colouring]:
+    """Return what gives the colouring that was asked for.
 
     Where nothing was, and an override or an op that a user has made has no forward
     rule, rows are coloured: that takes reverse mode alone.
+
+    Parameters
+    ----------
+    linear
+        The derivative.
+    pattern
+        Its places.
+    settings
+        How it is asked for.
+    is_late
+        Whether to colour only when somebody looks: no product is computed.
 
     Raises
     ------
@@ -569,27 +620,36 @@ def choose_colouring(
             " of its own. Write colouring='columns'."
         )
     if isinstance(settings.colouring, Colouring):
-        return settings.colouring
+        return partial(_keep, settings.colouring)
     if settings.sparse == "auto" and pattern.density > MOST_DENSE:
         # A dense matrix it will be (see `judge`), so that a colour each is enough.
         own = np.arange(pattern.shape[1], dtype=np.int32)  # host array: colours
-        return Colouring(pattern, "columns", "natural", own)
+        return partial(_keep, Colouring(pattern, "columns", "natural", own))
     is_open = settings.colouring == "auto"
-    symmetric = settings.name == "hessian" and is_open and not is_bent
-    if settings.name == "hessian" and is_open and is_complex:
-        return colour(pattern, "columns")
-    chosen = colour(pattern, settings.colouring, symmetric=symmetric)
-    if is_open and not symmetric and chosen.column_count:
+    is_hessian = settings.name == "hessian"
+    mode = "columns" if is_hessian and is_open and is_complex else settings.colouring
+    symmetric = is_hessian and is_open and not is_bent
+    if is_late and not (symmetric and pattern != pattern.T):
+        return cache(partial(colour, pattern, mode, symmetric=symmetric))
+    chosen = colour(pattern, mode, symmetric=symmetric)
+    if mode == "auto" and not symmetric and chosen.column_count:
         try:
             nothing = np.zeros((1, pattern.shape[1]))  # host array: a seed
             linear.multiply("forward", nothing)
         except NO_RULE:
-            return colour(pattern, "rows")
-    return chosen
+            chosen = colour(pattern, "rows")
+    return partial(_keep, chosen)
 
 
-def judge(pattern: SparsityPattern, colouring: Colouring) -> tuple[bool, str]:
-    """Return whether a dense matrix is better, and why or why not."""
+def _keep(colouring: Colouring) -> Colouring:
+    return colouring
+
+
+def judge(pattern: SparsityPattern, colouring: Colouring | None) -> tuple[bool, str]:
+    """Return whether a dense matrix is better, and why or why not.
+
+    No colouring: each entry is computed by itself.
+    """
     least = min(pattern.shape)
     if BY_VALUES in pattern.notes:
         return True, (
@@ -601,6 +661,12 @@ def judge(pattern: SparsityPattern, colouring: Colouring) -> tuple[bool, str]:
             f"Dense: {100 * pattern.density:.0f} % of the entries can differ from zero,"
             f" and a sparse array pays below {100 * MOST_DENSE:.0f} %."
         )
+    count = (
+        f"{pattern.nnz:,} entries in the place of"
+        f" {pattern.shape[0] * pattern.shape[1]:,}."
+    )
+    if colouring is None:
+        return False, f"Sparse: {count}"
     products = colouring.column_count + 2 * colouring.row_count
     if products > MOST_PRODUCTS * least:
         return True, (
@@ -609,8 +675,7 @@ def judge(pattern: SparsityPattern, colouring: Colouring) -> tuple[bool, str]:
         )
     return False, (
         f"Sparse: {format_count(colouring.count, 'product')} in the place of {least},"
-        f" and {pattern.nnz:,} entries in the place of"
-        f" {pattern.shape[0] * pattern.shape[1]:,}."
+        f" and {count}"
     )
 
 
@@ -804,8 +869,12 @@ def make_expression(
         check_shape(pattern, shape, settings.name)
     else:
         pattern = find_pattern(linear, cost, linear.wrt)
-    chosen = choose_colouring(linear, pattern, settings)
-    if settings.sparse == "auto" and judge(pattern, chosen)[0]:
-        return None
-    entries = compress(linear, chosen, order_entries(pattern, settings.format))
+    entries = try_accumulation(linear, pattern, settings)
+    chosen = choose_colouring(linear, pattern, settings, entries is not None)
+    if settings.sparse == "auto":
+        if judge(pattern, chosen() if entries is None else None)[0]:
+            return None
+    if entries is None:
+        order = order_entries(pattern, settings.format)
+        entries = compress(linear, chosen(), order)
     return make_tensor(entries, make_layout(pattern, settings.format))
