@@ -630,7 +630,8 @@ class _Assembly:
         return self._make_numbers(0 if x is None else x, count)
 
     def _make_numbers(self, x: Any, count: int) -> Any:
-        return np.full_like(self._like, x, dtype=self.dtype, shape=(count,))
+        one = np.full_like(self._like, x, dtype=self.dtype, shape=())
+        return np.broadcast_to(one, (count,))
 
     # Any order
 

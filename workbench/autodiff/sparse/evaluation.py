@@ -8,8 +8,9 @@ the seeds of a colouring and reads the entries out of them.
 
 from __future__ import annotations
 
+import sys
+from collections import deque
 from collections.abc import Callable, Sequence
-from copy import copy
 from functools import cache, partial, update_wrapper
 from typing import Any, Literal, NamedTuple
 from weakref import WeakValueDictionary
@@ -46,6 +47,9 @@ TOLERANCE = 2.0**14
 MOST_ROWS = 50
 #: A derivative is kept prepared for so many sets of shapes.
 MOST_PREPARED = 16
+
+#: So many copies of the index arrays are kept: one is mostly still held by the caller.
+MOST_COPIES = 2
 
 #: What the compressed modes are called in `jacobian`.
 COLOURING_MODES = {"auto": "auto", "fwd": "columns", "rev": "rows"}
@@ -201,6 +205,38 @@ class SparseDerivative:
             self._check_pattern(prepared, args, kwargs)
         return prepared.fill(prepared.compute(args, kwargs), out)
 
+    def entries(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the stored entries of the matrix alone, in the order of its format.
+
+        They are those of ``J(x).data``: what solvers take that know the places of the
+        entries from before. No index array is copied.
+
+        Returns
+        -------
+        A vector of ``J.pattern.nnz`` entries.
+
+        Raises
+        ------
+        UsageError
+            If the matrix is dense, as ``"auto"`` may choose.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> J = wb.jacobian(lambda x: x[1:] * x[:-1], sparse=True)
+        >>> J.entries(np.array([1.0, 2.0, 3.0]))
+        array([2., 1., 3., 2.])
+        """
+        prepared = self._find_prepared(args, kwargs)
+        if prepared.dense is not None:
+            raise UsageError(
+                f"{self._settings.name}: entries() is for a sparse matrix, and this one"
+                f" is dense: {prepared.reason} Write sparse=True."
+            )
+        if self._settings.check and not prepared.is_checked:
+            self._check_pattern(prepared, args, kwargs)
+        return prepared.compute(args, kwargs)
+
     def _find_prepared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Prepared:
         if len(args) == 1 and type(args[0]) is np.ndarray and not kwargs:
             key: Any = args[0].shape, args[0].dtype
@@ -348,6 +384,17 @@ class SparseDerivative:
         )
 
 
+def _count_references(parts: list[Any]) -> list[int]:
+    """Return how many references there are to each of some arrays."""
+    count = getattr(sys, "getrefcount", None)
+    return [0 if count is None else count(part) for part in parts]
+
+
+#: The references to an array that only a list holds; where Python does not count them,
+#: no array is known to be free.
+_OWN = _count_references([np.empty(1)])[0] or -1
+
+
 class Prepared:
     """A sparse derivative for arguments of some shapes.
 
@@ -399,6 +446,8 @@ class Prepared:
         self._template: Any = None
         #: Index arrays of matrices that were returned: nobody else has made them.
         self._returned: WeakValueDictionary[int, Any] = WeakValueDictionary()
+        #: Of those, some that may be used again once nobody else holds them.
+        self._copies: deque[list[Any]] = deque(maxlen=MOST_COPIES)
 
     @property
     def colouring(self) -> Colouring:
@@ -444,15 +493,30 @@ class Prepared:
         """
         if self._template is None:
             self._template = self.layout.matrix(entries, own=True)
-        made = copy(self._template)
+        made = object.__new__(type(self._template))
+        made.__dict__.update(self._template.__dict__)
         made.data = entries
         if made.format == "coo":
-            made.coords = tuple([part.copy() for part in self.layout.index])
+            made.coords = tuple(self._copy_index())
         else:
-            made.indices, made.indptr = (part.copy() for part in self.layout.index)
-        for part in list_indices(made):
-            self._returned[id(part)] = part
+            made.indices, made.indptr = self._copy_index()
         return made
+
+    def _copy_index(self) -> list[Any]:
+        """Return copies of the index arrays, in memory that nobody else holds."""
+        try:
+            parts = self._copies.pop()
+        except IndexError:
+            parts = []
+        if parts and all(n == _OWN for n in _count_references(parts)):
+            for part, source in zip(parts, self.layout.index, strict=True):
+                part[...] = source
+        else:
+            parts = [part.copy() for part in self.layout.index]
+            for part in parts:
+                self._returned[id(part)] = part
+        self._copies.appendleft(parts)
+        return parts
 
     def _check_out(self, out: Any, entries: Any) -> None:
         layout, name = self.layout, self.settings.name

@@ -106,7 +106,7 @@ class _Lowering(Plan):
         self._windows: dict[int, View] = {}
         self._inside: dict[int, tuple[Tensor, int]] = {}
         #: Operands of joins that their kernels write to where they belong, and where;
-        #: numbers beside them that the same kernels write.
+        #: inputs and constants beside them, which the same kernels write.
         self._placed: set[tuple[int, int]] = set()
         self._targets: dict[int, list[View]] = {}
         self._beside: dict[int, list[tuple[Any, View]]] = {}
@@ -282,16 +282,23 @@ class _Lowering(Plan):
             if writer is None:
                 continue
             for k, x in enumerate(node.inputs):
-                value = x._value if isinstance(x, Tensor) else x
+                spec = read_spec(x)
                 if (
-                    isinstance(value, np.ndarray)
-                    and views[k].shape == read_spec(writer).shape
-                    and value.dtype == node.dtype
-                    and not any(value.strides)
+                    (node.serial, k) not in self._placed
+                    and views[k].shape == spec.shape == read_spec(writer).shape
+                    and spec.dtype == node.dtype
+                    and self._is_given(x)
                 ):
                     self._placed.add((node.serial, k))
                     beside = self._beside.setdefault(writer.serial, [])
                     beside.append((x, views[k]))
+
+    def _is_given(self, x: Any) -> bool:
+        """Return whether an operand is an input, a constant, or a view of one."""
+        if isinstance(x, Tensor) and self.roles.of.get(x.serial) == "view":
+            root = self.roles.layouts[x.serial].root
+            return root not in self.roles.of
+        return not isinstance(x, Tensor) or x.serial not in self.roles.of
 
     def _locate_operands(self, node: Tensor) -> list[View]:
         """Return where a join has each of its operands."""
