@@ -294,20 +294,22 @@ def _multiply(
             raise NotAccumulatedError(node.op.name)
     if isinstance(other, SparseTangent):
         raise NotAccumulatedError(node.op.name)
-    x = x.broadcast(shape)
+    tangent: SparseTangent = x.broadcast(shape)
     if is_weak(other) and not isinstance(other, Tensor) and other != 0:
-        return x.scale(1 / other if divides else other)
-    return x.combine(node.op, other)
+        return tangent.scale(1 / other if divides else other)
+    return tangent.combine(node.op, other)
 
 
 def _negate(
     node: Tensor, inputs: Sequence[Any], shape: tuple[int, ...]
 ) -> SparseTangent:
-    return inputs[0].scale(-1)
+    x: SparseTangent = inputs[0]
+    return x.scale(-1)
 
 
 def _keep(node: Tensor, inputs: Sequence[Any], shape: tuple[int, ...]) -> SparseTangent:
-    return inputs[0].broadcast(shape)
+    x: SparseTangent = inputs[0]
+    return x.broadcast(shape)
 
 
 def _cast(node: Tensor, inputs: Sequence[Any], shape: tuple[int, ...]) -> SparseTangent:
@@ -494,7 +496,7 @@ class _Run(NamedTuple):
     In each of the next lines, the terms are one further in the vectors.
     """
 
-    count: int
+    lines: int
     width: int
     terms: slice
 

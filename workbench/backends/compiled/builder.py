@@ -568,8 +568,8 @@ class Builder(EntryBuilder):
             for k in range(self.lanes):
                 one = self.emit(f"extractelement {type_} {x.text}, i64 {k}", x.kind)
                 at = f"getelementptr i8, ptr {pointer}, i64 {k * step}"
-                where = self.emit(at, "i8")
-                self.line(f"store {part} {one.text}, ptr {where.text}, align 1")
+                place = self.emit(at, "i8")
+                self.line(f"store {part} {one.text}, ptr {place.text}, align 1")
             return
         suffix = f"v{self.lanes}{_suffix(x.kind)}"
         if step == _size_of(x.kind):
