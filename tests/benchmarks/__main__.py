@@ -64,18 +64,26 @@ def list_cases(modules: Iterable[str] = CASES) -> Iterator[Any]:
         yield from import_module(f"tests.benchmarks.{module}").CASES
 
 
+def list_parts(module: str) -> list[str]:
+    """Return the parts of a study that run in processes of their own."""
+    return list(getattr(import_module(f"tests.benchmarks.{module}"), "PARTS", ()))
+
+
 def run(module: str, options: argparse.Namespace) -> bool:
     """Measure the cases of a module in this process; return whether answers agree."""
     from tests.benchmarks import harness
 
     harness.pin()
     loaded = import_module(f"tests.benchmarks.{module}")
-    if module in STUDIES:
-        loaded.run(not options.no_save)
-        return True
-    cases = [c for c in loaded.CASES if options.case in (None, c.name)]
     keep, probes = not options.no_save, not options.no_probes
     names = None if options.peers is None else options.peers.split(",")
+    if module in STUDIES:
+        if options.case:
+            loaded.run(options.case, keep, names)
+        else:
+            loaded.run(keep)
+        return True
+    cases = [c for c in loaded.CASES if options.case in (None, c.name)]
     agree = [harness.run(case, keep, probes, names) for case in cases]
     return all(agree)
 
@@ -85,8 +93,14 @@ def find_processes(names: list[str]) -> list[tuple[str, str | None, bool]]:
     made: list[tuple[str, str | None, bool]] = []
     for module in MODULES:
         if module in STUDIES:
+            parts = list_parts(module)
             if not names or module in names:
-                made.append((module, None, False))
+                made += [(module, part, False) for part in parts or [None]]
+            else:
+                chosen = [
+                    p for p in parts if any(f"{p}.".startswith(f"{n}.") for n in names)
+                ]
+                made += [(module, part, False) for part in chosen]
             continue
         made += [
             (module, case.name, case.products)
@@ -122,6 +136,8 @@ def main() -> int:
     if options.one:
         return 0 if run(options.one, options) else 1
     known = {*MODULES, *(case.name for case in list_cases())}
+    for part in (part for module in STUDIES for part in list_parts(module)):
+        known |= {part, part.rpartition(".")[0]}
     unknown = set(options.cases) - known
     if unknown:
         parser.error(f"no such case: {', '.join(unknown)}; of {', '.join(MODULES)}")

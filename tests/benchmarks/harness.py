@@ -48,7 +48,7 @@ SCALES = {"s": 1.0, "ms": 1e3, "µs": 1e6}
 #: What peers may be imported from, for the versions.
 LIBRARIES = (
     "numpy scipy llvmlite torch jax pytensor autograd casadi numba opt-einsum asdex"
-    " sparsejac".split()
+    " sparsejac cyipopt cyipopt-wheels".split()
 )
 #: What a peer is imported from, where that is not its name.
 IMPORTS = {"workbench": "workbench.symbolic.compiled_function", "jax": "jax.numpy"}
@@ -521,6 +521,15 @@ def describe_results(case: Case, rows: list[Row]) -> dict[str, Any]:
 
 def _median(times: list[float]) -> float | None:
     return keep_digits(statistics.median(times)) if times else None
+
+
+def load(name: str) -> dict[str, Any]:
+    """Return what is kept of a case; nothing where it was never measured."""
+    file = RESULTS / f"{name}.json"
+    if not file.exists():
+        return {}
+    kept: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return kept
 
 
 def save(name: str, title: str, results: Mapping[str, Any], tag: str = "") -> None:

@@ -11,6 +11,7 @@ at most, in a process of its own.
 from __future__ import annotations
 
 import ctypes
+import datetime
 import functools
 import json
 import math
@@ -26,7 +27,6 @@ import numpy as np
 from scipy import sparse
 
 from tests.benchmarks import harness
-from tests.benchmarks.burgers import NU, rate
 from tests.benchmarks.peers import (
     JaxLoops,
     Names,
@@ -35,31 +35,17 @@ from tests.benchmarks.peers import (
     pointers,
     workbench_names,
 )
+from tests.benchmarks.sparse_programs import PROGRAMS, Program, make_constants
 
 #: A peer that has prepared nothing after so many seconds is left out.
 PATIENCE = 60
 ROUNDS = 15
 #: The sizes up to which peers take part that take minutes beyond.
 MOST = {"sparsejac": 10_000, "asdex": 100_000, "casadi": 100_000}
+#: The memory is measured from this size on.
+LARGE = 50_000
 #: The most colours for which a peer without rows and columns together is asked.
-MOST_COLOURS = 500
-
-
-@dataclass(frozen=True)
-class Program:
-    """A vector function, or a number of which the Hessian is asked.
-
-    ``make(n)`` gives the function of a namespace and the point, ``pattern(n)`` the
-    places of its entries, by hand. ``c`` writes the entries of the rows, in order.
-    """
-
-    name: str
-    title: str
-    sizes: tuple[int, ...]
-    make: Callable[[int], tuple[Callable[..., Any], Any]]
-    pattern: Callable[[int], Any]
-    c: str = ""
-    is_hessian: bool = False
+MOST_COLOURS = 1_000
 
 
 @dataclass
@@ -91,337 +77,12 @@ class Row:
     colours: int | None = None
     nnz: int | None = None
     error: str = ""
+    date: str = ""
 
     @property
     def call(self) -> float:
         """The least time of a call."""
         return min(self.calls, default=math.nan)
-
-
-# The programs
-
-
-def make_pattern(n: int, places: Iterable[tuple[int, int, int]], count: int) -> Any:
-    """Return blocks of n rows and columns, each of some diagonals.
-
-    A place is the row of blocks, the column of blocks, and the diagonal.
-    """
-    rows, columns = [], []
-    for i, j, offset in places:
-        row = np.arange(max(0, -offset), min(n, n - offset))
-        rows.append(i * n + row)
-        columns.append(j * n + row + offset)
-    row, column = np.concatenate(rows), np.concatenate(columns)
-    shape = (count * n, count * n)
-    return sparse.csr_array((np.ones(len(row)), (row, column)), shape=shape)
-
-
-def make_wave(n: int) -> Any:
-    return np.sin(np.linspace(0, 3, n)) + 0.1
-
-
-def korteweg_de_vries(xp: Any, u: Any) -> Any:
-    """Return -6 u u' - u''' by central differences, with zeros beyond both ends."""
-    zeros = xp.constant(np.zeros(2))
-    padded = xp.concatenate([zeros, u, zeros])
-    n = len(padded) if hasattr(padded, "__len__") else padded.shape[0]
-    far_left, left = padded[: n - 4], padded[1 : n - 3]
-    right, far_right = padded[3 : n - 1], padded[4:]
-    third = (far_right - 2 * right + 2 * left - far_left) / 2
-    return -3 * u * (right - left) - third
-
-
-def make_bratu(n: int) -> tuple[Callable[..., Any], Any]:
-    """Return the five-point stencil of Δu + 2 exp(u) on a square, zero around it."""
-    side = math.isqrt(n)
-    u = 0.3 * np.cos(np.arange(side * side) * 0.7)
-
-    def bratu(xp: Any, u: Any) -> Any:
-        grid = xp.reshape(u, (side, side))
-        line = xp.constant(np.zeros((1, side)))
-        column = xp.constant(np.zeros((side, 1)))
-        up = xp.concatenate([line, grid[:-1, :]], 0)
-        down = xp.concatenate([grid[1:, :], line], 0)
-        left = xp.concatenate([column, grid[:, :-1]], 1)
-        right = xp.concatenate([grid[:, 1:], column], 1)
-        made = up + down + left + right - 4 * grid + 2 * xp.exp(grid)
-        return xp.reshape(made, (side * side,))
-
-    return bratu, u
-
-
-def make_five_points(n: int) -> Any:
-    side = math.isqrt(n)
-    line = sparse.diags_array([1.0, 1.0, 1.0], offsets=[-1, 0, 1], shape=(side, side))
-    one = sparse.eye_array(side)
-    return (sparse.kron(line, one) + sparse.kron(one, line)).tocsr()
-
-
-def arrow(xp: Any, x: Any) -> Any:
-    """Return a sum over all, then equations that only the first unknown couples."""
-    rest = x[1:]
-    first = xp.sum(x * x, axis=0)
-    return xp.concatenate([xp.reshape(first, (1,)), rest * rest + x[:1] * rest])
-
-
-def make_arrow_pattern(n: int) -> Any:
-    rest = np.arange(1, n)
-    rows = np.concatenate([np.zeros(n, int), rest, rest])
-    columns = np.concatenate([np.arange(n), np.zeros(n - 1, int), rest])
-    return sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=(n, n))
-
-
-STEP = 0.01
-
-
-def make_chain(n: int) -> tuple[Callable[..., Any], Any]:
-    """Return an implicit Euler step of n // 8 rods, each hung at the end of the last.
-
-    Unknown are places, angles, their rates, and the forces in the joints.
-    """
-    count = n // 8
-    start = 0.2 * np.sin(np.arange(8 * count) * 0.37)
-
-    def chain(xp: Any, z: Any) -> Any:
-        parts = [z[k * count : (k + 1) * count] for k in range(8)]
-        x, y, angle, dx, dy, turn, across, along = parts
-        before = [xp.constant(start[k * count : (k + 1) * count]) for k in range(6)]
-        zero = xp.constant(np.zeros(1))
-        cos, sin = xp.cos(angle), xp.sin(angle)
-        next_across = xp.concatenate([across[1:], zero])
-        next_along = xp.concatenate([along[1:], zero])
-        torque = sin * (across + next_across) - cos * (along + next_along)
-        end_x, end_y = x + cos / 2, y + sin / 2
-        return xp.concatenate(
-            [
-                x - before[0] - STEP * dx,
-                y - before[1] - STEP * dy,
-                angle - before[2] - STEP * turn,
-                dx - before[3] - STEP * (across - next_across),
-                dy - before[4] - STEP * (along - next_along - 9.81),
-                turn - before[5] - STEP * 6 * torque,
-                x - cos / 2 - xp.concatenate([zero, end_x[:-1]]),
-                y - sin / 2 - xp.concatenate([zero, end_y[:-1]]),
-            ]
-        )
-
-    return chain, start
-
-
-CHAIN = (
-    *((i, i, 0) for i in range(6)),
-    *((i, i + 3, 0) for i in range(3)),
-    *((i, i + 3, k) for i in (3, 4) for k in (0, 1)),
-    *((5, j, k) for j in (6, 7) for k in (0, 1)),
-    (5, 2, 0),
-    *((i, j, k) for i, j in ((6, 0), (7, 1), (6, 2), (7, 2)) for k in (-1, 0)),
-)
-
-
-def make_lagrangian(n: int) -> tuple[Callable[..., Any], Any]:
-    """Return the Lagrangian of a swing-up: a pendulum, midpoint rule, n // 3 times."""
-    count = n // 3
-    rng = np.random.default_rng(0)
-    first, second = rng.standard_normal((2, count - 1))
-    start = 0.3 * rng.standard_normal(3 * count)
-
-    def lagrangian(xp: Any, z: Any) -> Any:
-        angle, turn = z[:count], z[count : 2 * count]
-        force = z[2 * count :]
-        middle = (angle[1:] + angle[:-1]) / 2
-        pull = (force[1:] + force[:-1]) / 2
-        swing = pull * xp.cos(middle) - xp.sin(middle)
-        moves = angle[1:] - angle[:-1] - STEP / 2 * (turn[1:] + turn[:-1])
-        speeds = turn[1:] - turn[:-1] - STEP * swing
-        bound = xp.constant(first) * moves + xp.constant(second) * speeds
-        return STEP * xp.sum(force * force, axis=0) + xp.sum(bound, axis=0)
-
-    return lagrangian, start
-
-
-LAGRANGIAN = (
-    *((i, j, k) for i, j in ((0, 0), (0, 2), (2, 0)) for k in (-1, 0, 1)),
-    (2, 2, 0),
-)
-
-#: How many others each oscillator sees.
-SEEN = 4
-
-
-@functools.cache
-def choose_neighbours(n: int) -> Any:
-    """Return for each of n nodes four others, at random, unlike each other."""
-    rng = np.random.default_rng(1)
-    steps = rng.integers(1, max(2, n // SEEN), (n, SEEN))
-    return (np.arange(n)[:, None] + np.cumsum(steps, axis=1)) % n
-
-
-def make_oscillators(n: int) -> tuple[Callable[..., Any], Any]:
-    """Return Kuramoto's coupled oscillators on a random graph."""
-    neighbours = choose_neighbours(n)
-
-    def couple(xp: Any, x: Any) -> Any:
-        made = 0.0
-        for k in range(SEEN):
-            made = made + xp.sin(x[xp.index(neighbours[:, k])] - x)
-        return made
-
-    return couple, np.linspace(0, 6, n)
-
-
-def make_graph_pattern(n: int) -> Any:
-    rows = np.repeat(np.arange(n), SEEN + 1)
-    columns = np.concatenate([choose_neighbours(n), np.arange(n)[:, None]], 1).ravel()
-    return sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=(n, n))
-
-
-def simple(f: Callable[..., Any]) -> Callable[[int], tuple[Callable[..., Any], Any]]:
-    return lambda n: (f, make_wave(n))
-
-
-BURGERS_C = f"""
-void entries(const double* restrict u, double* restrict a, long n, const int* c) {{
-  const double nu = {NU};
-  a[0] = -2 * nu - u[1] / 2; a[1] = nu - u[0] / 2;
-  for (long i = 1; i < n - 1; i++) {{
-    double* restrict row = a + 3 * i - 1;
-    row[0] = nu + u[i] / 2;
-    row[1] = -2 * nu - (u[i+1] - u[i-1]) / 2;
-    row[2] = nu - u[i] / 2;
-  }}
-  a[3*n-4] = nu + u[n-1] / 2; a[3*n-3] = u[n-2] / 2 - 2 * nu;
-}}
-"""
-
-KDV_C = """
-void entries(const double* restrict u, double* restrict a, long n, const int* c) {
-  long at = 0;
-  for (long i = 0; i < n; i++) {
-    double left = i ? u[i-1] : 0, right = i < n - 1 ? u[i+1] : 0;
-    if (i >= 2 && i < n - 2) {
-      a[at] = 0.5; a[at+1] = 3 * u[i] - 1; a[at+2] = -3 * (right - left);
-      a[at+3] = 1 - 3 * u[i]; a[at+4] = -0.5; at += 5;
-      continue;
-    }
-    if (i > 1) a[at++] = 0.5;
-    if (i > 0) a[at++] = 3 * u[i] - 1;
-    a[at++] = -3 * (right - left);
-    if (i < n - 1) a[at++] = 1 - 3 * u[i];
-    if (i < n - 2) a[at++] = -0.5;
-  }
-}
-"""
-
-BRATU_C = """
-void entries(const double* restrict u, double* restrict a, long n, const int* c) {
-  long m = c[0], at = 0;
-  for (long i = 0; i < m; i++) for (long j = 0; j < m; j++) {
-    if (i) a[at++] = 1;
-    if (j) a[at++] = 1;
-    a[at++] = 2 * exp(u[i * m + j]) - 4;
-    if (j < m - 1) a[at++] = 1;
-    if (i < m - 1) a[at++] = 1;
-  }
-}
-"""
-
-ARROW_C = """
-void entries(const double* restrict x, double* restrict a, long n, const int* c) {
-  for (long i = 0; i < n; i++) a[i] = 2 * x[i];
-  double* restrict rest = a + n - 2;
-  for (long i = 1; i < n; i++) {
-    rest[2 * i] = x[i];
-    rest[2 * i + 1] = 2 * x[i] + x[0];
-  }
-}
-"""
-
-#: ``c`` is for each row where its diagonal stands, then its columns without it.
-GRAPH_C = """
-void entries(const double* restrict x, double* restrict a, long n, const int* c) {
-  for (long i = 0; i < n; i++) {
-    const int* row = c + 5 * i;
-    double sum = 0;
-    long at = 5 * i;
-    for (int k = 0; k < 4; k++) {
-      if (row[0] == k) at++;
-      double slope = cos(x[row[k + 1]] - x[i]);
-      a[at++] = slope; sum += slope;
-    }
-    a[5 * i + row[0]] = -sum;
-  }
-}
-"""
-
-
-def make_constants(program: Program, n: int) -> Any:
-    """Return the integers that the C code of a program reads."""
-    if program.name == "stencil":
-        return np.array([math.isqrt(n)], np.int32)
-    if program.name != "graph":
-        return np.zeros(1, np.int32)
-    others = np.sort(choose_neighbours(n), axis=1)
-    places = np.sum(others < np.arange(n)[:, None], axis=1)
-    return np.concatenate([places[:, None], others], 1).astype(np.int32)
-
-
-PROGRAMS = (
-    Program(
-        "burgers",
-        "Burgers' equation",
-        (1_000, 10_000, 100_000, 1_000_000),
-        simple(rate),
-        lambda n: make_pattern(n, [(0, 0, k) for k in (-1, 0, 1)], 1),
-        BURGERS_C,
-    ),
-    Program(
-        "kdv",
-        "Korteweg-de Vries equation",
-        (1_000, 10_000, 100_000, 1_000_000),
-        simple(korteweg_de_vries),
-        lambda n: make_pattern(n, [(0, 0, k) for k in range(-2, 3)], 1),
-        KDV_C,
-    ),
-    Program(
-        "stencil",
-        "five-point stencil in two dimensions",
-        (10_000, 99_856, 1_000_000),
-        make_bratu,
-        make_five_points,
-        BRATU_C,
-    ),
-    Program(
-        "arrow",
-        "arrow: a dense row, a dense column, a diagonal",
-        (1_000, 100_000),
-        simple(arrow),
-        make_arrow_pattern,
-        ARROW_C,
-    ),
-    Program(
-        "chain",
-        "chain of rigid bodies",
-        (800, 8_000, 80_000),
-        make_chain,
-        lambda n: make_pattern(n // 8, CHAIN, 8),
-    ),
-    Program(
-        "lagrangian",
-        "Hessian of a Lagrangian",
-        (3_000, 30_000, 300_000),
-        make_lagrangian,
-        lambda n: make_pattern(n // 3, LAGRANGIAN, 3),
-        is_hessian=True,
-    ),
-    Program(
-        "graph",
-        "oscillators on a random graph",
-        (1_000, 10_000, 100_000),
-        make_oscillators,
-        make_graph_pattern,
-        GRAPH_C,
-    ),
-)
 
 
 # Who computes them
@@ -455,10 +116,11 @@ class Task:
 
     @functools.cached_property
     def groups(self) -> Any:
-        """A column colouring by SciPy, which is given to those who take one."""
+        """A colouring of the columns by SciPy; rows that are full are not counted."""
         from scipy.optimize._numdiff import group_columns
 
-        return group_columns(self.pattern, np.arange(self.pattern.shape[1]))
+        rest = self.pattern[self.program.full_rows :]
+        return group_columns(rest, np.arange(rest.shape[1]))
 
     def read_rows(self, values: Any) -> Any:
         """Return the entries of the rows as a sparse array."""
@@ -466,12 +128,11 @@ class Task:
         parts = np.asarray(values), made.indices, made.indptr
         return sparse.csr_array(parts, shape=made.shape)
 
-    def count_colours(self) -> int:
-        """Return how many groups of columns there are; refuse too many."""
-        dense = int(np.diff(self.pattern.indptr).max())
-        if dense > MOST_COLOURS:
-            raise NotApplicable(f"a row of {dense:,} entries takes as many columns")
-        return int(self.groups.max()) + 1
+    def refuse_full_rows(self) -> None:
+        """Leave out who colours either columns or rows, where that takes too many."""
+        most = int(np.diff(self.pattern.indptr).max())
+        if most > MOST_COLOURS:
+            raise NotApplicable(f"a row of {most:,} entries takes as many columns")
 
 
 def clock(call: Callable[[], Any]) -> tuple[float, Any]:
@@ -486,15 +147,15 @@ def by_hand(task: Task) -> Prepared:
         raise NotApplicable("it is not written")
     library = compile_c(task.program.c)
     made = np.empty(task.pattern.nnz)
-    integers, x = make_constants(task.program, task.n), np.ascontiguousarray(task.x)
-    start, entries, constants = pointers(x, made, integers)
+    numbers, x = make_constants(task.program, task.n), np.ascontiguousarray(task.x)
+    start, entries, constants = pointers(x, made, numbers)
     length = ctypes.c_long(len(x))
 
     def call() -> Any:
         library.entries(start, entries, length, constants)
         return made
 
-    return Prepared(call, task.read_rows, kept=(x, integers))
+    return Prepared(call, task.read_rows, kept=(x, numbers))
 
 
 def workbench(task: Task) -> Prepared:
@@ -536,21 +197,30 @@ def jax(task: Task) -> Prepared:
     import jax.numpy as jnp
 
     f, x = _make_jax(task)
-    count = task.count_colours()
+    count, full = int(task.groups.max()) + 1, task.program.full_rows
     seeds = jnp.asarray(task.groups == np.arange(count)[:, None], float)
-    rows = np.repeat(np.arange(len(task.x)), np.diff(task.pattern.indptr))
-    colours = jnp.asarray(task.groups[task.pattern.indices])
-    places = jnp.asarray(rows)
+    units = jnp.eye(full, task.pattern.shape[0])
+    split = int(task.pattern.indptr[full])
+    rows = np.repeat(np.arange(task.pattern.shape[0]), np.diff(task.pattern.indptr))
+    # Where each entry stands in what is pulled back, and then in what is pushed on.
+    above = jnp.asarray(rows[:split]), jnp.asarray(task.pattern.indices[:split])
+    colours = jnp.asarray(task.groups[task.pattern.indices[split:]])
+    below = colours, jnp.asarray(rows[split:])
     g = library.grad(f) if task.program.is_hessian else f
 
     @library.jit
     def entries(x: Any) -> Any:
         push = library.vmap(lambda t: library.jvp(g, (x,), (t,))[1])
-        return push(seeds)[colours, places]
+        pushed = push(seeds)[below]
+        if not full:
+            return pushed
+        (pulled,) = library.vmap(library.vjp(g, x)[1])(units)
+        return jnp.concatenate([pulled[above], pushed])
 
-    return Prepared(
-        lambda: library.block_until_ready(entries(x)), task.read_rows, colours=count
-    )
+    def call() -> Any:
+        return library.block_until_ready(entries(x))
+
+    return Prepared(call, task.read_rows, colours=count + full)
 
 
 def _make_jax(task: Task) -> tuple[Callable[..., Any], Any]:
@@ -569,7 +239,7 @@ def asdex(task: Task) -> Prepared:
 
     f, x = _make_jax(task)
     hessian = task.program.is_hessian
-    task.count_colours()
+    task.refuse_full_rows()
     detect = library.hessian_sparsity if hessian else library.jacobian_sparsity
     find, pattern = clock(lambda: detect(f, x))
     if hessian:
@@ -604,7 +274,7 @@ def sparsejac(task: Task) -> Prepared:
     from jax.experimental import sparse as jax_sparse
 
     f, x = _make_jax(task)
-    task.count_colours()
+    task.refuse_full_rows()
     given = jax_sparse.BCOO.from_scipy_sparse(sparse.coo_matrix(task.pattern))
     g = engine.grad(f) if task.program.is_hessian else f
     colour, made = clock(lambda: library.jacfwd(g, given))
@@ -618,7 +288,7 @@ def casadi(task: Task) -> Prepared:
     """Find, colour and write scalar code, in one; then it runs on set buffers."""
     import casadi as library
 
-    task.count_colours()  # it colours columns or rows, not both
+    task.refuse_full_rows()
     names = Names(
         library,
         constant=library.DM,
@@ -671,7 +341,7 @@ def scipy(task: Task) -> Prepared:
     if task.program.is_hessian:
         raise NotApplicable("differences of a gradient are not tried")
     names = Names(np, constant=np.asarray, index=np.asarray)
-    task.count_colours()
+    task.refuse_full_rows()
     pattern = task.pattern
     colour, groups = clock(lambda: group_columns(pattern, np.arange(len(task.x))))
 
@@ -859,45 +529,86 @@ def write_table(rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
-def describe_rows(rows: list[Row]) -> list[dict[str, Any]]:
-    """Return rows as they are kept."""
-    return [
-        {
-            "program": row.program,
-            "n": row.n,
-            "peer": row.peer,
-            "find_s": harness.keep_digits(row.find),
-            "colour_s": harness.keep_digits(row.colour),
-            "call_s": harness.keep_digits(row.call),
-            "memory_bytes": harness.keep_digits(row.memory),
-            "colours": row.colours,
-            "nnz": row.nnz,
-            "rounds": len(row.calls),
-            "error": row.error,
-        }
-        for row in rows
-    ]
+def describe_row(row: Row) -> dict[str, Any]:
+    """Return a row as it is kept."""
+    return {
+        "program": row.program,
+        "n": row.n,
+        "peer": row.peer,
+        "find_s": harness.keep_digits(row.find),
+        "colour_s": harness.keep_digits(row.colour),
+        "call_s": harness.keep_digits(row.call),
+        "memory_bytes": harness.keep_digits(row.memory),
+        "colours": row.colours,
+        "nnz": row.nnz,
+        "rounds": len(row.calls),
+        "error": row.error,
+        "date": row.date,
+    }
 
 
-def run(keep: bool, names: Iterable[str] = tuple(PEERS)) -> None:
-    """Measure all programs at all sizes, print, and keep if wanted."""
-    every: list[Row] = []
-    for program in PROGRAMS:
-        for n in program.sizes:
-            task = Task(program, n)
-            print(f"{program.title}, n = {n:,}, {task.pattern.nnz:,} entries")
-            rows = measure(task, names)
-            if n == program.sizes[-1]:
-                for row in rows:
-                    if not row.error:
-                        row.memory = measure_memory(program.name, n, row.peer)
-            print(write_table(rows), flush=True)
-            every += rows
-    results = {"goals": judge(every), "rows": describe_rows(every)}
-    for one in results["goals"]:
-        word = "met" if one["met"] else "missed"
-        print(f"goal: {one['goal']}: {one['value']:g}, {word}")
+def read_row(kept: dict[str, Any]) -> Row:
+    """Return a row of what is kept of it."""
+
+    def number(key: str) -> float:
+        return math.nan if kept[key] is None else float(kept[key])
+
+    return Row(
+        kept["program"],
+        kept["n"],
+        kept["peer"],
+        number("find_s"),
+        number("colour_s"),
+        [number("call_s")] * kept["rounds"],
+        number("memory_bytes"),
+        kept["colours"],
+        kept["nnz"],
+        kept["error"],
+        kept.get("date", ""),
+    )
+
+
+def join_rows(rows: list[Row]) -> list[Row]:
+    """Return new rows with those that are kept, in the order of programs and sizes.
+
+    What is kept of the same program and size makes room: ratios are of one run.
+    """
+    parts = {(program.name, n): at for at, (program, n) in enumerate(list_sizes())}
+    fresh = {(row.program, row.n) for row in rows}
+    kept = [read_row(one) for one in harness.load("sparse").get("rows", [])]
+    stay = [r for r in kept if (r.program, r.n) in parts.keys() - fresh]
+    return sorted(stay + rows, key=lambda row: parts[row.program, row.n])
+
+
+def list_sizes() -> list[tuple[Program, int]]:
+    """Return every program with each of its sizes."""
+    return [(program, n) for program in PROGRAMS for n in program.sizes]
+
+
+#: The parts that run in processes of their own: ``make bench CASE=sparse.kdv.1000``.
+PARTS = tuple(f"sparse.{program.name}.{n}" for program, n in list_sizes())
+
+
+def run(part: str, keep: bool, names: Iterable[str] | None = None) -> None:
+    """Measure one program at one size, print, and keep if wanted."""
+    program, n = list_sizes()[PARTS.index(part)]
+    task = Task(program, n)
+    entries = task.pattern.nnz
+    print(f"{program.title}, n = {n:,}, {entries:,} entries (`{part}`)", flush=True)
+    rows = measure(task, PEERS if names is None else names)
+    for row in rows:
+        row.date = datetime.date.today().isoformat()
+        if n >= LARGE and not row.error:
+            row.memory = measure_memory(program.name, n, row.peer)
+    print(write_table(rows), flush=True)
+    goals = judge(join_rows(rows))
+    for one in goals:
+        if one["goal"].startswith(f"{program.name}, n = {n:,}:"):
+            word = "met" if one["met"] else "missed"
+            print(f"  goal: {one['goal']}: {one['value']:g}, {word}")
     if keep:
+        every = [describe_row(row) for row in join_rows(rows)]
+        results = {"goals": goals, "rows": every}
         harness.save("sparse", "Sparse Jacobians and Hessians", results)
 
 

@@ -13,12 +13,15 @@ from typing import Any
 
 from tests.benchmarks.__main__ import CASES, list_cases
 from tests.benchmarks.harness import RESULTS, SCALES, write_number
+from tests.benchmarks.optimise import WHAT
 from tests.benchmarks.peers import OURS, PEERS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "notebooks" / "guide" / "reference" / "benchmarks.md"
 START = "<!-- made by python -m tests.benchmarks.table --write -->"
 END = "<!-- the end of what tests.benchmarks.table makes -->"
+#: Columns of the tables of solvers.
+ASKED = {"prepare": "ready", **WHAT}
 #: Columns of the table of gradients: ours, others, and what is written by hand.
 COLUMNS = (*PEERS, "by hand")
 
@@ -29,6 +32,7 @@ def read_results() -> dict[str, dict[str, Any]]:
         "startup",
         "first_call",
         "sparse",
+        "optimise",
     ]
     files = {name: RESULTS / f"{name}.json" for name in names}
     return {
@@ -49,6 +53,8 @@ def write_tables(results: dict[str, dict[str, Any]]) -> str:
         lines += ["## First calls", "", *write_first_calls(results["first_call"]), ""]
     if "sparse" in results:
         lines += ["## Sparse derivatives", "", *write_sparse(results["sparse"]), ""]
+    if "optimise" in results:
+        lines += ["## Solvers", "", *write_solvers(results["optimise"]), ""]
     if "startup" in results:
         lines += ["## Start-up", "", *write_startup(results["startup"]), ""]
     return "\n".join([*lines, END])
@@ -57,7 +63,9 @@ def write_tables(results: dict[str, dict[str, Any]]) -> str:
 def describe_run(results: Iterable[dict[str, Any]]) -> Iterator[str]:
     """Return when, where and with what was measured."""
     results = list(results)
-    dates = sorted({one["date"][:10] for one in results})
+    rows = [row for one in results for row in one.get("rows", [])]
+    measured = [*results, *(row for row in rows if row.get("date"))]
+    dates = sorted({one["date"][:10] for one in measured})
     cpus = sorted({f"{one['cpu']} of {one['cores']} cores" for one in results})
     versions: dict[str, set[str]] = {}
     for one in results:
@@ -202,6 +210,42 @@ FINDERS = ("workbench", "asdex", "casadi", "sparsejac", "scipy")
 def write_scaled(value: float | None, scale: float) -> str:
     """Return a measured number in another unit; empty where there is none."""
     return "" if value is None else write_number(value * scale)
+
+
+def write_solvers(one: dict[str, Any]) -> Iterator[str]:
+    """Return what each answer takes that a solver asks for, and whole solutions."""
+    yield SOLVERS_WORDS
+    problems = dict.fromkeys((row["problem"], row["unknowns"]) for row in one["rows"])
+    for problem, unknowns in problems:
+        rows = [
+            r
+            for r in one["rows"]
+            if (r["problem"], r["unknowns"]) == (problem, unknowns)
+        ]
+        asked = [what for what in ASKED if any(f"{what}_s" in row for row in rows)]
+        yield ""
+        heads = [ASKED[what] for what in asked]
+        yield from write_head(f"`{problem}`, {unknowns:,} unknowns, ms", *heads)
+        for row in rows:
+            if row["error"] and "prepare_s" not in row:
+                continue
+            cells = []
+            for what in asked:
+                cell = write_scaled(row.get(f"{what}_s"), 1e3)
+                steps = row.get(f"{what}_steps")
+                inside = write_scaled(row.get(f"{what}_answers_s"), 1e3)
+                told = f"{steps}; {inside}" if inside else f"{steps}"
+                cells.append(f"{cell} ({told})" if steps is not None else cell)
+            said = f"; {row['error']}" if row["error"] else ""
+            yield write_row(row["peer"] + said, *cells)
+
+
+#: What stands above the tables of solvers.
+SOLVERS_WORDS = """What solvers ask for, each answer at a point that is new, and whole
+solutions with their steps in brackets (IPOPT, trust-constr: iterations; BDF, Radau:
+values of the function), and for IPOPT how much of the time was answers. JAX, the
+differences of SciPy and what is by hand are given the patterns. CasADi calls the IPOPT
+that it brings, ours and JAX that of cyipopt, which is built in another way."""
 
 
 def write_startup(one: dict[str, Any]) -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.benchmarks import harness, simplify, sparse
+from tests.benchmarks import harness, simplify, sparse, sparse_programs
 from tests.benchmarks.__main__ import STUDIES, list_cases
 from tests.benchmarks.harness import Case, compare_answers, flatten_answer
 from tests.benchmarks.peers import NUMPY, OURS, Names, Problem
@@ -64,8 +64,10 @@ def test_what_rewrites_save_is_counted(capsys: pytest.CaptureFixture[str]) -> No
     assert row["operations"] < 1  # vectors are multiplied first
 
 
-@pytest.mark.parametrize("program", sparse.PROGRAMS, ids=lambda one: one.name)
-def test_a_pattern_by_hand_is_that_of_its_program(program: sparse.Program) -> None:
+@pytest.mark.parametrize("program", sparse_programs.PROGRAMS, ids=lambda one: one.name)
+def test_a_pattern_by_hand_is_that_of_its_program(
+    program: sparse_programs.Program,
+) -> None:
     task = sparse.Task(program, 48 if program.name != "stencil" else 49)
     names = Names(np, constant=np.asarray, index=np.asarray)
     step, dense = 1e-30j, task.pattern.toarray()
@@ -80,6 +82,5 @@ def test_a_pattern_by_hand_is_that_of_its_program(program: sparse.Program) -> No
     rows = {r.peer: r for r in sparse.measure(task, ("C", "workbench"), rounds=1)}
     assert rows["workbench"].error == ""
     assert rows["workbench"].nnz == task.pattern.nnz
-    # C is not written for all, and not every machine has a compiler.
-    error = rows["C"].error
-    assert error == "" or error.startswith(("left out", "not installed"))
+    # Not every machine has a compiler.
+    assert rows["C"].error == "" or rows["C"].error.startswith("not installed")

@@ -296,3 +296,73 @@ def test_none_in_bounds_is_no_bound() -> None:
     )  # fmt: skip
     np.testing.assert_array_equal(p.bounds, ([-np.inf, -np.inf], [np.inf, 2.0]))
     np.testing.assert_array_equal(p.limits, ([-np.inf, 0.5], [1.0, np.inf]))
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+def test_constraints_as_scipy_takes_them(sparse: bool) -> None:
+    matrix = np.array([[1.0, 2.0, 0.0], [0.0, 1.0, -1.0]])
+    linear = scipy.sparse.csr_array(matrix) if sparse else matrix
+    p = wb.optimize.problem(
+        lambda x: np.sum(x**2),
+        np.ones(3),
+        constraints=[
+            {"type": "eq", "fun": lambda x: x[:1] * x[1:2]},
+            {"type": "ineq", "fun": np.sum},
+            scipy.optimize.NonlinearConstraint(lambda x: x**3, -1.0, np.arange(3.0)),
+            scipy.optimize.LinearConstraint(linear, 0.0, [5.0, np.inf]),
+        ],
+    )
+    x = np.array([0.5, -2.0, 3.0])
+    values = [x[0] * x[1], x.sum(), *x**3, *matrix @ x]
+    np.testing.assert_allclose(p.constraints(x), values)
+    slopes = [[x[1], x[0], 0], [1, 1, 1], *np.diag(3 * x**2), *matrix]
+    np.testing.assert_allclose(dense(p.jacobian(x)), slopes)
+    low, high = p.limits
+    np.testing.assert_array_equal(low, [0, 0, -1, -1, -1, 0, 0])
+    np.testing.assert_array_equal(high, [0, np.inf, 0, 1, 2, 5, np.inf])
+    one = wb.optimize.problem(
+        np.sum, np.ones(2), constraints={"type": "eq", "fun": np.sum}
+    )
+    assert one.m == 1
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [{"type": "less", "fun": np.sum}, {"type": "eq"}, {"fun": np.sum}, np.sum, "eq"],
+)
+def test_a_constraint_that_is_none(bad: Any) -> None:
+    with pytest.raises(UsageError, match=r"constraint 0 is .*'eq' or 'ineq'"):
+        wb.optimize.problem(np.sum, np.ones(2), constraints=[bad])
+
+
+def test_structure_that_is_returned_may_be_changed() -> None:
+    p = wb.optimize.problem(
+        lambda x: np.sum(x**4),
+        np.arange(1.0, 601.0),
+        constraints=[(lambda x: x[1:] * x[:-1], 0, None)],
+        sparse=True,
+    )
+    ones = np.ones(p.m)
+    for ask in (p.jacobian, p.hessian, lambda x: p.lagrangian_hessian(x, ones)):
+        first = ask(p.x0)
+        kept = first.toarray()
+        first.data[:] = 0
+        first.indices[:] = 0
+        first.indptr[:] = 0
+        np.testing.assert_array_equal(ask(p.x0).toarray(), kept)
+
+
+def test_a_time_is_a_number_to_the_program() -> None:
+    seen = []
+
+    def rate(t: Any, u: Any) -> Any:
+        seen.append(t)
+        return np.cos(t) * u
+
+    p = wb.optimize.problem(rate, np.ones(3), t0=0.5)
+    p.value(0.5, p.x0), p.jacobian(0.5, p.x0)
+    count = len(seen)
+    for t in (0.7, np.float64(1.0), np.array(2.0), 3):
+        np.testing.assert_allclose(p.value(t, p.x0), np.cos(t) * np.ones(3))
+        np.testing.assert_allclose(dense(p.jacobian(t, p.x0)), np.cos(t) * np.eye(3))
+    assert len(seen) == count  # one program serves all of them

@@ -8,8 +8,10 @@ that it belongs to.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
+from functools import cached_property, partial
 from importlib import import_module
 from typing import Any, Literal
 
@@ -20,6 +22,7 @@ from workbench.autodiff.jacobian import hessian, jacobian
 from workbench.autodiff.products import hvp
 from workbench.checks.doctor.diagnose import diagnose
 from workbench.core import blame
+from workbench.core.tree import is_sparse
 from workbench.errors import DtypeError, ShapeError, TraceError, UsageError
 from workbench.optimize import solvers
 from workbench.optimize.variables import (
@@ -62,7 +65,9 @@ def problem(
     constraints
         Of an objective: triples ``(g, lower, upper)`` for ``lower <= g(x) <= upper``,
         with None for no bound and twice the same for an equation. ``g`` returns
-        numbers of any shape, the bounds are a number or one for each of these.
+        numbers of any shape, the bounds are a number or one for each of these. Or as
+        SciPy takes them: ``{"type": "eq", "fun": g}``, a `NonlinearConstraint` or a
+        `LinearConstraint`; derivatives that stand in them are not used.
     bounds
         ``(lower, upper)`` on the variables: numbers, arrays or nests like ``x0``, or
         None; or a `scipy.optimize.Bounds`.
@@ -146,20 +151,30 @@ def _describe(value: Any) -> str:
 
 def _list_constraints(constraints: Any) -> list[tuple[Function, Any, Any]]:
     """Return the triples of an argument, one of them alone too."""
-    if isinstance(constraints, tuple) and constraints and callable(constraints[0]):
+    triple = isinstance(constraints, tuple) and constraints and callable(constraints[0])
+    several = isinstance(constraints, Iterable) and not isinstance(constraints, Mapping)
+    if triple or not several:
         constraints = [constraints]
-    if not isinstance(constraints, Iterable):
-        constraints = [constraints]
-    listed = []
-    for i, one in enumerate(constraints):
-        if not (isinstance(one, (tuple, list)) and len(one) == 3 and callable(one[0])):
-            raise UsageError(
-                f"problem: constraint {i} is {blame.shorten(repr(one))}. Write"
-                " (g, lower, upper) for lower <= g(x) <= upper, with None for no bound"
-                " and (g, 0, 0) for g(x) = 0."
-            )
-        listed.append((one[0], one[1], one[2]))
-    return listed
+    return [_read_constraint(i, one) for i, one in enumerate(constraints)]
+
+
+def _read_constraint(i: int, one: Any) -> tuple[Function, Any, Any]:
+    """Return a constraint as a triple; SciPy's own forms are taken too."""
+    given = one
+    if isinstance(one, Mapping) and not one.get("args"):
+        upper = {"eq": 0.0, "ineq": None}.get(one.get("type", ""), one)
+        one = None if upper is one else (one.get("fun"), 0.0, upper)
+    elif hasattr(one, "lb") and hasattr(one, "ub"):  # without loading SciPy for it
+        g = partial(operator.matmul, one.A) if hasattr(one, "A") else one.fun
+        one = (g, one.lb, one.ub)
+    if isinstance(one, (tuple, list)) and len(one) == 3 and callable(one[0]):
+        return one[0], one[1], one[2]
+    raise UsageError(
+        f"problem: constraint {i} is {blame.shorten(repr(given))}. Write"
+        " (g, lower, upper) for lower <= g(x) <= upper, with None for no bound"
+        " and (g, 0, 0) for g(x) = 0; or give one of SciPy's: a dict of 'type'"
+        " ('eq' or 'ineq') and 'fun', or a NonlinearConstraint."
+    )
 
 
 class _Evaluation:
@@ -220,14 +235,14 @@ class _Evaluation:
         return made
 
     def _differentiate(
-        self, derivative: Function, f: Function, argnums: int, *examples: Vector
+        self, derivative: Function, f: Function, argnums: int, *examples: Any
     ) -> Function:
         """Return the Jacobian or the Hessian of a function, prepared."""
         found = self._find_sparse(derivative, f, argnums, *examples)
         return found or prepare(derivative(f, argnums), *examples)
 
     def _find_sparse(
-        self, derivative: Function, f: Function, argnums: int, *examples: Vector
+        self, derivative: Function, f: Function, argnums: int, *examples: Any
     ) -> Function | None:
         """Return a sparse derivative, if there is to be one; nothing is computed."""
         if self._sparse is False:
@@ -246,7 +261,21 @@ def _to_floats(value: Any, what: str) -> Vector:
             f"{what} is complex, and a problem is of real numbers. Pass its real part,"
             " np.real(...), if the rest is rounding."
         )
-    return np.asarray(value, dtype=np.float64)
+    # A number without axes is a scalar: compiled code takes it at once, no 0-d array.
+    return np.asarray(value, dtype=np.float64)[()]
+
+
+def _copy(answer: Any) -> Any:
+    """Return a copy that the caller may change.
+
+    SciPy checks and makes anew what it copies, which takes longer than the numbers.
+    """
+    if not is_sparse(answer):
+        return answer.copy()
+    made = copy(answer)
+    made.data = answer.data.copy()
+    made.indices, made.indptr = answer.indices.copy(), answer.indptr.copy()
+    return made
 
 
 def prepare(function: Function, *examples: Any) -> Function:
@@ -409,7 +438,7 @@ class Problem(_Evaluation):
         point = self._to_point(x)
         if not self.m:
             return np.zeros((0, self.n))
-        return self._compute("jacobian", self._jacobian, point).copy()
+        return _copy(self._compute("jacobian", self._jacobian, point))
 
     # Second derivatives of the Lagrangian
 
@@ -419,7 +448,7 @@ class Problem(_Evaluation):
 
     @cached_property
     def _lagrangian_hessian(self) -> Function:
-        examples = (self.x0, np.ones(()), np.ones(self.m))
+        examples = (self.x0, np.float64(1.0), np.ones(self.m))
         return self._differentiate(hessian, self._lagrangian, 0, *examples)
 
     def _weigh(self, x: Any, multipliers: Any) -> Any:
@@ -463,16 +492,18 @@ class Problem(_Evaluation):
     def hessian(self, x: Any) -> Any:
         """Return the Hessian of the objective, (n, n), sparse where that pays."""
         point = self._to_point(x)
-        return self._compute("hessian", self._objective_hessian, point).copy()
+        return _copy(self._compute("hessian", self._objective_hessian, point))
 
     def constraints_hessian(self, x: Any, multipliers: Any) -> Any:
         """Return the Hessian of ``multipliers @ g``, (n, n), sparse where that pays."""
         point, weights = self._to_point(x), self._to_multipliers(multipliers)
         if not self.m:
             return np.zeros((self.n, self.n))
-        return self._compute(
-            "constraints_hessian", self._constraints_hessian, point, weights
-        ).copy()
+        return _copy(
+            self._compute(
+                "constraints_hessian", self._constraints_hessian, point, weights
+            )
+        )
 
     def lagrangian_hessian(self, x: Any, multipliers: Any, scale: float = 1.0) -> Any:
         """Return the Hessian of ``scale * f + multipliers @ g``, (n, n).
@@ -493,9 +524,10 @@ class Problem(_Evaluation):
         """
         point, weights = self._to_point(x), self._to_multipliers(multipliers)
         factor = _to_floats(scale, "the scale")
-        return self._compute(
+        made = self._compute(
             "lagrangian_hessian", self._lagrangian_hessian, point, factor, weights
-        ).copy()
+        )
+        return _copy(made)
 
     @cached_property
     def _product(self) -> Function:
@@ -503,7 +535,7 @@ class Problem(_Evaluation):
             f = lambda y: self._lagrangian(y, scale, multipliers)  # noqa: E731
             return hvp(f, (x,), (v,))[0]
 
-        return prepare(multiply, self.x0, self.x0, np.ones(()), np.ones(self.m))
+        return prepare(multiply, self.x0, self.x0, np.float64(1), np.ones(self.m))
 
     def hessian_product(
         self, x: Any, v: Any, multipliers: Any = None, scale: float = 1.0
@@ -640,7 +672,7 @@ class System(_Evaluation):
             return flatten_outputs(f(*args[:-1], layout.unpack(args[-1])))
 
         self._evaluate = evaluate
-        self._examples = (self.x0,) if t0 is None else (np.array(t0), self.x0)
+        self._examples = (self.x0,) if t0 is None else (np.float64(t0), self.x0)
 
     def __repr__(self) -> str:
         return f"<System of {self.n} variables and {self.m} values>"
@@ -671,7 +703,7 @@ class System(_Evaluation):
         It is sparse where that pays; the stored entries are the same at every point.
         """
         arguments = self._to_arguments(args)
-        return self._compute("jacobian", self._jacobian, *arguments).copy()
+        return _copy(self._compute("jacobian", self._jacobian, *arguments))
 
     def least_squares(self, method: str = "trf") -> dict[str, Any]:
         """Return the arguments of `scipy.optimize.least_squares`, as keywords.
