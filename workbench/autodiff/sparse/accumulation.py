@@ -632,7 +632,7 @@ class _Assembly:
         return self._make_numbers(0 if x is None else x, count)
 
     def _make_numbers(self, x: Any, count: int) -> Any:
-        one = np.full_like(self._like, x, dtype=self.dtype, shape=())
+        one = np.full_like(self._like, x, dtype=self.dtype, shape=(1,))
         return np.broadcast_to(one, (count,))
 
     # Any order
