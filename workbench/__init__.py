@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     )
     from workbench.autodiff.jacobian import hessian, jacfwd, jacobian, jacrev, jvp, vjp
     from workbench.autodiff.products import elementwise_grad, gnvp, hvp, linearize
+    from workbench.autodiff.sparse.colouring import Colouring
     from workbench.autodiff.sparse.evaluation import SparseDerivative
     from workbench.autodiff.sparse.pattern import SparsityPattern
     from workbench.autodiff.sparse.sparsity import sparsity
@@ -82,6 +83,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Colouring",
     "Function",
     "Graph",
     "KernelOp",
@@ -167,6 +169,7 @@ _LATER = {
     "Shared": "workbench.symbolic",
     "SparseDerivative": "workbench.autodiff.sparse.evaluation",
     "SparsityPattern": "workbench.autodiff.sparse.pattern",
+    "Colouring": "workbench.autodiff.sparse.colouring",
     "check_grads": "workbench.checks.gradient_check",
     "compile": "workbench.symbolic",
     "checkpoint": "workbench.autodiff.checkpoint",

@@ -9,3 +9,4 @@ c.ServerApp.ip = "127.0.0.1"
 c.LabApp.news_url = None  # no toast over the page
 c.LabApp.check_for_updates_class = "jupyterlab.NeverCheckForUpdate"
 c.Application.log_level = "ERROR"
+c.JupyterNotebookApp.expose_app_in_browser = True  # where Notebook 7 is installed

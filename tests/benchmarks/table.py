@@ -168,7 +168,7 @@ def write_sparse(one: dict[str, Any]) -> Iterator[str]:
     others = [peer for peer in peers if peer not in ("workbench", "C")]
     yield SPARSE_WORDS
     yield ""
-    heads = ["find, colour (ms)", "colours", "MB", "call: ours", "C", *others]
+    heads = ["find, colour (ms)", "colours", "call: ours", "C", *others]
     yield from write_head("program, n", *heads)
     cases: dict[tuple[str, int], dict[str, Any]] = {}
     for row in one["rows"]:
@@ -177,12 +177,11 @@ def write_sparse(one: dict[str, Any]) -> Iterator[str]:
         ours = rows["workbench"]
         prepared = [write_scaled(ours[key], 1e3) for key in ("find_s", "colour_s")]
         colours = "" if ours["colours"] is None else str(ours["colours"])
-        memory = write_scaled(ours["memory_bytes"], 1e-6)
         calls = [
             write_scaled(rows[peer]["call_s"], 1e6) if peer in rows else ""
             for peer in ("workbench", "C", *others)
         ]
-        cells = [", ".join(prepared), colours, memory, *calls]
+        cells = [", ".join(prepared), colours, *calls]
         yield write_row(f"`{program}`, {n:,}", *cells)
     yield ""
     finders = [peer for peer in FINDERS if peer in peers]
@@ -195,6 +194,13 @@ def write_sparse(one: dict[str, Any]) -> Iterator[str]:
             known = [x for x in parts if x is not None]
             cells.append(write_scaled(sum(known), 1e3) if known else "")
         yield write_row(f"`{program}`, {n:,}", *cells)
+    yield ""
+    yield from write_head("memory, MB", *peers)
+    for (program, n), rows in cases.items():
+        used = [rows[peer]["memory_bytes"] if peer in rows else None for peer in peers]
+        if any(used):
+            cells = [write_scaled(x, 1e-6) for x in used]
+            yield write_row(f"`{program}`, {n:,}", *cells)
 
 
 #: What stands above the tables of sparse derivatives.

@@ -165,3 +165,45 @@ def test_a_long_chain_needs_few_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     found = check_nodes(wb.trace(chain)(np.linspace(0.1, 0.8, 8)).nodes)
     assert {c.status for c in found} == {"right"}
     assert [x.op.name for x in alone] == ["sum"]
+
+
+def test_large_nodes_of_one_op_need_one_evaluation_each(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, bias = rng.standard_normal((300, 20)), rng.standard_normal(20)
+    nodes = wb.trace(lambda x, b: np.sum(np.tanh(np.tanh(x + b) * x)))(x, bias).nodes
+    alike = AlikeNodes(nodes, rng)
+    assert {x.op.name for x in nodes if alike.is_right(x)} == {
+        "add", "multiply", "tanh",
+    }  # fmt: skip
+    assert compare(nodes, monkeypatch) == {"right"}
+
+
+@pytest.mark.parametrize("make", [wrong_everywhere, wrong_if_negative, mixes_entries])
+@pytest.mark.parametrize("shape", [(), (40, 30)])
+def test_a_wrong_rule_of_a_single_node_is_found(
+    make: Callable[[Any], Any],
+    shape: tuple[int, ...],
+    rng: np.random.Generator,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x = -np.abs(rng.standard_normal(shape)) - 0.1
+    sine: Op = OPS["sin"]
+    monkeypatch.setattr(sine, "pull", make(sine.pull))
+    nodes = wb.trace(lambda x: np.sum(np.sin(x)))(x).nodes
+    assert "wrong" in compare(nodes, monkeypatch)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_of_large_nodes_the_first_has_its_second_order_checked(
+    count: int, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sine: Op = OPS["sin"]
+    monkeypatch.setattr(sine, "pull", has_wrong_derivative(sine.pull))
+    x = rng.uniform(0.2, 0.8, (count, 40, 30))
+    nodes = wb.trace(lambda x: sum(np.sum(np.sin(x[k])) for k in range(count)))(x).nodes
+    assert "wrong" in compare(nodes, monkeypatch)
+    found = {c.node.op.name: c for c in reversed(check_nodes(nodes))}
+    worst = found["sin"].entry
+    assert worst is not None
+    assert worst.order == 2

@@ -32,6 +32,8 @@ class Page:
         is_running: Callable[[], bool] = lambda: False,
     ) -> None:
         self.now = 0.0
+        #: The part of the time that the kernel has the processor.
+        self.share = 1.0
         self.timers: list[tuple[float, Callable[[], None]]] = []
         self.got: list[dict[str, Any]] = []
         self.buffers: list[list[Any]] = []
@@ -47,6 +49,7 @@ class Page:
             later=lambda seconds, call: self.timers.append((self.now + seconds, call)),
             start=start,
             is_running=is_running,
+            processor_clock=lambda: self.now * self.share,
         )
 
     def receive(self, message: dict[str, Any], buffers: list[Any]) -> None:

@@ -57,6 +57,33 @@ def test_other_hosts_take_anywidget_where_it_is(
     assert hosts.choose_front() == "lab"
 
 
+def test_marimo_draws_what_show_returns(
+    session: Session,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pytest.importorskip("anywidget")
+    given: list[object] = []
+
+    def as_html(x: object) -> Any:
+        given.append(x)
+        return SimpleNamespace(_mime_=lambda: ("text/html", "<marimo-anywidget>"))
+
+    marimo: Any = ModuleType("marimo")
+    marimo.running_in_notebook = lambda: True
+    marimo.as_html = as_html
+    monkeypatch.setitem(sys.modules, "marimo", marimo)
+    picture = display.show(session)
+    assert picture._mime_() == ("text/html", "<marimo-anywidget>")
+    assert given == [hosts.get_widget(session, "anywidget")]
+    assert capsys.readouterr().out == ""
+    # Without anywidget a still picture.
+    pretend_installed(monkeypatch, False)
+    mime, data = display.show(session)._mime_()
+    assert mime == "text/html"
+    assert data.startswith("<svg")
+
+
 def test_a_wrong_word_and_a_missing_package_are_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import signal
 import threading
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
 from IPython.core.completer import provisionalcompleter
 
+from workbench.core.trace import ProgramTrace
 from workbench.errors import GradientLostError, TraceError
+from workbench.jupyter.cell import Cell
+from workbench.jupyter.memory import Memory
 from workbench.session import Session
 
 from .conftest import Notebook, Ran
@@ -367,11 +371,12 @@ def test_an_interrupt_keeps_the_last_good_session(cells: Notebook) -> None:
     ended = threading.Event()
 
     def interrupt() -> None:
-        begun.wait(60)
-        # One that strikes in a callback of Python's goes unheard: then another.
-        while not ended.wait(0.3):
+        while begun.wait(60) and not ended.wait(0.3):
             signal.pthread_kill(main, signal.SIGINT)
             ended.wait(5)
+            # One that strikes in a callback of Python's goes unheard. Then the loop
+            # still runs and sets it again; else its end may take any time.
+            begun.clear()
 
     thread = threading.Thread(target=interrupt)
     thread.start()
@@ -381,11 +386,40 @@ def test_an_interrupt_keeps_the_last_good_session(cells: Notebook) -> None:
         ok=False,
     )
     ended.set()
+    begun.set()
     thread.join()
     assert type(ran.error) is KeyboardInterrupt
     assert cells.names["m"] is good
     assert type(cells.names["w"]) is np.ndarray
     assert cells.names["w"].flags.writeable
+    assert type(cells.names["k"]) is np.float64
+    assert cells.run("%%autodiff --name m --show none\nw.sum()").result == 1.5
+
+
+@pytest.mark.parametrize(
+    ("owner", "step"),
+    [(Memory, "note_changes"), (ProgramTrace, "release"), (Cell, "_restore")],
+)
+def test_a_second_interrupt_does_not_keep_a_cell_from_its_end(
+    cells: Notebook, owner: type, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It struck while the first one was dealt with, and arrays stayed read-only."""
+    cells.names["order"] = np.array([1, 0])
+    real = getattr(owner, step)
+
+    def interrupt(*args: Any) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        return real(*args)
+
+    monkeypatch.setattr(owner, step, interrupt)
+    ran = cells.run(
+        "%%autodiff --name m\nk = w[order].sum()\nview = order[:1]\nk", ok=False
+    )
+    monkeypatch.undo()
+    assert type(ran.error) is KeyboardInterrupt
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert type(cells.names["w"]) is np.ndarray
+    assert all(cells.names[name].flags.writeable for name in ("w", "order", "view"))
     assert type(cells.names["k"]) is np.float64
     assert cells.run("%%autodiff --name m --show none\nw.sum()").result == 1.5
 

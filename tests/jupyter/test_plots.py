@@ -82,6 +82,8 @@ def test_a_check_draws_errors_and_tolerance_and_names_the_wrong() -> None:
     good = plots.check_plot(session)
     assert len(dots(good, "agrees").x) == 3
     assert dots(good, "tolerance").line.dash == "dot"
+    assert good.note.startswith("agrees with differences; worst ")
+    assert good.note.endswith("(3 entries, 3 rules)")
     assert good.figure.layout.yaxis.type == "log"
     session.override("multiply", "2 * d")
     changed = plots.check_plot(session)
@@ -97,6 +99,12 @@ def test_a_check_draws_errors_and_tolerance_and_names_the_wrong() -> None:
     assert dots(bad, "wrong").y == pytest.approx([2.0, 4.0])
     assert "x[1]: worst" in [note.text for note in bad.figure.layout.annotations]
     assert "should be" in dots(bad, "wrong rule").text[0]
+    assert bad.note.startswith("x[1] is off by 4, tolerance ")
+    # The caption of each is one line.
+    assert all(
+        "<br>" not in plot.figure.layout.title.subtitle.text
+        for plot in (good, changed, bad)
+    )
 
 
 def test_the_errors_of_steps_are_drawn_as_a_v() -> None:

@@ -490,6 +490,97 @@ def test_extremes_are_those_of_scipy(kind: str) -> None:
     np.testing.assert_array_equal(number.toarray()[D != 0], (D > -1.0)[D != 0])
 
 
+#: Calls of methods, right and wrong ones: what SciPy answers, or that it refuses.
+CALLS: dict[str, Callable[[Any], Any]] = {
+    **{
+        f"{name}(axis={axis!r})": lambda s, name=name, axis=axis: getattr(s, name)(axis)
+        for name in ("sum", "mean", "max", "min")
+        for axis in (None, 0, 1, -1, -2, 2, -3, 5, 1.5, "0", (1, 1), (0, 5), True)
+    },
+    "sum(dtype)": lambda s: s.sum(1, dtype=np.float32),
+    "mean(dtype)": lambda s: s.mean(1, dtype=np.float32),
+    "sum(out)": lambda s: s.sum(0, out=np.zeros(7)),
+    "mean(out)": lambda s: s.mean(0, out=np.zeros(7)),
+    "max(out)": lambda s: s.max(0, out=np.zeros(7)),
+    "max(explicit)": lambda s: s.max(0, explicit=True),
+    "min(explicit)": lambda s: s.min(explicit=True),
+    "min of rows (explicit)": lambda s: s.min(1, explicit=True),
+    "transpose(None)": lambda s: s.transpose(),
+    "transpose((1, 0))": lambda s: s.transpose((1, 0)),
+    "transpose((2, 0))": lambda s: s.transpose((2, 0)),
+    "reshape(n)": lambda s: s.reshape(np.int64(4), np.int64(5)),
+    "reshape((n, m))": lambda s: s.reshape((2, 10)),
+    "reshape(-1)": lambda s: s.reshape(10, -1),
+    "reshape by columns": lambda s: s.reshape(4, 5, order="F"),
+    "reshape(3)": lambda s: s.reshape(3, 3),
+    "reshape by name": lambda s: s.reshape(4, 5, order="K"),
+    "toarray(order)": lambda s: s.toarray(order="F"),
+    "toarray(order K)": lambda s: s.toarray(order="K"),
+    "toarray(out)": lambda s: s.toarray(out=np.zeros((7, 1))),
+    "diagonal(k)": lambda s: s.diagonal(k=-1),
+    "trace(offset)": lambda s: s.trace(offset=1),
+    "astype": lambda s: s.astype(np.float32),
+    "astype(safe)": lambda s: s.astype(np.float32, casting="safe"),
+    "astype(casting)": lambda s: s.astype(complex, casting="safe"),
+    "asformat": lambda s: s.asformat("coo"),
+    "asformat(none)": lambda s: s.asformat("xyz"),
+    "tobsr": lambda s: s.tobsr(blocksize=(5, 2)),
+    "tobsr that does not fit": lambda s: s.tobsr(blocksize=(2, 3)),
+    "tolil": lambda s: s.tolil(),
+    "todok": lambda s: s.todok(),
+    "power(2)": lambda s: s.power(2),
+    "power(0)": lambda s: s.power(0),
+    "power of arrays": lambda s: s.power(np.ones(4)),
+    "gram ** 2": lambda s: (s @ s.T) ** 2,
+    "gram ** -1": lambda s: (s @ s.T) ** -1.5,
+    "a product with a number": lambda s: s @ 2.0,
+    "a product of lengths": lambda s: s @ np.ones(7),
+    "dot(number)": lambda s: s.dot(2.0),
+    "round": lambda s: round(s, 1),
+    "nanmax": lambda s: s.tocsr().nanmax(),
+    "rows": lambda s: sparse.vstack(list(s.tocsr())),
+    "set": lambda s: s.tocsr().__setitem__((0, 5), 1.0),
+}  # fmt: skip
+
+#: What SciPy does and a traced array refuses in words: `out`, and entries in place.
+IN_WORDS = {
+    "nanmax", "toarray(out)", "sum(out)", "mean(out)", "set", "sum(axis=True)",
+    "mean(axis=True)",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["csr_array", "csc_array", "coo_array", "csr_matrix"])
+@pytest.mark.parametrize("name", CALLS)
+def test_methods_answer_or_refuse_as_scipy(name: str, kind: str) -> None:
+    program, S = CALLS[name], made(kind)
+    try:
+        expected = program(S)
+    except Exception:
+        expected = None
+    if expected is None or name in IN_WORDS:
+        with pytest.raises(Exception, match=r"[a-z]{3}") as caught:
+            wb.vjp(program, S)
+        assert "SparseTensor" not in str(caught.value)
+        return
+    y, _ = wb.vjp(program, S)
+    assert sp.issparse(y) == sp.issparse(expected)
+    assert y.dtype == expected.dtype
+    dense = expected.toarray() if sp.issparse(expected) else np.asarray(expected)
+    got = y.toarray() if sp.issparse(y) else np.asarray(y)
+    np.testing.assert_allclose(got, dense, rtol=1e-6)
+
+
+def test_sums_and_means_have_the_derivatives_of_dense_ones() -> None:
+    S, w = made("csr_array"), np.arange(1.0, 5)
+    for f in (
+        lambda s: np.sum(s.mean(axis=-2) * w),
+        lambda s: np.sum(s.sum(axis=-2) ** 2),
+        lambda s: s.mean(axis=(0, -1)),
+    ):
+        got = wb.grad(f)(S).toarray()
+        np.testing.assert_allclose(got, np.where(D != 0, wb.grad(f)(D), 0))
+
+
 def test_many_rows_of_many_lengths() -> None:
     """An arrow: one row and one column are full; nothing of its area is made."""
     n = 20_000
@@ -543,6 +634,53 @@ def test_factors_outside_a_derivative_are_those_of_scipy() -> None:
         )
     np.testing.assert_array_equal(ours.L.toarray(), theirs.L.toarray())
     assert ours.shape == theirs.shape
+
+
+def make_parts(count: int, size: int, seed: int) -> Any:
+    """A block diagonal matrix, and a chain between the first two blocks."""
+    rng = np.random.default_rng(seed)
+    blocks = [
+        np.eye(size) * 4 + rng.uniform(0.1, 1, (size, size)) for _ in range(count)
+    ]
+    made = sp.block_diag(blocks, format="lil")
+    made[0, size] = 0.5
+    return sp.csr_array(made.tocsr())
+
+
+@pytest.mark.parametrize("name", ["expm", "inv"])
+@pytest.mark.parametrize("count", [1, 6])
+def test_functions_of_a_matrix_keep_its_parts(name: str, count: int) -> None:
+    """Values and three orders of derivatives, of full results and of sparse ones."""
+    f = getattr(sparse.linalg, name)
+    S = make_parts(count, 2, 5) if count > 1 else sp.csr_array(D[:2, :2] + np.eye(2))
+    dense = scipy.linalg.expm if name == "expm" else np.linalg.inv
+    y = wb.vjp(f, S)[0]
+    assert y.nnz == (4 * count + 4 if count > 1 else 2)
+    np.testing.assert_allclose(y.toarray(), dense(S.toarray()), atol=1e-12)
+    weights = np.cos(np.arange(S.shape[0] ** 2)).reshape(S.shape)
+    wide = wb.scipy.linalg.expm if name == "expm" else np.linalg.inv
+    cost = lambda S: np.sum(np.sin(f(S).toarray()) * weights)  # noqa: E731
+    full = lambda A: np.sum(np.sin(wide(A)) * weights)  # noqa: E731
+    stored = places(S)
+    g, truth = wb.grad(cost)(S).toarray(), wb.grad(full)(S.toarray())
+    np.testing.assert_allclose(g, np.where(stored, truth, 0), atol=1e-10)
+    t = S * 0.3
+    _, moved = wb.jvp(cost, (S,), (t,))
+    np.testing.assert_allclose(moved, np.sum(truth * t.toarray()), atol=1e-10)
+    if count > 1:
+        second = wb.jvp(lambda S: wb.grad(cost)(S).data, (S,), (t,))[1]
+        want = wb.jvp(wb.grad(full), (S.toarray(),), (t.toarray(),))[1]
+        np.testing.assert_allclose(second, want[stored], atol=1e-9)
+
+
+def test_functions_of_many_parts_make_nothing_of_the_whole() -> None:
+    """40,000 rows: a dense matrix would not fit."""
+    S = make_parts(20_000, 2, 0)
+    g = wb.grad(lambda S: np.sum(sparse.linalg.inv(S).data))(S)
+    small = make_parts(4, 2, 0)
+    want = wb.grad(lambda S: np.sum(sparse.linalg.inv(S).data))(small)
+    np.testing.assert_allclose(g.data[:12], want.data[:12], rtol=1e-9)
+    assert g.nnz == S.nnz
 
 
 def test_reach_of_a_function_of_a_triangular_matrix() -> None:

@@ -35,10 +35,14 @@ HOOKS = "workbench.core.hooks"
 HOST_ARRAY = "# host array:"
 #: Modules that compute with indices alone, which lie in the memory of the host.
 INDEX_MODULES = {
-    f"workbench.autodiff.sparse.{name}"
-    for name in (
-        "colouring curvature pattern products propagation relations rules".split()
-    )
+    "workbench.ops.sparse.structure",
+    *(
+        f"workbench.autodiff.sparse.{name}"
+        for name in (
+            "accumulation colouring curvature greedy node_facts nonlinearity pattern"
+            " products propagation relations rules solutions"
+        ).split()
+    ),
 }
 MAKERS = {
     "arange",

@@ -50,6 +50,8 @@ SOLVE = declare("custom_linear_solve")
 #: The part of the right-hand side that a solution of the transposed system may
 #: leave over: a solver that took no notice of the product leaves nearly all of it.
 LEFT_OVER = 1e-3
+#: A solution is corrected so many times at most where a check wants all digits.
+MOST_CORRECTIONS = 30
 
 
 def custom_linear_solve(
@@ -155,6 +157,15 @@ class System:
     def __repr__(self) -> str:
         return f"<a linear system in {', '.join(map(repr, self.specs))}>"
 
+    def tighten(self) -> System:
+        """Return the same system with solvers that give the last digits too."""
+        other = self.transpose_solve
+        return System(
+            self.product, self.structure, self.specs, make_correcting(self.solve),
+            None if other is None else make_correcting(other), self.symmetric,
+            self.checked,
+        )  # fmt: skip
+
     def transpose(self, parameters: Sequence[Any]) -> System:
         """Return the system of the transposed product."""
         if self._transposed is None:
@@ -203,6 +214,33 @@ def _solve_compute(*inputs: Any, system: System) -> tuple[Any, ...]:
 
 def _norm(arrays: Sequence[Any]) -> float:
     return float(np.sqrt(sum(float(np.sum(np.abs(x) ** 2)) for x in arrays)))
+
+
+def make_correcting(solve: Function) -> Function:
+    """Return a solver that solves once more for what the given one leaves over.
+
+    Each time its tolerance is a part of what was left the last time.
+    """
+
+    def correct(matvec: Function, b: object) -> Any:
+        given, structure = tree.flatten(b)
+        x = tree.flatten(solve(matvec, b))[0]
+        rest, least = given, np.inf
+        for _ in range(MOST_CORRECTIONS):
+            product = tree.flatten(matvec(structure(x)))[0]
+            rest = [v - u for v, u in zip(given, product, strict=True)]
+            left = _norm(rest)
+            if not 0 < left <= least / 2:
+                break
+            least = left
+            try:
+                more = solve(matvec, structure([r / left for r in rest]))
+            except ConvergenceError:
+                break
+            x = [v + left * d for v, d in zip(x, tree.flatten(more)[0], strict=True)]
+        return structure(x)
+
+    return correct
 
 
 def _solve_push(
@@ -255,6 +293,7 @@ def _solve_infer(*inputs: Any, system: System) -> tuple[Any, ...]:
 
 
 SOLVE.compute = _solve_compute
+SOLVE.tighten = lambda params: {"system": params["system"].tighten()}
 SOLVE.infer = _solve_infer
 SOLVE.pull = _solve_pull
 SOLVE.push = _solve_push
@@ -434,10 +473,22 @@ class Problem:
         self.solve = solve
         self.tangent_solve = tangent_solve
         self.name = name
+        #: Newton steps follow those of the solver.
+        self.is_tight = False
         self._system: System | None = None
 
     def __repr__(self) -> str:
         return f"<an equation in {', '.join(map(repr, self.specs))}>"
+
+    def tighten(self) -> Problem:
+        """Return the same equation, whose root is found to the last digits."""
+        other = self.tangent_solve
+        made = Problem(
+            self.closed, self.structure, self.specs, self.solve,
+            None if other is None else make_correcting(other), self.name,
+        )  # fmt: skip
+        made.is_tight = True
+        return made
 
     def residual(self, inputs: Sequence[Any]) -> list[Any]:
         """Return what vanishes at a root, flat."""
@@ -513,7 +564,29 @@ def _compute(*inputs: Any, problem: Problem) -> tuple[Any, ...]:
 
     start = problem.structure(x0)
     found = check_solution(problem.solve, f, start, f"{problem.name}: solve")
-    return tuple(_cast(found, problem.specs))
+    x = _cast(found, problem.specs)
+    return tuple(_correct_root(problem, parameters, x) if problem.is_tight else x)
+
+
+def _correct_root(
+    problem: Problem, parameters: Sequence[Any], x: Sequence[Any]
+) -> Sequence[Any]:
+    """Return a root after Newton's steps, as long as they help."""
+    best, least = x, np.inf
+    for _ in range(MOST_CORRECTIONS):
+        rest = problem.residual([*parameters, *x])
+        left = _norm(rest)
+        if not left < least:
+            break
+        best, least = x, left
+        if left == 0:
+            break
+        try:
+            step = problem.linear(parameters, x, rest, transposed=False)
+        except (MatrixError, ConvergenceError):
+            break
+        x = [v - d for v, d in zip(x, step, strict=True)]
+    return best
 
 
 def _push(
@@ -556,6 +629,7 @@ def _infer(*inputs: Any, problem: Problem) -> tuple[Any, ...]:
 
 
 ROOT.compute = _compute
+ROOT.tighten = lambda params: {"problem": params["problem"].tighten()}
 ROOT.infer = _infer
 ROOT.pull = _pull
 ROOT.push = _push

@@ -88,9 +88,6 @@ class Earlier:
         Gives the cotangent of a node by its serial, as its rule was given it.
     changed
         The serials of the nodes that have other rules now, or other rules inside.
-    steps
-        The steps of that sweep, as `plan_steps` gives them; they are those of the new
-        one too.
     affected
         The serials of the nodes whose cotangents may differ, after the new sweep; None
         if it was a whole one.
@@ -98,7 +95,6 @@ class Earlier:
 
     find: Callable[[int], Any]
     changed: Collection[int]
-    steps: Sequence[tuple[Tensor, int]]
     affected: set[int] | None = None
 
 
@@ -115,6 +111,7 @@ def pull_back(
     only: Mapping[int, Tensor] | None = None,
     nulls_pass: bool = False,
     last: bool = False,
+    steps: Sequence[tuple[Tensor, int]] | None = None,
     earlier: Earlier | None = None,
 ) -> list[Any]:
     """Return the cotangents of ``wrt``, None for one that the outputs do not depend on.
@@ -145,6 +142,8 @@ def pull_back(
     last
         Nobody needs the program afterwards: empty the list of ``outputs``, so that
         values are let go as the sweep passes them.
+    steps
+        The steps of the walk, if they are known, as `plan_steps` gives them.
     earlier
         What an earlier sweep found, with other rules at some nodes and the same
         cotangents; none of the rules may be that of a part of the program. What does
@@ -156,13 +155,13 @@ def pull_back(
             return pull_back(
                 outputs, cotangents, wrt, record=record, rules=rules, visit=visit,
                 constant=constant, closed=closed, only=only, nulls_pass=nulls_pass,
-                last=last, earlier=earlier,
+                last=last, steps=steps, earlier=earlier,
             )  # fmt: skip
     rules = drop_cut_parts(rules, wrt, {*constant, *closed}) if rules else {}
-    if earlier is None:
+    if steps is None:
         steps = plan_steps(outputs, wrt, rules, constant, only=only)
     else:
-        steps = list(earlier.steps)
+        steps = list(steps)
     wrt_serials = {x.serial for x in wrt}
     arrived = _seed(outputs, cotangents)
     plain = record or only is not None
@@ -210,9 +209,12 @@ def _keep_steps(
         node, serial = step[0], step[0].serial
         if serial not in affected:
             if serial not in changed:
-                inputs = [x.serial for x in node.inputs if isinstance(x, Tensor)]
-                if affected.isdisjoint(inputs):
+                for x in node.inputs:
+                    if isinstance(x, Tensor) and x.serial in affected:
+                        break
+                else:
                     continue
+                inputs = [x.serial for x in node.inputs if isinstance(x, Tensor)]
                 closed.update([s for s in inputs if s not in affected])
             if (g := earlier.find(serial)) is not None:
                 arrived[serial] = g
@@ -577,6 +579,8 @@ def fit_cotangent(c: Any, x: Array, node: Tensor | None = None) -> Any:
     ShapeError
         If the shape is no broadcast of that of ``x``.
     """
+    if type(c) is np.ndarray is type(x) and c.dtype is x.dtype and c.shape == x.shape:
+        return c  # as nearly all do
     if isinstance(c, define.Parts):
         return c  # each was fitted to the output that it belongs to
     if type(c) is Scattered:

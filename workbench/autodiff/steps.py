@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any, Literal, Protocol
 
 from workbench.core import blame, deferred, traces, walk
+from workbench.core.deferred import DeferredOp
 from workbench.core.graph import Graph
 from workbench.core.op import Op
 from workbench.core.tensor import Tensor
@@ -199,6 +200,8 @@ def inner_nodes(
     seen: set[int] = set()
     while stack:
         node = stack.pop()
+        if node.op.graphs is None and not isinstance(node.op, DeferredOp):
+            continue
         if node.origin is not None and node.op.maker is not None:
             continue  # an op of the user's in a rule: none of the program
         for graph in graphs_of(node, ruled):

@@ -1,10 +1,10 @@
-"""The rules of many small nodes of one elementwise op, checked together.
+"""The rules of elementwise nodes, many small ones of one op together.
 
-Nodes whose arrays have the same shapes are stacked, one in each row. As the op works
-entry by entry, the stack is one more node of the op: its derivative along one direction
-is that of every entry of every node. What is found right here is right by the limits of
-`check_rule.py`; whatever is not, and all that has a kink or is not finite, is left to
-the check of the node by itself, which finds the entry and the words.
+As such an op works entry by entry, its derivative along one direction is that of every
+entry: one evaluation tells them all. Small nodes whose arrays have the same shapes are
+stacked, one in each row, and the stack is one more node of the op. What is found right
+here is right by the limits of `check_rule.py`; whatever is not, and all that has a kink
+or is not finite, is left to the check of any node, which finds the entry and the words.
 
 An op of the user's is always checked by itself: its rule may depend on the shape.
 """
@@ -12,7 +12,7 @@ An op of the user's is always checked by itself: its rule may depend on the shap
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,23 +31,21 @@ from workbench.core.tensor import Tensor, make_leaf
 
 Array = np.ndarray[Any, Any]
 
-#: The most entries that a node may have, in all its operands.
-SMALL = 256
-#: The most entries of a stack.
-MOST_STACKED = 50_000
+#: The most entries of a stack; of larger nodes each is checked as it stands.
+MOST_STACKED = 16_384
 
 
 class AlikeNodes:
-    """The nodes of a program that are checked together with others of their kind.
+    """The elementwise nodes of a program, each with those that are checked with it.
 
     Parameters
     ----------
     nodes
-        Nodes that may be checked; those that have nothing alike are left out.
+        Nodes that may be checked; those of other ops are left out.
     rng
         Chooses directions and weights.
-    order
-        1 checks rules, 2 the derivatives of rules too.
+    order_of
+        Returns 1 to check the rule of a node, 2 to check its derivatives too.
     rtol
         The relative error that an entry may have.
 
@@ -58,6 +56,8 @@ class AlikeNodes:
     >>> alike = AlikeNodes(program.nodes, np.random.default_rng(0))
     >>> [alike.is_right(x) for x in program.nodes]
     [False, True, True, False]
+
+    The input has no rule, and a sum is not elementwise.
     """
 
     def __init__(
@@ -65,10 +65,10 @@ class AlikeNodes:
         nodes: Iterable[Tensor],
         rng: np.random.Generator,
         *,
-        order: int = 2,
+        order_of: Callable[[Tensor], int] = lambda node: 2,
         rtol: float | None = None,
     ) -> None:
-        self._rng, self._order, self._rtol = rng, order, rtol
+        self._rng, self._order_of, self._rtol = rng, order_of, rtol
         #: The nodes to check with each, by its serial, until that is done.
         self._stacks: dict[int, list[Tensor]] = {}
         self._right: set[int] = set()
@@ -76,20 +76,20 @@ class AlikeNodes:
         for node in nodes:
             kind = find_kind(node)
             if kind is not None:
-                alike[kind].append(node)
+                alike[order_of(node), kind].append(node)
         for some in alike.values():
-            most = max(2, MOST_STACKED // np.size(some[0]._value))
+            most = max(1, MOST_STACKED // np.size(some[0]._value))
             for start in range(0, len(some), most):
                 stack = some[start : start + most]
-                if len(stack) > 1:
-                    self._stacks.update((x.serial, stack) for x in stack)
+                self._stacks.update((x.serial, stack) for x in stack)
 
     def is_right(self, node: Tensor) -> bool:
         """Return whether a node is found right in both modes, with those like it."""
         stack = self._stacks.get(node.serial)
         if stack is not None:
+            order = self._order_of(node)
             with np.errstate(all="ignore"):
-                passed = check_stack(stack, self._rng, self._order, self._rtol)
+                passed = check_stack(stack, self._rng, order, self._rtol)
             for x, good in zip(stack, passed, strict=True):
                 del self._stacks[x.serial]
                 if good:
@@ -119,14 +119,17 @@ def find_kind(node: Tensor) -> Any:
             return None
     if not isinstance(y, (np.ndarray, np.generic)) or y.dtype != float or not y.size:
         return None
-    if y.size + sum(np.size(v) for v in node.args) > SMALL:
-        return None
     return op, tuple(sorted(node.params.items())), tuple(kinds), y.shape
 
 
 def stack_nodes(nodes: Sequence[Tensor]) -> Tensor:
-    """Return the node of the same op whose rows are those of the nodes."""
+    """Return the node of the same op whose rows are those of the nodes.
+
+    A single node is returned as it is.
+    """
     first = nodes[0]
+    if len(nodes) == 1:
+        return first
     rank = np.ndim(first._value)
     inputs: list[Any] = []
     for i, (x, v) in enumerate(zip(first.inputs, first.args, strict=True)):
@@ -149,11 +152,10 @@ def check_stack(
     count = len(nodes)
     nothing = np.zeros(count, bool)
     try:
-        stack = stack_nodes(nodes)
-        expected = np.stack([node._value for node in nodes])
-        if not np.array_equal(stack._value, expected, equal_nan=True):
+        isolated = IsolatedNode(stack_nodes(nodes))
+        expected = np.concatenate([np.ravel(node._value) for node in nodes])
+        if not np.array_equal(isolated.outputs, expected, equal_nan=True):
             return nothing
-        isolated = IsolatedNode(stack)
         check = RuleCheck(isolated, rng, rtol, 0)
         right = check_first_order(isolated, check, count)
         if order > 1 and right.any():
@@ -171,8 +173,8 @@ def check_first_order(isolated: IsolatedNode, check: RuleCheck, count: int) -> A
     y = isolated.outputs
     right = are_all(np.isfinite(y), count)
     for argnum in isolated.argnums:
-        x = isolated.values[argnum]
-        reach = measure_row_scales(x)
+        x = np.asarray(isolated.values[argnum])
+        reach = measure_row_scales(x, count)
         found = isolated.measure_derivative(argnum, reach.reshape(1, -1))
         check.methods.add(found.method)
         value, tolerance = found.value[0], check.tolerances(found)[0]
@@ -195,9 +197,9 @@ def check_second_order(isolated: IsolatedNode, check: RuleCheck, count: int) -> 
 
     Along one direction, of a weighted sum of the outputs of the row.
     """
-    values = [isolated.values[i] for i in isolated.argnums]
+    values = [np.asarray(isolated.values[i]) for i in isolated.argnums]
     directions = [
-        check.draw_weights(x.size).reshape(x.shape) * measure_row_scales(x)
+        check.draw_weights(x.size).reshape(x.shape) * measure_row_scales(x, count)
         for x in values
     ]
     weights = check.draw_weights(len(isolated.outputs))
@@ -219,10 +221,10 @@ def check_second_order(isolated: IsolatedNode, check: RuleCheck, count: int) -> 
     return right
 
 
-def measure_row_scales(x: Array) -> Array:
+def measure_row_scales(x: Array, count: int) -> Array:
     """Return the step for each entry, as `IsolatedNode.step_scales` does for a row."""
-    size: Array = np.abs(x).astype(float)
-    rows = size.reshape(len(size), -1)
+    size: Array = np.array(np.abs(x), float)
+    rows = size.reshape(count, -1)
     usable = (rows > 0) & np.isfinite(rows)
     for k in np.flatnonzero(~usable.all(axis=1)):
         known = rows[k, usable[k]]
@@ -237,7 +239,9 @@ def are_all(good: Array, count: int) -> Array:
 
 
 def sum_rows(flat: Array, shape: tuple[int, ...], want: tuple[int, ...]) -> Array:
-    """Return a vector of outputs summed over the axes along which an input is 1."""
-    axes = tuple(i for i, (n, m) in enumerate(zip(shape, want, strict=True)) if n != m)
-    summed: Array = flat.reshape(shape).sum(axis=axes, keepdims=True)
+    """Return a vector of outputs summed over the axes that broadcast an input."""
+    aligned = (1,) * (len(shape) - len(want)) + want
+    pairs = zip(shape, aligned, strict=True)
+    axes = tuple(i for i, (n, m) in enumerate(pairs) if n != m)
+    summed: Array = flat.reshape(shape).sum(axis=axes, keepdims=True).reshape(want)
     return summed

@@ -39,14 +39,16 @@ DRAWS = 3
 
 
 def find_precision_loss(
-    isolated: IsolatedNode, weights: Array, rng: np.random.Generator
+    isolated: IsolatedNode,
+    draw_weights: Callable[[int], Array],
+    rng: np.random.Generator,
 ) -> str:
     """Return in words what single precision loses beyond rounding; empty if nothing."""
     kind = np.dtype(types.spec_of(isolated.node.args[isolated.argnums[0]]).dtype)
     known = kind in (np.float32, np.complex64)
     if isolated.single_only or isolated.invariants or isolated.hermitian or not known:
         return ""
-    weights = weights.astype(np.float32).astype(float)
+    weights = draw_weights(len(isolated.outputs)).astype(np.float32).astype(float)
     exact = isolated.pull_back(weights)
     spread = [np.zeros(1) for _ in exact]
     for _ in range(DRAWS):
@@ -218,7 +220,7 @@ def apply_rules_twice(
         filled = list(isolated.values)
         for i, x in zip(isolated.argnums, moved, strict=True):
             filled[i] = x
-        whole = apply(node.op, tuple(filled), node.params)
+        whole = apply(node.op, tuple(filled), isolated.params)
         if not isolated.is_tuple:
             return (whole,)
         made = define.split_outputs(whole) if isinstance(whole, Tensor) else whole
@@ -435,9 +437,7 @@ class RuleCheck(Search):
             if isolated.count_coordinates(argnum):
                 self.check_input(argnum)
         if not self.entries or all(e.verdict == "right" for e in self.entries):
-            note = find_precision_loss(
-                isolated, self.draw_weights(len(isolated.outputs)), self.rng
-            )
+            note = find_precision_loss(isolated, self.draw_weights, self.rng)
             self.notes += [note] if note else []
 
     def check_input(self, argnum: int) -> None:
@@ -449,12 +449,12 @@ class RuleCheck(Search):
             directions = np.diag(reach)
         else:
             count = 2 if max(n, len(isolated.outputs)) <= MANY else 1
-            directions = np.stack([self.draw_weights(n) for _ in range(count)]) * reach
-            if np.max(reach) > np.e * np.min(
-                reach
-            ):  # small entries count beside large ones too
-                even = self.rng.choice([-1.0, 1.0], n) * float(np.min(reach))
-                directions = np.concatenate([directions, even[None]])
+            drawn = [self.draw_weights(n) * reach for _ in range(count)]
+            least = np.min(reach)
+            if np.max(reach) > np.e * least:
+                # Small entries count beside large ones too.
+                drawn.append(np.copysign(least, self.rng.random(n) - 0.5))
+            directions = np.array(drawn)
         found = isolated.measure_derivative(argnum, directions)
         self.methods.add(found.method)
         tolerance = self.tolerances(found)
@@ -479,12 +479,13 @@ class RuleCheck(Search):
 
     def tolerances(self, found: Slope) -> Array:
         """Return the error that each derivative may have; infinite where unknown."""
-        y = self.isolated.outputs
-        hidden = ROUNDINGS * self.eps * np.abs(y) + 1e-300
-        tolerance = self.rtol * np.abs(found.value) + 4 * found.error + hidden
-        return np.where(
-            np.isfinite(found.value) & np.isfinite(tolerance), tolerance, np.inf
-        )
+        # In place: of large arrays the time goes into memory.
+        tolerance: Array = np.abs(found.value)
+        tolerance *= self.rtol
+        tolerance += 4 * found.error
+        tolerance += ROUNDINGS * self.eps * np.abs(self.isolated.outputs) + 1e-300
+        tolerance[~(np.isfinite(tolerance) & np.isfinite(found.value))] = np.inf
+        return tolerance
 
     def find_undefined(self, found: Slope, tolerance: Array) -> Array:
         """Return where an output, or an entry, has some undefined derivative."""
@@ -586,12 +587,12 @@ class RuleCheck(Search):
                 found = isolated.measure_derivative(argnum, directions)
                 value = np.where(known, found.value, 0)
                 error = np.where(known, found.error, 0)
-            terms = (weights * value).real
-            expected = np.sum(terms, axis=1)
+            sizes = np.abs(weights)
+            expected = (value @ weights).real
             got = back * np.diag(directions) if exact else directions @ back
-            total = np.sum(np.abs(terms), axis=1)
-            spread = np.sum((np.abs(weights) * error) ** 2, axis=1)
-            largest = np.max(np.abs(weights * outputs), initial=0)
+            total = np.abs(value) @ sizes
+            spread = error**2 @ sizes**2
+            largest = np.max(sizes * np.abs(outputs), initial=0)
             most = SCREEN * total + 8 * np.sqrt(spread)
             most += ROUNDINGS * self.eps * np.sqrt(len(y)) * largest
             if isolated.single_only:
@@ -616,9 +617,10 @@ class RuleCheck(Search):
 
     def draw_weights(self, n: int) -> Array:
         """Return random weights of either sign, none near 0."""
-        drawn = self.rng.uniform(-0.5, 0.5, n)
-        made: Array = drawn + np.copysign(0.5, drawn)
-        return made
+        drawn = self.rng.random(n)
+        drawn -= 0.5
+        drawn += np.copysign(0.5, drawn)
+        return drawn
 
     def check_each_output(
         self, argnum: int, directions: Array, found: Slope, tolerance: Array

@@ -108,9 +108,9 @@ def slope(
         center = np.asarray(line(0.0)) if center is None else center
         exact = _complex_step(line, center, scale, known) if analytic else None
         if known and exact is not None:
-            exact = np.where(np.isfinite(center), exact, np.nan)
-            size = np.maximum(np.abs(exact), _small_size(exact))
-            error = 16 * np.finfo(exact.dtype).eps * size
+            exact[~np.isfinite(center)] = np.nan
+            error = np.maximum(np.abs(exact), _small_size(exact))
+            error *= 16 * np.finfo(exact.dtype).eps
             nowhere = np.zeros(exact.shape, bool)
             return Slope(exact, error, exact, exact, nowhere, nowhere, "complex step")
         wanted = LOOSE if exact is not None else target
@@ -550,7 +550,8 @@ def judge_entry(
             return "unsure"
         low, high = sorted(s.real for s in sides)
         fits = low - limit <= complex(got).real <= high + limit
-        return "kink" if fits else "wrong"
+        # Where rounding looks like a kink the sides are less sure than the derivative.
+        return "kink" if fits or abs(got - expected) <= limit else "wrong"
     if not np.isfinite(expected) or not np.isfinite(limit):
         return "unsure"
     return "right" if abs(got - expected) <= limit else "wrong"

@@ -143,6 +143,8 @@ class IsolatedNode:
         The node.
     argnums
         Which of its inputs vary: those that are Tensors of float or complex dtype.
+    params
+        Its settings; of a solver those with which it gives all digits.
     values
         All its inputs, in double precision.
     outputs
@@ -161,6 +163,8 @@ class IsolatedNode:
     def __init__(self, node: Tensor, overrides: Sequence[Override] = ()) -> None:
         self.node = node
         self.overrides = overrides
+        tighten = node.op.tighten
+        self.params = node.params if tighten is None else tighten(node.params)
         self.rules: Rules = {}
         if overrides:
             self.rules = resolve(overrides, with_inner_nodes([node])).rules
@@ -207,7 +211,7 @@ class IsolatedNode:
 
     def compute(self, values: Sequence[Any]) -> Any:
         """Return the outputs of the op for values of all its inputs."""
-        return self.node.op.compute(*values, **self.node.params)
+        return self.node.op.compute(*values, **self.params)
 
     def _parts(self, whole: Any) -> tuple[Any, ...]:
         """Return the outputs that are compared."""
@@ -219,6 +223,8 @@ class IsolatedNode:
         """Return all compared outputs that vary, in one vector."""
         parts = self._parts(whole)
         flat = [np.ravel(np.asarray(to_host(parts[k]))) for k in self.output_indices]
+        if len(flat) == 1:
+            return flat[0]  # not a copy: nobody writes to it
         return np.concatenate(flat) if flat else np.zeros(0)
 
     def run(self, argnum: int, moved: Array) -> Array:
@@ -351,7 +357,7 @@ class IsolatedNode:
         if pull is None:
             return [None] * len(self.argnums)
         given = Parts(g) if self.is_tuple else g[0]
-        passed = pull(self.mask, given, whole, tuple(values), self.node.params, *inside)
+        passed = pull(self.mask, given, whole, tuple(values), self.params, *inside)
         if (
             gradients.MADE
             and (found := next(map(gradients.find_null, passed), None)) is not None
@@ -394,7 +400,7 @@ class IsolatedNode:
         given = Parts(g) if self.is_tuple else g[0]
         inside = inner_rules(self.node.op, self.rules)
         passed = self.node.op.pull(
-            self.mask, given, whole, tuple(args), self.node.params, *inside
+            self.mask, given, whole, tuple(args), self.params, *inside
         )
         made = [reverse.fit_cotangent(passed[i], args[i], self.node)
                 if passed[i] is not None else None for i in self.argnums]  # fmt: skip
@@ -410,7 +416,7 @@ class IsolatedNode:
         tangents: list[Any] = [None] * len(self.values)
         tangents[argnum] = tangent
         made = push(
-            tuple(tangents), self.whole, tuple(self.values), self.node.params, *inside
+            tuple(tangents), self.whole, tuple(self.values), self.params, *inside
         )
         if made is None:
             return np.zeros(len(self.outputs))

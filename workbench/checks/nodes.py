@@ -217,11 +217,20 @@ def check_nodes(
     made: list[NodeCheck] = [] if found is None else found
     rng = np.random.default_rng(seed)
     kinds: set[Any] = set()
+    orders: dict[int, int] = {}
     ruled = {} if rules is None else rules
+
+    def order_of(node: Tensor) -> int:
+        """Return the order to which a node is checked; the same at each call."""
+        if node.serial not in orders:
+            twice = order > 1 and _needs_second_order(node, kinds)
+            orders[node.serial] = 2 if twice else 1
+        return orders[node.serial]
+
     checkable = [x for x in nodes if is_checkable(x)]
     alike = AlikeNodes(
         [x for x in checkable if x.serial not in ruled and x.serial not in covered],
-        rng, order=order, rtol=rtol,
+        rng, order_of=order_of, rtol=rtol,
     )  # fmt: skip
 
     def check(node: Tensor, reported: Tensor) -> None:
@@ -231,8 +240,9 @@ def check_nodes(
             if rule is not None and rule.pull is not None:
                 result = compare_override(node, rule, cotangent_of)
             else:
-                twice = 2 if order > 1 and _needs_second_order(node, kinds) else 1
-                result = check_node(node, rng, order=twice, rtol=rtol, entries=entries)
+                result = check_node(
+                    node, rng, order=order_of(node), rtol=rtol, entries=entries
+                )
         text = result.text
         if reported.serial in covered:
             text = f"{text} {describe_node(reported)}: {COVERED}".strip()

@@ -148,6 +148,14 @@ compile: Hook[[Any, str | None], Any] = Hook(
     "Return a function as a program that is recorded once, for a backend.",
     "workbench.symbolic.compiled_function",
 )
+#: Set by `backends.compiled.routine`; called where sparsity patterns are coloured.
+compile_routine: Hook[
+    [Sequence[Callable[..., Any]], Any], Callable[..., int] | None
+] = Hook(
+    "compile_routine",
+    "Return loops over integers as machine code; None where there is no LLVM.",
+    "workbench.backends.compiled.routine",
+)
 #: Set by `jupyter.cell`, if a notebook runs; called where a line is told.
 source: Hook[[str], str | None] = Hook(
     "source", "Return how the cell of a file name is called, ``[3]``; None: no cell."

@@ -127,6 +127,10 @@ class Op:
         ``pattern(node) -> relations``, which entries of each operand an entry of the
         result depends on, as `autodiff.sparse.rules` has it. None: the rule of its
         name there, else dense.
+    tighten
+        ``tighten(params) -> params``, the settings with which the op and its rules give
+        the last digits too, for checks, where a solver stops at a tolerance. None: they
+        do.
     unfold
         ``unfold(values, params) -> outputs``, what ``compute`` gives by the ops that
         it is made of, each recorded where values are Tensors: for who looks inside.
@@ -223,6 +227,7 @@ class Op:
         "rule",
         "scalar",
         "template",
+        "tighten",
         "unfold",
         "view",
     )
@@ -248,6 +253,7 @@ class Op:
         self.template: str | Callable[[Any], Any] | None = None
         self.masked: Op | None = None
         self.pull_into: Callable[[int, int], Callable[..., Any]] | None = None
+        self.tighten: Callable[[dict[str, Any]], dict[str, Any]] | None = None
         self.view: Callable[[dict[str, Any]], bool] | None = None
         self.pattern: Callable[[Any], Any] | None = None
         self.cure = self.helper = self.scalar = ""

@@ -256,6 +256,34 @@ class Op:
         """
         raise NotImplementedError
 
+    def pattern(self, *specs: Any) -> Any:
+        """Return which entries of each input the derivatives of the output read.
+
+        For sparse derivatives; by default all entries are taken to be read.
+        ``specs`` are the ``wb.Spec(shape, dtype)`` of the inputs.
+
+        Returns
+        -------
+        A list with a matrix of 0 and 1 for each input, None where it is not read: an
+        array, a sparse array or a `SparsityPattern`, with a row for each entry of the
+        output and a column for each entry of the input, both in C order. For a single
+        input the matrix alone; for several outputs a tuple of such lists.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> class Shift(wb.Op):
+        ...     def compute(self, x):
+        ...         return np.roll(x, 1)
+        ...     def vjp(self, node, g):
+        ...         return np.roll(g, -1)
+        ...     def pattern(self, x):
+        ...         return np.roll(np.eye(x.shape[0]), 1, axis=0)
+        >>> wb.sparsity(Shift(), np.ones(4))
+        <SparsityPattern 4×4, 4 nonzeros, density 0.25>
+        """
+        raise NotImplementedError
+
     # How it is applied
 
     def __call__(self, *inputs: Any, **named: Any) -> Any:
@@ -407,6 +435,8 @@ def _bind(op: Op) -> BoundOp:
         made.batch = lambda inputs, batched, params: tensor.apply(
             BatchedOp(made, batched), inputs, params
         )
+    if op._gives("pattern"):
+        made.pattern = partial(_read_pattern, op)
     if op._gives("connection"):
         made.connection = lambda inputs, params: check_connection(op, len(inputs))
     OpRunner(
@@ -418,6 +448,13 @@ def _bind(op: Op) -> BoundOp:
         connection=made.connection,
     )
     return made
+
+
+def _read_pattern(op: Op, node: Any) -> Any:
+    """Return what an op's `pattern` says of a node, as relations."""
+    from workbench.custom.dependence import read_declaration
+
+    return read_declaration(op.name, op.pattern, node)
 
 
 def _exact_key(value: Any) -> Any:

@@ -111,6 +111,7 @@ class BatchedOp(Op):
         self.compute, self.infer = self._compute, self._infer
         self.pull, self.push = self._pull, self._push
         self.batch = self._batch
+        self.pattern = self._relate
         self.graphs = None if op.graphs is None else self._graphs
 
     def _examples(self, values: Sequence[Any]) -> list[Spec]:
@@ -151,6 +152,18 @@ class BatchedOp(Op):
         found = infer(*self._examples(specs), **params)
         made = [Spec((size, *s.shape), s.dtype) for s in as_tuple(found)]
         return pack(made, isinstance(found, tuple))
+
+    def _relate(self, node: Any) -> Any:
+        """Return the relations of a node: each example reads its own entries."""
+        from workbench.autodiff.sparse.rules import relate
+        from workbench.custom.dependence import relate_examples
+
+        if any(shape is None for shape in node.shapes):
+            return None
+        op, examples = self.example_op, self._examples(node.specs)
+        return relate_examples(
+            node, self.batched, examples, lambda one: relate(one.replace_op(op))
+        )
 
     def _batch(
         self, inputs: tuple[Any, ...], batched: tuple[bool, ...], params: Params

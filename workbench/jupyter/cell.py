@@ -20,7 +20,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from keyword import iskeyword
 from types import CodeType, TracebackType
@@ -75,19 +75,42 @@ def cell_number(shell: Any) -> int:
 
 
 @contextmanager
-def hold_interrupts() -> Iterator[None]:
-    """Delay an interrupt until the block is done."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
+def hold_interrupts() -> Iterator[Callable[[], AbstractContextManager[None]]]:
+    """Delay an interrupt until the block is done.
+
+    Yields a function whose own block lets interrupts through. One that comes after an
+    error is dropped: the error ends the block anyway.
+    """
+    old = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or old is None:
+        yield nullcontext
         return
     interrupts: list[Any] = []
-    old = signal.signal(signal.SIGINT, lambda *args: interrupts.append(args))
+
+    def note(*args: Any) -> None:
+        interrupts.append(args)
+
+    def raise_noted() -> None:
+        if interrupts and callable(old):
+            old(*interrupts.pop())
+
+    @contextmanager
+    def allow_interrupts() -> Iterator[None]:
+        nonlocal old
+        signal.signal(signal.SIGINT, old)
+        try:
+            raise_noted()
+            yield
+        finally:
+            # The block may have installed a handler of its own.
+            old = signal.signal(signal.SIGINT, note)
+
+    signal.signal(signal.SIGINT, note)
     try:
-        yield
+        yield allow_interrupts
     finally:
         signal.signal(signal.SIGINT, old)
-    if interrupts and callable(old):
-        old(*interrupts[0])
+    raise_noted()
 
 
 #: The shells whose cells are named by their numbers.
@@ -542,34 +565,35 @@ class Cell:
         self.start = next_serial()
         value: Any = None
         setattr(builtins, rewrite.RUNTIME, RUNTIME)
-        outer, RUNTIME.memory = RUNTIME.memory, memory
-        try:
-            with trace.ProgramTrace() as opening:
-                leaves = opening.open_leaves(list(inputs.values()), list(inputs))
-                self.leaves = dict(zip(inputs, leaves, strict=True))
-                for leaf in leaves:
-                    leaf.code = None  # an input has no line in this cell
-                if known:
-                    # Tensors that depend only on the others convert freely.
-                    opening.leaves = {self.leaves[n].serial for n in wrt}
-                self.names.update(self.leaves)
-                try:
-                    with warn_at_lines(self.warned):
-                        exec(code, self.names)
-                        if end is not None:
-                            value = eval(end, self.names)
-                except Exception as error:
-                    self._note_failure(error)
-                    raise
-                finally:
-                    memory.note_changes(opening.changes)
-                    locked = opening.arrays.values()
-                    memory.locked = {id(find_owner(x)): x for x in locked}
-                output = self._get_output(value)
-                aliases.check_read([output], "is the output of the cell")
-            self._check_reads(memory, output)
-        finally:
-            with hold_interrupts():
+        # Whoever interrupts twice must not keep the notebook from its plain values.
+        with hold_interrupts() as allow_interrupts:
+            outer, RUNTIME.memory = RUNTIME.memory, memory
+            try:
+                with trace.ProgramTrace() as opening:
+                    leaves = opening.open_leaves(list(inputs.values()), list(inputs))
+                    self.leaves = dict(zip(inputs, leaves, strict=True))
+                    for leaf in leaves:
+                        leaf.code = None  # an input has no line in this cell
+                    if known:
+                        # Tensors that depend only on the others convert freely.
+                        opening.leaves = {self.leaves[n].serial for n in wrt}
+                    self.names.update(self.leaves)
+                    try:
+                        with warn_at_lines(self.warned), allow_interrupts():
+                            exec(code, self.names)
+                            if end is not None:
+                                value = eval(end, self.names)
+                    except Exception as error:
+                        self._note_failure(error)
+                        raise
+                    finally:
+                        memory.note_changes(opening.changes)
+                        locked = opening.arrays.values()
+                        memory.locked = {id(find_owner(x)): x for x in locked}
+                    output = self._get_output(value)
+                    aliases.check_read([output], "is the output of the cell")
+                self._check_reads(memory, output)
+            finally:
                 RUNTIME.memory = outer
                 value = self._restore(memory, value, tree)
         if memory.problem is not None:

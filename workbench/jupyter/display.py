@@ -28,6 +28,7 @@ from workbench.core.walk import is_leaf
 from workbench.errors import UsageError
 from workbench.jupyter import plots
 from workbench.jupyter.failed_cell import FailedCell
+from workbench.jupyter.hosts import choose_front, close_widget, get_widget, in_marimo
 from workbench.jupyter.link import Later, call_after
 from workbench.jupyter.picture import draw_picture
 from workbench.session import Session
@@ -180,8 +181,6 @@ def refresh_after_cells() -> None:
 
 def load_widget(session: Session, widget: str = "auto") -> LinkedWidget:
     """Return the widget of a session; load ipywidgets with the first."""
-    from workbench.jupyter.hosts import choose_front, get_widget
-
     return get_widget(session, choose_front(widget))
 
 
@@ -209,11 +208,13 @@ _kept: list[Session] = []
 class Picture:
     """What `workbench.show` has shown, to write it into a file too.
 
-    As the last value of a cell it shows nothing a second time.
+    As the last value of a cell it shows nothing a second time; but in marimo, where a
+    cell shows its last value alone, it is what is drawn.
     """
 
-    def __init__(self, shown: Session | Function) -> None:
+    def __init__(self, shown: Session | Function, widget: str = "auto") -> None:
         self._shown = shown
+        self._widget = widget
 
     @overload
     def to_html(self, path: None = None) -> str: ...
@@ -241,6 +242,19 @@ class Picture:
     def _ipython_display_(self) -> None:
         pass
 
+    def _mime_(self) -> tuple[str, str]:
+        """Return what marimo draws: a MIME type, and the data of it."""
+        if isinstance(self._shown, Function):
+            bundle = self._shown.graph._repr_mimebundle_()
+            return "text/html", bundle["image/svg+xml"]
+        front = choose_front(self._widget)
+        if front == "anywidget" and in_marimo():
+            marimo: Any = sys.modules["marimo"]
+            mime, data = marimo.as_html(get_widget(self._shown, front))._mime_()
+            return mime, data
+        with self._shown.lock:
+            return "text/html", draw_picture(take_snapshot(self._shown))
+
     def __repr__(self) -> str:
         name = self._shown.name
         return "<Picture>" if name is None else f"<Picture of {name!r}>"
@@ -252,16 +266,20 @@ def show(x: object, widget: str = "auto") -> Picture:
         # Its gradients are nodes already; a session would add others.
         if in_notebook():
             publish(x.graph._repr_mimebundle_())
-        else:
+        elif not in_marimo():
             print(x.graph)
         return Picture(x)
     session = x if isinstance(x, Session) else make_session(x)
     if in_notebook():
         _kept.append(session)
         _outputs.setdefault(session, []).append(SessionOutput(session, widget=widget))
+    elif in_marimo():
+        choose_front(widget)  # a word that is none is an error here
+        if session is not x:
+            _kept.append(session)
     else:
         print(format_session(session))
-    return Picture(session)
+    return Picture(session, widget)
 
 
 def show_failure(failure: FailedCell, name: str) -> None:
@@ -306,11 +324,9 @@ def show_parts(session: Session, parts: Iterable[str]) -> None:
 
 def close_picture(session: Session) -> None:
     """Close the live picture of a session; the saved picture stays."""
-    from workbench.jupyter import hosts
-
     for shown in _outputs.pop(session, []):
         shown.close()
-    hosts.close_widget(session)
+    close_widget(session)
 
 
 def make_session(x: Any) -> Session:

@@ -11,6 +11,7 @@ from plotly import graph_objects as go
 
 from workbench.checks.report import Entry, Report
 from workbench.checks.step_sweep import METHODS, Steps, sweep_node
+from workbench.core.blame import format_count
 from workbench.core.tensor import Tensor
 from workbench.jupyter.figure import GRID, INK, Figure, Plot, escape_text, make_layout
 
@@ -87,7 +88,7 @@ def report_plot(report: Report, label: str) -> Plot:
         )  # fmt: skip
         shown += [min(max(e, floor), 1e300) if e == e else floor for e in errors]
     title = f"Gradient check of {label}"
-    note = report.summary()
+    note = _make_caption(report)
     settings = make_layout(title, note)
     middles, texts, lines, start = [], [], [], 0
     for c in groups:
@@ -129,6 +130,44 @@ def report_plot(report: Report, label: str) -> Plot:
     settings["annotations"] = _annotate(entries, shown)
     settings["legend"] = {"orientation": "h", "y": -0.12, "x": 0}
     return Plot(title, note, Figure(data=traces, layout=settings))
+
+
+def _make_caption(report: Report) -> str:
+    """Return the summary of a report in a line; the figure shows the rest."""
+    checked = sum(len(c.entries) for c in report.comparisons)
+    rules = f", {format_count(len(report.nodes), 'rule')}" if report.nodes else ""
+    entries = "1 entry" if checked == 1 else f"{checked:,} entries"
+    return f"{_describe_outcome(report)} ({entries}{rules})"
+
+
+def _describe_outcome(report: Report) -> str:
+    """Return what is wrong first of all, or how well all agrees."""
+    worst, wrong, faulty = report.worst, report.wrong, report.faulty
+    failed = [x for x in report.identities if not x.holds]
+    if wrong and worst is not None:
+        if not np.isfinite(worst.analytic):
+            off = sum(not np.isfinite(e.analytic) for e in wrong)
+            return f"{worst.place} is {worst.analytic:g}; {off} not finite"
+        return (
+            f"{worst.place} is off by {worst.error:.2g}, tolerance"
+            f" {worst.tolerance:.2g}; {len(wrong)} wrong"
+        )
+    if failed:
+        return f"{failed[0].name} fails: off by {failed[0].error:.2g}"
+    if faulty:
+        node = faulty[0].node
+        more = f" and of {len(faulty) - 1} more" if len(faulty) > 1 else ""
+        return f"the rule of {node.name or node.op.name}{more} is wrong"
+    if changes := report.changes():
+        return changes
+    if worst is None:
+        return "no rule is wrong" if report.nodes else "nothing to check"
+    if worst.verdict == "unsure":
+        return f"differences cannot tell at {worst.place}"
+    return (
+        f"agrees with differences; worst {worst.place}, off by {worst.error:.2g},"
+        f" tolerance {worst.tolerance:.2g}"
+    )
 
 
 def _choose_range(errors: Sequence[float], low: float) -> list[float]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 import weakref
 from importlib.util import find_spec
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from workbench.errors import UsageError
-from workbench.jupyter.widget import GraphWidget, LinkedWidget
 from workbench.session import Session
+
+if TYPE_CHECKING:
+    from workbench.jupyter.widget import LinkedWidget
 
 #: What draws the live graph: the extension, or anywidget where there is none.
 Front = Literal["lab", "anywidget"]
@@ -42,8 +44,7 @@ def has_foreign_host() -> bool:
     """Return whether the page is of a host that cannot load the extension."""
     if "google.colab" in sys.modules:
         return True
-    marimo: Any = sys.modules.get("marimo")
-    if marimo is not None and marimo.running_in_notebook():
+    if in_marimo():
         return True
     ipython: Any = sys.modules.get("IPython.core.getipython")
     shell = None if ipython is None else ipython.get_ipython()
@@ -51,17 +52,26 @@ def has_foreign_host() -> bool:
     return "__vsc_ipynb_file__" in getattr(shell, "user_ns", {})
 
 
+def in_marimo() -> bool:
+    """Return whether this is a notebook of marimo, which has no IPython."""
+    marimo: Any = sys.modules.get("marimo")
+    return marimo is not None and bool(marimo.running_in_notebook())
+
+
 def get_widget(session: Session, front: Front = "lab") -> LinkedWidget:
     """Return the widget of a session in a host; make it at the first call."""
     made = _widgets.setdefault(session, {})
     found = made.get(front)
-    if found is None or found.comm is None:
+    # marimo closes the line of a widget when the cell that drew it runs again.
+    if found is None or getattr(found.comm, "_closed", found.comm is None):
         found = made[front] = _make_widget(session, front)
     return found
 
 
 def _make_widget(session: Session, front: Front) -> LinkedWidget:
     if front == "lab":
+        from workbench.jupyter.widget import GraphWidget
+
         return GraphWidget(session)
     from workbench.jupyter.anyfront import AnyGraphWidget
 

@@ -600,14 +600,19 @@ def read_event(message: object) -> Message:
 
 #: Seconds from one patch to the next, at least.
 PAUSE = 0.05
-#: The part of the time of a loop that its picture may take.
-SHARE = 0.02
+#: The part of the processor's time of a loop that its picture may take.
+SHARE = 0.015
+#: A loop that waits for something else, for data say, takes little of that: by the
+#: clock it waits for its picture so many times as long at most.
+MOST_WAIT = 4
 #: Seconds that Jupyter takes for a patch and its acknowledgement, in other threads.
 MESSAGES = 0.004
 #: Seconds for the effects of overrides in one patch; the others follow in the next.
 EFFECTS = 0.03
 #: The part of the time of a loop that the gradients along loops in it may take.
 LOOP_SHARE = 0.01
+#: Bytes a second of the slowest line that everything is waited for.
+SLOWEST = 5e6
 #: The answer to all requests once the session does not exist any more.
 GONE = "The session of this picture has been deleted. Run the cell again."
 
@@ -636,6 +641,8 @@ class Link:
         Tells whether a cell runs, which may hold a loop over the session.
     clock, later, start
         The time in seconds, what calls back after some, and what does long work.
+    processor_clock
+        The seconds that the process has had of the processor.
     """
 
     def __init__(
@@ -644,22 +651,27 @@ class Link:
         send: Send,
         *,
         is_running: Callable[[], bool] = lambda: False,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Clock = time.monotonic,
         later: Later = call_after,
         start: Callable[[Callable[[], None]], Any] = start,
+        processor_clock: Clock = time.process_time,
     ) -> None:
         self._session = weakref.ref(session)
         note_shown(session)
         self._send = send
         self.is_running = is_running
         self._clock = clock
+        self._processor_clock = processor_clock
         self._later = later
         self._jobs = Jobs(clock, later, start)
         self._lock = threading.RLock()
         self._seq = 0
         #: The last state that was sent; None: none yet.
         self._sent: Snapshot | None = None
+        self._reads_parts = False
         self._unacknowledged: int | None = None
+        #: When everything that was sent has come to the page, if it is not lost.
+        self._arrives = 0.0
         self._stale = False
         #: A command waits for the state that it led to.
         self._answering = False
@@ -667,9 +679,11 @@ class Link:
         self._done_requests: list[int] = []
         #: When the state is to be sent that waits; None if none does.
         self._due: float | None = None
+        #: When the last patch went out, by both clocks.
         self._last = -PAUSE
-        #: How long to wait after the last patch, so that a loop is not held up.
-        self._pause = PAUSE
+        self._processor_last = -PAUSE
+        #: How much of the processor a loop is to have after that, not to be held up.
+        self._pause = 0.0
         #: When loops may be measured again while a cell runs; whether that is planned.
         self._loops_due = 0.0
         self._has_planned = False
@@ -707,8 +721,7 @@ class Link:
             if not self._stale or self._unacknowledged is not None:
                 return
             in_loop = self.is_running() and not self._answering
-            pause = self._pause if in_loop else PAUSE
-            left = self._last + pause - self._clock()
+            left = self._find_time_left(in_loop)
             if left > 0:
                 self._resume_later(left)
             elif self._sent is not None:
@@ -719,7 +732,22 @@ class Link:
                 self._send_state(take_snapshot(session, EFFECTS, least, loops=0.0))
                 # Whichever thread has done it, a loop of Python stood still meanwhile.
                 spent = time.thread_time() - start + MESSAGES
-                self._pause = max(PAUSE, spent / SHARE)
+                self._pause = spent / SHARE
+
+    def _find_time_left(self, in_loop: bool) -> float:
+        """Return the seconds until a patch may go out, by the clock.
+
+        A loop counts by what it has had of the processor, as the cost of a patch does:
+        on a busy machine its picture comes as much less often as it is slower.
+        """
+        waited = self._clock() - self._last
+        if not in_loop or waited < PAUSE:
+            return PAUSE - waited
+        had = self._processor_clock() - self._processor_last
+        # Looked at again after a pause at least: each timer is a thread.
+        left = self._pause - had
+        left = max(left, PAUSE) if left > 0 else 0.0
+        return min(left, MOST_WAIT * self._pause - waited)
 
     def _resume_later(self, seconds: float) -> None:
         due = self._clock() + seconds
@@ -764,7 +792,7 @@ class Link:
         if old is None or old.header["nodes"] != new.header["nodes"]:
             self._post({"type": "snapshot", "header": new.header}, new.buffers)
         else:
-            patch = find_changes(old, new)
+            patch = find_changes(old, new, parts=self._reads_parts)
             if patch is None and not self._answering:
                 self._post_done()
                 if self._stale:
@@ -776,7 +804,7 @@ class Link:
             self._post({"type": "patch", "header": header, "columns": columns}, buffers)
         self._answering = False
         self._unacknowledged = self._seq
-        self._last = self._clock()
+        self._last, self._processor_last = self._clock(), self._processor_clock()
         self._post_done()
 
     def _post_done(self) -> None:
@@ -822,9 +850,7 @@ class Link:
         if session is None:
             raise UsageError(GONE)
         if event == "hello":
-            with session.lock, self._lock:
-                self._sent = None
-                self._send_state(take_snapshot(session, EFFECTS, loops=0.0))
+            self._introduce(session, message)
         elif event == "ack":
             with self._lock:
                 if message["of"] == self._unacknowledged:
@@ -851,6 +877,24 @@ class Link:
         else:
             frozen = session.make_copy()
             self._begin(message, lambda job: self._work(job, frozen))
+
+    def _introduce(self, session: Session, message: Message) -> None:
+        """Send everything; not again while it may still be on its way to the page."""
+        with session.lock, self._lock:
+            if (
+                message.get("again", False)
+                and self._unacknowledged is not None
+                and self._clock() < self._arrives
+            ):
+                return
+            start = self._clock()
+            self._sent = None
+            self._reads_parts = bool(message.get("parts"))
+            snapshot = take_snapshot(session, EFFECTS, loops=0.0)
+            self._send_state(snapshot)
+            size = sum(column.nbytes for column in snapshot.columns.values())
+            taken = self._clock() - start
+            self._arrives = self._clock() + 4 * taken + size / SLOWEST
 
     def _change(self, session: Session, event: str, message: Message) -> None:
         """Do a command between two steps of the loop that runs the session, if any."""

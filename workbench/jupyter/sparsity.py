@@ -364,7 +364,7 @@ def _describe_blocks(pooled: PooledPattern, matrix: Matrix) -> list[str]:
 def _describe_dense_ops(matrix: Matrix) -> list[str]:
     """Return which ops were taken as dense, since their rules say nothing better."""
     found = matrix.sparsity.dense_ops if matrix.has_structure else ()
-    names = list(dict.fromkeys(op.name for op in found))
+    names = list(dict.fromkeys(op.name for op in found if not op.is_given))
     if not names:
         return []
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""

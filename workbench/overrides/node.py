@@ -186,6 +186,8 @@ class Node:
 
 def has_derivative(x: object) -> bool:
     """Return whether a gradient can be passed on to an input: floats and complex."""
+    if type(x) is np.ndarray:
+        return x.dtype.kind in "fc"
     if types.is_weak(x):
         return type(x) in (float, complex)
     return hasattr(x, "dtype") and types.is_differentiable(x.dtype)

@@ -9,8 +9,7 @@ import numpy as np
 
 from workbench.autodiff.steps import Part, Rules
 from workbench.core import blame, hooks, types
-from workbench.core.op import declare
-from workbench.core.tensor import Tensor, make_leaf
+from workbench.core.tensor import IDENTITY, Tensor, make_leaf
 from workbench.core.traces import OpenTrace
 from workbench.core.types import Params, Spec
 from workbench.errors import OverrideError, TraceError, WorkbenchError
@@ -46,11 +45,13 @@ class NodeRunner(Runner):
     def __init__(
         self, node: Tensor, owner: hooks.Override, vjp: Any, jvp: Any, position: int
     ) -> None:
-        op = node.op if node.op is not define.ITEM else declare("identity")
+        op = node.op if node.op is not define.ITEM else IDENTITY
         # A function may look at the node; an expression sees its arrays alone.
         texts = isinstance(vjp, TEXTS) and isinstance(jvp, TEXTS)
-        names = tuple([getattr(x, "name", None) for x in node.inputs])
-        kind = () if texts else (node.name, names, position)
+        kind: tuple[Any, ...] = ()
+        if not texts:
+            names = tuple([getattr(x, "name", None) for x in node.inputs])
+            kind = node.name, names, position
         super().__init__(op, vjp, jvp, true=op, linear=owner.linear, kind=kind)
         self.node = node
         self.owner = owner

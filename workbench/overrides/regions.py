@@ -190,6 +190,43 @@ class Region(Part):
                     x = x.inputs[0]
         return nodes
 
+    def _plan_steps(self, mask: int) -> list[tuple[Tensor, int]] | None:
+        """Return the steps of a sweep over its own nodes, as `plan_steps` does.
+
+        None if they are not joined just as its steps say, or not in the order of the
+        program; then they must be searched for.
+        """
+        tensors = [(i, x) for i, x in enumerate(self.inputs) if isinstance(x, Tensor)]
+        varying = {x.serial for i, x in tensors if mask >> i & 1}
+        if len(varying) < mask.bit_count():
+            return None  # a constant has no serial by which what goes to it is kept
+        ends = {x.serial for _, x in tensors}
+        if len(ends) < len(tensors):
+            return None  # one Tensor stands at two inputs
+        last = -1
+        plan: list[tuple[Tensor, int]] = []
+        made: list[Any] = [*self.inputs]
+        for node, sources in self.steps:
+            serial = node.serial
+            if serial <= last or node.op.graphs is not None:
+                return None
+            last, own, bit = serial, 0, 1
+            for x, s in zip(node.inputs, sources, strict=True):
+                if s >= 0 and made[s] is not x:
+                    return None
+                if isinstance(x, Tensor):
+                    if s < 0 and x.serial in ends:
+                        return None
+                    if x.serial in varying:
+                        own |= bit
+                bit += bit
+            if own and node.op.pull is not None:
+                varying.add(serial)
+                plan.append((node, own))
+            ends.add(serial)
+            made.append(node)
+        return plan
+
     def _sweep_options(
         self, y: Any, chosen: Sequence[int], rules: Rules
     ) -> dict[str, Any] | None:
@@ -238,7 +275,13 @@ class Region(Part):
         """Return what its nodes pass on: one cotangent, or None, for each input."""
         chosen = [i for i in range(len(inputs)) if mask >> i & 1]
         parts = g if len(self.outputs) > 1 else (g,)
-        options = self._sweep_options(y, chosen, rules)
+        ran = y is not None and y is self._value
+        plan = self._plan_steps(mask) if ran else None
+        if plan is None:
+            options = self._sweep_options(y, chosen, rules)
+        else:
+            own = {node.serial: node for node, _ in plan}
+            options = {"steps": plan, "only": own, "nulls_pass": True}
         if options is None:
             run = self._bind_inputs(inputs, chosen)
             with reopen_trace(inputs):

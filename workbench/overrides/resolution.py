@@ -334,15 +334,26 @@ def resolve(
     OverrideError
         If an override that is on matches nothing; with what was close.
     """
-    serials = {node.serial for node in nodes}
+    chosen: list[Nodes] = []
+
+    def list_ops() -> list[Nodes]:
+        """Return the nodes that are ops, and those of them that the user wrote."""
+        if not chosen:
+            # A node that a derivative has made is none of the user's program, unless
+            # the user points at it; nor one that only helps an op of the user's to run
+            # on a batch.
+            ops = [n for n in nodes if n.op is not IDENTITY and n.origin is None]
+            # What makes an array of a Python number is no op that the user wrote.
+            user_ops = [n for n in ops if n.op is not STRONG
+                   and (n.context is None or not n.context.helper)]  # fmt: skip
+            chosen[:] = ops, user_ops
+        return chosen
+
     # A part of the program may hold what is differentiated by.
-    outer_wrt = [x for x in wrt if x.op is not IDENTITY and x.serial not in serials]
-    # A node that a derivative has made is none of the user's program, unless the
-    # user points at it; nor one that only helps an op of the user's to run on a batch.
-    ops = [n for n in nodes if n.op is not IDENTITY and n.origin is None]
-    # What makes an array of a Python number is not an op that the user wrote either.
-    user_ops = [n for n in ops if n.op is not STRONG
-           and (n.context is None or not n.context.helper)]  # fmt: skip
+    outer_wrt = [x for x in wrt if x.op is not IDENTITY]
+    if outer_wrt:
+        serials = {node.serial for node in nodes}
+        outer_wrt = [x for x in outer_wrt if x.serial not in serials]
     matched = []
     regions: dict[int, list[Region]] = {}
     for i, override in enumerate(overrides):
@@ -350,7 +361,7 @@ def resolve(
         by_id = (
             target.has_nodes if isinstance(target, ByPart) else type(target) is ByNode
         )
-        among = nodes if by_id else ops if isinstance(target, ByPart) else user_ops
+        among = nodes if by_id else list_ops()[not isinstance(target, ByPart)]
         if isinstance(target, ByPart):
             candidates = (
                 sorted([*among, *outer_wrt], key=serial_of) if outer_wrt else among

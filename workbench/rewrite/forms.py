@@ -112,6 +112,8 @@ class Forms:
         self.text = text
         self.names = find_wildcards(function)
         self.exact: dict[Any, Form | None] = {}
+        #: The same by shape and dtype of arrays and the class of Python numbers.
+        self.usual_exact: dict[Any, Form | None] = {}
         self.known: dict[Any, list[Form]] = {}
         self.failed: Exception | None = None
         #: The structures that it has for arrays of one rank.
@@ -201,6 +203,12 @@ class Forms:
 
     def form_at(self, bound: Sequence[Any]) -> Form | None:
         """Return the form for the exact shapes and dtypes of the wildcards' values."""
+        held = [x._value if isinstance(x, Tensor) else x for x in bound]
+        usual = tuple(
+            [(x.shape, x.dtype) if type(x) is np.ndarray else type(x) for x in held]
+        )
+        if usual in self.usual_exact:
+            return self.usual_exact[usual]
         specs = [types.spec_of(x) for x in bound]
         key = tuple([(s.shape, s.dtype, s.weak) for s in specs])
         if not all(isinstance(n, int) for s in specs for n in s.shape):
@@ -209,6 +217,10 @@ class Forms:
             if len(self.exact) >= MOST_EXACT:
                 self.exact.clear()
             self.exact[key] = self.record_form(specs)
+        if all(type(x) is np.ndarray or types.is_weak(x) for x in held):
+            if len(self.usual_exact) >= MOST_EXACT:
+                self.usual_exact.clear()
+            self.usual_exact[usual] = self.exact[key]
         return self.exact[key]
 
     def refuse(self, what: str, cure: str) -> NoReturn:
@@ -300,6 +312,9 @@ def kinds_of(nodes: Sequence[Tensor]) -> set[Kind]:
                     held = x.spec
             else:
                 held = x
+            if type(held) is np.ndarray:
+                found.add((held.ndim, held.dtype.kind))
+                continue
             try:
                 found.add((len(held.shape), held.dtype.kind))
             except (AttributeError, TypeError):

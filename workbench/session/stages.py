@@ -319,7 +319,11 @@ class Recorder:
         ids, cotangents = forward.ids, self._backward.cotangents
         if isinstance(node, Region):
             for e, c in _find_region_edges(forward, node, step.passed):
-                self._add_norm(e, to_array(c))
+                if type(c) is np.ndarray and c.size <= statistics.SMALL:
+                    self._edges.append(e)
+                    self._arrays.append(c)
+                else:
+                    self._add_norm(e, to_array(c))
             ends = ends_of(node)
             for x, part in zip(ends, (g,) if len(ends) == 1 else g, strict=True):
                 if part is not None and x.serial in ids:

@@ -249,13 +249,16 @@ class State:
         start = time.perf_counter()
         found = None
         if earlier is not None:
-            found = find_earlier(forward, *earlier, resolution, [output], sources)
+            found = find_earlier(forward, *earlier, resolution)
+            if found is not None and forward.steps is None:
+                forward.steps = steps.plan_steps([output], sources)
         gradients = reverse.pull_back(
             [output],
             [self.cotangent],
             sources,
             rules=None if resolution is None else resolution.rules,
             visit=recorder.record if everywhere else None,
+            steps=None if found is None else forward.steps,
             earlier=found,
         )
         recorder.finish()
@@ -509,8 +512,6 @@ def find_earlier(
     backward: Backward,
     before: Resolution | None,
     resolution: Resolution | None,
-    outputs: Sequence[Tensor],
-    wrt: Sequence[Tensor],
 ) -> reverse.Earlier | None:
     """Return what an earlier sweep has found, for one with another resolution.
 
@@ -533,11 +534,8 @@ def find_earlier(
         if one is not None and other is not None and is_same_rule(one, other):
             continue
         changed.update(node.serial for node in holders)
-
-    if forward.steps is None:
-        forward.steps = steps.plan_steps(outputs, wrt)
     ids, find_raw = forward.ids, backward.find_raw
-    return reverse.Earlier(lambda serial: find_raw(ids[serial]), changed, forward.steps)
+    return reverse.Earlier(lambda serial: find_raw(ids[serial]), changed)
 
 
 class HasState(Protocol):

@@ -305,6 +305,8 @@ def compute_norms(arrays: Sequence[Any], missing: float = math.nan) -> list[floa
     """
     norms: list[float] = []
     there: list[int] = []
+    extreme: list[int] = []
+    flats: list[Any] = []
     with np.errstate(all="ignore"):
         for i, x in enumerate(arrays):
             if type(x) is np.ndarray and x.dtype is FLOAT:
@@ -318,17 +320,41 @@ def compute_norms(arrays: Sequence[Any], missing: float = math.nan) -> list[floa
                 if LEAST_SQUARE < square < MOST_SQUARE:
                     norms.append(math.sqrt(square))
                     continue
+                if 0 < flat.size <= SMALL:
+                    extreme.append(i)
+                    flats.append(flat)
+                    norms.append(math.nan)
+                    continue
             elif is_measured_there(x):
                 there.append(i)
                 norms.append(math.nan)
                 continue
             norms.append(missing if x is None else norm(x))
+        if extreme:
+            lengths = _compute_extreme_norms(flats).tolist()
+            for i, length in zip(extreme, lengths, strict=True):
+                norms[i] = length
     if there:
         numbers = device.Table(device.compute_row_norms)
         numbers.add(there, [arrays[i] for i in there])
         for i, length in zip(*numbers.fetch(), strict=True):
             norms[i] = float(length)
     return norms
+
+
+def _compute_extreme_norms(flats: Sequence[Any]) -> Any:
+    """Return the L2 norms of flat arrays whose squares overflow or vanish.
+
+    Each is computed from its own numbers in their order, whatever stands beside it.
+    """
+    sizes = [flat.size for flat in flats]
+    starts = np.cumsum([0, *sizes[:-1]])
+    numbers = abs(np.concatenate(flats))
+    largest = np.maximum.reduceat(numbers, starts)
+    scales = np.where((largest > 0) & np.isfinite(largest), largest, 1.0)
+    numbers /= np.repeat(scales, sizes)
+    within = np.sqrt(np.add.reduceat(numbers * numbers, starts))
+    return np.where(np.isfinite(largest), scales * within, largest)
 
 
 def relative_changes(found: Sequence[Any], true: Sequence[Any]) -> Any:

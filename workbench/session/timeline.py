@@ -45,7 +45,7 @@ MOST_MOMENTS, MOST_BYTES, LEAST_MOMENTS = 2048, 2**25, 8
 MOST_MARKS, MOST_CHANGES = 64, 1000
 #: The part of the time of the runs that all norms may take, and the size of the
 #: gradient by itself; each beyond so many seconds.
-SHARE, GRACE = 0.003, 0.002
+SHARE, GRACE = 0.0015, 0.002
 #: The norm of an array that there is not.
 MISSING = -1.0
 #: A gradient has exploded if it is so many times as large as it was lately.
@@ -133,7 +133,7 @@ class Timeline(Mapping[int, Moment]):
     Runs are counted from 1, by :meth:`Session.run <workbench.Session.run>`. The loss is
     kept of each run, up to some thousands, then with its peaks. The norms of all nodes
     are kept of the last run, of each with a mark, and of as many others as take no more
-    than 32 MB and 0.3 % of the time of the runs, but of 8 at any size. They are never
+    than 32 MB and 0.15 % of the time of the runs, but of 8 at any size. They are never
     cut: of a long training the kept ones lie further apart.
 
     A session with compiled code computes no inner nodes while nobody looks at them:
@@ -231,7 +231,7 @@ class Timeline(Mapping[int, Moment]):
     def gradients(self) -> Array:
         """The norm of the gradient by all `wrt` together, at each of `steps`.
 
-        NaN where it would have taken more than 0.3 % of the time of the runs.
+        NaN where it would have taken more than 0.15 % of the time of the runs.
         """
         return self.table[:, 2]
 

@@ -7,6 +7,7 @@ import {
   type IRect,
   type ISize,
   type IView,
+  LEGIBLE,
   blendViews,
   centreView,
   fitView,
@@ -19,7 +20,7 @@ import {
 } from './viewport';
 
 /** A node that is brought to the middle is drawn at least so large. */
-const LEGIBLE = 0.8;
+const CLEAR = 0.8;
 
 /** The air around what is brought into sight, and what needs not be brought. */
 const MARGIN = 40;
@@ -157,7 +158,7 @@ export class Camera {
 
   /** Bring a card to the middle, large enough to be read. */
   centre(card: IRect): void {
-    const scale = Math.max(this.view.scale, LEGIBLE);
+    const scale = Math.max(this.view.scale, CLEAR);
     const x = card.x + card.width / 2;
     const y = card.y + card.height / 2;
     this.go(centreView({ ...this.view, scale }, this.size, x, y), true);
@@ -190,6 +191,16 @@ export class Camera {
     ) {
       const middle = [card.x + card.width / 2, card.y + card.height / 2] as const;
       this.go(centreView(view, this.size, ...middle), true);
+    }
+  }
+
+  /** Let a stretch of the picture be in sight, if that can be read. */
+  gather(stretch: IBounds): void {
+    const { left, top, right, bottom } = stretch;
+    const scale = Math.min(this.view.scale, fitView(stretch, this._inner).scale);
+    if (scale >= LEGIBLE) {
+      const middle = [(left + right) / 2, (top + bottom) / 2] as const;
+      this.go(centreView({ ...this.view, scale }, this._inner, ...middle), true);
     }
   }
 

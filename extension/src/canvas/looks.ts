@@ -14,7 +14,7 @@ import {
   limitOf
 } from '../model/comparison';
 import { Graph, type ICost } from '../model/graph';
-import { type Role, roleOf } from '../model/nonfinite';
+import { type Role, nonFiniteOf } from '../model/nonfinite';
 import type { Colouring, TileText } from '../model/state';
 import { type IVerdict, verdictsOf } from '../model/verdicts';
 import { formatBytes, formatSeconds } from '../ui/numbers';
@@ -99,13 +99,14 @@ export function looksOf(
     }
   }
   for (let node = 0; node < graph.count; node++) {
+    looks.changed[items.itemOf[node]] |= graph.change(node) > CHANGED ? 1 : 0;
+  }
+  nonFiniteOf(graph).roles.forEach((role, node) => {
     const item = items.itemOf[node];
-    looks.changed[item] |= graph.change(node) > CHANGED ? 1 : 0;
-    const role = roleOf(graph, node);
     if (GRAVITY.indexOf(role) > GRAVITY.indexOf(looks.roles[item])) {
       looks.roles[item] = role;
     }
-  }
+  });
   return { ...looks, passed: passedLooks(graph, items, looks, gradients) };
 }
 
@@ -205,12 +206,16 @@ function lookOfItems(
   gradients: INormScale,
   tileText: TileText
 ): void {
-  const values = normScale(graph, (one, node) => one.valueNorm(node));
   const byChange = looks.colouring === 'change';
+  const changes = byChange ? largestChanges(graph, items) : null;
+  const values =
+    looks.colouring === 'value'
+      ? normScale(graph, (one, node) => one.valueNorm(node))
+      : null;
   for (let item = 0; item < items.count; item++) {
     const node = items.node[item];
     const norm = graph.gradNorm(node);
-    const change = graph.change(node);
+    const change = changes?.[item] ?? NaN;
     looks.tile[item] = byChange
       ? Math.min(1, Math.max(0, change))
       : levelOf(gradients, norm);
@@ -226,10 +231,45 @@ function lookOfItems(
     looks.text.push(
       byChange && looks.mood[item] !== 'bad' ? shortPercent(change) : tileOf(graph, node, tileText)
     );
-    if (looks.colouring === 'value') {
+    if (values !== null) {
       looks.card[item] = levelOf(values, graph.valueNorm(node));
     }
   }
+}
+
+/** How much overrides change the gradient of each item: of a fold what changes most. */
+export function largestChanges(graph: Graph, items: IItems): Float64Array {
+  const largest = new Float64Array(items.count).fill(NaN);
+  for (let node = 0; node < graph.count; node++) {
+    const item = items.itemOf[node];
+    const change = graph.change(node);
+    if (change > largest[item] || Number.isNaN(largest[item])) {
+      largest[item] = change;
+    }
+  }
+  return largest;
+}
+
+/**
+ * The node that tells of each item in a comparison of two states: of a fold the one
+ * whose gradient changes most, else its last one.
+ */
+function mostChangedNodes(
+  graph: Graph,
+  items: IItems,
+  sizeAt: (node: number) => number
+): Int32Array {
+  const found = items.node.slice();
+  const most = new Float64Array(items.count).fill(-1);
+  for (let node = 0; node < graph.count; node++) {
+    const item = items.itemOf[node];
+    const size = items.scope[item] === null ? -1 : sizeAt(node);
+    if (size > most[item]) {
+      most[item] = size;
+      found[item] = node;
+    }
+  }
+  return found;
 }
 
 /** What the tile of a node says of its gradient; NaN and infinity in any case. */
@@ -262,8 +302,12 @@ function lookOfChanges(graph: Graph, items: IItems, looks: ILooks): void {
   const measure = graph.compared?.measure ?? 'ratio';
   const [gradients, values] = QUANTITIES.map(what => limitOf(graph, what));
   const above: string[] = [];
+  const told = mostChangedNodes(graph, items, node => {
+    const change = changeOf(graph, node, 'gradient');
+    return change === null ? -1 : Math.abs(levelOfChange(change, measure, gradients) - 0.5);
+  });
   for (let item = 0; item < items.count; item++) {
-    const node = items.node[item];
+    const node = told[item];
     const change = changeOf(graph, node, 'gradient');
     const value = changeOf(graph, node, 'value');
     const { fate, before, after } = change ?? NOTHING;

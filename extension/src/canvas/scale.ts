@@ -17,19 +17,20 @@ export interface INormScale {
 
 /** A scale for the positive finite ones among some norms. */
 export function scaleOf(count: number, norm: (i: number) => number): INormScale {
-  let low = Infinity;
-  let high = -Infinity;
+  let least = Infinity;
+  let most = 0;
   for (let i = 0; i < count; i++) {
-    const exponent = Math.log10(norm(i));
-    if (Number.isFinite(exponent)) {
-      low = Math.min(low, exponent);
-      high = Math.max(high, exponent);
+    const found = norm(i);
+    if (found > 0 && found < Infinity) {
+      least = found < least ? found : least;
+      most = found > most ? found : most;
     }
   }
-  if (low > high) {
+  if (most === 0) {
     return { low: -1, high: 1 };
   }
-  low = Math.max(low, high - DECADES);
+  const high = Math.log10(most);
+  const low = Math.max(Math.log10(least), high - DECADES);
   const short = Math.max(0, LEAST - (high - low)) / 2;
   return { low: low - short, high: high + short };
 }

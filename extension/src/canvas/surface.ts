@@ -20,7 +20,14 @@ import { Signposts, signsOf } from './signposts';
 import { Pen } from './text';
 import { type ITheme, readTheme, watchTheme } from './theme';
 import { type ITileMaker, SIDE, TileCache } from './tiles';
-import { type IRect, type ISize, type IView, rectOnPage, visibleBounds } from './viewport';
+import {
+  type IBounds,
+  type IRect,
+  type ISize,
+  type IView,
+  rectOnPage,
+  visibleBounds
+} from './viewport';
 
 /** Names of scopes can be clicked from this zoom on, where they can be read. */
 const LABELS = 0.62;
@@ -256,6 +263,9 @@ export class Picture {
       return;
     }
     const now = after.items.itemOf[node];
+    const { output } = before.graph.header;
+    const hadOutput =
+      output >= 0 && this.camera.sees(before.card(before.items.itemOf[output]));
     // Not after.x(): that is still where the movement begins.
     const { dx, dy } = this.camera.follow(
       before.x(item) - after.layout.x[now],
@@ -263,6 +273,12 @@ export class Picture {
       after.bounds
     );
     after.shiftStart(-dx, -dy);
+    // What opens may be as long as it likes: it does not push the output out of sight.
+    const end = hadOutput ? after.items.itemOf[after.graph.header.output] : undefined;
+    const places = end === undefined ? [] : [placeOf(after, now), placeOf(after, end)];
+    if (places.some(place => !this.camera.sees(place))) {
+      this.camera.gather(boundsAround(places));
+    }
   }
 
   private _newLooks(scene: Scene, softly: boolean): void {
@@ -503,6 +519,26 @@ export class Picture {
   private _attended: number | null = null;
   private _held: { x: number; y: number } | null = null;
   private _request = 0;
+}
+
+/** Where a card with its tile will be when nothing moves any more. */
+function placeOf({ items, layout }: Scene, item: number): IRect {
+  const { left, right } = items.input;
+  return {
+    x: layout.x[item] - left[item],
+    y: layout.rowTop[layout.layer[item]],
+    width: left[item] + right[item],
+    height: MEASURES.height
+  };
+}
+
+function boundsAround(rects: readonly IRect[]): IBounds {
+  return {
+    left: Math.min(...rects.map(({ x }) => x)),
+    top: Math.min(...rects.map(({ y }) => y)),
+    right: Math.max(...rects.map(({ x, width }) => x + width)),
+    bottom: Math.max(...rects.map(({ y, height }) => y + height))
+  };
 }
 
 // One drawing of the picture, back to front.

@@ -12,7 +12,7 @@ import {
   passedText,
   verdictLines
 } from '../ui/words';
-import { CHANGED } from './looks';
+import { CHANGED, largestChanges } from './looks';
 import { Scene } from './scene';
 import { IRect, ISize } from './viewport';
 
@@ -143,8 +143,10 @@ export function describeItem(scene: Scene, item: number): string[] {
   if (change !== '') {
     lines.push(change);
   }
-  if (graph.change(node) > CHANGED) {
-    lines.push(`changed by ${formatPercent(graph.change(node))}`);
+  const changed = scope === null ? graph.change(node) : largestChanges(graph, items)[item];
+  if (changed > CHANGED) {
+    const by = scope === null ? 'changed by' : 'a gradient in it changed by';
+    lines.push(`${by} ${formatPercent(changed)}`);
   }
   if (scope === null) {
     lines.push(...costLines(graph, node));

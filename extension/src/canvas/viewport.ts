@@ -38,7 +38,7 @@ const MARGIN = 20;
 export const FOOT = 26;
 
 /** A graph that would be drawn smaller than this at first shows its top instead. */
-const LEGIBLE = 0.375;
+export const LEGIBLE = 0.375;
 
 /** The zoom at which such a top is shown: names, ops and shapes can be read. */
 const READABLE = 0.65;

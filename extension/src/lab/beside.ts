@@ -8,6 +8,7 @@ import { type ICommandPalette, MainAreaWidget, WidgetTracker } from '@jupyterlab
 import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import type { LabIcon } from '@jupyterlab/ui-components';
 import { type ReadonlyPartialJSONObject, UUID } from '@lumino/coreutils';
+import { SplitPanel, type Widget } from '@lumino/widgets';
 
 import type { GraphConnection } from '../model/connection';
 import type { GraphPanel } from '../panels/shell/panel';
@@ -171,6 +172,9 @@ export class Besides {
       made.follow(this.sessionsOf(at));
     }
     app.shell.activateById(made.id);
+    if (!hasDock) {
+      widen(made);
+    }
   }
 
   /** The session that a command means where no picture is in use: the newest one. */
@@ -253,6 +257,24 @@ export class Besides {
     namespace: 'workbench-beside'
   });
   private readonly _sessions = new WeakMap<NotebookPanel, NotebookSessions>();
+}
+
+/** Give a side panel as much room as what stands beside it has, if it has less. */
+function widen(widget: Widget): void {
+  let part = widget;
+  while (part.parent !== null && !(part.parent instanceof SplitPanel)) {
+    part = part.parent;
+  }
+  const split = part.parent;
+  if (split instanceof SplitPanel) {
+    const sizes = split.relativeSizes();
+    const at = split.widgets.indexOf(part);
+    const rest = sizes.reduce((sum, size, i) => (i === at ? sum : sum + size), 0);
+    if (sizes[at] < rest) {
+      sizes[at] = rest;
+      split.setRelativeSizes(sizes);
+    }
+  }
 }
 
 /** The command that opens a session beside its notebook: a button, a key, a restart. */

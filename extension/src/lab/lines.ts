@@ -4,19 +4,10 @@
  */
 
 import { levelOf, scaleOf } from '../canvas/scale';
-import type { Graph } from '../model/graph';
+import type { Graph, ITracedLine } from '../model/graph';
 
 /** "[3]:1" is line 1 of the cell that ran third. */
 const PLACE = /^\[(\d+)\]/;
-
-/** A line of the program, as the session saw it. */
-interface ITracedLine {
-  /** Where it stood, from 1; null if that is not known. */
-  line: number | null;
-  source: string;
-  /** What it made, in order. */
-  nodes: number[];
-}
 
 /** What is told of a line of an editor. */
 export interface ILine {
@@ -32,23 +23,11 @@ export interface ILine {
 /** The lines of a graph by the execution count of their cell. */
 export class TracedLines {
   constructor(graph: Graph) {
-    for (let node = 0; node < graph.count; node++) {
-      const count = PLACE.exec(graph.place(node))?.[1];
-      const source = graph.source(node).trim();
-      if (count === undefined || source === '') {
-        continue;
+    for (const traced of graph.groupByLine()) {
+      const count = cellOf(traced.place);
+      if (count !== null && traced.source.trim() !== '') {
+        getOrMake(this._cells, count, (): ITracedLine[] => []).push(traced);
       }
-      const line = graph.line(node);
-      const lines = getOrMake(
-        this._cells,
-        Number(count),
-        (): Map<string, ITracedLine> => new Map()
-      );
-      getOrMake(lines, `${line ?? ''} ${source}`, (): ITracedLine => ({
-        line,
-        source,
-        nodes: []
-      })).nodes.push(node);
     }
   }
 
@@ -63,16 +42,16 @@ export class TracedLines {
    */
   place(count: number, texts: readonly string[]): Map<number, number[]> {
     const placed = new Map<number, number[]>();
-    for (const { line, source, nodes } of this._cells.get(count)?.values() ?? []) {
-      const at = findLine(texts, source, line);
+    for (const { line, source, nodes } of this._cells.get(count) ?? []) {
+      const at = findLine(texts, source.trim(), line);
       if (at !== null) {
-        getOrMake(placed, at, (): number[] => []).push(...nodes);
+        placed.set(at, (placed.get(at) ?? []).concat(nodes));
       }
     }
     return placed;
   }
 
-  private readonly _cells = new Map<number, Map<string, ITracedLine>>();
+  private readonly _cells = new Map<number, ITracedLine[]>();
 }
 
 /** What a graph tells of its lines, by where they stand. */
@@ -106,9 +85,9 @@ export function findName(
   cell: number
 ): number | null {
   let found: number | null = null;
-  for (let node = 0; node < graph.count; node++) {
-    const count = PLACE.exec(graph.place(node))?.[1];
-    const isHere = count === undefined || Number(count) === cell;
+  for (const node of graph.find(['name'], text => text === name)) {
+    const count = cellOf(graph.place(node));
+    const isHere = count === null || count === cell;
     if (graph.name(node) === name && isHere) {
       const at = graph.line(node);
       if (found === null || at === null || at <= line) {
@@ -129,19 +108,28 @@ export function findLine(
   if (source === '' || hits.length === 0) {
     return null;
   }
-  const wanted = line === null ? 0 : line - 1;
+  const wanted = line === null ? 0 : line - 1 + countBlankLines(lines);
   return hits.reduce((a, b) => (Math.abs(b - wanted) < Math.abs(a - wanted) ? b : a));
 }
 
-/** Where a text has these whole lines, the first as line n from 1; null if it has not. */
+/** How many blank lines a cell begins with: the kernel never sees them. */
+export function countBlankLines(lines: readonly string[]): number {
+  const first = lines.findIndex(text => text.trim() !== '');
+  return Math.max(first, 0);
+}
+
+/**
+ * Where a cell has these whole lines, the first as line n from 1 as the kernel counts;
+ * null if it has not.
+ */
 export function findLines(
   text: string,
   line: number,
   texts: readonly string[]
 ): { start: number; end: number } | null {
   const rows = text.split('\n');
-  const at = line - 1;
-  if (texts.length === 0 || texts.some((one, i) => rows[at + i] !== one)) {
+  const at = line - 1 + countBlankLines(rows);
+  if (line < 1 || texts.length === 0 || texts.some((one, i) => rows[at + i] !== one)) {
     return null;
   }
   const start = rows.slice(0, at).reduce((sum, row) => sum + row.length + 1, 0);

@@ -22,7 +22,13 @@ import type { GraphPanel } from '../panels/shell/panel';
 import { element } from '../ui/dom';
 import { formatNumber } from '../ui/numbers';
 import { shapeText } from '../ui/words';
-import { type ILine, TracedLines, describeLines, findName } from './lines';
+import {
+  type ILine,
+  TracedLines,
+  countBlankLines,
+  describeLines,
+  findName
+} from './lines';
 import { hasRunAs } from './reveal';
 import type { NotebookSessions } from './sessions';
 
@@ -244,7 +250,8 @@ const nameTooltip = hoverTooltip((view, pos): Tooltip | null => {
   const { graph } = source;
   const { doc } = view.state;
   const name = doc.sliceString(word.from, word.to);
-  const node = findName(graph, name, doc.lineAt(pos).number, source.cell);
+  const line = doc.lineAt(pos).number - countBlankLines(doc.toJSON());
+  const node = findName(graph, name, line, source.cell);
   return node === null
     ? null
     : {

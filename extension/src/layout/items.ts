@@ -116,6 +116,7 @@ function foldNodes(
   const size: number[] = [];
   const span: (ISpan | null)[] = [];
   const itemOfCard = new Int32Array(cards.length).fill(-1);
+  const iterationIn = iterationReader(graph, cards);
   for (let i = 0; i < graph.count; i++) {
     const card = fold[i];
     let item = card < 0 ? -1 : itemOfCard[card];
@@ -132,14 +133,42 @@ function foldNodes(
     itemOf[i] = item;
     node[item] = i;
     size[item]++;
-    const at = card < 0 ? -1 : (graph.placeIn(i, cards[card])?.at ?? -1);
+    const at = card < 0 ? -1 : iterationIn(i, card);
     if (at >= 0) {
-      const { first, last } = span[item] ?? { first: at, last: at };
-      span[item] = { first: Math.min(first, at), last: Math.max(last, at) };
+      const known = (span[item] ??= { first: at, last: at });
+      known.first = Math.min(known.first, at);
+      known.last = Math.max(known.last, at);
     }
   }
   const sizes = Int32Array.from(size);
   return { itemOf, node: Int32Array.from(node), scope, span, size: sizes };
+}
+
+/**
+ * Reads in which iteration of the loop that a card stands for a node is; -1 for cards
+ * of scopes. Nodes come in the order of the program, mostly many of one loop and card.
+ */
+function iterationReader(
+  graph: Graph,
+  cards: readonly string[]
+): (node: number, card: number) => number {
+  let [loop, card] = [-1, -1];
+  // In a loop around its own all of a loop's nodes are in one iteration.
+  let isOwn = false;
+  let around = -1;
+  return (node, of) => {
+    const own = graph.loop(node);
+    if (own < 0) {
+      return -1;
+    }
+    if (own !== loop || of !== card) {
+      [loop, card] = [own, of];
+      const place = graph.placeIn(node, cards[of]);
+      isOwn = place !== null && place.loop === graph.loops.get(own);
+      around = place?.at ?? -1;
+    }
+    return isOwn ? graph.iteration(node) : around;
+  };
 }
 
 /** What stands between the path of a loop and which of its cards is meant. */
@@ -168,35 +197,44 @@ function foldOfNodes(
     return card;
   };
   const around = paths.map(one => listFolds(one, folded));
-  const fold = new Int32Array(graph.count).fill(-1);
-  for (let node = 0; node < graph.count; node++) {
+  const cardOfNode = (node: number): number => {
     for (const one of around[path[node]]) {
       const place = graph.placeIn(node, one);
       // A loop in a loop has a card in each iteration there.
       const which = place === null ? '' : iterationsAround(place.loop);
       const at = place === null ? undefined : open.get(one);
       if (place === null || at === undefined) {
-        fold[node] = cardOf(one, which);
-        break;
+        return cardOf(one, which);
       }
       if (place.at !== at) {
         // One iteration is open, between those before and after it.
-        fold[node] = cardOf(one, which + (place.at < at ? '<' : '>'));
-        break;
+        return cardOf(one, which + (place.at < at ? '<' : '>'));
       }
     }
-  }
+    return -1;
+  };
+  const fold = new Int32Array(graph.count).fill(-1);
   if (folded.size === 0) {
     return { fold, cards };
   }
+  // Nodes of one path and loop share a card, and where iterations are open of one of
+  // these; most nodes come after another such node.
+  for (let node = 0; node < graph.count; node++) {
+    const isLike =
+      node > 0 &&
+      path[node] === path[node - 1] &&
+      graph.loop(node) === graph.loop(node - 1) &&
+      (open.size === 0 || graph.iteration(node) === graph.iteration(node - 1));
+    fold[node] = isLike ? fold[node - 1] : cardOfNode(node);
+  }
+  const only = onlyCards(graph, fold);
   const parameters = new Map<number, number[]>();
   for (let node = 0; node < graph.count; node++) {
     if (fold[node] >= 0) {
       continue;
     }
-    const readers = graph.consumers(node);
-    const reader = readers.length === 0 ? -1 : fold[readers[0]];
-    if (reader < 0 || !readers.every(other => fold[other] === reader)) {
+    const reader = only[node];
+    if (reader < 0) {
       continue;
     }
     if (graph.kind(node) === 'constant') {
@@ -213,6 +251,21 @@ function foldOfNodes(
     }
   }
   return { fold, cards };
+}
+
+/** For each node the one card that all its readers are in; negative if there is none. */
+function onlyCards(graph: Graph, fold: Int32Array): Int32Array {
+  const [unread, several] = [-1, -2];
+  const only = new Int32Array(graph.count).fill(unread);
+  const { start, inputs } = graph.edges;
+  for (let node = 0; node < graph.count; node++) {
+    const card = fold[node] < 0 ? several : fold[node];
+    for (let edge = start[node]; edge < start[node + 1]; edge++) {
+      const input = inputs[edge];
+      only[input] = only[input] === unread || only[input] === card ? card : several;
+    }
+  }
+  return only;
 }
 
 /** The iterations around a loop, "3/0/"; "" for a loop in no other. */
@@ -244,20 +297,24 @@ interface IMergedEdges {
 /** One edge for all edges of the graph between the same two boxes. */
 function mergeEdges(graph: Graph, itemOf: Int32Array, count: number): IMergedEdges {
   const from = new Int32Array(graph.edgeCount);
-  const to = new Int32Array(graph.edgeCount);
+  const { start: first, inputs } = graph.edges;
+  const targetsOf: number[] = [];
+  const crossing: number[] = [];
   for (let node = 0; node < graph.count; node++) {
-    let edge = graph.firstEdge(node);
-    for (const input of graph.inputs(node)) {
-      from[edge] = itemOf[input];
-      to[edge] = itemOf[node];
-      edge++;
+    const target = itemOf[node];
+    for (let edge = first[node]; edge < first[node + 1]; edge++) {
+      const source = itemOf[inputs[edge]];
+      from[edge] = source;
+      if (source !== target) {
+        targetsOf.push(target);
+        crossing.push(edge);
+      }
     }
   }
-  const all = Int32Array.from(from.keys());
-  const into = adjacency(count, to, all);
+  const into = adjacency(count, targetsOf, crossing);
   const sources: number[] = [];
   const targets: number[] = [];
-  const owner = new Int32Array(graph.edgeCount).fill(-1);
+  const owner = new Int32Array(graph.edgeCount);
   // The edge from a source into the box at hand, if `seenFor` says it is of it.
   const edgeFrom = new Int32Array(count);
   const seenFor = new Int32Array(count).fill(-1);
@@ -265,9 +322,6 @@ function mergeEdges(graph: Graph, itemOf: Int32Array, count: number): IMergedEdg
     for (let k = into.start[target]; k < into.start[target + 1]; k++) {
       const edge = into.items[k];
       const source = from[edge];
-      if (source === target) {
-        continue;
-      }
       if (seenFor[source] !== target) {
         seenFor[source] = target;
         edgeFrom[source] = sources.push(source) - 1;
@@ -276,9 +330,8 @@ function mergeEdges(graph: Graph, itemOf: Int32Array, count: number): IMergedEdg
       owner[edge] = edgeFrom[source];
     }
   }
-  const shown = all.filter(edge => owner[edge] >= 0);
-  const owners = shown.map(edge => owner[edge]);
-  const { start, items } = adjacency(sources.length, owners, shown);
+  const owners = crossing.map(edge => owner[edge]);
+  const { start, items } = adjacency(sources.length, owners, crossing);
   return {
     sources: Int32Array.from(sources),
     targets: Int32Array.from(targets),

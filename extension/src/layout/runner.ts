@@ -1,9 +1,9 @@
 /**
- * Runs layouts and divisions off the page's thread, in one worker that all views
+ * Runs layouts and foldings off the page's thread, in one worker that all views
  * share; where no worker can be had (a strict page, a test) the same code runs here.
  */
 
-import type { IClusterInput, IFolds } from '../model/clusters';
+import type { IFoldInput, IFolded } from '../model/folds';
 import { startWorker } from './start';
 import { ILayout, ILayoutInput } from './types';
 import { type IWork, type Task, perform } from './work';
@@ -15,8 +15,8 @@ import type { IJob } from './worker';
  */
 export const AT_ONCE = 300;
 
-/** Up to so many nodes a program is divided as quickly. */
-export const DIVIDED_AT_ONCE = 5000;
+/** Up to so many nodes it is found as quickly how a program is folded. */
+export const FOLDED_AT_ONCE = 5000;
 
 /** Which thread has done it. */
 type Where = 'worker' | 'page';
@@ -53,10 +53,10 @@ export class LayoutRunner {
     });
   }
 
-  /** Divide a program into clusters, in the worker if there is one. */
-  divide(input: IClusterInput, done: (folds: IFolds) => void): () => void {
-    return this._run({ kind: 'clusters', input }, true, output => {
-      done(output as IFolds);
+  /** Find how a program is folded, in the worker if there is one. */
+  fold(input: IFoldInput, done: (folded: IFolded) => void): () => void {
+    return this._run({ kind: 'folds', input }, true, output => {
+      done(output as IFolded);
     });
   }
 

@@ -1,16 +1,16 @@
 /**
- * What a worker does for a picture, by name: where boxes stand, and what a large
- * program without scopes is divided into. Flat arrays go in and come out.
+ * What a worker does for a picture, by name: where boxes stand, and how a large
+ * program is folded. Flat arrays go in and come out.
  */
 
-import { type IClusterInput, type IFolds, addClusters } from '../model/clusters';
+import { type IFoldInput, type IFolded, findFolds } from '../model/folds';
 import { layOut } from './layout';
 import { type ILayout, type ILayoutInput, buffersOf } from './types';
 
 /** What goes into each kind of work, and what comes out. */
 export interface IWork {
   layout: { input: ILayoutInput; output: ILayout };
-  clusters: { input: IClusterInput; output: IFolds };
+  folds: { input: IFoldInput; output: IFolded };
 }
 
 /** One piece of it. */
@@ -23,6 +23,11 @@ export function perform(task: Task): {
   output: IWork[keyof IWork]['output'];
   buffers: ArrayBuffer[];
 } {
-  const output = task.kind === 'layout' ? layOut(task.input) : addClusters(task.input);
-  return { output, buffers: buffersOf(output) };
+  if (task.kind === 'layout') {
+    const output = layOut(task.input);
+    return { output, buffers: buffersOf(output) };
+  }
+  const output = findFolds(task.input);
+  const lists = [...output.loops.values()].flatMap(loop => buffersOf(loop));
+  return { output, buffers: [...buffersOf(output.folds), ...lists] };
 }

@@ -179,7 +179,7 @@ export interface IFolds {
   paths: string[];
 }
 
-/** What is asked of a program to cluster its nodes: flat arrays, which a worker takes. */
+/** What is asked of a program to cluster its nodes. */
 export interface IClusterInput extends IFolds {
   /** From this place on, `paths` are those of loops: what is in them is no tangle. */
   firstLoop: number;

@@ -167,7 +167,7 @@ export class GraphConnection implements IDisposable {
   /** Ask for a snapshot: at the start, and after the line was down. */
   hello(): void {
     this._drawn = 0;
-    this._send({ event: 'hello', schema: SCHEMA });
+    this._send({ event: 'hello', schema: SCHEMA, parts: true });
     this._askAgain(this._retry);
   }
 
@@ -177,7 +177,7 @@ export class GraphConnection implements IDisposable {
     this._timer = setTimeout(() => {
       // A kernel that is deaf has the question, and will answer.
       if (!this._isDeaf) {
-        this._send({ event: 'hello', schema: SCHEMA });
+        this._send({ event: 'hello', schema: SCHEMA, parts: true, again: true });
       }
       this._askAgain(Math.min(2 * wait, LONGEST_RETRY));
     }, wait);
@@ -323,7 +323,7 @@ export class GraphConnection implements IDisposable {
 
   private _send(
     event:
-      | { event: 'hello'; schema: number }
+      | { event: 'hello'; schema: number; parts: boolean; again?: boolean }
       | { event: 'ack'; of: number }
       | (Bare<PageEvent> & { request: number })
   ): void {
@@ -439,6 +439,9 @@ export class GraphConnection implements IDisposable {
       this.changed.emit('problem');
     }
     const same = before?.sameStructure(graph) ?? false;
+    if (same && before !== null) {
+      graph.shareStructure(before);
+    }
     this.changed.emit(same ? 'values' : 'graph');
     const { header } = message;
     if (COMMANDED.some(name => name in header)) {

@@ -3,7 +3,7 @@
  * has unrolled and the kernel has found again.
  */
 
-import { type IFolds, linesText } from './clusters';
+import { type IFolds, addClusters, linesText } from './clusters';
 
 /** What folding needs to know of a graph. */
 export interface IFoldable {
@@ -152,6 +152,53 @@ export function foldPaths(
     }
   }
   return { path, paths, firstLoop };
+}
+
+/** What is asked of a program to fold it: flat arrays, which a worker takes. */
+export interface IFoldInput {
+  count: number;
+  /** The texts that `scope` names by their places; negative for no scope. */
+  strings: readonly string[];
+  scope: Int32Array;
+  line: Int32Array;
+  loop: Int32Array | undefined;
+  iteration: Int32Array | undefined;
+  /** The loop around each loop, and the iteration there. */
+  around: readonly (readonly [number, number])[] | undefined;
+  output: number;
+  wrt: readonly number[];
+  /** 1 for an op, 0 for an input or constant. */
+  ops: Uint8Array;
+  /** Node i reads `inputs[inputStart[i]]` and so on, up to the start of the next. */
+  inputStart: Int32Array;
+  inputs: Int32Array;
+}
+
+/** How a program is folded: the paths of its nodes, and its loops by their numbers. */
+export interface IFolded {
+  folds: IFolds;
+  loops: ReadonlyMap<number, ILoop>;
+}
+
+/** Find the loops of a program, and the path of each node among all that can be folded. */
+export function findFolds(input: IFoldInput): IFolded {
+  const { count, strings, scope, loop, iteration, around } = input;
+  const foldable: IFoldable = {
+    count,
+    scope: node => (scope[node] < 0 ? '' : strings[scope[node]]),
+    line: node => (input.line[node] < 0 ? null : input.line[node]),
+    loop: node => loop?.[node] ?? -1,
+    iteration: node => iteration?.[node] ?? -1,
+    around: number => around?.[number] ?? [-1, -1]
+  };
+  const loops = loopsOf(foldable);
+  const wrt = new Uint8Array(count);
+  for (const node of input.wrt) {
+    wrt[node] = 1;
+  }
+  const { output, ops, line, inputStart, inputs } = input;
+  const rest = { output, ops, wrt, line, inputStart, inputs };
+  return { folds: addClusters({ ...foldPaths(foldable, loops), ...rest }), loops };
 }
 
 function unusedPath(scope: string, name: string, used: Set<string>): string {

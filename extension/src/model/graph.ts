@@ -4,11 +4,11 @@
  * what stayed the same. Nothing here knows the DOM.
  */
 
-import { checkColumns, decodeColumns, encodeColumns } from '../wire/columns';
+import { checkColumns, decodeColumns, decodePatch, encodeColumns } from '../wire/columns';
 import { checkHeader, checkSaved } from '../wire/guards';
 import {
   ColumnName,
-  IColumn,
+  IPatchColumn,
   IColumns,
   IFinding,
   IHeader,
@@ -24,8 +24,15 @@ import {
   Status
 } from '../wire/protocol';
 import { type IAdjacency, adjacency, firstWhere } from './adjacency';
-import { type IClusterInput, type IFolds, addClusters } from './clusters';
-import { type ILoop, type ISteps, foldPaths, loopsOf } from './folds';
+import type { IFolds } from './clusters';
+import {
+  type IFoldInput,
+  type IFolded,
+  type ILoop,
+  type ISteps,
+  findFolds,
+  loopsOf
+} from './folds';
 import { SavedMoments } from './moments';
 
 /** What a node is. */
@@ -70,6 +77,17 @@ const COSTS = [
 const NUMBERS = ['value_stats', 'grad_stats', 'true_stats', 'override'] as const;
 
 type TextColumn = 'op' | 'name' | 'dtype' | 'shape' | 'scope' | 'place' | 'source';
+
+/** A line of the program, as the session saw it. */
+export interface ITracedLine {
+  /** "[3]:1", the cell and its line, or "net.py:20"; "" where that is not known. */
+  place: string;
+  source: string;
+  /** The line in the cell, from 1; null if that is not known. */
+  line: number | null;
+  /** What it made, in order. */
+  nodes: number[];
+}
 
 /** What a node's value, or its gradient rule, costs in a run. */
 export interface ICost {
@@ -192,11 +210,11 @@ export class Graph {
    */
   applyPatch(
     header: Partial<IHeader>,
-    columns: readonly IColumn[],
+    columns: readonly IPatchColumn[],
     buffers: readonly DataView[]
   ): Graph {
     const merged = checkHeader({ ...this.header, ...header, ...this._timeline(header) });
-    const fresh = decodeColumns(columns, buffers);
+    const fresh = decodePatch(columns, buffers, this._columns);
     const whole: Partial<IColumns> = { ...this._columns, ...fresh };
     if (merged.overrides.length === 0 && fresh.true_stats === undefined) {
       delete whole.true_stats;
@@ -263,6 +281,11 @@ export class Graph {
         equal(this.header.strings, other.header.strings) &&
         equal(this.header.around?.flat(), other.header.around?.flat()))
     );
+  }
+
+  /** Share with a graph of the same structure what is known of that. */
+  shareStructure(other: Graph): void {
+    this._derived = other._derived;
   }
 
   /**
@@ -333,6 +356,27 @@ export class Graph {
     return this._string('dtype', node);
   }
 
+  /** The nodes of which a text is as wanted; those without name are called by their kind. */
+  find(columns: readonly TextColumn[], isWanted: (text: string) => boolean): Set<number> {
+    // Many nodes share a text: each is looked at once.
+    const wanted = this.header.strings.map(isWanted);
+    const kinds = KINDS.map(isWanted);
+    const { name, op, kind } = this._columns;
+    const read = columns.map(column => this._columns[column]);
+    const byName = columns.includes('name');
+    const found = new Set<number>();
+    for (let node = 0; node < this.count; node++) {
+      const unnamed = byName && name[node] < 0 && op[node] < 0;
+      if (
+        read.some(column => column[node] >= 0 && wanted[column[node]]) ||
+        (unnamed && kinds[kind[node]])
+      ) {
+        found.add(node);
+      }
+    }
+    return found;
+  }
+
   /** Whether a loop is among its nodes: overrides can name steps of it. */
   get hasLoops(): boolean {
     const loop = this.header.strings.indexOf('scan');
@@ -357,7 +401,10 @@ export class Graph {
 
   /** The paths of all nodes; of a large tangle they take seconds, once. */
   get folds(): IFolds {
-    return (this._derived.folds ??= addClusters(this.clusterInput()));
+    if (this._derived.folds === null) {
+      this.takeFolds(findFolds(this.foldInput()));
+    }
+    return this._derived.folds!;
   }
 
   /** Whether `folds` is there already. */
@@ -365,27 +412,22 @@ export class Graph {
     return this._derived.folds !== null;
   }
 
-  /** Take the `folds` that were found elsewhere, in a worker, from `clusterInput`. */
-  takeFolds(folds: IFolds): void {
+  /** Take what was found elsewhere, in a worker, from `foldInput`. */
+  takeFolds({ folds, loops }: IFolded): void {
     this._derived.folds ??= folds;
+    this._derived.loops ??= loops;
   }
 
-  /** What the `folds` are found from. */
-  clusterInput(): IClusterInput {
-    const { kind, line, input_start: inputStart, inputs } = this._columns;
-    const wrt = new Uint8Array(this.count);
-    for (const node of this._wrt) {
-      wrt[node] = 1;
+  /** What the `folds` and the loops are found from. */
+  foldInput(): IFoldInput {
+    const { kind, scope, line, loop, iteration, input_start, inputs } = this._columns;
+    const ops = new Uint8Array(this.count);
+    for (let node = 0; node < this.count; node++) {
+      ops[node] = kind[node] === OP ? 1 : 0;
     }
-    return {
-      ...foldPaths(this, this.loops),
-      output: this.header.output,
-      ops: kind.map(number => (number === OP ? 1 : 0)),
-      wrt,
-      line,
-      inputStart,
-      inputs
-    };
+    const { strings, around, output, wrt } = this.header;
+    const columns = { scope, line, loop, iteration, ops, inputStart: input_start, inputs };
+    return { count: this.count, strings, around, output, wrt, ...columns };
   }
 
   /** The Python loops that the trace has unrolled, by their numbers. */
@@ -510,10 +552,43 @@ export class Graph {
     return line < 0 ? null : line;
   }
 
+  /** The nodes that each line of the program has made, the lines as they come. */
+  groupByLine(): ITracedLine[] {
+    const { place, source, line } = this._columns;
+    const { strings } = this.header;
+    const text = (at: number): string => (at < 0 ? '' : strings[at]);
+    const groups = new Map<number, ITracedLine>();
+    let group: ITracedLine | undefined;
+    for (let node = 0; node < this.count; node++) {
+      const isLike =
+        node > 0 &&
+        place[node] === place[node - 1] &&
+        source[node] === source[node - 1] &&
+        line[node] === line[node - 1];
+      if (!isLike || group === undefined) {
+        // Two places of texts as one number: there are never so many of them.
+        const key = (place[node] + 1) * (strings.length + 1) + source[node] + 1;
+        group = groups.get(key);
+        if (group === undefined) {
+          const [where, what] = [text(place[node]), text(source[node])];
+          group = { place: where, source: what, line: this.line(node), nodes: [] };
+          groups.set(key, group);
+        }
+      }
+      group.nodes.push(node);
+    }
+    return [...groups.values()];
+  }
+
   /** The nodes that this one reads, in the order of its arguments. */
   inputs(node: number): Int32Array {
     const start = this._columns.input_start;
     return this._columns.inputs.subarray(start[node], start[node + 1]);
+  }
+
+  /** All edges: node i reads `inputs[start[i]]` and so on, up to the start of the next. */
+  get edges(): { start: Int32Array; inputs: Int32Array } {
+    return { start: this._columns.input_start, inputs: this._columns.inputs };
   }
 
   /** The id of the node's first edge; edge `firstEdge(i) + k` comes from input k. */
@@ -702,13 +777,15 @@ export class Graph {
     const { input_start: start, inputs } = this._columns;
     const readers = new Int32Array(inputs.length);
     for (let node = 0; node < this.count; node++) {
-      readers.fill(node, start[node], start[node + 1]);
+      for (let edge = start[node]; edge < start[node + 1]; edge++) {
+        readers[edge] = node;
+      }
     }
     return adjacency(this.count, inputs, readers);
   }
 
   private readonly _columns: IColumns;
-  private readonly _derived: IDerived;
+  private _derived: IDerived;
   private readonly _wrt: ReadonlySet<number>;
   private readonly _holders: ReadonlySet<number>;
   private readonly _iterationNorms = new Map<ILoop, Float64Array>();
@@ -813,9 +890,9 @@ function sameRules(a: IHeader, b: IHeader): boolean {
 }
 
 /** Whether two lists have the same entries. */
-export function equal(
-  a: ArrayLike<number | string> | undefined,
-  b: ArrayLike<number | string> | undefined
+export function equal<T extends number | string>(
+  a: ArrayLike<T> | undefined,
+  b: ArrayLike<T> | undefined
 ): boolean {
   if (a === b) {
     return true;
@@ -823,6 +900,19 @@ export function equal(
   if (a === undefined || b === undefined || a.length !== b.length) {
     return false;
   }
+  // Numbers have a loop of their own: one for all kinds of lists is ten times as slow.
+  if (a instanceof Int32Array && b instanceof Int32Array) {
+    return equalIntegers(a, b);
+  }
+  for (let i = 0; i < a.length; i++) {
+    if (a[i] !== b[i]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+function equalIntegers(a: Int32Array, b: Int32Array): boolean {
   for (let i = 0; i < a.length; i++) {
     if (a[i] !== b[i]) {
       return false;

@@ -171,7 +171,7 @@ export class GraphState {
       this._hovered = null;
       this._keepFolds(before, graph);
     }
-    this._sweeps = new Sweeps(graph);
+    this._steps = null;
     if (this._step !== null && (this.stepCount === 0 || this._step > this.stepCount)) {
       this._step = null;
     }
@@ -368,17 +368,13 @@ export class GraphState {
     }
     const wanted = query.toLowerCase();
     const has = (text: string): boolean => text.toLowerCase().includes(wanted);
-    const nodes = Array.from({ length: graph.count }, (_, node) => node);
-    const found = nodes.filter(
-      node =>
-        has(graph.label(node)) ||
-        has(graph.op(node)) ||
-        has(graph.shape(node)) ||
-        has(graph.scope(node))
-    );
-    return new Set(
-      found.length > 0 ? found : nodes.filter(node => has(graph.source(node)))
-    );
+    const found = graph.find(['name', 'op', 'shape', 'scope'], has);
+    return found.size > 0 ? found : graph.find(['source'], has);
+  }
+
+  /** The sweeps of the graph, found when they are asked for: few are stepped through. */
+  private get _sweeps(): Sweeps {
+    return (this._steps ??= new Sweeps(this._graph));
   }
 
   private _fold(folding: Folding): void {
@@ -416,7 +412,7 @@ export class GraphState {
   /** The iteration of each loop that was open last. */
   private readonly _lastOpen = new Map<string, number>();
   private _step: number | null = null;
-  private _sweeps = new Sweeps(null);
+  private _steps: Sweeps | null = null;
 }
 
 /** Whether a way is that of something the doctor found in a graph. */

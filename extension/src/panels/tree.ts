@@ -6,7 +6,7 @@
 
 import { Widget } from '@lumino/widgets';
 
-import type { ISteps } from '../model/folds';
+import type { Folding, ISteps } from '../model/folds';
 import type { Graph } from '../model/graph';
 import { type IVerdict, addVerdicts, verdictsOf } from '../model/verdicts';
 import { element } from '../ui/dom';
@@ -79,10 +79,10 @@ export class GraphTree extends Widget {
 
   private _write(): void {
     clearTimeout(this._timer);
-    const { graph, folded } = this._host.state;
+    const { graph, folding } = this._host.state;
     const inside = this.node.contains(document.activeElement);
     const before = this._lines.at(this._current);
-    this._lines = graph === null ? [] : linesOf(graph, folded);
+    this._lines = graph === null ? [] : linesOf(graph, folding);
     this._scopes = graph === null ? new Map() : verdictsInScopes(graph);
     this._items = this._lines.map(line => this._item(graph!, line));
     this.node.replaceChildren(...this._items);
@@ -105,7 +105,7 @@ export class GraphTree extends Widget {
       line.node === null
         ? this._scopeSentence(graph, line.scope ?? '')
         : nodeSentence(graph, line.node);
-    const open = line.scope !== null && !this._host.state.folded.has(line.scope);
+    const open = line.scope !== null && isOpen(this._host.state.folding, line.scope);
     return element('div', {
       text,
       role: 'treeitem',
@@ -129,8 +129,10 @@ export class GraphTree extends Widget {
     const isOne = path === undefined || open.has(path);
     const steps =
       loop === null || !isOne ? '' : alongLoopText(loopSteps(graph.iterationNorms(loop)));
+    const at = open.get(scope);
     return [
       `${loop === null ? 'scope' : 'loop'} ${scope}`,
+      ...(loop === null || at === undefined ? [] : [`step ${at} of ${loop.times} is open`]),
       formatPlural(count, 'node'),
       ...(steps === '' ? [] : [steps]),
       ...(verdict === undefined ? [] : verdictLines(verdict))
@@ -187,7 +189,7 @@ export class GraphTree extends Widget {
     if (line === undefined || event.ctrlKey || event.metaKey || event.altKey) {
       return;
     }
-    const open = line.scope !== null && !this._host.state.folded.has(line.scope);
+    const open = line.scope !== null && isOpen(this._host.state.folding, line.scope);
     switch (event.key) {
       case 'ArrowDown':
         this._move(this._current + 1, true);
@@ -255,11 +257,28 @@ function verdictsInScopes(graph: Graph): Map<string, IVerdict> {
   return scopes;
 }
 
+/** Whether what is in a scope is to be seen; of a loop it may be one iteration. */
+function isOpen({ folded, open }: Folding, scope: string): boolean {
+  return !folded.has(scope) || open.has(scope);
+}
+
+/** Whether a node stands in the iterations that are open of the loops around it. */
+function isInOpen(graph: Graph, node: number, { open }: Folding): boolean {
+  for (const [path, at] of open) {
+    const place = graph.placeIn(node, path);
+    if (place !== null && place.at !== at) {
+      return false;
+    }
+  }
+  return true;
+}
+
 /**
  * Nodes in the order of the program; a scope where its first node stands, with
- * all that it holds. What is folded is left out.
+ * all that it holds. What is folded is left out, and of a loop of which one iteration
+ * is open all others.
  */
-function linesOf(graph: Graph, folded: ReadonlySet<string>): ILine[] {
+function linesOf(graph: Graph, folding: Folding): ILine[] {
   const inside = new Map<string, ILine[] | null>([['', []]]);
   /** The lines in a scope; null where one around it is folded, or it is itself. */
   const listOf = (scope: string): ILine[] | null => {
@@ -269,11 +288,14 @@ function linesOf(graph: Graph, folded: ReadonlySet<string>): ILine[] {
     }
     const around = listOf(graph.scopes.get(scope)?.parent ?? '');
     around?.push({ node: null, scope, level: scope.split('/').length });
-    const list = around === null || folded.has(scope) ? null : [];
+    const list = around !== null && isOpen(folding, scope) ? [] : null;
     inside.set(scope, list);
     return list;
   };
   for (let node = 0; node < graph.count; node++) {
+    if (!isInOpen(graph, node, folding)) {
+      continue;
+    }
     const scope = graph.fold(node);
     const list = listOf(scope);
     if (list !== null && list.length < LINES) {

@@ -9,6 +9,7 @@ import {
   type IColumn,
   type IColumns,
   type IHeader,
+  type IPatchColumn,
   STATISTICS
 } from './protocol';
 import { COLUMN_RULES, PictureError, quote } from './schema';
@@ -60,6 +61,53 @@ export function decodeColumns(
     decoded[name] = decode(dtype, buffers[i]);
   });
   return decoded as Partial<IColumns>;
+}
+
+/**
+ * The columns of a patch: those that came whole, and those that came in parts, laid
+ * into the columns of before.
+ */
+export function decodePatch(
+  columns: readonly IPatchColumn[],
+  buffers: readonly DataView[],
+  before: IColumns
+): Partial<IColumns> {
+  const fresh: Partial<Record<ColumnName, IColumns[ColumnName]>> = decodeColumns(
+    columns,
+    buffers
+  );
+  for (const { name, dtype, base, parts } of columns) {
+    const values = fresh[name];
+    if (base === undefined && parts === undefined) {
+      continue;
+    }
+    const old = base && before[base];
+    if (!old || !values || COLUMN_RULES[base].dtype !== dtype) {
+      throw new PictureError(
+        `parts of the column ${name} came, and no such column is there to lay them in`
+      );
+    }
+    const whole = old.slice();
+    let [from, end] = [0, 0];
+    for (const [start, stop] of parts ?? []) {
+      if (start < end || stop <= start || stop > whole.length) {
+        throw new PictureError(
+          `the column ${name} has no part from ${start} to before ${stop} after ` +
+            `entry ${end} of ${whole.length}`
+        );
+      }
+      whole.set(values.subarray(from, from + stop - start), start);
+      from += stop - start;
+      end = stop;
+    }
+    if (from !== values.length) {
+      throw new PictureError(
+        `the parts of the column ${name} are ${from} entries; ${values.length} came`
+      );
+    }
+    fresh[name] = whole;
+  }
+  return fresh as Partial<IColumns>;
 }
 
 /**

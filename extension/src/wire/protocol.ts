@@ -79,8 +79,10 @@ export type IMoments = { steps: number[]; losses: (number | null)[];
 export type ISaved = { schema: number; model_id: string; header: IHeader;
   buffers: string[]; moments: IMoments | null };
 export type ISnapshotMessage = { type: 'snapshot'; seq: number; header: IHeader };
+export type IPatchColumn = { name: ColumnName; dtype: ColumnDtype; length: number;
+  base?: ColumnName; parts?: [number, number][] };
 export type IPatchMessage = { type: 'patch'; seq: number; header: Partial<IHeader>;
-  columns: IColumn[] };
+  columns: IPatchColumn[] };
 export type IDistribution = { counts: number[]; low: number; high: number;
   zeros: number; nan: number; inf: number; size: number };
 export type IDeviceKernel = { title: string; source: string };
@@ -136,8 +138,8 @@ export type KernelMessage = ISnapshotMessage | IPatchMessage | IDetail |
   IExpressionAnswer | IMomentAnswer | IPeersAnswer | IRunsAnswer | INormsAnswer |
   IPlotAnswer | IPreviewAnswer | ISimplificationAnswer | IProgramAnswer |
   IInsideAnswer | IProgressMessage | IDoneMessage | IFailureMessage;
-export type IHelloEvent = { type: 'event'; seq: number; event: 'hello';
-  schema: number };
+export type IHelloEvent = { type: 'event'; seq: number; event: 'hello'; schema: number;
+  again?: boolean; parts?: boolean };
 export type IAckEvent = { type: 'event'; seq: number; event: 'ack'; of: number };
 export type IInspectEvent = { type: 'event'; seq: number; request: number;
   event: 'inspect'; node: number; path?: IPlace[] };

@@ -82,6 +82,26 @@ describe('numbers on tiles', () => {
 });
 
 describe('looks', () => {
+  test('a fold tells the largest change of what is in it', () => {
+    const program = new Program();
+    let h = program.input('x');
+    for (const change of [0.02, 0.5, 0]) {
+      h = program.op('sin', [h], { scope: 'block' });
+      program.changes.set(h, change);
+    }
+    program.op('sum', [h]);
+    const graph = program.graph();
+    const items = itemsOf(graph, new Set(['block']));
+    const layout = layOut(items.input);
+    const item = items.itemOf[1];
+    const looks = looksOf(graph, items, layout, 'change');
+    expect(looks.text[item]).toBe('50%');
+    expect(looks.tile[item]).toBeCloseTo(0.5);
+    expect(describeItem(new Scene(graph, items, layout), item)).toContainEqual(
+      expect.stringMatching(/^a gradient in it changed by 50\s%$/)
+    );
+  });
+
   test('moods, numbers, pills and marks of change', () => {
     const program = network();
     program.nodes[2].gradient = 0;

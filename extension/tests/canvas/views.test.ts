@@ -150,6 +150,17 @@ describe('the camera', () => {
     expect(overflows(camera.view, tall, PAGE)).toBe(false);
   });
 
+  test('two places are gathered as far as they can be read, else nothing moves', () => {
+    const camera = cameraOn(tall);
+    camera.gather({ left: 0, top: 300, right: 200, bottom: 1300 });
+    const seen = visibleBounds(camera.view, camera.size);
+    expect(seen.top).toBeLessThanOrEqual(300);
+    expect(seen.bottom).toBeGreaterThanOrEqual(1300);
+    const before = camera.view;
+    camera.gather({ left: 0, top: 300, right: 200, bottom: 4000 });
+    expect(camera.view).toBe(before);
+  });
+
   test('a card is brought into sight by the shortest way', () => {
     const camera = cameraOn(tall);
     const before = camera.view;

@@ -4,6 +4,7 @@
  * golden snapshot that the kernel wrote.
  */
 
+import { COLUMN_RULES } from '../../src/wire/schema';
 import { Graph } from '../../src/model/graph';
 import { checkHeader } from '../../src/wire/guards';
 import {
@@ -209,8 +210,7 @@ export function encodeColumn(
     const buffer = new DataView(Uint8Array.from(values).buffer);
     return { column: { name, dtype: 'uint8', length: values.length }, buffer };
   }
-  const floats = ['value_stats', 'grad_stats', 'true_stats', 'edge_norm', 'change'];
-  const wide = floats.includes(name);
+  const wide = COLUMN_RULES[name].dtype === 'float64';
   const buffer = new DataView(new ArrayBuffer(values.length * (wide ? 8 : 4)));
   values.forEach((value, i) => {
     if (wide) {

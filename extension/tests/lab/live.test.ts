@@ -9,10 +9,16 @@ import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
 import { LiveGraphs } from '../../src/lab/live';
 import { SavedGraph } from '../../src/lab/mime';
-import { TracedLines, describeLines, findLines, findName } from '../../src/lab/lines';
+import {
+  TracedLines,
+  describeLines,
+  findLine,
+  findLines,
+  findName
+} from '../../src/lab/lines';
 import { NotebookSessions } from '../../src/lab/sessions';
 import { paced } from '../../src/lab/widget';
-import { readGraph } from '../helpers/programs';
+import { Program, readGraph } from '../helpers/programs';
 import { GraphPanel } from '../../src/panels/shell/panel';
 import { MIME_TYPE } from '../../src/wire/protocol';
 import { TestKernel } from '../helpers/channel';
@@ -153,6 +159,20 @@ describe('what a session knows of the lines of its cell', () => {
     expect(line?.result).not.toBeNull();
     expect(line?.norm).toBe(graph.gradNorm(line?.result ?? -1));
     expect(line?.level).toBeGreaterThanOrEqual(0);
+  });
+
+  it('tells of a line that has made very many nodes', () => {
+    const program = new Program();
+    let h = program.input('x');
+    for (let step = 0; step < 150_000; step++) {
+      h = program.op('sin', [h], { line: 2, source: '  h = np.sin(h)' });
+    }
+    const large = program.graph();
+    const traced = new TracedLines(large);
+    expect([...traced.cells]).toEqual([3]);
+    const placed = traced.place(3, ['for _ in range(150_000):', '  h = np.sin(h)']);
+    expect(placed.get(1)).toHaveLength(150_000);
+    expect(describeLines(large, placed).get(1)?.result).toBe(h);
   });
 
   it('finds the node that a name means; none where there is no such name', () => {
@@ -376,9 +396,22 @@ describe('the lines that a change names', () => {
       [2, ['a = (']],
       [5, ['end', '']],
       [0, ['é = 1']],
+      [0, ['']],
       [2, []]
     ] as const) {
       expect(findLines(text, line, lines)).toBeNull();
     }
+  });
+
+  it('are counted from the first that is not blank, as the kernel does', () => {
+    const led = `\n  \n${text}`;
+    const { start, end } = findLines(led, 2, ['  a = (', '    b)'])!;
+    expect(led.slice(start, end)).toBe('  a = (\n    b)');
+    expect(findLines(led, 0, ['  '])).toBeNull();
+    // Of two lines of one text the one that ran: the second of the program.
+    const twice = ['', '', 'x = 1', 'y = x', '', 'y = x'];
+    expect(findLine(twice, 'y = x', 2)).toBe(3);
+    expect(findLine(twice, 'y = x', 4)).toBe(5);
+    expect(findLine(['', '', '', ''], 'y = x', 1)).toBeNull();
   });
 });

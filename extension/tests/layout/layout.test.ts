@@ -5,7 +5,7 @@ import { layOut } from '../../src/layout/layout';
 import { AT_ONCE, LayoutRunner } from '../../src/layout/runner';
 import { perform } from '../../src/layout/work';
 import type { IJob } from '../../src/layout/worker';
-import type { IFolds } from '../../src/model/clusters';
+import type { IFolded } from '../../src/model/folds';
 import { type ILayout, MEASURES } from '../../src/layout/types';
 import { type Graph } from '../../src/model/graph';
 import { Program, clip, deep, network, random, tangle } from '../helpers/programs';
@@ -328,16 +328,16 @@ describe('runner', () => {
     const worker = {
       postMessage: (job: IJob) => sent.push(job)
     } as unknown as Worker;
-    let folds: IFolds | null = null;
+    let folds: IFolded | null = null;
     const runner = new LayoutRunner(() => worker);
-    runner.divide(graph.clusterInput(), found => {
+    runner.fold(graph.foldInput(), found => {
       folds = found;
     });
     expect(folds).toBeNull();
     const { id, task } = structuredClone(sent[0]);
     const data = { id, output: perform(task).output };
     worker.onmessage?.({ data } as MessageEvent);
-    expect(folds).toEqual(graph.folds);
+    expect(folds).toEqual({ folds: graph.folds, loops: graph.loops });
     expect(graph.scopes.size).toBeGreaterThan(1);
   });
 });

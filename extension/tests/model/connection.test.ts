@@ -39,7 +39,7 @@ describe('GraphConnection', () => {
   });
 
   it('says hello, draws the snapshot and acknowledges it', () => {
-    expect(kernel.sent).toEqual([{ type: 'event', seq: 1, event: 'hello', schema: 2 }]);
+    expect(kernel.sent).toEqual([{ type: 'event', seq: 1, event: 'hello', schema: 2, parts: true }]);
     const seq = kernel.snapshot(network());
     expect(connection.graph?.label(H)).toBe('h');
     expect(changes).toEqual(['graph']);

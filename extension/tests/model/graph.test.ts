@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
 import { Graph } from '../../src/model/graph';
+import type { IPatchColumn } from '../../src/wire/protocol';
 import { Program, clip, deep, encodeColumn, network } from '../helpers/programs';
 
 describe('questions to a graph', () => {
@@ -74,6 +75,62 @@ describe('patches', () => {
     expect(after.sameStructure(before)).toBe(true);
     // The very arrays: a patch of values must not cost a walk over the edges.
     expect(after.consumers(5).buffer).toBe(before.consumers(5).buffer);
+  });
+
+  test('a column is laid into that of before, or into its twin', () => {
+    const before = network().graph();
+    const part = encodeColumn('true_edge_norm', [7, 8, 9]);
+    const laid = (more: Partial<IPatchColumn>): Graph =>
+      before.applyPatch(
+        { overrides: [clip(5)] },
+        [{ ...part.column, ...more }],
+        [part.buffer]
+      );
+    const count = before.edgeCount;
+    const after = laid({
+      base: 'edge_norm',
+      parts: [
+        [0, 2],
+        [count - 1, count]
+      ]
+    });
+    const norms = Array.from({ length: count }, (_, e) => before.edgeNorm(e));
+    const expected = [7, 8, ...norms.slice(2, count - 1), 9];
+    const shown = after.withoutOverrides();
+    expect(expected.map((_, e) => shown.edgeNorm(e))).toEqual(expected);
+    expect(expected.map((_, e) => after.edgeNorm(e))).toEqual(norms);
+  });
+
+  test('parts that do not fit are refused', () => {
+    const before = network().graph();
+    const part = encodeColumn('edge_norm', [7, 8]);
+    const lay = (more: Partial<IPatchColumn>) => (): Graph =>
+      before.applyPatch({}, [{ ...part.column, ...more }], [part.buffer]);
+    const refused: [Partial<IPatchColumn>, string][] = [
+      [{ base: 'edge_norm', parts: [[0, 1]] }, 'are 1 entries; 2 came'],
+      [{ base: 'edge_norm', parts: [[0, 3]] }, 'are 3 entries; 2 came'],
+      [{ base: 'edge_norm' }, 'are 0 entries; 2 came'],
+      [{ base: 'edge_norm', parts: [[-1, 1]] }, 'no part from -1'],
+      [{ base: 'edge_norm', parts: [[1, 1]] }, 'no part from 1 to before 1'],
+      [
+        {
+          base: 'edge_norm',
+          parts: [
+            [1, 2],
+            [0, 1]
+          ]
+        },
+        'no part from 0 to before 1 after entry 2'
+      ],
+      [{ base: 'edge_norm', parts: [[0, 1e9]] }, 'no part from 0 to before 1000000000'],
+      [{ base: 'grad_stats', parts: [[0, 2]] }, 'the column edge_norm has'],
+      [{ base: 'kind', parts: [[0, 2]] }, 'no such column is there'],
+      [{ base: 'true_stats', parts: [[0, 2]] }, 'no such column is there'],
+      [{ parts: [[0, 2]] }, 'no such column is there']
+    ];
+    for (const [more, why] of refused) {
+      expect(lay(more), JSON.stringify(more)).toThrow(why);
+    }
   });
 
   test('overrides come with their columns and go', () => {

@@ -6,6 +6,7 @@ import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { GraphTree } from '../../src/panels/tree';
 import { RecordingHost } from '../helpers/host';
 import { H, PRODUCT, W } from '../helpers/network';
+import { Program } from '../helpers/programs';
 
 describe('GraphTree', () => {
   let host: RecordingHost;
@@ -85,6 +86,36 @@ describe('GraphTree', () => {
     expect(host.state.folded.size).toBe(1);
     press('ArrowRight');
     expect(lines()).toHaveLength(8);
+  });
+
+  it('tells of a loop the step that is open, and no other', () => {
+    const program = new Program();
+    let h = program.input('x');
+    for (let iteration = 0; iteration < 60; iteration++) {
+      const at = { loop: 0, iteration, line: 2 };
+      h = program.op('sin', [h], { ...at, name: `a${iteration}` });
+      h = program.op('tanh', [h], { ...at, name: `b${iteration}` });
+    }
+    program.op('sum', [h], { name: 'loss' });
+    host.state.setGraph(program.graph());
+    host.state.toggleFold('×60 · line 2');
+    tree.refresh('graph');
+    const loop = '1 loop ×60 · line 2';
+    expect(lines()).toEqual(['1 x', loop, '1 loss']);
+    host.state.openIteration('×60 · line 2', 17);
+    tree.refresh('graph');
+    expect(lines()).toEqual(['1 x', loop, '2 a17', '2 b17', '1 loss']);
+    const item = tree.node.querySelector('[aria-expanded]');
+    expect(item?.getAttribute('aria-expanded')).toBe('true');
+    expect(item?.textContent).toContain('step 17 of 60 is open');
+    press('ArrowDown');
+    press('ArrowLeft');
+    expect(lines()).toEqual(['1 x', loop, '1 loss']);
+    press('ArrowRight'); // the step that was open last
+    expect(lines()).toContain('2 a17');
+    host.state.unfold('×60 · line 2');
+    tree.refresh('graph');
+    expect(lines()).toHaveLength(3 + 120);
   });
 
   it('has one line in the order of tabs', () => {

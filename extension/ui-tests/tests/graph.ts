@@ -67,9 +67,14 @@ export class GraphOnPage {
     // The picture moves softly: the box is read until it stays where it is.
     const box = await this.canvas.evaluate(async (canvas, id) => {
       const read = (): IRect | null => (canvas as Probed).workbenchCanvas.boxOf(id);
-      for (let before = ''; JSON.stringify(read()) !== before;) {
-        before = JSON.stringify(read());
-        await new Promise(resolve => setTimeout(resolve, 60));
+      for (let before = '', same = 0; same < 3; same++) {
+        if (JSON.stringify(read()) !== before) {
+          before = JSON.stringify(read());
+          same = 0;
+        }
+        await new Promise(resolve => setTimeout(resolve, 30));
+        // A busy machine draws few frames in that time, and none moves it.
+        await new Promise(resolve => requestAnimationFrame(resolve));
       }
       return read();
     }, node);

@@ -149,7 +149,7 @@ def test_several_arguments_and_outputs():
 
 
 def test_no_colouring_is_made_until_one_is_asked_for(monkeypatch):
-    from workbench.autodiff.sparse import evaluation
+    from workbench.autodiff.sparse import choice
 
     made = []
 
@@ -157,7 +157,7 @@ def test_no_colouring_is_made_until_one_is_asked_for(monkeypatch):
         made.append(args)
         return wb.autodiff.sparse.colouring.colour(*args, **settings)
 
-    monkeypatch.setattr(evaluation, "colour", colour)
+    monkeypatch.setattr(choice, "colour", colour)
     J = wb.jacobian(PROGRAMS["difference"], sparse=True)
     J(X)
     assert not made

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy.optimize._numdiff import group_columns
 
 import workbench as wb
+from workbench.autodiff.sparse import greedy
 from workbench.autodiff.sparse.colouring import GENERAL, ORDERS, SYMMETRIC
 from workbench.errors import ShapeError, UsageError
 
@@ -237,3 +238,94 @@ def test_what_is_refused():
         wb.SparsityPattern((2, 2), [0], [1]).colouring("acyclic")
     with pytest.raises(UsageError, match="does not use that the matrix is symmetric"):
         wb.SparsityPattern((2, 2), [0], [0]).colouring("rows", symmetric=True)
+
+
+# Machine code and Python; what is known to be best
+
+LOOPS = (
+    greedy.assign_columns, greedy.assign_star, greedy.assign_acyclic,
+    greedy.order_by_keys,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+@settings(deadline=None, max_examples=20)
+@given(matrix=matrices(largest=40), symmetric=matrices(symmetric=True, largest=40))
+def test_machine_code_does_what_python_does(order, kind, matrix, symmetric):
+    pytest.importorskip("llvmlite")
+    assert all(greedy._compile(loop, np.dtype(kind)) is not None for loop in LOOPS)
+    found = []
+    for most in (-1, 10**9):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(greedy, "MOST_IN_PYTHON", most)
+            for given_matrix, modes in ((matrix, GENERAL), (symmetric, SYMMETRIC)):
+                pattern = wb.SparsityPattern.from_scipy(given_matrix)
+                pattern.indptr = pattern.indptr.astype(kind)
+                pattern.indices = pattern.indices.astype(kind)
+                found += [pattern.colouring(mode, order) for mode in modes]
+    for compiled, python in zip(found[:5], found[5:], strict=True):
+        assert (compiled.mode, compiled.order) == (python.mode, python.order)
+        np.testing.assert_array_equal(compiled.colours, python.colours)
+
+
+def test_without_llvm_python_colours(monkeypatch):
+    pattern = wb.SparsityPattern.from_scipy(stencil(30))
+    assert pattern.nnz > greedy.MOST_IN_PYTHON
+    expected = pattern.colouring("star", "random").colours
+    monkeypatch.setattr(greedy, "_compile", lambda *_: None)
+    np.testing.assert_array_equal(pattern.colouring("star", "random").colours, expected)
+
+
+def tree(n, seed):
+    random = np.random.default_rng(seed)
+    child = np.arange(1, n)
+    parent = (random.random(n - 1) * child).astype(int)
+    half = scipy.sparse.coo_array((np.ones(n - 1), (child, parent)), shape=(n, n))
+    return half + half.T
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("at", [0, 17, 39])
+def test_an_arrow_takes_few_colours_in_every_order(order, at):
+    places = np.roll(np.arange(40), at)
+    pattern = wb.SparsityPattern.from_scipy(arrow(40).toarray()[places][:, places])
+    assert pattern.colouring("star", order).count == 2
+    assert pattern.colouring("acyclic", order).count == 2
+    assert pattern.colouring("both", order).count <= 4
+    assert pattern.colouring("both").count == 3
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_trees_take_three_colours_as_stars_and_two_acyclic(seed):
+    pattern = wb.SparsityPattern.from_scipy(tree(300, seed))
+    star = pattern.colouring("star")
+    assert star.count == 3
+    assert pattern.colouring("acyclic").count == 2
+    forest = scipy.sparse.block_diag([tree(300, seed), tree(40, seed), np.eye(2)])
+    found = wb.SparsityPattern.from_scipy(forest).colouring("star")
+    assert found.count == 3
+    np.testing.assert_array_equal(read_back(forest.toarray(), found), forest.toarray())
+
+
+def test_a_grid_takes_nearly_as_few_as_can_be():
+    pattern = wb.SparsityPattern.from_scipy(stencil(30))
+    assert pattern.colouring("star").count <= 6  # 5 is the least
+    assert pattern.colouring("acyclic").count <= 4  # 3 is the least
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    n=st.integers(100, 400), share=st.floats(0, 0.05), seed=st.integers(0, 2**32 - 1)
+)
+def test_large_random_patterns_are_read_back(n, share, seed):
+    random = np.random.default_rng(seed)
+    matrix = random.uniform(1, 2, (n, n)) * (random.random((n, n)) < share)
+    matrix[random.integers(n)] = 1.0  # a full row, and a full column of its mirror
+    symmetric = matrix + matrix.T
+    for order in ORDERS:
+        for mode in GENERAL:
+            found = wb.SparsityPattern.from_scipy(matrix).colouring(mode, order)
+            np.testing.assert_allclose(read_back(matrix, found), matrix, rtol=1e-12)
+        found = wb.SparsityPattern.from_scipy(symmetric).colouring("star", order)
+        np.testing.assert_allclose(read_back(symmetric, found), symmetric, rtol=1e-12)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -332,21 +334,25 @@ def test_auto_is_sparse_where_it_pays_and_says_why(capsys):
     def f(x):
         return x**2 + np.roll(x, 1)
 
-    x = np.arange(40.0)
+    x = np.arange(400.0)
     J = wb.jacobian(f, sparse="auto", explain=True)
     assert scipy.sparse.issparse(J(x))
     said = capsys.readouterr().out
     assert said.strip() == J.explain()
-    assert "jacobian 40×40: 80 entries can differ from zero (5 %)." in said
+    assert "jacobian 400×400: 800 entries can differ from zero (0.5 %)." in said
     assert "Each entry is computed by itself" in said
-    assert "Sparse: 80 entries in the place of 1,600." in said
+    assert "Sparse: 800 entries in the place of 160,000." in said
+    assert re.search(r"1/\d+ of a dense one; to find .* pays from \d+ calls? on", said)
+    few = wb.jacobian(f, sparse="auto")
+    np.testing.assert_array_equal(few(x[:20]), wb.jacobian(f)(x[:20]))
+    assert "Dense: it is small. 40 entries and a sparse array cost" in few.explain()
 
     def g(x):
         return np.cumsum(x)[:2].sum() * x
 
     J = wb.jacobian(g, sparse="auto")
     J(x)
-    assert "Sparse: 3 products in the place of 40" in J.explain()
+    assert "Sparse: 3 products in the place of 400, and" in J.explain()
     small = wb.jacobian(f, sparse="auto")
     np.testing.assert_array_equal(small(x[:3]), wb.jacobian(f)(x[:3]))
     assert "Dense: 67 % of the entries" in small.explain()
@@ -367,7 +373,7 @@ def test_it_can_be_differentiated_again(bidiagonal):
     np.testing.assert_allclose(found, expected)
 
 
-@pytest.mark.parametrize("sparse", [True, "auto", np.ones((5, 5))])
+@pytest.mark.parametrize("sparse", [True, np.ones((5, 5))])
 def test_expressions(sparse):
     x = wb.vector("x", shape=5)
     y = np.exp(x) * 2
@@ -376,6 +382,17 @@ def test_expressions(sparse):
         assert one.format == "csr"
         found = wb.function([x], one)(POINT)
         np.testing.assert_allclose(dense_of(found), np.diag(2 * np.exp(POINT)))
+
+
+def test_auto_of_expressions_is_sparse_where_they_are_large():
+    for n in (5, 500):
+        x = wb.vector("x", shape=n)
+        J = wb.jacobian(np.exp(x) * 2, x, sparse="auto")
+        at = np.arange(n) / n
+        found = wb.function([x], J)(at)
+        assert scipy.sparse.issparse(found) == (n == 500)
+        made = found if n == 5 else dense_of(found)
+        np.testing.assert_allclose(made, np.diag(2 * np.exp(at)))
 
 
 def test_expressions_of_several_and_of_unknown_length():

@@ -10,6 +10,7 @@ import pytest
 
 import workbench as wb
 from workbench.autodiff.sparse import propagation
+from workbench.errors import GradientError, ShapeError, UsageError
 
 
 def find_columns(f: Callable[..., Any], x: np.ndarray) -> np.ndarray:
@@ -160,6 +161,87 @@ def test_an_op_made_of_a_graph_for_many_examples() -> None:
     f = lambda x: wb.vmap(cube)(x)  # noqa: E731
     truth = wb.jacobian(f)(x).reshape(6, 6) != 0
     assert not np.any(truth & ~wb.sparsity(f, x).toarray())
+
+
+class Neighbours(wb.Op):
+    """x times the entry before it, by a rule of its own."""
+
+    tells: bool = True
+    wrong: bool = False
+
+    def compute(self, x: Any) -> Any:
+        return x * np.roll(x, 1)
+
+    def vjp(self, node: Any, g: Any) -> Any:
+        (x,) = node.inputs
+        return g * np.roll(x, 1) + np.roll(g * x, -1)
+
+    def pattern(self, x: Any) -> Any:
+        n = x.shape[0]
+        if not self.tells:
+            return np.ones((n, n))
+        unit = np.eye(n, dtype=bool)
+        return unit if self.wrong else unit | np.roll(unit, -1, axis=1)
+
+
+def test_an_op_of_the_user_tells_what_it_reads() -> None:
+    op, x = Neighbours(), np.arange(1.0, 7)
+    f = lambda x: np.sin(op(x))  # noqa: E731
+    pattern = wb.sparsity(f, x)
+    np.testing.assert_array_equal(pattern.toarray(), find_columns(f, x))
+    assert "Taken as dense" not in pattern.report()
+    assert "its class says which entries it reads" in pattern.report()
+    np.testing.assert_allclose(wb.jacobian(f, sparse=True)(x).toarray(),
+                               wb.jacobian(f)(x))  # fmt: skip
+    total = lambda x: np.sum(op(x) ** 2)  # noqa: E731
+    second = wb.hessian(total, sparse=True)
+    np.testing.assert_allclose(second(x).toarray(), wb.hessian(total)(x))
+    assert second.pattern.nnz < 36
+
+
+def test_an_op_of_the_user_for_many_examples() -> None:
+    x = np.arange(1.0, 13).reshape(3, 4)
+    for op, each in ((Neighbours(), 8), (Neighbours(tells=False), 16)):
+        pattern = wb.sparsity(lambda x, op=op: wb.vmap(op)(x), x)
+        assert pattern.nnz == 3 * each
+        shared = wb.sparsity(
+            lambda v, op=op: wb.vmap(lambda a, b: a * op(b), in_axes=(0, None))(x, v),
+            x[0],
+        )
+        assert shared.nnz == 3 * each
+
+
+@pytest.mark.parametrize(
+    ("returned", "error", "text"),
+    [
+        (np.eye(3), ShapeError, r"is of shape \(3, 3\).* of shape \(4, 4\)"),
+        ([np.eye(4), None], UsageError, "It has 1 inputs: return a list"),
+        ("all", UsageError, "is no pattern"),
+    ],
+)
+def test_a_pattern_that_is_none_is_refused(
+    returned: Any, error: type[Exception], text: str
+) -> None:
+    class Telling(wb.Op):
+        name = "telling"
+
+        def compute(self, x: Any) -> Any:
+            return x * 2
+
+        def vjp(self, node: Any, g: Any) -> Any:
+            return g * 2
+
+        def pattern(self, x: Any) -> Any:
+            return returned
+
+    with pytest.raises(error, match=text):
+        wb.sparsity(Telling(), np.ones(4))
+
+
+def test_a_pattern_of_an_op_that_is_too_small_is_found_out() -> None:
+    op = Neighbours(wrong=True)
+    with pytest.raises(GradientError, match="the class of an op gives is too small"):
+        wb.jacobian(lambda x: op(x), sparse=True)(np.arange(1.0, 5))
 
 
 def test_an_op_of_the_user_is_dense_and_named() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 import scipy.sparse
 
 import workbench as wb
+from tests.gpu.stand_in import to_device, use_stand_in
 from workbench.errors import GradientError, UsageError
 
 ONES = np.ones(4)
@@ -149,7 +151,80 @@ def test_an_override_that_moves_entries_is_found_out() -> None:
     assert "overrides may move entries" in auto.explain()
 
 
-def test_an_argument_without_a_hash_is_refused_in_words() -> None:
-    made = wb.jacobian(lambda x, names: x * len(names), sparse=True)
-    with pytest.raises(UsageError, match="known by its hash"):
-        made(ONES, {"a", "b"})
+class Shift:
+    """An object whose steps may change, which moves entries."""
+
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
+
+    def apply(self, x: Any) -> Any:
+        return np.roll(x, self.steps) ** 2
+
+
+@dataclasses.dataclass(frozen=True)
+class FixedShift:
+    steps: int
+
+
+@pytest.mark.parametrize("sparse", [True, "auto"])
+def test_an_object_that_changes_is_looked_at_in_each_call(sparse: Any) -> None:
+    def check(made: Any, f: Callable[..., Any], *other: Any) -> None:
+        found, dense = made(x, *other), wb.jacobian(f)(x, *other)
+        found = found.toarray() if scipy.sparse.issparse(found) else found
+        np.testing.assert_allclose(found, dense)
+
+    x = np.arange(1.0, 21)
+    for f, given in (
+        (lambda x, s: s.apply(x), lambda s: s),
+        (lambda x, p: p["s"][0].apply(x), lambda s: {"s": [s]}),
+        (lambda x, move: move(x), lambda s: s.apply),
+    ):
+        made, shift = wb.jacobian(f, sparse=sparse), Shift(1)
+        for steps in (1, 3, 0):
+            shift.steps = steps
+            check(made, f, given(shift))
+        assert "may change" in made.explain()
+    made = wb.jacobian(f := lambda x, names: x * len(names), sparse=sparse)
+    names = {"a", "b"}
+    check(made, f, names)
+    names.add("c")
+    check(made, f, names)
+
+
+def test_objects_of_equal_values_are_prepared_once() -> None:
+    calls = []
+
+    def f(x: Any, shift: FixedShift, wave: Any, name: str) -> Any:
+        calls.append(shift)
+        return wave(np.roll(x, shift.steps))
+
+    made = wb.jacobian(f, sparse=True)
+    x = np.arange(1.0, 6)
+    first = made(x, FixedShift(1), np.sin, "a")
+    count = len(calls)
+    again = made(x, FixedShift(1), np.sin, "a")
+    assert len(calls) == count
+    np.testing.assert_array_equal(first.toarray(), again.toarray())
+    moved = made(x, FixedShift(2), np.sin, "a")
+    np.testing.assert_array_equal(moved.indices, np.roll(np.arange(5), 2))
+
+
+def test_arrays_of_a_gpu_give_matrices_of_theirs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    use_stand_in(monkeypatch)
+    host = np.arange(1.0, 9)
+    x = to_device(host)
+    f = lambda x: x[1:] ** 2 * x[:-1]  # noqa: E731
+    dense = wb.jacobian(f)(host)
+    for layout in ("csr", "csc", "coo"):
+        made = wb.jacobian(f, sparse=True, format=layout, backend="numpy")
+        np.testing.assert_allclose(made(host).toarray(), dense)
+        found = made(x)
+        assert "stand_in" in type(found).__module__
+        np.testing.assert_allclose(found._matrix.toarray(), dense)
+    total = lambda x: np.sum(x[1:] ** 3 * x[:-1])  # noqa: E731
+    second = wb.hessian(total, sparse=True, backend="numpy")(x)
+    np.testing.assert_allclose(second._matrix.toarray(), wb.hessian(total)(host))
+    with pytest.raises(GradientError, match="is too small"):
+        wb.jacobian(lambda x: x**2 + x[::-1], sparse=np.eye(8), backend="numpy")(x)

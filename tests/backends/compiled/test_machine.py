@@ -19,6 +19,10 @@ from workbench.errors import CompilerError
 
 IR = "define double @f(double %x) {\n  %y = fadd double %x, 1.0\n  ret double %y\n}"
 
+on_linux = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="it reads and sets Linux's limits"
+)
+
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
@@ -247,3 +251,110 @@ def test_narrower_vectors_give_the_same(width: int, rng: np.random.Generator) ->
     for got, want in zip(program.run(args), f(*args), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-14, atol=1e-14)
     assert compile_graph(graph, args).run(args)[2] == np.max(args[0])
+
+
+LIBRARY = """
+import ctypes, os, sys
+os.environ["WORKBENCH_CACHE"] = ""
+from workbench.backends.compiled.machine import get_machine
+from workbench.errors import CompilerError
+
+ROW = ", ".join(["double 1.5"] * 4000)
+IR = '''
+@row = private unnamed_addr constant [4000 x double] [ROW]
+declare double @sin(double)
+define double @f(double %x, i64 %i) {{
+  %place = getelementptr [4000 x double], ptr @row, i64 0, i64 %i
+  %value = load double, ptr %place
+  %sine = call double @sin(double %x)
+  %made = fmul double %sine, %value
+  %sum = fadd double %made, {}.0
+  ret double %sum
+}}
+'''.replace("ROW", ROW)
+kept = []
+
+def compile_library(number):
+    kept.append(get_machine().compile(IR.format(number), ["f"], ["sin"], quick=False))
+    kind = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double, ctypes.c_int64)
+    assert kind(kept[-1].addresses["f"])(0.0, 3999) == number
+
+compile_library(0)
+"""
+
+#: Large arrays that leave only gaps of one page near the libraries of the process.
+GAPS = """
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *3 * [ctypes.c_int],
+                      ctypes.c_long]
+libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+
+def reserve(size):  # nobody may touch it, so that it takes no memory
+    return libc.mmap(None, size, 0, 0x4022, -1, 0)
+
+SIZE = 8 * 2**30
+whole = reserve(SIZE)
+for size in (2**30, 2**24, 2**20, 2**16, 2**12):
+    while (place := reserve(size)) > whole:
+        pass
+    libc.munmap(place, size)
+for k in range(1, 200):
+    libc.munmap(whole + SIZE - 2 * k * 4096, 4096)
+for number in range(1, 20):
+    compile_library(number)
+"""
+
+#: A limit of memory that some libraries reach.
+LIMIT = """
+import resource
+pages = int(open("/proc/self/statm").read().split()[0])
+most = pages * resource.getpagesize() + 2**25
+resource.setrlimit(resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
+"""
+
+#: Nearly all maps of memory that a process may have.
+MAPS = """
+import mmap
+most = int(open("/proc/sys/vm/max_map_count").read())
+rights = [mmap.PROT_READ, mmap.PROT_READ | mmap.PROT_WRITE]
+flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+used = len(open("/proc/self/maps").readlines())
+maps = [mmap.mmap(-1, 4096, flags=flags, prot=rights[k % 2])
+        for k in range(most - used - 60)]
+"""
+
+UNTIL_REFUSED = """
+try:
+    for number in range(1, 2000):
+        compile_library(number)
+except CompilerError as error:
+    print(error)
+    # What has been compiled still runs.
+    kind = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double, ctypes.c_int64)
+    assert kind(kept[1].addresses["f"])(0.0, 0) == 1.0
+"""
+
+
+def run_program(text: str) -> str:
+    """Return what a program prints; that it is aborted is an error."""
+    made = subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, timeout=300
+    )
+    assert made.returncode == 0, made.stderr[-2000:]
+    return made.stdout
+
+
+@on_linux
+def test_the_parts_of_a_library_lie_together_whatever_else_is_in_memory() -> None:
+    """Its constants came to lie beyond 2 GB of its code, and LLVM aborted."""
+    run_program(LIBRARY + GAPS)
+
+
+@on_linux
+@pytest.mark.parametrize("shortage", [LIMIT, MAPS], ids=["bytes", "maps"])
+def test_a_shortage_of_memory_is_an_error_and_not_the_end(shortage: str) -> None:
+    said = run_program(LIBRARY + shortage + UNTIL_REFUSED)
+    assert said.startswith(
+        "the system has no memory for the compiler (Cannot allocate memory)."
+    )

@@ -275,6 +275,16 @@ def applied(old: Any, patch: Any) -> dict[str, Any]:
         assert column["length"] == buffer.size
         assert column["dtype"] == str(buffer.dtype)
         columns[column["name"]] = buffer
+        if "base" in column:
+            # What the page had before, the twin's too.
+            before = old.header["columns"]
+            place = [c["name"] for c in before].index(column["base"])
+            columns[column["name"]] = whole = old.buffers[place].copy()
+            end = 0
+            for start, stop in column["parts"]:
+                whole[start:stop] = buffer[end : end + stop - start]
+                end += stop - start
+            assert end == buffer.size
     if not header["overrides"]:
         columns.pop("true_stats", None)
         columns.pop("true_edge_norm", None)
@@ -313,6 +323,44 @@ def test_a_patch_leads_to_the_next_snapshot(
         if key != "columns":
             assert after["header"][key] == value
     assert find_changes(new, take_snapshot(model)) is None
+
+
+def test_a_patch_of_parts_leads_to_the_next_snapshot(
+    rng: np.random.Generator,
+) -> None:
+    shifts = rng.standard_normal(1000)
+
+    def program(x: Any) -> Any:
+        for shift in shifts:
+            x = np.tanh(x + shift) * 1.01
+        return np.sum(x)
+
+    session = wb.Session(wb.trace(program)(np.ones(2)))
+    middle = [i for i, x in enumerate(session.graph.nodes) if x.op.name == "tanh"][500]
+    old = take_snapshot(session)
+
+    def patch() -> dict[str, int]:
+        nonlocal old
+        new = take_snapshot(session)
+        found = find_changes(old, new, parts=True)
+        assert found is not None
+        after = applied(old, found)["columns"]
+        for name, column in new.columns.items():
+            np.testing.assert_array_equal(after[name], column)
+        old = new
+        return {c["name"]: c["length"] for c in found.columns}
+
+    session.override(middle, "2 * d")
+    sent = patch()
+    assert (sent["true_stats"], sent["true_edge_norm"]) == (0, 0)
+    assert 0 < sent["grad_stats"] < 0.6 * old.columns["grad_stats"].size
+    session.override(int(rng.integers(1, middle)), "0.5 * d")
+    patch()
+    session.undo(2)
+    sent = patch()  # the page has all of it: the true numbers
+    assert (sent["grad_stats"], sent["edge_norm"]) == (0, 0)
+    session.run(x=rng.standard_normal(2))
+    assert patch()
 
 
 def test_a_patch_of_an_override_holds_only_what_changed(model: wb.Session) -> None:

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from workbench.autodiff.linear_map import NO_RULE, LinearMap, is_varying
 from workbench.autodiff.sparse import rules
+from workbench.autodiff.sparse.node_facts import NodeFacts
 from workbench.autodiff.sparse.pattern import SparsityPattern
 from workbench.autodiff.sparse.relations import Relation
 from workbench.core.dims import has_dim
@@ -363,7 +364,7 @@ def _sum_places(
         else getattr(x, "_value", x)
         for x in inputs
     ]  # fmt: skip
-    facts = rules.NodeFacts(
+    facts = NodeFacts(
         node.op, node.params,
         [x.shape if isinstance(x, SparseTangent) else shape_of(x) for x in inputs],
         [shape], [isinstance(x, SparseTangent) for x in inputs], known,

@@ -19,16 +19,25 @@ with application to computing Hessians", 2007.
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from workbench.autodiff.sparse.greedy import (
+    HEAVY,
+    LONG_ROW,
+    assign_acyclic,
+    assign_columns,
+    assign_star,
+    order_by_keys,
+    run_loop,
+)
 from workbench.core.blame import format_count
 from workbench.errors import ShapeError, UsageError
+from workbench.ops.sparse.pattern import convert_index
 
 if TYPE_CHECKING:
     from workbench.autodiff.sparse.pattern import SparsityPattern
@@ -72,7 +81,8 @@ def colour(
         In which order the greedy colouring goes: ``"natural"``, ``"largest_first"``,
         ``"smallest_last"``, ``"incidence"`` or ``"random"``. ``"auto"`` first tries
         colours that repeat with a period, which are best for stencils, then the
-        largest first.
+        largest first and the smallest last, of which it takes the fewer colours; of
+        trees a star colouring gets the colours of their depths.
     symmetric
         With ``mode="auto"``: the matrix is a symmetric one, and gets a star colouring.
     seed
@@ -140,7 +150,8 @@ class Colouring:
     mode : str
         ``"columns"``, ``"rows"``, ``"both"``, ``"star"`` or ``"acyclic"``.
     order : str
-        The order in which colours were given; ``"periodic"`` for a stencil's.
+        The order in which colours were given; ``"periodic"`` for a stencil's,
+        ``"depth"`` for a star colouring of trees.
     column_colours, row_colours : (columns,) and (rows,) arrays of int, or None
         The colour of each, -1 for one that no product needs. None where they have
         none.
@@ -268,10 +279,11 @@ class Colouring:
             return np.zeros_like(parts[0], shape=(0,)) if parts else np.zeros(0)
         flat = parts[0] if len(parts) == 1 else np.concatenate(parts)
         if self.mode != "acyclic":
-            return np.take(flat, self.index if order is None else self.index[order])
+            index = self.index if order is None else self.index[order]
+            return np.take(flat, convert_index(index, flat))
         from workbench.ops.sparse.solving import solve
 
-        known = np.take(flat, self.index)
+        known = np.take(flat, convert_index(self.index, flat))
         if self.substitution.triangle is not None:
             dtype = known.dtype
             known = solve(self.substitution.triangle, known)
@@ -279,7 +291,8 @@ class Colouring:
             if dtype.kind in "fc" and known.dtype != dtype:
                 known = known.astype(dtype)
         places = self.substitution.places
-        return np.take(known, places if order is None else places[order])
+        index = places if order is None else places[order]
+        return np.take(known, convert_index(index, known))
 
 
 class Substitution(NamedTuple):
@@ -311,10 +324,6 @@ def _make_seeds(colours: Integers | None, count: int, dtype: Any) -> Any:
     used = np.flatnonzero(colours >= 0)
     seeds[colours[used], used] = 1
     return seeds
-
-
-def _as_colours(colours: Iterable[int]) -> Integers:
-    return np.fromiter(colours, np.int32)
 
 
 # Columns, rows, both
@@ -368,34 +377,43 @@ def _group_columns(
         period = find_period(pattern)
         if period is not None and period <= most + max(1, most // 4):
             return np.arange(width, dtype=np.int32) % max(period, 1), "periodic"
-        order = "largest_first"
     starts, rows, _ = pattern.csc
-    sequence = _order_columns(pattern, order, seed)
-    found = _assign_columns(pattern.shape[0], starts.tolist(), rows.tolist(), sequence)
-    if period is not None and period <= max(found, default=-1) + 1:
+    kind, size = starts.dtype, pattern.nnz
+
+    def assign(sequence: Integers) -> Integers:
+        colours = np.full(width, -1, kind)
+        run_loop(
+            assign_columns, size, kind, width, starts, rows, pattern.indptr, sequence,
+            np.full(size, -1, kind), np.zeros(pattern.shape[0], kind), colours,
+        )  # fmt: skip
+        return colours
+
+    found, used = _find_fewest(
+        order, most, assign, lambda order: _order_columns(pattern, order, seed)
+    )
+    if period is not None and period <= _count_colours(found):
         return np.arange(width, dtype=np.int32) % period, "periodic"
-    return _as_colours(found), order
+    return found, used
 
 
-def _assign_columns(
-    height: int, starts: list[int], rows: list[int], sequence: Sequence[int]
-) -> list[int]:
-    """Return the smallest colour for each column that no column of its rows has.
+def _find_fewest(
+    order: str,
+    least: int,
+    assign: Callable[[Integers], Integers],
+    make_sequence: Callable[[str], Integers],
+) -> tuple[Integers, str]:
+    """Return colours by an order, and the order; of ``"auto"`` the best of two.
 
-    The colours of a row are the bits of one number.
+    ``least`` is how many colours there are at least.
     """
-    taken = [0] * height
-    colours = [0] * (len(starts) - 1)
-    for j in sequence:
-        own = rows[starts[j] : starts[j + 1]]
-        used = 0
-        for i in own:
-            used |= taken[i]
-        bit = ~used & (used + 1)
-        colours[j] = bit.bit_length() - 1
-        for i in own:
-            taken[i] |= bit
-    return colours
+    orders = ("largest_first", "smallest_last") if order == "auto" else (order,)
+    found, used = assign(make_sequence(orders[0])), orders[0]
+    for other in orders[1:]:
+        if _count_colours(found) > least:
+            more = assign(make_sequence(other))
+            if _count_colours(more) < _count_colours(found):
+                found, used = more, other
+    return found.astype(np.int32), used
 
 
 def find_period(pattern: SparsityPattern, proper: bool = False) -> int | None:
@@ -443,52 +461,47 @@ def _colour_both(pattern: SparsityPattern, order: str, seed: int) -> Colouring:
                 pattern, "both", "natural", np.full_like(own[0], -1), own[1]
             )
         return Colouring(pattern, "both", "natural", own[0], np.full_like(own[1], -1))
-    shifted = columns.astype(np.int64) + height
-    graph = type(pattern)(
-        (height + width, height + width),
-        np.concatenate([rows, shifted]),
-        np.concatenate([shifted, rows]),
+    starts, ends, _ = pattern.csc
+    graph = Graph(
+        np.concatenate([pattern.indptr, starts[1:] + pattern.nnz]),
+        np.concatenate([columns + height, ends]),
     )
-    order = "largest_first" if order == "auto" else order
-    sequence = _order_vertices(graph, order, seed)
-    found = np.array(
-        _assign_star(graph.indptr.tolist(), graph.indices.tolist(), sequence, False),
-        np.int32,
-    ).reshape(-1)
+    found, order = _find_fewest(
+        "largest_first" if order == "auto" else order, 2,
+        lambda sequence: _assign_star(graph, sequence, False),
+        lambda order: _order_vertices(graph, order, seed),
+    )  # fmt: skip
     row_colours, column_colours = found[:height].copy(), found[height:].copy()
     from_column = _stands_alone(rows, column_colours[columns], height)
     from_row = _stands_alone(columns, row_colours[rows], width)
-    needed_columns = set(np.unique(column_colours[columns[~from_row]]).tolist())
-    needed_rows = set(np.unique(row_colours[rows[~from_column]]).tolist())
+    needs_column = np.zeros(_count_colours(column_colours), bool)
+    needs_column[column_colours[columns[~from_row]]] = True
+    needs_row = np.zeros(_count_colours(row_colours), bool)
+    needs_row[row_colours[rows[~from_column]]] = True
     # What may be read from either: from what is needed anyway, else from few more.
-    open_ends = (
-        ~np.isin(column_colours[columns], [*needed_columns])
-        & ~np.isin(row_colours[rows], [*needed_rows])
-    )  # fmt: skip
-    pairs = np.stack([row_colours[rows], column_colours[columns]], 1)[open_ends]
-    left = set(map(tuple, np.unique(pairs, axis=0).tolist()))
-    while left:
-        in_rows = np.bincount([r for r, _ in left])
-        in_columns = np.bincount([c for _, c in left])
+    in_row, in_column = row_colours[rows], column_colours[columns]
+    is_open = ~needs_row[in_row] & ~needs_column[in_column]
+    count = len(needs_column)
+    left = np.unique(in_row[is_open].astype(np.int64) * count + in_column[is_open])
+    while len(left):
+        in_rows, in_columns = np.bincount(left // count), np.bincount(left % count)
         if in_rows.max() > in_columns.max():
-            needed_rows.add(best := int(in_rows.argmax()))
-            left = {pair for pair in left if pair[0] != best}
+            needs_row[best := in_rows.argmax()] = True
+            left = left[left // count != best]
         else:
-            needed_columns.add(best := int(in_columns.argmax()))
-            left = {pair for pair in left if pair[1] != best}
+            needs_column[best := in_columns.argmax()] = True
+            left = left[left % count != best]
     return Colouring(
         pattern, "both", order,
-        _keep_colours(column_colours, needed_columns),
-        _keep_colours(row_colours, needed_rows),
+        _keep_colours(column_colours, needs_column),
+        _keep_colours(row_colours, needs_row),
     )  # fmt: skip
 
 
-def _keep_colours(colours: Integers, kept: set[int]) -> Integers:
+def _keep_colours(colours: Integers, kept: npt.NDArray[np.bool_]) -> Integers:
     """Return colours numbered anew, -1 in the place of those that are not kept."""
-    numbers = np.full(_count_colours(colours) + 1, -1, np.int32)
-    for number, old in enumerate(sorted(kept)):
-        numbers[old] = number
-    return numbers[colours]
+    numbers = np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int32)
+    return np.asarray(numbers[colours])
 
 
 # Symmetric matrices
@@ -498,7 +511,8 @@ def _colour_symmetric(
     pattern: SparsityPattern, mode: Literal["star", "acyclic"], order: str, seed: int
 ) -> Colouring:
     n = pattern.shape[0]
-    if order == "auto":
+    is_open = order == "auto"
+    if is_open:
         period = find_period(pattern, proper=True)
         most = int(np.diff(pattern.indptr).max(initial=0))
         # Where columns are apart, each entry is read from its own: a star colouring,
@@ -509,165 +523,148 @@ def _colour_symmetric(
         ):  # fmt: skip
             colours = np.arange(n, dtype=np.int32) % max(period, 1)
             return Colouring(pattern, mode, "periodic", colours)
-        order = "largest_first"
     if pattern.nnz == n * n:
         return Colouring(pattern, mode, "natural", np.arange(n, dtype=np.int32))
+    graph = _make_graph(pattern)
+    found, order = _find_fewest(
+        order, 2,
+        lambda sequence: (
+            _assign_star(graph, sequence, True) if mode == "star"
+            else _assign_acyclic(graph, sequence)
+        ),
+        lambda order: _order_vertices(graph, order, seed),
+    )  # fmt: skip
+    if is_open and mode == "star" and _count_colours(found) > 3:
+        forest = _colour_forest(graph)
+        if forest is not None:
+            return Colouring(pattern, mode, "depth", forest)
+    return Colouring(pattern, mode, order, found)
+
+
+class Graph(NamedTuple):
+    """The neighbours of vertex v are ``ends[starts[v]:starts[v + 1]]``."""
+
+    starts: Integers
+    ends: Integers
+
+
+def _make_graph(pattern: SparsityPattern) -> Graph:
+    """Return the graph of a symmetric pattern: an edge for each two entries."""
     off = pattern.rows != pattern.columns
-    graph = type(pattern)((n, n), pattern.rows[off], pattern.columns[off])
-    sequence = _order_vertices(graph, order, seed)
-    ends = graph.indptr.tolist(), graph.indices.tolist()
-    found = (
-        _assign_star(*ends, sequence, True)
-        if mode == "star"
-        else _assign_acyclic(*ends, sequence)
-    )
-    return Colouring(pattern, mode, order, _as_colours(found))
+    before = np.concatenate([[0], np.cumsum(off)])
+    starts = before[pattern.indptr].astype(pattern.indptr.dtype)
+    return Graph(starts, pattern.columns[off])
 
 
-def _assign_star(
-    starts: list[int], ends: list[int], sequence: Sequence[int], proper: bool
-) -> list[int]:
-    """Return the smallest colour for each vertex that keeps a colouring a star one.
+def _colour_forest(graph: Graph) -> Integers | None:
+    """Return the depth of each vertex in its tree, modulo 3; None: there is a cycle.
 
-    No path of four vertices has two colours, and, if ``proper``, no edge has one: then
-    the edges of two colours are stars, and each edge is read at the end that is not
-    the middle of one. Neighbours of a vertex that has no colour yet get different ones.
-
-    The colours that a vertex knows of are the bits of numbers: those of its
-    neighbours, and those that a further neighbour would make a path of four with.
+    In a tree each path of four vertices has three neighbouring depths.
     """
-    count = len(starts) - 1
-    colours = [-1] * count
-    near, closed = [0] * count, [0] * count
-    first: dict[tuple[int, int], int] = {}  # of a vertex, its neighbour of a colour
-    for v in sequence:
-        own = ends[starts[v] : starts[v + 1]]
-        used = 0
-        for w in own:
-            if colours[w] < 0:
-                used |= near[w]
-            elif proper:
-                used |= closed[w] | 1 << colours[w]
-            else:
-                used |= closed[w]
-        bit = ~used & (used + 1)
-        colours[v] = c = bit.bit_length() - 1
-        for w in own:
-            near[w] |= bit
-            u = first.setdefault((w, c), v)
-            if u != v:  # w is the middle of a star
-                middle = 1 << colours[w]
-                closed[u] |= middle
-                closed[v] |= middle
+    count, ends = len(graph.starts) - 1, graph.ends
+    if len(ends) >= 2 * count:
+        return None
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components, dijkstra
+
+    matrix: Any = csr_array((np.ones(len(ends)), ends, graph.starts), (count, count))
+    parts, trees = connected_components(matrix, directed=False)
+    if len(ends) != 2 * (count - parts):
+        return None
+    roots = np.unique(trees, return_index=True)[1]
+    # One more vertex, above all roots, makes them one tree.
+    whole: Any = csr_array(
+        (
+            np.ones(len(ends) + parts),
+            np.append(ends, roots),
+            np.append(graph.starts, len(ends) + parts),
+        ),
+        (count + 1, count + 1),
+    )
+    depths = dijkstra(whole, indices=[count], unweighted=True)[0, :count]
+    return np.asarray((depths - 1) % 3, np.int32)
+
+
+def _assign_star(graph: Graph, sequence: Integers, is_proper: bool) -> Integers:
+    count, size, kind = len(graph.starts) - 1, len(graph.ends), graph.starts.dtype
+    colours = np.full(count, -1, kind)
+    run_loop(
+        assign_star, size, kind, count, *graph, sequence, HEAVY, is_proper,
+        np.full(size, -1, kind), np.zeros(count, kind), np.full(size, -1, kind),
+        np.full(count + 1, -1, kind), np.full(count, -1, kind), colours,
+    )  # fmt: skip
     return colours
 
 
-def _assign_acyclic(
-    starts: list[int], ends: list[int], sequence: Sequence[int]
-) -> list[int]:
-    """Return the smallest colour for each vertex so that no cycle has two colours.
-
-    The edges of two colours are trees. A vertex is in one tree for each colour of its
-    neighbours; which trees are one is kept as sets that are joined (union-find).
-    """
-    count = len(starts) - 1
-    colours = [-1] * count
-    near: list[set[int]] = [set() for _ in range(count)]
-    parent: dict[int, int] = {}
-
-    def find_tree(key: int) -> int:
-        parent.setdefault(key, key)
-        while parent[key] != key:
-            parent[key] = key = parent[parent[key]]
-        return key
-
-    for v in sequence:
-        own = ends[starts[v] : starts[v + 1]]
-        used = 0
-        met: set[int] = set()
-        for w in own:
-            if colours[w] >= 0:
-                used |= 1 << colours[w]
-                for c in near[w]:
-                    tree = find_tree(w + count * c)
-                    if tree in met:  # a second edge to it would close a cycle
-                        used |= 1 << c
-                    met.add(tree)
-        colours[v] = c = (~used & (used + 1)).bit_length() - 1
-        for w in own:
-            near[w].add(c)
-            if colours[w] >= 0:
-                one, other = (
-                    find_tree(v + count * colours[w]),
-                    find_tree(w + count * c),
-                )
-                parent[one] = other
+def _assign_acyclic(graph: Graph, sequence: Integers) -> Integers:
+    count, size, kind = len(graph.starts) - 1, len(graph.ends), graph.starts.dtype
+    colours = np.full(count, -1, kind)
+    run_loop(
+        assign_acyclic, size, kind, count, *graph, sequence,
+        np.full(size, -1, kind), np.zeros(count, kind), np.arange(size, dtype=kind),
+        np.full(size, -1, kind), np.full(count + 1, -1, kind), colours,
+    )  # fmt: skip
     return colours
 
 
 # In which order
 
 
-def _order_columns(pattern: SparsityPattern, order: str, seed: int) -> Sequence[int]:
+def _order_columns(pattern: SparsityPattern, order: str, seed: int) -> Integers:
     """Return the columns in an order for a greedy colouring."""
-    if order in ("smallest_last", "incidence"):
-        from scipy.sparse import csr_array
-
-        marks = np.ones(pattern.nnz)
-        matrix = csr_array((marks, pattern.indices, pattern.indptr), pattern.shape)
-        graph = type(pattern).from_scipy(matrix.T @ matrix)
-        return _order_vertices(graph, order, seed)
+    width = pattern.shape[1]
+    if order in ("natural", "random"):
+        return _order_by_degrees(np.zeros(width, np.int32), order, seed)
     # How many columns share a row with one, those counted twice that share two.
     others = np.diff(pattern.indptr)[pattern.rows] - 1
-    degrees = np.bincount(pattern.columns, weights=others, minlength=pattern.shape[1])
+    degrees = np.bincount(pattern.columns, weights=others, minlength=width)
+    degrees = degrees.astype(np.int64)
+    if order in ("smallest_last", "incidence"):
+        starts, rows, _ = pattern.csc
+        lines = Graph(pattern.indptr, pattern.indices)
+        return _order_greedily(Graph(starts, rows), lines, degrees, order)
     return _order_by_degrees(degrees, order, seed)
 
 
-def _order_vertices(graph: SparsityPattern, order: str, seed: int) -> Sequence[int]:
+def _order_vertices(graph: Graph, order: str, seed: int) -> Integers:
     """Return the vertices of a graph in an order for a greedy colouring."""
-    degrees = np.diff(graph.indptr)
-    if order == "smallest_last":
-        found = [*_order_greedily(graph, degrees.tolist())]
-        return found[::-1]
-    if order == "incidence":
-        return [*_order_greedily(graph, [0] * len(degrees))]
+    degrees = np.diff(graph.starts)
+    if order in ("smallest_last", "incidence"):
+        count, kind = len(degrees), graph.starts.dtype
+        # The row of each vertex has that vertex alone: it stands for the other end.
+        own = Graph(np.arange(count + 1, dtype=kind), np.arange(count, dtype=kind))
+        return _order_greedily(graph, own, degrees, order)
     return _order_by_degrees(degrees, order, seed)
 
 
-def _order_by_degrees(
-    degrees: npt.NDArray[Any], order: str, seed: int
-) -> Sequence[int]:
-    sequence: list[int]
+def _order_by_degrees(degrees: npt.NDArray[Any], order: str, seed: int) -> Integers:
+    count = len(degrees)
     if order == "random":
-        sequence = np.random.default_rng(seed).permutation(len(degrees)).tolist()
-    elif order == "largest_first":
-        sequence = np.argsort(-degrees, kind="stable").tolist()
-    else:
-        return range(len(degrees))
-    return sequence
+        return np.random.default_rng(seed).permutation(count)
+    if order == "largest_first":
+        return np.argsort(-degrees, kind="stable")
+    return np.arange(count)
 
 
-def _order_greedily(graph: SparsityPattern, keys: list[int]) -> Iterator[int]:
-    """Yield the vertex of the smallest key, and lower the keys of its neighbours.
+def _order_greedily(
+    graph: Graph, lines: Graph, degrees: npt.NDArray[Any], order: str
+) -> Integers:
+    """Return the order of the fewest neighbours that are left, or most that have come.
 
-    From degrees on these are the degrees among those that are left (smallest last, to
-    be reversed); from zeros on, minus the numbers of neighbours that have come
-    (incidence).
+    Neighbours are the members of the lines that the ends of a graph name.
     """
-    starts, ends = graph.indptr.tolist(), graph.indices.tolist()
-    waiting = [(key, v) for v, key in enumerate(keys)]
-    heapq.heapify(waiting)
-    done = [False] * len(keys)
-    while waiting:
-        key, v = heapq.heappop(waiting)
-        if done[v] or key != keys[v]:
-            continue
-        done[v] = True
-        yield v
-        for w in ends[starts[v] : starts[v + 1]]:
-            if not done[w]:
-                keys[w] -= 1
-                heapq.heappush(waiting, (keys[w], w))
+    count, kind = len(degrees), graph.starts.dtype
+    most = int(degrees.max(initial=0))
+    sequence = np.zeros(count, kind)
+    keys = degrees.astype(kind)
+    if order == "incidence":
+        keys[:] = most
+    run_loop(
+        order_by_keys, len(graph.ends), kind, count, *graph, *lines, LONG_ROW, keys,
+        np.full(most + 1, -1, kind), np.full(count, -1, kind),
+        np.full(count, -1, kind), sequence,
+    )  # fmt: skip
+    return sequence[::-1] if order == "smallest_last" else sequence
 
 
 # Where each entry is read

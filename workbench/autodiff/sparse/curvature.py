@@ -15,8 +15,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.autodiff.sparse import rules
+from workbench.autodiff.sparse.node_facts import NodeFacts
+from workbench.autodiff.sparse.nonlinearity import has_curvature
 from workbench.autodiff.sparse.pattern import DenseOp
+from workbench.autodiff.sparse.products import PRODUCTS, list_products
 from workbench.autodiff.sparse.relations import (
     Dependence,
     Mask,
@@ -67,7 +69,7 @@ class Record(NamedTuple):
     """One op of the walk forth, for the walk back."""
 
     node: Tensor | None
-    facts: rules.NodeFacts | None
+    facts: NodeFacts | None
     operands: Sequence[Value | None]
     outputs: Sequence[Value | None]
     relations: Sequence[Sequence[Relation | None]]
@@ -221,9 +223,9 @@ def _pair_operands(
     composed: dict[int, list[Term]] = {}
     for n, (i, left, _) in enumerate(live):
         for j, right, _ in live[n:]:
-            if not rules.has_curvature(facts, i, j):
+            if not has_curvature(facts, i, j):
                 continue
-            listed = rules.list_products(facts, i, j)
+            listed = list_products(facts, i, j)
             if listed is not None:
                 out, one, two = listed
                 if entries is not None:
@@ -233,7 +235,7 @@ def _pair_operands(
                     left.dependence.terms, one, right.dependence.terms, two, len(one)
                 )
                 continue
-            if facts.op.name in rules.PRODUCTS and record.node is not None:
+            if facts.op.name in PRODUCTS and record.node is not None:
                 reason = "it has too many products to list them one by one"
                 yield DenseOp(facts.op.name, record.node.site, reason)
             if not composed:

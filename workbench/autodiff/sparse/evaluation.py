@@ -11,8 +11,10 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
-from functools import cache, partial, update_wrapper
-from typing import Any, Literal, NamedTuple
+from enum import Enum
+from functools import partial, update_wrapper
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -25,108 +27,31 @@ from workbench.autodiff.grad import (
 )
 from workbench.autodiff.linear_map import NO_RULE, LinearMap, Mode
 from workbench.autodiff.sparse.accumulation import accumulate
-from workbench.autodiff.sparse.colouring import SYMMETRIC, Colouring, colour
-from workbench.autodiff.sparse.pattern import FORMATS, SparsityPattern
+from workbench.autodiff.sparse.choice import (
+    Settings,
+    check_shape,
+    choose_colouring,
+    find_pattern,
+    judge,
+    try_accumulation,
+)
+from workbench.autodiff.sparse.colouring import Colouring
+from workbench.autodiff.sparse.pattern import SparsityPattern, describe_ops
+from workbench.autodiff.sparse.probing import check_entries
 from workbench.autodiff.sparse.sparsity import BY_VALUES, find_call_pattern
 from workbench.core import blame, hooks, tree
-from workbench.core.blame import format_count
 from workbench.core.hooks import Override
 from workbench.core.tensor import Tensor, value_of
 from workbench.core.trace import is_live
-from workbench.core.types import is_weak, spec_of
-from workbench.errors import GradientError, ShapeError, TraceError, UsageError
-from workbench.ops.define import shape_of
+from workbench.core.types import is_device_array, is_weak, spec_of
+from workbench.errors import ShapeError, TraceError, UsageError
 from workbench.ops.sparse.pattern import Pattern, make_array, to_host
 
-#: With ``sparse="auto"``: a sparse matrix has at most this share of entries, and its
-#: products at most this share of the dense one's.
-MOST_DENSE, MOST_PRODUCTS = 0.25, 0.5
-#: A probe finds an error of more than this share, times the rounding of the dtype.
-TOLERANCE = 2.0**14
-#: So many rows that a probe finds wrong are looked at for the entry to name.
-MOST_ROWS = 50
 #: A derivative is kept prepared for so many sets of shapes.
 MOST_PREPARED = 16
 
 #: So many copies of the index arrays are kept: one is mostly still held by the caller.
 MOST_COPIES = 2
-
-#: What the compressed modes are called in `jacobian`.
-COLOURING_MODES = {"auto": "auto", "fwd": "columns", "rev": "rows"}
-
-
-class Settings(NamedTuple):
-    """How a sparse derivative is asked for.
-
-    Attributes
-    ----------
-    name
-        ``"jacobian"`` or ``"hessian"``, for errors.
-    sparse
-        True, ``"auto"``, or a pattern.
-    format
-        Of the result: ``"csr"``, ``"csc"`` or ``"coo"``.
-    colouring
-        The mode of the colouring, or a colouring of the pattern.
-    check
-        Look for entries outside of a pattern that was given.
-    explain
-        Print how it is computed, and why, once it is prepared.
-    backend
-        What runs the program, as `workbench.compile` takes it.
-    """
-
-    name: Literal["jacobian", "hessian"]
-    sparse: Any
-    format: str = "csr"
-    colouring: Any = "auto"
-    check: bool = True
-    explain: bool = False
-    backend: str | None = "auto"
-
-
-def check_settings(
-    name: Literal["jacobian", "hessian"], sparse: Any, options: dict[str, Any]
-) -> Settings:
-    """Take the settings of a sparse derivative out of options, and check them.
-
-    Raises
-    ------
-    UsageError
-        If one is not known, or does not fit.
-    """
-    known = Settings._fields[2:]
-    given = {key: options.pop(key) for key in known if key in options}
-    settings = Settings(name, sparse, **given)
-    if isinstance(sparse, str) and sparse != "auto":
-        raise UsageError(
-            f"{name}: sparse={sparse!r}. Write sparse=True, sparse='auto' (where it"
-            " pays), or give a pattern: a wb.SparsityPattern or a sparse array."
-        )
-    if not isinstance(sparse, (str, bool)):
-        settings = settings._replace(sparse=SparsityPattern.from_scipy(sparse))
-    elif isinstance(settings.colouring, Colouring):
-        settings = settings._replace(sparse=settings.colouring.pattern)
-    if settings.format not in FORMATS:
-        raise UsageError(
-            f"{name}: format={settings.format!r}. Write one of"
-            f" {', '.join(map(repr, FORMATS))}."
-        )
-    used = getattr(settings.colouring, "mode", settings.colouring)
-    if name == "jacobian" and used in SYMMETRIC:
-        raise UsageError(
-            f"jacobian: a colouring {used!r} is for symmetric matrices, and a Jacobian"
-            " need not be one. Write colouring='auto', 'columns', 'rows' or 'both'."
-        )
-    if isinstance(settings.colouring, Colouring) and (
-        not isinstance(settings.sparse, SparsityPattern)
-        or settings.colouring.pattern != settings.sparse
-    ):
-        raise UsageError(
-            f"{name}: the colouring is one of another pattern. Give its own with it:"
-            " sparse=colouring.pattern, colouring=colouring."
-        )
-    return settings
 
 
 class SparseDerivative:
@@ -200,7 +125,7 @@ class SparseDerivative:
                     f"{self._settings.name}: out= is for a sparse matrix, and this one"
                     f" is dense: {prepared.reason}"
                 )
-            return prepared.dense(*args, **kwargs)
+            return prepared.compute_dense(args, kwargs)
         if self._settings.check and not prepared.is_checked:
             self._check_pattern(prepared, args, kwargs)
         return prepared.fill(prepared.compute(args, kwargs), out)
@@ -243,16 +168,15 @@ class SparseDerivative:
         else:
             leaves, structure = tree.flatten((args, kwargs))
             key = structure, *map(_describe_leaf, leaves)
-        try:
-            found = self._prepared.get(key)
-        except TypeError as error:
-            raise UsageError(
-                f"{self._settings.name}: an argument that is no array is known by its"
-                f" hash, and this one has none: {error}. Leave it out of the arguments:"
-                " the function can read it from outside."
-            ) from None
+            if any(map(is_changeable, leaves)):
+                self._last = self._prepare(args, kwargs).run_each_time()
+                return self._last
+        found = self._prepared.get(key)
         if found is None:
             found = self._prepare(args, kwargs)
+            if any(map(is_device_array, tree.flatten((args, kwargs))[0])):
+                # Seeds and places are constants on its device: recorded with values.
+                found.record_each_time()
             while len(self._prepared) >= MOST_PREPARED:
                 self._prepared.pop(next(iter(self._prepared)), None)
             self._prepared[key] = found
@@ -351,11 +275,8 @@ class SparseDerivative:
         reason = ""
         is_dense = False
         if settings.sparse == "auto":
-            is_dense, reason = judge(
-                pattern, None if accumulated is not None else chosen()
-            )
-            if linear.rules:
-                is_dense, reason = True, "Dense: overrides may move entries."
+            colouring = None if accumulated is not None else chosen()
+            is_dense, reason = judge(linear, pattern, colouring)
 
         def entries(format: str, *args: Any, **kwargs: Any) -> Any:
             linear = self._record(args, kwargs)
@@ -367,7 +288,9 @@ class SparseDerivative:
 
         return Prepared(
             pattern, chosen, settings, entries, self._dense if is_dense else None,
-            reason, given, bool(linear.rules), accumulated is not None,
+            reason, given,
+            bool(linear.rules) or any(op.is_given for op in pattern.dense_ops),
+            accumulated is not None,
         )  # fmt: skip
 
     def _check_pattern(
@@ -438,6 +361,9 @@ class Prepared:
         self.is_accumulated = is_accumulated
         self.dense = dense
         self.reason = reason
+        self._dense_program: Any = None
+        if dense is not None and not is_overridden and BY_VALUES not in pattern.notes:
+            self._dense_program = hooks.compile(dense, settings.backend)
         self._is_given = is_given
         self._needs_values = False
         #: A found pattern is that of the program, whose entries an override can move.
@@ -461,6 +387,21 @@ class Prepared:
             self._layout = make_layout(self.pattern, self.settings.format)
         return self._layout
 
+    def record_each_time(self) -> None:
+        """Record the function in each call, on the values of the arguments."""
+        self._needs_values = True
+
+    def run_each_time(self) -> Prepared:
+        """Record the function in each call, and keep no program of it."""
+        self._needs_values = True
+        changeable = (
+            "An argument is an object that may change, so pattern and program are found"
+            " anew in each call. Give arrays, numbers, strings, functions or frozen"
+            " dataclasses to prepare once."
+        )
+        self.reason = f"{self.reason}\n{changeable}".strip()
+        return self
+
     def compute(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Return the entries at these arguments."""
         if not self._needs_values:
@@ -472,6 +413,17 @@ class Prepared:
                 self._needs_values = True
         made = self.entries(self.settings.format, *args, **kwargs)
         return made if is_live(made) else value_of(made)
+
+    def compute_dense(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Return the dense matrix, by a program that is recorded once if it can be."""
+        assert self.dense is not None
+        if self._dense_program is None or self._needs_values:
+            return self.dense(*args, **kwargs)
+        try:
+            return self._dense_program(*args, **kwargs)
+        except TraceError:  # it looks at values
+            self._dense_program = None
+            return self.dense(*args, **kwargs)
 
     def fill(self, entries: Any, out: Any) -> Any:
         """Return the matrix of these entries; or write them into one."""
@@ -529,7 +481,9 @@ class Prepared:
         if fits and out.shape == layout.shape:
             index = list_indices(out)
             if not all(self._returned.get(id(part)) is part for part in index):
-                fits = all(map(np.array_equal, index, layout.index))
+                fits = all(
+                    map(np.array_equal, map(to_host, index), map(to_host, layout.index))
+                )
             fits = fits and out.data.shape == entries.shape
         if not fits or out.shape != layout.shape:
             raise UsageError(
@@ -559,10 +513,7 @@ class Prepared:
             lines.append(self._explain_products())
         if self.reason:
             lines.append(self.reason)
-        if self.pattern.dense_ops:
-            lines.append("Taken as dense, where it may be sparser:")
-            lines += [f"  {op}" for op in self.pattern.dense_ops]
-        return "\n".join(lines)
+        return "\n".join([*lines, *describe_ops(self.pattern.dense_ops)])
 
     def _explain_products(self) -> str:
         coloured = self.colouring
@@ -580,6 +531,8 @@ class Prepared:
 def list_indices(matrix: Any) -> tuple[Any, ...]:
     """Return the index arrays of a sparse array in CSR, CSC or COO."""
     if matrix.format == "coo":
+        if not hasattr(matrix, "coords"):  # CuPy's
+            return matrix.row, matrix.col
         return tuple(matrix.coords)
     return matrix.indices, matrix.indptr
 
@@ -601,146 +554,32 @@ def _describe_leaf(x: Any) -> Any:
     if hasattr(x, "dtype") and hasattr(x, "shape"):
         spec = spec_of(x)
         if isinstance(x, Tensor) or is_number_of_any_value(x):
-            return spec.shape, spec.dtype
+            return spec.shape, spec.dtype, is_device_array(x)
         return spec.shape, spec.dtype, to_host(x).tobytes() if np.ndim(x) else x.item()
     return type(x), x
 
 
+#: Objects that are told by what they are, though they have no value to compare.
+FIXED = (
+    type(None), type, FunctionType, BuiltinFunctionType, MethodType, ModuleType,
+    np.ufunc, np.dtype, Enum,
+)  # fmt: skip
+
+
+def is_changeable(x: Any) -> bool:
+    """Return whether an argument may change and still be equal to what it was.
+
+    So it is with objects that are equal to themselves alone, or have no hash.
+    """
+    if x is None or is_weak(x) or hasattr(x, "dtype") or isinstance(x, FIXED):
+        return isinstance(x, MethodType) and is_changeable(x.__self__)
+    if isinstance(x, (tuple, frozenset)):
+        return any(map(is_changeable, x))
+    own: Any = type(x).__hash__
+    return own is None or own is object.__hash__
+
+
 # The steps of a sparse derivative
-
-
-def find_pattern(
-    linear: LinearMap, cost: Any = None, wrt: Sequence[Tensor] = ()
-) -> SparsityPattern:
-    """Return the pattern of a Jacobian; given a number, that of its Hessian.
-
-    The pattern of a Hessian follows from the program of the number itself.
-    """
-    from workbench.autodiff.sparse import propagation
-
-    if cost is None:
-        return propagation.find_jacobian_pattern(linear.outputs, linear.wrt)
-    return propagation.find_hessian_pattern(cost, wrt)
-
-
-def check_shape(pattern: SparsityPattern, shape: tuple[int, int], name: str) -> None:
-    """Raise if a pattern is not one of a matrix of this shape."""
-    if pattern.shape != shape:
-        raise ShapeError(
-            f"{name}: the pattern is of shape {pattern.shape}, and the matrix has"
-            f" {shape[0]} rows (entries of the outputs) and {shape[1]} columns (entries"
-            " of what is differentiated by). Give a pattern of shape"
-            f" {shape}."
-        )
-
-
-def try_accumulation(
-    linear: LinearMap, pattern: SparsityPattern, settings: Settings
-) -> Any | None:
-    """Return the entries where each can be computed by itself; else None.
-
-    It is not tried where a colouring was asked for, nor where a dense matrix is better.
-    """
-    if settings.colouring != "auto":
-        return None
-    if settings.sparse == "auto" and pattern.density > MOST_DENSE:
-        return None
-    return accumulate(linear, pattern, settings.format)
-
-
-def choose_colouring(
-    linear: LinearMap, pattern: SparsityPattern, settings: Settings, is_late: bool
-) -> Callable[[], Colouring]:
-    """Return what gives the colouring that was asked for.
-
-    Where nothing was, and an override or an op that a user has made has no forward
-    rule, rows are coloured: that takes reverse mode alone.
-
-    Parameters
-    ----------
-    linear
-        The derivative.
-    pattern
-        Its places.
-    settings
-        How it is asked for.
-    is_late
-        Whether to colour only when somebody looks: no product is computed.
-
-    Raises
-    ------
-    UsageError
-        If it is one for symmetric matrices, and the Hessian need not be one.
-    """
-    used = getattr(settings.colouring, "mode", settings.colouring)
-    is_complex = any(x.dtype.kind == "c" for x in linear.wrt)
-    # Then it need not be symmetric, nor, by complex numbers, the same in reverse mode.
-    refused = ("rows", "both", *SYMMETRIC) if is_complex else SYMMETRIC
-    is_bent = is_complex or linear.rules or any(op.is_own for op in pattern.dense_ops)
-    if settings.name == "hessian" and is_bent and used in refused:
-        raise UsageError(
-            f"hessian: a colouring {used!r} is for a matrix that is symmetric, which it"
-            " need not be by complex numbers, with overrides, or where an op has a rule"
-            " of its own. Write colouring='columns'."
-        )
-    if isinstance(settings.colouring, Colouring):
-        return partial(_keep, settings.colouring)
-    if settings.sparse == "auto" and pattern.density > MOST_DENSE:
-        # A dense matrix it will be (see `judge`), so that a colour each is enough.
-        own = np.arange(pattern.shape[1], dtype=np.int32)  # host array: colours
-        return partial(_keep, Colouring(pattern, "columns", "natural", own))
-    is_open = settings.colouring == "auto"
-    is_hessian = settings.name == "hessian"
-    mode = "columns" if is_hessian and is_open and is_complex else settings.colouring
-    symmetric = is_hessian and is_open and not is_bent
-    if is_late and not (symmetric and pattern != pattern.T):
-        return cache(partial(colour, pattern, mode, symmetric=symmetric))
-    chosen = colour(pattern, mode, symmetric=symmetric)
-    if mode == "auto" and not symmetric and chosen.column_count:
-        try:
-            nothing = np.zeros((1, pattern.shape[1]))  # host array: a seed
-            linear.multiply("forward", nothing)
-        except NO_RULE:
-            chosen = colour(pattern, "rows")
-    return partial(_keep, chosen)
-
-
-def _keep(colouring: Colouring) -> Colouring:
-    return colouring
-
-
-def judge(pattern: SparsityPattern, colouring: Colouring | None) -> tuple[bool, str]:
-    """Return whether a dense matrix is better, and why or why not.
-
-    No colouring: each entry is computed by itself.
-    """
-    least = min(pattern.shape)
-    if BY_VALUES in pattern.notes:
-        return True, (
-            "Dense: the program decides something by values, so its pattern is not the"
-            " same at other arguments."
-        )
-    if pattern.density > MOST_DENSE:
-        return True, (
-            f"Dense: {100 * pattern.density:.0f} % of the entries can differ from zero,"
-            f" and a sparse array pays below {100 * MOST_DENSE:.0f} %."
-        )
-    count = (
-        f"{pattern.nnz:,} entries in the place of"
-        f" {pattern.shape[0] * pattern.shape[1]:,}."
-    )
-    if colouring is None:
-        return False, f"Sparse: {count}"
-    products = colouring.column_count + 2 * colouring.row_count
-    if products > MOST_PRODUCTS * least:
-        return True, (
-            f"Dense: its {format_count(colouring.count, 'product')} would save less"
-            f" than half of the {least} that the dense matrix takes."
-        )
-    return False, (
-        f"Sparse: {format_count(colouring.count, 'product')} in the place of {least},"
-        f" and {count}"
-    )
 
 
 def compress(linear: LinearMap, colouring: Colouring, order: Any) -> Any:
@@ -806,111 +645,6 @@ def make_layout(pattern: SparsityPattern, format: str) -> Pattern:
 # A pattern that is too small
 
 
-def check_entries(
-    linear: LinearMap, pattern: SparsityPattern, values: Any, name: str
-) -> bool:
-    """Raise if a derivative has an entry outside of a pattern.
-
-    Its product with a random vector is compared with that of the entries that were
-    read: where they differ, one row of the matrix is computed.
-
-    Returns
-    -------
-    Whether the values tell: not where they are NaN or infinite, nor where all are zero.
-
-    Raises
-    ------
-    GradientError
-        Naming the entry.
-    """
-    from scipy.sparse import csr_array
-
-    height, width = pattern.shape
-    if not height or not width:
-        return True
-    values = to_host(values)
-    draws = np.random.default_rng(0)
-    vector = draws.uniform(1, 2, width) * draws.choice([-1, 1], width)
-    matrix = csr_array((values, pattern.indices, pattern.indptr), pattern.shape)
-    try:
-        exact = linear.multiply("forward", vector[None])[0]
-    except NO_RULE:
-        vector = draws.uniform(1, 2, height) * draws.choice([-1, 1], height)
-        exact = linear.multiply("reverse", vector[None])[0]
-        matrix = matrix.T.tocsr()
-    exact = to_host(exact)
-    with np.errstate(all="ignore"):
-        size = abs(matrix) @ abs(vector) + abs(exact)
-        rounding = TOLERANCE * np.finfo(exact.dtype).eps
-        wrong = abs(matrix @ vector - exact) > rounding * size
-    is_finite = np.isfinite(size)
-    wrong &= is_finite
-    if not wrong.any():
-        return bool(is_finite.all() and size.any())
-    if linear.rules:
-        source = "of the program"
-        cure = (
-            "The rule of an override moves entries to where the program has none, or"
-            " is not linear, so that products do not tell them: leave sparse= out."
-        )
-    else:
-        source = "that was given"
-        cure = "Add it to the pattern, or let Workbench find the pattern: sparse=True."
-    place = _find_outside(linear, pattern, np.flatnonzero(wrong), len(exact) == height)
-    where = "an entry" if place is None else f"the entry {place[:2]}, which is"
-    size_text = " somewhere" if place is None else f" {place[2]:.4g}"
-    raise GradientError(
-        f"{name}: the pattern {source} is too small: the {name} has"
-        f" {where}{size_text}, outside of it, and other entries came out wrong."
-        f" {'' if place is None else _name_ends(linear, place)}{cure}"
-    )
-
-
-def _find_outside(
-    linear: LinearMap, pattern: SparsityPattern, wrong: Any, by_rows: bool
-) -> tuple[int, int, complex] | None:
-    """Return an entry outside of the pattern, and its value; None: not found."""
-    if not by_rows:
-        pattern = pattern.T
-    for line in wrong[:MOST_ROWS].tolist():
-        unit = np.zeros((1, pattern.shape[0]))  # host array: a seed
-        unit[0, line] = 1
-        mode: Mode = "reverse" if by_rows else "forward"
-        try:
-            entries = to_host(linear.multiply(mode, unit))[0].copy()
-        except NO_RULE:
-            return None
-        first, last = pattern.indptr[line : line + 2]
-        entries[pattern.indices[first:last]] = 0
-        if entries.any():
-            other = int(abs(entries).argmax())
-            value = entries[other].item()
-            return (line, other, value) if by_rows else (other, line, value)
-    return None
-
-
-def _name_ends(linear: LinearMap, place: tuple[int, int, complex]) -> str:
-    """Return which entry of which output depends on which entry of which argument."""
-    y, output = _locate(linear.outputs, linear.row_starts, place[0])
-    x, argument = _locate(linear.wrt, linear.column_starts, place[1])
-    return (
-        f"It is entry {output} of {_name(y, 'the output')} by entry {argument} of"
-        f" {_name(x, 'the argument')}. "
-    )
-
-
-def _locate(parts: Sequence[Any], starts: Sequence[int], flat: int) -> tuple[Any, str]:
-    place = int(np.searchsorted(starts, flat, side="right")) - 1
-    shape = shape_of(parts[place])
-    index = np.unravel_index(flat - starts[place], shape)
-    return parts[place], str(tuple(int(i) for i in index))
-
-
-def _name(x: Any, otherwise: str) -> str:
-    name = x.name if isinstance(x, Tensor) else None
-    return name or otherwise
-
-
 # Of expressions
 
 
@@ -936,7 +670,8 @@ def make_expression(
     entries = try_accumulation(linear, pattern, settings)
     chosen = choose_colouring(linear, pattern, settings, entries is not None)
     if settings.sparse == "auto":
-        if judge(pattern, chosen() if entries is None else None)[0]:
+        colouring = chosen() if entries is None else None
+        if judge(linear, pattern, colouring)[0]:
             return None
     if entries is None:
         order = order_entries(pattern, settings.format)

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from workbench.autodiff.sparse.colouring import Colouring, colour
 from workbench.core.blame import format_count
 from workbench.core.source import Site
 from workbench.core.tree import is_sparse
 from workbench.errors import DtypeError, ShapeError
-
-if TYPE_CHECKING:
-    from workbench.autodiff.sparse.colouring import Colouring
 
 #: The index arrays of a pattern: int32 where that is enough, else int64.
 Indices = npt.NDArray[np.signedinteger[Any]]
@@ -37,12 +35,15 @@ class DenseOp(NamedTuple):
         Why: what is not known, or what makes it so.
     is_own
         Its derivatives are those of a rule of its own: a Hessian need not be symmetric.
+    is_given
+        It is not dense: a user has said which entries it reads.
     """
 
     name: str
     site: Site | None
     reason: str
     is_own: bool = False
+    is_given: bool = False
 
     def __str__(self) -> str:
         place = "" if self.site is None else f" ({self.site})"
@@ -83,7 +84,8 @@ class SparsityPattern:
         The same as SciPy's CSR arrays have it: the columns of row i are
         ``indices[indptr[i]:indptr[i + 1]]``.
     dense_ops : tuple of DenseOp
-        The ops that were taken as dense, each with its name, site and reason.
+        The ops that were taken as dense, each with its name, site and reason; and
+        those of which a user has given the pattern (``is_given``).
     notes : tuple of str
         For which values it holds, where it does not for all.
 
@@ -380,7 +382,7 @@ class SparsityPattern:
             matrix ``"star"`` or ``"acyclic"``; ``"auto"`` for the cheapest.
         order
             ``"natural"``, ``"largest_first"``, ``"smallest_last"``, ``"incidence"``,
-            ``"random"``; ``"auto"`` looks for a stencil first.
+            ``"random"``; ``"auto"`` looks for a stencil or trees first.
         symmetric
             With ``mode="auto"``: it is the pattern of a symmetric matrix, such as a
             Hessian.
@@ -401,8 +403,6 @@ class SparsityPattern:
         >>> pattern.colouring().colours
         array([0, 1, 0, 1, 0, 1], dtype=int32)
         """
-        from workbench.autodiff.sparse.colouring import colour
-
         return colour(self, mode, order, symmetric=symmetric, seed=seed)
 
     def report(self) -> str:
@@ -423,12 +423,18 @@ class SparsityPattern:
             f" ({100 * self.density:.3g} % of all entries), at most {most} in a row and"
             f" {tallest} in a column."
         ]
-        if self.dense_ops:
-            lines.append("Taken as dense, where it may be sparser:")
-            lines += [f"  {op}" for op in self.dense_ops]
-        else:
-            lines.append("Each op of the program says exactly which entries it reads.")
-        return "\n".join([*lines, *self.notes])
+        told = describe_ops(self.dense_ops)
+        if all(op.is_given for op in self.dense_ops):
+            told.append("Each op of the program says exactly which entries it reads.")
+        return "\n".join([*lines, *told, *self.notes])
+
+
+def describe_ops(ops: Sequence[DenseOp]) -> list[str]:
+    """Return in words which ops were taken as dense, and whose pattern was given."""
+    dense = [f"  {op}" for op in ops if not op.is_given]
+    given = [f"  {op}" for op in ops if op.is_given]
+    lines = ["Taken as dense, where it may be sparser:", *dense] if dense else []
+    return lines + (["Pattern given by the user:", *given] if given else [])
 
 
 def check_shape(shape: Sequence[int]) -> tuple[int, int]:

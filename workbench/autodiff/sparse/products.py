@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff.sparse.node_facts import NodeFacts, Shape, relate_dense
 from workbench.autodiff.sparse.relations import (
     Positions,
     Relation,
     count_up,
     make_csr,
 )
-
-Shape = tuple[int, ...]
+from workbench.ops.contraction import parse_subscripts
 
 #: More terms of a sum of products than this are not listed one by one.
 MOST_PRODUCTS = 2**23
@@ -152,3 +152,189 @@ def list_overlaps(n: int, m: int, mode: str) -> tuple[Positions, Positions, Posi
     out = i + j - start
     kept = (out >= 0) & (out < length)
     return out[kept], i[kept], j[kept]
+
+
+# The rules of contractions
+
+LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def describe_product(node: NodeFacts) -> Product | None:
+    """Return a contraction as a sum of products; None if it is another op."""
+    name, shapes = node.op.name, node.shapes
+    if name in ("einsum", "einsum0"):
+        terms, output = parse_subscripts(node.params["subscripts"])
+        return Product(terms, output, shapes)
+    if name in ("matmul", "matmul0"):
+        a, b = map(len, shapes)
+        stack = LETTERS[2 : 2 + max(a, b, 2) - 2]
+        left = (stack[len(stack) - (a - 2) :] + "iK" if a > 1 else "K").replace(
+            "i", "I"
+        )
+        right = stack[len(stack) - (b - 2) :] + "KJ" if b > 1 else "K"
+        output = stack + ("I" if a > 1 else "") + ("J" if b > 1 else "")
+        return Product([left, right], output, shapes)
+    if name in ("tensordot", "tensordot0"):
+        axes = node.params["axes"]
+        first = LETTERS[: len(shapes[0])]
+        second = list(LETTERS[len(first) : len(first) + len(shapes[1])])
+        for i, j in zip(*axes, strict=True):
+            second[j] = first[i]
+        summed = {first[i] for i in axes[0]}
+        output = "".join(c for c in (*first, *second) if c not in summed)
+        return Product([first, "".join(second)], output, shapes)
+    return None
+
+
+def relate_product(node: NodeFacts) -> list[Relation | None]:
+    """Relate a contraction to each operand, by the constants that it meets."""
+    product = describe_product(node)
+    assert product is not None
+    found: list[Relation | None] = []
+    for i, varies in enumerate(node.varies):
+        if not varies:
+            found.append(None)
+            continue
+        relation = None
+        for other, value in enumerate(node.values):
+            if other != i and value is not None and not node.varies[other]:
+                relation = relation or product.relate_beside(i, other, value)
+        found.append(relation or product.relate(i))
+    return found
+
+
+def relate_sparse_product(node: NodeFacts) -> list[Relation | None]:
+    """Relate ``S @ x``: row i to the stored entries of it, and to what they meet."""
+    rows, columns, more = _list_stored(node)
+    size = math.prod(node.shapes[0])
+    entries = (
+        count_up(len(rows))
+        if node.params["pattern"].entry_places is None
+        else (np.asarray(node.params["pattern"].entry_places))
+    )
+    out = rows[:, None] * more + count_up(more)
+    data = make_csr(out.reshape(-1), np.repeat(entries, more), (node.size, size))
+    source = columns[:, None] * more + count_up(more)
+    moved = make_csr(
+        out.reshape(-1), source.reshape(-1), (node.size, math.prod(node.shapes[1]))
+    )
+    return [Relation(matrix=data), Relation(matrix=moved)]
+
+
+def _list_stored(node: NodeFacts) -> tuple[Positions, Positions, int]:
+    pattern = node.params["pattern"]
+    rows = np.asarray(pattern.rows, np.int64)
+    columns = np.asarray(pattern.columns, np.int64)
+    x = node.shapes[1]
+    return rows, columns, math.prod(x[1:])
+
+
+def relate_sparse_sample(node: NodeFacts) -> list[Relation | None]:
+    """Relate stored entry k of ``g xᵀ`` to a row of g and one of x."""
+    rows, columns, more = _list_stored(node)
+    out = np.repeat(count_up(len(rows)), more)
+    return [
+        Relation(matrix=make_csr(
+            out,
+            (where[:, None] * more + count_up(more)).reshape(-1),
+            (node.size, math.prod(shape)),
+        ))
+        for where, shape in zip((rows, columns), node.shapes, strict=True)
+    ]  # fmt: skip
+
+
+# Convolutions
+
+
+def list_convolution(
+    node: NodeFacts,
+) -> tuple[Positions, Positions, Positions] | None:
+    """Return the products that a convolution adds up; None if there are too many."""
+    a, b = node.shapes
+    if math.prod(a) * math.prod(b) > MOST_PRODUCTS * 4:
+        return None
+    batch = node.params.get("batch", 0)
+    mode = node.params.get("mode", "full")
+    out, left, right = (np.zeros(1, np.int64) for _ in range(3))
+    for axis, (n, m, length) in enumerate(zip(a, b, node.outputs[0], strict=True)):
+        if axis < batch:
+            parts = (count_up(length),) * 3
+        else:
+            parts = list_overlaps(n, m, mode)
+        out = (out[:, None] * length + parts[0]).reshape(-1)
+        left = (left[:, None] * n + parts[1]).reshape(-1)
+        right = (right[:, None] * m + parts[2]).reshape(-1)
+    return out, left, right
+
+
+def relate_convolution(node: NodeFacts) -> list[Relation | None]:
+    """Relate a convolution to the entries whose products it adds up."""
+    listed = list_convolution(node)
+    if listed is None:
+        node.loose = "its operands are too long to list their products"
+        return relate_dense(node)
+    out, *sides = listed
+    found: list[Relation | None] = []
+    for i, side in enumerate(sides):
+        if not node.varies[i]:
+            found.append(None)
+            continue
+        rows, columns = out, side
+        other = node.values[1 - i]
+        if other is not None and not node.varies[1 - i]:
+            kept = read_array(other).reshape(-1)[sides[1 - i]] != 0
+            rows, columns = out[kept], side[kept]
+        shape = node.size, math.prod(node.shapes[i])
+        found.append(Relation(matrix=make_csr(rows, columns, shape)))
+    return found
+
+
+# The products themselves, for second derivatives
+
+PRODUCTS = {
+    *"matmul matmul0 tensordot tensordot0 einsum einsum0 convolve convolve_nd".split(),
+    *"sparse_matmul sparse_sample".split(),
+}
+
+
+def list_products(
+    node: NodeFacts, i: int, j: int
+) -> tuple[Positions, Positions, Positions] | None:
+    """Return the products that an op adds up: result, and an entry of two operands.
+
+    None: it is no sum of products, or they are too many.
+    """
+    name = node.op.name
+    if name not in PRODUCTS or node.op.custom:
+        return None
+    if name.startswith("convolve"):
+        return list_convolution(node)
+    if name.startswith("sparse"):
+        return _list_sparse_products(node)
+    product = describe_product(node)
+    assert product is not None
+    letters = "".join(
+        dict.fromkeys(product.terms[i] + product.terms[j] + product.output)
+    )
+    if product.count(letters) > MOST_PRODUCTS:
+        return None
+    lengths = tuple(product.lengths[c] for c in product.output)
+    return (
+        product.locate(product.output, lengths, letters),
+        product.locate(product.terms[i], product.shapes[i], letters),
+        product.locate(product.terms[j], product.shapes[j], letters),
+    )
+
+
+def _list_sparse_products(
+    node: NodeFacts,
+) -> tuple[Positions, Positions, Positions]:
+    rows, columns, more = _list_stored(node)
+    places = node.params["pattern"].entry_places
+    stored = count_up(len(rows)) if places is None else np.asarray(places)
+    step = count_up(more)
+    across = [(where[:, None] * more + step).reshape(-1) for where in (rows, columns)]
+    along = np.repeat(count_up(len(rows)), more)
+    if node.op.name == "sparse_matmul":
+        return across[0], np.repeat(stored, more), across[1]
+    return along, across[0], across[1]

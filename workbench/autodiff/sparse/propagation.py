@@ -17,13 +17,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.autodiff.higher_order import is_draw
-from workbench.autodiff.sparse import rules
+from workbench.autodiff.sparse import nonlinearity, rules
 from workbench.autodiff.sparse.curvature import (
     PairCollector,
     Record,
     Value,
     collect_pairs,
 )
+from workbench.autodiff.sparse.node_facts import NodeFacts, has_own_rule
 from workbench.autodiff.sparse.pattern import DenseOp, SparsityPattern
 from workbench.autodiff.sparse.relations import (
     IDENTITY,
@@ -50,6 +51,8 @@ MOST_STEPS = 20_000
 MOST_COUNTED = 4_000_000
 #: Other constants of at most so many entries, for the zeros in them.
 FEW = 4096
+#: What is said of an op of which a user has given the pattern.
+GIVEN = "its class says which entries it reads"
 #: What these make depends on the shape of their operand alone.
 SHAPED = FULL_LIKE, MAKE_LIKE
 
@@ -182,7 +185,7 @@ class Propagation:
         shapes = [
             _shape_of_known(x, y) for x, y in zip(operands, node.inputs, strict=True)
         ]
-        facts = rules.NodeFacts(
+        facts = NodeFacts(
             node.op,
             node.params,
             shapes,
@@ -190,11 +193,19 @@ class Propagation:
             [not isinstance(x, Constant) for x in operands],
             [x.value if isinstance(x, Constant) else None for x in operands],
             is_complex=any(_is_complex(x) for x in node.inputs),
+            specs=[types.spec_of(x) for x in node.inputs],
+            dependences=[
+                x.dependence if isinstance(x, Value) else None for x in operands
+            ],
+            find_inside=self._find_inside,
         )
         relations = rules.relate(facts)
         if facts.loose is not None:
-            is_own = rules.has_own_rule(node.op)
+            is_own = has_own_rule(node.op)
             known = DenseOp(node.op.name, node.site, facts.loose, is_own)
+            self.dense_ops[known] = None
+        elif facts.is_given:
+            known = DenseOp(node.op.name, node.site, GIVEN, is_own=True, is_given=True)
             self.dense_ops[known] = None
         if self.local:
             relations = self._restrict(node, facts, relations)
@@ -224,7 +235,7 @@ class Propagation:
     def _restrict(
         self,
         node: Tensor,
-        facts: rules.NodeFacts,
+        facts: NodeFacts,
         relations: list[list[Relation | None]],
     ) -> list[list[Relation | None]]:
         """Return the relations without entries whose partial derivatives are 0.
@@ -237,17 +248,53 @@ class Propagation:
         if self.keep and _is_curved(facts, relations[0]):
             return relations
         if node.op.elementwise:
-            return [rules.restrict_elementwise(node, facts, relations[0])]
-        if node.op.name in rules.EXTREMES:
-            return [rules.restrict_extremes(node, relations[0])]
+            return [nonlinearity.restrict_elementwise(node, facts, relations[0])]
+        if node.op.name in nonlinearity.EXTREMES:
+            return [nonlinearity.restrict_extremes(node, relations[0])]
         return relations
 
     # Ops that hold programs
 
+    def _find_inside(
+        self, run: Any, operands: Sequence[Any], chosen: Sequence[int]
+    ) -> list[Any] | None:
+        """Return which entries of chosen operands the outputs of a program depend on.
+
+        See `NodeFacts.find_inside`. Operands are values, or specs of unknown ones.
+        """
+        from scipy.sparse import vstack
+
+        leaves = [
+            make_leaf_like(x) if isinstance(x, types.Spec) else x for x in operands
+        ]
+        wrt = [x for x in leaves if isinstance(x, Tensor)]
+        try:
+            outputs = list(run(leaves))
+            walked = Propagation(wrt)
+            tables = [
+                x.dependence.make_csr()
+                if isinstance(x, Value)
+                else make_csr([], [], (count_entries(y), walked.width))
+                for y, x in zip(outputs, walked.visit(outputs), strict=True)
+            ]
+        except WorkbenchError:
+            return None
+        self.dense_ops.update(walked.dense_ops)
+        whole = vstack(tables, format="csr")
+        found, start = [], 0
+        for i in chosen:
+            size = count_entries(leaves[i])
+            if not isinstance(leaves[i], Tensor):
+                found.append(make_csr([], [], (whole.shape[0], size)))
+                continue
+            found.append(whole[:, start : start + size])
+            start += size
+        return found
+
     def _visit_inside(self, node: Tensor, operands: Sequence[Known]) -> Known | None:
         """Walk through what a node holds; None: it holds nothing, or cannot say."""
         op = node.op
-        if rules.has_own_rule(op) or (op.custom and op.unfold is None):
+        if has_own_rule(op) or (op.custom and op.unfold is None):
             return None  # what it holds is not what its derivatives are of
         if op.graphs is None:
             return None if op.unfold is None else self._unfold(node, operands)
@@ -516,9 +563,11 @@ def _shape_of_known(x: Known, tensor: Any) -> Any:
     return spec.shape
 
 
-def _is_curved(facts: rules.NodeFacts, row: Sequence[Relation | None]) -> bool:
+def _is_curved(facts: NodeFacts, row: Sequence[Relation | None]) -> bool:
     live = [i for i, relation in enumerate(row) if relation is not None]
-    return any(rules.has_curvature(facts, i, j) for i in live for j in live if i <= j)
+    return any(
+        nonlinearity.has_curvature(facts, i, j) for i in live for j in live if i <= j
+    )
 
 
 def _is_complex(x: Any) -> bool:

@@ -150,6 +150,17 @@ class Dependence:
             return int(counts.sum())
         return int(counts[term.rows].sum(dtype=np.int64))
 
+    def reaches_all(self) -> bool:
+        """Return whether each entry depends on some input."""
+        found = np.zeros(self.size, bool)
+        for rows, table in self.terms:
+            if table is None:
+                found |= True if rows is None else rows >= 0
+            else:
+                filled = np.append(np.diff(table.indptr) > 0, False)
+                found |= filled[:-1] if rows is None else filled[rows]
+        return bool(found.all())
+
     def compose(self, relation: Relation, size: int) -> Dependence:
         """Return what a result of ``size`` entries depends on through a relation."""
         return Dependence(size, self.width, self.compose_terms(relation))

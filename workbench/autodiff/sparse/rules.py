@@ -16,84 +16,37 @@ from typing import Any
 
 import numpy as np
 
+from workbench.autodiff.sparse import solutions
+from workbench.autodiff.sparse.node_facts import (
+    NodeFacts,
+    Shape,
+    full_relation,
+    has_own_rule,
+    leave_out,
+    number_entries,
+    number_groups,
+    relate_dense,
+)
 from workbench.autodiff.sparse.products import (
     MOST_PRODUCTS,
-    Product,
-    list_overlaps,
     read_array,
+    relate_convolution,
+    relate_product,
+    relate_sparse_product,
+    relate_sparse_sample,
 )
 from workbench.autodiff.sparse.relations import (
     IDENTITY,
-    Positions,
     Relation,
     count_up,
     make_csr,
 )
 from workbench.core.op import Op
-from workbench.ops.contraction import parse_subscripts
 from workbench.ops.indexing import ARRAY, as_index
 from workbench.ops.reductions import reduced_axes
 
-Shape = tuple[int, ...]
-Relations = Sequence[Relation | None]
 #: What rule of an op: the relation by each operand, for several outputs a list of them.
 Rule = Callable[["NodeFacts"], Any]
-
-
-class NodeFacts:
-    """A node as rules see it: an op, the shapes of its operands, constant values.
-
-    Attributes
-    ----------
-    op, params
-        The op and its settings.
-    shapes
-        The shapes of the operands; None for a tuple.
-    outputs
-        The shapes of the outputs: one, or several.
-    varies
-        Which operands depend on what is differentiated by.
-    values
-        The value of each operand where it is constant and known, else None; at a
-        point those of all operands.
-    is_complex
-        Whether an operand holds complex numbers.
-    loose
-        Why the rule has taken more places than there may be, if it has.
-    """
-
-    def __init__(
-        self,
-        op: Op,
-        params: dict[str, Any],
-        shapes: Sequence[Any],
-        outputs: Sequence[Shape],
-        varies: Sequence[bool],
-        values: Sequence[Any],
-        *,
-        is_complex: bool = False,
-    ) -> None:
-        self.op = op
-        self.params = params
-        self.shapes = shapes
-        self.outputs = outputs
-        self.varies = varies
-        self.values = values
-        self.is_complex = is_complex
-        self.loose: str | None = None
-
-    @property
-    def size(self) -> int:
-        """The number of entries of the (first) output."""
-        return math.prod(self.outputs[0])
-
-    def is_known(self, places: Sequence[int]) -> bool:
-        """Return whether the values of these operands are known."""
-        return all(self.values[i] is not None for i in places)
-
-    def fill(self, relation: Relation | None) -> list[Relation | None]:
-        """Return a relation by the first operand alone."""
-        return [relation, *[None] * (len(self.shapes) - 1)]
 
 
 def relate(node: NodeFacts) -> list[list[Relation | None]]:
@@ -121,32 +74,6 @@ def relate(node: NodeFacts) -> list[list[Relation | None]]:
     if found and isinstance(found[0], list):
         return found
     return [list(found)]
-
-
-def has_own_rule(op: Op) -> bool:
-    """Return whether a rule of the user's gives the derivatives of an op.
-
-    What the op computes then tells nothing of where they are zero.
-    """
-    return op.custom and (op.has_own_rule or op.graphs is None)
-
-
-def relate_dense(node: NodeFacts, output: int = 0) -> list[Relation | None]:
-    """Let each entry of the result depend on all entries of each operand."""
-    return [
-        None if shape is None or not varies else full_relation(math.prod(shape), size)
-        for shape, varies in zip(node.shapes, node.varies, strict=True)
-        for size in [math.prod(node.outputs[output])]
-    ]
-
-
-def full_relation(operand: int, result: int) -> Relation:
-    """Return the relation of a dense block."""
-    return Relation(_zeros(result), _zeros(operand), 1)
-
-
-def _zeros(size: int) -> Positions:
-    return np.zeros(size, np.int32)
 
 
 # Elementwise
@@ -196,24 +123,12 @@ def _find_absent(node: NodeFacts, i: int) -> Any:
     return None
 
 
-def leave_out(relation: Relation, absent: Any, shape: Shape) -> Relation:
-    """Return a relation by which some entries of the result read nothing."""
-    marks = np.broadcast_to(absent, shape).reshape(-1)
-    groups = count_up(len(marks)) if relation.groups is None else relation.groups
-    return relation._replace(groups=np.where(marks, groups.dtype.type(-1), groups))
-
-
 def relate_broadcast(shape: Shape, node: NodeFacts, output: int = 0) -> Relation:
     """Return the relation of an operand that is broadcast to the output."""
     full = node.outputs[output]
     if shape == full or math.prod(shape) == math.prod(full):
         return IDENTITY
     return Relation(np.broadcast_to(number_entries(shape), full).reshape(-1))
-
-
-def number_entries(shape: Shape, start: int = 0) -> Positions:
-    """Return the position of each entry of an array, in its shape."""
-    return (count_up(math.prod(shape)) + np.int32(start)).reshape(shape)
 
 
 # Entries that move about: the op itself, run on the positions of the entries
@@ -356,16 +271,6 @@ def _relate_overlap(node: NodeFacts) -> list[Relation | None]:
 # Reductions: what is left of a group
 
 
-def number_groups(shape: Shape, axes: Sequence[int]) -> tuple[Positions, int]:
-    """Return the group of each entry if these axes are summed over, and their number.
-
-    Groups are numbered as the entries of the result are.
-    """
-    left = tuple(1 if i in axes else n for i, n in enumerate(shape))
-    numbers = np.broadcast_to(number_entries(left), shape)
-    return numbers.reshape(-1), math.prod(left)
-
-
 def _relate_reduced(node: NodeFacts) -> list[Relation | None]:
     shape = node.shapes[0]
     axes = reduced_axes(node.params.get("axis"), len(shape))
@@ -452,9 +357,21 @@ def _relate_filter(node: NodeFacts) -> list[Relation | None]:
     return found
 
 
+#: What is said where a matrix of which some entries never vary is taken as dense.
+FIXED_ENTRIES = (
+    "it is taken to read each matrix as a whole, and some entries there never vary:"
+    " zeros among them are not followed"
+)
+TRIANGULAR = {"cholesky", "lu", "qr"}
+
+
 def _relate_matrices(node: NodeFacts) -> list[list[Relation | None]]:
     """Relate each matrix of a stack to what is computed of it, and of its fellows."""
     stack = max((s[:-2] for s in node.shapes if s is not None), key=math.prod)
+    if node.op.name in TRIANGULAR:
+        node.loose = "each entry of its factors is taken to read the whole matrix"
+    elif any(map(node.has_fixed_entries, range(len(node.shapes)))):
+        node.loose = FIXED_ENTRIES
     count = math.prod(stack)
     found = []
     for place, output in enumerate(node.outputs):
@@ -479,6 +396,10 @@ def _relate_matrices(node: NodeFacts) -> list[list[Relation | None]]:
 
 def _relate_solution(node: NodeFacts) -> list[Relation | None]:
     """Relate a solution to its whole matrix, and to its column of the right side."""
+    if node.op.name == "solve_triangular":
+        node.loose = "its triangle is taken as a full matrix"
+    elif node.has_fixed_entries(0):
+        node.loose = FIXED_ENTRIES
     (a, b), full = node.shapes, node.outputs[0]
     columns = len(b) > 1
     stack = full[:-2] if columns else full[:-1]
@@ -493,6 +414,10 @@ def _relate_solution(node: NodeFacts) -> list[Relation | None]:
 def _relate_beside_matrix(node: NodeFacts) -> list[Relation | None]:
     """Relate what solves a matrix without a stack: to all of it, and to its column."""
     found = relate_dense(node)
+    if node.op.name == "solve_banded":
+        node.loose = "its bands are taken as a full matrix"
+    elif node.has_fixed_entries(0):
+        node.loose = FIXED_ENTRIES
     if node.varies[1]:
         found[1] = _relate_column(node.shapes[1], node.outputs[0])
     return found
@@ -506,140 +431,6 @@ def _relate_column(shape: Shape, full: Shape) -> Relation:
     members = np.broadcast_to(lines, shape).reshape(-1)
     groups = np.broadcast_to(lines, full).reshape(-1)
     return Relation(groups, members, lines.size)
-
-
-# Products: sums over indices that operands share
-
-
-LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-
-
-def describe_product(node: NodeFacts) -> Product | None:
-    """Return a contraction as a sum of products; None if it is another op."""
-    name, shapes = node.op.name, node.shapes
-    if name in ("einsum", "einsum0"):
-        terms, output = parse_subscripts(node.params["subscripts"])
-        return Product(terms, output, shapes)
-    if name in ("matmul", "matmul0"):
-        a, b = map(len, shapes)
-        stack = LETTERS[2 : 2 + max(a, b, 2) - 2]
-        left = (stack[len(stack) - (a - 2) :] + "iK" if a > 1 else "K").replace(
-            "i", "I"
-        )
-        right = stack[len(stack) - (b - 2) :] + "KJ" if b > 1 else "K"
-        output = stack + ("I" if a > 1 else "") + ("J" if b > 1 else "")
-        return Product([left, right], output, shapes)
-    if name in ("tensordot", "tensordot0"):
-        axes = node.params["axes"]
-        first = LETTERS[: len(shapes[0])]
-        second = list(LETTERS[len(first) : len(first) + len(shapes[1])])
-        for i, j in zip(*axes, strict=True):
-            second[j] = first[i]
-        summed = {first[i] for i in axes[0]}
-        output = "".join(c for c in (*first, *second) if c not in summed)
-        return Product([first, "".join(second)], output, shapes)
-    return None
-
-
-def _relate_product(node: NodeFacts) -> list[Relation | None]:
-    product = describe_product(node)
-    assert product is not None
-    found: list[Relation | None] = []
-    for i, varies in enumerate(node.varies):
-        if not varies:
-            found.append(None)
-            continue
-        relation = None
-        for other, value in enumerate(node.values):
-            if other != i and value is not None and not node.varies[other]:
-                relation = relation or product.relate_beside(i, other, value)
-        found.append(relation or product.relate(i))
-    return found
-
-
-def _relate_sparse_product(node: NodeFacts) -> list[Relation | None]:
-    """Relate ``S @ x``: row i to the stored entries of it, and to what they meet."""
-    rows, columns, more = _list_stored(node)
-    size = math.prod(node.shapes[0])
-    entries = (
-        count_up(len(rows))
-        if node.params["pattern"].entry_places is None
-        else (np.asarray(node.params["pattern"].entry_places))
-    )
-    out = rows[:, None] * more + count_up(more)
-    data = make_csr(out.reshape(-1), np.repeat(entries, more), (node.size, size))
-    source = columns[:, None] * more + count_up(more)
-    moved = make_csr(
-        out.reshape(-1), source.reshape(-1), (node.size, math.prod(node.shapes[1]))
-    )
-    return [Relation(matrix=data), Relation(matrix=moved)]
-
-
-def _list_stored(node: NodeFacts) -> tuple[Positions, Positions, int]:
-    pattern = node.params["pattern"]
-    rows = np.asarray(pattern.rows, np.int64)
-    columns = np.asarray(pattern.columns, np.int64)
-    x = node.shapes[1]
-    return rows, columns, math.prod(x[1:])
-
-
-def _relate_sparse_sample(node: NodeFacts) -> list[Relation | None]:
-    """Relate stored entry k of ``g xᵀ`` to a row of g and one of x."""
-    rows, columns, more = _list_stored(node)
-    out = np.repeat(count_up(len(rows)), more)
-    return [
-        Relation(matrix=make_csr(
-            out,
-            (where[:, None] * more + count_up(more)).reshape(-1),
-            (node.size, math.prod(shape)),
-        ))
-        for where, shape in zip((rows, columns), node.shapes, strict=True)
-    ]  # fmt: skip
-
-
-# Convolutions
-
-
-def list_convolution(
-    node: NodeFacts,
-) -> tuple[Positions, Positions, Positions] | None:
-    """Return the products that a convolution adds up; None if there are too many."""
-    a, b = node.shapes
-    if math.prod(a) * math.prod(b) > MOST_PRODUCTS * 4:
-        return None
-    batch = node.params.get("batch", 0)
-    mode = node.params.get("mode", "full")
-    out, left, right = (np.zeros(1, np.int64) for _ in range(3))
-    for axis, (n, m, length) in enumerate(zip(a, b, node.outputs[0], strict=True)):
-        if axis < batch:
-            parts = (count_up(length),) * 3
-        else:
-            parts = list_overlaps(n, m, mode)
-        out = (out[:, None] * length + parts[0]).reshape(-1)
-        left = (left[:, None] * n + parts[1]).reshape(-1)
-        right = (right[:, None] * m + parts[2]).reshape(-1)
-    return out, left, right
-
-
-def _relate_convolution(node: NodeFacts) -> list[Relation | None]:
-    listed = list_convolution(node)
-    if listed is None:
-        node.loose = "its operands are too long to list their products"
-        return relate_dense(node)
-    out, *sides = listed
-    found: list[Relation | None] = []
-    for i, side in enumerate(sides):
-        if not node.varies[i]:
-            found.append(None)
-            continue
-        rows, columns = out, side
-        other = node.values[1 - i]
-        if other is not None and not node.varies[1 - i]:
-            kept = read_array(other).reshape(-1)[sides[1 - i]] != 0
-            rows, columns = out[kept], side[kept]
-        shape = node.size, math.prod(node.shapes[i])
-        found.append(Relation(matrix=make_csr(rows, columns, shape)))
-    return found
 
 
 # Others
@@ -721,16 +512,15 @@ RULES: dict[str, Rule] = {
         _relate_matrices,
     ),
     **dict.fromkeys(["solve", "solve_triangular"], _relate_solution),
-    **dict.fromkeys(
-        ["least_squares", "solve_banded", "sparse_solve"], _relate_beside_matrix
-    ),
+    **dict.fromkeys(["least_squares", "solve_banded"], _relate_beside_matrix),
+    **solutions.RULES,
     "roots": relate_dense,
     **dict.fromkeys(
-        "matmul matmul0 tensordot tensordot0 einsum einsum0".split(), _relate_product
+        "matmul matmul0 tensordot tensordot0 einsum einsum0".split(), relate_product
     ),
-    "sparse_matmul": _relate_sparse_product,
-    "sparse_sample": _relate_sparse_sample,
-    **dict.fromkeys(["convolve", "convolve_nd"], _relate_convolution),
+    "sparse_matmul": relate_sparse_product,
+    "sparse_sample": relate_sparse_sample,
+    **dict.fromkeys(["convolve", "convolve_nd"], relate_convolution),
     "linspace": _relate_ends,
     **dict.fromkeys(
         "airy airye ellipj fresnel it2i0k0 it2j0y0 itairy iti0k0 itj0y0 kelvin pbdv"
@@ -738,125 +528,3 @@ RULES: dict[str, Rule] = {
         _relate_each,
     ),
 }
-
-# Curvature: which pairs of operands an op mixes.
-
-#: Ops whose second derivatives are 0 wherever they have any, of real operands.
-PIECEWISE_LINEAR = set(
-    "absolute fabs maximum minimum fmax fmin where clip sign heaviside max min nanmax"
-    " nanmin index_max index_min copysign fraction nextafter ldexp real imag"
-    " conjugate".split()
-)
-
-#: Those among them that curve where their operand is complex: |z| and z / |z|.
-CURVED_IF_COMPLEX = {"absolute", "sign"}
-
-
-def has_curvature(node: NodeFacts, i: int, j: int) -> bool:
-    """Return whether the second derivative by two operands can differ from 0.
-
-    An op that says what the derivative by each operand reads has told it: what the
-    partial derivative by one operand does not read is not mixed with it.
-    """
-    op = node.op
-    if op.name in PIECEWISE_LINEAR and not op.custom:
-        return node.is_complex and op.name in CURVED_IF_COMPLEX
-    reads = op.partial_reads
-    if reads is not None and not op.custom:
-        return all(
-            "y" in reads[a] or b in reads[a] if a < len(reads) else True
-            for a, b in ((i, j), (j, i))
-        )
-    if op.reads is not None and not op.custom:
-        return "y" in op.reads or (i in op.reads and j in op.reads)
-    return True
-
-
-PRODUCTS = {
-    *"matmul matmul0 tensordot tensordot0 einsum einsum0 convolve convolve_nd".split(),
-    *"sparse_matmul sparse_sample".split(),
-}
-
-
-def list_products(
-    node: NodeFacts, i: int, j: int
-) -> tuple[Positions, Positions, Positions] | None:
-    """Return the products that an op adds up: result, and an entry of two operands.
-
-    None: it is no sum of products, or they are too many.
-    """
-    name = node.op.name
-    if name not in PRODUCTS or node.op.custom:
-        return None
-    if name.startswith("convolve"):
-        return list_convolution(node)
-    if name.startswith("sparse"):
-        return _list_sparse_products(node)
-    product = describe_product(node)
-    assert product is not None
-    letters = "".join(
-        dict.fromkeys(product.terms[i] + product.terms[j] + product.output)
-    )
-    if product.count(letters) > MOST_PRODUCTS:
-        return None
-    lengths = tuple(product.lengths[c] for c in product.output)
-    return (
-        product.locate(product.output, lengths, letters),
-        product.locate(product.terms[i], product.shapes[i], letters),
-        product.locate(product.terms[j], product.shapes[j], letters),
-    )
-
-
-def _list_sparse_products(
-    node: NodeFacts,
-) -> tuple[Positions, Positions, Positions]:
-    rows, columns, more = _list_stored(node)
-    places = node.params["pattern"].entry_places
-    stored = count_up(len(rows)) if places is None else np.asarray(places)
-    step = count_up(more)
-    across = [(where[:, None] * more + step).reshape(-1) for where in (rows, columns)]
-    along = np.repeat(count_up(len(rows)), more)
-    if node.op.name == "sparse_matmul":
-        return across[0], np.repeat(stored, more), across[1]
-    return along, across[0], across[1]
-
-
-def restrict_elementwise(
-    node: Any, facts: NodeFacts, relations: Sequence[Relation | None]
-) -> list[Relation | None]:
-    """Return relations without the entries whose partial derivative is 0 at a point."""
-    mask = sum(1 << i for i, r in enumerate(relations) if r is not None)
-    values = [getattr(x, "_value", x) for x in node.inputs]
-    if not mask or any(v is None for v in values):
-        return list(relations)
-    result = node._value
-    ones = np.ones_like(result)
-    with np.errstate(all="ignore"):
-        pulled = node.op.pull(mask, ones, result, tuple(values), node.params)
-    found: list[Relation | None] = []
-    for relation, partial in zip(relations, pulled, strict=True):
-        if relation is None or partial is None:
-            found.append(None)
-            continue
-        zero = read_array(partial) == 0
-        left = leave_out(relation, zero, facts.outputs[0]) if zero.any() else relation
-        found.append(left)
-    return found
-
-
-#: Reductions that take one entry of each group.
-EXTREMES = {"max", "min", "nanmax", "nanmin"}
-
-
-def restrict_extremes(
-    node: Any, relations: Sequence[Relation | None]
-) -> list[Relation | None]:
-    """Return the relation of a maximum or minimum to what wins at a point."""
-    found, value = relations[0], getattr(node.inputs[0], "_value", None)
-    if found is None or found.members is None or value is None:
-        return list(relations)
-    result = node._value
-    pulled = node.op.pull(1, np.ones_like(result), result, (value,), node.params)[0]
-    lost = read_array(pulled).reshape(-1) == 0
-    members = np.where(lost, found.members.dtype.type(-1), found.members)
-    return [found._replace(members=members), *relations[1:]]

@@ -528,7 +528,7 @@ class _Lowering(Plan):
                 for k, (x, view) in enumerate(
                     zip(node.inputs, self._locate_operands(node), strict=True)
                 )
-                if (node.serial, k) not in self._placed and math.prod(view.shape)
+                if (node.serial, k) not in self._placed and 0 not in view.shape
             ]
             return MoveStep(node, -1, tuple(parts))
         for x, place in zip(moved, places, strict=True):

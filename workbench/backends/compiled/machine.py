@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 import hashlib
+import mmap
 import os
 import stat
 import sys
@@ -17,7 +18,7 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Collection, Iterable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -31,9 +32,16 @@ from workbench.errors import CompilerError
 MOST_KEPT = 256 * 2**20
 #: After so many new entries the size on disk is looked at.
 LOOK_AFTER = 64
+#: JITLink puts all parts of a library into one piece of memory. LLVM's older linker
+#: asks for each by itself: where large arrays leave only gaps they come to lie too far
+#: apart for the small code model, and LLVM aborts. On Windows only that one is mature.
+_HAS_JIT_LINK = sys.platform != "win32"
 #: Constants are read relative to the code, which takes half the instructions; where the
 #: linker may put them far away, by their addresses.
-_CODE_MODEL = "jitdefault" if sys.platform == "win32" else "small"
+_CODE_MODEL = "small" if _HAS_JIT_LINK else "jitdefault"
+#: LLVM ends the process where it gets no memory. Before it is called so many bytes are
+#: tried, beside a multiple of its input, and so many separate maps of memory.
+_ROOM, _ROOM_TIMES, _MAPS = 2**24, 64, 16
 
 
 class Machine:
@@ -83,7 +91,9 @@ class Machine:
             )
             for level in (0, 1)
         }
-        self._jit = llvm.create_lljit_compiler(self._targets[1])
+        self._jit = llvm.create_lljit_compiler(
+            self._targets[1], use_jit_link=_HAS_JIT_LINK
+        )
         #: Functions that kernels share, by symbol, and those that have been compiled.
         self.definitions: dict[str, Definition] = {}
         self._shared: dict[str, Library] = {}
@@ -121,11 +131,12 @@ class Machine:
         Raises
         ------
         CompilerError
-            If LLVM refuses the text, or a symbol is nowhere.
+            If LLVM refuses the text, a symbol is nowhere, or memory is short.
         """
         found = {symbol: self._find_address(symbol) for symbol in symbols}
         if missing := [symbol for symbol, at in found.items() if at is None]:
             raise CompilerError(f"no library here has {', '.join(missing)}.")
+        check_room(len(ir))
         level = 0 if quick else 1
         digest = hashlib.sha256(f"{self.key}\n{level}\n{ir}".encode()).hexdigest()
         try:
@@ -179,6 +190,37 @@ class Library(NamedTuple):
     anchor: np.ndarray[Any, Any]
     #: The object code was read from disk.
     cached: bool
+
+
+def check_room(size: int) -> None:
+    """Raise if the system has no memory for LLVM, which would end the process.
+
+    Parameters
+    ----------
+    size
+        The bytes of what LLVM is to read.
+
+    Raises
+    ------
+    CompilerError
+        If the system refuses memory, or more maps of memory.
+    """
+    if not hasattr(mmap, "MAP_ANONYMOUS"):
+        return
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    # Neighbours of other rights are maps of their own.
+    rights = [mmap.PROT_READ, mmap.PROT_READ | mmap.PROT_WRITE] * (_MAPS // 2)
+    pieces = [(_ROOM + _ROOM_TIMES * size, rights[1])]
+    pieces += [(mmap.PAGESIZE, right) for right in rights]
+    with ExitStack() as stack:
+        try:
+            for length, right in pieces:
+                stack.enter_context(mmap.mmap(-1, length, flags=flags, prot=right))
+        except OSError as error:
+            raise CompilerError(
+                f"the system has no memory for the compiler ({error.strerror})."
+                " Let large arrays go, or raise the limit that it sets."
+            ) from error
 
 
 def _anchor_code(tracker: Any) -> np.ndarray[Any, Any]:

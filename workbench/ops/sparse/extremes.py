@@ -46,7 +46,7 @@ def _find_padding(extreme: Extreme, dtype: np.dtype[Any]) -> Any:
     return limits.min if extreme is np.max else limits.max
 
 
-def _read_axis(axis: Any, rank: int, name: str) -> int | None:
+def read_axis(axis: Any, rank: int, name: str) -> int | None:
     """Return the one axis that is meant, None for all of them."""
     if axis is None:
         return None
@@ -71,7 +71,9 @@ def _read_axis(axis: Any, rank: int, name: str) -> int | None:
     return None if len(different) == rank else different.pop()
 
 
-def find_extreme(s: Any, axis: Any, extreme: Extreme, out: Any = None) -> Any:
+def find_extreme(
+    s: Any, axis: Any, extreme: Extreme, out: Any = None, *, explicit: bool = False
+) -> Any:
     """Return ``s.max(axis)`` or ``s.min(axis)``: a number, or sparse as in SciPy."""
     name = extreme.__name__.removeprefix("a")
     _refuse_complex(s, name)
@@ -80,19 +82,22 @@ def find_extreme(s: Any, axis: Any, extreme: Extreme, out: Any = None) -> Any:
             f"S.{name}(out=...){blame.user_line()}: a sparse array has no out, in SciPy"
             f" too. Write made = S.{name}(...)."
         )
-    axis = _read_axis(axis, len(s.shape), name)
+    axis = read_axis(axis, len(s.shape), name)
     values, pattern = sum_duplicates(s)
     height, width = pattern.plane
     if height * width == 0:
         raise ValueError(f"{name} of an array without entries{blame.user_line()}")
     if axis is None:
-        full = pattern.stored == height * width
+        if explicit and not pattern.stored:
+            raise ValueError(f"{name} of no stored entries{blame.user_line()}")
+        full = explicit or pattern.stored == height * width
         nothing = np.zeros_like(values, shape=(0 if full else 1,))
         return extreme(np.concatenate([values, nothing]))
     owner = pattern.columns if axis == 0 else pattern.rows
     length = height if axis == 0 else width
     kept, counts = np.unique(owner, return_counts=True)
-    made = _reduce_groups(values, owner, counts, length, extreme)
+    most = 0 if explicit else length
+    made = _reduce_groups(values, owner, counts, most, extreme)
     places: tuple[Any, ...]
     shape: tuple[int, ...]
     if pattern.matrixlike:
@@ -108,7 +113,7 @@ def find_extreme(s: Any, axis: Any, extreme: Extreme, out: Any = None) -> Any:
 def _reduce_groups(
     values: Array, owner: Any, counts: Any, length: int, extreme: Extreme
 ) -> Array:
-    """Reduce the values of each owner, with a zero where not all are stored.
+    """Reduce the values of each owner, with a zero where it has less than ``length``.
 
     Groups of nearly one size are the rows of one array, filled up at the end; so no
     more than twice the values is made, whatever the sizes are.

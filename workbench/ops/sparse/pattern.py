@@ -319,9 +319,9 @@ MOST_GATHERED = 2**22
 def convert_index(index: Any, like: Any) -> Any:
     """Return an index in the library, and on the device, of the values it is for."""
     value = getattr(like, "_value", like)
-    if value is None or isinstance(value, (np.ndarray, np.generic)):
+    if isinstance(value, (np.ndarray, np.generic)) or np.isscalar(value):
         return index
-    return np.asarray(index, like=value)
+    return index if value is None else np.asarray(index, like=value)
 
 
 def make_array(data: Array, pattern: Pattern) -> Any:

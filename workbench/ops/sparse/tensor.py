@@ -7,6 +7,7 @@ there, and says what to write instead.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +18,7 @@ import numpy.typing as npt
 from workbench.core import blame, hooks, types
 from workbench.core.tensor import Tensor
 from workbench.core.types import Array, Axis
-from workbench.errors import TraceError, UsageError
+from workbench.errors import ShapeError, TraceError, UsageError
 from workbench.ops.define import shape_of
 from workbench.ops.joining import refuse_sparse_method
 from workbench.ops.sparse import arithmetic, extremes
@@ -143,6 +144,13 @@ class SparseTensor:
 
     def transpose(self, axes: object = None, copy: bool = False) -> Any:
         """Return the transpose, as SciPy does."""
+        order = tuple(range(self.ndim))[::-1]
+        given = axes if isinstance(axes, (tuple, list)) else (axes,)
+        if axes is not None and tuple(given) != order:
+            raise UsageError(
+                f"S.transpose(axes={axes!r}){blame.user_line()}: the transpose of a"
+                f" sparse array has its axes in the order {order}. Leave axes out."
+            )
         if self.ndim == 1:
             return self
         data, pattern = self.data, self.pattern
@@ -162,7 +170,7 @@ class SparseTensor:
 
     def reshape(self, *shape: Any, order: str = "C", copy: bool = False) -> Any:
         """Return the entries in another shape, as SciPy does."""
-        if len(shape) == 1 and not isinstance(shape[0], int):
+        if len(shape) == 1 and not hasattr(shape[0], "__index__"):
             shape = tuple(shape[0])
         return move_entries(lambda s: s.reshape(shape, order=order), self)
 
@@ -174,6 +182,11 @@ class SparseTensor:
 
     def toarray(self, order: object = None, out: None = None) -> Array:
         """Return the whole array as a Tensor."""
+        _refuse_out("toarray", out)
+        if order not in (None, "C", "F"):
+            raise UsageError(
+                f"S.toarray(order={order!r}){blame.user_line()}: write 'C' or 'F'."
+            )
         return arithmetic.to_dense(self)
 
     todense = toarray
@@ -192,45 +205,48 @@ class SparseTensor:
         self, axis: Axis = None, dtype: npt.DTypeLike | None = None, out: None = None
     ) -> Any:
         """Return the sum over an axis, or of everything, as a Tensor."""
+        one = extremes.read_axis(axis, self.ndim, "sum")
+        _refuse_out("sum", out)
         values, pattern = list_entries(self)
-        if dtype is not None:
-            values = values.astype(dtype)
-        elif values.dtype.kind in "bui":
-            values = values.astype(np.result_type(values.dtype, np.int_))
-        rank = self.ndim
-        axes = {a % rank for a in (axis if isinstance(axis, tuple) else (axis,)) if
-                a is not None}  # fmt: skip
-        if axis is None or len(axes) == rank:
+        values = values.astype(_sum_dtype(values.dtype) if dtype is None else dtype)
+        if one is None:
             return np.sum(values)
-        (summed,) = axes
-        index = pattern.columns if summed == 0 else pattern.rows
-        y = scatter_values(values, index, self.shape[1 - summed])
+        index = pattern.columns if one == 0 else pattern.rows
+        y = scatter_values(values, index, self.shape[1 - one])
         if not self.pattern.matrixlike:
             return y
-        return y[None, :] if summed == 0 else y[:, None]
+        return y[None, :] if one == 0 else y[:, None]
 
     def mean(
         self, axis: Axis = None, dtype: npt.DTypeLike | None = None, out: None = None
     ) -> Any:
         """Return the mean over an axis, or of everything, zeros counted."""
-        total = self.sum(axis, dtype)
-        whole = int(np.prod(self.shape))
-        return total / (whole // max(1, total.size))
+        one = extremes.read_axis(axis, self.ndim, "mean")
+        _refuse_out("mean", out)
+        count = math.prod(self.shape) if one is None else self.shape[one]
+        whole = self.dtype.kind in "biu"
+        found = self.sum(axis, float if dtype is None and whole else dtype) / count
+        return found if dtype is None else found.astype(dtype)
 
     def trace(self, offset: int = 0) -> Array:
         """Return the sum of a diagonal."""
         return np.sum(self.diagonal(offset))
 
-    def max(self, axis: Axis = None, out: None = None) -> Any:
+    def max(
+        self, axis: Axis = None, out: None = None, *, explicit: bool = False
+    ) -> Any:
         """Return the largest entry, zeros that are not stored counted, as SciPy does.
 
-        Of an axis it is a sparse array; equal entries share the gradient.
+        Of an axis it is a sparse array; equal entries share the gradient. With
+        ``explicit`` stored entries alone count.
         """
-        return extremes.find_extreme(self, axis, np.max, out)
+        return extremes.find_extreme(self, axis, np.max, out, explicit=explicit)
 
-    def min(self, axis: Axis = None, out: None = None) -> Any:
+    def min(
+        self, axis: Axis = None, out: None = None, *, explicit: bool = False
+    ) -> Any:
         """Return the smallest entry, zeros that are not stored counted."""
-        return extremes.find_extreme(self, axis, np.min, out)
+        return extremes.find_extreme(self, axis, np.min, out, explicit=explicit)
 
     # Entry by entry
 
@@ -253,9 +269,14 @@ class SparseTensor:
         return make_sparse(function(self.data), self.pattern)
 
     def astype(
-        self, dtype: npt.DTypeLike | None, casting: str = "unsafe", copy: bool = True
+        self, dtype: npt.DTypeLike | None, casting: Any = "unsafe", copy: bool = True
     ) -> Any:
         """Return the same array in another dtype."""
+        if not np.can_cast(self.dtype, np.dtype(dtype), casting):
+            raise TypeError(
+                f"S.astype({np.dtype(dtype)}, casting={casting!r}){blame.user_line()}:"
+                f" {self.dtype} is not cast so. Write casting='unsafe'."
+            )
         return self.map(lambda x: x.astype(dtype), once=False)
 
     def conj(self, copy: bool = True) -> Any:
@@ -289,8 +310,22 @@ class SparseTensor:
     def __pow__(self, n: Any) -> Any:
         if not self.pattern.matrixlike:
             return self.power(n)
-        if n < 1:
-            return np.linalg.matrix_power(self.toarray(), n)
+        if not hasattr(n, "__index__") or n < 0:
+            raise UsageError(
+                f"S ** {n!r}{blame.user_line()} of a sparse matrix is a product of"
+                " matrices: n is an integer from 0 on. Write S.power(n) for the power"
+                " of each entry, or np.linalg.matrix_power(S.toarray(), n)."
+            )
+        if self.shape[0] != self.shape[1]:
+            raise ShapeError(
+                f"S ** {n}{blame.user_line()}: S is of shape {self.shape}, and must be"
+                " square."
+            )
+        if n == 0:
+            import scipy.sparse
+
+            unit: Any = scipy.sparse.identity
+            return unit(self.shape[0], self.dtype, self.format)
         made: Any = self
         for _ in range(n - 1):
             made = made @ self
@@ -304,6 +339,16 @@ class SparseTensor:
 
     def __abs__(self) -> Any:
         return self.map(np.abs)
+
+    def __round__(self, ndigits: int = 0) -> Any:
+        return self.map(lambda x: np.round(x, ndigits))
+
+    def __setitem__(self, index: object, value: object) -> None:
+        raise TraceError(
+            f"an entry of a sparse array is set{blame.user_line()}, and a traced value"
+            " never changes in place. Add a sparse array that has the difference there,"
+            " or work on S.toarray()."
+        )
 
     def multiply(self, other: Any) -> Any:
         """Return the product entry by entry, broadcast; sparse."""
@@ -392,6 +437,28 @@ def _method(name: str, reflected: bool) -> Callable[[SparseTensor, Any], Any]:
     return method
 
 
+def _refuse_out(name: str, out: object) -> None:
+    if out is not None:
+        raise UsageError(
+            f"S.{name}(out=...){blame.user_line()}: a traced value is never written"
+            f" into an array. Write y = S.{name}(...)."
+        )
+
+
+def _sum_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype of a sum, as NumPy and SciPy have it."""
+    found: np.dtype[Any] = np.zeros(0, dtype).sum().dtype  # host array: its dtype
+    return found
+
+
+def _convert_to_blocks(
+    self: SparseTensor, blocksize: tuple[int, int] | None = None, copy: bool = True
+) -> Any:
+    if blocksize is None:
+        return self.asformat("bsr")
+    return move_entries(lambda s: s.tobsr(blocksize), self)
+
+
 def _answer_mapped(function: Callable[[Any], Any]) -> Callable[[SparseTensor], Any]:
     return lambda self: self.map(function)
 
@@ -420,8 +487,9 @@ for _name, _op in {
     setattr(SparseTensor, f"__{_name}__", _method(_op, False))
 for _name in KEEPING_ZERO:
     setattr(SparseTensor, _name, _answer_mapped(getattr(np, _name)))
-for _name in ("csr", "csc", "coo", "bsr", "dia"):
+for _name in ("csr", "csc", "coo", "dia", "lil", "dok"):
     setattr(SparseTensor, f"to{_name}", _answer_converted(_name))
+SparseTensor.tobsr = _convert_to_blocks  # type: ignore[attr-defined]
 hooks.sparse_tensor.set(SparseTensor)
 
 

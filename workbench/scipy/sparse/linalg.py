@@ -25,13 +25,12 @@ from workbench.autodiff.implicit import custom_linear_solve
 from workbench.core import blame, dims
 from workbench.core.tensor import admit
 from workbench.core.tree import is_sparse
-from workbench.core.types import Array, ArrayLike, is_device_array
+from workbench.core.types import ArrayLike, is_device_array
 from workbench.errors import ConvergenceError, ShapeError, TraceError, UsageError
 from workbench.ops import device
 from workbench.ops.define import shape_of
-from workbench.ops.sparse import eigen, solving, stacking
-from workbench.ops.sparse.pattern import Pattern, make_sparse, sum_duplicates
-from workbench.scipy.linalg import expm as expm_of_dense
+from workbench.ops.sparse import eigen, functions, solving, stacking
+from workbench.ops.sparse.pattern import sum_duplicates
 
 __all__ = [
     "bicgstab",
@@ -286,33 +285,7 @@ def eigsh(
     return (values, vectors) if return_eigenvectors else values
 
 
-# Functions of a matrix, whose entries follow from which others they are reached by
-
-
-def _find_reach(pattern: Pattern) -> Any:
-    """Return where a power of the matrix may be other than zero, the first one too."""
-    sparse = import_module("scipy.sparse")
-    n = pattern.shape[0]
-    ones = np.ones(len(pattern.rows), bool)
-    made = sparse.coo_array((ones, (pattern.rows, pattern.columns)), shape=(n, n))
-    made = (made.tocsr() + sparse.eye_array(n, dtype=bool, format="csr")).astype(bool)
-    count = -1
-    while made.nnz != count:
-        count = made.nnz
-        made = (made @ made).astype(bool)
-    return made.tocsc()
-
-
-def _gather_reach(dense: Array, a: Any, pattern: Pattern) -> Any:
-    """Return the entries of a function of a matrix that may be other than zero."""
-    reach = _find_reach(pattern)
-    reach.sort_indices()
-    columns = np.repeat(np.arange(reach.shape[1]), np.diff(reach.indptr))
-    own = Pattern(
-        pattern.family("csc"), "csc", pattern.shape, (reach.indices, reach.indptr),
-        reach.indices.shape,
-    )  # fmt: skip
-    return make_sparse(dense[reach.indices, columns], own)
+# Functions of a matrix
 
 
 def _check_square(name: str, a: Any) -> None:
@@ -333,13 +306,16 @@ def expm(A: Any) -> Any:
 
     Returns
     -------
-    A sparse array in CSC. Stored are the entries (i, j) where j is reached from i by
-    stored entries of ``A``. With Tensors it is computed densely, with n² numbers.
+    A sparse array in CSC. With Tensors it stores the entries (i, j) where j is reached
+    from i by stored entries of ``A``, whatever the values. A matrix that falls into
+    parts is computed part by part, each as a dense matrix unless it is large and less
+    than a quarter of the result is stored; a derivative is the exponential of one of
+    twice as many rows.
     """
     if not stacking.holds_tensor(A):
         return _scipy().expm(A.tocsc())
     _check_square("expm", A)
-    return _gather_reach(expm_of_dense(A.toarray()), A, sum_duplicates(A)[1])
+    return functions.apply_function("expm", *sum_duplicates(A))
 
 
 def inv(A: Any) -> Any:
@@ -348,13 +324,15 @@ def inv(A: Any) -> Any:
     Parameters
     ----------
     A
-        A square sparse array, (n, n), with a stored diagonal; it may be differentiated
-        by. A solve, `spsolve(A, b)`, is nearly always better.
+        A square sparse array, (n, n); it may be differentiated by. A solve,
+        `spsolve(A, b)`, is nearly always better.
 
     Returns
     -------
-    A sparse array in CSC, which stores (i, j) where j is reached from i by stored
-    entries of ``A``.
+    A sparse array in CSC. With Tensors it stores the entries that the inverse of a
+    matrix of this pattern can have, whatever the values. A matrix that falls into parts
+    is inverted part by part, each as a dense matrix unless it is large and less than a
+    quarter of the result is stored.
 
     Raises
     ------
@@ -364,17 +342,7 @@ def inv(A: Any) -> Any:
     if not stacking.holds_tensor(A):
         return _scipy().inv(A.tocsc())
     _check_square("inv", A)
-    _, pattern = sum_duplicates(A)
-    n = A.shape[0]
-    dense = solving.solve(A, np.identity(n, dtype=A.dtype, like=A.data))
-    dense = np.reshape(dense, (n, n))  # one column comes as a vector
-    diagonal = pattern.columns[pattern.rows == pattern.columns]
-    if len(np.unique(diagonal)) < n:
-        # A permutation may be anywhere, so every entry is stored.
-        index = np.divmod(np.arange(n * n), n)  # host array: indices
-        kind = pattern.family("coo")
-        pattern = Pattern(kind, "coo", (n, n), index, (n * n,))
-    return _gather_reach(dense, A, pattern)
+    return functions.apply_function("inv", *sum_duplicates(A))
 
 
 def norm(x: Any, ord: Any = None, axis: Any = None) -> Any:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import inf
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -44,9 +44,11 @@ from workbench.session.wire.header import (
 from workbench.session.wire.protocol.fields import (
     COLUMNS,
     KINDS,
+    MOST_PARTS,
     SCHEMA,
     STATISTICS,
     Column,
+    PatchColumn,
 )
 from workbench.session.wire.protocol.snapshot import Header
 from workbench.session.wire.schema import clean_text
@@ -60,6 +62,11 @@ INPUT, CONSTANT, OP = range(len(KINDS))
 #: For so many seconds the gradients along loops are measured for one picture, of
 #: programs that take no longer than so many.
 LOOPS, QUICK = 1.0, 0.2
+#: Columns of fewer entries are sent whole, and so are gaps of so many between parts.
+LONG, GAP = 2000, 64
+#: Columns that tell the same of two sweeps, which agree wherever no override reaches.
+TWINS = {"true_stats": "grad_stats", "true_edge_norm": "edge_norm"}
+TWINS |= {other: name for name, other in TWINS.items()}
 
 
 @dataclass(frozen=True)
@@ -85,7 +92,7 @@ class Patch(NamedTuple):
     """What turns one snapshot into the next."""
 
     header: dict[str, Any]
-    columns: list[Column]
+    columns: list[PatchColumn]
     buffers: list[Array]
 
 
@@ -126,7 +133,7 @@ def take_snapshot(
         header, columns = snapshot.header, snapshot.columns
         count, overrides = header["nodes"], session.overrides
         if backward is not None and truth is not None:
-            columns["grad_stats"] = gradient_statistics(backward, count)
+            columns["grad_stats"] = gradient_statistics(backward, count, truth)
             columns["edge_norm"] = backward.edge_norms
             columns["change"] = relative_changes(session, backward, truth, count)
             if overrides:
@@ -246,8 +253,11 @@ def list_holders(graph: Graph) -> list[int]:
     return [i for i, node in enumerate(graph.nodes) if is_holder(node)]
 
 
-def find_changes(old: Snapshot, new: Snapshot) -> Patch | None:
-    """Return what turns a picture of ``old`` into one of ``new``; None: nothing."""
+def find_changes(old: Snapshot, new: Snapshot, *, parts: bool = False) -> Patch | None:
+    """Return what turns a picture of ``old`` into one of ``new``; None: nothing.
+
+    ``parts``: of a long column that has changed in a few places, send these alone.
+    """
     fields = {
         key: value
         for key, value in new.header.items()
@@ -271,8 +281,52 @@ def find_changes(old: Snapshot, new: Snapshot) -> Patch | None:
     ]
     if not names and not set(fields) - {"seconds"}:
         return None
-    listed = list_columns({name: new.columns[name] for name in names})
-    return Patch(fields, listed, [pack_column(name, new.columns) for name in names])
+    listed: list[PatchColumn] = []
+    buffers: list[Array] = []
+    for name in names:
+        column = new.columns[name]
+        found = find_parts(name, old.columns, column) if parts else None
+        base, spans = found if found is not None else (None, [])
+        if base is not None:
+            column = np.concatenate([column[:0], *(column[a:b] for a, b in spans)])
+        (entry,) = list_columns({name: column})
+        more: dict[str, Any] = {} if base is None else {"base": base, "parts": spans}
+        listed.append(cast(PatchColumn, {**entry, **more}))
+        buffers.append(pack_column(name, {name: column}))
+    return Patch(fields, listed, buffers)
+
+
+def find_parts(
+    name: str, old: Mapping[str, Array], column: Array
+) -> tuple[str, list[list[int]]] | None:
+    """Return the old column that a new one is most like, and where it differs.
+
+    None where it is best sent whole: if it is short, or differs in many places.
+    """
+    if column.size < LONG:
+        return None
+    best: tuple[str, Array] | None = None
+    for base in (name, TWINS.get(name)):
+        before = None if base is None else old.get(base)
+        if base is None or before is None or before.size != column.size:
+            continue
+        differs = before != column
+        if column.dtype.kind == "f":
+            differs &= ~(np.isnan(before) & np.isnan(column))
+        places = np.flatnonzero(differs)
+        if best is None or places.size < best[1].size:
+            best = base, places
+    if best is None:
+        return None
+    base, places = best
+    if not places.size:
+        return base, []
+    ends = np.flatnonzero(np.diff(places) > GAP)
+    starts = places[[0, *(ends + 1)]]
+    stops = places[[*ends, -1]] + 1
+    if len(starts) > MOST_PARTS or (stops - starts).sum() > column.size // 2:
+        return None
+    return base, np.stack([starts, stops], axis=1).tolist()
 
 
 def equal_columns(a: Array, b: Array) -> bool:
@@ -462,12 +516,25 @@ def value_statistics(forward: Values) -> Array:
     return _values[forward]
 
 
-def gradient_statistics(backward: Backward, count: int) -> Array:
-    """Return the column `grad_stats` or `true_stats`."""
+def gradient_statistics(
+    backward: Backward, count: int, truth: Backward | None = None
+) -> Array:
+    """Return the column `grad_stats` or `true_stats`.
+
+    Of arrays that are those of the ``truth``, its numbers are taken if they are known.
+    """
     if backward not in _gradients:
-        _gradients[backward] = statistics.summarize_arrays(
-            [*map(backward.cotangents.get, range(count))]
-        ).ravel()
+        found = [*map(backward.cotangents.get, range(count))]
+        known = None if truth is None else _gradients.get(truth)
+        if known is None or truth is None:
+            table = statistics.summarize_arrays(found)
+        else:
+            true = map(truth.cotangents.get, range(count))
+            other = [i for i, (g, t) in enumerate(zip(found, true, strict=True))
+                     if g is not t]  # fmt: skip
+            table = known.reshape(count, -1).copy()
+            table[other] = statistics.summarize_arrays([found[i] for i in other])
+        _gradients[backward] = table.ravel()
     return _gradients[backward]
 
 

@@ -8,7 +8,7 @@ import { type PanelLayout, Widget } from '@lumino/widgets';
 
 import { GraphCanvas } from '../../canvas/canvas';
 import { watchTheme } from '../../canvas/theme';
-import { DIVIDED_AT_ONCE, LayoutRunner } from '../../layout/runner';
+import { FOLDED_AT_ONCE, LayoutRunner } from '../../layout/runner';
 import type { ConnectionChange, GraphConnection } from '../../model/connection';
 import type { Graph } from '../../model/graph';
 import { Recording } from '../../model/recording';
@@ -121,7 +121,7 @@ export class GraphPanel extends Widget implements IHost {
   readonly canvas = new GraphCanvas({ state: this.state });
   private _connection: GraphConnection | null = null;
   /** The graph of which a worker finds out how it is folded; and what calls it off. */
-  private _divided: Graph | null = null;
+  private _awaited: Graph | null = null;
   private _callOff: () => void = () => undefined;
   readonly asking = new Asking(this, () => this._banner.clear());
 
@@ -466,7 +466,7 @@ export class GraphPanel extends Widget implements IHost {
   /** Show the present or a past run, or say that there are more of them. */
   private _showRun(): void {
     const { graph } = this.recording;
-    if (graph !== null && !this._isDivided(graph)) {
+    if (graph !== null && !this._isFolded(graph)) {
       return;
     }
     if (graph === null || graph !== this.state.graph) {
@@ -485,23 +485,23 @@ export class GraphPanel extends Widget implements IHost {
    * Whether it is known how a graph is folded. Of a large one the worker finds that
    * out, so that the page does not stand still; the graph is shown then.
    */
-  private _isDivided(graph: Graph): boolean {
+  private _isFolded(graph: Graph): boolean {
     const { graph: shown } = this.state;
-    if (graph.isFolded || graph.count <= DIVIDED_AT_ONCE) {
+    if (graph.isFolded || graph.count <= FOLDED_AT_ONCE) {
       return true;
     }
     if (shown?.isFolded === true && shown.sameStructure(graph)) {
-      graph.takeFolds(shown.folds);
+      graph.shareStructure(shown);
       return true;
     }
-    if (this._divided?.sameStructure(graph) !== true) {
+    if (this._awaited?.sameStructure(graph) !== true) {
       this._callOff();
-      this._divided = graph;
-      this._callOff = LayoutRunner.shared.divide(graph.clusterInput(), folds => {
-        this._divided = null;
+      this._awaited = graph;
+      this._callOff = LayoutRunner.shared.fold(graph.foldInput(), folded => {
+        this._awaited = null;
         const { graph: newest } = this.recording;
         if (newest?.sameStructure(graph) === true) {
-          newest.takeFolds(folds);
+          newest.takeFolds(folded);
           this._showRun();
         }
       });
@@ -711,6 +711,7 @@ export class GraphPanel extends Widget implements IHost {
       this.toggleClass('workbench-mod-roomy', width >= ROOMY);
       this.toggleClass('workbench-mod-medium', width < MEDIUM);
       this.toggleClass('workbench-mod-narrow', width < NARROW);
+      this.toggleClass('workbench-mod-slim', width < SLIM);
       this._announceSize();
     }
   }
@@ -769,6 +770,7 @@ const MEDIUM = 1000;
 
 /** Below this width the inspector stands under the graph, as on a page of 1000. */
 const NARROW = 830;
+const SLIM = 500;
 
 /** Pixels: the least and the most that the splitters allow. */
 const HEIGHT = { least: 240, most: 1600 } as const;

@@ -26,6 +26,10 @@ class HelloEvent(Event):
 
     event: Literal["hello"]
     schema: int
+    #: It asked before, and no state has come; that of a large program takes its time.
+    again: NotRequired[bool]
+    #: Whether it reads patches of parts of columns.
+    parts: NotRequired[bool]
 
 
 class AckEvent(Event):

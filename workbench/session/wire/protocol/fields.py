@@ -1,6 +1,6 @@
 """The kinds of fields, the limits of what is read, and the columns of a snapshot."""
 
-from typing import Annotated, Literal, NamedTuple, TypedDict
+from typing import Annotated, Literal, NamedTuple, NotRequired, TypedDict
 
 #: The version of everything below. A reader refuses a newer one, and takes what an
 #: older one lacks as absent: 2 added checks, findings, history and matrices.
@@ -170,3 +170,20 @@ class Column(TypedDict):
 
 
 ColumnList = Annotated[list[Column], Meta(maxItems=len(COLUMNS))]
+#: The most parts of one column that a patch replaces.
+MOST_PARTS = 500
+
+
+class PatchColumn(Column):
+    """One buffer of a patch: a whole column, or the parts of it that changed.
+
+    With ``base`` it begins as that column of the page as it was before the patch, and
+    the buffer holds the entries of ``parts``, each from the first to before the second
+    number, in rising order; ``length`` is that of the buffer.
+    """
+
+    base: NotRequired[ColumnName]
+    parts: NotRequired[Annotated[list[Span], Meta(maxItems=MOST_PARTS)]]
+
+
+PatchColumnList = Annotated[list[PatchColumn], Meta(maxItems=len(COLUMNS))]

@@ -16,6 +16,7 @@ from workbench.session.wire.protocol.fields import (
     NodeCount,
     NodeList,
     Outcome,
+    PatchColumnList,
     PlotKind,
     Span,
     Text,
@@ -32,12 +33,12 @@ class SnapshotMessage(TypedDict):
 
 
 class PatchMessage(TypedDict):
-    """The fields and the columns that changed, each whole."""
+    """The fields and the columns that changed; columns whole, or in parts."""
 
     type: Literal["patch"]
     seq: int
     header: Annotated[dict[str, Any], Meta(part="Header")]
-    columns: ColumnList
+    columns: PatchColumnList
 
 
 class DeviceKernelData(TypedDict):
