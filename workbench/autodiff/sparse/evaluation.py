@@ -315,7 +315,7 @@ def _count_references(parts: list[Any]) -> list[int]:
 
 #: The references to an array that only a list holds; where Python does not count them,
 #: no array is known to be free.
-_OWN = _count_references([np.empty(1)])[0] or -1
+_OWN = _count_references([np.empty(1)])[0] or -1  # host array: only counted
 
 
 class Prepared:
