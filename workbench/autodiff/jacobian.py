@@ -490,7 +490,7 @@ def _sparse_settings(
     mode: str = "auto",
 ) -> Any:
     """Take the settings of a sparse derivative out of the options."""
-    from workbench.autodiff.sparse.evaluation import COLOURING_MODES, check_settings
+    from workbench.autodiff.sparse.choice import COLOURING_MODES, check_settings
 
     if mode != "auto":
         options.setdefault("colouring", COLOURING_MODES[mode])

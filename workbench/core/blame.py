@@ -177,7 +177,7 @@ def _find_module(name: str) -> Any:
 
 def format_count(count: int, what: str) -> str:
     """Return a number of things in words: ``"1 input"``, ``"2,000 inputs"``."""
-    several = "axes" if what == "axis" else f"{what}s"
+    several = {"axis": "axes", "entry": "entries"}.get(what, f"{what}s")
     return f"{count:,} {what if count == 1 else several}"
 
 

@@ -48,7 +48,7 @@ def test_jacobians_in_all_modes(number: int) -> None:
             f = flatten(program)
             x = np.concatenate([np.ravel(v) for v in program.inputs.values()])
             expected = wb.jacobian(f)(x)
-            for mode in GENERAL:
+            for mode in ("auto", *GENERAL):
                 check_equal(wb.jacobian(f, sparse=True, colouring=mode)(x), expected)
 
     try_programs(programs(12), number, check)
@@ -63,7 +63,7 @@ def test_hessians_star_and_acyclic(number: int) -> None:
             f = lambda x: np.sum(np.sin(outputs(x)))  # noqa: E731
             expected = wb.hessian(f)(x)
             if np.allclose(expected, expected.T, rtol=1e-9):  # else at a kink
-                for mode in SYMMETRIC:
+                for mode in ("auto", *SYMMETRIC):
                     check_equal(wb.hessian(f, sparse=True, colouring=mode)(x), expected)
 
     try_programs(programs(12), number, check)

@@ -340,11 +340,19 @@ def test_auto_is_sparse_where_it_pays_and_says_why(capsys):
     said = capsys.readouterr().out
     assert said.strip() == J.explain()
     assert "jacobian 400×400: 800 entries can differ from zero (0.5 %)." in said
-    assert "Sparse: 2 products in the place of 400" in said
+    assert "Each entry is computed by itself" in said
+    assert "Sparse: 800 entries in the place of 160,000." in said
     assert re.search(r"1/\d+ of a dense one; to find .* pays from \d+ calls? on", said)
     few = wb.jacobian(f, sparse="auto")
     np.testing.assert_array_equal(few(x[:20]), wb.jacobian(f)(x[:20]))
-    assert "Dense: it is small. 2 products and a sparse array cost" in few.explain()
+    assert "Dense: it is small. 40 entries and a sparse array cost" in few.explain()
+
+    def g(x):
+        return np.cumsum(x)[:2].sum() * x
+
+    J = wb.jacobian(g, sparse="auto")
+    J(x)
+    assert "Sparse: 3 products in the place of 400, and" in J.explain()
     small = wb.jacobian(f, sparse="auto")
     np.testing.assert_array_equal(small(x[:3]), wb.jacobian(f)(x[:3]))
     assert "Dense: 67 % of the entries" in small.explain()

@@ -263,3 +263,50 @@ def test_integers_that_a_dtype_does_not_hold(dtype: str) -> None:
     for n in (-1, -200, 300, 2**40, 2**63, -(2**63)):
         check_program(trace(lambda x, n=n: (x > n, x <= n, x == n, x != n), args), args)
     check_program(trace(lambda x: (np.clip(x, -1, 1), np.clip(x, 0, 300)), args), args)
+
+
+JOINS = {
+    "interleaved": lambda x, y: np.stack([x + y, x * y, x - 2 * y], 1).reshape(-1),
+    "runs": lambda x, y: np.concatenate(
+        [
+            np.stack([x[:2] + 1, y[:2] * 2], 1).reshape(-1),
+            np.stack([x * y, x, np.broadcast_to(0.5, x.shape)], 1).reshape(-1),
+            x[3:] / 2,
+        ]
+    ),
+    "twice": lambda x, y: np.concatenate([x * y, x * y - 1, x * y]),
+    "same": lambda x, y: (lambda z: np.stack([z, z, x]))(np.sin(x)),
+    "read": lambda x, y: (lambda z: (np.stack([z, x]), z + 1, np.sum(z)))(x * y),
+    "result": lambda x, y: (lambda z: (z, np.concatenate([z, x])))(x + y),
+    "nested": lambda x, y: np.concatenate(
+        [np.concatenate([x + y, y]), np.concatenate([x - y, np.stack([x * 2, y])[1]])]
+    ),
+    "shared": lambda x, y: (lambda z: np.concatenate([z, z * 2]) * 3)(
+        np.concatenate([x + 1, y])
+    ),
+    "sliced": lambda x, y: np.concatenate([(x * y)[2:], np.cumsum(x + y)[::2]]),
+    "axes": lambda x, y: np.concatenate(
+        [np.outer(x, y), (x + y)[:, None], np.stack([x * 2, y * y], -1)], -1
+    ),
+    "taken": lambda x, y: np.stack([x[np.array([4, 0, 2, 2, 1, 3, 6])], y * 2, x], 1),
+}
+
+
+@pytest.mark.parametrize("name", JOINS)
+@pytest.mark.parametrize("dtype", ["f8", "f4", "c16", "i8", "u1"])
+def test_what_is_joined_is_written_where_it_belongs(
+    name: str, dtype: str, rng: np.random.Generator
+) -> None:
+    if name == "same" and dtype in ("i8", "u1"):
+        pytest.skip("a sine of integers is of another dtype")
+    args = [(10 * rng.uniform(size=7) + 1).astype(dtype) for _ in range(2)]
+    check_program(trace(JOINS[name], args), args)
+
+
+def test_joined_entries_are_one_kernel() -> None:
+    x = np.arange(50.0)
+    graph = trace(
+        lambda x: np.stack([x * 2, np.broadcast_to(1.5, x.shape), x, -x], 1), [x]
+    )
+    program = compile_graph(graph, [x])
+    assert [type(s) for s in program.plan.steps] == [KernelStep]

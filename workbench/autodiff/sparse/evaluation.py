@@ -1,18 +1,20 @@
-"""Sparse Jacobians and Hessians: prepared once, then a few products for each call.
+"""Sparse Jacobians and Hessians: prepared once, then called with numbers.
 
-What is prepared for the shapes of the arguments: the pattern, its colouring, where each
-entry stands in the products, and one program from the arguments to all entries, which
-the compiled backend runs like any other. A call only fills in numbers.
+What is prepared for the shapes of the arguments: the pattern, and one program from the
+arguments to all entries, which the compiled backend runs like any other. It computes
+entry by entry where it can (`accumulation.py`); elsewhere it makes a few products with
+the seeds of a colouring and reads the entries out of them.
 """
 
 from __future__ import annotations
 
+import sys
+from collections import deque
 from collections.abc import Callable, Sequence
-from copy import copy
 from enum import Enum
-from functools import update_wrapper
+from functools import partial, update_wrapper
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
-from typing import Any, Literal, NamedTuple
+from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -23,111 +25,33 @@ from workbench.autodiff.grad import (
     RecordedCall,
     is_number_of_any_value,
 )
-from workbench.autodiff.linear_map import NO_RULE, LinearMap, Mode, count_made
-from workbench.autodiff.sparse.colouring import SYMMETRIC, Colouring, colour
-from workbench.autodiff.sparse.pattern import FORMATS, SparsityPattern, describe_ops
+from workbench.autodiff.linear_map import NO_RULE, LinearMap, Mode
+from workbench.autodiff.sparse.accumulation import accumulate
+from workbench.autodiff.sparse.choice import (
+    Settings,
+    check_shape,
+    choose_colouring,
+    find_pattern,
+    judge,
+    try_accumulation,
+)
+from workbench.autodiff.sparse.colouring import Colouring
+from workbench.autodiff.sparse.pattern import SparsityPattern, describe_ops
+from workbench.autodiff.sparse.probing import check_entries
 from workbench.autodiff.sparse.sparsity import BY_VALUES, find_call_pattern
 from workbench.core import blame, hooks, tree
-from workbench.core.blame import format_count
-from workbench.core.graph import Graph
 from workbench.core.hooks import Override
 from workbench.core.tensor import Tensor, value_of
 from workbench.core.trace import is_live
 from workbench.core.types import is_device_array, is_weak, spec_of
-from workbench.errors import GradientError, ShapeError, TraceError, UsageError
-from workbench.ops.define import shape_of
+from workbench.errors import ShapeError, TraceError, UsageError
 from workbench.ops.sparse.pattern import Pattern, make_array, to_host
 
-#: With ``sparse="auto"``: a sparse matrix has at most this share of entries.
-MOST_DENSE = 0.25
-#: What a call of a prepared matrix costs, in entries of a program that are computed
-#: (about 0.2 ns each): to make a sparse array, to read one entry of it from the
-#: products. And what it costs before: to find where an op leads, and for each entry its
-#: place and its colour. A matrix is taken to be asked for so many times.
-MAKE, READ, FIND_OP, FIND_ENTRY, CALLS = 40_000, 10, 250_000, 750, 100
-#: A probe finds an error of more than this share, times the rounding of the dtype.
-TOLERANCE = 2.0**14
-#: So many rows that a probe finds wrong are looked at for the entry to name.
-MOST_ROWS = 50
 #: A derivative is kept prepared for so many sets of shapes.
 MOST_PREPARED = 16
 
-#: What the compressed modes are called in `jacobian`.
-COLOURING_MODES = {"auto": "auto", "fwd": "columns", "rev": "rows"}
-
-
-class Settings(NamedTuple):
-    """How a sparse derivative is asked for.
-
-    Attributes
-    ----------
-    name
-        ``"jacobian"`` or ``"hessian"``, for errors.
-    sparse
-        True, ``"auto"``, or a pattern.
-    format
-        Of the result: ``"csr"``, ``"csc"`` or ``"coo"``.
-    colouring
-        The mode of the colouring, or a colouring of the pattern.
-    check
-        Look for entries outside of a pattern that was given.
-    explain
-        Print how it is computed, and why, once it is prepared.
-    backend
-        What runs the program, as `workbench.compile` takes it.
-    """
-
-    name: Literal["jacobian", "hessian"]
-    sparse: Any
-    format: str = "csr"
-    colouring: Any = "auto"
-    check: bool = True
-    explain: bool = False
-    backend: str | None = "auto"
-
-
-def check_settings(
-    name: Literal["jacobian", "hessian"], sparse: Any, options: dict[str, Any]
-) -> Settings:
-    """Take the settings of a sparse derivative out of options, and check them.
-
-    Raises
-    ------
-    UsageError
-        If one is not known, or does not fit.
-    """
-    known = Settings._fields[2:]
-    given = {key: options.pop(key) for key in known if key in options}
-    settings = Settings(name, sparse, **given)
-    if isinstance(sparse, str) and sparse != "auto":
-        raise UsageError(
-            f"{name}: sparse={sparse!r}. Write sparse=True, sparse='auto' (where it"
-            " pays), or give a pattern: a wb.SparsityPattern or a sparse array."
-        )
-    if not isinstance(sparse, (str, bool)):
-        settings = settings._replace(sparse=SparsityPattern.from_scipy(sparse))
-    elif isinstance(settings.colouring, Colouring):
-        settings = settings._replace(sparse=settings.colouring.pattern)
-    if settings.format not in FORMATS:
-        raise UsageError(
-            f"{name}: format={settings.format!r}. Write one of"
-            f" {', '.join(map(repr, FORMATS))}."
-        )
-    used = getattr(settings.colouring, "mode", settings.colouring)
-    if name == "jacobian" and used in SYMMETRIC:
-        raise UsageError(
-            f"jacobian: a colouring {used!r} is for symmetric matrices, and a Jacobian"
-            " need not be one. Write colouring='auto', 'columns', 'rows' or 'both'."
-        )
-    if isinstance(settings.colouring, Colouring) and (
-        not isinstance(settings.sparse, SparsityPattern)
-        or settings.colouring.pattern != settings.sparse
-    ):
-        raise UsageError(
-            f"{name}: the colouring is one of another pattern. Give its own with it:"
-            " sparse=colouring.pattern, colouring=colouring."
-        )
-    return settings
+#: So many copies of the index arrays are kept: one is mostly still held by the caller.
+MOST_COPIES = 2
 
 
 class SparseDerivative:
@@ -205,6 +129,38 @@ class SparseDerivative:
         if self._settings.check and not prepared.is_checked:
             self._check_pattern(prepared, args, kwargs)
         return prepared.fill(prepared.compute(args, kwargs), out)
+
+    def entries(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the stored entries of the matrix alone, in the order of its format.
+
+        They are those of ``J(x).data``: what solvers take that know the places of the
+        entries from before. No index array is copied.
+
+        Returns
+        -------
+        A vector of ``J.pattern.nnz`` entries.
+
+        Raises
+        ------
+        UsageError
+            If the matrix is dense, as ``"auto"`` may choose.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> J = wb.jacobian(lambda x: x[1:] * x[:-1], sparse=True)
+        >>> J.entries(np.array([1.0, 2.0, 3.0]))
+        array([2., 1., 3., 2.])
+        """
+        prepared = self._find_prepared(args, kwargs)
+        if prepared.dense is not None:
+            raise UsageError(
+                f"{self._settings.name}: entries() is for a sparse matrix, and this one"
+                f" is dense: {prepared.reason} Write sparse=True."
+            )
+        if self._settings.check and not prepared.is_checked:
+            self._check_pattern(prepared, args, kwargs)
+        return prepared.compute(args, kwargs)
 
     def _find_prepared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Prepared:
         if len(args) == 1 and type(args[0]) is np.ndarray and not kwargs:
@@ -314,19 +270,27 @@ class SparseDerivative:
             check_shape(pattern, shape, settings.name)
         else:
             pattern = self._find_pattern(args, kwargs)
-        chosen = choose_colouring(linear, pattern, settings)
+        accumulated = try_accumulation(linear, pattern, settings)
+        chosen = choose_colouring(linear, pattern, settings, accumulated is not None)
         reason = ""
         is_dense = False
         if settings.sparse == "auto":
-            is_dense, reason = judge(linear, chosen)
-        order = order_entries(pattern, settings.format)
+            colouring = None if accumulated is not None else chosen()
+            is_dense, reason = judge(linear, pattern, colouring)
 
-        def entries(*args: Any, **kwargs: Any) -> Any:
-            return compress(self._record(args, kwargs), chosen, order)
+        def entries(format: str, *args: Any, **kwargs: Any) -> Any:
+            linear = self._record(args, kwargs)
+            if accumulated is not None:
+                made = accumulate(linear, pattern, format)
+                if made is not None:
+                    return made
+            return compress(linear, chosen(), order_entries(pattern, format))
 
         return Prepared(
-            chosen, settings, entries, self._dense if is_dense else None, reason, given,
+            pattern, chosen, settings, entries, self._dense if is_dense else None,
+            reason, given,
             bool(linear.rules) or any(op.is_given for op in pattern.dense_ops),
+            accumulated is not None,
         )  # fmt: skip
 
     def _check_pattern(
@@ -337,10 +301,21 @@ class SparseDerivative:
         if any(isinstance(x, Tensor) and is_live(x) for x in leaves):
             return
         linear = self._record(args, kwargs)
-        values = value_of(compress(linear, prepared.colouring, None))
+        values = value_of(prepared.entries("csr", *args, **kwargs))
         prepared.is_checked = check_entries(
             linear, prepared.pattern, values, self._settings.name
         )
+
+
+def _count_references(parts: list[Any]) -> list[int]:
+    """Return how many references there are to each of some arrays."""
+    count = getattr(sys, "getrefcount", None)
+    return [0 if count is None else count(part) for part in parts]
+
+
+#: The references to an array that only a list holds; where Python does not count them,
+#: no array is known to be free.
+_OWN = _count_references([np.empty(1)])[0] or -1  # host array: only counted
 
 
 class Prepared:
@@ -348,42 +323,46 @@ class Prepared:
 
     Attributes
     ----------
-    colouring
-        Which products are computed, and how entries are read from them.
+    pattern
+        The places of the entries.
     entries
-        The function from arguments to entries, in the order of the format.
+        The function from a format and arguments to entries, in the order of the format.
     program
-        The same as a program that is recorded once.
+        The same as a program that is recorded once, in the format of the result.
     dense
         What computes the matrix instead, if it is not to be a sparse one.
     reason
         Why the one or the other was chosen; empty if the user chose.
+    is_accumulated
+        The entries are computed one by one, and no colouring is needed.
     is_checked
         The pattern is known to hold all entries.
     """
 
     def __init__(
         self,
-        colouring: Colouring,
+        pattern: SparsityPattern,
+        colour: Callable[[], Colouring],
         settings: Settings,
         entries: Callable[..., Any],
         dense: Callable[..., Any] | None,
         reason: str,
         is_given: bool,
         is_overridden: bool,
+        is_accumulated: bool,
     ) -> None:
-        self.colouring = colouring
+        self.pattern = pattern
+        self._colour = colour
         self.settings = settings
         self.entries = entries
-        self.program = hooks.compile(entries, settings.backend)
+        self.program = hooks.compile(
+            partial(entries, settings.format), settings.backend
+        )
+        self.is_accumulated = is_accumulated
         self.dense = dense
         self.reason = reason
         self._dense_program: Any = None
-        if (
-            dense is not None
-            and not is_overridden
-            and BY_VALUES not in colouring.pattern.notes
-        ):
+        if dense is not None and not is_overridden and BY_VALUES not in pattern.notes:
             self._dense_program = hooks.compile(dense, settings.backend)
         self._is_given = is_given
         self._needs_values = False
@@ -393,11 +372,13 @@ class Prepared:
         self._template: Any = None
         #: Index arrays of matrices that were returned: nobody else has made them.
         self._returned: WeakValueDictionary[int, Any] = WeakValueDictionary()
+        #: Of those, some that may be used again once nobody else holds them.
+        self._copies: deque[list[Any]] = deque(maxlen=MOST_COPIES)
 
     @property
-    def pattern(self) -> SparsityPattern:
-        """The places of the entries."""
-        return self.colouring.pattern
+    def colouring(self) -> Colouring:
+        """Which products hold all entries, and how these are read from them."""
+        return self._colour()
 
     @property
     def layout(self) -> Pattern:
@@ -430,7 +411,7 @@ class Prepared:
                 if not self._is_given:
                     raise
                 self._needs_values = True
-        made = self.entries(*args, **kwargs)
+        made = self.entries(self.settings.format, *args, **kwargs)
         return made if is_live(made) else value_of(made)
 
     def compute_dense(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -464,15 +445,30 @@ class Prepared:
         """
         if self._template is None:
             self._template = self.layout.matrix(entries, own=True)
-        made = copy(self._template)
+        made = object.__new__(type(self._template))
+        made.__dict__.update(self._template.__dict__)
         made.data = entries
         if made.format == "coo":
-            made.coords = tuple([part.copy() for part in self.layout.index])
+            made.coords = tuple(self._copy_index())
         else:
-            made.indices, made.indptr = (part.copy() for part in self.layout.index)
-        for part in list_indices(made):
-            self._returned[id(part)] = part
+            made.indices, made.indptr = self._copy_index()
         return made
+
+    def _copy_index(self) -> list[Any]:
+        """Return copies of the index arrays, in memory that nobody else holds."""
+        try:
+            parts = self._copies.pop()
+        except IndexError:
+            parts = []
+        if parts and all(n == _OWN for n in _count_references(parts)):
+            for part, source in zip(parts, self.layout.index, strict=True):
+                part[...] = source
+        else:
+            parts = [part.copy() for part in self.layout.index]
+            for part in parts:
+                self._returned[id(part)] = part
+        self._copies.appendleft(parts)
+        return parts
 
     def _check_out(self, out: Any, entries: Any) -> None:
         layout, name = self.layout, self.settings.name
@@ -503,24 +499,33 @@ class Prepared:
 
     def explain(self) -> str:
         """Return in words how the matrix is computed, and why."""
-        coloured = self.colouring
         height, width = self.pattern.shape
         lines = [
             f"{self.settings.name} {height}×{width}: {self.pattern.nnz:,} entries"
             f" can differ from zero ({100 * self.pattern.density:.3g} %)."
         ]
+        if self.is_accumulated:
+            lines.append(
+                "Each entry is computed by itself, from the partial derivatives on its"
+                " way: no products, and no colours."
+            )
+        else:
+            lines.append(self._explain_products())
+        if self.reason:
+            lines.append(self.reason)
+        return "\n".join([*lines, *describe_ops(self.pattern.dense_ops)])
+
+    def _explain_products(self) -> str:
+        coloured = self.colouring
         products = []
         if coloured.column_colours is not None:
             products.append(f"{coloured.column_count} in forward mode")
         if coloured.row_colours is not None:
             products.append(f"{coloured.row_count} in reverse mode")
-        lines.append(
+        return (
             f"Products: {' and '.join(products)} ({_WORDS[coloured.mode]}, order"
-            f" {coloured.order}); dense it takes {min(height, width)}."
+            f" {coloured.order}); dense it takes {min(self.pattern.shape)}."
         )
-        if self.reason:
-            lines.append(self.reason)
-        return "\n".join([*lines, *describe_ops(self.pattern.dense_ops)])
 
 
 def list_indices(matrix: Any) -> tuple[Any, ...]:
@@ -575,150 +580,6 @@ def is_changeable(x: Any) -> bool:
 
 
 # The steps of a sparse derivative
-
-
-def find_pattern(
-    linear: LinearMap, cost: Any = None, wrt: Sequence[Tensor] = ()
-) -> SparsityPattern:
-    """Return the pattern of a Jacobian; given a number, that of its Hessian.
-
-    The pattern of a Hessian follows from the program of the number itself.
-    """
-    from workbench.autodiff.sparse import propagation
-
-    if cost is None:
-        return propagation.find_jacobian_pattern(linear.outputs, linear.wrt)
-    return propagation.find_hessian_pattern(cost, wrt)
-
-
-def check_shape(pattern: SparsityPattern, shape: tuple[int, int], name: str) -> None:
-    """Raise if a pattern is not one of a matrix of this shape."""
-    if pattern.shape != shape:
-        raise ShapeError(
-            f"{name}: the pattern is of shape {pattern.shape}, and the matrix has"
-            f" {shape[0]} rows (entries of the outputs) and {shape[1]} columns (entries"
-            " of what is differentiated by). Give a pattern of shape"
-            f" {shape}."
-        )
-
-
-def choose_colouring(
-    linear: LinearMap, pattern: SparsityPattern, settings: Settings
-) -> Colouring:
-    """Return the colouring that was asked for.
-
-    Where nothing was, and an override or an op that a user has made has no forward
-    rule, rows are coloured: that takes reverse mode alone.
-
-    Raises
-    ------
-    UsageError
-        If it is one for symmetric matrices, and the Hessian need not be one.
-    """
-    used = getattr(settings.colouring, "mode", settings.colouring)
-    is_complex = any(x.dtype.kind == "c" for x in linear.wrt)
-    # Then it need not be symmetric, nor, by complex numbers, the same in reverse mode.
-    refused = ("rows", "both", *SYMMETRIC) if is_complex else SYMMETRIC
-    is_bent = is_complex or linear.rules or any(op.is_own for op in pattern.dense_ops)
-    if settings.name == "hessian" and is_bent and used in refused:
-        raise UsageError(
-            f"hessian: a colouring {used!r} is for a matrix that is symmetric, which it"
-            " need not be by complex numbers, with overrides, or where an op has a rule"
-            " of its own. Write colouring='columns'."
-        )
-    if isinstance(settings.colouring, Colouring):
-        return settings.colouring
-    if settings.sparse == "auto" and pattern.density > MOST_DENSE:
-        # A dense matrix it will be (see `judge`), so that a colour each is enough.
-        own = np.arange(pattern.shape[1], dtype=np.int32)  # host array: colours
-        return Colouring(pattern, "columns", "natural", own)
-    is_open = settings.colouring == "auto"
-    symmetric = settings.name == "hessian" and is_open and not is_bent
-    if settings.name == "hessian" and is_open and is_complex:
-        return colour(pattern, "columns")
-    chosen = colour(pattern, settings.colouring, symmetric=symmetric)
-    if is_open and not symmetric and chosen.column_count:
-        try:
-            nothing = np.zeros((1, pattern.shape[1]))  # host array: a seed
-            linear.multiply("forward", nothing)
-        except NO_RULE:
-            return colour(pattern, "rows")
-    return chosen
-
-
-class Costs(NamedTuple):
-    """What a matrix costs, in entries of the program that are computed.
-
-    Attributes
-    ----------
-    dense
-        A call of the dense matrix.
-    sparse
-        A call of the sparse one.
-    preparing
-        To find its pattern and its colours.
-    """
-
-    dense: int
-    sparse: int
-    preparing: int
-
-
-def estimate_costs(linear: LinearMap, colouring: Colouring) -> Costs:
-    """Return what a derivative costs as a dense and as a sparse matrix.
-
-    A product runs through all entries of the program, one with the transpose twice.
-    """
-    height, width = colouring.pattern.shape
-    nnz = colouring.pattern.nnz
-    ops = Graph(linear.wrt, linear.outputs).interior
-    work = sum(count_made(x) for x in ops)
-    products = colouring.column_count + 2 * colouring.row_count
-    return Costs(
-        min(width, 2 * height) * work + height * width,
-        products * work + READ * nnz + MAKE,
-        FIND_OP * len(ops) + FIND_ENTRY * nnz,
-    )
-
-
-def judge(linear: LinearMap, colouring: Colouring) -> tuple[bool, str]:
-    """Return whether a dense matrix is better, and why or why not."""
-    pattern = colouring.pattern
-    height, width = pattern.shape
-    if linear.rules:
-        return True, "Dense: overrides may move entries."
-    if BY_VALUES in pattern.notes:
-        return True, (
-            "Dense: the program decides something by values, so its pattern is not the"
-            " same at other arguments."
-        )
-    if pattern.density > MOST_DENSE:
-        return True, (
-            f"Dense: {100 * pattern.density:.0f} % of the entries can differ from zero,"
-            f" and a sparse array pays below {100 * MOST_DENSE:.0f} %."
-        )
-    costs = estimate_costs(linear, colouring)
-    products = format_count(colouring.count, "product")
-    if costs.sparse > costs.dense:
-        return True, (
-            f"Dense: it is small. {products} and a sparse array cost about"
-            f" {costs.sparse / max(costs.dense, 1):.2g} times as much as the"
-            f" {min(pattern.shape)} of a dense one."
-        )
-    gain = costs.dense - costs.sparse
-    if costs.preparing > CALLS * gain:
-        return True, (
-            f"Dense: to find pattern and colours costs as much as {products} in the"
-            f" place of {min(pattern.shape)} save in"
-            f" {costs.preparing / max(gain, 1):,.0f} calls; it pays up to {CALLS}."
-        )
-    pays = max(1, round(costs.preparing / gain))
-    return False, (
-        f"Sparse: {products} in the place of {min(pattern.shape)}, and"
-        f" {pattern.nnz:,} entries in the place of {height * width:,}. A call costs"
-        f" about 1/{costs.dense / costs.sparse:,.0f} of a dense one; to find pattern"
-        f" and colours pays from {format_count(pays, 'call')} on."
-    )
 
 
 def compress(linear: LinearMap, colouring: Colouring, order: Any) -> Any:
@@ -784,118 +645,6 @@ def make_layout(pattern: SparsityPattern, format: str) -> Pattern:
 # A pattern that is too small
 
 
-def check_entries(
-    linear: LinearMap, pattern: SparsityPattern, values: Any, name: str
-) -> bool:
-    """Raise if a derivative has an entry outside of a pattern.
-
-    Its product with a random vector is compared with that of the entries that were
-    read: where they differ, one row of the matrix is computed.
-
-    Returns
-    -------
-    Whether the values tell: not where they are NaN or infinite, nor where all are zero.
-
-    Raises
-    ------
-    GradientError
-        Naming the entry.
-    """
-    from scipy.sparse import csr_array
-
-    height, width = pattern.shape
-    if not height or not width:
-        return True
-    values = to_host(values)
-    draws = np.random.default_rng(0)
-    vector = draws.uniform(1, 2, width) * draws.choice([-1, 1], width)
-    matrix = csr_array((values, pattern.indices, pattern.indptr), pattern.shape)
-    try:
-        exact = linear.multiply("forward", vector[None])[0]
-    except NO_RULE:
-        vector = draws.uniform(1, 2, height) * draws.choice([-1, 1], height)
-        exact = linear.multiply("reverse", vector[None])[0]
-        matrix = matrix.T.tocsr()
-    exact = to_host(exact)
-    with np.errstate(all="ignore"):
-        size = abs(matrix) @ abs(vector) + abs(exact)
-        rounding = TOLERANCE * np.finfo(exact.dtype).eps
-        wrong = abs(matrix @ vector - exact) > rounding * size
-    is_finite = np.isfinite(size)
-    wrong &= is_finite
-    if not wrong.any():
-        return bool(is_finite.all() and size.any())
-    if linear.rules:
-        source = "of the program"
-        cure = (
-            "The rule of an override moves entries to where the program has none, or"
-            " is not linear, so that products do not tell them: leave sparse= out."
-        )
-    elif any(op.is_given for op in pattern.dense_ops):
-        source = "of the program"
-        cure = (
-            "The pattern that the class of an op gives is too small:"
-            f" {', '.join(op.name for op in pattern.dense_ops if op.is_given)}. Return"
-            " every entry that its derivative reads."
-        )
-    else:
-        source = "that was given"
-        cure = "Add it to the pattern, or let Workbench find the pattern: sparse=True."
-    place = _find_outside(linear, pattern, np.flatnonzero(wrong), len(exact) == height)
-    where = "an entry" if place is None else f"the entry {place[:2]}, which is"
-    size_text = " somewhere" if place is None else f" {place[2]:.4g}"
-    raise GradientError(
-        f"{name}: the pattern {source} is too small: the {name} has"
-        f" {where}{size_text}, outside of it, and other entries came out wrong."
-        f" {'' if place is None else _name_ends(linear, place)}{cure}"
-    )
-
-
-def _find_outside(
-    linear: LinearMap, pattern: SparsityPattern, wrong: Any, by_rows: bool
-) -> tuple[int, int, complex] | None:
-    """Return an entry outside of the pattern, and its value; None: not found."""
-    if not by_rows:
-        pattern = pattern.T
-    for line in wrong[:MOST_ROWS].tolist():
-        unit = np.zeros((1, pattern.shape[0]))  # host array: a seed
-        unit[0, line] = 1
-        mode: Mode = "reverse" if by_rows else "forward"
-        try:
-            entries = to_host(linear.multiply(mode, unit))[0].copy()
-        except NO_RULE:
-            return None
-        first, last = pattern.indptr[line : line + 2]
-        entries[pattern.indices[first:last]] = 0
-        if entries.any():
-            other = int(abs(entries).argmax())
-            value = entries[other].item()
-            return (line, other, value) if by_rows else (other, line, value)
-    return None
-
-
-def _name_ends(linear: LinearMap, place: tuple[int, int, complex]) -> str:
-    """Return which entry of which output depends on which entry of which argument."""
-    y, output = _locate(linear.outputs, linear.row_starts, place[0])
-    x, argument = _locate(linear.wrt, linear.column_starts, place[1])
-    return (
-        f"It is entry {output} of {_name(y, 'the output')} by entry {argument} of"
-        f" {_name(x, 'the argument')}. "
-    )
-
-
-def _locate(parts: Sequence[Any], starts: Sequence[int], flat: int) -> tuple[Any, str]:
-    place = int(np.searchsorted(starts, flat, side="right")) - 1
-    shape = shape_of(parts[place])
-    index = np.unravel_index(flat - starts[place], shape)
-    return parts[place], str(tuple(int(i) for i in index))
-
-
-def _name(x: Any, otherwise: str) -> str:
-    name = x.name if isinstance(x, Tensor) else None
-    return name or otherwise
-
-
 # Of expressions
 
 
@@ -918,8 +667,13 @@ def make_expression(
         check_shape(pattern, shape, settings.name)
     else:
         pattern = find_pattern(linear, cost, linear.wrt)
-    chosen = choose_colouring(linear, pattern, settings)
-    if settings.sparse == "auto" and judge(linear, chosen)[0]:
-        return None
-    entries = compress(linear, chosen, order_entries(pattern, settings.format))
+    entries = try_accumulation(linear, pattern, settings)
+    chosen = choose_colouring(linear, pattern, settings, entries is not None)
+    if settings.sparse == "auto":
+        colouring = chosen() if entries is None else None
+        if judge(linear, pattern, colouring)[0]:
+            return None
+    if entries is None:
+        order = order_entries(pattern, settings.format)
+        entries = compress(linear, chosen(), order)
     return make_tensor(entries, make_layout(pattern, settings.format))

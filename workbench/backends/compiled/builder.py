@@ -563,6 +563,14 @@ class Builder(EntryBuilder):
         if self.lanes == 1 or (step == _size_of(x.kind) and mask is None):
             self.line(f"store {type_} {x.text}, ptr {pointer}, align 1")
             return
+        if mask is None:  # processors store lanes that lie apart one by one
+            part = TYPES[x.kind]
+            for k in range(self.lanes):
+                one = self.emit(f"extractelement {type_} {x.text}, i64 {k}", x.kind)
+                at = f"getelementptr i8, ptr {pointer}, i64 {k * step}"
+                place = self.emit(at, "i8")
+                self.line(f"store {part} {one.text}, ptr {place.text}, align 1")
+            return
         suffix = f"v{self.lanes}{_suffix(x.kind)}"
         if step == _size_of(x.kind):
             name = f"llvm.masked.store.{suffix}.p0"

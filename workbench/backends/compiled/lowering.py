@@ -71,6 +71,8 @@ IN_REGISTERS = ("entry", "gather")
 MOST_NODES = 256
 #: From so many entries on, a kernel is of nodes that share operands.
 LARGE_DOMAIN = 4096
+#: Ops that lay arrays side by side.
+JOINS = ("concatenate", "stack")
 #: What has no memory of its own.
 ALIASES = ("view", "part", "window")
 
@@ -100,6 +102,14 @@ class _Lowering(Plan):
         self._groups: dict[int, int] = {}
         self._constants: dict[int, int] = {}
         self._held: list[Any] = []
+        #: Where a join lies in the memory of another one, and in which operand of it.
+        self._windows: dict[int, View] = {}
+        self._inside: dict[int, tuple[Tensor, int]] = {}
+        #: Operands of joins that their kernels write to where they belong, and where;
+        #: inputs and constants beside them, which the same kernels write.
+        self._placed: set[tuple[int, int]] = set()
+        self._targets: dict[int, list[View]] = {}
+        self._beside: dict[int, list[tuple[Any, View]]] = {}
         for i, x in enumerate(graph.leaves):
             self._places[x.serial] = self._add(Buffer("input", read_spec(x), i))
         self._target = target
@@ -201,6 +211,8 @@ class _Lowering(Plan):
             group = self._groups.get(node.serial)
             for k, x in enumerate(node.inputs):
                 if isinstance(x, Tensor) and x.serial in self.roles.of:
+                    if (node.serial, k) in self._placed:
+                        continue
                     fused = role in FUSED and not (role == "gather" and k == 0)
                     if not fused or self._groups.get(x.serial) != group:
                         kept.add(self._root(x))
@@ -211,6 +223,102 @@ class _Lowering(Plan):
                 kept.add(self._root(y))
         return kept
 
+    def _find_placed(self) -> None:
+        """Find what kernels write to where a join has it, and joins inside of joins."""
+        readers: dict[int, int] = {}
+        for x in (x for node in self.nodes for x in node.inputs):
+            if isinstance(x, Tensor):
+                readers[x.serial] = readers.get(x.serial, 0) + 1
+        for y in self.graph.outputs:
+            if isinstance(y, Tensor):
+                readers[y.serial] = 2
+        for node in self.nodes:
+            if not self._is_join(node):
+                continue
+            for k, x in enumerate(node.inputs):
+                if not isinstance(x, Tensor) or read_spec(x).dtype != node.dtype:
+                    continue
+                if self.roles.of.get(x.serial) in IN_REGISTERS:
+                    self._placed.add((node.serial, k))
+                    continue
+                while (
+                    self.roles.of.get(x.serial) == "view"
+                    and x.op.name == "reshape"
+                    and readers[x.serial] == 1
+                ):
+                    x = x.inputs[0]
+                contiguous = node.op.name == "concatenate" and node.params["axis"] == 0
+                if contiguous and self._is_join(x) and readers[x.serial] == 1:
+                    self._inside[x.serial] = node, k
+                    self._placed.add((node.serial, k))
+
+    def _is_join(self, x: Any) -> bool:
+        """Return whether kernels lay arrays side by side."""
+        return (
+            isinstance(x, Tensor)
+            and self.roles.of.get(x.serial) == "move"
+            and x.op.name in JOINS
+        )
+
+    def _place_operands(self) -> None:
+        """Give each operand of a join that its kernel writes its place there."""
+        for node in reversed(self.nodes):
+            if not self._is_join(node):
+                continue
+            if node.serial in self._inside:
+                outer, k = self._inside[node.serial]
+                place = self._locate_operands(outer)[k]
+                spec = read_spec(node)
+                window = place._replace(shape=spec.shape, strides=pack_strides(spec))
+                self._windows[node.serial] = window
+                self._places[node.serial] = place.buffer
+            writer = None
+            views = self._locate_operands(node)
+            for k, x in enumerate(node.inputs):
+                if (node.serial, k) in self._placed and x.serial in self._groups:
+                    if self.roles.of[x.serial] in IN_REGISTERS:
+                        self._targets.setdefault(x.serial, []).append(views[k])
+                        writer = x if writer is None else writer
+            if writer is None:
+                continue
+            for k, x in enumerate(node.inputs):
+                spec = read_spec(x)
+                if (
+                    (node.serial, k) not in self._placed
+                    and views[k].shape == spec.shape == read_spec(writer).shape
+                    and spec.dtype == node.dtype
+                    and self._is_given(x)
+                ):
+                    self._placed.add((node.serial, k))
+                    beside = self._beside.setdefault(writer.serial, [])
+                    beside.append((x, views[k]))
+
+    def _is_given(self, x: Any) -> bool:
+        """Return whether an operand is an input, a constant, or a view of one."""
+        if isinstance(x, Tensor) and self.roles.of.get(x.serial) == "view":
+            root = self.roles.layouts[x.serial].root
+            return root not in self.roles.of
+        return not isinstance(x, Tensor) or x.serial not in self.roles.of
+
+    def _locate_operands(self, node: Tensor) -> list[View]:
+        """Return where a join has each of its operands."""
+        out = self._own_view(node)
+        axis = node.params["axis"] % len(out.shape)
+        step, start, views = out.strides[axis], 0, []
+        for x in node.inputs:
+            shape, strides = list(out.shape), list(out.strides)
+            offset = out.offset + start * step
+            if node.op.name == "stack":
+                del shape[axis], strides[axis]
+                start += 1
+            else:
+                shape[axis] = read_spec(x).shape[axis]
+                start += shape[axis]
+            views.append(
+                out._replace(offset=offset, shape=tuple(shape), strides=tuple(strides))
+            )
+        return views
+
     def _root(self, x: Tensor) -> int:
         while self.roles.of.get(x.serial) in ("view", "window"):
             x = x.inputs[0]
@@ -219,6 +327,7 @@ class _Lowering(Plan):
     # Steps
 
     def _write_steps(self) -> None:
+        self._find_placed()
         kept = self._find_kept()
         outputs: dict[int, int] = {}
         for i, y in enumerate(self.graph.outputs):
@@ -231,7 +340,7 @@ class _Lowering(Plan):
                 parts.setdefault(node.params["index"], []).append(node.serial)
         for node in self.nodes:
             role = self.roles.of[node.serial]
-            if role in ALIASES:
+            if role in ALIASES or node.serial in self._inside:
                 continue
             if role == "nested":
                 self._add_results(node, items.get(node.serial, {}), outputs)
@@ -252,11 +361,14 @@ class _Lowering(Plan):
                 self._places[node.serial] = (
                     self._places[x.serial] + node.params["index"]
                 )
+        self._place_operands()
         for _, _, group in self._ordered:
             if type(group) is list:
                 self.steps.append(KernelStep(self._make_kernel(group)))
-            else:
-                self.steps.append(self._make_step(group))
+                continue
+            step = self._make_step(group)
+            if not isinstance(step, MoveStep) or step.parts or step.zeros >= 0:
+                self.steps.append(step)
 
     def _make_kernel(self, nodes: list[Tensor]) -> Kernel:
         domain = find_domain(nodes[0], self.roles.of[nodes[0].serial])
@@ -285,6 +397,12 @@ class _Lowering(Plan):
                 entries.append(node)
                 if node.serial in self._places:
                     stores.append((node.serial, self._own_view(node)))
+                for target in self._targets.get(node.serial, ()):
+                    stores.append((node.serial, target))
+                for x, target in self._beside.get(node.serial, ()):
+                    key = x.serial if isinstance(x, Tensor) else -id(x)
+                    loads[key] = self._view(x).broadcast(domain)
+                    stores.append((key, target))
             else:
                 reductions.append(
                     Reduction(node, node.inputs[0].serial, self._reduced_view(node))
@@ -405,17 +523,14 @@ class _Lowering(Plan):
             ending = () if any(part is ... for part in index) else (...,)
             places = [whole[(*index, *ending)]]
         else:
-            axis = node.params["axis"]
-            places, start = [], 0
-            for x in node.inputs:
-                if node.op.name == "stack":
-                    places.append(np.moveaxis(whole, axis, 0)[start, ...])
-                    start += 1
-                else:
-                    n = read_spec(x).shape[axis]
-                    places.append(np.moveaxis(whole, axis, 0)[start : start + n])
-                    places[-1] = np.moveaxis(places[-1], 0, axis)
-                    start += n
+            parts = [
+                self._make_copy(x, view)
+                for k, (x, view) in enumerate(
+                    zip(node.inputs, self._locate_operands(node), strict=True)
+                )
+                if (node.serial, k) not in self._placed and 0 not in view.shape
+            ]
+            return MoveStep(node, -1, tuple(parts))
         for x, place in zip(moved, places, strict=True):
             if not place.size:
                 continue
@@ -515,6 +630,8 @@ class _Lowering(Plan):
         return len(self.buffers) - 1
 
     def _own_view(self, node: Tensor) -> View:
+        if node.serial in self._windows:
+            return self._windows[node.serial]
         spec = read_spec(node)
         strides = self._strides.get(node.serial, pack_strides(spec))
         place = self._places[node.serial]
