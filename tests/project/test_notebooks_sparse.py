@@ -56,7 +56,7 @@ def test_the_pattern_of_a_wave(sparse: Executed) -> None:
     assert "5 colours" in sparse.printed("colouring = ")
     told = sparse.printed("J = wb.jacobian")
     assert "as the dense one: True" in told
-    assert "500000 stored, 5 products" in told
+    assert "500000 stored, 5 colours" in told
 
 
 def test_a_hessian_needs_two_products(sparse: Executed) -> None:
