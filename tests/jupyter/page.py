@@ -40,6 +40,8 @@ class Page:
         self.header: dict[str, Any] = {}
         self.columns: dict[str, Any] = {}
         self.seq = 0
+        #: The number of the state that it shows.
+        self.state = 0
         #: What it has not acknowledged.
         self.unread: list[int] = []
         self.link = Link(
@@ -58,6 +60,8 @@ class Page:
         self.unread.append(message["seq"])
         self.buffers.append(buffers)
         if message["type"] in ("snapshot", "patch"):
+            assert message.get("of", self.state) == self.state
+            self.state = message["seq"]
             listed = message.get("columns", message["header"].get("columns"))
             assert len(listed) == len(buffers)
             for column, buffer in zip(listed, buffers, strict=True):

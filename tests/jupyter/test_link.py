@@ -519,6 +519,37 @@ def test_what_is_on_its_way_is_not_sent_again(session: Session, page: Page) -> N
     assert [m["type"] for m in page.take()] == ["snapshot"]
 
 
+def test_a_patch_says_which_state_it_changes(session: Session, page: Page) -> None:
+    page.send("inspect", node=0)  # answers have numbers too
+    session.override("tanh", "2 * d")
+    first = page.take()[-1]
+    assert first["of"] == first["seq"] - 2
+    page.acknowledge()
+    page.wait(1)
+    session.override("tanh", "3 * d")
+    assert page.take()[-1]["of"] == first["seq"]
+
+
+@pytest.mark.parametrize("hellos", [(True,), (True, False), (False, True)])
+def test_parts_are_sent_if_all_pages_read_them(hellos: tuple[bool, ...]) -> None:
+    def program(x: Any) -> Any:
+        for _ in range(300):
+            x = np.tanh(x) * 1.01
+        return np.sum(x)
+
+    session = Session(wb.trace(program)(np.ones(2)))
+    page = Page(session)
+    for parts in hellos:
+        # What does not read them may be older than the field.
+        page.send("hello", schema=2, **({"parts": True} if parts else {}))
+    page.acknowledge()
+    page.wait(1)
+    page.take()
+    session.override(300, "2 * d")
+    (patch,) = page.take()
+    assert any("parts" in column for column in patch["columns"]) == all(hellos)
+
+
 # What computes
 
 

@@ -668,7 +668,10 @@ class Link:
         self._seq = 0
         #: The last state that was sent; None: none yet.
         self._sent: Snapshot | None = None
-        self._reads_parts = False
+        #: The number of the message with it.
+        self._sent_seq = 0
+        #: Whether all pages do that have said hello: what is sent goes to all of them.
+        self._read_parts = True
         self._unacknowledged: int | None = None
         #: When everything that was sent has come to the page, if it is not lost.
         self._arrives = 0.0
@@ -792,7 +795,7 @@ class Link:
         if old is None or old.header["nodes"] != new.header["nodes"]:
             self._post({"type": "snapshot", "header": new.header}, new.buffers)
         else:
-            patch = find_changes(old, new, parts=self._reads_parts)
+            patch = find_changes(old, new, parts=self._read_parts)
             if patch is None and not self._answering:
                 self._post_done()
                 if self._stale:
@@ -801,9 +804,10 @@ class Link:
             header, columns, buffers = patch if patch else ({}, [], [])
             if self._answering:
                 header = {k: new.header[k] for k in ("undo", "redo")} | header
-            self._post({"type": "patch", "header": header, "columns": columns}, buffers)
+            message = {"type": "patch", "of": self._sent_seq, "header": header}
+            self._post({**message, "columns": columns}, buffers)
         self._answering = False
-        self._unacknowledged = self._seq
+        self._unacknowledged = self._sent_seq = self._seq
         self._last, self._processor_last = self._clock(), self._processor_clock()
         self._post_done()
 
@@ -881,6 +885,7 @@ class Link:
     def _introduce(self, session: Session, message: Message) -> None:
         """Send everything; not again while it may still be on its way to the page."""
         with session.lock, self._lock:
+            self._read_parts &= bool(message.get("parts"))
             if (
                 message.get("again", False)
                 and self._unacknowledged is not None
@@ -889,7 +894,6 @@ class Link:
                 return
             start = self._clock()
             self._sent = None
-            self._reads_parts = bool(message.get("parts"))
             snapshot = take_snapshot(session, EFFECTS, loops=0.0)
             self._send_state(snapshot)
             size = sum(column.nbytes for column in snapshot.columns.values())

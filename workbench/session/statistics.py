@@ -156,8 +156,8 @@ def relative_change(g: Any, true: Any) -> float:
         if difference == 0:
             return 0.0
         length = norm(true)
-    if length == 0 and not math.isnan(difference):
-        return math.inf
+    if length == 0:
+        return math.nan if math.isnan(difference) else math.inf
     return difference / length if math.isfinite(length) else math.nan
 
 

@@ -406,16 +406,19 @@ export class GraphConnection implements IDisposable {
     message: Extract<KernelMessage, { type: 'snapshot' | 'patch' }>,
     buffers: readonly DataView[]
   ): void {
-    // What is older than what is drawn has nothing new to say.
-    if (message.seq <= this._drawn) {
+    const before = this.graph;
+    // What is older than what is drawn has nothing new to say, nor has a patch while a
+    // snapshot is on its way.
+    const isAwaited = before !== null && this._drawn === 0;
+    if (message.seq <= this._drawn || (isAwaited && message.type === 'patch')) {
       return;
     }
-    const before = this.graph;
     let graph: Graph;
     try {
       if (message.type === 'snapshot') {
         graph = Graph.fromHeader(message.header, buffers);
-      } else if (before === null) {
+      } else if (before === null || (message.of ?? this._drawn) !== this._drawn) {
+        // A patch of a state that never came.
         this._startAgain();
         return;
       } else {

@@ -61,17 +61,19 @@ export class TestKernel implements IChannel {
     return this.tell({ type: 'snapshot', header }, buffers);
   }
 
-  /** A patch of the columns named, and of fields of the header. */
+  /** A patch of the columns named, and of fields of the header; `of` a state. */
   patch(
     { header, buffers }: INetwork,
     names: readonly string[],
-    fields: Record<string, unknown> = {}
+    fields: Record<string, unknown> = {},
+    of?: number
   ): number {
     const chosen = header.columns.flatMap(({ name }, i) =>
       names.includes(name) ? [i] : []
     );
+    const columns = chosen.map(i => header.columns[i]);
     return this.tell(
-      { type: 'patch', header: fields, columns: chosen.map(i => header.columns[i]) },
+      { type: 'patch', header: fields, columns, ...(of !== undefined && { of }) },
       chosen.map(i => buffers[i])
     );
   }

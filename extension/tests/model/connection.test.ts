@@ -123,6 +123,34 @@ describe('GraphConnection', () => {
     expect(connection.graph?.count).toBe(network().header.nodes);
   });
 
+  it('asks again for a patch of a state that it has not drawn', () => {
+    const seq = kernel.snapshot(network());
+    const next = kernel.patch(network(), [], { output_value: 0.5 }, seq);
+    expect(connection.graph?.header.output_value).toBe(0.5);
+    // The patch of this one was lost.
+    kernel.patch(network(), [], { output_value: 0.25 }, next + 1);
+    kernel.patch(network(), [], { output_value: 0.125 }, next + 2);
+    expect(connection.graph?.header.output_value).toBe(0.5);
+    expect(kernel.events('hello')).toHaveLength(2);
+    const last = kernel.snapshot(network());
+    kernel.patch(network(), [], { output_value: 0.75 }, last);
+    expect(connection.graph?.header.output_value).toBe(0.75);
+    expect(kernel.events('hello')).toHaveLength(2);
+  });
+
+  it('lays no patch until the snapshot comes that it asked for', () => {
+    kernel.snapshot(network());
+    const { output_value: value } = network().header;
+    connection.hello();
+    const seq = kernel.patch(network(), [], { output_value: 0.5 });
+    expect(connection.graph?.header.output_value).toBe(value);
+    expect(kernel.last('ack').of).toBe(seq);
+    expect(kernel.events('hello')).toHaveLength(2);
+    kernel.snapshot(network());
+    kernel.patch(network(), [], { output_value: 0.75 });
+    expect(connection.graph?.header.output_value).toBe(0.75);
+  });
+
   it('says what is wrong with a newer snapshot, acknowledges it, and recovers', () => {
     const seq = kernel.snapshot(network([], { schema: 99 }));
     expect(connection.graph).toBeNull();

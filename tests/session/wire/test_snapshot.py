@@ -440,6 +440,23 @@ def test_angles_are_exact_when_small() -> None:
     assert math.isnan(statistics.angle(0 * x, x))
     assert statistics.relative_change(y, 0 * x) == math.inf
     assert statistics.relative_change(0 * x, 0 * x) == 0
+    assert math.isnan(statistics.relative_change(math.nan * x, 0 * x))
+
+
+def test_a_rule_may_give_nan_where_the_gradient_is_zero() -> None:
+    def program(x: Any, b: Any) -> Any:
+        return np.sum(np.tanh(x) * b)
+
+    session = wb.Session(wb.trace(program)(np.ones(3), np.zeros(3)))
+    with np.errstate(all="ignore"):
+        override = session.override("tanh", "d / 0")
+        session.run(x=np.full(3, 2.0))
+    effects = {one.name: one.relative for one in override.effects}
+    assert math.isnan(effects["x"])
+    assert effects["b"] == 0
+    assert "changes x" in repr(override)
+    (told,) = take_snapshot(session).header["overrides"]
+    assert [one["relative"] for one in told["effects"]] == [None, 0]
 
 
 # Size

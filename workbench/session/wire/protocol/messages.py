@@ -37,6 +37,9 @@ class PatchMessage(TypedDict):
 
     type: Literal["patch"]
     seq: int
+    #: The ``seq`` of the state that it changes: to a page that shows another one it
+    #: says nothing.
+    of: NotRequired[int]
     header: Annotated[dict[str, Any], Meta(part="Header")]
     columns: PatchColumnList
 
