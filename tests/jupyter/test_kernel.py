@@ -348,7 +348,7 @@ def test_a_loop_in_line_behind_the_cell_is_seen_and_hears(page: Page) -> None:
 
 def test_stop_ends_a_plot_and_nothing_else(page: Page) -> None:
     _, seen = page.run(
-        "%%autodiff loss --name model --wrt W\nh = X @ W\nfor _ in range(2000):\n"
+        "%%autodiff loss --name model --wrt W\nh = X @ W\nfor _ in range(20_000):\n"
         "    h = np.tanh(h)\nloss = np.sum(h)"
     )
     comm, lane = opened(seen), subshell(page)

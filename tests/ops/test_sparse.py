@@ -795,3 +795,31 @@ def test_linalg_needs_no_import_of_its_own() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert told.stdout.strip() == "[1. 1.]"
+
+
+@pytest.mark.parametrize(
+    "places", [([0, 2], [1, 2]), ([0, 1], [1, 2]), ([2, 1], [0, 0]), ([], [])]
+)
+def test_the_exponential_of_a_matrix_without_a_stored_diagonal(places: Any) -> None:
+    def fill(d: Any) -> Any:
+        return sparse.coo_array((d, places), shape=(3, 3))
+
+    def exponential(d: Any) -> Any:
+        return sparse.linalg.expm(fill(d)).toarray()
+
+    d = np.array([0.5, 0.3])[: len(places[0])]
+    whole = np.zeros((3, 3))
+    whole[places] = d
+    for k in range(len(d)):
+        along = np.zeros((3, 3))
+        along[places[0][k], places[1][k]] = 1
+        expected = scipy.linalg.expm_frechet(whole, along, compute_expm=False)
+        for mode in ("fwd", "rev"):
+            found = wb.jacobian(exponential, mode=mode)(d)[..., k]
+            np.testing.assert_allclose(found, expected, atol=1e-14)
+    hessian = wb.hessian(lambda d: exponential(d).sum())(d)
+    assert hessian.shape == (len(d), len(d))
+    values = lambda d: sparse.linalg.expm(fill(d)).data  # noqa: E731
+    width = len(values(d))
+    assert wb.vmap(values)(np.ones((1, len(d)))).shape == (1, width)
+    assert wb.vmap(values)(np.ones((0, len(d)))).shape == (0, width)

@@ -321,9 +321,11 @@ def test_constraints_as_scipy_takes_them(sparse: bool) -> None:
     np.testing.assert_array_equal(low, [0, 0, -1, -1, -1, 0, 0])
     np.testing.assert_array_equal(high, [0, np.inf, 0, 1, 2, 5, np.inf])
     one = wb.optimize.problem(
-        np.sum, np.ones(2), constraints={"type": "eq", "fun": np.sum}
+        np.sum,
+        np.ones(2),
+        constraints={"type": "EQ", "fun": lambda x, k: k * x[:1], "args": (3.0,)},
     )
-    assert one.m == 1
+    np.testing.assert_array_equal(one.constraints(np.array([2.0, 1.0])), [6.0])
 
 
 @pytest.mark.parametrize(

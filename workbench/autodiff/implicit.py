@@ -224,21 +224,24 @@ def make_correcting(solve: Function) -> Function:
 
     def correct(matvec: Function, b: object) -> Any:
         given, structure = tree.flatten(b)
-        x = tree.flatten(solve(matvec, b))[0]
-        rest, least = given, np.inf
-        for _ in range(MOST_CORRECTIONS):
+        x = best = tree.flatten(solve(matvec, b))[0]
+        least = np.inf
+        for _ in range(MOST_CORRECTIONS + 1):
             product = tree.flatten(matvec(structure(x)))[0]
             rest = [v - u for v, u in zip(given, product, strict=True)]
             left = _norm(rest)
+            if not left < least:
+                break
+            best = x
             if not 0 < left <= least / 2:
                 break
             least = left
             try:
                 more = solve(matvec, structure([r / left for r in rest]))
-            except ConvergenceError:
+            except (ConvergenceError, MatrixError):
                 break
             x = [v + left * d for v, d in zip(x, tree.flatten(more)[0], strict=True)]
-        return structure(x)
+        return structure(best)
 
     return correct
 

@@ -136,8 +136,9 @@ def _make_caption(report: Report) -> str:
     """Return the summary of a report in a line; the figure shows the rest."""
     checked = sum(len(c.entries) for c in report.comparisons)
     rules = f", {format_count(len(report.nodes), 'rule')}" if report.nodes else ""
-    entries = "1 entry" if checked == 1 else f"{checked:,} entries"
-    return f"{_describe_outcome(report)} ({entries}{rules})"
+    entries = format_count(checked, "entry")
+    stopped = "; stopped early" if report.stopped else ""
+    return f"{_describe_outcome(report)} ({entries}{rules}{stopped})"
 
 
 def _describe_outcome(report: Report) -> str:

@@ -38,6 +38,9 @@ from workbench.symbolic.compiled_function import compile
 Sparse = Literal["auto"] | bool
 Function = Callable[..., Any]
 
+#: What SciPy calls constraints of its dicts: ``g(x) = 0``, ``g(x) >= 0``.
+KINDS = ("eq", "ineq")
+
 _NONE = np.zeros(0)
 
 
@@ -158,12 +161,18 @@ def _list_constraints(constraints: Any) -> list[tuple[Function, Any, Any]]:
     return [_read_constraint(i, one) for i, one in enumerate(constraints)]
 
 
+def _call_with(g: Function, args: Sequence[Any], x: Any) -> Any:
+    return g(x, *args)
+
+
 def _read_constraint(i: int, one: Any) -> tuple[Function, Any, Any]:
     """Return a constraint as a triple; SciPy's own forms are taken too."""
     given = one
-    if isinstance(one, Mapping) and not one.get("args"):
-        upper = {"eq": 0.0, "ineq": None}.get(one.get("type", ""), one)
-        one = None if upper is one else (one.get("fun"), 0.0, upper)
+    if isinstance(one, Mapping):
+        kind, g, args = str(one.get("type")).lower(), one.get("fun"), one.get("args")
+        if args and callable(g):
+            g = partial(_call_with, g, args)
+        one = (g, 0.0, 0.0 if kind == "eq" else None) if kind in KINDS else None
     elif hasattr(one, "lb") and hasattr(one, "ub"):  # without loading SciPy for it
         g = partial(operator.matmul, one.A) if hasattr(one, "A") else one.fun
         one = (g, one.lb, one.ub)

@@ -212,3 +212,42 @@ def test_it_is_differentiated_again():
     np.testing.assert_allclose(
         found, wb.grad(lambda x: np.sum(dense(x) ** 3))(X), rtol=1e-12
     )
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: wb.at(np.zeros(2))[[0, 0, 1]].add(x[0]),
+        lambda x: wb.at(np.zeros(2))[[0, 0, 1]].add(x[:1]),
+        lambda x: wb.at(x.reshape(2, 3))[:, [0, 0, 2]].add(x[:2, None]),
+        lambda x: wb.at(np.zeros((2, 3)))[[0, 0]].add(x[:3] ** 2),
+        lambda x: wb.at(x**2)[[1, 1, 1]].add(x[:3]),
+    ],
+)
+def test_what_is_added_several_times_counts_as_often(f):
+    x = np.arange(1.0, 7.0)
+    J = wb.jacobian(f, sparse=True)
+    step = 1e-6
+    differences = [
+        (f(x + step * e) - f(x - step * e)).reshape(-1) / (2 * step) for e in np.eye(6)
+    ]
+    np.testing.assert_allclose(J(x).toarray(), np.stack(differences, 1), atol=1e-6)
+    assert BY_ITSELF in J.explain()
+    cost = lambda x: np.sum(f(x) ** 3)  # noqa: E731
+    np.testing.assert_allclose(
+        wb.hessian(cost, sparse=True)(x).toarray(), wb.hessian(cost)(x)
+    )
+
+
+def test_a_division_by_a_number_whose_inverse_overflows():
+    f = lambda x: x * 1e-200 / 1e-310 * 1e-100  # noqa: E731
+    J = wb.jacobian(f, sparse=True)
+    np.testing.assert_allclose(J(np.ones(3)).data, 1e10, rtol=1e-6)
+
+
+def test_an_index_that_is_an_argument_takes_products_and_says_so():
+    J = wb.jacobian(lambda x, i: x[i] ** 2, sparse=True)
+    i = np.array([0, 2])
+    found = J(np.arange(1.0, 4.0), i).toarray()
+    np.testing.assert_array_equal(found, [[2.0, 0, 0], [0, 0, 6.0]])
+    assert BY_ITSELF not in J.explain()

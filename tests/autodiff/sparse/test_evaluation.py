@@ -426,3 +426,26 @@ def test_rules_of_reverse_mode_alone():
     assert J.colouring.mode == "rows"
     with pytest.raises(OverrideError, match="for reverse mode only"):
         wb.jacobian(chain, mode="fwd", sparse=np.ones((4, 5)), overrides=rules)(POINT)
+
+
+def test_out_is_taken_only_with_the_index_arrays_of_the_derivative():
+    f = lambda x: x * np.append(x[1:], 1)  # noqa: E731
+    x = np.array([1.0, 2.0, 3.0])
+    J = wb.jacobian(f, sparse=True, format="coo")
+    with pytest.raises(UsageError, match="do not stand where"):
+        J(x, out=J(x).T)
+    J = wb.jacobian(f, sparse=True)
+    changed = J(x)
+    changed.indices[:] = changed.indices[::-1].copy()
+    with pytest.raises(UsageError, match="do not stand where"):
+        J(x, out=changed)
+
+
+def test_frozen_index_arrays_are_left_alone():
+    J = wb.jacobian(lambda x: x[1:] * x[:-1], sparse=True)
+    x = np.array([1.0, 2.0, 3.0])
+    for _ in range(6):
+        made = J(x)
+        np.testing.assert_array_equal(made.toarray(), [[2, 1, 0], [0, 3, 2]])
+        made.indices.flags.writeable = False
+        del made

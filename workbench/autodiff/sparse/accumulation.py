@@ -117,6 +117,11 @@ class SparseTangent:
         parts = [p._replace(weight=p.weight * weight) for p in self.parts]
         return SparseTangent(self.shape, parts)
 
+    def divide(self, number: complex) -> SparseTangent:
+        """Return the tangent divided by a number, whose inverse may overflow."""
+        parts = [p._replace(weight=p.weight / number) for p in self.parts]
+        return SparseTangent(self.shape, parts)
+
     def combine(self, op: Any, other: Any) -> SparseTangent:
         """Return the tangent times a value, or divided by it, entry by entry."""
         places = _spread_places(shape_of(other), self.shape)
@@ -297,7 +302,7 @@ def _multiply(
         raise NotAccumulatedError(node.op.name)
     tangent: SparseTangent = x.broadcast(shape)
     if is_weak(other) and not isinstance(other, Tensor) and other != 0:
-        return tangent.scale(1 / other if divides else other)
+        return tangent.divide(other) if divides else tangent.scale(other)
     return tangent.combine(node.op, other)
 
 
@@ -359,16 +364,7 @@ def _sum_places(
     node: Tensor, inputs: Sequence[Any], shape: tuple[int, ...]
 ) -> SparseTangent:
     """Move entries, or sum them: the relation of the op says which."""
-    known = [
-        None if isinstance(x, SparseTangent) or getattr(x, "_value", x) is None
-        else getattr(x, "_value", x)
-        for x in inputs
-    ]  # fmt: skip
-    facts = NodeFacts(
-        node.op, node.params,
-        [x.shape if isinstance(x, SparseTangent) else shape_of(x) for x in inputs],
-        [shape], [isinstance(x, SparseTangent) for x in inputs], known,
-    )  # fmt: skip
+    facts = _list_facts(node, inputs, shape)
     (found,) = rules.relate(facts)
     if facts.loose or not set(node.params).isdisjoint(("where", "initial")):
         raise NotAccumulatedError(node.op.name)
@@ -384,16 +380,49 @@ def _sum_places(
     return made
 
 
+def _add_at(
+    node: Tensor, inputs: Sequence[Any], shape: tuple[int, ...]
+) -> SparseTangent:
+    """Add entries at an index, as often as it names a place."""
+    facts = _list_facts(node, inputs, shape)
+    if not facts.is_known(range(2, len(inputs))):
+        raise NotAccumulatedError(node.op.name)
+    kept, given = inputs[:2]
+    made = kept if isinstance(kept, SparseTangent) else SparseTangent(shape, [])
+    if isinstance(given, SparseTangent):
+        target = rules.find_target(facts)
+        sums = Relation(None, target.reshape(-1), math.prod(shape))
+        made = made.add(given.broadcast(target.shape).relate(sums, shape))
+    return made
+
+
+def _list_facts(
+    node: Tensor, inputs: Sequence[Any], shape: tuple[int, ...]
+) -> NodeFacts:
+    """Return what the pattern of an op depends on."""
+    known = [
+        None if isinstance(x, SparseTangent) or getattr(x, "_value", x) is None
+        else getattr(x, "_value", x)
+        for x in inputs
+    ]  # fmt: skip
+    return NodeFacts(
+        node.op, node.params,
+        [x.shape if isinstance(x, SparseTangent) else shape_of(x) for x in inputs],
+        [shape], [isinstance(x, SparseTangent) for x in inputs], known,
+    )  # fmt: skip
+
+
 STEPS: dict[str, Step] = {
     "add": _add, "subtract": _add,
     **dict.fromkeys(["multiply", "mul0", "divide", "div0"], _multiply),
     "negative": _negate,
     **dict.fromkeys(["positive", "identity", "mask", "copy"], _keep),
     "astype": _cast,
+    "index_add": _add_at,
     "where": _choose,
     **dict.fromkeys(
         "reshape specify_shape transpose broadcast_to flip roll tile repeat span unspan"
-        " tril triu getitem scatter index_set index_add concatenate stack sum mean"
+        " tril triu getitem scatter index_set concatenate stack sum mean"
         " unbroadcast".split(),
         _sum_places,
     ),

@@ -15,7 +15,6 @@ from enum import Enum
 from functools import partial, update_wrapper
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
-from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -284,14 +283,17 @@ class SparseDerivative:
                 made = accumulate(linear, pattern, format)
                 if made is not None:
                     return made
+                # An index that was known by its values is an input of the program.
+                prepared.is_accumulated = False
             return compress(linear, chosen(), order_entries(pattern, format))
 
-        return Prepared(
+        prepared = Prepared(
             pattern, chosen, settings, entries, self._dense if is_dense else None,
             reason, given,
             bool(linear.rules) or any(op.is_given for op in pattern.dense_ops),
             accumulated is not None,
         )  # fmt: skip
+        return prepared
 
     def _check_pattern(
         self, prepared: Prepared, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -311,6 +313,10 @@ def _count_references(parts: list[Any]) -> list[int]:
     """Return how many references there are to each of some arrays."""
     count = getattr(sys, "getrefcount", None)
     return [0 if count is None else count(part) for part in parts]
+
+
+def _is_writeable(part: Any) -> bool:
+    return bool(part.flags.writeable)
 
 
 #: The references to an array that only a list holds; where Python does not count them,
@@ -370,9 +376,7 @@ class Prepared:
         self.is_checked = not is_given and not is_overridden
         self._layout: Pattern | None = None
         self._template: Any = None
-        #: Index arrays of matrices that were returned: nobody else has made them.
-        self._returned: WeakValueDictionary[int, Any] = WeakValueDictionary()
-        #: Of those, some that may be used again once nobody else holds them.
+        #: Index arrays of matrices that were returned, for use once nobody holds them.
         self._copies: deque[list[Any]] = deque(maxlen=MOST_COPIES)
 
     @property
@@ -449,26 +453,27 @@ class Prepared:
         made.__dict__.update(self._template.__dict__)
         made.data = entries
         if made.format == "coo":
-            made.coords = tuple(self._copy_index())
+            made.coords = self._copy_index()
         else:
             made.indices, made.indptr = self._copy_index()
         return made
 
-    def _copy_index(self) -> list[Any]:
+    def _copy_index(self) -> tuple[Any, ...]:
         """Return copies of the index arrays, in memory that nobody else holds."""
         try:
             parts = self._copies.pop()
         except IndexError:
             parts = []
-        if parts and all(n == _OWN for n in _count_references(parts)):
+        is_free = bool(parts) and all(n == _OWN for n in _count_references(parts))
+        if is_free and all(map(_is_writeable, parts)):
             for part, source in zip(parts, self.layout.index, strict=True):
                 part[...] = source
         else:
             parts = [part.copy() for part in self.layout.index]
-            for part in parts:
-                self._returned[id(part)] = part
+        # The tuple holds them before another thread can find them in the queue.
+        made = tuple(parts)
         self._copies.appendleft(parts)
-        return parts
+        return made
 
     def _check_out(self, out: Any, entries: Any) -> None:
         layout, name = self.layout, self.settings.name
@@ -479,11 +484,8 @@ class Prepared:
             )
         fits = getattr(out, "format", None) == layout.format
         if fits and out.shape == layout.shape:
-            index = list_indices(out)
-            if not all(self._returned.get(id(part)) is part for part in index):
-                fits = all(
-                    map(np.array_equal, map(to_host, index), map(to_host, layout.index))
-                )
+            parts = map(to_host, list_indices(out)), map(to_host, layout.index)
+            fits = all(map(np.array_equal, *parts))
             fits = fits and out.data.shape == entries.shape
         if not fits or out.shape != layout.shape:
             raise UsageError(

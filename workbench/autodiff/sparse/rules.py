@@ -216,15 +216,20 @@ def _relate_scattered(node: NodeFacts) -> list[Relation | None]:
     return node.fill(Relation(None, members, node.size))
 
 
+def find_target(node: NodeFacts) -> Any:
+    """Return to which entry of ``x`` each of the values at a known index is added."""
+    index = as_index(node.params["key"], tuple(node.values[2:]))
+    return number_entries(node.shapes[0])[index]
+
+
 def _relate_added(node: NodeFacts) -> list[Relation | None]:
     """Relate ``x`` with values added (or compared) at an index."""
-    kept, given = node.shapes[:2]
+    given = node.shapes[1]
     if not node.is_known(range(2, len(node.shapes))):
         node.loose = "its index varies"
         added = full_relation(math.prod(given), node.size)
     else:
-        index = as_index(node.params["key"], tuple(node.values[2:]))
-        target = number_entries(kept)[index]
+        target = find_target(node)
         source = np.broadcast_to(number_entries(given), target.shape)
         added = Relation(matrix=make_csr(
             target.reshape(-1), source.reshape(-1), (node.size, math.prod(given))

@@ -156,7 +156,18 @@ def _differentiate(
     made = apply(EXPM, (values,), {"pattern": whole, "wanted": wanted})
     n = pattern.shape[0]
     have = _make_pattern(pattern, wanted.rows[upper], wanted.columns[upper] - n, n)
-    return gather_values(made, upper[have.locate(ask.rows, ask.columns)])
+    return _take_entries(gather_values(made, upper), have, ask)
+
+
+def _take_entries(values: Array, have: Pattern, ask: Pattern) -> Array:
+    """Return the entries asked for of a matrix; where it has none, zeros."""
+    order = np.argsort(have.keys, kind="stable")
+    keys = have.keys[order]
+    place = np.searchsorted(keys, ask.keys)
+    there = np.isin(ask.keys, keys)
+    index = np.append(order, len(order))[np.where(there, place, len(order))]
+    longer = np.concatenate([values, np.zeros_like(values, shape=(1,))])
+    return gather_values(longer, index)
 
 
 def _pull_expm(mask: int, g: Array, y: Array, inputs: Any, params: Params) -> list[Any]:
@@ -187,13 +198,7 @@ def _sandwich(
         return apply(SAMPLE, (whole, left.T), {"pattern": ask})
     y, m = make_sparse(outer, wanted), make_sparse(middle, between)
     values, have = list_entries(arithmetic.matmul(arithmetic.matmul(y, m), y))
-    order = np.argsort(have.keys, kind="stable")
-    keys = have.keys[order]
-    place = np.searchsorted(keys, ask.keys)
-    there = np.isin(ask.keys, keys)
-    index = np.where(there, order[np.minimum(place, len(order) - 1)], have.stored)
-    longer = np.concatenate([values, np.zeros_like(values, shape=(1,))])
-    return gather_values(longer, index)
+    return _take_entries(values, have, ask)
 
 
 def _pull_inverse(
@@ -215,8 +220,10 @@ def _push_inverse(
 def _make_batch(name: str) -> Any:
     def batch(inputs: tuple[Any, ...], batched: Batched, params: Params) -> Array:
         (data,) = inputs
-        made = [apply(FUNCTIONS[name], (row,), params) for row in data]
-        return np.stack(made) if shape_of(data)[0] else np.zeros_like(data)
+        if not shape_of(data)[0]:
+            width, dtype = params["wanted"].stored, _find_dtype(data)
+            return np.zeros_like(data, shape=(0, width), dtype=dtype)
+        return np.stack([apply(FUNCTIONS[name], (row,), params) for row in data])
 
     return batch
 
