@@ -10,7 +10,7 @@ import pytest
 
 import workbench as wb
 from tests.jupyter.page import Page, model
-from workbench.jupyter.link import COMMANDS, LONG, QUESTIONS
+from workbench.jupyter.answers import COMMANDS, LONG, QUESTIONS
 from workbench.session import Session
 
 EVENTS = [

@@ -14,7 +14,7 @@ import workbench as wb
 from tests.jupyter.page import Page, model
 from workbench.checks.doctor.finding import Findings
 from workbench.checks.report import Report
-from workbench.jupyter import link
+from workbench.jupyter import answers, jobs
 from workbench.session import Session
 from workbench.session.wire import read_saved, save_snapshot, take_snapshot
 from workbench.session.wire.protocol.fields import STATUSES
@@ -192,7 +192,7 @@ class Slow:
 def test_one_long_request_at_a_time(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slow, page = Slow(monkeypatch), opened(session, link.start)
+    slow, page = Slow(monkeypatch), opened(session, jobs.start)
     page.send("check", request=1)
     assert slow.started.wait(10)
     page.send("diagnose", request=2)
@@ -212,7 +212,7 @@ def test_one_long_request_at_a_time(
 def test_a_check_that_is_stopped_gives_what_it_has(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slow, page = Slow(monkeypatch), opened(session, link.start)
+    slow, page = Slow(monkeypatch), opened(session, jobs.start)
     page.send("check", request=1)
     assert slow.started.wait(10)
     page.send("stop", request=2, of=1)
@@ -230,7 +230,7 @@ def test_a_check_that_is_stopped_gives_what_it_has(
 def test_what_does_not_hear_is_interrupted(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slow, page = Slow(monkeypatch, hears=False), opened(session, link.start)
+    slow, page = Slow(monkeypatch, hears=False), opened(session, jobs.start)
     page.send("check", request=1)
     assert slow.started.wait(10)
     page.send("stop", request=2, of=1)
@@ -246,10 +246,10 @@ def test_what_does_not_hear_is_interrupted(
 def test_an_interrupt_of_the_kernel_stops_it(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slow, page = Slow(monkeypatch, hears=False), opened(session, link.start)
+    slow, page = Slow(monkeypatch, hears=False), opened(session, jobs.start)
     page.send("diagnose", request=1)
     assert slow.started.wait(10)
-    link.stop()
+    jobs.stop()
     assert page.until("failure", 1)["message"] == "Stopped."
     assert session.findings is None
 
@@ -257,7 +257,7 @@ def test_an_interrupt_of_the_kernel_stops_it(
 def test_what_was_found_meanwhile_is_stale(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slow, page = Slow(monkeypatch), opened(session, link.start)
+    slow, page = Slow(monkeypatch), opened(session, jobs.start)
     page.send("diagnose", request=1)
     assert slow.started.wait(10)
     session.override("tanh", "0.5 * d")
@@ -364,7 +364,7 @@ def test_a_plot_is_stopped(session: Session, monkeypatch: pytest.MonkeyPatch) ->
             time.sleep(0.001)
 
     monkeypatch.setattr("workbench.jupyter.plots.jacobian_plot", slow)
-    page = opened(session, link.start)
+    page = opened(session, jobs.start)
     page.send("plot", request=1, plot="jacobian", of=None, wrt=[], window=None)
     assert started.wait(10)
     page.send("plot", request=2, plot="hessian", of=None, wrt=[], window=None)
@@ -441,9 +441,9 @@ def test_a_simplification_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> Non
         while True:
             time.sleep(0.01)
 
-    monkeypatch.setattr(link, "list_rewrites", rewrite_slowly)
+    monkeypatch.setattr(answers, "list_rewrites", rewrite_slowly)
     session = Session(wb.trace(lambda x: x * x)(3.0))
-    page = opened(session, link.start)
+    page = opened(session, jobs.start)
     page.send("simplify", request=1, without=[])
     assert begun.wait(20)
     page.send("stop", request=2, of=1)
@@ -490,7 +490,7 @@ def test_a_preview_is_stopped(
             over.set()
 
     monkeypatch.setattr(type(session), "preview", slow)
-    page = opened(session, link.start)
+    page = opened(session, jobs.start)
     target = {"kind": "op", "op": "tanh"}
     page.send("preview", request=1, node=2, target=target, rule="0.5 * d")
     assert entered.wait(10)

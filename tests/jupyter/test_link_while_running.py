@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.jupyter import link
+from workbench.jupyter import answers
+from workbench.jupyter.link import Link
 from workbench.session import Session
 
 SECONDS = 2.5
@@ -92,7 +93,7 @@ class Asker:
         self.read = self.number = 0
         self.ended = threading.Event()
         self.broken: list[BaseException] = []
-        self.link = link.Link(
+        self.link = Link(
             session,
             lambda message, _: self.got.append(message),
             is_running=lambda: True,
@@ -114,7 +115,7 @@ class Asker:
             asked["id"] = self.session.overrides[-1].id
         self.send(**asked)
         self.acknowledge()
-        while asked["event"] in link.LONG and not self.is_over(self.number):
+        while asked["event"] in answers.LONG and not self.is_over(self.number):
             self.acknowledge()
             time.sleep(1e-3)
 
@@ -137,7 +138,7 @@ class Asker:
 @pytest.mark.usefixtures("hasty")
 def test_all_questions_are_answered_while_a_loop_runs() -> None:
     session, other = fresh("ad"), fresh("asked_other")
-    link.note_shown(other)
+    answers.note_shown(other)
     session.run(w=session.values["w"])
     page = Asker(session)
     thread = threading.Thread(target=page.ask_on)

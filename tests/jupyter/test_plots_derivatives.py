@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import workbench as wb
 from workbench.errors import DisconnectedInputError, UsageError
-from workbench.jupyter import link, plots
+from workbench.jupyter import jobs, plots
 from workbench.jupyter.heat import Axis
 
 
@@ -341,9 +341,9 @@ def test_stop_ends_a_long_plot_and_the_next_one_is_right() -> None:
         finally:
             ended.set()
 
-    link.start(work)
+    jobs.start(work)
     assert begun.wait(60)
-    link.stop()
+    jobs.stop()
     assert ended.wait(60)
     assert len(seen) == 1
     plot = plots.jacobian_plot(session, window=((0, 2), (0, 2)))

@@ -29,7 +29,7 @@ from workbench.errors import UsageError
 from workbench.jupyter import plots
 from workbench.jupyter.failed_cell import FailedCell
 from workbench.jupyter.hosts import choose_front, close_widget, get_widget, in_marimo
-from workbench.jupyter.link import Later, call_after
+from workbench.jupyter.jobs import Later, call_after
 from workbench.jupyter.picture import draw_picture
 from workbench.session import Session
 from workbench.session.statistics import compute_norms

@@ -13,7 +13,7 @@ from IPython.core.getipython import get_ipython
 from ipywidgets import DOMWidget
 from traitlets import Int, Unicode
 
-from workbench.jupyter import link
+from workbench.jupyter import jobs
 from workbench.jupyter.link import Link
 from workbench.session import Session
 
@@ -35,7 +35,7 @@ class LinkedWidget(DOMWidget):  # type: ignore[misc]
         super().__init__(**settings)
         self._link = Link(session, self.send, is_running=CELLS.is_running)
         CELLS.follow(self._link)
-        link.listen()
+        jobs.listen()
         weakref.finalize(session, _close_reference, weakref.ref(self)).atexit = False
 
     def open(self) -> None:

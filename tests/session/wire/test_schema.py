@@ -14,7 +14,7 @@ import pytest
 
 import workbench as wb
 from tests.session.wire.golden.write import DAMAGED, FILE, JUNK, verdicts
-from workbench.jupyter.link import ANSWERS, COMMANDS, LONG, PLOTS, QUESTIONS
+from workbench.jupyter.answers import ANSWERS, COMMANDS, LONG, PLOTS, QUESTIONS
 from workbench.session.wire import read_saved, schema, take_snapshot
 from workbench.session.wire.protocol.fields import COLUMN_RULES, PLOT_KINDS, Text
 from workbench.session.wire.protocol.snapshot import FixData
