@@ -35,7 +35,7 @@ from workbench.errors import (
 )
 from workbench.ops.define import shape_of
 from workbench.ops.device import make_zeros
-from workbench.ops.sparse.pattern import convert_index
+from workbench.ops.sparse.pattern import match_library
 
 # Unit vectors that stay diagonal as long as they can.
 #
@@ -271,7 +271,7 @@ class LinearMap:
         """
         count = shape_of(vectors)[0]
         starts, ends = self._find_ends(mode)
-        vectors = convert_index(vectors, self.wrt[0] if self.wrt else 0.0)
+        vectors = match_library(vectors, self.wrt[0] if self.wrt else 0.0)
         made = self._multiply(mode, vectors, 1) if count else [None] * len(ends)
         if count and any(x.dtype.kind == "c" for x in starts if is_varying(x)):
             # A complex number reaches a real one by its real part alone.

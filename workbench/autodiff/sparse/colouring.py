@@ -37,7 +37,7 @@ from workbench.autodiff.sparse.greedy import (
 )
 from workbench.core.blame import format_count
 from workbench.errors import ShapeError, UsageError
-from workbench.ops.sparse.pattern import convert_index
+from workbench.ops.sparse.pattern import match_library
 
 if TYPE_CHECKING:
     from workbench.autodiff.sparse.pattern import SparsityPattern
@@ -280,10 +280,10 @@ class Colouring:
         flat = parts[0] if len(parts) == 1 else np.concatenate(parts)
         if self.mode != "acyclic":
             index = self.index if order is None else self.index[order]
-            return np.take(flat, convert_index(index, flat))
+            return np.take(flat, match_library(index, flat))
         from workbench.ops.sparse.solving import solve
 
-        known = np.take(flat, convert_index(self.index, flat))
+        known = np.take(flat, match_library(self.index, flat))
         if self.substitution.triangle is not None:
             dtype = known.dtype
             known = solve(self.substitution.triangle, known)
@@ -292,7 +292,7 @@ class Colouring:
                 known = known.astype(dtype)
         places = self.substitution.places
         index = places if order is None else places[order]
-        return np.take(known, convert_index(index, known))
+        return np.take(known, match_library(index, known))
 
 
 class Substitution(NamedTuple):

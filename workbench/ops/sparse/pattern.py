@@ -316,12 +316,12 @@ def flatten_pattern(pattern: Pattern) -> Pattern:
 MOST_GATHERED = 2**22
 
 
-def convert_index(index: Any, like: Any) -> Any:
-    """Return an index in the library, and on the device, of the values it is for."""
+def match_library(array: Any, like: Any) -> Any:
+    """Return an index or a seed in the library, and on the device, of other values."""
     value = getattr(like, "_value", like)
     if isinstance(value, (np.ndarray, np.generic)) or np.isscalar(value):
-        return index
-    return index if value is None else np.asarray(index, like=value)
+        return array
+    return array if value is None else np.asarray(array, like=value)
 
 
 def make_array(data: Array, pattern: Pattern) -> Any:
@@ -331,7 +331,7 @@ def make_array(data: Array, pattern: Pattern) -> Any:
             return pattern.matrix(data)
     elif is_device_array(data):
         kind = getattr(find_library(data, "sparse"), f"{pattern.format}_matrix")
-        index = tuple(convert_index(part, data) for part in pattern.index)
+        index = tuple(match_library(part, data) for part in pattern.index)
         own = Pattern(kind, pattern.format, pattern.shape, index, pattern.data_shape)
         return own.matrix(data)
     return None
@@ -346,8 +346,8 @@ def _product(data: Array, x: Array, *, pattern: Pattern) -> Array:
         # SciPy makes a number of one row in COO.
         return np.reshape(s @ x, (pattern.shape[0], *shape_of(x)[1:]))
     rows, columns = (
-        convert_index(pattern.rows, data),
-        convert_index(pattern.columns, data),
+        match_library(pattern.rows, data),
+        match_library(pattern.columns, data),
     )
     wide = data if len(shape_of(x)) == 1 else data[:, None]
     terms = wide * x[columns]
@@ -438,7 +438,7 @@ PRODUCT: Op = multilinear(
 
 
 def _sample(g: Array, x: Array, *, pattern: Pattern) -> Array:
-    rows, columns = convert_index(pattern.rows, g), convert_index(pattern.columns, g)
+    rows, columns = match_library(pattern.rows, g), match_library(pattern.columns, g)
     if len(shape_of(g)) == 1:
         return g[rows] * x[columns]
     step = max(1, MOST_GATHERED // max(1, shape_of(g)[1]))
@@ -529,13 +529,13 @@ def sum_duplicates(s: Any) -> tuple[Any, Pattern]:
 
 def gather_values(values: Array, index: Any) -> Array:
     """Return the values at an index, which is an array on the host."""
-    return values[convert_index(index, values)]
+    return values[match_library(index, values)]
 
 
 def scatter_values(values: Array, index: Any, size: int) -> Array:
     """Return a vector with the values added up where the index says."""
     params = {"key": (ARRAY,), "shape": (size,)}
-    return apply(SCATTER, (values, convert_index(index, values)), params)
+    return apply(SCATTER, (values, match_library(index, values)), params)
 
 
 def number_values(values: Array, start: int) -> Any:
