@@ -156,7 +156,7 @@ def test_graphs_of_a_program_share_work_memory_if_they_multiply(
 ) -> None:
     x = rng.standard_normal((4, 4))
     plain = program_of(check(lambda x: chain(np.sort(chain(x))), (x,), runtime))
-    assert plain._capture.workspace is None
+    assert plain._capture.workspaces == {}
     assert not runtime.workspaces
     f = lambda x: chain(np.sort(chain(x @ x)) @ x)  # noqa: E731
     function = make(f, (x,), runtime)
@@ -226,7 +226,7 @@ def test_a_capture_that_fails_later_leaves_the_first(
     (given,) = upload_anew(program, x, runtime, 1)
     tries = 0
 
-    def refuse(run: Any, workspace: Any) -> Any:
+    def refuse(run: Any, workspaces: Any) -> Any:
         nonlocal tries
         tries += 1
         raise error

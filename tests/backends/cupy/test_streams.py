@@ -1,0 +1,383 @@
+"""Steps side by side: no two of them touch one place, and every order gives the same.
+
+What the planner promises is looked at from outside: who is done before whom follows
+from the streams and their waits alone, and where things lie from the placed buffers.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from tests.backends.compiled.programs import trace
+from tests.backends.compiled.test_samples import BY_VALUE, CASES
+from tests.backends.cupy.host import COMPILER, SMALL, HostModule
+from tests.backends.cupy.standin import DeviceArray, Recording, Standin
+from tests.backends.cupy.test_kernels import PROGRAMS, draw
+from tests.backends.cupy.test_kernels import make as make_program
+from tests.backends.cupy.test_samples import SOME, choose, plan_cases
+from tests.chunks import SEED
+from workbench.backends.compiled.expansion import expand
+from workbench.backends.compiled.steps import Plan, list_buffers, list_written
+from workbench.backends.cupy import streams as module
+from workbench.backends.cupy.matrices import WORKSPACE
+from workbench.backends.cupy.program import WARM, Program
+from workbench.backends.cupy.streams import StreamPlan, find_segments
+from workbench.core import tree
+from workbench.core.graph import Graph
+from workbench.core.types import spec_of
+from workbench.errors import CompilerError
+
+pytestmark = pytest.mark.skipif(COMPILER is None, reason="needs g++")
+
+#: A step that takes any time is a branch, whatever it saves.
+EAGER = {"LEAST_BRANCH": 0.0, "LEAST_SAVED": -9.0, "WAIT": 0.0}
+
+
+@pytest.fixture
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the planner fork wherever it can."""
+    for name, value in EAGER.items():
+        monkeypatch.setattr(module, name, value)
+
+
+def close(plan: Plan, streams: StreamPlan, segments: list[range]) -> list[set[int]]:
+    """For each step all that is done before it begins, by the plainest means."""
+    before: list[set[int]] = []
+    for segment in segments:
+        last: dict[int, int] = {}
+        for step in segment:
+            found = set(range(segment.start))
+            own = streams.streams[step]
+            for other in ({last[own]} if own in last else set()) | {
+                *streams.waits[step]
+            }:
+                found |= before[other] | {other}
+            before.append(found)
+            last[own] = step
+    return before
+
+
+def find_places(plan: Plan, buffers: list[int]) -> list[tuple[Any, int, int]]:
+    """The memory of some buffers: of the block, or arrays of their own."""
+    found = []
+    for i in buffers:
+        buffer = plan.buffers[i]
+        if buffer.kind in ("inner", "partial") and buffer.offset >= 0:
+            found.append(("block", buffer.offset, buffer.offset + buffer.known_size))
+        elif buffer.kind not in ("flag", "absent"):
+            found.append((i, 0, max(buffer.known_size, 1)))
+    return found
+
+
+def check_plan(plan: Plan, streams: StreamPlan, segments: list[range]) -> int:
+    """No two steps touch one place, and one of them writes, unless one waits.
+
+    Return how many pairs of steps may run side by side.
+    """
+    before = close(plan, streams, segments)
+    own: dict[int, list[int]] = {}
+    for i, buffer in enumerate(plan.buffers):
+        if buffer.kind == "partial":  # of one step alone
+            own.setdefault(buffer.first, []).append(i)
+    touched, written = [], []
+    for k, step in enumerate(plan.steps):
+        more = own.get(k, [])
+        touched.append(find_places(plan, [*list_buffers(step), *more]))
+        written.append(find_places(plan, [*list_written(step), *more]))
+    pairs = 0
+    for b in range(len(plan.steps)):
+        for a in set(range(b)) - before[b]:
+            pairs += 1
+            for ones, others in ((written[a], touched[b]), (touched[a], written[b])):
+                for whose, begin, end in ones:
+                    for other, first, last in others:
+                        assert whose != other or end <= first or last <= begin, (a, b)
+    return pairs
+
+
+def branches(x: Any, A: Any) -> Any:
+    """Four chains that wait for nobody but the start, and one that waits for all."""
+    ends = []
+    for k in range(4):
+        h = x[: 3 + k] * (k + 1.0)
+        for _ in range(5):
+            h = np.tanh(np.cumsum(h))
+        ends.append(np.sum(h))
+    return sum(ends) + np.sum(A @ x)
+
+
+def heavy(x: Any, a: Any, b: Any) -> Any:
+    """Two chains of products that a device computes side by side."""
+    y, z = x, x[:, ::-1]
+    for _ in range(3):
+        y, z = np.tanh(a @ y), np.sin(b @ z) @ b[:, :50]
+    return y, z
+
+
+def compile_program(f: Callable[..., Any], args: tuple[Any, ...], device: Any) -> Any:
+    with device.use():
+        graph = trace(f, list(args))
+        return Program(expand(graph, [spec_of(a) for a in args]), device)
+
+
+def run_program(
+    program: Program, args: tuple[Any, ...], device: Standin
+) -> list[np.ndarray[Any, Any]]:
+    with device.use():
+        made = program.run([device.upload(a) for a in args])
+    return [np.array(y.view(np.ndarray)) for y in made]
+
+
+# What is chosen
+
+
+def test_a_chain_has_one_stream(rng: np.random.Generator) -> None:
+    def chain(x: Any) -> Any:
+        for _ in range(8):
+            x = np.sin(x) + np.sum(x * x)
+        return x
+
+    program = compile_program(chain, (rng.standard_normal(9),), Standin())
+    assert program.refusal is None
+    assert program.streams == StreamPlan.of_one(program.plan)
+
+
+def test_long_branches_have_streams_and_short_ones_have_not(
+    rng: np.random.Generator,
+) -> None:
+    x, A = rng.standard_normal(9), rng.standard_normal((9, 9))
+    program = compile_program(branches, (x, A), Standin())
+    assert program.streams.width == 4
+    segments = find_segments(program.plan, program.actions)
+    assert check_plan(program.plan, program.streams, segments) > 20
+
+    def short(x: Any, A: Any) -> Any:
+        for k in range(5):
+            x = np.sin(x) * np.sum(A @ x) + np.sum(np.sin(x[:5])) * np.sum(x[k:])
+        return x
+
+    program = compile_program(short, (x, A), Standin())
+    assert program.refusal is None
+    assert program.streams.width == 1
+
+
+def test_branches_that_fill_the_device_have_one_stream() -> None:
+    """The plan is for more entries than anybody computes here."""
+    n = 2**24
+
+    def f(x: Any, y: Any) -> Any:
+        for k in range(6):
+            x, y = np.sin(x) + np.sum(x), np.cos(y) + np.sum(y[1:]) * k
+        return np.sum(x) + np.sum(y)
+
+    device = Standin()
+    x, y = np.zeros(n), np.zeros(n + 4)
+    program = compile_program(f, (x, y), device)
+    costs = module.estimate_costs(program.plan, program.actions, 4)
+    assert sum(one.busy for one in costs) > 0.92 * sum(one.seconds for one in costs)
+    chosen = module.choose_streams(program.plan, program.actions, 4)
+    assert chosen.width == 1
+
+
+def test_memory_is_not_spread_too_far(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, A = rng.standard_normal(9), rng.standard_normal((9, 9))
+    wide = compile_program(branches, (x, A), Standin())
+    monkeypatch.setattr(module, "MOST_SPREAD", -1)
+    narrow = compile_program(branches, (x, A), Standin())
+    assert narrow.streams.width == 1
+    assert narrow.size <= wide.size
+
+
+def test_what_cannot_be_captured_is_a_barrier(
+    eager: None, rng: np.random.Generator
+) -> None:
+    def f(x: Any, A: Any) -> Any:
+        y = np.sort(branches(x, A) * x)
+        return branches(y, A) + y
+
+    x, A = rng.standard_normal(9), rng.standard_normal((9, 9))
+    device = Standin()
+    program = compile_program(f, (x, A), device)
+    segments = find_segments(program.plan, program.actions)
+    outside = [a.step for a in program.actions if not a.is_capturable]
+    assert outside
+    assert all(range(k, k + 1) in segments for k in outside)
+    check_plan(program.plan, program.streams, segments)
+    device.order = "latest first"
+    for _ in range(WARM + 4):
+        (made,) = run_program(program, (x, A), device)
+        np.testing.assert_allclose(made, f(x, A), rtol=1e-12)
+        x = x + 0.1
+    assert program.captured == 2
+
+
+@pytest.mark.parametrize("order", ["as recorded", "latest first", "at random"])
+@pytest.mark.parametrize("name", ["branches", "heavy", "gradient", "loop"])
+def test_every_order_gives_the_same_bits(
+    name: str, order: str, rng: np.random.Generator
+) -> None:
+    n = 50
+    x, A = rng.standard_normal(9), rng.standard_normal((9, 9)) * 0.3
+    square = rng.standard_normal((n, n)) / n, rng.standard_normal((n, n)) / n
+
+    def loops(x: Any, A: Any) -> Any:
+        ends = [
+            wb.scan(lambda h, k=k: np.tanh(A @ h + k), [], [x * k], n_steps=4)[-1]
+            for k in range(3)
+        ]
+        return ends[0] + ends[1] * ends[2]
+
+    cases: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+        "branches": (branches, (x, A)),
+        "heavy": (heavy, (rng.standard_normal((n, n)), *square)),
+        "gradient": (wb.value_and_grad(branches, (0, 1)), (x, A)),
+        "loop": (loops, (x, A)),
+    }
+    f, args = cases[name]
+    device = Standin()
+    device.order = order
+    program = compile_program(f, args, device)
+    assert program.streams.width > 1
+    plain = compile_program(f, args, Standin())
+    plain.refusal = "one after the other"
+    for _ in range(WARM + 4):
+        made = run_program(program, args, device)
+        for got, want in zip(made, run_program(plain, args, Standin()), strict=True):
+            assert got.tobytes() == want.tobytes()
+        args = tuple(a * 1.01 for a in args)  # old values would be seen
+    assert program.captured == 1
+    assert all(one.is_forked for one in device.recordings)
+
+
+def test_products_on_two_streams_have_work_memory_each(
+    rng: np.random.Generator,
+) -> None:
+    n = 50
+    args = tuple(rng.standard_normal((n, n)) / n for _ in range(3))
+    device = Standin()
+    program = compile_program(heavy, args, device)
+    size = program.memory
+    for _ in range(WARM + 1):
+        run_program(program, args, device)
+    assert len(device.workspaces) == 2
+    assert program.memory == size + 2 * WORKSPACE
+
+
+# All programs
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_on_streams(name: str, eager: None, rng: np.random.Generator) -> None:
+    f, args = make_program(PROGRAMS[name], draw(rng))
+    check_graph(trace(f, args), tuple(args))
+
+
+def check_samples(part: int, subtests: pytest.Subtests) -> None:
+    """Gradients of samples, with a fork wherever there can be one."""
+    cases = plan_cases(choose(part), True)
+    HostModule([x for case in cases for x in case.list_launches()])
+    pairs = 0
+    for case in cases:
+        with subtests.test(case.label), np.errstate(all="ignore"):
+            try:
+                pairs += check_graph(case.graph, tuple(map(np.asarray, case.args)))
+            except CompilerError:  # NumPy gave what has another shape or dtype
+                assert CASES[case.label][0].name in BY_VALUE
+    assert pairs > 0
+
+
+def test_some_samples_on_streams(eager: None, subtests: pytest.Subtests) -> None:
+    check_samples(int(os.environ[SEED]) % SOME, subtests)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", range(SOME))
+def test_all_samples_on_streams(
+    part: int, eager: None, subtests: pytest.Subtests
+) -> None:
+    check_samples(part, subtests)
+
+
+def check_graph(graph: Graph, args: tuple[Any, ...]) -> int:
+    """The plan is sound, and runs in other orders give the same bits."""
+    device = Standin()
+    with device.use():
+        program = Program(expand(graph, [spec_of(a) for a in args]), device)
+        plan, actions = program.plan, program.actions
+        program.streams, program.size = module.spread_steps(
+            plan, actions, SMALL.processors
+        )
+        program.refusal = None
+        program._inner = [
+            (i, b.offset)
+            for i, b in enumerate(plan.buffers)
+            if b.kind in ("inner", "partial", "flag") and b.offset >= 0
+        ]
+    pairs = check_plan(plan, program.streams, find_segments(plan, actions))
+    want = [y.tobytes() for y in run_program(program, args, device)]
+    for order in ("latest first", "at random"):
+        device.order = order
+        for _ in range(WARM):
+            made = run_program(program, args, device)
+            assert [y.tobytes() for y in made] == want
+    return pairs
+
+
+# The recorder itself
+
+
+def test_a_recording_refuses_what_cuda_refuses() -> None:
+    nothing = lambda: None  # noqa: E731
+    one = Recording(["a", "b"])
+    with pytest.raises(AssertionError, match="work on b, which is not captured"):
+        one.add("b", nothing)
+    one.follow("b", one.mark("a"))
+    one.add("b", nothing)
+    with pytest.raises(AssertionError, match="a stream is not waited for"):
+        one.finish()
+    one.follow("a", one.mark("b"))
+    one.finish()
+    two = Recording(["a", "b"])
+    two.follow("b", two.mark("a"))
+    for stream in "ab":
+        two.memory[two.add(stream, nothing)] = 1
+    two.follow("a", two.mark("b"))
+    with pytest.raises(AssertionError, match="two products in one memory"):
+        two.finish()
+
+
+def test_a_wait_that_is_left_out_is_seen(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, A = rng.standard_normal(9), rng.standard_normal((9, 9))
+    program = compile_program(branches, (x, A), Standin())
+    segments = find_segments(program.plan, program.actions)
+    none = StreamPlan(program.streams.streams, ((),) * len(program.plan.steps))
+    with pytest.raises(AssertionError):
+        check_plan(program.plan, none, segments)
+    monkeypatch.setattr(module, "extend_lifetimes", lambda *_: None)
+    device = Standin()
+    careless = compile_program(branches, (x, A), device)
+    with pytest.raises(AssertionError):
+        check_plan(careless.plan, careless.streams, segments)
+
+
+def test_arrays_of_the_device_stay_there(rng: np.random.Generator) -> None:
+    x, A = rng.standard_normal(9), rng.standard_normal((9, 9))
+    device = Standin()
+    program = compile_program(branches, (x, A), device)
+    before = DeviceArray.transfers
+    with device.use():
+        given = [device.upload(a) for a in (x, A)]
+        for _ in range(WARM + 3):
+            made = program.run(given)
+    assert DeviceArray.transfers == before
+    assert all(isinstance(y, DeviceArray) for y in tree.flatten(made)[0])
