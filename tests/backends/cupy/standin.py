@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from tests.backends.cupy.host import SMALL, HostModule
+from tests.backends.cupy.host import SMALL, HostModule, compile_host
 from workbench.backends.compiled.kernel import Kernel
 from workbench.backends.compiled.steps import Plan
 from workbench.backends.cupy.kernel_code import write_launches
 from workbench.backends.cupy.launches import Launch
 from workbench.backends.cupy.matrices import Gemm
 from workbench.backends.cupy.runtime import Pending
+from workbench.core.op import CudaCall
 from workbench.errors import CompilerError, DeviceMemoryError
 
 #: What CuPy's pool gives begins at multiples of so many bytes.
@@ -280,6 +281,28 @@ class Standin:
             return run
 
         return [make(launch) for launch in launches]
+
+    def load_call(self, call: CudaCall) -> Callable[..., None]:
+        text = f"{call.source}\nHOST_CUDA_KERNEL({call.name})"
+        library = ctypes.CDLL(str(compile_host(text, "-shared")))
+        function = library[f"{call.name}_launch"]
+        function.restype = ctypes.c_char_p
+        function.argtypes = [
+            ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint, ctypes.c_void_p,
+        ]  # fmt: skip
+        shape = np.array([call.blocks, 1, 1, call.threads, 1, 1], np.uint32)
+
+        def launch(values: list[np.ndarray[Any, Any]]) -> None:
+            places = np.array([x.ctypes.data for x in values], np.uintp)
+            error = function(shape.ctypes.data, 0, 2, places.ctypes.data)
+            assert not error, error
+
+        def run(*addresses: int) -> None:
+            values = [np.array(x, np.uintp) for x in addresses]
+            values += [np.array(x) for x in call.numbers]
+            self._do(call.name, lambda: launch(values))
+
+        return run
 
     def multiply(self, gemm: Gemm, addresses: Sequence[int]) -> None:
         if self._recorded is not None:

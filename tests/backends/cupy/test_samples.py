@@ -64,7 +64,7 @@ class Case:
         self.graph = trace(f, self.args, values=not sample.batch)
         self.want = compile(self.graph).run(self.args)
         specs = [spec_of(a) for a in self.args]
-        self.plan = lower(expand(self.graph, specs), SMALL)
+        self.plan = lower(expand(self.graph, specs, kinds=SMALL.kinds), SMALL)
         self.launches = write_all(self.plan)
 
     def list_launches(self) -> list[Launch]:

@@ -22,6 +22,7 @@ from tests.backends.cupy.test_kernels import PROGRAMS, draw
 from tests.backends.cupy.test_kernels import make as make_program
 from tests.backends.cupy.test_samples import SOME, choose, plan_cases
 from tests.chunks import SEED
+from tests.custom.kernels.sources import CDistGrad, KernelSquares, ZeroOut
 from workbench.backends.compiled.expansion import expand
 from workbench.backends.compiled.steps import Plan, list_buffers, list_written
 from workbench.backends.cupy import streams as module
@@ -123,7 +124,8 @@ def heavy(x: Any, a: Any, b: Any) -> Any:
 def compile_program(f: Callable[..., Any], args: tuple[Any, ...], device: Any) -> Any:
     with device.use():
         graph = trace(f, list(args))
-        return Program(expand(graph, [spec_of(a) for a in args]), device)
+        specs = [spec_of(a) for a in args]
+        return Program(expand(graph, specs, kinds=SMALL.kinds), device)
 
 
 def run_program(
@@ -271,6 +273,85 @@ def test_products_on_two_streams_have_work_memory_each(
     assert program.memory == size + 2 * WORKSPACE
 
 
+# Kernels of users
+
+
+class Scaled(wb.KernelOp):
+    """A number of each dtype that a kernel takes, and two results."""
+
+    inputs = "x: T[n, m], k: float64[]"
+    outputs = "y: T[n, m], sums: T[n]"
+    name = "scaled_on_streams"
+    factor: float
+    twice: bool
+    cuda = r"""
+    __global__ void scaled_on_streams(const T *x, const double *k, T *y, T *sums,
+                                      int64_t n, int64_t m, double factor, bool twice) {
+        int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x;
+        if (i >= n * m) return;
+        y[i] = x[i] * (T)(*k * factor) * (twice ? 2 : 1);
+        if (i % m == 0) for (int64_t j = 0; j < m; j++) sums[i / m] += x[i + j];
+    }
+    """
+
+    def fallback(self, x: Any, k: Any) -> Any:
+        by = (k * self.factor).astype(x.dtype) * (2 if self.twice else 1)
+        return (x * by).astype(x.dtype), np.sum(x, 1)
+
+
+def test_a_kernel_of_a_user_is_captured(rng: np.random.Generator) -> None:
+    scaled = Scaled(factor=0.5, twice=True)
+
+    def f(x: Any, k: Any) -> Any:
+        y, sums = scaled(np.sin(x), k)
+        z, more = scaled(np.cos(x).T, np.array(3.0))  # lies otherwise; a constant
+        for _ in range(4):
+            y = np.tanh(np.cumsum(y, 0))
+        return y, np.cumsum(sums) * np.sum(more), z
+
+    device = Standin()
+    args = rng.standard_normal((7, 40)), np.array(2.0)
+    program = compile_program(f, args, device)
+    assert program.list_uncaptured() == []
+    device.order = "latest first"
+    for _ in range(WARM + 4):
+        made = run_program(program, args, device)
+        for got, want in zip(made, f(*args), strict=True):
+            assert got.dtype == np.asarray(want).dtype
+            np.testing.assert_allclose(got, want, rtol=1e-12)
+        args = args[0] * 1.1, args[1]
+    assert program.captured == 1
+
+
+def test_the_seeds_kernels_are_captured(rng: np.random.Generator) -> None:
+    """Those of A4 and E4: `zero_out`, and the gradient of `cdist`."""
+
+    def f(x: Any, w: Any) -> Any:
+        gap = x[:, None, :] - w[None, :, :]
+        y = np.sqrt(np.sum(gap * gap, axis=2))
+        dx, dw = CDistGrad()(x, w, y, np.cos(y))
+        zeroed, index = ZeroOut()(np.sum(dx, 1))
+        return dx, np.cumsum(dw, 0), np.tanh(np.cumsum(zeroed)), index * 2
+
+    device = Standin()
+    args = rng.standard_normal((5, 3)), rng.standard_normal((4, 3))
+    program = compile_program(f, args, device)
+    assert program.list_uncaptured() == []
+    for _ in range(WARM + 3):
+        made = run_program(program, args, device)
+        for got, want in zip(made, f(*args), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-14)
+    assert program.captured == 1
+
+
+def test_a_kernel_without_cuda_stands_between_graphs(
+    rng: np.random.Generator,
+) -> None:
+    args = (rng.standard_normal(30),)
+    program = compile_program(lambda x: KernelSquares()(np.sin(x)), args, Standin())
+    assert program.list_uncaptured() == ["kernel_squares, which CuPy computes"]
+
+
 # All programs
 
 
@@ -310,7 +391,8 @@ def check_graph(graph: Graph, args: tuple[Any, ...]) -> int:
     """The plan is sound, and runs in other orders give the same bits."""
     device = Standin()
     with device.use():
-        program = Program(expand(graph, [spec_of(a) for a in args]), device)
+        specs = [spec_of(a) for a in args]
+        program = Program(expand(graph, specs, kinds=SMALL.kinds), device)
         plan, actions = program.plan, program.actions
         program.streams, program.size = module.spread_steps(
             plan, actions, SMALL.processors

@@ -18,6 +18,7 @@ from workbench.backends.compiled.memory import LINE, place_buffers
 from workbench.backends.compiled.products import ProductStep
 from workbench.backends.compiled.program import Retreat
 from workbench.backends.compiled.steps import (
+    Buffer,
     ChoiceStep,
     Held,
     HostStep,
@@ -30,15 +31,20 @@ from workbench.backends.compiled.steps import (
     Rows,
     Step,
     is_plain,
+    pack_strides,
 )
 from workbench.backends.cupy.launches import ALIGNMENT, Launch
 from workbench.backends.cupy.matrices import Gemm, write_gemms
 from workbench.backends.cupy.runtime import Address, Array, Runtime
 from workbench.core import blame
+from workbench.core.op import CudaCall
 from workbench.core.schedule import user_context
 from workbench.core.types import Spec
 from workbench.errors import CompilerError
 from workbench.ops.device import ON_HOST
+
+#: Constants as steps have them.
+ARRAYS = np.ndarray, np.generic
 
 
 class Frame:
@@ -258,6 +264,31 @@ class HostAction(Action):
         if name in ON_HOST:
             return f"{name}, which the CPU computes: CuPy has no {ON_HOST[name]}"
         return f"{name}, which CuPy computes"
+
+
+class CallAction(Action):
+    """A user's kernel is launched, after its results have become zero."""
+
+    def __init__(
+        self, step: HostStep, call: CudaCall, operands: Sequence[View], plan: Plan,
+        runtime: Runtime,
+    ) -> None:  # fmt: skip
+        self.node = step.node
+        self._operands = operands
+        self._results = [(i, plan.buffers[i].size) for i in step.results]
+        self._function = runtime.load_call(call)
+        self.count = 1 + len(self._results)
+
+    def run(self, frame: Frame) -> None:
+        """Launch it."""
+        places = [frame.places[i] for i, _ in self._results]
+        for place, (_, size) in zip(places, self._results, strict=True):
+            frame.runtime.clear(place, size)
+        self._function(*map(frame.locate, self._operands), *places)
+
+    def describe(self) -> str:
+        """Return its op."""
+        return f"the kernel of {self.node.op.name}"
 
 
 # Programs inside of steps
@@ -601,7 +632,8 @@ class _Writer:
                 actions += self.write_kernel(part, plan)
             return actions
         if isinstance(step, HostStep):
-            return [HostAction(step, plan, self.runtime)]
+            called = self.write_call(step, plan)
+            return called or [HostAction(step, plan, self.runtime)]
         if isinstance(step, LoopStep):
             return [LoopAction(step, plan, self.write_plan(step.program.plan))]
         if isinstance(step, ChoiceStep):
@@ -609,8 +641,54 @@ class _Writer:
             return [ChoiceAction(step, plan, inside)]
         raise CompilerError(f"{step.node.op.name} is a step of LAPACK.")
 
+    def write_call(self, step: HostStep, plan: Plan) -> list[Action]:
+        """Return the launch of a user's kernel; nothing, if CuPy must compute the node.
+
+        Its results lie where the memory plan has them, so that it can be captured.
+        Operands that do not lie one entry after the other are copied before.
+        """
+        op, kinds = step.node.op, self.runtime.description.kinds
+        results = [plan.buffers[i] for i in step.results]
+        if op.lower is None or not all(
+            is_plain(b.spec, kinds) and b.size for b in results
+        ):
+            return []
+        if not all(isinstance(x, (View, *ARRAYS)) for x in step.operands):
+            return []
+        call = op.lower(step.node, "cupy")
+        if call is None:
+            return []
+        actions: list[Action] = []
+        operands = []
+        for x in step.operands:
+            if isinstance(x, ARRAYS):
+                array = np.ascontiguousarray(x)
+                spec = Spec(array.shape, array.dtype)
+                view = add_buffer(plan, Buffer("constant", spec, value=array))
+            elif x.strides == pack_strides(Spec(x.shape, np.dtype(x.kind))):
+                view = x
+            else:
+                view = add_buffer(
+                    plan, Buffer("inner", Spec(x.shape, np.dtype(x.kind)))
+                )
+                kernel = Kernel(x.shape, (), {-1: x}, [(-1, view)], ())
+                actions += self.write_kernel(kernel, plan)
+            operands.append(view)
+        for buffer in results:
+            buffer.kind = "inner"
+        actions.append(CallAction(step, call, operands, plan, self.runtime))
+        return actions
+
     def write_kernel(self, kernel: Kernel, plan: Plan) -> list[Action]:
         """Return the launches of a kernel."""
         made = [LaunchAction(x) for x in self.runtime.write(kernel, plan)]
         self.launched += made
         return [*made]
+
+
+def add_buffer(plan: Plan, buffer: Buffer) -> View:
+    """Add a buffer to a plan; return all of it."""
+    plan.buffers.append(buffer)
+    spec = buffer.spec
+    kind = spec.dtype.str[1:]
+    return View(len(plan.buffers) - 1, 0, spec.shape, pack_strides(spec), kind)

@@ -21,6 +21,7 @@ from workbench.backends.compiled.steps import Plan
 from workbench.backends.cupy.kernel_code import write_launches
 from workbench.backends.cupy.launches import OPTIONS, Device, Launch, list_units
 from workbench.backends.cupy.matrices import WORKSPACE, Cublas, Gemm
+from workbench.core.op import CUDA_OPTIONS, CudaCall
 from workbench.errors import CompilerError, DeviceError, DeviceMemoryError
 
 #: Kernels that ask for more shared memory than this must say so before.
@@ -173,6 +174,15 @@ class Runtime(Protocol):
 
     def load(self, launches: Sequence[Launch]) -> list[Callable[..., None]]:
         """Return for each launch a function of the addresses of its pointers."""
+
+    def load_call(self, call: CudaCall) -> Callable[..., None]:
+        """Return what launches a user's kernel, of the addresses of its arrays.
+
+        Raises
+        ------
+        CompilerError
+            If its source does not compile.
+        """
 
     def multiply(self, gemm: Gemm, addresses: Sequence[Address]) -> None:
         """Multiply matrices that begin at these addresses."""
@@ -353,6 +363,16 @@ class CupyRuntime:
                 function.max_dynamic_shared_size_bytes = one.shared
             made.append(_Kernel(function, one, module))
         return made
+
+    def load_call(self, call: CudaCall) -> Callable[..., None]:
+        """Return what launches a user's kernel, of the addresses of its arrays."""
+        module = self.cupy.RawModule(code=call.source, options=CUDA_OPTIONS)
+        try:
+            function = module.get_function(call.name)
+        except self._cuda.compiler.CompileException as error:
+            raise CompilerError(f"{call.name} does not compile: {error}") from error
+        grid, block = (call.blocks,), (call.threads,)
+        return lambda *places: function(grid, block, (*places, *call.numbers))
 
     def multiply(self, gemm: Gemm, addresses: Sequence[Address]) -> None:
         """Multiply matrices that begin at these addresses."""
