@@ -253,6 +253,55 @@ def ask_launch() -> dict[str, Any]:
     return {**made, **describe_program(run)}
 
 
+def ask_streams() -> dict[str, Any]:
+    """Return what independent branches take on streams, and one after the other."""
+    from workbench.backends.cupy import streams
+
+    def products(x: Any, *weights: Any) -> Any:
+        ends = []
+        for k, W in enumerate(weights):
+            h = x[:, : W.shape[0]]
+            for _ in range(6):
+                h = np.tanh(h @ W) + h * (0.1 * k)
+            ends.append(np.sum(h))
+        return sum(ends)
+
+    def sums(x: Any) -> Any:
+        ends = []
+        for k in range(4):
+            h = x[: 20_000 + 100 * k]
+            for _ in range(10):
+                h = np.tanh(np.cumsum(h) * 1e-3)
+            ends.append(np.sum(h))
+        return sum(ends)
+
+    cupy = find_cupy()
+    rng = cupy.random.default_rng(0)
+    weights = [rng.standard_normal((n, n)) / n for n in (192, 224, 256, 288)]
+    cases = {
+        "products": (products, (rng.standard_normal((128, 288)), *weights)),
+        "running sums": (sums, (rng.standard_normal(20_300),)),
+    }
+    made: dict[str, Any] = {}
+    most = streams.MOST_STREAMS
+    for name, (f, args) in cases.items():
+        calls: dict[str, Call] = {}
+        for count in (most, 1):
+            streams.MOST_STREAMS = count
+            run = compile_ready(lambda *args, f=f: f(*args), *args)
+            calls[f"{count} streams"] = functools.partial(run, *args)
+            program = run._last.function._last.program
+            used = None if program is None else program.streams.width
+            made[f"{name}, {count} streams"] = {"used": used, **describe_program(run)}
+        streams.MOST_STREAMS = most
+        for _ in range(3):
+            for label, call in calls.items():
+                row = made[f"{name}, {label}"]
+                seconds = time_call(call, rounds=3)
+                row["seconds"] = min(seconds, row.get("seconds", float("inf")))
+    return made
+
+
 def ask_first_call() -> dict[str, Any]:
     """Return the seconds to a first answer, and until it is compiled, in a process.
 
@@ -409,6 +458,7 @@ def list_questions() -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
     yield "elementwise", ask_elementwise
     yield "step", ask_step
     yield "launch", ask_launch
+    yield "streams", ask_streams
     yield "first_call", ask_first_call
     for case in list_cases():
         yield case.name, functools.partial(compare_peers, case)

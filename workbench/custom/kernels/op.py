@@ -537,7 +537,7 @@ class KernelOp(Op):
         return found
 
     def _lower(self, node: Tensor, backend: str) -> CudaCall | None:
-        """Return the launch of the CUDA source, for inputs that it takes as they are."""
+        """Return the launch of the CUDA source; None: inputs must be cast."""
         if backend != "cupy" or "cuda" not in self._texts:
             return None
         specs = [types.spec_of(x) for x in node.inputs]
