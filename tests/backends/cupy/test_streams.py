@@ -6,7 +6,8 @@ from the streams and their waits alone, and where things lie from the placed buf
 
 from __future__ import annotations
 
-import os
+import threading
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -20,15 +21,22 @@ from tests.backends.cupy.host import COMPILER, SMALL, HostModule
 from tests.backends.cupy.standin import DeviceArray, Recording, Standin
 from tests.backends.cupy.test_kernels import PROGRAMS, draw
 from tests.backends.cupy.test_kernels import make as make_program
-from tests.backends.cupy.test_samples import SOME, choose, plan_cases
-from tests.chunks import SEED
+from tests.backends.cupy.test_samples import (
+    SOME,
+    Chosen,
+    choose,
+    choose_some,
+    plan_cases,
+)
 from tests.custom.kernels.sources import CDistGrad, KernelSquares, ZeroOut
 from workbench.backends.compiled.expansion import expand
 from workbench.backends.compiled.steps import Plan, list_buffers, list_written
 from workbench.backends.cupy import streams as module
+from workbench.backends.cupy.actions import Action
 from workbench.backends.cupy.matrices import WORKSPACE
 from workbench.backends.cupy.program import WARM, Program
-from workbench.backends.cupy.streams import StreamPlan, find_segments
+from workbench.backends.cupy.runtime import CupyRuntime
+from workbench.backends.cupy.streams import StreamPlan, find_segments, put_on_streams
 from workbench.core import tree
 from workbench.core.graph import Graph
 from workbench.core.types import spec_of
@@ -361,9 +369,9 @@ def test_programs_on_streams(name: str, eager: None, rng: np.random.Generator) -
     check_graph(trace(f, args), tuple(args))
 
 
-def check_samples(part: int, subtests: pytest.Subtests) -> None:
+def check_samples(chosen: Chosen, subtests: pytest.Subtests) -> None:
     """Gradients of samples, with a fork wherever there can be one."""
-    cases = plan_cases(choose(part), True)
+    cases = plan_cases(chosen, True)
     HostModule([x for case in cases for x in case.list_launches()])
     pairs = 0
     for case in cases:
@@ -376,7 +384,7 @@ def check_samples(part: int, subtests: pytest.Subtests) -> None:
 
 
 def test_some_samples_on_streams(eager: None, subtests: pytest.Subtests) -> None:
-    check_samples(int(os.environ[SEED]) % SOME, subtests)
+    check_samples(choose_some(), subtests)
 
 
 @pytest.mark.long
@@ -384,7 +392,7 @@ def test_some_samples_on_streams(eager: None, subtests: pytest.Subtests) -> None
 def test_all_samples_on_streams(
     part: int, eager: None, subtests: pytest.Subtests
 ) -> None:
-    check_samples(part, subtests)
+    check_samples(choose(part), subtests)
 
 
 def check_graph(graph: Graph, args: tuple[Any, ...]) -> int:
@@ -463,3 +471,136 @@ def test_arrays_of_the_device_stay_there(rng: np.random.Generator) -> None:
             made = program.run(given)
     assert DeviceArray.transfers == before
     assert all(isinstance(y, DeviceArray) for y in tree.flatten(made)[0])
+
+
+# What CuPy is asked for
+
+
+class CudaOfTest:
+    """CuPy's streams, events and cuBLAS's stream, as CUDA has them under capture."""
+
+    def __init__(self) -> None:
+        self.recording: Recording | None = None
+        self.current: list[Any] = []
+        self.uploaded: list[Any] = []
+        self.blas: list[tuple[int, ...]] = []
+        self.made = 0
+        cuda = self
+
+        class Stream:
+            def __init__(self, *, non_blocking: bool = False) -> None:
+                assert non_blocking  # the default stream must not wait for it
+                cuda.made += 1
+                self.ptr = 100 + cuda.made
+
+            def __enter__(self) -> Stream:
+                cuda.current.append(self)
+                return self
+
+            def __exit__(self, *error: object) -> None:
+                assert cuda.current.pop() is self
+
+            def begin_capture(self) -> None:
+                cuda.recording = Recording([str(self.ptr)])
+
+            def end_capture(self) -> Any:
+                made, cuda.recording = cuda.recording, None
+                assert made is not None
+                made.finish()
+                graph = types.SimpleNamespace(upload=cuda.uploaded.append)
+                graph.launch = lambda: made.run("at random")
+                return graph
+
+            def record(self, event: Any) -> None:
+                assert cuda.recording is not None
+                event.done = cuda.recording.mark(str(self.ptr))
+
+            def wait_event(self, event: Any) -> None:
+                assert cuda.recording is not None
+                cuda.recording.follow(str(self.ptr), event.done)
+
+        self.Stream = Stream
+        self.Event = lambda disable_timing: types.SimpleNamespace()
+        handles = types.SimpleNamespace(get_cublas_handle=lambda: 7)
+        self.device = handles
+        self.outer = Stream(non_blocking=True)
+        self.current.append(self.outer)
+
+    def get_current_stream(self) -> Any:
+        return self.current[-1]
+
+    # cuBLAS
+
+    def select_stream(self, handle: int, *given: int) -> None:
+        self.blas.append(given)
+
+    def multiply(self, handle: int, gemm: Any, addresses: Any) -> None:
+        assert self.recording is not None
+        stream, memory, size = self.blas[-1]
+        assert size == WORKSPACE
+        number = self.recording.add(str(stream), gemm)
+        self.recording.memory[number] = memory
+
+
+@pytest.fixture
+def cuda() -> CudaOfTest:
+    return CudaOfTest()
+
+
+def make_runtime(cuda: CudaOfTest, monkeypatch: pytest.MonkeyPatch) -> CupyRuntime:
+    monkeypatch.setattr(CupyRuntime, "__init__", lambda self: None)
+    runtime: Any = CupyRuntime()
+    runtime._cuda, runtime._cublas = cuda, cuda
+    runtime._local = threading.local()
+    runtime.find_address = lambda memory: memory
+    return runtime  # type: ignore[no-any-return]
+
+
+def test_cupy_captures_branches_on_streams(
+    cuda: CudaOfTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two chains of three products, and one that reads both."""
+    runtime = make_runtime(cuda, monkeypatch)
+    done: list[int] = []
+
+    class Product(Action):
+        multiplies = True
+
+        def __init__(self, step: int) -> None:
+            self.step = step
+
+        def run(self, frame: Any) -> None:
+            runtime.multiply(lambda: done.append(self.step), [])  # type: ignore[arg-type]
+
+    plan = StreamPlan((0, 1, 0, 1, 0, 1, 0), ((), (), (), (), (), (), (5,)))
+    frame: Any = types.SimpleNamespace(runtime=runtime)
+    actions = [Product(k) for k in range(7)]
+    replay = runtime.capture(
+        lambda streams: put_on_streams(actions, plan, frame, streams), [1000, 2000]
+    )
+    assert cuda.current == [cuda.outer]
+    assert cuda.uploaded == [cuda.outer]
+    assert cuda.blas[-1] == (cuda.outer.ptr,)
+    assert {memory for _, memory, _ in cuda.blas[:-1]} == {1000, 2000}
+    for _ in range(3):
+        done.clear()
+        replay()
+        assert sorted(done) == list(range(7))
+        assert [k for k in done if k % 2] == [1, 3, 5]
+        assert done[-1] == 6
+
+
+def test_a_capture_that_fails_leaves_the_stream_as_it_was(
+    cuda: CudaOfTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = make_runtime(cuda, monkeypatch)
+
+    def refuse(streams: Any) -> None:
+        with runtime.select(streams[1]):
+            raise RuntimeError("no transfers here")
+
+    with pytest.raises(CompilerError, match="it cannot be captured: no transfers"):
+        runtime.capture(refuse, [1000, None])
+    assert cuda.current == [cuda.outer]
+    assert cuda.recording is None
+    assert cuda.blas == [(cuda.outer.ptr,)]
