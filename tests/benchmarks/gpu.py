@@ -110,6 +110,7 @@ def describe_program(run: Any) -> dict[str, Any]:
         "compiled": True,
         "launches": sum(action.count for action in program.actions),
         "graphs": program.captured,
+        "streams": program.streams.width,
         "not captured": program.refusal,
         "between graphs": program.list_uncaptured(),
         "memory": program.memory,
@@ -290,9 +291,7 @@ def ask_streams() -> dict[str, Any]:
             streams.MOST_STREAMS = count
             run = compile_ready(lambda *args, f=f: f(*args), *args)
             calls[f"{count} streams"] = functools.partial(run, *args)
-            program = run._last.function._last.program
-            used = None if program is None else program.streams.width
-            made[f"{name}, {count} streams"] = {"used": used, **describe_program(run)}
+            made[f"{name}, {count} streams"] = describe_program(run)
         streams.MOST_STREAMS = most
         for _ in range(3):
             for label, call in calls.items():
