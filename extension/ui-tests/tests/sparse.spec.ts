@@ -22,7 +22,7 @@ long = wb.sparsity(lambda x: np.tanh(x[1:] * x[:-1]), np.ones(100_000))`;
 const FIGURES = {
   columns: "wb.plots.sparsity(wide.colouring('columns'))",
   rows: "wb.plots.sparsity(wide.T.colouring('rows'))",
-  both: 'wb.plots.sparsity(wb.sparsity(arrow, np.ones(14)).colouring())',
+  both: 'wb.plots.sparsity(wb.sparsity(arrow, np.ones(14)).colouring("both"))',
   star: "wb.plots.sparsity(tree.colouring('star'))",
   acyclic: "wb.plots.sparsity(tree.colouring('acyclic'))",
   pooled: 'wb.plots.sparsity(long)',
@@ -181,7 +181,8 @@ test('each way to colour, and a pattern in the page', async ({ page }) => {
       await page.setViewportSize({ width, height: 1150 });
       await expect.poll(() => faults(figure)).toEqual([]);
       const theme = dark ? 'dark' : 'light';
-      await graph.screenshot(`sparse-page-${theme}-${width}`);
+      await drawer.scrollIntoViewIfNeeded();
+      await drawer.screenshot({ path: screenshotOf(`sparse-page-${theme}-${width}`) });
     }
   }
 });
