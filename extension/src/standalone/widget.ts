@@ -6,7 +6,6 @@
 import { Widget } from '@lumino/widgets';
 import { Signal } from '@lumino/signaling';
 
-import { parseColour } from '../canvas/theme';
 import { GraphConnection } from '../model/connection';
 import { GraphPanel } from '../panels/shell/panel';
 import { afterDraw, element } from '../ui/dom';
@@ -87,16 +86,20 @@ export function mount(
 
   const host = element('div');
   el.append(element('style', { text: style }), host);
+  let stopFollowing = (): void => undefined;
   // A host with JupyterLab's variables keeps its own look.
   if (getComputedStyle(el).getPropertyValue('--jp-layout-color1').trim() === '') {
     host.className = 'workbench-Standalone';
-    host.dataset['jpThemeLight'] = String(!isLight(getComputedStyle(el).color));
+    stopFollowing = followTheme(el, light => {
+      host.dataset['jpThemeLight'] = String(light);
+    });
   }
   const panel = new GraphPanel();
   panel.setHeight(Number(model.get('height')) || 560);
   Widget.attach(panel, host);
   panel.attachTo(line.connection);
   return () => {
+    stopFollowing();
     panel.dispose();
     line.views -= 1;
     if (line.views === 0) {
@@ -107,8 +110,34 @@ export function mount(
   };
 }
 
+/** Tell whether the page around an element is light, now and when that changes. */
+function followTheme(el: HTMLElement, tell: (light: boolean) => void): () => void {
+  const read = (): void => {
+    tell(!isLight(getComputedStyle(el).color));
+  };
+  // Hosts mark their theme at the root or the body, or leave it to the system.
+  const marks = new MutationObserver(read);
+  for (const node of [document.documentElement, document.body]) {
+    marks.observe(node, { attributes: true });
+  }
+  const system = matchMedia('(prefers-color-scheme: dark)');
+  system.addEventListener('change', read);
+  read();
+  return () => {
+    marks.disconnect();
+    system.removeEventListener('change', read);
+  };
+}
+
 /** Whether a colour is nearer to white than to black; the text of a dark page is. */
 function isLight(colour: string): boolean {
-  const [red, green, blue] = parseColour(colour)?.colour ?? [0, 0, 0];
+  // Hosts write colours in any form, as color(srgb …): a pixel is always numbers.
+  const pen = element('canvas').getContext('2d');
+  if (pen === null) {
+    return false;
+  }
+  pen.fillStyle = colour;
+  pen.fillRect(0, 0, 1, 1);
+  const [red, green, blue] = pen.getImageData(0, 0, 1, 1).data;
   return red + green + blue > 3 * 127;
 }

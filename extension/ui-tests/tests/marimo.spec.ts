@@ -13,7 +13,12 @@ import { expect, test } from '@playwright/test';
 import { GraphOnPage, screenshotOf } from './graph';
 
 /** The second cell runs again when its button is pressed. */
-const NOTEBOOK = `import marimo
+const NOTEBOOK = `# /// script
+# [tool.marimo.display]
+# theme = "system"
+# ///
+
+import marimo
 
 app = marimo.App()
 
@@ -60,26 +65,42 @@ async function freePort(): Promise<number> {
 
 test.use({ viewport: { width: 1400, height: 1000 } });
 
-test('marimo draws it live, and a click changes the gradient', async ({ page }) => {
-  const found = spawnSync('python', ['-c', 'import marimo, anywidget']).status === 0;
-  test.skip(!found, 'marimo is not installed');
-  test.setTimeout(240_000);
+/** Serve the notebook as an app, which runs all cells; false without marimo. */
+async function openMarimo(page: IJupyterLabPageFixture): Promise<boolean> {
+  if (spawnSync('python', ['-c', 'import marimo, anywidget']).status !== 0) {
+    return false;
+  }
   const path = join(folder, 'model.py');
   writeFileSync(path, NOTEBOOK);
   const port = await freePort();
-  // As an app: it runs all cells by itself, and shows what they give.
   server.process = spawn(
     'marimo',
     ['run', path, '--headless', '--no-token', '--port', String(port)],
     { stdio: 'ignore' }
   );
   page.setDefaultTimeout(60_000);
-  const errors: string[] = [];
-  page.on('pageerror', error => errors.push(error.message));
   await expect(async () => {
     await page.goto(`http://127.0.0.1:${port}/`);
   }).toPass({ timeout: 60_000 });
-  const graph = new GraphOnPage(page as IJupyterLabPageFixture);
+  return true;
+}
+
+/** How light the name of the selected node is, from 0 to 1. */
+const lightness = (graph: GraphOnPage): Promise<number> =>
+  graph.panel.locator('.workbench-NodeName').evaluate(node => {
+    const [red, green, blue] = getComputedStyle(node).color.match(/\d+/g)!.map(Number);
+    return (red + green + blue) / 765;
+  });
+
+test('marimo draws it live, light and dark, and a click changes the gradient', async ({
+  page: plain
+}) => {
+  test.setTimeout(240_000);
+  const page = plain as IJupyterLabPageFixture;
+  const errors: string[] = [];
+  page.on('pageerror', error => errors.push(error.message));
+  test.skip(!(await openMarimo(page)), 'marimo is not installed');
+  const graph = new GraphOnPage(page);
   await graph.panel.waitFor({ timeout: 60_000 });
   await graph.ready();
   await graph.live();
@@ -95,6 +116,12 @@ test('marimo draws it live, and a click changes the gradient', async ({ page }) 
   await page.getByRole('button', { name: 'Read' }).click();
   await expect(told).toHaveText('overrides 1, gradient right: True');
   await page.screenshot({ path: screenshotOf('marimo-override') });
+
+  // The host's theme is that of the reader's system, and the picture follows it.
+  expect(await lightness(graph)).toBeLessThan(0.5);
+  await page.emulateMedia({ colorScheme: 'dark' });
+  await expect.poll(() => lightness(graph)).toBeGreaterThan(0.5);
+  await page.screenshot({ path: screenshotOf('marimo-dark') });
   await graph.button(/^Undo/).click();
   await expect(graph.tab('Overrides')).toHaveText('Overrides');
   await page.getByRole('button', { name: 'Read' }).click();
@@ -102,6 +129,5 @@ test('marimo draws it live, and a click changes the gradient', async ({ page }) 
   expect(errors).toEqual([]);
 
   await page.setViewportSize({ width: 1000, height: 800 });
-  await page.emulateMedia({ colorScheme: 'dark' });
-  await page.screenshot({ path: screenshotOf('marimo-1000') });
+  await page.screenshot({ path: screenshotOf('marimo-dark-1000') });
 });
