@@ -48,7 +48,7 @@ from workbench.ops.sparse.pattern import to_host
 #: A derivative is kept prepared for so many sets of shapes.
 MOST_PREPARED = 16
 
-_NOTHING = None, None, None
+_NOTHING: tuple[list[Any], Any] = [], None
 
 
 class SparseDerivative:
@@ -99,8 +99,8 @@ class SparseDerivative:
         self._call_settings = call_settings
         self._prepared: dict[Any, Prepared] = {}
         self._last: Prepared | None = None
-        #: Shape and dtype of the one array of the last call, and what it ran.
-        self._recent: tuple[Any, Any, Prepared | None] = _NOTHING
+        #: The forms of the floats of the last call, and what it ran.
+        self._recent: tuple[list[Any], Prepared | None] = _NOTHING
 
     def prepare(self, *args: Any, **kwargs: Any) -> SparseDerivative:
         """Find pattern and colouring for arguments of these shapes; return itself.
@@ -165,6 +165,27 @@ class SparseDerivative:
             )
         return self._compute(prepared, args, kwargs)
 
+    def assemble(self, entries: Any) -> Any:
+        """Return the matrix of entries as `entries` gives them, for the last shapes.
+
+        Examples
+        --------
+        >>> import numpy as np, workbench as wb
+        >>> J = wb.jacobian(lambda x: x[1:] * x[:-1], sparse=True)
+        >>> made = J.entries(np.array([1.0, 2.0, 3.0]))
+        >>> J.assemble(2 * made).toarray()
+        array([[4., 2., 0.],
+               [0., 6., 4.]])
+        """
+        maker = self._read_prepared().maker
+        if entries.shape != maker.layout.data_shape:
+            raise ShapeError(
+                f"{self._settings.name}: entries of shape {entries.shape}, and"
+                f" {maker.layout} takes {maker.layout.data_shape}. Give what"
+                " entries() has returned."
+            )
+        return maker.make(entries)
+
     def _compute(
         self, prepared: Prepared, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
@@ -174,20 +195,20 @@ class SparseDerivative:
         return prepared.compute(args, kwargs)
 
     def _find_prepared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Prepared:
-        is_one = len(args) == 1 and type(args[0]) is np.ndarray and not kwargs
-        if is_one:
-            x = args[0]
-            shape, dtype, recent = self._recent
-            if recent is not None and x.dtype is dtype and x.shape == shape:
+        if not kwargs:
+            forms: list[Any] = []
+            for x in args:
+                kind = type(x)
+                forms += (x.dtype, x.shape) if kind is np.ndarray else (kind,)
+            known, recent = self._recent
+            if recent is not None and forms == known:
                 return recent
-            key: Any = x.shape, x.dtype
-        else:
-            leaves, structure = tree.flatten_call(args, kwargs)
-            key = structure, *map(_describe_leaf, leaves)
-            if any(map(is_changeable, leaves)):
-                found = self._prepare(args, kwargs).run_each_time()
-                self._keep_last(found)
-                return found
+        leaves, structure = tree.flatten_call(args, kwargs)
+        if any(map(is_changeable, leaves)):
+            found = self._prepare(args, kwargs).run_each_time()
+            self._last, self._recent = found, _NOTHING
+            return found
+        key = structure, *map(_describe_leaf, leaves)
         found = self._prepared.get(key)
         if found is None:
             found = self._prepare(args, kwargs)
@@ -199,12 +220,11 @@ class SparseDerivative:
             self._prepared[key] = found
             if self._settings.explain:
                 print(found.explain())
-        self._keep_last(found, *key if is_one else ())
-        return found
-
-    def _keep_last(self, found: Prepared, shape: Any = None, dtype: Any = None) -> None:
         self._last = found
-        self._recent = (shape, dtype, found) if dtype is not None else _NOTHING
+        self._recent = _NOTHING
+        if not kwargs and all(map(_is_float, args)):  # whose values do not matter
+            self._recent = forms, found
+        return found
 
     # What is known once it is prepared
 
@@ -482,6 +502,13 @@ _WORDS = {
     "both": "rows and columns coloured", "star": "star colouring",
     "acyclic": "acyclic colouring, by substitution",
 }  # fmt: skip
+
+
+def _is_float(x: Any) -> bool:
+    """Return whether an argument is of floats or complex numbers."""
+    if type(x) is np.ndarray:
+        return x.dtype.kind in "fc"
+    return isinstance(x, (float, complex, np.inexact))
 
 
 def _describe_leaf(x: Any) -> Any:
