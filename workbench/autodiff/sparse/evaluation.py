@@ -205,9 +205,9 @@ class SparseDerivative:
                 return recent
         leaves, structure = tree.flatten_call(args, kwargs)
         if any(map(is_changeable, leaves)):
-            found = self._prepare(args, kwargs).run_each_time()
-            self._last, self._recent = found, _NOTHING
-            return found
+            self._last = self._prepare(args, kwargs).run_each_time()
+            self._recent = _NOTHING
+            return self._last
         key = structure, *map(_describe_leaf, leaves)
         found = self._prepared.get(key)
         if found is None:

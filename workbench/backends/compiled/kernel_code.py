@@ -541,7 +541,7 @@ class _Writer:
                 specs.append(spec)
             values[node.serial] = compute_entry(b, node, operands, specs)
         for group in self.store_groups:
-            entries = [  # a copy may be one into another kind
+            entries: list[Any] = [  # a copy may be one into another kind
                 b.convert(values[serial], view.kind)
                 for serial, view in (kernel.stores[k] for k in group)
             ]
