@@ -86,7 +86,7 @@ export interface ITracedLine {
   /** The line in the cell, from 1; null if that is not known. */
   line: number | null;
   /** What it made, in order. */
-  nodes: number[];
+  nodes: Int32Array;
 }
 
 /** What a node's value, or its gradient rule, costs in a run. */
@@ -515,12 +515,18 @@ export class Graph {
     let norms = this._iterationNorms.get(loop);
     if (norms === undefined) {
       norms = new Float64Array(loop.times).fill(NaN);
+      let [number, isOwn] = [-1, false];
       for (const node of loop.nodes) {
-        if (this.hasGradient(node)) {
-          const norm = this.badGradients(node) > 0 ? Infinity : this.gradNorm(node);
-          const at = this.placeIn(node, loop.path)?.at ?? 0;
-          norms[at] = norms[at] >= norm ? norms[at] : norm;
+        if (!this.hasGradient(node)) {
+          continue;
         }
+        if (this.loop(node) !== number) {
+          number = this.loop(node);
+          isOwn = this.loops.get(number) === loop;
+        }
+        const at = isOwn ? this.iteration(node) : (this.placeIn(node, loop.path)?.at ?? 0);
+        const norm = this.badGradients(node) > 0 ? Infinity : this.gradNorm(node);
+        norms[at] = norms[at] >= norm ? norms[at] : norm;
       }
       this._iterationNorms.set(loop, norms);
     }
@@ -557,27 +563,35 @@ export class Graph {
     const { place, source, line } = this._columns;
     const { strings } = this.header;
     const text = (at: number): string => (at < 0 ? '' : strings[at]);
-    const groups = new Map<number, ITracedLine>();
-    let group: ITracedLine | undefined;
+    const numbers = new Map<number, number>();
+    const lines: Omit<ITracedLine, 'nodes'>[] = [];
+    const lineOf = new Int32Array(this.count);
     for (let node = 0; node < this.count; node++) {
       const isLike =
         node > 0 &&
         place[node] === place[node - 1] &&
         source[node] === source[node - 1] &&
         line[node] === line[node - 1];
-      if (!isLike || group === undefined) {
-        // Two places of texts as one number: there are never so many of them.
-        const key = (place[node] + 1) * (strings.length + 1) + source[node] + 1;
-        group = groups.get(key);
-        if (group === undefined) {
-          const [where, what] = [text(place[node]), text(source[node])];
-          group = { place: where, source: what, line: this.line(node), nodes: [] };
-          groups.set(key, group);
-        }
+      if (isLike) {
+        lineOf[node] = lineOf[node - 1];
+        continue;
       }
-      group.nodes.push(node);
+      // Two places of texts as one number: there are never so many of them.
+      const key = (place[node] + 1) * (strings.length + 1) + source[node] + 1;
+      let number = numbers.get(key);
+      if (number === undefined) {
+        const [where, what] = [text(place[node]), text(source[node])];
+        number = lines.push({ place: where, source: what, line: this.line(node) }) - 1;
+        numbers.set(key, number);
+      }
+      lineOf[node] = number;
     }
-    return [...groups.values()];
+    const nodes = Int32Array.from({ length: this.count }, (_, node) => node);
+    const { start, items } = adjacency(lines.length, lineOf, nodes);
+    return lines.map((one, number) => ({
+      ...one,
+      nodes: items.subarray(start[number], start[number + 1])
+    }));
   }
 
   /** The nodes that this one reads, in the order of its arguments. */
