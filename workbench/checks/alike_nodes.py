@@ -210,8 +210,7 @@ def check_first_order(
         if not good.all():
             entries = list_entries(x.shape, shape, count)
             for row, o in find_worst(np.where(known, off, 0), count, good):
-                one = Suspect("fwd", argnum, int(entries[o]), o)
-                suspects[row].append(one)
+                suspects[row].append(Suspect("fwd", argnum, int(entries[o]), o))
         right &= good
         size = np.abs(value)
         size[~(size > 1e-100)] = 1
@@ -234,8 +233,8 @@ def check_first_order(
         if not good.all():
             certain = sum_rows((~known).astype(float), shape, x.shape) == 0
             for row, k in find_worst(np.where(certain, off, 0), count, good):
-                o = k if x.size == len(y) else None
-                suspects[row].append(Suspect("rev", argnum, k, o))
+                place = k if x.size == len(y) else None
+                suspects[row].append(Suspect("rev", argnum, k, place))
         right &= good
     return right
 
