@@ -18,7 +18,6 @@ from tests.backends.cupy.host import MARGIN, HostDevice, write_all
 from tests.backends.cupy.test_kernels import PROGRAMS, draw, make, plan_program
 from tests.gpu.device import cupy, needed
 from workbench.backends.compiled.expansion import expand
-from workbench.backends.compiled.kernel import Kernel
 from workbench.backends.compiled.lowering import lower
 from workbench.backends.cupy.launches import OPTIONS, Device, Launch, compile_unit
 from workbench.core.types import spec_of
@@ -45,7 +44,7 @@ class CopiedDevice(HostDevice):
     def load(self, launches: list[Launch]) -> None:
         self.functions = Functions(launches)
 
-    def run_kernel(self, kernel: Kernel) -> None:
+    def run_launches(self, launches: list[Launch]) -> None:
         copies = [(whole, cupy.asarray(whole)) for whole, _ in self.memory]
         addresses = []
         for base in self.bases:
@@ -56,7 +55,7 @@ class CopiedDevice(HostDevice):
                     address = copy.data.ptr + at
                     break
             addresses.append(address)
-        for launch in self.launches[id(kernel)]:
+        for launch in launches:
             self.functions.launch(launch, addresses)
         for whole, copy in copies:
             whole[...] = copy.get()

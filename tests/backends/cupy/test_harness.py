@@ -45,10 +45,9 @@ def change(
     for key, several in launches.items():
         made[key] = []
         for x in several:
-            found += old in x.source
-            text = x.source.replace(old, new)
-            text = text.replace(x.name, f"{x.name}_{name}")
-            made[key].append(x._replace(source=text, name=f"{x.name}_{name}"))
+            found += old in x.body
+            text = x.body.replace(old, new)
+            made[key].append(x._replace(body=text, name=f"{x.name}_{name}"))
     assert found, f"no kernel says {old!r}"
     return made
 

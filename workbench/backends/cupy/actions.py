@@ -32,6 +32,7 @@ from workbench.backends.compiled.steps import (
     is_plain,
 )
 from workbench.backends.cupy.launches import ALIGNMENT, Launch
+from workbench.backends.cupy.loops import find_obstacle, write_loop
 from workbench.backends.cupy.matrices import Gemm, write_gemms
 from workbench.backends.cupy.runtime import Address, Array, Runtime
 from workbench.core import blame
@@ -603,6 +604,8 @@ class _Writer:
         if isinstance(step, HostStep):
             return [HostAction(step, plan, self.runtime)]
         if isinstance(step, LoopStep):
+            if find_obstacle(step, plan) is None:
+                return self.launch([write_loop(step, plan, self.runtime.description)])
             return [LoopAction(step, plan, self.write_plan(step.program.plan))]
         if isinstance(step, ChoiceStep):
             inside = [self.write_plan(program.plan) for program in step.programs]
@@ -611,6 +614,10 @@ class _Writer:
 
     def write_kernel(self, kernel: Kernel, plan: Plan) -> list[Action]:
         """Return the launches of a kernel."""
-        made = [LaunchAction(x) for x in self.runtime.write(kernel, plan)]
+        return self.launch(self.runtime.write(kernel, plan))
+
+    def launch(self, launches: Sequence[Launch]) -> list[Action]:
+        """Return the actions of launches, which are loaded later."""
+        made = [LaunchAction(x) for x in launches]
         self.launched += made
         return [*made]
