@@ -6,7 +6,6 @@ gives other numbers.
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,9 +19,16 @@ from tests.backends.cupy.host import COMPILER, SMALL, HostDevice, write_all
 from tests.backends.cupy.nvrtc import compile_cubin, load_nvrtc
 from tests.backends.cupy.test_harness import change, run_sanitized
 from tests.backends.cupy.test_kernels import plan_program
+from workbench.backends.compiled.products import ProductStep
 from workbench.backends.compiled.steps import LoopStep, Plan
+from workbench.backends.cupy.kernel_code import write_launches
 from workbench.backends.cupy.launches import Device, Launch, list_units
-from workbench.backends.cupy.loops import WORK, find_obstacle
+from workbench.backends.cupy.loops import (
+    WORK,
+    find_obstacle,
+    multiply_by_sums,
+    write_loop,
+)
 from workbench.core import tree
 
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="g++ is not installed")
@@ -173,12 +179,12 @@ PROGRAMS: dict[str, tuple[Program, str]] = {
     "entries before": (
         lambda y: wb.scan(
             lambda y, a, b: y + 0.5 * a - 0.2 * b, y,
-            [dict(initial=np.zeros(2), taps=[-2, -1])],
+            [{"initial": np.zeros(2), "taps": [-2, -1]}],
         ), "y",
     ),
     "sums": (
         lambda x: wb.scan(
-            lambda x, s, p, m: (s + np.sum(x), p * np.prod(x), np.maximum(m, np.max(x))),
+            lambda x, s, p, m: [s + np.sum(x), p * np.prod(x), m + np.max(x)],
             x, [np.zeros(()), np.ones(()), np.zeros(())],
         ), "x",
     ),
@@ -208,6 +214,9 @@ PROGRAMS: dict[str, tuple[Program, str]] = {
             lambda x, h: np.tanh(h @ A + x), x, [np.zeros(N)], memory=3
         )), "x A",
     ),
+    "much memory": (slope(lambda L: wb.scan(
+        lambda x, h: np.sin(h) * 0.5 + x, L, [np.zeros(3001)]
+    ), 0), "L"),
     "one step": (slope(lambda x, A: recur(x[:1], A)), "x A"),
     "one entry": (
         slope(lambda y, w: wb.scan(lambda y, h: np.sin(h * w[0] + y), y, [0.0])), "y w",
@@ -228,6 +237,7 @@ def draw(rng: np.random.Generator) -> dict[str, Any]:
         "U": rng.normal(size=(N, 4 * N)) * 0.4, "i": rng.integers(-7, 7, STEPS),
         "T": rng.normal(size=(7, N)), "X": rng.normal(size=(3, 67)),
         "B": rng.normal(size=(67, 67)) * 0.1, "z": z, "Z": Z,
+        "L": rng.normal(size=(3, 3001)),
         "z8": z.astype("c8"), "Z8": Z.astype("c8"), "x32": x.astype("f4"),
         "A32": A.astype("f4"), "x16": x.astype("f2"), "A16": A.astype("f2"),
     }  # fmt: skip
@@ -267,3 +277,196 @@ def test_programs(name: str, rng: np.random.Generator) -> None:
         results.append([np.asarray(a).tobytes() for a in got])
     # Bit by bit the same, whichever thread comes first.
     assert all(one == results[0] for one in results)
+
+
+# Barriers
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ["recurrent net", "several values", "a map"])
+def test_a_barrier_that_is_missing_is_noticed(
+    name: str, rng: np.random.Generator
+) -> None:
+    """The last one of a step, after which the next step reads what this one wrote."""
+    plan, args, want = plan_case(name, rng)
+    launches = write_all(plan)
+    last = "    }\n    __syncthreads();\n    for (unsigned"
+    wrong = change(launches, "early", last, "    }\n    for (unsigned")
+
+    def run(device: HostDevice) -> None:
+        for order in ORDERS:
+            check_accuracy(plan.graph, args, device.run(args, order), want)
+
+    run(HostDevice(plan, launches))
+    with pytest.raises(AssertionError):
+        run(HostDevice(plan, wrong))
+
+
+def check_sanitized(
+    name: str, sanitizer: str, folder: Path, rng: np.random.Generator
+) -> None:
+    plan, args, want = plan_case(name, rng)
+    launches = write_all(plan)
+    for step in plan.steps:
+        if isinstance(step, ProductStep):
+            launches[id(step)] = write_launches(multiply_by_sums(step), plan, SMALL)
+    done, made = run_sanitized(plan, launches, args, folder, sanitizer)
+    assert done.returncode == 0, done.stderr[:2000]
+    check_accuracy(plan.graph, args, made, want)
+
+
+@needs_compiler
+def test_the_sanitizer_of_threads_finds_a_missing_barrier(
+    tmp_path: Path, rng: np.random.Generator
+) -> None:
+    check_sanitized("recurrent net", "thread", tmp_path, rng)
+    plan, args, _ = plan_case("recurrent net", rng)
+    start = "__syncthreads();\n  for (int step1"
+    wrong = change(write_all(plan), "first", start, start.partition("\n")[2])
+    done, _ = run_sanitized(plan, wrong, args, tmp_path, "thread")
+    assert done.returncode != 0
+    assert "data race" in done.stderr
+
+
+@pytest.mark.long
+@needs_compiler
+@pytest.mark.parametrize("sanitizer", ["address", "thread"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_under_the_sanitizers(
+    name: str, sanitizer: str, tmp_path: Path, rng: np.random.Generator
+) -> None:
+    check_sanitized(name, sanitizer, tmp_path, rng)
+
+
+# What is a kernel, and what not
+
+
+def plan_alone(f: Program, *args: Any) -> Plan:
+    return plan_program(lambda *a: tree.flatten(f(*a))[0], list(args))[0]
+
+
+def find_reasons(f: Program, *args: Any) -> list[str | None]:
+    plan = plan_alone(f, *args)
+    return [find_obstacle(step, plan) for step in list_loops(plan)]
+
+
+def test_the_size_of_a_step_decides(rng: np.random.Generator) -> None:
+    """The recurrent net of the benchmarks: one example, and a batch of 32."""
+    W, xs = np.zeros((128, 128)), np.zeros((1000, 128))
+    assert find_reasons(slope(recur, 1), xs, W) == [None, None]
+    batch = np.zeros((1000, 32, 128))
+    told = find_reasons(slope(recur, 1), batch, W)
+    assert len(told) == 2
+    for text in told:
+        assert text is not None
+        assert text.endswith(f" entries, more than {WORK:,}")
+
+
+@pytest.mark.parametrize(
+    ("f", "reason"),
+    [
+        (
+            lambda x: wb.while_loop(lambda x: np.sum(x) < 9, lambda x: x * 2, x),
+            "the host must know after each step if it ends",
+        ),
+        (
+            lambda x: wb.scan(
+                lambda h: h * 0.5, initial=[x], n_steps=np.sum(x > 0), last=True
+            ),
+            "the host must know its number of steps",
+        ),
+    ],
+)
+def test_what_the_host_must_know_is_no_kernel(f: Program, reason: str) -> None:
+    assert find_reasons(f, np.array([0.5, 1.0, 2.0])) == [reason]
+
+
+def test_a_long_text_is_no_kernel(rng: np.random.Generator) -> None:
+    def step(x: Any, h: Any) -> Any:
+        for k in range(600):
+            h = np.sin(h) + x * k
+        return h
+
+    (reason,) = find_reasons(lambda x: wb.scan(step, x, [0.0]), rng.normal(size=3))
+    assert reason is not None
+    assert "nodes, more than" in reason
+
+
+def test_threads_and_memory_follow_the_state(rng: np.random.Generator) -> None:
+    found = {}
+    for n in (3, 67, 128, 1500, 7000):
+
+        def f(x: Any, n: int = n) -> Any:
+            return wb.scan(lambda x, h: h * 0.5 + x, x, [np.zeros(n)])
+
+        plan = plan_alone(f, rng.normal(size=(3, n)))
+        (step,) = list_loops(plan)
+        (launch,) = write_all(plan)[id(step)]
+        size = plan.buffers[step.frame].size
+        found[n] = launch.threads, "__shared__ char frame" in launch.body, size
+    assert found[3] == (32, True, 0)
+    assert found[67] == (128, True, 0)
+    assert found[128] == (128, True, 0)
+    assert found[1500] == (512, True, 0)
+    # Two values of 56,000 bytes: more than a block shares.
+    assert found[7000] == (512, False, 2 * 7000 * 8)
+
+
+def test_the_listing_shows_how_a_loop_runs(rng: np.random.Generator) -> None:
+    x, A = rng.normal(size=(9, 3)), rng.normal(size=(3, 3))
+    listing = wb.plan_kernels(wb.trace(recur)(x, A))
+    (loop,) = [step for step in listing if step.name == "loop 1"]
+    assert "9 steps in one kernel; 1 × 32 threads" in str(loop)
+    assert loop.source in listing.source
+    assert "// add, tanh" in loop.source
+
+    def grow(x: Any) -> Any:
+        return wb.while_loop(lambda x: np.sum(x) < 9, lambda x: x * 2, x)
+
+    listing = wb.plan_kernels(wb.trace(grow)(np.ones(3)))
+    (loop,) = [step for step in listing if step.name == "loop 1"]
+    assert not loop.launches
+    assert "launched step by step: the host must know after each step" in str(loop)
+
+
+def test_equal_loops_are_one_function(rng: np.random.Generator) -> None:
+    x, A = rng.normal(size=(9, 3)), rng.normal(size=(3, 3))
+    plan = plan_alone(lambda x, A: (recur(x, A), recur(x + 1, A * 2)), x, A)
+    launches = write_all(plan)
+    names = [launches[id(step)][0].name for step in list_loops(plan)]
+    assert len(names) == 2
+    assert len(set(names)) == 1
+
+
+@needs_compiler
+def test_an_index_out_of_bounds_raises_the_flag(rng: np.random.Generator) -> None:
+    f, names = PROGRAMS["a table, its gradient"]
+    given = draw(rng)
+    args = [given[n] for n in names.split()]
+    plan = plan_alone(f, *args)
+    device = HostDevice(plan)
+    wrong = args[0].copy()
+    wrong[4] = 7
+    device.run([wrong, args[1]])  # which fails where it writes beside a buffer
+    assert device.flag == 1
+    device.run(args)
+    assert device.flag == 0
+
+
+@pytest.mark.parametrize(
+    "architecture",
+    ["sm_90", *(pytest.param(a, marks=pytest.mark.long) for a in ("sm_80", "sm_100"))],
+)
+def test_programs_compile_for_a_gpu(
+    architecture: str, rng: np.random.Generator
+) -> None:
+    nvrtc = load_nvrtc()
+    if nvrtc is None:
+        pytest.skip("CuPy or NVRTC is not installed")
+    launches: list[Launch] = []
+    for name in PROGRAMS:
+        plan, _, _ = plan_case(name, rng)
+        launches += [write_loop(step, plan, Device()) for step in list_loops(plan)]
+    assert len({x.name for x in launches}) > len(PROGRAMS)
+    for unit in list_units(launches):
+        assert len(compile_cubin(nvrtc, unit.source, architecture)) > 1000

@@ -429,7 +429,7 @@ class KernelWriter:
             side = min(block // team, raise_to_power(results))
             side = max(side, WARP // team)  # shuffles are of whole warps
         else:
-            # The one block of a loop has few results, and barriers are what it waits for.
+            # A loop of one block has few results, and waits for its barriers most.
             side = min(block if self.device.block else WARP, raise_to_power(results))
             team = min(block // side, raise_to_power(-(-entries // 4)))
             side = min(block // team, raise_to_power(results))

@@ -215,7 +215,9 @@ class _Loop:
         self.scratch = 0
         self._plan_rows()
         for one in body.steps:
-            if self._is_unread(one):
+            unread = self._find_unread(one)
+            if unread:
+                self._others -= unread
                 self.parts.append([])
                 continue
             if isinstance(one, LoopStep):
@@ -262,13 +264,13 @@ class _Loop:
         #: The outputs that nobody outside reads.
         self._others = {y.buffer for y in body.outputs} - {*self.owners, *self.rows}
 
-    def _is_unread(self, step: Step) -> bool:
-        """Return whether a step copies something to where nobody reads it."""
+    def _find_unread(self, step: Step) -> set[int]:
+        """Return what a step copies to where nobody reads it, if that is all."""
         if not isinstance(step, MoveStep) or step.zeros >= 0:
-            return False
+            return set()
         targets = {view.buffer for part in step.parts for _, view in part.stores}
         readers = [one for one in self.body.steps if targets & {*list_buffers(one)}]
-        return targets <= self._others and readers == [step]
+        return targets if targets <= self._others and readers == [step] else set()
 
     def measure(self, buffer: int) -> int:
         """Return the bytes from a value to the next one in memory of our own."""
