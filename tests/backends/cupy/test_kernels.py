@@ -68,6 +68,7 @@ PROGRAMS = {
     "complex sums": "np.sum(z), np.sum(z, 0), np.sum(z * z, 1), np.cumsum(z, 0), z.T * 2, z.real, z[i]",
     "complex singles": "np.sin(z.astype('c8')), np.sum(z.astype('c8'), 1), z.astype('c8') * 2",
     "halves": "h * h + h / 3, np.exp(h), np.sqrt(np.abs(h)), h > 0.5, np.signbit(h), h.astype('f8'), x.astype('f2'), np.maximum(h, 0)",
+    "halves by index": "h[i], h[i, j], np.sum(h[i], 1), at(h)[i].add(h[i]), at(h)[i].set(h[i + 1]), at(h)[i].max(h[i + 1]), at(h[0])[j].min(0.5), grad(lambda h: np.sum(h[i] ** 2))(h)",
     "remainders": "x % 0.3, y // 0.7, np.fmod(x, y), np.floor(y), np.round(x, 2), np.sign(x), np.copysign(x, y)",
     "powers": "x ** 3, np.abs(x) ** y, np.hypot(x, y), np.arctan2(x, y), np.log1p(x * x), np.cbrt(x), np.expm1(y)",
 }  # fmt: skip
@@ -100,7 +101,8 @@ def plan_program(f: Callable[..., Any], args: list[Any]) -> tuple[Plan, list[Any
     graph = trace(f, args)
     with np.errstate(all="ignore"):
         want = compile(graph).run(args)
-    return lower(expand(graph, [spec_of(a) for a in args]), SMALL), want
+    specs = [spec_of(a) for a in args]
+    return lower(expand(graph, specs, kinds=SMALL.kinds), SMALL), want
 
 
 @needs_compiler
