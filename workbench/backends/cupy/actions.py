@@ -35,7 +35,7 @@ from workbench.backends.compiled.steps import (
     pack_strides,
 )
 from workbench.backends.cupy.launches import ALIGNMENT, Launch
-from workbench.backends.cupy.loops import find_obstacle, write_loop
+from workbench.backends.cupy.loops import count_rounds, find_obstacle, write_loop
 from workbench.backends.cupy.matrices import Gemm, write_gemms
 from workbench.backends.cupy.runtime import Address, Array, Runtime
 from workbench.core import blame
@@ -141,12 +141,15 @@ class LaunchAction(Action):
     ----------
     function
         What launches it, of the addresses of its pointers; set when it is loaded.
+    rounds
+        How many parts of a loop its block runs one after the other; 0: it is no loop.
     """
 
     function: Callable[..., None]
 
-    def __init__(self, launch: Launch) -> None:
+    def __init__(self, launch: Launch, rounds: int = 0) -> None:
         self.launch = launch
+        self.rounds = rounds
 
     def run(self, frame: Frame) -> None:
         """Launch it."""
@@ -687,7 +690,8 @@ class _Writer:
             return called or [HostAction(step, plan, self.runtime)]
         if isinstance(step, LoopStep):
             if find_obstacle(step, plan) is None:
-                return self.launch([write_loop(step, plan, self.runtime.description)])
+                launch = write_loop(step, plan, self.runtime.description)
+                return self.launch([launch], count_rounds(step))
             return [LoopAction(step, plan, self.write_plan(step.program.plan))]
         if isinstance(step, ChoiceStep):
             inside = [self.write_plan(program.plan) for program in step.programs]
@@ -782,9 +786,9 @@ class _Writer:
         """Return the launches of a kernel."""
         return self.launch(self.runtime.write(kernel, plan))
 
-    def launch(self, launches: Sequence[Launch]) -> list[Action]:
+    def launch(self, launches: Sequence[Launch], rounds: int = 0) -> list[Action]:
         """Return the actions of launches, which are loaded later."""
-        made = [LaunchAction(x) for x in launches]
+        made = [LaunchAction(x, rounds) for x in launches]
         self.launched += made
         return [*made]
 

@@ -92,6 +92,11 @@ def _find_unfit(step: LoopStep, plan: Plan) -> str | None:
     return None
 
 
+def count_rounds(step: LoopStep) -> int:
+    """Return how many parts a loop that is one kernel runs one after the other."""
+    return (step.steps or 0) * _count_cost(step.program.plan).parts
+
+
 class _Cost(NamedTuple):
     """What a step costs: entries of nodes, launches that it saves, nodes of its text.
 
