@@ -362,6 +362,14 @@ def test_a_loop_that_ends_by_itself_waits_in_each_step(
     assert runtime.reads > 0
 
 
+def test_a_loop_of_what_no_kernel_computes_is_cupys(
+    runtime: Standin, rng: np.random.Generator
+) -> None:
+    f = lambda xs: wb.scan(lambda x, h: np.sort(h) + x, xs, [np.zeros(3)])  # noqa: E731
+    function = check(f, (rng.standard_normal((5, 3)),), runtime)
+    assert program_of(function).list_uncaptured() == ["scan, which CuPy computes"]
+
+
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_the_condition_of_long_branches_is_waited_for(
     sign: float, runtime: Standin

@@ -759,7 +759,7 @@ class _Writer:
         if not all(isinstance(x, (View, *ARRAYS)) for x in step.operands):
             return []
         call = op.lower(step.node, "cupy")
-        if call is None:
+        if not isinstance(call, CudaCall):  # a loop that runs op by op, say
             return []
         actions: list[Action] = []
         operands = []
