@@ -15,10 +15,13 @@ import pytest
 
 import workbench as wb
 from tests.backends.compiled.accuracy import check_accuracy
+from tests.backends.compiled.programs import trace
 from tests.backends.cupy.host import COMPILER, SMALL, HostDevice, write_all
 from tests.backends.cupy.nvrtc import compile_cubin, load_nvrtc
 from tests.backends.cupy.test_harness import change, run_sanitized
 from tests.backends.cupy.test_kernels import plan_program
+from workbench.backends.compiled.expansion import expand
+from workbench.backends.compiled.lowering import lower
 from workbench.backends.compiled.products import ProductStep
 from workbench.backends.compiled.steps import LoopStep, Plan
 from workbench.backends.cupy.kernel_code import write_launches
@@ -30,6 +33,7 @@ from workbench.backends.cupy.loops import (
     write_loop,
 )
 from workbench.core import tree
+from workbench.core.types import spec_of
 
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="g++ is not installed")
 ORDERS = (0, 1, 2, 3)
@@ -342,7 +346,8 @@ def test_programs_under_the_sanitizers(
 
 
 def plan_alone(f: Program, *args: Any) -> Plan:
-    return plan_program(lambda *a: tree.flatten(f(*a))[0], list(args))[0]
+    graph = trace(lambda *a: tree.flatten(f(*a))[0], args)
+    return lower(expand(graph, [spec_of(a) for a in args]), SMALL)
 
 
 def find_reasons(f: Program, *args: Any) -> list[str | None]:
@@ -379,6 +384,15 @@ def test_the_size_of_a_step_decides(rng: np.random.Generator) -> None:
 )
 def test_what_the_host_must_know_is_no_kernel(f: Program, reason: str) -> None:
     assert find_reasons(f, np.array([0.5, 1.0, 2.0])) == [reason]
+
+
+def test_so_many_steps_that_nobody_could_interrupt_are_no_kernel() -> None:
+    def f(x: Any) -> Any:
+        return wb.scan(lambda h: np.sin(h), initial=[x], n_steps=10**9, last=True)
+
+    assert find_reasons(f, np.ones(3)) == [
+        "an interrupt could not end its 1,000,000,000 steps"
+    ]
 
 
 def test_a_long_text_is_no_kernel(rng: np.random.Generator) -> None:

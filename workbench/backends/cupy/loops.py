@@ -37,6 +37,7 @@ from workbench.backends.cupy.launches import ALIGNMENT, Device, Launch
 from workbench.core.tensor import Tensor
 from workbench.core.trace import make_leaf_like
 from workbench.core.types import Spec
+from workbench.errors import CompilerError
 
 #: A step computes at most so many entries of nodes for each launch that it saves. A
 #: launch in a CUDA graph took a microsecond on an H200, in which one of its
@@ -45,6 +46,9 @@ from workbench.core.types import Spec
 WORK = 2**15
 #: The texts of all parts have at most so many nodes: NVRTC's time grows with them.
 MOST_NODES = 1024
+#: Nothing ends a kernel before its time: one runs at most so many parts, which take
+#: about ten seconds.
+MOST_ROUNDS = 2**24
 #: The most threads of a block: each then has 128 registers.
 MOST_THREADS = 512
 #: The memory that a block shares without asking for more.
@@ -65,6 +69,8 @@ def find_obstacle(step: LoopStep, plan: Plan) -> str | None:
     cost = _count_cost(step.program.plan)
     if cost.nodes > MOST_NODES:
         return f"its step has {cost.nodes:,} nodes, more than {MOST_NODES:,}"
+    if count_rounds(step) > MOST_ROUNDS:
+        return f"an interrupt could not end its {step.steps:,} steps"
     if cost.work > WORK * cost.parts:
         each = round(cost.work / max(cost.parts, 1))
         return f"a kernel of its step computes {each:,} entries, more than {WORK:,}"
@@ -183,10 +189,11 @@ def write_loop(step: LoopStep, plan: Plan, device: Device) -> Launch:
     threads = min(MOST_THREADS, max(WARP, raise_to_power(widest)))
     while True:
         loop = _Loop(step, plan, device._replace(block=threads))
-        if loop.scratch <= SHARED or threads == WARP:
-            break
+        if loop.scratch <= SHARED:
+            return _Writer(threads).write(loop)
+        if threads == WARP:
+            raise CompilerError("a step of a loop that reduces too much at a time")
         threads //= 2
-    return _Writer(threads).write(loop)
 
 
 class _Loop:
