@@ -395,8 +395,8 @@ class _Writer:
             place = body.outputs[carry].buffer
             if loop.owners[place] != carry:
                 size = loop.measure(place)
-                slot = f"{_move(frame, loop.slots[carry])} + {k} % 2 * {size}"
-                self._copy(slot, table[place], body, place)
+                new = f"{_move(frame, loop.slots[carry])} + {k} % 2 * {size}"
+                self._copy(new, table[place], body, place)
                 waits = False
         if not waits:
             self._wait()
