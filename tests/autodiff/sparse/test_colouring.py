@@ -244,7 +244,7 @@ def test_what_is_refused():
 
 LOOPS = (
     greedy.assign_columns, greedy.assign_star, greedy.assign_acyclic,
-    greedy.order_by_keys,
+    greedy.order_by_degrees_left, greedy.order_by_incidence,
 )  # fmt: skip
 
 
