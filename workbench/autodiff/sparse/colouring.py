@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -36,12 +36,10 @@ from workbench.autodiff.sparse.greedy import (
     order_by_incidence,
     run_loop,
 )
+from workbench.autodiff.sparse.places import Places
 from workbench.core.blame import format_count
 from workbench.errors import ShapeError, UsageError
 from workbench.ops.sparse.pattern import match_library
-
-if TYPE_CHECKING:
-    from workbench.autodiff.sparse.pattern import SparsityPattern
 
 Integers = npt.NDArray[np.signedinteger[Any]]
 ColouringMode = Literal["columns", "rows", "both", "star", "acyclic"]
@@ -59,7 +57,7 @@ MOST_CELLS = 2**26
 
 
 def colour(
-    pattern: SparsityPattern,
+    pattern: Places,
     mode: str = "auto",
     order: str = "auto",
     *,
@@ -173,7 +171,7 @@ class Colouring:
 
     def __init__(
         self,
-        pattern: SparsityPattern,
+        pattern: Places,
         mode: ColouringMode,
         order: str,
         column_colours: Integers | None,
@@ -331,17 +329,17 @@ def _make_seeds(colours: Integers | None, count: int, dtype: Any) -> Any:
 # Columns, rows, both
 
 
-def _colour_columns(pattern: SparsityPattern, order: str, seed: int) -> Colouring:
+def _colour_columns(pattern: Places, order: str, seed: int) -> Colouring:
     found, order = _group_columns(pattern, order, seed)
     return Colouring(pattern, "columns", order, found)
 
 
-def _colour_rows(pattern: SparsityPattern, order: str, seed: int) -> Colouring:
+def _colour_rows(pattern: Places, order: str, seed: int) -> Colouring:
     found, order = _group_columns(pattern.T, order, seed)
     return Colouring(pattern, "rows", order, None, found)
 
 
-def _choose_colouring(pattern: SparsityPattern, order: str, seed: int) -> Colouring:
+def _choose_colouring(pattern: Places, order: str, seed: int) -> Colouring:
     """Return the colouring whose products cost least."""
     height, width = pattern.shape
     # Columns with an entry in one row need as many colours, whatever the order.
@@ -366,9 +364,7 @@ def _cost(colouring: Colouring) -> int:
     return colouring.column_count + 2 * colouring.row_count
 
 
-def _group_columns(
-    pattern: SparsityPattern, order: str, seed: int
-) -> tuple[Integers, str]:
+def _group_columns(pattern: Places, order: str, seed: int) -> tuple[Integers, str]:
     """Return colours of the columns, no two of one colour with an entry in one row."""
     width = pattern.shape[1]
     most = int(np.diff(pattern.indptr).max(initial=0))
@@ -436,7 +432,7 @@ def _reverse_colours(colours: Integers) -> Integers:
     return np.argsort(-colours, kind="stable")
 
 
-def find_period(pattern: SparsityPattern, proper: bool = False) -> int | None:
+def find_period(pattern: Places, proper: bool = False) -> int | None:
     """Return the smallest p for which the colours j mod p suit the columns j.
 
     It suits them if no two columns with an entry in one row are a multiple of p apart;
@@ -465,7 +461,7 @@ def find_period(pattern: SparsityPattern, proper: bool = False) -> int | None:
     return None
 
 
-def _colour_both(pattern: SparsityPattern, order: str, seed: int) -> Colouring:
+def _colour_both(pattern: Places, order: str, seed: int) -> Colouring:
     """Return colours of rows and of columns, so that each entry is read from one.
 
     Rows and columns are the vertices of one graph, entries its edges; they get a star
@@ -528,7 +524,7 @@ def _keep_colours(colours: Integers, kept: npt.NDArray[np.bool_]) -> Integers:
 
 
 def _colour_symmetric(
-    pattern: SparsityPattern, mode: Literal["star", "acyclic"], order: str, seed: int
+    pattern: Places, mode: Literal["star", "acyclic"], order: str, seed: int
 ) -> Colouring:
     n = pattern.shape[0]
     is_open = order == "auto"
@@ -568,7 +564,7 @@ class Graph(NamedTuple):
     ends: Integers
 
 
-def _make_graph(pattern: SparsityPattern) -> Graph:
+def _make_graph(pattern: Places) -> Graph:
     """Return the graph of a symmetric pattern: an edge for each two entries."""
     off = pattern.rows != pattern.columns
     before = np.concatenate([[0], np.cumsum(off)])
@@ -630,15 +626,15 @@ def _assign_acyclic(graph: Graph, sequence: Integers) -> Integers:
 # In which order
 
 
-def _count_met(pattern: SparsityPattern) -> npt.NDArray[np.int64]:
-    """Return how many others share a row with each column, twice those that share two."""
+def _count_met(pattern: Places) -> npt.NDArray[np.int64]:
+    """Return for each column how many entries of others stand in its rows."""
     others = np.diff(pattern.indptr)[pattern.rows] - 1
     met = np.bincount(pattern.columns, weights=others, minlength=pattern.shape[1])
     return met.astype(np.int64)
 
 
 def _order_columns(
-    pattern: SparsityPattern, met: npt.NDArray[np.int64], order: str, *, seed: int
+    pattern: Places, met: npt.NDArray[np.int64], order: str, *, seed: int
 ) -> Integers:
     """Return the columns in an order for a greedy colouring."""
     if order in ("smallest_last", "incidence"):
@@ -754,9 +750,7 @@ _READERS = {
 }  # fmt: skip
 
 
-def _find_substitution(
-    pattern: SparsityPattern, colours: Integers | None
-) -> Substitution:
+def _find_substitution(pattern: Places, colours: Integers | None) -> Substitution:
     """Return how the entries of a symmetric matrix follow, from the leaves of trees on.
 
     A vertex i with neighbours of the colour c is a node (i, c); the product of c has

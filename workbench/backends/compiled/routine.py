@@ -7,7 +7,8 @@ part of Python. Python can run them; here the same text becomes LLVM's IR.
 That part is: assignment to names and to entries of arrays, ``+ - * // % & | << >>``
 (``//`` and ``%`` of numbers that are not negative), comparisons, ``and or not``,
 ``if``, ``while``, ``for`` over ``range``, ``break``, ``continue``, ``return`` of an
-integer, calls of the other functions. A parameter is an ``int``, or else an array. No index is checked.
+integer, calls of the other functions. A parameter is an ``int``, or else an array. No
+index is checked.
 """
 
 from __future__ import annotations
