@@ -211,7 +211,7 @@ TRIANGLES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     },
     "right side of a triangle": (
         lambda b: wb.scipy.linalg.solve_triangular(
-            np.tril(np.ones((4, 4))), b, lower=True
+            np.arange(2.0, 18.0).reshape(4, 4) ** 0.5, b, lower=True
         ),
         draw_any(4, 2),
     ),
