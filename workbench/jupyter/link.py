@@ -29,7 +29,7 @@ from workbench.jupyter.answers import (
 )
 from workbench.jupyter.jobs import Clock, Job, Jobs, Later, call_after, start, stop
 from workbench.session import Session
-from workbench.session.inside import measure_loops
+from workbench.session.inner_program import measure_loops
 from workbench.session.wire import (
     Snapshot,
     find_changes,

@@ -299,7 +299,7 @@ class CompiledFunction:
         """What a call of the last shapes runs on: ``numpy``, ``compiled``, ``cupy``."""
         return "numpy" if self._last is None else str(self._last.function.backend)
 
-    def ready(self) -> bool:
+    def is_ready(self) -> bool:
         """Return whether compiled code for the last shapes is in place, or refused."""
         return self._last is not None and bool(self._last.function.is_ready())
 

@@ -68,8 +68,16 @@ PROGRAMS = {
     "complex sums": "np.sum(z), np.sum(z, 0), np.sum(z * z, 1), np.cumsum(z, 0), z.T * 2, z.real, z[i]",
     "complex singles": "np.sin(z.astype('c8')), np.sum(z.astype('c8'), 1), z.astype('c8') * 2",
     "halves": "h * h + h / 3, np.exp(h), np.sqrt(np.abs(h)), h > 0.5, np.signbit(h), h.astype('f8'), x.astype('f2'), np.maximum(h, 0)",
+    "halves by index": "h[i], h[i, j], np.sum(h[i], 1), at(h)[i].add(h[i]), at(h)[i].set(h[i + 1]), at(h)[i].max(h[i + 1]), at(h[0])[j].min(0.5), grad(lambda h: np.sum(h[i] ** 2))(h)",
+    "windows": "grad(lambda x: np.sum(np.max(windows(x, (2, 2))[::2, ::2], (-2, -1)) ** 2))(x), grad(lambda v: np.sum(np.mean(windows(v, 5), -1) ** 3))(v), grad(lambda z: np.sum(np.abs(np.sum(windows(z, 1, 0), -1))))(z), grad(lambda t: np.sum(windows(t, 7, 1) ** 2))(t)",
     "remainders": "x % 0.3, y // 0.7, np.fmod(x, y), np.floor(y), np.round(x, 2), np.sign(x), np.copysign(x, y)",
     "powers": "x ** 3, np.abs(x) ** y, np.hypot(x, y), np.arctan2(x, y), np.log1p(x * x), np.cbrt(x), np.expm1(y)",
+}  # fmt: skip
+
+
+NAMES = {
+    "np": np, "grad": wb.grad, "at": wb.at,
+    "windows": np.lib.stride_tricks.sliding_window_view,
 }  # fmt: skip
 
 
@@ -89,7 +97,7 @@ def make(text: str, args: dict[str, Any]) -> tuple[Callable[..., Any], list[Any]
 
     def f(*values: Any) -> Any:
         given = dict(zip(names, values, strict=True))
-        made = eval(text, {"np": np, "grad": wb.grad, "at": wb.at, **given})
+        made = eval(text, {**NAMES, **given})
         return made if type(made) is tuple else (made,)
 
     return f, [args[n] for n in names]
@@ -100,7 +108,8 @@ def plan_program(f: Callable[..., Any], args: list[Any]) -> tuple[Plan, list[Any
     graph = trace(f, args)
     with np.errstate(all="ignore"):
         want = compile(graph).run(args)
-    return lower(expand(graph, [spec_of(a) for a in args]), SMALL), want
+    specs = [spec_of(a) for a in args]
+    return lower(expand(graph, specs, kinds=SMALL.kinds), SMALL), want
 
 
 @needs_compiler
