@@ -312,7 +312,7 @@ class SparseDerivative:
                 made = accumulate(linear, pattern, format)
                 if made is not None:
                     return made
-                # An index that was known by its values is an input of the program.
+                # An index that was known by its values is computed in the program.
                 prepared.is_accumulated = False
             return compress(linear, chosen(), order_entries(pattern, format))
 
@@ -395,7 +395,7 @@ class Prepared:
         #: Integers and booleans among the arguments: their values belong to the key of
         #: what is prepared, so they are constants of its programs, which read entries
         #: by them. Copies, since the caller may change them.
-        self._fixed = {i: np.array(x) for i, x in enumerate(leaves) if is_fixed(x)}
+        self._fixed = {i: x.copy() for i, x in enumerate(leaves) if is_fixed(x)}
         self.program = hooks.compile(
             self._fix(partial(entries, settings.format)), settings.backend
         )

@@ -96,7 +96,7 @@ def _repeat_lists(reads: Sequence[Positions], shape: Shape) -> Relation:
 
 
 def _list_cholesky(node: NodeFacts, n: int, _: int) -> list[list[Positions] | None]:
-    """L[i, j] reads the block to (j, j), and row i to there, of the lower triangle."""
+    """Return what L[i, j] reads: the lower triangle to (j, j), and of row i to j."""
     entries = number_entries((n, n))
     blocks = [entries[:j, :j][np.tril_indices(j)] for j in range(n + 1)]
     nothing = count_up(0)
@@ -113,7 +113,7 @@ def _list_cholesky(node: NodeFacts, n: int, _: int) -> list[list[Positions] | No
 
 
 def _list_qr(node: NodeFacts, rows: int, columns: int) -> list[list[Positions] | None]:
-    """Q[:, j] reads the columns to j; R[i, j] those to i, and j.
+    """Return what is read: by Q[:, j] the columns to j, by R[i, j] those to i, and j.
 
     The last column of a square Q stands at right angles to all others: of real numbers
     only its sign is left, and it does not read its own column.
@@ -134,7 +134,7 @@ def _list_qr(node: NodeFacts, rows: int, columns: int) -> list[list[Positions] |
 
 
 def _list_lu(node: NodeFacts, rows: int, columns: int) -> list[list[Positions] | None]:
-    """L[i, j] reads the columns to j; U[i, j] those before i, and j.
+    """Return what is read: the columns to j by L[i, j], before i, and j, by U[i, j].
 
     Which rows depends on how they are swapped: values decide it, so all may be read.
     """
