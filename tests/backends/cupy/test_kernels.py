@@ -7,6 +7,7 @@ of some thousand entries are cut in pieces as large ones are on a real one.
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -173,6 +174,28 @@ def test_equal_structures_are_one_function(rng: np.random.Generator) -> None:
     assert not {x.name for x in other} & {x.name for x in one}
     (unit,) = list_units([*one, *two, *other, *one])
     assert len(unit.names) == len(set(unit.names)) == len(one) + len(other)
+
+
+def test_kernels_load_packs_stride_over_the_grid_and_need_no_atomics(
+    rng: np.random.Generator,
+) -> None:
+    args, device = draw(rng), Device()
+    for name, text in PROGRAMS.items():
+        f, given = make(text, args)
+        plan, _ = plan_program(f, given)
+        for launches in write_all(plan, device).values():
+            for launch in launches:
+                assert "atomic" not in launch.source, name
+    for size in (2**12, 2**22):
+        for kind, length in (("f8", 2), ("f4", 4), ("f2", 8)):
+            x = np.zeros(size, kind)
+            plan = lower(trace(lambda x: x * x, [x]), device)
+            ((launch,),) = write_all(plan, device).values()
+            packs = re.findall(rf"\(const Pack<[a-z ]+, {length}>\*\)", launch.source)
+            assert packs, (size, kind)
+            if size == 2**12:  # a larger one has a thread for each few packs
+                assert "i += (unsigned)gridDim.x * 256u" in launch.source
+            assert launch.blocks * launch.threads * length <= max(size, 256 * length)
 
 
 def test_lowering_needs_no_llvm() -> None:

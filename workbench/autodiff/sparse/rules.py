@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.autodiff.sparse import matrices, solutions
+from workbench.autodiff.sparse import linear_algebra, solutions
 from workbench.autodiff.sparse.node_facts import (
     NodeFacts,
     Shape,
@@ -432,7 +432,7 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys("fft ifft rfft irfft dct dst".split(), _relate_transformed),
     **dict.fromkeys(["fftn", "ifftn"], _relate_fftn),
     "recursive_filter": _relate_filter,
-    **matrices.RULES,
+    **linear_algebra.RULES,
     **solutions.RULES,
     "roots": relate_dense,
     **dict.fromkeys(

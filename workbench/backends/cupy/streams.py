@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -335,28 +334,27 @@ def put_on_streams(
     The others begin behind an event of the first, and the first waits for their ends.
     """
     runtime = frame.runtime
-    awaited = {k for action in actions for k in plan.waits[action.step]}
-    last = {action.step: k for k, action in enumerate(actions)}
+    of_step: dict[int, list[Action]] = defaultdict(list)
+    for action in actions:
+        of_step[action.step].append(action)
+    steps = range(actions[0].step, actions[-1].step + 1)
+    awaited = {other for step in steps for other in plan.waits[step]}
     start = runtime.mark()
     marks: dict[int, Any] = {}
     begun = {0}
-    before = -1
-    for k, action in enumerate(actions):
-        step = action.step
+    for step in steps:
         stream = plan.streams[step]
-        with ExitStack() as stack:
-            if stream:
-                stack.enter_context(runtime.select(streams[stream]))
-            if step != before:
-                if stream not in begun:
-                    begun.add(stream)
-                    runtime.follow(start)
-                for other in plan.waits[step]:
+        with runtime.select(streams[stream]):
+            if stream not in begun:
+                begun.add(stream)
+                runtime.follow(start)
+            for other in plan.waits[step]:
+                if other in steps:  # those before do nothing
                     runtime.follow(marks[other])
-            action.run(frame)
-            if last[step] == k and step in awaited:
+            for action in of_step[step]:
+                action.run(frame)
+            if step in awaited:
                 marks[step] = runtime.mark()
-        before = step
     for stream in sorted(begun - {0}):
         with runtime.select(streams[stream]):
             marks[-stream] = runtime.mark()
