@@ -40,7 +40,8 @@ INDEX_MODULES = {
         f"workbench.autodiff.sparse.{name}"
         for name in (
             "accumulation colouring curvature greedy linear_algebra node_facts"
-            " nonlinearity pattern places products propagation relations rules solutions"
+            " nonlinearity pattern places products propagation relations rules"
+            " solutions"
         ).split()
     ),
 }
