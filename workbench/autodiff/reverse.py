@@ -107,7 +107,7 @@ def pull_back(
     rules: Rules = None,
     visit: Callable[[Visit], None] | None = None,
     constant: Collection[int] = (),
-    closed: Collection[int] = (),
+    closed: Collection[int] = frozenset(),
     only: Mapping[int, Tensor] | None = None,
     nulls_pass: bool = False,
     last: bool = False,
@@ -447,9 +447,8 @@ def sweep(
             else:
                 passed = pull(mask, g, node._value, args, node.params, *inside)
             fitted: list[Any] = []
-            bit = 1
             for c, x, v in zip(passed, node.inputs, args, strict=False):
-                if not mask & bit:
+                if not mask & 1:
                     c = None
                 # What fits as it is needs no call: this loop runs for every edge.
                 elif type(c) is np.ndarray is type(v):
@@ -458,24 +457,36 @@ def sweep(
                 elif c is not None and not (type(c) is np.float64 is type(v)):
                     c = fit_cotangent(c, x, node)
                 fitted.append(c)
-                bit += bit
+                mask >>= 1
+                # What is recorded is summed once its origin is written down.
+                if c is None or recorded or x.serial in closed:
+                    continue
+                old = get(x.serial)
+                arrived[x.serial] = c if old is None else old + c
             if recorded:
                 mark_origin(fitted, before, ends[-1], rule and rule.pull and rule)
+                _add_recorded(fitted, node, arrived, closed)
             if visit is not None:
                 visit(Visit(node, g, fitted))
-            for x, c in zip(node.inputs, fitted, strict=False):
-                if c is None or x.serial in closed:
-                    continue
-                serial = x.serial
-                old = get(serial)
-                arrived[serial] = total = c if old is None else old + c
-                if type(total) is np.ndarray:
-                    continue
-                if isinstance(total, Tensor) and total.origin is None:
-                    total.origin = Origin(x, "the sum of what its readers pass", False)
     except Exception as error:
         blame.note_derivative(error, node)
         raise
+
+
+def _add_recorded(
+    passed: Sequence[Any],
+    node: Tensor,
+    arrived: dict[int, Any],
+    closed: Collection[int],
+) -> None:
+    """Add what a recorded rule passed on to what has arrived, with its origin."""
+    for x, c in zip(node.inputs, passed, strict=False):
+        if c is None or x.serial in closed:
+            continue
+        old = arrived.get(x.serial)
+        arrived[x.serial] = total = c if old is None else old + c
+        if isinstance(total, Tensor) and total.origin is None:
+            total.origin = Origin(x, "the sum of what its readers pass", False)
 
 
 def _gather_cotangents(

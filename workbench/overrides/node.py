@@ -76,17 +76,27 @@ class Node:
         rules: Rules = None,
     ) -> None:
         self.op = op
-        self.name: str | None = None
-        self.names: tuple[str | None, ...] = ()
-        self.position = 0
-        self.inputs = self._inputs = inputs
-        self.outputs = self._outputs = y if isinstance(y, tuple) else (y,)
         self.params = params
+        self._inputs = inputs
+        self._outputs = y if isinstance(y, tuple) else (y,)
         self._mask = mask
         #: The true rules, and the rules of overrides for nodes inside it.
         self._true, self._rules = true, rules
-        self._wildcards: tuple[str, ...] = ()
         self._y = y
+
+    def lend(
+        self,
+        inputs: tuple[Any, ...],
+        outputs: tuple[Any, ...],
+        names: tuple[str | None, ...],
+        name: str | None = None,
+        position: int = 0,
+        wildcards: tuple[str, ...] = (),
+    ) -> None:
+        """Fill in what a user's function may look at."""
+        self.inputs, self.outputs = inputs, outputs
+        self.names, self.name, self.position = names, name, position
+        self._wildcards = wildcards
 
     def __getitem__(self, name: str) -> Any:
         """Return the input of a pattern or a subgraph by name: ``node["W"]``."""
@@ -161,7 +171,10 @@ class Node:
             passed = pull(mask, g, self._y, self._inputs, self.params, *inner)
             for i, (c, x) in enumerate(zip(passed, self._inputs, strict=False)):
                 if c is not None and mask >> i & 1:
-                    cotangents_of_inputs[i] = reverse.fit_cotangent(c, x)
+                    fits = type(c) is np.ndarray is type(x) and c.dtype is x.dtype
+                    if not (fits and c.shape == x.shape):
+                        c = reverse.fit_cotangent(c, x)
+                    cotangents_of_inputs[i] = c
         return cotangents_of_inputs
 
     def push_true(self, tangents: tuple[Any, ...]) -> Sequence[Any]:

@@ -7,23 +7,69 @@ of its nodes, on the values that these had in the run, by the sweeps of any prog
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from workbench.autodiff import forward, reverse
 from workbench.autodiff.call import pull_through, push_through
 from workbench.autodiff.steps import Part, Rules, graphs_of
 from workbench.core import types
 from workbench.core.graph import Graph
-from workbench.core.op import Op
+from workbench.core.op import FILLING, Op
 from workbench.core.tensor import NO_PARAMS, Tensor, apply, value_of
 from workbench.core.traces import reopen_trace
 from workbench.core.types import Params
 
-#: A node, and for each of its inputs where it comes from: an input of the region, or
-#: (counted on from these) an earlier step; -1 for a constant.
-Step = tuple[Tensor, tuple[int, ...]]
+#: For each input of a step where it comes from: an input of the region, or (counted on
+#: from these) an earlier step; -1 for a constant.
+Sources = tuple[tuple[int, ...], ...]
+
+
+class Layout(NamedTuple):
+    """How regions of one structure are built; all places of a pattern share it.
+
+    Attributes
+    ----------
+    name
+        What a rule reads as ``node.op.name``.
+    names
+        What the inputs are called, one each.
+    sources
+        The steps, each after those it reads, by what they read.
+    places
+        The step that computes each of the outputs.
+    """
+
+    name: str
+    names: tuple[str, ...]
+    sources: Sources
+    places: tuple[int, ...]
+
+
+class RegionOp(Op):
+    """The op of a region, which is filled in where more is asked than its name."""
+
+    __slots__ = ("is_filled", "region")
+
+    def __init__(self, region: Region) -> None:
+        self.name, self.region = region.layout.name, region
+        self.is_filled = False
+
+    def __getattr__(self, attribute: str) -> Any:
+        # A second thread waits, and finds it filled in then.
+        with FILLING:
+            if not self.is_filled:
+                region = self.region
+                super().__init__(region.layout.name)
+                self.compute = region._compute
+                self.pull = region.pull
+                self.push = region.push
+                self.graphs = region._graphs
+                self.rule = "the rules of the ops inside"
+                self.reads = None
+                self.custom = self.is_filled = True
+        return super().__getattribute__(attribute)
 
 
 class Region(Part):
@@ -31,19 +77,15 @@ class Region(Part):
 
     Parameters
     ----------
-    name
-        What its rule reads as ``node.op.name``.
+    layout
+        Its structure.
     inputs
         What comes in: Tensors, or constants that stand in the program.
-    names
-        What they are called, one each.
-    steps
-        The nodes, each after those it reads. A node may stand there twice, where a
-        pattern says the same thing twice.
+    made
+        The node of each step. One may stand there twice, where a pattern says the same
+        thing twice.
     outputs
         The Tensors that come out.
-    places
-        The step that computes each of them.
     strays
         The serials of other Tensors that are read: constants of the region.
     strict
@@ -56,62 +98,76 @@ class Region(Part):
 
     def __init__(
         self,
-        name: str,
+        layout: Layout,
         inputs: Sequence[Any],
-        names: Sequence[str],
-        steps: Sequence[Step],
+        made: Sequence[Tensor],
         outputs: Sequence[Tensor],
-        places: Sequence[int],
         *,
         strays: Sequence[int] = (),
         strict: bool = False,
         settings: Params | None = None,
         unclear: str = "",
     ) -> None:
-        first = min(outputs, key=lambda x: x.serial)
-        values = tuple([x._value for x in outputs])
-        value: Any = values[0] if len(values) == 1 else values
+        first = outputs[0]
+        value: Any = first._value
+        if len(outputs) > 1:
+            first = min(outputs, key=lambda x: x.serial)
+            value = tuple([x._value for x in outputs])
+            if any(v is None for v in value):
+                value = None
+        self.layout = layout
         super().__init__(
-            Op(name),
+            RegionOp(self),
             tuple(inputs),
             tuple(map(value_of, inputs)),
-            dict(settings or NO_PARAMS),
-            None if any(v is None for v in values) else value,
+            NO_PARAMS if settings is None else dict(settings),
+            value,
             first.code,
             first.lasti,
             first.context,
         )
         self.serial = first.serial
-        self.name = first.name if len(values) == 1 else None
-        if len(values) > 1:
+        self.name = first.name if len(outputs) == 1 else None
+        if len(outputs) > 1:
             self.spec = tuple(map(types.spec_of, outputs))  # type: ignore[assignment]
         elif value is None:
             self.spec = first.spec
-        self.op.compute = self._compute
-        self.op.pull = self.pull
-        self.op.push = self.push
-        self.op.graphs = self._graphs
-        self.op.rule = "the rules of the ops inside"
-        self.op.reads = None
-        self.op.custom = True
-        self.names = tuple(names)
-        self.steps = tuple(steps)
+        self.made = tuple(made)
         self.outputs = tuple(outputs)
-        self.places = tuple(places)
         self.strays = frozenset(strays)
         self.strict = strict
         self.unclear = unclear
-        self.text = f"the subgraph {name!r}"
-        ends = {x.serial for x in outputs}
-        self.inside = frozenset(node.serial for node, _ in steps) - ends
+        inside = {node.serial for node in made}
+        inside.difference_update([x.serial for x in outputs])
+        self.inside = frozenset(inside)
+
+    @property
+    def names(self) -> tuple[str, ...]:  # type: ignore[override]
+        """What its inputs are called, one each."""
+        return self.layout.names
+
+    @property
+    def text(self) -> str:  # type: ignore[override]
+        """What an error calls it."""
+        return f"the subgraph {self.layout.name!r}"
+
+    @property
+    def passed(self) -> frozenset[int]:  # type: ignore[override]
+        """The serials of those outputs that other nodes of it read."""
         count = len(self.inputs)
-        read = {s - count for _, sources in steps for s in sources if s >= count}
-        self.passed = frozenset(self.steps[i][0].serial for i in read) & ends
+        read = {s - count for sources in self.layout.sources for s in sources}
+        ends = {x.serial for x in self.outputs}
+        return frozenset([self.made[i].serial for i in read if i >= 0]) & ends
+
+    @property
+    def steps(self) -> Iterator[tuple[Tensor, tuple[int, ...]]]:
+        """The nodes in order, each with where its inputs come from."""
+        return zip(self.made, self.layout.sources, strict=True)
 
     @cached_property
     def nodes(self) -> list[Tensor]:
         """Its nodes, once each, in the order of the program."""
-        found = {node.serial: node for node, _ in self.steps}
+        found = {node.serial: node for node in self.made}
         return [found[serial] for serial in sorted(found)]
 
     def rebuild(self, new: Callable[[Tensor], Any]) -> Region:
@@ -126,12 +182,10 @@ class Region(Part):
             return found if isinstance(found, Tensor) else x
 
         return Region(
-            self.op.name,
+            self.layout,
             [new(x) if isinstance(x, Tensor) else x for x in self.inputs],
-            self.names,
-            [(node_of(node), sources) for node, sources in self.steps],
-            [node_of(x) for x in self.outputs],
-            self.places,
+            list(map(node_of, self.made)),
+            list(map(node_of, self.outputs)),
             strays=[*self.strays],
             strict=False,
             settings=self.params,
@@ -158,7 +212,7 @@ class Region(Part):
                 ]
             )
             values.append(apply(node.op, operands, node.params))
-        return [values[len(inputs) + place] for place in self.places]
+        return [values[len(inputs) + place] for place in self.layout.places]
 
     # Its derivatives: those of its own nodes, where these are the values of the run.
 
@@ -174,7 +228,7 @@ class Region(Part):
         input_serials = [x.serial for x in self.inputs if isinstance(x, Tensor)]
         if len(set(input_serials)) < len(input_serials):
             return None
-        nodes = {node.serial: node for node, _ in self.steps}
+        nodes = {node.serial: node for node in self.made}
         ends = {*input_serials, *nodes}
         for node, sources in self.steps:
             for x, s in zip(node.inputs, sources, strict=True):
@@ -182,7 +236,7 @@ class Region(Part):
                     if isinstance(x, Tensor) and x.serial in ends:
                         return None
                     continue
-                source = self.inputs[s] if s < count else self.steps[s - count][0]
+                source = self.inputs[s] if s < count else self.made[s - count]
                 while x is not source:
                     if not isinstance(x, Tensor) or len(x.inputs) != 1:
                         return None

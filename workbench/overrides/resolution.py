@@ -173,6 +173,7 @@ class Resolution:
             }
             for i, tensors in enumerate(self.matched)
         ]
+        prepared = [one.prepare() if one.enabled else one.at for one in self.overrides]
         by_serial: dict[int, NodeRule] = {}
         for serial, (i, node) in self.winners.items():
             part = self.parts.get(serial)
@@ -182,9 +183,11 @@ class Resolution:
             rule: NodeRule | None = None
             # One that means some steps of a loop leaves the others to the next.
             ranked = [i] if part is not None else self.ranked[serial]
-            ever = [n for n, k in enumerate(ranked) if self.overrides[k].steps is None]
-            for k in ranked[ever[-1] if ever else 0 :]:
-                rule = self.overrides[k].at(target, at[k][serial], rule)
+            first = len(ranked) - 1
+            while first and self.overrides[ranked[first]].steps is not None:
+                first -= 1
+            for k in ranked[first:]:
+                rule = prepared[k](target, at[k][serial], rule)
             if rule is not None and (part is not None or not rule.is_true):
                 for x in steps.ends_of(target):
                     by_serial[x.serial] = rule

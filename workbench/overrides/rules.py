@@ -102,6 +102,8 @@ class Runner:
     node: Tensor | None = None
     names: Sequence[str] | None = None
     declared: Callable[..., Sequence[Sequence[bool]]] | None = None
+    kind: Hashable = ()
+    source: UserRule | None = None
 
     def __init__(
         self,
@@ -128,6 +130,10 @@ class Runner:
 
     # What differs from one owner of rules to another
 
+    def identify(self) -> Hashable:
+        """Return what tells those that share ``linear`` apart."""
+        return self.kind
+
     def find_rule(self) -> Any:
         """Return the rule of reverse mode where ``vjp`` and ``jvp`` are None."""
         raise NotDifferentiableError(f"{self.op.name} has no derivative.")
@@ -135,9 +141,9 @@ class Runner:
     def lend_to(self, node: Node) -> None:
         """Fill a node with read-only arrays and their names, for a user's function."""
         count = None if self.names is None else len(self.names)
-        node.inputs = tuple(lend_arrays(node._inputs[:count]))
-        node.outputs = tuple(map(make_read_only, node._outputs))
-        node.names = (None,) * len(node.inputs)
+        inputs = tuple(lend_arrays(node._inputs[:count]))
+        outputs = tuple(map(make_read_only, node._outputs))
+        node.lend(inputs, outputs, (None,) * len(inputs))
 
     def varying_inputs(self, count: int) -> list[int]:
         """Return the inputs that ``t``, or one bare gradient, may mean."""
@@ -236,15 +242,18 @@ class Runner:
         ]
         results = self.compute_gradients(rule, node, cotangents, varying)
         for i, c in enumerate(results):
-            if c is not None and not hasattr(c, "dtype"):
+            if not (c is None or type(c) is np.ndarray or hasattr(c, "dtype")):
                 results[i] = gradients.resolve_cotangent(c, self.op, i, inputs[i])
         if self.declared is not None:
             self.check_connected(rule, results, self.declared(inputs, params), varying)
         fitted: list[Any] = [None] * len(inputs)
         for i in varying:
-            if results[i] is not None:
-                c = self.check_part(rule, "gradient", i, results[i], inputs[i])
-                fitted[i] = reverse.fit_cotangent(c, inputs[i], self.node)
+            c, x = results[i], inputs[i]
+            fits = type(c) is np.ndarray is type(x) and c.dtype is x.dtype
+            if c is not None and not (fits and c.shape == x.shape):
+                c = self.check_part(rule, "gradient", i, c, x)
+                c = reverse.fit_cotangent(c, x, self.node)
+            fitted[i] = c
         return fitted
 
     def compute_gradients(
@@ -254,7 +263,7 @@ class Runner:
         inputs = node._inputs
         count = len(inputs) if self.names is None else len(self.names)
         covered = [i for i in varying if i < count]
-        uncovered = [i for i in varying if i >= count]
+        uncovered = [*varying[len(covered) :]]
         results: list[Any] = [None] * len(inputs)
         parts: list[tuple[Any, Sequence[int]]] = [(rule, covered)] if covered else []
         if isinstance(rule, tuple):
@@ -343,7 +352,7 @@ class Runner:
         inputs, names = node._inputs, rule.names
         values = self.operand_values(rule, inputs)
         if len(cotangents) == 1:
-            values |= {"g": cotangents[0], "y": node._outputs[0]}
+            values["g"], values["y"] = cotangents[0], node._outputs[0]
         elif one := {"g", "y"} & set(names):
             what = (
                 f"reads {min(one)}: {self.op.name} has {len(cotangents)} outputs, and"
@@ -372,17 +381,15 @@ class Runner:
     def operand_values(self, rule: Expression, inputs: Sequence[Any]) -> dict[str, Any]:
         """Return ``x0``, ``x1``, ... of a node, as far as an expression reads them."""
         operands = {}
-        op, count = self.op.name, len(inputs)
-        for name in rule.names:
-            if name[1:].isdigit():
-                i = int(name[1:])
-                if i >= count:
-                    last = f"x{count - 1}" if count > 1 else "x"
-                    why = f"{op} has {format_count(count, 'input')}, the last is {last}"
-                    rule.refuse(name, f"{why}: {name}")
-                if not types.is_weak(inputs[i]) and not hasattr(inputs[i], "shape"):
-                    rule.refuse(name, f"input {i} of {op} is not an array: {name}")
-                operands[name] = inputs[i]
+        for name, i in rule.numbered.items():
+            op, count = self.op.name, len(inputs)
+            if i >= count:
+                last = f"x{count - 1}" if count > 1 else "x"
+                why = f"{op} has {format_count(count, 'input')}, the last is {last}"
+                rule.refuse(name, f"{why}: {name}")
+            if not types.is_weak(inputs[i]) and not hasattr(inputs[i], "shape"):
+                rule.refuse(name, f"input {i} of {op} is not an array: {name}")
+            operands[name] = inputs[i]
         return operands
 
     def check_part(
@@ -568,7 +575,7 @@ class Runner:
         specs = tuple(types.spec_of(x) for x in (*inputs, *outputs))
         op = self.op.maker or self.op
         own = getattr(rule, "__func__", rule), op, *params.items()
-        key: Any = (own, self.kind, which, mask, specs)
+        key: Any = (own, self.identify(), which, mask, specs)
         if rules and self.op.graphs is not None:
             key = None  # it hangs on the rules of nodes inside too
         try:

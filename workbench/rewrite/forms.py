@@ -9,7 +9,7 @@ very shapes of a match.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import product
 from typing import Any, NoReturn
@@ -301,12 +301,17 @@ def skip_identities(x: Any) -> Any:
 MISSING = object()
 
 
-def kinds_of(nodes: Sequence[Tensor]) -> set[Kind]:
-    """Return the ranks and kinds of numbers that a program has."""
+def kinds_of(nodes: Sequence[Tensor], known: Collection[int]) -> set[Kind]:
+    """Return the ranks and kinds of numbers that a program has.
+
+    ``known`` are the serials of the nodes.
+    """
     found: set[Kind] = set()
     for node in nodes:
         for x in (node, *node.inputs):
             if isinstance(x, Tensor):
+                if x is not node and x.serial in known:
+                    continue
                 held = x._value
                 if held is None:
                     held = x.spec

@@ -339,18 +339,18 @@ class Recorder:
                 masked = isinstance(g, MaskedTensor)
                 self._backward.raw[i] = mask_cotangent(found) if masked else g
         passed, e = step.passed, forward.starts[i]
+        edges, arrays = self._edges, self._arrays
         for k in forward.slots[i]:
-            if k < len(passed) and passed[k] is not None:
-                c = passed[k]
-                if type(c) is np.ndarray and c.size <= statistics.SMALL:
-                    self._edges.append(e)
-                    self._arrays.append(c)
+            if k < len(passed) and (c := passed[k]) is not None:
+                if type(c) is np.ndarray and c.size <= SMALL:
+                    edges.append(e)
+                    arrays.append(c)
                 elif is_on_device(c):
                     self._add_norm_there(e, c)
                 else:
                     self._add_norm(e, to_array(c))
             e += 1
-        if len(self._edges) > MOST_WAITING:
+        if len(edges) > MOST_WAITING:
             self._compute()
 
     def _add_norm(self, edge: int, c: Any) -> None:
