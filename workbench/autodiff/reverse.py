@@ -189,8 +189,31 @@ def pull_back(
         refuse_nulls(results, wrt)
     if record:
         return results
-    # A Tensor is also what a rule gives that reads a Tensor from around it.
-    return [detach(g) if isinstance(g, Tensor) else g for g in results]
+    return list(map(_detach_cotangent, results))
+
+
+def _detach_cotangent(g: Any) -> Any:
+    """Return a cotangent as an array; a rule that reads a Tensor gives a Tensor."""
+    return detach(g) if isinstance(g, Tensor) else g
+
+
+def pull_back_steps(
+    steps: list[tuple[Tensor, int]],
+    outputs: Sequence[Any],
+    cotangents: Sequence[Any],
+    wrt: Sequence[Tensor],
+) -> list[Any]:
+    """Return what `pull_back` does, for a few steps with plain values and true rules.
+
+    The list of steps is empty afterwards.
+    """
+    arrived = {
+        x.serial: g
+        for x, g in zip(outputs, cotangents, strict=True)
+        if g is not None
+    }
+    _sweep_plain(steps, arrived, {x.serial for x in wrt})
+    return list(map(_detach_cotangent, [arrived.get(x.serial) for x in wrt]))
 
 
 def _keep_steps(
@@ -423,10 +446,8 @@ def sweep(
     try:
         for node, mask in reversed(steps):
             serial = node.serial
-            ends: tuple[Tensor, ...] = (node,)
             if constant or isinstance(node, Part):
-                ends = ends_of(node)
-                g = _gather_cotangents(ends, arrived, wrt_serials, constant)
+                g = _gather_cotangents(ends_of(node), arrived, wrt_serials, constant)
             else:
                 g = get(serial) if serial in wrt_serials else pop(serial, None)
             if g is None:
@@ -464,7 +485,8 @@ def sweep(
                 old = get(x.serial)
                 arrived[x.serial] = c if old is None else old + c
             if recorded:
-                mark_origin(fitted, before, ends[-1], rule and rule.pull and rule)
+                end = ends_of(node)[-1]
+                mark_origin(fitted, before, end, rule and rule.pull and rule)
                 _add_recorded(fitted, node, arrived, closed)
             if visit is not None:
                 visit(Visit(node, g, fitted))
@@ -517,8 +539,9 @@ def choose_pull(
 
     ``rule`` stands in for that of the op, if it has one for reverse mode.
     """
-    if rule is not None and rule.pull is not None:
-        return rule.pull, (rules,)
+    pull = None if rule is None else rule.pull
+    if pull is not None:
+        return pull, (rules,)
     return node.op.pull, inner_rules(node.op, rules)
 
 

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 from workbench.autodiff import forward, reverse
 from workbench.autodiff.call import pull_through, push_through
 from workbench.autodiff.steps import Part, Rules, graphs_of
-from workbench.core import types
+from workbench.core import traces, types
 from workbench.core.graph import Graph
-from workbench.core.op import FILLING, Op
+from workbench.core.op import Op
 from workbench.core.tensor import NO_PARAMS, Tensor, apply, value_of
 from workbench.core.traces import reopen_trace
 from workbench.core.types import Params
@@ -48,28 +48,47 @@ class Layout(NamedTuple):
 
 
 class RegionOp(Op):
-    """The op of a region, which is filled in where more is asked than its name."""
+    """The op of a region: what sweeps ask for at once, the rest when it is asked for.
 
-    __slots__ = ("is_filled", "region")
+    There is one for each place where a pattern stands.
+    """
+
+    __slots__ = ("region",)
 
     def __init__(self, region: Region) -> None:
         self.name, self.region = region.layout.name, region
-        self.is_filled = False
+
+    # Methods in the place of attributes: there are none to be set for each place.
+
+    def compute(self, *inputs: Any, **params: Any) -> Any:
+        """Return what the region computes of other inputs."""
+        made = self.region._run(inputs)
+        return tuple(made) if len(made) > 1 else made[0]
+
+    def pull(self, *args: Any) -> list[Any]:
+        """Return what the nodes of the region pass back."""
+        return self.region.pull(*args)
+
+    def push(self, *args: Any) -> Any:
+        """Return the tangent of what comes out of the region."""
+        return self.region.push(*args)
+
+    def graphs(self, inputs: Sequence[Any], params: Params) -> list[Graph]:
+        """Return the graphs that the nodes of the region hold."""
+        return [graph for node in self.region.nodes for graph in graphs_of(node)]
 
     def __getattr__(self, attribute: str) -> Any:
-        # A second thread waits, and finds it filled in then.
-        with FILLING:
-            if not self.is_filled:
-                region = self.region
-                super().__init__(region.layout.name)
-                self.compute = region._compute
-                self.pull = region.pull
-                self.push = region.push
-                self.graphs = region._graphs
-                self.rule = "the rules of the ops inside"
-                self.reads = None
-                self.custom = self.is_filled = True
-        return super().__getattribute__(attribute)
+        if attribute not in Op.__slots__ or attribute == "name":
+            raise AttributeError(f"an op has no attribute {attribute!r}")
+        made = Op(self.name)
+        made.rule = "the rules of the ops inside"
+        made.custom = True
+        for slot in Op.__slots__:
+            try:
+                object.__getattribute__(self, slot)
+            except AttributeError:
+                setattr(self, slot, getattr(made, slot))
+        return object.__getattribute__(self, attribute)
 
 
 class Region(Part):
@@ -154,6 +173,8 @@ class Region(Part):
     @property
     def passed(self) -> frozenset[int]:  # type: ignore[override]
         """The serials of those outputs that other nodes of it read."""
+        if len(self.outputs) == 1:
+            return frozenset()  # all of it is computed before
         count = len(self.inputs)
         read = {s - count for sources in self.layout.sources for s in sources}
         ends = {x.serial for x in self.outputs}
@@ -191,15 +212,7 @@ class Region(Part):
             settings=self.params,
         )
 
-    def _graphs(self, inputs: Sequence[Any], params: Params) -> list[Graph]:
-        """Return the graphs that its nodes hold."""
-        return [graph for node in self.nodes for graph in graphs_of(node)]
-
     # What it computes
-
-    def _compute(self, *inputs: Any, **params: Any) -> Any:
-        made = self._run(inputs)
-        return tuple(made) if len(made) > 1 else made[0]
 
     def _run(self, inputs: Sequence[Any]) -> list[Any]:
         """Return its outputs for other inputs, arrays or Tensors."""
@@ -250,13 +263,18 @@ class Region(Part):
         None if they are not joined just as its steps say, or not in the order of the
         program; then they must be searched for.
         """
-        tensors = [(i, x) for i, x in enumerate(self.inputs) if isinstance(x, Tensor)]
-        varying = {x.serial for i, x in tensors if mask >> i & 1}
-        if len(varying) < mask.bit_count():
-            return None  # a constant has no serial by which what goes to it is kept
-        ends = {x.serial for _, x in tensors}
-        if len(ends) < len(tensors):
-            return None  # one Tensor stands at two inputs
+        varying: set[int] = set()
+        ends: set[int] = set()
+        for i, x in enumerate(self.inputs):
+            if not isinstance(x, Tensor):
+                if mask >> i & 1:
+                    return None  # it has no serial by which what goes to it is kept
+            elif x.serial in ends:
+                return None  # one Tensor stands at two inputs
+            else:
+                ends.add(x.serial)
+                if mask >> i & 1:
+                    varying.add(x.serial)
         last = -1
         plan: list[tuple[Tensor, int]] = []
         made: list[Any] = [*self.inputs]
@@ -296,13 +314,21 @@ class Region(Part):
         nodes = self.sweep_nodes
         if nodes is None or not (ran and are_tensors):
             return None
-        inner: Rules = None
-        if rules and any(node.op.graphs is not None for node in nodes.values()):
-            inner = {s: r for s, r in rules.items()
+        inner = self._choose_inner(rules)
+        if inner:
+            inner = {s: r for s, r in inner.items()
                      if s not in nodes and not isinstance(r.node, Part)}  # fmt: skip
         return {
             "rules": inner, "record": recorded, "only": nodes, "nulls_pass": True
         }  # fmt: skip
+
+    def _choose_inner(self, rules: Rules) -> Rules:
+        """Return the rules of a sweep that may be for nodes inside its own nodes.
+
+        None if these hold no programs: a sweep has as many rules as regions.
+        """
+        holds = any([node.op.graphs is not None for node in self.made])
+        return rules if holds else None
 
     def _bind_inputs(
         self, inputs: Sequence[Any], chosen: Sequence[int]
@@ -330,16 +356,17 @@ class Region(Part):
         chosen = [i for i in range(len(inputs)) if mask >> i & 1]
         parts = g if len(self.outputs) > 1 else (g,)
         ran = y is not None and y is self._value
-        plan = self._plan_steps(mask) if ran else None
-        if plan is None:
-            options = self._sweep_options(y, chosen, rules)
-        else:
-            own = {node.serial: node for node, _ in plan}
-            options = {"steps": plan, "only": own, "nulls_pass": True}
-        if options is None:
+        plan = self._plan_steps(mask) if ran and not traces.MARKED else None
+        if plan is not None:
+            made = reverse.pull_back_steps(
+                plan, self.outputs, parts, [self.inputs[i] for i in chosen]
+            )
+        elif (options := self._sweep_options(y, chosen, rules)) is None:
             run = self._bind_inputs(inputs, chosen)
             with reopen_trace(inputs):
-                made = pull_through(run, [inputs[i] for i in chosen], parts, rules)
+                varying = [inputs[i] for i in chosen]
+                inner = self._choose_inner(rules)
+                made = pull_through(run, varying, parts, inner)
         else:
             wrt = [self.inputs[i] for i in chosen]
             made = reverse.pull_back(self.outputs, parts, wrt, **options)
@@ -363,7 +390,9 @@ class Region(Part):
         if options is None:
             run = self._bind_inputs(inputs, chosen)
             with reopen_trace(inputs):
-                made = push_through(run, [inputs[i] for i in chosen], moving, rules)
+                varying = [inputs[i] for i in chosen]
+                inner = self._choose_inner(rules)
+                made = push_through(run, varying, moving, inner)
         else:
             wrt = [self.inputs[i] for i in chosen]
             made = forward.push_forward(self.outputs, wrt, moving, **options)

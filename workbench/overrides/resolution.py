@@ -96,11 +96,14 @@ class Resolution:
                     self.check_steps(other, i, region)
                     self.lost[i][OWN if other == i else other] += 1
                     continue
-                for serial in (*region.inside, *(x.serial for x in region.outputs)):
-                    for k in self.ranked.get(serial, ()):
-                        self.check_steps(i, k, region)
+                if self.ranked:
+                    ends = [x.serial for x in region.outputs]
+                    for serial in (*region.inside, *ends):
+                        for k in self.ranked.get(serial, ()):
+                            self.check_steps(i, k, region)
                 won.append((i, region))
-                holders.update((x.serial, i) for x in region.outputs)
+                for x in region.outputs:
+                    holders[x.serial] = i
                 for serial in region.inside:
                     self.inside.setdefault(serial, i)
         for i in on:
@@ -149,9 +152,9 @@ class Resolution:
             for positions in (holders, self.inside):
                 if x.serial in positions:
                     return positions[x.serial]
-        for serial in sorted(region.inside):
-            if serial in holders:
-                return holders[serial]
+        held = [serial for serial in region.inside if serial in holders]
+        if held:
+            return holders[min(held)]
         # An error of its own tells of a subgraph that was cut there by hand.
         if (
             wrt_serials
@@ -270,7 +273,7 @@ class Resolution:
 
 def end_of(region: Region) -> float:
     """Return the serial of the last output of a region."""
-    return max(x.serial for x in region.outputs)
+    return max([x.serial for x in region.outputs])
 
 
 def list_inner(regions: Sequence[Region]) -> list[Tensor]:

@@ -42,6 +42,7 @@ from workbench.overrides.node import (
     has_derivative,
     lend_arrays,
     make_read_only,
+    pull_true,
     zeros_if_none,
 )
 from workbench.overrides.rule_errors import (
@@ -235,12 +236,18 @@ class Runner:
             return transpose(push, mask, g, y, inputs, params)
         if rule is None:
             rule = self.find_rule()
-        node = Node(self.op, mask, y, inputs, params, self.true, rules)
-        cotangents = fill_cotangents(g, y) if isinstance(g, tuple) else (g,)
         varying = [
             i for i, x in enumerate(inputs) if mask >> i & 1 and has_derivative(x)
         ]
-        results = self.compute_gradients(rule, node, cotangents, varying)
+        g = fill_cotangents(g, y) if isinstance(g, tuple) else g
+        if isinstance(rule, Expression) and self.names is None:
+            made = self.evaluate_vjp(rule, varying, g, y, inputs, params, rules)
+            results: list[Any] = [None] * len(inputs)
+            for i, c in zip(varying, made, strict=True):
+                results[i] = c
+        else:
+            node = Node(self.op, mask, y, inputs, params, self.true, rules)
+            results = self.compute_gradients(rule, node, g, varying)
         for i, c in enumerate(results):
             if not (c is None or type(c) is np.ndarray or hasattr(c, "dtype")):
                 results[i] = gradients.resolve_cotangent(c, self.op, i, inputs[i])
@@ -257,10 +264,10 @@ class Runner:
         return fitted
 
     def compute_gradients(
-        self, rule: Any, node: Node, cotangents: Sequence[Any], varying: Sequence[int]
+        self, rule: Any, node: Node, g: Any, varying: Sequence[int]
     ) -> list[Any]:
         """Return the gradients that a rule gives, one or None for each input."""
-        inputs = node._inputs
+        inputs, cotangents = node._inputs, g if isinstance(g, tuple) else (g,)
         count = len(inputs) if self.names is None else len(self.names)
         covered = [i for i in varying if i < count]
         uncovered = [*varying[len(covered) :]]
@@ -270,7 +277,9 @@ class Runner:
             parts = [(rule[i], (i,)) for i in covered]
         for one, chosen in parts:
             if isinstance(one, Expression):
-                part = self.evaluate_vjp(one, node, cotangents, chosen)
+                part = self.evaluate_vjp(
+                    one, chosen, g, node._y, inputs, node.params, node._rules
+                )
             elif not isinstance(one, str):
                 chosen = range(count) if one is rule else chosen
                 part = self.call_rule(one, node, cotangents, node._outputs, "gradient")
@@ -344,25 +353,31 @@ class Runner:
     def evaluate_vjp(
         self,
         rule: Expression,
-        node: Node,
-        cotangents: Sequence[Any],
         chosen: Sequence[int],
+        g: Any,
+        y: Any,
+        inputs: tuple[Any, ...],
+        params: Params,
+        rules: Rules,
     ) -> list[Any]:
         """Evaluate an expression of reverse mode, once for each input meant."""
-        inputs, names = node._inputs, rule.names
-        values = self.operand_values(rule, inputs)
-        if len(cotangents) == 1:
-            values["g"], values["y"] = cotangents[0], node._outputs[0]
+        names, values = rule.names, self.operand_values(rule, inputs)
+        if not isinstance(y, tuple):
+            values["g"], values["y"] = g, y
+        elif len(y) == 1:
+            values["g"], values["y"] = g[0], y[0]
         elif one := {"g", "y"} & set(names):
             what = (
-                f"reads {min(one)}: {self.op.name} has {len(cotangents)} outputs, and"
+                f"reads {min(one)}: {self.op.name} has {len(y)} outputs, and"
                 f" an expression has one {min(one)}"
             )
-            written = f"rule(node, {name_parameters('g', len(cotangents))})"
+            written = f"rule(node, {name_parameters('g', len(y))})"
             self.refuse(rule, what, f"Use d and x, or write a function {written}.")
-        true = (
-            node.pull_true(make_bitmask(chosen), cotangents) if "d" in names else None
-        )
+        true = None
+        if "d" in names:
+            assert self.true is not None  # an expression stands beside a rule
+            mask = make_bitmask(chosen)
+            true = pull_true(self.true, mask, g, y, inputs, params, rules)
         made = []
         for i in chosen:
             x = values["x"] = inputs[i]
