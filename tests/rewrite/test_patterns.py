@@ -144,7 +144,7 @@ def test_several_outputs_and_indices() -> None:
 
     found = matches(pattern, program, M, M, V)
     assert [m.bound[0].name for m in found] == ["A", "B"]
-    assert [node.op.name for node, _ in found[0].steps].count("qr") == 1
+    assert [node.op.name for node in found[0].nodes].count("qr") == 1
     index = wb.pattern(lambda t, i: np.exp(t[i]))
     at = np.array([0, 2])
     assert len(matches(index, lambda x: [np.exp(x[at]), np.exp(x[1:])], V)) == 1

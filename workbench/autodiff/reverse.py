@@ -208,9 +208,7 @@ def pull_back_steps(
     The list of steps is empty afterwards.
     """
     arrived = {
-        x.serial: g
-        for x, g in zip(outputs, cotangents, strict=True)
-        if g is not None
+        x.serial: g for x, g in zip(outputs, cotangents, strict=True) if g is not None
     }
     _sweep_plain(steps, arrived, {x.serial for x in wrt})
     return list(map(_detach_cotangent, [arrived.get(x.serial) for x in wrt]))

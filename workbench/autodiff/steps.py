@@ -109,9 +109,7 @@ def is_ruled(serial: int, rules: Rules, mode: Mode) -> bool:
 
 def parts_among(rules: Mapping[int, Rule]) -> dict[int, Part]:
     """Return the parts that rules are for, by the serials of their outputs."""
-    return {
-        s: part for s, rule in rules.items() if isinstance(part := rule.node, Part)
-    }
+    return {s: part for s, rule in rules.items() if isinstance(part := rule.node, Part)}
 
 
 def outputs_of(node: Tensor) -> Tensor | tuple[Tensor, ...]:

@@ -327,7 +327,7 @@ class Region(Part):
 
         None if these hold no programs: a sweep has as many rules as regions.
         """
-        holds = any([node.op.graphs is not None for node in self.made])
+        holds = any(node.op.graphs is not None for node in self.made)
         return rules if holds else None
 
     def _bind_inputs(

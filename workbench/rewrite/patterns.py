@@ -277,9 +277,7 @@ def make_match(search: Search, root: Tensor, binding: Mapping[int, Any]) -> Matc
         order = [a for a, _ in straight]
         if not all(search.agrees(binding, a, b) for a, b in straight):
             order = [a for a, _ in reversed(swapped[0])]
-        read = [
-            place.get(a.serial, -1) if isinstance(a, Tensor) else -1 for a in order
-        ]
+        read = [place.get(a.serial, -1) if isinstance(a, Tensor) else -1 for a in order]
         # Operands beyond the op's own are read for their lengths alone.
         read += [-1] * (len(node.inputs) - len(order))
         nodes.append(node)
@@ -461,7 +459,7 @@ class Search:
                 return None
         count = len(self.wild)
         nodes = tuple(found[count:])
-        if any([len(x.inputs) > len(s) for x, s in zip(nodes, sources, strict=True)]):
+        if [*map(len, sources)] != [len(x.inputs) for x in nodes]:
             # Operands beyond the op's own are read for their lengths alone.
             sources = tuple(
                 s + (-1,) * (len(x.inputs) - len(s))

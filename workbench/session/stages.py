@@ -36,7 +36,6 @@ from workbench.session.device_statistics import (
     Table,
     compute_row_norms,
     is_measured_there,
-    is_on_device,
 )
 
 #: The most small arrays that wait until their norms are computed together.
